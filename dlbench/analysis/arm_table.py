@@ -5,25 +5,23 @@ and the training time. Then what came of it, and last the rate in the timed wind
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
-from dlbench.analysis.arms import TIME_TO_TARGET, UNSTEADY, Arm
-from dlbench.analysis.formatting import SCORE, SHARE, Unit, number
-from dlbench.analysis.groups import Names, frame, setting_text, varying, written_name
+from dlbench.analysis.arms import TIME_TO_TARGET, UNSTEADY, Arm, Row, is_alone, is_unsteady
+from dlbench.analysis.formatting import SHARE, Unit, accuracy, number, one_line
+from dlbench.analysis.groups import ALONE, naming, place_of, setting_text, varying, written_name
 from dlbench.analysis.short_rate import NOTE, short_rate
 from dlbench.analysis.statistics.intervals import Interval
 
 EFFICIENCY = "efficiency"
-BASE_LINE = "base line"
 RATE = "samples_per_s"
 # Metric, heading, and how values are written.
 COLUMNS = (
     (TIME_TO_TARGET, "time to target, s", Unit(number)),
     ("train_time_s", "training time, s", Unit(number)),
-    ("validation_accuracy", "validation accuracy", SCORE),
-    ("validation_loss", "validation loss", SCORE),
+    ("validation_accuracy", "validation accuracy", Unit(accuracy)),
+    ("validation_loss", "validation loss", Unit(number)),
     (EFFICIENCY, "efficiency", SHARE),
     (RATE, "steady samples/s", Unit(number)),
 )
@@ -37,22 +35,11 @@ NOTES = {
 }
 
 
-@dataclass(frozen=True)
-class Spread:
-    """How a cell says what chance may have done.
-
-    Attributes:
-        words: What the title says of it.
-        written: Writes a median with it.
-    """
-
-    words: str
-    written: Callable[[Unit, Interval], str]
-
-
-INTERVALS = Spread("Median [interval that covers at least {}%]", Unit.with_ends)
+# How a cell says what chance may have done: what the title says of it, and what writes a median with it.
+Spread = tuple[str, Callable[[Unit, Interval], str]]
+INTERVALS: Spread = ("Median [interval that covers at least {}%]", Unit.with_ends)
 # Narrower, for a terminal.
-MARGINS = Spread("Median ± the farther end of the interval that covers at least {}%", Unit.with_margin)
+MARGINS: Spread = ("Median ± the farther end of the interval that covers at least {}%", Unit.with_margin)
 
 
 @dataclass(frozen=True)
@@ -61,80 +48,81 @@ class ArmTable:
 
     Attributes:
         title: What stands in the cells.
-        headings: Of the columns.
-        rows: Cells as plain text; empty where nothing is known.
+        columns: Cells as plain text by heading; empty where nothing is known.
         notes: What all arms have in common, what efficiency compares, and what marks mean.
         texts: The headings of columns that hold words.
     """
 
     title: str
-    headings: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    columns: Mapping[str, Sequence[str]]
     notes: tuple[str, ...]
     texts: frozenset[str]
 
-    def cell(self, row: tuple[str, ...], heading: str) -> str:
-        """Return what a row has under a heading."""
-        return row[self._places[heading]]
-
-    @cached_property
-    def _places(self) -> dict[str, int]:
-        return {heading: place for place, heading in enumerate(self.headings)}
+    @property
+    def rows(self) -> list[tuple[str, ...]]:
+        """The cells of each arm."""
+        return list(zip(*self.columns.values(), strict=True))
 
 
-def arm_table(
-    found: Sequence[Arm],
-    spread: Spread = INTERVALS,
-    names: Names = varying,
-) -> ArmTable:
+def in_order(arms: Sequence[Arm]) -> list[Arm]:
+    """Return arms as a person reads them, not as they were made: by study, what varies, base lines first."""
+    keys = dict.fromkeys(("study", *varying(arms)))
+    return sorted(arms, key=lambda arm: (*(place_of(arm.get(key)) for key in keys), not arm.baseline))
+
+
+def arm_table(arms: Sequence[Arm], spread: Spread = INTERVALS) -> ArmTable:
     """Return the table of arms with completed runs; measures that no arm has are left out.
 
     Args:
-        found: The arms.
+        arms: The arms.
         spread: How a cell says what chance may have done.
-        names: Returns the settings that have a column.
     """
-    known = {arm: _measured(arm) for arm in found}
-    rates = {arm: short_rate(arm.completed) for arm in found}
-    shown = [
-        column
-        for column in COLUMNS
-        if any(own[column[0]] for own in known.values()) or (column[0] == RATE and any(rates.values()))
-    ]
-    columns, texts = _names(found, names)
-    columns["n"] = [str(arm.n) for arm in found]
-    if any(own[TIME_TO_TARGET] for own in known.values()):
-        columns["reached"] = [_reached(arm) for arm in found]
-    for metric, heading, unit in shown:
-        cells = [_cell(own[metric], unit, spread) for own in known.values()]
-        if metric == RATE:
-            cells = [cell + marks(arm) or rates[arm] for arm, cell in zip(found, cells, strict=True)]
-        columns[heading] = cells
-    emulated = [arm.emulated.replace(";", ", ") for arm in found]
+    columns, texts = _names(arms)
+    columns["n"] = [str(arm.n) for arm in arms]
+    if any(arm.time_to_target for arm in arms):
+        columns["reached"] = list(map(_reached, arms))
+    measured = [{TIME_TO_TARGET: arm.time_to_target, **arm.metrics, EFFICIENCY: arm.efficiency} for arm in arms]
+    for metric, heading, unit in COLUMNS:
+        cells = [_cell(arm, metric, of_arm[metric], unit, spread) for arm, of_arm in zip(arms, measured, strict=True)]
+        if any(cells):
+            columns[heading] = cells
+    emulated = [arm.emulated.replace(";", ", ") for arm in arms]
     if len(set(emulated)) > 1:
         columns["emulated"] = emulated
         texts.add("emulated")
-    rows = tuple(zip(*columns.values(), strict=True))
-    return ArmTable(_title(list(known.values()), spread), tuple(columns), rows, _notes(found), frozenset(texts))
+    intervals = [interval for of_arm in measured for interval in of_arm.values() if interval]
+    covered = [interval.coverage for interval in intervals if interval.coverage]
+    title = "One completed repeat of each arm: nothing is known of chance"
+    if covered:
+        title = f"{spread[0].format(math.floor(100 * min(covered)))} of n completed repeats"
+    return ArmTable(title, columns, _notes(arms), frozenset(texts))
 
 
-def _names(found: Sequence[Arm], names: Names) -> tuple[dict[str, list[str]], set[str]]:
-    """Return what tells arms apart, and which of it is words: a column for each setting to name, and base lines.
+def _names(arms: Sequence[Arm]) -> tuple[dict[str, list[str]], set[str]]:
+    """Return what tells arms apart, and which of it is words: a column for each setting, or else their labels."""
+    keys = naming(arms)
+    if "strategy" not in keys and any(arm.baseline for arm in arms):
+        keys = ("strategy", *keys)
+    columns = {written_name(key): [name_of(key, arm.first) for arm in arms] for key in keys}
+    if len(set(zip(*columns.values(), strict=True))) < len(arms):
+        return {"arm": [one_line(label_of(arm.first) or arm.name) for arm in arms]}, {"arm"}
+    return columns, {written_name(key) for key in keys if not are_numbers(arm.get(key) for arm in arms)}
 
-    Where these do not tell them apart, or there is none, the labels.
-    """
-    if len(found) == 1 and found[0].is_alone:
-        return {"arm": [found[0].label]}, {"arm"}
-    runs = frame(arm.first for arm in found)
-    keys = names(runs)
-    columns = {written_name(key): [setting_text(value) for value in runs[key]] for key in keys}
-    words = {written_name(key) for key in keys if runs[key].dtype in (object, bool, "boolean", "string")}
-    if columns and any(arm.baseline for arm in found):
-        columns[BASE_LINE] = ["yes" if arm.baseline else "" for arm in found]
-        words.add(BASE_LINE)
-    if len(set(zip(*columns.values(), strict=True))) < len(found):
-        return {"arm": [arm.label for arm in found]}, {"arm"}
-    return columns, words
+
+def name_of(key: str, row: Row) -> str:
+    """Return the value of a setting of a run as tables write it: that of its strategy names one worker alone."""
+    return ALONE if key == "strategy" and is_alone(row) else setting_text(row.get(key))
+
+
+def label_of(row: Row) -> str:
+    """Return the label of a run, in which a base line has its one name; empty where it has no label."""
+    label = str(row.get("label") or "")
+    return label.replace("baseline", ALONE, 1) if row.get("baseline") else label
+
+
+def are_numbers(values: Iterable[object]) -> bool:
+    """Whether all known values are numbers."""
+    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in values if value is not None)
 
 
 def _reached(arm: Arm) -> str:
@@ -143,42 +131,38 @@ def _reached(arm: Arm) -> str:
     return f"{sum(map(math.isfinite, times))}/{len(times)}" if times else ""
 
 
-def _measured(arm: Arm) -> dict[str, Interval | None]:
-    return {TIME_TO_TARGET: arm.time_to_target, **arm.metrics, EFFICIENCY: arm.efficiency}
-
-
-def _cell(interval: Interval | None, unit: Unit, spread: Spread) -> str:
+def _cell(arm: Arm, metric: str, interval: Interval | None, unit: Unit, spread: Spread) -> str:
+    """Return what an arm has under a heading; of a time that some runs did not come to, how many did."""
     if interval is None:
+        return short_rate(arm.completed) if metric == RATE else ""
+    if math.isinf(interval.value):
+        return "not reached"
+    text = spread[1](unit, interval)
+    if metric == TIME_TO_TARGET and not all(map(math.isfinite, arm.comparable(metric).values())):
+        return f"{text} ({_reached(arm)} reached)"
+    return text + marks(arm.completed) if metric == RATE else text
+
+
+def marks(rows: Sequence[Row]) -> str:
+    """Return the marks behind the rate of completed runs; none where they have no rate."""
+    if all(row.get(RATE) is None for row in rows):
         return ""
-    return "not reached" if math.isinf(interval.value) else spread.written(unit, interval)
+    return EXTENDED * any(row.get("extended_steps") for row in rows) + UNSTEADY * any(map(is_unsteady, rows))
 
 
-def marks(arm: Arm) -> str:
-    """Return the marks behind an arm's rate."""
-    return EXTENDED * arm.is_extended + UNSTEADY * bool(arm.unsteady) if arm.metrics[RATE] else ""
-
-
-def _title(known: Sequence[dict[str, Interval | None]], spread: Spread) -> str:
-    covered = [interval.coverage for own in known for interval in own.values() if interval and interval.coverage]
-    if not covered:
-        return "One completed repeat of each arm: nothing is known of chance"
-    return f"{spread.words.format(math.floor(100 * min(covered)))} of n completed repeats"
-
-
-def _notes(found: Sequence[Arm]) -> tuple[str, ...]:
+def _notes(arms: Sequence[Arm]) -> tuple[str, ...]:
     notes = []
-    if len(emulated := {arm.emulated for arm in found}) == 1 and (reasons := emulated.pop()):
+    if len(emulated := {arm.emulated for arm in arms}) == 1 and (reasons := emulated.pop()):
         notes.append(f"emulated: {reasons.replace(';', ', ')}, all arms")
-    if scopes := {arm.batch_scope for arm in found if arm.efficiency and arm.batch_scope}:
+    if scopes := {arm.batch_scope for arm in arms if arm.efficiency and arm.batch_scope}:
         held = "; ".join(f"of {SCALING[scope]}" for scope in sorted(scopes))
-        text = "steady samples/s of one worker / steady samples/s of its base line"
+        text = f"steady samples/s of each worker / steady samples/s of {ALONE}"
         notes.append(f"efficiency: {text}, at the same batch size {held}")
-    if any(short_rate(arm.completed) for arm in found):
+    if any(short_rate(arm.completed) for arm in arms):
         notes.append(f"~ before a rate: {NOTE}")
-    return (*notes, *mark_notes(found))
+    return (*notes, *mark_notes("".join(marks(arm.completed) for arm in arms)))
 
 
-def mark_notes(found: Sequence[Arm]) -> tuple[str, ...]:
-    """Say what the marks of these arms mean."""
-    marked = "".join(map(marks, found))
+def mark_notes(marked: str) -> tuple[str, ...]:
+    """Say what the marks in a text mean."""
     return tuple(f"{mark.strip()}: {text}" for mark, text in NOTES.items() if mark in marked)

@@ -1,4 +1,4 @@
-"""How numbers, intervals, differences and names are written: plain text in one line, three digits."""
+"""How numbers, intervals, differences and names are written, everywhere: plain text in one line, three digits."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -37,8 +37,20 @@ class Unit:
 
 
 def number(value: float) -> str:
-    """Return a number with three digits, thousands apart, very large and small ones with a power of ten."""
+    """Return what was measured or counted: `0.000972`, `1.00`, `12.3` in three digits, `8`, `1,121,092` in full."""
+    if not math.isfinite(value):
+        return "not a number" if math.isnan(value) else "infinite" if value > 0 else "-infinite"
+    return chosen(value + 0.0) if value == round(value) or abs(value) >= 99.95 else f"{value:#.3g}"
+
+
+def chosen(value: float) -> str:
+    """Return what somebody chose, a setting or a tick: the same digits without zeros at the end."""
     return f"{value:,.0f}" if 99.95 <= abs(value) < 1e9 else f"{value:.3g}"
+
+
+def accuracy(value: float) -> str:
+    """Return an accuracy: three digits after the point."""
+    return f"{value:.3f}"
 
 
 def rounded(value: float) -> str:
@@ -64,7 +76,7 @@ def percent(value: float) -> str:
 def unit_of(metric: Metric) -> Unit:
     """Return how values of a metric are written."""
     if metric.score == "accuracy":
-        return Unit("{:.3f}".format)
+        return Unit(accuracy)
     return Unit(number, f" {metric.unit}" if metric.unit else "")
 
 
@@ -73,6 +85,8 @@ def quantity(metric: Metric, value: float) -> str:
     return unit_of(metric).shown(value)
 
 
+# Units of differences of ratios, and of shares such as accuracies.
+SHARES, POINTS = "%", "points"
 # Larger shares say no more than that they are larger.
 MOST_SHARE = 10.0
 
@@ -86,20 +100,23 @@ def difference(metric: Metric, value: float, *, signed: bool = True, unit: str |
         signed: Whether a plus stands before what is above 0.
         unit: What is written in place of points or the unit; percent stay.
     """
-    is_points = metric.score == "accuracy" and not metric.is_share
-    sign, scale = "+" if signed else "", 100.0 if metric.is_share or is_points else 1.0
-    text = f"{scale * value:{sign}.3g}"
-    if scale > 1:
-        text = f"{scale * value:{sign}.{1 if abs(value) < 0.0995 else 0}f}".removesuffix(".0")
-    if metric.is_share and abs(value) > MOST_SHARE:
+    own = SHARES if metric.is_share else POINTS if metric.score == "accuracy" else metric.unit
+    text = change(value, own, "+" if signed else "")
+    if unit is None or metric.is_share:
+        return text
+    return f"{text.split(' ')[0]} {unit}".rstrip()
+
+
+def change(value: float, unit: str, sign: str = "+") -> str:
+    """Return a difference in a unit; of shares in percent, of what is read in percent in points."""
+    if unit not in (SHARES, POINTS):
+        return f"{value:{sign}.3g} {unit}".rstrip()
+    if unit == SHARES and abs(value) > MOST_SHARE:
         return f"{'<' if value < 0 else '>'}{math.copysign(100 * MOST_SHARE, value):{sign},.0f}%"
-    if metric.is_share:
-        return f"{text}%"
-    of = ("point" if text.lstrip("+-") == "1" else "points") if is_points else metric.unit
-    return f"{text} {of if unit is None else unit}".rstrip()
+    text = f"{100 * value:{sign}.{1 if abs(value) < 0.0995 else 0}f}".removesuffix(".0")
+    return f"{text}%" if unit == SHARES else f"{text} point{'' if text.lstrip('+-') == '1' else 's'}"
 
 
-SCORE = Unit("{:.4f}".format)
 SHARE = Unit(percent)
 
 
@@ -109,12 +126,10 @@ def duration(seconds: float | None) -> str:
         return ""
     if seconds < 9.95:
         return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    return (
-        f"{whole // 60} min {whole % 60:02d} s" if whole < 3600 else f"{whole // 3600} h {whole % 3600 // 60:02d} min"
-    )
+    minutes, left = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {left:02d} s" if minutes else f"{left} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"
 
 
 def one_line(text: object) -> str:
@@ -134,10 +149,8 @@ def listed(names: Iterable[str], most: int = MOST_NAMES, separator: str = ", ") 
     return separator.join(found[:most]) + more
 
 
-def chance(p: float | None) -> str:
-    """Return a p-value as papers write it, `p = 0.012`; nothing where it is unknown."""
-    if p is None:
-        return ""
+def chance(p: float) -> str:
+    """Return a p-value as papers write it, `p = 0.012`."""
     written = p_value(p)
     return f"p {written}" if written.startswith("<") else f"p = {written}"
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from dlbench.analysis.arms import Arm, columns_of, emulation, option_columns
-from dlbench.analysis.formatting import number
+from dlbench.analysis.formatting import chosen
 from dlbench.records.tables import cell
 from dlbench.scenario.expand import arms as scenario_arms
 from dlbench.scenario.settings import Affects, settings_of
@@ -60,8 +60,8 @@ def by_emulation(arms: Iterable[Arm]) -> Iterator[tuple[str, list[Arm]]]:
     """Yield real arms, then emulated ones, with all their reasons."""
     every = list(arms)
     for is_emulated in (False, True):
-        if chosen := [arm for arm in every if bool(arm.emulated) == is_emulated]:
-            yield emulation(arm.emulated for arm in chosen), chosen
+        if alike := [arm for arm in every if bool(arm.emulated) == is_emulated]:
+            yield emulation(arm.emulated for arm in alike), alike
 
 
 def ways(arms: Iterable[Arm]) -> list[Arm]:
@@ -186,7 +186,7 @@ def _condition(key: str, value: Any, arms: Sequence[Arm]) -> str:
     if "=" not in text:
         return text
     label, _, unit = setting_name(key).partition(" (")
-    return f"{label} {number(value) if isinstance(value, float) else setting_text(value)} {unit.rstrip(')')}".rstrip()
+    return f"{label} {chosen(value) if isinstance(value, float) else setting_text(value)} {unit.rstrip(')')}".rstrip()
 
 
 def _described(key: str, value: Any) -> str:

@@ -20,9 +20,11 @@ this errs, `python -m tests.soak advice` how often the answers that are made of 
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from statistics import median
+from functools import partial
+from itertools import chain
+from statistics import NormalDist, median
 
 import numpy as np
 
@@ -50,6 +52,8 @@ ENOUGH_REPEATS = 5
 # More further repeats than this are not counted.
 MOST_REPEATS = 100
 _TRIED = (1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 32, 40, 50, 63, 80, MOST_REPEATS)
+# No smaller t is significant, whatever its degrees of freedom and the number of arms.
+_LEAST_T = NormalDist().inv_cdf(1 - SIGNIFICANCE / 2)
 
 # One number for each repeat, by what pairs repeats of two arms.
 Values = Mapping[tuple[str, ...], float]
@@ -63,38 +67,125 @@ class Verdict(StrEnum):
     OPEN = "open"
 
 
+_NOTHING = Difference(*np.zeros((3, 1, 1)))
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """What values are compared on, more being better: logarithms where the margin is a share and all are above 0."""
+
+    sign: float = 1.0
+    is_log: bool = False
+    margin: float = 0.0
+    step: float = 0.0
+    size: float = 1.0
+
+    def shown(self, difference: float) -> float:
+        """Return a difference in the metric's unit, or as a share."""
+        if self.is_log:
+            return math.copysign(math.expm1(min(abs(difference), 700.0)), difference)
+        return difference / self.size
+
+
 @dataclass(frozen=True)
 class Judgement:
     """One arm against another.
 
     Differences are in the metric's unit, or shares of the other arm's value where its margin is a share; above 0 where
-    the arm is better.
+    the arm is better. They are computed from the tests where they are asked for.
 
     Attributes:
         verdict: What is shown.
         against: Place of the other arm: the best one, or the one that comes closest to refuting that this arm keeps.
-        gain: By how much the arm is better than that one; negative where it is worse.
-        worst: The same at worst, one-sided 95% over the family; None where repeats are too few or not finite.
-        best: The same at best.
-        is_better: Whether it is shown to be better by more than the margin.
-        is_far: Whether it is shown to be worse by more than the margin.
-        detectable: Smallest difference that these repeats could have shown with power 0.8; None where that is unknown.
-        further: Further repeats that would probably decide; None where it is decided, or more than 100 are needed.
+        is_better: Of a pair: whether it is shown to be better by more than the margin.
+        is_far: Of an arm in its family: whether it is shown to be worse by more than the margin.
         p: p-value of being no worse by the margin, or where it loses of being equal, in the family.
         family: Number of comparisons that hold together.
+        n: Repeats of the arm that has fewer; 0 where nothing was tested.
+        level: Of one test of the family.
+        tests: Each arm [row] - each other [column] of those that were tested together, on `scale`.
+        at: Row and column of this test.
+        of_all: Whether the arm is to keep against all others, not against this one alone.
+        scale: What values were compared on.
     """
 
     verdict: Verdict
     against: int = 0
-    gain: float = 0.0
-    worst: float | None = None
-    best: float | None = None
     is_better: bool = False
     is_far: bool = False
-    detectable: float | None = None
-    further: int | None = None
     p: float | None = None
     family: int = 1
+    n: int = 0
+    level: float = SIGNIFICANCE
+    tests: Difference = field(default=_NOTHING, compare=False, repr=False)
+    at: tuple[int, int] = (0, 0)
+    of_all: bool = False
+    scale: _Scale = _Scale()
+
+    @property
+    def gain(self) -> float:
+        """By how much the arm is better than the other one; negative where it is worse."""
+        return self.scale.shown(float(self.tests.estimate[self.at]))
+
+    @property
+    def worst(self) -> float | None:
+        """The same at worst, one-sided 95% over the family; None where repeats are too few or not finite."""
+        return self._end(-1.0)
+
+    @property
+    def best(self) -> float | None:
+        """The same at best."""
+        return self._end(1.0)
+
+    def _end(self, sign: float) -> float | None:
+        gain = float(self.tests.estimate[self.at])
+        return self.scale.shown(gain + sign * self._width(self.level)) if self._is_known else None
+
+    @property
+    def _is_known(self) -> bool:
+        return self.n >= LEAST_REPEATS and math.isfinite(self.tests.estimate[self.at])
+
+    def _width(self, level: float) -> float:
+        """Return how far the one-sided interval of a level reaches."""
+        from scipy.special import stdtrit
+
+        error = float(self.tests.error[self.at])
+        return float(stdtrit(self.tests.freedom[self.at], 1 - level)) * error if error else 0.0
+
+    @property
+    def detectable(self) -> float | None:
+        """Smallest difference that these repeats could have shown with power 0.8; None where that is unknown."""
+        if self.verdict is not Verdict.OPEN or not self._is_known:
+            return None
+        return self.scale.shown(self._width(self.level) + self._width(1 - POWER))
+
+    @property
+    def further(self) -> int | None:
+        """Further repeats that would probably decide; None where it is decided, or more than 100 are needed.
+
+        An arm keeps against all others, or loses to one. The true differences are as uncertain as these repeats leave
+        them, so that the probability of a decision is its mean over those that are possible (assurance; O'Hagan,
+        Stevens and Campbell 2005, Pharm. Stat. 4).
+        """
+        from scipy.special import ndtr, stdtrit
+
+        if 0 < self.n < LEAST_REPEATS:
+            return ENOUGH_REPEATS - self.n
+        if self.verdict is not Verdict.OPEN or not self._is_known:
+            return None
+        place, other = self.at
+        others = np.arange(len(self.tests.estimate)) != place if self.of_all else [other]
+        gain, error, freedom = (part[place, others][:, None] for part in self.tests)
+        possible = gain + error * stdtrit(freedom, (np.arange(40) + 0.5) / 40)
+        for more in _TRIED:
+            then = np.maximum(error * np.sqrt(self.n / (self.n + more)), 1e-300)
+            needed = stdtrit(freedom * (self.n + more - 1) / max(self.n - 1, 1), 1 - self.level)
+            keeps = ndtr((possible + self.scale.margin) / then - needed).mean(-1).min()
+            # It loses where its difference is also more than the margin.
+            loses = np.minimum(ndtr(-possible / then - needed), ndtr(-(possible + self.scale.margin) / then)).mean(-1)
+            if max(keeps, loses.max()) >= POWER:
+                return more
+        return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +198,7 @@ class Family:
         repeats: Of each arm.
         differences: Each arm [row] - each other [column], on the family's scale.
         keeps_p: p-value of each arm for being no worse than each other by the margin.
-        loses_p: p-value of each arm for being worse than each other, all pairs together.
+        loses_p: p-value of each arm for being worse than each other, all pairs together; 1 where it is not below 5%.
     """
 
     best: int
@@ -116,7 +207,7 @@ class Family:
     differences: Difference
     keeps_p: Floats
     loses_p: Floats
-    scale: "_Scale"
+    scale: _Scale
 
     def pair(self, place: int, other: int) -> Judgement:
         """Return one arm against another, all pairs of the family together."""
@@ -127,17 +218,9 @@ class Family:
             verdict = Verdict.KEEPS
         elif self.loses_p[place, other] <= SIGNIFICANCE or (own.verdict is Verdict.LOSES and other == self.best):
             verdict = Verdict.LOSES
-        return replace(self._between(place, other, verdict, SIGNIFICANCE / (k - 1)), is_better=is_better)
-
-    def _between(self, place: int, other: int, verdict: Verdict, level: float, *, of_all: bool = False) -> Judgement:
-        parts = (self.differences.estimate, self.differences.error, self.differences.freedom)
-        pair = Difference(*(part[place, other] for part in parts))
-        others = Difference(*(np.delete(part[place], place) for part in parts)) if of_all else None
         n = min(self.repeats[place], self.repeats[other])
-        made = Judgement(verdict, further=max(1, ENOUGH_REPEATS - n))
-        if n >= LEAST_REPEATS:
-            made = _judgement(verdict, pair, self.scale, level, n, others)
-        return replace(made, against=other, gain=self.scale.shown(float(pair.estimate)), family=len(self.repeats) - 1)
+        tested = partial(Judgement, tests=self.differences, at=(place, other), scale=self.scale)
+        return tested(verdict, other, is_better=is_better, family=k - 1, n=n, level=SIGNIFICANCE / (k - 1))
 
 
 def judge(arms: Sequence[Values], metric: Metric) -> Family:
@@ -150,7 +233,7 @@ def judge(arms: Sequence[Values], metric: Metric) -> Family:
     Raises:
         ValueError: There is no arm, one has no value, or a value is not finite.
     """
-    if not arms or not all(arms) or not all(math.isfinite(value) for arm in arms for value in arm.values()):
+    if not arms or not all(arms) or not all(map(math.isfinite, _numbers(arms))):
         raise ValueError("a family needs finite values of each arm")
     family = _judged_once(arms, metric)
     left = [place for place, one in enumerate(family.judgements) if not one.is_far]
@@ -161,9 +244,8 @@ def judge(arms: Sequence[Values], metric: Metric) -> Family:
     judgements = list(family.judgements)
     for place, one in zip(left, rest.judgements, strict=True):
         judgements[place] = replace(one, against=left[one.against])
-    parts = (family.differences.estimate, family.differences.error, family.differences.freedom)
-    inner = (rest.differences.estimate, rest.differences.error, rest.differences.freedom)
-    for whole, part in zip((*parts, family.keeps_p, family.loses_p), (*inner, rest.keeps_p, rest.loses_p), strict=True):
+    inner = (*rest.differences, rest.keeps_p, rest.loses_p)
+    for whole, part in zip((*family.differences, family.keeps_p, family.loses_p), inner, strict=True):
         whole[own] = part
     return replace(family, judgements=tuple(judgements))
 
@@ -174,35 +256,40 @@ def _judged_once(arms: Sequence[Values], metric: Metric) -> Family:
     best = medians.index(max(medians) if metric.is_higher_better else min(medians))
     scale = _scale(arms, metric)
     pairs = _pairs(arms, scale)
-    known = np.array(repeats) >= LEAST_REPEATS
-    keeps_p = np.where(known[:, None], _above(pairs, -scale.margin), 1.0)
-    drops_p = np.where(known[:, None] & known, 1 - _above(pairs, -scale.margin), 1.0)
-    closest = np.where(np.eye(k, dtype=bool), -1.0, keeps_p).argmax(1)
+    places, is_known = np.arange(k), np.array(repeats) >= LEAST_REPEATS
+    are_known = is_known[:, None] & is_known
+    above = _above(pairs, -scale.margin)
+    keeps_p = np.where(is_known[:, None], above, 1.0)
+    drops_p = np.where(are_known, 1 - above, 1.0)
+    np.fill_diagonal(keeps_p, -1.0)
+    closest = keeps_p.argmax(1)
     np.fill_diagonal(keeps_p, 0.0)
     np.fill_diagonal(drops_p, 1.0)
     keeps, drops = keeps_p.max(1), np.minimum((k - 1) * drops_p.min(1), 1.0)
-    worse = studentized_range_p(np.sqrt(2) * pairs.t, max(k, 2), pairs.freedom)
-    worse = np.where(known[:, None] & known & (pairs.estimate < -scale.margin), worse, 1.0)
+    worse, t = np.ones((k, k)), pairs.t
+    can_lose = are_known & (pairs.estimate < -scale.margin) & (t >= _LEAST_T)
+    if can_lose.any():
+        worse[can_lose] = studentized_range_p(np.sqrt(2) * t[can_lose], k, pairs.freedom[can_lose])
     # One of the arms is truly the best and can err in neither way, so that one test fewer counts.
     smaller = np.minimum(keeps, drops)
     order = smaller.argsort(kind="stable")
     factors = np.minimum(np.arange(k, 0, -1), max(k - 1, 1))[order.argsort()]
     adjusted = np.empty(k)
     adjusted[order] = np.maximum.accumulate(np.minimum((factors * smaller)[order], 1.0))
-    family = Family(best, (), repeats, pairs, keeps_p, worse, scale)
-    found = []
-    for place in range(k):
-        verdict, against, p = Verdict.OPEN, int(closest[place]), 1.0
-        is_far = bool(adjusted[place] <= SIGNIFICANCE and drops[place] < keeps[place])
-        if adjusted[place] <= SIGNIFICANCE and keeps[place] <= drops[place]:
-            verdict, against, p = Verdict.KEEPS, best if best != place else against, adjusted[place]
-        elif is_far or worse[place].min() <= SIGNIFICANCE:
-            is_to_best = is_far or worse[place, best] <= SIGNIFICANCE
-            verdict, against = Verdict.LOSES, best if is_to_best else int(worse[place].argmin())
-            p = min(adjusted[place], worse[place, against])
-        one = family._between(place, against, verdict, SIGNIFICANCE / factors[place], of_all=k > 1)
-        found.append(replace(one, p=float(p), is_far=is_far))
-    return replace(family, judgements=tuple(found))
+    is_shown = adjusted <= SIGNIFICANCE
+    is_far, does_keep = is_shown & (drops < keeps), is_shown & (drops >= keeps)
+    loses = is_far | (~does_keep & (worse.min(1) <= SIGNIFICANCE))
+    refuted_by = np.where(is_far | (worse[:, best] <= SIGNIFICANCE), best, worse.argmin(1))
+    against = np.where(does_keep & (places != best), best, np.where(loses, refuted_by, closest))
+    p = np.where(loses, np.minimum(adjusted, worse[places, against]), np.where(does_keep, adjusted, 1.0))
+    judgements, of_family = [], partial(Judgement, family=k - 1, tests=pairs, of_all=k > 1, scale=scale)
+    shown = (one.tolist() for one in (does_keep, loses, against, is_far, p, factors))
+    for place, (keep, lose, other, far, p_value, factor) in enumerate(zip(*shown, strict=True)):
+        verdict = Verdict.KEEPS if keep else Verdict.LOSES if lose else Verdict.OPEN
+        n = min(repeats[place], repeats[other])
+        level = SIGNIFICANCE / factor
+        judgements.append(of_family(verdict, other, is_far=far, p=p_value, n=n, level=level, at=(place, other)))
+    return Family(best, tuple(judgements), repeats, pairs, keeps_p, worse, scale)
 
 
 def judge_pairs(pairs: Sequence[tuple[Values, Values, Metric]]) -> tuple[Judgement, ...]:
@@ -216,106 +303,86 @@ def judge_pairs(pairs: Sequence[tuple[Values, Values, Metric]]) -> tuple[Judgeme
     Raises:
         ValueError: An arm has no value, or one is not a number.
     """
-    numbers = [value for a, b, _ in pairs for arm in (a, b) for value in arm.values()]
-    if not all(a and b for a, b, _ in pairs) or any(map(math.isnan, numbers)):
+    if not all(a and b for a, b, _ in pairs) or any(math.isnan(v) for a, b, _ in pairs for v in _numbers((a, b))):
         raise ValueError("a comparison needs values on both sides, all of them numbers")
-    tested = [pair for pair in pairs if min(len(pair[0]), len(pair[1])) >= LEAST_REPEATS]
-    results = [_planned(*pair) for pair in tested]
-    keeps, differs = holm([one[0] for one in results]), holm([one[1] for one in results])
-    found, place = [], 0
-    for a, b, _ in pairs:
-        if min(len(a), len(b)) < LEAST_REPEATS:
-            found.append(Judgement(Verdict.OPEN, family=len(tested)))
+    sizes = [min(len(a), len(b)) for a, b, _ in pairs]
+    results = [_planned(*pair) for pair, n in zip(pairs, sizes, strict=True) if n >= LEAST_REPEATS]
+    adjusted = zip(results, holm([one[0] for one in results]), holm([one[1] for one in results]), strict=True)
+    found, family = [], len(results)
+    for n in sizes:
+        if n < LEAST_REPEATS:
+            found.append(Judgement(Verdict.OPEN, family=family))
             continue
-        _, _, pair, scale = results[place]
-        is_apart = differs[place] <= SIGNIFICANCE
-        gain = float(pair.estimate)
-        verdict = Verdict.KEEPS if keeps[place] <= SIGNIFICANCE or (is_apart and gain > 0) else Verdict.OPEN
-        if is_apart and gain < -scale.margin and verdict is Verdict.OPEN:
+        (_, _, tests, scale), keeps_p, differs_p = next(adjusted)
+        gain, is_apart = float(tests.estimate[0, 1]), differs_p <= SIGNIFICANCE
+        verdict, p = Verdict.OPEN, differs_p
+        if keeps_p <= SIGNIFICANCE or (is_apart and gain > 0):
+            verdict, p = Verdict.KEEPS, differs_p if is_apart else keeps_p
+        elif is_apart and gain < -scale.margin:
             verdict = Verdict.LOSES
-        made = _judgement(verdict, pair, scale, SIGNIFICANCE / len(tested), min(len(a), len(b)))
-        p = keeps[place] if verdict is Verdict.KEEPS and not is_apart else differs[place]
-        found.append(
-            replace(
-                made,
-                gain=scale.shown(gain),
-                is_better=is_apart and gain > scale.margin,
-                p=float(p),
-                family=len(tested),
-            )
-        )
-        place += 1
+        is_better, level = is_apart and gain > scale.margin, SIGNIFICANCE / family
+        tested = partial(Judgement, tests=tests, at=(0, 1), scale=scale, n=n, level=level)
+        found.append(tested(verdict, is_better=is_better, p=p, family=family))
     return tuple(found)
 
 
-@dataclass(frozen=True)
-class _Scale:
-    """What values are compared on, more being better: logarithms where the margin is a share and all are above 0."""
-
-    sign: float
-    is_log: bool
-    margin: float
-    step: float
-    is_share: bool = False
-    size: float = 1.0
-
-    def of(self, values: Values) -> Floats:
-        """Return the values of an arm."""
-        found = np.fromiter(values.values(), np.float64, len(values))
-        return self.sign * (np.log(found) if self.is_log else found)
-
-    def shown(self, difference: float) -> float:
-        """Return a difference in the metric's unit, or as a share."""
-        if self.is_log:
-            return math.copysign(math.expm1(min(abs(difference), 700.0)), difference)
-        return difference / self.size if self.is_share else difference
+def _numbers(arms: Sequence[Values]) -> list[float]:
+    return [*chain.from_iterable(arm.values() for arm in arms)]
 
 
 def _scale(arms: Sequence[Values], metric: Metric) -> _Scale:
-    values = [value for arm in arms for value in arm.values() if math.isfinite(value)]
-    sign = 1.0 if metric.is_higher_better else -1.0
-    is_log = metric.is_share and len(values) == sum(map(len, arms)) and min(values) > 0
-    size = max(map(abs, values), default=1.0) or 1.0
-    margin = math.log1p(metric.margin) if is_log else metric.margin * (size if metric.is_share else 1.0)
+    values = _numbers(arms)
+    finite = [*filter(math.isfinite, values)]
+    is_log = metric.is_share and len(finite) == len(values) and min(values) > 0
+    size = max(map(abs, finite), default=1.0) or 1.0
+    unit, share = 1.0 if is_log else size, size if metric.is_share else 1.0
+    margin = math.log1p(metric.margin) if is_log else metric.margin * share
     varies = any(len(set(arm.values())) > 1 for arm in arms)
-    scaled = np.log(values) if is_log else np.asarray(values)
-    step = float(smallest_step(scaled / (1 if is_log else size))) * (1 if is_log else size) if varies else 0.0
-    return _Scale(sign, is_log, margin, step, metric.is_share, size)
+    step = unit * smallest_step((np.log(finite) if is_log else np.array(finite)) / unit) if varies else 0.0
+    return _Scale(1.0 if metric.is_higher_better else -1.0, is_log, margin, step, share)
 
 
 def _pairs(arms: Sequence[Values], scale: _Scale) -> Difference:
     """Return each arm [row] - each other [column]: paired where both have the same repeats, else Welch's."""
-    least = scale.step**2 / 4
-    k = len(arms)
-    values = [scale.of(arm) for arm in arms]
-    mean = np.array([arm.mean() for arm in values])
+    k, n, least = len(arms), np.array([len(arm) for arm in arms]), scale.step**2 / 4
+    repeats = sorted(arms[0])
+    is_paired = len(repeats) >= PAIRED_FROM and all(arm.keys() == arms[0].keys() for arm in arms)
+    ordered = [{repeat: arm[repeat] for repeat in repeats} for arm in arms] if is_paired else arms
+    values = np.array(_numbers(ordered))
+    # Shorter arms are filled up with zeros.
+    is_there = np.arange(n.max()) < n[:, None]
+    table = np.zeros(is_there.shape)
+    table[is_there] = scale.sign * (np.log(values) if scale.is_log else values)
+    mean = table.sum(-1) / n
     gain = np.round(mean[:, None] - mean, SAME_DIGITS)
-    repeats = set(arms[0])
-    if len(repeats) >= PAIRED_FROM and all(set(arm) == repeats for arm in arms):
-        table = np.stack([scale.of({key: arm[key] for key in sorted(repeats)}) for arm in arms])
-        upper = np.triu_indices(k, 1)
-        differences = np.round(table[upper[0]] - table[upper[1]], SAME_DIGITS)
-        spread = np.maximum(differences.var(-1, ddof=1), 2 * least)
-        freedom = np.full(len(spread), len(repeats) - 1.0)
-        of_arms = np.maximum(table.var(-1, ddof=1), least)
-        if k > 2 and min(spread.min(), of_arms.min()) > 0:
-            # A pair is as wild as one of its arms.
-            is_wild = are_wild(of_arms, np.full(k, len(repeats) - 1.0))
-            is_tame = ~(is_wild[upper[0]] | is_wild[upper[1]])
-            if is_tame.sum() > 2:
-                spread[is_tame], freedom[is_tame] = moderated(spread[is_tame], freedom[is_tame])
-        error, free = np.zeros((k, k)), np.ones((k, k))
-        error[upper], free[upper] = np.sqrt(spread / len(repeats)), np.minimum(freedom, (k - 1) * (len(repeats) - 1))
-        return Difference(gain, error + error.T, np.maximum(free, free.T))
-    n = np.array([len(arm) for arm in values])
     freedom = np.maximum(n - 1.0, 1.0)
-    variance = np.array([max(float(arm.var(ddof=1)), least) if len(arm) > 1 else math.nan for arm in values])
+    variance = np.maximum((np.where(is_there, table - mean[:, None], 0.0) ** 2).sum(-1) / freedom, least)
+    if is_paired:
+        return Difference(gain, *_paired(table, variance, least))
     # The spread of a single value is taken to be that of the others.
-    variance = np.where(np.isnan(variance), np.nanmax(variance) if (n > 1).any() else np.inf, variance)
-    if k > 2 and (n > 1).all() and variance.min() > 0:
+    variance = np.where(n > 1, variance, variance[n > 1].max(initial=0.0) if (n > 1).any() else np.inf)
+    if k > 2 and n.min() > 1 and variance.min() > 0:
         variance, freedom = moderated(variance, freedom)
     of_mean = variance / n
     return Difference(gain, *welch(of_mean[:, None], of_mean, freedom[:, None], freedom))
+
+
+def _paired(table: Floats, variance: Floats, least: float) -> tuple[Floats, Floats]:
+    """Return the errors of all pairs of arms [arms, repeats] and their degrees of freedom; of each arm its variance."""
+    k, n = table.shape
+    first, second = np.triu_indices(k, 1)
+    spread = np.maximum(np.round(table[first] - table[second], SAME_DIGITS).var(-1, ddof=1), 2 * least)
+    freedom = np.full(len(spread), n - 1.0)
+    if k > 2 and min(spread.min(), variance.min()) > 0:
+        # A pair is as wild as one of its arms.
+        is_wild = are_wild(variance, np.full(k, n - 1.0))
+        is_tame = ~(is_wild[first] | is_wild[second])
+        if is_tame.sum() > 2:
+            spread[is_tame], freedom[is_tame] = moderated(spread[is_tame], freedom[is_tame])
+    error, free = np.zeros((k, k)), np.ones((k, k))
+    error[first, second] = error[second, first] = np.sqrt(spread / n)
+    free[first, second] = free[second, first] = np.minimum(freedom, (k - 1) * (n - 1))
+    return error, free
 
 
 def _above(pairs: Difference, bound: float) -> Floats:
@@ -329,60 +396,12 @@ def _above(pairs: Difference, bound: float) -> Floats:
 
 
 def _planned(a: Values, b: Values, metric: Metric) -> tuple[float, float, Difference, _Scale]:
-    """Return the p-values of being no worse by the margin and of being equal, the difference and its scale."""
+    """Return the p-values of being no worse by the margin and of being equal, the differences and their scale."""
     scale = _scale((a, b), metric)
-    if all(map(math.isfinite, (*a.values(), *b.values()))):
+    if all(map(math.isfinite, _numbers((a, b)))):
         both = _pairs((a, b), scale)
-        pair = Difference(*(part[0, 1] for part in (both.estimate, both.error, both.freedom)))
-        return float(_above(pair, -scale.margin)), float(pair.p), pair, scale
+        return float(_above(both, -scale.margin)[0, 1]), float(both.p[0, 1]), both, scale
     p, share_above = mann_whitney(tuple(a.values()), tuple(b.values()))
     ahead = scale.sign * (share_above - 0.5)
     gain = math.copysign(math.inf, ahead) if ahead else 0.0
-    return 1.0, p, Difference(np.asarray(gain), np.asarray(0.0), np.asarray(1.0)), scale
-
-
-def _judgement(
-    verdict: Verdict, pair: Difference, scale: _Scale, level: float, n: int, others: Difference | None = None
-) -> Judgement:
-    """Return a verdict with its one-sided bounds at a level, and where it is open with what repeats can show.
-
-    What would decide is asked of all `others`, where they are given, else of the pair.
-    """
-    from scipy.special import stdtrit
-
-    gain, error, freedom = (float(part) for part in (pair.estimate, pair.error, pair.freedom))
-    if not math.isfinite(gain):
-        return Judgement(verdict)
-    half = float(stdtrit(freedom, 1 - level)) * error if error else 0.0
-    made = Judgement(verdict, worst=scale.shown(gain - half), best=scale.shown(gain + half))
-    if verdict is not Verdict.OPEN:
-        return replace(made, is_better=verdict is Verdict.KEEPS and gain - half > scale.margin)
-    detectable = half + float(stdtrit(freedom, POWER)) * error
-    further = _further(pair if others is None else others, scale.margin, level, n)
-    return replace(made, detectable=scale.shown(detectable), further=further)
-
-
-def _further(pairs: Difference, margin: float, level: float, n: int) -> int | None:
-    """Return how many further repeats would probably show that an arm keeps against all others, or loses to one.
-
-    The true differences are as uncertain as these repeats leave them, so that the probability of a decision is its mean
-    over those that are possible (assurance; O'Hagan, Stevens and Campbell 2005, Pharm. Stat. 4).
-
-    Args:
-        pairs: The arm - each other one, [others].
-        margin: The difference that matters.
-        level: Of each test.
-        n: Repeats so far.
-    """
-    from scipy.special import ndtr, stdtrit
-
-    gain, error, freedom = (np.atleast_1d(part)[:, None] for part in (pairs.estimate, pairs.error, pairs.freedom))
-    possible = gain + error * stdtrit(freedom, (np.arange(40) + 0.5) / 40)
-    more = np.array(_TRIED)[:, None, None]
-    then = np.maximum(error * np.sqrt(n / (n + more)), 1e-300)
-    needed = stdtrit(freedom * (n + more - 1) / max(n - 1, 1), 1 - level)
-    keeps = ndtr((possible + margin) / then - needed).mean(-1)
-    # It loses where its difference is also more than the margin.
-    loses = np.minimum(ndtr(-possible / then - needed), ndtr(-(possible + margin) / then)).mean(-1)
-    is_probable = np.maximum(keeps.min(-1), loses.max(-1)) >= POWER
-    return _TRIED[int(is_probable.argmax())] if is_probable.any() else None
+    return 1.0, p, Difference(np.full((2, 2), gain), np.zeros((2, 2)), np.ones((2, 2))), scale

@@ -1,7 +1,7 @@
 """The order in which a person reads the arms of a study: as the scenario writes its axes, not as runs were executed."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from dlbench.scenario.expand.arms import is_shared
@@ -14,32 +14,26 @@ FIRST = -1
 
 def reading_order(scenario: Scenario, runs: Iterable[RunSpec]) -> list[str]:
     """Return the names of a study's arms, the last axis fastest, each base line before the arms of its group."""
-    written = _places(scenario)
-    places = {key: {value: place for place, value in enumerate(dict.fromkeys(written[key]))} for key in written}
-    ranks: dict[str, tuple[int, ...]] = {}
-    for run in runs:
-        ranks.setdefault(arm_name(run.run_id), (*(_rank(run, key, places[key]) for key in places), not run.baseline))
-    return sorted(ranks, key=ranks.__getitem__)
+    written = [axes for _, axes in scenario.axes()]
+    written += [{key: (value,) for key, value in included.items()} for included in scenario.include]
+    # The values of each axis as they are written; those of included points follow.
+    places = {
+        key: list(dict.fromkeys(_text(value) for axes in written for value in axes.get(key, ())))
+        for key in axis_keys(scenario)
+    }
+
+    def rank(run: RunSpec) -> tuple[int, ...]:
+        return (*(_rank(run, key, values) for key, values in places.items()), not run.baseline)
+
+    return list(dict.fromkeys(arm_name(run.run_id) for run in sorted(runs, key=rank)))
 
 
-def _places(scenario: Scenario) -> dict[str, list[str]]:
-    """Return the values of each axis as they are written; those of included points follow."""
-    places: dict[str, list[str]] = {key: [] for key in axis_keys(scenario)}
-    for _, axes in scenario.axes():
-        for key, values in axes.items():
-            places[key] += map(_text, values)
-    for included in scenario.include:
-        for key, value in included.items():
-            places[key].append(_text(value))
-    return places
-
-
-def _rank(run: RunSpec, key: str, places: Mapping[str, int]) -> int:
+def _rank(run: RunSpec, key: str, places: Sequence[str]) -> int:
     """Return a run's place on one axis: values from `base` come last, what a base line has of its own first."""
     if run.baseline and not is_shared(key):
         return FIRST
     value = _text(run.axes.get(key))
-    return places.get(value, len(places))
+    return places.index(value) if value in places else len(places)
 
 
 def _text(value: Any) -> str:

@@ -22,5 +22,5 @@ def short_rate(rows: Iterable[Row]) -> str:
     rate = median(row["timed_samples"] / row["timed_window_s"] for row in timed)
     window_s, steps = (median(row[name] for row in timed) for name in ("timed_window_s", "timed_steps"))
     # Of simulated time any length is exact: there only steps can be too few.
-    length = f"{window_s:.2g} s window" if window_s < MIN_TIMED_S else f"{steps:.0f} steps"
+    length = f"{rounded(window_s)} s window" if window_s < MIN_TIMED_S else f"{steps:.0f} steps"
     return f"~{rounded(rate)}/s, {length}"

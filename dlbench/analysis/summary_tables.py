@@ -2,10 +2,11 @@
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 from dlbench.analysis.arms import TIME_TO_TARGET, Arm, Row, arms, last_attempts
-from dlbench.analysis.groups import frame, place_of, plain, varying, written_name
+from dlbench.analysis.groups import place_of, varying, written_name
 from dlbench.records.columns import FORMULA_MARKS
 from dlbench.records.tables import line
 
@@ -24,19 +25,16 @@ _FORMULA = re.compile(f"(^|;|\t)(?=[{''.join(FORMULA_MARKS)}\r\n\uff0d\uff1d\uff
 def tables(rows: Iterable[Row]) -> dict[str, str]:
     """Return both tables of a study by file name, from the rows of its `runs.csv`; none without a run."""
     lasts = last_attempts(rows)
-    if not lasts:
-        return {}
-    runs = plain(lasts)
-    all_arms = arms(runs)
-    settings = varying(frame(lasts)) if len(all_arms) > 1 else ()
-    return {SUMMARY: summary(runs, settings), ARMS: arm_table({str(lasts[0]["study"]): all_arms}, settings)}
+    found = arms(lasts)
+    settings = varying(found)
+    return {SUMMARY: summary(lasts, settings), ARMS: arm_table(found, settings)} if found else {}
 
 
-def summary(runs: Sequence[Row], settings: Sequence[str]) -> str:
+def summary(runs: Iterable[Row], settings: Sequence[str]) -> str:
     """Return `summary.csv`: the settings that vary and the results of the last attempt of each run, in their order.
 
     Args:
-        runs: The runs, as `plain` returns them.
+        runs: The runs, as `last_attempts` returns them.
         settings: The settings in which they differ.
     """
     has_target = any(run.get(TIME_TO_TARGET) is not None for run in runs)
@@ -55,22 +53,16 @@ def summary(runs: Sequence[Row], settings: Sequence[str]) -> str:
     return head + "".join(line(defused(run.get(name)) for name in columns) for run in ordered)
 
 
-def arm_table(studies: Mapping[str, Sequence[Arm]], settings: Sequence[str]) -> str:
+def arm_table(found: Iterable[Arm], settings: Sequence[str]) -> str:
     """Return `arms.csv`: every arm with a completed run, a row for every metric that it has.
 
     Args:
-        studies: The arms of each study.
+        found: The arms, of one or several studies.
         settings: The settings in which they differ.
     """
     own = _settings(settings, ARM_COLUMNS)
-    place = ARM_COLUMNS.index("label") + 1
-    columns = (*ARM_COLUMNS[:place], *own, *ARM_COLUMNS[place:])
-    rows = (
-        line((*cells[:place], *(defused(arm.first.get(name)) for name in own), *cells[place:]))
-        for study, found in studies.items()
-        for arm in found
-        for cells in _of_arm(study, arm)
-    )
+    columns = (*ARM_COLUMNS[:3], *own, *ARM_COLUMNS[3:])
+    rows = chain.from_iterable(_rows(arm, own) for arm in found if arm.completed)
     return line(map(written_name, columns)) + "".join(rows)
 
 
@@ -78,15 +70,14 @@ def _settings(settings: Iterable[str], there: Sequence[str]) -> list[str]:
     return [name for name in dict.fromkeys((*LEADING, *settings)) if name not in (*there, "study")]
 
 
-def _of_arm(study: str, arm: Arm) -> Iterator[tuple[object, ...]]:
-    for metric, interval in (
-        *arm.metrics.items(),
-        ("efficiency", arm.efficiency),
-        (TIME_TO_TARGET, arm.time_to_target),
-    ):
-        if interval is not None and math.isfinite(interval.value):  # half of the runs may never reach a target
-            names = (*map(defused, (study, arm.name, arm.label)), arm.workers, arm.baseline, defused(arm.emulated))
-            yield (*names, metric, interval.value, interval.low, interval.high, interval.coverage, interval.n)
+def _rows(arm: Arm, settings: Sequence[str]) -> Iterator[str]:
+    """Yield the lines of an arm; half of its runs may never reach a target."""
+    first = (arm.study, arm.name, arm.label, *map(arm.first.get, settings), arm.workers, arm.baseline, arm.emulated)
+    metrics = {**arm.metrics, "efficiency": arm.efficiency, TIME_TO_TARGET: arm.time_to_target}
+    for metric, interval in metrics.items():
+        if interval is not None and math.isfinite(interval.value):
+            values = (interval.value, interval.low, interval.high, interval.coverage, interval.n)
+            yield line((*map(defused, first), metric, *values))
 
 
 def defused(value: object) -> object:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dlbench.analysis.formatting import counted
+from dlbench.analysis.formatting import counted, percent
 from dlbench.cli import candidates, tables
 from dlbench.errors import UserError, nearest, shown, unwritable
 
@@ -196,7 +196,7 @@ def _judge(found: "Comparison", allowed: float) -> int:
 
     regressions = found.regressions(allowed)
     for change in regressions:
-        by = f"{change.metric} worse by {100 * change.worsening:.3g}%" if change.metric else str(change.kind)
+        by = f"{change.metric} worse by {percent(change.worsening)}" if change.metric else str(change.kind)
         click.echo(f"dlbench: {change.arm}: {by}", err=True)
     if regressions:
         return REGRESSION

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from dlbench.analysis.arm_table import MARGINS, ArmTable, arm_table
 from dlbench.analysis.arms import Arm
-from dlbench.analysis.groups import naming
 from dlbench.cli.tables import drawn, width
 
 if TYPE_CHECKING:
@@ -23,33 +22,27 @@ _SHORT = 8
 
 def fitted(found: Sequence[Arm], columns: int) -> tuple[ArmTable, "Table", tuple[str, ...]]:
     """Return the table of arms, the same as drawn on a terminal of so many columns, and the headings left out."""
-    table = arm_table(found, names=naming)
-    heads = {heading: heading for heading in table.headings}
+    table = arm_table(found)
+    heads = {heading: heading for heading in table.columns}
     if _width(table, heads) > columns:
-        heads = {heading: _in_lines(heading) for heading in table.headings}
+        heads = {heading: _in_lines(heading) for heading in table.columns}
     if _width(table, heads) > columns:
-        table = arm_table(found, MARGINS, naming)
+        table = arm_table(found, MARGINS)
     left_out = []
     for heading in DISPENSABLE:
         if heading in heads and _width(table, heads) > columns:
             del heads[heading]
             left_out.append(heading)
     right = {head for heading, head in heads.items() if heading not in table.texts}
-    rows = [[table.cell(row, heading) or _blank(heading, table) for heading in heads] for row in table.rows]
-    return table, drawn("", list(heads.values()), rows, right), tuple(left_out)
-
-
-def _blank(heading: str, table: ArmTable) -> str:
-    """Return what stands for an unknown number; an empty text is one."""
-    return "" if heading in table.texts else UNKNOWN
+    columns_shown = (
+        [cell or ("" if heading in table.texts else UNKNOWN) for cell in table.columns[heading]] for heading in heads
+    )
+    return table, drawn("", list(heads.values()), zip(*columns_shown, strict=True), right), tuple(left_out)
 
 
 def _width(table: ArmTable, heads: Mapping[str, str]) -> int:
     """Return how wide some columns of a table are when they are drawn, by heading, each with what is written there."""
-    widths = [
-        max(map(width, (*head.split("\n"), *(table.cell(row, heading) for row in table.rows))))
-        for heading, head in heads.items()
-    ]
+    widths = [max(map(width, (*head.split("\n"), *table.columns[heading]))) for heading, head in heads.items()]
     return sum(widths) + _GAP * (len(widths) - 1) + _EDGES
 
 

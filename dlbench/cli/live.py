@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
-from dlbench.analysis.formatting import duration
+from dlbench.analysis.formatting import accuracy, duration, number, quantity
 from dlbench.analysis.short_rate import short_rate
 from dlbench.cli.summary import where_logs_are
 from dlbench.cli.tables import drawn
@@ -27,11 +27,6 @@ UNKNOWN = "-"
 _COLUMNS = ("worker", "phase", "epoch", "step", "step loss", "validation accuracy", "samples/s now")
 
 
-def shown_rate(samples_per_s: float) -> str:
-    """Return samples per second with three digits at least, and thousands apart."""
-    return f"{samples_per_s:,.0f}" if samples_per_s >= 100 else f"{samples_per_s:.3g}"
-
-
 def shown_run(run: RunSpec) -> str:
     """Return what identifies a run, in one line."""
     return f"{run.run_id}  {run.label}, repeat {run.repeat}"
@@ -41,11 +36,11 @@ def shown_end(outcome: Outcome, row: Mapping[str, Any]) -> str:
     """Return how a run ended, in one line."""
     parts = [f"{outcome.status} after {outcome.wall_time_s:.1f} s"]
     if row.get("samples_per_s") is not None:
-        parts.append(f"{shown_rate(row['samples_per_s'])} samples/s")
+        parts.append(f"{number(row['samples_per_s'])} samples/s")
     elif rate := short_rate([row]):
         parts.append(f"samples: {rate}")
     scores = (BUILT_IN[column] for column in QUALITY if row.get(column) is not None)
-    parts += [f"{metric.title} {row[metric.column]:.4f}" for metric in scores]
+    parts += [f"{metric.title} {quantity(metric, row[metric.column])}" for metric in scores]
     reason = outcome.reason.strip().split("\n")[0]
     return ", ".join(parts) + (f": {reason}" if reason not in ("", outcome.status) else "")
 
@@ -55,11 +50,11 @@ def worker_cells(worker: WorkerView) -> list[str]:
     return [
         str(worker.rank),
         worker.phase or UNKNOWN,
-        "extra" if worker.epoch == 0 and worker.step else _number(worker.epoch, "d"),  # extending the window
-        _number(worker.step, "d"),
-        _number(worker.loss, ".4f"),
-        _number(worker.accuracy, ".4f"),
-        UNKNOWN if worker.samples_per_s is None else shown_rate(worker.samples_per_s),
+        "extra" if worker.epoch == 0 and worker.step else _number(worker.epoch),  # extending the window
+        _number(worker.step),
+        _number(worker.loss),
+        _number(worker.accuracy, accuracy),
+        _number(worker.samples_per_s),
     ]
 
 
@@ -241,5 +236,5 @@ def _in_words(worker: WorkerView) -> str:
     return " ".join([f"worker {rank} ({phase})", *known])
 
 
-def _number(value: float | None, form: str) -> str:
-    return UNKNOWN if value is None else format(value, form)
+def _number(value: float | None, written: Callable[[float], str] = number) -> str:
+    return UNKNOWN if value is None else written(value)

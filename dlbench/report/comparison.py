@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 
 from dlbench.analysis.compare.comparison import Change, ChangeKind, Comparison
-from dlbench.analysis.formatting import SCORE, Unit, counted, number, one_line, p_value, percent
+from dlbench.analysis.formatting import Unit, counted, number, one_line, p_value, percent, unit_of
 from dlbench.analysis.judge import LEAST_REPEATS, SIGNIFICANCE
 from dlbench.analysis.statistics.intervals import Interval
 from dlbench.analysis.summary_tables import defused
@@ -138,9 +138,8 @@ def cells(change: Change) -> tuple[str, ...]:
     """Return a change as the cells of a row under `COLUMNS`, plain text in one line."""
     metric = BUILT_IN.get(change.metric)
     title = (change.metric or "all") if metric is None else ", ".join(filter(None, (metric.title, metric.unit)))
-    is_score = metric is not None and metric.is_score
-    unit = SCORE if metric and metric.most == 1 else Unit("{:.4g}".format if is_score else number)
-    intervals = (_interval(change.base, unit), _interval(change.new, unit), _interval(change.ratio, Unit(_ratio)))
+    unit = Unit(number if metric is None else unit_of(metric).written)
+    intervals = (_interval(change.base, unit), _interval(change.new, unit), _interval(change.ratio, Unit(number)))
     p = change.judgement.p if change.judgement else None
     of_arm = (change.kind.value, shorten(one_line(change.arm), MOST_LETTERS))
     runs = (_runs(*change.base_runs), _runs(*change.new_runs))
@@ -168,10 +167,6 @@ def _interval(interval: Interval | None, unit: Unit) -> str:
     if interval is None:
         return UNKNOWN
     return "not reached" if math.isinf(interval.value) else unit.with_ends(interval)
-
-
-def _ratio(value: float) -> str:
-    return f"{value:.3f}" if 0.01 <= value < 1000 else f"{value:.3g}"
 
 
 def _runs(completed: int, total: int) -> str:

@@ -1,6 +1,5 @@
-"""Numbers in few digits, and texts from outside with their control characters made visible."""
+"""Texts from outside with their control characters made visible, and values of tables."""
 
-import math
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -9,30 +8,10 @@ from dlbench.errors import shorten
 if TYPE_CHECKING:
     import pandas as pd
 
-# Numbers below and from here on have an exponent.
-_SMALL, _LARGE = 1e-4, 1e9
-# Numbers from here on are whole in four digits.
-_WHOLE = 999.95
 # Control characters but for tab and newline, halves of surrogate pairs, and what turns the direction of a line.
 _HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 # The block of pictures of control characters begins with NUL's, U+2400.
 _PICTURES, _DELETE, _PICTURE_OF_DELETE = 0x2400, 0x7F, "\u2421"
-
-
-def number(value: float) -> str:
-    """Return a number in four digits, whole ones below 1e9 in all: `0.009721`, `82.18`, `1,121,092`, `1.000e-12`."""
-    size = abs(value)
-    if size == 0:
-        return "0"
-    if math.isnan(value):
-        return "not a number"
-    if math.isinf(value):
-        return "infinite" if value > 0 else "-infinite"
-    if not _SMALL <= size < _LARGE:
-        return f"{value:.3e}"
-    if size >= _WHOLE:
-        return f"{value:,.0f}"
-    return f"{value:#.4g}"
 
 
 def readable(text: str) -> str:

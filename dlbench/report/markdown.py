@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from urllib.parse import quote
 
 from dlbench.report.formatting import one_line
 
@@ -22,22 +21,12 @@ def escaped(text: str, most: int = MOST) -> str:
     return _BEGINNING.sub(r"\1\\\2", line)
 
 
-def row(cells: Iterable[str]) -> str:
-    """Return one row of a table, of cells that are ready."""
-    return f"| {' | '.join(cells)} |"
-
-
 def table(headings: Sequence[str], rows: Iterable[Iterable[str]], numbers: Collection[str] = ()) -> list[str]:
     """Return a table as lines, of cells that are ready; columns with these headings are aligned as numbers are."""
     ruler = ["---:" if heading in numbers else "---" for heading in headings]
-    return [row(headings), row(ruler), *map(row, rows)]
+    return [f"| {' | '.join(cells)} |" for cells in (headings, ruler, *rows)]
 
 
 def items(texts: Iterable[str]) -> list[str]:
     """Return a list as lines, of texts that are ready."""
     return [f"- {text}" for text in texts]
-
-
-def picture(file: str, text: str) -> str:
-    """Return a picture that lies beside the Markdown, with what it shows."""
-    return f"![{escaped(text)}]({quote(file)})"

@@ -7,20 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dlbench import plugins
-from dlbench.analysis.answer.answer import Doubt
-from dlbench.analysis.arms import records
 from dlbench.analysis.summary_tables import ARMS, SUMMARY, arm_table
 from dlbench.analysis.summary_tables import summary as run_summary
 from dlbench.errors import UserError, unwritable
 from dlbench.records import files
 from dlbench.report import references, summary, table
-from dlbench.report.answers import answers_of, metrics_of
-from dlbench.report.caption import Caption, caption
+from dlbench.report.answers import answers_of
+from dlbench.report.caption import caption
 from dlbench.report.chart import Chart, Hues, MissingRowsError
 from dlbench.report.data import ReportData
 from dlbench.report.page import html
 from dlbench.report.page.content import Content, RenderedFigure
-from dlbench.report.page.machines import unsteady
 from dlbench.report.rendering.pool import RenderPool, Task
 from dlbench.report.thinning import takes_all, thinned
 
@@ -32,8 +29,6 @@ FOLDER = "report"
 PAGE = "report.html"
 MARKDOWN = "report.md"
 FORMATS = ("png", "svg")
-# Of what was seen of a machine before and after a study alone.
-DISTURBED = 40
 
 
 @dataclass(frozen=True)
@@ -61,16 +56,6 @@ class ReportFiles:
     left_out: list[tuple[str, str]] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class Figure:
-    """A figure of this report: its plugin's name and line, its chart and caption."""
-
-    name: str
-    doc: str
-    chart: Chart
-    caption: Caption
-
-
 def write_report(
     data: ReportData,
     request: ReportRequest,
@@ -95,25 +80,27 @@ def write_report(
     names, made, charted = _names(request), ReportFiles(), thinned(data)
     report_progress = progress or (lambda done, total: None)
     report_progress(0, len(names))
-    figures = _figures(data, charted.data, names, made)
+    figures: Iterable[tuple[RenderedFigure, Chart]] = _figures(data, charted.data, names, request, made)
     if request.figures:
-        figures = iter(list(figures))
-        if made.left_out:
-            name, reason = made.left_out[0]
+        figures = list(figures)
+        for name, reason in made.left_out:
             raise UserError(f"the figure {name} cannot be drawn: {reason}")
     try:
         files.make_folder(request.output)
         # While figures are rendered, the charts of others are made, and then the answer.
-        pending = [(figure, _start(figure, request, pool or RenderPool(0))) for figure in figures]
-        content = None if request.figures else _content(data, charted.note, made)
-        shown = []
-        for done, (figure, element) in enumerate(pending):
+        pending = [(figure, chart, _start(figure, chart, request, pool or RenderPool(0))) for figure, chart in figures]
+        content = Content(data, thinning=charted.note, left_out=tuple(made.left_out))
+        if not request.figures:
+            content = replace(content, answers=answers_of(data).answers, judged=references.verdicts(data))
+        drawn = []
+        for done, (figure, chart, element) in enumerate(pending):
             report_progress(done, len(pending))
-            shown.append(_shown(figure, request, element()))
-            _write_table(figure, request, made)
+            drawn.append(replace(figure, svg=element()))
+            table.write(request.output / f"{figure.name}.csv", figure.name, chart)
+            made.written += [request.output / file for file in figure.files]
         report_progress(len(pending), len(pending))
-        if content is not None:
-            _write_page(replace(content, drawn=tuple(shown)), request, made)
+        if not request.figures:
+            _write_page(replace(content, drawn=tuple(drawn)), request, made)
     except OSError as error:
         raise unwritable(error, request.output) from error
     return made
@@ -158,7 +145,10 @@ def _names(request: ReportRequest) -> list[str]:
     return sorted(loaded, key=lambda name: (loaded[name].get("ORDER", 1000), name))
 
 
-def _figures(whole: ReportData, thin: ReportData, names: Iterable[str], made: ReportFiles) -> Iterator[Figure]:
+def _figures(
+    whole: ReportData, thin: ReportData, names: Iterable[str], request: ReportRequest, made: ReportFiles
+) -> Iterator[tuple[RenderedFigure, Chart]]:
+    """Yield the figures before they are rendered, with their charts; note those that cannot be drawn."""
     hues = _hues(thin)
     for name in names:
         plugin = plugins.load("figures", name)
@@ -168,49 +158,15 @@ def _figures(whole: ReportData, thin: ReportData, names: Iterable[str], made: Re
         except MissingRowsError as lacking:
             made.left_out.append((name, str(lacking)))
             continue
-        yield Figure(name, plugin.doc, chart, caption(chart, data))
+        text = caption(chart, data)
+        files = tuple(f"{name}.{suffix}" for suffix in (*request.formats, "csv"))
+        yield RenderedFigure(name, plugin.doc, chart.title, "", text.text, files, text.details), chart
 
 
-def _start(figure: Figure, request: ReportRequest, pool: RenderPool) -> Callable[[], str]:
+def _start(figure: RenderedFigure, chart: Chart, request: ReportRequest, pool: RenderPool) -> Callable[[], str]:
     """Begin to render a figure into its files, and as an element of the page where there is one."""
-    paths, has_page = _pictures(figure, request), not request.figures
-    return pool.submit(Task(figure.name, figure.chart, request.style, paths, figure.caption.text, has_page))
-
-
-def _pictures(figure: Figure, request: ReportRequest) -> tuple[Path, ...]:
-    return tuple(request.output / f"{figure.name}.{suffix}" for suffix in request.formats)
-
-
-def _write_table(figure: Figure, request: ReportRequest, made: ReportFiles) -> None:
-    """Write the numbers of a figure that is drawn, and note all its files."""
-    path = request.output / f"{figure.name}.csv"
-    table.write(path, figure.name, figure.chart)
-    made.written += [*_pictures(figure, request), path]
-
-
-def _content(data: ReportData, thinning: str, made: ReportFiles) -> Content:
-    """Return the page but for its figures."""
-    return Content(
-        data=data,
-        answers=answers_of(data).answers,
-        metrics=metrics_of(data),
-        disturbed=tuple(Doubt(text=text, weight=DISTURBED) for text in unsteady(data)),
-        judged=references.verdicts(data),
-        left_out=tuple(made.left_out),
-        thinning=thinning,
-    )
-
-
-def _shown(figure: Figure, request: ReportRequest, svg: str) -> RenderedFigure:
-    return RenderedFigure(
-        name=figure.name,
-        doc=figure.doc,
-        title=figure.chart.title,
-        svg=svg,
-        caption=figure.caption.text,
-        details=figure.caption.details,
-        files=tuple(f"{figure.name}.{suffix}" for suffix in (*request.formats, "csv")),
-    )
+    paths = tuple(request.output / f"{figure.name}.{suffix}" for suffix in request.formats)
+    return pool.submit(Task(figure.name, chart, request.style, paths, figure.caption, not request.figures))
 
 
 def _write_page(content: Content, request: ReportRequest, made: ReportFiles) -> None:
@@ -219,7 +175,7 @@ def _write_page(content: Content, request: ReportRequest, made: ReportFiles) -> 
         PAGE: html.render(content),
         MARKDOWN: summary.markdown(content),
         ARMS: arm_table(data.arms, data.settings),
-        SUMMARY: run_summary(records(data.runs), data.settings),
+        SUMMARY: run_summary(data.runs, data.settings),
     }
     for name, text in texts.items():
         files.write_text(request.output / name, text)

@@ -55,8 +55,8 @@ def test_json_follows_its_schema_and_holds_every_run_and_arm(study: Path, tmp_pa
     Draft202012Validator.check_schema(schema)
     Draft202012Validator(schema).validate(document)
     (written,), data = document["studies"], found(study)
-    assert [run["run_id"] for run in written["runs"]] == data.runs["run_id"].tolist()
-    for arm, own in zip(written["arms"], data.arms[data.studies[0].name], strict=True):
+    assert [run["run_id"] for run in written["runs"]] == [row["run_id"] for row in data.runs]
+    for arm, own in zip(written["arms"], [arm for arm in data.arms if arm.completed], strict=True):
         assert (arm["name"], arm["completed"]) == (own.name, own.n)
         median = own.metrics["train_time_s"]
         assert arm["metrics"].get("train_time_s", {}).get("median") == (median.value if median else None)
@@ -68,7 +68,7 @@ def test_junit_follows_the_published_schema_and_counts_runs(study: Path, tmp_pat
     xmlschema.XMLSchema(str(XSD)).validate(str(tmp_path / "junit.xml"))
     suite = xmlschema.XMLSchema(str(XSD)).to_dict(str(tmp_path / "junit.xml"))["testsuite"][0]
     data = found(study)
-    bad = int((data.runs["status"] != "completed").sum())
+    bad = len(data.runs) - len(data.completed)
     assert (suite["@tests"], suite["@errors"]) == (len(data.runs), bad)
     assert sum("error" in case for case in suite["testcase"]) == bad
     assert len(suite["system-out"].splitlines()) == len(data.completed)
@@ -78,10 +78,10 @@ def test_hostile_texts_are_valid_xml(tmp_path: Path) -> None:
     junit = plugins.load("exporters", "junit")
     data = found(STUDIES[1])
     study = data.studies[0]
-    odd = study.attempts.assign(
-        study="<odd> & name", status="failed", reason="\x00\x1b[31m <&>\ufffe\nsecond ]]>", label="<b>'\"\u202e"
-    )
-    hostile = ReportData((type(study)(study.path, "<odd> & name", odd, study.scenario_text, study.machine),))
+    reason, label = "\x00\x1b[31m <&>\ufffe\nsecond ]]>", "<b>'\"\u202e"
+    odd = {"study": "<odd> & name", "status": "failed", "reason": reason, "label": label}
+    attempts = tuple({**row, **odd} for row in study.attempts)
+    hostile = ReportData((replace(study, name="<odd> & name", attempts=attempts),))
     junit.get("export")(hostile, tmp_path)
     xmlschema.XMLSchema(str(XSD)).validate(str(tmp_path / "junit.xml"))
     assert "second ]]&gt;" in (tmp_path / "junit.xml").read_text()
@@ -94,7 +94,7 @@ def test_tensorboard_reads_the_curves_and_the_settings(study: Path, tmp_path: Pa
     export(study, "tensorboard", tmp_path)
     data = found(study)
     completed = data.completed
-    for _, row in completed.iloc[:: max(1, len(completed) // 8)].iterrows():
+    for row in completed[:: max(1, len(completed) // 8)]:
         folder = tmp_path / row["study"] / row["run_id"]
         events = EventAccumulator(str(folder))
         events.Reload()
@@ -175,7 +175,7 @@ def test_parquet_is_exported_in_pieces_whatever_a_small_file_holds(tmp_path: Pat
     study = Path(shutil.copytree(STUDIES[1], tmp_path / "study"))
     (study / "steps.csv").unlink()
     count = 2_000_000
-    values = {"text": pa.scalar(found(study).runs["run_id"].iloc[0]), "int": pa.scalar(1), "float": pa.scalar(1.0)}
+    values = {"text": pa.scalar(found(study).runs[0]["run_id"]), "int": pa.scalar(1), "float": pa.scalar(1.0)}
     columns = {
         column.name: pa.repeat(values[column.kind], count).dictionary_encode()
         if column.kind == "text"
@@ -210,7 +210,7 @@ def events_of(path: Path) -> list[dict[str, Any]]:
 def logged(study: Path, output: Path) -> Iterator[tuple[Path, list[dict[str, Any]], dict[str, Any]]]:
     """Yield each MLPerf log of a study with its events and the row of its run."""
     export(study, "mlperf", output)
-    rows = {row["run_id"]: row for row in records(found(study).completed)}
+    rows = {row["run_id"]: row for row in found(study).completed}
     written = sorted(output.glob("*/results/*/*/result_*.txt"))
     assert len(written) == len(rows)
     for path in written:
@@ -271,10 +271,10 @@ def test_mlperf_times_are_those_of_the_rows(tmp_path: Path) -> None:
 def test_mlperf_leaves_out_what_has_no_time(tmp_path: Path) -> None:
     """A run without `started_at` has no log; without a start-up time it has an `init_start` and no more."""
     study = found(STUDIES[1]).studies[0]
-    attempts = study.attempts.assign(startup_time_s=float("nan"))
-    attempts.loc[attempts.index[0], "started_at"] = pd.NaT
-    attempts.loc[attempts.index[1], "startup_time_s"] = 1e308
-    made = ReportData((replace(study, attempts=attempts),))
+    attempts = [{**row, "startup_time_s": None} for row in study.attempts]
+    attempts[0]["started_at"] = None
+    attempts[1]["startup_time_s"] = 1e308
+    made = ReportData((replace(study, attempts=tuple(attempts)),))
     written = plugins.load("exporters", "mlperf").get("export")(made, tmp_path)
     assert len(written) == len(made.completed) - 1
     for path in written:
@@ -289,10 +289,9 @@ def test_a_study_is_never_written_over_and_names_in_cells_lead_nowhere(tmp_path:
     (inside / "runs.csv").write_bytes((STUDIES[1] / "runs.csv").read_bytes())
     assert "is a study" in export(inside, "json", inside, code=2).output
     study = found(STUDIES[1]).studies[0]
-    odd = study.attempts.assign(study=f"{tmp_path}/escaped/../elsewhere")
-    plugins.load("exporters", "tensorboard").get("export")(
-        ReportData((type(study)(study.path, "odd", odd, study.scenario_text, study.machine),)), tmp_path / "out"
-    )
+    odd = tuple({**row, "study": f"{tmp_path}/escaped/../elsewhere"} for row in study.attempts)
+    data = ReportData((replace(study, name="odd", attempts=odd),))
+    plugins.load("exporters", "tensorboard").get("export")(data, tmp_path / "out")
     assert {path.name for path in tmp_path.iterdir()} == {"copy", "out"}
 
 
@@ -303,8 +302,8 @@ def test_no_two_runs_share_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     names = [f"{name}-r0" for name in [*names, distinct_name("x/y-r0").removesuffix("-r0")]]
     names.append(distinct_name("x/y-r0"))
     study = found(STUDIES[1]).studies[0]
-    row = study.attempts[study.attempts["status"] == "completed"].iloc[[0]]
-    rows = pd.concat([row.assign(run_id=name, label="same", repeat=0) for name in names], ignore_index=True)
+    row = next(row for row in study.attempts if row["status"] == "completed")
+    rows = tuple({**row, "run_id": name, "label": "same", "repeat": 0} for name in names)
     data = ReportData((replace(study, attempts=rows),))
     for form, pattern in {
         "tensorboard": "*/*/events.out.*", "mlperf": "*/results/*/*/result_*.txt", "wandb": "wandb/offline-run-*",

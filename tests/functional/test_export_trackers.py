@@ -75,9 +75,8 @@ def runs_at(place: str, study: Path = STUDY) -> dict[str, Run]:
 def compare_with_rows(place: str, runs: dict[str, Run]) -> None:
     data, client = found(STUDY), MlflowClient(tracking_uri=place, registry_uri=place)
     curves = records(data.epochs[data.epochs["worker"] == 0])
-    rows = records(data.runs)
-    assert set(runs) == {row["run_id"] for row in rows}
-    for row in rows:
+    assert set(runs) == {row["run_id"] for row in data.runs}
+    for row in data.runs:
         run = runs[row["run_id"]]
         is_good = row["status"] == "completed"
         assert run.info.status == ("FINISHED" if is_good else "FAILED")
@@ -128,8 +127,7 @@ def test_mlflow_replaces_what_was_repeated_or_written_in_part(tmp_path: Path) ->
     first = runs_at(place)
     repeated, partial, *_ = first
     MlflowClient(tracking_uri=place, registry_uri=place).update_run(first[partial].info.run_id, status="RUNNING")
-    attempts = study.attempts.copy()
-    attempts.loc[attempts["run_id"] == repeated, "attempt"] = 2
+    attempts = tuple({**row, "attempt": 2} if row["run_id"] == repeated else row for row in study.attempts)
     exporter(ReportData((replace(study, attempts=attempts),)), tmp_path)
     second = runs_at(place)
     assert set(second) == set(first)
@@ -178,7 +176,7 @@ def test_wandb_reads_every_run_and_nothing_is_sent_or_left(tmp_path: Path, monke
     assert [process.name() for process in psutil.Process().children(recursive=True) if "wandb" in process.name()] == []
     data = found(STUDY)
     folders = {path.name.split("-", 3)[-1]: path for path in (tmp_path / "out" / "wandb").iterdir()}
-    rows = {f"{row['run_id']}-{row['attempt']}": row for row in records(data.runs)}
+    rows = {f"{row['run_id']}-{row['attempt']}": row for row in data.runs}
     assert set(folders) == set(rows)
     # One of each end, and a simulated one: each look starts wandb twice.
     for name, row in {(row["status"], row.get("emulated")): (name, row) for name, row in rows.items()}.values():

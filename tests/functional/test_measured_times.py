@@ -189,7 +189,9 @@ def test_a_slow_peer_and_a_late_one_are_waited_for(monkeypatch: pytest.MonkeyPat
 
 def splits_the_wait(found: Trained) -> bool:
     """Whether the wait for the slow peer is separated from the wire, where nothing is waited for."""
-    peer_wait, wire_time = rates.peer_wait(found.steps), rates.wire_time(found.steps)
+    peer_wait, wire_time = (
+        rates.in_marked_steps(found.steps, name) for name in ("peer_wait_s", "communication_time_s")
+    )
     assert peer_wait is not None
     assert wire_time is not None
     # One of two workers waits.

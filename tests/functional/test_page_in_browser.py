@@ -207,7 +207,7 @@ def test_searching_all_words(opened):
 def test_choosing_by_status_and_by_what_varies(opened):
     page = opened()
     labels = page.ask("[...document.querySelectorAll('#runs label')].map((one) => one.firstChild.textContent.trim())")
-    assert labels == ["Search", "status", "strategy", "batch_size", "base line"]
+    assert labels == ["Search", "status", "strategy", "batch_size"]
     assert page.ask("[...document.querySelectorAll('#runs select')[2].options].map((one) => one.text)") == [
         "all", "32", "64", "128",
     ]  # fmt: skip
@@ -220,10 +220,10 @@ def test_choosing_by_status_and_by_what_varies(opened):
     page.ask(choose.format(2, json.dumps("=64")))
     assert page.ask(COUNT) == "4 of 11 runs"
     assert set(column(page, "batch_size")) == {"64"}
-    page.ask(choose.format(3, json.dumps("=yes")))
+    page.ask(choose.format(1, json.dumps("=one worker alone")))
     assert page.ask(COUNT) == "0 of 11 runs"
-    page.ask(choose.format(3, json.dumps("=")))
-    assert page.ask(COUNT) == "4 of 11 runs"
+    page.ask(choose.format(2, json.dumps("=32")))
+    assert page.ask(COUNT) == "3 of 11 runs"
 
 
 def test_a_choice_of_hostile_words_works(opened):

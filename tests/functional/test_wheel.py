@@ -91,7 +91,7 @@ def test_it_works_in_an_empty_folder_without_a_checkout(environment: Path, tmp_p
     }  # fmt: skip
     assert all(float(row["train_time_s"]) > 0 and 0 < float(row["validation_accuracy"]) < 1 for row in rows)
     best = max(rows, key=lambda row: float(row["validation_accuracy"]))
-    assert f"{float(best['validation_accuracy']):.4f}" in call(program, "show", cwd=tmp_path)
+    assert f"{float(best['validation_accuracy']):.3f}" in call(program, "show", cwd=tmp_path)
     call(program, "report", study, "--format", "png", cwd=tmp_path)
     page = (study / "report/report.html").read_text(encoding="utf-8")
     assert "<style>" in page

@@ -5,7 +5,7 @@ from typing import Any
 
 from dlbench.analysis.arm_table import marks
 from dlbench.analysis.arms import Arm
-from dlbench.analysis.formatting import number, percent
+from dlbench.analysis.formatting import accuracy, number, percent
 from dlbench.analysis.statistics.intervals import median_interval
 from dlbench.report.markdown import escaped
 from tests.results.comparisons import interval_text, samples
@@ -23,7 +23,7 @@ def _of(values: Iterable[float], written: Callable[[float], str] = number) -> st
 
 
 def _rate(arm: Arm) -> str:
-    return " ".join(filter(None, (_spread("samples_per_s")(arm), escaped(marks(arm)))))
+    return " ".join(filter(None, (_spread("samples_per_s")(arm), escaped(marks(arm.completed)))))
 
 
 def _exchange(arm: Arm) -> str:
@@ -65,7 +65,6 @@ def _divisor(row: Mapping[str, Any]) -> float:
     return max(1.0, float(row["staleness_mean"])) if row["strategy.rate"] == "staleness" else 1.0
 
 
-_SCORE = "{:.3f}".format
 MEASURED: Mapping[str, tuple[str, Cell]] = {
     "train_time_s": ("training time, s", _spread("train_time_s")),
     "time_to_target_s": ("time to target, s", _reached),
@@ -86,9 +85,9 @@ MEASURED: Mapping[str, tuple[str, Cell]] = {
     "sent_mb": ("sent by all hosts, MB", _sent),
     "device_utilization": ("device busy", _spread("device_utilization", percent)),
     "train_loss": ("training loss", _spread("train_loss", "{:.4f}".format)),
-    "train_accuracy": ("training accuracy", _spread("train_accuracy", _SCORE)),
-    "validation_loss": ("validation loss", _spread("validation_loss", _SCORE)),
-    "validation_accuracy": ("validation accuracy", _spread("validation_accuracy", _SCORE)),
+    "train_accuracy": ("training accuracy", _spread("train_accuracy", accuracy)),
+    "validation_loss": ("validation loss", _spread("validation_loss")),
+    "validation_accuracy": ("validation accuracy", _spread("validation_accuracy", accuracy)),
     "emulated": ("emulated", lambda arm: arm.emulated.replace(";", ", ")),
 }
 

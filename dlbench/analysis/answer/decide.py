@@ -11,7 +11,7 @@ from dlbench.analysis.answer.answer import Answer, ArmAnswer, Difference, Judged
 from dlbench.analysis.answer.comparison_group import ComparisonGroup
 from dlbench.analysis.answer.doubts import MUCH_LOAD, doubts, not_completed, unlike_batch
 from dlbench.analysis.arms import Arm, Repeat, Row
-from dlbench.analysis.formatting import counted, difference, quantity
+from dlbench.analysis.formatting import counted, difference, number, quantity
 from dlbench.analysis.groups import written_name
 from dlbench.analysis.judge import Family, Values, Verdict, judge
 from dlbench.analysis.metrics.pareto import front, knee
@@ -196,7 +196,7 @@ def _out(arm: Arm, group: ComparisonGroup, decided: _Decided) -> str:
     if wanted.deadline_s is not None and time_s is not None and time_s > wanted.deadline_s:
         return f"over the deadline: {quantity(TRAIN_TIME, time_s)}"
     if wanted.max_cost is not None and cost is not None and cost > wanted.max_cost:
-        return f"over the most that it may cost: {cost:.3g}"
+        return f"over the most that it may cost: {number(cost)}"
     return ""
 
 

@@ -110,7 +110,7 @@ def _value(arm: ArmAnswer, answer: Answer, metrics: Mapping[str, Metric]) -> str
     is_cost, spread = arm.value.metric == COST, arm.value.spread
     unit = Unit(number, f" {answer.currency or 'worker-hours'}") if is_cost else unit_of(metrics[arm.value.metric])
     amount = unit.with_ends(Interval(spread.median, spread.low, spread.high, spread.n, None))
-    return amount if is_cost or arm.cost is None else f"{amount}, {arm.cost:.3g} {answer.currency}"
+    return amount if is_cost or arm.cost is None else f"{amount}, {number(arm.cost)} {answer.currency}"
 
 
 def _quality(arm: ArmAnswer, metrics: Mapping[str, Metric]) -> list[str]:

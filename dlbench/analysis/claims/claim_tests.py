@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain, combinations, pairwise
 
-from dlbench.analysis.claims.contrast import POINTS, Evidence, Power, contrast, every, some
-from dlbench.analysis.formatting import chance, counted, p_value
+from dlbench.analysis.claims.contrast import Evidence, Power, Side, contrast, every, some
+from dlbench.analysis.formatting import POINTS, chance, counted, p_value
 from dlbench.analysis.judge import LEAST_REPEATS, SIGNIFICANCE
 from dlbench.analysis.statistics.rank_tests import holm
 from dlbench.records.columns import TABLES
@@ -113,34 +113,29 @@ def examine(claim: Claim, curves: Mapping[str, Curve], mirrored: Claim | None = 
 def decide(tests: Sequence[ClaimTest]) -> list[ClaimVerdict]:
     """Return the verdict on each claim, all that is asked of a reference's runs being corrected together."""
     tested = [test.evidence for test in tests if test.evidence is not None]
-    adjusted = zip(holm([one.p for one in tested]), holm([one.p_against for one in tested]), strict=True)
-    return [
-        ClaimVerdict(ClaimState.CANNOT_BE_TOLD, "; ".join(filter(None, (test.problem, test.note))))
-        if test.evidence is None
-        else _verdict(test.evidence, tested, *next(adjusted), test.note)
-        for test in tests
-    ]
-
-
-def _verdict(evidence: Evidence, tested: Sequence[Evidence], p: float, p_against: float, note: str) -> ClaimVerdict:
-    """Return the verdict from the corrected p-values of a claim and of its contrary, among all that are tested."""
-    # Where what is claimed lies on the other side of its bound, more repeats can only refute it.
-    is_against = evidence.p_against < evidence.p or evidence.weakest.p > 0.5
-    if is_against:
-        alone, corrected, decisive, shares = evidence.p_against, p_against, evidence.worst, evidence.shares_against
-        others = [one.p_against for one in tested]
-    else:
-        alone, corrected, decisive, shares = evidence.p, p, evidence.weakest, evidence.shares
-        others = [one.p for one in tested]
-    why = f"{'most against it' if is_against else 'least certain'} {decisive}"
-    after = f"{p_value(corrected)} after Holm's correction over {counted(len(tested), 'claim')}"
-    state, power = ClaimState.DOES_NOT_HOLD if is_against else ClaimState.HOLDS, None
-    if corrected > SIGNIFICANCE:
-        # Holm's level of the claim's rank, divided among its statements.
-        level = SIGNIFICANCE / sum(other >= alone for other in others) / shares
-        state, power = ClaimState.CANNOT_BE_TOLD, decisive.power(level)
-    parts = (why, f"{chance(alone)} ({after})", str(power or ""), note)
-    return ClaimVerdict(state, "; ".join(filter(None, parts)), power)
+    sides = [one.shown for one in tested], [one.refuted for one in tested]
+    adjusted = zip(*(holm([side.p for side in one]) for one in sides), strict=True)
+    found = []
+    for test in tests:
+        if test.evidence is None:
+            why = "; ".join(filter(None, (test.problem, test.note)))
+            found.append(ClaimVerdict(ClaimState.CANNOT_BE_TOLD, why))
+            continue
+        corrected, side = next(adjusted), test.evidence.shown
+        # Where what is claimed lies on the other side of its bound, more repeats can only refute it.
+        is_against = test.evidence.refuted.p < side.p or side.contrast.p(above=side.contrast.above) > 0.5
+        if is_against:
+            side = test.evidence.refuted
+        state, power = ClaimState.DOES_NOT_HOLD if is_against else ClaimState.HOLDS, None
+        if corrected[is_against] > SIGNIFICANCE:
+            # Holm's level of the claim's rank, divided among its statements.
+            level = SIGNIFICANCE / sum(other.p >= side.p for other in sides[is_against]) / side.shares
+            state, power = ClaimState.CANNOT_BE_TOLD, side.contrast.power(level)
+        why = f"{'most against it' if is_against else 'least certain'} {side.contrast}"
+        after = f"{p_value(corrected[is_against])} after Holm's correction over {counted(len(tested), 'claim')}"
+        parts = (why, f"{chance(side.p)} ({after})", str(power or ""), test.note)
+        found.append(ClaimVerdict(state, "; ".join(filter(None, parts)), power))
+    return found
 
 
 def _problem(claim: Claim, form: ClaimForm, curves: Sequence[Curve]) -> str:
@@ -219,7 +214,8 @@ def _mirror(claim: Claim, mirrored: Claim, curves: Sequence[Curve]) -> Evidence:
     theirs = [one.of(COLUMNS[mirrored.column]) for one in alternatives(mirrored, curves[1:])]
     ours = [one.of(COLUMNS[claim.column]) for one in alternatives(claim, curves[:1], mirror=True)]
     both, own = some([every(pair) for pair in zip(theirs, ours, strict=True)]), some(ours)
-    return Evidence(both.p, max(some(theirs).p, own.p_against), both.weakest, own.worst)
+    p = max(some(theirs).shown.p, own.refuted.p)
+    return Evidence(both.shown, Side(p, own.refuted.contrast))
 
 
 def _shrinks(claim: Claim, curves: Sequence[Curve]) -> Iterator[Evidence]:
@@ -288,20 +284,12 @@ def _counts_the_others(claim: Claim, curves: Sequence[Curve]) -> Iterator[Eviden
     """
     curve, unit = curves[0], _UNITS[claim.column]
     is_count = all(len(set(repeats)) == 1 for repeats in curve.values())
-    bounds = [(place, up) for place in curve if place > 1 for up in (True, False)]
-    yield every(
-        [
-            contrast(
-                f"at {place:g}",
-                ((1.0, curve[place]),),
-                above=up,
-                bound=(place - 1) * (1 - claim.margin if up else 1 + claim.margin),
-                unit=unit,
-                is_count=is_count,
-            )
-            for place, up in bounds
-        ]
-    )
+
+    def at(place: float, up: bool) -> Evidence:
+        bound = (place - 1) * (1 - claim.margin if up else 1 + claim.margin)
+        return contrast(f"at {place:g}", [(1.0, curve[place])], above=up, bound=bound, unit=unit, is_count=is_count)
+
+    yield every([at(place, up) for place in curve if place > 1 for up in (True, False)])
 
 
 FORMS: dict[Shape, ClaimForm] = {

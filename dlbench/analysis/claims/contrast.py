@@ -13,14 +13,9 @@ from statistics import fmean
 
 import numpy as np
 
+from dlbench.analysis.formatting import SHARES, change
+from dlbench.analysis.judge import MOST_REPEATS, POWER
 from dlbench.analysis.statistics.intervals import LEVEL
-
-# The probability with which a difference is to be shown that repeats are said to suffice for.
-POWER = 0.8
-# More repeats than these are not counted.
-MOST_REPEATS = 100
-# The unit of a share that is read in percent, such as an accuracy.
-POINTS = "points"
 
 
 @dataclass(frozen=True)
@@ -32,30 +27,20 @@ class Power:
     Attributes:
         repeats: Repeats at the place that has the fewest.
         smallest: Smallest distance from the bound that they show, in the contrast's unit; of a ratio as a share.
-        unit: Unit of the contrast; None: it is a ratio.
+        unit: Unit of the contrast; `SHARES`: it is a ratio.
         needed: Repeats at each place that show the distance estimated here; None: more than `MOST_REPEATS`.
     """
 
     repeats: int
     smallest: float
-    unit: str | None
+    unit: str
     needed: int | None
 
-    @property
-    def difference(self) -> str:
-        """The smallest difference with its unit."""
-        if self.unit is None and self.smallest > 10:
-            return "more than 1,000%"
-        return _written(self.smallest, self.unit)
-
-    @property
-    def enough(self) -> str:
-        """How many repeats are needed."""
-        return f"more than {MOST_REPEATS}" if self.needed is None else f"{self.needed}"
-
     def __str__(self) -> str:
-        shown = f"{self.repeats} repeats show a difference of {self.difference} (power {POWER})"
-        return f"{shown}, {'about ' if self.needed else ''}{self.enough} would probably decide it"
+        enough = f"more than {MOST_REPEATS}" if self.needed is None else f"about {self.needed}"
+        shown = change(self.smallest, self.unit, sign="")
+        said = f"{self.repeats} repeats show a difference of {shown} (power {POWER})"
+        return f"{said}, {enough} would probably decide it"
 
 
 @dataclass(frozen=True)
@@ -64,12 +49,12 @@ class Contrast:
 
     Attributes:
         label: What is contrasted.
-        estimate: Its value; where `unit` is None a difference of logarithms.
+        estimate: Its value; where `unit` is `SHARES` a difference of logarithms.
         error: Standard error; 0 where all repeats of each group are equal, so that their noise is not known.
         df: Degrees of freedom.
         bound: What it is claimed to be above or below.
         above: Whether it is claimed to be above.
-        unit: Unit of the estimate; None: it is the logarithm of a ratio.
+        unit: Unit of the estimate; `SHARES`: it is the logarithm of a ratio.
         is_count: Whether repeats that do not differ are no lack of noise, as where something is counted.
     """
 
@@ -79,18 +64,18 @@ class Contrast:
     df: int
     bound: float
     above: bool
-    unit: str | None = None
+    unit: str = SHARES
     is_count: bool = False
 
-    @property
-    def p(self) -> float:
-        """p-value of the claim: how rarely a contrast at the bound comes out so far on the claimed side of it."""
-        return self._tail(above=self.above)
+    def p(self, *, above: bool) -> float:
+        """Return how rarely a contrast at the bound comes out so far above it, or below it."""
+        from scipy.special import stdtr
 
-    @property
-    def p_against(self) -> float:
-        """p-value of the contrary: how rarely a contrast at the bound comes out so far on the other side of it."""
-        return self._tail(above=not self.above)
+        if not self.error:
+            is_there = self.estimate > self.bound if above else self.estimate < self.bound
+            return 0.0 if self.is_count and is_there else 1.0
+        distance = (self.estimate - self.bound) / self.error
+        return float(stdtr(self.df, -distance if above else distance))
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -107,15 +92,6 @@ class Contrast:
         bound = self._said(self.bound) if self.bound else "0"
         return f"{self.label}: {self._said(self.estimate)} ({spread}; claimed {'>' if self.above else '<'} {bound})"
 
-    def _tail(self, *, above: bool) -> float:
-        from scipy.special import stdtr
-
-        if not self.error:
-            is_there = self.estimate > self.bound if above else self.estimate < self.bound
-            return 0.0 if self.is_count and is_there else 1.0
-        distance = (self.estimate - self.bound) / self.error
-        return float(stdtr(self.df, -distance if above else distance))
-
     def power(self, level: float) -> Power | None:
         """Return what its repeats can show at a one-sided level; None where their noise is not known."""
         from scipy.special import nctdtrinc, stdtrit
@@ -129,12 +105,27 @@ class Contrast:
         # The present repeats have not decided it.
         enough = repeats[1:][smallest[1:] <= abs(self.estimate - self.bound)]
         shown = float(smallest[0])
-        if self.unit is None:
+        if self.unit == SHARES:
             shown = math.expm1(min(shown, 100.0)) if self.estimate > self.bound else -math.expm1(-shown)
         return Power(int(repeats[0]), shown, self.unit, int(enough[0]) if len(enough) else None)
 
     def _said(self, value: float) -> str:
-        return _written(math.expm1(value) if self.unit is None else value, self.unit, sign="+")
+        return change(math.expm1(value) if self.unit == SHARES else value, self.unit)
+
+
+@dataclass(frozen=True)
+class Side:
+    """How rarely repeats speak so clearly for a statement, or against it.
+
+    Attributes:
+        p: The p-value.
+        contrast: The contrast that decides.
+        shares: Statements among which the level of `p` is divided.
+    """
+
+    p: float
+    contrast: Contrast
+    shares: int = 1
 
 
 @dataclass(frozen=True)
@@ -142,25 +133,18 @@ class Evidence:
     """What the repeats say of a statement about contrasts.
 
     Attributes:
-        p: p-value of the statement: small where it is shown.
-        p_against: p-value of its contrary: small where it is refuted.
-        weakest: The contrast that is shown least.
-        worst: The contrast that speaks most against it.
-        shares: Statements among which the level of `p` is divided.
-        shares_against: The same of `p_against`.
+        shown: Whether it is true, and the contrast that is shown least.
+        refuted: Whether its contrary is, and the contrast that speaks most against it.
     """
 
-    p: float
-    p_against: float
-    weakest: Contrast
-    worst: Contrast
-    shares: int = 1
-    shares_against: int = 1
+    shown: Side
+    refuted: Side
 
     def of(self, name: str) -> "Evidence":
         """Return the same, whose contrasts say what they are of: `training loss, from 8 to 16`."""
-        weakest, worst = (replace(one, label=f"{name}, {one.label}") for one in (self.weakest, self.worst))
-        return replace(self, weakest=weakest, worst=worst)
+        sides = (self.shown, self.refuted)
+        labels = (replace(one.contrast, label=f"{name}, {one.contrast.label}") for one in sides)
+        return Evidence(*(replace(one, contrast=labelled) for one, labelled in zip(sides, labels, strict=True)))
 
 
 def contrast(
@@ -169,14 +153,14 @@ def contrast(
     *,
     above: bool,
     bound: float = 0.0,
-    unit: str | None = None,
+    unit: str = SHARES,
     is_count: bool = False,
 ) -> Evidence:
     """Return the evidence for a contrast on one side of a bound.
 
     Args:
         label: What is contrasted.
-        groups: Weight and repeats of each group, two or more repeats each; logarithms where `unit` is None.
+        groups: Weight and repeats of each group, two or more repeats each; logarithms where `unit` is `SHARES`.
         above: Whether it is claimed to be above the bound, or below.
         bound: The bound.
         unit: Unit of the values.
@@ -187,7 +171,7 @@ def contrast(
     squares = sum(weight**2 * _variance(values, mean) / len(values) for weight, values, mean in terms)
     df = min(len(values) for _, values, _ in terms) - 1
     made = Contrast(label, estimate, math.sqrt(squares), df, bound, above, unit, is_count)
-    return Evidence(made.p, made.p_against, made, made)
+    return Evidence(*(Side(made.p(above=side), made) for side in (above, not above)))
 
 
 def _variance(values: Sequence[float], mean: float) -> float:
@@ -203,24 +187,18 @@ def every(parts: Sequence[Evidence]) -> Evidence:
     They are shown where each is: the largest p-value counts (intersection-union test; Berger 1982, Technometrics
     24:295). They are refuted where one is, corrected for their number (Bonferroni).
     """
-    weakest, worst = max(parts, key=lambda part: part.p), min(parts, key=lambda part: part.p_against)
-    num = len(parts)
-    return Evidence(
-        weakest.p, min(1.0, num * worst.p_against), weakest.weakest, worst.worst, weakest.shares,
-        num * worst.shares_against,
-    )  # fmt: skip
+    return Evidence(_each([part.shown for part in parts]), _any([part.refuted for part in parts]))
 
 
 def some(parts: Sequence[Evidence]) -> Evidence:
     """Return the evidence for at least one of several statements: the contrary of `every`."""
-    best, worst = min(parts, key=lambda part: part.p), max(parts, key=lambda part: part.p_against)
-    num = len(parts)
-    return Evidence(
-        min(1.0, num * best.p), worst.p_against, best.weakest, worst.worst, num * best.shares, worst.shares_against
-    )
+    return Evidence(_any([part.shown for part in parts]), _each([part.refuted for part in parts]))
 
 
-def _written(value: float, unit: str | None, sign: str = "") -> str:
-    if unit is None:
-        return f"{value:{sign}.1%}"
-    return f"{100 * value if unit == POINTS else value:{sign}.3g} {unit}".rstrip()
+def _each(sides: Sequence[Side]) -> Side:
+    return max(sides, key=lambda side: side.p)
+
+
+def _any(sides: Sequence[Side]) -> Side:
+    best, num = min(sides, key=lambda side: side.p), len(sides)
+    return Side(min(1.0, num * best.p), best.contrast, num * best.shares)

@@ -53,13 +53,12 @@ class CriticalBatch:
         return self.steps_min * (1 + self.batch / batch)
 
 
-def critical_batch(batches: Sequence[float], steps: Sequence[float], level: float = LEVEL) -> CriticalBatch:
+def critical_batch(batches: Sequence[float], steps: Sequence[float]) -> CriticalBatch:
     """Fit the critical batch size, with a percentile bootstrap interval that resamples the runs of each batch size.
 
     Args:
         batches: Global batch of each run, in samples.
         steps: Updates that the run needed to reach its target.
-        level: Of the interval.
 
     Raises:
         ValueError: There are not as many batches as steps, or one is not above zero.
@@ -71,33 +70,16 @@ def critical_batch(batches: Sequence[float], steps: Sequence[float], level: floa
     if len(sizes) < LEAST_SIZES:
         raise NotIdentifiableError(f"it needs {LEAST_SIZES} or more batch sizes with runs that all reach the target")
     log_batches, log_steps = np.log(np.asarray(batches, np.float64)), np.log(np.asarray(steps, np.float64))
-    log_min, log_critical = _best(log_batches, log_steps)
-    _check_bend(log_critical, sizes)
-    low, high = _interval(log_batches, log_steps, log_critical, level)
-    residuals = _residuals(np.array([log_min, log_critical]), log_batches, log_steps)
-    return CriticalBatch(
-        steps_min=math.exp(log_min),
-        batch=math.exp(log_critical),
-        low=low,
-        high=high,
-        rms=float(np.sqrt(np.mean(residuals**2))),
-        n=len(batches),
-    )
-
-
-def _check_bend(log_critical: float, sizes: Sequence[float]) -> None:
+    # Of three fits, from the smallest, the middle and the largest batch as a start, the best.
+    starts = np.quantile(log_batches, [0.0, 0.5, 1.0]).tolist()
+    cost, log_min, log_critical = min(_solve(log_batches, log_steps, start) for start in starts)
     if log_critical >= math.log(sizes[-1]):
         raise NotIdentifiableError(f"the steps do not bend within the batch sizes: it lies above {sizes[-1]:g}")
     if log_critical < math.log(LEAST_FALL * sizes[0]):
         raise NotIdentifiableError(f"the steps do not fall with the batch: it lies far below {sizes[0]:g}")
-
-
-def _best(log_batches: Floats, log_steps: Floats) -> tuple[float, float]:
-    """Return log S_min and log B_c of the best fit from the smallest, the middle and the largest batch as a start."""
-    starts = np.quantile(log_batches, [0.0, 0.5, 1.0])
-    fits = [_solve(log_batches, log_steps, float(start)) for start in starts]
-    _, log_min, log_critical = min(fits)
-    return log_min, log_critical
+    low, high = _interval(log_batches, log_steps, log_critical)
+    rms = math.sqrt(2 * cost / len(batches))
+    return CriticalBatch(math.exp(log_min), math.exp(log_critical), low, high, rms, len(batches))
 
 
 def _solve(log_batches: Floats, log_steps: Floats, start: float) -> tuple[float, float, float]:
@@ -120,9 +102,7 @@ def _jacobian(parameters: Floats, log_batches: Floats, log_steps: Floats) -> Flo
     return np.stack([np.ones_like(log_batches), expit(parameters[1] - log_batches)], axis=1)
 
 
-def _interval(
-    log_batches: Floats, log_steps: Floats, log_critical: float, level: float
-) -> tuple[float | None, float | None]:
+def _interval(log_batches: Floats, log_steps: Floats, log_critical: float) -> tuple[float | None, float | None]:
     """Return the ends of B_c over resamples; what lies past the batch sizes is infinite, what lies far below is 0."""
     groups = [np.flatnonzero(log_batches == size) for size in np.unique(log_batches)]
     if all(len(group) == 1 for group in groups):
@@ -132,12 +112,7 @@ def _interval(
     for _ in range(RESAMPLES):
         chosen = np.concatenate([generator.choice(group, size=len(group)) for group in groups])
         drawn.append(_solve(log_batches[chosen], log_steps[chosen], log_critical)[2])
-    ends = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
-    low, high = (_said(float(end), log_batches) for end in ends)
+    ends = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    is_far = ends <= log_batches.min() + math.log(LEAST_FALL)
+    low, high = np.select([ends >= log_batches.max(), is_far], [math.inf, 0.0], np.exp(ends)).tolist()
     return low, high
-
-
-def _said(log_critical: float, log_batches: Floats) -> float:
-    if log_critical >= log_batches.max():
-        return math.inf
-    return math.exp(log_critical) if log_critical > log_batches.min() + math.log(LEAST_FALL) else 0.0

@@ -37,13 +37,14 @@ def knee(ends_and_between: Sequence[Point]) -> Point | None:
         raise ValueError("a cost in logarithms must be above zero")
     if len(ends_and_between) < 3:
         return None
-    first, last = ends_and_between[0], ends_and_between[-1]
-    distances = {point: _below_chord(point, first, last) for point in ends_and_between[1:-1]}
-    best = max(distances, key=distances.__getitem__)
-    return best if distances[best] > 0 else None
+    (left, top), (right, bottom) = ends_and_between[0], ends_and_between[-1]
 
+    def below_chord(point: Point) -> float:
+        return (
+            1
+            - math.log(point[0] / left) / math.log(right / left)
+            - math.log(point[1] / bottom) / math.log(top / bottom)
+        )
 
-def _below_chord(point: Point, first: Point, last: Point) -> float:
-    across = math.log(point[0] / first[0]) / math.log(last[0] / first[0])
-    up = math.log(point[1] / last[1]) / math.log(first[1] / last[1])
-    return (1 - across - up) / math.sqrt(2)
+    best = max(ends_and_between[1:-1], key=below_chord)
+    return best if below_chord(best) > 0 else None

@@ -37,14 +37,10 @@ class RateWindow:
     is_simulated: bool = False
 
     @property
-    def is_long_enough(self) -> bool:
-        """Whether a rate may be drawn from it: at least 50 steps and 5 s; of simulated time 50 steps."""
-        return self.steps >= MIN_TIMED_STEPS and (self.is_simulated or self.time_s >= MIN_TIMED_S)
-
-    @property
     def samples_per_s(self) -> float | None:
-        """Samples of all workers / common time; None where the window is too short."""
-        return self.samples / self.time_s if self.is_long_enough and self.time_s else None
+        """Samples of all workers / common time; None below 50 steps or 5 s, of simulated time below 50 steps."""
+        is_long = self.steps >= MIN_TIMED_STEPS and (self.is_simulated or self.time_s >= MIN_TIMED_S)
+        return self.samples / self.time_s if is_long and self.time_s else None
 
 
 def window(results: Collection[Result]) -> RateWindow | None:
@@ -64,33 +60,26 @@ def window(results: Collection[Result]) -> RateWindow | None:
     )
 
 
-def between_steps(results: Collection[Result], steps: Collection[Rows]) -> tuple[float, float] | None:
+def between_steps(results: Collection[Result], steps: Collection[Rows]) -> tuple[float | None, float | None]:
     """Return what no step of the window holds, each mean over workers: time between steps, and at closing barriers.
 
     Between steps is from a piece's opening to its first step, from the end of one step to the start of the next, and
     from the last one to where the closing barrier begins. None where there is no window, or that moment is unknown.
     """
-    found = [_between_steps(result, in_window(rows)) for result, rows in zip(results, steps, strict=True)]
-    known = [parts for parts in found if parts is not None]
-    if not known or len(known) < len(found):
-        return None
-    between, closing = np.mean(known, axis=0)
-    return float(between), float(closing)
-
-
-def _between_steps(result: Result, rows: Rows) -> tuple[float, float] | None:
-    """Return one worker's; `rows` are those of its pieces, in order."""
-    closings = [piece.closing_at_s for piece in result.segments if piece.closing_at_s is not None]
-    if not closings or len(closings) < len(result.segments):
-        return None
-    started = rows[:, FIELD["started_at_s"]]
-    ended = started + rows[:, FIELD["step_time_s"]]
-    last = np.cumsum([piece.steps for piece in result.segments]) - 1
-    before = np.concatenate([[np.nan], ended[:-1]])
-    before[np.concatenate([[0], last[:-1] + 1])] = [piece.opened_at_s for piece in result.segments]
-    closed = np.array([piece.closed_at_s for piece in result.segments])
-    between = (started - before).sum() + (closings - ended[last]).sum()
-    return float(between), float((closed - closings).sum())
+    if not results or not all(result.segments for result in results):
+        return None, None
+    parts = []
+    for result, rows in zip(results, map(in_window, steps), strict=True):
+        moments = [(piece.opened_at_s, piece.closing_at_s, piece.closed_at_s) for piece in result.segments]
+        opened, closing, closed = np.array(moments, np.float64).T
+        started = rows[:, FIELD["started_at_s"]]
+        ended = started + rows[:, FIELD["step_time_s"]]
+        last = np.cumsum([piece.steps for piece in result.segments]) - 1
+        before = np.concatenate([[np.nan], ended[:-1]])
+        before[np.concatenate([[0], last[:-1] + 1])] = opened
+        parts.append(((started - before).sum() + (closing - ended[last]).sum(), (closed - closing).sum()))
+    between, waiting = np.mean(parts, axis=0)
+    return (None, None) if np.isnan(between) else (float(between), float(waiting))
 
 
 def drift(steps: Collection[Rows]) -> float | None:
@@ -100,27 +89,24 @@ def drift(steps: Collection[Rows]) -> float | None:
     worker has fewer than two steps in the window.
     """
     times = [single_step_times(in_window(rows)) for rows in steps]
-    halves = [len(worker) // 2 for worker in times]
-    if not times or not all(halves):
+    if any(len(worker) < 2 for worker in times):
         return None
-    first = sum(float(worker[:half].sum()) for worker, half in zip(times, halves, strict=True))
-    second = sum(float(worker[-half:].sum()) for worker, half in zip(times, halves, strict=True))
+    first = sum(float(worker[: len(worker) // 2].sum()) for worker in times)
+    second = sum(float(worker[-(len(worker) // 2) :].sum()) for worker in times)
     return first / second - 1 if second else None
 
 
 def in_window(rows: Rows) -> Rows:
     """Return the step rows that lie inside the timed window."""
-    inside: Rows = rows[np.isin(rows[:, FIELD["phase"]], IN_WINDOW)]
-    return inside
+    return np.asarray(rows[np.isin(rows[:, FIELD["phase"]], IN_WINDOW)])
 
 
 def in_phase(rows: Rows, phase: str) -> Rows:
     """Return the step rows of one phase."""
-    inside: Rows = rows[rows[:, FIELD["phase"]] == PHASE[phase]]
-    return inside
+    return np.asarray(rows[rows[:, FIELD["phase"]] == PHASE[phase]])
 
 
-def step_time_percentiles(steps: Iterable[Rows]) -> tuple[float, float] | None:
+def step_time_percentiles(steps: Iterable[Rows]) -> tuple[float | None, float | None]:
     """Return the 50th and 95th percentile of the time of one step inside the window, all workers' steps together.
 
     A row that stands for several steps counts as so many steps of equal time.
@@ -128,7 +114,7 @@ def step_time_percentiles(steps: Iterable[Rows]) -> tuple[float, float] | None:
     times = [single_step_times(in_window(rows)) for rows in steps]
     joined = np.concatenate([*times, np.empty(0)])
     if not len(joined):
-        return None
+        return None, None
     p50, p95 = np.percentile(joined, [50, 95])
     return float(p50), float(p95)
 
@@ -150,24 +136,17 @@ def single_step_times(rows: Rows) -> Rows:
     return np.repeat(rows[:, FIELD["step_time_s"]] / counts, counts.astype(np.int64))
 
 
-def peer_wait(steps: Collection[Rows]) -> float | None:
-    """Return the wait for the slowest peer in a marked step: the median of each worker, mean over workers."""
-    return _mean_of_medians([in_phase(rows, "sampled")[:, FIELD["peer_wait_s"]] for rows in steps])
+def in_marked_steps(steps: Collection[Rows], name: str) -> float | None:
+    """Return one part of the marked steps: the median of each worker, mean over workers; None where one has none.
 
-
-def wire_time(steps: Collection[Rows]) -> float | None:
-    """Return the all-reduce in a marked step after all peers were ready: median of each worker, mean over workers."""
-    # The barrier's wait is not part of a marked step's communication: see `dlbench.worker.recorder`.
-    return _mean_of_medians([in_phase(rows, "sampled")[:, FIELD["communication_time_s"]] for rows in steps])
+    Of `peer_wait_s` it is the wait for the slowest peer, of `communication_time_s` the all-reduce after all were ready:
+    the barrier's wait is no part of a marked step's communication (see `dlbench.worker.recorder`).
+    """
+    parts = [in_phase(rows, "sampled")[:, FIELD[name]] for rows in steps]
+    known = [part[~np.isnan(part)] for part in parts]
+    return float(np.mean([np.median(part) for part in known])) if known and all(map(len, known)) else None
 
 
 def count_steps(rows: Rows, *phases: str) -> int:
     """Return the number of steps in some phases."""
     return int(sum(in_phase(rows, phase)[:, FIELD["num_steps"]].sum() for phase in phases))
-
-
-def _mean_of_medians(parts: list[Rows]) -> float | None:
-    known = [part[~np.isnan(part)] for part in parts]
-    if not known or any(not len(part) for part in known):
-        return None
-    return float(np.mean([np.median(part) for part in known]))

@@ -6,10 +6,9 @@ Steps that only lengthen the window come after training: what they cost is no co
 from collections.abc import Iterable
 
 import numpy as np
-import numpy.typing as npt
 
 from dlbench.records.columns import FIELD
-from dlbench.telemetry.journal import Journal, Rows, SensorReading
+from dlbench.telemetry.journal import Journal, Rows
 
 # Number of the epoch in the rows of an extended window.
 EXTENDED_EPOCH = 0
@@ -17,25 +16,35 @@ EXTENDED_EPOCH = 0
 # Attempts of before 0.1.0 read the start of training just after 0 s.
 START_S = 1e-3
 
-# Moments and values.
-Readings = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
-
 
 def counted(journal: Journal, sensor: str, quantity: str) -> float | None:
     """Return by how much a counter grew while the run trained: sum over the workers that read it.
 
     None where no worker read it, or one that did lacks a reading before its first step or after its last one.
     """
-    grown = list(counted_by_worker(journal, sensor, quantity).values())
-    known = [value for value in grown if value is not None]
-    return sum(known) if known and len(known) == len(grown) else None
+    return total(counted_by_worker(journal, sensor, quantity).values())
+
+
+def total(values: Iterable[float | None]) -> float | None:
+    """Return the sum of values; None where there is none, or one is unknown."""
+    found = list(values)
+    known = [value for value in found if value is not None]
+    return sum(known) if known and len(known) == len(found) else None
 
 
 def counted_by_worker(journal: Journal, sensor: str, quantity: str) -> dict[int, float | None]:
-    """Return the same of each worker that read it; None where it lacks a reading before or after its training."""
-    found = _readings(journal, sensor, quantity)
-    # A server makes no steps; its clock begins with the workers'.
-    return {worker: _growth(readings, journal.steps.get(worker, journal.steps.get(0))) for worker, readings in found}
+    """Return the same of each worker that read it; None where it lacks a reading before or after its training.
+
+    Workers read just before their first step and just after the last one of an epoch. Nothing is interpolated: a short
+    run sends all it sends in a few milliseconds of a second between two readings.
+    """
+    grown: dict[int, float | None] = {}
+    for worker, (at_s, values) in _readings(journal, sensor, quantity):
+        # A server makes no steps; its clock begins with the workers'.
+        end = training_end(journal.steps.get(worker, journal.steps.get(0)))
+        before, after = values[at_s <= START_S], values[at_s >= end]
+        grown[worker] = float(after[0] - before[-1]) if end > 0 and len(before) and len(after) else None
+    return grown
 
 
 def mean_in_window(journal: Journal, sensor: str, quantity: str) -> float | None:
@@ -59,28 +68,10 @@ def training_end(rows: Rows | None) -> float:
     return float(trained[-1, FIELD["started_at_s"]] + trained[-1, FIELD["step_time_s"]])
 
 
-def _readings(journal: Journal, sensor: str, quantity: str) -> list[tuple[int, Readings]]:
-    by_worker: dict[int, list[SensorReading]] = {}
-    for reading in journal.sensors:
-        if (reading.sensor, reading.quantity) == (sensor, quantity) and None not in (reading.at_s, reading.value):
-            by_worker.setdefault(reading.worker, []).append(reading)
-    return [(worker, _arrays(readings)) for worker, readings in sorted(by_worker.items())]
-
-
-def _arrays(readings: Iterable[SensorReading]) -> Readings:
-    table = np.array(sorted((reading.at_s, reading.value) for reading in readings), dtype=np.float64)
-    return table[:, 0], table[:, 1]
-
-
-def _growth(readings: Readings, rows: Rows | None) -> float | None:
-    """Return a counter's growth from the last reading before training to the first one after it.
-
-    Workers read just before their first step and just after the last one of an epoch. Nothing is interpolated: a short
-    run sends all it sends in a few milliseconds of a second between two readings.
-    """
-    at_s, values = readings
-    end = training_end(rows)
-    before, after = np.flatnonzero(at_s <= START_S), np.flatnonzero(at_s >= end)
-    if end <= 0 or not len(before) or not len(after):
-        return None
-    return float(values[after[0]] - values[before[-1]])
+def _readings(journal: Journal, sensor: str, quantity: str) -> list[tuple[int, Rows]]:
+    """Return the moments and values that each worker read, by moment: [2, readings]."""
+    by_worker: dict[int, list[tuple[float, float]]] = {}
+    for one in journal.sensors:
+        if (one.sensor, one.quantity) == (sensor, quantity) and one.at_s is not None and one.value is not None:
+            by_worker.setdefault(one.worker, []).append((one.at_s, one.value))
+    return [(worker, np.array(sorted(pairs), np.float64).T) for worker, pairs in sorted(by_worker.items())]

@@ -17,7 +17,10 @@ def topology(layout: Layout, cluster: Cluster, journal: Journal) -> Iterator[dic
         cluster: The hosts, which rows name by number.
         journal: What the processes reported.
     """
-    numbers = _numbers(layout, cluster)
+    # The number of each host in the cluster; of hosts that a queue gave, in the order of their first use.
+    addresses = [host.address for host in cluster.hosts]
+    if not set(layout.hosts) <= set(addresses):
+        addresses = list(layout.hosts)
     sent, received = (
         sensors.counted_by_worker(journal, "network", name) for name in ("wire_sent_bytes", "wire_received_bytes")
     )
@@ -27,7 +30,7 @@ def topology(layout: Layout, cluster: Cluster, journal: Journal) -> Iterator[dic
             "rank": place.rank,
             "role": place.role,
             "held_workers": ";".join(map(str, place.workers)),
-            "host": numbers[place.host],
+            "host": addresses.index(place.host),
             "machine": place.machine,
             "local_index": place.local_index,
             "cores": ";".join(map(str, place.cores)),
@@ -36,11 +39,3 @@ def topology(layout: Layout, cluster: Cluster, journal: Journal) -> Iterator[dic
             "wire_sent_bytes": sent.get(place.rank),
             "wire_received_bytes": received.get(place.rank),
         }
-
-
-def _numbers(layout: Layout, cluster: Cluster) -> dict[str, int]:
-    """Return the number of each host in the cluster; of hosts that a queue gave, in the order of their first use."""
-    known = [host.address for host in cluster.hosts]
-    if not set(layout.hosts) <= set(known):
-        known = list(layout.hosts)
-    return {address: number for number, address in enumerate(known)}

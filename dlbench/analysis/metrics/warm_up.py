@@ -12,7 +12,7 @@ import numpy as np
 from dlbench.analysis.metrics import rates
 from dlbench.records.columns import FIELD, PHASE
 from dlbench.records.result import Result, Segment
-from dlbench.records.warm_up import WarmUp, batch_medians, pieces_left_out, truncation
+from dlbench.records.warm_up import batch_medians, pieces_left_out, truncation
 from dlbench.telemetry.journal import Journal, Rows
 
 # Moments are differences of `perf_counter`: what they differ by less than is rounding.
@@ -28,39 +28,40 @@ def without_warm_up(journal: Journal) -> tuple[Journal, bool | None]:
     Returns:
         The journal, and whether step times had settled; None where there are too few steps to say.
     """
-    if journal.results and all(is_simulated(result) for result in journal.results.values()):
+    # A simulator has left the warm-up out itself.
+    results = journal.results.values()
+    if results and all(any(piece.simulated for piece in result.segments) for result in results):
         return journal, None
-    warm_up = _found(journal.steps)
-    if any(piece.common for result in journal.results.values() for piece in result.segments):
-        return _without(journal, warm_up), warm_up.detected
-    pieces = _pieces(journal.results, journal.steps)
-    left_out = pieces_left_out(pieces, warm_up.steps)
-    warmup_steps = sum(pieces[:left_out]) if pieces else warm_up.steps
-    kept = slice(left_out, None) if pieces else slice(0)
-    results = {
-        worker: result.model_copy(update={"segments": result.segments[kept]})
-        for worker, result in journal.results.items()
-    }
-    steps = {worker: _relabelled(rows, warmup_steps) for worker, rows in journal.steps.items()}
-    return replace(journal, results=results, steps=steps), warm_up.detected
+    times = [rates.single_step_times(rates.in_window(rows)) for rows in journal.steps.values()]
+    # The steps that all workers made.
+    common = min(map(len, times), default=0)
+    batches = [batch_medians(worker[:common]) for worker in times]
+    warm_up = truncation(np.max(batches, axis=0) if batches else np.empty(0))
+    if any(piece.common for result in results for piece in result.segments):
+        kept, steps = _of_common_pieces(journal, warm_up.steps)
+    else:
+        pieces = _pieces(journal.results, journal.steps)
+        left_out = pieces_left_out(pieces, warm_up.steps)
+        warmup_steps = sum(pieces[:left_out]) if pieces else warm_up.steps
+        kept = {rank: one.segments[left_out:] if pieces else () for rank, one in journal.results.items()}
+        steps = {worker: _relabelled(rows, warmup_steps) for worker, rows in journal.steps.items()}
+    left = {rank: one.model_copy(update={"segments": kept[rank]}) for rank, one in journal.results.items()}
+    return replace(journal, results=left, steps=steps), warm_up.detected
 
 
-def _without(journal: Journal, warm_up: WarmUp) -> Journal:
-    """Return the journal of workers that do not wait for each other without the pieces before all of them are warm.
+def _of_common_pieces(journal: Journal, warmup_steps: int) -> tuple[dict[int, tuple[Segment, ...]], dict[int, Rows]]:
+    """Return the pieces and rows of workers that do not wait for each other: pieces from where all of them are warm.
 
     Steps that are not inside the pieces that are left are warm-up, or where they come after, of no window.
     """
-    warm_at = max((_warm_at(rows, warm_up.steps) for rows in journal.steps.values()), default=0.0)
-    results = {
-        worker: result.model_copy(
-            update={"segments": tuple(one for one in result.segments if one.opened_at_s >= warm_at - ROUNDING_S)}
-        )
-        for worker, result in journal.results.items()
+    warm_at = max((_warm_at(rows, warmup_steps) for rows in journal.steps.values()), default=0.0)
+    kept = {
+        rank: tuple(piece for piece in one.segments if piece.opened_at_s >= warm_at - ROUNDING_S)
+        for rank, one in journal.results.items()
     }
-    left = next((result.segments for result in results.values() if result.segments), ())
+    left = next(filter(None, kept.values()), ())
     opened, closed = (left[0].opened_at_s, left[-1].closed_at_s) if left else (np.inf, np.inf)
-    steps = {worker: _outside(rows, opened, closed) for worker, rows in journal.steps.items()}
-    return replace(journal, results=results, steps=steps)
+    return kept, {worker: _outside(rows, opened, closed) for worker, rows in journal.steps.items()}
 
 
 def _warm_at(rows: Rows, warmup_steps: int) -> float:
@@ -80,38 +81,22 @@ def _outside(rows: Rows, opened: float, closed: float) -> Rows:
     return found
 
 
-def is_simulated(result: Result) -> bool:
-    """Whether a worker's window is a simulator's, which has left the warm-up out itself."""
-    return any(piece.simulated for piece in result.segments)
-
-
-def _found(steps: Mapping[int, Rows]) -> WarmUp:
-    """Return the warm-up of all workers' steps together; those that not all of them made are left out."""
-    times = [rates.single_step_times(rates.in_window(rows)) for rows in steps.values()]
-    common = min(map(len, times), default=0)
-    batches = [batch_medians(worker[:common]) for worker in times]
-    return truncation(np.max(batches, axis=0) if batches else np.empty(0))
-
-
 def _pieces(results: Mapping[int, Result], steps: Mapping[int, Rows]) -> list[int]:
-    """Return the steps of each piece; none where they are not the same for all workers, or do not fit their rows."""
+    """Return the steps of each piece; none where they are not the same for all workers, or do not hold their rows."""
     found = [[piece.steps for piece in result.segments] for result in results.values()]
     if not found or set(results) != set(steps) or any(pieces != found[0] for pieces in found):
         return []
-    inside = all(_are_inside(rates.in_window(steps[worker]), result.segments) for worker, result in results.items())
-    return found[0] if inside else []
-
-
-def _are_inside(rows: Rows, segments: tuple[Segment, ...]) -> bool:
-    """Whether the rows [n, fields] are the steps of the pieces, and each lies within its own."""
-    counts = [piece.steps for piece in segments]
-    if len(rows) != sum(counts):
-        return False
-    started = rows[:, FIELD["started_at_s"]]
-    ended = started + rows[:, FIELD["step_time_s"]]
-    opened = np.repeat([piece.opened_at_s for piece in segments], counts)
-    closed = np.repeat([piece.closed_at_s for piece in segments], counts)
-    return bool(np.all(started >= opened - ROUNDING_S) and np.all(ended <= closed + ROUNDING_S))
+    for worker, result in results.items():
+        rows = rates.in_window(steps[worker])
+        if len(rows) != sum(found[0]):
+            return []
+        started = rows[:, FIELD["started_at_s"]]
+        ended = started + rows[:, FIELD["step_time_s"]]
+        opened = np.repeat([piece.opened_at_s for piece in result.segments], found[0])
+        closed = np.repeat([piece.closed_at_s for piece in result.segments], found[0])
+        if not (np.all(started >= opened - ROUNDING_S) and np.all(ended <= closed + ROUNDING_S)):
+            return []
+    return found[0]
 
 
 def _relabelled(rows: Rows, warmup_steps: int) -> Rows:
@@ -120,7 +105,6 @@ def _relabelled(rows: Rows, warmup_steps: int) -> Rows:
     counted = np.where(np.isin(phases, rates.IN_WINDOW), rows[:, FIELD["num_steps"]], 0)
     before = np.cumsum(counted) - counted
     found = rows.copy()
-    found[(before < warmup_steps) & np.isin(phases, (*rates.IN_WINDOW, PHASE["sampled"])), FIELD["phase"]] = PHASE[
-        "warm-up"
-    ]
+    is_early = (before < warmup_steps) & np.isin(phases, (*rates.IN_WINDOW, PHASE["sampled"]))
+    found[is_early, FIELD["phase"]] = PHASE["warm-up"]
     return found

@@ -69,7 +69,9 @@ def censored_median(reached: Sequence[float], ended: Sequence[float]) -> Interva
     """
     if not ended:
         return median_interval(reached) if reached else None
-    places = _known_places(reached, ended)
+    # Of all runs in order, None where it depends on what a run that ended would have come to.
+    earliest, latest = sorted([*reached, *ended]), sorted([*reached, *[math.inf] * len(ended)])
+    places = [early if early == late else None for early, late in zip(earliest, latest, strict=True)]
     n = len(places)
     low, high = places[(n - 1) // 2], places[n // 2]
     if low is None or high is None:
@@ -79,13 +81,6 @@ def censored_median(reached: Sequence[float], ended: Sequence[float]) -> Interva
     if first is None or last is None:
         return Interval((low + high) / 2, None, None, n, None)
     return Interval((low + high) / 2, first, last, n, order_statistic_coverage(n, depth))
-
-
-def _known_places(reached: Sequence[float], ended: Sequence[float]) -> list[float | None]:
-    """Return the order statistics of all runs, None where one depends on what a run that ended would have come to."""
-    earliest = sorted([*reached, *ended])
-    latest = sorted([*reached, *[math.inf] * len(ended)])
-    return [early if early == late else None for early, late in zip(earliest, latest, strict=True)]
 
 
 def ratio_interval(numerator: Sequence[float], denominator: Sequence[float]) -> Interval:
@@ -125,10 +120,6 @@ def order_statistic_coverage(n: int, depth: int) -> float:
 @lru_cache(maxsize=1024)
 def order_statistic_depth(n: int) -> int:
     """Return the depth of the narrowest pair of n order statistics that covers 95%; 1 where none does."""
-    ways, outside = 1, 0
-    for depth in range(n // 2 + 1):
-        outside += ways
-        if outside / (1 << (n - 1)) > 1 - LEVEL:
-            return max(depth, 1)
-        ways = ways * (n - depth) // (depth + 1)
-    return 1
+    from scipy.special import bdtrik
+
+    return max(1, math.ceil(float(bdtrik((1 - LEVEL) / 2, n, 0.5))))

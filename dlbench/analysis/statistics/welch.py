@@ -8,8 +8,9 @@ All pairs of k means are tested together by taking each pair's t to the distribu
 Howell 1976, Journal of Educational Statistics 1).
 """
 
-from dataclasses import dataclass
 from functools import lru_cache
+from statistics import median
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -28,8 +29,7 @@ MANY_WILD = 0.25
 _WIDEST, _WIDTHS = 17.0, 3_400
 
 
-@dataclass(frozen=True)
-class Difference:
+class Difference(NamedTuple):
     """Differences of means, one for each pair of groups.
 
     Attributes:
@@ -72,23 +72,23 @@ def welch(a: Floats, b: Floats, a_freedom: Floats, b_freedom: Floats) -> tuple[F
     with np.errstate(invalid="ignore", divide="ignore"):
         freedom = (a + b) ** 2 / (a**2 / a_freedom + b**2 / b_freedom) - 1
     fewest = np.minimum(a_freedom, b_freedom)
-    return np.sqrt(a + b), np.clip(np.nan_to_num(freedom, nan=1.0), fewest, 2 * fewest)
+    # np.fmax ignores what is not known, where neither group varies.
+    return np.sqrt(a + b), np.minimum(np.fmax(freedom, fewest), 2 * fewest)
 
 
-def smallest_step(values: npt.ArrayLike) -> Floats:
-    """Return the smallest step between finite values where some are equal, [...]; 0 where all differ.
+def smallest_step(values: Floats) -> float:
+    """Return the smallest step between values where some are equal; 0 where all differ, or none.
 
     Equal values show that what was measured comes in steps, as the share of 360 images does. A spread below a step is
     not known, so the variance of a group is at least step^2 / 4: the most that two neighbouring values can have.
 
     Args:
-        values: All values of a family, [..., n].
+        values: All finite values of a family.
     """
-    found = np.asarray(values, dtype=np.float64)
-    ordered = np.sort(np.round(np.where(np.isfinite(found), found, np.nan), SAME_DIGITS), axis=-1)
-    between = np.diff(ordered, axis=-1)
-    steps = np.where(between > 0, between, np.inf).min(-1, initial=np.inf)
-    return np.asarray(np.where((between == 0).any(-1) & np.isfinite(steps), steps, 0.0))
+    ordered = np.sort(np.round(values, SAME_DIGITS))
+    between = ordered[1:] - ordered[:-1]
+    steps = between[between > 0]
+    return float(steps.min()) if 0 < len(steps) < len(between) else 0.0
 
 
 def studentized_range_p(q: npt.ArrayLike, k: int, freedom: npt.ArrayLike) -> Floats:
@@ -104,14 +104,13 @@ def studentized_range_p(q: npt.ArrayLike, k: int, freedom: npt.ArrayLike) -> Flo
     from scipy.special import gammaln
 
     # Standard deviations are about 1 +- 1 / sqrt(2 freedom); few degrees of freedom have long tails towards 0.
-    nodes, width = np.linspace(-13.0, 4.0, 103, retstep=True)
-    found, half = np.broadcast_arrays(np.asarray(q, dtype=np.float64), np.asarray(freedom) / 2)
-    found, half = found[..., None], half[..., None]
+    nodes, step = np.linspace(-13.0, 4.0, 103, retstep=True)
+    width, half = np.asarray(q, dtype=np.float64)[..., None], np.asarray(freedom, dtype=np.float64)[..., None] / 2
     log_s = nodes / np.sqrt(2 * half)
     log_density = half * np.log(half) + np.log(2.0) - gammaln(half) + 2 * half * log_s - half * np.exp(2 * log_s)
     widths, above = _normal_range(k)
-    tail = np.interp(np.minimum(found, 1e300) * np.exp(log_s), widths, above, right=0.0)
-    return np.asarray(np.clip((np.exp(log_density) * tail).sum(-1) * width / np.sqrt(2 * half[..., 0]), 0.0, 1.0))
+    tail = np.interp(np.minimum(width, 1e300) * np.exp(log_s), widths, above, right=0.0)
+    return np.asarray(np.clip((np.exp(log_density) * tail).sum(-1) * step / np.sqrt(2 * half[..., 0]), 0.0, 1.0))
 
 
 @lru_cache(maxsize=256)
@@ -142,7 +141,7 @@ def moderated(variance: Floats, freedom: Floats) -> tuple[Floats, Floats]:
         variance: Of three groups or more, above 0, [groups].
         freedom: Their degrees of freedom, [groups].
     """
-    from scipy.special import digamma, polygamma
+    from scipy.special import digamma, zeta
 
     is_tame = ~are_wild(variance, freedom)
     if not is_tame.all():
@@ -151,8 +150,9 @@ def moderated(variance: Floats, freedom: Floats) -> tuple[Floats, Floats]:
             drawn[is_tame], total[is_tame] = moderated(variance[is_tame], freedom[is_tame])
         return drawn, total
     half = freedom / 2
+    # Trigamma(x) is zeta(2, x).
     logs = np.log(variance) - digamma(half) + np.log(half)
-    excess = float(logs.var(ddof=1) - polygamma(1, half).mean())
+    excess = float(logs.var(ddof=1) - zeta(2, half).mean())
     prior = 2 * _inverse_trigamma(excess) if excess > 0 else np.inf
     correction = float(digamma(prior / 2) - np.log(prior / 2)) if excess > 0 else 0.0
     middle = float(np.exp(logs.mean() + correction))
@@ -171,17 +171,17 @@ def are_wild(variance: Floats, freedom: Floats) -> npt.NDArray[np.bool_]:
     from scipy.special import chdtri
 
     # The middle of chi-square's distribution is about its mean x (1 - 2 / (9 n))^3 (Wilson and Hilferty 1931).
-    typical = np.median(variance / (1 - 2 / (9 * freedom)) ** 3)
+    typical = median((variance / (1 - 2 / (9 * freedom)) ** 3).tolist())
     found = variance > typical * chdtri(freedom, WILD / len(variance)) / freedom
     return np.asarray(found | (found.mean() > MANY_WILD))
 
 
 def _inverse_trigamma(value: float) -> float:
     """Return x with trigamma(x) = value, by Newton's steps on its reciprocal (Smyth 2004, appendix)."""
-    from scipy.special import polygamma
+    from scipy.special import zeta
 
     x = 0.5 + 1 / value
-    for _ in range(20):
-        trigamma = float(polygamma(1, x))
-        x += trigamma * (1 - trigamma / value) / float(polygamma(2, x))
+    for _ in range(10):
+        trigamma = float(zeta(2, x))
+        x -= trigamma * (1 - trigamma / value) / (2 * float(zeta(3, x)))
     return x

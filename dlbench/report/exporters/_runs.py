@@ -3,19 +3,16 @@
 import hashlib
 import math
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from dlbench.analysis.arms import Row, records
-from dlbench.analysis.groups import varying
+from dlbench.analysis.arms import Row
+from dlbench.report.answers import metrics_of
 from dlbench.report.data import ReportData
 from dlbench.scenario.metrics import BUILT_IN, SCORE_COLUMNS
 from dlbench.scenario.scenario import name_from
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 CURVES = (*SCORE_COLUMNS, "learning_rate")
 RESULTS = tuple(column for column, metric in BUILT_IN.items() if not metric.is_score or "validation" in column)
@@ -44,84 +41,80 @@ def distinct_name(text: str) -> str:
 
 
 @dataclass(frozen=True)
+class Epoch:
+    """What a run's first worker noted of an epoch: all workers have the same scores.
+
+    Attributes:
+        number: Which epoch it was.
+        ended_s: When it ended, in seconds since 1970; None where that is unknown or an earlier attempt trained it.
+        values: Its values that are known, of the curves that trackers show.
+        row: Its row of `epochs.csv`.
+    """
+
+    number: int
+    ended_s: float | None
+    values: Mapping[str, float]
+    row: Row
+
+
+@dataclass(frozen=True)
 class ExportedRun:
-    """One run.
+    """One run; moments are in seconds since 1970, None where they are unknown.
 
     Attributes:
         row: Its row of `runs.csv`.
-        epochs: Rows of `epochs.csv` of its first worker, in order: all workers have the same scores.
-        settings: Settings that vary between the exported runs, and those that every reader asks for; only known ones.
+        began_s: When its launcher was started.
+        first_step_s: When its workers were ready for the first step.
+        ended_s: When all its processes had ended.
+        settings: Settings that vary in the report, and those that every reader asks for; only known ones.
+        results: Its results that are known, with what the studies' scripts report besides.
+        epochs: Its epochs, in order.
         hostname: Of the machine that the study was run from; empty where it is not known.
-        metrics: What scripts of these studies report besides.
     """
 
     row: Row
-    epochs: tuple[Row, ...] = field(repr=False)
-    settings: Mapping[str, Any] = field(repr=False)
-    hostname: str = ""
-    metrics: tuple[str, ...] = ()
-
-    @property
-    def run_id(self) -> str:
-        """Its name in the study."""
-        return str(self.row["run_id"])
-
-    @property
-    def began_s(self) -> float | None:
-        """When its launcher was started, in seconds since 1970."""
-        began = self.row.get("started_at")
-        return datetime.fromisoformat(str(began)).timestamp() if began else None
-
-    @property
-    def first_step_s(self) -> float | None:
-        """When its workers were ready for the first step."""
-        return _sum(self.began_s, self.row.get("startup_time_s"))
-
-    @property
-    def ended_s(self) -> float | None:
-        """When all its processes had ended."""
-        return _sum(self.began_s, self.row.get("wall_time_s"))
-
-    @property
-    def results(self) -> dict[str, float]:
-        """Its results that are known."""
-        return dict(_known(self.row, (*RESULTS, *self.metrics)))
-
-    def curves(self, epoch: Row) -> dict[str, float]:
-        """Return the values of its curves at an epoch."""
-        return dict(_known(epoch, (*CURVES, *self.metrics)))
-
-    def at_s(self, epoch: Row) -> float | None:
-        """Return when an epoch ended; unknown where an earlier attempt trained it."""
-        return _sum(self.first_step_s, epoch.get("ended_at_s"))
+    began_s: float | None
+    first_step_s: float | None
+    ended_s: float | None
+    settings: Mapping[str, Any]
+    results: Mapping[str, float]
+    epochs: tuple[Epoch, ...]
+    hostname: str
 
 
-def runs_of(data: ReportData, runs: "pd.DataFrame") -> Iterator[ExportedRun]:
+def runs_of(data: ReportData, runs: Iterable[Row]) -> Iterator[ExportedRun]:
     """Yield runs of a report, in their order."""
-    curves: dict[tuple[Any, Any], list[Row]] = {}
-    for epoch in records(data.epochs):
+    epochs: dict[tuple[Any, Any], list[dict[Any, Any]]] = {}
+    for epoch in data.epochs.astype(object).where(data.epochs.notna(), None).to_dict("records"):
         if epoch.get("worker") in (None, 0) and epoch.get("epoch") is not None:
-            curves.setdefault((epoch["study"], epoch["run_id"]), []).append(epoch)
-    names = [name for name in (varying(runs) if len(runs) else ()) if name != "study"]
-    scenarios = [study.scenario for study in data.studies if study.scenario is not None]
-    metrics = tuple(dict.fromkeys(name for scenario in scenarios for name in scenario.metrics))
+            epochs.setdefault((epoch["study"], epoch["run_id"]), []).append(epoch)
+    names = [name for name in (*_ALWAYS, *data.settings) if name != "study"]
+    metrics = tuple(name for name in metrics_of(data) if name not in BUILT_IN)
+    curves = (*CURVES, *metrics)
     hosts = {study.name: str(study.machine.get("hostname") or "") for study in data.studies}
-    for row in records(runs):
+    for row in runs:
+        began = datetime.fromisoformat(str(row["started_at"])).timestamp() if row.get("started_at") else None
+        first_step = _sum(began, row.get("startup_time_s"))
+        noted = sorted(epochs.get((row["study"], row["run_id"]), ()), key=lambda epoch: int(epoch["epoch"]))
         yield ExportedRun(
             row=row,
-            epochs=tuple(sorted(curves.get((row["study"], row["run_id"]), ()), key=lambda epoch: int(epoch["epoch"]))),
-            settings={name: row[name] for name in dict.fromkeys((*_ALWAYS, *names)) if row.get(name) is not None},
+            began_s=began,
+            first_step_s=first_step,
+            ended_s=_sum(began, row.get("wall_time_s")),
+            settings={name: row[name] for name in dict.fromkeys(names) if row.get(name) is not None},
+            results=_known(row, (*RESULTS, *metrics)),
+            epochs=tuple(
+                Epoch(int(epoch["epoch"]), _sum(first_step, epoch.get("ended_at_s")), _known(epoch, curves), epoch)
+                for epoch in noted
+            ),
             hostname=hosts.get(row["study"], ""),
-            metrics=metrics,
         )
 
 
-def _known(row: Row, names: tuple[str, ...]) -> Iterator[tuple[str, float]]:
-    """Yield those numbers of a row that are known and finite, with their names."""
-    for name in names:
-        value = row.get(name)
-        if isinstance(value, int | float) and math.isfinite(value):
-            yield name, float(value)
+def _known(row: Row, names: tuple[str, ...]) -> dict[str, float]:
+    """Return those numbers of a row that are known and finite."""
+    values = ((name, row.get(name)) for name in names)
+    return {name: float(value) for name, value in values if isinstance(value, int | float) and math.isfinite(value)}
 
 
 def _sum(*parts: float | None) -> float | None:

@@ -5,21 +5,22 @@ import math
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
-from dlbench.analysis.arms import METRICS, TIME_TO_TARGET, Arm, records
+from dlbench.analysis.arms import TIME_TO_TARGET, Arm
+from dlbench.analysis.statistics.intervals import Interval
 from dlbench.plugins import Options
 from dlbench.records.files import write_text
 from dlbench.report.data import ReportData, StudyData
+from dlbench.scenario.run_spec import arm_name
 
 OPTIONS = Options
 DOCUMENT, SCHEMA = "export.json", "export.schema.json"
 
 
-class Spread(BaseModel):
+class Spread(BaseModel, extra="forbid"):
     """A median over an arm's repeats; null where half of the runs never reached the target."""
 
-    model_config = ConfigDict(extra="forbid")
     median: float | None
     low: float | None
     high: float | None
@@ -27,10 +28,9 @@ class Spread(BaseModel):
     n: int
 
 
-class ArmDocument(BaseModel):
+class ArmDocument(BaseModel, extra="forbid"):
     """An arm: its runs share all settings but the seed."""
 
-    model_config = ConfigDict(extra="forbid")
     name: str
     label: str
     baseline: bool
@@ -39,10 +39,9 @@ class ArmDocument(BaseModel):
     metrics: dict[str, Spread]
 
 
-class StudyDocument(BaseModel):
+class StudyDocument(BaseModel, extra="forbid"):
     """A study: `runs` have the columns of `runs.csv` by name, without unknown ones."""
 
-    model_config = ConfigDict(extra="forbid")
     name: str
     scenario: str | None
     machine: dict[str, Any]
@@ -50,10 +49,9 @@ class StudyDocument(BaseModel):
     arms: list[ArmDocument]
 
 
-class Document(BaseModel):
+class Document(BaseModel, extra="forbid"):
     """What `dlbench export --to json` writes."""
 
-    model_config = ConfigDict(extra="forbid")
     schema_version: int = 1
     studies: list[StudyDocument]
 
@@ -68,40 +66,35 @@ def export(data: ReportData, output: Path) -> list[Path]:
 
 
 def _study(data: ReportData, study: StudyData) -> StudyDocument:
-    rows = records(data.runs[data.runs["study"] == study.name])
-    runs = [{name: value for name, value in row.items() if _is_known(value)} for row in rows]
-    arms = [arm_document(arm) for arm in data.arms[study.name]]
     return StudyDocument(
         name=study.name,
         scenario=study.scenario_text or None,
         machine=dict(study.machine),
-        runs=runs,
-        arms=arms,
+        runs=[
+            {name: value for name, value in {**row, "arm": arm_name(row["run_id"])}.items() if _is_known(value)}
+            for row in data.runs
+            if row["study"] == study.name
+        ],
+        arms=[arm_document(arm) for arm in data.arms if arm.study == study.name and arm.completed],
     )
 
 
 def arm_document(arm: Arm) -> ArmDocument:
     """Return what JSON says of an arm, here and in `dlbench show --json`."""
-    intervals = {TIME_TO_TARGET: arm.time_to_target, **{name: arm.metrics[name] for name in METRICS}}
-    intervals["efficiency"] = arm.efficiency
+    intervals = {TIME_TO_TARGET: arm.time_to_target, **arm.metrics, "efficiency": arm.efficiency}
     return ArmDocument(
         name=arm.name,
         label=arm.label,
         baseline=arm.baseline,
         emulated=[reason for reason in arm.emulated.split(";") if reason],
         completed=arm.n,
-        metrics={
-            name: Spread(
-                median=found.value if math.isfinite(found.value) else None,
-                low=found.low,
-                high=found.high,
-                coverage=found.coverage,
-                n=found.n,
-            )
-            for name, found in intervals.items()
-            if found is not None
-        },
+        metrics={name: _spread(interval) for name, interval in intervals.items() if interval is not None},
     )
+
+
+def _spread(interval: Interval) -> Spread:
+    median = interval.value if _is_known(interval.value) else None
+    return Spread(median=median, low=interval.low, high=interval.high, coverage=interval.coverage, n=interval.n)
 
 
 def _is_known(value: Any) -> bool:

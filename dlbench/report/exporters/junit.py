@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from dlbench.analysis.arms import METRICS, TIME_TO_TARGET, Row, records
+from dlbench.analysis.arms import METRICS, TIME_TO_TARGET, Row
 from dlbench.plugins import Options
 from dlbench.records.files import write_text
 from dlbench.records.outcome import Status
@@ -20,7 +20,7 @@ def export(data: ReportData, output: Path) -> list[Path]:
 
 
 def _suite(data: ReportData, study: StudyData) -> Suite:
-    rows = records(data.runs[data.runs["study"] == study.name])
+    rows = [row for row in data.runs if row["study"] == study.name]
     return Suite(
         name=study.name,
         cases=[_case(row) for row in rows],
@@ -32,9 +32,8 @@ def _suite(data: ReportData, study: StudyData) -> Suite:
 
 def _case(row: Row) -> Case:
     status = str(row["status"])
-    problem = None
-    if status != Status.COMPLETED:
-        problem = Problem("error", status, str(row.get("reason") or status))
+    is_good = status == Status.COMPLETED
+    problem = None if is_good else Problem("error", status, str(row.get("reason") or status))
     name = f"{row.get('label') or row['run_id']}, repeat {row.get('repeat', 0)}"
     return Case(name, row.get("wall_time_s") or 0.0, problem)
 

@@ -16,7 +16,7 @@ from dlbench.report.exporters._runs import ExportedRun, runs_of
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Metric, Run
+    from mlflow.entities import Metric
 
 OPTIONS = Options
 PACKAGE = "mlflow"
@@ -26,7 +26,7 @@ STORE = "mlflow.db"
 # How each of its databases begins.
 _SQLITE = b"SQLite format 3\0"
 # Of one request, as MLflow's REST interface has them; and what an experiment can be searched for at once.
-_MOST_METRICS, _MOST_PARAMS, _MOST_RUNS = 1000, 100, 50_000
+_MOST_METRICS, _MOST_RUNS = 1000, 50_000
 # Names of tags: which run this is.
 RUN_TAG, ATTEMPT_TAG = "dlbench.run_id", "dlbench.attempt"
 _TAGS = ("label", "status", "reason", "repeat", "seed", "emulated")
@@ -63,12 +63,11 @@ def export(data: ReportData, output: Path) -> list[Path | str]:
     try:
         client = MlflowClient(tracking_uri=place, registry_uri=place)
         for study in data.studies:
-            own = data.runs[data.runs["study"] == study.name]
+            own = [row for row in data.runs if row["study"] == study.name]
             _write_study(client, study.name, runs_of(data, own), "" if server else (output / "artifacts").as_uri())
     except MlflowException as error:
         hint = f"is {SERVER} right?" if server else "pip install mlflow, not mlflow-skinny alone"
-        said = shorten(_LOGIN.sub("//", str(error)))
-        raise UserError(_LOGIN.sub("//", f"MLflow at {place}: {said}"), hint=hint) from error
+        raise UserError(shorten(_LOGIN.sub("//", f"MLflow at {place}: {error}")), hint=hint) from error
     return [_LOGIN.sub("//", server) if server else output / STORE]
 
 
@@ -96,29 +95,23 @@ def _write_study(client: "MlflowClient", name: str, runs: Iterator[ExportedRun],
     experiment = found.experiment_id if found else client.create_experiment(name, artifacts or None)
     there = {run.data.tags.get(RUN_TAG): run for run in client.search_runs([experiment], max_results=_MOST_RUNS)}
     for run in runs:
-        earlier = there.get(run.run_id)
-        if earlier is not None and _is_whole(earlier, run):
-            continue
+        earlier = there.get(run.row["run_id"])
         if earlier is not None:
+            is_this_attempt = earlier.data.tags.get(ATTEMPT_TAG) == str(run.row["attempt"])
+            if is_this_attempt and earlier.info.status != "RUNNING":
+                continue
             client.delete_run(earlier.info.run_id)
         _write(client, experiment, run)
-
-
-def _is_whole(earlier: "Run", run: ExportedRun) -> bool:
-    """Whether a run of this attempt was written to its end."""
-    return bool(earlier.info.status != "RUNNING" and earlier.data.tags.get(ATTEMPT_TAG) == str(run.row["attempt"]))
 
 
 def _write(client: "MlflowClient", experiment: str, run: ExportedRun) -> None:
     from mlflow.entities import Param
 
     began = _ms(run.began_s)
-    made = client.create_run(experiment, start_time=began, tags=dict(_tags(run)), run_name=run.run_id)
+    made = client.create_run(experiment, start_time=began, tags=_tags(run), run_name=run.row["run_id"])
     # A value that is too long for MLflow is refused; lists of filters and the like are never so long.
-    params = [Param(name, str(value)) for name, value in run.settings.items()]
+    client.log_batch(made.info.run_id, params=[Param(name, str(value)) for name, value in run.settings.items()])
     metrics = list(_metrics(run))
-    for start in range(0, len(params), _MOST_PARAMS):
-        client.log_batch(made.info.run_id, params=params[start : start + _MOST_PARAMS])
     for start in range(0, len(metrics), _MOST_METRICS):
         client.log_batch(made.info.run_id, metrics=metrics[start : start + _MOST_METRICS])
     end = _ENDS.get(Status(run.row["status"]), "FAILED")
@@ -126,29 +119,22 @@ def _write(client: "MlflowClient", experiment: str, run: ExportedRun) -> None:
     client.set_terminated(made.info.run_id, end, _ms(run.ended_s) or began or 0)
 
 
-def _tags(run: ExportedRun) -> Iterator[tuple[str, str]]:
-    yield RUN_TAG, run.run_id
-    yield ATTEMPT_TAG, str(run.row["attempt"])
-    for name in _TAGS:
-        if run.row.get(name) is not None:
-            yield f"dlbench.{name}", shorten(str(run.row[name]))
-    if run.hostname:
-        yield "dlbench.hostname", run.hostname
+def _tags(run: ExportedRun) -> dict[str, str]:
+    facts = {name: run.row.get(name) for name in _TAGS} | {"hostname": run.hostname or None}
+    tags = {f"dlbench.{name}": shorten(str(fact)) for name, fact in facts.items() if fact is not None}
+    return {RUN_TAG: run.row["run_id"], ATTEMPT_TAG: str(run.row["attempt"]), **tags}
 
 
 def _metrics(run: ExportedRun) -> Iterator["Metric"]:
     """Yield the curves by epoch, and results that are no curve's last value."""
     from mlflow.entities import Metric
 
-    names = set()
+    began = _ms(run.began_s) or 0
     for epoch in run.epochs:
-        at = _ms(run.at_s(epoch)) or _ms(run.began_s) or 0
-        for name, value in run.curves(epoch).items():
-            names.add(name)
-            yield Metric(name, value, at, int(epoch["epoch"]))
-    for name, value in run.results.items():
-        if name not in names:
-            yield Metric(name, value, _ms(run.ended_s) or _ms(run.began_s) or 0, 0)
+        for name, value in epoch.values.items():
+            yield Metric(name, value, _ms(epoch.ended_s) or began, epoch.number)
+    for name in sorted(run.results.keys() - {name for epoch in run.epochs for name in epoch.values}):
+        yield Metric(name, run.results[name], _ms(run.ended_s) or began, 0)
 
 
 def _ms(seconds: float | None) -> int | None:

@@ -1,9 +1,11 @@
 """Parquet: every table of the study with its types, and the arms; unknown cells are null, times UTC."""
 
 from collections.abc import Iterator
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dlbench.analysis.summary_tables import arm_table
 from dlbench.plugins import Options
 from dlbench.records.columns import TABLES, names
 from dlbench.records.files import replacing
@@ -20,8 +22,9 @@ def export(data: ReportData, output: Path) -> list[Path]:
     """Write a file for each table that a study has, with all attempts, and `arms`: a row for each metric of an arm."""
     import pandas as pd
 
-    runs = pd.concat([study.attempts for study in data.studies], ignore_index=True)
-    tables = {name: _pieces(data, name) for name in TABLES} | {"runs": iter([runs]), "arms": iter([data.arm_rows])}
+    runs = pd.concat([study.table("runs") for study in data.studies], ignore_index=True)
+    arms = pd.read_csv(StringIO(arm_table(data.arms, data.settings)), dtype={"emulated": "string"})
+    tables = {name: _pieces(data, name) for name in TABLES} | {"runs": iter([runs]), "arms": iter([arms])}
     written = [_write(pieces, output / f"{name}.parquet") for name, pieces in tables.items()]
     return [path for path in written if path is not None]
 

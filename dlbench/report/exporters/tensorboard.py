@@ -20,36 +20,33 @@ NAME = "dlbench"
 
 def export(data: ReportData, output: Path) -> list[Path]:
     """Write a folder for each completed run; `tensorboard --logdir OUTPUT` shows them side by side."""
+    from tensorboard.summary.writer.record_writer import RecordWriter
+
     written = []
     for run in runs_of(data, data.completed):
-        folder = make_folder(output, distinct_name(str(run.row["study"])), distinct_name(run.run_id))
-        _write(folder, run)
+        folder = make_folder(output, distinct_name(str(run.row["study"])), distinct_name(run.row["run_id"]))
+        # An event must have a time.
+        began = run.began_s or 0.0
+        ended = run.ended_s or began
+        with replacing(folder / f"events.out.tfevents.{int(began)}.{NAME}", "wb") as file:
+            # TensorBoard's own protocol, without TensorFlow, which its other writers would import.
+            events = RecordWriter(file)
+            for event in (*_session(run, began, ended), *_scalars(run, began, ended)):
+                events.write(event.SerializeToString())
+            events.flush()
         written.append(folder)
     return written
 
 
-def _write(folder: Path, run: ExportedRun) -> None:
-    """Write one run; with TensorBoard's own protocol, without TensorFlow, which its writers would import."""
-    from tensorboard.summary.writer.record_writer import RecordWriter
-
-    # An event must have a time.
-    began = run.began_s or 0.0
-    ended = run.ended_s or began
-    with replacing(folder / f"events.out.tfevents.{int(began)}.{NAME}", "wb") as file:
-        events = RecordWriter(file)
-        for event in (*_session(run, began, ended), *_curves(run, began), *_results(run, ended)):
-            events.write(event.SerializeToString())
-        events.flush()
-
-
 def _session(run: ExportedRun, began: float, ended: float) -> "Iterator[Event]":
     """Yield what the table of hyper-parameters is made of: the settings that vary, and that the run completed."""
-    from google.protobuf.struct_pb2 import Value
+    from google.protobuf.struct_pb2 import Struct
     from tensorboard.plugins.hparams import api_pb2, metadata
     from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData, SessionEndInfo, SessionStartInfo
 
-    chosen = {name: _value(Value(), value) for name, value in run.settings.items()}
-    start = SessionStartInfo(hparams=chosen, start_time_secs=began)
+    settings = Struct()
+    settings.update(run.settings)
+    start = SessionStartInfo(hparams=settings.fields, start_time_secs=began)
     end = SessionEndInfo(status=api_pb2.STATUS_SUCCESS, end_time_secs=ended)
     for tag, content, at in (
         (metadata.SESSION_START_INFO_TAG, HParamsPluginData(session_start_info=start), began),
@@ -58,14 +55,10 @@ def _session(run: ExportedRun, began: float, ended: float) -> "Iterator[Event]":
         yield _event(at, 0, tag, metadata=metadata.create_summary_metadata(content))
 
 
-def _curves(run: ExportedRun, began: float) -> "Iterator[Event]":
+def _scalars(run: ExportedRun, began: float, ended: float) -> "Iterator[Event]":
     for epoch in run.epochs:
-        at = run.at_s(epoch) or began
-        for name, value in run.curves(epoch).items():
-            yield _event(at, int(epoch["epoch"]), name, simple_value=value)
-
-
-def _results(run: ExportedRun, ended: float) -> "Iterator[Event]":
+        for name, value in epoch.values.items():
+            yield _event(epoch.ended_s or began, epoch.number, name, simple_value=value)
     for name, value in run.results.items():
         yield _event(ended, 0, f"result/{name}", simple_value=value)
 
@@ -75,14 +68,3 @@ def _event(at: float, step: int, tag: str, **content: Any) -> "Event":
     from tensorboard.compat.proto.summary_pb2 import Summary
 
     return Event(wall_time=at, step=step, summary=Summary(value=[Summary.Value(tag=tag, **content)]))
-
-
-def _value(value: Any, written: Any) -> Any:
-    """Return a protobuf value that holds a setting."""
-    if isinstance(written, bool):
-        value.bool_value = written
-    elif isinstance(written, int | float):
-        value.number_value = written
-    else:
-        value.string_value = str(written)
-    return value

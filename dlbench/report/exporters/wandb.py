@@ -4,7 +4,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dlbench.errors import UserError, shorten
 from dlbench.plugins import Options
@@ -14,14 +14,18 @@ from dlbench.regular_file import require_kind
 from dlbench.report.data import ReportData
 from dlbench.report.exporters._runs import ExportedRun, distinct_name, runs_of
 
-if TYPE_CHECKING:
-    from wandb import Settings
-
 OPTIONS = Options
 PACKAGE = "wandb"
 # The folder that wandb makes in the one it is given.
 FOLDER = "wandb"
 _CONFIG = ("run_id", "attempt", "label", "status", "reason", "repeat", "seed", "emulated")
+# Nothing is recorded of the machine and the folder that the export is made on.
+_SETTINGS = {
+    **dict.fromkeys(("silent", "disable_git", "disable_code", "disable_job_creation"), True),
+    **dict.fromkeys(("x_disable_meta", "x_disable_stats", "x_disable_machine_info"), True),
+    **dict.fromkeys(("save_code", "x_save_requirements"), False),
+    "console": "off",
+}
 
 
 def export(data: ReportData, output: Path) -> list[Path]:
@@ -32,7 +36,7 @@ def export(data: ReportData, output: Path) -> list[Path]:
     """
     import wandb
 
-    runs = {distinct_name(f"{run.run_id}-{run.row['attempt']}"): run for run in runs_of(data, data.runs)}
+    runs = {distinct_name(f"{run.row['run_id']}-{run.row['attempt']}"): run for run in runs_of(data, data.runs)}
     require_kind(output / FOLDER, stat.S_IFDIR)
     # wandb calls a run's folder `offline-run-TIME-ID`.
     there = {path.name.split("-", 3)[-1]: path for path in (output / FOLDER).glob("offline-run-*")}
@@ -55,38 +59,19 @@ def _write(run: ExportedRun, name: str, output: Path) -> Path:
     made = wandb.init(
         project=distinct_name(str(run.row["study"])),
         id=name,
-        name=run.run_id,
+        name=run.row["run_id"],
         group=str(run.row.get("label") or "") or None,
         config=dict(_config(run)),
         dir=str(output),
         mode="offline",
-        settings=_settings(run),
+        settings={**_SETTINGS, "host": run.hostname or "unknown"},
     )
     for epoch in run.epochs:
-        at = run.at_s(epoch)
-        made.log(run.curves(epoch) | ({} if at is None else {"_timestamp": at}), step=int(epoch["epoch"]))
-    made.summary.update(run.results)
+        moment = {} if epoch.ended_s is None else {"_timestamp": epoch.ended_s}
+        made.log({**epoch.values, **moment}, step=epoch.number)
+    made.summary.update(dict(run.results))
     made.finish(exit_code=0 if run.row["status"] == Status.COMPLETED else 1)
     return Path(made.settings.sync_dir)
-
-
-def _settings(run: ExportedRun) -> "Settings":
-    """Return settings with which nothing is recorded of the machine and the folder that the export is made on."""
-    import wandb
-
-    return wandb.Settings(
-        silent=True,
-        console="off",
-        disable_git=True,
-        disable_code=True,
-        save_code=False,
-        disable_job_creation=True,
-        host=run.hostname or "unknown",
-        x_disable_meta=True,
-        x_disable_stats=True,
-        x_disable_machine_info=True,
-        x_save_requirements=False,
-    )
 
 
 def _config(run: ExportedRun) -> Iterator[tuple[str, Any]]:

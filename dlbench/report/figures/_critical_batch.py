@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from dlbench.analysis.arms import Arm, Row
-from dlbench.analysis.formatting import counted, number
+from dlbench.analysis.formatting import counted, number, percent
 from dlbench.analysis.metrics.critical_batch import NotIdentifiableError, critical_batch
 from dlbench.report.chart import Axis, Panel, Role, Series, line_mark
 from dlbench.report.figures._target import EPOCHS, target_notes, with_ends
@@ -63,7 +63,7 @@ def with_fits(_: Part, panel: Panel) -> tuple[Panel, Iterable[str]]:
             ends = f" [{number(fit.low)}, {number(fit.high) if math.isfinite(fit.high) else 'beyond all batch sizes'}]"
         notes.append(
             f"Critical batch of {name}: {number(fit.batch)}{ends} samples, S_min {number(fit.steps_min)} updates "
-            f"(fit of S = S_min (1 + B_c / B) to {counted(fit.n, 'run')}, residuals {fit.rms:.1%})."
+            f"(fit of S = S_min (1 + B_c / B) to {counted(fit.n, 'run')}, residuals {percent(fit.rms)})."
         )
     return replace(panel, series=tuple(lines)), notes
 

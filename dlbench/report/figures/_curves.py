@@ -34,7 +34,7 @@ def along(part: Part, course: Course) -> Part:
         for row in arm.rows:
             for place, columns in course.get(run_of(row), {}).items():
                 # Not a copy of all columns of a run for each of its places.
-                here = ChainMap({part.x: place, **columns}, cast("dict[str, Any]", row))
+                here = ChainMap({**columns, part.x: place}, cast("dict[str, Any]", row))
                 places.setdefault(place, []).append(here)
         found += [replace(arm, rows=tuple(rows)) for rows in places.values()]
     return replace(part, arms=tuple(found))

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from dlbench.analysis.arms import Arm, columns_of, equal_columns
-from dlbench.analysis.formatting import number
+from dlbench.analysis.formatting import chosen
 from dlbench.analysis.groups import (
     TASK,
     described,
@@ -150,7 +150,7 @@ def with_categories(panel: Panel) -> Panel:
     def moved(one: Series) -> Series:
         return replace(one, marks=tuple(replace(mark, x=float(places.index(mark.x))) for mark in one.marks))
 
-    names = tuple(map(number, places))
+    names = tuple(map(chosen, places))
     return replace(panel, x=Axis(panel.x.label, categories=names), series=tuple(map(moved, panel.series)))
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from dlbench.analysis.arms import Arm, quotient
-from dlbench.analysis.formatting import counted
+from dlbench.analysis.formatting import counted, percent
 from dlbench.analysis.groups import values_of
 from dlbench.report.chart import Axis
 from dlbench.report.figures._critical_batch import LEARNING_RATE, by_global_batch, update_notes, with_fits, with_updates
@@ -64,7 +64,7 @@ def _device_notes(_: Sequence[Arm], shown: Sequence[Arm]) -> Iterator[str]:
     for column, what in columns.items():
         shares = [share for arm in shown for share in arm.values(column)]
         if much := [share for share in shares if share > NEAR_ZERO]:
-            most = f"more than {NEAR_ZERO:.0%} of the processors' time, at most {max(much):.1%}"
+            most = f"more than {NEAR_ZERO:.0%} of the processors' time, at most {percent(max(much))}"
             yield f"In {len(much)} of {counted(len(shares), 'run')} {what} took {most}."
 
 

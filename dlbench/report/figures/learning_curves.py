@@ -117,7 +117,7 @@ def _course(data: "ReportData") -> Course:
         epochs = chain(*(course.get(run_of(row), ()) for row in arm.completed))
         end = max(epochs, default=arm.get("epochs_per_worker"))
         failed = [run_of(row) for row in arm.rows if row["status"] != Status.COMPLETED and end is not None]
-        course |= {run: {float(end): {}} for run in failed}
+        course |= {run: {float(end): dict.fromkeys(PLACES)} for run in failed}
     return course
 
 

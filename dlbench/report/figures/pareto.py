@@ -6,7 +6,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from dlbench.analysis.arms import Arm
-from dlbench.analysis.formatting import counted, number
+from dlbench.analysis.formatting import accuracy, counted, number
 from dlbench.analysis.groups import TASK, by_emulation, described, groups, values_of, without_base_lines
 from dlbench.analysis.metrics.pareto import Point, front, knee
 from dlbench.plugins import Options
@@ -171,9 +171,9 @@ def _notes(field: Part, unit: str, best: Sequence[tuple[str, float, float]], tur
         return
     low, high = (end(medians, key=medians.__getitem__) for end in (min, max))
     if medians[low] == medians[high]:
-        yield f"No target was set{where}; the median validation accuracy of all arms is {medians[low]:.4f}."
+        yield f"No target was set{where}; the median validation accuracy of all arms is {accuracy(medians[low])}."
     else:
         yield (
             f"No target was set{where}: arms end at different accuracies, medians range from "
-            f"{medians[low]:.4f} ({label(low)}) to {medians[high]:.4f} ({label(high)})."
+            f"{accuracy(medians[low])} ({label(low)}) to {accuracy(medians[high])} ({label(high)})."
         )

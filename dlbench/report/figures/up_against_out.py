@@ -6,7 +6,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from dlbench.analysis.arms import Arm, Row, columns_of, flags_of, option_columns, quotient
-from dlbench.analysis.formatting import counted, listed
+from dlbench.analysis.formatting import counted, listed, number
 from dlbench.analysis.groups import SETTINGS, TASK, groups, values_of, varying, without_base_lines
 from dlbench.plugins import Options
 from dlbench.records.outcome import Status
@@ -152,7 +152,8 @@ def _notes(both: Sequence[Arm], num_single: int) -> Iterator[str]:
     rows = [row for arm in several if _is_on_several(arm) for row in arm.completed]
     sent = [row["wire_bytes"] for row in rows if row.get("wire_bytes") is not None]
     if sent:
-        yield f"Runs on several hosts sent {median(sent) / 1e6:.3g} MB at the median over the interfaces between them."
+        amount = f"{number(median(sent) / 1e6)} MB at the median"
+        yield f"Runs on several hosts sent {amount} over the interfaces between them."
     if unknown := len(rows) - len(sent):
         yield f"Network traffic was not measured in {counted(unknown, 'run')} on several hosts."
     studies, devices = ([values_of(side, key) for side in (up, several)] for key in ("study", "device_name"))

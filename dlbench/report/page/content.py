@@ -3,21 +3,23 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from dlbench.analysis.answer.answer import Answer, Doubt
+from dlbench.analysis.answer.answer import Answer
 from dlbench.analysis.answer.lines import heading, lines
+from dlbench.analysis.arm_table import ArmTable, arm_table, in_order
 from dlbench.analysis.formatting import counted, listed
 from dlbench.records.outcome import Status
+from dlbench.report.answers import metrics_of
 from dlbench.report.data import ReportData, StudyData
-from dlbench.report.formatting import values
-from dlbench.scenario.metrics import BUILT_IN, Metric
+from dlbench.report.page.machines import unsteady
 
 if TYPE_CHECKING:
     from dlbench.report.references import ClaimResult
 
+# More arms of a study than this are not listed.
+MOST_ARMS = 1_000
 TIME = "%Y-%m-%d %H:%M UTC"
 
 
@@ -44,34 +46,8 @@ class RenderedFigure:
     details: str = ""
 
 
-@dataclass(frozen=True)
-class StudySection:
-    """One study in a line.
-
-    Attributes:
-        name: Its name in the report.
-        runs: How many runs it has and how they ended, in words.
-    """
-
-    name: str
-    runs: str
-
-
-@dataclass(frozen=True)
-class ShownAnswer:
-    """One answer as it is laid out.
-
-    Attributes:
-        heading: What it is about, and the goal.
-        lines: At most five: label and text.
-        doubts: All of them, the heaviest first.
-        out: Title of each arm that was not compared, and why.
-    """
-
-    heading: str
-    lines: tuple[tuple[str, str], ...]
-    doubts: tuple[str, ...]
-    out: tuple[tuple[str, str], ...]
+# What an answer is about, its lines of label and text, and what is folded below it by title.
+ShownAnswer = tuple[str, tuple[tuple[str, str], ...], Mapping[str, tuple[str, ...]]]
 
 
 @dataclass(frozen=True)
@@ -81,8 +57,6 @@ class Content:
     Attributes:
         data: The rows it is made of.
         answers: The answers, one for each group of arms that can be compared.
-        metrics: All metrics by column.
-        disturbed: What was seen of a machine before and after a study that may have slowed runs.
         judged: The verdicts on the shapes of published results; empty where no study has a reference.
         drawn: The figures, in their order.
         left_out: Figures that could not be drawn: name and reason.
@@ -91,8 +65,6 @@ class Content:
 
     data: ReportData
     answers: tuple[Answer, ...] = ()
-    metrics: Mapping[str, Metric] = field(default_factory=lambda: BUILT_IN)
-    disturbed: tuple[Doubt, ...] = ()
     judged: "tuple[ClaimResult, ...]" = ()
     drawn: tuple[RenderedFigure, ...] = ()
     left_out: tuple[tuple[str, str], ...] = ()
@@ -101,9 +73,8 @@ class Content:
     @cached_property
     def title(self) -> str:
         """The names of the scenarios, each once."""
-        known = values(self.data.runs["scenario"])
-        names = dict.fromkeys(name for name in known if name) or [study.name for study in self.data.studies]
-        return listed(names)
+        names = dict.fromkeys(row["scenario"] for row in self.data.runs if row.get("scenario"))
+        return listed(names or [study.name for study in self.data.studies])
 
     @cached_property
     def questions(self) -> tuple[str, ...]:
@@ -115,45 +86,58 @@ class Content:
     @cached_property
     def created(self) -> str:
         """When the newest attempt was started: the same rows make the same page on any day; empty where unknown."""
-        known = [time for time in values(self.data.attempts["started_at"]) if time is not None]
-        newest: datetime | None = max(known, default=None)
-        return newest.strftime(TIME) if newest is not None else ""
+        started = [row["started_at"] for row in self.data.attempts if row.get("started_at") is not None]
+        return f"{max(started):{TIME}}" if started else ""
 
     @cached_property
     def shown_answers(self) -> tuple[ShownAnswer, ...]:
         """The answers as headings and lines, each with what is folded below it."""
-        several = len(self.answers) > 1
+        several, metrics = len(self.answers) > 1, metrics_of(self.data)
         return tuple(
-            ShownAnswer(
+            (
                 heading(answer, is_one_of_several=several),
                 # The report itself is no next step here.
                 tuple(
                     (label, text)
-                    for label, text in lines(answer, self.metrics, gap="; ")
+                    for label, text in lines(answer, metrics, gap="; ")
                     if not (label == "next" and text.startswith("dlbench report"))
                 ),
-                tuple(doubt.text for doubt in (*answer.doubts, *self.disturbed)),
-                tuple((arm.title, arm.reason) for arm in answer.arms if arm.word == "out"),
+                {
+                    "All doubts": (*(doubt.text for doubt in answer.doubts), *unsteady(self.data)),
+                    "Arms that were not compared": tuple(
+                        f"{arm.title}: {arm.reason}" for arm in answer.arms if arm.word == "out"
+                    ),
+                },
             )
             for answer in self.answers
         )
 
     @cached_property
-    def studies(self) -> tuple[StudySection, ...]:
-        """Each study with its number of runs."""
-        return tuple(_study(study, self.data) for study in self.data.studies)
+    def studies(self) -> dict[str, str]:
+        """How many runs each study has and how they ended, in words."""
+        return {study.name: _runs(study, self.data) for study in self.data.studies}
+
+    @cached_property
+    def arms(self) -> ArmTable:
+        """All arms with a completed run: what the tables of each study's have in common is said once."""
+        return arm_table([arm for arm in self.data.arms if arm.completed])
+
+    @cached_property
+    def arm_tables(self) -> tuple[tuple[str, ArmTable, int], ...]:
+        """Each study that has such arms, with the table of the first MOST_ARMS of them, and how many there are."""
+        completed = [arm for arm in in_order(self.data.arms) if arm.completed]
+        by_study = {study: [arm for arm in completed if arm.study == study] for study in self.studies}
+        return tuple((study, arm_table(arms[:MOST_ARMS]), len(arms)) for study, arms in by_study.items() if arms)
 
 
-def _study(study: StudyData, data: ReportData) -> StudySection:
-    runs = data.runs[data.runs["study"] == study.name]
-    ended = Counter(values(runs["status"]))
-    others = [f"{ended[status]} {status}" for status in Status if status is not Status.COMPLETED and status in ended]
-    attempts = int((data.attempts["study"] == study.name).sum())
-    emulated = int(runs["emulated"].fillna("").ne("").sum())
+def _runs(study: StudyData, data: ReportData) -> str:
+    runs = [row for row in data.runs if row["study"] == study.name]
+    ended = Counter(row["status"] for row in runs)
+    emulated = sum(bool(row.get("emulated")) for row in runs)
     parts = [
         f"{counted(len(runs), 'run')}: {ended[Status.COMPLETED]} completed",
-        *others,
-        *([f"{emulated} emulated"] if emulated else []),
-        *([counted(attempts, "attempt")] if attempts != len(runs) else []),
+        *(f"{ended[status]} {status}" for status in Status if status is not Status.COMPLETED and status in ended),
+        f"{emulated} emulated" if emulated else "",
+        counted(len(study.attempts), "attempt") if len(study.attempts) != len(runs) else "",
     ]
-    return StudySection(study.name, ", ".join(parts))
+    return ", ".join(filter(None, parts))

@@ -6,23 +6,16 @@ policy forbids every script but the one it holds. Pictures alone are taken as th
 
 import base64
 import hashlib
-from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup, escape
 
 from dlbench.report.formatting import readable
-from dlbench.report.page.arms import arm_section
 from dlbench.report.page.content import Content
-from dlbench.report.page.definitions import definitions
-from dlbench.report.page.failures import MOST_FAILURES, failures
+from dlbench.report.page.failures import MOST_FAILURES, failures, key_of
 from dlbench.report.page.machines import machines
 from dlbench.report.page.runs_table import table
-
-if TYPE_CHECKING:
-    from dlbench.report.references import ClaimResult
 
 HERE = Path(__file__).parent
 TEMPLATE, STYLE, SCRIPT = "page.html.j2", "page.css", "page.js"
@@ -30,21 +23,18 @@ TEMPLATE, STYLE, SCRIPT = "page.html.j2", "page.css", "page.js"
 
 def render(content: Content) -> str:
     """Return the page: the same content gives the same text."""
-    style, script = _text_of(STYLE), _text_of(SCRIPT)
-    runs = table(content.data)
+    style, script = ((HERE / name).read_text(encoding="utf-8") for name in (STYLE, SCRIPT))
     every = failures(content.data)
-    failed = every[:MOST_FAILURES]
-    template = _environment().get_template(TEMPLATE)
-    return template.render(
+    templates = environment()
+    templates.filters["ticked"] = ticked
+    return templates.get_template(TEMPLATE).render(
         content=content,
-        verdicts=_by_reference(content.judged),
-        arms=arm_section(content.data),
-        table=runs,
-        failures=failed,
+        runs=table(content.data),
+        failures=every[:MOST_FAILURES],
         num_failures=len(every),
-        anchors={failure.key: f"why-{number}" for number, failure in enumerate(failed, 1)},
+        anchors={key_of(row): f"why-{number}" for number, row in enumerate(every[:MOST_FAILURES], 1)},
+        key_of=key_of,
         machines=machines(content.data),
-        definitions=definitions(heading.name for heading in runs.headings),
         policy=policy(style, script),
         style=style,
         script=script,
@@ -56,15 +46,10 @@ def policy(style: str, script: str) -> str:
 
     Pictures have no style of their own, as `rendering.inline_svg` makes them; an image is one inside a picture.
     """
-    rules = (
-        "default-src 'none'",
-        f"script-src {_hash(script)}",
-        f"style-src {_hash(style)}",
-        "img-src data:",
-        "base-uri 'none'",
-        "form-action 'none'",
+    return (
+        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data:; base-uri 'none'; "
+        "form-action 'none'"
     )
-    return "; ".join(rules)
 
 
 def _hash(text: str) -> str:
@@ -80,31 +65,19 @@ def ticked(text: str) -> Markup:
     return Markup("").join(code.format(part) if place % 2 else escape(part) for place, part in enumerate(parts))
 
 
-def _by_reference(judged: "Iterable[ClaimResult]") -> "dict[str, list[ClaimResult]]":
-    found: dict[str, list[ClaimResult]] = {}
-    for one in judged:
-        found.setdefault(one.reference, []).append(one)
-    return found
-
-
-def _environment() -> Environment:
-    found = Environment(
+def environment() -> Environment:
+    """Return what reads the templates of page and Markdown: a name that is not there is an error."""
+    return Environment(
         loader=FileSystemLoader(HERE),
-        autoescape=True,
+        autoescape=select_autoescape([TEMPLATE.partition(".")[2]]),
         undefined=StrictUndefined,
         finalize=_finalized,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    found.filters["ticked"] = ticked
-    return found
 
 
 def _finalized(value: object) -> object:
     """Make control characters of every text visible, before it is escaped."""
     return readable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-
-def _text_of(name: str) -> str:
-    return (HERE / name).read_text(encoding="utf-8")

@@ -1,17 +1,16 @@
 """The machines of a report, as short facts: what `machine.json` says, and what the rows themselves say."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
-from dlbench.analysis.formatting import counted, percent
+from dlbench.analysis.arms import Row
+from dlbench.analysis.formatting import counted, number, percent
 from dlbench.records.machine import found_in, processor
 from dlbench.records.noise import LEAST_SHARE
 from dlbench.report.data import ReportData, StudyData
-from dlbench.report.formatting import number, one_line, values
-
-if TYPE_CHECKING:
-    import pandas as pd
+from dlbench.report.formatting import one_line
 
 Fact = tuple[str, str]
 
@@ -25,6 +24,8 @@ _ROWS = (
     ("cores_per_worker", "Cores of a worker"),
     ("cores_enforced", "Cores enforced by"),
 )
+# Columns of the link between hosts, and what makes their values microseconds and MB/s.
+_LINK = (("link_latency_s", 1e6), ("link_bandwidth_bytes_per_s", 1e-6))
 # Columns of versions, and what each is called.
 VERSIONS = (
     ("dlbench_version", "dlbench"),
@@ -40,8 +41,7 @@ SLOWER = 0.05
 NOT_KNOWN = "machine.json is not there or cannot be read; what follows is from the rows"
 
 
-@dataclass(frozen=True)
-class Machine:
+class Machine(NamedTuple):
     """What is known of one machine, and the studies that were made on it."""
 
     studies: tuple[str, ...]
@@ -100,141 +100,105 @@ def _hardware(machine: Mapping[str, Any]) -> Iterator[Fact]:
     if not machine:
         yield "Machine", NOT_KNOWN
         return
-    yield "Processor", _processor(machine)
-    yield "Cores", _cores(machine)
-    yield "Instruction sets", _texts(found_in(machine, "cpu", "flags"))
+    cpu = partial(found_in, machine, "cpu")
+    stepping, microcode = _text(cpu("stepping"), "stepping {}"), _text(cpu("microcode"), "microcode {}")
+    yield "Processor", _joined(_text(processor(machine)), stepping, microcode)
+    sockets, usable = _counted(cpu("sockets"), "socket"), _counted(cpu("usable_cpus"), "logical processor")
+    threads = _whether(cpu("smt"), "several threads a core", "one thread a core")
+    yield "Cores", _joined(_text(cpu("cores")), sockets, threads, usable and f"{usable} usable")
+    flags = cpu("flags")
+    yield "Instruction sets", _joined(*map(_text, flags)) if isinstance(flags, list) else ""
     yield "Caches", _caches(machine)
-    yield "Clock", _clock(machine)
+    mhz = cpu("max_mhz")
+    # As far as a virtual machine shows what sets it.
+    yield "Clock", _joined(_text(cpu("governor"), "governor {}"), f"up to {mhz:g} MHz" if _is_number(mhz) else "")
     yield "Memory", _bytes(found_in(machine, "memory", "total_bytes"))
     yield "GPUs", _gpus(found_in(machine, "gpus"))
-    yield "Limits", _limits(machine)
-    yield "Virtual", _virtual(machine)
+    limits = partial(found_in, machine, "limits")
+    yield "Limits", _joined(_text(limits("cpu_cores"), "{} cores"), _bytes(limits("memory_bytes")))
+    virtual = partial(found_in, machine, "virtualisation")
+    kind = _whether(virtual("virtual_machine"), "a virtual machine", "no virtual machine")
+    container = _text(virtual("container"), "in a container ({})")
+    yield "Virtual", _joined(kind, _text(virtual("hypervisor"), "hypervisor {}"), container)
 
 
 def _software(machine: Mapping[str, Any]) -> Iterator[Fact]:
-    system = (_text(found_in(machine, "software", name)) for name in ("os", "kernel", "architecture"))
-    yield "Operating system", ", ".join(filter(None, system))
-    yield "Installed", _libraries(found_in(machine, "software", "libraries"))
-    commit = _text(found_in(machine, "software", "dlbench", "commit"))
-    is_dirty = found_in(machine, "software", "dlbench", "dirty") is True
-    yield "Commit of dlbench", f"{commit}{', with changes' if is_dirty else ''}" if commit else ""
+    software = partial(found_in, machine, "software")
+    yield "Operating system", _joined(*(_text(software(name)) for name in ("os", "kernel", "architecture")))
+    libraries = software("libraries")
+    if isinstance(libraries, Mapping):
+        yield "Installed", _joined(*(f"{name} {_text(version)}".strip() for name, version in libraries.items()))
+    changes = _whether(software("dlbench", "dirty"), ", with changes", "")
+    yield "Commit of dlbench", _text(software("dlbench", "commit"), f"{{}}{changes}")
 
 
-def _from_rows(attempts: "pd.DataFrame") -> Iterator[Fact]:
+def _from_rows(attempts: Sequence[Row]) -> Iterator[Fact]:
     for column, title in _ROWS:
-        yield title, ", ".join(_distinct(attempts[column]))
-    yield "Slowest link of a run", _link(attempts)
-    versions = (
-        f"{name} {' and '.join(found)}".strip() for column, name in VERSIONS if (found := _distinct(attempts[column]))
-    )
-    yield "Versions in the runs", ", ".join(versions)
+        yield title, ", ".join(_distinct(attempts, column))
+    latency, bandwidth = (_range(attempts, *column) for column in _LINK)
+    # As measured before the studies.
+    yield "Slowest link of a run", _joined(latency and f"{latency} us one way", bandwidth and f"{bandwidth} MB/s")
+    versions = ((name, " and ".join(_distinct(attempts, column))) for column, name in VERSIONS)
+    yield "Versions in the runs", _joined(*(f"{name} {text}".strip() for name, text in versions if text))
 
 
-def _link(attempts: "pd.DataFrame") -> str:
-    """Return latency and bandwidth of the links that runs crossed, as measured before their studies."""
-    parts = [
-        (attempts["link_latency_s"].dropna() * 1e6, "us one way"),
-        (attempts["link_bandwidth_bytes_per_s"].dropna() / 1e6, "MB/s"),
-    ]
-    known = [(values, unit) for values, unit in parts if len(values)]
-    return ", ".join(f"{_between(values)} {unit}" for values, unit in known)
+def _range(rows: Sequence[Row], column: str, scale: float) -> str:
+    """Return the smallest and largest value of a column; empty where none is known."""
+    values = [scale * row[column] for row in rows if row.get(column) is not None]
+    return " to ".join(dict.fromkeys(number(value) for value in (min(values), max(values)))) if values else ""
 
 
-def _between(values: "pd.Series[float]") -> str:
-    low, high = f"{values.min():.3g}", f"{values.max():.3g}"
-    return low if low == high else f"{low} to {high}"
-
-
-def _distinct(column: "pd.Series[Any]") -> list[str]:
-    """Return the values that occur, each once, in their order."""
-    known = sorted({value for value in values(column) if value is not None})
+def _distinct(rows: Iterable[Row], column: str) -> list[str]:
+    """Return the values that occur in a column, each once, in their order."""
+    known = sorted({row[column] for row in rows if row.get(column) is not None})
     return [f"{value:g}" if isinstance(value, float) else str(value) for value in known]
-
-
-def _processor(machine: Mapping[str, Any]) -> str:
-    details = [(name, _text(found_in(machine, "cpu", name))) for name in ("stepping", "microcode")]
-    return ", ".join(filter(None, (_text(processor(machine)), *(f"{name} {text}" for name, text in details if text))))
 
 
 def _caches(machine: Mapping[str, Any]) -> str:
     """Return the caches of the first core, and which logical processors share each."""
-    sizes, sharing = found_in(machine, "cpu", "caches"), found_in(machine, "cpu", "caches_shared_by")
+    sizes, sharing = found_in(machine, "cpu", "caches"), partial(found_in, machine, "cpu", "caches_shared_by")
     if not isinstance(sizes, Mapping):
         return ""
-    shared = sharing if isinstance(sharing, Mapping) else {}
-    return ", ".join(
-        f"{name} {_text(size)}{f' (shared by {by})' if (by := _text(shared.get(name))) else ''}"
-        for name, size in sizes.items()
-    )
-
-
-def _clock(machine: Mapping[str, Any]) -> str:
-    """Return what sets the clock, as far as a virtual machine shows it."""
-    governor, mhz = _text(found_in(machine, "cpu", "governor")), found_in(machine, "cpu", "max_mhz")
-    is_number = isinstance(mhz, int | float) and not isinstance(mhz, bool)
-    return ", ".join(
-        filter(None, (f"governor {governor}" if governor else "", f"up to {mhz:g} MHz" if is_number else ""))
-    )
-
-
-def _texts(values: Any) -> str:
-    return ", ".join(filter(None, map(_text, values))) if isinstance(values, list) else ""
-
-
-def _cores(machine: Mapping[str, Any]) -> str:
-    cores, usable = found_in(machine, "cpu", "cores"), found_in(machine, "cpu", "usable_cpus")
-    sockets, smt = found_in(machine, "cpu", "sockets"), found_in(machine, "cpu", "smt")
-    parts = [_text(cores)]
-    parts += [counted(sockets, "socket")] if isinstance(sockets, int) else []
-    parts += ["several threads a core" if smt else "one thread a core"] if isinstance(smt, bool) else []
-    parts += [f"{counted(usable, 'logical processor')} usable"] if isinstance(usable, int) else []
-    return ", ".join(filter(None, parts))
+    return _joined(*(f"{name} {_text(size)}{_text(sharing(name), ' (shared by {})')}" for name, size in sizes.items()))
 
 
 def _gpus(gpus: Any) -> str:
     """Return each kind of GPU with how many there are; `none found` only where it was looked for."""
     if not isinstance(gpus, list):
         return ""
-    names = [_gpu(gpu) for gpu in gpus]
-    return ", ".join(f"{names.count(name)} x {name}" for name in dict.fromkeys(names)) or "none found"
+    return _joined(*(f"{count} x {name}" for name, count in Counter(map(_gpu, gpus)).items())) or "none found"
 
 
 def _gpu(gpu: Any) -> str:
-    name, memory = _text(found_in(gpu, "name")) or "unnamed", _bytes(found_in(gpu, "memory_bytes"))
-    driver = _text(found_in(gpu, "driver"))
-    details = ", ".join(filter(None, (memory, f"driver {driver}" if driver else "")))
-    return f"{name} ({details})" if details else name
-
-
-def _limits(machine: Mapping[str, Any]) -> str:
-    cores, memory = found_in(machine, "limits", "cpu_cores"), found_in(machine, "limits", "memory_bytes")
-    return ", ".join(filter(None, (f"{_text(cores)} cores" if _text(cores) else "", _bytes(memory))))
-
-
-def _virtual(machine: Mapping[str, Any]) -> str:
-    found = found_in(machine, "virtualisation", "virtual_machine")
-    container = _text(found_in(machine, "virtualisation", "container"))
-    hypervisor = _text(found_in(machine, "virtualisation", "hypervisor"))
-    parts = [{True: "a virtual machine", False: "no virtual machine"}.get(found, "") if isinstance(found, bool) else ""]
-    parts += [f"hypervisor {hypervisor}"] if hypervisor else []
-    return ", ".join(filter(None, (*parts, f"in a container ({container})" if container else "")))
-
-
-def _libraries(libraries: Any) -> str:
-    if not isinstance(libraries, Mapping):
-        return ""
-    return ", ".join(f"{name} {_text(version)}".strip() for name, version in libraries.items())
+    details = _joined(_bytes(found_in(gpu, "memory_bytes")), _text(found_in(gpu, "driver"), "driver {}"))
+    return (_text(found_in(gpu, "name")) or "unnamed") + (f" ({details})" if details else "")
 
 
 def _bytes(size: Any) -> str:
     """Return a size as people say it, such as `23.5 GiB`."""
-    if isinstance(size, bool) or not isinstance(size, int | float):
+    if not _is_number(size):
         return ""
     return f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{number(size)} bytes"
 
 
-def _text(value: Any) -> str:
+def _text(value: Any, form: str = "{}") -> str:
     """Return a single value as text; what is none is unknown."""
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        return ""
-    return str(value).strip()
+    text = "" if isinstance(value, bool) or not isinstance(value, str | int | float) else str(value).strip()
+    return form.format(text) if text else ""
+
+
+def _counted(count: Any, noun: str) -> str:
+    return counted(count, noun) if isinstance(count, int) else ""
+
+
+def _whether(value: Any, yes: str, no: str) -> str:
+    """Return one of two texts; none where it is not known."""
+    return {True: yes, False: no}[value] if isinstance(value, bool) else ""
+
+
+def _joined(*parts: str) -> str:
+    return ", ".join(filter(None, parts))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,22 +1,18 @@
 """The table of runs: one row for the last attempt of each, what varies and what was measured, nothing invented."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
-from dlbench.analysis.arm_table import EXTENDED, NOTES
-from dlbench.analysis.arms import UNSTEADY, efficiencies, is_unsteady
-from dlbench.analysis.groups import is_base_line, naming, ranks_of, setting_text, varying
+from dlbench.analysis.arm_table import EFFICIENCY, RATE, are_numbers, in_order, mark_notes, marks, name_of
+from dlbench.analysis.arms import Arm, Row
+from dlbench.analysis.formatting import number, percent, unit_of
+from dlbench.analysis.groups import naming
 from dlbench.analysis.short_rate import NOTE, short_rate
 from dlbench.records.columns import RUNS
-from dlbench.records.outcome import Status
-from dlbench.report.data import RUN, ReportData
-from dlbench.report.formatting import number, values
+from dlbench.report.data import ReportData
+from dlbench.scenario.metrics import BUILT_IN
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-EFFICIENCY = "efficiency"
 # What is measured, in the order of reading, and what it is called here.
 MEASURES = {
     "train_time_s": "training time",
@@ -26,13 +22,12 @@ MEASURES = {
     "train_accuracy": "training accuracy",
     "train_loss": "training loss",
     EFFICIENCY: "efficiency",
-    "samples_per_s": "steady throughput",
+    RATE: "steady throughput",
     "wall_time_s": "wall time",
 }
-UNITS = {column.name: column.unit for column in RUNS}
-YES = "yes"
-# What runs are ordered by, besides what varies.
-BASE, REPEAT = "base", "repeat"
+WRITTEN = {EFFICIENCY: percent, **{name: unit_of(metric).written for name, metric in BUILT_IN.items()}}
+# Unit and meaning of what is measured.
+MEANINGS = {column.name: (column.unit, column.meaning) for column in RUNS}
 # More rows than this make a page slow, and are read by nobody.
 MOST_ROWS = 5_000
 
@@ -45,6 +40,7 @@ class Heading:
         name: The column of `runs.csv`.
         title: What it is called here.
         unit: Its unit; empty where it has none.
+        meaning: What `runs.csv` has in it; empty for settings, and for what it does not have.
         is_number: Whether it is set as numbers are.
         is_choice: Whether rows can be chosen by its values.
     """
@@ -52,12 +48,12 @@ class Heading:
     name: str
     title: str
     unit: str = ""
+    meaning: str = ""
     is_number: bool = False
     is_choice: bool = False
 
 
-@dataclass(frozen=True)
-class Cell:
+class Cell(NamedTuple):
     """One cell: what is shown, and of a number its value in full for sorting; both empty where it is unknown."""
 
     text: str = ""
@@ -65,128 +61,57 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Row:
-    """One run: its name, how its last attempt ended, which attempt that was, and a cell for each heading."""
-
-    study: str
-    run_id: str
-    status: str
-    attempt: int
-    cells: tuple[Cell, ...]
-
-    @property
-    def is_completed(self) -> bool:
-        """Whether it has results."""
-        return self.status == Status.COMPLETED
-
-    @property
-    def key(self) -> tuple[str, str, int]:
-        """The key of the attempt in a report."""
-        return self.study, self.run_id, self.attempt
-
-
-@dataclass(frozen=True)
 class Table:
-    """Headings of the cells, and the rows; run and status stand in front of them.
+    """Headings of the cells, and the runs; run and status stand in front of them.
 
     Attributes:
         headings: Of the cells.
-        rows: The runs, the first MOST_ROWS of them.
+        rows: The first MOST_ROWS of the runs, each with a cell for every heading.
         total: How many runs there are.
         notes: What marks mean.
     """
 
     headings: tuple[Heading, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[tuple[Row, tuple[Cell, ...]], ...]
     total: int
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...]
 
 
 def table(data: ReportData) -> Table:
-    """Return the table of runs; columns in which no run has anything are left out."""
-    every = in_order(data.runs)
-    runs = every.assign(**{EFFICIENCY: efficiencies(every)})[:MOST_ROWS]
-    headings = tuple(_headings(runs))
-    columns = [_cells(runs, heading) for heading in headings]
-    studies, run_ids, statuses, attempts = (values(runs[name]) for name in (*RUN, "status", "attempt"))
-    cells = zip(*columns, strict=True)
-    marked = "".join(_marks(runs))
-    notes = tuple(f"{mark.strip()}: {text}" for mark, text in NOTES.items() if mark in marked)
-    if any(_short_rates(runs)):
+    """Return the table of runs as a person reads them; columns in which no run has anything are left out."""
+    every = [
+        (arm, row) for arm in in_order(data.arms) for row in sorted(arm.rows, key=lambda row: row.get("repeat") or 0)
+    ]
+    shown = every[:MOST_ROWS]
+    columns = [(heading, [_cell(arm, row, heading.name) for arm, row in shown]) for heading in _headings(data)]
+    columns = [(heading, cells) for heading, cells in columns if any(cell.text for cell in cells)]
+    notes = mark_notes("".join(marks([row]) for _, row in shown))
+    if any(short_rate([row]) for _, row in shown):
         notes = (f"~ before a rate: {NOTE}", *notes)
-    return Table(headings, tuple(map(Row, studies, run_ids, statuses, attempts, cells)), len(every), notes)
+    rows = zip((row for _, row in shown), zip(*(cells for _, cells in columns), strict=True), strict=True)
+    return Table(tuple(heading for heading, _ in columns), tuple(rows), len(every), notes)
 
 
-def in_order(runs: "pd.DataFrame") -> "pd.DataFrame":
-    """Return runs as a person reads them, not as they were made: by study, what varies, base lines first, repeat."""
-    keys = _keys(runs)
-    ranks = runs[list(keys)].apply(ranks_of).assign(**{BASE: ~is_base_line(runs), REPEAT: runs["repeat"]})
-    return runs.loc[ranks.sort_values([*keys, BASE, REPEAT]).index].reset_index(drop=True)
-
-
-def _keys(runs: "pd.DataFrame") -> tuple[str, ...]:
-    """Return the columns in which runs differ: the study, where there are several, and the settings that vary."""
-    return tuple(dict.fromkeys((*(["study"] if runs["study"].nunique() > 1 else []), *varying(runs))))
-
-
-def _headings(runs: "pd.DataFrame") -> Iterator[Heading]:
-    for name in dict.fromkeys((*(["study"] if runs["study"].nunique() > 1 else []), *naming(runs))):
-        yield Heading(name, name, is_number=_are_numbers(values(runs[name])), is_choice=True)
-    if is_base_line(runs).any():
-        yield Heading("baseline", "base line", is_choice=True)
+def _headings(data: ReportData) -> Iterator[Heading]:
+    for name in dict.fromkeys((*(["study"] if len(data.studies) > 1 else []), *naming(data.arms))):
+        yield Heading(name, name, is_number=are_numbers(row.get(name) for row in data.runs), is_choice=True)
     for name, title in MEASURES.items():
-        if runs[name].notna().any() or (name == "samples_per_s" and any(_short_rates(runs))):
-            yield Heading(name, title, UNITS.get(name, ""), is_number=True)
-    if runs["emulated"].fillna("").ne("").any():
-        yield Heading("emulated", "emulated", is_choice=True)
+        yield Heading(name, title, *MEANINGS.get(name, ("", "")), is_number=True)
+    yield Heading("emulated", "emulated", is_choice=True)
     yield Heading("attempt", "attempt", is_number=True)
 
 
-def _cells(runs: "pd.DataFrame", heading: Heading) -> list[Cell]:
-    found = values(runs[heading.name])
-    if heading.name == "baseline":
-        return [Cell(YES) if value else Cell() for value in found]
-    if heading.name == "emulated":
-        return [Cell((value or "").replace(";", ", ")) for value in found]
-    if heading.name == "samples_per_s":
-        return [
-            Cell(rate) if value is None else Cell(number(value) + mark, _exact(value))
-            for value, mark, rate in zip(found, _marks(runs), _short_rates(runs), strict=True)
-        ]
-    if heading.name in MEASURES:
-        return [Cell() if value is None else Cell(number(value), _exact(value)) for value in found]
-    return [_setting(value) for value in found]
+def _cell(arm: Arm, row: Row, name: str) -> Cell:
+    value = arm.efficiency_of(row) if name == EFFICIENCY else row.get(name)
+    if value is None:
+        return Cell(short_rate([row]) if name == RATE else "")
+    if name in MEASURES:
+        return Cell(WRITTEN.get(name, number)(value) + (marks([row]) if name == RATE else ""), _exact(value))
+    if name == "emulated":
+        return Cell(str(value).replace(";", ", "))
+    return Cell(name_of(name, row), _exact(value) if are_numbers([value]) else "")
 
 
-def _marks(runs: "pd.DataFrame") -> list[str]:
-    """Return the marks of each run's rate, those of the table of arms; none where it has no rate."""
-    names = ("samples_per_s", "extended_steps", "warmup_detected", "rate_drift")
-    rows = [dict(zip(names, row, strict=True)) for row in zip(*(values(runs[name]) for name in names), strict=True)]
-    return [
-        EXTENDED * bool(row["extended_steps"]) + UNSTEADY * is_unsteady(row) if row["samples_per_s"] is not None else ""
-        for row in rows
-    ]
-
-
-def _short_rates(runs: "pd.DataFrame") -> list[str]:
-    """Return what each run shows of its rate where it has none that counts."""
-    names = ("samples_per_s", "timed_samples", "timed_window_s", "timed_steps")
-    if "timed_samples" not in runs:  # an older study
-        return [""] * len(runs)
-    columns = (values(runs[name]) for name in names)
-    return [short_rate([dict(zip(names, row, strict=True))]) for row in zip(*columns, strict=True)]
-
-
-def _setting(value: Any) -> Cell:
-    """Return a setting as it is written in a scenario."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return Cell(setting_text(value), _exact(value) if is_number else "")
-
-
-def _are_numbers(found: Iterable[Any]) -> bool:
-    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in found if value is not None)
-
-
-def _exact(value: float) -> str:
+def _exact(value: Any) -> str:
     """Return a number so that a script reads the same number."""
     return {"inf": "Infinity", "-inf": "-Infinity"}.get(repr(value), repr(value))

@@ -7,7 +7,7 @@ import matplotlib
 import numpy as np
 from matplotlib.colors import ListedColormap, LogNorm, Normalize
 
-from dlbench.analysis.formatting import number, percent
+from dlbench.analysis.formatting import chosen
 from dlbench.report.chart import Mark, Panel, Series
 from dlbench.report.rendering import hover
 from dlbench.report.rendering.style import Style, legend_label, wrapped
@@ -78,7 +78,7 @@ def columns_of(panel: Panel) -> tuple[list[float], list[str]]:
     if panel.x.categories:
         return [float(slot) for slot in range(len(panel.x.categories))], list(panel.x.categories)
     places = sorted({float(mark.x) for series in panel.series for mark in series.marks if can_show(mark.x, "linear")})
-    return places, list(map(number, places))
+    return places, list(map(chosen, places))
 
 
 def row_name(series: Series) -> str:
@@ -100,7 +100,7 @@ def row_lines(panel: Panel) -> int:
 
 def cell_text(mark: Mark, panel: Panel, flags: frozenset[str] = frozenset()) -> str:
     """Return what a cell says: its name, its value or what it is at least, how many runs failed; `-` for nothing."""
-    written = percent if panel.y.percent else number
+    written = hover.written(panel.y)
     star = FLAGGED if flags.intersection(mark.flags.split(";")) else ""
     lines = [mark.name] if mark.name else []
     if mark.interval and math.isfinite(mark.interval.value):

@@ -5,10 +5,10 @@ An artist's group id carries the texts into the SVG, as JSON; `inline_svg` makes
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from dlbench.analysis.formatting import number, percent
+from dlbench.analysis.formatting import accuracy, number, percent
 from dlbench.report.chart import Axis, Mark, Series
 from dlbench.report.formatting import one_line
 
@@ -73,8 +73,13 @@ def of_median(series: Series, mark: Mark, axis: Axis) -> str:
 
 def value_text(value: float, axis: Axis) -> str:
     """Return a value with its unit: `6.24 s`, `85%`."""
-    unit = _UNIT.fullmatch(axis.label)
-    return percent(value) if axis.percent else f"{number(value)} {unit.group(2)}" if unit else number(value)
+    unit = None if axis.percent else _UNIT.fullmatch(axis.label)
+    return f"{written(axis)(value)} {unit.group(2)}" if unit else written(axis)(value)
+
+
+def written(axis: Axis) -> Callable[[float], str]:
+    """Return what writes the values of an axis; accuracies have an end."""
+    return percent if axis.percent else accuracy if axis.most == 1 else number
 
 
 def _quantity(axis: Axis) -> str:

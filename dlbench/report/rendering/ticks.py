@@ -16,7 +16,7 @@ from matplotlib.ticker import (
     ScalarFormatter,
 )
 
-from dlbench.analysis.formatting import number
+from dlbench.analysis.formatting import chosen
 from dlbench.report.chart import Axis, Scale
 from dlbench.report.rendering.style import wrapped
 
@@ -65,7 +65,7 @@ def formatter(axis: Axis, high: float) -> "Formatter":
     if axis.percent:
         return PercentFormatter(xmax=1.0)
     if axis.scale in BASES or high >= THOUSAND:
-        return FuncFormatter(lambda value, _: number(value))
+        return FuncFormatter(lambda value, _: chosen(value))
     even = ScalarFormatter()  # the same number of digits at all ticks
     even.set_scientific(False)
     return even
@@ -89,7 +89,7 @@ def tick_places(axes: "Axes", wanted: Axis, places: Sequence[float], letters: in
     scale = axes.xaxis.get_transform()
     low, high = scale.transform(np.array(axes.get_xlim()))
     nearest = min((b - a for a, b in pairwise(scale.transform(np.array(places)))), default=math.inf) / (high - low)
-    labels = [f"{100 * place:g}%" if wanted.percent else number(place) for place in places]
+    labels = [f"{100 * place:g}%" if wanted.percent else chosen(place) for place in places]
     # Somebody may have chosen batch 96 and rate 0.05, not 41.37 s.
     are_chosen = all(place.is_integer() or float(f"{place:.2g}") == place for place in places)
     if are_chosen and nearest * letters >= max(map(len, labels), default=0) + 1:

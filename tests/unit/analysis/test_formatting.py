@@ -3,9 +3,11 @@ import math
 import pytest
 
 from dlbench.analysis.formatting import (
-    SCORE,
     SHARE,
+    Unit,
+    accuracy,
     chance,
+    chosen,
     counted,
     difference,
     duration,
@@ -23,12 +25,19 @@ from dlbench.scenario.metrics import BUILT_IN, TRAIN_TIME, MetricDeclaration
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        (0.0, "0"), (1e-12, "1e-12"), (0.51234, "0.512"), (41.44, "41.4"), (99.94, "99.9"), (99.97, "100"),
-        (999.6, "1,000"), (1_099_306.0, "1,099,306"), (1e12, "1e+12"), (-1234.5, "-1,234"), (math.inf, "inf"),
+        (0.0, "0"), (-0.0, "0"), (8, "8"), (8.0, "8"), (1.003, "1.00"), (0.5, "0.500"), (0.00097212, "0.000972"),
+        (9.7212e-5, "9.72e-05"), (0.51234, "0.512"), (12.34, "12.3"), (41.96, "42.0"), (99.94, "99.9"), (99.97, "100"),
+        (999.6, "1,000"), (1_099_306.2, "1,099,306"), (2.5e12, "2.5e+12"), (-1234.5, "-1,234"), (-0.25, "-0.250"),
+        (math.inf, "infinite"), (-math.inf, "-infinite"), (math.nan, "not a number"),
     ],
 )  # fmt: skip
 def test_numbers_have_three_digits(value, said):
     assert number(value) == said
+
+
+def test_settings_and_ticks_have_no_zeros_at_the_end():
+    values = (0.05, 0.5, 1.0, 64.0, 1.25, 2048.0, 1e-12)
+    assert [chosen(value) for value in values] == ["0.05", "0.5", "1", "64", "1.25", "2,048", "1e-12"]
 
 
 @pytest.mark.parametrize(
@@ -41,7 +50,7 @@ def test_shares(value, said):
 def test_intervals_say_the_unit_once():
     assert unit_of(TRAIN_TIME).with_ends(Interval(41.4, 39.9, 42.7, 5, 0.9375)) == "41.4 s [39.9, 42.7]"
     assert SHARE.with_ends(Interval(0.99, 0.95, 1.0, 3, 0.9)) == "99% [95%, 100%]"
-    assert SCORE.with_ends(Interval(0.95, None, None, 1, None)) == "0.9500"
+    assert Unit(accuracy).with_ends(Interval(0.95, None, None, 1, None)) == "0.950"
 
 
 def test_what_a_terminal_would_obey_is_left_out():

@@ -33,7 +33,7 @@ def test_no_line_is_too_long_and_no_word_broken(columns: int) -> None:
     text, left_out = drawn(columns)
     assert max(map(len, text.splitlines())) <= columns
     # Heading, rule, rows and two empty lines: no row is folded.
-    rows = [line for line in text.splitlines() if any(name in line for name in ("single", "stale_sync", " mpi"))]
+    rows = [line for line in text.splitlines() if any(name in line for name in ("alone", "stale_sync", " mpi"))]
     assert len(rows) == 3
     assert "stale_synchronous" in text
     assert "4/5" in text or "reached" in left_out
@@ -53,15 +53,38 @@ def test_a_wide_terminal_shows_intervals_and_a_narrow_one_margins() -> None:
 
 def test_each_axis_has_a_column_and_the_base_line_is_named() -> None:
     table, _, _ = fitted(study(), 200)
-    assert table.headings[:4] == ("strategy", "base line", "n", "reached")
-    assert [row[:4] for row in table.rows] == [
-        ("single", "yes", "5", "4/5"), ("stale_synchronous", "", "5", "4/5"), ("mpi", "", "5", "4/5"),
+    assert list(table.columns)[:3] == ["strategy", "n", "reached"]
+    assert [row[:3] for row in table.rows] == [
+        ("one worker alone", "5", "4/5"), ("stale_synchronous", "5", "4/5"), ("mpi", "5", "4/5"),
     ]  # fmt: skip
-    assert table.texts == {"strategy", "base line"}
+    assert table.texts == {"strategy"}
+
+
+def test_a_time_that_some_runs_did_not_come_to_says_so() -> None:
+    rows = [
+        row | {"time_to_target_s": None} for name in ("ring", "mpi") for row in timed(name, 5.0, strategy=name, **GIVEN)
+    ]
+    for name, repeat in (("ring", 0), ("ring", 1), ("ring", 2), ("mpi", 0), ("mpi", 1)):
+        next(row for row in rows if row["run_id"] == f"{name}-r{repeat}")["time_to_target_s"] = 2.0 + repeat
+    table, _, _ = fitted(arms(rows), 200)
+    assert table.columns["time to target, s"] == ["4 (3/5 reached)", "not reached"]
+    assert table.columns["reached"] == ["3/5", "2/5"]
+
+
+def test_labels_name_the_base_line_as_columns_do() -> None:
+    rows = [*timed("a", 5.0, **ALONE), *timed("b", 6.0, **ALONE)]
+    table, _, _ = fitted(arms([row | {"label": "baseline x=1"} for row in rows]), 200)
+    assert [row[0] for row in table.rows] == ["one worker alone x=1"] * 2
 
 
 def test_arms_that_no_setting_tells_apart_have_their_labels() -> None:
     rows = [*timed("a", 5.0), *timed("b", 6.0)]
     table, _, _ = fitted(arms(rows), 200)
-    assert table.headings[0] == "arm"
+    assert next(iter(table.columns)) == "arm"
     assert [row[0] for row in table.rows] == ["label of a", "label of b"]
+
+
+def test_base_lines_are_named_where_nothing_else_completed() -> None:
+    rows = [*timed("a", 5.0, **ALONE, batch_size=8), *timed("b", 6.0, **ALONE, batch_size=16)]
+    table, _, _ = fitted(arms(rows), 200)
+    assert [row[:2] for row in table.rows] == [("one worker alone", "8"), ("one worker alone", "16")]

@@ -55,7 +55,7 @@ def test_plain_lines_show_starts_ends_and_every_ten_seconds_how_far_it_is() -> N
     assert lines[0] == "study a study: 3 runs to make, 1 of 4 are done already"
     assert lines[1].startswith("[2/4] ")
     assert lines[1].endswith("[red]x, repeat 0, attempt 2")
-    assert lines[2] == "  10 s: worker 0 (compute) epoch 1 step 12 step loss 0.5000 99.5 samples/s now; worker 1 (-)"
+    assert lines[2] == "  10 s: worker 0 (compute) epoch 1 step 12 step loss 0.500 99.5 samples/s now; worker 1 (-)"
     assert lines[4] == "  failed after 25.0 s: worker 1: no"
     (run_id, attempt) = (runs()[0].run_id, 2)
     assert lines[5] == f"  logs: a study/runs/{run_id}/{attempt}"
@@ -66,10 +66,10 @@ def test_plain_lines_show_starts_ends_and_every_ten_seconds_how_far_it_is() -> N
 def test_what_a_run_found_is_in_its_line() -> None:
     row = {"samples_per_s": 10.25, "validation_accuracy": 0.5, "validation_loss": 1.0}
     line = shown_end(Outcome(status=Status.COMPLETED, wall_time_s=2.0), row)
-    assert line == "completed after 2.0 s, 10.2 samples/s, validation accuracy 0.5000, validation loss 1.0000"
+    assert line == "completed after 2.0 s, 10.2 samples/s, validation accuracy 0.500, validation loss 1"
     regression = {"validation_mean_squared_error": 0.25}
     line = shown_end(Outcome(status=Status.COMPLETED, wall_time_s=2.0), regression)
-    assert line == "completed after 2.0 s, validation mean squared error 0.2500"
+    assert line == "completed after 2.0 s, validation mean squared error 0.250"
 
 
 def test_the_live_table_shows_workers_counts_many_and_takes_names_for_text() -> None:

@@ -166,7 +166,7 @@ def test_terminal_and_page_show_the_same_table_what_decides_first(tmp_path):
     page = markdown(Content(read([tmp_path / "s"]))).replace("\\", "")
     for known in (text, page):
         assert [one for line in shown_table.rows for one in line if one not in known] == []
-        assert [one for one in (*shown_table.headings, *shown_table.notes, shown_table.title) if one not in known] == []
+        assert [one for one in (*shown_table.columns, *shown_table.notes, shown_table.title) if one not in known] == []
     assert [line[-1].endswith(" *") for line in shown_table.rows] == [True, False]
     assert "*: steps after training were timed too" in text
 

@@ -81,7 +81,7 @@ def test_a_verdict_says_whose_claim_it_is_and_why(tmp_path: Path) -> None:
     assert judged.reference == "Who & <b>Whom</b> 2024"
     assert judged.claim == "training time falls with batch size, and is nowhere 2% or more above an earlier value"
     assert judged.state == "holds"
-    assert judged.why.startswith("least certain from 16 to 32: -28.2% (95% interval ")
+    assert judged.why.startswith("least certain from 16 to 32: -28% (95% interval ")
 
 
 def test_a_claim_that_is_inferred_is_called_so(tmp_path: Path) -> None:

@@ -4,12 +4,14 @@ import re
 
 import pytest
 
+from dlbench.analysis.groups import values_of
 from dlbench.report import thinning
 from dlbench.report.page import html
+from dlbench.report.page.content import Content
 from dlbench.report.page.runs_table import table
 from dlbench.report.summary import markdown
 from dlbench.report.thinning import thinned
-from dlbench.report.write import ReportFiles, ReportRequest, _content, write_report
+from dlbench.report.write import ReportRequest, write_report
 from tests.unit.report.figures.makers import base_line, repeats, report_data, run
 
 RATES = [round(0.01 * number, 2) for number in range(1, 31)]
@@ -35,11 +37,11 @@ def test_a_small_report_is_whole(tmp_path):
 
 def test_the_setting_with_the_most_values_is_thinned_and_grids_stay_whole(grid):
     found = thinned(grid)
-    own = found.data.runs[~found.data.runs["baseline"].astype(bool)]
-    rates = sorted(own["learning_rate_base"].unique())
+    own = [arm for arm in found.data.arms if not arm.baseline]
+    rates = values_of(own, "learning_rate_base")
     assert {0.07, 0.13, min(RATES), max(RATES)} <= set(rates)
-    assert own.groupby("learning_rate_base")["batch_size"].nunique().eq(4).all()
-    arms = found.data.runs["arm"].nunique()
+    assert len(own) == 4 * len(rates)
+    arms = len(found.data.arms)
     assert arms <= thinning.MOST_ARMS
     assert found.note == (
         f"Charts show {arms} of 240 arms (learning_rate_base at {len(rates)} of 30 values), the best among them; "
@@ -48,18 +50,17 @@ def test_the_setting_with_the_most_values_is_thinned_and_grids_stay_whole(grid):
 
 
 def test_base_lines_stay_with_their_arms(grid):
-    found = thinned(grid).data.runs
-    bases = found[found["baseline"].astype(bool)]
-    own = found[~found["baseline"].astype(bool)]
-    assert set(bases["learning_rate_base"]) == set(own["learning_rate_base"])
-    assert set(bases["batch_size"]) == set(own["batch_size"])
+    found = thinned(grid).data.arms
+    bases, own = [arm for arm in found if arm.baseline], [arm for arm in found if not arm.baseline]
+    for key in ("learning_rate_base", "batch_size"):
+        assert values_of(bases, key) == values_of(own, key)
 
 
 def test_arms_that_differ_in_nothing_known_are_thinned_too(tmp_path):
     data = report_data(*(run(run_id=f"odd{number:03}-r0") for number in range(90)), tmp_path=tmp_path)
     found = thinned(data)
     assert len(found.data.runs) == thinning.MOST_ARMS
-    assert set(found.data.runs["run_id"]) > {"odd000-r0", "odd089-r0"}
+    assert {row["run_id"] for row in found.data.runs} > {"odd000-r0", "odd089-r0"}
     assert f"{thinning.MOST_ARMS} of 90 arms (evenly chosen)" in found.note
 
 
@@ -69,15 +70,15 @@ def test_arms_with_a_value_each_of_several_settings_are_thinned(tmp_path):
         for number in range(200)
     ]
     found = thinned(report_data(*rows, tmp_path=tmp_path))
-    assert 1 < found.data.runs["arm"].nunique() <= thinning.MOST_ARMS
-    assert found.data.runs["train_time_s"].min() == 100.0 - 199
+    assert 1 < len(found.data.arms) <= thinning.MOST_ARMS
+    assert min(row["train_time_s"] for row in found.data.runs) == 100.0 - 199
 
 
 def test_pages_say_what_charts_and_tables_leave_out(grid, monkeypatch):
     monkeypatch.setattr("dlbench.report.page.runs_table.MOST_ROWS", 7)
-    monkeypatch.setattr("dlbench.report.page.arms.MOST_ARMS", 5)
+    monkeypatch.setattr("dlbench.report.page.content.MOST_ARMS", 5)
     note = thinned(grid).note
-    content = _content(grid, note, ReportFiles())
+    content = Content(grid, thinning=note)
     assert len(table(grid).rows) == 7
     page = html.render(content)
     assert "The first 7 of 360 runs (<code>runs.csv</code> has all), ordered by" in page
@@ -89,7 +90,7 @@ def test_failures_beyond_a_number_are_counted(tmp_path, monkeypatch):
     monkeypatch.setattr("dlbench.report.page.html.MOST_FAILURES", 3)
     monkeypatch.setattr("dlbench.report.summary.MOST_FAILURES", 3)
     data = report_data(*repeats(5, status="failed"), run(workers=4), tmp_path=tmp_path)
-    content = _content(data, "", ReportFiles())
+    content = Content(data)
     assert "the first 3 of 5, <code>runs.csv</code> has all" in html.render(content)
     assert "These are the first 3 of 5; `runs.csv` has all." in markdown(content)
 
@@ -98,7 +99,7 @@ def test_a_report_draws_the_thinned_arms_and_lists_all(grid, tmp_path):
     made = write_report(grid, ReportRequest(tmp_path / "report", ("training_time",), ("svg",)))
     assert [path.name for path in made.written] == ["training_time.svg", "training_time.csv"]
     text = (tmp_path / "report" / "training_time.csv").read_text()
-    rates = thinned(grid).data.runs["learning_rate_base"].unique()
+    rates = values_of(thinned(grid).data.arms, "learning_rate_base")
     assert set(re.findall(r"learning_rate=[\d.]+", text)) == {f"learning_rate={rate:g}" for rate in rates}
 
 
@@ -109,6 +110,6 @@ def test_numbers_keep_a_curve_where_words_can_be_cut(tmp_path):
         for workers in (4, 16, 64, 256)
         for momentum in (0.0, 0.5, 0.9)
     ]
-    found = thinned(report_data(*rows, tmp_path=tmp_path)).data.runs
-    assert found["arm"].nunique() <= thinning.MOST_ARMS
-    assert found["workers"].nunique() == found["momentum"].nunique() == 3
+    found = thinned(report_data(*rows, tmp_path=tmp_path)).data.arms
+    assert len(found) <= thinning.MOST_ARMS
+    assert len(values_of(found, "workers")) == len(values_of(found, "momentum")) == 3

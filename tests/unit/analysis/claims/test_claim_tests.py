@@ -17,7 +17,8 @@ from dlbench.analysis.claims.claim_tests import (
     decide,
     examine,
 )
-from dlbench.analysis.claims.contrast import Contrast, Evidence
+from dlbench.analysis.claims.contrast import Contrast, Evidence, Side
+from dlbench.analysis.formatting import SHARES
 from dlbench.scenario.claims import Claim, Shape
 from tests.unit.analysis.claims.made import claim, curve, curves
 from tests.unit.analysis.claims.truths import ACCURACY, LOSS, NOISES, SIZES, TIME, published, truths
@@ -137,7 +138,7 @@ def test_groups_that_lie_apart_are_told_apart() -> None:
         }
         made = verdict(BEHIND, found)
         assert made.state is HOLDS
-        assert made.why.startswith("least certain at 1: +41.0% (95% interval +40.")
+        assert made.why.startswith("least certain at 1: +41% (95% interval +40%")
 
 
 def test_a_plateau_must_be_flat() -> None:
@@ -186,13 +187,13 @@ def test_more_noise_than_effect_tells_nothing() -> None:
     within = {1: [5.0, 5.2, 5.4, 5.6, 5.8], 2: [4.9, 5.3, 5.5, 5.7, 5.9]}
     made = verdict(FASTER, {"": within})
     assert made.state is UNKNOWN
-    assert made.why.startswith("most against it from 1 to 2: +1.0% (95% interval ")
+    assert made.why.startswith("most against it from 1 to 2: +1% (95% interval ")
     assert made.why.endswith(
         "claimed < 0); p = 0.41 (0.41 after Holm's correction over 1 claim); "
-        "5 repeats show a difference of 13.4% (power 0.8), more than 100 would probably decide it"
+        "5 repeats show a difference of 13% (power 0.8), more than 100 would probably decide it"
     )
     assert made.power is not None
-    assert (made.power.repeats, made.power.needed, made.power.unit) == (5, None, None)
+    assert (made.power.repeats, made.power.needed, made.power.unit) == (5, None, SHARES)
 
 
 def test_whatever_is_tested_and_cannot_be_told_says_its_power() -> None:
@@ -211,10 +212,10 @@ def test_whatever_is_tested_and_cannot_be_told_says_its_power() -> None:
 def test_the_power_is_that_at_the_level_of_the_claims_rank_and_of_its_statements() -> None:
     known = Contrast("from 1 to 2", 0.1, 0.1, 4, 0.0, True)
     for evidence, level in (
-        (Evidence(0.2, 0.9, known, known), 0.05 / 2),
-        (Evidence(0.2, 0.9, known, known, shares=3), 0.05 / 2 / 3),
-        (Evidence(0.5, 0.9, known, known), 0.05),
-        (Evidence(0.9, 0.2, known, known, shares_against=4), 0.05 / 2 / 4),
+        (Evidence(Side(0.2, known), Side(0.9, known)), 0.05 / 2),
+        (Evidence(Side(0.2, known, 3), Side(0.9, known)), 0.05 / 2 / 3),
+        (Evidence(Side(0.5, known), Side(0.9, known)), 0.05),
+        (Evidence(Side(0.9, known), Side(0.2, known, 4)), 0.05 / 2 / 4),
     ):
         found = decide([ClaimTest(FALLS, evidence), made(0.3, 0.3)])
         assert found[0].power == known.power(level), (evidence, level)
@@ -252,12 +253,15 @@ def test_the_unit_changes_no_verdict() -> None:
             scaled = examine(asked, {"": curve([factor * value for value in values], spread=0.01, n=3)}).evidence
             assert plain is not None
             assert scaled is not None
-            assert (scaled.p, scaled.p_against) == pytest.approx((plain.p, plain.p_against)), (asked, factor)
+            assert (scaled.shown.p, scaled.refuted.p) == pytest.approx((plain.shown.p, plain.refuted.p)), (
+                asked,
+                factor,
+            )
 
 
 def made(p: float = 1.0, p_against: float = 1.0) -> ClaimTest:
     known = Contrast("from 1 to 2", 0.1, 0.1, 4, 0.0, True)
-    return ClaimTest(FALLS, Evidence(p, p_against, known, known))
+    return ClaimTest(FALLS, Evidence(Side(p, known), Side(p_against, known)))
 
 
 def test_claims_share_the_level_by_holms_procedure_whichever_way_they_go() -> None:
@@ -275,7 +279,7 @@ def test_claims_share_the_level_by_holms_procedure_whichever_way_they_go() -> No
 def test_a_verdict_says_its_numbers_and_the_note() -> None:
     found = decide([replace(made(0.012), note="1 run failed"), made(0.4)])
     assert found[0].why == (
-        "least certain from 1 to 2: +10.5% (95% interval -16.3% to +45.9%; claimed > 0); "
+        "least certain from 1 to 2: +11% (95% interval -16% to +46%; claimed > 0); "
         "p = 0.012 (0.024 after Holm's correction over 2 claims); 1 run failed"
     )
     assert decide([ClaimTest(FALLS, problem="no runs", note="a note")])[0].why == "no runs; a note"

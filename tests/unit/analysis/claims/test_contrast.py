@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom, t, ttest_1samp, ttest_ind
 
-from dlbench.analysis.claims.contrast import POINTS, POWER, Contrast, Evidence, contrast, every, some
+from dlbench.analysis.claims.contrast import Contrast, Evidence, Side, contrast, every, some
+from dlbench.analysis.formatting import POINTS, SHARES
+from dlbench.analysis.judge import POWER
 
 A, B = (10.0, 11.0, 12.5, 10.5, 11.5), (9.0, 9.5, 10.5)
 
@@ -16,17 +18,17 @@ def test_two_groups_are_compared_as_by_welch_with_the_degrees_of_freedom_of_the_
     welch = ttest_ind(A, B, equal_var=False)
     for above, expected in ((True, t.sf(welch.statistic, 2)), (False, t.cdf(welch.statistic, 2))):
         found = contrast("a", ((1.0, A), (-1.0, B)), above=above, unit="s")
-        assert found.p == pytest.approx(expected)
-        assert found.p + found.p_against == pytest.approx(1.0)
-    low, high = found.weakest.interval
+        assert found.shown.p == pytest.approx(expected)
+        assert found.shown.p + found.refuted.p == pytest.approx(1.0)
+    low, high = found.shown.contrast.interval
     assert (low + high) / 2 == pytest.approx(np.mean(A) - np.mean(B))
     # An end of the interval is where the two-sided test is at its level.
-    assert contrast("a", ((1.0, A), (-1.0, B)), above=True, bound=low, unit="s").p == pytest.approx(0.025)
+    assert contrast("a", ((1.0, A), (-1.0, B)), above=True, bound=low, unit="s").shown.p == pytest.approx(0.025)
 
 
 def test_several_groups_have_their_own_variances() -> None:
     groups = ((1.0, A), (-2.0, B), (1.0, (1.0, 2.0, 3.0, 5.0)))
-    made = contrast("a", groups, above=True, unit="").weakest
+    made = contrast("a", groups, above=True, unit="").shown.contrast
     assert made.estimate == pytest.approx(np.mean(A) - 2 * np.mean(B) + 2.75)
     variance = sum(weight**2 * float(np.var(own, ddof=1)) / len(own) for weight, own in groups)
     assert (made.error, made.df) == (pytest.approx(math.sqrt(variance)), 2)
@@ -44,19 +46,20 @@ def test_the_level_is_kept_whatever_the_variances_are() -> None:
 
 def test_repeats_without_any_difference_show_no_noise() -> None:
     found = contrast("a", ((1.0, (0.3, 0.3, 0.3)), (-1.0, (0.1, 0.1, 0.1))), above=True, unit="s")
-    assert (found.p, found.p_against) == (1.0, 1.0)
-    assert "noise is not known" in str(found.weakest)
+    assert (found.shown.p, found.refuted.p) == (1.0, 1.0)
+    assert "noise is not known" in str(found.shown.contrast)
 
 
 def test_all_and_any_of_several_statements() -> None:
     one, two, three = (Contrast(name, 0.0, 1.0, 4, 0.0, True) for name in "abc")
-    parts = [Evidence(0.01, 0.99, one, one), Evidence(0.2, 0.004, two, two), Evidence(0.03, 0.5, three, three)]
-    assert every(parts) == Evidence(0.2, pytest.approx(0.012), two, two, 1, 3)
-    assert some(parts) == Evidence(pytest.approx(0.03), 0.99, one, one, 3, 1)
+    pairs = ((0.01, 0.99, one), (0.2, 0.004, two), (0.03, 0.5, three))
+    parts = [Evidence(Side(p, made), Side(p_against, made)) for p, p_against, made in pairs]
+    assert every(parts) == Evidence(Side(0.2, two), Side(pytest.approx(0.012), two, 3))
+    assert some(parts) == Evidence(Side(pytest.approx(0.03), one, 3), Side(0.99, one))
     nested = every([some(parts), parts[2]])
-    assert (nested.shares, nested.shares_against) == (3, 2)
+    assert (nested.shown.shares, nested.refuted.shares) == (3, 2)
     assert every(parts[:1]) == some(parts[:1]) == parts[0]
-    assert every([Evidence(0.5, 0.5, one, one)] * 3).p_against == 1.0
+    assert every([Evidence(Side(0.5, one), Side(0.5, one))] * 3).refuted.p == 1.0
 
 
 def test_the_smallest_difference_is_shown_with_the_power_that_is_said() -> None:
@@ -88,9 +91,9 @@ def test_as_many_repeats_as_are_said_show_the_difference_and_one_less_does_not()
 
 def test_a_power_is_said_in_the_unit_of_the_claim() -> None:
     for unit, above, said in (
-        (None, True, "5 repeats show a difference of 42.8% (power 0.8), about 14 would probably decide it"),
-        (None, False, "5 repeats show a difference of 30.0% (power 0.8), about 14 would probably decide it"),
-        (POINTS, True, "5 repeats show a difference of 35.6 points (power 0.8), about 14 would probably decide it"),
+        (SHARES, True, "5 repeats show a difference of 43% (power 0.8), about 14 would probably decide it"),
+        (SHARES, False, "5 repeats show a difference of 30% (power 0.8), about 14 would probably decide it"),
+        (POINTS, True, "5 repeats show a difference of 36 points (power 0.8), about 14 would probably decide it"),
         ("s", True, "5 repeats show a difference of 0.356 s (power 0.8), about 14 would probably decide it"),
     ):
         assert str(Contrast("a", 0.18 if above else -0.18, 0.1, 4, 0.0, above, unit).power(0.03)) == said, (unit, above)
@@ -99,16 +102,16 @@ def test_a_power_is_said_in_the_unit_of_the_claim() -> None:
 def test_a_ratio_beyond_all_measure_is_said_in_short() -> None:
     for error in (1.0, 100.0):
         found = Contrast("a", 0.1, error, 2, 0.0, True).power(1e-6)
-        assert str(found).startswith("3 repeats show a difference of more than 1,000% (power 0.8)")
+        assert str(found).startswith("3 repeats show a difference of >1,000% (power 0.8)")
 
 
 def test_numbers_are_said_with_their_unit() -> None:
     assert str(Contrast("from 1 to 2", math.log(0.5), 0.1, 8, math.log(1.02), False)) == (
-        "from 1 to 2: -50.0% (95% interval -60.3% to -37.0%; claimed < +2.0%)"
+        "from 1 to 2: -50% (95% interval -60% to -37%; claimed < +2%)"
     )
     assert str(Contrast("at 4", 12.0, 1.0, 8, 0.0, True, "s")) == (
         "at 4: +12 s (95% interval +9.69 s to +14.3 s; claimed > 0)"
     )
     assert str(Contrast("at 4", 0.12, 0.01, 8, 0.05, False, POINTS)) == (
-        "at 4: +12 points (95% interval +9.69 points to +14.3 points; claimed < +5 points)"
+        "at 4: +12 points (95% interval +9.7 points to +14 points; claimed < +5 points)"
     )

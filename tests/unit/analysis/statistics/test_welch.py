@@ -40,11 +40,11 @@ def test_degrees_of_freedom_are_those_of_the_shorter_group(a, b, freedom, expect
     ("values", "step"),
     [
         ([0.3, 0.1, 0.2], 0.0), ([0.3, 0.1, 0.3, 0.25], 0.05), ([0.1 + 0.2, 0.3, 0.9], 0.6),
-        ([2.0, 2.0, math.inf, math.inf], 0.0),
+        ([2.0, 2.0], 0.0),
     ],
 )  # fmt: skip
 def test_a_step_is_seen_where_values_are_equal(values, step):
-    assert smallest_step(values) == pytest.approx(step)
+    assert smallest_step(np.array(values)) == pytest.approx(step)
 
 
 @pytest.mark.parametrize("k", [2, 3, 20, 100])

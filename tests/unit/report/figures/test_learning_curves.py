@@ -78,8 +78,8 @@ CASES = (
     ),
     case(
         "an arm that failed altogether is counted where it was to end",
-        [run(batch_size=8, epochs=3), run(batch_size=16, epochs=3, status="out-of-memory")],
-        {LOSS[0]: {"batch 8": ..., "batch 16": {3: see(num_failed=1)}}},
+        [run(batch_size=8, epochs=3), run(batch_size=16, epochs=3, status="out-of-memory", steps=7)],
+        {LOSS[0]: {"batch 8": ..., "batch 16": {3: see(num_failed=1)}}, LOSS[1]: {"batch 8": ...}},
     ),
     case(
         "base lines are shown where there is room",

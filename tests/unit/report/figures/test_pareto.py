@@ -69,7 +69,7 @@ CASES = (
         "without a target the difference in accuracy is said",
         [run(workers=1, validation_accuracy=0.95), run(workers=2, validation_accuracy=0.91)],
         says=["end at different accuracies",
-              "0.9100 (mpi workers=2 batch_size=32) to 0.9500 (mpi workers=1 batch_size=32)"],
+              "0.910 (mpi workers=2 batch_size=32) to 0.950 (mpi workers=1 batch_size=32)"],
     ),
     *(
         Case("accuracy that means nothing", arms(**nothing), says=["was not measured as an accuracy"])

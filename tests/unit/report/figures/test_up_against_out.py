@@ -74,7 +74,7 @@ CASES = (
     Case("without scale-out", [*side(UP, workers=4), *BETWEEN], {1: {THIRD: ..., EQUAL: ...}}),
     Case(
         "what crossed the network", [*side(UP), *side(OUT, hosts=2, wire_bytes=[2e6, 3e6, None])],
-        says=["Runs on several hosts sent 2.5 MB at the median over the interfaces between them.",
+        says=["Runs on several hosts sent 2.50 MB at the median over the interfaces between them.",
               "Network traffic was not measured in 1 run on several hosts."],
     ),
     Case(

@@ -34,5 +34,5 @@ def test_a_study_says_how_its_runs_ended(tmp_path):
         run(batch_size=8, attempt=2, status="out-of-memory"),
         run(batch_size=16, status="failed"),
     ]
-    (study,) = Content(report_data(*rows, tmp_path=tmp_path)).studies
-    assert study.runs == "3 runs: 1 completed, 1 failed, 1 out-of-memory, 1 emulated, 4 attempts"
+    (text,) = Content(report_data(*rows, tmp_path=tmp_path)).studies.values()
+    assert text == "3 runs: 1 completed, 1 failed, 1 out-of-memory, 1 emulated, 4 attempts"

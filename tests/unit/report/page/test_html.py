@@ -36,7 +36,7 @@ def test_everything_is_said_in_order(html):
     text = read_html(html).text("body")
     parts = [
         "dlbench report", "Does a second worker pay?", "The answer", "Answer: least training time",
-        "use", "mpi, 2 workers, batch 64; 2.1 s", "doubt", "three repeats show little", "All doubts",
+        "use", "mpi, 2 workers, batch 64; 2.10 s", "doubt", "three repeats show little", "All doubts",
         "Arms that were not compared", "1 of 3 runs did not complete",
         "Training time", "n = 3.", "batch_size Against batch size. b.png b.svg b.csv",
         "study: 11 runs: 10 completed, 1 out-of-memory, 12 attempts", "Published shapes", "kim2023",
@@ -139,8 +139,8 @@ def test_the_tables_are_such_for_those_who_hear_them(html):
 
 
 def test_a_number_is_short_to_read_and_whole_to_sort_by(html):
-    assert '<td data-v="1e-12">1.000e-12</td>' in html
-    assert '<td data-v="1000000000000.0">1.000e+12</td>' in html
+    assert '<td data-v="1e-12">1.00e-12</td>' in html
+    assert '<td data-v="1000000000000.0">1e+12</td>' in html
     assert "<td></td>" in html
     assert not re.search(r"<td[^>]*>(nan|None|NA|&lt;NA&gt;)</td>", html)
 
@@ -207,7 +207,8 @@ def test_real_studies_have_all_their_runs_and_failures():
         html = render(content(found))
         rows = sum(attributes.get("scope") == "row" for attributes in read_html(html).all("th"))
         assert rows == len(found.runs), path
-        assert len(re.findall(r'<li id="why-', html)) == (found.attempts["status"] != "completed").sum(), path
+        failed = [row for row in found.attempts if row["status"] != "completed"]
+        assert html.count('<li id="why-') == len(failed), path
 
 
 def test_a_thousand_runs_are_small(tmp_path):
