@@ -301,7 +301,8 @@ class StudyText:
     def warnings(self) -> str:
         """Return what speaks against trusting it: the report's own doubts, and steal."""
         texts = list(dict.fromkeys(doubt.text for one in self._answers.answers for doubt in one.doubts))
-        steal = max(row.get("steal_fraction") or 0.0 for row in self.data.completed)
+        known = [row["steal_fraction"] for row in self.data.completed if row.get("steal_fraction") is not None]
+        steal = max(known, default=MUCH_STEAL)
         if steal < MUCH_STEAL:
             texts.append(f"the hypervisor took at most {steal:.2%} of the CPU time of a run")
         return items([*texts, *unsteady(self.data)])

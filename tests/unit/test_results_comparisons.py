@@ -13,7 +13,7 @@ TIMES = [10.0, 10.1, 9.9, 10.05, 9.95]
 
 def comparison(tmp_path: Path, column: str, first: dict[str, Any], second: dict[str, Any]) -> Comparison:
     rows = [*repeats(5, workers=1, **first), *repeats(5, workers=2, **second)]
-    (arms,) = report_data(*rows, tmp_path=tmp_path).arms.values()
+    arms = report_data(*rows, tmp_path=tmp_path).arms
     one, two = sorted(arms, key=lambda arm: arm.first["workers"])
     return compared([(8, one, two)], column, [one, two])[0]
 
