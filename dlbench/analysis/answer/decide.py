@@ -27,6 +27,8 @@ from dlbench.scenario.run_spec import arm_name
 EXPLODED = 10.0
 # Why one worker of a strategy that communicates is no choice beside the base line.
 OVERHEAD = "one worker alone does the same without messages"
+# Why no throughput is known.
+TOO_SHORT = "the timed window is too short"
 # Arms that save less than this share of the worker-hours are not called cheaper.
 LEAST_SAVING = 0.1
 # What `column` of a metric is called that no row has: the price, or worker-hours.
@@ -192,7 +194,7 @@ def _out(arm: Arm, group: ComparisonGroup, decided: _Decided) -> str:
         return f"{num_reached} of {counted(arm.n, 'run')} reached {decided.target[0].title} {decided.target[1]:g}"
     for metric in decided.judged:
         if len(decided.values(arm, metric)) < arm.n:
-            return f"no {metric.title}" + (": the timed window is too short" if metric is RATE else "")
+            return f"no {metric.title}" + (f": {TOO_SHORT}" if metric is RATE else "")
     if wanted.deadline_s is not None and time_s is not None and time_s > wanted.deadline_s:
         return f"over the deadline: {quantity(TRAIN_TIME, time_s)}"
     if wanted.max_cost is not None and cost is not None and cost > wanted.max_cost:

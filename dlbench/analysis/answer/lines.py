@@ -25,6 +25,8 @@ MOST_LINES = 5
 # Arms that one line names.
 MOST_NAMED = 3
 _OF_ARMS = ("use", "open", "faster", "cheaper")
+# Less worker-time is written in seconds.
+HOUR_S, LEAST_HOURS = 3600.0, 0.1
 # The shortest that a title becomes.
 _LEAST_TITLE = 24
 
@@ -108,7 +110,10 @@ def _value(arm: ArmAnswer, answer: Answer, metrics: Mapping[str, Metric]) -> str
     if arm.value is None:
         return ""
     is_cost, spread = arm.value.metric == COST, arm.value.spread
-    unit = Unit(number, f" {answer.currency or 'worker-hours'}") if is_cost else unit_of(metrics[arm.value.metric])
+    hours, seconds = Unit(number, " worker-hours"), Unit(lambda value: number(HOUR_S * value), " worker-seconds")
+    of_time = seconds if spread.median < LEAST_HOURS else hours
+    of_cost = Unit(number, f" {answer.currency}") if answer.currency else of_time
+    unit = of_cost if is_cost else unit_of(metrics[arm.value.metric])
     amount = unit.with_ends(Interval(spread.median, spread.low, spread.high, spread.n, None))
     return amount if is_cost or arm.cost is None else f"{amount}, {number(arm.cost)} {answer.currency}"
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from dlbench.analysis.answer.answer import Answer, Next
 from dlbench.analysis.answer.comparison_group import ComparisonGroup, comparison_groups
-from dlbench.analysis.answer.decide import Wanted, decide, of_nothing
+from dlbench.analysis.answer.decide import TOO_SHORT, Wanted, decide, of_nothing
 from dlbench.analysis.answer.lines import open_arms
-from dlbench.analysis.arms import Arm, Row
+from dlbench.analysis.arms import Arm, Row, can_extend
 from dlbench.analysis.formatting import counted
 from dlbench.analysis.groups import values_of
 from dlbench.records import files
@@ -104,12 +104,19 @@ def _next(answer: Answer, group: ComparisonGroup, place: StudyPlace) -> Next:
         if count and place.can_continue:
             return Next(command=f"dlbench run --study {study}", why=why, seconds=each * count)
     judged = [judged.difference for _, judged in open_arms(answer) if judged.difference]
-    if further := next((difference.further for difference in judged if difference.further), None):
+    if known := [difference.further for difference in judged if difference.further]:
+        # As many as the line on what is open names, or else the fewest that settle anything.
+        further = judged[0].further or min(known)
+        settled = sum(one <= further for one in known)
+        why = "settles what is open" if settled == len(judged) else f"settles {settled} of {len(judged)} open arms"
         total = max(arm.completed for arm in answer.arms) + further
         what, repeats = (f"--study {study}", further) if place.can_continue else (scenario, total)
         runs = repeats * len(group.arms)
-        return Next(command=f"dlbench run {what} --repeats {total}", why="settles what is open", seconds=each * runs)
+        return Next(command=f"dlbench run {what} --repeats {total}", why=why, seconds=each * runs)
     if answer.use is None and all(arm.word == "out" for arm in answer.arms):
+        if any(TOO_SHORT in arm.reason for arm in answer.arms) and all(map(can_extend, rows)):
+            change, why = "extend_window=true", "times steps until a rate counts"
+            return Next(command=f"dlbench run {scenario} --set {change}", why=why, seconds=None)
         rates, epochs = (values_of(group.arms, name) for name in ("learning_rate_base", "epochs"))
         if any(map(_is_too_fast, group.completed)) and len(rates) == 1:
             change, why = f"learning_rate={LOWER_RATE * rates[0]:g}", "a rate that may learn"
