@@ -7,11 +7,11 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from dlbench.cgroups import usable_cores
 from dlbench.report.chart import Chart
@@ -76,12 +76,13 @@ class RenderPool:
         self._children: set[multiprocessing.process.BaseProcess] = set()
 
     def __enter__(self) -> Self:
+        others = set(multiprocessing.active_children())
         if self._processes:
-            others = set(multiprocessing.active_children())
-            with libraries_alone():  # multiprocessing's own helper is started here
-                self._executor = ProcessPoolExecutor(self._processes, multiprocessing.get_context("spawn"), _prepare)
-            for _ in range(self._processes):  # they import matplotlib while this process reads the rows
-                self._submit(_prepare)
+            with libraries_alone(), _interrupts_blocked(), suppress(OSError):
+                executor = ProcessPoolExecutor(self._processes, multiprocessing.get_context("spawn"))
+                for _ in range(self._processes):  # they import matplotlib while this process reads the rows
+                    executor.submit(_prepare)
+                self._executor = executor
             self._children = set(multiprocessing.active_children()) - others
         return self
 
@@ -94,18 +95,10 @@ class RenderPool:
     def submit(self, task: Task) -> Callable[[], str]:
         """Begin to render; the returned function waits for the end and returns or raises what `render` does."""
         here = partial(render, task)
-        future = self._submit(_render_and_collect, replace(task, chart=replace(task.chart, runs=frozenset())))
-        return here if future is None else partial(_result, future, here)
-
-    def _submit(self, function: Callable[..., Any], *args: Any) -> Future[Any] | None:
-        """Hand work to a process; return None where there is none."""
-        if self._executor is None:
-            return None
         try:
-            with libraries_alone(), _interrupts_blocked():
-                return self._executor.submit(function, *args)
-        except (OSError, BrokenProcessPool):
-            return None
+            return partial(_result, self._executor.submit(_collect_and_render, task), here) if self._executor else here
+        except BrokenProcessPool:
+            return here
 
 
 def _result(future: Future[str], here: Callable[[], str]) -> str:
@@ -115,18 +108,16 @@ def _result(future: Future[str], here: Callable[[], str]) -> str:
         return here()
 
 
-def _render_and_collect(task: Task) -> str:
-    try:
-        return render(task)
-    finally:
-        gc.collect()
-
-
 def _prepare() -> None:
     importlib.import_module("dlbench.report.rendering.figure")
-    # A figure is a million small objects that all go at once: cycles are looked for after each, and not in between.
+    # A figure is a million small objects that all go at once: cycles are looked for before each, and not in between.
     gc.disable()
     gc.freeze()
+
+
+def _collect_and_render(task: Task) -> str:
+    gc.collect()
+    return render(task)
 
 
 @contextmanager
