@@ -42,7 +42,7 @@ def draw_cells(axes: "Axes", panel: Panel, letters: int, sheet: Sheet) -> float:
     by_place = [{mark.x: mark for mark in series.marks} for series in panel.series]
     marks = [[row.get(place, Mark(place)) for place in range(num_columns)] for row in by_place]
     values = np.array([[_coloured(mark, panel) for mark in row] for row in marks])
-    asked = [end for end in (panel.y.low, panel.y.high) if end is not None and can_show(end, panel.y.scale)]
+    asked = [end for end in (panel.y.low, panel.y.high) if can_show(end, panel.y.scale)]
     limits = [*values[~np.isnan(values)].tolist(), *asked] or [1.0]
     norm = (LogNorm if panel.y.scale in BASES else Normalize)(min(limits), max(limits))
     colours = ListedColormap(matplotlib.colormaps[style.colour_map](np.linspace(PALEST, DARKEST, NUM_COLOURS)))

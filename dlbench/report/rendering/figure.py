@@ -43,8 +43,6 @@ LETTERS_IN = 13.5
 LINES_LETTERS, BAR_LETTERS, LEGEND_LETTERS, HANDLE_LETTERS = 20, 5, 60, 9
 # What is not a series is explained last.
 LAST = (HOLLOW, RINGED, AT_LEAST, FAILED)
-# Panels that the description of a picture names.
-MAX_DESCRIBED = 12
 
 
 def picture(chart: Chart, style: Style) -> Figure:
@@ -95,9 +93,7 @@ def draw(chart: Chart, style: Style, paths: Sequence[Path] = (), caption: str = 
 
 def described(chart: Chart) -> str:
     """Return in words what a chart shows, for those who do not see it."""
-    panels = [_panel_described(panel) for panel in chart.panels[:MAX_DESCRIBED]]
-    more = len(chart.panels) - len(panels)
-    return " ".join([*panels, *([f"And {more} more panels."] if more else [])]) or "Nothing to show."
+    return " ".join(map(_panel_described, chart.panels)) or "Nothing to show."
 
 
 def _panel_described(panel: Panel) -> str:

@@ -15,7 +15,18 @@ from matplotlib.transforms import offset_copy
 from dlbench.report.chart import Axis, Mark, Panel, Role, Series
 from dlbench.report.rendering import hover
 from dlbench.report.rendering.cells import draw_cells
-from dlbench.report.rendering.style import CROSS, DASH_DOT, POINT_PT, RING, TRIANGLE, Sheet, legend_label, wrapped
+from dlbench.report.rendering.style import (
+    CROSS,
+    DASH_DOT,
+    DENSE_INTERVALS,
+    DOT,
+    INTERVALS,
+    RING,
+    TRIANGLE,
+    Sheet,
+    legend_label,
+    wrapped,
+)
 from dlbench.report.rendering.ticks import BASES, can_show, nearest, set_names, set_ticks, tick_places
 
 if TYPE_CHECKING:
@@ -29,8 +40,8 @@ STACKED = (Role.MEASURED, Role.BASE_LINE)
 ROOM, ROOM_FOR_NAMES = 0.06, 0.3
 # Series that share places stand so far apart, and take at most this share of the distance to the next place.
 APART, MOST_APART = 0.013, 0.45
-# The points of one place are spread over this share of the axis, or of a bar's slot.
-SPREAD, BAR_SPREAD = 0.012, 0.3
+# The points of one place are spread over this share of the axis.
+SPREAD = 0.012
 # Lines join values at this many places: fewer are no curve. Lines of more than MOST_MARKERS have FEW_MARKERS.
 CURVE, MOST_MARKERS, FEW_MARKERS = 3, 24, 8
 # More points than this in one series become an image inside the picture.
@@ -43,8 +54,6 @@ BOLD = 0.85
 # Bars are no wider than if there were this many.
 FEWEST_SLOTS = 4
 PERCENT_TOP = 1.1
-# A mark, its place on the horizontal axis, and the height that it stands on.
-Stand = tuple[float, Mark, float]
 NOTHING = "nothing to show here:\nno run has these values"
 # Names in the legend: what marks mean that are not a series.
 HOLLOW, RINGED = "hollow: emulated", "flagged: see the caption"
@@ -134,14 +143,6 @@ def drawable(panel: Panel) -> Panel:
     return replace(panel, series=tuple(series))
 
 
-def _is_joined(panel: Panel, series: Series) -> bool:
-    """Whether a line joins the values of a series: through two places, or categories, it would suggest a trend."""
-    if series.role not in OF_VALUES:
-        return True
-    places = {mark.x for mark in series.marks if mark.interval}
-    return panel.form == "lines" and not (panel.x.categories or panel.is_scatter) and len(places) >= CURVE
-
-
 def _moved(axes: "Axes", xs: Sequence[float], shares: Sequence[float]) -> list[float]:
     """Return places moved to the right by shares of the horizontal axis, whatever its scale."""
     scale = axes.xaxis.get_transform()
@@ -156,10 +157,10 @@ def shifts_of(axes: "Axes", panel: Panel) -> list[float]:
     Lines without runs and long ones stay, and so do the marks of a panel whose places are measured. Real and emulated
     runs of one way share a slot.
     """
-    own = [one for one in panel.series if one.role in OF_VALUES and (panel.form == "lines" or one.role not in STACKED)]
+    own = [one for one in panel.series if one.role in OF_VALUES]
     counts = Counter(mark.x for one in own for mark in one.marks)
     slots = list(dict.fromkeys(one.label for one in own if any(counts[mark.x] > 1 for mark in one.marks)))
-    if panel.is_exact or panel.is_scatter or not slots or len(counts) > MOST_MARKERS:
+    if panel.is_exact or panel.is_scatter or panel.form == "bars" or not slots or len(counts) > MOST_MARKERS:
         return [0.0] * len(panel.series)
     step = min(APART, MOST_APART * nearest(axes, sorted(counts)) / len(slots))
     shifts = {label: step * (slot - (len(slots) - 1) / 2) for slot, label in enumerate(slots)}
@@ -172,12 +173,9 @@ def _limit_x(axes: "Axes", panel: Panel) -> None:
         axes.set_xlim(-0.5, len(panel.x.categories) - 0.5)
         return
     marks = [mark for one in panel.series for mark in one.marks]
-    asked = [end for end in (panel.x.low, panel.x.high) if end is not None and can_show(end, panel.x.scale)]
-    places = [*asked, *(mark.x for mark in marks)]
-    axes.update_datalim([(place, 1.0) for place in places], updatey=False)
+    asked = [end for end in (panel.x.low, panel.x.high) if can_show(end, panel.x.scale)]
+    axes.update_datalim([(place, 1.0) for place in (*asked, *(mark.x for mark in marks))], updatey=False)
     axes.margins(x=ROOM)
-    if panel.x.low == min(places):
-        axes.axvline(panel.x.low, visible=False).sticky_edges.x.append(panel.x.low)
     axes.autoscale(axis="x")
     left = -ROOM_FOR_NAMES if any(mark.name for mark in marks) else 0.0
     axes.set_xlim(*_moved(axes, axes.get_xlim(), [left, 0.0]))
@@ -187,7 +185,7 @@ def _limit_y(axes: "Axes", wanted: Axis) -> None:
     """Extend the vertical axis to the ends it asks for; values outside of them stay in sight."""
     is_share = wanted.percent and wanted.scale == "linear"
     for end in (wanted.low or 0.0, wanted.high or PERCENT_TOP) if is_share else (wanted.low, wanted.high):
-        if end is not None and can_show(end, wanted.scale):
+        if can_show(end, wanted.scale):
             axes.axhline(end, visible=False).sticky_edges.y.append(end)
     axes.autoscale(axis="y")
     if wanted.most is not None:
@@ -196,114 +194,91 @@ def _limit_y(axes: "Axes", wanted: Axis) -> None:
 
 
 def _draw_line(axes: "Axes", panel: Panel, series: Series, shift: float, sheet: Sheet) -> None:
-    """Draw the runs of a series, its intervals and the line through its medians, moved sideways."""
-    looks, marks = sheet.style.line(series, is_joined=_is_joined(panel, series)), series.marks
-    xs = _moved(axes, [mark.x for mark in marks], [shift] * len(marks))
-    stands = [(x, mark, 0.0) for x, mark in zip(xs, marks, strict=True)]
-    _draw_runs(axes, panel, stands, looks["color"], SPREAD, sheet, is_hollow=bool(series.emulated))
-    medians = [mark.interval.value if mark.interval else math.nan for mark in marks]
+    """Draw the runs of a series, its intervals and the line through its medians, moved sideways.
+
+    Through two places, or categories, a line would suggest a trend.
+    """
+    marks, medians = series.marks, {mark.x: mark.interval.value for mark in series.marks if mark.interval}
+    is_curve = panel.form == "lines" and not (panel.x.categories or panel.is_scatter) and len(medians) >= CURVE
+    looks = sheet.style.line(series, is_joined=is_curve or series.role not in OF_VALUES)
     name = series.label if panel.form == "bars" else legend_label(series)
     sheet.legend.setdefault(name if series.label in sheet.valued else name + NO_VALUE, Line2D([], [], **looks))
+    xs = _moved(axes, [mark.x for mark in marks], [shift] * len(marks))
+    _draw_runs(axes, panel, series, xs, sheet)
     if looks["marker"] == "none" and len(marks) == 1:
         looks["marker"] = "_"  # a line without markers would be invisible at one place
     every = 1 if len(marks) <= MOST_MARKERS else math.ceil(len(marks) / FEW_MARKERS)
     first = series.hue % every  # long lines have their markers at different places
-    (line,) = axes.plot(xs, medians, markevery=(first, every), **looks)
+    ys = [mark.interval.value if mark.interval else math.nan for mark in marks]
+    (line,) = axes.plot(xs, ys, markevery=(first, every), **looks)
     hover.say(line, [hover.of_median(series, mark, panel.y) for mark in marks[first::every] if mark.interval])
-    stands = [(x, mark, mark.interval.value) for x, mark, _ in stands if mark.interval]
-    flagged = [(x, median) for x, mark, median in stands if sheet.rings.intersection(mark.flags.split(";"))]
-    if flagged:
-        rings = axes.plot(*zip(*flagged, strict=True), color=sheet.style.foreground, **RING, zorder=3.5)
-        sheet.legend[RINGED] = rings[0]
-    for x, mark, median in stands:
+    shown = [(x, y, mark) for x, y, mark in zip(xs, ys, marks, strict=True) if mark.interval]
+    if flagged := [(x, y) for x, y, mark in shown if sheet.rings.intersection(mark.flags.split(";"))]:
+        (sheet.legend[RINGED],) = axes.plot(*zip(*flagged, strict=True), color=sheet.style.foreground, **RING)
+    for x, y, mark in shown:
         if mark.name:  # on a Pareto front no other arm is to the left and below
-            axes.annotate(mark.name, (x, median), (-4, -4), textcoords="offset points", ha="right", va="top")
+            axes.annotate(mark.name, (x, y), (-4, -4), textcoords="offset points", ha="right", va="top")
 
 
-def _draw_runs(
-    axes: "Axes", panel: Panel, stands: Sequence[Stand], colour: str, spread: float, sheet: Sheet, *,
-    is_hollow: bool = False,
-) -> None:  # fmt: skip
+def _draw_runs(axes: "Axes", panel: Panel, series: Series, xs: Sequence[float], sheet: Sheet) -> None:
     """Draw a dot for each run, those of one place side by side, a triangle for each that ended before, and intervals.
 
     An interval that reaches below a logarithmic axis ends at its edge.
     """
+    colour, marks = sheet.style.line(series)["color"], series.marks
     pale = to_rgba(colour, 0.6)
-    dot = {
-        "marker": "o", "color": pale, "markersize": POINT_PT, "markeredgewidth": 0.5, "linestyle": "none",
-        "markerfacecolor": "none" if is_hollow else pale,
-    }  # fmt: skip
-    for values, runs, bound, looks, order in (
-        ("points", "runs", "", dot, 1.9),
-        ("ended", "ended_runs", "at least ", {"color": colour} | TRIANGLE, 3.4),
+    dot = DOT | {"color": pale, "markerfacecolor": "none" if series.emulated else pale}
+    for looks, bound, of_runs in (
+        (dot, "", [(mark.runs, mark.points) for mark in marks]),
+        (TRIANGLE | {"color": colour}, "at least ", [(mark.ended_runs, mark.ended) for mark in marks]),
     ):
-        xs, shares, ys, texts = list[float](), list[float](), list[float](), list[str]()
-        for x, mark, bottom in stands:
-            heights = getattr(mark, values)
-            xs += [x] * len(heights)
-            shares += [spread * ((n + 0.5) / len(heights) - 0.5) for n in range(len(heights))]
-            ys += [bottom + height for height in heights]
-            texts += hover.of_runs(getattr(mark, runs), heights, panel.y, bound)
-        if ys:
-            places = _moved(axes, xs, shares)
-            (dots,) = axes.plot(places, ys, **looks, zorder=order, rasterized=len(ys) > MAX_POINTS)
-            hover.say(dots, texts)
-    if any(mark.ended for _, mark, _ in stands):
+        at = [
+            (x, SPREAD * ((n + 0.5) / len(values) - 0.5), value)
+            for x, (_, values) in zip(xs, of_runs, strict=True)
+            for n, value in enumerate(values)
+        ]
+        if at:
+            places, shares, ys = zip(*at, strict=True)
+            (dots,) = axes.plot(_moved(axes, places, shares), ys, rasterized=len(at) > MAX_POINTS, **looks)
+            hover.say(dots, [text for runs, values in of_runs for text in hover.of_runs(runs, values, panel.y, bound)])
+    if any(mark.ended for mark in marks):
         sheet.legend[AT_LEAST] = Line2D([], [], color=sheet.style.foreground, **TRIANGLE)
     ends = [
-        (x, bottom + one.low, bottom + one.high)
-        for x, mark, bottom in stands
-        if (one := mark.interval) and one.low is not None and one.high is not None
-        if can_show(one.low, "linear") and can_show(one.high, "linear")
+        [(x, one.low), (x, one.high), (x, math.nan)]
+        for x, one in zip(xs, (mark.interval for mark in marks), strict=True)
+        if one and can_show(one.low, "linear") and can_show(one.high, "linear")
     ]
-    is_dense = len(ends) > MOST_MARKERS
     if ends:  # one broken line is drawn in half of the time of `errorbar`, and a tenth of its size
-        axes.plot(
-            [x for x, _, _ in ends for x in (x, x, math.nan)],
-            [y for _, low, high in ends for y in (low, high, math.nan)],
-            color=colour, linewidth=0.5 if is_dense else 1.0, marker="none" if is_dense else "_", markersize=4,
-            markeredgewidth=1.0, zorder=2.4,
-        )  # fmt: skip
+        looks = DENSE_INTERVALS if len(ends) > MOST_MARKERS else INTERVALS
+        axes.plot(*np.concatenate(ends).T, color=colour, **looks)
 
 
 def _draw_bars(axes: "Axes", panel: Panel, sheet: Sheet) -> None:
-    """Draw stacked bars, the first series at the bottom, with runs and intervals at the end of each part.
-
-    Each part stands on those before it; negative ones hang below zero.
-    """
-    slots = len(panel.x.categories)
-    width, spread = BAR_WIDTH * min(1.0, slots / FEWEST_SLOTS), BAR_SPREAD / max(slots, FEWEST_SLOTS)
+    """Draw stacked bars of medians, the first series at the bottom; negative ones hang below zero."""
+    width = BAR_WIDTH * min(1.0, len(panel.x.categories) / FEWEST_SLOTS)
     tops: defaultdict[tuple[float, bool], float] = defaultdict(float)
     for series in panel.series:
-        if series.role not in STACKED:
-            continue
-        stands = []
-        for mark in series.marks:
-            height = mark.interval.value if mark.interval else 0.0
-            bottom = tops[mark.x, height < 0]
-            tops[mark.x, height < 0] += height
-            stands.append((mark.x, mark, bottom))
-            if height:
+        for mark in series.marks if series.role in STACKED else ():
+            if mark.interval and (height := mark.interval.value):
+                bottom = tops[mark.x, height < 0]
+                tops[mark.x, height < 0] += height
                 (box,) = axes.bar(mark.x, height, width, bottom, zorder=1.5, **sheet.style.part(series))
                 hover.say(box, [hover.of_median(series, mark, panel.y)])
                 sheet.legend.setdefault(series.label, box)
-        if series.emulated:
-            sheet.legend[HOLLOW] = Patch(facecolor="none", edgecolor=sheet.style.foreground, linestyle=DASH_DOT)
-        _draw_runs(axes, panel, stands, sheet.style.foreground, spread, sheet)
+                if series.emulated:
+                    sheet.legend[HOLLOW] = Patch(facecolor="none", edgecolor=sheet.style.foreground, linestyle=DASH_DOT)
     axes.axhline(0.0, color=sheet.style.foreground, linewidth=0.8)
 
 
 def _draw_failures(axes: "Axes", panel: Panel, sheet: Sheet) -> None:
     """Count the runs that did not complete, at each place, in a strip below all values."""
-    counts: Counter[float] = Counter()
-    for mark in (mark for series in panel.series for mark in series.marks):
-        counts[mark.x] += mark.num_failed
-    if not (counts := +counts):
+    counts = Counter(mark.x for one in panel.series for mark in one.marks for _ in range(mark.num_failed))
+    if not counts:
         return
     axes.spines.bottom.set_position(("outward", STRIP_PT))
     below = offset_copy(axes.get_xaxis_transform(), axes.get_figure(root=True), y=-CROSS_PT, units="points")
     (sheet.legend[FAILED],) = axes.plot(
-        list(counts), [0.0] * len(counts), color=sheet.style.alarm, transform=below, clip_on=False, zorder=4, **CROSS
+        list(counts), [0.0] * len(counts), color=sheet.style.alarm, transform=below, clip_on=False, **CROSS
     )
     for x, count in counts.items():
         axes.annotate(str(count), (x, 0), (0, 4), xycoords=below, textcoords="offset points", ha="center", va="bottom")

@@ -4,10 +4,10 @@ import gc
 import importlib
 import multiprocessing
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -73,39 +73,37 @@ class RenderPool:
     def __init__(self, processes: int) -> None:
         self._processes = processes
         self._executor: ProcessPoolExecutor | None = None
-        self._children: set[multiprocessing.process.BaseProcess] = set()
 
     def __enter__(self) -> Self:
-        others = set(multiprocessing.active_children())
         if self._processes:
-            with libraries_alone(), _interrupts_blocked(), suppress(OSError):
+            # Ctrl-C does not reach the processes: this one ends them.
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            with libraries_alone(), suppress(OSError):
                 executor = ProcessPoolExecutor(self._processes, multiprocessing.get_context("spawn"))
                 for _ in range(self._processes):  # they import matplotlib while this process reads the rows
                     executor.submit(_prepare)
                 self._executor = executor
-            self._children = set(multiprocessing.active_children()) - others
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        for child in self._children if kind else ():
-            child.terminate()
-        if self._executor is not None:
+    def __exit__(self, *_: object) -> None:
+        if self._executor:
             self._executor.shutdown(cancel_futures=True)
 
     def submit(self, task: Task) -> Callable[[], str]:
         """Begin to render; the returned function waits for the end and returns or raises what `render` does."""
-        here = partial(render, task)
         try:
-            return partial(_result, self._executor.submit(_collect_and_render, task), here) if self._executor else here
+            future = self._executor.submit(_collect_and_render, task) if self._executor else None
         except BrokenProcessPool:
-            return here
+            future = None
+        return partial(_result, task, future)
 
 
-def _result(future: Future[str], here: Callable[[], str]) -> str:
+def _result(task: Task, future: Future[str] | None) -> str:
     try:
-        return future.result()
+        return future.result() if future else render(task)
     except BrokenProcessPool:  # a process was killed, by a lack of memory for example
-        return here()
+        return render(task)
 
 
 def _prepare() -> None:
@@ -118,13 +116,3 @@ def _prepare() -> None:
 def _collect_and_render(task: Task) -> str:
     gc.collect()
     return render(task)
-
-
-@contextmanager
-def _interrupts_blocked() -> Iterator[None]:
-    """Start processes that Ctrl-C does not reach: this process ends them."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -34,21 +34,26 @@ MARKER_PT, STAR_PT, POINT_PT, RING_PT = 5.0, 7.5, 2.2, 10.0
 HATCHES = ("", "///", "\\\\\\", "xxx", "---", "|||", "+++", "/-", "\\-", "/|")
 
 DASHED, DOTTED, DASH_DOT = (0, (5.0, 2.5)), (0, (1.0, 1.6)), (0, (6.0, 2.0, 1.0, 2.0))
+# matplotlib's settings.
+Looks = dict[str, Any]
 # Lines from the lowest layer to the highest: measured values lie on top. Small diamonds on dotted lines are published:
 # hollow markers are emulated runs alone.
-LINES: dict[Role, dict[str, Any]] = {
-    Role.IDEAL: {"marker": "none", "linestyle": DASHED, "linewidth": 1.0},
-    Role.FITTED: {"marker": "none", "linestyle": DASH_DOT, "linewidth": 1.1},
-    Role.PUBLISHED: {"marker": "D", "markersize": 4.0, "linestyle": DOTTED, "linewidth": 1.2},
-    Role.BASE_LINE: {"linewidth": 1.2},
-    Role.MEASURED: {"linewidth": 1.4},
-    Role.TOTAL: {"marker": "_", "markersize": STAR_PT, "linestyle": "none"},
+LINES: dict[Role, Looks] = {
+    Role.IDEAL: {"marker": "none", "linestyle": DASHED, "linewidth": 1.0, "zorder": 2.0},
+    Role.FITTED: {"marker": "none", "linestyle": DASH_DOT, "linewidth": 1.1, "zorder": 2.1},
+    Role.PUBLISHED: {"marker": "D", "markersize": 4.0, "linestyle": DOTTED, "linewidth": 1.2, "zorder": 2.2},
+    Role.BASE_LINE: {"linewidth": 1.2, "zorder": 2.3},
+    Role.MEASURED: {"linewidth": 1.4, "zorder": 2.4},
+    Role.TOTAL: {"marker": "_", "markersize": STAR_PT, "linestyle": "none", "zorder": 2.5},
 }
-# Marks that are explained once: flagged runs, runs that ended before, and failed ones.
-_EMPTY = {"linestyle": "none", "markerfacecolor": "none"}
-RING: dict[str, Any] = {"marker": "o", "markersize": RING_PT, "markeredgewidth": 0.9, **_EMPTY}
-TRIANGLE: dict[str, Any] = {"marker": "^", "markersize": MARKER_PT + 1, "markeredgewidth": 1.0, **_EMPTY}
-CROSS: dict[str, Any] = {"marker": "x", "markersize": 5.5, "markeredgewidth": 1.4, **_EMPTY}
+# A run, intervals, and marks that are explained once: flagged runs, runs that ended before, and failed ones.
+_ALONE: Looks = {"linestyle": "none", "markerfacecolor": "none"}
+DOT: Looks = {"marker": "o", "markersize": POINT_PT, "markeredgewidth": 0.5, "zorder": 1.9, "linestyle": "none"}
+INTERVALS: Looks = {"marker": "_", "markersize": 4.0, "markeredgewidth": 1.0, "zorder": 2.4, "linewidth": 1.0}
+DENSE_INTERVALS: Looks = {"zorder": 2.4, "linewidth": 0.5}
+RING: Looks = {"marker": "o", "markersize": RING_PT, "markeredgewidth": 0.9, "zorder": 3.5, **_ALONE}
+TRIANGLE: Looks = {"marker": "^", "markersize": MARKER_PT + 1, "markeredgewidth": 1.0, "zorder": 3.4, **_ALONE}
+CROSS: Looks = {"marker": "x", "markersize": 5.5, "markeredgewidth": 1.4, "zorder": 4.0, **_ALONE}
 
 EMULATED = " (emulated)"
 SHEET = Path(__file__).with_name("charts.mplstyle")
@@ -96,7 +101,7 @@ class Style:
         colours: tuple[str, ...] = getattr(self, palette)
         return colours[hue % len(colours)]
 
-    def line(self, series: Series, *, is_joined: bool = True) -> dict[str, Any]:
+    def line(self, series: Series, *, is_joined: bool = True) -> Looks:
         """Return matplotlib's settings of a line through the medians of a series, and of its markers."""
         colours = {Role.BASE_LINE: self.muted, Role.IDEAL: self.muted, Role.TOTAL: self.foreground}
         colour = colours.get(series.role, self.colour(series.hue, series.palette))
@@ -110,9 +115,9 @@ class Style:
                 looks |= {"linestyle": DASH_DOT, "markerfacecolor": self.background}
         if not is_joined:
             looks["linestyle"] = "none"
-        return looks | {"zorder": 2 + list(LINES).index(series.role) / 10}
+        return looks
 
-    def part(self, series: Series) -> dict[str, Any]:
+    def part(self, series: Series) -> Looks:
         """Return matplotlib's settings of the parts of bars that a series stands for."""
         colour, hatch = self.colour(series.hue, series.palette), HATCHES[series.hue % len(HATCHES)]
         if series.emulated:

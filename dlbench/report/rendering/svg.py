@@ -44,8 +44,10 @@ def tree(figure: "Figure", title: str, description: str) -> ElementTree.Element:
         if child is not None:  # the first definitions are a style sheet
             child.clear()
     for group in root.iter(GROUP):
-        _state_once(group)
-        _title_marks(group, said(group.get("id", "")))
+        for marker in group.findall(USE):  # all of a group have the same style
+            group.set("style", marker.attrib.pop("style"))
+        if group.get("id") not in (TITLE, CAPTION):
+            _title_marks(group, said(group.attrib.pop("id", "")))
     for element in root.iter():
         declarations = (part.partition(":") for part in element.attrib.pop("style", "").split(";") if part.strip())
         attributes = element.attrib | {name.strip(): value.strip() for name, _, value in declarations}
@@ -76,29 +78,15 @@ def inlined(root: ElementTree.Element, top: float, bottom: float) -> str:
     for group in root.iter(GROUP):
         if group.get("id") in (TITLE, CAPTION):
             group.clear()
-        group.attrib.pop("id", None)  # nothing refers to it
     text = ElementTree.tostring(root, encoding="unicode")
     return text.replace(f'"{CURRENT}"', '"currentColor"').replace(f'fill="{PAPER}"', 'fill="none"')
 
 
-def _state_once(group: ElementTree.Element) -> None:
-    """Move the style of markers to their group, where all have the same."""
-    markers = group.findall(USE)
-    if len(styles := {marker.get("style", "") for marker in markers}) == 1:
-        group.set("style", styles.pop())
-        for marker in markers:
-            del marker.attrib["style"]
-
-
 def _title_marks(group: ElementTree.Element, texts: Sequence[str]) -> None:
     """Give each mark of a group its text as a title, which a browser shows where the mouse rests."""
-    if texts:
-        group.attrib.pop("id")
-    for holder in reversed(list(group.iter(GROUP))):  # markers are inside the group of their line
-        marks = [child for child in holder if child.tag in MARKS]
-        if len(marks) == len(texts):  # none where some are not drawn, or they are an image
-            for mark, text in zip(marks, texts, strict=True):
-                holder.set("pointer-events", "all")
-                if text:
-                    ElementTree.SubElement(mark, f"{{{SVG}}}title").text = text
-            return
+    found = (group.findall(f".//{tag}") for tag in MARKS)
+    # None has one where some are not drawn, or they are an image.
+    for mark, text in zip(next((marks for marks in found if len(marks) == len(texts)), ()), texts, strict=False):
+        if text:
+            mark.set("pointer-events", "all")
+            ElementTree.SubElement(mark, f"{{{SVG}}}title").text = text

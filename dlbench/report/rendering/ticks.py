@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, PercentFormatter, ScalarFormatter
@@ -30,11 +30,9 @@ THOUSAND = 1000.0
 UPRIGHT_LETTERS, LINE_LETTERS = 36, 2.2
 
 
-def can_show(value: float, scale: Scale) -> bool:
-    """Whether a number has a place on a scale: finite, and above zero where it is logarithmic."""
-    if not math.isfinite(value) or abs(value) > LARGEST:
-        return False
-    return scale == "linear" or value > SMALLEST
+def can_show(value: float | None, scale: Scale) -> TypeGuard[float]:
+    """Whether there is a number that has a place on a scale: finite, and above zero where it is logarithmic."""
+    return value is not None and (SMALLEST if scale in BASES else -LARGEST) <= value <= LARGEST
 
 
 def locator(axis: Axis, low: float, high: float, num_ticks: int = MAX_TICKS) -> "Locator":
@@ -54,26 +52,20 @@ def formatter(axis: Axis, high: float) -> "Formatter":
         return PercentFormatter(xmax=1.0)
     if axis.scale in BASES or high >= THOUSAND:
         return FuncFormatter(lambda value, _: number(value))
-    even = ScalarFormatter()  # the same number of digits at all ticks
-    even.set_scientific(False)
-    return even
+    return ScalarFormatter()  # the same number of digits at all ticks
 
 
 def set_ticks(axis: "MatplotlibAxis", wanted: Axis, num_ticks: int = MAX_TICKS) -> None:
     """Put ticks on an axis whose limits are set."""
     low, high = sorted(map(float, axis.get_view_interval()))
-    places = locator(wanted, low, high, num_ticks)
-    if wanted.most is not None:  # accuracies above 1 do not exist
-        axis.set_ticks([value for value in places.tick_values(low, high) if low <= value <= wanted.most + 1e-9])
-    else:
-        axis.set_major_locator(places)
+    axis.set_major_locator(locator(wanted, low, high, num_ticks))
     axis.set_major_formatter(formatter(wanted, high))
     axis.minorticks_off()
 
 
 def tick_places(axes: "Axes", wanted: Axis, places: Sequence[float], letters: int) -> None:
     """Put ticks at the places that occur, where somebody chose them and their labels fit; else at round ones."""
-    labels = [f"{100 * place:g}%" if wanted.percent else number(place) for place in places]
+    labels = list(map(number, places))
     # Somebody may have chosen batch 96 and rate 0.05, not 41.37 s.
     are_chosen = all(place.is_integer() or float(f"{place:.2g}") == place for place in places)
     if are_chosen and nearest(axes, places) * letters >= max(map(len, labels), default=0) + 1:

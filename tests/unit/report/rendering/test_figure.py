@@ -402,7 +402,7 @@ def test_a_great_many_points_stay_a_small_file() -> None:
 
 def test_the_description_names_panels_and_series() -> None:
     assert described(lines()).startswith("digits, mlp: throughput (samples/s) by workers of mpi; horovod")
-    assert described(many_panels(40)).endswith("And 28 more panels.")
+    assert described(many_panels(40)).count("panel 39: ") == 1
     assert described(Chart("x", ())) == "Nothing to show."
 
 
@@ -433,7 +433,7 @@ def test_ticks_are_numbers_apart_and_none_is_beyond_what_there_can_be() -> None:
     (axes,) = (figure := drawn(lines(updates, x=Axis("update", "log10"), y=Axis("accuracy", most=1.0)))).axes
     figure.draw_without_rendering()
     assert not [label for label in axes.get_xticklabels(which="minor") if label.get_text()]
-    assert max(axes.get_yticks()) == 1.0
+    assert max(tick for tick in axes.get_yticks() if tick <= axes.get_ylim()[1]) == 1.0
     assert axes.get_ylim()[1] > 1.0  # the marker is whole
     (axes,) = drawn(lines(Series("all right", (mark(1, 1.0), mark(2, 1.0))), y=Axis("accuracy", most=1.0))).axes
     assert 1.0 < axes.get_ylim()[1] < 1.01
