@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -82,13 +83,11 @@ def draw(chart: Chart, style: Style, paths: Sequence[Path] = (), caption: str = 
             data[".png"] = _png(figure)
         if ".svg" in endings or page_id:
             tree = svg.tree(figure, one_line(chart.title), described(chart))
-            data[".svg"] = svg.file(tree)
+            data[".svg"] = ElementTree.tostring(tree, "utf-8")
     for path in paths:
         with files.replacing(path, "wb") as file:
             file.write(data[path.suffix])
-    if not page_id:
-        return ""
-    return svg.inlined(tree, *ends)
+    return svg.inlined(tree, *ends) if page_id else ""
 
 
 def described(chart: Chart) -> str:
@@ -112,9 +111,8 @@ def _composed(chart: Chart, style: Style, caption: str = "") -> tuple[Figure, tu
         The figure; where legend and panels begin and end, in points from the top.
     """
     panels = chart.panels or (Panel("", Axis(""), Axis(""), ()),)
-    wished = math.ceil(
-        chart.columns / math.ceil(chart.columns / MAX_COLUMNS)
-    )  # rows of more are broken into equal ones
+    # Rows of more than MAX_COLUMNS are broken into equal ones.
+    wished = math.ceil(chart.columns / math.ceil(chart.columns / MAX_COLUMNS))
     beside_in, needed_in = np.max([_room_in(panel) for panel in panels], axis=0)
     columns = max(1, min(wished, len(panels), int(WIDTH_IN[MAX_COLUMNS] / (beside_in + needed_in))))
     width = max(WIDTH_IN[columns], min(beside_in + needed_in, WIDTH_IN[MAX_COLUMNS]))

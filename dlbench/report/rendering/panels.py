@@ -48,11 +48,10 @@ CURVE, MOST_MARKERS, FEW_MARKERS = 3, 24, 8
 MAX_POINTS = 2_000
 # Between the values and the horizontal axis, for crosses and counts of failed runs.
 STRIP_PT, CROSS_PT = 26.0, 20.0
-BAR_WIDTH = 0.7
 # So many bold letters take the room of one other.
 BOLD = 0.85
-# Bars are no wider than if there were this many.
-FEWEST_SLOTS = 4
+# Bars take this share of their slot, and are no wider than if there were FEWEST_SLOTS.
+BAR_WIDTH, FEWEST_SLOTS = 0.7, 4
 PERCENT_TOP = 1.1
 NOTHING = "nothing to show here:\nno run has these values"
 # Names in the legend: what marks mean that are not a series.
@@ -74,7 +73,8 @@ def draw_panel(axes: "Axes", panel: Panel, letters: int, sheet: Sheet) -> float:
         The height in inches that it needs between its labels; 0 where any will do.
     """
     axes.set_title(wrapped(panel.title, int(BOLD * letters)))
-    axes.set_xlabel(wrapped(panel.x.label, letters, 2))
+    labels = (wrapped(panel.x.label, letters, 2), wrapped(num_left_out(panel), letters))
+    axes.set_xlabel("\n".join(filter(None, labels)))
     if not _num_values(panel, tuple(Role)):
         axes.set(xticks=[], yticks=[])
         axes.text(0.5, 0.5, NOTHING, ha="center", va="center", transform=axes.transAxes)
@@ -82,7 +82,6 @@ def draw_panel(axes: "Axes", panel: Panel, letters: int, sheet: Sheet) -> float:
     if panel.form == "cells":
         return draw_cells(axes, panel, letters, sheet)
     axes.set_ylabel(wrapped(panel.y.label, 30, 2))
-    axes.set_xlabel("\n".join(filter(None, (axes.get_xlabel(), wrapped(num_left_out(panel), letters)))))
     panel = drawable(panel)
     for axis, set_scale in ((panel.x, axes.set_xscale), (panel.y, axes.set_yscale)):
         if axis.scale in BASES:
@@ -108,11 +107,11 @@ def draw_panel(axes: "Axes", panel: Panel, letters: int, sheet: Sheet) -> float:
 
 
 def num_left_out(panel: Panel) -> str:
-    """Say how many values of runs have no place on the axes; NaN (unknown) does not count."""
+    """Say how many values of runs have no place on the axes of lines or bars; NaN (unknown) does not count."""
     count = _num_values(panel) - _num_values(drawable(panel))
     is_linear = panel.x.scale == panel.y.scale == "linear"
     why = "not finite" if is_linear else "at or below 0 on a logarithmic scale, or not finite"
-    return f"{count} value{'' if count == 1 else 's'} not shown: {why}" if count else ""
+    return f"{count} value{'' if count == 1 else 's'} not shown: {why}" if count and panel.form != "cells" else ""
 
 
 def _num_values(panel: Panel, roles: Sequence[Role] = OF_VALUES) -> int:
@@ -196,11 +195,12 @@ def _limit_y(axes: "Axes", wanted: Axis) -> None:
 def _draw_line(axes: "Axes", panel: Panel, series: Series, shift: float, sheet: Sheet) -> None:
     """Draw the runs of a series, its intervals and the line through its medians, moved sideways.
 
-    Through two places, or categories, a line would suggest a trend.
+    Between two places, or categories, there is none: it would suggest a trend.
     """
     marks, medians = series.marks, {mark.x: mark.interval.value for mark in series.marks if mark.interval}
     is_curve = panel.form == "lines" and not (panel.x.categories or panel.is_scatter) and len(medians) >= CURVE
-    looks = sheet.style.line(series, is_joined=is_curve or series.role not in OF_VALUES)
+    is_joined = is_curve or series.role not in OF_VALUES
+    looks = sheet.style.line(series) | ({} if is_joined else {"linestyle": "none"})
     name = series.label if panel.form == "bars" else legend_label(series)
     sheet.legend.setdefault(name if series.label in sheet.valued else name + NO_VALUE, Line2D([], [], **looks))
     xs = _moved(axes, [mark.x for mark in marks], [shift] * len(marks))

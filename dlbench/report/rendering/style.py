@@ -29,7 +29,7 @@ PAPER, CURRENT = "#ffffff", "#0a0b0c"
 MARKERS = ("o", "s", "v", "P", "p", "<", ">", "d")
 # Base lines are grey: markers alone distinguish them.
 BASE_LINE_MARKERS = ("*", "X", "D", "h", "8", "H")
-MARKER_PT, STAR_PT, POINT_PT, RING_PT = 5.0, 7.5, 2.2, 10.0
+MARKER_PT, BASE_LINE_PT, TOTAL_PT, POINT_PT, RING_PT = 5.0, 6.5, 7.5, 2.2, 10.0
 # Straight lines only: dots and circles make an SVG ten times as large.
 HATCHES = ("", "///", "\\\\\\", "xxx", "---", "|||", "+++", "/-", "\\-", "/|")
 
@@ -42,9 +42,9 @@ LINES: dict[Role, Looks] = {
     Role.IDEAL: {"marker": "none", "linestyle": DASHED, "linewidth": 1.0, "zorder": 2.0},
     Role.FITTED: {"marker": "none", "linestyle": DASH_DOT, "linewidth": 1.1, "zorder": 2.1},
     Role.PUBLISHED: {"marker": "D", "markersize": 4.0, "linestyle": DOTTED, "linewidth": 1.2, "zorder": 2.2},
-    Role.BASE_LINE: {"linewidth": 1.2, "zorder": 2.3},
+    Role.BASE_LINE: {"markersize": BASE_LINE_PT, "linewidth": 1.2, "zorder": 2.3},
     Role.MEASURED: {"linewidth": 1.4, "zorder": 2.4},
-    Role.TOTAL: {"marker": "_", "markersize": STAR_PT, "linestyle": "none", "zorder": 2.5},
+    Role.TOTAL: {"marker": "_", "markersize": TOTAL_PT, "linestyle": "none", "zorder": 2.5},
 }
 # A run, intervals, and marks that are explained once: flagged runs, runs that ended before, and failed ones.
 _ALONE: Looks = {"linestyle": "none", "markerfacecolor": "none"}
@@ -101,7 +101,7 @@ class Style:
         colours: tuple[str, ...] = getattr(self, palette)
         return colours[hue % len(colours)]
 
-    def line(self, series: Series, *, is_joined: bool = True) -> Looks:
+    def line(self, series: Series) -> Looks:
         """Return matplotlib's settings of a line through the medians of a series, and of its markers."""
         colours = {Role.BASE_LINE: self.muted, Role.IDEAL: self.muted, Role.TOTAL: self.foreground}
         colour = colours.get(series.role, self.colour(series.hue, series.palette))
@@ -109,12 +109,8 @@ class Style:
         if series.role in (Role.MEASURED, Role.BASE_LINE):
             markers = MARKERS if series.role is Role.MEASURED else BASE_LINE_MARKERS
             looks["marker"] = markers[series.hue % len(markers)]
-            if looks["marker"] == "*":
-                looks["markersize"] = STAR_PT
             if series.emulated:
                 looks |= {"linestyle": DASH_DOT, "markerfacecolor": self.background}
-        if not is_joined:
-            looks["linestyle"] = "none"
         return looks
 
     def part(self, series: Series) -> Looks:

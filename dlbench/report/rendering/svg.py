@@ -46,8 +46,8 @@ def tree(figure: "Figure", title: str, description: str) -> ElementTree.Element:
     for group in root.iter(GROUP):
         for marker in group.findall(USE):  # all of a group have the same style
             group.set("style", marker.attrib.pop("style"))
-        if group.get("id") not in (TITLE, CAPTION):
-            _title_marks(group, said(group.attrib.pop("id", "")))
+        if group.get("id") not in (TITLE, CAPTION) and (texts := said(group.attrib.pop("id", ""))):
+            _title_marks(group, texts)
     for element in root.iter():
         declarations = (part.partition(":") for part in element.attrib.pop("style", "").split(";") if part.strip())
         attributes = element.attrib | {name.strip(): value.strip() for name, _, value in declarations}
@@ -58,11 +58,6 @@ def tree(figure: "Figure", title: str, description: str) -> ElementTree.Element:
     ElementTree.register_namespace("", SVG)
     ElementTree.register_namespace("xlink", XLINK)
     return root
-
-
-def file(root: ElementTree.Element) -> bytes:
-    """Return a drawing as a file."""
-    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True).encode()
 
 
 def inlined(root: ElementTree.Element, top: float, bottom: float) -> str:

@@ -30,8 +30,8 @@ from dlbench.report.rendering.style import (
     MARKERS,
     POINT_PT,
     RING_PT,
-    STAR_PT,
     STYLES,
+    TOTAL_PT,
     applied,
     style_of,
 )
@@ -290,7 +290,7 @@ def test_a_line_of_one_place_is_visible() -> None:
         figure = drawn(lines(Series("x", (line_mark(4, 100.0),), role)))
         (line,) = [line for line in figure.axes[0].lines if len(line.get_xdata()) == 1 and line.get_markersize() > 3]
         assert line.get_marker() != "none", role
-        assert line.get_markersize() <= STAR_PT, role
+        assert line.get_markersize() <= TOTAL_PT, role
 
 
 def labels(figure: Figure) -> list[str]:

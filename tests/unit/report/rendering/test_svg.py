@@ -23,7 +23,7 @@ def drawing() -> ElementTree.Element:
 
 def test_a_file_has_all_and_an_element_what_no_page_shows_itself() -> None:
     root = drawing()
-    file = svg.file(root).decode()
+    file = ElementTree.tostring(root, "unicode")
     element = svg.inlined(root, 10.0, 60.0)
     for there in ("the title", CURRENT, f'fill="{PAPER}"'):
         assert there in file
