@@ -76,14 +76,16 @@ class RenderPool:
 
     def __enter__(self) -> Self:
         if self._processes:
-            # Ctrl-C does not reach the processes: this one ends them.
-            before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
             with libraries_alone(), suppress(OSError):
                 executor = ProcessPoolExecutor(self._processes, multiprocessing.get_context("spawn"))
-                for _ in range(self._processes):  # they import matplotlib while this process reads the rows
-                    executor.submit(_prepare)
-                self._executor = executor
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+                # Ctrl-C does not reach the processes: this one ends them. multiprocessing's own helper has started.
+                before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+                try:
+                    for _ in range(self._processes):  # they import matplotlib while this process reads the rows
+                        executor.submit(_prepare)
+                    self._executor = executor
+                finally:
+                    signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return self
 
     def __exit__(self, *_: object) -> None:
