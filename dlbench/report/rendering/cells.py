@@ -10,8 +10,8 @@ from matplotlib.colors import ListedColormap, LogNorm, Normalize
 from dlbench.analysis.formatting import number, percent
 from dlbench.report.chart import Mark, Panel
 from dlbench.report.rendering import hover
-from dlbench.report.rendering.style import Sheet, legend_label, wrapped
-from dlbench.report.rendering.ticks import BASES, can_show, formatter, locator, set_names
+from dlbench.report.rendering.style import Looks, Sheet, legend_label, wrapped
+from dlbench.report.rendering.ticks import BASES, can_show, set_names, set_ticks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,20 +42,18 @@ def draw_cells(axes: "Axes", panel: Panel, letters: int, sheet: Sheet) -> float:
     by_place = [{mark.x: mark for mark in series.marks} for series in panel.series]
     marks = [[row.get(place, Mark(place)) for place in range(num_columns)] for row in by_place]
     values = np.array([[_coloured(mark, panel) for mark in row] for row in marks])
-    asked = [end for end in (panel.y.low, panel.y.high) if can_show(end, panel.y.scale)]
-    limits = [*values[~np.isnan(values)].tolist(), *asked] or [1.0]
+    every = (*values.flat, panel.y.low, panel.y.high)
+    limits = [float(value) for value in every if can_show(value, panel.y.scale)] or [1.0]
     norm = (LogNorm if panel.y.scale in BASES else Normalize)(min(limits), max(limits))
     colours = ListedColormap(matplotlib.colormaps[style.colour_map](np.linspace(PALEST, DARKEST, NUM_COLOURS)))
     mesh = axes.pcolormesh(values, norm=norm, cmap=colours, edgecolors=style.muted, linewidth=0.4)
-    rotation, says = 90 if cell_letters(panel) * num_columns > letters else 0, []
+    is_narrow, says = cell_letters(panel) * num_columns > letters, []
+    looks: Looks = {"ha": "center", "va": "center", "rotation": 90 if is_narrow else 0}
     for (row, column), value in np.ndenumerate(values):
         is_pale = not math.isnan(value) and np.dot(colours(norm(value))[:3], (0.3, 0.59, 0.11)) > 0.5
         colour = style.foreground if math.isnan(value) else DARK_TEXT if is_pale else PALE_TEXT
         mark = marks[row][column]
-        drawn = axes.text(
-            column + 0.5, row + 0.5, cell_text(mark, panel, sheet.rings), color=colour, ha="center", va="center",
-            rotation=rotation,
-        )  # fmt: skip
+        drawn = axes.text(column + 0.5, row + 0.5, cell_text(mark, panel, sheet.rings), color=colour, **looks)
         says.append("\n".join(filter(None, hover.of_mark(panel.series[row], mark, panel.y))))
         hover.say(drawn, says[-1:])
     hover.say(mesh, says)
@@ -71,11 +69,9 @@ def draw_cells(axes: "Axes", panel: Panel, letters: int, sheet: Sheet) -> float:
     if max(limits) > min(limits):
         # The layout takes care of bars that are no part of a grid.
         bar = axes.figure.colorbar(
-            mesh, ax=axes, use_gridspec=False, fraction=0.05, pad=0.02, aspect=30,
-            ticks=locator(panel.y, min(limits), max(limits)), format=formatter(panel.y, max(limits)),
-            label=wrapped(panel.y.label, 18, 3),
-        )  # fmt: skip
-        bar.minorticks_off()
+            mesh, ax=axes, use_gridspec=False, fraction=0.05, pad=0.02, aspect=30, label=wrapped(panel.y.label, 18, 3)
+        )
+        set_ticks(bar.ax.yaxis, panel.y)
         bar.outline.set_visible(False)
         height = max(height, bar.ax.yaxis.label.get_window_extent().height / axes.figure.dpi)
     return height

@@ -14,7 +14,6 @@ from dlbench.report.rendering.style import wrapped
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis as MatplotlibAxis
-    from matplotlib.ticker import Formatter, Locator
 
 # Beyond these limits sums and powers of floats overflow.
 SMALLEST, LARGEST = 1e-300, 1e300
@@ -35,31 +34,24 @@ def can_show(value: float | None, scale: Scale) -> TypeGuard[float]:
     return value is not None and (SMALLEST if scale in BASES else -LARGEST) <= value <= LARGEST
 
 
-def locator(axis: Axis, low: float, high: float, num_ticks: int = MAX_TICKS) -> "Locator":
-    """Return the locator for about so many ticks on an axis from one end to the other."""
-    decades = math.log10(high / low) if low > 0 else 0.0
-    if axis.scale == "log2" and high > 4 * low:
-        return LogLocator(2, numticks=num_ticks)
-    if axis.scale in BASES and decades >= FEW_DECADES:
-        is_fine = decades < FINE_DECADES * num_ticks
-        return LogLocator(10, (1.0, 2.0, 5.0) if is_fine else (1.0,), numticks=20 if is_fine else num_ticks)
-    return MaxNLocator(num_ticks, steps=[1, 2, 2.5, 5, 10])
-
-
-def formatter(axis: Axis, high: float) -> "Formatter":
-    """Return the formatter for an axis up to its high end."""
-    if axis.percent:
-        return PercentFormatter(xmax=1.0)
-    if axis.scale in BASES or high >= THOUSAND:
-        return FuncFormatter(lambda value, _: number(value))
-    return ScalarFormatter()  # the same number of digits at all ticks
-
-
 def set_ticks(axis: "MatplotlibAxis", wanted: Axis, num_ticks: int = MAX_TICKS) -> None:
-    """Put ticks on an axis whose limits are set."""
+    """Put about so many ticks on an axis whose limits are set."""
     low, high = sorted(map(float, axis.get_view_interval()))
-    axis.set_major_locator(locator(wanted, low, high, num_ticks))
-    axis.set_major_formatter(formatter(wanted, high))
+    is_log, decades = wanted.scale in BASES, math.log10(high / low) if low > 0 else 0.0
+    if wanted.scale == "log2" and high > 4 * low:
+        axis.set_major_locator(LogLocator(2, numticks=num_ticks))
+    elif is_log and decades >= FEW_DECADES:
+        is_fine = decades < FINE_DECADES * num_ticks
+        subs, most = ((1.0, 2.0, 5.0), 20) if is_fine else ((1.0,), num_ticks)
+        axis.set_major_locator(LogLocator(10, subs, numticks=most))
+    else:
+        axis.set_major_locator(MaxNLocator(num_ticks, steps=[1, 2, 2.5, 5, 10]))
+    if wanted.percent:
+        axis.set_major_formatter(PercentFormatter(xmax=1.0))
+    elif is_log or high >= THOUSAND:
+        axis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
+    else:  # the same number of digits at all ticks
+        axis.set_major_formatter(ScalarFormatter())
     axis.minorticks_off()
 
 
