@@ -50,7 +50,7 @@ def draw_cells(axes: "Axes", panel: Panel, letters: int, sheet: Sheet) -> float:
     is_narrow, says = cell_letters(panel) * num_columns > letters, []
     looks: Looks = {"ha": "center", "va": "center", "rotation": 90 if is_narrow else 0}
     for (row, column), value in np.ndenumerate(values):
-        is_pale = not math.isnan(value) and np.dot(colours(norm(value))[:3], (0.3, 0.59, 0.11)) > 0.5
+        is_pale = not math.isnan(value) and np.dot(np.ravel(colours(norm(value)))[:3], (0.3, 0.59, 0.11)) > 0.5
         colour = style.foreground if math.isnan(value) else DARK_TEXT if is_pale else PALE_TEXT
         mark = marks[row][column]
         drawn = axes.text(column + 0.5, row + 0.5, cell_text(mark, panel, sheet.rings), color=colour, **looks)

@@ -110,7 +110,7 @@ def num_left_out(panel: Panel) -> str:
     """Say how many values of runs have no place on the axes of lines or bars; NaN (unknown) does not count."""
     count = _num_values(panel) - _num_values(drawable(panel))
     is_linear = panel.x.scale == panel.y.scale == "linear"
-    why = "not finite" if is_linear else "at or below 0 on a logarithmic scale, or not finite"
+    why = "not finite" if is_linear else "at or below 0 on a logarithmic scale, not finite, or too large"
     return f"{count} value{'' if count == 1 else 's'} not shown: {why}" if count and panel.form != "cells" else ""
 
 
@@ -126,20 +126,21 @@ def values_of(mark: Mark) -> list[float]:
 
 
 def drawable(panel: Panel) -> Panel:
-    """Return a panel of lines or bars in which values without a place on its axes are NaN."""
+    """Return a panel of lines or bars, which begin at 0, in which values without a place on its axes are NaN."""
+    y = replace(panel.y, scale="linear") if panel.form == "bars" else panel.y
 
     def shown(values: Sequence[float]) -> tuple[float, ...]:
-        return tuple(value if can_show(value, panel.y.scale) else math.nan for value in values)
+        return tuple(value if can_show(value, y.scale) else math.nan for value in values)
 
     def cleaned(mark: Mark) -> Mark:
-        interval = mark.interval if mark.interval and can_show(mark.interval.value, panel.y.scale) else None
+        interval = mark.interval if mark.interval and can_show(mark.interval.value, y.scale) else None
         return replace(mark, points=shown(mark.points), ended=shown(mark.ended), interval=interval)
 
     series = [
         replace(one, marks=tuple(cleaned(mark) for mark in one.marks if can_show(mark.x, panel.x.scale)))
         for one in panel.series
     ]
-    return replace(panel, series=tuple(series))
+    return replace(panel, y=y, series=tuple(series))
 
 
 def _moved(axes: "Axes", xs: Sequence[float], shares: Sequence[float]) -> list[float]:
@@ -264,7 +265,7 @@ def _draw_bars(axes: "Axes", panel: Panel, sheet: Sheet) -> None:
                 tops[mark.x, height < 0] += height
                 (box,) = axes.bar(mark.x, height, width, bottom, zorder=1.5, **sheet.style.part(series))
                 hover.say(box, [hover.of_median(series, mark, panel.y)])
-                sheet.legend.setdefault(series.label, box)
+                sheet.legend.setdefault(series.label, Patch(**sheet.style.part(replace(series, emulated=""))))
                 if series.emulated:
                     sheet.legend[HOLLOW] = Patch(facecolor="none", edgecolor=sheet.style.foreground, linestyle=DASH_DOT)
     axes.axhline(0.0, color=sheet.style.foreground, linewidth=0.8)

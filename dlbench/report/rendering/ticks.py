@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis as MatplotlibAxis
 
-# Beyond these limits sums and powers of floats overflow.
-SMALLEST, LARGEST = 1e-300, 1e300
+# Beyond these ends, even and logarithmic, sums and powers of floats overflow.
+EVEN_ENDS, LOG_ENDS = (-1e300, 1e300), (1e-150, 1e150)
 BASES = {"log2": 2, "log10": 10}
 MAX_TICKS = 6
 # Letters of a tick's label with its distance to the next.
@@ -30,8 +30,9 @@ UPRIGHT_LETTERS, LINE_LETTERS = 36, 2.2
 
 
 def can_show(value: float | None, scale: Scale) -> TypeGuard[float]:
-    """Whether there is a number that has a place on a scale: finite, and above zero where it is logarithmic."""
-    return value is not None and (SMALLEST if scale in BASES else -LARGEST) <= value <= LARGEST
+    """Whether there is a number that has a place on a scale: no huge one, and above zero where it is logarithmic."""
+    low, high = LOG_ENDS if scale in BASES else EVEN_ENDS
+    return value is not None and low <= value <= high
 
 
 def set_ticks(axis: "MatplotlibAxis", wanted: Axis, num_ticks: int = MAX_TICKS) -> None:

@@ -340,6 +340,21 @@ def test_what_a_logarithm_cannot_show_is_counted() -> None:
         assert any("nothing to show" in text for text in said(drawn(EVERY[name]))), name
 
 
+@pytest.mark.parametrize("scale", ["linear", "log2", "log10"])
+def test_absurd_values_are_drawn_or_counted(scale: Scale) -> None:
+    values = (1e-310, 1.0, 1e300, math.inf, math.nan)
+    series = Series("mpi", tuple(mark(x, value, ended=(value,)) for x, value in enumerate(values, 1)))
+    axis = Axis("x", categories=tuple("abcde"))
+    for panel in (
+        Panel("", Axis("x", scale), Axis("y", scale), (series,)),
+        Panel("", axis, Axis("y", scale), (series,), form="bars"),
+        Panel(
+            "", axis, Axis("y", scale), (Series("mpi", (mark(0, 2.0), mark(1, 2.0), mark(2, -1e300))),), form="cells"
+        ),
+    ):
+        assert len(svg(Chart("t", (panel,)), "x")) > 1_000
+
+
 def test_parts_of_a_bar_stand_on_each_other_and_negative_ones_hang() -> None:
     (axes,) = (figure := drawn(charts.bars())).axes
     boxes = [(box.get_x() + box.get_width() / 2, box.get_y(), box.get_height()) for box in axes.patches]
