@@ -96,7 +96,7 @@ class Axis:
         categories: Names in place of numbers.
         low: The lowest end, unless values lie below.
         high: The highest end, unless values lie above.
-        most: The largest value that there can be: no tick lies above.
+        most: The largest value that there can be: the axis ends just above.
         percent: Whether shares are shown in per cent.
     """
 
@@ -120,7 +120,8 @@ class Panel:
         series: What is drawn.
         is_scatter: Whether no line joins the marks of a series, whatever their number.
         is_exact: Whether places along x were measured, so that marks stay where they are, even on each other.
-        form: `lines`; `bars`, stacked in the order of series; or `cells`, a map of colours: series are rows.
+        form: `lines`; `bars` of medians at categories, stacked in the order of series; or `cells` at categories, a map
+            of colours: series are rows.
     """
 
     title: str

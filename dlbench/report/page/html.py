@@ -44,7 +44,7 @@ def render(content: Content) -> str:
 def policy(style: str, script: str) -> str:
     """Return what a browser may do with the page: use this one style, run this one script, and load nothing (CSP 3).
 
-    Pictures have no style of their own, as `rendering.inline_svg` makes them; an image is one inside a picture.
+    Pictures have no style of their own, as `rendering.svg` makes them; an image is one inside a picture.
     """
     return (
         f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data:; base-uri 'none'; "

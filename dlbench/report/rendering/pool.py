@@ -4,14 +4,14 @@ import gc
 import importlib
 import multiprocessing
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from dlbench.cgroups import usable_cores
 from dlbench.report.chart import Chart
@@ -73,67 +73,48 @@ class RenderPool:
     def __init__(self, processes: int) -> None:
         self._processes = processes
         self._executor: ProcessPoolExecutor | None = None
-        self._children: set[multiprocessing.process.BaseProcess] = set()
 
     def __enter__(self) -> Self:
         if self._processes:
-            others = set(multiprocessing.active_children())
-            with libraries_alone():  # multiprocessing's own helper is started here
-                self._executor = ProcessPoolExecutor(self._processes, multiprocessing.get_context("spawn"), _prepare)
-            for _ in range(self._processes):  # they import matplotlib while this process reads the rows
-                self._submit(_prepare)
-            self._children = set(multiprocessing.active_children()) - others
+            with libraries_alone(), suppress(OSError):
+                executor = ProcessPoolExecutor(self._processes, multiprocessing.get_context("spawn"))
+                # Ctrl-C does not reach the processes: this one ends them. multiprocessing's own helper has started.
+                before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+                try:
+                    for _ in range(self._processes):  # they import matplotlib while this process reads the rows
+                        executor.submit(_prepare)
+                    self._executor = executor
+                finally:
+                    signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        for child in self._children if kind else ():
-            child.terminate()
-        if self._executor is not None:
+    def __exit__(self, *_: object) -> None:
+        if self._executor:
             self._executor.shutdown(cancel_futures=True)
 
     def submit(self, task: Task) -> Callable[[], str]:
         """Begin to render; the returned function waits for the end and returns or raises what `render` does."""
-        here = partial(render, task)
-        future = self._submit(_render_and_collect, replace(task, chart=replace(task.chart, runs=frozenset())))
-        return here if future is None else partial(_result, future, here)
-
-    def _submit(self, function: Callable[..., Any], *args: Any) -> Future[Any] | None:
-        """Hand work to a process; return None where there is none."""
-        if self._executor is None:
-            return None
         try:
-            with libraries_alone(), _interrupts_blocked():
-                return self._executor.submit(function, *args)
-        except (OSError, BrokenProcessPool):
-            return None
+            future = self._executor.submit(_collect_and_render, task) if self._executor else None
+        except BrokenProcessPool:
+            future = None
+        return partial(_result, task, future)
 
 
-def _result(future: Future[str], here: Callable[[], str]) -> str:
+def _result(task: Task, future: Future[str] | None) -> str:
     try:
-        return future.result()
+        return future.result() if future else render(task)
     except BrokenProcessPool:  # a process was killed, by a lack of memory for example
-        return here()
-
-
-def _render_and_collect(task: Task) -> str:
-    try:
         return render(task)
-    finally:
-        gc.collect()
 
 
 def _prepare() -> None:
     importlib.import_module("dlbench.report.rendering.figure")
-    # A figure is a million small objects that all go at once: cycles are looked for after each, and not in between.
+    # A figure is a million small objects that all go at once: cycles are looked for before each, and not in between.
     gc.disable()
     gc.freeze()
 
 
-@contextmanager
-def _interrupts_blocked() -> Iterator[None]:
-    """Start processes that Ctrl-C does not reach: this process ends them."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+def _collect_and_render(task: Task) -> str:
+    gc.collect()
+    return render(task)

@@ -12,45 +12,62 @@ import functools
 import textwrap
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dlbench.errors import UserError, nearest, shown
 from dlbench.report.chart import Palette, Role, Series
 from dlbench.report.formatting import one_line
 
-WHITE = "#ffffff"
-# Text, and the inside of hollow markers: on the page the colour of the text around the picture, and nothing.
-CURRENT, HOLLOW = "#0a0b0c", "#fefefe"
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+
+# Backgrounds, and the inside of hollow markers: nothing on the page. Text: there the colour of the text around.
+PAPER, CURRENT = "#ffffff", "#0a0b0c"
 # Without diamonds (published), upward triangles (at least) and crosses (failed).
 MARKERS = ("o", "s", "v", "P", "p", "<", ">", "d")
 # Base lines are grey: markers alone distinguish them.
 BASE_LINE_MARKERS = ("*", "X", "D", "h", "8", "H")
-PUBLISHED_MARKER, AT_LEAST_MARKER, FAILED_MARKER, RING_MARKER = "D", "^", "x", "o"
-MARKER_PT, STAR_PT, POINT_PT, RING_PT = 5.0, 7.5, 2.2, 10.0
+MARKER_PT, BASE_LINE_PT, TOTAL_PT, POINT_PT, RING_PT = 5.0, 6.5, 7.5, 2.2, 10.0
 # Straight lines only: dots and circles make an SVG ten times as large.
 HATCHES = ("", "///", "\\\\\\", "xxx", "---", "|||", "+++", "/-", "\\-", "/|")
 
-DASHED = (0, (5.0, 2.5))
-DOTTED = (0, (1.0, 1.6))
-DASH_DOT = (0, (6.0, 2.0, 1.0, 2.0))
-EMULATED = " (emulated)"
+DASHED, DOTTED, DASH_DOT = (0, (5.0, 2.5)), (0, (1.0, 1.6)), (0, (6.0, 2.0, 1.0, 2.0))
+# matplotlib's settings.
+Looks = dict[str, Any]
+# Lines from the lowest layer to the highest: measured values lie on top. Small diamonds on dotted lines are published:
+# hollow markers are emulated runs alone.
+LINES: dict[Role, Looks] = {
+    Role.IDEAL: {"marker": "none", "linestyle": DASHED, "linewidth": 1.0, "zorder": 2.0},
+    Role.FITTED: {"marker": "none", "linestyle": DASH_DOT, "linewidth": 1.1, "zorder": 2.1},
+    Role.PUBLISHED: {"marker": "D", "markersize": 4.0, "linestyle": DOTTED, "linewidth": 1.2, "zorder": 2.2},
+    Role.BASE_LINE: {"markersize": BASE_LINE_PT, "linewidth": 1.2, "zorder": 2.3},
+    Role.MEASURED: {"linewidth": 1.4, "zorder": 2.4},
+    Role.TOTAL: {"marker": "_", "markersize": TOTAL_PT, "linestyle": "none", "zorder": 2.5},
+}
+# A run, intervals, and marks that are explained once: flagged runs, runs that ended before, and failed ones.
+_ALONE: Looks = {"linestyle": "none", "markerfacecolor": "none"}
+DOT: Looks = {"marker": "o", "markersize": POINT_PT, "markeredgewidth": 0.5, "zorder": 1.9, "linestyle": "none"}
+INTERVALS: Looks = {"marker": "_", "markersize": 4.0, "markeredgewidth": 1.0, "zorder": 2.4, "linewidth": 1.0}
+DENSE_INTERVALS: Looks = {"zorder": 2.4, "linewidth": 0.5}
+RING: Looks = {"marker": "o", "markersize": RING_PT, "markeredgewidth": 0.9, "zorder": 3.5, **_ALONE}
+TRIANGLE: Looks = {"marker": "^", "markersize": MARKER_PT + 1, "markeredgewidth": 1.0, "zorder": 3.4, **_ALONE}
+CROSS: Looks = {"marker": "x", "markersize": 5.5, "markeredgewidth": 1.4, "zorder": 4.0, **_ALONE}
 
+EMULATED = " (emulated)"
 SHEET = Path(__file__).with_name("charts.mplstyle")
 FONT = "DejaVu Sans"  # matplotlib ships it
 # The first installed one of these sets letters that FONT lacks (Korean, Chinese, Japanese).
 CJK_FONTS = ("Noto Sans CJK KR", "Noto Sans KR", "NanumGothic", "Nanum Gothic", "Malgun Gothic", "Apple SD Gothic Neo")
 # From this letter on most are twice as wide as Latin ones: Hangul, Kana, Han.
 WIDE = 0x1100
-TITLE_PT = 11.0
 
 _PARTS = (
     "#8d6944", "#5f7f9e", "#7590ac", "#9e5f89", "#b56753", "#ac8941", "#738849", "#6d6d6d", "#4f8f86", "#909090",
 )  # fmt: skip
 _SIZES = ("#525ad4", "#9351cd", "#c248aa", "#d4546e", "#d96429", "#b08714", "#849b27")
 _GREYS = ("#000000", "#6b6b6b", "#303030", "#8a8a8a", "#4d4d4d", "#7d7d7d", "#1a1a1a")
-_PALE_GROUND = ("#0072b2", "#d55e00", "#009e73", "#c26f9d", "#b87f00", "#2e93c9")
 
 
 @dataclass(frozen=True)
@@ -59,14 +76,10 @@ class Style:
 
     Attributes:
         name: Its name on the command line.
-        background: Background colour; `none` is transparent.
+        background: Also inside of hollow markers, which hide the line below them, and between the parts of bars.
         foreground: Text and axes.
         muted: Base lines and ideals; too pale for letters.
-        grid: Lines at the ticks.
-        grid_opacity: Their opacity, 0 to 1.
         alarm: Failed runs.
-        hollow: Inside of hollow markers: it hides the line below them.
-        paper: Between the parts of a bar, and their hatches.
         ways: Colours of ways to train, in the order of use.
         sizes: Colours of batch sizes, from small to large: from cold to warm, and lighter.
         parts: Colours of the parts of a step: pale ones, which no way has.
@@ -74,15 +87,11 @@ class Style:
     """
 
     name: str
-    background: str = WHITE
+    background: str = PAPER
     foreground: str = CURRENT
     muted: str = "#767676"
-    grid: str = "#808080"
-    grid_opacity: float = 0.3
     alarm: str = "#d7263d"
-    paper: str = WHITE
-    hollow: str = HOLLOW
-    ways: tuple[str, ...] = (*_PALE_GROUND, CURRENT)
+    ways: tuple[str, ...] = ("#0072b2", "#d55e00", "#009e73", "#c26f9d", "#b87f00", "#2e93c9", CURRENT)
     sizes: tuple[str, ...] = _SIZES
     parts: tuple[str, ...] = _PARTS
     colour_map: str = "cividis"
@@ -92,61 +101,33 @@ class Style:
         colours: tuple[str, ...] = getattr(self, palette)
         return colours[hue % len(colours)]
 
-    def line(self, series: Series, *, is_joined: bool = True) -> dict[str, Any]:
+    def line(self, series: Series) -> Looks:
         """Return matplotlib's settings of a line through the medians of a series, and of its markers."""
-        role, hollow = series.role, bool(series.emulated)
-        grey = BASE_LINE_MARKERS[series.hue % len(BASE_LINE_MARKERS)]
-        of_runs = DASH_DOT if hollow else "solid"
-        marker, size, dash, width = {
-            Role.MEASURED: (MARKERS[series.hue % len(MARKERS)], MARKER_PT, of_runs, 1.4),
-            Role.BASE_LINE: (grey, STAR_PT if grey == "*" else MARKER_PT, of_runs, 1.2),
-            Role.TOTAL: ("_", STAR_PT, "none", 0.0),
-            Role.IDEAL: ("none", MARKER_PT, DASHED, 1.0),
-            # Small diamonds on dotted lines: hollow markers are emulated runs alone.
-            Role.PUBLISHED: (PUBLISHED_MARKER, 4.0, DOTTED, 1.2),
-            Role.FITTED: ("none", MARKER_PT, DASH_DOT, 1.1),
-        }[role]
-        colour = {Role.BASE_LINE: self.muted, Role.IDEAL: self.muted, Role.TOTAL: self.foreground}.get(
-            role, self.colour(series.hue, series.palette)
-        )
-        face = self.hollow if hollow and role in (Role.MEASURED, Role.BASE_LINE) else colour
-        return {
-            "color": colour, "marker": marker, "markersize": size, "linestyle": dash if is_joined else "none",
-            "linewidth": width, "markerfacecolor": face, "zorder": 2 + LAYERS.index(role) / 10,
-        }  # fmt: skip
+        colours = {Role.BASE_LINE: self.muted, Role.IDEAL: self.muted, Role.TOTAL: self.foreground}
+        colour = colours.get(series.role, self.colour(series.hue, series.palette))
+        looks = {"color": colour, "markerfacecolor": colour, "markersize": MARKER_PT} | LINES[series.role]
+        if series.role in (Role.MEASURED, Role.BASE_LINE):
+            markers = MARKERS if series.role is Role.MEASURED else BASE_LINE_MARKERS
+            looks["marker"] = markers[series.hue % len(markers)]
+            if series.emulated:
+                looks |= {"linestyle": DASH_DOT, "markerfacecolor": self.background}
+        return looks
 
-    def part(self, series: Series) -> dict[str, Any]:
+    def part(self, series: Series) -> Looks:
         """Return matplotlib's settings of the parts of bars that a series stands for."""
         colour, hatch = self.colour(series.hue, series.palette), HATCHES[series.hue % len(HATCHES)]
         if series.emulated:
             return {"facecolor": "none", "edgecolor": colour, "linestyle": DASH_DOT, "linewidth": 1.0, "hatch": hatch}
-        return {"facecolor": colour, "edgecolor": self.paper, "linewidth": 0.6, "hatch": hatch}
+        return {"facecolor": colour, "edgecolor": self.background, "linewidth": 0.6, "hatch": hatch}
 
-    def rc(self) -> dict[str, Any]:
-        """Return matplotlib's settings of this style; those of all styles are in `charts.mplstyle`."""
-        of_text = ("axes.edgecolor", "axes.labelcolor", "axes.titlecolor", "text.color", "xtick.color", "ytick.color")
-        return dict.fromkeys(of_text, self.foreground) | {
-            "figure.facecolor": self.background, "font.family": _fonts(), "grid.alpha": self.grid_opacity,
-            "grid.color": self.grid,
-        }  # fmt: skip
-
-
-# From the lowest layer to the highest: measured values lie on top.
-LAYERS = (Role.IDEAL, Role.FITTED, Role.PUBLISHED, Role.BASE_LINE, Role.MEASURED, Role.TOTAL)
 
 LIGHT = Style("light")
-STYLES = {
-    style.name: style
-    for style in (
-        LIGHT,
-        Style(
-            "dark", background="#0d1117", foreground="#e6e6e6", muted="#a6a6a6", grid=WHITE, grid_opacity=0.16,
-            alarm="#ff6b6b", paper="#0d1117", hollow="#0d1117",
-            ways=("#3a9bdc", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#f0e442", "#e6e6e6"),
-        ),
-        Style("print", alarm=CURRENT, ways=_GREYS, sizes=_GREYS, parts=_GREYS, colour_map="Greys"),
-    )
-}  # fmt: skip
+DARK = Style(
+    "dark", background="#0d1117", foreground="#e6e6e6", muted="#a6a6a6", alarm="#ff6b6b",
+    ways=("#3a9bdc", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#f0e442", "#e6e6e6"),
+)  # fmt: skip
+PRINT = Style("print", alarm=CURRENT, ways=_GREYS, sizes=_GREYS, parts=_GREYS, colour_map="Greys")
+STYLES = {style.name: style for style in (LIGHT, DARK, PRINT)}
 
 
 def style_of(name: str) -> Style:
@@ -161,17 +142,38 @@ def style_of(name: str) -> Style:
     return STYLES[name]
 
 
+@dataclass(frozen=True)
+class Sheet:
+    """What all panels of a picture share.
+
+    Attributes:
+        style: Colours and sizes.
+        rings: Flags of marks that get a ring, or a star in a cell.
+        valued: Names of series that have a value in any panel.
+        legend: What is explained beside the panels: names, and an artist of each; drawing fills it.
+    """
+
+    style: Style
+    rings: frozenset[str]
+    valued: frozenset[str]
+    legend: dict[str, "Artist"] = field(default_factory=dict)
+
+
 @contextlib.contextmanager
-def applied(style: Style, svg_text: str = "path") -> Iterator[None]:
+def applied(style: Style, page_id: str = "") -> Iterator[None]:
     """Draw with matplotlib's defaults and the style's settings, whatever the user's own settings are.
 
     Args:
         style: Colours and sizes.
-        svg_text: In SVG, `path` makes letters shapes, `none` keeps them text.
+        page_id: Makes the ids in an SVG picture different from those of other pictures.
     """
     from matplotlib import style as sheets
 
-    with warnings.catch_warnings(), sheets.context(["default", SHEET, style.rc() | {"svg.fonttype": svg_text}]):
+    of_text = ("axes.edgecolor", "axes.labelcolor", "axes.titlecolor", "text.color", "xtick.color", "ytick.color")
+    settings = dict.fromkeys(of_text, style.foreground) | {
+        "figure.facecolor": style.background, "font.family": _fonts(), "svg.hashsalt": f"dlbench {page_id}",
+    }  # fmt: skip
+    with warnings.catch_warnings(), sheets.context(["default", SHEET, settings]):
         # Letters that no font has are drawn as boxes.
         warnings.filterwarnings("ignore", message=r"Glyph \d+ |Matplotlib currently does not", category=UserWarning)
         yield

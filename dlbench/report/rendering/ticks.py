@@ -2,19 +2,10 @@
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
-from matplotlib.ticker import (
-    FuncFormatter,
-    LogLocator,
-    MaxNLocator,
-    NullFormatter,
-    NullLocator,
-    PercentFormatter,
-    ScalarFormatter,
-)
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, PercentFormatter, ScalarFormatter
 
 from dlbench.analysis.formatting import chosen
 from dlbench.report.chart import Axis, Scale
@@ -23,91 +14,72 @@ from dlbench.report.rendering.style import wrapped
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis as MatplotlibAxis
-    from matplotlib.ticker import Formatter, Locator
 
-# Beyond these limits sums and powers of floats overflow.
-SMALLEST, LARGEST = 1e-300, 1e300
+# Beyond these ends, even and logarithmic, sums and powers of floats overflow.
+EVEN_ENDS, LOG_ENDS = (-1e300, 1e300), (1e-150, 1e150)
 BASES = {"log2": 2, "log10": 10}
 MAX_TICKS = 6
 # Letters of a tick's label with its distance to the next.
 TICK_LETTERS = 7
-# On vertical axes labels stand above each other: so many letters as that matter there.
-UPRIGHT = MAX_TICKS * TICK_LETTERS
-# Below so many powers of ten a logarithmic axis has even ticks.
-FEW_DECADES = 0.7
+# Below so many powers of ten a logarithmic axis has even ticks; up to so many for each tick it has those of 1, 2 and 5.
+FEW_DECADES, FINE_DECADES = 0.7, 0.43
 # From here on numbers have separators, as in the page's text.
 THOUSAND = 1000.0
 # Longer names under axes are cut; rows of upright names are two letters apart.
 UPRIGHT_LETTERS, LINE_LETTERS = 36, 2.2
 
 
-def can_show(value: float, scale: Scale) -> bool:
-    """Whether a number has a place on a scale: finite, and above zero where it is logarithmic."""
-    if not math.isfinite(value) or abs(value) > LARGEST:
-        return False
-    return scale == "linear" or value > SMALLEST
+def can_show(value: float | None, scale: Scale) -> TypeGuard[float]:
+    """Whether there is a number that has a place on a scale: no huge one, and above zero where it is logarithmic."""
+    low, high = LOG_ENDS if scale in BASES else EVEN_ENDS
+    return value is not None and low <= value <= high
 
 
-def locator(axis: Axis, low: float, high: float, letters: int = UPRIGHT) -> "Locator":
-    """Return the locator for an axis from one end to the other on which so many letters stand beside each other."""
-    most = max(2, min(MAX_TICKS, letters // TICK_LETTERS))
-    decades = math.log10(high / low) if low > 0 else 0.0
-    if axis.scale == "log2" and high > 4 * low:
-        return LogLocator(2, numticks=most)
-    if axis.scale in BASES and decades >= FEW_DECADES:
-        is_fine = 3 * decades * TICK_LETTERS < 1.3 * letters
-        return LogLocator(10, (1.0, 2.0, 5.0) if is_fine else (1.0,), numticks=20 if is_fine else most)
-    return MaxNLocator(most, steps=[1, 2, 2.5, 5, 10])
-
-
-def formatter(axis: Axis, high: float) -> "Formatter":
-    """Return the formatter for an axis up to its high end."""
-    if axis.percent:
-        return PercentFormatter(xmax=1.0)
-    if axis.scale in BASES or high >= THOUSAND:
-        return FuncFormatter(lambda value, _: chosen(value))
-    even = ScalarFormatter()  # the same number of digits at all ticks
-    even.set_scientific(False)
-    return even
-
-
-def set_ticks(axis: "MatplotlibAxis", wanted: Axis, letters: int = UPRIGHT) -> None:
-    """Put ticks on an axis whose limits are set."""
+def set_ticks(axis: "MatplotlibAxis", wanted: Axis, num_ticks: int = MAX_TICKS) -> None:
+    """Put about so many ticks on an axis whose limits are set."""
     low, high = sorted(map(float, axis.get_view_interval()))
-    places = locator(wanted, low, high, letters)
-    if wanted.most is not None:  # accuracies above 1 do not exist
-        axis.set_ticks([value for value in places.tick_values(low, high) if low <= value <= wanted.most + 1e-9])
+    is_log, decades = wanted.scale in BASES, math.log10(high / low) if low > 0 else 0.0
+    if wanted.scale == "log2" and high > 4 * low:
+        axis.set_major_locator(LogLocator(2, numticks=num_ticks))
+    elif is_log and decades >= FEW_DECADES:
+        is_fine = decades < FINE_DECADES * num_ticks
+        subs, most = ((1.0, 2.0, 5.0), 20) if is_fine else ((1.0,), num_ticks)
+        axis.set_major_locator(LogLocator(10, subs, numticks=most))
     else:
-        axis.set_major_locator(places)
-    axis.set_major_formatter(formatter(wanted, high))
-    axis.set_minor_locator(NullLocator())
-    axis.set_minor_formatter(NullFormatter())
+        axis.set_major_locator(MaxNLocator(num_ticks, steps=[1, 2, 2.5, 5, 10]))
+    if wanted.percent:
+        axis.set_major_formatter(PercentFormatter(xmax=1.0))
+    elif is_log or high >= THOUSAND:
+        axis.set_major_formatter(FuncFormatter(lambda value, _: chosen(value)))
+    else:  # the same number of digits at all ticks
+        axis.set_major_formatter(ScalarFormatter())
+    axis.minorticks_off()
 
 
 def tick_places(axes: "Axes", wanted: Axis, places: Sequence[float], letters: int) -> None:
     """Put ticks at the places that occur, where somebody chose them and their labels fit; else at round ones."""
-    scale = axes.xaxis.get_transform()
-    low, high = scale.transform(np.array(axes.get_xlim()))
-    nearest = min((b - a for a, b in pairwise(scale.transform(np.array(places)))), default=math.inf) / (high - low)
-    labels = [f"{100 * place:g}%" if wanted.percent else chosen(place) for place in places]
+    labels = list(map(chosen, places))
     # Somebody may have chosen batch 96 and rate 0.05, not 41.37 s.
     are_chosen = all(place.is_integer() or float(f"{place:.2g}") == place for place in places)
-    if are_chosen and nearest * letters >= max(map(len, labels), default=0) + 1:
+    if are_chosen and nearest(axes, places) * letters >= max(map(len, labels), default=0) + 1:
         axes.set_xticks(places, labels)
-        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.minorticks_off()
     else:
-        set_ticks(axes.xaxis, wanted, letters)
+        set_ticks(axes.xaxis, wanted, min(MAX_TICKS, max(2, letters // TICK_LETTERS)))
 
 
-def are_upright(names: Sequence[str], letters: int) -> bool:
-    """Whether names under an axis stand upright, for lack of room beside each other."""
-    return max((len(word) for name in names for word in name.split()), default=0) + 1 > letters // max(len(names), 1)
+def nearest(axes: "Axes", places: Sequence[float]) -> float:
+    """Return the smallest distance of two of some sorted places, as a share of the horizontal axis."""
+    low, high, *at = axes.xaxis.get_transform().transform(np.array([*axes.get_xlim(), *places], dtype=float))
+    return float(min(np.diff(at), default=high - low) / (high - low))
 
 
 def set_names(axes: "Axes", names: Sequence[str], letters: int, first: float = 0.0) -> None:
     """Put names under the horizontal axis: in lines where their words fit, else upright, and not all of too many."""
-    upright = are_upright(names, letters)
-    step = max(1, math.ceil(LINE_LETTERS * len(names) / letters)) if upright else 1
-    room = UPRIGHT_LETTERS if upright else letters // len(names) - 1
-    texts = [wrapped(name, room, 1 if upright else 3) for name in names[::step]]
-    axes.set_xticks(np.arange(0, len(names), step) + first, texts, rotation=90 if upright else 0)
+    room = letters // max(len(names), 1) - 1
+    if all(len(word) <= room for name in names for word in name.split()):
+        axes.set_xticks(np.arange(len(names)) + first, [wrapped(name, room) for name in names])
+    else:
+        step = max(1, math.ceil(LINE_LETTERS * len(names) / letters))
+        texts = [wrapped(name, UPRIGHT_LETTERS, 1) for name in names[::step]]
+        axes.set_xticks(np.arange(0, len(names), step) + first, texts, rotation=90)

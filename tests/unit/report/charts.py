@@ -134,5 +134,4 @@ EVERY = {
     "long axis": lines(Series("loss", tuple(mark(x, 100.0 / x, 101.0 / x) for x in range(1, 201))), x=Axis("epoch")),
     "close values": lines(Series("mpi", tuple(mark(x, 1.0) for x in (1, 2, 4, 8, 16, 32, 64, 128))), x=Axis("workers")),
     "cells without values": cells(series=(Series("mpi", (Mark(0),)),)),
-    "bars by number": bars(x=Axis("staleness")),
 }

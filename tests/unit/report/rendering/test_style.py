@@ -6,12 +6,12 @@ import pytest
 
 from dlbench.errors import UserError
 from dlbench.report.chart import Role, Series
-from dlbench.report.rendering.style import CURRENT, HATCHES, MARKERS, STYLES, WHITE, Style, style_of, wrapped
+from dlbench.report.rendering.style import CURRENT, HATCHES, MARKERS, PAPER, STYLES, Style, style_of, wrapped
 from tests.unit.report.charts import HOSTILE, contrast
 
 ALL = list(STYLES.values())
 # What each style is seen on; light is on the page, too: white, near-black, or what its own style sheet says.
-GROUNDS = {"light": (WHITE, "#121212", "#fdfcf9", "#17191d"), "dark": ("#0d1117",), "print": (WHITE,)}
+GROUNDS = {"light": (PAPER, "#121212", "#fdfcf9", "#17191d"), "dark": ("#0d1117",), "print": (PAPER,)}
 # Of parts of a graphic (WCAG 2.2, success criterion 1.4.11).
 LEAST_CONTRAST = 3.0
 
