@@ -73,6 +73,8 @@ def draw_cells(axes: "Axes", panel: Panel, letters: int, sheet: Sheet) -> float:
         set_ticks(bar.ax.yaxis, panel.y)
         bar.outline.set_visible(False)
         height = max(height, bar.ax.yaxis.label.get_window_extent().height / axes.figure.dpi)
+    else:  # nothing else names what is equal in all cells
+        axes.set_title(wrapped(": ".join(filter(None, (panel.title, panel.y.label))), letters))
     return height
 
 
