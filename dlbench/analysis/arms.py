@@ -163,9 +163,7 @@ class Arm:
         The median is infinite where half of the runs never reached it.
         """
         times = list(self.comparable(TIME_TO_TARGET).values())
-        if not times or all(map(math.isfinite, times)):
-            return median_interval(times) if times else None
-        return Interval(median(times), None, None, len(times), None)
+        return median_interval(times) if times else None
 
     @property
     def is_extended(self) -> bool:

@@ -22,7 +22,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import partial
 from itertools import chain
 from statistics import NormalDist, median
 
@@ -67,7 +66,7 @@ class Verdict(StrEnum):
     OPEN = "open"
 
 
-_NOTHING = Difference(*np.zeros((3, 1, 1)))
+_NOTHING = Difference(*np.zeros((3, 1)))
 
 
 @dataclass(frozen=True)
@@ -103,9 +102,7 @@ class Judgement:
         family: Number of comparisons that hold together.
         n: Repeats of the arm that has fewer; 0 where nothing was tested.
         level: Of one test of the family.
-        tests: Each arm [row] - each other [column] of those that were tested together, on `scale`.
-        at: Row and column of this test.
-        of_all: Whether the arm is to keep against all others, not against this one alone.
+        tests: The arm - each other that it is to keep against, on `scale`; the one it is `against` comes first.
         scale: What values were compared on.
     """
 
@@ -118,14 +115,12 @@ class Judgement:
     n: int = 0
     level: float = SIGNIFICANCE
     tests: Difference = field(default=_NOTHING, compare=False, repr=False)
-    at: tuple[int, int] = (0, 0)
-    of_all: bool = False
     scale: _Scale = _Scale()
 
     @property
     def gain(self) -> float:
         """By how much the arm is better than the other one; negative where it is worse."""
-        return self.scale.shown(float(self.tests.estimate[self.at]))
+        return self.scale.shown(float(self.tests.estimate[0]))
 
     @property
     def worst(self) -> float | None:
@@ -138,19 +133,19 @@ class Judgement:
         return self._end(1.0)
 
     def _end(self, sign: float) -> float | None:
-        gain = float(self.tests.estimate[self.at])
+        gain = float(self.tests.estimate[0])
         return self.scale.shown(gain + sign * self._width(self.level)) if self._is_known else None
 
     @property
     def _is_known(self) -> bool:
-        return self.n >= LEAST_REPEATS and math.isfinite(self.tests.estimate[self.at])
+        return self.n >= LEAST_REPEATS and math.isfinite(self.tests.estimate[0])
 
     def _width(self, level: float) -> float:
         """Return how far the one-sided interval of a level reaches."""
         from scipy.special import stdtrit
 
-        error = float(self.tests.error[self.at])
-        return float(stdtrit(self.tests.freedom[self.at], 1 - level)) * error if error else 0.0
+        error = float(self.tests.error[0])
+        return float(stdtrit(self.tests.freedom[0], 1 - level)) * error if error else 0.0
 
     @property
     def detectable(self) -> float | None:
@@ -173,9 +168,7 @@ class Judgement:
             return ENOUGH_REPEATS - self.n
         if self.verdict is not Verdict.OPEN or not self._is_known:
             return None
-        place, other = self.at
-        others = np.arange(len(self.tests.estimate)) != place if self.of_all else [other]
-        gain, error, freedom = (part[place, others][:, None] for part in self.tests)
+        gain, error, freedom = (part[:, None] for part in self.tests)
         possible = gain + error * stdtrit(freedom, (np.arange(40) + 0.5) / 40)
         for more in _TRIED:
             then = np.maximum(error * np.sqrt(self.n / (self.n + more)), 1e-300)
@@ -211,16 +204,17 @@ class Family:
 
     def pair(self, place: int, other: int) -> Judgement:
         """Return one arm against another, all pairs of the family together."""
-        own, k = self.judgements[place], len(self.judgements)
+        judged, k = self.judgements[place], len(self.judgements)
         is_better = bool(self.loses_p[other, place] <= SIGNIFICANCE)
-        verdict = Verdict.OPEN
-        if is_better or own.verdict is Verdict.KEEPS or (k - 1) * self.keeps_p[place, other] <= SIGNIFICANCE:
-            verdict = Verdict.KEEPS
-        elif self.loses_p[place, other] <= SIGNIFICANCE or (own.verdict is Verdict.LOSES and other == self.best):
-            verdict = Verdict.LOSES
-        n = min(self.repeats[place], self.repeats[other])
-        tested = partial(Judgement, tests=self.differences, at=(place, other), scale=self.scale)
-        return tested(verdict, other, is_better=is_better, family=k - 1, n=n, level=SIGNIFICANCE / (k - 1))
+        keeps = is_better or judged.verdict is Verdict.KEEPS or (k - 1) * self.keeps_p[place, other] <= SIGNIFICANCE
+        loses = self.loses_p[place, other] <= SIGNIFICANCE or (judged.verdict is Verdict.LOSES and other == self.best)
+        n, tests = min(self.repeats[place], self.repeats[other]), self.differences.of(place, [other])
+        level = SIGNIFICANCE / (k - 1)
+        return Judgement(_verdict(keeps, loses), other, is_better, False, None, k - 1, n, level, tests, self.scale)
+
+
+def _verdict(keeps: bool, loses: bool) -> Verdict:
+    return Verdict.KEEPS if keeps else Verdict.LOSES if loses else Verdict.OPEN
 
 
 def judge(arms: Sequence[Values], metric: Metric) -> Family:
@@ -252,44 +246,38 @@ def judge(arms: Sequence[Values], metric: Metric) -> Family:
 
 def _judged_once(arms: Sequence[Values], metric: Metric) -> Family:
     """Return the family of arms of which none has been shown to lose so far."""
-    k, repeats, medians = len(arms), tuple(map(len, arms)), [median(arm.values()) for arm in arms]
+    k, repeats, medians = len(arms), list(map(len, arms)), [median(arm.values()) for arm in arms]
     best = medians.index(max(medians) if metric.is_higher_better else min(medians))
     scale = _scale(arms, metric)
     pairs = _pairs(arms, scale)
     places, is_known = np.arange(k), np.array(repeats) >= LEAST_REPEATS
-    are_known = is_known[:, None] & is_known
+    are_known = is_known[:, None] & is_known & (places[:, None] != places)
     above = _above(pairs, -scale.margin)
     keeps_p = np.where(is_known[:, None], above, 1.0)
-    drops_p = np.where(are_known, 1 - above, 1.0)
-    np.fill_diagonal(keeps_p, -1.0)
-    closest = keeps_p.argmax(1)
+    closest = (keeps_p - 2 * np.eye(k)).argmax(1)
     np.fill_diagonal(keeps_p, 0.0)
-    np.fill_diagonal(drops_p, 1.0)
-    keeps, drops = keeps_p.max(1), np.minimum((k - 1) * drops_p.min(1), 1.0)
+    keeps, drops = keeps_p.max(1), np.minimum((k - 1) * np.where(are_known, 1 - above, 1.0).min(1), 1.0)
     worse, t = np.ones((k, k)), pairs.t
     can_lose = are_known & (pairs.estimate < -scale.margin) & (t >= _LEAST_T)
     if can_lose.any():
         worse[can_lose] = studentized_range_p(np.sqrt(2) * t[can_lose], k, pairs.freedom[can_lose])
     # One of the arms is truly the best and can err in neither way, so that one test fewer counts.
     smaller = np.minimum(keeps, drops)
-    order = smaller.argsort(kind="stable")
-    factors = np.minimum(np.arange(k, 0, -1), max(k - 1, 1))[order.argsort()]
-    adjusted = np.empty(k)
-    adjusted[order] = np.maximum.accumulate(np.minimum((factors * smaller)[order], 1.0))
+    adjusted = np.array(holm(smaller, most=max(k - 1, 1)))
+    factors = np.minimum(k - smaller.argsort(kind="stable").argsort(), max(k - 1, 1))
     is_shown = adjusted <= SIGNIFICANCE
     is_far, does_keep = is_shown & (drops < keeps), is_shown & (drops >= keeps)
     loses = is_far | (~does_keep & (worse.min(1) <= SIGNIFICANCE))
     refuted_by = np.where(is_far | (worse[:, best] <= SIGNIFICANCE), best, worse.argmin(1))
     against = np.where(does_keep & (places != best), best, np.where(loses, refuted_by, closest))
     p = np.where(loses, np.minimum(adjusted, worse[places, against]), np.where(does_keep, adjusted, 1.0))
-    judgements, of_family = [], partial(Judgement, family=k - 1, tests=pairs, of_all=k > 1, scale=scale)
-    shown = (one.tolist() for one in (does_keep, loses, against, is_far, p, factors))
-    for place, (keep, lose, other, far, p_value, factor) in enumerate(zip(*shown, strict=True)):
-        verdict = Verdict.KEEPS if keep else Verdict.LOSES if lose else Verdict.OPEN
-        n = min(repeats[place], repeats[other])
-        level = SIGNIFICANCE / factor
-        judgements.append(of_family(verdict, other, is_far=far, p=p_value, n=n, level=level, at=(place, other)))
-    return Family(best, tuple(judgements), repeats, pairs, keeps_p, worse, scale)
+    judgements = []
+    for place, other in enumerate(against.tolist()):
+        verdict, n = _verdict(does_keep[place], loses[place]), min(repeats[place], repeats[other])
+        tests = pairs.of(place, [other, *(rival for rival in range(k) if rival not in (place, other))])
+        level, is_far_behind, p_value = SIGNIFICANCE / int(factors[place]), bool(is_far[place]), float(p[place])
+        judgements.append(Judgement(verdict, other, False, is_far_behind, p_value, k - 1, n, level, tests, scale))
+    return Family(best, tuple(judgements), tuple(repeats), pairs, keeps_p, worse, scale)
 
 
 def judge_pairs(pairs: Sequence[tuple[Values, Values, Metric]]) -> tuple[Judgement, ...]:
@@ -307,23 +295,19 @@ def judge_pairs(pairs: Sequence[tuple[Values, Values, Metric]]) -> tuple[Judgeme
         raise ValueError("a comparison needs values on both sides, all of them numbers")
     sizes = [min(len(a), len(b)) for a, b, _ in pairs]
     results = [_planned(*pair) for pair, n in zip(pairs, sizes, strict=True) if n >= LEAST_REPEATS]
-    adjusted = zip(results, holm([one[0] for one in results]), holm([one[1] for one in results]), strict=True)
-    found, family = [], len(results)
+    corrected = zip(results, holm([one[0] for one in results]), holm([one[1] for one in results]), strict=True)
+    judgements, family = [], len(results)
     for n in sizes:
         if n < LEAST_REPEATS:
-            found.append(Judgement(Verdict.OPEN, family=family))
+            judgements.append(Judgement(Verdict.OPEN, family=family))
             continue
-        (_, _, tests, scale), keeps_p, differs_p = next(adjusted)
-        gain, is_apart = float(tests.estimate[0, 1]), differs_p <= SIGNIFICANCE
-        verdict, p = Verdict.OPEN, differs_p
-        if keeps_p <= SIGNIFICANCE or (is_apart and gain > 0):
-            verdict, p = Verdict.KEEPS, differs_p if is_apart else keeps_p
-        elif is_apart and gain < -scale.margin:
-            verdict = Verdict.LOSES
-        is_better, level = is_apart and gain > scale.margin, SIGNIFICANCE / family
-        tested = partial(Judgement, tests=tests, at=(0, 1), scale=scale, n=n, level=level)
-        found.append(tested(verdict, is_better=is_better, p=p, family=family))
-    return tuple(found)
+        (_, _, tests, scale), keeps_p, differs_p = next(corrected)
+        gain, is_apart = float(tests.estimate[0]), differs_p <= SIGNIFICANCE
+        keeps = keeps_p <= SIGNIFICANCE or (is_apart and gain > 0)
+        verdict, is_better = _verdict(keeps, is_apart and gain < -scale.margin), is_apart and gain > scale.margin
+        p, level = keeps_p if keeps and not is_apart else differs_p, SIGNIFICANCE / family
+        judgements.append(Judgement(verdict, 0, is_better, False, p, family, n, level, tests, scale))
+    return tuple(judgements)
 
 
 def _numbers(arms: Sequence[Values]) -> list[float]:
@@ -399,9 +383,9 @@ def _planned(a: Values, b: Values, metric: Metric) -> tuple[float, float, Differ
     """Return the p-values of being no worse by the margin and of being equal, the differences and their scale."""
     scale = _scale((a, b), metric)
     if all(map(math.isfinite, _numbers((a, b)))):
-        both = _pairs((a, b), scale)
-        return float(_above(both, -scale.margin)[0, 1]), float(both.p[0, 1]), both, scale
+        tests = _pairs((a, b), scale).of(0, [1])
+        return float(_above(tests, -scale.margin)[0]), float(tests.p[0]), tests, scale
     p, share_above = mann_whitney(tuple(a.values()), tuple(b.values()))
     ahead = scale.sign * (share_above - 0.5)
     gain = math.copysign(math.inf, ahead) if ahead else 0.0
-    return 1.0, p, Difference(np.full((2, 2), gain), np.zeros((2, 2)), np.ones((2, 2))), scale
+    return 1.0, p, Difference(np.full(1, gain), np.zeros(1), np.ones(1)), scale

@@ -283,7 +283,7 @@ def _shown(metric: Metric, values: Mapping[Arm, Values], family: Family) -> dict
     return found
 
 
-def _measured(metric: Metric, values: Values, verdict: Verdict, difference: Difference | None) -> Judged:
+def _measured(metric: Metric, values: Values, verdict: Verdict, difference: Difference | None = None) -> Judged:
     found = median_interval(list(values.values()))
     spread = Spread(median=found.value, low=found.low, high=found.high, n=found.n)
     return Judged(metric=metric.column, spread=spread, verdict=verdict, difference=difference)

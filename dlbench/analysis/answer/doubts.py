@@ -1,13 +1,13 @@
 """What speaks against trusting an answer, what could change it most first, each with the number of runs it is of."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import Any
 
 from dlbench.analysis.answer.answer import Doubt
 from dlbench.analysis.answer.comparison_group import ComparisonGroup
-from dlbench.analysis.arms import Arm, Row, can_extend, is_unsteady, quotient
+from dlbench.analysis.arms import Row, can_extend, is_unsteady, quotient
 from dlbench.analysis.claims.claim_check import EQUAL_WORK
 from dlbench.analysis.formatting import counted, listed, one_line, percent
 from dlbench.analysis.judge import ENOUGH_REPEATS
@@ -38,82 +38,83 @@ def doubts(group: ComparisonGroup, *, is_rate: bool, is_learned: bool) -> tuple[
         is_learned: Whether a score or a target does.
     """
     rows = [row for arm in group.completed for row in arm.completed]
-    weighed = {
-        **_of_comparison(group, rows, is_learned=is_learned),
-        **_of_machine(rows),
-        **_of_measurement(rows, is_rate=is_rate),
-        90: "runs read different data (`dataset_checksum`)" if len(_distinct(rows, "dataset_checksum")) > 1 else "",
-        85: f"not representative hardware ({group.emulated})" if group.emulated else "",
-        65: not_completed([row for arm in group.arms for row in arm.rows]),
-    }
-    return tuple(
-        Doubt(text=weighed[weight], weight=weight) for weight in sorted(weighed, reverse=True) if weighed[weight]
-    )
+    weighed = [
+        *_of_comparison(group, rows, is_learned=is_learned),
+        *_of_machine(group, rows),
+        *_of_measurement(rows, is_rate=is_rate),
+    ]
+    return tuple(Doubt(text=text, weight=weight) for weight, text in sorted(weighed, reverse=True))
 
 
-def _of_comparison(group: ComparisonGroup, rows: Sequence[Row], *, is_learned: bool) -> dict[int, str]:
-    """Return by weight what makes arms unequal, or their number too small."""
-    found = {}
-    if others := [text for arm in group.completed if (text := _other_batch(arm))]:
-        found[95] = f"steps have other batches than `batch_size` says: {listed(others, 2, '; ')}"
+def _of_comparison(group: ComparisonGroup, rows: Sequence[Row], *, is_learned: bool) -> Iterator[tuple[int, str]]:
+    """Yield by weight what makes arms unequal, or their number too small."""
+    batches = ((arm, next(filter(None, map(unlike_batch, arm.completed)), None)) for arm in group.completed)
+    others = [
+        f"{arm.title}: {size:.4g} samples, not {arm.first['batch_size_per_worker']:.4g}"
+        for arm, size in batches
+        if size
+    ]
+    if others:
+        yield 95, f"steps have other batches than `batch_size` says: {listed(others, 2, '; ')}"
+    if len(_distinct(rows, "dataset_checksum")) > 1:
+        yield 90, "runs read different data (`dataset_checksum`)"
     # One worker alone is no strategy that could have a best rate of its own.
     varying = [words for column, words in _TUNED.items() if len(_distinct(rows, column) - {"single"}) > 1]
     if is_learned and varying and len(_distinct(rows, "learning_rate_base")) == 1:
-        found[80] = f"the learning rate was not tuned for each {' and '.join(varying[:2])}"
+        yield 80, f"the learning rate was not tuned for each {' and '.join(varying[:2])}"
     repeats = max((arm.n for arm in group.arms), default=0)
     if repeats == 1:
-        found[70] = "one run of each arm says nothing of chance"
+        yield 70, "one run of each arm says nothing of chance"
     elif 0 < repeats < ENOUGH_REPEATS:
-        found[70] = f"{repeats} runs of each arm show little (`repeats: 5`)"
+        yield 70, f"{repeats} runs of each arm show little (`repeats: 5`)"
+    if text := not_completed([row for arm in group.arms for row in arm.rows]):
+        yield 65, text
     seen = [arm.samples_seen for arm in group.completed if arm.samples_seen]
     # Of other numbers of epochs unequal work is what is asked for.
     if seen and max(seen) > (1 + EQUAL_WORK) * min(seen) and len(_distinct(rows, "epochs")) < 2:
-        found[55] = f"training times are of unequal work: {min(seen):,} to {max(seen):,} samples"
-    return found
+        yield 55, f"training times are of unequal work: {min(seen):,} to {max(seen):,} samples"
 
 
-def _of_machine(rows: Sequence[Row]) -> dict[int, str]:
-    """Return by weight what the machines did, or are, that shows in the numbers."""
-    found = {}
+def _of_machine(group: ComparisonGroup, rows: Sequence[Row]) -> Iterator[tuple[int, str]]:
+    """Yield by weight what the machines did, or are, that shows in the numbers."""
+    if group.emulated:
+        yield 85, f"not representative hardware ({group.emulated})"
     load, steal = _known(rows, "other_cpu_cores"), _known(rows, "steal_fraction")
     if runs := _runs([cores >= MUCH_LOAD for cores in load]):
-        found[75] = f"other programs kept {max(load):.1f} cores busy in {runs}"
+        yield 75, f"other programs kept {max(load):.1f} cores busy in {runs}"
     if runs := _runs([share >= MUCH_STEAL for share in steal]):
-        found[50] = f"the hypervisor took up to {percent(max(steal))} of the CPU time, in {runs}"
+        yield 50, f"the hypervisor took up to {percent(max(steal))} of the CPU time, in {runs}"
     if len(names := _distinct(rows, "device_name")) > 1:
-        found[45] = f"runs were on different devices: {listed(sorted(map(one_line, names)), separator='; ')}"
+        yield 45, f"runs were on different devices: {listed(sorted(map(one_line, names)), separator='; ')}"
     if runs := _runs([row.get("cores_enforced") == "none" for row in rows]):
-        found[40] = f"workers were not bound to cores in {runs}"
+        yield 40, f"workers were not bound to cores in {runs}"
     machines = [row["machines"] < row["hosts"] for row in rows if (row.get("hosts") or 0) > 1 and row.get("machines")]
     if runs := _runs(machines):
-        found[30] = f"hosts were one machine in {runs}: no network card"
-    return found
+        yield 30, f"hosts were one machine in {runs}: no network card"
 
 
-def _of_measurement(rows: Sequence[Row], *, is_rate: bool) -> dict[int, str]:
-    """Return by weight what the numbers say less of than they seem to."""
-    found = {}
+def _of_measurement(rows: Sequence[Row], *, is_rate: bool) -> Iterator[tuple[int, str]]:
+    """Yield by weight what the numbers say less of than they seem to."""
     if runs := _runs([is_unsteady(row) for row in rows]):
-        found[60 if is_rate else 10] = f"throughput was not steady in {runs} (~)"
+        yield 60 if is_rate else 10, f"throughput was not steady in {runs} (~)"
     first_steps = _known(rows, "first_step_s", "train_time_s")
     if first_steps and median(first_steps) >= MUCH_FIRST_STEP:
         share = percent(median(first_steps))
-        found[35] = f"the first step, compilation included, is {share} of the training time"
+        yield 35, f"the first step, compilation included, is {share} of the training time"
     if dropped := max(_known(rows, "samples_dropped", "samples_seen"), default=0.0):
         most = percent(dropped / (1 + dropped))
-        found[25] = f"up to {most} of the samples were left out (`remainder: train` trains them)"
+        yield 25, f"up to {most} of the samples were left out (`remainder: train` trains them)"
     if runs := _runs([row.get("input") == Input.SYNTHETIC for row in rows]):
-        found[20] = f"{runs} trained on random numbers: their scores mean nothing"
+        yield 20, f"{runs} trained on random numbers: their scores mean nothing"
     # Of steps of microseconds.
     bookkeeping = _known(rows, "bookkeeping_time_s", "timed_window_s")
     if runs := _runs([share >= MUCH_BOOKKEEPING for share in bookkeeping]):
-        found[15] = f"dlbench itself took up to {percent(max(bookkeeping))} of the timed window in {runs}"
+        yield 15, f"dlbench itself took up to {percent(max(bookkeeping))} of the timed window in {runs}"
     without = [row for row in rows if row.get("samples_per_s") is None]
     if without:
         remedy = "`extend_window: true`" if all(map(can_extend, without)) else "more steps"
         needs = f"it needs {MIN_TIMED_STEPS} steps and {MIN_TIMED_S:g} s: {remedy}"
-        found[5] = f"{len(without)} of {counted(len(rows), 'run')} have no steady throughput ({needs})"
-    return found
+        yield 5, f"{len(without)} of {counted(len(rows), 'run')} have no steady throughput ({needs})"
 
 
 def unlike_batch(row: Row) -> float | None:
@@ -133,12 +134,6 @@ def not_completed(rows: Sequence[Row]) -> str:
     failed = Counter(str(row["status"]) for row in rows if row["status"] != Status.COMPLETED)
     how = ", ".join(f"{count} {status}" for status, count in failed.most_common())
     return f"{failed.total()} of {counted(len(rows), 'run')} did not complete: {how}" if failed else ""
-
-
-def _other_batch(arm: Arm) -> str:
-    """Say that steps of a script did not have the samples that its arm is called after."""
-    size = next(filter(None, map(unlike_batch, arm.completed)), None)
-    return f"{arm.title}: {size:.4g} samples, not {arm.first['batch_size_per_worker']:.4g}" if size else ""
 
 
 def _runs(is_so: Sequence[bool]) -> str:

@@ -71,17 +71,17 @@ def _test(arms: Sequence[Arm], claim: Claim, reference: Reference) -> ClaimTest:
     for name, column, series in _wanted(claim, reference):
         members = _of_series(arms, series, reference)
         if not members:
-            return ClaimTest(claim, problem=f"there are no runs with {reference.series} {series}")
+            return ClaimTest(problem=f"there are no runs with {reference.series} {series}")
         # Of a mirror image both columns, so that it is the same runs' values.
         needed = [column] if claim.of is None else [claim.column, claim.of]
         curves[name], problem = _curve(members, reference.x, column, needed)
         if problem:
             is_series = reference.series is not None and claim.claim is not Shape.MIRRORS
-            return ClaimTest(claim, problem=f"{name}: {problem}" if is_series else problem)
+            return ClaimTest(problem=f"{name}: {problem}" if is_series else problem)
     if claim.claim in COMPARING:
         shared = set.intersection(*map(set, curves.values()))
         if not shared:
-            return ClaimTest(claim, problem=f"both have no completed runs at the same {reference.x}")
+            return ClaimTest(problem=f"both have no completed runs at the same {reference.x}")
         curves = {name: {x: values for x, values in curve.items() if x in shared} for name, curve in curves.items()}
     return replace(examine(claim, curves, mirrored(claim, reference.claims)), note=_note(arms, claim, reference))
 

@@ -64,31 +64,14 @@ class ClaimTest:
     """What the values say of one claim by itself, before it is known how many are tested.
 
     Attributes:
-        claim: The claim.
         evidence: What they say; None where the claim cannot be tested, which then counts as no claim.
         problem: Why it cannot be tested; empty where it can.
         note: What a reader has to know of the runs; it follows the reason of the verdict.
     """
 
-    claim: Claim
     evidence: Evidence | None = None
     problem: str = ""
     note: str = ""
-
-
-@dataclass(frozen=True)
-class ClaimForm:
-    """How a claim is tested.
-
-    Attributes:
-        least_places: Fewest places of x that it can be seen in.
-        alternatives: The evidence for each way in which it can be true, on one curve or on the two that are compared.
-        is_ratio: Whether it is about ratios, so that all values must be above zero.
-    """
-
-    least_places: int
-    alternatives: Callable[..., Iterator[Evidence]]
-    is_ratio: bool = True
 
 
 def examine(claim: Claim, curves: Mapping[str, Curve], mirrored: Claim | None = None) -> ClaimTest:
@@ -99,15 +82,15 @@ def examine(claim: Claim, curves: Mapping[str, Curve], mirrored: Claim | None = 
         curves: Its curves by name: one of each series, or the two that are compared, which then share their places.
         mirrored: Of a mirror image: the claim on the other column, whose shape it has upside down.
     """
-    found, form = list(curves.values()), FORMS[claim.claim if mirrored is None else mirrored.claim]
-    if problem := _problem(claim, form, found):
-        return ClaimTest(claim, problem=problem)
+    found, shape = list(curves.values()), claim.claim if mirrored is None else mirrored.claim
+    if problem := _problem(claim, shape, found):
+        return ClaimTest(problem=problem)
     if mirrored is not None:
-        return ClaimTest(claim, _mirror(claim, mirrored, found))
-    if claim.claim in COMPARING or len(found) == 1:
-        return ClaimTest(claim, some(list(form.alternatives(claim, found))))
-    series = [some(list(form.alternatives(claim, [curve]))).of(name) for name, curve in curves.items()]
-    return ClaimTest(claim, every(series))
+        return ClaimTest(_mirror(claim, mirrored, found))
+    _, alternatives = FORMS[shape]
+    if shape in COMPARING or len(found) == 1:
+        return ClaimTest(some(list(alternatives(claim, found))))
+    return ClaimTest(every([some(list(alternatives(claim, [one]))).of(name) for name, one in curves.items()]))
 
 
 def decide(tests: Sequence[ClaimTest]) -> list[ClaimVerdict]:
@@ -115,41 +98,40 @@ def decide(tests: Sequence[ClaimTest]) -> list[ClaimVerdict]:
     tested = [test.evidence for test in tests if test.evidence is not None]
     sides = [one.shown for one in tested], [one.refuted for one in tested]
     adjusted = zip(*(holm([side.p for side in one]) for one in sides), strict=True)
-    found = []
+    verdicts = []
     for test in tests:
-        if test.evidence is None:
-            why = "; ".join(filter(None, (test.problem, test.note)))
-            found.append(ClaimVerdict(ClaimState.CANNOT_BE_TOLD, why))
-            continue
-        corrected, side = next(adjusted), test.evidence.shown
-        # Where what is claimed lies on the other side of its bound, more repeats can only refute it.
-        is_against = test.evidence.refuted.p < side.p or side.contrast.p(above=side.contrast.above) > 0.5
-        if is_against:
-            side = test.evidence.refuted
-        state, power = ClaimState.DOES_NOT_HOLD if is_against else ClaimState.HOLDS, None
-        if corrected[is_against] > SIGNIFICANCE:
-            # Holm's level of the claim's rank, divided among its statements.
-            level = SIGNIFICANCE / sum(other.p >= side.p for other in sides[is_against]) / side.shares
-            state, power = ClaimState.CANNOT_BE_TOLD, side.contrast.power(level)
-        why = f"{'most against it' if is_against else 'least certain'} {side.contrast}"
-        after = f"{p_value(corrected[is_against])} after Holm's correction over {counted(len(tested), 'claim')}"
-        parts = (why, f"{chance(side.p)} ({after})", str(power or ""), test.note)
-        found.append(ClaimVerdict(state, "; ".join(filter(None, parts)), power))
-    return found
+        state, power, parts = ClaimState.CANNOT_BE_TOLD, None, [test.problem]
+        if test.evidence is not None:
+            corrected, side = next(adjusted), test.evidence.shown
+            # Where what is claimed lies on the other side of its bound, more repeats can only refute it.
+            is_against = test.evidence.refuted.p < side.p or side.contrast.p(above=side.contrast.above) > 0.5
+            if is_against:
+                side = test.evidence.refuted
+            if corrected[is_against] <= SIGNIFICANCE:
+                state = ClaimState.DOES_NOT_HOLD if is_against else ClaimState.HOLDS
+            else:
+                # Holm's level of the claim's rank, divided among its statements.
+                level = SIGNIFICANCE / sum(other.p >= side.p for other in sides[is_against]) / side.shares
+                power = side.contrast.power(level)
+            after = f"{p_value(corrected[is_against])} after Holm's correction over {counted(len(tested), 'claim')}"
+            why = f"{'most against it' if is_against else 'least certain'} {side.contrast}"
+            parts = [why, f"{chance(side.p)} ({after})", str(power or "")]
+        verdicts.append(ClaimVerdict(state, "; ".join(filter(None, (*parts, test.note))), power))
+    return verdicts
 
 
-def _problem(claim: Claim, form: ClaimForm, curves: Sequence[Curve]) -> str:
+def _problem(claim: Claim, shape: Shape, curves: Sequence[Curve]) -> str:
     """Return why a claim cannot be tested, or an empty string."""
-    places = min(map(len, curves))
-    if places < form.least_places:
+    places, (least_places, _) = min(map(len, curves)), FORMS[shape]
+    if places < least_places:
         are = "is" if places == 1 else "are"
-        return f"it takes completed runs at {form.least_places} places or more; there {are} {places}"
+        return f"it takes completed runs at {least_places} places or more; there {are} {places}"
     if claim.beyond is not None and max(curves[0]) <= claim.beyond:
         return f"there is no completed run beyond {claim.beyond:g}"
     values = [list(chain(*curve.values())) for curve in curves]
-    least = 0.0 if form.is_ratio else -math.inf
-    if not all(least < value < math.inf for value in chain(*values)):
-        return "a value is not finite" + (" and above zero, so that there is no ratio" if form.is_ratio else "")
+    is_ratio = shape not in OF_DIFFERENCES
+    if not all((0.0 if is_ratio else -math.inf) < value < math.inf for value in chain(*values)):
+        return "a value is not finite" + (" and above zero, so that there is no ratio" if is_ratio else "")
     joined = [list(chain(*values))] if claim.claim in COMPARING else values
     if any(len(set(own)) == 1 for own in joined):
         return "all values are the same, which can never show it"
@@ -210,7 +192,7 @@ def _mirror(claim: Claim, mirrored: Claim, curves: Sequence[Curve]) -> Evidence:
 
     It is refuted where the other column has its shape and this one does not have it upside down.
     """
-    alternatives = FORMS[mirrored.claim].alternatives
+    _, alternatives = FORMS[mirrored.claim]
     theirs = [one.of(COLUMNS[mirrored.column]) for one in alternatives(mirrored, curves[1:])]
     ours = [one.of(COLUMNS[claim.column]) for one in alternatives(claim, curves[:1], mirror=True)]
     both, own = some([every(pair) for pair in zip(theirs, ours, strict=True)]), some(ours)
@@ -292,16 +274,20 @@ def _counts_the_others(claim: Claim, curves: Sequence[Curve]) -> Iterator[Eviden
     yield every([at(place, up) for place in curve if place > 1 for up in (True, False)])
 
 
-FORMS: dict[Shape, ClaimForm] = {
-    Shape.FALLS: ClaimForm(2, _falls),
-    Shape.GAINS_SHRINK: ClaimForm(3, _shrinks),
-    Shape.RISES_AND_FALLS: ClaimForm(4, _hills),
-    Shape.SPEEDS_UP: ClaimForm(2, _ends),
-    Shape.STARTS_BEHIND: ClaimForm(1, _behind),
-    Shape.CLOSES_IN: ClaimForm(2, _closes),
-    Shape.OVERTAKES: ClaimForm(1, _overtakes),
-    Shape.SLIGHTLY_BETTER: ClaimForm(2, _slightly, is_ratio=False),
-    Shape.LEAST_INSIDE: ClaimForm(3, _least_inside),
-    Shape.STAYS: ClaimForm(2, _stays),
-    Shape.COUNTS_THE_OTHERS: ClaimForm(1, _counts_the_others, is_ratio=False),
+# Of each claim the fewest places that it can be seen in, and the evidence for each way in which it can be true, on one
+# curve or on the two that are compared.
+FORMS: dict[Shape, tuple[int, Callable[..., Iterator[Evidence]]]] = {
+    Shape.FALLS: (2, _falls),
+    Shape.GAINS_SHRINK: (3, _shrinks),
+    Shape.RISES_AND_FALLS: (4, _hills),
+    Shape.SPEEDS_UP: (2, _ends),
+    Shape.STARTS_BEHIND: (1, _behind),
+    Shape.CLOSES_IN: (2, _closes),
+    Shape.OVERTAKES: (1, _overtakes),
+    Shape.SLIGHTLY_BETTER: (2, _slightly),
+    Shape.LEAST_INSIDE: (3, _least_inside),
+    Shape.STAYS: (2, _stays),
+    Shape.COUNTS_THE_OTHERS: (1, _counts_the_others),
 }
+# Claims that are not about ratios, so that values may be zero or below.
+OF_DIFFERENCES = (Shape.SLIGHTLY_BETTER, Shape.COUNTS_THE_OTHERS)

@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from statistics import median
 from typing import Any
 
 from dlbench.analysis.arms import Arm
@@ -158,16 +157,10 @@ def _changes(pairs: Sequence[Pair], metrics: Sequence[Metric]) -> Iterator[Chang
 
 def _measured(of_arm: Change, base: Sequence[float], new: Sequence[float], metric: Metric) -> Change:
     """Return what is known of one metric of an arm before it is judged."""
-    before, after = map(_interval, (base, new))
+    before, after = median_interval(base), median_interval(new)
     ratio = ratio_interval(new, base) if min(base) > 0 and all(map(math.isfinite, (*base, *new))) else None
     worsening = _worsening(before.value, after.value, metric)
     return replace(of_arm, metric=metric.column, base=before, new=after, ratio=ratio, worsening=worsening)
-
-
-def _interval(values: Sequence[float]) -> Interval:
-    if all(map(math.isfinite, values)):
-        return median_interval(values)
-    return Interval(median(values), None, None, len(values), None)
 
 
 def _kind(judgement: Judgement) -> ChangeKind:

@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -78,7 +79,7 @@ def run_row(
     row |= _specification(run)
     row |= _attempt(attempt, outcome)
     if layout is not None:
-        row |= _layout(layout, row["cores_per_worker"]) | _cost(run, attempt.prices, layout, outcome)
+        row |= _layout(run, layout, attempt.prices, outcome)
     row |= _results(list(journal.results.values()), by_servers, complete=bool(results))
     row |= _scores(run, journal.results.values())
     if run.settings.is_simulated:
@@ -150,14 +151,17 @@ def _attempt(attempt: AttemptRecords, outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _layout(layout: Layout, cores: float | None) -> dict[str, Any]:
-    """Return who ran where; workers that are not bound could use the cores that the specification says."""
-    workers = Counter(place.host for place in layout.places if place.role == "worker" for _ in place.workers)
+def _layout(run: RunSpec, layout: Layout, prices: Prices | None, outcome: Outcome) -> dict[str, Any]:
+    """Return who ran where, and the cost: the time from launch to end on every host and every worker's slot.
+
+    Workers that are not bound could use the cores that the specification says.
+    """
+    workers = Counter(place.host for place in layout.places for _ in place.workers)
     enforced = "affinity" if all(place.cores for place in layout.places) else "none"
     if any(place.quota is not None for place in layout.places):
         enforced = "quota"
-    return _same(layout, "machines", "link_latency_s", "link_bandwidth_bytes_per_s") | {
-        "cores_per_worker": cores if layout.cores_per_worker is None else layout.cores_per_worker,
+    row = _same(layout, "machines", "link_latency_s", "link_bandwidth_bytes_per_s") | {
+        "cores_per_worker": layout.cores_per_worker or run.settings.cores_per_worker,
         "hosts": len(layout.hosts),
         "workers_per_host": max(workers.values(), default=0),
         "processes": len(layout.places),
@@ -165,6 +169,12 @@ def _layout(layout: Layout, cores: float | None) -> dict[str, Any]:
         "emulated": ";".join(layout.emulated) or None,
         "cores_enforced": enforced,
     }
+    if prices is not None and outcome.wall_time_s:
+        # Beside the workers there are servers and an evaluator with slots of their own.
+        slots = workers.total() + run.settings.num_slots - run.settings.workers
+        row["cost"] = prices.cost(outcome.wall_time_s, len(layout.hosts), slots)
+        row["cost_currency"] = prices.currency
+    return row
 
 
 def _simulated(run: RunSpec, row: Mapping[str, Any]) -> dict[str, Any]:
@@ -176,18 +186,6 @@ def _simulated(run: RunSpec, row: Mapping[str, Any]) -> dict[str, Any]:
         "hosts": -(-workers // per_host),
         "workers_per_host": min(workers, per_host),
         "servers": run.settings.servers or 0,
-    }
-
-
-def _cost(run: RunSpec, prices: Prices | None, layout: Layout, outcome: Outcome) -> dict[str, Any]:
-    """Return what an attempt cost: its time from launch to end on every host and every worker's slot it used."""
-    if prices is None or not outcome.wall_time_s:
-        return {}
-    workers = sum(len(place.workers) for place in layout.places)
-    workers += run.settings.num_slots - run.settings.workers  # servers and an evaluator with slots of their own
-    return {
-        "cost": prices.cost(outcome.wall_time_s, len(layout.hosts), workers),
-        "cost_currency": prices.currency,
     }
 
 
@@ -205,16 +203,10 @@ def _facts(run: RunSpec, journal: Journal, machine: Mapping[str, Any], row: Mapp
             if value is not None and is_wanted and name not in passed_over:
                 found.setdefault(name, value)
     if run.settings.command is None:
-        found.setdefault("backend", _backend(run.settings.trainer))
+        with suppress(UserError):  # of a plugin that is not installed where the study is read
+            found.setdefault("backend", plugins.load("trainers", run.settings.trainer).get("BACKEND"))
     found.setdefault("python_version", machine.get("software", {}).get("python"))
     return found
-
-
-def _backend(trainer: str) -> str | None:
-    try:
-        return plugins.load("trainers", trainer).get("BACKEND")  # type: ignore[no-any-return]
-    except UserError:  # a plugin that is not installed where the study is read
-        return None
 
 
 def _results(found: list[Result], by_servers: list[Result], *, complete: bool) -> dict[str, Any]:
@@ -231,8 +223,11 @@ def _results(found: list[Result], by_servers: list[Result], *, complete: bool) -
     if row["workers_agree"] != "exact":
         differences = [result.max_difference for result in found if result.max_difference is not None]
         row["workers_max_difference"] = max(differences, default=None)
-    row |= _staleness([*found, *by_servers])
-    if "staleness_mean" in row and row["updates"]:
+    counts = [pair for result in (*found, *by_servers) for pair in result.staleness]
+    if gradients := sum(number for _, number in counts):
+        row["staleness_mean"] = sum(stale * number for stale, number in counts) / gradients
+        row["staleness_max"] = max(stale for stale, _ in counts)
+    if gradients and row["updates"]:
         row["samples_per_update"] = row["samples_seen"] / row["updates"]
         row["updates_per_s"] = row["updates"] / row["train_time_s"] if row.get("train_time_s") else None
     steps = sum(result.steps for result in found)
@@ -255,18 +250,6 @@ def _scores(run: RunSpec, results: Iterable[Result]) -> dict[str, float | None]:
     known = [(name, value) for one in results for name, value in one.scores.items() if value is not None]
     first = dict(reversed(known))
     return {name: first.get(name) for name in (*SCORE_COLUMNS, BEST, *run.metrics)}
-
-
-def _staleness(results: Iterable[Result]) -> dict[str, Any]:
-    """Return mean and maximum over the gradients of all workers."""
-    counts = [pair for result in results for pair in result.staleness]
-    gradients = sum(number for _, number in counts)
-    if not gradients:
-        return {}
-    return {
-        "staleness_mean": sum(stale * number for stale, number in counts) / gradients,
-        "staleness_max": max(stale for stale, _ in counts),
-    }
 
 
 def _window(run: RunSpec, results: Mapping[int, Result], cores: float | None) -> dict[str, Any]:

@@ -41,17 +41,14 @@ class Interval:
 def median_interval(values: Sequence[float]) -> Interval:
     """Return the median of one or more values with an interval that covers at least 95%, or what n values can.
 
+    Values may be infinite, where a target was never reached: the interval is known where its ends are finite.
+
     Raises:
         ValueError: There is no value.
     """
     if not values:
         raise ValueError("a median needs at least one value")
-    ordered, n = sorted(values), len(values)
-    middle = float(median(ordered))
-    if n == 1:
-        return Interval(middle, None, None, 1, None)
-    depth = order_statistic_depth(n)
-    return Interval(middle, ordered[depth - 1], ordered[n - depth], n, order_statistic_coverage(n, depth))
+    return _of_order(sorted(values))
 
 
 def censored_median(reached: Sequence[float], ended: Sequence[float]) -> Interval | None:
@@ -67,20 +64,22 @@ def censored_median(reached: Sequence[float], ended: Sequence[float]) -> Interva
     Returns:
         None where there is no run, or the median depends on the values that are not known.
     """
-    if not ended:
-        return median_interval(reached) if reached else None
-    # Of all runs in order, None where it depends on what a run that ended would have come to.
-    earliest, latest = sorted([*reached, *ended]), sorted([*reached, *[math.inf] * len(ended)])
-    places = [early if early == late else None for early, late in zip(earliest, latest, strict=True)]
-    n = len(places)
-    low, high = places[(n - 1) // 2], places[n // 2]
-    if low is None or high is None:
+    if not reached and not ended:
         return None
-    depth = order_statistic_depth(n)
-    first, last = places[depth - 1], places[n - depth]
-    if first is None or last is None:
-        return Interval((low + high) / 2, None, None, n, None)
-    return Interval((low + high) / 2, first, last, n, order_statistic_coverage(n, depth))
+    # Of all runs in order, not a number where it depends on what a run that ended would have come to.
+    earliest, latest = sorted([*reached, *ended]), sorted([*reached, *[math.inf] * len(ended)])
+    found = _of_order([early if early == late else math.nan for early, late in zip(earliest, latest, strict=True)])
+    return None if math.isnan(found.value) else found
+
+
+def _of_order(ordered: Sequence[float]) -> Interval:
+    """Return the median of rising values with its interval, which is unknown where an end of it is not finite."""
+    n = len(ordered)
+    middle, depth = (ordered[(n - 1) // 2] + ordered[n // 2]) / 2, order_statistic_depth(n)
+    low, high = ordered[depth - 1], ordered[n - depth]
+    if n == 1 or not math.isfinite(low + high):
+        return Interval(middle, None, None, n, None)
+    return Interval(middle, low, high, n, order_statistic_coverage(n, depth))
 
 
 def ratio_interval(numerator: Sequence[float], denominator: Sequence[float]) -> Interval:

@@ -38,13 +38,18 @@ def mann_whitney(a: Sequence[float], b: Sequence[float]) -> tuple[float, float]:
     return min(1.0, float(found.pvalue)), float(found.statistic) / (len(a) * len(b))
 
 
-def holm(p_values: Sequence[float]) -> tuple[float, ...]:
+def holm(p_values: npt.ArrayLike, most: float = np.inf) -> tuple[float, ...]:
     """Return p-values after Holm's (1979) step-down correction, in the order given.
 
     The smallest of m is multiplied by m, the next by m - 1, and so on; none becomes smaller than the one before it.
+
+    Args:
+        p_values: The p-values.
+        most: No factor is larger: as many of the hypotheses as can be true together.
     """
-    order = np.argsort(p_values, kind="stable")
-    factors = np.arange(len(p_values), 0, -1)
-    adjusted = np.empty(len(p_values))
-    adjusted[order] = np.maximum.accumulate(np.minimum(factors * np.asarray(p_values, dtype=np.float64)[order], 1.0))
+    values = np.asarray(p_values, dtype=np.float64)
+    order = values.argsort(kind="stable")
+    factors = np.minimum(np.arange(len(values), 0, -1), most)
+    adjusted = np.empty(len(values))
+    adjusted[order] = np.maximum.accumulate(np.minimum(factors * values[order], 1.0))
     return tuple(adjusted.tolist())

@@ -8,6 +8,7 @@ All pairs of k means are tested together by taking each pair's t to the distribu
 Howell 1976, Journal of Educational Statistics 1).
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 from statistics import median
 from typing import NamedTuple
@@ -41,6 +42,10 @@ class Difference(NamedTuple):
     estimate: Floats
     error: Floats
     freedom: Floats
+
+    def of(self, first: int, others: Sequence[int]) -> "Difference":
+        """Return those of one group with some others, where there is a row and a column for each group."""
+        return Difference(*(part[first, others] for part in self))
 
     @property
     def t(self) -> Floats:

@@ -217,7 +217,7 @@ def test_the_power_is_that_at_the_level_of_the_claims_rank_and_of_its_statements
         (Evidence(Side(0.5, known), Side(0.9, known)), 0.05),
         (Evidence(Side(0.9, known), Side(0.2, known, 4)), 0.05 / 2 / 4),
     ):
-        found = decide([ClaimTest(FALLS, evidence), made(0.3, 0.3)])
+        found = decide([ClaimTest(evidence), made(0.3, 0.3)])
         assert found[0].power == known.power(level), (evidence, level)
     assert [one.power for one in decide([made(0.01), made(p_against=0.01)])] == [None, None]
 
@@ -261,7 +261,7 @@ def test_the_unit_changes_no_verdict() -> None:
 
 def made(p: float = 1.0, p_against: float = 1.0) -> ClaimTest:
     known = Contrast("from 1 to 2", 0.1, 0.1, 4, 0.0, True)
-    return ClaimTest(FALLS, Evidence(Side(p, known), Side(p_against, known)))
+    return ClaimTest(Evidence(Side(p, known), Side(p_against, known)))
 
 
 def test_claims_share_the_level_by_holms_procedure_whichever_way_they_go() -> None:
@@ -272,7 +272,7 @@ def test_claims_share_the_level_by_holms_procedure_whichever_way_they_go() -> No
         found = decide([made(p_against=p) for p in numbers])
         assert [one.state for one in found] == [NOT if one else UNKNOWN for one in expected]
     # What was not tested takes no share.
-    assert [one.state for one in decide([made(0.04), ClaimTest(FALLS, problem="no runs")])] == [HOLDS, UNKNOWN]
+    assert [one.state for one in decide([made(0.04), ClaimTest(problem="no runs")])] == [HOLDS, UNKNOWN]
     assert decide([]) == []
 
 
@@ -282,4 +282,4 @@ def test_a_verdict_says_its_numbers_and_the_note() -> None:
         "least certain from 1 to 2: +11% (95% interval -16% to +46%; claimed > 0); "
         "p = 0.012 (0.024 after Holm's correction over 2 claims); 1 run failed"
     )
-    assert decide([ClaimTest(FALLS, problem="no runs", note="a note")])[0].why == "no runs; a note"
+    assert decide([ClaimTest(problem="no runs", note="a note")])[0].why == "no runs; a note"

@@ -24,7 +24,7 @@ def test_the_extremes_cover_what_the_binomial_says(n, covered):
         # Few values lie between the extremes, nine between the narrowest pair that covers 95%.
         ([5.0, 1.0, 3.0, 2.0, 4.0], 3.0, 1.0, 5.0, 0.9375),
         (list(range(1, 10)), 5, 2, 8, 0.9609375),
-        ([1.0] * 4 + [math.inf] * 8, math.inf, 1.0, math.inf, 1 - 2 * 79 / 4096),
+        ([1.0] * 4 + [math.inf] * 8, math.inf, None, None, None),
         # Equal values have an interval of no width, nearly equal ones too.
         ([2.0] * 12, 2.0, 2.0, 2.0, 1 - 2 * 79 / 4096),
         ([2.0] * 11 + [3.0], 2.0, 2.0, 2.0, 1 - 2 * 79 / 4096),
