@@ -91,20 +91,18 @@ SHARES, POINTS = "%", "points"
 MOST_SHARE = 10.0
 
 
-def difference(metric: Metric, value: float, *, signed: bool = True, unit: str | None = None) -> str:
+def difference(metric: Metric, value: float, *, signed: bool = True, with_unit: bool = True) -> str:
     """Return a difference of a metric: accuracies in points, shares in percent, others in the metric's unit.
 
     Args:
         metric: The metric.
         value: The difference.
         signed: Whether a plus stands before what is above 0.
-        unit: What is written in place of points or the unit; percent stay.
+        with_unit: Whether points or the unit are written; percent always are.
     """
-    own = SHARES if metric.is_share else POINTS if metric.score == "accuracy" else metric.unit
-    text = change(value, own, "+" if signed else "")
-    if unit is None or metric.is_share:
-        return text
-    return f"{text.split(' ')[0]} {unit}".rstrip()
+    unit = SHARES if metric.is_share else POINTS if metric.score == "accuracy" else metric.unit
+    text = change(value, unit, "+" if signed else "")
+    return text if with_unit else text.partition(" ")[0]
 
 
 def change(value: float, unit: str, sign: str = "+") -> str:

@@ -1,6 +1,7 @@
 """The answers of studies on disk: goals, conditions and prices from their own files, or as they are asked for."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from pydantic import ValidationError
@@ -71,15 +72,13 @@ def _place(study: StudyData, record: dict[str, object]) -> StudyPlace:
 
 
 def _prices(record: dict[str, object]) -> Prices | None:
-    try:
+    with suppress(ValidationError):
         return Prices.model_validate(found_in(record, "cluster", "prices"))
-    except ValidationError:
-        return None
+    return None
 
 
 def _record(study: StudyData) -> dict[str, object]:
-    try:
+    with suppress(OSError, ValueError):
         found = read_json(study.path / files.STUDY)
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
+        return found if isinstance(found, dict) else {}
+    return {}

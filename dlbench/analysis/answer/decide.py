@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from statistics import median
@@ -123,7 +124,7 @@ def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
     }
     ranked = sorted(left, key=amounts.__getitem__, reverse=decided.value.is_higher_better)
     keepers = [arm for arm in ranked if arm in values]
-    verdicts = {arm: one.verdict for arm, one in {**quality, **values}.items()}
+    verdicts = {arm: judged.verdict for arm, judged in (quality | values).items()}
     use = keepers[0] if keepers and verdicts[keepers[0]] is Verdict.KEEPS else None
     # What may be the better choice: what is ahead, else one of those that keep quality, else what has the best score.
     rivals = ranked[: ranked.index(use)] if use else keepers
@@ -133,6 +134,9 @@ def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
     costs = {arm: cost for arm in keepers if (cost := arms[arm].cost or arms[arm].worker_hours)}
     cheapest = min(costs, key=costs.__getitem__, default=None)
     is_cheaper = use in costs and cheapest is not None and costs[cheapest] <= (1 - LEAST_SAVING) * costs[use]
+    points = {arm: (amounts[arm], cost) for arm, cost in costs.items()}
+    has_knee = not decided.value.is_higher_better and all(min(point) > 0 for point in points.values())
+    bend = knee(front(points.values())) if has_knee else None
     return Answer(
         task=group.title,
         given=dict(group.given),
@@ -144,7 +148,7 @@ def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
         either=() if use else tuple(arm.title for arm in keepers if verdicts[arm] is not Verdict.LOSES),
         open=tuple(arm.title for arm in rivals if verdicts[arm] is Verdict.OPEN),
         cheaper=cheapest.title if cheapest is not None and is_cheaper else None,
-        knee=_knee(decided.value, {arm: (amounts[arm], cost) for arm, cost in costs.items()}),
+        knee=next((arm.title for arm, point in points.items() if point == bend), None),
         faster=next((arm.title for arm in rivals if use and verdicts[arm] is Verdict.LOSES), None),
         arms=tuple(arms.values()),
         doubts=doubts(group, is_rate=decided.value is RATE, is_learned=bool(decided.quality or decided.target)),
@@ -225,10 +229,8 @@ def pointless(row: Row, metrics: Mapping[str, Metric]) -> dict[str, str]:
         return {}
     arm, found = Arm(arm_name(row["run_id"]), (row,)), {}
     if (size := unlike_batch(row)) is not None:
-        asked = f"{row['batch_size_per_worker']:.4g}"
-        found["batch"] = (
-            f"its steps have {size:.4g} samples of a worker, not {asked}: does the script read `batch_size`?"
-        )
+        steps = f"its steps have {size:.4g} samples of a worker, not {row['batch_size_per_worker']:.4g}"
+        found["batch"] = f"{steps}: does the script read `batch_size`?"
     judged = next((metrics[name] for name in _scores(metrics) if arm.comparable(name)), None)
     if judged and (reason := learned_nothing(arm, judged, metrics)):
         found["nothing"] = reason
@@ -263,24 +265,21 @@ def of_nothing(arm: Arm, metric: Metric) -> float | None:
 @cache
 def _num_classes(dataset: str) -> int | None:
     """Return the number of classes of one of dlbench's own data sets, for rows of versions that did not record it."""
-    if dataset not in plugins.built_in("datasets"):
-        return None
-    try:
-        plugin = plugins.load("datasets", dataset)
-        described = plugin.get("describe")(plugin.options())
-    except (UserError, ValueError, OSError, TypeError):
-        return None
-    return described.num_classes if described else None
+    with suppress(UserError, ValueError, OSError, TypeError):
+        plugin = plugins.load("datasets", dataset) if dataset in plugins.built_in("datasets") else None
+        described = plugin.get("describe")(plugin.options()) if plugin else None
+        return described.num_classes if described else None
+    return None
 
 
 def _shown(metric: Metric, values: Mapping[Arm, Values], family: Family) -> dict[Arm, Judged]:
     """Return what is shown of each arm of a family."""
-    arms, found = list(values), {}
+    arms, shown = list(values), {}
     for arm, one in zip(arms, family.judgements, strict=True):
         numbers = {name: getattr(one, name) for name in ("gain", "worst", "best", "detectable", "further")}
         against = Difference(against=arms[one.against].title, is_share=metric.is_share, **numbers)
-        found[arm] = _measured(metric, values[arm], one.verdict, against if len(arms) > 1 else None)
-    return found
+        shown[arm] = _measured(metric, values[arm], one.verdict, against if len(arms) > 1 else None)
+    return shown
 
 
 def _measured(metric: Metric, values: Values, verdict: Verdict, difference: Difference | None = None) -> Judged:
@@ -316,11 +315,3 @@ def _arm_answer(
 
 def _median(values: Sequence[float]) -> float | None:
     return median(values) if values else None
-
-
-def _knee(value: Metric, points: Mapping[Arm, tuple[float, float]]) -> str | None:
-    """Return the title of the arm at the knee of time and cost."""
-    if value.is_higher_better or any(min(point) <= 0 for point in points.values()):
-        return None
-    bend = knee(front(points.values()))
-    return next((arm.title for arm, point in points.items() if point == bend), None)

@@ -124,7 +124,7 @@ def _quality(arm: ArmAnswer, metrics: Mapping[str, Metric]) -> list[str]:
         return []
     metric, gain, keeps = metrics[arm.quality.metric], arm.quality.difference, ""
     if gain is not None and gain.worst is not None:
-        keeps = f"keeps: {difference(metric, gain.gain)}, at worst {difference(metric, gain.worst, unit='')}"
+        keeps = f"keeps: {difference(metric, gain.gain)}, at worst {difference(metric, gain.worst, with_unit=False)}"
     return [f"{metric.title} {quantity(metric, arm.quality.spread.median)}", keeps]
 
 
@@ -153,7 +153,7 @@ def _open(judged: Judged, metrics: Mapping[str, Metric]) -> str:
     metric, found = metrics.get(judged.metric, TRAIN_TIME), judged.difference
     if found is None:
         return ""
-    ends = [difference(metric, end, unit="") for end in (found.worst, found.best) if end is not None]
+    ends = [difference(metric, end, with_unit=False) for end in (found.worst, found.best) if end is not None]
     text = f"{difference(metric, found.gain)} [{', '.join(ends)}]" if ends else "one repeat"
     if found.further is None:
         return f"{text}: more than {MOST_REPEATS} more repeats would be needed"

@@ -113,19 +113,19 @@ def _next(answer: Answer, group: ComparisonGroup, place: StudyPlace) -> Next:
         what, repeats = (f"--study {study}", further) if place.can_continue else (scenario, total)
         runs = repeats * len(group.arms)
         return Next(command=f"dlbench run {what} --repeats {total}", why=why, seconds=each * runs)
+    command, why = f"dlbench report {study}", "charts, evidence, all doubts"
     if answer.use is None and all(arm.word == "out" for arm in answer.arms):
-        if any(TOO_SHORT in arm.reason for arm in answer.arms) and all(map(can_extend, rows)):
-            change, why = "extend_window=true", "times steps until a rate counts"
-            return Next(command=f"dlbench run {scenario} --set {change}", why=why, seconds=None)
+        reasons = [arm.reason for arm in answer.arms]
         rates, epochs = (values_of(group.arms, name) for name in ("learning_rate_base", "epochs"))
-        if any(map(_is_too_fast, group.completed)) and len(rates) == 1:
-            change, why = f"learning_rate={LOWER_RATE * rates[0]:g}", "a rate that may learn"
-            return Next(command=f"dlbench run {scenario} --set {change}", why=why, seconds=None)
-        has_learned_little = any("reached" in arm.reason or "knowing nothing" in arm.reason for arm in answer.arms)
-        if has_learned_little and len(epochs) == 1:
-            change, why = f"epochs={2 * epochs[0]}", "longer training may learn more"
-            return Next(command=f"dlbench run {scenario} --set {change}", why=why, seconds=None)
-    return Next(command=f"dlbench report {study}", why="charts, evidence, all doubts", seconds=None)
+        has_learned_little = any("reached" in reason or "knowing nothing" in reason for reason in reasons)
+        with_change = f"dlbench run {scenario} --set"
+        if any(TOO_SHORT in reason for reason in reasons) and all(map(can_extend, rows)):
+            command, why = f"{with_change} extend_window=true", "times steps until a rate counts"
+        elif any(map(_is_too_fast, group.completed)) and len(rates) == 1:
+            command, why = f"{with_change} learning_rate={LOWER_RATE * rates[0]:g}", "a rate that may learn"
+        elif has_learned_little and len(epochs) == 1:
+            command, why = f"{with_change} epochs={2 * epochs[0]}", "longer training may learn more"
+    return Next(command=command, why=why, seconds=None)
 
 
 def _is_too_fast(arm: Arm) -> bool:

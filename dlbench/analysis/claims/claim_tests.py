@@ -102,11 +102,10 @@ def decide(tests: Sequence[ClaimTest]) -> list[ClaimVerdict]:
     for test in tests:
         state, power, parts = ClaimState.CANNOT_BE_TOLD, None, [test.problem]
         if test.evidence is not None:
-            corrected, side = next(adjusted), test.evidence.shown
+            corrected, (shown, refuted) = next(adjusted), test.evidence
             # Where what is claimed lies on the other side of its bound, more repeats can only refute it.
-            is_against = test.evidence.refuted.p < side.p or side.contrast.p(above=side.contrast.above) > 0.5
-            if is_against:
-                side = test.evidence.refuted
+            is_against = refuted.p < shown.p or shown.contrast.p(above=shown.contrast.above) > 0.5
+            side = refuted if is_against else shown
             if corrected[is_against] <= SIGNIFICANCE:
                 state = ClaimState.DOES_NOT_HOLD if is_against else ClaimState.HOLDS
             else:

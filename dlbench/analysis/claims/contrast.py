@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
+from typing import NamedTuple
 
 import numpy as np
 
@@ -128,8 +129,7 @@ class Side:
     shares: int = 1
 
 
-@dataclass(frozen=True)
-class Evidence:
+class Evidence(NamedTuple):
     """What the repeats say of a statement about contrasts.
 
     Attributes:
@@ -142,9 +142,8 @@ class Evidence:
 
     def of(self, name: str) -> "Evidence":
         """Return the same, whose contrasts say what they are of: `training loss, from 8 to 16`."""
-        sides = (self.shown, self.refuted)
-        labels = (replace(one.contrast, label=f"{name}, {one.contrast.label}") for one in sides)
-        return Evidence(*(replace(one, contrast=labelled) for one, labelled in zip(sides, labels, strict=True)))
+        contrasts = [replace(side.contrast, label=f"{name}, {side.contrast.label}") for side in self]
+        return Evidence(*(replace(side, contrast=own) for side, own in zip(self, contrasts, strict=True)))
 
 
 def contrast(

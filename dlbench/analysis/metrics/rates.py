@@ -98,12 +98,12 @@ def drift(steps: Collection[Rows]) -> float | None:
 
 def in_window(rows: Rows) -> Rows:
     """Return the step rows that lie inside the timed window."""
-    return np.asarray(rows[np.isin(rows[:, FIELD["phase"]], IN_WINDOW)])
+    return in_phase(rows, "timed", "extended")
 
 
-def in_phase(rows: Rows, phase: str) -> Rows:
-    """Return the step rows of one phase."""
-    return np.asarray(rows[rows[:, FIELD["phase"]] == PHASE[phase]])
+def in_phase(rows: Rows, *phases: str) -> Rows:
+    """Return the step rows of some phases."""
+    return np.asarray(rows[np.isin(rows[:, FIELD["phase"]], [PHASE[phase] for phase in phases])])
 
 
 def step_time_percentiles(steps: Iterable[Rows]) -> tuple[float | None, float | None]:
@@ -149,4 +149,4 @@ def in_marked_steps(steps: Collection[Rows], name: str) -> float | None:
 
 def count_steps(rows: Rows, *phases: str) -> int:
     """Return the number of steps in some phases."""
-    return int(sum(in_phase(rows, phase)[:, FIELD["num_steps"]].sum() for phase in phases))
+    return int(in_phase(rows, *phases)[:, FIELD["num_steps"]].sum())

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -195,13 +195,12 @@ def _facts(run: RunSpec, journal: Journal, machine: Mapping[str, Any], row: Mapp
     How cores were enforced is the exception: the worker has seen it, the layout only asked for it.
     """
     found: dict[str, Any] = {}
-    # What one host says is no total of several.
-    passed_over = TOTALS if row["extended_steps"] or (row["hosts"] or 1) > 1 else ()
-    for facts in journal.facts.values():
-        for name, value in facts.items():
-            is_wanted = name == "cores_enforced" or (name in row and row[name] is None)
-            if value is not None and is_wanted and name not in passed_over:
-                found.setdefault(name, value)
+    wanted = {"cores_enforced", *(name for name in row if row[name] is None)}
+    if row["extended_steps"] or (row["hosts"] or 1) > 1:
+        # What one host says is no total of several.
+        wanted -= set(TOTALS)
+    for facts in reversed(journal.facts.values()):
+        found |= {name: value for name, value in facts.items() if name in wanted and value is not None}
     if run.settings.command is None:
         with suppress(UserError):  # of a plugin that is not installed where the study is read
             found.setdefault("backend", plugins.load("trainers", run.settings.trainer).get("BACKEND"))
@@ -214,10 +213,12 @@ def _results(found: list[Result], by_servers: list[Result], *, complete: bool) -
 
     What is counted is added up over servers, too.
     """
-    row = {name: next(iter(values)) for name, values in _known(FIRST, found)}
+    values = {name: [getattr(result, name) for result in found] for name in (*FIRST, *LARGEST)}
+    known = {name: [value for value in of_all if value is not None] for name, of_all in values.items()}
+    row = {name: known[name][0] for name in FIRST if known[name]}
     if not complete:
         return row
-    row |= {name: max(values) for name, values in _known(LARGEST, found)}
+    row |= {name: max(known[name]) for name in LARGEST if known[name]}
     row |= {name: sensors.total([getattr(one, name) for one in (*found, *by_servers)]) for name in SUM}
     row["workers_agree"] = workers_agree(found)
     if row["workers_agree"] != "exact":
@@ -236,13 +237,6 @@ def _results(found: list[Result], by_servers: list[Result], *, complete: bool) -
     if row["bytes_sent"] is not None and steps:
         row["bytes_sent_per_step"] = row["bytes_sent"] / steps
     return row
-
-
-def _known(columns: Iterable[str], results: list[Result]) -> Iterator[tuple[str, list[Any]]]:
-    """Yield the values of each column that are known, where there is one."""
-    for name in columns:
-        if values := [value for one in results if (value := getattr(one, name)) is not None]:
-            yield name, values
 
 
 def _scores(run: RunSpec, results: Iterable[Result]) -> dict[str, float | None]:
