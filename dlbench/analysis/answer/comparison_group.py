@@ -62,28 +62,25 @@ def comparison_groups(arms: Sequence[Arm], given: Collection[str] = ()) -> list[
     links, columns = _links(arms), _conditions(arms, given)
     alone = [arm for arm in arms if arm.is_alone]
     of_alone = [column for column in columns if len({arm.get(column) for arm in alone}) > 1]
-    tasks = {arm: (_task(arm), bool(arm.emulated)) for arm in arms}
-    conditions = {}
+    keys: dict[Arm, tuple[Any, ...]] = {}
     for arm in arms:
         decisive = of_alone if arm.is_alone else columns
-        values = (arm.get(column) if column in decisive else None for column in columns)
-        conditions[arm] = (*values, links.get(arm.study))
-    of_ways = dict.fromkeys((tasks[arm], conditions[arm]) for arm in arms if not arm.is_alone)
-    grouped: dict[tuple[tuple[str, bool], tuple[Any, ...]], list[Arm]] = {}
+        condition = [arm.get(column) if column in decisive else None for column in columns]
+        keys[arm] = (_task(arm), bool(arm.emulated), *condition, links.get(arm.study))
+    of_ways = dict.fromkeys(keys[arm] for arm in arms if not arm.is_alone)
+    grouped: dict[tuple[Any, ...], list[Arm]] = {}
     for arm in arms:
-        task, condition = tasks[arm], conditions[arm]
-        fitting = [way for way in of_ways if arm.is_alone and way[0] == task and _fits(condition, way[1])]
-        for key in fitting or [(task, condition)]:
+        for key in [key for key in of_ways if arm.is_alone and _fits(keys[arm], key)] or [keys[arm]]:
             grouped.setdefault(key, []).append(arm)
-    titles = [title for title, _ in tasks.values()]
+    titles = [title for title, *_ in keys.values()]
     columns += [LINK] if len(set(links.values())) > 1 else []
     groups = []
-    for task, condition in sorted(grouped, key=lambda key: (titles.index(key[0][0]), key[0][1])):
-        members, shared = grouped[task, condition], dict(zip(columns, condition, strict=False))
-        keys = naming(members)
+    for title, is_emulated, *condition in sorted(grouped, key=lambda key: (titles.index(key[0]), key[1])):
+        members, shared = grouped[title, is_emulated, *condition], dict(zip(columns, condition, strict=False))
+        stated = naming(members)
         emulated = emulation(arm.emulated for arm in members).replace(";", ", ")
-        titled = _titled(members, keys)
-        groups.append(ComparisonGroup(task[0], emulated, titled, keys, shared, condition_text(shared, arms)))
+        titled = _titled(members, stated)
+        groups.append(ComparisonGroup(title, emulated, titled, stated, shared, condition_text(shared, arms)))
     return groups
 
 
@@ -95,9 +92,9 @@ def _conditions(arms: Sequence[Arm], given: Collection[str]) -> list[str]:
     return [name for name in always if len(values_of(ways, name)) > 1]
 
 
-def _fits(condition: Sequence[Any], other: Sequence[Any]) -> bool:
-    """Whether all that is known of a condition is as in another one."""
-    return all(one is None or one == two for one, two in zip(condition, other, strict=True))
+def _fits(key: Sequence[Any], other: Sequence[Any]) -> bool:
+    """Whether all that is known of a task and condition is as in another one."""
+    return all(one is None or one == two for one, two in zip(key, other, strict=True))
 
 
 def _links(arms: Sequence[Arm]) -> dict[str | None, float]:

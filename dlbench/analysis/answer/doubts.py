@@ -48,11 +48,10 @@ def doubts(group: ComparisonGroup, *, is_rate: bool, is_learned: bool) -> tuple[
 
 def _of_comparison(group: ComparisonGroup, rows: Sequence[Row], *, is_learned: bool) -> Iterator[tuple[int, str]]:
     """Yield by weight what makes arms unequal, or their number too small."""
-    batches = ((arm, next(filter(None, map(unlike_batch, arm.completed)), None)) for arm in group.completed)
     others = [
         f"{arm.title}: {size:.4g} samples, not {arm.first['batch_size_per_worker']:.4g}"
-        for arm, size in batches
-        if size
+        for arm in group.completed
+        if (size := next(filter(None, map(unlike_batch, arm.completed)), None))
     ]
     if others:
         yield 95, f"steps have other batches than `batch_size` says: {listed(others, 2, '; ')}"

@@ -132,7 +132,7 @@ def compare(
     return Comparison(base_name, new_name, noise, changes, refused, noted)
 
 
-def _changes(pairs: Sequence[Pair], metrics: Sequence[Metric]) -> Iterator[Change]:
+def _changes(pairs: Sequence[Pair], metrics: Sequence[Metric]) -> list[Change]:
     changes, cases = [], []
     for ours, theirs in pairs:
         label = next(arm.label for arm in (theirs, ours) if arm)
@@ -145,14 +145,9 @@ def _changes(pairs: Sequence[Pair], metrics: Sequence[Metric]) -> Iterator[Chang
                 unpaired = base if metric.is_score else {("base", *repeat): value for repeat, value in base.items()}
                 cases.append((new, unpaired, metric))
                 changes.append(_measured(of_arm, list(base.values()), list(new.values()), metric))
-        changes.append(of_arm)
+        changes += [of_arm] if of_arm.kind is not ChangeKind.KEEPS else []
     judgements = iter(judge_pairs(cases))
-    for change in changes:
-        if change.metric:
-            judgement = next(judgements)
-            yield replace(change, kind=_kind(judgement), judgement=judgement)
-        elif change.kind is not ChangeKind.KEEPS:
-            yield change
+    return [_judged(change, next(judgements)) if change.metric else change for change in changes]
 
 
 def _measured(of_arm: Change, base: Sequence[float], new: Sequence[float], metric: Metric) -> Change:
@@ -163,12 +158,13 @@ def _measured(of_arm: Change, base: Sequence[float], new: Sequence[float], metri
     return replace(of_arm, metric=metric.column, base=before, new=after, ratio=ratio, worsening=worsening)
 
 
-def _kind(judgement: Judgement) -> ChangeKind:
-    if judgement.verdict is Verdict.OPEN:
-        return ChangeKind.TOO_FEW if judgement.p is None else ChangeKind.CANNOT_BE_TOLD
-    if judgement.verdict is Verdict.LOSES:
-        return ChangeKind.WORSE
-    return ChangeKind.BETTER if judgement.is_better else ChangeKind.KEEPS
+def _judged(change: Change, judgement: Judgement) -> Change:
+    kinds = {
+        Verdict.OPEN: ChangeKind.TOO_FEW if judgement.p is None else ChangeKind.CANNOT_BE_TOLD,
+        Verdict.LOSES: ChangeKind.WORSE,
+        Verdict.KEEPS: ChangeKind.BETTER if judgement.is_better else ChangeKind.KEEPS,
+    }
+    return replace(change, kind=kinds[judgement.verdict], judgement=judgement)
 
 
 def _worsening(base: float, new: float, metric: Metric) -> float:

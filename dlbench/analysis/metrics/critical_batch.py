@@ -85,21 +85,17 @@ def critical_batch(batches: Sequence[float], steps: Sequence[float]) -> Critical
 def _solve(log_batches: Floats, log_steps: Floats, start: float) -> tuple[float, float, float]:
     """Return the cost, log S_min and log B_c; logarithms keep both above zero."""
     from scipy.optimize import least_squares
-
-    guess = np.array([np.mean(log_steps - np.logaddexp(0.0, start - log_batches)), start])
-    found = least_squares(_residuals, guess, jac=_jacobian, method="lm", args=(log_batches, log_steps))
-    return float(found.cost), float(found.x[0]), float(found.x[1])
-
-
-def _residuals(parameters: Floats, log_batches: Floats, log_steps: Floats) -> Floats:
-    fitted: Floats = parameters[0] + np.logaddexp(0.0, parameters[1] - log_batches)
-    return fitted - log_steps
-
-
-def _jacobian(parameters: Floats, log_batches: Floats, log_steps: Floats) -> Floats:
     from scipy.special import expit
 
-    return np.stack([np.ones_like(log_batches), expit(parameters[1] - log_batches)], axis=1)
+    def residuals(logs: Floats) -> Floats:
+        return np.asarray(logs[0] + np.logaddexp(0.0, logs[1] - log_batches) - log_steps)
+
+    def jacobian(logs: Floats) -> Floats:
+        return np.stack([np.ones_like(log_batches), expit(logs[1] - log_batches)], axis=1)
+
+    guess = np.array([np.mean(log_steps - np.logaddexp(0.0, start - log_batches)), start])
+    fit = least_squares(residuals, guess, jac=jacobian, method="lm")
+    return float(fit.cost), float(fit.x[0]), float(fit.x[1])
 
 
 def _interval(log_batches: Floats, log_steps: Floats, log_critical: float) -> tuple[float | None, float | None]:

@@ -111,12 +111,9 @@ def step_time_percentiles(steps: Iterable[Rows]) -> tuple[float | None, float | 
 
     A row that stands for several steps counts as so many steps of equal time.
     """
-    times = [single_step_times(in_window(rows)) for rows in steps]
-    joined = np.concatenate([*times, np.empty(0)])
-    if not len(joined):
-        return None, None
-    p50, p95 = np.percentile(joined, [50, 95])
-    return float(p50), float(p95)
+    times = np.concatenate([np.empty(0), *(single_step_times(in_window(rows)) for rows in steps)])
+    p50, p95 = np.percentile(times, [50, 95]).tolist() if len(times) else (None, None)
+    return p50, p95
 
 
 def time_in_window(steps: Collection[Rows], name: str) -> float | None:

@@ -76,12 +76,14 @@ def run_row(
     is_complete = len(journal.results) == processes and len(by_servers) == len(servers)
     results = journal.results if is_complete else {}
     row: dict[str, Any] = dict.fromkeys((*names("runs"), *run.metrics))
-    row |= _specification(run)
-    row |= _attempt(attempt, outcome)
+    row |= _specification(run) | _attempt(attempt, outcome)
     if layout is not None:
         row |= _layout(run, layout, attempt.prices, outcome)
     row |= _results(list(journal.results.values()), by_servers, complete=bool(results))
-    row |= _scores(run, journal.results.values())
+    scored = (*SCORE_COLUMNS, BEST, *run.metrics)
+    # The scores are the same of all workers: the first that is known counts.
+    for result in reversed(journal.results.values()):
+        row |= {name: value for name, value in result.scores.items() if name in scored and value is not None}
     if run.settings.is_simulated:
         row |= _simulated(run, row)
     row["warmup_detected"] = warmup_detected
@@ -237,13 +239,6 @@ def _results(found: list[Result], by_servers: list[Result], *, complete: bool) -
     if row["bytes_sent"] is not None and steps:
         row["bytes_sent_per_step"] = row["bytes_sent"] / steps
     return row
-
-
-def _scores(run: RunSpec, results: Iterable[Result]) -> dict[str, float | None]:
-    """Return the scores, the same of all workers: of each the first that is known."""
-    known = [(name, value) for one in results for name, value in one.scores.items() if value is not None]
-    first = dict(reversed(known))
-    return {name: first.get(name) for name in (*SCORE_COLUMNS, BEST, *run.metrics)}
 
 
 def _window(run: RunSpec, results: Mapping[int, Result], cores: float | None) -> dict[str, Any]:
