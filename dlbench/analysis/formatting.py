@@ -32,8 +32,10 @@ class Unit:
         """Return a median or ratio with how far its interval goes at most, such as `41.4 s ±4%`."""
         if interval.low is None or interval.high is None or not interval.value:
             return self.shown(interval.value)
-        farther = max(interval.high - interval.value, interval.value - interval.low)
-        return f"{self.shown(interval.value)} ±{_margin(farther / abs(interval.value))}"
+        farther = max(interval.high - interval.value, interval.value - interval.low) / abs(interval.value)
+        # Rounded up, so that no interval looks narrower than it is.
+        tenths, whole = (math.ceil(parts * farther - 1e-9) for parts in (1000, 100))
+        return f"{self.shown(interval.value)} ±{tenths / 10 if tenths < 10 else whole}%"
 
 
 def number(value: float) -> str:
@@ -60,12 +62,6 @@ def rounded(value: float) -> str:
             scaled = value / size
             return f"{scaled:.1f}{prefix}" if abs(scaled) < 9.95 else f"{float(f'{scaled:.2g}'):.0f}{prefix}"
     return f"{value:.2g}" if abs(value) < 99.5 else f"{float(f'{value:.2g}'):.0f}"
-
-
-def _margin(share: float) -> str:
-    """Return a share in percent, rounded up, so that no interval looks narrower than it is."""
-    tenths = math.ceil(1000 * share - 1e-9)
-    return f"{tenths / 10:.1f}%" if tenths < 10 else f"{math.ceil(100 * share - 1e-9)}%"
 
 
 def percent(value: float) -> str:

@@ -227,8 +227,8 @@ def _behind(claim: Claim, curves: Sequence[Curve]) -> Iterator[Evidence]:
 def _closes(claim: Claim, curves: Sequence[Curve]) -> Iterator[Evidence]:
     """Yield the evidence that the first curve begins above the second, and that the ratio of the two shrinks."""
     first, last = min(curves[0]), max(curves[0])
-    signs = ((last, 1.0, -1.0), (first, -1.0, 1.0))
-    groups = [(sign, _logs(own[place])) for place, *both in signs for sign, own in zip(both, curves, strict=True)]
+    of_gaps = ((1.0, curves[0], last), (-1.0, curves[1], last), (-1.0, curves[0], first), (1.0, curves[1], first))
+    groups = [(weight, _logs(curve[place])) for weight, curve, place in of_gaps]
     yield every([*_behind(claim, curves), contrast(f"gap from {first:g} to {last:g}", groups, above=False)])
 
 
