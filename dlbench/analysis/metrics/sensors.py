@@ -51,12 +51,10 @@ def mean_in_window(journal: Journal, sensor: str, quantity: str) -> float | None
     """Return the mean of the readings taken inside the timed window, mean over the workers that read there."""
     means = []
     for worker, (at_s, values) in _readings(journal, sensor, quantity):
-        result = journal.results.get(worker)
-        pieces = result.segments if result else ()
+        pieces = journal.results[worker].segments if worker in journal.results else ()
         inside = [(piece.opened_at_s <= at_s) & (at_s <= piece.closed_at_s) for piece in pieces]
-        chosen = values[np.any(inside, axis=0)] if inside else values[:0]
-        if len(chosen):
-            means.append(float(chosen.mean()))
+        if np.any(inside):
+            means.append(float(values[np.any(inside, axis=0)].mean()))
     return float(np.mean(means)) if means else None
 
 

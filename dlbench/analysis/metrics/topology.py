@@ -26,13 +26,9 @@ def topology(layout: Layout, cluster: Cluster, journal: Journal) -> Iterator[dic
     )
     for place in layout.places:
         facts = journal.facts.get(place.rank, {})
-        yield {
-            "rank": place.rank,
-            "role": place.role,
+        yield place.model_dump(include={"rank", "role", "machine", "local_index"}) | {
             "held_workers": ";".join(map(str, place.workers)),
             "host": addresses.index(place.host),
-            "machine": place.machine,
-            "local_index": place.local_index,
             "cores": ";".join(map(str, place.cores)),
             "device_name": facts.get("device_name"),
             "interface": facts.get("interface"),
