@@ -82,7 +82,7 @@ def quantity(metric: Metric, value: float) -> str:
 
 
 # Units of differences of ratios, and of shares such as accuracies.
-SHARES, POINTS = "%", "points"
+SHARES, POINTS = " %", " points"
 # Larger shares say no more than that they are larger.
 MOST_SHARE = 10.0
 

@@ -11,7 +11,7 @@ from dlbench import plugins
 from dlbench.analysis.answer.answer import Answer, ArmAnswer, Difference, Judged, Spread
 from dlbench.analysis.answer.comparison_group import ComparisonGroup
 from dlbench.analysis.answer.doubts import MUCH_LOAD, doubts, not_completed, unlike_batch
-from dlbench.analysis.arms import Arm, Repeat, Row
+from dlbench.analysis.arms import Arm, Repeat, Row, quotient
 from dlbench.analysis.formatting import counted, difference, number, quantity
 from dlbench.analysis.groups import written_name
 from dlbench.analysis.judge import Family, Values, Verdict, judge
@@ -28,8 +28,12 @@ from dlbench.scenario.run_spec import arm_name
 EXPLODED = 10.0
 # Why one worker of a strategy that communicates is no choice beside the base line.
 OVERHEAD = "one worker alone does the same without messages"
+# Of one worker alone nothing is divided: it is one arm, however the others divide.
+OF_DIVIDING, TWIN = ("batch_scope", "divide"), "another arm of one worker alone is the same training"
 # Why no throughput is known.
 TOO_SHORT = "the timed window is too short"
+# So many margins behind in a score that does not decide is said.
+FAR = 50.0
 # Arms that save less than this share of the worker-hours are not called cheaper.
 LEAST_SAVING = 0.1
 # What `column` of a metric is called that no row has: the price, or worker-hours.
@@ -58,8 +62,7 @@ class Wanted:
         """Return the price of a training time on all hosts and workers' slots of an arm; None without prices."""
         if self.prices is None or seconds is None:
             return None
-        servers = int(arm.first.get("servers") or 0) if arm.first.get("server_placement") == "own" else 0
-        return self.prices.cost(seconds, int(arm.first.get("hosts") or 1), arm.workers + servers)
+        return self.prices.cost(seconds, int(arm.first.get("hosts") or 1), _slots(arm))
 
 
 @dataclass(frozen=True)
@@ -91,8 +94,21 @@ class _Decided:
         """Return what the arm's repeats are judged by."""
         if metric.column != COST:
             return arm.comparable(metric.column)
-        times = arm.comparable(self.time.column)
-        return {repeat: self.wanted.cost(arm, time) or time * arm.workers / 3600 for repeat, time in times.items()}
+        is_priced, times = self.wanted.prices is not None, arm.comparable(self.time.column)
+        costs = {
+            repeat: self.wanted.cost(arm, time) if is_priced else _hours(arm, time) for repeat, time in times.items()
+        }
+        return {repeat: cost for repeat, cost in costs.items() if cost is not None}
+
+
+def _slots(arm: Arm) -> int:
+    """Return how many workers' places an arm takes: those of servers that have cores of their own, too."""
+    servers = int(arm.first.get("servers") or 0) if arm.first.get("server_placement") == "own" else 0
+    return arm.workers + servers
+
+
+def _hours(arm: Arm, seconds: float) -> float:
+    return seconds * _slots(arm) / 3600
 
 
 def families(group: ComparisonGroup, wanted: Wanted) -> dict[str, tuple[list[Arm], Family]]:
@@ -125,13 +141,21 @@ def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
     ranked = sorted(left, key=amounts.__getitem__, reverse=decided.value.is_higher_better)
     keepers = [arm for arm in ranked if arm in values]
     verdicts = {arm: judged.verdict for arm, judged in (quality | values).items()}
+    costs = {arm: one.worker_hours if one.cost is None else one.cost for arm, one in arms.items() if arm in keepers}
+    costs = {arm: cost for arm, cost in costs.items() if cost is not None}
+    # Of arms that differ by no more than what matters the cheapest is used: more workers must buy something.
     use = keepers[0] if keepers and verdicts[keepers[0]] is Verdict.KEEPS else None
+    if use in costs:
+        use = min((arm for arm in costs if verdicts[arm] is Verdict.KEEPS), key=costs.__getitem__)
     # What may be the better choice: what is ahead, else one of those that keep quality, else what has the best score.
     rivals = ranked[: ranked.index(use)] if use else keepers
-    if not keepers:
-        is_higher = bool(decided.quality and decided.quality.is_higher_better)
-        rivals = sorted(quality, key=lambda arm: quality[arm].spread.median, reverse=is_higher)
-    costs = {arm: cost for arm in keepers if (cost := arms[arm].cost or arms[arm].worker_hours)}
+    if not keepers and decided.quality:
+        sign = 1 if decided.quality.is_higher_better else -1
+        scores = {arm: sign * one.spread.median for arm, one in quality.items()}
+        best = max(scores.values(), default=0.0)
+        within = decided.quality.margin * (abs(best) if decided.quality.is_share else 1.0)
+        # Of those with about the best score the one that the goal likes most, then by score.
+        rivals = sorted(scores, key=lambda arm: (max(best - scores[arm] - within, 0.0), ranked.index(arm)))
     cheapest = min(costs, key=costs.__getitem__, default=None)
     is_cheaper = use in costs and cheapest is not None and costs[cheapest] <= (1 - LEAST_SAVING) * costs[use]
     points = {arm: (amounts[arm], cost) for arm, cost in costs.items()}
@@ -151,8 +175,36 @@ def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
         knee=next((arm.title for arm, point in points.items() if point == bend), None),
         faster=next((arm.title for arm in rivals if use and verdicts[arm] is Verdict.LOSES), None),
         arms=tuple(arms.values()),
-        doubts=doubts(group, is_rate=decided.value is RATE, is_learned=bool(decided.quality or decided.target)),
+        doubts=doubts(
+            group,
+            is_rate=decided.value is RATE,
+            is_learned=bool(decided.quality or decided.target),
+            others=_doubts_of_use(use, left, out, decided) if use else (),
+        ),
     )
+
+
+def _doubts_of_use(
+    use: Arm, left: Sequence[Arm], out: Mapping[Arm, str], decided: _Decided
+) -> Iterator[tuple[int, str]]:
+    """Yield by weight what the arm to use is behind in, though the goal does not ask for it."""
+    value, mine = decided.value, median(decided.values(use, decided.value).values())
+    for arm in out:
+        if arm.completed and not_completed(arm.rows) == out[arm] and len(values := decided.values(arm, value)) == arm.n:
+            ratio = quotient(*((median(values.values()), mine)[:: 1 if value.is_higher_better else -1]))
+            if ratio is not None and ratio > 1 + value.margin:
+                yield 78, f"{arm.title} came to {quantity(value, median(values.values()))}, but {out[arm]}"
+    for name in _scores(decided.wanted.metrics):
+        metric = decided.wanted.metrics[name]
+        scores = {arm: median(found) for arm in left if (found := arm.comparable(name).values())}
+        if metric is decided.quality or use not in scores:
+            continue
+        best = (max if metric.is_higher_better else min)(scores, key=scores.__getitem__)
+        # A built-in score that does not decide is beside the one that does: only far behind it says something.
+        margin = metric.margin * (abs(scores[best]) if metric.is_share else 1.0) * (1 if name not in BUILT_IN else FAR)
+        if abs(scores[use] - scores[best]) > margin:
+            ends = f"{quantity(metric, scores[use])}, of {best.title} {quantity(metric, scores[best])}"
+            yield 77, f"its {metric.title} is {ends}"
 
 
 def _decided(group: ComparisonGroup, wanted: Wanted) -> _Decided:
@@ -184,12 +236,16 @@ def _decided(group: ComparisonGroup, wanted: Wanted) -> _Decided:
 
 def _out(arm: Arm, group: ComparisonGroup, decided: _Decided) -> str:
     """Return why an arm is not compared; empty where it is."""
-    wanted, time_s = decided.wanted, _median(arm.values(decided.time.column))
+    wanted, time_s = decided.wanted, max(arm.values(decided.time.column), default=None)
     cost = wanted.cost(arm, time_s)
     if failed := not_completed(arm.rows):
         return failed
     if any(other.workers > 1 for other in group.arms) and arm.workers == 1 and not arm.is_alone and arm.base_line.rows:
         return OVERHEAD
+    keys = [key for key in group.keys if key not in OF_DIVIDING]
+    before = [other for other in group.arms[: group.arms.index(arm)] if other.is_alone]
+    if arm.is_alone and any(all(arm.get(key) == other.get(key) for key in keys) for other in before):
+        return TWIN
     score = decided.target[0] if decided.target else decided.quality
     if score and (reason := learned_nothing(arm, score, wanted.metrics)):
         return reason
@@ -307,7 +363,7 @@ def _arm_answer(
         runs=len(arm.rows),
         value=value,
         quality=quality,
-        worker_hours=None if seconds is None else seconds * arm.workers / 3600,
+        worker_hours=None if seconds is None else _hours(arm, seconds),
         cost=decided.wanted.cost(arm, seconds),
         energy_j=_median(arm.values("energy_j")),
     )

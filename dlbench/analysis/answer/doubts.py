@@ -1,7 +1,7 @@
 """What speaks against trusting an answer, what could change it most first, each with the number of runs it is of."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 from typing import Any
 
@@ -17,10 +17,12 @@ from dlbench.scenario.settings import Input
 
 # From this share on, CPU time that the hypervisor took is as large as half the differences that are called real.
 MUCH_STEAL = 0.01
+# Steal is counted in ticks of 10 ms: shorter windows have too few of them.
+LEAST_WINDOW_S = 1.0
 # More than that of a core, taken by other programs, shows in the times of a worker on it.
 MUCH_LOAD = 0.5
 # What each arm may have a best learning rate of its own for.
-_TUNED = {"batch_size_global": "batch size", "strategy": "strategy", "optimizer": "optimizer"}
+_TUNED = {"batch_size_global": "global batch", "strategy": "strategy", "optimizer": "optimizer"}
 # Of a mean of whole numbers.
 _ROUNDING = 1e-6
 # A share of the timed window that may decide between arms.
@@ -29,19 +31,23 @@ MUCH_BOOKKEEPING = 0.1
 MUCH_FIRST_STEP = 0.2
 
 
-def doubts(group: ComparisonGroup, *, is_rate: bool, is_learned: bool) -> tuple[Doubt, ...]:
+def doubts(
+    group: ComparisonGroup, *, is_rate: bool, is_learned: bool, others: Iterable[tuple[int, str]] = ()
+) -> tuple[Doubt, ...]:
     """Return the doubts about a group's answer, the heaviest first.
 
     Args:
         group: Its arms.
         is_rate: Whether throughput decides.
         is_learned: Whether a score or a target does.
+        others: Further ones, by weight.
     """
     rows = [row for arm in group.completed for row in arm.completed]
     weighed = [
         *_of_comparison(group, rows, is_learned=is_learned),
         *_of_machine(group, rows),
         *_of_measurement(rows, is_rate=is_rate),
+        *others,
     ]
     return tuple(Doubt(text=text, weight=weight) for weight, text in sorted(weighed, reverse=True))
 
@@ -78,9 +84,11 @@ def _of_machine(group: ComparisonGroup, rows: Sequence[Row]) -> Iterator[tuple[i
     """Yield by weight what the machines did, or are, that shows in the numbers."""
     if group.emulated:
         yield 85, f"not representative hardware ({group.emulated})"
-    load, steal = _known(rows, "other_cpu_cores"), _known(rows, "steal_fraction")
+    load = [row.get("other_cpu_cores") or 0.0 for row in rows]
     if runs := _runs([cores >= MUCH_LOAD for cores in load]):
         yield 75, f"other programs kept {max(load):.1f} cores busy in {runs}"
+    is_long = [(row.get("timed_window_s") or 0.0) >= LEAST_WINDOW_S for row in rows]
+    steal = [row.get("steal_fraction") or 0.0 if known else 0.0 for row, known in zip(rows, is_long, strict=True)]
     if runs := _runs([share >= MUCH_STEAL for share in steal]):
         yield 50, f"the hypervisor took up to {percent(max(steal))} of the CPU time, in {runs}"
     if len(names := _distinct(rows, "device_name")) > 1:

@@ -1,16 +1,14 @@
 """An answer in a heading and at most five lines, as terminal, page and Markdown show it."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from dlbench.analysis.answer.answer import Answer, ArmAnswer, Judged
-from dlbench.analysis.answer.decide import COST, OVERHEAD
+from dlbench.analysis.answer.decide import COST, OVERHEAD, TWIN
 from dlbench.analysis.formatting import (
     Unit,
     counted,
     difference,
     duration,
-    listed,
     number,
     percent,
     quantity,
@@ -22,11 +20,11 @@ from dlbench.errors import shorten
 from dlbench.scenario.metrics import BUILT_IN, TRAIN_TIME, Metric
 
 MOST_LINES = 5
-# Arms that one line names.
-MOST_NAMED = 3
 _OF_ARMS = ("use", "open", "faster", "cheaper")
 # Less worker-time is written in seconds.
 HOUR_S, LEAST_HOURS = 3600.0, 0.1
+# Parts that a line names at most; of others their number.
+MOST_NAMED = {"either": 3, "none": 3, "doubt": 2}
 # The shortest that a title becomes.
 _LEAST_TITLE = 24
 
@@ -56,21 +54,23 @@ def lines(
     if len(found) > MOST_LINES:
         # Of all lines that there can be, the cheaper arm says least.
         found = [(label, parts) for label, parts in found if label != "cheaper"]
-    return [(label, _fitted(label, parts, width, "; " if label == "doubt" else gap)) for label, parts in found]
+    return [(label, _fitted(label, parts, width, "; " if label in MOST_NAMED else gap)) for label, parts in found]
 
 
 def _fitted(label: str, parts: Sequence[str], width: int | None, gap: str) -> str:
     """Return parts of a line side by side; those that do not fit are left out from the end, then the first is cut.
 
-    A command is never cut.
+    A command is never cut. Of doubts two are shown at most, of all parts that are left out but notes their number.
     """
-    shown = [part for part in parts if part]
+    every, is_list = [part for part in parts if part], label in MOST_NAMED
     least = 2 if label in _OF_ARMS else 1
-    while width and len(shown) > least and len(gap.join(shown)) > width:
-        shown.pop()
-    if width and label != "next" and (over := len(gap.join(shown)) - width) > 0:
-        shown[0] = shorten(shown[0], max(_LEAST_TITLE, len(shown[0]) - over))
-    return gap.join(shown)
+    for count in range(min(MOST_NAMED.get(label, len(every)), len(every)), least - 1, -1):
+        left_out = [f"{len(every) - count} more"] if is_list and count < len(every) else []
+        text = gap.join([*every[:count], *left_out])
+        if not width or len(text) <= width or label == "next":
+            return text
+    over = len(text) - (width or 0)
+    return gap.join([shorten(every[0], max(_LEAST_TITLE, len(every[0]) - over)), *every[1:least], *left_out])
 
 
 def _lines(answer: Answer, metrics: Mapping[str, Metric]) -> Iterator[tuple[str, list[str]]]:
@@ -79,19 +79,18 @@ def _lines(answer: Answer, metrics: Mapping[str, Metric]) -> Iterator[tuple[str,
     if use is not None:
         yield "use", [use.title, _value(use, answer, metrics), *_quality(use, metrics), _workers(answer, use)]
     else:
-        yield ("either" if answer.either else "none"), [_why_none(answer, metrics)]
+        yield ("either" if answer.either else "none"), _why_none(answer, metrics)
     if rivals := open_arms(answer):
         arm, judged = rivals[0]
         against = f"against {judged.difference.against}" if judged.difference else ""
-        others = f"and {counted(len(rivals) - 1, 'more arm')}" if len(rivals) > 1 else ""
+        others = f"{len(rivals) - 1} more open" if len(rivals) > 1 else ""
         yield "open", [arm.title, _open(judged, metrics), _value(arm, answer, metrics), against, others]
     for label, title, said in (("faster", answer.faster, _loss), ("cheaper", answer.cheaper, _price)):
         if title is not None and use is not None:
             arm = by_title[title]
             yield label, [title, _value(arm, answer, metrics), said(arm, use, metrics)]
     if answer.doubts:
-        more = f"{len(answer.doubts) - 2} more" if len(answer.doubts) > 2 else ""
-        yield "doubt", [*(doubt.text for doubt in answer.doubts[:2]), more]
+        yield "doubt", [doubt.text for doubt in answer.doubts]
     if answer.next is not None:
         about = f"about {duration(answer.next.seconds)}" if answer.next.seconds else ""
         yield "next", [answer.next.command, answer.next.why, about]
@@ -124,8 +123,16 @@ def _quality(arm: ArmAnswer, metrics: Mapping[str, Metric]) -> list[str]:
         return []
     metric, gain, keeps = metrics[arm.quality.metric], arm.quality.difference, ""
     if gain is not None and gain.worst is not None:
-        keeps = f"keeps: {difference(metric, gain.gain)}, at worst {difference(metric, gain.worst, with_unit=False)}"
+        at_worst = difference(metric, _signed(metric, gain.worst), with_unit=False)
+        keeps = f"keeps: {difference(metric, _signed(metric, gain.gain))}, at worst {at_worst}"
     return [f"{metric.title} {quantity(metric, arm.quality.spread.median)}", keeps]
+
+
+def _signed(metric: Metric, gain: float) -> float:
+    """Return a gain as the difference of the values: of a time that is 25% better, -20%."""
+    if metric.is_higher_better:
+        return gain
+    return gain / -(1 + gain) if metric.is_share and gain > 0 else -gain
 
 
 def _workers(answer: Answer, use: ArmAnswer) -> str:
@@ -134,18 +141,22 @@ def _workers(answer: Answer, use: ArmAnswer) -> str:
     return "do not add workers" if more and more.isdisjoint(answer.open) else ""
 
 
-def _why_none(answer: Answer, metrics: Mapping[str, Metric]) -> str:
-    """Say why no arm can be recommended."""
+def _why_none(answer: Answer, metrics: Mapping[str, Metric]) -> list[str]:
+    """Say why no arm can be recommended, the reasons of most arms first."""
     if answer.missing:
-        return f"no answer yet: {counted(answer.missing, 'run')} to be made"
+        return [f"no answer yet: {counted(answer.missing, 'run')} to be made"]
     if answer.either:
-        return f"{listed(answer.either, MOST_NAMED, '; ')}: which is best is open"
+        return [f"which is best is open: {answer.either[0]}", *answer.either[1:]]
     if left := [arm for arm in answer.arms if arm.word != "out"]:
         quality = next((metrics[arm.quality.metric].title for arm in left if arm.quality), "quality")
-        return f"none of {counted(len(left), 'arm')} is shown to keep {quality}"
-    reasons = Counter(arm.reason for arm in answer.arms if arm.reason != OVERHEAD).most_common(MOST_NAMED)
-    each = (f"{reason} ({counted(count, 'arm')})" for reason, count in reasons)
-    return f"no arm can be recommended: {'; '.join(each)}"
+        return [f"none of {counted(len(left), 'arm')} is shown to keep {quality}"]
+    reasons: dict[str, list[ArmAnswer]] = {}
+    for arm in answer.arms:
+        if arm.reason not in (OVERHEAD, TWIN):
+            reasons.setdefault(arm.reason.partition(":")[0], []).append(arm)
+    ordered = sorted(reasons.items(), key=lambda pair: -len(pair[1]))
+    each = [f"{arms[0].reason if len(arms) == 1 else kind} ({counted(len(arms), 'arm')})" for kind, arms in ordered]
+    return [f"no arm can be recommended: {each[0]}", *each[1:]]
 
 
 def _open(judged: Judged, metrics: Mapping[str, Metric]) -> str:
@@ -153,19 +164,24 @@ def _open(judged: Judged, metrics: Mapping[str, Metric]) -> str:
     metric, found = metrics.get(judged.metric, TRAIN_TIME), judged.difference
     if found is None:
         return ""
-    ends = [difference(metric, end, with_unit=False) for end in (found.worst, found.best) if end is not None]
-    text = f"{difference(metric, found.gain)} [{', '.join(ends)}]" if ends else "one repeat"
+    ends = sorted(_signed(metric, end) for end in (found.worst, found.best) if end is not None)
+    bounds = ", ".join(difference(metric, end, with_unit=False) for end in ends)
+    n = judged.spread.n
+    text = f"{difference(metric, _signed(metric, found.gain))} [{bounds}]" if ends else counted(n, "repeat")
     if found.further is None:
         return f"{text}: more than {MOST_REPEATS} more repeats would be needed"
     return f"{text}: {counted(found.further, 'more repeat')} would tell"
 
 
 def _loss(arm: ArmAnswer, _: ArmAnswer, metrics: Mapping[str, Metric]) -> str:
-    """Say what an arm that is faster loses."""
+    """Say by how much an arm that is faster is behind in quality."""
     if arm.quality is None or arm.quality.difference is None:
         return ""
     metric = metrics[arm.quality.metric]
-    return f"loses {difference(metric, abs(arm.quality.difference.gain), signed=False)} of {metric.title}"
+    change = _signed(metric, arm.quality.difference.gain)
+    return (
+        f"loses: {metric.title} {difference(metric, abs(change), signed=False)} {'higher' if change > 0 else 'lower'}"
+    )
 
 
 def _price(arm: ArmAnswer, use: ArmAnswer, _: Mapping[str, Metric]) -> str:

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from typing import TYPE_CHECKING
 
 from dlbench.analysis.answer.answer import Answer, Next
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 LOWER_RATE = 0.1
 # A loss by so much above that of a model that knows nothing is one that training has driven there.
 TOO_FAST = 0.1
+
+
+# Where all repeats of an arm ended so, further ones will, too.
+_HOPELESS = ({Status.FAILED}, {Status.OUT_OF_MEMORY})
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,7 @@ def recommend(
             # What is still to be run may be better than all that was.
             nothing = {"use": None, "either": (), "cheaper": None, "faster": None}
             answer = answer.model_copy(update={**nothing, "missing": missing})
-        following = _next(answer, group, places_here.pop()) if len(places_here) == 1 else None
+        following = _next(answer, group, places_here.pop(), arms) if len(places_here) == 1 else None
         found.append(answer.model_copy(update={"next": following}))
     return tuple(found)
 
@@ -92,17 +96,27 @@ def retargeted(
     ]
 
 
-def _next(answer: Answer, group: ComparisonGroup, place: StudyPlace) -> Next:
+def _next(answer: Answer, group: ComparisonGroup, place: StudyPlace, arms: Sequence[Arm]) -> Next:
     """Return the command that would tell most about a group."""
     study, scenario = shlex.quote(str(place.path)), shlex.quote(str(place.path / files.SCENARIO))
     rows = [row for arm in group.arms for row in arm.rows]
-    seconds = [float(row["wall_time_s"]) for row in rows if row.get("wall_time_s")]
-    each = median(seconds) if seconds else 0.0
-    failed = sum(row["status"] not in (Status.COMPLETED, Status.DIVERGED) for row in rows)
-    to_make = f"{counted(answer.missing, 'run')} to be made"
-    for count, why in ((answer.missing, to_make), (failed, f"repeats {counted(failed, 'run')} that failed")):
-        if count and place.can_continue:
-            return Next(command=f"dlbench run --study {study}", why=why, seconds=each * count)
+    # A command goes on with the whole study, whatever group of its arms asks for it.
+    whole = [arm for arm in arms if arm.study in {own.study for own in group.arms}]
+    each = {arm: mean(seconds) for arm in whole if (seconds := [row["wall_time_s"] for row in arm.rows if _took(row)])}
+    usual = mean(each.values()) if each else 0.0
+    failed = [arm for arm in group.arms for row in arm.rows if not Status(row["status"]).is_final]
+    if place.can_continue and answer.missing:
+        why, seconds = f"{counted(answer.missing, 'run')} to be made", usual * answer.missing
+        return Next(command=f"dlbench run --study {study}", why=why, seconds=seconds)
+    if place.can_continue and failed:
+        # What every run of an arm ended with is no accident.
+        if hopeless := [arm for arm in failed if {row["status"] for row in arm.rows} in _HOPELESS and arm.rows[1:]]:
+            run_id = hopeless[0].rows[0]["run_id"]
+            return Next(
+                command=f"dlbench logs {run_id} --study {study}", why="why all runs of an arm failed", seconds=None
+            )
+        why, seconds = f"repeats {counted(len(failed), 'run')} that failed", sum(each.get(arm, usual) for arm in failed)
+        return Next(command=f"dlbench run --study {study}", why=why, seconds=seconds)
     judged = [judged.difference for _, judged in open_arms(answer) if judged.difference]
     if known := [difference.further for difference in judged if difference.further]:
         # As many as the line on what is open names, or else the fewest that settle anything.
@@ -110,9 +124,10 @@ def _next(answer: Answer, group: ComparisonGroup, place: StudyPlace) -> Next:
         settled = sum(one <= further for one in known)
         why = "settles what is open" if settled == len(judged) else f"settles {settled} of {len(judged)} open arms"
         total = max(arm.completed for arm in answer.arms) + further
-        what, repeats = (f"--study {study}", further) if place.can_continue else (scenario, total)
-        runs = repeats * len(group.arms)
-        return Next(command=f"dlbench run {what} --repeats {total}", why=why, seconds=each * runs)
+        what = f"--study {study}" if place.can_continue else scenario
+        repeats = {arm: max(total - len(arm.rows), 0) if place.can_continue else total for arm in whole}
+        seconds = sum(count * each.get(arm, usual) for arm, count in repeats.items())
+        return Next(command=f"dlbench run {what} --repeats {total}", why=why, seconds=seconds)
     command, why = f"dlbench report {study}", "charts, evidence, all doubts"
     if answer.use is None and all(arm.word == "out" for arm in answer.arms):
         reasons = [arm.reason for arm in answer.arms]
@@ -126,6 +141,10 @@ def _next(answer: Answer, group: ComparisonGroup, place: StudyPlace) -> Next:
         elif has_learned_little and len(epochs) == 1:
             command, why = f"{with_change} epochs={2 * epochs[0]}", "longer training may learn more"
     return Next(command=command, why=why, seconds=None)
+
+
+def _took(row: Row) -> bool:
+    return bool(row.get("wall_time_s"))
 
 
 def _is_too_fast(arm: Arm) -> bool:

@@ -66,15 +66,16 @@ def between_steps(results: Collection[Result], steps: Collection[Rows]) -> tuple
     Between steps is from a piece's opening to its first step, from the end of one step to the start of the next, and
     from the last one to where the closing barrier begins. None where there is no window, or that moment is unknown.
     """
-    if not results or not all(result.segments for result in results):
+    if not results or not all(any(piece.steps for piece in result.segments) for result in results):
         return None, None
     parts = []
     for result, rows in zip(results, map(in_window, steps), strict=True):
-        moments = [(piece.opened_at_s, piece.closing_at_s, piece.closed_at_s) for piece in result.segments]
+        pieces = [piece for piece in result.segments if piece.steps]  # a worker that does not wait may have none
+        moments = [(piece.opened_at_s, piece.closing_at_s, piece.closed_at_s) for piece in pieces]
         opened, closing, closed = np.array(moments, np.float64).T
         started = rows[:, FIELD["started_at_s"]]
         ended = started + rows[:, FIELD["step_time_s"]]
-        last = np.cumsum([piece.steps for piece in result.segments]) - 1
+        last = np.cumsum([piece.steps for piece in pieces]) - 1
         before = np.concatenate([[np.nan], ended[:-1]])
         before[np.concatenate([[0], last[:-1] + 1])] = opened
         parts.append(((started - before).sum() + (closing - ended[last]).sum(), (closed - closing).sum()))
