@@ -108,6 +108,7 @@ def change(value: float, unit: str, sign: str = "+") -> str:
     if unit == SHARES and abs(value) > MOST_SHARE:
         return f"{'<' if value < 0 else '>'}{math.copysign(100 * MOST_SHARE, value):{sign},.0f}%"
     text = f"{100 * value:{sign}.{1 if abs(value) < 0.0995 else 0}f}".removesuffix(".0")
+    text = "0" if text in ("-0", "+0") else text
     return f"{text}%" if unit == SHARES else f"{text} point{'' if text.lstrip('+-') == '1' else 's'}"
 
 

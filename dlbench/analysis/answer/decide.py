@@ -94,11 +94,12 @@ class _Decided:
         """Return what the arm's repeats are judged by."""
         if metric.column != COST:
             return arm.comparable(metric.column)
-        is_priced, times = self.wanted.prices is not None, arm.comparable(self.time.column)
-        costs = {
-            repeat: self.wanted.cost(arm, time) if is_priced else _hours(arm, time) for repeat, time in times.items()
-        }
-        return {repeat: cost for repeat, cost in costs.items() if cost is not None}
+        return {repeat: self.spent(arm, time) for repeat, time in arm.comparable(self.time.column).items()}
+
+    def spent(self, arm: Arm, seconds: float) -> float:
+        """Return the price of a training time, or worker-hours where no price is known."""
+        cost = self.wanted.cost(arm, seconds)
+        return _hours(arm, seconds) if cost is None else cost
 
 
 def _slots(arm: Arm) -> int:
@@ -141,8 +142,8 @@ def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
     ranked = sorted(left, key=amounts.__getitem__, reverse=decided.value.is_higher_better)
     keepers = [arm for arm in ranked if arm in values]
     verdicts = {arm: judged.verdict for arm, judged in (quality | values).items()}
-    costs = {arm: one.worker_hours if one.cost is None else one.cost for arm, one in arms.items() if arm in keepers}
-    costs = {arm: cost for arm, cost in costs.items() if cost is not None}
+    times = {arm: median(found) for arm in keepers if (found := arm.values(decided.time.column))}
+    costs = {arm: decided.spent(arm, time) for arm, time in times.items()}
     # Of arms that differ by no more than what matters the cheapest is used: more workers must buy something.
     use = keepers[0] if keepers and verdicts[keepers[0]] is Verdict.KEEPS else None
     if use in costs:
