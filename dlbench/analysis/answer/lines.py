@@ -179,9 +179,8 @@ def _loss(arm: ArmAnswer, _: ArmAnswer, metrics: Mapping[str, Metric]) -> str:
         return ""
     metric = metrics[arm.quality.metric]
     change = _signed(metric, arm.quality.difference.gain)
-    return (
-        f"loses: {metric.title} {difference(metric, abs(change), signed=False)} {'higher' if change > 0 else 'lower'}"
-    )
+    by, where = difference(metric, abs(change), signed=False), "higher" if change > 0 else "lower"
+    return f"loses: {metric.title} {by} {where}"
 
 
 def _price(arm: ArmAnswer, use: ArmAnswer, _: Mapping[str, Metric]) -> str:

@@ -102,7 +102,8 @@ def _next(answer: Answer, group: ComparisonGroup, place: StudyPlace, arms: Seque
     rows = [row for arm in group.arms for row in arm.rows]
     # A command goes on with the whole study, whatever group of its arms asks for it.
     whole = [arm for arm in arms if arm.study in {own.study for own in group.arms}]
-    each = {arm: mean(seconds) for arm in whole if (seconds := [row["wall_time_s"] for row in arm.rows if _took(row)])}
+    took = {arm: [float(row["wall_time_s"]) for row in arm.rows if row.get("wall_time_s")] for arm in whole}
+    each = {arm: mean(times) for arm, times in took.items() if times}
     usual = mean(each.values()) if each else 0.0
     failed = [arm for arm in group.arms for row in arm.rows if not Status(row["status"]).is_final]
     if place.can_continue and answer.missing:
@@ -111,10 +112,8 @@ def _next(answer: Answer, group: ComparisonGroup, place: StudyPlace, arms: Seque
     if place.can_continue and failed:
         # What every run of an arm ended with is no accident.
         if hopeless := [arm for arm in failed if {row["status"] for row in arm.rows} in _HOPELESS and arm.rows[1:]]:
-            run_id = hopeless[0].rows[0]["run_id"]
-            return Next(
-                command=f"dlbench logs {run_id} --study {study}", why="why all runs of an arm failed", seconds=None
-            )
+            command = f"dlbench logs {hopeless[0].rows[0]['run_id']} --study {study}"
+            return Next(command=command, why="why all runs of an arm failed", seconds=None)
         why, seconds = f"repeats {counted(len(failed), 'run')} that failed", sum(each.get(arm, usual) for arm in failed)
         return Next(command=f"dlbench run --study {study}", why=why, seconds=seconds)
     judged = [judged.difference for _, judged in open_arms(answer) if judged.difference]
@@ -141,10 +140,6 @@ def _next(answer: Answer, group: ComparisonGroup, place: StudyPlace, arms: Seque
         elif has_learned_little and len(epochs) == 1:
             command, why = f"{with_change} epochs={2 * epochs[0]}", "longer training may learn more"
     return Next(command=command, why=why, seconds=None)
-
-
-def _took(row: Row) -> bool:
-    return bool(row.get("wall_time_s"))
 
 
 def _is_too_fast(arm: Arm) -> bool:
