@@ -97,7 +97,6 @@ class Judgement:
         verdict: What is shown.
         against: Place of the other arm: the best one, or the one that comes closest to refuting that this arm keeps.
         is_better: Of a pair: whether it is shown to be better by more than the margin.
-        is_far: Of an arm in its family: whether it is shown to be worse by more than the margin.
         p: p-value of being no worse by the margin, or where it loses of being equal, in the family.
         family: Number of comparisons that hold together.
         n: Repeats of the arm that has fewer; 0 where nothing was tested.
@@ -109,7 +108,6 @@ class Judgement:
     verdict: Verdict
     against: int = 0
     is_better: bool = False
-    is_far: bool = False
     p: float | None = None
     family: int = 1
     n: int = 0
@@ -210,7 +208,7 @@ class Family:
         loses = self.loses_p[place, other] <= SIGNIFICANCE or (judged.verdict is Verdict.LOSES and other == self.best)
         n, tests = min(self.repeats[place], self.repeats[other]), self.differences.of(place, [other])
         level = SIGNIFICANCE / (k - 1)
-        return Judgement(_verdict(keeps, loses), other, is_better, False, None, k - 1, n, level, tests, self.scale)
+        return Judgement(_verdict(keeps, loses), other, is_better, None, k - 1, n, level, tests, self.scale)
 
 
 def _verdict(keeps: bool, loses: bool) -> Verdict:
@@ -229,8 +227,7 @@ def judge(arms: Sequence[Values], metric: Metric) -> Family:
     """
     if not arms or not all(arms) or not all(map(math.isfinite, _numbers(arms))):
         raise ValueError("a family needs finite values of each arm")
-    family = _judged_once(arms, metric)
-    left = [place for place, one in enumerate(family.judgements) if not one.is_far]
+    family, left = _judged_once(arms, metric)
     if len(left) == len(arms):
         return family
     # Arms that are far behind count no more among those that may be the best, nor does their spread.
@@ -244,8 +241,8 @@ def judge(arms: Sequence[Values], metric: Metric) -> Family:
     return replace(family, judgements=tuple(judgements))
 
 
-def _judged_once(arms: Sequence[Values], metric: Metric) -> Family:
-    """Return the family of arms of which none has been shown to lose so far."""
+def _judged_once(arms: Sequence[Values], metric: Metric) -> tuple[Family, list[int]]:
+    """Return the family of arms, and the places of those that are not shown to be worse by more than the margin."""
     k, repeats, medians = len(arms), list(map(len, arms)), [median(arm.values()) for arm in arms]
     best = medians.index(max(medians) if metric.is_higher_better else min(medians))
     scale = _scale(arms, metric)
@@ -275,9 +272,10 @@ def _judged_once(arms: Sequence[Values], metric: Metric) -> Family:
     for place, other in enumerate(against.tolist()):
         verdict, n = _verdict(does_keep[place], loses[place]), min(repeats[place], repeats[other])
         tests = pairs.of(place, [other, *(rival for rival in range(k) if rival not in (place, other))])
-        level, is_far_behind, p_value = SIGNIFICANCE / int(factors[place]), bool(is_far[place]), float(p[place])
-        judgements.append(Judgement(verdict, other, False, is_far_behind, p_value, k - 1, n, level, tests, scale))
-    return Family(best, tuple(judgements), tuple(repeats), pairs, keeps_p, worse, scale)
+        level, p_value = SIGNIFICANCE / int(factors[place]), float(p[place])
+        judgements.append(Judgement(verdict, other, False, p_value, k - 1, n, level, tests, scale))
+    family = Family(best, tuple(judgements), tuple(repeats), pairs, keeps_p, worse, scale)
+    return family, np.flatnonzero(~is_far).tolist()
 
 
 def judge_pairs(pairs: Sequence[tuple[Values, Values, Metric]]) -> tuple[Judgement, ...]:
@@ -306,7 +304,7 @@ def judge_pairs(pairs: Sequence[tuple[Values, Values, Metric]]) -> tuple[Judgeme
         keeps = keeps_p <= SIGNIFICANCE or (is_apart and gain > 0)
         verdict, is_better = _verdict(keeps, is_apart and gain < -scale.margin), is_apart and gain > scale.margin
         p, level = keeps_p if keeps and not is_apart else differs_p, SIGNIFICANCE / family
-        judgements.append(Judgement(verdict, 0, is_better, False, p, family, n, level, tests, scale))
+        judgements.append(Judgement(verdict, 0, is_better, p, family, n, level, tests, scale))
     return tuple(judgements)
 
 
