@@ -121,3 +121,8 @@ def _sum(*parts: float | None) -> float | None:
     """Return a sum of seconds; None if a part is unknown, or the sum is beyond all dates."""
     total = sum(math.nan if part is None else part for part in parts)
     return total if abs(total) < _END_S else None
+
+
+def ms(seconds: float | None) -> int | None:
+    """Return a moment in whole milliseconds; None where it is unknown."""
+    return None if seconds is None else round(1000 * seconds)

@@ -12,7 +12,7 @@ from dlbench.plugins import Options
 from dlbench.records.outcome import Status
 from dlbench.regular_file import read_regular, require_kind
 from dlbench.report.data import ReportData
-from dlbench.report.exporters._runs import ExportedRun, runs_of
+from dlbench.report.exporters._runs import ExportedRun, ms, runs_of
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -107,7 +107,7 @@ def _write_study(client: "MlflowClient", name: str, runs: Iterator[ExportedRun],
 def _write(client: "MlflowClient", experiment: str, run: ExportedRun) -> None:
     from mlflow.entities import Param
 
-    began = _ms(run.began_s)
+    began = ms(run.began_s)
     made = client.create_run(experiment, start_time=began, tags=_tags(run), run_name=run.row["run_id"])
     # A value that is too long for MLflow is refused; lists of filters and the like are never so long.
     client.log_batch(made.info.run_id, params=[Param(name, str(value)) for name, value in run.settings.items()])
@@ -116,7 +116,7 @@ def _write(client: "MlflowClient", experiment: str, run: ExportedRun) -> None:
         client.log_batch(made.info.run_id, metrics=metrics[start : start + _MOST_METRICS])
     end = _ENDS.get(Status(run.row["status"]), "FAILED")
     # Without an end MLflow would take the present; where it is unknown, the run ended no earlier than it began.
-    client.set_terminated(made.info.run_id, end, _ms(run.ended_s) or began or 0)
+    client.set_terminated(made.info.run_id, end, ms(run.ended_s) or began or 0)
 
 
 def _tags(run: ExportedRun) -> dict[str, str]:
@@ -129,13 +129,9 @@ def _metrics(run: ExportedRun) -> Iterator["Metric"]:
     """Yield the curves by epoch, and results that are no curve's last value."""
     from mlflow.entities import Metric
 
-    began = _ms(run.began_s) or 0
+    began = ms(run.began_s) or 0
     for epoch in run.epochs:
         for name, value in epoch.values.items():
-            yield Metric(name, value, _ms(epoch.ended_s) or began, epoch.number)
+            yield Metric(name, value, ms(epoch.ended_s) or began, epoch.number)
     for name in sorted(run.results.keys() - {name for epoch in run.epochs for name in epoch.values}):
-        yield Metric(name, run.results[name], _ms(run.ended_s) or began, 0)
-
-
-def _ms(seconds: float | None) -> int | None:
-    return None if seconds is None else round(1000 * seconds)
+        yield Metric(name, run.results[name], ms(run.ended_s) or began, 0)
