@@ -103,7 +103,16 @@ def write_report(
             made.written += [request.output / file for file in figure.files]
         report_progress(len(pending), len(pending))
         if content:
-            _write_page(replace(content, drawn=tuple(drawn)), request, made)
+            content = replace(content, drawn=tuple(drawn))
+            texts = {
+                PAGE: html.render(content),
+                MARKDOWN: summary.markdown(content),
+                ARMS: arm_table(data.arms, data.settings),
+                SUMMARY: run_summary(data.runs, data.settings),
+            }
+            for name, text in texts.items():
+                files.write_text(request.output / name, text)
+                made.written.append(request.output / name)
     except OSError as error:
         raise unwritable(error, request.output) from error
     return made
@@ -166,16 +175,3 @@ def _figures(
         text = caption(chart, data)
         files = tuple(f"{name}.{suffix}" for suffix in (*request.formats, "csv"))
         yield RenderedFigure(name, plugin.doc, chart.title, "", text.text, files, text.details), chart
-
-
-def _write_page(content: Content, request: ReportRequest, made: ReportFiles) -> None:
-    data = content.data
-    texts = {
-        PAGE: html.render(content),
-        MARKDOWN: summary.markdown(content),
-        ARMS: arm_table(data.arms, data.settings),
-        SUMMARY: run_summary(data.runs, data.settings),
-    }
-    for name, text in texts.items():
-        files.write_text(request.output / name, text)
-        made.written.append(request.output / name)

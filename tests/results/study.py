@@ -18,7 +18,7 @@ from dlbench.analysis.answer.comparison_group import comparison_groups
 from dlbench.analysis.answer.decide import Wanted, families
 from dlbench.analysis.answer.doubts import MUCH_STEAL
 from dlbench.analysis.answer.lines import heading, lines
-from dlbench.analysis.arm_table import mark_notes, marks
+from dlbench.analysis.arm_table import NOTES, marks
 from dlbench.analysis.arms import Arm, is_unsteady
 from dlbench.analysis.claims.claim_check import EQUAL_WORK
 from dlbench.analysis.claims.claim_tests import ClaimState
@@ -179,10 +179,11 @@ class StudyText:
         what = (
             f"Medians [interval that covers the true median with a probability of at least {least}]." if covered else ""
         )
+        marked = "".join(marks(arm.completed) for arm in self._arms)
         return " ".join(
             (
                 what or "One repeat: nothing is known of chance.",
-                *(f"\\{note}." for note in mark_notes("".join(marks(arm.completed) for arm in self._arms))),
+                *(f"\\{mark.strip()}: {text}." for mark, text in NOTES.items() if mark in marked),
             )
         )
 

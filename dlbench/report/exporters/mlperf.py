@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 from dlbench.analysis.arms import Row
 from dlbench.plugins import Options
 from dlbench.records import files
 from dlbench.report.data import ReportData
-from dlbench.report.exporters._runs import Epoch, ExportedRun, distinct_name, ms, runs_of
+from dlbench.report.exporters._runs import Epoch, ExportedRun, distinct_name, known, ms, runs_of
 from dlbench.scenario.metrics import BUILT_IN, QUALITY, TIME_TO_TARGET
 from dlbench.scenario.run_spec import arm_name
 
@@ -93,7 +93,7 @@ def _settings(event: Callable[..., None], run: ExportedRun, has_scenario: bool) 
 
 def _training(mllog: "MLLogger", run: ExportedRun, first_step: float) -> None:
     """Write what happened from the first step to the end of the last evaluation."""
-    notes = {"run_id": run.row["run_id"]} | _known(run.row, "emulated")
+    notes = {"run_id": run.row["run_id"]} | known(run.row, "emulated")
     mllog.start("run_start", metadata=notes, time_ms=ms(first_step))
     # Parameters of servers are scored while workers go on, and simulated ones in no simulated time.
     is_beside = run.row.get("updates") is not None
@@ -107,7 +107,7 @@ def _training(mllog: "MLLogger", run: ExportedRun, first_step: float) -> None:
         before = epoch.row
     if stopped is not None:
         # With a target, `success` means in MLPerf that it was reached.
-        target = _known(run.row, "target_metric", "target_value", TIME_TO_TARGET.column)
+        target = known(run.row, "target_metric", "target_value", TIME_TO_TARGET.column)
         is_missed = "target_value" in target and TIME_TO_TARGET.column not in target
         ended = {"status": "aborted" if is_missed else "success", **target}
         mllog.end("run_stop", metadata=ended, time_ms=ms(stopped))
@@ -134,7 +134,3 @@ def _epoch(
         mllog.event(f"eval_{BUILT_IN[column].score}", epoch.row[column], where, time_ms=evaluated)
     if evaluation is not None:
         mllog.end("eval_stop", metadata=where, time_ms=evaluated)
-
-
-def _known(row: Row, *names: str) -> dict[str, Any]:
-    return {name: row[name] for name in names if row.get(name) is not None}

@@ -1,7 +1,6 @@
 """What a page and its Markdown say, ready: nothing is drawn or judged any more, only laid out."""
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -47,7 +46,7 @@ class RenderedFigure:
 
 
 # What an answer is about, its lines of label and text, and what is folded below it by title.
-ShownAnswer = tuple[str, tuple[tuple[str, str], ...], Mapping[str, tuple[str, ...]]]
+ShownAnswer = tuple[str, list[tuple[str, str]], dict[str, list[str]]]
 
 
 @dataclass(frozen=True)
@@ -90,27 +89,19 @@ class Content:
         return f"{max(started):{TIME}}" if started else ""
 
     @cached_property
-    def shown_answers(self) -> tuple[ShownAnswer, ...]:
+    def shown_answers(self) -> list[ShownAnswer]:
         """The answers as headings and lines, each with what is folded below it."""
-        several, metrics = len(self.answers) > 1, metrics_of(self.data)
-        return tuple(
-            (
-                heading(answer, is_one_of_several=several),
-                # The report itself is no next step here.
-                tuple(
-                    (label, text)
-                    for label, text in lines(answer, metrics, gap="; ")
-                    if not (label == "next" and text.startswith("dlbench report"))
-                ),
-                {
-                    "All doubts": (*(doubt.text for doubt in answer.doubts), *unsteady(self.data)),
-                    "Arms that were not compared": tuple(
-                        f"{arm.title}: {arm.reason}" for arm in answer.arms if arm.word == "out"
-                    ),
-                },
-            )
-            for answer in self.answers
-        )
+        several, metrics, shown = len(self.answers) > 1, metrics_of(self.data), []
+        for answer in self.answers:
+            texts = lines(answer, metrics, gap="; ")
+            # The report itself is no next step here.
+            texts = [pair for pair in texts if not (pair[0] == "next" and pair[1].startswith("dlbench report"))]
+            folded = {
+                "All doubts": [*(doubt.text for doubt in answer.doubts), *unsteady(self.data)],
+                "Arms that were not compared": [f"{a.title}: {a.reason}" for a in answer.arms if a.word == "out"],
+            }
+            shown.append((heading(answer, is_one_of_several=several), texts, folded))
+        return shown
 
     @cached_property
     def studies(self) -> dict[str, str]:
