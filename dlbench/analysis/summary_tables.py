@@ -8,6 +8,7 @@ from dlbench.analysis.arms import TIME_TO_TARGET, Arm, Row, arms, last_attempts
 from dlbench.analysis.groups import place_of, varying, written_name
 from dlbench.records.columns import FORMULA_MARKS
 from dlbench.records.tables import line
+from dlbench.scenario.metrics import QUALITY
 
 SUMMARY, ARMS = "summary.csv", "arms.csv"
 # What a reader looks for first, whether it varies or not; then the settings that do.
@@ -15,7 +16,9 @@ LEADING = ("strategy", "workers", "batch_size")
 ARM_COLUMNS = (
     "study", "arm", "label", "workers", "baseline", "emulated", "metric", "median", "low", "high", "coverage", "n",
 )  # fmt: skip
-RESULTS = ("train_time_s", TIME_TO_TARGET, "samples_per_s", "validation_accuracy", "validation_loss")
+RESULTS = ("train_time_s", TIME_TO_TARGET, "samples_per_s", *QUALITY)
+# Of these, what has no column where no run has it.
+_OPTIONAL = ("baseline", "emulated", TIME_TO_TARGET, "validation_mean_squared_error")
 # Spreadsheets also take full-width marks, and drop line breaks and look at what follows. In many countries they split
 # lines at semicolons, quoted or not.
 _FORMULA = re.compile(f"(^|;|\t)(?=[{''.join(FORMULA_MARKS)}\r\n\uff0d\uff1d\uff0b\uff20])")
@@ -36,15 +39,8 @@ def summary(runs: Sequence[Row], settings: Sequence[str]) -> str:
         runs: The runs, as `last_attempts` returns them.
         settings: The settings in which they differ.
     """
-    has_target = any(run.get(TIME_TO_TARGET) is not None for run in runs)
-    columns = (
-        "run_id",
-        *_settings(settings, ()),
-        *(name for name in ("baseline", "emulated") if any(run.get(name) for run in runs)),
-        "repeat",
-        "status",
-        *(name for name in RESULTS if name != TIME_TO_TARGET or has_target),
-    )
+    every = ("run_id", *_settings(settings, ()), "baseline", "emulated", "repeat", "status", *RESULTS)
+    columns = [name for name in every if name not in _OPTIONAL or any(run.get(name) for run in runs)]
     leading = columns[1 : columns.index("status")]
     ordered = sorted(runs, key=lambda run: tuple(place_of(run.get(name)) for name in leading))
     head = line(map(written_name, columns))

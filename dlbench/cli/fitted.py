@@ -12,6 +12,7 @@ from dlbench.analysis.arms import Arm
 from dlbench.analysis.groups import written_name
 from dlbench.analysis.summary_tables import LEADING
 from dlbench.cli.tables import drawn, width
+from dlbench.scenario.metrics import BUILT_IN, QUALITY
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -20,7 +21,14 @@ UNKNOWN = "-"
 # The columns behind those of settings begin with it.
 REPEATS = "n"
 # Measures in the order in which they are left out.
-DISPENSABLE = ("validation loss", "efficiency", "steady samples/s", "n", "reached", "validation accuracy")
+DISPENSABLE = (
+    "validation loss",
+    "efficiency",
+    "steady samples/s",
+    "n",
+    "reached",
+    *(BUILT_IN[name].title for name in QUALITY[:2]),
+)
 # Between two columns, and at both sides.
 _GAP, _EDGES = 2, 2
 # Headings of at most this width stay in one line.

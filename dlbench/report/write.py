@@ -132,17 +132,6 @@ def picture(data: ReportData, name: str, style: str) -> "MatplotlibFigure":
     return figure.picture(chart, style_of(style))
 
 
-def _hues(data: ReportData) -> Hues:
-    """Return colours in which every way to train has its own: that of the chart of training time, which has them all.
-
-    So a figure that is asked for alone has the same colours as on the page.
-    """
-    hues = Hues()
-    with contextlib.suppress(MissingRowsError):
-        hues.applied(plugins.load("figures", "training_time").get("chart")(data))
-    return hues
-
-
 def _names(request: ReportRequest) -> list[str]:
     """Return the names of the figures in the report's order."""
     unknown = [name for name in request.formats if name not in FORMATS]
@@ -161,7 +150,11 @@ def _figures(
     Raises:
         UserError: One that was asked for cannot be drawn.
     """
-    hues = _hues(thin)
+    # Every way to train has the colour that it has in the chart of training time, which has them all: so a figure that
+    # is asked for alone has the same colours as on the page.
+    hues = Hues()
+    with contextlib.suppress(MissingRowsError):
+        hues.applied(plugins.load("figures", "training_time").get("chart")(thin))
     for name in names:
         plugin = plugins.load("figures", name)
         data = whole if takes_all(plugin, whole) else thin

@@ -11,7 +11,7 @@ from dlbench.analysis.arm_table import ArmTable, arm_table, in_order
 from dlbench.analysis.formatting import counted, listed
 from dlbench.records.outcome import Status
 from dlbench.report.answers import metrics_of
-from dlbench.report.data import ReportData, StudyData
+from dlbench.report.data import ReportData
 from dlbench.report.page.machines import unsteady
 
 if TYPE_CHECKING:
@@ -106,7 +106,20 @@ class Content:
     @cached_property
     def studies(self) -> dict[str, str]:
         """How many runs each study has and how they ended, in words."""
-        return {study.name: _runs(study, self.data) for study in self.data.studies}
+        texts = {}
+        for study in self.data.studies:
+            runs = [row for row in self.data.runs if row["study"] == study.name]
+            ended = Counter(row["status"] for row in runs)
+            others = [status for status in Status if status is not Status.COMPLETED and status in ended]
+            emulated = sum(bool(row.get("emulated")) for row in runs)
+            parts = [
+                f"{counted(len(runs), 'run')}: {ended[Status.COMPLETED]} completed",
+                *(f"{ended[status]} {status}" for status in others),
+                f"{emulated} emulated" if emulated else "",
+                counted(len(study.attempts), "attempt") if len(study.attempts) != len(runs) else "",
+            ]
+            texts[study.name] = ", ".join(filter(None, parts))
+        return texts
 
     @cached_property
     def arms(self) -> ArmTable:
@@ -119,16 +132,3 @@ class Content:
         completed = [arm for arm in in_order(self.data.arms) if arm.completed]
         by_study = {study: [arm for arm in completed if arm.study == study] for study in self.studies}
         return tuple((study, arm_table(arms[:MOST_ARMS]), len(arms)) for study, arms in by_study.items() if arms)
-
-
-def _runs(study: StudyData, data: ReportData) -> str:
-    runs = [row for row in data.runs if row["study"] == study.name]
-    ended = Counter(row["status"] for row in runs)
-    emulated = sum(bool(row.get("emulated")) for row in runs)
-    parts = [
-        f"{counted(len(runs), 'run')}: {ended[Status.COMPLETED]} completed",
-        *(f"{ended[status]} {status}" for status in Status if status is not Status.COMPLETED and status in ended),
-        f"{emulated} emulated" if emulated else "",
-        counted(len(study.attempts), "attempt") if len(study.attempts) != len(runs) else "",
-    ]
-    return ", ".join(filter(None, parts))

@@ -119,3 +119,10 @@ def test_base_lines_are_named_where_nothing_else_completed() -> None:
     rows = [*timed("a", 5.0, **ALONE, batch_size=8), *timed("b", 6.0, **ALONE, batch_size=16)]
     table, _, _ = fitted(arms(rows), 200)
     assert [row[:2] for row in table.rows] == [("one worker alone", "8"), ("one worker alone", "16")]
+
+
+def test_a_regression_has_its_error() -> None:
+    rows = [*timed("a", 5.0, workers=2), *timed("b", 6.0, workers=4)]
+    rows = [row | {"validation_mean_squared_error": 0.25, "validation_accuracy": None} for row in rows]
+    table, _, _ = fitted(arms(rows), 200)
+    assert table.columns["validation mean squared error"] == ["0.250 [0.250, 0.250]"] * 2
