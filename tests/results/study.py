@@ -83,7 +83,7 @@ class StudyText:
 
     def links(self) -> str:
         """Say how hosts were linked, where there are several."""
-        link = next((text for name, text in machines(self.data)[0].facts if name == "Slowest link of a run"), "")
+        link = next((text for name, text in next(iter(machines(self.data))) if name == "Slowest link of a run"), "")
         return f" (links: {link})" if link else ""
 
     def known(self, column: str) -> str:
@@ -119,8 +119,8 @@ class StudyText:
 
     def ran(self) -> str:
         """Say when and on what it was measured, from `machine.json` and the rows."""
-        (machine,) = machines(self.data)
-        facts = [f"{name.lower()}: {text}" for name, text in machine.facts if name in FACTS]
+        (every,) = machines(self.data)
+        facts = [f"{name.lower()}: {text}" for name, text in every if name in FACTS]
         return f"Measured on {self.day} (UTC). {'; '.join(facts)}."
 
     @property

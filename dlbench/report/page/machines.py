@@ -3,7 +3,7 @@
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from dlbench.analysis.arms import Row
 from dlbench.analysis.formatting import counted, number, percent
@@ -41,19 +41,12 @@ SLOWER = 0.05
 NOT_KNOWN = "machine.json is not there or cannot be read; what follows is from the rows"
 
 
-class Machine(NamedTuple):
-    """What is known of one machine, and the studies that were made on it."""
-
-    studies: tuple[str, ...]
-    facts: tuple[Fact, ...]
-
-
-def machines(data: ReportData) -> tuple[Machine, ...]:
-    """Return the machines; studies of which the same is known share one."""
+def machines(data: ReportData) -> dict[tuple[Fact, ...], list[str]]:
+    """Return what is known of each machine, and the studies made on it: those with the same facts share one."""
     found: dict[tuple[Fact, ...], list[str]] = {}
     for study in data.studies:
         found.setdefault(tuple(_facts(study)), []).append(study.name)
-    return tuple(Machine(tuple(studies), facts) for facts, studies in found.items())
+    return found
 
 
 def unsteady(data: ReportData) -> Iterator[str]:
