@@ -5,10 +5,11 @@ import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
-# Characters that a text must not bring into a file or onto a terminal: half a surrogate pair cannot be written, control
-# characters steer a terminal, and marks of direction show a line in another order. Line ends and tabs are text.
+# Characters that a text must not bring into a file or onto a terminal: half a surrogate pair cannot be written, XML
+# has no U+FFFE and U+FFFF, control characters steer a terminal, and marks of direction show a line in another order.
+# Line ends and tabs are text.
 _UNSAFE = re.compile(
-    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]|\r(?!\n)"
+    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]|\r(?!\n)"
 )
 # Of more mistakes the first are shown: they are enough for one reading.
 MOST_MISTAKES = 20

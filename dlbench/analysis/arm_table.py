@@ -5,23 +5,24 @@ and the training time. Then what came of it, and last the rate in the timed wind
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dlbench.analysis.arms import TIME_TO_TARGET, UNSTEADY, Arm, Row, is_alone, is_unsteady
-from dlbench.analysis.formatting import SHARE, Unit, accuracy, number, one_line
+from dlbench.analysis.formatting import SHARE, Unit, number, one_line, unit_of
 from dlbench.analysis.groups import ALONE, naming, place_of, setting_text, varying, written_name
 from dlbench.analysis.short_rate import NOTE, short_rate
 from dlbench.analysis.statistics.intervals import Interval
+from dlbench.scenario.metrics import BUILT_IN, QUALITY
 
 EFFICIENCY = "efficiency"
 RATE = "samples_per_s"
 # Metric, heading, and how values are written.
 COLUMNS = (
-    (TIME_TO_TARGET, "time to target, s", Unit(number)),
-    ("train_time_s", "training time, s", Unit(number)),
-    ("validation_accuracy", "validation accuracy", Unit(accuracy)),
-    ("validation_loss", "validation loss", Unit(number)),
+    *(
+        (metric.column, ", ".join(filter(None, (metric.title, metric.unit))), Unit(unit_of(metric).written))
+        for metric in map(BUILT_IN.__getitem__, (TIME_TO_TARGET, "train_time_s", *QUALITY))
+    ),
     (EFFICIENCY, "efficiency", SHARE),
     (RATE, "steady samples/s", Unit(number)),
 )
@@ -86,16 +87,18 @@ def arm_table(arms: Sequence[Arm], spread: Spread = INTERVALS) -> ArmTable:
         cells = [_cell(arm, metric, of_arm[metric], unit, spread) for arm, of_arm in zip(arms, measured, strict=True)]
         if any(cells):
             columns[heading] = cells
+    notes = list(_notes(arms))
     emulated = [arm.emulated.replace(";", ", ") for arm in arms]
     if len(set(emulated)) > 1:
         columns["emulated"] = emulated
         texts.add("emulated")
-    intervals = [interval for of_arm in measured for interval in of_arm.values() if interval]
-    covered = [interval.coverage for interval in intervals if interval.coverage]
+    elif any(emulated):
+        notes.insert(0, f"emulated: {emulated[0]}, all arms")
+    covered = [spread.coverage for of_arm in measured for spread in of_arm.values() if spread and spread.coverage]
     title = "One completed repeat of each arm: nothing is known of chance"
     if covered:
         title = f"{spread[0].format(math.floor(100 * min(covered)))} of n completed repeats"
-    return ArmTable(title, columns, _notes(arms), frozenset(texts))
+    return ArmTable(title, columns, tuple(notes), frozenset(texts))
 
 
 def _names(arms: Sequence[Arm]) -> tuple[dict[str, list[str]], set[str]]:
@@ -150,19 +153,17 @@ def marks(rows: Sequence[Row]) -> str:
     return EXTENDED * any(row.get("extended_steps") for row in rows) + UNSTEADY * any(map(is_unsteady, rows))
 
 
-def _notes(arms: Sequence[Arm]) -> tuple[str, ...]:
-    notes = []
-    if len(emulated := {arm.emulated for arm in arms}) == 1 and (reasons := emulated.pop()):
-        notes.append(f"emulated: {reasons.replace(';', ', ')}, all arms")
+def _notes(arms: Sequence[Arm]) -> Iterator[str]:
     if scopes := {arm.batch_scope for arm in arms if arm.efficiency and arm.batch_scope}:
         held = "; ".join(f"of {SCALING[scope]}" for scope in sorted(scopes))
         text = f"steady samples/s of each worker / steady samples/s of {ALONE}"
-        notes.append(f"efficiency: {text}, at the same batch size {held}")
-    if any(short_rate(arm.completed) for arm in arms):
-        notes.append(f"~ before a rate: {NOTE}")
-    return (*notes, *mark_notes("".join(marks(arm.completed) for arm in arms)))
+        yield f"efficiency: {text}, at the same batch size {held}"
+    yield from rate_notes([arm.completed for arm in arms])
 
 
-def mark_notes(marked: str) -> tuple[str, ...]:
-    """Say what the marks in a text mean."""
-    return tuple(f"{mark.strip()}: {text}" for mark, text in NOTES.items() if mark in marked)
+def rate_notes(cells: Sequence[Sequence[Row]]) -> Iterator[str]:
+    """Say what the marks at rates mean, each the rate of some runs."""
+    if any(map(short_rate, cells)):
+        yield f"~ before a rate: {NOTE}"
+    marked = "".join(map(marks, cells))
+    yield from (f"{mark.strip()}: {text}" for mark, text in NOTES.items() if mark in marked)

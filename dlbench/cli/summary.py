@@ -66,8 +66,7 @@ def show(
     if found:
         table, drawing, left_out = fitted(found, console.width)
         console.print(Text(f"Results. {table.title}:"), drawing)
-        notes += table.notes
-        notes += [f"too wide for this terminal: {', '.join(left_out)}"] if left_out else []
+        notes += (*table.notes, *left_out)
     for line in [*notes, *hints(lasts), *failures(lasts, study), *places(study)]:
         console.print(Text(line), soft_wrap=not console.is_terminal)
     # Last, so that the last line is the command that would tell most next.

@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from dlbench.report.chart import Chart, Hues, MissingRowsError
 from dlbench.report.data import ReportData
 from dlbench.report.page import html
 from dlbench.report.page.content import Content, RenderedFigure
-from dlbench.report.rendering.pool import RenderPool, Task
+from dlbench.report.rendering.pool import RenderPool, render
 from dlbench.report.thinning import takes_all, thinned
 
 if TYPE_CHECKING:
@@ -77,30 +78,41 @@ def write_report(
     from dlbench.report.rendering.style import style_of
 
     style_of(request.style)
-    names, made, charted = _names(request), ReportFiles(), thinned(data)
+    names, made, charted, pool = _names(request), ReportFiles(), thinned(data), pool or RenderPool(0)
     report_progress = progress or (lambda done, total: None)
     report_progress(0, len(names))
     figures: Iterable[tuple[RenderedFigure, Chart]] = _figures(data, charted.data, names, request, made)
-    if request.figures:
+    if request.figures:  # before anything is written
         figures = list(figures)
-        for name, reason in made.left_out:
-            raise UserError(f"the figure {name} cannot be drawn: {reason}")
     try:
         files.make_folder(request.output)
         # While figures are rendered, the charts of others are made, and then the answer.
-        pending = [(figure, chart, _start(figure, chart, request, pool or RenderPool(0))) for figure, chart in figures]
-        content = Content(data, thinning=charted.note, left_out=tuple(made.left_out))
+        pending, drawn, content = [], [], None
+        for figure, chart in figures:
+            pictures = [request.output / f"{figure.name}.{suffix}" for suffix in request.formats]
+            page_id = "" if request.figures else figure.name
+            task = partial(render, chart, request.style, pictures, figure.caption, page_id)
+            pending.append((figure, chart, pool.submit(task)))
         if not request.figures:
-            content = replace(content, answers=answers_of(data).answers, judged=references.verdicts(data))
-        drawn = []
+            answers, judged = answers_of(data).answers, references.verdicts(data)
+            content = Content(data, answers, judged, left_out=tuple(made.left_out), thinning=charted.note)
         for done, (figure, chart, element) in enumerate(pending):
             report_progress(done, len(pending))
             drawn.append(replace(figure, svg=element()))
             table.write(request.output / f"{figure.name}.csv", figure.name, chart)
             made.written += [request.output / file for file in figure.files]
         report_progress(len(pending), len(pending))
-        if not request.figures:
-            _write_page(replace(content, drawn=tuple(drawn)), request, made)
+        if content:
+            content = replace(content, drawn=tuple(drawn))
+            texts = {
+                PAGE: html.render(content),
+                MARKDOWN: summary.markdown(content),
+                ARMS: arm_table(data.arms, data.settings),
+                SUMMARY: run_summary(data.runs, data.settings),
+            }
+            for name, text in texts.items():
+                files.write_text(request.output / name, text)
+                made.written.append(request.output / name)
     except OSError as error:
         raise unwritable(error, request.output) from error
     return made
@@ -115,24 +127,9 @@ def picture(data: ReportData, name: str, style: str) -> "MatplotlibFigure":
     from dlbench.report.rendering import figure
     from dlbench.report.rendering.style import style_of
 
-    plugin = plugins.load("figures", plugins.canonical(name))
-    thin = thinned(data).data
-    shown = data if takes_all(plugin, data) else thin
-    try:
-        return figure.picture(_hues(thin).applied(plugin.get("chart")(shown)), style_of(style))
-    except MissingRowsError as lacking:
-        raise UserError(f"the figure {name} cannot be drawn: {lacking}") from lacking
-
-
-def _hues(data: ReportData) -> Hues:
-    """Return colours in which every way to train has its own: that of the chart of training time, which has them all.
-
-    So a figure that is asked for alone has the same colours as on the page.
-    """
-    hues = Hues()
-    with contextlib.suppress(MissingRowsError):
-        hues.applied(plugins.load("figures", "training_time").get("chart")(data))
-    return hues
+    request = ReportRequest(Path(), (name,))
+    ((_, chart),) = _figures(data, thinned(data).data, _names(request), request, ReportFiles())
+    return figure.picture(chart, style_of(style))
 
 
 def _names(request: ReportRequest) -> list[str]:
@@ -148,35 +145,26 @@ def _names(request: ReportRequest) -> list[str]:
 def _figures(
     whole: ReportData, thin: ReportData, names: Iterable[str], request: ReportRequest, made: ReportFiles
 ) -> Iterator[tuple[RenderedFigure, Chart]]:
-    """Yield the figures before they are rendered, with their charts; note those that cannot be drawn."""
-    hues = _hues(thin)
+    """Yield the figures before they are rendered, with their charts; note those that cannot be drawn.
+
+    Raises:
+        UserError: One that was asked for cannot be drawn.
+    """
+    # Every way to train has the colour that it has in the chart of training time, which has them all: so a figure that
+    # is asked for alone has the same colours as on the page.
+    hues = Hues()
+    with contextlib.suppress(MissingRowsError):
+        hues.applied(plugins.load("figures", "training_time").get("chart")(thin))
     for name in names:
         plugin = plugins.load("figures", name)
         data = whole if takes_all(plugin, whole) else thin
         try:
             chart = hues.applied(plugin.get("chart")(data))
         except MissingRowsError as lacking:
+            if request.figures:
+                raise UserError(f"the figure {name} cannot be drawn: {lacking}") from lacking
             made.left_out.append((name, str(lacking)))
             continue
         text = caption(chart, data)
         files = tuple(f"{name}.{suffix}" for suffix in (*request.formats, "csv"))
         yield RenderedFigure(name, plugin.doc, chart.title, "", text.text, files, text.details), chart
-
-
-def _start(figure: RenderedFigure, chart: Chart, request: ReportRequest, pool: RenderPool) -> Callable[[], str]:
-    """Begin to render a figure into its files, and as an element of the page where there is one."""
-    paths = tuple(request.output / f"{figure.name}.{suffix}" for suffix in request.formats)
-    return pool.submit(Task(figure.name, chart, request.style, paths, figure.caption, not request.figures))
-
-
-def _write_page(content: Content, request: ReportRequest, made: ReportFiles) -> None:
-    data = content.data
-    texts = {
-        PAGE: html.render(content),
-        MARKDOWN: summary.markdown(content),
-        ARMS: arm_table(data.arms, data.settings),
-        SUMMARY: run_summary(data.runs, data.settings),
-    }
-    for name, text in texts.items():
-        files.write_text(request.output / name, text)
-        made.written.append(request.output / name)

@@ -18,7 +18,7 @@ from dlbench.analysis.answer.comparison_group import comparison_groups
 from dlbench.analysis.answer.decide import Wanted, families
 from dlbench.analysis.answer.doubts import MUCH_STEAL
 from dlbench.analysis.answer.lines import heading, lines
-from dlbench.analysis.arm_table import mark_notes, marks
+from dlbench.analysis.arm_table import NOTES, marks
 from dlbench.analysis.arms import Arm, is_unsteady
 from dlbench.analysis.claims.claim_check import EQUAL_WORK
 from dlbench.analysis.claims.claim_tests import ClaimState
@@ -83,7 +83,7 @@ class StudyText:
 
     def links(self) -> str:
         """Say how hosts were linked, where there are several."""
-        link = next((text for name, text in machines(self.data)[0].facts if name == "Slowest link of a run"), "")
+        link = next((text for name, text in next(iter(machines(self.data))) if name == "Slowest link of a run"), "")
         return f" (links: {link})" if link else ""
 
     def known(self, column: str) -> str:
@@ -119,8 +119,8 @@ class StudyText:
 
     def ran(self) -> str:
         """Say when and on what it was measured, from `machine.json` and the rows."""
-        (machine,) = machines(self.data)
-        facts = [f"{name.lower()}: {text}" for name, text in machine.facts if name in FACTS]
+        (every,) = machines(self.data)
+        facts = [f"{name.lower()}: {text}" for name, text in every if name in FACTS]
         return f"Measured on {self.day} (UTC). {'; '.join(facts)}."
 
     @property
@@ -179,10 +179,11 @@ class StudyText:
         what = (
             f"Medians [interval that covers the true median with a probability of at least {least}]." if covered else ""
         )
+        marked = "".join(marks(arm.completed) for arm in self._arms)
         return " ".join(
             (
                 what or "One repeat: nothing is known of chance.",
-                *(f"\\{note}." for note in mark_notes("".join(marks(arm.completed) for arm in self._arms))),
+                *(f"\\{mark.strip()}: {text}." for mark, text in NOTES.items() if mark in marked),
             )
         )
 

@@ -16,7 +16,9 @@ from dlbench.scenario.scenario import name_from
 
 CURVES = (*SCORE_COLUMNS, "learning_rate")
 RESULTS = tuple(column for column, metric in BUILT_IN.items() if not metric.is_score or "validation" in column)
-# What is said of a run even where all runs of the study share it.
+# What trackers note of a run besides its settings.
+_FACTS = ("run_id", "attempt", "label", "status", "reason", "repeat", "seed", "emulated")
+# Settings that are said of a run even where all runs of the study share them.
 _ALWAYS = ("model", "dataset", "strategy", "workers", "batch_size", "batch_size_global")
 
 # The end of the year 9999.
@@ -67,6 +69,7 @@ class ExportedRun:
         first_step_s: When its workers were ready for the first step.
         ended_s: When all its processes had ended.
         settings: Settings that vary in the report, and those that every reader asks for; only known ones.
+        facts: Which run it is and how it ended; only known ones.
         results: Its results that are known, with what the studies' scripts report besides.
         epochs: Its epochs, in order.
         hostname: Of the machine that the study was run from; empty where it is not known.
@@ -77,6 +80,7 @@ class ExportedRun:
     first_step_s: float | None
     ended_s: float | None
     settings: Mapping[str, Any]
+    facts: Mapping[str, Any]
     results: Mapping[str, float]
     epochs: tuple[Epoch, ...]
     hostname: str
@@ -88,7 +92,7 @@ def runs_of(data: ReportData, runs: Iterable[Row]) -> Iterator[ExportedRun]:
     for epoch in data.epochs.astype(object).where(data.epochs.notna(), None).to_dict("records"):
         if epoch.get("worker") in (None, 0) and epoch.get("epoch") is not None:
             epochs.setdefault((epoch["study"], epoch["run_id"]), []).append(epoch)
-    names = [name for name in (*_ALWAYS, *data.settings) if name != "study"]
+    settings = [name for name in dict.fromkeys((*_ALWAYS, *data.settings)) if name != "study"]
     metrics = tuple(name for name in metrics_of(data) if name not in BUILT_IN)
     curves = (*CURVES, *metrics)
     hosts = {study.name: str(study.machine.get("hostname") or "") for study in data.studies}
@@ -101,19 +105,25 @@ def runs_of(data: ReportData, runs: Iterable[Row]) -> Iterator[ExportedRun]:
             began_s=began,
             first_step_s=first_step,
             ended_s=_sum(began, row.get("wall_time_s")),
-            settings={name: row[name] for name in dict.fromkeys(names) if row.get(name) is not None},
-            results=_known(row, (*RESULTS, *metrics)),
+            settings=known(row, *settings),
+            facts=known(row, *_FACTS),
+            results=_numbers(row, (*RESULTS, *metrics)),
             epochs=tuple(
-                Epoch(int(epoch["epoch"]), _sum(first_step, epoch.get("ended_at_s")), _known(epoch, curves), epoch)
+                Epoch(int(epoch["epoch"]), _sum(first_step, epoch.get("ended_at_s")), _numbers(epoch, curves), epoch)
                 for epoch in noted
             ),
             hostname=hosts.get(row["study"], ""),
         )
 
 
-def _known(row: Row, names: tuple[str, ...]) -> dict[str, float]:
+def known(row: Row, *names: str) -> dict[str, Any]:
+    """Return those values of a row that are known."""
+    return {name: row[name] for name in names if row.get(name) is not None}
+
+
+def _numbers(row: Row, names: tuple[str, ...]) -> dict[str, float]:
     """Return those numbers of a row that are known and finite."""
-    values = ((name, row.get(name)) for name in names)
+    values = known(row, *names).items()
     return {name: float(value) for name, value in values if isinstance(value, int | float) and math.isfinite(value)}
 
 
@@ -121,3 +131,8 @@ def _sum(*parts: float | None) -> float | None:
     """Return a sum of seconds; None if a part is unknown, or the sum is beyond all dates."""
     total = sum(math.nan if part is None else part for part in parts)
     return total if abs(total) < _END_S else None
+
+
+def ms(seconds: float | None) -> int | None:
+    """Return a moment in whole milliseconds; None where it is unknown."""
+    return None if seconds is None else round(1000 * seconds)

@@ -12,7 +12,7 @@ from dlbench.plugins import Options
 from dlbench.records.outcome import Status
 from dlbench.regular_file import read_regular, require_kind
 from dlbench.report.data import ReportData
-from dlbench.report.exporters._runs import ExportedRun, runs_of
+from dlbench.report.exporters._runs import ExportedRun, ms, runs_of
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -29,7 +29,6 @@ _SQLITE = b"SQLite format 3\0"
 _MOST_METRICS, _MOST_RUNS = 1000, 50_000
 # Names of tags: which run this is.
 RUN_TAG, ATTEMPT_TAG = "dlbench.run_id", "dlbench.attempt"
-_TAGS = ("label", "status", "reason", "repeat", "seed", "emulated")
 # No report to anyone else, no line for each run, and seconds, not minutes, for a server that does not answer.
 _DEFAULTS = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -107,8 +106,10 @@ def _write_study(client: "MlflowClient", name: str, runs: Iterator[ExportedRun],
 def _write(client: "MlflowClient", experiment: str, run: ExportedRun) -> None:
     from mlflow.entities import Param
 
-    began = _ms(run.began_s)
-    made = client.create_run(experiment, start_time=began, tags=_tags(run), run_name=run.row["run_id"])
+    began, facts = ms(run.began_s), {**run.facts, "hostname": run.hostname}
+    tags = {f"dlbench.{name}": shorten(str(fact)) for name, fact in facts.items() if fact != ""}
+    tags[RUN_TAG] = run.row["run_id"]
+    made = client.create_run(experiment, start_time=began, tags=tags, run_name=run.row["run_id"])
     # A value that is too long for MLflow is refused; lists of filters and the like are never so long.
     client.log_batch(made.info.run_id, params=[Param(name, str(value)) for name, value in run.settings.items()])
     metrics = list(_metrics(run))
@@ -116,26 +117,16 @@ def _write(client: "MlflowClient", experiment: str, run: ExportedRun) -> None:
         client.log_batch(made.info.run_id, metrics=metrics[start : start + _MOST_METRICS])
     end = _ENDS.get(Status(run.row["status"]), "FAILED")
     # Without an end MLflow would take the present; where it is unknown, the run ended no earlier than it began.
-    client.set_terminated(made.info.run_id, end, _ms(run.ended_s) or began or 0)
-
-
-def _tags(run: ExportedRun) -> dict[str, str]:
-    facts = {name: run.row.get(name) for name in _TAGS} | {"hostname": run.hostname or None}
-    tags = {f"dlbench.{name}": shorten(str(fact)) for name, fact in facts.items() if fact is not None}
-    return {RUN_TAG: run.row["run_id"], ATTEMPT_TAG: str(run.row["attempt"]), **tags}
+    client.set_terminated(made.info.run_id, end, ms(run.ended_s) or began or 0)
 
 
 def _metrics(run: ExportedRun) -> Iterator["Metric"]:
     """Yield the curves by epoch, and results that are no curve's last value."""
     from mlflow.entities import Metric
 
-    began = _ms(run.began_s) or 0
+    began = ms(run.began_s) or 0
     for epoch in run.epochs:
         for name, value in epoch.values.items():
-            yield Metric(name, value, _ms(epoch.ended_s) or began, epoch.number)
+            yield Metric(name, value, ms(epoch.ended_s) or began, epoch.number)
     for name in sorted(run.results.keys() - {name for epoch in run.epochs for name in epoch.values}):
-        yield Metric(name, run.results[name], _ms(run.ended_s) or began, 0)
-
-
-def _ms(seconds: float | None) -> int | None:
-    return None if seconds is None else round(1000 * seconds)
+        yield Metric(name, run.results[name], ms(run.ended_s) or began, 0)

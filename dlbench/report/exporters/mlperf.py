@@ -3,18 +3,21 @@
 import logging
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import IO, TYPE_CHECKING
 
 from dlbench.analysis.arms import Row
 from dlbench.plugins import Options
 from dlbench.records import files
 from dlbench.report.data import ReportData
-from dlbench.report.exporters._runs import Epoch, ExportedRun, distinct_name, runs_of
+from dlbench.report.exporters._runs import Epoch, ExportedRun, distinct_name, known, ms, runs_of
 from dlbench.scenario.metrics import BUILT_IN, QUALITY, TIME_TO_TARGET
 from dlbench.scenario.run_spec import arm_name
+
+if TYPE_CHECKING:
+    from mlperf_logging.mllog.mllog import MLLogger
 
 OPTIONS = Options
 PACKAGE = "mlperf_logging"
@@ -32,17 +35,6 @@ _SETTINGS = {
 }
 # What dlbench divides is the batch: its own models lie whole on each worker.
 _UNDIVIDED = ("tensor_parallelism", "pipeline_parallelism", "context_parallelism", "expert_parallelism")
-_POINT, _START, _END = "event", "start", "end"
-
-
-class Event(NamedTuple):
-    """One line: what happened when, in seconds since 1970; `kind` is the logger's method."""
-
-    kind: str
-    key: str
-    at_s: float
-    value: Any = None
-    metadata: Mapping[str, Any] = MappingProxyType({})
 
 
 def export(data: ReportData, output: Path) -> list[Path]:
@@ -60,51 +52,49 @@ def export(data: ReportData, output: Path) -> list[Path]:
         folder = files.make_folder(output, *map(distinct_name, (study, "results", arm_name(run.row["run_id"]), model)))
         path = folder / f"result_{numbers[folder]}.txt"
         numbers[folder] += 1
-        _write(path, [*_settings(run, run.began_s, study in scenarios), *_timeline(run, run.began_s)])
+        with files.replacing(path) as file:
+            _write(file, run, run.began_s, study in scenarios)
         written.append(path)
     return written
 
 
-def _write(path: Path, events: Iterable[Event]) -> None:
+def _write(file: IO[str], run: ExportedRun, began: float, has_scenario: bool) -> None:
     from mlperf_logging.mllog.mllog import MLLogger
 
-    with files.replacing(path) as file:
-        handler = logging.StreamHandler(file)
-        # Not one of `logging.getLogger`, which would outlive the file.
-        logger = logging.Logger("dlbench", logging.INFO)
-        logger.addHandler(handler)
-        # It notes where it was called: in dlbench, wherever that is installed.
-        mllog = MLLogger(logger, root_dir=re.escape(str(Path(__file__).parents[3])))
-        for kind, key, at_s, value, metadata in events:
-            getattr(mllog, kind)(key, value, metadata=dict(metadata), time_ms=round(1000 * at_s))
-        handler.flush()
+    # Not one of `logging.getLogger`, which would outlive the file.
+    logger = logging.Logger("dlbench", logging.INFO)
+    logger.addHandler(logging.StreamHandler(file))
+    # It notes where it was called: in dlbench, wherever that is installed.
+    mllog = MLLogger(logger, root_dir=re.escape(str(Path(__file__).parents[3])))
+    _settings(partial(mllog.event, time_ms=ms(began)), run, has_scenario)
+    mllog.start("init_start", time_ms=ms(began))
+    if run.first_step_s is not None:
+        mllog.end("init_stop", time_ms=ms(run.first_step_s))
+        _training(mllog, run, run.first_step_s)
 
 
-def _settings(run: ExportedRun, began: float, has_scenario: bool) -> Iterator[Event]:
-    """Yield what is known of a run before it starts."""
+def _settings(event: Callable[..., None], run: ExportedRun, has_scenario: bool) -> None:
+    """Write what is known of a run before it starts."""
     # Caches are as the runs before left them, which is said rather than left out.
-    yield Event(_POINT, "cache_clear", began, False)
+    event("cache_clear", False)
     for key, column in _SETTINGS.items():
         if run.row.get(column) is not None:
-            yield Event(_POINT, key, began, run.row[column])
+            event(key, run.row[column])
     if has_scenario:
-        yield Event(_POINT, "config_filename", began, files.SCENARIO)
+        event("config_filename", files.SCENARIO)
     if run.row.get("command") is None:
-        yield from (Event(_POINT, key, began, 1) for key in _UNDIVIDED)
+        for key in _UNDIVIDED:
+            event(key, 1)
         # How many samples a worker computes at once; there is no such number where these are not equally many.
         batch = (run.row.get("batch_size_per_worker") or 0) / (run.row.get("gradient_accumulation_steps") or 1)
         if batch >= 1 and batch.is_integer():
-            yield Event(_POINT, "micro_batch_size", began, int(batch))
+            event("micro_batch_size", int(batch))
 
 
-def _timeline(run: ExportedRun, began: float) -> Iterator[Event]:
-    """Yield what happened when: start-up, and training from the first step to the end of the last evaluation."""
-    yield Event(_START, "init_start", began)
-    if run.first_step_s is None:
-        return
-    notes = {"run_id": run.row["run_id"]} | _known(run.row, "emulated")
-    yield Event(_END, "init_stop", run.first_step_s)
-    yield Event(_START, "run_start", run.first_step_s, metadata=notes)
+def _training(mllog: "MLLogger", run: ExportedRun, first_step: float) -> None:
+    """Write what happened from the first step to the end of the last evaluation."""
+    notes = {"run_id": run.row["run_id"]} | known(run.row, "emulated")
+    mllog.start("run_start", metadata=notes, time_ms=ms(first_step))
     # Parameters of servers are scored while workers go on, and simulated ones in no simulated time.
     is_beside = run.row.get("updates") is not None
     stopped = None
@@ -112,35 +102,35 @@ def _timeline(run: ExportedRun, began: float) -> Iterator[Event]:
     for epoch in run.epochs:
         if epoch.ended_s is not None:
             taken = None if is_beside else epoch.row.get("evaluation_time_s")
-            yield from _epoch(epoch, epoch.ended_s, before, run.first_step_s, taken)
+            _epoch(mllog, epoch, epoch.ended_s, before, first_step, taken)
             stopped = epoch.ended_s + (taken or 0)
         before = epoch.row
     if stopped is not None:
         # With a target, `success` means in MLPerf that it was reached.
-        target = _known(run.row, "target_metric", "target_value", TIME_TO_TARGET.column)
+        target = known(run.row, "target_metric", "target_value", TIME_TO_TARGET.column)
         is_missed = "target_value" in target and TIME_TO_TARGET.column not in target
-        yield Event(_END, "run_stop", stopped, metadata={"status": "aborted" if is_missed else "success", **target})
+        ended = {"status": "aborted" if is_missed else "success", **target}
+        mllog.end("run_stop", metadata=ended, time_ms=ms(stopped))
 
 
-def _epoch(epoch: Epoch, end: float, before: Row, first_step: float, evaluation: float | None) -> Iterator[Event]:
-    """Yield an epoch by the clock of the first worker, which stands while it evaluates or writes.
+def _epoch(
+    mllog: "MLLogger", epoch: Epoch, end: float, before: Row, first_step: float, evaluation: float | None
+) -> None:
+    """Write an epoch by the clock of the first worker, which stands while it evaluates or writes.
 
     Its evaluation follows at once, its score alone where the time of the evaluation is not known.
     """
     where = {"epoch_num": epoch.number}
     trained, earlier = epoch.row.get("train_time_s"), before.get("train_time_s")
     if before.get("ended_at_s") is None:
-        yield Event(_START, "epoch_start", first_step, metadata=where)
+        mllog.start("epoch_start", metadata=where, time_ms=ms(first_step))
     elif trained is not None and earlier is not None:
-        yield Event(_START, "epoch_start", end - (trained - earlier), metadata=where)
-    yield Event(_END, "epoch_stop", end, metadata=where)
+        mllog.start("epoch_start", metadata=where, time_ms=ms(end - (trained - earlier)))
+    mllog.end("epoch_stop", metadata=where, time_ms=ms(end))
+    evaluated = ms(end + (evaluation or 0))
     if evaluation is not None:
-        yield Event(_START, "eval_start", end, metadata=where)
+        mllog.start("eval_start", metadata=where, time_ms=ms(end))
     if column := next((column for column in QUALITY if epoch.row.get(column) is not None), ""):
-        yield Event(_POINT, f"eval_{BUILT_IN[column].score}", end + (evaluation or 0), epoch.row[column], where)
+        mllog.event(f"eval_{BUILT_IN[column].score}", epoch.row[column], where, time_ms=evaluated)
     if evaluation is not None:
-        yield Event(_END, "eval_stop", end + evaluation, metadata=where)
-
-
-def _known(row: Row, *names: str) -> dict[str, Any]:
-    return {name: row[name] for name in names if row.get(name) is not None}
+        mllog.end("eval_stop", metadata=where, time_ms=evaluated)

@@ -1,10 +1,8 @@
 """Weights & Biases runs, offline: settings, curves by epoch and results, which `wandb sync` uploads."""
 
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from dlbench.errors import UserError, shorten
 from dlbench.plugins import Options
@@ -12,13 +10,12 @@ from dlbench.records.files import make_folder
 from dlbench.records.outcome import Status
 from dlbench.regular_file import require_kind
 from dlbench.report.data import ReportData
-from dlbench.report.exporters._runs import ExportedRun, distinct_name, runs_of
+from dlbench.report.exporters._runs import ExportedRun, distinct_name, known, runs_of
 
 OPTIONS = Options
 PACKAGE = "wandb"
 # The folder that wandb makes in the one it is given.
 FOLDER = "wandb"
-_CONFIG = ("run_id", "attempt", "label", "status", "reason", "repeat", "seed", "emulated")
 # Nothing is recorded of the machine and the folder that the export is made on.
 _SETTINGS = {
     **dict.fromkeys(("silent", "disable_git", "disable_code", "disable_job_creation"), True),
@@ -61,7 +58,8 @@ def _write(run: ExportedRun, name: str, output: Path) -> Path:
         id=name,
         name=run.row["run_id"],
         group=str(run.row.get("label") or "") or None,
-        config=dict(_config(run)),
+        # wandb keeps the time of the export as the run's own.
+        config={**run.settings, **run.facts, **{name: str(at) for name, at in known(run.row, "started_at").items()}},
         dir=str(output),
         mode="offline",
         settings={**_SETTINGS, "host": run.hostname or "unknown"},
@@ -72,11 +70,3 @@ def _write(run: ExportedRun, name: str, output: Path) -> Path:
     made.summary.update(dict(run.results))
     made.finish(exit_code=0 if run.row["status"] == Status.COMPLETED else 1)
     return Path(made.settings.sync_dir)
-
-
-def _config(run: ExportedRun) -> Iterator[tuple[str, Any]]:
-    """Yield settings and what else is said of a run; wandb keeps the time of the export as the run's own."""
-    yield from run.settings.items()
-    yield from ((name, run.row[name]) for name in _CONFIG if run.row.get(name) is not None)
-    if run.row.get("started_at"):
-        yield "started_at", str(run.row["started_at"])

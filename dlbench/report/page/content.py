@@ -1,7 +1,6 @@
 """What a page and its Markdown say, ready: nothing is drawn or judged any more, only laid out."""
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -12,7 +11,7 @@ from dlbench.analysis.arm_table import ArmTable, arm_table, in_order
 from dlbench.analysis.formatting import counted, listed
 from dlbench.records.outcome import Status
 from dlbench.report.answers import metrics_of
-from dlbench.report.data import ReportData, StudyData
+from dlbench.report.data import ReportData
 from dlbench.report.page.machines import unsteady
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ class RenderedFigure:
 
 
 # What an answer is about, its lines of label and text, and what is folded below it by title.
-ShownAnswer = tuple[str, tuple[tuple[str, str], ...], Mapping[str, tuple[str, ...]]]
+ShownAnswer = tuple[str, list[tuple[str, str]], dict[str, list[str]]]
 
 
 @dataclass(frozen=True)
@@ -90,32 +89,37 @@ class Content:
         return f"{max(started):{TIME}}" if started else ""
 
     @cached_property
-    def shown_answers(self) -> tuple[ShownAnswer, ...]:
+    def shown_answers(self) -> list[ShownAnswer]:
         """The answers as headings and lines, each with what is folded below it."""
-        several, metrics = len(self.answers) > 1, metrics_of(self.data)
-        return tuple(
-            (
-                heading(answer, is_one_of_several=several),
-                # The report itself is no next step here.
-                tuple(
-                    (label, text)
-                    for label, text in lines(answer, metrics, gap="; ")
-                    if not (label == "next" and text.startswith("dlbench report"))
-                ),
-                {
-                    "All doubts": (*(doubt.text for doubt in answer.doubts), *unsteady(self.data)),
-                    "Arms that were not compared": tuple(
-                        f"{arm.title}: {arm.reason}" for arm in answer.arms if arm.word == "out"
-                    ),
-                },
-            )
-            for answer in self.answers
-        )
+        several, metrics, shown = len(self.answers) > 1, metrics_of(self.data), []
+        for answer in self.answers:
+            texts = lines(answer, metrics, gap="; ")
+            # The report itself is no next step here.
+            texts = [pair for pair in texts if not (pair[0] == "next" and pair[1].startswith("dlbench report"))]
+            folded = {
+                "All doubts": [*(doubt.text for doubt in answer.doubts), *unsteady(self.data)],
+                "Arms that were not compared": [f"{a.title}: {a.reason}" for a in answer.arms if a.word == "out"],
+            }
+            shown.append((heading(answer, is_one_of_several=several), texts, folded))
+        return shown
 
     @cached_property
     def studies(self) -> dict[str, str]:
         """How many runs each study has and how they ended, in words."""
-        return {study.name: _runs(study, self.data) for study in self.data.studies}
+        texts = {}
+        for study in self.data.studies:
+            runs = [row for row in self.data.runs if row["study"] == study.name]
+            ended = Counter(row["status"] for row in runs)
+            others = [status for status in Status if status is not Status.COMPLETED and status in ended]
+            emulated = sum(bool(row.get("emulated")) for row in runs)
+            parts = [
+                f"{counted(len(runs), 'run')}: {ended[Status.COMPLETED]} completed",
+                *(f"{ended[status]} {status}" for status in others),
+                f"{emulated} emulated" if emulated else "",
+                counted(len(study.attempts), "attempt") if len(study.attempts) != len(runs) else "",
+            ]
+            texts[study.name] = ", ".join(filter(None, parts))
+        return texts
 
     @cached_property
     def arms(self) -> ArmTable:
@@ -128,16 +132,3 @@ class Content:
         completed = [arm for arm in in_order(self.data.arms) if arm.completed]
         by_study = {study: [arm for arm in completed if arm.study == study] for study in self.studies}
         return tuple((study, arm_table(arms[:MOST_ARMS]), len(arms)) for study, arms in by_study.items() if arms)
-
-
-def _runs(study: StudyData, data: ReportData) -> str:
-    runs = [row for row in data.runs if row["study"] == study.name]
-    ended = Counter(row["status"] for row in runs)
-    emulated = sum(bool(row.get("emulated")) for row in runs)
-    parts = [
-        f"{counted(len(runs), 'run')}: {ended[Status.COMPLETED]} completed",
-        *(f"{ended[status]} {status}" for status in Status if status is not Status.COMPLETED and status in ended),
-        f"{emulated} emulated" if emulated else "",
-        counted(len(study.attempts), "attempt") if len(study.attempts) != len(runs) else "",
-    ]
-    return ", ".join(filter(None, parts))

@@ -1,6 +1,6 @@
 """The whole report as one HTML page that needs neither a network nor a script to be read.
 
-Everything that comes from a study is text: it is escaped, its control characters are made visible, and the page's own
+Everything that comes from a study is text: it is escaped, its control characters are spelled out, and the page's own
 policy forbids every script but the one it holds. Pictures alone are taken as they are: dlbench drew them.
 """
 
@@ -79,5 +79,5 @@ def environment() -> Environment:
 
 
 def _finalized(value: object) -> object:
-    """Make control characters of every text visible, before it is escaped."""
+    """Spell out control characters of every text, before it is escaped."""
     return readable(value) if isinstance(value, str) and not isinstance(value, Markup) else value

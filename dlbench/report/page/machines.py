@@ -1,9 +1,9 @@
 """The machines of a report, as short facts: what `machine.json` says, and what the rows themselves say."""
 
+import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from dlbench.analysis.arms import Row
 from dlbench.analysis.formatting import counted, number, percent
@@ -24,8 +24,8 @@ _ROWS = (
     ("cores_per_worker", "Cores of a worker"),
     ("cores_enforced", "Cores enforced by"),
 )
-# Columns of the link between hosts, and what makes their values microseconds and MB/s.
-_LINK = (("link_latency_s", 1e6), ("link_bandwidth_bytes_per_s", 1e-6))
+# Columns of the link between hosts, each with a factor and the unit that it makes.
+_LINK = (("link_latency_s", 1e6, " us one way"), ("link_bandwidth_bytes_per_s", 1e-6, " MB/s"))
 # Columns of versions, and what each is called.
 VERSIONS = (
     ("dlbench_version", "dlbench"),
@@ -41,19 +41,12 @@ SLOWER = 0.05
 NOT_KNOWN = "machine.json is not there or cannot be read; what follows is from the rows"
 
 
-class Machine(NamedTuple):
-    """What is known of one machine, and the studies that were made on it."""
-
-    studies: tuple[str, ...]
-    facts: tuple[Fact, ...]
-
-
-def machines(data: ReportData) -> tuple[Machine, ...]:
-    """Return the machines; studies of which the same is known share one."""
+def machines(data: ReportData) -> dict[tuple[Fact, ...], list[str]]:
+    """Return what is known of each machine, and the studies made on it: those with the same facts share one."""
     found: dict[tuple[Fact, ...], list[str]] = {}
     for study in data.studies:
         found.setdefault(tuple(_facts(study)), []).append(study.name)
-    return tuple(Machine(tuple(studies), facts) for facts, studies in found.items())
+    return found
 
 
 def unsteady(data: ReportData) -> Iterator[str]:
@@ -80,125 +73,113 @@ def _by_core(machine: Mapping[str, Any], name: str, of_all: str = "") -> dict[st
     Early studies know one speed of all cores, "".
     """
     found: dict[str, list[float]] = {}
-    parts = found_in(machine, "noise")
-    for part in parts if isinstance(parts, list) else ():
-        for moment in ("before", "after"):
-            by_core = found_in(part, moment, name) or {"": found_in(part, moment, of_all)}
-            for core, value in by_core.items() if isinstance(by_core, Mapping) else ():
-                if isinstance(value, int | float) and value > 0:
-                    found.setdefault(str(core), []).append(float(value))
+    for part, moment in itertools.product(machine.get("noise", ()), ("before", "after")):
+        by_core = found_in(part, moment, name) or {"": found_in(part, moment, of_all)}
+        for core, value in by_core.items() if isinstance(by_core, Mapping) else ():
+            if isinstance(value, int | float) and value > 0:
+                found.setdefault(core, []).append(value)
     return found
 
 
-def _facts(study: StudyData) -> Iterator[Fact]:
-    pairs = (*_hardware(study.machine), *_from_rows(study.attempts), *_software(study.machine))
-    yield from ((name, text) for name, text in pairs if text)
+def _bytes(size: float) -> str:
+    """Return a size as people say it, such as `23.5 GiB`."""
+    return f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{number(size)} bytes"
 
 
-def _hardware(machine: Mapping[str, Any]) -> Iterator[Fact]:
-    """Yield what the host that dlbench ran on has; a damaged or older description has less."""
-    if not machine:
-        yield "Machine", NOT_KNOWN
-        return
-    cpu = partial(found_in, machine, "cpu")
-    stepping, microcode = _text(cpu("stepping"), "stepping {}"), _text(cpu("microcode"), "microcode {}")
-    yield "Processor", _joined(_text(processor(machine)), stepping, microcode)
-    sockets, usable = _counted(cpu("sockets"), "socket"), _counted(cpu("usable_cpus"), "logical processor")
-    threads = _whether(cpu("smt"), "several threads a core", "one thread a core")
-    yield "Cores", _joined(_text(cpu("cores")), sockets, threads, usable and f"{usable} usable")
-    flags = cpu("flags")
-    yield "Instruction sets", _joined(*map(_text, flags)) if isinstance(flags, list) else ""
-    yield "Caches", _caches(machine)
-    mhz = cpu("max_mhz")
+def _caches(cpu: Mapping[str, Any]) -> str:
+    """Return the caches of the first core, and which logical processors share each."""
+    shared = {name: _written(cores, " (shared by {})") for name, cores in cpu.get("caches_shared_by", {}).items()}
+    return ", ".join(f"{name} {_written(size, '{}')}{shared.get(name, '')}" for name, size in cpu["caches"].items())
+
+
+def _gpus(gpus: Sequence[Any]) -> str:
+    """Return each kind of GPU with how many there are; `none found` only where it was looked for."""
+    kinds = Counter((gpu.get("name") or "unnamed", _joined(gpu, _GPU)) for gpu in gpus)
+    each = (f"{count} x {name}" + (f" ({details})" if details else "") for (name, details), count in kinds.items())
+    return ", ".join(each) or "none found"
+
+
+def _libraries(versions: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {_written(version, '{}')}".strip() for name, version in versions.items())
+
+
+# How a value is written: in a form, by one of two texts for yes and no, or by a function.
+_Form = str | tuple[str, str] | Callable[[Any], str]
+_GPU: dict[str, _Form] = {"memory_bytes": _bytes, "driver": "driver {}"}
+# What `machine.json` says of the host that dlbench ran on: by title, places in it and how their values are written.
+_HARDWARE: dict[str, dict[str, _Form]] = {
+    "Processor": {"processor": "{}", "cpu.stepping": "stepping {}", "cpu.microcode": "microcode {}"},
+    "Cores": {
+        "cpu.cores": "{}",
+        "cpu.sockets": lambda count: counted(count, "socket"),
+        "cpu.smt": ("several threads a core", "one thread a core"),
+        "cpu.usable_cpus": lambda count: f"{counted(count, 'logical processor')} usable",
+    },
+    "Instruction sets": {"cpu.flags": ", ".join},
+    "Caches": {"cpu": _caches},
     # As far as a virtual machine shows what sets it.
-    yield "Clock", _joined(_text(cpu("governor"), "governor {}"), f"up to {mhz:g} MHz" if _is_number(mhz) else "")
-    yield "Memory", _bytes(found_in(machine, "memory", "total_bytes"))
-    yield "GPUs", _gpus(found_in(machine, "gpus"))
-    limits = partial(found_in, machine, "limits")
-    yield "Limits", _joined(_text(limits("cpu_cores"), "{} cores"), _bytes(limits("memory_bytes")))
-    virtual = partial(found_in, machine, "virtualisation")
-    kind = _whether(virtual("virtual_machine"), "a virtual machine", "no virtual machine")
-    container = _text(virtual("container"), "in a container ({})")
-    yield "Virtual", _joined(kind, _text(virtual("hypervisor"), "hypervisor {}"), container)
+    "Clock": {"cpu.governor": "governor {}", "cpu.max_mhz": "up to {:g} MHz".format},
+    "Memory": {"memory.total_bytes": _bytes},
+    "GPUs": {"gpus": _gpus},
+    "Limits": {"limits.cpu_cores": "{} cores", "limits.memory_bytes": _bytes},
+    "Virtual": {
+        "virtualisation.virtual_machine": ("a virtual machine", "no virtual machine"),
+        "virtualisation.hypervisor": "hypervisor {}",
+        "virtualisation.container": "in a container ({})",
+    },
+}
+_SOFTWARE: dict[str, dict[str, _Form]] = {
+    "Operating system": {"software.os": "{}", "software.kernel": "{}", "software.architecture": "{}"},
+    "Installed": {"software.libraries": _libraries},
+    "Commit of dlbench": {"software.dlbench.commit": "{}", "software.dlbench.dirty": ("with changes", "")},
+}
 
 
-def _software(machine: Mapping[str, Any]) -> Iterator[Fact]:
-    software = partial(found_in, machine, "software")
-    yield "Operating system", _joined(*(_text(software(name)) for name in ("os", "kernel", "architecture")))
-    libraries = software("libraries")
-    if isinstance(libraries, Mapping):
-        yield "Installed", _joined(*(f"{name} {_text(version)}".strip() for name, version in libraries.items()))
-    changes = _whether(software("dlbench", "dirty"), ", with changes", "")
-    yield "Commit of dlbench", _text(software("dlbench", "commit"), f"{{}}{changes}")
+def _facts(study: StudyData) -> Iterator[Fact]:
+    """Yield what is known; a damaged or older description has less."""
+    machine = {**study.machine, "processor": processor(study.machine)}
+    hardware, software = (
+        ((title, _joined(machine, one)) for title, one in of.items()) for of in (_HARDWARE, _SOFTWARE)
+    )
+    missing = ("Machine", "" if study.machine else NOT_KNOWN)
+    yield from ((title, text) for title, text in (missing, *hardware, *_from_rows(study.attempts), *software) if text)
+
+
+def _joined(description: Mapping[str, Any], places: Mapping[str, _Form]) -> str:
+    """Return the values at some places of a description, written and joined."""
+    texts = (_written(found_in(description, *place.split(".")), form) for place, form in places.items())
+    return ", ".join(filter(None, texts))
+
+
+def _written(value: Any, form: _Form) -> str:
+    """Return a value as text; empty where it is unknown or not of the kind that is expected."""
+    if isinstance(value, bool) or isinstance(form, tuple):
+        return form[not value] if isinstance(value, bool) and isinstance(form, tuple) else ""
+    if isinstance(form, str):
+        return form.format(value) if isinstance(value, int | float) or (isinstance(value, str) and value) else ""
+    try:
+        return form(value)
+    except (AttributeError, LookupError, TypeError, ValueError):
+        return ""
 
 
 def _from_rows(attempts: Sequence[Row]) -> Iterator[Fact]:
     for column, title in _ROWS:
         yield title, ", ".join(_distinct(attempts, column))
-    latency, bandwidth = (_range(attempts, *column) for column in _LINK)
     # As measured before the studies.
-    yield "Slowest link of a run", _joined(latency and f"{latency} us one way", bandwidth and f"{bandwidth} MB/s")
+    link = (_range(attempts, *column) for column in _LINK)
+    yield "Slowest link of a run", ", ".join(filter(None, link))
     versions = ((name, " and ".join(_distinct(attempts, column))) for column, name in VERSIONS)
-    yield "Versions in the runs", _joined(*(f"{name} {text}".strip() for name, text in versions if text))
+    yield "Versions in the runs", ", ".join(f"{name} {text}".strip() for name, text in versions if text)
 
 
-def _range(rows: Sequence[Row], column: str, scale: float) -> str:
+def _range(rows: Sequence[Row], column: str, scale: float, unit: str) -> str:
     """Return the smallest and largest value of a column; empty where none is known."""
     values = [scale * row[column] for row in rows if row.get(column) is not None]
-    return " to ".join(dict.fromkeys(number(value) for value in (min(values), max(values)))) if values else ""
+    return " to ".join(dict.fromkeys(map(number, (min(values), max(values))))) + unit if values else ""
 
 
 def _distinct(rows: Iterable[Row], column: str) -> list[str]:
     """Return the values that occur in a column, each once, in their order."""
     known = sorted({row[column] for row in rows if row.get(column) is not None})
     return [f"{value:g}" if isinstance(value, float) else str(value) for value in known]
-
-
-def _caches(machine: Mapping[str, Any]) -> str:
-    """Return the caches of the first core, and which logical processors share each."""
-    sizes, sharing = found_in(machine, "cpu", "caches"), partial(found_in, machine, "cpu", "caches_shared_by")
-    if not isinstance(sizes, Mapping):
-        return ""
-    return _joined(*(f"{name} {_text(size)}{_text(sharing(name), ' (shared by {})')}" for name, size in sizes.items()))
-
-
-def _gpus(gpus: Any) -> str:
-    """Return each kind of GPU with how many there are; `none found` only where it was looked for."""
-    if not isinstance(gpus, list):
-        return ""
-    return _joined(*(f"{count} x {name}" for name, count in Counter(map(_gpu, gpus)).items())) or "none found"
-
-
-def _gpu(gpu: Any) -> str:
-    details = _joined(_bytes(found_in(gpu, "memory_bytes")), _text(found_in(gpu, "driver"), "driver {}"))
-    return (_text(found_in(gpu, "name")) or "unnamed") + (f" ({details})" if details else "")
-
-
-def _bytes(size: Any) -> str:
-    """Return a size as people say it, such as `23.5 GiB`."""
-    if not _is_number(size):
-        return ""
-    return f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{number(size)} bytes"
-
-
-def _text(value: Any, form: str = "{}") -> str:
-    """Return a single value as text; what is none is unknown."""
-    text = "" if isinstance(value, bool) or not isinstance(value, str | int | float) else str(value).strip()
-    return form.format(text) if text else ""
-
-
-def _counted(count: Any, noun: str) -> str:
-    return counted(count, noun) if isinstance(count, int) else ""
-
-
-def _whether(value: Any, yes: str, no: str) -> str:
-    """Return one of two texts; none where it is not known."""
-    return {True: yes, False: no}[value] if isinstance(value, bool) else ""
-
-
-def _joined(*parts: str) -> str:
-    return ", ".join(filter(None, parts))
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,28 +1,25 @@
 """The table of runs: one row for the last attempt of each, what varies and what was measured, nothing invented."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from dlbench.analysis.arm_table import EFFICIENCY, RATE, are_numbers, in_order, mark_notes, marks, name_of
+from dlbench.analysis.arm_table import EFFICIENCY, RATE, are_numbers, in_order, marks, name_of, rate_notes
 from dlbench.analysis.arms import Arm, Row
 from dlbench.analysis.formatting import number, percent, unit_of
 from dlbench.analysis.groups import naming
-from dlbench.analysis.short_rate import NOTE, short_rate
+from dlbench.analysis.short_rate import short_rate
 from dlbench.records.columns import RUNS
 from dlbench.report.data import ReportData
-from dlbench.scenario.metrics import BUILT_IN
+from dlbench.scenario.metrics import BUILT_IN, TIME_TO_TARGET, TRAIN_TIME
 
 # What is measured, in the order of reading, and what it is called here.
 MEASURES = {
-    "train_time_s": "training time",
-    "time_to_target_s": "time to target",
-    "validation_accuracy": "validation accuracy",
-    "validation_loss": "validation loss",
-    "train_accuracy": "training accuracy",
-    "train_loss": "training loss",
+    **{metric.column: metric.title for metric in (TRAIN_TIME, TIME_TO_TARGET)},
+    **{column: metric.title for column, metric in BUILT_IN.items() if metric.is_score},
     EFFICIENCY: "efficiency",
-    RATE: "steady throughput",
+    RATE: BUILT_IN[RATE].title,
     "wall_time_s": "wall time",
 }
 WRITTEN = {EFFICIENCY: percent, **{name: unit_of(metric).written for name, metric in BUILT_IN.items()}}
@@ -54,7 +51,7 @@ class Heading:
 
 
 class Cell(NamedTuple):
-    """One cell: what is shown, and of a number its value in full for sorting; both empty where it is unknown."""
+    """One cell: what is shown, and of a number its value in full as scripts read it; both empty where it is unknown."""
 
     text: str = ""
     value: str = ""
@@ -83,13 +80,10 @@ def table(data: ReportData) -> Table:
         (arm, row) for arm in in_order(data.arms) for row in sorted(arm.rows, key=lambda row: row.get("repeat") or 0)
     ]
     shown = every[:MOST_ROWS]
-    columns = [(heading, [_cell(arm, row, heading.name) for arm, row in shown]) for heading in _headings(data)]
-    columns = [(heading, cells) for heading, cells in columns if any(cell.text for cell in cells)]
-    notes = mark_notes("".join(marks([row]) for _, row in shown))
-    if any(short_rate([row]) for _, row in shown):
-        notes = (f"~ before a rate: {NOTE}", *notes)
-    rows = zip((row for _, row in shown), zip(*(cells for _, cells in columns), strict=True), strict=True)
-    return Table(tuple(heading for heading, _ in columns), tuple(rows), len(every), notes)
+    columns = {heading: [_cell(arm, row, heading.name) for arm, row in shown] for heading in _headings(data)}
+    columns = {heading: cells for heading, cells in columns.items() if any(cell.text for cell in cells)}
+    rows = zip((row for _, row in shown), zip(*columns.values(), strict=True), strict=True)
+    return Table(tuple(columns), tuple(rows), len(every), tuple(rate_notes([[row] for _, row in shown])))
 
 
 def _headings(data: ReportData) -> Iterator[Heading]:
@@ -106,12 +100,7 @@ def _cell(arm: Arm, row: Row, name: str) -> Cell:
     if value is None:
         return Cell(short_rate([row]) if name == RATE else "")
     if name in MEASURES:
-        return Cell(WRITTEN.get(name, number)(value) + (marks([row]) if name == RATE else ""), _exact(value))
+        return Cell(WRITTEN.get(name, number)(value) + (marks([row]) if name == RATE else ""), json.dumps(value))
     if name == "emulated":
         return Cell(str(value).replace(";", ", "))
-    return Cell(name_of(name, row), _exact(value) if are_numbers([value]) else "")
-
-
-def _exact(value: Any) -> str:
-    """Return a number so that a script reads the same number."""
-    return {"inf": "Infinity", "-inf": "-Infinity"}.get(repr(value), repr(value))
+    return Cell(name_of(name, row), json.dumps(value) if are_numbers([value]) else "")

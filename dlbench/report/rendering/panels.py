@@ -14,7 +14,7 @@ from matplotlib.transforms import offset_copy
 
 from dlbench.report.chart import Axis, Mark, Panel, Role, Series
 from dlbench.report.rendering import hover
-from dlbench.report.rendering.cells import draw_cells
+from dlbench.report.rendering.cells import BOLD, draw_cells
 from dlbench.report.rendering.style import (
     CROSS,
     DASH_DOT,
@@ -48,8 +48,6 @@ CURVE, MOST_MARKERS, FEW_MARKERS = 3, 24, 8
 MAX_POINTS = 2_000
 # Between the values and the horizontal axis, for crosses and counts of failed runs.
 STRIP_PT, CROSS_PT = 26.0, 20.0
-# So many bold letters take the room of one other.
-BOLD = 0.85
 # Bars take this share of their slot, and are no wider than if there were FEWEST_SLOTS.
 BAR_WIDTH, FEWEST_SLOTS = 0.7, 4
 PERCENT_TOP = 1.1

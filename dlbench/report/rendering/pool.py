@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Self
@@ -21,38 +20,16 @@ from dlbench.search_path import libraries_alone
 MAX_PROCESSES = 4
 
 
-@dataclass(frozen=True)
-class Task:
-    """A chart to render into files, and as an element of a page.
-
-    Attributes:
-        name: Name of the figure's plugin.
-        chart: What it shows.
-        style: Name of the files' style.
-        paths: Files to write, by their endings.
-        caption: The text under it in a file.
-        is_on_page: Whether there is an element.
-    """
-
-    name: str
-    chart: Chart
-    style: str
-    paths: tuple[Path, ...] = ()
-    caption: str = ""
-    is_on_page: bool = True
+# Renders a chart: `functools.partial` of `render`, which other processes can take.
+Task = Callable[[], str]
 
 
-def render(task: Task) -> str:
-    """Render a chart, and return its `<svg>` element; an empty text where it is on no page.
-
-    Raises:
-        OSError: A file cannot be written.
-    """
+def render(chart: Chart, style: str, paths: Sequence[Path] = (), caption: str = "", page_id: str = "") -> str:
+    """Render a chart in the style with a name: see `dlbench.report.rendering.figure.draw`."""
     from dlbench.report.rendering import figure
     from dlbench.report.rendering.style import style_of
 
-    page_id = task.name if task.is_on_page else ""
-    return figure.draw(task.chart, style_of(task.style), task.paths, task.caption, page_id)
+    return figure.draw(chart, style_of(style), paths, caption, page_id)
 
 
 def num_processes(figures: Sequence[str]) -> int:
@@ -77,12 +54,13 @@ class RenderPool:
     def __enter__(self) -> Self:
         if self._processes:
             with libraries_alone(), suppress(OSError):
-                executor = ProcessPoolExecutor(self._processes, multiprocessing.get_context("spawn"))
+                # They import matplotlib while this process reads the rows.
+                spawn = multiprocessing.get_context("spawn")
+                executor = ProcessPoolExecutor(self._processes, spawn, initializer=_prepare)
                 # Ctrl-C does not reach the processes: this one ends them. multiprocessing's own helper has started.
                 before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
                 try:
-                    for _ in range(self._processes):  # they import matplotlib while this process reads the rows
-                        executor.submit(_prepare)
+                    executor.submit(gc.collect)  # the first task starts all of them
                     self._executor = executor
                 finally:
                     signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -93,9 +71,9 @@ class RenderPool:
             self._executor.shutdown(cancel_futures=True)
 
     def submit(self, task: Task) -> Callable[[], str]:
-        """Begin to render; the returned function waits for the end and returns or raises what `render` does."""
+        """Begin to render; the returned function waits for the end and returns or raises what the task does."""
         try:
-            future = self._executor.submit(_collect_and_render, task) if self._executor else None
+            future = self._executor.submit(_collect_and_run, task) if self._executor else None
         except BrokenProcessPool:
             future = None
         return partial(_result, task, future)
@@ -103,9 +81,9 @@ class RenderPool:
 
 def _result(task: Task, future: Future[str] | None) -> str:
     try:
-        return future.result() if future else render(task)
+        return future.result() if future else task()
     except BrokenProcessPool:  # a process was killed, by a lack of memory for example
-        return render(task)
+        return task()
 
 
 def _prepare() -> None:
@@ -115,6 +93,6 @@ def _prepare() -> None:
     gc.freeze()
 
 
-def _collect_and_render(task: Task) -> str:
+def _collect_and_run(task: Task) -> str:
     gc.collect()
-    return render(task)
+    return task()

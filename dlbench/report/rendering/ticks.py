@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, PercentFormatter, ScalarFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, PercentFormatter
 
 from dlbench.analysis.formatting import chosen
 from dlbench.report.chart import Axis, Scale
@@ -51,8 +51,7 @@ def set_ticks(axis: "MatplotlibAxis", wanted: Axis, num_ticks: int = MAX_TICKS) 
         axis.set_major_formatter(PercentFormatter(xmax=1.0))
     elif is_log or high >= THOUSAND:
         axis.set_major_formatter(FuncFormatter(lambda value, _: chosen(value)))
-    else:  # the same number of digits at all ticks
-        axis.set_major_formatter(ScalarFormatter())
+    # Else matplotlib's own writes the same number of digits at all ticks.
     axis.minorticks_off()
 
 

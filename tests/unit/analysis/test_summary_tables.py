@@ -83,3 +83,8 @@ def test_what_a_spreadsheet_takes_for_a_formula_is_text():
         "\uff1d1": "'\uff1d1", "a;=1": "a;'=1", "a;b": "a;b", "a=1": "a=1", "'=1": "'=1", "": "", -1: -1, None: None,
     }  # fmt: skip
     assert {value: defused(value) for value in cases} == cases
+
+
+def test_a_regression_has_its_error(rows: list[dict[str, Any]]) -> None:
+    found = read(tables([{**one, "validation_mean_squared_error": 0.25} for one in rows])["summary.csv"])
+    assert {one["validation_mean_squared_error"] for one in found} == {"0.25"}

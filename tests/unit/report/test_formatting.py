@@ -10,7 +10,7 @@ def test_what_can_be_read_stays(text):
 
 
 def test_what_cannot_be_seen_is_shown():
-    assert readable("a\x00b\x1b[0m\x7f\x9b\u202e\ud800\ufffe") == "a␀b␛[0m␡[U+009B][U+202E][U+D800][U+FFFE]"
+    assert readable("a\x00b\x1b[0m\x7f\x9b\u202e\ud800\ufffe") == r"a\x00b\x1b[0m\u007f\u009b\u202e\ud800\ufffe"
     assert readable("one\r\ntwo\rthree") == "one\ntwo\nthree"
     assert readable("\ud800").encode()
 

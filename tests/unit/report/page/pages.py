@@ -31,9 +31,9 @@ HOSTILE = (
 )
 # What cannot be seen as it is, and how it must be shown.
 UNSEEN = {
-    "\x1b[31mred\x1b[0m": "␛[31mred␛[0m",
-    "bell\x07": "bell␇",
-    "\u202egnp.exe": "[U+202E]gnp.exe",
+    "\x1b[31mred\x1b[0m": r"\x1b[31mred\x1b[0m",
+    "bell\x07": r"bell\x07",
+    "\u202egnp.exe": r"\u202egnp.exe",
     "first\rsecond": "first\nsecond",
 }
 NUL = "nul\x00byte"

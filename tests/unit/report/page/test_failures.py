@@ -34,4 +34,4 @@ def test_a_reason_is_whole_and_begins_short(tmp_path):
     assert len(long["reason"]) == 100_000
     assert len(long["beginning"]) < MOST_SHOWN + 10
     assert unknown["reason"] == unknown["beginning"] == UNKNOWN_REASON
-    assert coloured["reason"] == "␛[31mred"
+    assert coloured["reason"] == r"\x1b[31mred"

@@ -11,8 +11,8 @@ FIXTURE = Path(__file__).parents[3] / "fixtures" / "study-v1"
 
 
 def facts(found):
-    (machine,) = machines(found)
-    return dict(machine.facts)
+    (known,) = machines(found)
+    return dict(known)
 
 
 def test_a_real_machine():
@@ -58,7 +58,7 @@ def test_gpus_of_one_kind_are_counted(tmp_path):
 def test_studies_on_machines_of_which_the_same_is_known_share_one(tmp_path):
     rows = [run(study="a"), run(study="b"), run(study="c", device_name="other")]
     found = machines(report_data(*rows, tmp_path=tmp_path, machine=MACHINE))
-    assert [machine.studies for machine in found] == [("a", "b"), ("c",)]
+    assert list(found.values()) == [["a", "b"], ["c"]]
 
 
 def test_without_its_file_the_rows_say_what_they_know(tmp_path):

@@ -98,3 +98,8 @@ def test_rates_are_marked_as_those_of_arms_are(tmp_path):
     assert [cell.text for cell in cells] == ["1,000", "1,000 ~", "1,000 ~", "1,000", "1,000 *", "1,000 * ~"]
     assert {cell.value for cell in cells} == {"1000.0"}
     assert [note[:2] for note in found.notes] == ["*:", "~:"]
+
+
+def test_every_score_has_a_column(tmp_path):
+    found = names(table(report_data(run(validation_mean_squared_error=0.25), tmp_path=tmp_path)))
+    assert found.index("validation_mean_squared_error") > found.index("train_time_s")

@@ -2,18 +2,23 @@
 
 import contextlib
 import multiprocessing
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from dlbench.report.rendering import pool
-from dlbench.report.rendering.pool import RenderPool, Task
+from dlbench.report.rendering.pool import RenderPool, Task, render
 from tests.unit.report.charts import bars, lines
+
+
+def element(style: str = "light", paths: tuple[Path, ...] = ()) -> Task:
+    return partial(render, lines(), style, paths, page_id="one")
 
 
 def files(folder: Path, name: str = "one") -> Task:
     folder.mkdir(exist_ok=True)
-    return Task(name, bars(), "light", (folder / f"{name}.png", folder / f"{name}.svg"), "A caption.", is_on_page=False)
+    return partial(render, bars(), "light", (folder / f"{name}.png", folder / f"{name}.svg"), "A caption.")
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -22,13 +27,13 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def test_processes_render_the_same_until_they_are_killed(tmp_path: Path) -> None:
     with RenderPool(0) as here:
-        element = here.submit(Task("one", lines(), "light"))()
+        drawn = here.submit(element())()
         assert here.submit(files(tmp_path / "here"))() == ""
     with RenderPool(2) as others:
         rendered = [others.submit(files(tmp_path / "others", name)) for name in ("one", "two", "three")]
-        missing = others.submit(Task("x", lines(), "light", (tmp_path / "absent" / "x.png",)))
-        unknown = others.submit(Task("x", lines(), "absent"))
-        assert others.submit(Task("one", lines(), "light"))() == element
+        missing = others.submit(element(paths=(tmp_path / "absent" / "x.png",)))
+        unknown = others.submit(element("absent"))
+        assert others.submit(element())() == drawn
         assert [one() for one in rendered] == [""] * 3
         with pytest.raises(FileNotFoundError):
             missing()
@@ -47,7 +52,7 @@ def test_after_a_mistake_no_process_is_left() -> None:
     before = set(multiprocessing.active_children())
     with contextlib.suppress(KeyError), RenderPool(2) as found:
         for _ in range(50):
-            found.submit(Task("x", lines(), "light"))
+            found.submit(element())
         raise KeyError
     assert set(multiprocessing.active_children()) == before
 
