@@ -55,17 +55,12 @@ def chart(data: "ReportData") -> Chart:
     known = {name for run in course.values() for at in run.values() for name, value in at.items() if value is not None}
     values, places = ([name for name in names if name in known] for names in (VALUES, PLACES))
     arms = of_runs(data.arms, course)
-    sizes, chosen = values_of(arms, "batch_size"), list[int]()
-    if len(sizes) > MOST_SERIES and "batch_size" in ways_vary(arms):  # as many as a panel can hold, evenly chosen
-        chosen = [sizes[round(number * (len(sizes) - 1) / (MOST_SERIES - 1))] for number in range(MOST_SERIES)]
-        arms = [arm for arm in arms if arm.get("batch_size") in chosen]
     keys = ways_vary(arms)
     # Where batch sizes vary, what shares a panel differs in these alone.
     apart = [key for key in keys if key != "batch_size"] if "batch_size" in keys else TASK
     candidates = parts(arms, x="epoch", always=apart)
-    with_curves = [part for part in candidates if any(arm.completed for arm in part.arms)]
     most = max(1, MOST_PANELS // max(1, len(places) * len(values)))
-    shown = sorted(with_curves, key=_rank, reverse=True)[:most]
+    shown = sorted(candidates, key=_rank, reverse=True)[:most]
     whole = [along(part, course) for part in candidates if part in shown]
     drawn = list(map(_with_room, whole))
     # Colours are those of batch sizes or numbers of workers, where lines stand for these.
@@ -89,7 +84,6 @@ def chart(data: "ReportData") -> Chart:
         notes=(
             "Lines are medians over repeats at each epoch; training time is the slowest worker's, without evaluations.",
             *_notes(in_panels, longest),
-            *[f"Of all batch sizes {len(chosen)} are shown: {listed(map(str, chosen), len(chosen))}."] * bool(chosen),
             *left_out_note(left_out, "without curves or beyond the number of panels"),
             *[f"Base lines are left out where a panel would have more than {MOST_SERIES} lines."] * (drawn != whole),
             *synthetic_note(data.arms),

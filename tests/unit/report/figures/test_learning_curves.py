@@ -91,11 +91,6 @@ CASES = (
         says=["Base lines are left out where a panel would have more than 7 lines."], num_runs=6,
     ),
     case(
-        "of many batch sizes as many are shown as can be told apart", [run(batch_size=2**power) for power in range(10)],
-        {0: {f"batch {size}": ... for size in (1, 4, 8, 16, 64, 256, 512)}}, titles=TITLES,
-        says=["Of all batch sizes 7 are shown: 1, "],
-    ),
-    case(
         "more panels than can be read are named instead", GRID, num_runs=2, says=["Left out, without curves"],
     ),
 )  # fmt: skip

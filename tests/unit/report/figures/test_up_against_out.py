@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dlbench.report.chart import MissingRowsError
-from dlbench.report.figures.up_against_out import RATIO, chart
+from dlbench.report.figures.up_against_out import chart
 from tests.unit.report.figures.cases import Case, check_cases, see
 from tests.unit.report.figures.makers import Row, repeats, report_data, run
 
@@ -15,7 +15,7 @@ TITLES = [
     "training time", "training time: above 1 scale-up is faster",
     "steady throughput", "steady throughput: above 1 scale-up is slower",
 ]  # fmt: skip
-EQUAL, THIRD = "no difference", "2 per host / scale-up"
+RATIO, THIRD, EQUAL = "scale-out / scale-up", "2 per host / scale-up", "no difference"
 
 
 def both(**values: object) -> list[Row]:
