@@ -161,16 +161,12 @@ def read(paths: Iterable[Path]) -> ReportData:
     """
     studies: list[StudyData] = []
     for path in paths:
-        if any(_same(path, study.path) for study in studies):
+        if any(path.resolve() == study.path.resolve() for study in studies):
             raise UserError(f"{path} is given twice")
         studies.append(_read_study(path, {study.name for study in studies}))
     if not studies:
         raise UserError("no study is given", hint="dlbench report studies/NAME")
     return ReportData(tuple(studies))
-
-
-def _same(path: Path, other: Path) -> bool:
-    return path.resolve() == other.resolve()
 
 
 def _read_study(path: Path, taken: set[str]) -> StudyData:

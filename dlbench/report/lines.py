@@ -39,14 +39,12 @@ class Part:
         arms: The arms, base lines among them.
         keys: What distinguishes series.
         x: The column of the horizontal axis.
-        common: What they have in common alone.
     """
 
     title: str
     arms: tuple[Arm, ...]
     keys: tuple[str, ...]
     x: str
-    common: str = ""
 
 
 def parts(arms: Sequence[Arm], *, x: str, always: Iterable[str] = TASK) -> list[Part]:
@@ -78,7 +76,7 @@ def parts(arms: Sequence[Arm], *, x: str, always: Iterable[str] = TASK) -> list[
         for place, share in enumerate(shares, 1):
             which = f"{place} of {len(shares)}" if len(shares) > 1 else ""
             title = ", ".join(filter(None, (what, which)))
-            found.append(Part(title, (*chain(*share), *base), tuple(left), x, what))
+            found.append(Part(title, (*chain(*share), *base), tuple(left), x))
     return found or [Part("", tuple(arms), tuple(left), x)]
 
 

@@ -33,14 +33,6 @@ class ClaimResult:
     why: str
 
 
-@dataclass(frozen=True)
-class ReferenceComparison:
-    """One reference and the studies that name it."""
-
-    reference: Reference
-    studies: tuple[str, ...]
-
-
 def of(source: StudyData) -> Reference | None:
     """Return the published numbers that a study keeps a copy of; None where it has none.
 
@@ -51,8 +43,8 @@ def of(source: StudyData) -> Reference | None:
     return reference.read(path) if path.is_file() else None
 
 
-def compared(data: ReportData) -> tuple[ReferenceComparison, ...]:
-    """Return each reference once, with all studies of the report that are compared with it.
+def compared(data: ReportData) -> dict[Reference, list[str]]:
+    """Return each reference with the names of all studies of the report that are compared with it.
 
     Raises:
         UserError: A `reference.csv` is not of the form.
@@ -61,7 +53,7 @@ def compared(data: ReportData) -> tuple[ReferenceComparison, ...]:
     for source in data.studies:
         if (known := of(source)) is not None:
             found.setdefault(known, []).append(source.name)
-    return tuple(ReferenceComparison(known, tuple(studies)) for known, studies in found.items())
+    return found
 
 
 def verdicts(data: ReportData) -> tuple[ClaimResult, ...]:
@@ -73,9 +65,9 @@ def verdicts(data: ReportData) -> tuple[ClaimResult, ...]:
         UserError: A `reference.csv` is not of the form.
     """
     found = []
-    for one in compared(data):
-        arms = [arm for arm in data.arms if arm.study in one.studies]
-        found += _said(check_claims(arms, one.reference), one.reference)
+    for known, studies in compared(data).items():
+        arms = [arm for arm in data.arms if arm.study in studies]
+        found += _said(check_claims(arms, known), known)
     return tuple(found)
 
 

@@ -77,10 +77,10 @@ def write_report(
     from dlbench.report.rendering.style import style_of
 
     style_of(request.style)
-    names, made, charted = _names(request), ReportFiles(), thinned(data)
+    names, made, (charted, note) = _names(request), ReportFiles(), thinned(data)
     report_progress = progress or (lambda done, total: None)
     report_progress(0, len(names))
-    figures: Iterable[tuple[RenderedFigure, Chart]] = _figures(data, charted.data, names, request, made)
+    figures: Iterable[tuple[RenderedFigure, Chart]] = _figures(data, charted, names, request, made)
     if request.figures:
         figures = list(figures)
         for name, reason in made.left_out:
@@ -89,7 +89,7 @@ def write_report(
         files.make_folder(request.output)
         # While figures are rendered, the charts of others are made, and then the answer.
         pending = [(figure, chart, _start(figure, chart, request, pool or RenderPool(0))) for figure, chart in figures]
-        content = Content(data, thinning=charted.note, left_out=tuple(made.left_out))
+        content = Content(data, thinning=note, left_out=tuple(made.left_out))
         if not request.figures:
             content = replace(content, answers=answers_of(data).answers, judged=references.verdicts(data))
         drawn = []
@@ -116,7 +116,7 @@ def picture(data: ReportData, name: str, style: str) -> "MatplotlibFigure":
     from dlbench.report.rendering.style import style_of
 
     plugin = plugins.load("figures", plugins.canonical(name))
-    thin = thinned(data).data
+    thin, _ = thinned(data)
     shown = data if takes_all(plugin, data) else thin
     try:
         return figure.picture(_hues(thin).applied(plugin.get("chart")(shown)), style_of(style))

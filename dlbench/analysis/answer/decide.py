@@ -184,7 +184,7 @@ def _out(arm: Arm, group: ComparisonGroup, decided: _Decided) -> str:
     cost = wanted.cost(arm, time_s)
     if failed := not_completed(arm.rows):
         return failed
-    if any(other.workers > 1 for other in group.arms) and arm.workers == 1 and not arm.is_alone and arm.base_line.rows:
+    if any(other.workers > 1 for other in group.arms) and arm.workers == 1 and not arm.is_alone and arm.base_line:
         return OVERHEAD
     score = decided.target[0] if decided.target else decided.quality
     if score and (reason := learned_nothing(arm, score, wanted.metrics)):

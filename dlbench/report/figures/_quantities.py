@@ -75,8 +75,6 @@ class QuantityFigure:
         Raises:
             MissingRowsError: There is no such panel, or no run has any of the columns.
         """
-        if not data.completed:
-            raise MissingRowsError(f"needs completed runs with {self.needs}; no run is completed")
         arms = self.arms(data.arms)
         unequal = SEEN in self.shown and sees_unequally(arms)
         columns = [name for name in self.shown if self._names(arms, [name]) and (name != SEEN or unequal)]
@@ -99,7 +97,11 @@ class QuantityFigure:
                 else:
                     left_out.append(part.title)
         if not panels:
-            raise self._lacking(self._names(arms, columns))
+            names = self._names(arms, columns)
+            what = "strategies" if self.form == "cells" else "arms"
+            of_two = f" of two or more {what} that are equal in all else" if names else ""
+            there = f"; those with a value: {listed(names)}" if names else ""
+            raise MissingRowsError(f"needs completed runs{of_two} with {self.needs}{there}")
         goal = "the targets" if len(by_target) > 1 else f"a {target_name(target)}" if target else ""
         in_row = len(columns) if len(columns) > 1 else 2 if len(panels) in (2, 4) else 3
         return Chart(
@@ -137,12 +139,3 @@ class QuantityFigure:
         if self.form == "cells":
             return values_of((arm for arm in known if not arm.is_alone), "strategy")
         return list(dict.fromkeys(map(label, known)))
-
-    def _lacking(self, names: Sequence[str]) -> MissingRowsError:
-        """Return the error that says which rows are missing, where these have a value."""
-        if not names:
-            return MissingRowsError(f"needs completed runs with {self.needs}")
-        what, there = "strategies" if self.form == "cells" else "arms", f"; there is {names[0]} only"
-        if len(names) > 1:
-            there = f" that are equal in all else; there are {listed(names)}, but other settings differ too"
-        return MissingRowsError(f"needs completed runs of two or more {what} with {self.needs}{there}")

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from dlbench.analysis.arms import Arm
 from dlbench.analysis.formatting import counted, number
 from dlbench.analysis.groups import TASK, by_emulation, described, groups, values_of, without_base_lines
-from dlbench.analysis.metrics.pareto import Point, front, knee
+from dlbench.analysis.metrics.pareto import front, knee
 from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Role, Series, line_mark
-from dlbench.report.figures._shown import UNEQUAL, in_chart, sees_unequally
+from dlbench.report.figures._shown import UNEQUAL, in_chart, label, sees_unequally
 from dlbench.report.figures._target import TARGET, TIME, late, target_name
 from dlbench.report.lines import Part, brief_keys, ended, parts, series, ways_vary
 
@@ -97,8 +97,7 @@ def _fields(arms: Sequence[Arm]) -> Iterator[Part]:
 def _drawn(field: Part) -> tuple[list[Panel], list[str]]:
     """Return a field's panels, each with as many ways as are legible and the front of all, and its notes."""
     own = {*ways_vary(field.arms, x=field.x), "study"}
-    at = {arm.get(PLACE): described({field.x: arm.get(field.x)}) for arm in field.arms}
-    names: dict[Point, str] = {}
+    standing = {arm.get(PLACE): arm for arm in field.arms}
     panels: list[Panel] = []
     column, axis = (TIME, "time to target (s)") if _target(field.arms) else ("train_time_s", "training time (s)")
     for part in parts(field.arms, x=field.x):
@@ -106,15 +105,15 @@ def _drawn(field: Part) -> tuple[list[Panel], list[str]]:
         lines = series(replace(part, keys=keys, x=PLACE), column)
         title = ": ".join(filter(None, (field.title, part.title)))
         panels.append(Panel(title, Axis(DEVICE_TIME, "log10"), Axis(axis, "log10"), lines, is_scatter=True))
-        for line in lines:
-            for mark in line.marks:
-                if mark.interval and mark.interval.value > 0:
-                    name = ", ".join(filter(None, (part.common, line.label, at[mark.x])))
-                    names[mark.x, mark.interval.value] = name
-    best = front(names)
+    marks = [mark for panel in panels for one in panel.series for mark in one.marks]
+    best = front((mark.x, mark.interval.value) for mark in marks if mark.interval and mark.interval.value > 0)
     turn = knee(best)
     # The front's ends and its knee are named beside their marks; its line belongs to no series and has no colour.
-    named = {place[0]: at[place[0]] for place in (*best[:1], *best[-1:], turn) if place is not None}
+    named = {
+        place[0]: described({field.x: standing[place[0]].get(field.x)})
+        for place in (*best[:1], *best[-1:], turn)
+        if place is not None
+    }
     dashed = [Series(FRONT, tuple(line_mark(*place) for place in best), Role.IDEAL)] * (len(best) > 1)
 
     def with_names(one: Series) -> Series:
@@ -122,10 +121,10 @@ def _drawn(field: Part) -> tuple[list[Panel], list[str]]:
 
     panels = [replace(panel, series=(*map(with_names, panel.series), *dashed)) for panel in panels]
     where = f" ({field.title})" if field.title else ""
-    on_front = [f"{names[place]} ({number(place[1])} s, {number(place[0])} {DEVICE_TIME})" for place in best]
+    on_front = [f"{label(standing[x])} ({number(y)} s, {number(x)} {DEVICE_TIME})" for x, y in best]
     from_to = f"from the fewest {DEVICE_TIME} to the least time"
     notes = [f"Pareto front{where}, {from_to}: {'; '.join(on_front) or 'no arm'}."]
     if turn:
         below = "lies farthest below the line between the front's ends, in logarithms scaled to the front"
-        notes.append(f"Its knee: {names[turn]}, which {below}.")
+        notes.append(f"Its knee: {label(standing[turn[0]])}, which {below}.")
     return panels, notes

@@ -23,8 +23,6 @@ ORDER = 50
 MS_PER_S = 1000.0
 # Above the longest step.
 ROOM = 1.05
-# Longer names under bars lose the names of settings, which the axis then has.
-LONGEST_NAME = 24
 # The same for all panels.
 Y = Axis("time per step (ms)", low=0.0)
 # Parts of a step from the bottom of a bar to its top, with the column that each is measured in; the others follow.
@@ -104,12 +102,7 @@ def _panels(arms: Sequence[Arm]) -> Iterator[Panel]:
                 yield _panel(": ".join(filter(None, (part.title, name))), axis.label, sizes)
         elif not shown.issuperset(without_base_lines(part.arms)):
             keys = (*part.keys, *["workers"] * (len(values_of(part.arms, "workers")) > 1))
-            bars, label = list(_named(replace(part, keys=keys))), ""
-            # Without the names of settings: `mpi, epochs, linear`.
-            if max(len(name) for name, _ in bars) > LONGEST_NAME:
-                label = ", ".join(keys)
-                bars = [(", ".join(p.rpartition("=")[2] for p in name.split(", ")), alike) for name, alike in bars]
-            yield _panel(part.title, label, bars)
+            yield _panel(part.title, "", _named(replace(part, keys=keys)))
 
 
 def _named(part: Part) -> Iterator[tuple[str, list[Arm]]]:

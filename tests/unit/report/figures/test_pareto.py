@@ -41,9 +41,9 @@ CASES = (
         shows={0: {"mpi, 1 worker": device_s((1, 100)), "mpi, 2 workers": device_s((2, 60)),
                    "mpi, 4 workers": device_s((4, 40), (4, 80)), FRONT: device_s((1, 100), (2, 60), (4, 40))}},
         says=[
-            "Pareto front, from the fewest device-seconds to the least time: mpi, 1 worker, batch 32 (100 s, 100",
-            " device-seconds); mpi, 2 workers, batch 32 (60 s, 120 device-seconds); mpi, 4 workers, batch 32 (40 s,",
-            "Its knee: mpi, 2 workers, batch 32, which lies farthest below the line between the front's ends",
+            "Pareto front, from the fewest device-seconds to the least time: mpi workers=1 batch_size=32 (100 s, 100",
+            " device-seconds); mpi workers=2 batch_size=32 (60 s, 120 device-seconds); mpi workers=4 batch_size=32 (40",
+            "Its knee: mpi workers=2 batch_size=32, which lies farthest below the line between the front's ends",
         ],
     ),
     Case(
@@ -56,7 +56,7 @@ CASES = (
     Case(
         "one arm that beats all is the whole front", times({1: 10.0, 2: 10.0}),
         {0: {"mpi": device_s((1, 10), (2, 10))}},
-        says=["least time: mpi, 1 worker (10 s, 10 device-seconds)."],
+        says=["least time: mpi workers=1 batch_size=32 (10 s, 10 device-seconds)."],
     ),
     Case(
         "arms of one way that cost the same stay apart",
@@ -78,7 +78,7 @@ CASES = (
         {1: {FRONT: device_s((1, 100), (2, 60), (4, 40))} | dict.fromkeys(
             [f"{w} (emulated)" for w in ("mpi, 1 worker", "mpi, 2 workers", "mpi, 4 workers")], ...)},
         titles=["cnn", "cnn, emulated", "lstm", "cnn, to a validation accuracy of at least 0.9"],
-        says=["Pareto front (cnn, emulated),", "Pareto front (lstm),", "Its knee: mpi, 2 workers, batch 32"],
+        says=["Pareto front (cnn, emulated),", "Pareto front (lstm),", "Its knee: mpi workers=2 batch_size=32"],
     ),
     Case(
         "failed runs are at their arm's place",
