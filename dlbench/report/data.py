@@ -3,13 +3,11 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dlbench.analysis.arms import Arm, Row, arms, last_attempts, records
 from dlbench.analysis.groups import varying
-from dlbench.analysis.summary_tables import arm_table
 from dlbench.errors import UserError, shown
 from dlbench.records import files
 from dlbench.records.columns import SCHEMA_VERSION
@@ -114,14 +112,6 @@ class ReportData:
     def settings(self) -> tuple[str, ...]:
         """The settings in which the arms differ."""
         return varying(self.arms)
-
-    @cached_property
-    def arm_rows(self) -> "pd.DataFrame":
-        """The rows of `arms.csv`: one for each arm and metric, its median and interval over the repeats."""
-        import pandas as pd
-
-        text = StringIO(arm_table([arm for arm in self.arms if arm.completed], self.settings))
-        return pd.read_csv(text, dtype={"emulated": "string"})
 
     @cached_property
     def epochs(self) -> "pd.DataFrame":

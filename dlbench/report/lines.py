@@ -139,7 +139,10 @@ def roles(part: Part) -> list[tuple[Role, tuple[str, ...], list[Arm]]]:
     """Return the arms that are compared and their base lines, each with the keys that distinguish their series."""
     own = ways(part.arms) or without_base_lines(part.arms)
     base = [arm for arm in part.arms if arm not in own]
-    return [(Role.MEASURED, part.keys, own), (Role.BASE_LINE, _base_keys(part.keys, base), base)]
+    shared = tuple(filter(is_shared, part.keys))
+    # Base lines that differ in nothing else are distinguished by what decides a step alone.
+    keys = equal_columns(shared) if _num_combinations(base, shared) <= 1 else shared
+    return [(Role.MEASURED, part.keys, own), (Role.BASE_LINE, keys, base)]
 
 
 def _label(role: Role, values: Mapping[str, Any], alike: Sequence[Arm]) -> str:
@@ -147,15 +150,6 @@ def _label(role: Role, values: Mapping[str, Any], alike: Sequence[Arm]) -> str:
     if role is Role.BASE_LINE:
         return ", ".join(filter(None, (ALONE, text)))
     return text or (ALONE if all(arm.is_alone for arm in alike) else "measured")
-
-
-def _base_keys(keys: Sequence[str], arms: Sequence[Arm]) -> tuple[str, ...]:
-    """Return the keys that distinguish base lines: of those that one worker alone has too, the ones that decide a step.
-
-    Where base lines differ in others, such as their learning rate, these are among them.
-    """
-    shared = tuple(key for key in keys if is_shared(key))
-    return equal_columns(shared) if _num_combinations(arms, shared) <= 1 else shared
 
 
 def ended(column: str) -> str:

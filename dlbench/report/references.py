@@ -1,12 +1,11 @@
 """Published numbers beside measured ones: as series of a chart, and as verdicts on what their study claims."""
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from dlbench.analysis.claims.claim_check import ClaimCheck, check_claims
 from dlbench.analysis.claims.claim_tests import ClaimState
-from dlbench.analysis.formatting import counted
+from dlbench.analysis.formatting import counted, listed
 from dlbench.analysis.statistics.intervals import Interval, median_interval, ratio_interval
 from dlbench.records import files
 from dlbench.report.chart import Axis, Mark, Panel, Role, Series
@@ -139,17 +138,9 @@ def relative(curve: Series, base: float) -> Series | None:
 def _said(found: Iterable[ClaimCheck], known: Reference) -> list[ClaimResult]:
     """Return the checks in words; where groups of runs get the same words on a claim, that is said once."""
     families: dict[ClaimResult, list[str]] = {}
-    num_families: Counter[str] = Counter()
     for one in found:
         emulated = f"on emulated hardware ({one.emulated.replace(';', ', ')}): " if one.emulated else ""
-        claim = one.claim.said(known.x)
-        words = ClaimResult(known.source, claim, one.verdict.state, f"{emulated}{one.verdict.why}")
+        words = ClaimResult(known.source, one.claim.said(known.x), one.verdict.state, f"{emulated}{one.verdict.why}")
         families.setdefault(words, []).append(one.family)
-        num_families[claim] += 1
-    said = []
-    for words, names in families.items():
-        named = "; ".join(filter(None, names))
-        if 1 < len(names) == num_families[words.claim]:
-            named = f"each of {len(names)} groups of runs"
-        said.append(replace(words, claim=f"{words.claim} ({named})" if named else words.claim))
-    return said
+    named = ((words, listed(filter(None, names), separator="; ")) for words, names in families.items())
+    return [replace(words, claim=f"{words.claim} ({names})" if names else words.claim) for words, names in named]

@@ -8,11 +8,8 @@ from dlbench.analysis.arms import Arm, Row
 from dlbench.analysis.formatting import counted, number, percent
 from dlbench.analysis.metrics.critical_batch import NotIdentifiableError, critical_batch
 from dlbench.report.chart import Axis, Panel, Role, Series, line_mark
-from dlbench.report.figures._target import EPOCHS, target_notes, with_ends
+from dlbench.report.figures._target import EPOCHS, with_ends
 from dlbench.report.lines import Part, ended, parts
-
-# Settings that together give the learning rate of each batch.
-LEARNING_RATE = ("learning_rate_base", "learning_rate_base_batch", "learning_rate_scale")
 
 
 def with_updates(arms: Sequence[Arm]) -> list[Arm]:
@@ -66,10 +63,3 @@ def with_fits(_: Part, panel: Panel) -> tuple[Panel, Iterable[str]]:
             f"(fit of S = S_min (1 + B_c / B) to {counted(fit.n, 'run')}, residuals {percent(fit.rms)})."
         )
     return replace(panel, series=tuple(lines)), notes
-
-
-def update_notes(arms: Sequence[Arm], shown: Sequence[Arm]) -> Iterator[str]:
-    """Say that one rule gave all learning rates, where it did, and how runs that were late count."""
-    if len({tuple(map(arm.get, LEARNING_RATE)) for arm in shown}) == 1:
-        yield "One rule gave all learning rates, none was tuned for its batch size: part of the bend may be theirs."
-    yield from target_notes(arms, shown)

@@ -46,7 +46,7 @@ def chart(data: "ReportData") -> Chart:
         columns=min(2, len(panels)),
         lead=" ".join(
             [UNEQUAL] * any(sees_unequally(field.arms) for field in fields if not _target(field.arms))
-            + ["No other arm beats those of the Pareto front (dashed) in both."]
+            + ["Dashed Pareto front: the arms that no other beats in both."]
         ),
         notes=(
             f"{DEVICE_TIME.capitalize()}: workers x time. An arm stands at its runs' median.",

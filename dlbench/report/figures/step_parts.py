@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dlbench.analysis.arms import Arm, Row, emulation
 from dlbench.analysis.formatting import counted, listed
-from dlbench.analysis.groups import ALONE, by_emulation, described, groups, values_of, without_base_lines
+from dlbench.analysis.groups import ALONE, by_emulation, described, groups, values_of, without_base_lines, written_name
 from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, Mark, MissingRowsError, Panel, Role, Series, line_mark
 from dlbench.report.figures._places import placed
@@ -102,7 +102,10 @@ def _panels(arms: Sequence[Arm]) -> Iterator[Panel]:
                 yield _panel(": ".join(filter(None, (part.title, name))), axis.label, sizes)
         elif not shown.issuperset(without_base_lines(part.arms)):
             keys = (*part.keys, *["workers"] * (len(values_of(part.arms, "workers")) > 1))
-            yield _panel(part.title, "", _named(replace(part, keys=keys)))
+            # The names of settings are those of the axis: `mpi, epochs, linear`.
+            named = _named(replace(part, keys=keys))
+            bars = [(", ".join(word.rpartition("=")[2] for word in name.split(", ")), alike) for name, alike in named]
+            yield _panel(part.title, ", ".join(map(written_name, keys)), bars)
 
 
 def _named(part: Part) -> Iterator[tuple[str, list[Arm]]]:

@@ -110,7 +110,7 @@ def test_what_is_the_same_of_all_groups_of_runs_is_said_once(tmp_path: Path) -> 
     alike = report_data(*[row for row in rows if row["optimizer"] != "lion"], tmp_path=tmp_path)
     (alike.studies[0].path / files.REFERENCE).write_text(TEXT, encoding="utf-8")
     (judged,) = verdicts(alike)
-    assert judged.claim.endswith(" (each of 2 groups of runs)")
+    assert judged.claim.endswith(" (adam; sgd)")
 
 
 def test_no_reference_no_verdict(tmp_path: Path) -> None:

@@ -71,14 +71,18 @@ def test_cases(tmp_path: Path) -> None:
 
 def test_bars_are_arms_with_base_lines_first_and_emulated_ones_beside_real_ones(tmp_path: Path) -> None:
     mixed = [run(workers=2), run(workers=4, emulated="oversubscribed")]
-    for rows, names in (
-        ([run(workers=w) for w in (2, 4)] + base_line(), ("one worker alone", "mpi, 2 workers", "mpi, 4 workers")),
-        (mixed[:1], ("mpi",)),
-        ([run(workers=w) for w in (2, 4)] + [run(strategy="single")],
+    rates = [run(divide=d, learning_rate_scale=s) for d in ("data", "epochs") for s in ("linear", "none")]
+    for rows, label, names in (
+        ([run(workers=w) for w in (2, 4)] + base_line(), "strategy, workers",
          ("one worker alone", "mpi, 2 workers", "mpi, 4 workers")),
-        (mixed, ("mpi, 2 workers", "mpi, 4 workers")),
+        (mixed[:1], "strategy", ("mpi",)),
+        ([run(workers=w) for w in (2, 4)] + [run(strategy="single")], "strategy, workers",
+         ("one worker alone", "mpi, 2 workers", "mpi, 4 workers")),
+        (mixed, "strategy, workers", ("mpi, 2 workers", "mpi, 4 workers")),
+        ([*rates, *base_line(divide="data", learning_rate_scale="none")], "strategy, divide, learning_rate_scale",
+         ("one worker alone", "mpi, data, linear", "mpi, data, none", "mpi, epochs, linear", "mpi, epochs, none")),
     ):  # fmt: skip
         (panel,) = drawn(chart, *rows, tmp_path=tmp_path).panels
-        assert (panel.form, panel.x.label, panel.x.categories) == ("bars", "", names)
+        assert (panel.form, panel.x.label, panel.x.categories) == ("bars", label, names)
     (panel,) = drawn(chart, *mixed, tmp_path=tmp_path).panels
     assert {(one.emulated, one.marks[0].x) for one in panel.series} == {("", 0.0), ("oversubscribed", 1.0)}
