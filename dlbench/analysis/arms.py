@@ -5,7 +5,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from dlbench.analysis.formatting import one_line
 from dlbench.analysis.statistics.intervals import Interval, median_interval, ratio_interval
@@ -277,9 +277,5 @@ def columns_of(found: Iterable[Arm]) -> tuple[str, ...]:
 
 def records(runs: "pd.DataFrame") -> list[dict[str, Any]]:
     """Return the rows of a table by column name, unknown values as None; columns without any value are left out."""
-    columns: dict[str, list[Any]] = {}
-    for name, column in runs.items():
-        values, unknown = column.tolist(), column.isna().tolist()
-        if not all(unknown):
-            columns[str(name)] = [None if no else value for value, no in zip(values, unknown, strict=True)]
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)] or [{}] * len(runs)
+    known = runs.dropna(axis="columns", how="all").astype(object)
+    return cast("list[dict[str, Any]]", known.where(known.notna(), None).to_dict("records"))

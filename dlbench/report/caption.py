@@ -27,6 +27,7 @@ FLAGS = {
     "extended": "were timed in steps added after training",
     "unsteady": "had a rate that was not steady",
 }
+ENDED = "Open triangles are runs that ended before: their value is at least that"
 REPEATED = (Role.MEASURED, Role.BASE_LINE, Role.TOTAL)
 # What a median is called in each form of a panel.
 MEDIANS = {"lines": "Markers", "bars": "Strokes", "cells": "Cells"}
@@ -53,7 +54,8 @@ def caption(chart: Chart, data: ReportData) -> Caption:
     """
     runs = [row for row in data.runs if not chart.runs or (row["study"], row["run_id"]) in chart.runs]
     text = (chart.lead, *_medians(chart), *_failures(chart, runs), *_flags(chart, runs), *_device(chart, runs))
-    details = (*_ended(chart), *_emulation(runs), *_hardware(runs), *_versions(runs), *chart.notes)
+    ended = [ENDED] * any(mark.ended for mark in marks_of(chart))
+    details = (*ended, *_emulation(runs), *_hardware(runs), *_versions(runs), *chart.notes)
     return Caption(_joined(text), _joined(details))
 
 
@@ -114,20 +116,13 @@ def _emulated(runs: Sequence[Row]) -> tuple[str, list[str]]:
 
 
 def _failures(chart: Chart, runs: Sequence[Row]) -> Iterator[str]:
-    """Yield how many runs did not complete, and how they ended; crosses may count runs that the chart does not name."""
+    """Yield how many runs did not complete, and how they ended."""
     has_crosses = not _is_map(chart) and any(mark.num_failed for mark in marks_of(chart))
     failed = Counter(row["status"] for row in runs if row["status"] != Status.COMPLETED)
     if failed:
         how = ", ".join(f"{count} {status}" for status, count in sorted(failed.items()))
         crosses = " (crosses)" if has_crosses else ""
         yield f"{failed.total()} of {counted(len(runs), 'run')} did not complete{crosses}: {how}"
-    elif has_crosses:
-        yield "Crosses count runs that did not complete"
-
-
-def _ended(chart: Chart) -> Iterator[str]:
-    if any(mark.ended for mark in marks_of(chart)):
-        yield "Open triangles are runs that ended before: their value is at least that"
 
 
 def _emulation(runs: Sequence[Row]) -> Iterator[str]:

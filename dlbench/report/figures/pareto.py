@@ -108,12 +108,8 @@ def _drawn(field: Part) -> tuple[list[Panel], list[str]]:
     marks = [mark for panel in panels for one in panel.series for mark in one.marks]
     best = front((mark.x, mark.interval.value) for mark in marks if mark.interval and mark.interval.value > 0)
     turn = knee(best)
-    # The front's ends and its knee are named beside their marks; its line belongs to no series and has no colour.
-    named = {
-        place[0]: described({field.x: standing[place[0]].get(field.x)})
-        for place in (*best[:1], *best[-1:], turn)
-        if place is not None
-    }
+    # The arms on the front are named beside their marks; its line belongs to no series and has no colour.
+    named = {x: described({field.x: standing[x].get(field.x)}) for x, _ in best}
     dashed = [Series(FRONT, tuple(line_mark(*place) for place in best), Role.IDEAL)] * (len(best) > 1)
 
     def with_names(one: Series) -> Series:

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 
 from dlbench.analysis.arms import Arm, Row, emulation
 from dlbench.analysis.formatting import counted, listed
-from dlbench.analysis.groups import ALONE, by_emulation, described, groups, values_of, without_base_lines, written_name
+from dlbench.analysis.groups import (
+    ALONE,
+    by_emulation,
+    described,
+    groups,
+    values_of,
+    ways,
+    without_base_lines,
+    written_name,
+)
 from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, Mark, MissingRowsError, Panel, Role, Series, line_mark
 from dlbench.report.figures._places import placed
@@ -101,7 +110,7 @@ def _panels(arms: Sequence[Arm]) -> Iterator[Panel]:
                 sizes = [(f"{size['batch_size']:g}", alike) for size, alike in groups(way, ["batch_size"])]
                 yield _panel(": ".join(filter(None, (part.title, name))), axis.label, sizes)
         elif not shown.issuperset(without_base_lines(part.arms)):
-            keys = (*part.keys, *["workers"] * (len(values_of(part.arms, "workers")) > 1))
+            keys = (*part.keys, *["workers"] * (len(values_of(ways(part.arms), "workers")) > 1))
             # The names of settings are those of the axis: `mpi, epochs, linear`.
             named = _named(replace(part, keys=keys))
             bars = [(", ".join(word.rpartition("=")[2] for word in name.split(", ")), alike) for name, alike in named]

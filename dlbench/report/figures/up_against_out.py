@@ -144,14 +144,9 @@ def _notes(both: Sequence[Arm], num_single: int) -> Iterator[str]:
     yield "A point on the right is one pair: a run of each side with the same settings, seed and repeat."
     up, several = _sides(both)
     out = listed(values_of(several, "placement"))
-    # What runs on several hosts sent over the interfaces between them, or that it is unknown.
-    rows = [row for arm in several if _is_on_several(arm) for row in arm.completed]
-    sent = [row["wire_bytes"] for row in rows if row.get("wire_bytes") is not None]
-    if sent:
-        amount = f"{number(median(sent) / 1e6)} MB at the median"
+    if sent := [size for arm in several if _is_on_several(arm) for size in arm.values("wire_bytes")]:
+        amount = f"{number(median(sent) / 1e6)} MB at the median of {counted(len(sent), 'run')}"
         yield f"Runs on several hosts sent {amount} over the interfaces between them."
-    if unknown := len(rows) - len(sent):
-        yield f"Network traffic was not measured in {counted(unknown, 'run')} on several hosts."
     studies, devices = ([values_of(side, key) for side in (up, several)] for key in ("study", "device_name"))
     if studies[0] != studies[1]:
         yield f"Scale-up is of {listed(studies[0])}, {out} of {listed(studies[1])}: they did not take turns."

@@ -118,7 +118,6 @@ CAPTIONS: tuple[tuple[Chart, list[dict[str, Any]], tuple[str, ...], tuple[str, .
         ("3 of 4 runs did not complete (crosses): 2 failed, 1 timeout.",), (),
     ),
     (cells(series=(series(ONE),)), [{}, FAILED], ("1 of 2 runs did not complete: 1 failed",), ("crosses",)),
-    (lines(series(mark(1, 1.0, failed=1))), [{}], ("Crosses count runs that did not complete.",), ()),
     (replace(lines(series(ONE)), runs=FIRST), [{}, OTHER], ("AMD EPYC",), ("did not complete", "Other")),
     (
         lines(), [{}, {"numpy_version": "2.5.0"}],
