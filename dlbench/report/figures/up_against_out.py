@@ -136,7 +136,8 @@ def _panels(part: Part) -> Iterator[Panel]:
         # Where both modes are as good, a little beyond the outermost places.
         last = len({mark.x for line in made for mark in line.marks}) - 1
         equal = Series("no difference", (line_mark(-BEYOND, 1.0), line_mark(last + BEYOND, 1.0)), Role.IDEAL)
-        panel = with_categories(Panel(f"{title}: above 1 {above}", WORKERS, Axis(f"{name}, ratio to scale-up"), made))
+        ratios = listed(dict.fromkeys(line.label for line in made))
+        panel = with_categories(Panel(f"{title}: above 1 {above}", WORKERS, Axis(f"{name}, {ratios}"), made))
         yield replace(panel, series=(*panel.series, equal))
 
 
