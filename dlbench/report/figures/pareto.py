@@ -23,6 +23,8 @@ ORDER = 70
 # The column made here: where an arm stands.
 PLACE, DEVICE_TIME = "device_time_s", "device-seconds"
 FRONT = "Pareto front"
+# What makes an arm the knee.
+BELOW = "lies farthest below the line between the front's ends, in logarithms scaled to the front"
 
 
 def chart(data: "ReportData") -> Chart:
@@ -118,9 +120,7 @@ def _drawn(field: Part) -> tuple[list[Panel], list[str]]:
     panels = [replace(panel, series=(*map(with_names, panel.series), *dashed)) for panel in panels]
     where = f" ({field.title})" if field.title else ""
     on_front = [f"{label(standing[x])} ({number(y)} s, {number(x)} {DEVICE_TIME})" for x, y in best]
-    from_to = f"from the fewest {DEVICE_TIME} to the least time"
-    notes = [f"Pareto front{where}, {from_to}: {'; '.join(on_front) or 'no arm'}."]
+    notes = [f"{FRONT}{where}, from the fewest {DEVICE_TIME} to the least time: {'; '.join(on_front) or 'no arm'}."]
     if turn:
-        below = "lies farthest below the line between the front's ends, in logarithms scaled to the front"
-        notes.append(f"Its knee: {label(standing[turn[0]])}, which {below}.")
+        notes.append(f"Its knee: {label(standing[turn[0]])}, which {BELOW}.")
     return panels, notes
