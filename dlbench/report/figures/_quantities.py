@@ -89,9 +89,9 @@ class QuantityFigure:
         if not panels:
             names = self._names(arms, columns)
             what = "strategies" if self.form == "cells" else "arms"
-            of_two = f" of two or more {what} that are equal in all else" if names else ""
+            of_two = f", of two or more {what} that are equal in all else" if names else ""
             there = f"; those with a value: {listed(names)}" if names else ""
-            raise MissingRowsError(f"needs completed runs{of_two} with {self.needs}{there}")
+            raise MissingRowsError(f"needs completed runs with {self.needs}{of_two}{there}")
         goal = "the targets" if len(by_target) > 1 else f"a {target_name(target)}" if target else ""
         in_row = len(columns) if len(columns) > 1 else 2 if len(panels) in (2, 4) else 3
         return Chart(
