@@ -154,7 +154,7 @@ def marks(rows: Sequence[Row]) -> str:
 
 
 def _notes(arms: Sequence[Arm]) -> Iterator[str]:
-    if scopes := {arm.batch_scope for arm in arms if arm.efficiency and arm.batch_scope}:
+    if scopes := {scope for arm in arms if arm.efficiency and (scope := arm.get("batch_scope"))}:
         held = "; ".join(f"of {SCALING[scope]}" for scope in sorted(scopes))
         text = f"steady samples/s of each worker / steady samples/s of {ALONE}"
         yield f"efficiency: {text}, at the same batch size {held}"

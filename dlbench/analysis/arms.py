@@ -5,7 +5,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from dlbench.analysis.formatting import one_line
 from dlbench.analysis.statistics.intervals import Interval, median_interval, ratio_interval
@@ -58,36 +58,20 @@ def can_extend(row: Row) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class BaseLine:
-    """The completed runs of a base line, which many arms may share: what they say together is found once."""
-
-    rows: tuple[Row, ...] = field(default=(), repr=False)
-
-    @cached_property
-    def rates(self) -> tuple[float, ...]:
-        """Rate of each of its runs that has one."""
-        return tuple(_worker_rates(self.rows))
-
-    @cached_property
-    def rate(self) -> float | None:
-        """Their median; None where there is none."""
-        return median(self.rates) if self.rates else None
-
-
-@dataclass(frozen=True, eq=False)
 class Arm:
     """All runs of one point of the matrix of one study, completed or not.
 
     Attributes:
         name: run_id without the repeat.
         rows: Its runs by column, the last attempt of each; what is unknown is None or absent.
-        base_line: What its efficiency is measured by; empty where there is nothing, and of a base line itself.
+        base_line: The completed runs of one worker alone that its efficiency is measured by; empty where there is
+            none, and of a base line itself.
         title: Its name among the arms that it is compared with, in one line.
     """
 
     name: str
     rows: tuple[Row, ...] = field(repr=False)
-    base_line: BaseLine = field(default=BaseLine(), repr=False)
+    base_line: tuple[Row, ...] = field(default=(), repr=False)
     title: str = ""
     _known: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
@@ -105,11 +89,6 @@ class Arm:
     def n(self) -> int:
         """Completed repeats."""
         return len(self.completed)
-
-    @property
-    def unsteady(self) -> int:
-        """Completed repeats whose rate was not steady."""
-        return sum(is_unsteady(row) for row in self.completed)
 
     @property
     def study(self) -> str | None:
@@ -130,11 +109,6 @@ class Arm:
     def baseline(self) -> bool:
         """Whether dlbench added it."""
         return bool(self.first.get("baseline"))
-
-    @property
-    def batch_scope(self) -> str | None:
-        """What the batch size counted."""
-        return self.first.get("batch_scope")
 
     @property
     def emulated(self) -> str:
@@ -165,21 +139,10 @@ class Arm:
         times = list(self.comparable(TIME_TO_TARGET).values())
         return median_interval(times) if times else None
 
-    @property
-    def is_extended(self) -> bool:
-        """Whether steps after training were timed in any of its completed runs."""
-        return any(row.get("extended_steps") for row in self.completed)
-
-    @property
-    def samples_seen(self) -> int | None:
-        """Median number of samples that its completed runs trained on; None where it was not recorded."""
-        found = self.values("samples_seen")
-        return round(median(found)) if found else None
-
     @cached_property
     def efficiency(self) -> Interval | None:
         """Rate of one of its workers / rate of its base line; None where there is none to compare with."""
-        rates, base = _worker_rates(self.completed), self.base_line.rates
+        rates, base = _worker_rates(self.completed), _worker_rates(self.base_line)
         return ratio_interval(rates, base) if rates and base else None
 
     def values(self, column: str) -> tuple[float, ...]:
@@ -217,8 +180,8 @@ class Arm:
 
     def efficiency_of(self, row: Row) -> float | None:
         """Return the rate of one worker of a run / the median rate of the base line; None where either is unknown."""
-        rate, base = row.get(WORKER_RATE), self.base_line.rate
-        return rate / base if rate and base and row["status"] == Status.COMPLETED else None
+        rate, base = row.get(WORKER_RATE), _worker_rates(self.base_line)
+        return rate / median(base) if rate and base and row["status"] == Status.COMPLETED else None
 
     def having(self, **columns: Callable[[Row], Any]) -> "Arm":
         """Return the arm with further columns, each computed of a row."""
@@ -237,9 +200,9 @@ def arms(rows: Iterable[Row]) -> list[Arm]:
         if is_alone(row) and row["status"] == Status.COMPLETED:
             base_lines.setdefault(base_line_key(row, columns), []).append(row)
     found = [Arm(name, tuple(own)) for (_, name), own in grouped.items()]
-    shared = {key: BaseLine(tuple(own)) for key, own in base_lines.items()}
+    shared = {key: tuple(own) for key, own in base_lines.items()}
     return [
-        arm if arm.is_alone else replace(arm, base_line=shared.get(base_line_key(arm.first, columns), arm.base_line))
+        arm if arm.is_alone else replace(arm, base_line=shared.get(base_line_key(arm.first, columns), ()))
         for arm in found
     ]
 
@@ -312,9 +275,5 @@ def columns_of(found: Iterable[Arm]) -> tuple[str, ...]:
 
 def records(runs: "pd.DataFrame") -> list[dict[str, Any]]:
     """Return the rows of a table by column name, unknown values as None; columns without any value are left out."""
-    columns: dict[str, list[Any]] = {}
-    for name, column in runs.items():
-        values, unknown = column.tolist(), column.isna().tolist()
-        if not all(unknown):
-            columns[str(name)] = [None if no else value for value, no in zip(values, unknown, strict=True)]
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)] or [{}] * len(runs)
+    known = runs.dropna(axis="columns", how="all").astype(object)
+    return cast("list[dict[str, Any]]", known.where(known.notna(), None).to_dict("records"))

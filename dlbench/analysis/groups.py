@@ -197,6 +197,4 @@ def _described(key: str, value: Any) -> str:
         return f"{value} worker{'' if value == 1 else 's'}"
     if key == "batch_size":
         return f"batch {value}"
-    if isinstance(value, float):
-        return f"{key}={value:g}"
-    return f"{key}={cell(value) if isinstance(value, bool) else value}"
+    return f"{key}={setting_text(value)}"

@@ -3,14 +3,12 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from dlbench.analysis.arms import Row, emulation, flags_of
 from dlbench.analysis.formatting import counted
 from dlbench.errors import shorten
-from dlbench.records.machine import found_in, processor
 from dlbench.records.outcome import Status
 from dlbench.report.chart import Chart, Role, flag_counts, marks_of, ringed
 from dlbench.report.data import ReportData
@@ -29,6 +27,7 @@ FLAGS = {
     "extended": "were timed in steps added after training",
     "unsteady": "had a rate that was not steady",
 }
+ENDED = "Open triangles are runs that ended before: their value is at least that"
 REPEATED = (Role.MEASURED, Role.BASE_LINE, Role.TOTAL)
 # What a median is called in each form of a panel.
 MEDIANS = {"lines": "Markers", "bars": "Strokes", "cells": "Cells"}
@@ -55,7 +54,8 @@ def caption(chart: Chart, data: ReportData) -> Caption:
     """
     runs = [row for row in data.runs if not chart.runs or (row["study"], row["run_id"]) in chart.runs]
     text = (chart.lead, *_medians(chart), *_failures(chart, runs), *_flags(chart, runs), *_device(chart, runs))
-    details = (*_ended(chart), *_emulation(chart, runs), *_hardware(runs, data), *_versions(runs), *chart.notes)
+    ended = [ENDED] * any(mark.ended for mark in marks_of(chart))
+    details = (*ended, *_emulation(runs), *_hardware(runs), *_versions(runs), *chart.notes)
     return Caption(_joined(text), _joined(details))
 
 
@@ -98,10 +98,9 @@ def _device(chart: Chart, runs: Sequence[Row]) -> Iterator[str]:
     if devices:
         more = f" and {len(devices) - 1} other devices" if len(devices) > 1 else ""
         yield shorten(_TRADEMARK.sub("", devices[0]), LONGEST_DEVICE) + more
-    count, reasons = _emulated(chart, runs)
+    how_many, reasons = _emulated(runs)
     if reasons:
-        some = "all runs" if count == len(runs) else f"{count} of {counted(len(runs), 'run')}"
-        yield f"Emulated{'' if _is_map(chart) else ' (hollow)'}: {some}, {', '.join(reasons)}"
+        yield f"Emulated{'' if _is_map(chart) else ' (hollow)'}: {how_many}, {', '.join(reasons)}"
 
 
 def _is_map(chart: Chart) -> bool:
@@ -109,78 +108,49 @@ def _is_map(chart: Chart) -> bool:
     return all(panel.form == "cells" for panel in chart.panels)
 
 
-def _emulated(chart: Chart, runs: Sequence[Row]) -> tuple[int, list[str]]:
-    """Return how many runs were not on representative hardware, and the words that say why; else of what is drawn."""
+def _emulated(runs: Sequence[Row]) -> tuple[str, list[str]]:
+    """Return how many runs were not on representative hardware, and the words that say why."""
     texts = [text for row in runs if (text := row.get("emulated"))]
-    drawn = (series.emulated for panel in chart.panels for series in panel.series)
-    return len(texts), [word for word in (emulation(texts) or emulation(drawn)).split(";") if word]
+    how_many = "all runs" if len(texts) == len(runs) else f"{len(texts)} of {counted(len(runs), 'run')}"
+    return how_many, emulation(texts).split(";") if texts else []
 
 
 def _failures(chart: Chart, runs: Sequence[Row]) -> Iterator[str]:
-    """Yield how many runs did not complete, and how they ended; crosses may count runs that the chart does not name."""
+    """Yield how many runs did not complete, and how they ended."""
     has_crosses = not _is_map(chart) and any(mark.num_failed for mark in marks_of(chart))
     failed = Counter(row["status"] for row in runs if row["status"] != Status.COMPLETED)
     if failed:
         how = ", ".join(f"{count} {status}" for status, count in sorted(failed.items()))
         crosses = " (crosses)" if has_crosses else ""
         yield f"{failed.total()} of {counted(len(runs), 'run')} did not complete{crosses}: {how}"
-    elif has_crosses:
-        yield "Crosses count runs that did not complete"
 
 
-def _ended(chart: Chart) -> Iterator[str]:
-    if any(mark.ended for mark in marks_of(chart)):
-        yield "Open triangles are runs that ended before: their value is at least that"
-
-
-def _emulation(chart: Chart, runs: Sequence[Row]) -> Iterator[str]:
+def _emulation(runs: Sequence[Row]) -> Iterator[str]:
     """Yield how many runs were not on representative hardware, and why."""
-    number, reasons = _emulated(chart, runs)
+    how_many, reasons = _emulated(runs)
     if reasons:
         why = "; ".join(f"{EMULATION.get(reason, 'see the documentation')} ({reason})" for reason in reasons)
-        count = f"{number} of {counted(len(runs), 'run')}" if number else "what is drawn hollow"
-        yield f"Emulated, not representative hardware: {count}: {why}"
+        yield f"Emulated, not representative hardware: {how_many}: {why}"
 
 
-def _hardware(runs: Sequence[Row], data: ReportData) -> Iterator[str]:
-    """Yield the devices, the machines behind them, and how many hosts and cores a run had."""
-    studies = {row["study"] for row in runs}
-    machines = dict.fromkeys(_machine(study.machine) for study in data.studies if study.name in studies)
-    devices = [name for name in _distinct(runs, "device_name") if not any(name in machine for machine in machines)]
+def _hardware(runs: Sequence[Row]) -> Iterator[str]:
+    """Yield the devices, and how many hosts and cores a run had; what the machines are, a report says once for all."""
     is_shared = any((row.get("machines") or math.inf) < (row.get("hosts") or 0) for row in runs)
     # A worker that has used up its share of a core lets the others wait.
     of_quota = sum(row.get("cores_enforced") == "quota" for row in runs)
-    some = f" ({of_quota} of {counted(len(runs), 'run')} by a CPU quota)" if of_quota else ""
-    quota = " by a CPU quota" if of_quota and of_quota == len(runs) else some
+    quota = f" ({of_quota} of {counted(len(runs), 'run')} by a CPU quota)" if of_quota else ""
     hosts = _amount(runs, "hosts", "host") + " that share a machine" * is_shared
     cores = _amount(runs, "cores_per_worker", "core")
-    parts = [" and ".join([*devices, *filter(None, machines)]), hosts, f"{cores} per worker{quota}" if cores else ""]
+    devices = " and ".join(_distinct(runs, "device_name"))
+    parts = [devices, hosts, f"{cores} per worker{quota}" if cores else ""]
     if any(parts):
         yield f"Hardware: {'; '.join(filter(None, parts))}"
 
 
-def _machine(machine: Mapping[str, Any]) -> str:
-    """Return a machine's processor, how many it may use, its GPUs, and whether it is a virtual one."""
-    usable = found_in(machine, "cpu", "usable_cpus")
-    gpus = found_in(machine, "gpus")
-    names = [str(found_in(gpu, "name") or "unnamed GPU") for gpu in gpus] if isinstance(gpus, list) else []
-    parts = [
-        processor(machine),
-        f"{counted(usable, 'logical CPU')} usable" if isinstance(usable, int) else "",
-        *(f"{names.count(name)} x {name}" for name in dict.fromkeys(names)),
-        "a virtual machine" if found_in(machine, "virtualisation", "virtual_machine") is True else "",
-    ]
-    return ", ".join(filter(None, parts))
-
-
 def _versions(runs: Sequence[Row]) -> Iterator[str]:
-    """Yield the versions that all runs share, and which differ."""
-    found = {name: _distinct(runs, column) for column, name in VERSIONS}
-    alike = [f"{name} {versions[0]}".strip() for name, versions in found.items() if len(versions) == 1]
-    if alike:
-        yield f"Versions: {', '.join(alike)}"
-    for name, versions in found.items():
-        if len(versions) > 1:
+    """Yield the versions in which the runs differ."""
+    for column, name in VERSIONS:
+        if len(versions := _distinct(runs, column)) > 1:
             yield f"The runs had different versions of {name or 'the MPI library'}: {', '.join(versions)}"
 
 

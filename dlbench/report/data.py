@@ -3,13 +3,11 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dlbench.analysis.arms import Arm, Row, arms, last_attempts, records
 from dlbench.analysis.groups import varying
-from dlbench.analysis.summary_tables import arm_table
 from dlbench.errors import UserError, shown
 from dlbench.records import files
 from dlbench.records.columns import SCHEMA_VERSION
@@ -116,14 +114,6 @@ class ReportData:
         return varying(self.arms)
 
     @cached_property
-    def arm_rows(self) -> "pd.DataFrame":
-        """The rows of `arms.csv`: one for each arm and metric, its median and interval over the repeats."""
-        import pandas as pd
-
-        text = StringIO(arm_table([arm for arm in self.arms if arm.completed], self.settings))
-        return pd.read_csv(text, dtype={"emulated": "string"})
-
-    @cached_property
     def epochs(self) -> "pd.DataFrame":
         """Rows of `epochs.csv` with the column `study`; empty where no study has the file."""
         return self._last("epochs")
@@ -161,16 +151,12 @@ def read(paths: Iterable[Path]) -> ReportData:
     """
     studies: list[StudyData] = []
     for path in paths:
-        if any(_same(path, study.path) for study in studies):
+        if any(path.resolve() == study.path.resolve() for study in studies):
             raise UserError(f"{path} is given twice")
         studies.append(_read_study(path, {study.name for study in studies}))
     if not studies:
         raise UserError("no study is given", hint="dlbench report studies/NAME")
     return ReportData(tuple(studies))
-
-
-def _same(path: Path, other: Path) -> bool:
-    return path.resolve() == other.resolve()
 
 
 def _read_study(path: Path, taken: set[str]) -> StudyData:

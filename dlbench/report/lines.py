@@ -39,14 +39,12 @@ class Part:
         arms: The arms, base lines among them.
         keys: What distinguishes series.
         x: The column of the horizontal axis.
-        common: What they have in common alone.
     """
 
     title: str
     arms: tuple[Arm, ...]
     keys: tuple[str, ...]
     x: str
-    common: str = ""
 
 
 def parts(arms: Sequence[Arm], *, x: str, always: Iterable[str] = TASK) -> list[Part]:
@@ -78,7 +76,7 @@ def parts(arms: Sequence[Arm], *, x: str, always: Iterable[str] = TASK) -> list[
         for place, share in enumerate(shares, 1):
             which = f"{place} of {len(shares)}" if len(shares) > 1 else ""
             title = ", ".join(filter(None, (what, which)))
-            found.append(Part(title, (*chain(*share), *base), tuple(left), x, what))
+            found.append(Part(title, (*chain(*share), *base), tuple(left), x))
     return found or [Part("", tuple(arms), tuple(left), x)]
 
 
@@ -141,7 +139,10 @@ def roles(part: Part) -> list[tuple[Role, tuple[str, ...], list[Arm]]]:
     """Return the arms that are compared and their base lines, each with the keys that distinguish their series."""
     own = ways(part.arms) or without_base_lines(part.arms)
     base = [arm for arm in part.arms if arm not in own]
-    return [(Role.MEASURED, part.keys, own), (Role.BASE_LINE, _base_keys(part.keys, base), base)]
+    shared = tuple(filter(is_shared, part.keys))
+    # Base lines that differ in nothing else are distinguished by what decides a step alone.
+    keys = equal_columns(shared) if _num_combinations(base, shared) <= 1 else shared
+    return [(Role.MEASURED, part.keys, own), (Role.BASE_LINE, keys, base)]
 
 
 def _label(role: Role, values: Mapping[str, Any], alike: Sequence[Arm]) -> str:
@@ -149,15 +150,6 @@ def _label(role: Role, values: Mapping[str, Any], alike: Sequence[Arm]) -> str:
     if role is Role.BASE_LINE:
         return ", ".join(filter(None, (ALONE, text)))
     return text or (ALONE if all(arm.is_alone for arm in alike) else "measured")
-
-
-def _base_keys(keys: Sequence[str], arms: Sequence[Arm]) -> tuple[str, ...]:
-    """Return the keys that distinguish base lines: of those that one worker alone has too, the ones that decide a step.
-
-    Where base lines differ in others, such as their learning rate, these are among them.
-    """
-    shared = tuple(key for key in keys if is_shared(key))
-    return equal_columns(shared) if _num_combinations(arms, shared) <= 1 else shared
 
 
 def ended(column: str) -> str:

@@ -1,12 +1,11 @@
 """Published numbers beside measured ones: as series of a chart, and as verdicts on what their study claims."""
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from dlbench.analysis.claims.claim_check import ClaimCheck, check_claims
 from dlbench.analysis.claims.claim_tests import ClaimState
-from dlbench.analysis.formatting import counted
+from dlbench.analysis.formatting import counted, listed
 from dlbench.analysis.statistics.intervals import Interval, median_interval, ratio_interval
 from dlbench.records import files
 from dlbench.report.chart import Axis, Mark, Panel, Role, Series
@@ -33,14 +32,6 @@ class ClaimResult:
     why: str
 
 
-@dataclass(frozen=True)
-class ReferenceComparison:
-    """One reference and the studies that name it."""
-
-    reference: Reference
-    studies: tuple[str, ...]
-
-
 def of(source: StudyData) -> Reference | None:
     """Return the published numbers that a study keeps a copy of; None where it has none.
 
@@ -51,8 +42,8 @@ def of(source: StudyData) -> Reference | None:
     return reference.read(path) if path.is_file() else None
 
 
-def compared(data: ReportData) -> tuple[ReferenceComparison, ...]:
-    """Return each reference once, with all studies of the report that are compared with it.
+def compared(data: ReportData) -> dict[Reference, list[str]]:
+    """Return each reference with the names of all studies of the report that are compared with it.
 
     Raises:
         UserError: A `reference.csv` is not of the form.
@@ -61,7 +52,7 @@ def compared(data: ReportData) -> tuple[ReferenceComparison, ...]:
     for source in data.studies:
         if (known := of(source)) is not None:
             found.setdefault(known, []).append(source.name)
-    return tuple(ReferenceComparison(known, tuple(studies)) for known, studies in found.items())
+    return found
 
 
 def verdicts(data: ReportData) -> tuple[ClaimResult, ...]:
@@ -73,9 +64,9 @@ def verdicts(data: ReportData) -> tuple[ClaimResult, ...]:
         UserError: A `reference.csv` is not of the form.
     """
     found = []
-    for one in compared(data):
-        arms = [arm for arm in data.arms if arm.study in one.studies]
-        found += _said(check_claims(arms, one.reference), one.reference)
+    for known, studies in compared(data).items():
+        arms = [arm for arm in data.arms if arm.study in studies]
+        found += _said(check_claims(arms, known), known)
     return tuple(found)
 
 
@@ -147,17 +138,9 @@ def relative(curve: Series, base: float) -> Series | None:
 def _said(found: Iterable[ClaimCheck], known: Reference) -> list[ClaimResult]:
     """Return the checks in words; where groups of runs get the same words on a claim, that is said once."""
     families: dict[ClaimResult, list[str]] = {}
-    num_families: Counter[str] = Counter()
     for one in found:
         emulated = f"on emulated hardware ({one.emulated.replace(';', ', ')}): " if one.emulated else ""
-        claim = one.claim.said(known.x)
-        words = ClaimResult(known.source, claim, one.verdict.state, f"{emulated}{one.verdict.why}")
+        words = ClaimResult(known.source, one.claim.said(known.x), one.verdict.state, f"{emulated}{one.verdict.why}")
         families.setdefault(words, []).append(one.family)
-        num_families[claim] += 1
-    said = []
-    for words, names in families.items():
-        named = "; ".join(filter(None, names))
-        if 1 < len(names) == num_families[words.claim]:
-            named = f"each of {len(names)} groups of runs"
-        said.append(replace(words, claim=f"{words.claim} ({named})" if named else words.claim))
-    return said
+    named = ((words, listed(filter(None, names), separator="; ")) for words, names in families.items())
+    return [replace(words, claim=f"{words.claim} ({names})" if names else words.claim) for words, names in named]

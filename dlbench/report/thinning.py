@@ -1,14 +1,13 @@
 """Which arms the charts of a large report show: no eye can tell hundreds of them apart, and nobody waits for them."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dlbench.analysis.arms import Arm
+from dlbench.analysis.arms import METRICS, Arm
 from dlbench.analysis.formatting import listed
 from dlbench.analysis.groups import is_shared, place_of, varying, ways
 from dlbench.report.data import ReportData
-from dlbench.scenario.metrics import BUILT_IN, QUALITY, TRAIN_TIME
+from dlbench.scenario.metrics import BUILT_IN
 
 if TYPE_CHECKING:
     from dlbench.plugins import Plugin
@@ -17,27 +16,21 @@ if TYPE_CHECKING:
 MOST_ARMS = 48
 # Of more arms than this nothing is summed up, which takes a moment for each.
 MOST_SUMMED = 2000
-# So many values of a setting of numbers still make a curve: of more, as many stay.
+# So many values of a setting still make a curve: of more, as many stay.
 FEW = 3
 
 
-@dataclass(frozen=True)
-class Thinned:
-    """What charts are made of, and the sentence that says what they leave out; empty where they show all."""
+def thinned(data: ReportData) -> tuple[ReportData, str]:
+    """Return the arms that charts show, and the sentence that says what they leave out; empty where they show all.
 
-    data: ReportData
-    note: str = ""
+    Of large grids they show whole ones with fewer values of the settings that have the most.
 
-
-def thinned(data: ReportData) -> Thinned:
-    """Return the arms that charts show: whole grids of them, with fewer values of the settings that have the most.
-
-    Values are chosen evenly, and those of the arms with the least training time and the best scores stay. Base lines
+    Values are chosen evenly, and those of the best arms stay. Base lines
     stay with the arms they belong to.
     """
     kept: Sequence[Arm] = data.arms
     if len(kept) <= MOST_ARMS:
-        return Thinned(data)
+        return data, ""
     best, cut = _best(data.arms), dict[str, int]()
     while len(kept) > MOST_ARMS and (key := _longest(kept)):
         values = _in_order(kept, key)
@@ -45,13 +38,15 @@ def thinned(data: ReportData) -> Thinned:
         least = FEW if len(values) > FEW else 1
         number = max(least, len(values) * MOST_ARMS // len(kept))
         chosen = _chosen(values, number, [arm.get(key) for arm in best])
-        kept = [arm for arm in kept if arm.get(key) in chosen or (_is_base(arm) and not is_shared(key))]
+        kept = [
+            arm for arm in kept if arm.get(key) in chosen or ((arm.baseline or arm.is_alone) and not is_shared(key))
+        ]
     if len(kept) > MOST_ARMS:  # they differ in nothing that is known
         kept = [kept[place] for place in _evenly(len(kept), MOST_ARMS)]
     settings = (f"{key} at {len(_in_order(kept, key))} of {count} values" for key, count in cut.items())
     what = listed(settings) or "evenly chosen"
     note = f"Charts show {len(kept)} of {len(data.arms):,} arms ({what}), the best among them; `arms.csv` has all."
-    return Thinned(data.of(kept), note)
+    return data.of(kept), note
 
 
 def takes_all(plugin: "Plugin", data: ReportData) -> bool:
@@ -60,31 +55,19 @@ def takes_all(plugin: "Plugin", data: ReportData) -> bool:
 
 
 def _best(arms: Iterable[Arm]) -> list[Arm]:
-    """Return the arm with the least training time and that with the best score."""
+    """Return the best arm by each metric that any has."""
     found = []
-    for metrics in ((TRAIN_TIME.column,), QUALITY):
-        for metric in metrics:
-            sign = -1 if BUILT_IN[metric].is_higher_better else 1
-            known = {arm: sign * spread.value for arm in arms if (spread := arm.metrics[metric])}
-            if known:
-                found.append(min(known, key=known.__getitem__))
-                break
+    for metric in METRICS:
+        sign = -1 if BUILT_IN[metric].is_higher_better else 1
+        if known := {arm: sign * spread.value for arm in arms if (spread := arm.metrics[metric])}:
+            found.append(min(known, key=known.__getitem__))
     return found
 
 
 def _longest(arms: Sequence[Arm]) -> str:
-    """Return the setting with the most values, numbers before words; empty where none has two."""
-    every = {key: _in_order(arms, key) for key in varying(arms)}
-    ranks = {
-        key: (len(values) > FEW and not any(isinstance(value, str) for value in values), len(values))
-        for key, values in every.items()
-        if len(values) > 1
-    }
-    return max(ranks, key=ranks.__getitem__, default="")
-
-
-def _is_base(arm: Arm) -> bool:
-    return arm.baseline or arm.is_alone
+    """Return the setting with the most values; empty where none has two."""
+    numbers = {key: number for key in varying(arms) if (number := len(_in_order(arms, key))) > 1}
+    return max(numbers, key=numbers.__getitem__, default="")
 
 
 def _in_order(arms: Sequence[Arm], key: str) -> list[Any]:

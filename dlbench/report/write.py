@@ -78,10 +78,10 @@ def write_report(
     from dlbench.report.rendering.style import style_of
 
     style_of(request.style)
-    names, made, charted, pool = _names(request), ReportFiles(), thinned(data), pool or RenderPool(0)
+    names, made, (charted, note), pool = _names(request), ReportFiles(), thinned(data), pool or RenderPool(0)
     report_progress = progress or (lambda done, total: None)
     report_progress(0, len(names))
-    figures: Iterable[tuple[RenderedFigure, Chart]] = _figures(data, charted.data, names, request, made)
+    figures: Iterable[tuple[RenderedFigure, Chart]] = _figures(data, charted, names, request, made)
     if request.figures:  # before anything is written
         figures = list(figures)
     try:
@@ -95,7 +95,7 @@ def write_report(
             pending.append((figure, chart, pool.submit(task)))
         if not request.figures:
             answers, judged = answers_of(data).answers, references.verdicts(data)
-            content = Content(data, answers, judged, left_out=tuple(made.left_out), thinning=charted.note)
+            content = Content(data, answers, judged, left_out=tuple(made.left_out), thinning=note)
         for done, (figure, chart, element) in enumerate(pending):
             report_progress(done, len(pending))
             drawn.append(replace(figure, svg=element()))
@@ -128,7 +128,7 @@ def picture(data: ReportData, name: str, style: str) -> "MatplotlibFigure":
     from dlbench.report.rendering.style import style_of
 
     request = ReportRequest(Path(), (name,))
-    ((_, chart),) = _figures(data, thinned(data).data, _names(request), request, ReportFiles())
+    ((_, chart),) = _figures(data, thinned(data)[0], _names(request), request, ReportFiles())
     return figure.picture(chart, style_of(style))
 
 

@@ -80,7 +80,8 @@ class Comparison:
 
 def samples(arm: Arm) -> int:
     """Return how many samples the runs of an arm trained on."""
-    return arm.samples_seen or 0
+    seen = arm.values("samples_seen")
+    return round(median(seen)) if seen else 0
 
 
 def metric_of(column: str) -> Metric:

@@ -241,7 +241,7 @@ def _out(arm: Arm, group: ComparisonGroup, decided: _Decided) -> str:
     cost = wanted.cost(arm, time_s)
     if failed := not_completed(arm.rows):
         return failed
-    if any(other.workers > 1 for other in group.arms) and arm.workers == 1 and not arm.is_alone and arm.base_line.rows:
+    if any(other.workers > 1 for other in group.arms) and arm.workers == 1 and not arm.is_alone and arm.base_line:
         return OVERHEAD
     keys = [key for key in group.keys if key not in OF_DIVIDING]
     before = [other for other in group.arms[: group.arms.index(arm)] if other.is_alone]

@@ -74,7 +74,7 @@ def _of_comparison(group: ComparisonGroup, rows: Sequence[Row], *, is_learned: b
         yield 70, f"{repeats} runs of each arm show little (`repeats: 5`)"
     if text := not_completed([row for arm in group.arms for row in arm.rows]):
         yield 65, text
-    seen = [arm.samples_seen for arm in group.completed if arm.samples_seen]
+    seen = [round(median(seen)) for arm in group.completed if (seen := arm.values("samples_seen"))]
     # Of other numbers of epochs unequal work is what is asked for.
     if seen and max(seen) > (1 + EQUAL_WORK) * min(seen) and len(_distinct(rows, "epochs")) < 2:
         yield 55, f"training times are of unequal work: {min(seen):,} to {max(seen):,} samples"

@@ -1,18 +1,15 @@
 """Updates to the target: perfect scaling, the fit of S = S_min (1 + B_c / B), and the critical batch size."""
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from dlbench.analysis.arms import Arm, Row
-from dlbench.analysis.formatting import counted, number, percent
+from dlbench.analysis.formatting import Unit, counted, number, percent
 from dlbench.analysis.metrics.critical_batch import NotIdentifiableError, critical_batch
+from dlbench.analysis.statistics.intervals import Interval
 from dlbench.report.chart import Axis, Panel, Role, Series, line_mark
-from dlbench.report.figures._target import EPOCHS, target_notes, with_ends
+from dlbench.report.figures._target import EPOCHS, with_ends
 from dlbench.report.lines import Part, ended, parts
-
-# Settings that together give the learning rate of each batch.
-LEARNING_RATE = ("learning_rate_base", "learning_rate_base_batch", "learning_rate_scale")
 
 
 def with_updates(arms: Sequence[Arm]) -> list[Arm]:
@@ -58,18 +55,9 @@ def with_fits(_: Part, panel: Panel) -> tuple[Panel, Iterable[str]]:
             continue
         curve = tuple(line_mark(mark.x, fit.steps(mark.x)) for mark in one.marks)
         lines.append(Series(f"fit of {one.label}", curve, Role.FITTED, one.emulated, like=one.label))
-        ends = ""
-        if fit.low is not None and fit.high is not None:
-            ends = f" [{number(fit.low)}, {number(fit.high) if math.isfinite(fit.high) else 'beyond all batch sizes'}]"
+        batch = Unit(number).with_ends(Interval(fit.batch, fit.low, fit.high, fit.n, None))
         notes.append(
-            f"Critical batch of {name}: {number(fit.batch)}{ends} samples, S_min {number(fit.steps_min)} updates "
+            f"Critical batch of {name}: {batch} samples, S_min {number(fit.steps_min)} updates "
             f"(fit of S = S_min (1 + B_c / B) to {counted(fit.n, 'run')}, residuals {percent(fit.rms)})."
         )
     return replace(panel, series=tuple(lines)), notes
-
-
-def update_notes(arms: Sequence[Arm], shown: Sequence[Arm]) -> Iterator[str]:
-    """Say that one rule gave all learning rates, where it did, and how runs that were late count."""
-    if len({tuple(map(arm.get, LEARNING_RATE)) for arm in shown}) == 1:
-        yield "One rule gave all learning rates, none was tuned for its batch size: part of the bend may be theirs."
-    yield from target_notes(arms, shown)

@@ -22,16 +22,6 @@ if TYPE_CHECKING:
     from dlbench.report.data import ReportData
 
 
-def without_notes(every: Sequence[Arm], shown: Sequence[Arm]) -> Iterable[str]:
-    """Return no note."""
-    return ()
-
-
-def without_reference(part: Part, panel: Panel) -> tuple[Panel, Iterable[str]]:
-    """Return a panel as it is, without a note."""
-    return panel, ()
-
-
 @dataclass(frozen=True)
 class QuantityFigure:
     """A plugin: columns of arms, each against what varies, one line for each way to train.
@@ -59,10 +49,10 @@ class QuantityFigure:
     shown: Mapping[str, Axis]
     needs: str
     definition: str = ""
-    notes: Callable[[Sequence[Arm], Sequence[Arm]], Iterable[str]] = without_notes
+    notes: Callable[[Sequence[Arm], Sequence[Arm]], Iterable[str]] = lambda every, shown: ()
     arms: Callable[[Sequence[Arm]], Sequence[Arm]] = list
     places: Callable[[Sequence[Arm]], Iterable[tuple[Part, Axis]]] = placed
-    reference: Callable[[Part, Panel], tuple[Panel, Iterable[str]]] = without_reference
+    reference: Callable[[Part, Panel], tuple[Panel, Iterable[str]]] = lambda part, panel: (panel, ())
     may_spread: bool = True
     form: Literal["lines", "cells"] = "lines"
     least: int = 2
@@ -75,8 +65,6 @@ class QuantityFigure:
         Raises:
             MissingRowsError: There is no such panel, or no run has any of the columns.
         """
-        if not data.completed:
-            raise MissingRowsError(f"needs completed runs with {self.needs}; no run is completed")
         arms = self.arms(data.arms)
         unequal = SEEN in self.shown and sees_unequally(arms)
         columns = [name for name in self.shown if self._names(arms, [name]) and (name != SEEN or unequal)]
@@ -99,7 +87,11 @@ class QuantityFigure:
                 else:
                     left_out.append(part.title)
         if not panels:
-            raise self._lacking(self._names(arms, columns))
+            names = self._names(arms, columns)
+            what = "strategies" if self.form == "cells" else "arms"
+            of_two = f", of two or more {what} that are equal in all else" if names else ""
+            there = f"; those with a value: {listed(names)}" if names else ""
+            raise MissingRowsError(f"needs completed runs with {self.needs}{of_two}{there}")
         goal = "the targets" if len(by_target) > 1 else f"a {target_name(target)}" if target else ""
         in_row = len(columns) if len(columns) > 1 else 2 if len(panels) in (2, 4) else 3
         return Chart(
@@ -137,12 +129,3 @@ class QuantityFigure:
         if self.form == "cells":
             return values_of((arm for arm in known if not arm.is_alone), "strategy")
         return list(dict.fromkeys(map(label, known)))
-
-    def _lacking(self, names: Sequence[str]) -> MissingRowsError:
-        """Return the error that says which rows are missing, where these have a value."""
-        if not names:
-            return MissingRowsError(f"needs completed runs with {self.needs}")
-        what, there = "strategies" if self.form == "cells" else "arms", f"; there is {names[0]} only"
-        if len(names) > 1:
-            there = f" that are equal in all else; there are {listed(names)}, but other settings differ too"
-        return MissingRowsError(f"needs completed runs of two or more {what} with {self.needs}{there}")

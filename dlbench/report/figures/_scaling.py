@@ -8,11 +8,15 @@ from dlbench.analysis.arms import Arm, Row, emulation, flags_of
 from dlbench.analysis.formatting import listed
 from dlbench.analysis.groups import ALONE, by_emulation, described, groups
 from dlbench.report.chart import MissingRowsError, Panel, Role, Series, line_mark
+from dlbench.report.figures._curves import run_of
 from dlbench.report.figures._places import meanings
 from dlbench.report.figures._shown import RATE, WINDOW, label, rate_note
 from dlbench.report.lines import EFFICIENCY, Part
 
 WHOLE = "as fast as one worker alone"
+IDEAL_IS = (
+    "Ideal: the median of one worker x workers; of one worker alone, without any communication library, if measured."
+)
 
 
 def with_rates(arms: Sequence[Arm]) -> list[Arm]:
@@ -36,25 +40,15 @@ def with_ideals(part: Part, panel: Panel) -> tuple[Panel, list[str]]:
     if part.x != "workers":
         return panel, []
     lines: list[Series] = []
-    notes = list(meanings(part.arms))
-    for reasons, arms in by_emulation(arm for arm in part.arms if arm.values(RATE) and not arm.is_alone):
+    for _, arms in by_emulation(arm for arm in part.arms if arm.values(RATE) and not arm.is_alone):
+        base = {run_of(row): row for arm in arms for row in arm.base_line if row.get(RATE)}
         if max(arm.workers for arm in arms) == 1:
             continue
-        where = ", ".join(filter(None, (panel.title, "emulated runs" if reasons else ""))) or "this chart"
-        if alone := [row for one in {arm.base_line for arm in arms} for row in one.rows if row.get(RATE)]:
+        if alone := list(base.values()):
             lines.append(_line(f"ideal: {ALONE} x workers", alone, arms))
-            notes.append(
-                "The ideal line is the measured median of one worker alone, without any communication library, "
-                "x workers."
-            )
-        elif singles := list(_through_single_workers(part.keys, arms)):
-            lines += singles
-            notes.append(
-                f"No run of one worker alone is the equal of the arms of {where}: there the ideal line goes through "
-                "the strategy's own single worker."
-            )
         else:
-            notes.append(f"No ideal line where no single worker was measured: {where}.")
+            lines += _through_single_workers(part.keys, arms)
+    notes = [*meanings(part.arms), *[IDEAL_IS] * bool(lines)]
     return replace(panel, y=replace(panel.y, scale="log10", low=None), series=(*panel.series, *lines)), notes
 
 

@@ -7,7 +7,7 @@ from dlbench.analysis.arms import Arm, quotient
 from dlbench.analysis.formatting import counted, percent
 from dlbench.analysis.groups import values_of
 from dlbench.report.chart import Axis
-from dlbench.report.figures._critical_batch import LEARNING_RATE, by_global_batch, update_notes, with_fits, with_updates
+from dlbench.report.figures._critical_batch import by_global_batch, with_fits, with_updates
 from dlbench.report.figures._places import placed
 from dlbench.report.figures._quantities import QuantityFigure
 from dlbench.report.figures._scaling import efficiency_notes, with_efficiencies, with_ideals, with_rates, with_whole
@@ -20,11 +20,6 @@ GIB = 2.0**30
 NEAR_ZERO = 0.01
 # The factors of the CPU time that the workers of a run had in its timed window.
 CAPACITY = ("workers", "cores_per_worker", "timed_window_s")
-SCALES = {
-    "none": "was the same at every batch size",
-    "linear": "grew with the global batch",
-    "sqrt": "grew with the square root of the global batch",
-}
 
 
 def _with_shares(arms: Sequence[Arm]) -> list[Arm]:
@@ -39,13 +34,9 @@ def _with_shares(arms: Sequence[Arm]) -> list[Arm]:
 def _score_notes(every: Sequence[Arm], arms: Sequence[Arm]) -> Iterator[str]:
     """Yield what else changes with the batch size or the workers and may explain a difference."""
     epochs, batches = values_of(arms, "epochs"), values_of(arms, "batch_size_global")
-    bases, base_batches, scales = (values_of(arms, name) for name in LEARNING_RATE)
     if len(batches) > 1 and len(epochs) == 1:
         passes = counted(epochs[0], "epoch")
         yield f"Every run was to train {passes}, in which a larger global batch makes fewer updates."
-    if len(batches) > 1 and len(bases) == len(scales) == 1 and scales[0] in SCALES:
-        at = f" at a global batch of {base_batches[0]}" if scales[0] != "none" and len(base_batches) == 1 else ""
-        yield f"The learning rate ({bases[0]:g}{at}) {SCALES[scales[0]]}; it was not tuned for each."
     if "per-worker" in values_of(arms, "batch_scope") and len(values_of(arms, "workers")) > 1:
         yield (
             "Where the batch counts the samples of one worker, the global batch grows with the workers: a difference "
@@ -117,7 +108,7 @@ TABLE: Mapping[str, QuantityFigure] = {
         doc="Updates to the target against the global batch: perfect scaling, the fit, and the critical batch size.",
         ORDER=80, title="Updates to {target}", needs="a target at two or more global batches",
         shown={"updates": Axis("updates to target", "log10")},
-        arms=with_updates, places=by_global_batch, reference=with_fits, notes=update_notes,
+        arms=with_updates, places=by_global_batch, reference=with_fits, notes=target_notes,
     ),
     "strategies": QuantityFigure(
         doc="Steady throughput of each way to train at each batch size or number of workers, as a map.",

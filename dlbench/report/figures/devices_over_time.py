@@ -8,7 +8,7 @@ from dlbench.records.outcome import Status
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel
 from dlbench.report.data import RUN
 from dlbench.report.figures._curves import Course, along, lines, of_runs, run_of
-from dlbench.report.figures._shown import in_chart, left_out_note
+from dlbench.report.figures._shown import in_chart
 from dlbench.report.lines import has_several, parts
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ GIB = 2.0**30
 X = Axis("time since the first step (s)", low=0.0)
 # Places along the longest run: more are hard to distinguish.
 MOST_PLACES = 40
-# More panels than this cannot be read.
-MOST_PANELS = 24
 MEANING = (
     "Readings from the first step on, evaluations included: means over the workers of a run. The utilisation of cores "
     "is that since the reading before; the first one is of the start-up. Where repeats end at different times, the "
@@ -44,11 +42,9 @@ def chart(data: "ReportData") -> Chart:
     """
     course = _course(data)
     read = {level for run in course.values() for at in run.values() for level in at}
-    every = parts(of_runs(data.arms, course), x="at_s")
-    room = MOST_PANELS // max(1, len(read))
     panels: list[Panel] = []
     shown: list[Arm] = []
-    for part in every[:room]:
+    for part in parts(of_runs(data.arms, course), x="at_s"):
         moving = along(part, course)
         made = [
             Panel(part.title, X, axis, tuple(lines(moving, level))) for level, axis in LEVELS.items() if level in read
@@ -65,7 +61,7 @@ def chart(data: "ReportData") -> Chart:
         title="Utilisation and memory of devices while training",
         panels=tuple(panels),
         columns=len(read),
-        notes=(MEANING, *left_out_note([part.title for part in every[room:]], "for want of room")),
+        notes=(MEANING,),
         runs=in_chart(shown),
     )
 

@@ -1,12 +1,12 @@
 """Loss and accuracy while training, against epochs, updates and training time."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, product
 from typing import TYPE_CHECKING
 
 from dlbench.analysis.arms import Arm, records
-from dlbench.analysis.formatting import counted, listed
+from dlbench.analysis.formatting import counted
 from dlbench.analysis.groups import TASK, values_of, without_base_lines
 from dlbench.plugins import Options
 from dlbench.records.outcome import Status
@@ -55,27 +55,22 @@ def chart(data: "ReportData") -> Chart:
     known = {name for run in course.values() for at in run.values() for name, value in at.items() if value is not None}
     values, places = ([name for name in names if name in known] for names in (VALUES, PLACES))
     arms = of_runs(data.arms, course)
-    sizes, chosen = values_of(arms, "batch_size"), list[int]()
-    if len(sizes) > MOST_SERIES and "batch_size" in ways_vary(arms):  # as many as a panel can hold, evenly chosen
-        chosen = [sizes[round(number * (len(sizes) - 1) / (MOST_SERIES - 1))] for number in range(MOST_SERIES)]
-        arms = [arm for arm in arms if arm.get("batch_size") in chosen]
     keys = ways_vary(arms)
     # Where batch sizes vary, what shares a panel differs in these alone.
     apart = [key for key in keys if key != "batch_size"] if "batch_size" in keys else TASK
     candidates = parts(arms, x="epoch", always=apart)
-    with_curves = [part for part in candidates if any(arm.completed for arm in part.arms)]
     most = max(1, MOST_PANELS // max(1, len(places) * len(values)))
-    shown = sorted(with_curves, key=_rank, reverse=True)[:most]
+    shown = sorted(candidates, key=_rank, reverse=True)[:most]
     whole = [along(part, course) for part in candidates if part in shown]
     drawn = list(map(_with_room, whole))
     # Colours are those of batch sizes or numbers of workers, where lines stand for these.
     palette: Palette = "sizes" if {"batch_size", "workers"}.intersection(keys) else "ways"
     only = drawn[0].title if len(drawn) == 1 else ""
-    panels, longest = list[Panel](), dict.fromkeys(values, 0)
+    panels, longest = list[Panel](), 0
     for part, value in product(drawn, values):
         own = {place: [_shortened(one, palette) for one in lines(replace(part, x=place), value)] for place in places}
         num_marks = max((len(one.marks) for one in own["epoch"]), default=0)
-        longest[value] = max(longest[value], num_marks)
+        longest = max(longest, num_marks)
         if num_marks > 1:  # the accuracy chart has what is known at one epoch alone
             panels += [_panel("" if only else part.title, place, value, found) for place, found in own.items()]
     if not panels:
@@ -89,7 +84,6 @@ def chart(data: "ReportData") -> Chart:
         notes=(
             "Lines are medians over repeats at each epoch; training time is the slowest worker's, without evaluations.",
             *_notes(in_panels, longest),
-            *[f"Of all batch sizes {len(chosen)} are shown: {listed(map(str, chosen), len(chosen))}."] * bool(chosen),
             *left_out_note(left_out, "without curves or beyond the number of panels"),
             *[f"Base lines are left out where a panel would have more than {MOST_SERIES} lines."] * (drawn != whole),
             *synthetic_note(data.arms),
@@ -156,12 +150,10 @@ def _panel(title: str, place: str, value: str, shown: Sequence[Series]) -> Panel
     return Panel(": ".join(filter(None, (title, what))), x, y, tuple(shown), is_exact=True)
 
 
-def _notes(arms: Sequence[Arm], longest: Mapping[str, int]) -> Iterator[str]:
-    if max(longest.values()) > FEW_MARKS:
+def _notes(arms: Sequence[Arm], longest: int) -> Iterator[str]:
+    if longest > FEW_MARKS:
         yield f"Where a line has more than {FEW_MARKS} marks, points of single runs are left out; bars are intervals."
     if failed := sum(len(arm.rows) - arm.n for arm in arms):
         yield f"{counted(failed, 'run')} that did not complete {'has' if failed == 1 else 'have'} no line."
     if any(arm.get("target_stop") for arm in arms):
         yield "Runs ended as soon as they reached their target: the end of a line stands for fewer of them."
-    if once := [VALUES[value].label.partition(" (")[0] for value, length in longest.items() if length == 1]:
-        yield f"Left out, known at one epoch alone: {listed(once)}."

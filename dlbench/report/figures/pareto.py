@@ -6,9 +6,9 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from dlbench.analysis.arms import Arm
-from dlbench.analysis.formatting import accuracy, counted, number
+from dlbench.analysis.formatting import counted, number
 from dlbench.analysis.groups import TASK, by_emulation, described, groups, values_of, without_base_lines
-from dlbench.analysis.metrics.pareto import Point, front, knee
+from dlbench.analysis.metrics.pareto import front, knee
 from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Role, Series, line_mark
 from dlbench.report.figures._shown import UNEQUAL, in_chart, label, sees_unequally
@@ -20,67 +20,57 @@ if TYPE_CHECKING:
 
 OPTIONS = Options
 ORDER = 70
-HOUR_S = 3600.0
-# Units of device time; hours where an arm took one or more.
-SECONDS, HOURS = "device-seconds", "device-hours"
 # The column made here: where an arm stands.
-PLACE = "device_time"
-# So many arms of a front are named.
-MOST_NAMED = 5
-# Axes go so many times beyond the outermost values.
-ROOM = 1.1
+PLACE, DEVICE_TIME = "device_time_s", "device-seconds"
 FRONT = "Pareto front"
+# What makes an arm the knee.
+BELOW = "lies farthest below the line between the front's ends, in logarithms scaled to the front"
 
 
 def chart(data: "ReportData") -> Chart:
     """Return the time of every arm against its device time, with the Pareto front and the knee of each task.
 
-    Time is that to the target where one was set, else the whole training's. Device time is workers x time, in
-    device-hours where an arm took one or more, else in device-seconds.
+    Time is that to the target where one was set, else the whole training's. Device time is workers x time.
 
     Raises:
         MissingRowsError: No task has completed runs of two or more arms.
     """
-    arms, unit = _placed(data.arms)
-    every = list(_fields(arms))
-    fields = [field for field in every if len(field.arms) > 1]
+    fields = [field for field in _fields(_placed(data.arms)) if len(field.arms) > 1]
     if not fields:
         raise MissingRowsError("needs completed runs of two or more arms of one task")
     targets = [_target(field.arms) for field in fields]
-    drawn = [_drawn(field, unit) for field in fields]
+    drawn = [_drawn(field) for field in fields]
     panels = tuple(panel for shown, _ in drawn for panel in shown)
-    lost, alone = len(data.arms) - len(arms), len(every) - len(fields)
-    has_front = any(one.label == FRONT for panel in panels for one in panel.series)
+    left_out = len(data.arms) - sum(len(field.arms) for field in fields)
     return Chart(
-        title=f"{'Time to target' if all(targets) else 'Training time'} against {unit}",
+        title=f"{'Time to target' if all(targets) else 'Training time'} against {DEVICE_TIME}",
         panels=panels,
         columns=min(2, len(panels)),
         lead=" ".join(
             [UNEQUAL] * any(sees_unequally(field.arms) for field in fields if not _target(field.arms))
-            + ["Dashed: the arms that no other beats in both."] * has_front
+            + ["Dashed Pareto front: the arms that no other beats in both."]
         ),
         notes=(
-            f"{unit.capitalize()}: workers x time in {unit.removeprefix('device-')}.",
-            "An arm stands at its runs' median.",
+            f"{DEVICE_TIME.capitalize()}: workers x time. An arm stands at its runs' median.",
             *dict.fromkeys(f"Target: {target}." for target in targets if target),
+            *["Where no target was set, arms may end at different accuracies."] * (not all(targets)),
             *(note for _, notes in drawn for note in notes),
-            *[f"Left out: {counted(lost, 'arm')} without the time of any completed run."] * (lost > 0),
-            *[f"Left out: {counted(alone, 'arm')} with no other of the same task and target."] * (alone > 0),
+            *[f"Left out: {counted(left_out, 'arm')} without a time, or alone in their task and target."]
+            * (left_out > 0),
         ),
         runs=frozenset(run for field in fields for run in in_chart(field.arms)),
     )
 
 
-def _placed(every: Sequence[Arm]) -> tuple[list[Arm], str]:
-    """Return the arms that have a time with their PLACE, and its unit; arms of equal cost stay apart invisibly."""
-    costs: dict[Arm, float] = {}
+def _placed(every: Sequence[Arm]) -> list[Arm]:
+    """Return the arms that have a time with their PLACE; arms of equal cost stay apart invisibly."""
+    placed = []
     for place, arm in enumerate(every):
         column = TIME if _target([arm]) else "train_time_s"
         if times := [time_s for row in arm.completed if (time_s := row.get(column) or late(row))]:
-            costs[arm.having(**{ended(TIME): late})] = arm.workers * median(times) * (1 + 1e-9 * place)
-    unit, scale = (HOURS, HOUR_S) if max(costs.values(), default=0.0) >= HOUR_S else (SECONDS, 1.0)
-    arms = [replace(arm, rows=tuple({**row, PLACE: cost / scale} for row in arm.rows)) for arm, cost in costs.items()]
-    return arms, unit
+            columns = {PLACE: arm.workers * median(times) * (1 + 1e-9 * place)}
+            placed.append(replace(arm, rows=tuple({**row, ended(TIME): late(row), **columns} for row in arm.rows)))
+    return placed
 
 
 def _target(arms: Sequence[Arm]) -> str:
@@ -106,74 +96,31 @@ def _fields(arms: Sequence[Arm]) -> Iterator[Part]:
             yield Part(title, tuple(own), keys, along)
 
 
-def _drawn(field: Part, unit: str) -> tuple[list[Panel], list[str]]:
-    """Return a field's panels, each with as many ways as are legible and the front of all, and its notes.
-
-    They have the same axes, so that arms of different panels can be compared.
-    """
-    target = _target(field.arms)
+def _drawn(field: Part) -> tuple[list[Panel], list[str]]:
+    """Return a field's panels, each with as many ways as are legible and the front of all, and its notes."""
     own = {*ways_vary(field.arms, x=field.x), "study"}
-    at = {arm.get(PLACE): described({field.x: arm.get(field.x)}) for arm in field.arms}
-    names: dict[Point, str] = {}
-    shown: list[tuple[str, tuple[Series, ...]]] = []
+    standing = {arm.get(PLACE): arm for arm in field.arms}
+    panels: list[Panel] = []
+    column, axis = (TIME, "time to target (s)") if _target(field.arms) else ("train_time_s", "training time (s)")
     for part in parts(field.arms, x=field.x):
         keys = tuple(key for key in field.keys if key in part.keys or key not in own)
-        lines = series(replace(part, keys=keys, x=PLACE), TIME if target else "train_time_s")
-        shown.append((": ".join(filter(None, (field.title, part.title))), lines))
-        for line in lines:
-            for mark in line.marks:
-                if mark.interval and mark.interval.value > 0:
-                    name = ", ".join(filter(None, (part.common, line.label, at[mark.x])))
-                    names[mark.x, mark.interval.value] = name
-    best = front(names)
+        lines = series(replace(part, keys=keys, x=PLACE), column)
+        title = ": ".join(filter(None, (field.title, part.title)))
+        panels.append(Panel(title, Axis(DEVICE_TIME, "log10"), Axis(axis, "log10"), lines, is_scatter=True))
+    marks = [mark for panel in panels for one in panel.series for mark in one.marks]
+    best = front((mark.x, mark.interval.value) for mark in marks if mark.interval and mark.interval.value > 0)
     turn = knee(best)
-    marks = [mark for _, lines in shown for one in lines for mark in one.marks]
-    x = _axis(unit, [mark.x for mark in marks])
-    y = _axis(
-        "time to target (s)" if target else "training time (s)",
-        [value for mark in marks for value in (*mark.points, *mark.ended) if value > 0],
-    )
-    # The front's ends and its knee are named beside their marks; its line belongs to no series and has no colour.
-    named = {place[0]: at[place[0]] for place in (*best[:1], *best[-1:], turn) if place is not None}
+    # The arms on the front are named beside their marks; its line belongs to no series and has no colour.
+    named = {x: described({field.x: standing[x].get(field.x)}) for x, _ in best}
     dashed = [Series(FRONT, tuple(line_mark(*place) for place in best), Role.IDEAL)] * (len(best) > 1)
-    panels = []
-    for title, lines in shown:
-        with_names = [
-            replace(one, marks=tuple(replace(mark, name=named.get(mark.x, "")) for mark in one.marks)) for one in lines
-        ]
-        panels.append(Panel(title, x, y, (*with_names, *dashed), is_scatter=True))
-    return panels, list(_notes(field, unit, [(names[place], *place) for place in best], turn and names[turn]))
 
+    def with_names(one: Series) -> Series:
+        return replace(one, marks=tuple(replace(mark, name=named.get(mark.x, "")) for mark in one.marks))
 
-def _axis(label: str, values: Sequence[float]) -> Axis:
-    """Return an axis on which every mark of a field has its place."""
-    low, high = (min(values) / ROOM, max(values) * ROOM) if values else (None, None)
-    return Axis(label, "log10", low=low, high=high)
-
-
-def _notes(field: Part, unit: str, best: Sequence[tuple[str, float, float]], turn: str | None) -> Iterator[str]:
-    """Yield which arms no other beats, which of them is the knee, and how their accuracy differs without a target."""
+    panels = [replace(panel, series=(*map(with_names, panel.series), *dashed)) for panel in panels]
     where = f" ({field.title})" if field.title else ""
-    known = [f"{name} ({number(time_s)} s, {number(place)} {unit})" for name, place, time_s in best]
-    if len(known) > MOST_NAMED:  # its ends always
-        known[1:-1] = [f"{len(known) - 2} more"]
-    if known:
-        yield f"Pareto front{where}, from the fewest {unit} to the least time: {'; '.join(known)}."
+    on_front = [f"{label(standing[x])} ({number(y)} s, {number(x)} {DEVICE_TIME})" for x, y in best]
+    notes = [f"{FRONT}{where}, from the fewest {DEVICE_TIME} to the least time: {'; '.join(on_front) or 'no arm'}."]
     if turn:
-        below = "lies farthest below the line between the front's ends, in logarithms scaled to the front"
-        yield f"Its knee: {turn}, which {below}."
-    if _target(field.arms):
-        return
-    learned = [arm for arm in field.arms if arm.scores_mean_something]
-    medians = {arm: median(scores) for arm in learned if (scores := arm.values("validation_accuracy"))}
-    if not medians:
-        yield f"Time alone is compared{where}: what the arms learned was not measured as an accuracy."
-        return
-    low, high = (end(medians, key=medians.__getitem__) for end in (min, max))
-    if medians[low] == medians[high]:
-        yield f"No target was set{where}; the median validation accuracy of all arms is {accuracy(medians[low])}."
-    else:
-        yield (
-            f"No target was set{where}: arms end at different accuracies, medians range from "
-            f"{accuracy(medians[low])} ({label(low)}) to {accuracy(medians[high])} ({label(high)})."
-        )
+        notes.append(f"Its knee: {label(standing[turn[0]])}, which {BELOW}.")
+    return panels, notes

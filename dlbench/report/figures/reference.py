@@ -42,20 +42,20 @@ def chart(data: "ReportData") -> Chart:
     found = compared(data)
     if not found:
         raise MissingRowsError("needs a study whose scenario names published numbers (`reference: NAME`)")
-    chosen = [[arm for arm in data.arms if arm.study in one.studies] for one in found]
-    panels = [panel for one, arms in zip(found, chosen, strict=True) for panel in _panels(one.reference, arms)]
+    chosen = {known: [arm for arm in data.arms if arm.study in studies] for known, studies in found.items()}
+    panels = [panel for known, arms in chosen.items() for panel in _panels(known, arms)]
     if not panels:
-        columns = ", ".join(dict.fromkeys(column for one in found for column in one.reference.shown))
+        columns = ", ".join(dict.fromkeys(column for known in found for column in known.shown))
         raise MissingRowsError(f"needs completed runs with what its reference holds: {columns}")
-    has_numbers = any(one.reference.rows for one in found)
+    has_numbers = any(known.rows for known in found)
     what = "Published and measured" if has_numbers else "Measured, of what was published"
     return Chart(
-        title=f"{what}: {'; '.join(one.reference.source for one in found)}",
+        title=f"{what}: {'; '.join(known.source for known in found)}",
         panels=tuple(panels),
         columns=len(panels) if len(panels) < 4 else 2,
         lead="Published on other hardware: shapes can be compared, times cannot." if has_numbers else "",
-        notes=tuple(note for one in found for note in _notes(one.reference)),
-        runs=in_chart(arm for arms in chosen for arm in arms),
+        notes=tuple(note for known in found for note in _notes(known)),
+        runs=in_chart(arm for arms in chosen.values() for arm in arms),
     )
 
 

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 
 from dlbench.analysis.arms import Arm, Row, emulation
 from dlbench.analysis.formatting import counted, listed
-from dlbench.analysis.groups import ALONE, by_emulation, described, groups, values_of, without_base_lines
+from dlbench.analysis.groups import (
+    ALONE,
+    by_emulation,
+    described,
+    groups,
+    values_of,
+    ways,
+    without_base_lines,
+    written_name,
+)
 from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, Mark, MissingRowsError, Panel, Role, Series, line_mark
 from dlbench.report.figures._places import placed
@@ -23,8 +32,6 @@ ORDER = 50
 MS_PER_S = 1000.0
 # Above the longest step.
 ROOM = 1.05
-# Longer names under bars lose the names of settings, which the axis then has.
-LONGEST_NAME = 24
 # The same for all panels.
 Y = Axis("time per step (ms)", low=0.0)
 # Parts of a step from the bottom of a bar to its top, with the column that each is measured in; the others follow.
@@ -103,13 +110,11 @@ def _panels(arms: Sequence[Arm]) -> Iterator[Panel]:
                 sizes = [(f"{size['batch_size']:g}", alike) for size, alike in groups(way, ["batch_size"])]
                 yield _panel(": ".join(filter(None, (part.title, name))), axis.label, sizes)
         elif not shown.issuperset(without_base_lines(part.arms)):
-            keys = (*part.keys, *["workers"] * (len(values_of(part.arms, "workers")) > 1))
-            bars, label = list(_named(replace(part, keys=keys))), ""
-            # Without the names of settings: `mpi, epochs, linear`.
-            if max(len(name) for name, _ in bars) > LONGEST_NAME:
-                label = ", ".join(keys)
-                bars = [(", ".join(p.rpartition("=")[2] for p in name.split(", ")), alike) for name, alike in bars]
-            yield _panel(part.title, label, bars)
+            keys = (*part.keys, *["workers"] * (len(values_of(ways(part.arms), "workers")) > 1))
+            # The names of settings are those of the axis: `mpi, epochs, linear`.
+            named = _named(replace(part, keys=keys))
+            bars = [(", ".join(word.rpartition("=")[2] for word in name.split(", ")), alike) for name, alike in named]
+            yield _panel(part.title, ", ".join(map(written_name, keys)), bars)
 
 
 def _named(part: Part) -> Iterator[tuple[str, list[Arm]]]:

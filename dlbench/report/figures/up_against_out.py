@@ -21,12 +21,8 @@ if TYPE_CHECKING:
 
 OPTIONS = Options
 ORDER = 45
-RATIO = "scale-out / scale-up"
-# Where runs with several workers on each of several hosts are compared as well.
-RATIOS = "ratio to scale-up"
 # The line of no difference extends by this share of a place, so that it is a line at a single number of workers too.
 BEYOND = 0.4
-SIDES = ("scale-up", "what is on several hosts")
 # The column that says whether a run is real; messages name it.
 EMULATED = "being emulated"
 
@@ -68,7 +64,8 @@ def chart(data: "ReportData") -> Chart:
     ]
     both = _paired(arms)
     if not any(values_of(both, ratio(column)) for column in COMPARED):
-        raise MissingRowsError(_lacking(arms))
+        needed = "needs completed runs of both, scale-up and several hosts, equal in workers and all else"
+        raise MissingRowsError(needed + _difference(arms))
     keys = [key for key in varying(both, x="workers") if key not in PAIRED and not key.startswith(LAUNCHER)]
     num_single = sum(len(arm.rows) for arm in arms) - sum(len(arm.rows) for arm in both)
     return Chart(
@@ -128,7 +125,6 @@ def _ratios(row: Row, base: Row) -> dict[str, float | None]:
 def _panels(part: Part) -> Iterator[Panel]:
     """Yield, for each quantity that pairs have, the panel of all placements and that of their ratios."""
     out = tuple(_sides(part.arms)[1])
-    ratios = RATIO if values_of(out, "placement") == [Mode.SCALE_OUT] else RATIOS
     for column, (axis, above) in COMPARED.items():
         if not values_of(out, ratio(column)):
             continue
@@ -140,6 +136,7 @@ def _panels(part: Part) -> Iterator[Panel]:
         # Where both modes are as good, a little beyond the outermost places.
         last = len({mark.x for line in made for mark in line.marks}) - 1
         equal = Series("no difference", (line_mark(-BEYOND, 1.0), line_mark(last + BEYOND, 1.0)), Role.IDEAL)
+        ratios = listed(dict.fromkeys(line.label for line in made))
         panel = with_categories(Panel(f"{title}: above 1 {above}", WORKERS, Axis(f"{name}, {ratios}"), made))
         yield replace(panel, series=(*panel.series, equal))
 
@@ -148,14 +145,9 @@ def _notes(both: Sequence[Arm], num_single: int) -> Iterator[str]:
     yield "A point on the right is one pair: a run of each side with the same settings, seed and repeat."
     up, several = _sides(both)
     out = listed(values_of(several, "placement"))
-    # What runs on several hosts sent over the interfaces between them, or that it is unknown.
-    rows = [row for arm in several if _is_on_several(arm) for row in arm.completed]
-    sent = [row["wire_bytes"] for row in rows if row.get("wire_bytes") is not None]
-    if sent:
-        amount = f"{number(median(sent) / 1e6)} MB at the median"
+    if sent := [size for arm in several if _is_on_several(arm) for size in arm.values("wire_bytes")]:
+        amount = f"{number(median(sent) / 1e6)} MB at the median of {counted(len(sent), 'run')}"
         yield f"Runs on several hosts sent {amount} over the interfaces between them."
-    if unknown := len(rows) - len(sent):
-        yield f"Network traffic was not measured in {counted(unknown, 'run')} on several hosts."
     studies, devices = ([values_of(side, key) for side in (up, several)] for key in ("study", "device_name"))
     if studies[0] != studies[1]:
         yield f"Scale-up is of {listed(studies[0])}, {out} of {listed(studies[1])}: they did not take turns."
@@ -165,15 +157,9 @@ def _notes(both: Sequence[Arm], num_single: int) -> Iterator[str]:
         yield f"{counted(num_single, 'run')} without an equal of the other side left out."
 
 
-def _lacking(arms: Sequence[Arm]) -> str:
-    """Return which rows are missing: those of a mode, or of settings that both modes have."""
-    needed = "needs completed runs of both, scale-up and several hosts, equal in workers and all else"
-    sides = _sides(arm for arm in arms if arm.completed)
-    there = [name for name, side in zip(SIDES, sides, strict=True) if side]
-    if len(there) < 2:
-        return f"{needed}; " + (f"there is {there[0]} only" if there else "no run of either is completed")
-    apart = []
-    for key in (*_equal_settings(arms), *REPEAT):
-        up, out = ({row.get(key) for arm in side for row in arm.completed} for side in sides)
-        apart += [key] * up.isdisjoint(out)
-    return f"{needed}; they differ in {listed(apart)}" if apart else f"{needed}; no two of them are"
+def _difference(arms: Sequence[Arm]) -> str:
+    """Return the settings of which both sides have completed runs with no value in common; empty where none is."""
+    up, out = ([row for arm in side for row in arm.completed] for side in _sides(arms))
+    keys = (*_equal_settings(arms), *REPEAT) if up and out else ()
+    apart = [key for key in keys if {row.get(key) for row in up}.isdisjoint(row.get(key) for row in out)]
+    return f"; they differ in {listed(apart)}" if apart else ""

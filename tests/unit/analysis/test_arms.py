@@ -72,7 +72,7 @@ def test_two_emulated_runs_are_compared_whatever_the_reasons() -> None:
 
 def test_a_base_line_is_that_of_its_own_study() -> None:
     two, other = arms(study())[1], [{**found, "study": "other"} for found in study()]
-    assert arms([*study(), *other])[1].base_line.rows == two.base_line.rows
+    assert arms([*study(), *other])[1].base_line == two.base_line
     assert arms([found for found in study() if found["workers"] == 2] + other)[0].efficiency is None
 
 

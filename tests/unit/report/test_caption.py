@@ -1,13 +1,10 @@
 """Captions say how many runs, what marks mean, on what hardware, what is emulated, what failed; of shown runs alone."""
 
 import contextlib
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from dlbench import plugins
 from dlbench.analysis.statistics.intervals import Interval
@@ -20,22 +17,16 @@ from dlbench.report.rendering.style import wrapped
 from tests.unit.report.charts import HOSTILE, bars, cells, line_mark, lines, mark
 
 RESULTS = Path(__file__).parents[3] / "results"
-MACHINE = {
-    "cpu": {"model": "AMD EPYC", "usable_cpus": 2},
-    "gpus": [{"name": "Tesla T4"}, {"name": "Tesla T4"}],
-    "virtualisation": {"virtual_machine": True},
-}
 ROW = {
     "attempt": 1, "status": "completed", "device_name": "AMD EPYC", "hosts": 1, "cores_per_worker": 1.0,
     "dlbench_version": "0.1.0", "python_version": "3.11.7", "numpy_version": "2.4.6", "mpi_version": "Open MPI 5.0.11",
 }  # fmt: skip
 
 
-def report_data(folder: Path, *rows: Mapping[str, Any], machine: object = MACHINE) -> ReportData:
+def report_data(folder: Path, *rows: Mapping[str, Any]) -> ReportData:
     folder.mkdir(parents=True, exist_ok=True)
     full = [ROW | {"study": folder.name, "run_id": f"arm-r{number}"} | dict(row) for number, row in enumerate(rows)]
     write_table(folder / "runs.csv", "runs", full)
-    (folder / "machine.json").write_text(json.dumps(machine))
     return read([folder])
 
 
@@ -45,14 +36,11 @@ def series(*marks: Mark, **settings: Any) -> Series:
 
 def test_what_is_shown_and_what_is_folded_away(tmp_path: Path) -> None:
     chart = lines(series(mark(1, 1.0, 2.0, 3.0), mark(2, 1.0, 2.0, 3.0, 4.0, 5.0)))
-    found = caption(replace(chart, lead="Read this"), report_data(tmp_path / "s", {}, {}))
+    found = caption(replace(chart, lead="Read this"), report_data(tmp_path / "s", {}))
     assert found.text == (
         "Read this. Markers: medians of 3 to 5 repeats; dots: runs; bars: intervals (coverage at least 75%). AMD EPYC."
     )
-    assert found.details == (
-        "Hardware: AMD EPYC, 2 logical CPUs usable, 2 x Tesla T4, a virtual machine; 1 host; 1 core per worker. "
-        "Versions: dlbench 0.1.0, Python 3.11.7, NumPy 2.4.6, Open MPI 5.0.11."
-    )
+    assert found.details == "Hardware: AMD EPYC; 1 host; 1 core per worker."
 
 
 def test_flags_of_the_minority_have_rings_and_others_are_counted(tmp_path: Path) -> None:
@@ -86,13 +74,6 @@ def test_every_real_chart_has_a_caption_of_three_lines_at_most_and_whole_labels(
                 assert shown.count("\n") < 3, (name, figure, shown)
 
 
-@pytest.mark.parametrize("machine", [None, [], {"cpu": 7}, {"gpus": [None, {}]}, {"cpu": {"usable_cpus": "many"}}])
-def test_a_damaged_machine_is_no_error(machine: object, tmp_path: Path) -> None:
-    found = caption(lines(), report_data(tmp_path / "s", {"hosts": 2, "cores_per_worker": 0.5}, machine=machine))
-    assert "AMD EPYC" in found.text
-    assert "2 hosts; 0.5 cores per worker." in found.details
-
-
 def test_the_details_alone_have_what_makers_add_to_a_name(tmp_path: Path) -> None:
     name = "Intel(R) Core(TM) i7-8700 CPU @ 3.20GHz"
     found = caption(lines(), report_data(tmp_path / "s", {"device_name": name}))
@@ -102,7 +83,10 @@ def test_the_details_alone_have_what_makers_add_to_a_name(tmp_path: Path) -> Non
 
 def test_shares_of_a_core_are_named(tmp_path: Path) -> None:
     half = {"cores_per_worker": 0.5, "cores_enforced": "quota"}
-    assert "0.5 cores per worker by a CPU quota." in caption(lines(), report_data(tmp_path / "a", half, half)).details
+    assert (
+        "0.5 cores per worker (2 of 2 runs by a CPU quota)."
+        in caption(lines(), report_data(tmp_path / "a", half, half)).details
+    )
     found = caption(lines(), report_data(tmp_path / "b", half, {"cores_enforced": "affinity"}))
     assert "0.5 to 1 cores per worker (1 of 2 runs by a CPU quota)." in found.details
 
@@ -134,11 +118,10 @@ CAPTIONS: tuple[tuple[Chart, list[dict[str, Any]], tuple[str, ...], tuple[str, .
         ("3 of 4 runs did not complete (crosses): 2 failed, 1 timeout.",), (),
     ),
     (cells(series=(series(ONE),)), [{}, FAILED], ("1 of 2 runs did not complete: 1 failed",), ("crosses",)),
-    (lines(series(mark(1, 1.0, failed=1))), [{}], ("Crosses count runs that did not complete.",), ()),
-    (replace(lines(series(ONE)), runs=FIRST), [{}, OTHER], ("NumPy 2.4.6",), ("did not complete", "Other")),
+    (replace(lines(series(ONE)), runs=FIRST), [{}, OTHER], ("AMD EPYC",), ("did not complete", "Other")),
     (
         lines(), [{}, {"numpy_version": "2.5.0"}],
-        ("The runs had different versions of NumPy: 2.4.6, 2.5.0.",), ("NumPy 2.4.6",),
+        ("The runs had different versions of NumPy: 2.4.6, 2.5.0.",), ("Python",),
     ),
     (
         lines(series(ONE, emulated="oversubscribed")), [{}, {"emulated": "oversubscribed"}],
@@ -161,4 +144,4 @@ def test_a_caption_explains_what_is_in_the_chart_and_nothing_else(tmp_path: Path
         assert [text for text in there if text not in found] == [], (number, found)
         assert [text for text in absent if text in found] == [], (number, found)
     bare = dict.fromkeys(set(ROW) - {"attempt", "status"})
-    assert caption(Chart("x", ()), report_data(tmp_path / "s", bare, machine=None)) == Caption("", "")
+    assert caption(Chart("x", ()), report_data(tmp_path / "s", bare)) == Caption("", "")

@@ -18,11 +18,6 @@ CASES = (
         {0: {"mpi": {1: 0.92, 2: INTERVAL}}, 3: {"mpi": {1: 0.2, 2: 0.5}}},
         says=["the global batch grows with the workers"], num_runs=6,
     ),
-    Case(
-        "the learning rate is said to be as it was",
-        [run(batch_size=b, learning_rate_scale="linear", learning_rate_base=0.02) for b in (16, 64)],
-        says=["The learning rate (0.02 at a global batch of 32) grew with the global batch; it was not tuned for each"],
-    ),
     Case("a global batch does not grow", [run(workers=w, batch_scope="global") for w in (1, 2)], silent=["grows"]),
     Case("divided epochs", [run(workers=w, divide="epochs") for w in (1, 2)], says=["passes over all samples"]),
     Case(

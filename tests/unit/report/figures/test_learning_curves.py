@@ -91,11 +91,6 @@ CASES = (
         says=["Base lines are left out where a panel would have more than 7 lines."], num_runs=6,
     ),
     case(
-        "of many batch sizes as many are shown as can be told apart", [run(batch_size=2**power) for power in range(10)],
-        {0: {f"batch {size}": ... for size in (1, 4, 8, 16, 64, 256, 512)}}, titles=TITLES,
-        says=["Of all batch sizes 7 are shown: 1, "],
-    ),
-    case(
         "more panels than can be read are named instead", GRID, num_runs=2, says=["Left out, without curves"],
     ),
 )  # fmt: skip
@@ -136,7 +131,6 @@ def test_what_is_known_at_one_epoch_alone_is_no_curve(tmp_path: Path) -> None:
     made = drawn(chart, *runs, epochs=rows, tmp_path=tmp_path)
     assert LOSS[0] in {panel.title for panel in made.panels}
     assert not any(panel.title.startswith("validation loss") for panel in made.panels)
-    assert "Left out, known at one epoch alone: validation loss." in made.notes
 
 
 def test_colours_are_not_those_of_ways_where_lines_are_sizes_and_places_are_exact(tmp_path: Path) -> None:

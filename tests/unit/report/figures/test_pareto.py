@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from dlbench.report.chart import Role
 from dlbench.report.figures.pareto import FRONT, chart
 from tests.unit.report.figures.cases import Case, check_cases, drawn, see
@@ -43,9 +41,9 @@ CASES = (
         shows={0: {"mpi, 1 worker": device_s((1, 100)), "mpi, 2 workers": device_s((2, 60)),
                    "mpi, 4 workers": device_s((4, 40), (4, 80)), FRONT: device_s((1, 100), (2, 60), (4, 40))}},
         says=[
-            "Pareto front, from the fewest device-seconds to the least time: mpi, 1 worker, batch 32 (100 s, 100",
-            " device-seconds); mpi, 2 workers, batch 32 (60 s, 120 device-seconds); mpi, 4 workers, batch 32 (40 s,",
-            "Its knee: mpi, 2 workers, batch 32, which lies farthest below the line between the front's ends",
+            "Pareto front, from the fewest device-seconds to the least time: mpi workers=1 batch_size=32 (100 s, 100",
+            " device-seconds); mpi workers=2 batch_size=32 (60 s, 120 device-seconds); mpi workers=4 batch_size=32 (40",
+            "Its knee: mpi workers=2 batch_size=32, which lies farthest below the line between the front's ends",
         ],
     ),
     Case(
@@ -58,7 +56,7 @@ CASES = (
     Case(
         "one arm that beats all is the whole front", times({1: 10.0, 2: 10.0}),
         {0: {"mpi": device_s((1, 10), (2, 10))}},
-        says=["least time: mpi, 1 worker (10 s, 10 device-seconds)."],
+        says=["least time: mpi workers=1 batch_size=32 (10 s, 10 device-seconds)."],
     ),
     Case(
         "arms of one way that cost the same stay apart",
@@ -66,17 +64,7 @@ CASES = (
         {0: {"mpi": {36: 36, 36 + 36e-9: 36}}},
     ),
     Case(
-        "without a target the difference in accuracy is said",
-        [run(workers=1, validation_accuracy=0.95), run(workers=2, validation_accuracy=0.91)],
-        says=["end at different accuracies",
-              "0.910 (mpi workers=2 batch_size=32) to 0.950 (mpi workers=1 batch_size=32)"],
-    ),
-    *(
-        Case("accuracy that means nothing", arms(**nothing), says=["was not measured as an accuracy"])
-        for nothing in ({"validation_accuracy": None}, {"input": "synthetic"})
-    ),
-    Case(
-        "with a target it is the time to it", DONE, silent=["end at different accuracies"],
+        "with a target it is the time to it", DONE, silent=["No target", "accuracies"],
         shows={0: {"mpi": ..., FRONT: device_s((1, 100), (2, 60), (4, 40))}},
     ),
     Case(
@@ -90,18 +78,18 @@ CASES = (
         {1: {FRONT: device_s((1, 100), (2, 60), (4, 40))} | dict.fromkeys(
             [f"{w} (emulated)" for w in ("mpi, 1 worker", "mpi, 2 workers", "mpi, 4 workers")], ...)},
         titles=["cnn", "cnn, emulated", "lstm", "cnn, to a validation accuracy of at least 0.9"],
-        says=["Pareto front (cnn, emulated),", "Pareto front (lstm),", "Its knee: mpi, 2 workers, batch 32"],
+        says=["Pareto front (cnn, emulated),", "Pareto front (lstm),", "Its knee: mpi workers=2 batch_size=32"],
     ),
     Case(
         "failed runs are at their arm's place",
         [*arms(), run(workers=2, batch_size=32, repeat=1, status="failed"), run(workers=16, status="timeout")],
         {0: {"mpi, 2 workers": {2 * 60: see(60, num_failed=1)}, FRONT: ..., "mpi, 1 worker": ...,
              "mpi, 4 workers": ...}},
-        says=["Left out: 1 arm without the time of any completed run."],
+        says=["Left out: 1 arm without a time, or alone in their task and target."],
     ),
     Case(
         "an arm alone in its task is counted", [*arms(model="cnn"), run(model="lstm")], titles=["cnn"],
-        says=["Left out: 1 arm with no other of the same task"],
+        says=["Left out: 1 arm without a time, or alone", "Where no target was set, arms may end at different accu"],
     ),
 )  # fmt: skip
 
@@ -121,9 +109,6 @@ def test_cases(tmp_path: Path) -> None:
     }
     (panel,) = drawn(chart, *DONE, tmp_path=tmp_path).panels
     assert (panel.x.label, panel.y.label) == ("device-seconds", "time to target (s)")
-    (panel,) = drawn(chart, *times({1: 3600.0, 2: 2700.0}), tmp_path=tmp_path).panels
-    assert panel.x.label == "device-hours"
-    assert list(medians(line(panel, FRONT))) == pytest.approx([1.0, 1.5])
 
 
 def test_a_way_has_one_name_in_all_fields(tmp_path: Path) -> None:
@@ -134,7 +119,7 @@ def test_a_way_has_one_name_in_all_fields(tmp_path: Path) -> None:
     assert {one.label for one in emulated.series} - {FRONT} == {"mirrored"}
 
 
-def test_many_ways_are_spread_over_panels_that_share_axes_and_front(tmp_path: Path) -> None:
+def test_many_ways_are_spread_over_panels_that_share_the_front(tmp_path: Path) -> None:
     rows = [
         run(workers=w, optimizer=o, batch_size=b, train_time_s=1000.0 / w**0.8 / b**0.5 + len(o))
         for w in (1, 2, 4, 8)
@@ -146,4 +131,3 @@ def test_many_ways_are_spread_over_panels_that_share_axes_and_front(tmp_path: Pa
     fronts = [medians(line(panel, FRONT)) for panel in made.panels]
     assert len(fronts) > 1
     assert fronts == [fronts[0]] * len(fronts)
-    assert len({(panel.x, panel.y) for panel in made.panels}) == 1

@@ -12,7 +12,6 @@ DATA, COMPUTE, EXPOSED, UPDATE, REST = (
 ONE_CALL = "whole step in one compiled call"
 NOT_OBSERVED = {"communication_time_s": None, "update_time_s": None}
 USUAL = {WHOLE: ..., DATA: {0: 1}, COMPUTE: {0: 40}, UPDATE: {0: 4}}
-LONG = [run(divide=d, learning_rate_scale=s) for d in ("data", "epochs") for s in ("linear", "none")]
 CASES = (
     Case("in milliseconds", [run(timed_window_s=6.0)], {0: USUAL | {EXPOSED: {0: 5}, REST: {0: 10}}}),
     Case(
@@ -72,13 +71,15 @@ def test_cases(tmp_path: Path) -> None:
 
 def test_bars_are_arms_with_base_lines_first_and_emulated_ones_beside_real_ones(tmp_path: Path) -> None:
     mixed = [run(workers=2), run(workers=4, emulated="oversubscribed")]
+    rates = [run(divide=d, learning_rate_scale=s) for d in ("data", "epochs") for s in ("linear", "none")]
     for rows, label, names in (
-        ([run(workers=w) for w in (2, 4)] + base_line(), "", ("one worker alone", "mpi, 2 workers", "mpi, 4 workers")),
-        (mixed[:1], "", ("mpi",)),
-        ([run(workers=w) for w in (2, 4)] + [run(strategy="single")], "",
+        ([run(workers=w) for w in (2, 4)] + base_line(), "strategy, workers",
          ("one worker alone", "mpi, 2 workers", "mpi, 4 workers")),
-        (mixed, "", ("mpi, 2 workers", "mpi, 4 workers")),
-        ([*LONG, *base_line(divide="data", learning_rate_scale="none")], "strategy, divide, learning_rate_scale",
+        (mixed[:1], "strategy", ("mpi",)),
+        ([run(workers=w) for w in (2, 4)] + [run(strategy="single")], "strategy, workers",
+         ("one worker alone", "mpi, 2 workers", "mpi, 4 workers")),
+        (mixed, "strategy, workers", ("mpi, 2 workers", "mpi, 4 workers")),
+        ([*rates, *base_line(divide="data", learning_rate_scale="none")], "strategy, divide, learning_rate_scale",
          ("one worker alone", "mpi, data, linear", "mpi, data, none", "mpi, epochs, linear", "mpi, epochs, none")),
     ):  # fmt: skip
         (panel,) = drawn(chart, *rows, tmp_path=tmp_path).panels

@@ -43,7 +43,7 @@ CASES = (
         "the fit finds what was planted, and perfect scaling goes through the smallest batch", curve(),
         {0: {"mpi": UPDATES, IDEAL: PERFECT, FIT: UPDATES}},
         says=["Critical batch of mpi: 128 samples, S_min 100 updates (fit of S = S_min (1 + B_c / B) to 6 runs",
-              "residuals 0.0%).", "none was tuned"],
+              "residuals 0.0%)."],
     ),
     Case(
         "repeats give it an interval", SPREAD,

@@ -23,7 +23,7 @@ HIDDEN = {"model.hidden": "[16]"}
 CASES = (
     Case(
         "the ideal line goes through the measured base line", [*arms(), *BASE], num_runs=9,
-        says=["measured median of one worker alone", "Weak scaling: every worker keeps its batch."],
+        says=["Ideal: the median of one worker x workers", "Weak scaling: every worker keeps its batch."],
         shows={"weak scaling": {"mpi": {1: 90, 2: see(160, 170, 180, value=170)}, ALONE: {1: 110},
                                 IDEAL: {1: 110, 2: 220}}},
     ),
@@ -31,11 +31,10 @@ CASES = (
         "without a base line through each strategy's own worker", [*arms(), *arms(strategy="horovod")],
         {"weak scaling": {"horovod": ..., "mpi": ..., "ideal: 1 worker of horovod x workers": {1: 90, 2: 180},
                           "ideal: 1 worker of mpi x workers": {1: 90, 2: 180}}},
-        says=["No run of one worker alone is the equal of the arms of weak scaling"],
     ),
     Case(
         "without any single worker none", [run(workers=2), run(workers=4)], {0: {"mpi": {2: 2000, 4: 4000}}},
-        says=["No ideal line where no single worker was measured: weak scaling."],
+        silent=["Ideal:"],
     ),
     *(
         Case(
@@ -72,7 +71,6 @@ CASES = (
         "emulated runs get no ideal line of real ones",
         [*arms(), *repeats(3, workers=4, samples_per_s=200.0, emulated="oversubscribed"), *BASE],
         {0: {"mpi": ..., "mpi (emulated)": {4: 200}, ALONE: ..., IDEAL: {1: 110, 2: 220}}},
-        says=["No ideal line where"],
     ),
 )  # fmt: skip
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dlbench.report.chart import MissingRowsError
-from dlbench.report.figures.up_against_out import RATIO, chart
+from dlbench.report.figures.up_against_out import chart
 from tests.unit.report.figures.cases import Case, check_cases, see
 from tests.unit.report.figures.makers import Row, repeats, report_data, run
 
@@ -15,7 +15,7 @@ TITLES = [
     "training time", "training time: above 1 scale-up is faster",
     "steady throughput", "steady throughput: above 1 scale-up is slower",
 ]  # fmt: skip
-EQUAL, THIRD = "no difference", "2 per host / scale-up"
+RATIO, THIRD, EQUAL = "scale-out / scale-up", "2 per host / scale-up", "no difference"
 
 
 def both(**values: object) -> list[Row]:
@@ -41,7 +41,6 @@ CASES = (
         "repeats are paired whatever their order", both()[::-1], titles=TITLES, num_runs=6,
         shows={TITLES[0]: {"mpi, scale-up": {0: 12}, "mpi, scale-out": {0: 15}},
                TITLES[1]: ratios(1, 1.5, 1.5, value=1.5, low=1, high=1.5, n=3), TITLES[3]: ratios(0.5, 0.75, 1)},
-        says=["Network traffic was not measured in 3 runs on several hosts."],
     ),
     Case(
         "several numbers of workers share a panel", [*both(), *both(workers=4)],
@@ -74,8 +73,7 @@ CASES = (
     Case("without scale-out", [*side(UP, workers=4), *BETWEEN], {1: {THIRD: ..., EQUAL: ...}}),
     Case(
         "what crossed the network", [*side(UP), *side(OUT, hosts=2, wire_bytes=[2e6, 3e6, None])],
-        says=["Runs on several hosts sent 2.50 MB at the median over the interfaces between them.",
-              "Network traffic was not measured in 1 run on several hosts."],
+        says=["Runs on several hosts sent 2.50 MB at the median of 2 runs over the interfaces between them."],
     ),
     Case(
         "a failed run takes its pair with it and both are seen", FAILED, num_runs=6,
