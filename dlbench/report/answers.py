@@ -6,19 +6,23 @@ from dataclasses import replace
 
 from pydantic import ValidationError
 
-from dlbench.analysis.answer.answer import Answers
+from dlbench.analysis.answer.answer import Answers, Doubt
 from dlbench.analysis.answer.decide import Wanted
 from dlbench.analysis.answer.recommend import StudyPlace, recommend, retargeted
-from dlbench.analysis.arms import Arm, columns_of
-from dlbench.errors import UserError
+from dlbench.analysis.arms import Arm, columns_of, option_columns
+from dlbench.analysis.groups import SETTINGS, written_name
+from dlbench.errors import UserError, nearest
 from dlbench.records import files
-from dlbench.records.columns import names
 from dlbench.records.machine import found_in
 from dlbench.regular_file import read_json
 from dlbench.report.data import ReportData, StudyData
+from dlbench.report.page.machines import unsteady
 from dlbench.scenario.cluster import Prices
 from dlbench.scenario.goal import read_goal
 from dlbench.scenario.metrics import Metric, declared
+
+# Of what was seen of a machine before and after a study alone.
+DISTURBED = 40
 
 
 def metrics_of(data: ReportData) -> dict[str, Metric]:
@@ -55,13 +59,21 @@ def answers_of(data: ReportData, goal: str = "", given: Sequence[str] = (), want
     prices = asked.prices or next(filter(None, map(_prices, records.values())), None)
     if asked.max_cost is not None and prices is None:
         raise UserError("--max-cost needs a price", hint="--price 2.5/worker-hour, or `prices` in the cluster file")
-    known = {*names("runs"), *columns_of(arms), "learning_rate", "mode"}
+    known = {*SETTINGS, *map(written_name, SETTINGS), *option_columns(columns_of(arms)), "device_name"}
     if unknown := [key for key in given if key not in known]:
-        raise UserError(f"--given {unknown[0]}: no column of the studies is called so")
+        raise UserError(f"--given {unknown[0]}: no setting is called so", hint=nearest(unknown[0], known))
     conditions = dict.fromkeys((*given, *(key for scenario in scenarios for key in scenario.given)))
     places = {study.name: _place(study, records[study.name]) for study in data.studies}
     asked = replace(asked, goal=decisive, metrics=metrics, prices=prices)
-    return Answers(answers=recommend(arms, asked, places, given=tuple(conditions)))
+    disturbed = [Doubt(text=text, weight=DISTURBED) for text in unsteady(data)]
+    return Answers(
+        answers=tuple(
+            found.model_copy(
+                update={"doubts": tuple(sorted((*found.doubts, *disturbed), key=lambda doubt: -doubt.weight))}
+            )
+            for found in recommend(arms, asked, places, given=tuple(conditions))
+        )
+    )
 
 
 def _place(study: StudyData, record: dict[str, object]) -> StudyPlace:

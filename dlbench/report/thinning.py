@@ -65,8 +65,8 @@ def _best(arms: Iterable[Arm]) -> list[Arm]:
 
 
 def _longest(arms: Sequence[Arm]) -> str:
-    """Return the setting with the most values; empty where none has two."""
-    numbers = {key: number for key in varying(arms) if (number := len(_in_order(arms, key))) > 1}
+    """Return the setting with the most values, of equals that which readers ask for last; empty where none has two."""
+    numbers = {key: number for key in reversed(varying(arms)) if (number := len(_in_order(arms, key))) > 1}
     return max(numbers, key=numbers.__getitem__, default="")
 
 

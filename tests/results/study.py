@@ -30,7 +30,7 @@ from dlbench.report.answers import answers_of, metrics_of
 from dlbench.report.chart import Chart
 from dlbench.report.markdown import escaped
 from dlbench.report.markdown import table as markdown_table
-from dlbench.report.page.machines import machines, unsteady
+from dlbench.report.page.machines import machines
 from dlbench.scenario.read.scenario_file import read
 from tests.results import comparisons
 from tests.results.cells import MEASURED, counts, items, order, plain
@@ -306,7 +306,7 @@ class StudyText:
         steal = max(known, default=MUCH_STEAL)
         if steal < MUCH_STEAL:
             texts.append(f"the hypervisor took at most {steal:.2%} of the CPU time of a run")
-        return items([*texts, *unsteady(self.data)])
+        return items(texts)
 
     def notes(self) -> str:
         """Return what rows cannot tell of how they came about (`notes.md`), which names the study that it is of."""

@@ -67,8 +67,10 @@ def _fitted(label: str, parts: Sequence[str], width: int | None, gap: str) -> st
     for count in range(min(MOST_NAMED.get(label, len(every)), len(every)), least - 1, -1):
         left_out = [f"{len(every) - count} more"] if is_list and count < len(every) else []
         text = gap.join([*every[:count], *left_out])
-        if not width or len(text) <= width or label == "next":
+        if not width or len(text) <= width:
             return text
+    if label == "next":
+        return every[0]
     over = len(text) - (width or 0)
     return gap.join([shorten(every[0], max(_LEAST_TITLE, len(every[0]) - over)), *every[1:least], *left_out])
 

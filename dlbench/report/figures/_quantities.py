@@ -22,6 +22,16 @@ if TYPE_CHECKING:
     from dlbench.report.data import ReportData
 
 
+def without_notes(every: Sequence[Arm], shown: Sequence[Arm]) -> Iterable[str]:
+    """Return no note."""
+    return ()
+
+
+def without_reference(part: Part, panel: Panel) -> tuple[Panel, Iterable[str]]:
+    """Return a panel as it is, without a note."""
+    return panel, ()
+
+
 @dataclass(frozen=True)
 class QuantityFigure:
     """A plugin: columns of arms, each against what varies, one line for each way to train.
@@ -49,10 +59,10 @@ class QuantityFigure:
     shown: Mapping[str, Axis]
     needs: str
     definition: str = ""
-    notes: Callable[[Sequence[Arm], Sequence[Arm]], Iterable[str]] = lambda every, shown: ()
+    notes: Callable[[Sequence[Arm], Sequence[Arm]], Iterable[str]] = without_notes
     arms: Callable[[Sequence[Arm]], Sequence[Arm]] = list
     places: Callable[[Sequence[Arm]], Iterable[tuple[Part, Axis]]] = placed
-    reference: Callable[[Part, Panel], tuple[Panel, Iterable[str]]] = lambda part, panel: (panel, ())
+    reference: Callable[[Part, Panel], tuple[Panel, Iterable[str]]] = without_reference
     may_spread: bool = True
     form: Literal["lines", "cells"] = "lines"
     least: int = 2

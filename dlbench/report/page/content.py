@@ -12,7 +12,6 @@ from dlbench.analysis.formatting import counted, listed
 from dlbench.records.outcome import Status
 from dlbench.report.answers import metrics_of
 from dlbench.report.data import ReportData
-from dlbench.report.page.machines import unsteady
 
 if TYPE_CHECKING:
     from dlbench.report.references import ClaimResult
@@ -97,7 +96,7 @@ class Content:
             # The report itself is no next step here.
             texts = [pair for pair in texts if not (pair[0] == "next" and pair[1].startswith("dlbench report"))]
             folded = {
-                "All doubts": [*(doubt.text for doubt in answer.doubts), *unsteady(self.data)],
+                "All doubts": [doubt.text for doubt in answer.doubts],
                 "Arms that were not compared": [f"{a.title}: {a.reason}" for a in answer.arms if a.word == "out"],
             }
             shown.append((heading(answer, is_one_of_several=several), texts, folded))

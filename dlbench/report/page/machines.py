@@ -56,14 +56,14 @@ def unsteady(data: ReportData) -> Iterator[str]:
         if busy := [core for core, values in shares if min(values) < LEAST_SHARE]:
             yield (
                 f"{one_line(study.name)}: before or after the runs other programs computed on core {', '.join(busy)}: "
-                "they may have slowed some runs."
+                "they may have slowed some runs"
             )
         by_core = _by_core(study.machine, "spin_best_per_s_by_core", "spin_best_per_s")
         slower = max((1 - min(speeds) / max(speeds) for speeds in by_core.values()), default=0.0)
         if slower > SLOWER:
             yield (
                 f"{one_line(study.name)}: a core did the same work before and after the runs at speeds that differ by "
-                f"{percent(slower)}: others on the processor may have slowed some runs."
+                f"{percent(slower)}: others on the processor may have slowed some runs"
             )
 
 

@@ -87,7 +87,10 @@ def draw_panel(axes: "Axes", panel: Panel, letters: int, sheet: Sheet) -> float:
     _limit_x(axes, panel)
     if panel.form == "bars":
         _draw_bars(axes, panel, sheet)
-    for series, shift in zip(panel.series, shifts_of(axes, panel), strict=True):
+    shifts = shifts_of(axes, panel)
+    if any(shifts) and not panel.x.categories:
+        axes.set_xlim(*_moved(axes, axes.get_xlim(), [min(shifts), max(shifts)]))
+    for series, shift in zip(panel.series, shifts, strict=True):
         if panel.form == "lines" or series.role not in STACKED:
             _draw_line(axes, panel, series, shift, sheet)
     _limit_y(axes, panel.y)

@@ -62,7 +62,7 @@ def test_an_arm_that_loses_quality_is_named_with_its_price_and_not_recommended()
     found = answer(SLOW, trained("fast", 5.0, 0.80, batch_size=16, seed=3))
     assert found.use is not None
     assert (found.use.name, found.faster) == ("slow", "mpi, batch 16")
-    assert "loses 15 points of validation accuracy" in text(found)
+    assert "loses: validation accuracy 15 points lower" in text(found)
 
 
 def test_not_significant_is_not_equal() -> None:
@@ -272,8 +272,8 @@ def test_doubts_are_sorted_by_how_much_they_could_change_the_answer() -> None:
     )  # fmt: skip
     texts = [doubt.text for doubt in found.doubts]
     assert texts[:2] == [
-        "the learning rate was not tuned for each batch size",
-        "other programs kept 4.6 cores busy in 5 of 5 runs",
+        "the learning rate was not tuned for each global batch",
+        "other programs kept 4.6 cores busy in 5 of 10 runs",
     ]
     assert [doubt.weight for doubt in found.doubts] == sorted((doubt.weight for doubt in found.doubts), reverse=True)
     assert any("hypervisor" in one for one in texts)
