@@ -52,19 +52,14 @@ def machines(data: ReportData) -> dict[tuple[Fact, ...], list[str]]:
 def unsteady(data: ReportData) -> Iterator[str]:
     """Yield warnings for studies before or after which others computed on a core, or a core computed more slowly."""
     for study in data.studies:
+        name = f"{one_line(study.name)}: " if len(data.studies) > 1 else ""
         shares = _by_core(study.machine, "spin_share_by_core").items()
         if busy := [core for core, values in shares if min(values) < LEAST_SHARE]:
-            yield (
-                f"{one_line(study.name)}: before or after the runs other programs computed on core {', '.join(busy)}: "
-                "they may have slowed some runs"
-            )
+            yield f"{name}other programs computed on core {', '.join(busy)} before or after the runs"
         by_core = _by_core(study.machine, "spin_best_per_s_by_core", "spin_best_per_s")
         slower = max((1 - min(speeds) / max(speeds) for speeds in by_core.values()), default=0.0)
         if slower > SLOWER:
-            yield (
-                f"{one_line(study.name)}: a core did the same work before and after the runs at speeds that differ by "
-                f"{percent(slower)}: others on the processor may have slowed some runs"
-            )
+            yield f"{name}the speed of a core differed by {percent(slower)} before and after the runs"
 
 
 def _by_core(machine: Mapping[str, Any], name: str, of_all: str = "") -> dict[str, list[float]]:
