@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from dlbench.analysis.arms import TIME_TO_TARGET, UNSTEADY, Arm, Row, is_alone, is_unsteady
+from dlbench.analysis.arms import TIME_TO_TARGET, UNSTEADY, Arm, Row, is_alone, is_unsteady, reported
 from dlbench.analysis.formatting import SHARE, Unit, number, one_line, unit_of
 from dlbench.analysis.groups import ALONE, naming, place_of, setting_text, varying, written_name
 from dlbench.analysis.short_rate import NOTE, short_rate
@@ -83,8 +83,11 @@ def arm_table(arms: Sequence[Arm], spread: Spread = INTERVALS) -> ArmTable:
     if any(arm.time_to_target for arm in arms):
         columns["reached"] = list(map(_reached, arms))
     measured = [{TIME_TO_TARGET: arm.time_to_target, **arm.metrics, EFFICIENCY: arm.efficiency} for arm in arms]
-    for metric, heading, unit in COLUMNS:
-        cells = [_cell(arm, metric, of_arm[metric], unit, spread) for arm, of_arm in zip(arms, measured, strict=True)]
+    own = reported([row for arm in arms for row in arm.completed])
+    shown = [*COLUMNS[:-2], *((name, name.replace("_", " "), Unit(number)) for name in own), *COLUMNS[-2:]]
+    for metric, heading, unit in shown:
+        found = (of_arm.get(metric) for of_arm in measured)
+        cells = [_cell(arm, metric, interval, unit, spread) for arm, interval in zip(arms, found, strict=True)]
         if any(cells):
             columns[heading] = cells
     notes = list(_notes(arms))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from dlbench.analysis.formatting import one_line
 from dlbench.analysis.statistics.intervals import Interval, median_interval, ratio_interval
+from dlbench.records.columns import names
 from dlbench.records.outcome import Status
 from dlbench.scenario.metrics import BUILT_IN, QUALITY
 from dlbench.scenario.run_spec import arm_name
@@ -25,6 +26,10 @@ Repeat = tuple[str, ...]
 METRICS = ("train_time_s", *QUALITY, "samples_per_s")
 TIME_TO_TARGET = "time_to_target_s"
 WORKER_RATE = "samples_per_s_per_worker"
+
+_OWN = {*names("runs"), "placement"}
+# Of more columns of a script's own none is summed up.
+MOST_REPORTED = 12
 
 # An arm is compared with a base line that is its equal in what decides the time of a step on one worker, and in what an
 # epoch holds. With one worker there is nothing to divide, so neither `batch_scope` nor `divide` is among them.
@@ -127,8 +132,9 @@ class Arm:
 
     @cached_property
     def metrics(self) -> Mapping[str, Interval | None]:
-        """Median and interval of each of METRICS; None where no completed run has it."""
-        return {name: median_interval(values) if (values := self.values(name)) else None for name in METRICS}
+        """Median and interval of METRICS and of what a script reports; None where no completed run has it."""
+        every = (*METRICS, *reported(self.completed))
+        return {name: median_interval(values) if (values := self.values(name)) else None for name in every}
 
     @cached_property
     def time_to_target(self) -> Interval | None:
@@ -266,6 +272,14 @@ def base_line_key(row: Row, columns: Sequence[str]) -> Hashable:
     A base line is one worker alone with the same key. Emulated and real runs are never compared.
     """
     return row.get("study"), bool(row.get("emulated")), *map(row.get, columns)
+
+
+def reported(rows: Sequence[Row]) -> list[str]:
+    """Return the columns of what a script reports: numbers that are neither dlbench's nor options; not of too many."""
+    columns = dict.fromkeys(name for row in rows for name in row if name not in _OWN and "." not in name)
+    values = {name: [row[name] for row in rows if row.get(name) is not None] for name in columns}
+    found = [name for name, own in values.items() if own and all(isinstance(value, int | float) for value in own)]
+    return found if len(found) <= MOST_REPORTED else []
 
 
 def columns_of(found: Iterable[Arm]) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 
-from dlbench.analysis.arms import TIME_TO_TARGET, Arm, Row, arms, last_attempts
+from dlbench.analysis.arms import TIME_TO_TARGET, Arm, Row, arms, last_attempts, reported
 from dlbench.analysis.groups import place_of, varying, written_name
 from dlbench.records.columns import FORMULA_MARKS
 from dlbench.records.tables import line
@@ -39,7 +39,8 @@ def summary(runs: Sequence[Row], settings: Sequence[str]) -> str:
         runs: The runs, as `last_attempts` returns them.
         settings: The settings in which they differ.
     """
-    every = ("run_id", *_settings(settings, ()), "baseline", "emulated", "repeat", "status", *RESULTS)
+    results = (*RESULTS, *reported(runs))
+    every = ("run_id", *_settings(settings, ()), "baseline", "emulated", "repeat", "status", *results)
     columns = [name for name in every if name not in _OPTIONAL or any(run.get(name) for run in runs)]
     leading = columns[1 : columns.index("status")]
     ordered = sorted(runs, key=lambda run: tuple(place_of(run.get(name)) for name in leading))

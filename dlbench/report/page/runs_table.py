@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from dlbench.analysis.arm_table import EFFICIENCY, RATE, are_numbers, in_order, marks, name_of, rate_notes
-from dlbench.analysis.arms import Arm, Row
+from dlbench.analysis.arms import Arm, Row, reported
 from dlbench.analysis.formatting import number, percent, unit_of
 from dlbench.analysis.groups import naming
 from dlbench.analysis.short_rate import short_rate
@@ -89,7 +89,7 @@ def table(data: ReportData) -> Table:
 def _headings(data: ReportData) -> Iterator[Heading]:
     for name in dict.fromkeys((*(["study"] if len(data.studies) > 1 else []), *naming(data.arms))):
         yield Heading(name, name, is_number=are_numbers(row.get(name) for row in data.runs), is_choice=True)
-    for name, title in MEASURES.items():
+    for name, title in {**MEASURES, **{name: name.replace("_", " ") for name in reported(data.completed)}}.items():
         yield Heading(name, title, *MEANINGS.get(name, ("", "")), is_number=True)
     yield Heading("emulated", "emulated", is_choice=True)
     yield Heading("attempt", "attempt", is_number=True)

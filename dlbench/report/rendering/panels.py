@@ -87,10 +87,7 @@ def draw_panel(axes: "Axes", panel: Panel, letters: int, sheet: Sheet) -> float:
     _limit_x(axes, panel)
     if panel.form == "bars":
         _draw_bars(axes, panel, sheet)
-    shifts = shifts_of(axes, panel)
-    if any(shifts) and not panel.x.categories:
-        axes.set_xlim(*_moved(axes, axes.get_xlim(), [min(shifts), max(shifts)]))
-    for series, shift in zip(panel.series, shifts, strict=True):
+    for series, shift in zip(panel.series, _with_room(axes, panel, shifts_of(axes, panel)), strict=True):
         if panel.form == "lines" or series.role not in STACKED:
             _draw_line(axes, panel, series, shift, sheet)
     _limit_y(axes, panel.y)
@@ -166,6 +163,13 @@ def shifts_of(axes: "Axes", panel: Panel) -> list[float]:
     step = min(APART, MOST_APART * nearest(axes, sorted(counts)) / len(slots))
     shifts = {label: step * (slot - (len(slots) - 1) / 2) for slot, label in enumerate(slots)}
     return [shifts.get(one.label, 0.0) if one.role in OF_VALUES else 0.0 for one in panel.series]
+
+
+def _with_room(axes: "Axes", panel: Panel, shifts: list[float]) -> list[float]:
+    """Extend the horizontal axis so that marks that stand aside are inside; categories have room."""
+    if any(shifts) and not panel.x.categories:
+        axes.set_xlim(*_moved(axes, axes.get_xlim(), [min(shifts), max(shifts)]))
+    return shifts
 
 
 def _limit_x(axes: "Axes", panel: Panel) -> None:

@@ -12,7 +12,7 @@ from dlbench.analysis.answer.lines import MOST_LINES, heading, lines
 from dlbench.analysis.answer.recommend import StudyPlace, recommend
 from dlbench.scenario.cluster import Prices
 from dlbench.scenario.goal import Goal
-from dlbench.scenario.metrics import MetricDeclaration, declared
+from dlbench.scenario.metrics import BUILT_IN, Metric, MetricDeclaration, declared
 from tests.unit.analysis.made import ALONE, arm, failed, noisy, read
 
 TARGET = {"target_metric": "validation_accuracy", "target_value": 0.7}
@@ -45,7 +45,11 @@ def named(found: Answer) -> dict[str, ArmAnswer]:
 
 
 def text(found: Answer) -> str:
-    return "\n".join((heading(found), *(f"{label} {line}" for label, line in lines(found))))
+    return text_of(found, BUILT_IN)
+
+
+def text_of(found: Answer, metrics: Mapping[str, Metric]) -> str:
+    return "\n".join((heading(found), *(f"{label} {line}" for label, line in lines(found, metrics))))
 
 
 SLOW, FAST = trained("slow", 10.0, batch_size=8), trained("fast", 5.0, batch_size=16, seed=3)
@@ -255,6 +259,78 @@ def test_prices_deadline_and_most_cost() -> None:
     dear = answer(*arms, wanted=Wanted(prices=prices, max_cost=6.0))
     assert dear.use is not None
     assert dear.use.name == "one"
+
+
+def test_of_arms_that_are_alike_the_cheapest_is_used() -> None:
+    times = {1: 20.0, 2: 10.0, 4: 9.99, 8: 9.98}
+    arms = [trained(f"w{n}", seconds, workers=n, seed=n) for n, seconds in times.items()]
+    found = answer(*arms)
+    assert found.use is not None
+    assert found.use.name == "w2"
+    assert "do not add workers" in text(found)
+
+
+def test_a_price_of_nothing_is_a_price_and_servers_take_places() -> None:
+    free = answer(SLOW, FAST, wanted=Wanted(goal=Goal(least="cost"), prices=Prices(currency="USD", worker_hour=0.0)))
+    assert {one.cost for one in free.arms} == {0.0}
+    servers = trained("ps", 3500.0, strategy="parameter_server", servers=2, server_placement="own", workers=2)
+    cheap = answer(servers, trained("ring", 3600.0, workers=2, seed=3), wanted=Wanted(goal=Goal(least="cost")))
+    assert cheap.use is not None
+    assert (cheap.use.name, named(cheap)["ps"].worker_hours) == ("ring", pytest.approx(4 * 3500 / 3600, rel=0.01))
+
+
+def test_one_worker_alone_is_one_arm_however_the_others_divide() -> None:
+    alone = [trained(f"alone-{scope}", 10.0, batch_scope=scope, **ALONE) for scope in ("per-worker", "global")]
+    others = [trained(scope, 6.0, batch_scope=scope, workers=2, seed=3) for scope in ("per-worker", "global")]
+    found = named(answer(*alone, *others))
+    assert [found[name].word == "out" for name in ("alone-per-worker", "alone-global")] == [False, True]
+
+
+def test_what_the_goal_does_not_ask_for_is_a_doubt_where_it_is_far_behind() -> None:
+    lossy = trained("lossy", 5.0, batch_size=16, seed=3, validation_loss=[1.9] * 5)
+    broken = trained("broken", 2.0, batch_size=32, seed=4)
+    broken[0] |= {"status": "failed", "reason": "no"}
+    texts = [doubt.text for doubt in answer(SLOW, lossy, broken).doubts]
+    assert any(one.startswith("its validation loss is 1.90, of mpi, batch 8 0.0") for one in texts), texts
+    assert any(one.startswith("mpi, batch 32 came to 2.0") and "1 of 5 runs did not" in one for one in texts), texts
+
+
+def test_what_is_run_next_says_its_time_and_what_it_settles() -> None:
+    wild = trained("wild", 2.0, batch_size=16, validation_accuracy=[0.95, 0.93, 0.96, 0.91, 0.97])
+    long = trained("long", 1000.0, 0.5, batch_size=4, seed=5)
+    found = answer(SLOW, wild, long)
+    assert found.next is not None
+    further = int(found.next.command.rpartition(" ")[2]) - 5
+    assert found.next.why == "settles 1 of 2 open arms"
+    assert found.next.seconds == pytest.approx(further * (11 + 3 + 1001))
+    dead = answer(SLOW, failed("dead", 3, "out-of-memory", batch_size=64))
+    assert dead.next is not None
+    assert dead.next.command == "dlbench logs dead-r0 --study studies/made-1"
+    once = answer(SLOW, [*FAST[:4], FAST[4] | {"status": "timeout"}])
+    assert once.next is not None
+    assert once.next.why == "repeats 1 run that failed"
+
+
+@pytest.mark.parametrize(
+    ("goal", "said"),
+    [
+        ("validation_loss", "loses: validation loss 67% higher"),
+        ("bleu", "loses: bleu 4 points lower"),
+        ("score", "loses: score 4 % lower"),
+    ],
+)
+def test_differences_are_in_the_metrics_own_unit_and_direction(goal: str, said: str) -> None:
+    units = {"bleu": "points", "score": "%"}
+    metrics = declared({
+        name: MetricDeclaration.model_validate({"better": "higher", "matters": 0.5, "unit": unit})
+        for name, unit in units.items()
+    })  # fmt: skip
+    scores = {"validation_loss": (0.3, 0.5), "bleu": (30.0, 26.0), "score": (30.0, 26.0)}[goal]
+    arms = [
+        trained(name, seconds, batch_size=batch, seed=batch, **{goal: [score] * 5})
+        for name, seconds, batch, score in (("slow", 10.0, 8, scores[0]), ("fast", 2.0, 16, scores[1]))
+    ]
+    assert said in text_of(answer(*arms, wanted=Wanted(goal=Goal(quality=goal), metrics=metrics)), metrics)
 
 
 def test_a_script_with_batches_of_its_own_is_the_first_doubt() -> None:

@@ -99,6 +99,17 @@ def test_time_between_steps_and_at_closing_barriers_is_a_mean_over_workers():
     assert rates.between_steps([first, second], [first_rows, second_rows]) == (0.875, 1.125)
 
 
+def test_a_piece_without_a_step_takes_no_time_between_steps():
+    whole, rows_of_it = in_pieces((1, [(1.5, 2), (3, 4)], 4.25, 6), (10, [(10, 20)], 20, 20.5))
+    for place in range(3):
+        segments = list(whole.segments)
+        segments.insert(place, segments[0].model_copy(update={"steps": 0, "samples": 0}))
+        with_empty = whole.model_copy(update={"segments": tuple(segments)})
+        assert rates.between_steps([with_empty], [rows_of_it]) == rates.between_steps([whole], [rows_of_it])
+    nothing = whole.model_copy(update={"segments": (whole.segments[0].model_copy(update={"steps": 0}),)})
+    assert rates.between_steps([nothing], [rows_of_it[:0]]) == (None, None)
+
+
 def test_time_between_steps_is_unknown_where_a_worker_does_not_say_when_it_came_to_a_barrier():
     known, known_rows = in_pieces((0, [(0, 1)], 1, 1))
     assert rates.between_steps([known, result((0, 1, 1, 1))], [known_rows, known_rows]) == (None, None)
