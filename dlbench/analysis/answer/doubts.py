@@ -13,6 +13,7 @@ from dlbench.analysis.formatting import counted, listed, one_line, percent
 from dlbench.analysis.judge import ENOUGH_REPEATS
 from dlbench.records.outcome import Status
 from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS
+from dlbench.scenario.metrics import TRAIN_TIME
 from dlbench.scenario.settings import Input
 
 # From this share on, CPU time that the hypervisor took is as large as half the differences that are called real.
@@ -74,6 +75,13 @@ def _of_comparison(group: ComparisonGroup, rows: Sequence[Row], *, is_learned: b
         yield 70, f"{repeats} runs of each arm show little (`repeats: 5`)"
     if text := not_completed([row for arm in group.arms for row in arm.rows]):
         yield 65, text
+    # The name of an arm has a digest of its settings.
+    times: dict[str, list[float]] = {}
+    for arm in group.completed:
+        times.setdefault(arm.name, []).extend(map(median, filter(None, [arm.values(TRAIN_TIME.column)])))
+    most = max(max(own) / max(min(own), 1e-9) for own in times.values()) if all(times.values()) and times else 1.0
+    if most > 1 + TRAIN_TIME.margin:
+        yield 76, f"the same arm took {most:.2f} times as long in another study"
     seen = [round(median(seen)) for arm in group.completed if (seen := arm.values("samples_seen"))]
     # Of other numbers of epochs unequal work is what is asked for.
     if seen and max(seen) > (1 + EQUAL_WORK) * min(seen) and len(_distinct(rows, "epochs")) < 2:
