@@ -217,6 +217,7 @@ def _passed(found: "Comparison", allowed: float) -> str:
     text = f"no median is worse by more than {100 * allowed:.3g}% and by more than chance"
     if unknown:
         text += f"; {unknown} of {counted(len(found.changes), 'comparison')} cannot be told"
-    repeats = min((min(change.base_runs[0], change.new_runs[0]) for change in found.changes), default=0)
+    both = [change for change in found.changes if change.base_runs[1] and change.new_runs[1]]
+    repeats = min((min(change.base_runs[0], change.new_runs[0]) for change in both), default=0)
     few = f": with {counted(repeats, 'repeat')} a gate finds little, {ENOUGH_REPEATS} are enough"
     return text + few * (repeats < ENOUGH_REPEATS)
