@@ -191,10 +191,12 @@ def _doubts_of_use(
     """Yield by weight what the arm to use is behind in, though the goal does not ask for it."""
     value, mine = decided.value, median(decided.values(use, decided.value).values())
     for arm in out:
-        if arm.completed and not_completed(arm.rows) == out[arm] and len(values := decided.values(arm, value)) == arm.n:
-            ratio = quotient(*((median(values.values()), mine)[:: 1 if value.is_higher_better else -1]))
+        values = decided.values(arm, value)
+        if values and not_completed(arm.rows) == out[arm]:
+            theirs = median(values.values())
+            ratio = quotient(theirs, mine) if value.is_higher_better else quotient(mine, theirs)
             if ratio is not None and ratio > 1 + value.margin:
-                yield 78, f"{arm.title} came to {quantity(value, median(values.values()))}, but {out[arm]}"
+                yield 78, f"{arm.title} came to {quantity(value, theirs)}, but {out[arm]}"
     for name in _scores(decided.wanted.metrics):
         metric = decided.wanted.metrics[name]
         scores = {arm: median(found) for arm in left if (found := arm.comparable(name).values())}
