@@ -27,7 +27,7 @@ METRICS = ("train_time_s", *QUALITY, "samples_per_s")
 TIME_TO_TARGET = "time_to_target_s"
 WORKER_RATE = "samples_per_s_per_worker"
 
-_OWN = {*names("runs"), "placement"}
+_OWN = {*names("runs"), "placement", "arm", "n", "reached"}
 # Of more columns of a script's own none is summed up.
 MOST_REPORTED = 12
 
@@ -278,7 +278,7 @@ def reported(rows: Sequence[Row]) -> list[str]:
     """Return the columns of what a script reports: numbers that are neither dlbench's nor options; not of too many."""
     columns = dict.fromkeys(name for row in rows for name in row if name not in _OWN and "." not in name)
     values = {name: [row[name] for row in rows if row.get(name) is not None] for name in columns}
-    found = [name for name, own in values.items() if own and all(isinstance(value, int | float) for value in own)]
+    found = [name for name, own in values.items() if own and all(type(value) in (int, float) for value in own)]
     return found if len(found) <= MOST_REPORTED else []
 
 

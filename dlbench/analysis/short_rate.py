@@ -16,7 +16,7 @@ def short_rate(rows: Iterable[Row]) -> str:
     Empty where a run has a rate that counts, or none had a timed window. Of several runs the medians count.
     """
     given = list(rows)
-    timed = [row for row in given if row.get("timed_samples") and row.get("timed_window_s")]
+    timed = [row for row in given if all(map(row.get, ("timed_samples", "timed_window_s", "timed_steps")))]
     if not timed or any(row.get("samples_per_s") is not None for row in given):
         return ""
     rate = median(row["timed_samples"] / row["timed_window_s"] for row in timed)

@@ -27,6 +27,8 @@ from dlbench.report.chart import Mark, Panel, Role, Series
 # More lines than this in one panel are hard to distinguish; further ones get other panels.
 MOST_SERIES = 7
 # The column of a run's rate over that of its base line: its interval is that of the arm.
+# Column of the words that hold of a run's value, joined by `;`.
+FLAGS = ".flags"
 EFFICIENCY = "efficiency"
 
 
@@ -138,7 +140,8 @@ def series(part: Part, column: str) -> tuple[Series, ...]:
 def roles(part: Part) -> list[tuple[Role, tuple[str, ...], list[Arm]]]:
     """Return the arms that are compared and their base lines, each with the keys that distinguish their series."""
     own = ways(part.arms) or without_base_lines(part.arms)
-    base = [arm for arm in part.arms if arm not in own]
+    is_own = set(own)
+    base = [arm for arm in part.arms if arm not in is_own]
     shared = tuple(filter(is_shared, part.keys))
     # Base lines that differ in nothing else are distinguished by what decides a step alone.
     keys = equal_columns(shared) if _num_combinations(base, shared) <= 1 else shared
@@ -164,7 +167,7 @@ def marks(arms: Iterable[Arm], x: str, column: str) -> tuple[Mark, ...]:
         arms: The arms of one series.
         x: The column of the horizontal axis.
         column: The column whose values are shown. Where a run has `ended(column)` alone, its value is at least that
-            (censored), and medians allow for it. A column `flags` has the flags of a run's value.
+            (censored), and medians allow for it. A column FLAGS has the flags of a run's value.
     """
     places: dict[float, list[Arm]] = {}
     for arm in arms:
@@ -189,7 +192,7 @@ def _mark(place: float, arms: Sequence[Arm], column: str) -> Mark:
         interval,
         ends,
         num_failed=sum(len(arm.rows) - arm.n for arm in arms),
-        flags=";".join(sorted({flag for row in reached for flag in row.get("flags", "").split(";") if flag})),
+        flags=";".join(sorted({flag for row in reached for flag in str(row.get(FLAGS) or "").split(";") if flag})),
         runs=tuple(row["run_id"] for row in reached),
         ended_runs=tuple(row["run_id"] for row in late),
     )

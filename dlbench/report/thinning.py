@@ -38,9 +38,8 @@ def thinned(data: ReportData) -> tuple[ReportData, str]:
         least = FEW if len(values) > FEW else 1
         number = max(least, len(values) * MOST_ARMS // len(kept))
         chosen = _chosen(values, number, [arm.get(key) for arm in best])
-        kept = [
-            arm for arm in kept if arm.get(key) in chosen or ((arm.baseline or arm.is_alone) and not is_shared(key))
-        ]
+        spared = set(kept) - set(ways(kept) or kept) if not is_shared(key) else set()
+        kept = [arm for arm in kept if arm.get(key) in chosen or arm in spared]
     if len(kept) > MOST_ARMS:  # they differ in nothing that is known
         kept = [kept[place] for place in _evenly(len(kept), MOST_ARMS)]
     settings = (f"{key} at {len(_in_order(kept, key))} of {count} values" for key, count in cut.items())

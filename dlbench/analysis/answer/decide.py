@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from statistics import median
+from typing import Any
 
 from dlbench import plugins
 from dlbench.analysis.answer.answer import Answer, ArmAnswer, Difference, Judged, Spread
@@ -36,7 +37,7 @@ TOO_SHORT = "the timed window is too short"
 FAR = 50.0
 # Arms that save less than this share of the worker-hours are not called cheaper.
 LEAST_SAVING = 0.1
-# What `column` of a metric is called that no row has: the price, or worker-hours.
+# Column of the price or worker-hours of training, computed here; a row's own cost is of the whole run.
 COST = "cost"
 
 
@@ -48,8 +49,8 @@ class Wanted:
         goal: What decides; None: what each arm's scenario says.
         metrics: All metrics by column.
         prices: What a worker and a host cost an hour; None where that is not known.
-        deadline_s: Longest time that an arm may take.
-        max_cost: Most that an arm may cost.
+        deadline_s: Longest training time, or time to the target, that any run of an arm may take.
+        max_cost: Most that any run may cost.
     """
 
     goal: Goal | None = None
@@ -103,9 +104,9 @@ class _Decided:
 
 
 def _slots(arm: Arm) -> int:
-    """Return how many workers' places an arm takes: those of servers that have cores of their own, too."""
+    """Return how many workers' places an arm takes: of servers and an evaluator with cores of their own, too."""
     servers = int(arm.first.get("servers") or 0) if arm.first.get("server_placement") == "own" else 0
-    return arm.workers + servers
+    return arm.workers + servers + (arm.first.get("evaluator") == "own")
 
 
 def _hours(arm: Arm, seconds: float) -> float:
@@ -115,7 +116,8 @@ def _hours(arm: Arm, seconds: float) -> float:
 def families(group: ComparisonGroup, wanted: Wanted) -> dict[str, tuple[list[Arm], Family]]:
     """Return the families that the answer of a group judges, by column, each with its arms in order."""
     decided = _decided(group, wanted)
-    left = [arm for arm in group.arms if not _out(arm, group, decided)]
+    out = _out(group, decided)
+    left = [arm for arm in group.arms if arm not in out]
     return {metric.column: (list(values), family) for metric, values, family in _families(left, decided)}
 
 
@@ -131,7 +133,7 @@ def _families(arms: Sequence[Arm], decided: _Decided) -> Iterator[tuple[Metric, 
 def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
     """Return the answer for a group of arms that can be compared."""
     decided = _decided(group, wanted)
-    out = {arm: reason for arm in group.arms if (reason := _out(arm, group, decided))}
+    out = _out(group, decided)
     left = [arm for arm in group.arms if arm not in out]
     amounts = {arm: median(decided.values(arm, decided.value).values()) for arm in left}
     shown = {metric: _shown(metric, values, family) for metric, values, family in _families(left, decided)}
@@ -158,7 +160,7 @@ def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
         # Of those with about the best score the one that the goal likes most, then by score.
         rivals = sorted(scores, key=lambda arm: (max(best - scores[arm] - within, 0.0), ranked.index(arm)))
     cheapest = min(costs, key=costs.__getitem__, default=None)
-    is_cheaper = use in costs and cheapest is not None and costs[cheapest] <= (1 - LEAST_SAVING) * costs[use]
+    is_cheaper = use in costs and cheapest is not None and costs[cheapest] < (1 - LEAST_SAVING) * costs[use]
     points = {arm: (amounts[arm], cost) for arm, cost in costs.items()}
     has_knee = not decided.value.is_higher_better and all(min(point) > 0 for point in points.values())
     bend = knee(front(points.values())) if has_knee else None
@@ -174,7 +176,7 @@ def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
         open=tuple(arm.title for arm in rivals if verdicts[arm] is Verdict.OPEN),
         cheaper=cheapest.title if cheapest is not None and is_cheaper else None,
         knee=next((arm.title for arm, point in points.items() if point == bend), None),
-        faster=next((arm.title for arm in rivals if use and verdicts[arm] is Verdict.LOSES), None),
+        faster=next((a.title for a in rivals if use and a not in values and verdicts[a] is Verdict.LOSES), None),
         arms=tuple(arms.values()),
         doubts=doubts(
             group,
@@ -191,8 +193,11 @@ def _doubts_of_use(
     """Yield by weight what the arm to use is behind in, though the goal does not ask for it."""
     value, mine = decided.value, median(decided.values(use, decided.value).values())
     for arm in out:
-        values = decided.values(arm, value)
-        if values and not_completed(arm.rows) == out[arm]:
+        values, quality = decided.values(arm, value), decided.quality
+        completed = replace(arm, rows=arm.completed)
+        if not values or out[arm] != not_completed(arm.rows) or _fault(completed, decided):
+            continue
+        if quality is None or _is_close(quality, arm, use):
             theirs = median(values.values())
             ratio = quotient(theirs, mine) if value.is_higher_better else quotient(mine, theirs)
             if ratio is not None and ratio > 1 + value.margin:
@@ -208,6 +213,13 @@ def _doubts_of_use(
         if abs(scores[use] - scores[best]) > margin:
             ends = f"{quantity(metric, scores[use])}, of {best.title} {quantity(metric, scores[best])}"
             yield 77, f"its {metric.title} is {ends}"
+
+
+def _is_close(metric: Metric, arm: Arm, use: Arm) -> bool:
+    """Whether an arm scores at most by what matters less than the arm to use."""
+    theirs, mine = (median(one.comparable(metric.column).values()) for one in (arm, use))
+    behind = mine - theirs if metric.is_higher_better else theirs - mine
+    return behind <= metric.margin * (abs(mine) if metric.is_share else 1.0)
 
 
 def _decided(group: ComparisonGroup, wanted: Wanted) -> _Decided:
@@ -237,18 +249,30 @@ def _decided(group: ComparisonGroup, wanted: Wanted) -> _Decided:
     return _Decided(wanted, f"least {value.title} with {score.title} within {within} of the best", value, time, score)
 
 
-def _out(arm: Arm, group: ComparisonGroup, decided: _Decided) -> str:
-    """Return why an arm is not compared; empty where it is."""
+def _out(group: ComparisonGroup, decided: _Decided) -> dict[Arm, str]:
+    """Return the arms that are not compared, each with the reason."""
+    keys = [key for key in group.keys if key not in OF_DIVIDING]
+    has_more, singles, out = any(arm.workers > 1 for arm in group.arms), set[tuple[Any, ...]](), dict[Arm, str]()
+    for arm in group.arms:
+        settings = tuple(map(arm.get, keys))
+        reason = _fault(arm, decided)
+        if has_more and arm.workers == 1 and not arm.is_alone and arm.base_line:
+            reason = reason or OVERHEAD
+        if arm.is_alone and settings in singles:
+            reason = reason or TWIN
+        if reason:
+            out[arm] = reason
+        elif arm.is_alone:
+            singles.add(settings)
+    return out
+
+
+def _fault(arm: Arm, decided: _Decided) -> str:
+    """Return what makes an arm unusable; empty where nothing does."""
     wanted, time_s = decided.wanted, max(arm.values(decided.time.column), default=None)
     cost = wanted.cost(arm, time_s)
     if failed := not_completed(arm.rows):
         return failed
-    if any(other.workers > 1 for other in group.arms) and arm.workers == 1 and not arm.is_alone and arm.base_line:
-        return OVERHEAD
-    keys = [key for key in group.keys if key not in OF_DIVIDING]
-    before = [other for other in group.arms[: group.arms.index(arm)] if other.is_alone]
-    if arm.is_alone and any(all(arm.get(key) == other.get(key) for key in keys) for other in before):
-        return TWIN
     score = decided.target[0] if decided.target else decided.quality
     if score and (reason := learned_nothing(arm, score, wanted.metrics)):
         return reason

@@ -26,6 +26,8 @@ MUCH_LOAD = 0.5
 _TUNED = {"batch_size_global": "global batch", "strategy": "strategy", "optimizer": "optimizer"}
 # Of a mean of whole numbers.
 _ROUNDING = 1e-6
+# Medians of few repeats differ by less than this share by chance.
+OTHER_SPEED = 0.1
 # A share of the timed window that may decide between arms.
 MUCH_BOOKKEEPING = 0.1
 # A first step, with its compilation, that is so much of the training says little about a longer one.
@@ -56,7 +58,7 @@ def doubts(
 def _of_comparison(group: ComparisonGroup, rows: Sequence[Row], *, is_learned: bool) -> Iterator[tuple[int, str]]:
     """Yield by weight what makes arms unequal, or their number too small."""
     others = [
-        f"{arm.title}: {size:.4g} samples, not {arm.first['batch_size_per_worker']:.4g}"
+        f"{arm.title}: {size:.4g} samples, not {arm.get('batch_size_per_worker'):.4g}"
         for arm in group.completed
         if (size := next(filter(None, map(unlike_batch, arm.completed)), None))
     ]
@@ -75,13 +77,6 @@ def _of_comparison(group: ComparisonGroup, rows: Sequence[Row], *, is_learned: b
         yield 70, f"{repeats} runs of each arm show little (`repeats: 5`)"
     if text := not_completed([row for arm in group.arms for row in arm.rows]):
         yield 65, text
-    # The name of an arm has a digest of its settings.
-    times: dict[str, list[float]] = {}
-    for arm in group.completed:
-        times.setdefault(arm.name, []).extend(map(median, filter(None, [arm.values(TRAIN_TIME.column)])))
-    most = max(max(own) / max(min(own), 1e-9) for own in times.values()) if all(times.values()) and times else 1.0
-    if most > 1 + TRAIN_TIME.margin:
-        yield 76, f"the same arm took {most:.2f} times as long in another study"
     seen = [round(median(seen)) for arm in group.completed if (seen := arm.values("samples_seen"))]
     # Of other numbers of epochs unequal work is what is asked for.
     if seen and max(seen) > (1 + EQUAL_WORK) * min(seen) and len(_distinct(rows, "epochs")) < 2:
@@ -92,6 +87,14 @@ def _of_machine(group: ComparisonGroup, rows: Sequence[Row]) -> Iterator[tuple[i
     """Yield by weight what the machines did, or are, that shows in the numbers."""
     if group.emulated:
         yield 85, f"not representative hardware ({group.emulated})"
+    # The name of an arm has a digest of its settings.
+    times: dict[str, list[float]] = {}
+    for arm in group.completed:
+        if seconds := arm.values(TRAIN_TIME.column):
+            times.setdefault(arm.name, []).append(median(seconds))
+    most = max((max(own) / max(min(own), 1e-9) for own in times.values()), default=1.0)
+    if most > 1 + OTHER_SPEED:
+        yield 76, f"the same arm took {most:.2f} times as long in another study"
     load = [row.get("other_cpu_cores") or 0.0 for row in rows]
     if runs := _runs([cores >= MUCH_LOAD for cores in load]):
         yield 75, f"other programs kept {max(load):.1f} cores busy in {runs}"

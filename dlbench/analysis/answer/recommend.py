@@ -101,11 +101,13 @@ def _next(answer: Answer, group: ComparisonGroup, place: StudyPlace, arms: Seque
     study, scenario = shlex.quote(str(place.path)), shlex.quote(str(place.path / files.SCENARIO))
     rows = [row for arm in group.arms for row in arm.rows]
     # A command goes on with the whole study, whatever group of its arms asks for it.
-    whole = [arm for arm in arms if arm.study in {own.study for own in group.arms}]
+    studies, names = {arm.study for arm in group.arms}, {(arm.study, arm.name) for arm in group.arms}
+    whole = [arm for arm in arms if arm.study in studies]
     took = {arm: [float(row["wall_time_s"]) for row in arm.rows if row.get("wall_time_s")] for arm in whole}
     each = {arm: mean(times) for arm, times in took.items() if times}
     usual = mean(each.values()) if each else 0.0
-    failed = [arm for arm in group.arms for row in arm.rows if not Status(row["status"]).is_final]
+    here = [arm for arm in whole if (arm.study, arm.name) in names]
+    failed = [arm for arm in here for row in arm.rows if not Status(row["status"]).is_final]
     if place.can_continue and answer.missing:
         why, seconds = f"{counted(answer.missing, 'run')} to be made", usual * answer.missing
         return Next(command=f"dlbench run --study {study}", why=why, seconds=seconds)

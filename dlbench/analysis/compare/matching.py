@@ -31,9 +31,11 @@ def matched(base: Sequence[Arm], new: Sequence[Arm]) -> list[Pair]:
     partners: dict[Arm, Arm] = {}
     for key in (lambda arm: arm.name, _settings_key(ours, theirs), lambda arm: arm.label):
         before = _unique(key, [arm for arm in ours if arm not in partners])
-        after = _unique(key, [arm for arm in theirs if arm not in partners.values()])
+        taken = set(partners.values())
+        after = _unique(key, [arm for arm in theirs if arm not in taken])
         partners |= {arm: after[value] for value, arm in before.items() if value in after}
-    alone = [arm for arm in theirs if arm not in partners.values()]
+    taken = set(partners.values())
+    alone = [arm for arm in theirs if arm not in taken]
     return [*((arm, partners.get(arm)) for arm in ours), *((None, arm) for arm in alone)]
 
 

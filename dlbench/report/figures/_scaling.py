@@ -11,7 +11,7 @@ from dlbench.report.chart import MissingRowsError, Panel, Role, Series, line_mar
 from dlbench.report.figures._curves import run_of
 from dlbench.report.figures._places import meanings
 from dlbench.report.figures._shown import RATE, WINDOW, label, rate_note
-from dlbench.report.lines import EFFICIENCY, Part
+from dlbench.report.lines import EFFICIENCY, FLAGS, Part
 
 WHOLE = "as fast as one worker alone"
 IDEAL_IS = (
@@ -29,7 +29,7 @@ def with_rates(arms: Sequence[Arm]) -> list[Arm]:
         raise MissingRowsError(
             f"needs completed runs with steady samples/s: {WINDOW} (`extend_window: true` steps on until it is)"
         )
-    return [arm.having(flags=flags_of) for arm in arms]
+    return [arm.having(**{FLAGS: flags_of}) for arm in arms]
 
 
 def with_ideals(part: Part, panel: Panel) -> tuple[Panel, list[str]]:

@@ -13,7 +13,7 @@ from dlbench.records.outcome import Status
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Role, Series, line_mark
 from dlbench.report.figures._places import WORKERS, with_categories
 from dlbench.report.figures._shown import RATE, RATE_AXIS, in_chart
-from dlbench.report.lines import Part, parts, series
+from dlbench.report.lines import FLAGS, Part, parts, series
 from dlbench.scenario.settings import Affects, Mode, settings_of
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def chart(data: "ReportData") -> Chart:
         MissingRowsError: There is no pair of completed runs, one on one host and one on several, equal in all else.
     """
     arms = [
-        arm.having(flags=flags_of, **{EMULATED: lambda row: bool(row.get("emulated"))})
+        arm.having(**{FLAGS: flags_of, EMULATED: lambda row: bool(row.get("emulated"))})
         for arm in without_base_lines(data.arms)
         if arm.get("mode") in list(Mode) or _is_on_several(arm)
     ]

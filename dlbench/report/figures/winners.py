@@ -83,15 +83,16 @@ def _panel(title: str, arms: Sequence[Arm], judged: Judged) -> Panel:
 def _winner(arms: Sequence[Arm], judged: Judged) -> Mark | None:
     """Return the best strategy of a cell; None where there is no other that it could have lost against."""
     found = {arm: judged[arm.study, arm.name] for arm in arms if (arm.study, arm.name) in judged}
-    if len(values_of(arms, "strategy")) < 2 or not found:
+    if len(values_of(arms, "strategy")) < 2 or not found or not values_of(arms, "workers"):
         return None
     best = min(found, key=lambda arm: median(arm.comparable(TIME).values()))
     place, family = found[best]
+    others = {arm: where for arm, where in found.items() if arm.get("strategy") != best.get("strategy")}
     level = {
         arm.get("strategy")
-        for arm, (other, its) in found.items()
+        for arm, (other, its) in others.items()
         if its is not family or family.pair(other, place).verdict is not Verdict.LOSES
-    } - {best.get("strategy")}
+    }
     (mark,) = marks([best], "workers", TIME)
-    name = best.get("strategy") + (f" +{len(level)}" if level else "")
+    name = str(best.get("strategy")) + (f" +{len(level)}" if level else "")
     return replace(mark, num_failed=sum(len(arm.rows) - arm.n for arm in arms), name=name)

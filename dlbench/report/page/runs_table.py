@@ -99,7 +99,7 @@ def _cell(arm: Arm, row: Row, name: str) -> Cell:
     value = arm.efficiency_of(row) if name == EFFICIENCY else row.get(name)
     if value is None:
         return Cell(short_rate([row]) if name == RATE else "")
-    if name in MEASURES:
+    if name in MEASURES or reported([{name: value}]):
         return Cell(WRITTEN.get(name, number)(value) + (marks([row]) if name == RATE else ""), json.dumps(value))
     if name == "emulated":
         return Cell(str(value).replace(";", ", "))
