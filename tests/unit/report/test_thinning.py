@@ -113,3 +113,15 @@ def test_the_setting_with_the_most_values_is_cut_and_others_keep_theirs(tmp_path
     found = thinned(report_data(*rows, tmp_path=tmp_path))[0].arms
     assert len(found) <= thinning.MOST_ARMS
     assert [len(values_of(found, key)) for key in ("strategy", "workers", "momentum")] == [4, 4, 3]
+
+
+def test_single_workers_alone_are_thinned_too(tmp_path):
+    rows = [
+        run(strategy="single", workers=1, batch_size=batch, learning_rate_base=rate, epochs=epochs, mode=mode)
+        for batch in (8, 16, 32, 64)
+        for rate in (0.1, 0.2, 0.3)
+        for epochs in (1, 2, 3)
+        for mode in ("scale-up", "scale-out")
+    ]
+    found, _ = thinned(report_data(*rows, tmp_path=tmp_path))
+    assert 0 < len(found.arms) <= thinning.MOST_ARMS

@@ -286,6 +286,13 @@ def test_one_worker_alone_is_one_arm_however_the_others_divide() -> None:
     assert [found[name].word == "out" for name in ("alone-per-worker", "alone-global")] == [False, True]
 
 
+def test_one_worker_alone_that_failed_stands_for_no_other() -> None:
+    first, second = (trained(f"alone-{scope}", 10.0, batch_scope=scope, **ALONE) for scope in ("per-worker", "global"))
+    first[0] |= {"status": "failed", "reason": "no"}
+    found = named(answer(first, second, trained("two", 6.0, batch_scope="global", workers=2, seed=3)))
+    assert [found[name].word == "out" for name in ("alone-per-worker", "alone-global")] == [True, False]
+
+
 def test_what_the_goal_does_not_ask_for_is_a_doubt_where_it_is_far_behind() -> None:
     lossy = trained("lossy", 5.0, batch_size=16, seed=3, validation_loss=[1.9] * 5)
     broken = trained("broken", 2.0, batch_size=32, seed=4)
@@ -308,7 +315,7 @@ def test_what_is_run_next_says_its_time_and_what_it_settles() -> None:
     assert dead.next.command == "dlbench logs dead-r0 --study studies/made-1"
     once = answer(SLOW, [*FAST[:4], FAST[4] | {"status": "timeout"}])
     assert once.next is not None
-    assert once.next.why == "repeats 1 run that failed"
+    assert (once.next.why, once.next.seconds) == ("repeats 1 run that failed", pytest.approx(6.0))
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,15 @@ def test_who_did_not_reach_the_target_in_half_of_the_runs_wins_nothing(tmp_path:
     assert {place: name for (_, place), (name, _) in found.items()} == {"2": "ring", "4": "mpi"}
 
 
+def test_who_alone_reaches_the_target_somewhere_makes_no_map(tmp_path: Path) -> None:
+    late: list[float | None] = [None] * 3
+    with pytest.raises(MissingRowsError):
+        cells(
+            tmp_path, rows("mpi", FAST[:3], workers=2),
+            *(rows(name, late, workers=n) for name, n in (("ring", 2), ("mpi", 4), ("ring", 4))),
+        )  # fmt: skip
+
+
 def test_who_diverges_most_of_the_time_wins_nothing(tmp_path: Path) -> None:
     failed = [run(strategy="mpi", repeat=repeat, workers=2, status="diverged", **TARGET | {"epochs_to_target": None})
               for repeat in range(1, 5)]  # fmt: skip
