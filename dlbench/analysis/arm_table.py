@@ -97,7 +97,7 @@ def arm_table(arms: Sequence[Arm], spread: Spread = INTERVALS) -> ArmTable:
         texts.add("emulated")
     elif any(emulated):
         notes.insert(0, f"emulated: {emulated[0]}, all arms")
-    covered = [spread.coverage for of_arm in measured for spread in of_arm.values() if spread and spread.coverage]
+    covered = [one.coverage for of_arm in measured for one in of_arm.values() if one and one.coverage]
     title = "One completed repeat of each arm: nothing is known of chance"
     if covered:
         title = f"{spread[0].format(math.floor(100 * min(covered)))} of n completed repeats"

@@ -60,7 +60,7 @@ def lines(
 def _fitted(label: str, parts: Sequence[str], width: int | None, gap: str) -> str:
     """Return parts of a line side by side; those that do not fit are left out from the end, then the first is cut.
 
-    A command is never cut. Of doubts two are shown at most, of all parts that are left out but notes their number.
+    A command is never cut. Of lists (`MOST_NAMED`) it says how many parts are left out.
     """
     every, is_list = [part for part in parts if part], label in MOST_NAMED
     least = 2 if label in _OF_ARMS else 1

@@ -9,7 +9,7 @@ which is what `dlbench list figures` and the page say of it, and
     ORDER = 10                                     # its place in the report: small numbers first
     ALL_ARMS = True                                # whether it sums up all arms, where other charts show some; optional
 
-It imports neither matplotlib nor pandas at its top level. `dlbench.report.lines` turns runs into series of marks,
+It imports neither matplotlib nor pandas at its top level. `dlbench.report.lines` turns arms into series of marks,
 `dlbench.report.rendering` draws whatever a `Chart` describes, `dlbench.report.caption` states n and hardware under it.
 Every point, every interval and every failed run is in the chart; emulated and real rows never share a series.
 """

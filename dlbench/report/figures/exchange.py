@@ -1,4 +1,4 @@
-"""What each strategy of nodes comes to, as maps: time to the target, accuracy, bytes and staleness by workers."""
+"""What each message-passing strategy reaches, as maps: time to the target, accuracy, bytes and staleness by workers."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
