@@ -60,7 +60,8 @@ class RenderPool:
                 # Ctrl-C does not reach the processes: this one ends them. multiprocessing's own helper has started.
                 before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
                 try:
-                    executor.submit(gc.collect)  # the first task starts all of them
+                    for _ in range(self._processes):  # a task for which no process is idle starts one
+                        executor.submit(gc.collect)
                     self._executor = executor
                 finally:
                     signal.pthread_sigmask(signal.SIG_SETMASK, before)
