@@ -4,7 +4,6 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,13 +68,9 @@ class Study:
     @cached_property
     def arms(self) -> "pd.DataFrame":
         """One row for each arm and metric: median and interval over its repeats, as the report's `arms.csv`."""
-        import pandas as pd
+        from dlbench.analysis.summary_tables import arms_frame
 
-        from dlbench.analysis.summary_tables import arm_table
-
-        data = self.report_data
-        text = StringIO(arm_table([arm for arm in data.arms if arm.completed], data.settings))
-        return pd.read_csv(text, dtype={"emulated": "string"})
+        return arms_frame(self.report_data.arms, self.report_data.settings)
 
     @cached_property
     def report_data(self) -> "ReportData":

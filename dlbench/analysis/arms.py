@@ -282,6 +282,11 @@ def reported(rows: Sequence[Row]) -> list[str]:
     return found if len(found) <= MOST_REPORTED else []
 
 
+def distinct(rows: Iterable[Row], column: str) -> set[Any]:
+    """Return the values that some runs have in a column."""
+    return {row.get(column) for row in rows} - {None}
+
+
 def columns_of(found: Iterable[Arm]) -> tuple[str, ...]:
     """Return the columns of the runs of some arms."""
     return tuple(dict.fromkeys(name for arm in found for name in arm.columns))

@@ -3,12 +3,17 @@
 import math
 import re
 from collections.abc import Iterable, Sequence
+from io import StringIO
+from typing import TYPE_CHECKING
 
 from dlbench.analysis.arms import TIME_TO_TARGET, Arm, Row, arms, last_attempts, reported
 from dlbench.analysis.groups import place_of, varying, written_name
 from dlbench.records.columns import FORMULA_MARKS
 from dlbench.records.tables import line
 from dlbench.scenario.metrics import QUALITY
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SUMMARY, ARMS = "summary.csv", "arms.csv"
 # What a reader looks for first, whether it varies or not; then the settings that do.
@@ -67,6 +72,13 @@ def arm_table(found: Iterable[Arm], settings: Sequence[str]) -> str:
             if one is not None and math.isfinite(one.value)  # half of the runs may never reach a target
         ]
     return "".join(lines)
+
+
+def arms_frame(found: Iterable[Arm], settings: Sequence[str]) -> "pd.DataFrame":
+    """Return `arms.csv` as a table."""
+    import pandas as pd
+
+    return pd.read_csv(StringIO(arm_table(found, settings)), dtype={"emulated": "string"})
 
 
 def _settings(settings: Iterable[str], there: Sequence[str]) -> list[str]:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from dlbench.analysis.arms import Row, emulation, flags_of
+from dlbench.analysis.arms import Row, distinct, emulation, flags_of
 from dlbench.analysis.formatting import counted
 from dlbench.errors import shorten
 from dlbench.records.outcome import Status
@@ -94,7 +94,7 @@ def _flags(chart: Chart, runs: Sequence[Row]) -> Iterator[str]:
 
 def _device(chart: Chart, runs: Sequence[Row]) -> Iterator[str]:
     """Yield processors or GPUs, and how many runs were emulated, by which words."""
-    devices = _distinct(runs, "device_name")
+    devices = sorted(map(str, distinct(runs, "device_name")))
     if devices:
         more = f" and {len(devices) - 1} other devices" if len(devices) > 1 else ""
         yield shorten(_TRADEMARK.sub("", devices[0]), LONGEST_DEVICE) + more
@@ -141,7 +141,7 @@ def _hardware(runs: Sequence[Row]) -> Iterator[str]:
     quota = f" ({of_quota} of {counted(len(runs), 'run')} by a CPU quota)" if of_quota else ""
     hosts = _amount(runs, "hosts", "host") + " that share a machine" * is_shared
     cores = _amount(runs, "cores_per_worker", "core")
-    devices = " and ".join(_distinct(runs, "device_name"))
+    devices = " and ".join(sorted(map(str, distinct(runs, "device_name"))))
     parts = [devices, hosts, f"{cores} per worker{quota}" if cores else ""]
     if any(parts):
         yield f"Hardware: {'; '.join(filter(None, parts))}"
@@ -150,12 +150,8 @@ def _hardware(runs: Sequence[Row]) -> Iterator[str]:
 def _versions(runs: Sequence[Row]) -> Iterator[str]:
     """Yield the versions in which the runs differ."""
     for column, name in VERSIONS:
-        if len(versions := _distinct(runs, column)) > 1:
+        if len(versions := sorted(map(str, distinct(runs, column)))) > 1:
             yield f"The runs had different versions of {name or 'the MPI library'}: {', '.join(versions)}"
-
-
-def _distinct(runs: Iterable[Row], column: str) -> list[str]:
-    return sorted({str(value) for row in runs if (value := row.get(column)) is not None})
 
 
 def _amount(runs: Iterable[Row], column: str, noun: str) -> str:

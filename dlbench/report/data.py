@@ -59,6 +59,11 @@ class StudyData:
         except UserError:
             return None
 
+    @cached_property
+    def runs(self) -> tuple[Row, ...]:
+        """The last attempt of each run, in the order of the runs' first rows."""
+        return tuple(last_attempts(self.attempts))
+
     def table(self, name: str) -> "pd.DataFrame | None":
         """Return `runs`, `epochs`, `steps` or `sensors` of the runs in `attempts` with the column `study`, or None.
 
@@ -101,7 +106,7 @@ class ReportData:
     @cached_property
     def runs(self) -> tuple[Row, ...]:
         """The last attempt of each run, completed or not, in the order of the runs' first rows."""
-        return tuple(last_attempts(self.attempts))
+        return tuple(row for study in self.studies for row in study.runs)
 
     @cached_property
     def completed(self) -> tuple[Row, ...]:

@@ -2,7 +2,7 @@
 
 import xml.etree.ElementTree as ET
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
 from typing import Literal
@@ -57,7 +57,7 @@ class Suite:
     moments: Sequence[str] = ()
 
 
-def document(suites: Sequence[Suite]) -> str:
+def document(suites: Iterable[Suite]) -> str:
     """Return test suites as XML; texts are in one line, without characters that XML has no place for."""
     root = ET.Element("testsuites")
     root.extend(_suite(number, suite) for number, suite in enumerate(suites))

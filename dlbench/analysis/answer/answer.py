@@ -59,7 +59,9 @@ class ArmAnswer(_Frozen):
     runs: int
     value: Judged | None = Field(None, description="What the goal wants least of, or most.")
     quality: Judged | None = Field(None, description="The score that the goal keeps.")
-    worker_hours: float | None = Field(None, description="Median training time x slots of workers, and of servers with cores of their own, in hours.")
+    worker_hours: float | None = Field(
+        None, description="Median training time x workers and servers with cores of their own."
+    )
     cost: float | None = Field(None, description="Their price, where prices are known.")
     energy_j: float | None = None
 

@@ -3,11 +3,10 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
-from typing import Any
 
 from dlbench.analysis.answer.answer import Doubt
 from dlbench.analysis.answer.comparison_group import ComparisonGroup
-from dlbench.analysis.arms import Row, can_extend, is_unsteady, quotient
+from dlbench.analysis.arms import Row, can_extend, distinct, is_unsteady, quotient
 from dlbench.analysis.claims.claim_check import EQUAL_WORK
 from dlbench.analysis.formatting import counted, listed, one_line, percent
 from dlbench.analysis.judge import ENOUGH_REPEATS
@@ -64,11 +63,11 @@ def _of_comparison(group: ComparisonGroup, rows: Sequence[Row], *, is_learned: b
     ]
     if others:
         yield 95, f"steps have other batches than `batch_size` says: {listed(others, 2, '; ')}"
-    if len(_distinct(rows, "dataset_checksum")) > 1:
+    if len(distinct(rows, "dataset_checksum")) > 1:
         yield 90, "runs read different data (`dataset_checksum`)"
     # One worker alone is no strategy that could have a best rate of its own.
-    varying = [words for column, words in _TUNED.items() if len(_distinct(rows, column) - {"single"}) > 1]
-    if is_learned and varying and len(_distinct(rows, "learning_rate_base")) == 1:
+    varying = [words for column, words in _TUNED.items() if len(distinct(rows, column) - {"single"}) > 1]
+    if is_learned and varying and len(distinct(rows, "learning_rate_base")) == 1:
         yield 80, f"the learning rate was not tuned for each {' and '.join(varying[:2])}"
     repeats = max((arm.n for arm in group.arms), default=0)
     if repeats == 1:
@@ -79,7 +78,7 @@ def _of_comparison(group: ComparisonGroup, rows: Sequence[Row], *, is_learned: b
         yield 65, text
     seen = [round(median(seen)) for arm in group.completed if (seen := arm.values("samples_seen"))]
     # Of other numbers of epochs unequal work is what is asked for.
-    if seen and max(seen) > (1 + EQUAL_WORK) * min(seen) and len(_distinct(rows, "epochs")) < 2:
+    if seen and max(seen) > (1 + EQUAL_WORK) * min(seen) and len(distinct(rows, "epochs")) < 2:
         yield 55, f"training times are of unequal work: {min(seen):,} to {max(seen):,} samples"
 
 
@@ -102,7 +101,7 @@ def _of_machine(group: ComparisonGroup, rows: Sequence[Row]) -> Iterator[tuple[i
     steal = [row.get("steal_fraction") or 0.0 if known else 0.0 for row, known in zip(rows, is_long, strict=True)]
     if runs := _runs([share >= MUCH_STEAL for share in steal]):
         yield 50, f"the hypervisor took up to {percent(max(steal))} of the CPU time, in {runs}"
-    if len(names := _distinct(rows, "device_name")) > 1:
+    if len(names := distinct(rows, "device_name")) > 1:
         yield 45, f"runs were on different devices: {listed(sorted(map(one_line, names)), separator='; ')}"
     if runs := _runs([row.get("cores_enforced") == "none" for row in rows]):
         yield 40, f"workers were not bound to cores in {runs}"
@@ -163,7 +162,3 @@ def _known(rows: Sequence[Row], column: str, *divisors: str) -> list[float]:
     """Return what runs have in a column, divided by what they have in others; of those that have all of it."""
     values = (quotient(row.get(column), *map(row.get, divisors)) for row in rows)
     return [value for value in values if value is not None]
-
-
-def _distinct(rows: Sequence[Row], column: str) -> set[Any]:
-    return {row.get(column) for row in rows} - {None}

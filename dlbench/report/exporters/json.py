@@ -72,8 +72,7 @@ def _study(data: ReportData, study: StudyData) -> StudyDocument:
         machine=dict(study.machine),
         runs=[
             {name: value for name, value in {**row, "arm": arm_name(row["run_id"])}.items() if _is_known(value)}
-            for row in data.runs
-            if row["study"] == study.name
+            for row in study.runs
         ],
         arms=[arm_document(arm) for arm in data.arms if arm.study == study.name and arm.completed],
     )

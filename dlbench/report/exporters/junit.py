@@ -15,12 +15,12 @@ DOCUMENT = "junit.xml"
 
 def export(data: ReportData, output: Path) -> list[Path]:
     """Write one test suite for each study."""
-    write_text(output / DOCUMENT, document([_suite(data, study) for study in data.studies]))
+    write_text(output / DOCUMENT, document(map(_suite, data.studies)))
     return [output / DOCUMENT]
 
 
-def _suite(data: ReportData, study: StudyData) -> Suite:
-    rows = [row for row in data.runs if row["study"] == study.name]
+def _suite(study: StudyData) -> Suite:
+    rows = study.runs
     return Suite(
         name=study.name,
         cases=[_case(row) for row in rows],

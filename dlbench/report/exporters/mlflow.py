@@ -62,8 +62,8 @@ def export(data: ReportData, output: Path) -> list[Path | str]:
     try:
         client = MlflowClient(tracking_uri=place, registry_uri=place)
         for study in data.studies:
-            own = [row for row in data.runs if row["study"] == study.name]
-            _write_study(client, study.name, runs_of(data, own), "" if server else (output / "artifacts").as_uri())
+            artifacts = "" if server else (output / "artifacts").as_uri()
+            _write_study(client, study.name, runs_of(data, study.runs), artifacts)
     except MlflowException as error:
         hint = f"is {SERVER} right?" if server else "pip install mlflow, not mlflow-skinny alone"
         raise UserError(shorten(_LOGIN.sub("//", f"MLflow at {place}: {error}")), hint=hint) from error

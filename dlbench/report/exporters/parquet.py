@@ -1,11 +1,10 @@
 """Parquet: every table of the study with its types, and the arms; unknown cells are null, times UTC."""
 
 from collections.abc import Iterator
-from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dlbench.analysis.summary_tables import arm_table
+from dlbench.analysis.summary_tables import arms_frame
 from dlbench.plugins import Options
 from dlbench.records.columns import TABLES, names
 from dlbench.records.files import replacing
@@ -23,7 +22,7 @@ def export(data: ReportData, output: Path) -> list[Path]:
     import pandas as pd
 
     runs = pd.concat([study.table("runs") for study in data.studies], ignore_index=True)
-    arms = pd.read_csv(StringIO(arm_table(data.arms, data.settings)), dtype={"emulated": "string"})
+    arms = arms_frame(data.arms, data.settings)
     tables = {name: _pieces(data, name) for name in TABLES} | {"runs": iter([runs]), "arms": iter([arms])}
     written = [_write(pieces, output / f"{name}.parquet") for name, pieces in tables.items()]
     return [path for path in written if path is not None]

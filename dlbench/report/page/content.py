@@ -107,8 +107,7 @@ class Content:
         """How many runs each study has and how they ended, in words."""
         texts = {}
         for study in self.data.studies:
-            runs = [row for row in self.data.runs if row["study"] == study.name]
-            ended = Counter(row["status"] for row in runs)
+            runs, ended = study.runs, Counter(row["status"] for row in study.runs)
             others = [status for status in Status if status is not Status.COMPLETED and status in ended]
             emulated = sum(bool(row.get("emulated")) for row in runs)
             parts = [

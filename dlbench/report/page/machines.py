@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from dlbench.analysis.arms import Row
+from dlbench.analysis.arms import Row, distinct
 from dlbench.analysis.formatting import counted, number, percent
 from dlbench.records.machine import found_in, processor
 from dlbench.records.noise import LEAST_SHARE
@@ -176,5 +176,4 @@ def _range(rows: Sequence[Row], column: str, scale: float, unit: str) -> str:
 
 def _distinct(rows: Iterable[Row], column: str) -> list[str]:
     """Return the values that occur in a column, each once, in their order."""
-    known = sorted({row[column] for row in rows if row.get(column) is not None})
-    return [f"{value:g}" if isinstance(value, float) else str(value) for value in known]
+    return [f"{value:g}" if isinstance(value, float) else str(value) for value in sorted(distinct(rows, column))]
