@@ -299,10 +299,10 @@ def learned_nothing(arm: Arm, judged: Metric, metrics: Mapping[str, Metric]) -> 
             continue
         shown = quantity(metric, median(found))
         if metric.score == "loss" and (bad := sum(value > EXPLODED * nothing for value in found)):
-            return f"{metric.title} {shown}: exploded in {bad} of {counted(len(found), 'run')}"
+            return f"exploded in {bad} of {counted(len(found), 'run')}: {metric.title} {shown}"
         if metric is judged and (bad := sum(not _knows_more(metric, value, nothing, arm) for value in found)):
             which = "" if bad == len(found) else f" in {bad} of {counted(len(found), 'run')}"
-            return f"{metric.title} {shown}: no better than knowing nothing ({quantity(metric, nothing)}){which}"
+            return f"no better than knowing nothing ({quantity(metric, nothing)}){which}: {metric.title} {shown}"
     return ""
 
 
