@@ -5,10 +5,10 @@ and the training time. Then what came of it, and last the rate in the timed wind
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from dlbench.analysis.arms import TIME_TO_TARGET, UNSTEADY, Arm, Row, is_alone, is_unsteady, reported
+from dlbench.analysis.arms import TIME_TO_TARGET, UNSTEADY, Arm, Row, are_numbers, is_alone, is_unsteady, reported
 from dlbench.analysis.formatting import SHARE, Unit, number, one_line, unit_of
 from dlbench.analysis.groups import ALONE, naming, place_of, setting_text, varying, written_name
 from dlbench.analysis.short_rate import NOTE, short_rate
@@ -124,11 +124,6 @@ def label_of(row: Row) -> str:
     """Return the label of a run, in which a base line has its one name; empty where it has no label."""
     label = str(row.get("label") or "")
     return label.replace("baseline", ALONE, 1) if row.get("baseline") else label
-
-
-def are_numbers(values: Iterable[object]) -> bool:
-    """Whether all known values are numbers."""
-    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in values if value is not None)
 
 
 def _reached(arm: Arm) -> str:

@@ -27,6 +27,7 @@ METRICS = ("train_time_s", *QUALITY, "samples_per_s")
 TIME_TO_TARGET = "time_to_target_s"
 WORKER_RATE = "samples_per_s_per_worker"
 
+# No metrics of a script: columns of runs, and headings of tables.
 _OWN = {*names("runs"), "placement", "arm", "n", "reached"}
 # Of more columns of a script's own none is summed up.
 MOST_REPORTED = 12
@@ -186,8 +187,13 @@ class Arm:
 
     def efficiency_of(self, row: Row) -> float | None:
         """Return the rate of one worker of a run / the median rate of the base line; None where either is unknown."""
-        rate, base = row.get(WORKER_RATE), _worker_rates(self.base_line)
-        return rate / median(base) if rate and base and row["status"] == Status.COMPLETED else None
+        rate, base = row.get(WORKER_RATE), self._base_rate
+        return rate / base if rate and base and row["status"] == Status.COMPLETED else None
+
+    @cached_property
+    def _base_rate(self) -> float | None:
+        rates = _worker_rates(self.base_line)
+        return median(rates) if rates else None
 
     def having(self, **columns: Callable[[Row], Any]) -> "Arm":
         """Return the arm with further columns, each computed of a row."""
@@ -274,11 +280,16 @@ def base_line_key(row: Row, columns: Sequence[str]) -> Hashable:
     return row.get("study"), bool(row.get("emulated")), *map(row.get, columns)
 
 
+def are_numbers(values: Iterable[object]) -> bool:
+    """Whether all known values are numbers."""
+    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in values if value is not None)
+
+
 def reported(rows: Sequence[Row]) -> list[str]:
     """Return the columns of what a script reports: numbers that are neither dlbench's nor options; not of too many."""
     columns = dict.fromkeys(name for row in rows for name in row if name not in _OWN and "." not in name)
     values = {name: [row[name] for row in rows if row.get(name) is not None] for name in columns}
-    found = [name for name, own in values.items() if own and all(type(value) in (int, float) for value in own)]
+    found = [name for name, own in values.items() if own and are_numbers(own)]
     return found if len(found) <= MOST_REPORTED else []
 
 

@@ -1,7 +1,7 @@
 """Which settings distinguish the arms of a report, and what arms and groups of them are called."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from dlbench.analysis.arms import Arm, columns_of, emulation, option_columns
@@ -36,9 +36,6 @@ _APART = ("study", "device_name")
 ALONE = "one worker alone"
 # Units by the end of a column's name.
 _UNITS = {"_bytes_per_s": "bytes/s", "_bytes": "bytes", "_ms": "ms", "_s": "s"}
-
-# Returns the settings that names of arms state, of those that are compared: `varying` or `naming`.
-Names = Callable[[Sequence[Arm]], tuple[str, ...]]
 
 
 def column_of(setting: str) -> str:

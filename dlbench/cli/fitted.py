@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dlbench.analysis.arm_table import MARGINS, ArmTable, arm_table
-from dlbench.analysis.arms import METRICS, Arm
+from dlbench.analysis.arms import Arm, reported
 from dlbench.analysis.groups import written_name
 from dlbench.analysis.summary_tables import LEADING
 from dlbench.cli.tables import drawn, width
@@ -45,8 +45,8 @@ def fitted(found: Sequence[Arm], columns: int) -> tuple[ArmTable, "Table", tuple
         table = arm_table(found, MARGINS)
     equal = [heading for heading, cells in table.columns.items() if len(found) > 1 and len(set(cells)) == 1]
     left_out = []
-    reported = [name.replace("_", " ") for arm in found for name in arm.metrics if name not in METRICS]
-    for heading in dict.fromkeys((*equal, *reported[::-1], *DISPENSABLE, *_settings(table))):
+    of_scripts = [name.replace("_", " ") for name in reported([row for arm in found for row in arm.completed])]
+    for heading in dict.fromkeys((*equal, *of_scripts[::-1], *DISPENSABLE, *_settings(table))):
         if heading in heads and _width(table, heads) > columns:
             del heads[heading]
             left_out.append(heading)

@@ -26,9 +26,9 @@ from dlbench.report.chart import Mark, Panel, Role, Series
 
 # More lines than this in one panel are hard to distinguish; further ones get other panels.
 MOST_SERIES = 7
-# The column of a run's rate over that of its base line: its interval is that of the arm.
 # Column of the words that hold of a run's value, joined by `;`.
 FLAGS = ".flags"
+# The column of a run's rate over that of its base line: its interval is that of the arm.
 EFFICIENCY = "efficiency"
 
 

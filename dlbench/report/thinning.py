@@ -23,10 +23,8 @@ FEW = 3
 def thinned(data: ReportData) -> tuple[ReportData, str]:
     """Return the arms that charts show, and the sentence that says what they leave out; empty where they show all.
 
-    Of large grids they show whole ones with fewer values of the settings that have the most.
-
-    Values are chosen evenly, and those of the best arms stay. Base lines
-    stay with the arms they belong to.
+    Of large grids they show whole ones with fewer values of the settings that have the most: evenly chosen, those of
+    the best arms among them. Base lines stay with the arms they belong to.
     """
     kept: Sequence[Arm] = data.arms
     if len(kept) <= MOST_ARMS:

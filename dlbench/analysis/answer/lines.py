@@ -157,7 +157,10 @@ def _why_none(answer: Answer, metrics: Mapping[str, Metric]) -> list[str]:
         if arm.reason not in (OVERHEAD, TWIN):
             reasons.setdefault(arm.reason.partition(":")[0], []).append(arm)
     ordered = sorted(reasons.items(), key=lambda pair: -len(pair[1]))
-    each = [f"{arms[0].reason if len(arms) == 1 else kind} ({counted(len(arms), 'arm')})" for kind, arms in ordered]
+    each = []
+    for kind, arms in ordered:
+        is_same = len({arm.reason for arm in arms}) == 1
+        each.append(f"{arms[0].reason if is_same else kind} ({counted(len(arms), 'arm')})")
     return [f"no arm can be recommended: {each[0]}", *each[1:]]
 
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from dlbench.analysis.arm_table import EFFICIENCY, RATE, are_numbers, in_order, marks, name_of, rate_notes
-from dlbench.analysis.arms import Arm, Row, reported
+from dlbench.analysis.arm_table import EFFICIENCY, RATE, in_order, marks, name_of, rate_notes
+from dlbench.analysis.arms import Arm, Row, are_numbers, reported
 from dlbench.analysis.formatting import number, percent, unit_of
 from dlbench.analysis.groups import naming
 from dlbench.analysis.short_rate import short_rate
@@ -80,7 +80,7 @@ def table(data: ReportData) -> Table:
         (arm, row) for arm in in_order(data.arms) for row in sorted(arm.rows, key=lambda row: row.get("repeat") or 0)
     ]
     shown = every[:MOST_ROWS]
-    columns = {heading: [_cell(arm, row, heading.name) for arm, row in shown] for heading in _headings(data)}
+    columns = {heading: [_cell(arm, row, heading) for arm, row in shown] for heading in _headings(data)}
     columns = {heading: cells for heading, cells in columns.items() if any(cell.text for cell in cells)}
     rows = zip((row for _, row in shown), zip(*columns.values(), strict=True), strict=True)
     return Table(tuple(columns), tuple(rows), len(every), tuple(rate_notes([[row] for _, row in shown])))
@@ -95,11 +95,12 @@ def _headings(data: ReportData) -> Iterator[Heading]:
     yield Heading("attempt", "attempt", is_number=True)
 
 
-def _cell(arm: Arm, row: Row, name: str) -> Cell:
+def _cell(arm: Arm, row: Row, heading: Heading) -> Cell:
+    name = heading.name
     value = arm.efficiency_of(row) if name == EFFICIENCY else row.get(name)
     if value is None:
         return Cell(short_rate([row]) if name == RATE else "")
-    if name in MEASURES or reported([{name: value}]):
+    if heading.is_number and not heading.is_choice:
         return Cell(WRITTEN.get(name, number)(value) + (marks([row]) if name == RATE else ""), json.dumps(value))
     if name == "emulated":
         return Cell(str(value).replace(";", ", "))
