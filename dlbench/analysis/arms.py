@@ -12,7 +12,7 @@ from dlbench.analysis.statistics.intervals import Interval, median_interval, rat
 from dlbench.records.columns import names
 from dlbench.records.outcome import Status
 from dlbench.scenario.metrics import BUILT_IN, QUALITY
-from dlbench.scenario.run_spec import arm_name
+from dlbench.scenario.run_spec import Phase, arm_name
 from dlbench.scenario.settings import OPTION_PREFIXES, Affects, Input, option_prefixes_of, settings_of
 
 if TYPE_CHECKING:
@@ -217,6 +217,11 @@ def arms(rows: Iterable[Row]) -> list[Arm]:
         arm if arm.is_alone else replace(arm, base_line=shared.get(base_line_key(arm.first, columns), ()))
         for arm in found
     ]
+
+
+def measured(rows: Iterable[Row]) -> list[Row]:
+    """Return the rows of results: those of a search are none."""
+    return [row for row in rows if row.get("phase") != Phase.TUNE]
 
 
 def last_attempts(rows: Iterable[Row]) -> list[Row]:

@@ -76,15 +76,27 @@ def values_of(arms: Iterable[Arm], key: str) -> list[Any]:
     return sorted({value for arm in arms if (value := arm.get(key)) is not None}, key=place_of)
 
 
+def tuned_of(arm: Arm) -> tuple[str, ...]:
+    """Return the columns of settings and options of which an arm has the best value that a search found."""
+    return tuple(column_of(key) for key in str(arm.get("tuned") or "").split(";") if key)
+
+
+def tuned_columns(arms: Iterable[Arm]) -> tuple[str, ...]:
+    """Return the columns that were searched for in some of the arms."""
+    return tuple(dict.fromkeys(column for arm in arms for column in tuned_of(arm)))
+
+
 def varying(arms: Sequence[Arm], *, x: str = "") -> tuple[str, ...]:
     """Return the settings and options in which arms differ and that do not follow from others, or from `x`.
 
+    What was searched for does not distinguish arms: it is what each of them is measured at.
     Base lines do not count, where there are other arms: they differ in strategy and workers by what they are.
     """
     judged = without_base_lines(arms) or arms
     options = option_columns(columns_of(judged))
     names = [key for key in (*SETTINGS, *options, *_APART) if key != x]
-    found = [key for key in names if len(values_of(judged, key)) > 1]
+    searched = {arm: tuned_of(arm) for arm in judged}
+    found = [key for key in names if len(values_of((arm for arm in judged if key not in searched[arm]), key)) > 1]
     leading = [key for key in (*_LEADING, x) if key in found or (key and key == x)]
     if "study" in found:
         leading.append("study")

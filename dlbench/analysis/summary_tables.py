@@ -7,7 +7,7 @@ from io import StringIO
 from typing import TYPE_CHECKING
 
 from dlbench.analysis.arms import TIME_TO_TARGET, Arm, Row, arms, last_attempts, reported
-from dlbench.analysis.groups import place_of, varying, written_name
+from dlbench.analysis.groups import place_of, tuned_columns, varying, written_name
 from dlbench.records.columns import FORMULA_MARKS
 from dlbench.records.tables import line
 from dlbench.scenario.metrics import QUALITY
@@ -33,7 +33,7 @@ def tables(rows: Iterable[Row]) -> dict[str, str]:
     """Return both tables of a study by file name, from the rows of its `runs.csv`; none without a run."""
     lasts = last_attempts(rows)
     found = arms(lasts)
-    settings = varying(found)
+    settings = (*varying(found), *tuned_columns(found))
     return {SUMMARY: summary(lasts, settings), ARMS: arm_table(found, settings)} if found else {}
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dlbench.analysis.arms import Row, arms, can_extend, last_attempts
+from dlbench.analysis.arms import Row, arms, can_extend, last_attempts, measured
 from dlbench.analysis.formatting import counted
 from dlbench.analysis.summary_tables import ARMS, SUMMARY
 from dlbench.cli.fitted import fitted
@@ -13,7 +13,7 @@ from dlbench.records import files
 from dlbench.records.columns import TABLES
 from dlbench.records.outcome import Status
 from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS
-from dlbench.scenario.run_spec import arm_name
+from dlbench.scenario.run_spec import Phase, arm_name
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -34,6 +34,7 @@ def show_study(console: "Console", folder: "Folder", rows: Sequence[Row]) -> Non
 
 def answer(console: "Console", path: Path, rows: Sequence[Row]) -> list[str]:
     """Return the lines of the answer of a study on disk; none where there is nothing to choose between."""
+    rows = measured(rows)
     if len({arm_name(row["run_id"]) for row in rows}) < 2 and all(row.get("target_value") is None for row in rows):
         return []  # it needs no pandas either
     from dlbench.cli.tables import answer_lines
@@ -60,18 +61,24 @@ def show(
 
     places_of = {name: place for place, name in enumerate(order)}
     lasts = last_attempts(rows)
-    completed = (arm for arm in arms(lasts) if arm.completed)
+    results = measured(lasts)
+    completed = (arm for arm in arms(results) if arm.completed)
     found = sorted(completed, key=lambda arm: places_of.get(arm.name, len(order)))
     notes: list[str] = []
     if found:
         table, drawing, left_out = fitted(found, console.width)
         console.print(Text(f"Results. {table.title}:"), drawing)
         notes += (*table.notes, *left_out)
-    for line in [*notes, *hints(lasts), *failures(lasts, study), *places(study)]:
+    for line in [*notes, *hints(results), *failures(unexpected(lasts), study), *places(study)]:
         console.print(Text(line), soft_wrap=not console.is_terminal)
     # Last, so that the last line is the command that would tell most next.
     for line in answers:
         console.print(Text(line, no_wrap=True), soft_wrap=True)
+
+
+def unexpected(rows: Iterable[Row]) -> list[Row]:
+    """Return the rows of which a failure counts: a candidate that a search has found to diverge is none."""
+    return [row for row in rows if not (row.get("phase") == Phase.TUNE and row["status"] == Status.DIVERGED)]
 
 
 def hints(rows: Iterable[Row]) -> list[str]:

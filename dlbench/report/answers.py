@@ -20,6 +20,7 @@ from dlbench.report.page.machines import unsteady
 from dlbench.scenario.cluster import Prices
 from dlbench.scenario.goal import read_goal
 from dlbench.scenario.metrics import Metric, declared
+from dlbench.scenario.run_spec import Phase
 
 # Of what was seen of a machine before and after a study alone.
 DISTURBED = 40
@@ -79,7 +80,7 @@ def answers_of(data: ReportData, goal: str = "", given: Sequence[str] = (), want
 def _place(study: StudyData, record: dict[str, object]) -> StudyPlace:
     """Return where a study is; one without `study.json` was published, and cannot go on."""
     runs = found_in(record, "runs")
-    asked = len(runs) if isinstance(runs, list) else 0
+    asked = sum(run.get("phase") != Phase.TUNE for run in runs) if isinstance(runs, list) else 0
     return StudyPlace(study.path, bool(record), max(0, asked - len({row["run_id"] for row in study.attempts})))
 
 

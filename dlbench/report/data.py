@@ -6,8 +6,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dlbench.analysis.arms import Arm, Row, arms, last_attempts, records
-from dlbench.analysis.groups import varying
+from dlbench.analysis.arms import Arm, Row, arms, last_attempts, measured, records
+from dlbench.analysis.groups import tuned_columns, varying
 from dlbench.errors import UserError, shown
 from dlbench.records import files
 from dlbench.records.columns import SCHEMA_VERSION
@@ -38,9 +38,10 @@ class StudyData:
     Attributes:
         path: Its folder.
         name: Its name in the report, unique there.
-        attempts: `runs.csv`: one row for each attempt, `study` being `name`.
+        attempts: `runs.csv`: one row for each attempt of a measured run, `study` being `name`.
         scenario_text: `scenario.yaml`, verbatim; empty where it is absent.
         machine: `machine.json`; empty where it is absent.
+        searched: The same of the runs of searches, which are no results.
     """
 
     path: Path
@@ -48,6 +49,7 @@ class StudyData:
     attempts: tuple[Row, ...] = field(repr=False)
     scenario_text: str = field(repr=False)
     machine: Mapping[str, Any] = field(repr=False)
+    searched: tuple[Row, ...] = field(default=(), repr=False)
 
     @cached_property
     def scenario(self) -> Scenario | None:
@@ -115,8 +117,8 @@ class ReportData:
 
     @cached_property
     def settings(self) -> tuple[str, ...]:
-        """The settings in which the arms differ."""
-        return varying(self.arms)
+        """The settings in which the arms differ, and those that were searched for."""
+        return (*varying(self.arms), *tuned_columns(self.arms))
 
     @cached_property
     def epochs(self) -> "pd.DataFrame":
@@ -172,13 +174,12 @@ def _read_study(path: Path, taken: set[str]) -> StudyData:
     attempts = read_table(path / files.table("runs"))
     _check(attempts, path)
     name = _name(attempts, path, taken)
-    return StudyData(
-        path,
-        name,
-        tuple({**row, "study": name} for row in records(attempts)),
-        _text(path),
-        read_machine(path / files.MACHINE),
-    )
+    rows = tuple({**row, "study": name} for row in records(attempts))
+    results = tuple(measured(rows))
+    if not results:
+        raise UserError("holds no measured run yet, only runs of a search", where=str(path / files.table("runs")))
+    searched = tuple(row for row in rows if row not in results)
+    return StudyData(path, name, results, _text(path), read_machine(path / files.MACHINE), searched)
 
 
 def _check(attempts: "pd.DataFrame", path: Path) -> None:

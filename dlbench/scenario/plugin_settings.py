@@ -1,8 +1,11 @@
 """The plugins that settings name, and what these declare of themselves."""
 
+from dataclasses import dataclass
+
 from dlbench import plugins
 from dlbench.errors import UserError
 from dlbench.scenario.needs import Needs
+from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import PLUGIN_SETTINGS, Settings
 
 # What a run of the user's own script never loads: there they are only what its rows are called.
@@ -33,6 +36,33 @@ def needs_of(strategy: str) -> Needs:
 def provides(launcher: str) -> tuple[str, ...]:
     """Return the collectives that a launcher's processes can use."""
     return tuple(load("launchers", launcher).get("PROVIDES"))
+
+
+@dataclass(frozen=True)
+class Update:
+    """What one update of the shared parameters is made of.
+
+    Attributes:
+        batches: How many workers' batches enter it.
+        learning_rate: Its full rate.
+        share: With which part of the rate the mean gradient of one batch enters the parameters that are scored.
+    """
+
+    batches: int
+    learning_rate: float
+    share: float
+
+
+def update_of(run: RunSpec) -> Update:
+    """Return what an update of a run is made of: all workers' batches, or where samples are handed out fewer."""
+    settings, strategy = run.settings, load("strategies", run.settings.strategy)
+    if not needs_of(settings.strategy).hands_out:
+        return Update(settings.workers, run.full_learning_rate, 1 / settings.workers)
+    options = strategy.options(**run.options_of("strategy"))
+    counted, shared = strategy.get("batches_per_update"), strategy.get("share_of_gradient")
+    batches = counted(options, settings.workers) if counted else 1
+    share = shared(options, settings.workers) if shared else 1 / batches
+    return Update(batches, run.learning_rate_of(batches * run.local_batch_size(0)), share)
 
 
 def is_label(settings: Settings, key: str) -> bool:

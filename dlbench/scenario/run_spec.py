@@ -5,6 +5,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from enum import StrEnum
 from functools import cache, cached_property
 from typing import Any, Literal, Self
 
@@ -13,6 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from dlbench.scenario.metrics import SCORE_COLUMNS, MetricDeclaration, declared
 from dlbench.scenario.settings import RENAMED, BatchScope, Divide, Finite, LearningRateScale, Seconds, Settings, about
 
+# More than all repeats of a study.
+FIRST_SEED_OF_SEARCH = 1_000_000
 # Options whose values were once called otherwise: (model, option) to what a value was.
 _ONCE: dict[tuple[str, str], dict[Any, Any]] = {
     ("cnn", "model.batch_norm"): {"none": False, "local": True},
@@ -36,6 +39,31 @@ def _before() -> dict[str, tuple[Any, ...]]:
         elif setting.before is not None:
             found[name] = (field.default, *setting.before)
     return found
+
+
+class Phase(StrEnum):
+    """What a run is made for: its numbers are results, or they choose what an arm is measured at."""
+
+    MEASURE = "measure"
+    TUNE = "tune"
+
+
+class Tuned(BaseModel):
+    """What a search tries for an arm, or has chosen for it.
+
+    Attributes:
+        arm: Label of the arm.
+        values: The value of each setting or option that is searched for, by key.
+        epochs: Of the measurement: a search may train less.
+        at_edge: What is said of each chosen value that is the least or greatest that was tried.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    arm: str
+    values: dict[str, Any]
+    epochs: int
+    at_edge: str = ""
 
 
 class Target(BaseModel):
@@ -80,6 +108,8 @@ class RunSpec(BaseModel):
         axes: The settings this arm has from an axis, by name; empty for a scenario without axes.
         metrics: What a script of the user's own reports besides the scores that every dlbench knows.
         baseline: Whether dlbench added this run as a base line.
+        phase: What it is made for.
+        tuned: What was searched for, and for which arm; None where nothing is.
         batch_size_origin: `found` in old studies, where dlbench searched for the batch itself; never written.
     """
 
@@ -95,6 +125,8 @@ class RunSpec(BaseModel):
     metrics: dict[str, MetricDeclaration] = Field(default_factory=dict)
     limits: Limits = Field(default_factory=Limits)
     baseline: bool = False
+    phase: Phase = Phase.MEASURE
+    tuned: Tuned | None = None
     batch_size_origin: Literal["given", "found"] = Field("given", exclude=True)
 
     @model_validator(mode="before")
@@ -130,6 +162,8 @@ class RunSpec(BaseModel):
     def fingerprint(self) -> str:
         """Short hash of everything that changes what is measured; the same for all repeats of an arm."""
         content = self.model_dump(mode="json", include={"settings", "options", "target"})
+        if self.phase is not Phase.MEASURE:
+            content["phase"] = self.phase
         if self.batch_size_origin != "given":
             content["batch_size_origin"] = self.batch_size_origin
         for name, before in _before().items():
@@ -152,8 +186,8 @@ class RunSpec(BaseModel):
 
     @property
     def seed(self) -> int:
-        """Seed of this repeat: `settings.seed + repeat`."""
-        return self.settings.seed + self.repeat
+        """Seed of this repeat: `settings.seed + repeat`, of a search so much above that no measured repeat has it."""
+        return self.settings.seed + self.repeat + (FIRST_SEED_OF_SEARCH if self.phase is Phase.TUNE else 0)
 
     @property
     def global_batch_size(self) -> int:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, PrivateAttr
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr
 
 from dlbench.scenario.goal import FORMS
 from dlbench.scenario.metrics import MetricDeclaration
@@ -93,6 +93,39 @@ Linked = Annotated[Axes, Field(min_length=1), AfterValidator(_equally_long)]
 Partial = Annotated[dict[str, Any], Field(min_length=1)]
 
 
+def _candidates(value: Any) -> Any:
+    """Take `auto` for no values: the search finds its own."""
+    if value != "auto" and not (isinstance(value, list | tuple) and value):
+        raise ValueError("must be a list of values, or `auto`")
+    return () if value == "auto" else value
+
+
+Candidates = Annotated[tuple[Any, ...], BeforeValidator(_candidates)]
+
+
+class Tune(BaseModel):
+    """What is searched for, for each arm, before it is measured: values by setting or option, beside the keys here."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+    __pydantic_extra__: dict[str, Candidates] = Field(init=False)
+
+    repeats: Count | None = Field(
+        None,
+        description="Runs of each candidate, on seeds that no measured repeat has. Default: two where there are at "
+        "least twice as many measured repeats as candidates, else one.",
+    )
+    epochs: Count | None = Field(
+        None,
+        description="Epochs of each candidate. Default: those of the arm, or fewer where the search would else cost "
+        "more than the measurement; the best half then goes on with more.",
+    )
+
+    @property
+    def candidates(self) -> dict[str, Candidates]:
+        """The values to try by setting or option; none where the search finds its own (`auto`)."""
+        return self.__pydantic_extra__
+
+
 class Scenario(Limits):
     """What to measure: settings common to all runs, the axes that vary, and how often. Time limits are keys of it too.
 
@@ -122,6 +155,11 @@ class Scenario(Limits):
     )
     exclude: Annotated[tuple[Partial, ...], BeforeValidator(_points)] = Field(
         (), description="Points of the matrix left out: those that have all values of one of these."
+    )
+    tune: Tune | None = Field(
+        None,
+        description="Settings or options whose best value, by the goal, is searched for each arm before it is "
+        "measured, such as `learning_rate: [0.01, 0.03, 0.1]`, or `learning_rate: auto`.",
     )
     repeats: Count = Field(1, description="How often each arm is run; the seed grows by one each time.")
     order: Order = Field(
@@ -181,6 +219,8 @@ class Scenario(Limits):
         for path, axes in self.axes():
             for key, values in axes.items():
                 yield from (((*path, key, index), key, value) for index, value in enumerate(values))
+        for key, found in self.tune.candidates.items() if self.tune else ():
+            yield from ((("tune", key, index), key, value) for index, value in enumerate(found))
         for section, points in (("include", self.include), ("exclude", self.exclude)):
             for index, point in enumerate(points):
                 yield from (((section, index, key), key, value) for key, value in point.items())

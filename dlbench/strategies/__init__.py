@@ -21,6 +21,8 @@ that send messages (`NEEDS = Needs.of_nodes(...)`),
     def create_server(options: Options, world: World, shard: int, port: Port) -> ServerNode: ...   # with NEEDS.servers
     def batches_per_update(options: Options, workers: int) -> int: ...   # where it is neither 1 (samples are handed
                                                                          # out) nor all (each has its share of a step)
+    def share_of_gradient(options: Options, workers: int) -> float: ...  # where samples are handed out, and a gradient
+                                                                         # enters with another part than 1 / batches
 
 The worker owns the step. A strategy that reduces inside the compiled step sets `in_graph` to a function from
 gradients to gradients; for the others the worker computes the local gradient, calls `all_reduce`, and applies what

@@ -33,6 +33,11 @@ class ElasticOptions(Options):
 OPTIONS = ElasticOptions
 
 
+def share_of_gradient(options: ElasticOptions, workers: int) -> float:
+    """Return with which part of it a worker's gradient enters the mean of all workers' parameters and the centre."""
+    return 1 / (workers + 1)
+
+
 class ElasticWorker(LocalWorker):
     """Sends its parameters to the centre every so many steps, and waits for how far it has to move."""
 

@@ -22,6 +22,11 @@ NEEDS = Needs.of_nodes(hands_out=True, agrees=False)
 _STREAM = 0x676F7373
 
 
+def share_of_gradient(options: Options, workers: int) -> float:
+    """Return with which part of it a worker's gradient enters the mean of all workers' parameters."""
+    return 1 / workers
+
+
 class GossipWorker(LocalWorker):
     """Averages with one other worker at a time."""
 

@@ -16,6 +16,7 @@ from typing import IO, Any
 import numpy as np
 
 from dlbench.analysis import summary_tables
+from dlbench.analysis.arms import measured
 from dlbench.analysis.metrics.row import AttemptRecords, run_row
 from dlbench.analysis.metrics.topology import topology
 from dlbench.analysis.metrics.warm_up import without_warm_up
@@ -72,8 +73,7 @@ class Collector:
     ) -> None:
         self.rows: list[dict[str, Any]] = []
         self.problem = ""
-        self._folder = folder
-        self._runs = {run.run_id: run for run in folder.record.runs}
+        self.know(folder)
         self._metrics = tuple(dict.fromkeys(name for run in folder.record.runs for name in run.metrics))
         self._options = tuple(dict.fromkeys(key for run in folder.record.runs for key in run.options))
         self._lines: list[str] = []
@@ -81,6 +81,11 @@ class Collector:
         self._has_tables = False
         self._written_bytes = 0
         self._step_table, self._say = step_table, say
+
+    def know(self, folder: Folder) -> None:
+        """Take a record that has more runs; their metrics and options are those that it had."""
+        self._folder = folder
+        self._runs = {run.run_id: run for run in folder.record.runs}
 
     def rebuild(self) -> None:
         """Make all tables again from every attempt that has ended.
@@ -127,7 +132,7 @@ class Collector:
             OSError: The disk is full; the tables are as they were.
         """
         with self._tolerant():
-            for name, text in summary_tables.tables(self.rows).items():
+            for name, text in summary_tables.tables(measured(self.rows)).items():
                 files.write_text(self._folder.path / name, text)
 
     def _write_derived(self) -> None:

@@ -44,6 +44,7 @@ class StudyPlan:
         cluster: Where they run.
         machine: What `dlbench.records.machine.describe` says of this machine.
         reference: The published numbers that the scenario names, as their file has them; empty where it names none.
+        repeats: In place of the scenario's; None where its own count.
     """
 
     scenario: Scenario
@@ -52,6 +53,7 @@ class StudyPlan:
     cluster: Cluster
     machine: Mapping[str, Any]
     reference: str = ""
+    repeats: int | None = None
 
 
 class Record(BaseModel):

@@ -93,7 +93,8 @@ def plan_study(request: Request) -> tuple[StudyPlan, Folder | None]:
     if folder is not None and not cluster.is_here:
         refuse_other_hosts(folder, cluster)
     runs = expand(_repeated(scenario, request.repeats), cluster, request.only)
-    return StudyPlan(scenario, text, runs, cluster, describe(), reference=_reference(scenario, request)), folder
+    reference = _reference(scenario, request)
+    return StudyPlan(scenario, text, runs, cluster, describe(), reference, request.repeats), folder
 
 
 def require_tables(scenario: Scenario) -> None:

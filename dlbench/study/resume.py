@@ -10,6 +10,7 @@ from dlbench.errors import UserError
 from dlbench.records import files
 from dlbench.records.machine import differences
 from dlbench.scenario.cluster import Cluster
+from dlbench.scenario.run_spec import RunSpec
 from dlbench.study.folder import (
     Folder,
     StudyPlan,
@@ -41,8 +42,13 @@ def resumed(folder: Folder, plan: StudyPlan) -> Folder:
     cluster = _other_cluster(folder, plan.cluster)
     changed = [*(edited or _resolved_otherwise(folder, plan)), *cluster, *_other_machine(folder, plan)]
     _refuse(folder, changed, _where_it_began(folder.record.cluster) if cluster else "")
+    return with_runs(folder, plan.runs)
+
+
+def with_runs(folder: Folder, runs: Sequence[RunSpec]) -> Folder:
+    """Return the study with runs that its record lacks added to it; hold its lock."""
     known = {run.run_id for run in folder.record.runs}
-    added = tuple(run for run in plan.runs if run.run_id not in known)
+    added = tuple(run for run in runs if run.run_id not in known)
     if not added:
         return folder
     record = folder.record.model_copy(update={"runs": folder.record.runs + added})

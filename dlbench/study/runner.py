@@ -37,7 +37,8 @@ from dlbench.study.folder import Folder, StudyPlan, write_machine
 from dlbench.study.lock import locked
 from dlbench.study.own_models import require_buildable
 from dlbench.study.prepare import Prepared, Stopped, prepare, recipe_of
-from dlbench.study.resume import resumed
+from dlbench.study.resume import resumed, with_runs
+from dlbench.study.rounds import announced, next_round
 from dlbench.telemetry.server import TelemetryServer
 
 # How quiet the machine is gets measured before and after a study: so long each, or for this share of its time.
@@ -108,19 +109,14 @@ def run_study(folder: Folder, planned: StudyPlan, watcher: Watcher, stop: thread
         attempts.discard_checkpoints(folder.path, folder.record.runs)
         collector = Collector(folder, planned.scenario.step_table, watcher.say)
         collector.rebuild()
-        todo = attempts.pending(folder.path, planned.runs)
+        runner = _Runner(folder, planned.cluster, {}, collector, watcher, stop)
         with _noise_noted(folder, watcher.say), contextlib.suppress(Stopped):
-            if said := announcement(planned.scenario, todo, planned.cluster):
-                watcher.say(said)
-            data = prepare(todo, watcher.say, stop, planned.cluster)
-            if len(todo) > 1:  # one run alone finds by itself what is wrong
-                require_buildable(todo, planned.cluster, watcher.say)
-            watcher.begin(folder.path, todo, len(planned.runs) - len(todo))
-            _Runner(folder, planned.cluster, data, collector, watcher, stop).run_all(todo)
+            runner.run_rounds(planned)
         collector.flush()
         collector.summarise()
-        is_complete = all(attempts.status_of(folder.path, run) is Status.COMPLETED for run in planned.runs)
-    return StudyResult(folder, collector.rows, is_complete, stop.is_set(), collector.problem)
+        last = next_round(planned, collector.rows)
+        is_complete = all(attempts.status_of(folder.path, run) is Status.COMPLETED for run in last)
+    return StudyResult(runner.folder, collector.rows, is_complete, stop.is_set(), collector.problem)
 
 
 @contextlib.contextmanager
@@ -171,6 +167,35 @@ class _Runner:
     watcher: Watcher
     stop: threading.Event
     said: set[str] = field(default_factory=set)
+
+    def run_rounds(self, planned: StudyPlan) -> None:
+        """Make the runs of one round after the other, each once, until none is left or the user ends the study.
+
+        Raises:
+            UserError: A data set cannot be prepared, or a model cannot be built.
+            Stopped: The user ended it while data was prepared.
+            OSError: As `run_all`.
+        """
+        made: set[str] = set()
+        is_first = True
+        while not self.stop.is_set():
+            known = next_round(planned, self.collector.rows, made)
+            todo = [run for run in attempts.pending(self.folder.path, known) if run.run_id not in made]
+            if not (todo or is_first):
+                return
+            self.folder = with_runs(self.folder, todo)
+            self.collector.know(self.folder)
+            if is_first and (said := announcement(planned.scenario, todo, planned.cluster)):
+                self.watcher.say(said)
+            self.data = prepare(todo, self.watcher.say, self.stop, planned.cluster)
+            if is_first and len(todo) > 1:  # one run alone finds by itself what is wrong
+                require_buildable(todo, planned.cluster, self.watcher.say)
+            for line in announced(todo):
+                self.watcher.say(line)
+            self.watcher.begin(self.folder.path, todo, len(known) - len(todo))
+            self.run_all(todo)
+            made |= {run.run_id for run in todo}
+            is_first = False
 
     def run_all(self, todo: Sequence[RunSpec]) -> None:
         """Make runs until all are made or the user ends the study.

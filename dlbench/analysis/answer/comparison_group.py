@@ -16,6 +16,7 @@ from dlbench.analysis.groups import (
     described,
     is_shared,
     naming,
+    tuned_columns,
     values_of,
 )
 
@@ -118,6 +119,7 @@ def _task(arm: Arm) -> str:
 def _titled(arms: Sequence[Arm], keys: Sequence[str]) -> tuple[Arm, ...]:
     """Return arms with what people call them; base lines without the settings that only other arms have."""
     titles = []
+    keys = (*keys, *tuned_columns(arms))
     for arm in arms:
         is_base_line = arm.is_alone and not all(other.is_alone for other in arms)
         text = described({key: arm.first.get(key) for key in keys if is_shared(key) or not is_base_line})

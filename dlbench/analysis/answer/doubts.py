@@ -6,9 +6,10 @@ from statistics import median
 
 from dlbench.analysis.answer.answer import Doubt
 from dlbench.analysis.answer.comparison_group import ComparisonGroup
-from dlbench.analysis.arms import Row, can_extend, distinct, is_unsteady, quotient
+from dlbench.analysis.arms import Arm, Row, can_extend, distinct, is_unsteady, quotient
 from dlbench.analysis.claims.claim_check import EQUAL_WORK
-from dlbench.analysis.formatting import counted, listed, one_line, percent
+from dlbench.analysis.formatting import chosen, counted, listed, one_line, percent
+from dlbench.analysis.groups import tuned_of
 from dlbench.analysis.judge import ENOUGH_REPEATS
 from dlbench.records.outcome import Status
 from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS
@@ -22,6 +23,7 @@ LEAST_WINDOW_S = 1.0
 # More than that of a core, taken by other programs, shows in the times of a worker on it.
 MUCH_LOAD = 0.5
 # What each arm may have a best learning rate of its own for.
+RATE_COLUMN = "learning_rate_base"
 _TUNED = {"batch_size_global": "global batch", "strategy": "strategy", "optimizer": "optimizer"}
 # Of a mean of whole numbers.
 _ROUNDING = 1e-6
@@ -65,10 +67,12 @@ def _of_comparison(group: ComparisonGroup, rows: Sequence[Row], *, is_learned: b
         yield 95, f"steps have other batches than `batch_size` says: {listed(others, 2, '; ')}"
     if len(distinct(rows, "dataset_checksum")) > 1:
         yield 90, "runs read different data (`dataset_checksum`)"
-    # One worker alone is no strategy that could have a best rate of its own.
-    varying = [words for column, words in _TUNED.items() if len(distinct(rows, column) - {"single"}) > 1]
-    if is_learned and varying and len(distinct(rows, "learning_rate_base")) == 1:
-        yield 80, f"the learning rate was not tuned for each {' and '.join(varying[:2])}"
+    if is_learned and (text := untuned(group.completed)):
+        yield 80, text
+    edges = Counter(text for arm in group.completed for text in str(arm.get("tuned_at_edge") or "").split("; ") if text)
+    if edges:
+        said = listed([f"{text}, of {counted(count, 'arm')}" for text, count in edges.most_common()], 2, "; ")
+        yield 79, f"{said}: others beyond may be better"
     repeats = max((arm.n for arm in group.arms), default=0)
     if repeats == 1:
         yield 70, "one run of each arm says nothing of chance"
@@ -80,6 +84,25 @@ def _of_comparison(group: ComparisonGroup, rows: Sequence[Row], *, is_learned: b
     # Of other numbers of epochs unequal work is what is asked for.
     if seen and max(seen) > (1 + EQUAL_WORK) * min(seen) and len(distinct(rows, "epochs")) < 2:
         yield 55, f"training times are of unequal work: {min(seen):,} to {max(seen):,} samples"
+
+
+def untuned(arms: Sequence[Arm]) -> str:
+    """Say that arms which may each have a best learning rate were measured at one; empty where they were not.
+
+    Of each its rate per sample is what can be compared.
+    """
+    own = [arm for arm in arms if RATE_COLUMN not in tuned_of(arm)]
+    rows = [row for arm in own for row in arm.completed]
+    # One worker alone is no strategy that could have a best rate of its own.
+    varying = [words for column, words in _TUNED.items() if len(distinct(rows, column) - {"single"}) > 1]
+    if not varying or len(distinct(rows, RATE_COLUMN)) != 1:
+        return ""
+    rates = {arm: rate for arm in own if (rate := arm.get("learning_rate_per_sample"))}
+    text = f"the learning rate was not tuned for each {' and '.join(varying[:2])}"
+    if len(set(rates.values())) < 2:
+        return text
+    least, most = min(rates, key=rates.__getitem__), max(rates, key=rates.__getitem__)
+    return f"{text}: per sample {chosen(rates[least])} ({least.title}) to {chosen(rates[most])} ({most.title})"
 
 
 def _of_machine(group: ComparisonGroup, rows: Sequence[Row]) -> Iterator[tuple[int, str]]:

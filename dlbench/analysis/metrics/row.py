@@ -19,6 +19,7 @@ from dlbench.records.result import AGREEMENTS, BEST, Result
 from dlbench.scenario.cluster import Prices
 from dlbench.scenario.layout import Layout
 from dlbench.scenario.metrics import SCORE_COLUMNS
+from dlbench.scenario.plugin_settings import update_of
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.telemetry.journal import Journal
 
@@ -121,6 +122,14 @@ def workers_agree(results: Iterable[Result]) -> str | None:
     return "exact" if len(set(hashes)) == 1 else "no"
 
 
+def _rate_per_sample(run: RunSpec) -> float | None:
+    if run.settings.command is None:
+        with suppress(UserError):  # the plugin of a strategy of one's own may be gone
+            update = update_of(run)
+            return update.learning_rate * update.share * run.settings.workers / run.global_batch_size
+    return None
+
+
 def _specification(run: RunSpec) -> dict[str, Any]:
     settings, target = run.settings.model_dump(mode="json"), run.target
     # A user's own script has empty names where the scenario says nothing of model, data set or engine.
@@ -128,12 +137,16 @@ def _specification(run: RunSpec) -> dict[str, Any]:
     row |= _same(run, "run_id", "scenario", "label", "repeat", "baseline", "epochs_per_worker", "seed")
     row |= {} if target is None else {f"target_{name}": value for name, value in target.model_dump().items()}
     return row | {
+        "phase": run.phase.value,
+        "tuned": ";".join(run.tuned.values) if run.tuned else None,
+        "tuned_at_edge": run.tuned.at_edge or None if run.tuned else None,
         "batch_size_per_worker": run.global_batch_size / run.settings.workers,
         "batch_size_global": run.global_batch_size,
         # A command decides itself.
         "remainder": settings["remainder"] if run.settings.command is None else None,
         "learning_rate_base": run.settings.learning_rate,
         "learning_rate": run.full_learning_rate,
+        "learning_rate_per_sample": _rate_per_sample(run),
     }
 
 

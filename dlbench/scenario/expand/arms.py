@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -31,7 +31,7 @@ def written_arms(scenario: Scenario, cluster: Cluster) -> tuple[PlannedArm, ...]
     if not kept:
         raise UserError("`exclude` leaves nothing to run", where=scenario.source.where(("exclude",)))
     _refuse_twins(kept, scenario)
-    return tuple(kept)
+    return tuple({_identity(arm): arm for arm in kept}.values())
 
 
 def unused_excludes(scenario: Scenario, cluster: Cluster) -> tuple[str, ...]:
@@ -75,7 +75,7 @@ def with_cores(arms: Sequence[PlannedArm], cluster: Cluster) -> tuple[PlannedArm
 def _on_cores(arm: PlannedArm, share: float) -> PlannedArm:
     """Return an arm whose workers have so many cores; all that one process simulates share one."""
     cores = 1.0 if arm.run.settings.is_simulated else share
-    return _changed(arm, settings=arm.run.settings.model_copy(update={"cores_per_worker": cores}))
+    return changed(arm, settings=arm.run.settings.model_copy(update={"cores_per_worker": cores}))
 
 
 def with_names(arms: Sequence[PlannedArm], scenario: Scenario) -> tuple[PlannedArm, ...]:
@@ -84,12 +84,18 @@ def with_names(arms: Sequence[PlannedArm], scenario: Scenario) -> tuple[PlannedA
     written = [arm for arm in arms if not arm.run.baseline]
     varying = [key for key in keys if len({inline(arm.value(key)) for arm in written}) > 1]
     return tuple(
-        _changed(arm, label=_label(arm, varying), axes={key: arm.value(key) for key in keys if _has_axis(arm, key)})
+        changed(arm, label=_label(arm, varying), axes={key: arm.value(key) for key in keys if _has_axis(arm, key)})
         for arm in arms
     )
 
 
-def _changed(arm: PlannedArm, **update: Any) -> PlannedArm:
+def in_words(values: Mapping[str, Any]) -> str:
+    """Return values as a label has them, such as `batch_size=8 workers=2`; those that are None are left out."""
+    return " ".join(f"{key}={_word(value)}" for key, value in values.items() if value is not None)
+
+
+def changed(arm: PlannedArm, **update: Any) -> PlannedArm:
+    """Return an arm whose run has other values."""
     return replace(arm, run=arm.run.model_copy(update=update))
 
 
@@ -105,7 +111,8 @@ def _refuse_twins(arms: Iterable[PlannedArm], scenario: Scenario) -> None:
     seen: dict[str, PlannedArm] = {}
     for arm in arms:
         twin = seen.setdefault(_identity(arm), arm)
-        if twin is not arm:
+        # A value that is tried is nothing to an arm that has no such option.
+        if twin is not arm and not arm.point.tuned:
             raise _twins(twin, arm, scenario)
 
 
@@ -132,7 +139,7 @@ def _alone(arm: PlannedArm) -> Point:
         also = {f"communicator.{name}" for name in load("communicators", SIMULATED).get("ALONE")}
     kept = {key: value for key, value in point.values.items() if is_shared(key) or key in also}
     origins = {key: path for key, path in point.origins.items() if key in kept}
-    return Point(kept | alone, origins, point.chosen & kept.keys() | {"strategy"})
+    return Point(kept | alone, origins, point.chosen & kept.keys() | {"strategy"}, tuned=point.tuned & kept.keys())
 
 
 def is_shared(key: str) -> bool:
@@ -147,10 +154,10 @@ def _has_axis(arm: PlannedArm, key: str) -> bool:
 
 def _label(arm: PlannedArm, varying: Sequence[str]) -> str:
     shown = [key for key in varying if not arm.run.baseline or is_shared(key)]
-    words = [f"{key}={_word(arm.value(key))}" for key in shown if arm.value(key) is not None]
+    words = in_words({key: arm.value(key) for key in shown})
     if arm.run.baseline:
-        return " ".join(["baseline", *words])
-    return " ".join(words) or f"strategy={arm.run.settings.strategy} workers={arm.run.settings.workers}"
+        return f"baseline {words}".rstrip()
+    return words or f"strategy={arm.run.settings.strategy} workers={arm.run.settings.workers}"
 
 
 def _word(value: Any) -> str:

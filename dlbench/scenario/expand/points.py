@@ -2,15 +2,18 @@
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dlbench.errors import UserError
 from dlbench.scenario.scenario import Axes, Scenario
+from dlbench.scenario.settings import Settings
 from dlbench.scenario.source import Path
 
 MAX_RUNS, MAX_ARMS = 100_000, 20_000
+# Between two rates that a search which finds its own values tries.
+RATE_STEP = 3.0
 
 # What one axis gives to a point: where it was written, the key and the value.
 Choice = tuple[Path, str, Any]
@@ -25,12 +28,14 @@ class Point:
         origins: Path of each in the scenario.
         chosen: Keys that come from an axis or an included point, not from `base`.
         is_included: Whether it was added whole; `exclude` leaves such points alone.
+        tuned: Keys whose value is one of several that are tried.
     """
 
-    values: Mapping[str, Any]
-    origins: Mapping[str, Path]
+    values: dict[str, Any]
+    origins: dict[str, Path]
     chosen: frozenset[str]
     is_included: bool = False
+    tuned: frozenset[str] = frozenset()
 
     def is_common(self, key: str) -> bool:
         """Whether the key is given by `base` for all points, or not at all."""
@@ -42,11 +47,14 @@ def num_points(scenario: Scenario) -> int:
     groups = scenario.axes()
     product = math.prod(len(next(iter(axes.values()))) for _, axes in groups)
     only_included = not groups and bool(scenario.include)
-    return (0 if only_included else product) + len(scenario.include)
+    tried = math.prod(len(steps) for steps in _tried(scenario))
+    return ((0 if only_included else product) + len(scenario.include)) * tried
 
 
 def points(scenario: Scenario) -> Iterator[Point]:
     """Yield the points in the order they are written, the last axis fastest, included points last.
+
+    Each stands there once for each combination of the values that `tune` tries.
 
     `base` alone is one point, unless there are included points and no axes.
 
@@ -58,10 +66,10 @@ def points(scenario: Scenario) -> Iterator[Point]:
     groups = [list(_steps(path, axes)) for path, axes in scenario.axes()]
     if groups or not scenario.include:
         for steps in itertools.product(*groups):
-            yield _point(scenario, [choice for step in steps for choice in step])
+            yield from _tuned(_point(scenario, [choice for step in steps for choice in step]), scenario)
     for index, included in enumerate(scenario.include):
         choices: list[Choice] = [(("include", index, key), key, value) for key, value in included.items()]
-        yield _point(scenario, choices, is_included=True)
+        yield from _tuned(_point(scenario, choices, is_included=True), scenario)
 
 
 def check_size(num_arms: int, scenario: Scenario) -> None:
@@ -85,6 +93,34 @@ def _steps(path: Path, axes: Axes) -> Iterator[list[Choice]]:
     """Yield what the axes of one group give at each of their steps."""
     for index in range(len(next(iter(axes.values())))):
         yield [((*path, key, index), key, values[index]) for key, values in axes.items()]
+
+
+def _tuned(point: Point, scenario: Scenario) -> Iterator[Point]:
+    """Yield a point once for each combination of values to try: as if `base` had them, but for what it has itself."""
+    for tried in itertools.product(*_tried(scenario)):
+        values = {key: value for _, key, value in tried}
+        origins: dict[str, Path] = {key: path for path, key, _ in tried}
+        yield replace(point, values=point.values | values, origins=point.origins | origins, tuned=frozenset(values))
+
+
+def _tried(scenario: Scenario) -> list[list[Choice]]:
+    """Return the values to try of each key that is tuned."""
+    tune = scenario.tune.candidates if scenario.tune else {}
+    return [
+        [(("tune", key, index), key, value) for index, value in enumerate(found)]
+        or [(("tune", key), key, value) for value in _around(float(scenario.base.get(key, Settings().learning_rate)))]
+        for key, found in tune.items()
+    ]
+
+
+def _around(rate: float) -> list[float]:
+    """Return a rate with the next ones below and above it."""
+    return [next_rate(rate, 1 / RATE_STEP), rate, next_rate(rate, RATE_STEP)]
+
+
+def next_rate(rate: float, factor: float) -> float:
+    """Return the rate by a factor above another one, to two digits."""
+    return float(f"{rate * factor:.2g}")
 
 
 def _point(scenario: Scenario, choices: list[Choice], is_included: bool = False) -> Point:

@@ -14,9 +14,10 @@ from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.expand.arms import with_baselines, with_cores, with_names, written_arms
 from dlbench.scenario.expand.points import Point, check_size
 from dlbench.scenario.expand.resolve import PlannedArm
+from dlbench.scenario.expand.search import search_repeats, with_search
 from dlbench.scenario.read.document import inline, parse_value
 from dlbench.scenario.read.values import keys
-from dlbench.scenario.run_spec import RunSpec
+from dlbench.scenario.run_spec import Phase, RunSpec
 from dlbench.scenario.scenario import Order, Scenario
 from dlbench.scenario.settings import Settings, value_of
 from dlbench.scenario.source import Path, Source, translate, unknown_key
@@ -49,9 +50,21 @@ def expand(scenario: Scenario, cluster: Cluster, only: Mapping[str, str] | None 
     kept = [_is_wanted(arm, wanted) for arm in arms]
     if not any(kept):
         raise _nothing(only or {}, arms)
+    arms = with_search(arms, scenario)
     _refuse_one_name(arms)
-    order = _order(len(arms), scenario)
-    return tuple(arms[number].run.model_copy(update={"repeat": repeat}) for repeat, number in order if kept[number])
+    candidates = Counter(arm.run.tuned.arm for arm in arms if arm.run.tuned)
+    repeats = [
+        search_repeats(candidates[run.tuned.arm], scenario)
+        if run.tuned and run.phase is Phase.TUNE
+        else scenario.repeats
+        for run in (arm.run for arm in arms)
+    ]
+    order = execution_order(len(arms), scenario, max(repeats))
+    return tuple(
+        arms[number].run.model_copy(update={"repeat": repeat})
+        for repeat, number in order
+        if kept[number] and repeat < repeats[number]
+    )
 
 
 def _refuse_one_name(arms: Sequence[PlannedArm]) -> None:
@@ -101,7 +114,7 @@ def _impossible(bad: Sequence[tuple[PlannedArm, str]], total: int, scenario: Sce
     points = [arm.point for arm, _ in bad]
     why = Counter(reason for _, reason in bad)
     where = scenario.source.where(_place(points[0]))
-    if not points[0].chosen:
+    if not points[0].chosen | points[0].tuned:
         return UserError(f"this cannot be run: {next(iter(why))}", where=where)
     # Leaving out everything is no remedy.
     hint = "" if len(bad) == total else _remedy(points)
@@ -126,12 +139,12 @@ def _remedy(bad: Sequence[Point]) -> str:
 
 
 def _chosen(point: Point) -> dict[str, Any]:
-    return {key: value for key, value in point.values.items() if key in point.chosen}
+    return {key: value for key, value in point.values.items() if key in point.chosen | point.tuned}
 
 
 def _place(point: Point) -> Path:
     """Return where a point was written: its included point, the last of its axes, or `base`."""
-    paths = [path for key, path in point.origins.items() if key in point.chosen]
+    paths = [path for key, path in point.origins.items() if key in point.chosen | point.tuned]
     if point.is_included:
         return paths[0][:2]
     return paths[-1] if paths else ("base",)
@@ -142,9 +155,9 @@ def _dataset_path(point: Point) -> Path:
     return next(iter(options), point.origins.get("dataset", ()))
 
 
-def _order(num_arms: int, scenario: Scenario) -> list[tuple[int, int]]:
+def execution_order(num_arms: int, scenario: Scenario, repeats: int) -> list[tuple[int, int]]:
     """Return repeat and arm of each run in the order of execution; shuffled by the scenario's name, always alike."""
-    found = [(repeat, number) for repeat in range(scenario.repeats) for number in range(num_arms)]
+    found = [(repeat, number) for repeat in range(repeats) for number in range(num_arms)]
     if scenario.order is not Order.WRITTEN:
         random.Random(scenario.name).shuffle(found)
     if scenario.order is Order.BLOCKS:

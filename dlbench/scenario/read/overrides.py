@@ -18,8 +18,9 @@ _TOP = frozenset(Scenario.model_fields) - _SECTIONS
 def overridden(found: Document, values: Mapping[str, str]) -> Document:
     """Return a scenario's document with some values replaced.
 
-    A key of the scenario itself (`repeats`) is replaced there, `target.value` in the target, an axis in its place by
-    one value or a list, and any other option in `base`, as is a setting; several values of one become an axis.
+    A key of the scenario itself (`repeats`) is replaced there, `target.value` in the target, `tune.repeats` in the
+    search, an axis in its place by one value or a list, and any other option in `base`, as is a setting; several
+    values of one become an axis.
 
     Args:
         found: The document; its data is changed.
@@ -58,9 +59,9 @@ def _replace(data: dict[str, Any], key: str, value: Any) -> Path:
     if key in _TOP:
         data[key] = value
         return (key,)
-    if section == "target" and rest:
-        _section(data, "target")[rest] = value
-        return "target", rest
+    if section in ("target", "tune") and rest:
+        _section(data, section)[rest] = value
+        return section, rest
     linked = data.get("zip")
     groups = linked if isinstance(linked, list) else [linked]
     if any(isinstance(axes, dict) and key in axes for axes in groups):

@@ -22,10 +22,13 @@ from dlbench.scenario.read.values import AXES, mistakes
 from dlbench.scenario.reference import Reference
 from dlbench.scenario.run_spec import Target
 from dlbench.scenario.scenario import Scenario, name_from
+from dlbench.scenario.settings import PLUGIN_SETTINGS
 from dlbench.scenario.source import Path as DataPath
 from dlbench.scenario.source import Source, translate
 from dlbench.scenario.units import with_units
 
+# What decides how long a run trains, how it starts, or how much is compared.
+NOT_TUNED = frozenset({"epochs", "seed", "workers", "command", "train_samples", "validation_samples"})
 _METRIC_NAME = re.compile(r"[a-z]\w{0,59}", re.ASCII | re.IGNORECASE)
 
 
@@ -102,6 +105,7 @@ def _scenario(written_as: document.Document, name: str) -> Scenario:
         *_metric_mistakes(scenario),
         *_target_mistakes(scenario),
         *_goal_mistakes(scenario),
+        *_tune_mistakes(scenario),
         *mistakes(scenario),
     ]:
         raise joined(found)
@@ -162,6 +166,25 @@ def _goal_mistakes(scenario: Scenario) -> Iterator[UserError]:
             hint = nearest(key, axes) or f"there are: {', '.join(axes)}"
             where = scenario.source.where(("given", place))
             yield UserError(f"given names {shown(key)}, which is no axis of the scenario", where=where, hint=hint)
+
+
+def _tune_mistakes(scenario: Scenario) -> Iterator[UserError]:
+    found = scenario.tune.candidates if scenario.tune else {}
+    axes = {key for path, key, _ in scenario.entries() if path[0] in ("matrix", "zip", "include")}
+    if scenario.tune and not found:
+        hint = "such as `learning_rate: auto`"
+        yield UserError("tune names nothing to search for", where=scenario.source.where(("tune",)), hint=hint)
+    for key, values in found.items():
+        where = scenario.source.where(("tune", key))
+        if key in axes:
+            yield UserError(f"{key} is an axis: it cannot be searched for, too", where=where)
+        elif key in PLUGIN_SETTINGS or key in NOT_TUNED:
+            yield UserError(
+                f"{key} cannot be searched for: it is what is compared", where=where, hint="make it an axis"
+            )
+        elif not values and key != "learning_rate":
+            hint = f"write the values to try: `{key}: [..., ...]`"
+            yield UserError(f"values of {key} cannot be found by themselves", where=where, hint=hint)
 
 
 def _target_mistakes(scenario: Scenario) -> Iterator[UserError]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from dlbench import plugins
 from dlbench.scenario.needs import Needs
+from dlbench.scenario.plugin_settings import update_of
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.strategies import Array
 from dlbench.strategies._protocol import Optimizer, Port, ServerNode, WorkerNode, World
@@ -69,18 +70,10 @@ def plan_nodes(
     options = strategy.options(**run.options_of("strategy"))
     needs: Needs = strategy.get("NEEDS")
     schedule = schedule_of(run, num_samples, hands_out=needs.hands_out)
-    full_rate = run.full_learning_rate
-    if needs.hands_out:
-        batches = strategy.get("batches_per_update", _one)(options, settings.workers)
-        full_rate = run.learning_rate_of(batches * run.local_batch_size(0))
+    full_rate = update_of(run).learning_rate
 
     def rate(step: int) -> float:
         return learning_rate(run, step, schedule.steps_per_epoch) * (full_rate / run.full_learning_rate)
 
     world = World(settings.workers, settings.servers or 0, parameters, rate, make_optimizer, run.seed)
     return NodePlan(world, schedule, full_rate, needs.agrees, needs.shares_memory, strategy, options, tuple(scores))
-
-
-def _one(options: plugins.Options, workers: int) -> int:
-    """One worker's batch enters an update."""
-    return 1

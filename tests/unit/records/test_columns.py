@@ -24,6 +24,7 @@ UNITS = {
     "_bytes": "bytes",
     "_j": "J",
     "_per_sample": "FLOP",
+    "learning_rate_per_sample": "1/samples",
 }
 
 EVERY_COLUMN = {f"{table}.{column.name}": column for table, found in columns.TABLES.items() for column in found}

@@ -1,0 +1,88 @@
+"""The search for what each arm is measured at: its candidates as runs, and how long each is trained."""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+from dlbench.scenario.expand.arms import changed, in_words
+from dlbench.scenario.expand.resolve import PlannedArm
+from dlbench.scenario.run_spec import Phase, RunSpec, Tuned
+from dlbench.scenario.scenario import Scenario
+from dlbench.scenario.settings import Divide
+
+# A search that finds its own values tries about so many.
+USUAL_CANDIDATES = 5
+
+
+def with_search(arms: Sequence[PlannedArm], scenario: Scenario) -> tuple[PlannedArm, ...]:
+    """Return the arms, those of which several values are tried as the first runs of a search."""
+    if scenario.tune is None:
+        return tuple(arms)
+    times, found = Counter(arm.run.label for arm in arms), []
+    for arm in arms:
+        run, keys = arm.run, (key for key in scenario.tune.candidates if key in arm.point.tuned)
+        values = {key: value for key in keys if (value := arm.value(key)) is not None}
+        if not values:
+            found.append(arm)
+            continue
+        tuned = Tuned(arm=run.label, values=values, epochs=run.settings.epochs)
+        if (count := times[run.label]) == 1:
+            found.append(changed(arm, tuned=tuned))
+            continue
+        label = f"tune {run.label} {in_words(values)}"
+        run = run.model_copy(update={"phase": Phase.TUNE, "tuned": tuned, "label": label})
+        found.append(changed(arm, **dict(at_epochs(run, rungs(run, count, scenario)[0][1]))))
+    return tuple(found)
+
+
+def at_epochs(run: RunSpec, epochs: int) -> RunSpec:
+    """Return a run that trains so many epochs."""
+    return run.model_copy(update={"settings": run.settings.model_copy(update={"epochs": epochs})})
+
+
+def search_repeats(count: int, scenario: Scenario) -> int:
+    """Return how many runs there are of each of so many candidates of an arm."""
+    tune = scenario.tune
+    if tune is None or tune.repeats is not None:
+        return (tune and tune.repeats) or 1
+    return 2 if 2 * _expected(count, scenario) <= scenario.repeats else 1
+
+
+def _expected(count: int, scenario: Scenario) -> int:
+    """Return how many candidates there will probably be where the search has so many at first."""
+    is_open = scenario.tune is not None and not all(scenario.tune.candidates.values())
+    return max(count, USUAL_CANDIDATES) if is_open else count
+
+
+def rungs(run: RunSpec, count: int, scenario: Scenario) -> list[tuple[int, int]]:
+    """Return how many of an arm's candidates are trained for how many epochs, one rung after the other.
+
+    All of them get all epochs where that costs no more than the arm's measurement. Else each rung costs the same part
+    of it, and the better half goes on to the next one: successive halving (Jamieson and Talwalkar 2016, AISTATS).
+
+    Args:
+        run: One of the candidates.
+        count: How many there are.
+        scenario: With `tune`.
+    """
+    tune, settings = scenario.tune, run.settings
+    assert tune is not None
+    whole = run.tuned.epochs if run.tuned else settings.epochs
+    if tune.epochs is not None:
+        return [(count, tune.epochs)]
+    share = settings.workers if settings.divide is Divide.EPOCHS else 1
+    least = min(max(1, math.ceil(settings.warmup_epochs)) * share, whole)
+    allowed, expected = whole * scenario.repeats / search_repeats(count, scenario), _expected(count, scenario)
+    if expected * whole <= allowed:
+        return [(count, whole)]
+    counts = [expected]
+    # Values that are found one after the other are not thinned out.
+    while counts[-1] > 2 and expected == count:
+        counts.append(math.ceil(counts[-1] / 2))
+    found: list[tuple[int, int]] = []
+    for number in counts:
+        epochs = min(max(int(allowed / len(counts) / number), least), whole)
+        number = min(number, count)
+        if not found or epochs > found[-1][1]:
+            found.append((number, epochs))
+    return found

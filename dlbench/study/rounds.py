@@ -1,0 +1,175 @@
+"""Which runs come next: those of searches first, then the repeats of each arm at what its search has found.
+
+What comes next depends on the plan and on the rows so far alone, so that a study that was interrupted goes on to the
+same choices.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from dlbench.analysis.answer.best_candidate import best_first
+from dlbench.analysis.answer.decide import Wanted
+from dlbench.analysis.arms import Arm, Row, last_attempts
+from dlbench.analysis.formatting import counted, listed
+from dlbench.records.outcome import Status
+from dlbench.scenario.expand.arms import in_words
+from dlbench.scenario.expand.points import RATE_STEP, next_rate
+from dlbench.scenario.expand.runs import execution_order
+from dlbench.scenario.expand.search import at_epochs, rungs, search_repeats
+from dlbench.scenario.goal import read_goal
+from dlbench.scenario.metrics import declared
+from dlbench.scenario.run_spec import Phase, RunSpec, Tuned
+from dlbench.scenario.scenario import Scenario, Tune
+from dlbench.scenario.settings import Affects, Settings, about
+from dlbench.study.folder import StudyPlan
+
+# A search that finds its own values tries no more than these.
+MOST_TRIED = 9
+# Arms of which it is said what was chosen.
+MOST_LINES = 20
+
+
+def next_round(plan: StudyPlan, rows: Iterable[Row], made: Collection[str] = ()) -> tuple[RunSpec, ...]:
+    """Return the runs of a plan that can be made now, in the order of execution, those that are made among them.
+
+    Measured runs are known once all searches have ended. An arm of which no candidate completed has none.
+
+    Args:
+        plan: What is asked for.
+        rows: Of all attempts so far.
+        made: Ids of runs that are not to be made again, however they ended.
+    """
+    searches: dict[str, list[RunSpec]] = {}
+    for run in plan.runs:
+        if run.phase is Phase.TUNE and run.tuned:
+            searches.setdefault(run.tuned.arm, []).append(run)
+    if not searches:
+        return plan.runs
+    known = {row["run_id"]: row for row in last_attempts(rows) if row["status"] != Status.INTERRUPTED}
+    todo, found = [], [run for run in plan.runs if run.phase is Phase.MEASURE and run.repeat == 0]
+    for candidates in searches.values():
+        runs, chosen = search(candidates, plan.scenario, known)
+        todo += [run for run in runs if run.run_id not in made]
+        found += [chosen] if chosen is not None and not runs else []
+    if todo:
+        return tuple(todo)
+    order = execution_order(len(found), plan.scenario, plan.repeats or plan.scenario.repeats)
+    return tuple(found[number].model_copy(update={"repeat": repeat}) for repeat, number in order)
+
+
+def announced(todo: Sequence[RunSpec]) -> list[str]:
+    """Return lines about a round: what is searched for, or what searches have chosen for the arms that come now."""
+    searches = [run for run in todo if run.phase is Phase.TUNE]
+    if searches:
+        keys = list(dict.fromkeys(key for run in searches for key in (run.tuned.values if run.tuned else ())))
+        arms = {run.tuned.arm for run in searches if run.tuned}
+        epochs = sorted({run.settings.epochs for run in searches})
+        trained = counted(epochs[0], "epoch") if len(epochs) == 1 else f"{epochs[0]} to {epochs[-1]} epochs"
+        return [
+            f"search for {listed(keys, 3)}: {counted(len(searches), 'run')} of {counted(len(arms), 'arm')}, {trained}"
+        ]
+    chosen = {run.label: run.tuned for run in todo if run.tuned}
+    lines = [
+        f"{label}: {in_words(one.values)}" + f" ({one.at_edge})" * bool(one.at_edge) for label, one in chosen.items()
+    ]
+    return [*lines[:MOST_LINES], *([f"and {len(lines) - MOST_LINES} more arms"] if lines[MOST_LINES:] else [])]
+
+
+def search(
+    candidates: Sequence[RunSpec], scenario: Scenario, rows: Mapping[str, Row]
+) -> tuple[list[RunSpec], RunSpec | None]:
+    """Return the runs that the search of an arm needs next, and the first repeat of the arm at what it has chosen.
+
+    Args:
+        candidates: The first runs of the search.
+        scenario: With `tune`.
+        rows: The rows of runs that have ended, by run_id.
+    """
+    tune = scenario.tune
+    assert tune is not None
+    # Of two that are alike the one that is written first counts.
+    left = sorted((run for run in candidates if run.repeat == 0), key=lambda run: _place(run, tune))
+    tried, is_open, repeats = list(left), not all(tune.candidates.values()), search_repeats(len(left), scenario)
+    for count, epochs in rungs(left[0], len(left), scenario):
+        left = left[:count]
+        ranked: list[RunSpec] = []
+        while len(ranked) < len(left):
+            wanted = [[at_epochs(run, epochs).model_copy(update={"repeat": repeat}) for repeat in range(repeats)]
+                      for run in left]  # fmt: skip
+            missing = [run for runs in wanted for run in runs if run.run_id not in rows]
+            ended = [[rows[run.run_id] for run in runs if run.run_id in rows] for runs in wanted]
+            if not missing and all(row["status"] != Status.COMPLETED for own in ended for row in own):
+                # What all of them ended with may be no fault of theirs.
+                missing = [run for runs in wanted for run in runs if not Status(rows[run.run_id]["status"]).is_final]
+            if missing:
+                return missing, None
+            ranked = _ranked(left, ended, scenario)
+            if is_open and len(left) < MOST_TRIED and (wider := _wider(ranked[0], left)):
+                left.append(wider)
+                tried.append(wider)
+        left = ranked
+    return [], _measured(left[0], tried)
+
+
+def _ranked(left: Sequence[RunSpec], ended: Sequence[Sequence[Row]], scenario: Scenario) -> list[RunSpec]:
+    metrics = declared(scenario.metrics)
+    goal = read_goal(scenario.goal, metrics) if scenario.goal else None
+    found = {Arm(str(place), tuple(rows)): left[place] for place, rows in enumerate(ended)}
+    changes_time = any(_changes_time(key) for key in (left[0].tuned.values if left[0].tuned else ()))
+    return [found[arm] for arm in best_first(list(found), Wanted(goal, metrics), is_time_choice=changes_time)]
+
+
+def _changes_time(key: str) -> bool:
+    """Whether the time of a step depends on a setting or option."""
+    return key not in Settings.model_fields or about(key).affects is not Affects.TRAINING
+
+
+def _wider(best: RunSpec, tried: Sequence[RunSpec]) -> RunSpec | None:
+    """Return the candidate beyond the best one, where that has the least or greatest rate that was tried."""
+    rates, rate = [run.settings.learning_rate for run in tried], best.settings.learning_rate
+    if min(rates) < rate < max(rates):
+        return None
+    further = next_rate(rate, RATE_STEP if rate == max(rates) else 1 / RATE_STEP)
+    tuned = best.tuned and best.tuned.model_copy(update={"values": {**best.tuned.values, "learning_rate": further}})
+    settings = best.settings.model_copy(update={"learning_rate": further})
+    label = best.label.replace(f"learning_rate={rate!r}", f"learning_rate={further!r}")
+    return best.model_copy(update={"settings": settings, "tuned": tuned, "label": label})
+
+
+def _measured(best: RunSpec, tried: Sequence[RunSpec]) -> RunSpec:
+    """Return the arm as it is measured: at the best candidate's values, with all epochs."""
+    tuned = best.tuned
+    assert tuned is not None
+    at_edge = filter(None, (_edge(key, value, tried) for key, value in tuned.values.items()))
+    update = {
+        "phase": Phase.MEASURE,
+        "label": tuned.arm,
+        "tuned": tuned.model_copy(update={"at_edge": "; ".join(at_edge)}),
+    }
+    return at_epochs(best, tuned.epochs).model_copy(update=update)
+
+
+def _edge(key: str, value: Any, tried: Sequence[RunSpec]) -> str:
+    """Say that a value is the least or greatest of those that were tried, where there may be others beyond it."""
+    values = {_value(run.tuned, key) for run in tried}
+    if len(values) < 2 or not all(isinstance(one, int | float) and not isinstance(one, bool) for one in values):
+        return ""
+    if value == max(values):
+        return f"{key} {value:g} is the largest tried"
+    # Nothing is below zero, or of a count below one.
+    is_least = value == min(values) and value != 0 and not (isinstance(value, int) and value == 1)
+    return f"{key} {value:g} is the smallest tried" if is_least else ""
+
+
+def _place(run: RunSpec, tune: Tune) -> tuple[float, ...]:
+    """Return where the values of a candidate are written, or what a search has found itself."""
+    values = run.tuned.values if run.tuned else {}
+    return tuple(
+        (tried.index(value) if value in tried else len(tried)) if (tried := tune.candidates[key]) else float(value)
+        for key, value in values.items()
+    )
+
+
+def _value(tuned: Tuned | None, key: str) -> Any:
+    found = tuned.values.get(key) if tuned else None
+    return tuple(found) if isinstance(found, list) else found

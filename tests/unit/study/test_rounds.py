@@ -1,0 +1,211 @@
+"""Which runs come next: searches, their choices, and what is measured at them, whatever was interrupted."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from dlbench.scenario.expand.runs import expand
+from dlbench.scenario.read.scenario_file import parse
+from dlbench.scenario.run_spec import Phase, RunSpec
+from dlbench.study.folder import StudyPlan
+from dlbench.study.rounds import announced, next_round
+from tests.unit.study.makers import MACHINE, planned
+
+BASE = "name: s\nbase: {trainer: numpy, model: mlp, dataset: digits, epochs: 8, strategy: mpi}\nrepeats: 4\n"
+AXES = "matrix: {workers: [1, 2], batch_size: [8, 64]}\n"
+Rows = list[dict[str, Any]]
+
+
+def plan(text: str, repeats: int | None = None) -> StudyPlan:
+    scenario, cluster = parse(text, "s.yaml"), planned().cluster
+    return StudyPlan(scenario, text, expand(scenario, cluster), cluster, MACHINE, repeats=repeats)
+
+
+def row(run: RunSpec, accuracy: float, status: str = "completed", **values: Any) -> dict[str, Any]:
+    settings = run.settings
+    return {
+        "run_id": run.run_id, "attempt": 1, "status": status, "repeat": run.repeat, "seed": run.seed,
+        "phase": str(run.phase), "validation_accuracy": accuracy, "validation_loss": 1.5 - accuracy,
+        "train_time_s": 1.0 * settings.epochs, "workers": settings.workers, "strategy": settings.strategy,
+        "batch_size_global": run.global_batch_size, "input": "mapped", "num_classes": 10, **values,
+    }  # fmt: skip
+
+
+def of_rate(run: RunSpec) -> dict[str, Any]:
+    """Score the better, the nearer the rate is to one that grows with the batch; a rate of 5 and more diverges."""
+    best = 0.002 * run.global_batch_size
+    rate = run.settings.learning_rate
+    status = "diverged" if rate >= 5 else "completed"
+    return row(run, 0.9 / (1 + abs(rate - best)) + 0.001 * run.repeat, status)
+
+
+def made(plan: StudyPlan, score: Callable[[RunSpec], dict[str, Any]] = of_rate, stop_after: int = 10**6) -> Rows:
+    """Make rounds until nothing is left, or so many runs are made."""
+    rows: Rows = []
+    while todo := [run for run in next_round(plan, rows) if run.run_id not in {row["run_id"] for row in rows}]:
+        for run in todo:
+            if len(rows) == stop_after:
+                return rows
+            rows.append(score(run))
+    return rows
+
+
+def chosen(plan: StudyPlan, rows: Rows) -> dict[str, float]:
+    found = next_round(plan, rows)
+    assert {run.phase for run in found} == {Phase.MEASURE}
+    return {run.label: run.settings.learning_rate for run in found}
+
+
+def test_without_a_search_the_plan_is_what_is_made() -> None:
+    asked = plan(BASE + AXES)
+    assert next_round(asked, []) == asked.runs
+
+
+def test_each_arm_is_measured_at_its_own_best_rate() -> None:
+    asked = plan(BASE + AXES + "tune: {learning_rate: [0.01, 0.1, 0.3]}\n")
+    rows = made(asked)
+    assert chosen(asked, rows) == {
+        "baseline batch_size=8": 0.01,
+        "baseline batch_size=64": 0.1,
+        "workers=1 batch_size=8": 0.01,
+        "workers=1 batch_size=64": 0.1,
+        "workers=2 batch_size=8": 0.01,
+        "workers=2 batch_size=64": 0.3,
+    }
+    measured = next_round(asked, rows)
+    assert len(measured) == 6 * 4
+    assert {run.settings.epochs for run in measured} == {8}
+    assert {run.seed for run in measured} == {0, 1, 2, 3}
+    # Block by block, as without a search.
+    assert [run.repeat for run in measured] == [repeat for repeat in range(4) for _ in range(6)]
+
+
+def test_what_lies_at_the_edge_of_its_values_says_so() -> None:
+    asked = plan(BASE + AXES + "tune: {learning_rate: [0.01, 0.1, 0.3]}\n")
+    edges = {run.label: run.tuned.at_edge for run in next_round(asked, made(asked)) if run.tuned}
+    assert edges["workers=2 batch_size=64"] == "learning_rate 0.3 is the largest tried"
+    assert edges["workers=1 batch_size=8"] == "learning_rate 0.01 is the smallest tried"
+    assert edges["workers=1 batch_size=64"] == ""
+
+
+def test_nothing_lies_beyond_zero_or_below_one_of_a_count() -> None:
+    asked = plan(BASE + "tune: {momentum: [0.0, 0.9], gradient_accumulation_steps: [1, 2], nesterov: [false]}\n")
+    rows = made(asked, lambda run: row(run, 0.9 - run.settings.momentum / 10))
+    assert {run.tuned.at_edge for run in next_round(asked, rows) if run.tuned} == {""}
+
+
+@pytest.mark.parametrize("stop_after", [0, 1, 5, 11, 17, 18, 19, 30])
+def test_an_interrupted_search_goes_on_to_the_same_choice(stop_after: int) -> None:
+    asked = plan(BASE + AXES + "tune: {learning_rate: [0.003, 0.01, 0.03, 0.1, 0.3, 1], repeats: 2}\n")
+    whole = made(asked)
+    begun = made(asked, stop_after=stop_after)
+    begun += [{**of_rate(run), "status": "interrupted"} for run in next_round(asked, begun)[:1] if not begun]
+    again = list(begun)
+    while todo := [r for r in next_round(asked, again) if r.run_id not in
+                   {one["run_id"] for one in again if one["status"] != "interrupted"}]:  # fmt: skip
+        again += [{**of_rate(run), "attempt": 2} for run in todo]
+    assert chosen(asked, again) == chosen(asked, whole)
+    assert {one["run_id"] for one in again} == {one["run_id"] for one in whole}
+
+
+def test_the_better_half_goes_on_with_more_epochs() -> None:
+    asked = plan(BASE + "baseline: none\ntune: {learning_rate: [0.003, 0.01, 0.03, 0.1, 0.3, 1, 2, 4]}\n")
+    rows = made(asked)
+    searches: dict[int, set[float]] = {}
+    todo: list[RunSpec] = []
+    seen: Rows = []
+    while len(todo := [run for run in next_round(asked, seen) if run.phase is Phase.TUNE]):
+        for run in todo:
+            searches.setdefault(run.settings.epochs, set()).add(run.settings.learning_rate)
+            seen.append(of_rate(run))
+    assert {epochs: len(rates) for epochs, rates in searches.items()} == {1: 8, 2: 4, 5: 2}
+    assert set(chosen(asked, rows).values()) == {0.03}
+
+
+def test_auto_goes_on_beyond_its_first_values_until_the_best_is_inside() -> None:
+    asked = plan(BASE + "tune: {learning_rate: auto}\n")  # begins at 0.01, and the best is at 0.064
+    rows = made(asked)
+    assert set(chosen(asked, rows).values()) == {0.09}
+    tried = {one["run_id"] for one in rows if one["phase"] == "tune"}
+    assert len(tried) == 2 * 5  # of the arm and its base line: 0.0033, 0.01, 0.03, 0.09, 0.27 and no further
+    assert {run.tuned.at_edge for run in next_round(asked, rows) if run.tuned} == {""}
+
+
+def test_auto_ends_somewhere() -> None:
+    asked = plan(BASE + "baseline: none\ntune: {learning_rate: auto}\n")
+    rows = made(asked, lambda run: row(run, 1 - 1 / (1 + run.settings.learning_rate)))
+    assert len([one for one in rows if one["phase"] == "tune"]) == 9
+    (edge,) = {run.tuned.at_edge for run in next_round(asked, rows) if run.tuned}
+    assert "is the largest tried" in edge
+
+
+def test_a_candidate_that_fails_is_not_chosen() -> None:
+    asked = plan(BASE + "baseline: none\ntune: {learning_rate: [0.1, 5, 6]}\n")
+    assert set(chosen(asked, made(asked)).values()) == {0.1}
+
+
+def test_a_rate_at_which_one_of_two_seeds_comes_to_nothing_is_not_chosen() -> None:
+    asked = plan(BASE + "baseline: none\ntune: {learning_rate: [0.1, 0.3], repeats: 2}\n")
+
+    def wild(run: RunSpec) -> dict[str, Any]:
+        is_bad = run.settings.learning_rate == 0.3 and run.seed % 2
+        return row(run, 0.1 if is_bad else 0.9 + run.settings.learning_rate / 10)
+
+    assert set(chosen(asked, made(asked, wild)).values()) == {0.1}
+
+
+def test_an_arm_of_which_no_candidate_completes_is_not_measured_and_tried_again_later() -> None:
+    asked = plan(BASE + AXES + "baseline: none\ntune: {learning_rate: [0.01, 0.1]}\n")
+
+    def broken(run: RunSpec) -> dict[str, Any]:
+        return {**of_rate(run), "status": "failed" if run.settings.workers == 2 else "completed"}
+
+    rows: Rows = []
+    ids: set[str] = set()
+    while todo := [run for run in next_round(asked, rows, ids) if run.run_id not in ids]:
+        rows += map(broken, todo)
+        ids |= {run.run_id for run in todo}
+    assert {one["workers"] for one in rows if one["phase"] == "measure"} == {1}
+    again = next_round(asked, rows)
+    assert {(run.phase, run.settings.workers) for run in again} == {(Phase.TUNE, 2)}
+
+
+def test_of_a_target_the_soonest_counts_and_before_anybody_is_there_the_score() -> None:
+    goal = "target: {metric: validation_accuracy, value: 0.8}\nbaseline: none\n"
+    asked = plan(BASE + goal + "tune: {learning_rate: [0.01, 0.1, 1]}\n")
+
+    def to_target(run: RunSpec) -> dict[str, Any]:
+        rate = run.settings.learning_rate
+        reached = {0.01: None, 0.1: 4.0, 1.0: 2.0}[rate]
+        values = {"target_metric": "validation_accuracy", "target_value": 0.8}
+        return row(run, {0.01: 0.7, 0.1: 0.95, 1.0: 0.85}[rate], time_to_target_s=reached, **values)
+
+    assert set(chosen(asked, made(asked, to_target)).values()) == {1.0}
+    nobody = made(asked, lambda run: {**to_target(run), "time_to_target_s": None})
+    assert set(chosen(asked, nobody).values()) == {0.1}
+
+
+def test_what_changes_the_time_of_a_step_is_chosen_for_it_among_equal_scores() -> None:
+    asked = plan(BASE + "baseline: none\ntune: {batch_size: [8, 16, 32]}\n")
+    rows = made(asked, lambda run: row(run, 0.9, train_time_s=100.0 / run.settings.batch_size))
+    assert {run.settings.batch_size for run in next_round(asked, rows)} == {32}
+    rows = made(asked, lambda run: row(run, 0.9 - run.settings.batch_size / 500, train_time_s=1.0))
+    assert {run.settings.batch_size for run in next_round(asked, rows)} == {8}
+
+
+def test_more_repeats_than_the_scenario_has_change_no_search() -> None:
+    text = BASE + "baseline: none\ntune: {learning_rate: [0.01, 0.1, 1]}\n"
+    rows = made(plan(text))
+    more = next_round(plan(text, repeats=9), rows)
+    assert {run.phase for run in more} == {Phase.MEASURE}
+    assert len(more) == 9
+
+
+def test_a_round_says_what_is_searched_for_and_what_was_chosen() -> None:
+    asked = plan(BASE + AXES + "tune: {learning_rate: [0.01, 0.1, 0.3]}\n")
+    assert announced(next_round(asked, [])) == ["search for learning_rate: 18 runs of 6 arms, 8 epochs"]
+    lines = announced(next_round(asked, made(asked)))
+    assert "workers=2 batch_size=64: learning_rate=0.3 (learning_rate 0.3 is the largest tried)" in lines
+    assert len(lines) == 6
+    assert announced(plan(BASE + AXES).runs) == []
