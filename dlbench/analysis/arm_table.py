@@ -4,27 +4,32 @@ First a column for each setting that varies. Then what decides between arms: the
 and the training time. Then what came of it, and last the rate in the timed window, which decides nothing.
 """
 
+import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
+from typing import Any
 
-from dlbench.analysis.arms import TIME_TO_TARGET, UNSTEADY, Arm, Row, are_numbers, is_alone, is_unsteady, reported
-from dlbench.analysis.formatting import SHARE, Unit, number, one_line, unit_of
+from dlbench.analysis.arms import EFFICIENCY, UNSTEADY, Arm, Row, are_numbers, is_alone, is_unsteady, reported
+from dlbench.analysis.formatting import SHARE, Unit, joined, number, one_line, rounded, unit_of
 from dlbench.analysis.groups import ALONE, naming, place_of, setting_text, varying, written_name
-from dlbench.analysis.short_rate import NOTE, short_rate
 from dlbench.analysis.statistics.intervals import Interval
-from dlbench.scenario.metrics import BUILT_IN, QUALITY
+from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS
+from dlbench.scenario.expand.arms import is_shared
+from dlbench.scenario.expand.points import axis_keys
+from dlbench.scenario.metrics import BUILT_IN, QUALITY, RATE, TIME_TO_TARGET, TRAIN_TIME
+from dlbench.scenario.run_spec import RunSpec, arm_name
+from dlbench.scenario.scenario import Scenario
 
-EFFICIENCY = "efficiency"
-RATE = "samples_per_s"
 # Metric, heading, and how values are written.
 COLUMNS = (
     *(
-        (metric.column, ", ".join(filter(None, (metric.title, metric.unit))), Unit(unit_of(metric).written))
-        for metric in map(BUILT_IN.__getitem__, (TIME_TO_TARGET, "train_time_s", *QUALITY))
+        (metric.column, joined(metric.title, metric.unit), Unit(unit_of(metric).written))
+        for metric in (TIME_TO_TARGET, TRAIN_TIME, *(BUILT_IN[name] for name in QUALITY))
     ),
     (EFFICIENCY, "efficiency", SHARE),
-    (RATE, "steady samples/s", Unit(number)),
+    (RATE.column, "steady samples/s", Unit(number)),
 )
 # What `batch_scope` holds fixed, by the name that papers give the comparison.
 SCALING = {"per-worker": "each worker (weak scaling)", "global": "all workers (strong scaling)"}
@@ -34,7 +39,7 @@ NOTES = {
     EXTENDED: "steps after training were timed too (`extend_window`); they are in no training time",
     UNSTEADY: "not steady; `warmup_detected` and `rate_drift` say in which repeats",
 }
-
+_SHORT = f"a window below {MIN_TIMED_S:g} s or {MIN_TIMED_STEPS} steps: this rate is compared with no other"
 
 # How a cell says what chance may have done: what the title says of it, and what writes a median with it.
 Spread = tuple[str, Callable[[Unit, Interval], str]]
@@ -71,6 +76,36 @@ def in_order(arms: Sequence[Arm]) -> list[Arm]:
     return sorted(arms, key=lambda arm: (*(place_of(arm.get(key)) for key in keys), not arm.baseline))
 
 
+def reading_order(scenario: Scenario, runs: Iterable[RunSpec]) -> list[str]:
+    """Return the names of a study's arms as its scenario writes them, not as runs were executed.
+
+    The last axis is the fastest, and each base line comes before the arms of its group.
+    """
+    written = [axes for _, axes in scenario.axes()]
+    written += [{key: (value,) for key, value in included.items()} for included in scenario.include]
+    # The values of each axis as they are written; those of included points follow, and those from `base` come last.
+    places = {
+        key: list(dict.fromkeys(_text(value) for axes in written for value in axes.get(key, ())))
+        for key in axis_keys(scenario)
+    }
+
+    def place_on(key: str, run: RunSpec) -> int:
+        value = _text(run.axes.get(key))
+        if run.baseline and not is_shared(key):
+            return -1
+        return places[key].index(value) if value in places[key] else len(places[key])
+
+    ordered = sorted(runs, key=lambda run: (*(place_on(key, run) for key in places), not run.baseline))
+    return list(dict.fromkeys(arm_name(run.run_id) for run in ordered))
+
+
+def _text(value: Any) -> str:
+    """Return a value as it can be compared: 0 is 0.0, and a hyphen and an underscore mean the same in names."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    return json.dumps(value, sort_keys=True, default=str).replace("-", "_")
+
+
 def arm_table(arms: Sequence[Arm], spread: Spread = INTERVALS) -> ArmTable:
     """Return the table of arms with completed runs; measures that no arm has are left out.
 
@@ -80,15 +115,12 @@ def arm_table(arms: Sequence[Arm], spread: Spread = INTERVALS) -> ArmTable:
     """
     columns, texts = _names(arms)
     columns["n"] = [str(arm.n) for arm in arms]
-    if any(arm.time_to_target for arm in arms):
+    if any(arm.metrics[TIME_TO_TARGET.column] for arm in arms):
         columns["reached"] = list(map(_reached, arms))
-    measured = [{TIME_TO_TARGET: arm.time_to_target, **arm.metrics, EFFICIENCY: arm.efficiency} for arm in arms]
     own = reported([row for arm in arms for row in arm.completed])
     shown = [*COLUMNS[:-2], *((name, name.replace("_", " "), Unit(number)) for name in own), *COLUMNS[-2:]]
     for metric, heading, unit in shown:
-        found = (of_arm.get(metric) for of_arm in measured)
-        cells = [_cell(arm, metric, interval, unit, spread) for arm, interval in zip(arms, found, strict=True)]
-        if any(cells):
+        if any(cells := [_cell(arm, metric, unit, spread) for arm in arms]):
             columns[heading] = cells
     notes = list(_notes(arms))
     emulated = [arm.emulated.replace(";", ", ") for arm in arms]
@@ -97,7 +129,7 @@ def arm_table(arms: Sequence[Arm], spread: Spread = INTERVALS) -> ArmTable:
         texts.add("emulated")
     elif any(emulated):
         notes.insert(0, f"emulated: {emulated[0]}, all arms")
-    covered = [one.coverage for of_arm in measured for one in of_arm.values() if one and one.coverage]
+    covered = [one.coverage for arm in arms for one in arm.metrics.values() if one and one.coverage]
     title = "One completed repeat of each arm: nothing is known of chance"
     if covered:
         title = f"{spread[0].format(math.floor(100 * min(covered)))} of n completed repeats"
@@ -128,25 +160,42 @@ def label_of(row: Row) -> str:
 
 def _reached(arm: Arm) -> str:
     """Return how many of an arm's runs reached the target, such as `4/5`."""
-    times = arm.comparable(TIME_TO_TARGET).values()
+    times = arm.comparable(TIME_TO_TARGET.column).values()
     return f"{sum(map(math.isfinite, times))}/{len(times)}" if times else ""
 
 
-def _cell(arm: Arm, metric: str, interval: Interval | None, unit: Unit, spread: Spread) -> str:
+def _cell(arm: Arm, metric: str, unit: Unit, spread: Spread) -> str:
     """Return what an arm has under a heading; of a time that some runs did not come to, how many did."""
+    interval = arm.metrics.get(metric)
     if interval is None:
-        return short_rate(arm.completed) if metric == RATE else ""
+        return short_rate(arm.completed) if metric == RATE.column else ""
     if math.isinf(interval.value):
         return "not reached"
     text = spread[1](unit, interval)
-    if metric == TIME_TO_TARGET and not all(map(math.isfinite, arm.comparable(metric).values())):
+    if metric == TIME_TO_TARGET.column and not all(map(math.isfinite, arm.comparable(metric).values())):
         return f"{text} ({_reached(arm)} reached)"
-    return text + marks(arm.completed) if metric == RATE else text
+    return text + marks(arm.completed) if metric == RATE.column else text
+
+
+def short_rate(rows: Sequence[Row]) -> str:
+    """Return what completed runs show of their rate where their windows are too short for one that counts.
+
+    Such as `~2.0 M/s, 1.1 s window`. Empty where a run has a rate that counts, or none had a timed window. Of several
+    runs the medians count.
+    """
+    timed = [row for row in rows if all(map(row.get, ("timed_samples", "timed_window_s", "timed_steps")))]
+    if not timed or any(row.get(RATE.column) is not None for row in rows):
+        return ""
+    rate = median(row["timed_samples"] / row["timed_window_s"] for row in timed)
+    window_s, steps = (median(row[name] for row in timed) for name in ("timed_window_s", "timed_steps"))
+    # Of simulated time any length is exact: there only steps can be too few.
+    length = f"{rounded(window_s)} s window" if window_s < MIN_TIMED_S else f"{steps:.0f} steps"
+    return f"~{rounded(rate)}/s, {length}"
 
 
 def marks(rows: Sequence[Row]) -> str:
     """Return the marks behind the rate of completed runs; none where they have no rate."""
-    if all(row.get(RATE) is None for row in rows):
+    if all(row.get(RATE.column) is None for row in rows):
         return ""
     return EXTENDED * any(row.get("extended_steps") for row in rows) + UNSTEADY * any(map(is_unsteady, rows))
 
@@ -162,6 +211,6 @@ def _notes(arms: Sequence[Arm]) -> Iterator[str]:
 def rate_notes(cells: Sequence[Sequence[Row]]) -> Iterator[str]:
     """Say what the marks at rates mean, each the rate of some runs."""
     if any(map(short_rate, cells)):
-        yield f"~ before a rate: {NOTE}"
+        yield f"~ before a rate: {_SHORT}"
     marked = "".join(map(marks, cells))
     yield from (f"{mark.strip()}: {text}" for mark, text in NOTES.items() if mark in marked)

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from numbers import Real
 from statistics import median
 from typing import TYPE_CHECKING, Any, cast
 
@@ -11,7 +12,7 @@ from dlbench.analysis.formatting import one_line
 from dlbench.analysis.statistics.intervals import Interval, median_interval, ratio_interval
 from dlbench.records.columns import names
 from dlbench.records.outcome import Status
-from dlbench.scenario.metrics import BUILT_IN, QUALITY
+from dlbench.scenario.metrics import BUILT_IN, QUALITY, RATE, TIME_TO_TARGET, TRAIN_TIME
 from dlbench.scenario.run_spec import Phase, arm_name
 from dlbench.scenario.settings import OPTION_PREFIXES, Affects, Input, option_prefixes_of, settings_of
 
@@ -23,8 +24,8 @@ Row = Mapping[str, Any]
 # What pairs a run with one of another study: its repeat and seed, or its own name.
 Repeat = tuple[str, ...]
 
-METRICS = ("train_time_s", *QUALITY, "samples_per_s")
-TIME_TO_TARGET = "time_to_target_s"
+METRICS = (TRAIN_TIME.column, *QUALITY, RATE.column)
+EFFICIENCY = "efficiency"
 WORKER_RATE = "samples_per_s_per_worker"
 
 # No metrics of a script: columns of runs, and headings of tables.
@@ -133,18 +134,16 @@ class Arm:
 
     @cached_property
     def metrics(self) -> Mapping[str, Interval | None]:
-        """Median and interval of METRICS and of what a script reports; None where no completed run has it."""
-        every = (*METRICS, *reported(self.completed))
-        return {name: median_interval(values) if (values := self.values(name)) else None for name in every}
+        """Median and interval of METRICS, of what a script reports, of efficiency and of the time to the target.
 
-    @cached_property
-    def time_to_target(self) -> Interval | None:
-        """Median time to its target with its interval, which is unknown where a run ended before; None without one.
-
-        The median is infinite where half of the runs never reached it.
+        None where no completed run has it. The time to the target is infinite where half of the runs never reached it,
+        and its interval unknown where one did not.
         """
-        times = list(self.comparable(TIME_TO_TARGET).values())
-        return median_interval(times) if times else None
+        columns = (*METRICS, *reported(self.completed))
+        medians = {name: median_interval(values) if (values := self.values(name)) else None for name in columns}
+        times = [*self.comparable(TIME_TO_TARGET.column).values()]
+        medians |= {EFFICIENCY: self.efficiency, TIME_TO_TARGET.column: median_interval(times) if times else None}
+        return medians
 
     @cached_property
     def efficiency(self) -> Interval | None:
@@ -153,21 +152,19 @@ class Arm:
         return ratio_interval(rates, base) if rates and base else None
 
     def values(self, column: str) -> tuple[float, ...]:
-        """Return the finite number that each completed run has in a column, without those that have none."""
-        found = (row.get(column) for row in self.completed)
-        return tuple(float(value) for value in found if value is not None and math.isfinite(value))
+        """Return the finite number that each completed run has in a column, without those that have none, or text."""
+        return tuple(float(row[column]) for row in self.completed if _is_finite(row.get(column)))
 
     def comparable(self, metric: str) -> dict[Repeat, float]:
         """Return what the arm's repeats are judged by: a number for each that has one.
 
-        There are no scores where the input was random numbers. A time to a target is infinite where a run ended
-        without reaching it; there is none without a target.
+        There are no scores where the input was random numbers. Text is no number. A time to a target is infinite where
+        a run ended without reaching it; there is none without a target.
         """
         if metric in BUILT_IN and BUILT_IN[metric].is_score and not self.scores_mean_something:
             return {}
-        if metric != TIME_TO_TARGET:
-            found = {_repeat(row): row.get(metric) for row in self.completed}
-            return {key: float(value) for key, value in found.items() if value is not None and math.isfinite(value)}
+        if metric != TIME_TO_TARGET.column:
+            return {_repeat(row): float(row[metric]) for row in self.completed if _is_finite(row.get(metric))}
         if self.get("target_value") is None:
             return {}
         times = {_repeat(row): row.get(metric) for row in self.rows if row["status"] in ENDED}
@@ -211,10 +208,9 @@ def arms(rows: Iterable[Row]) -> list[Arm]:
         grouped.setdefault((row.get("study"), arm_name(row["run_id"])), []).append(row)
         if is_alone(row) and row["status"] == Status.COMPLETED:
             base_lines.setdefault(base_line_key(row, columns), []).append(row)
-    found = [Arm(name, tuple(own)) for (_, name), own in grouped.items()]
-    shared = {key: tuple(own) for key, own in base_lines.items()}
+    found = (Arm(name, tuple(own)) for (_, name), own in grouped.items())
     return [
-        arm if arm.is_alone else replace(arm, base_line=shared.get(base_line_key(arm.first, columns), ()))
+        arm if arm.is_alone else replace(arm, base_line=tuple(base_lines.get(base_line_key(arm.first, columns), ())))
         for arm in found
     ]
 
@@ -244,6 +240,10 @@ def _comparable(row: Row) -> Row:
     hosted = row.get("workers_per_host")
     found = {name: repr(value) if isinstance(value, list | dict) else value for name, value in row.items()}
     return found | {"placement": row.get("mode") or (f"{hosted} per host" if hosted else None)}
+
+
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, Real) and math.isfinite(value)
 
 
 def _worker_rates(rows: Iterable[Row]) -> list[float]:

@@ -132,6 +132,11 @@ def one_line(text: object) -> str:
     return " ".join("".join(letter if letter.isprintable() else " " for letter in str(text)).split())
 
 
+def joined(*parts: object, sep: str = ", ") -> str:
+    """Return the parts that are neither empty nor None, joined."""
+    return sep.join(str(part) for part in parts if part)
+
+
 def counted(count: int, noun: str) -> str:
     """Return a number and what is counted: `1 run`, `2 runs`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -50,6 +50,8 @@ LEAST_REPEATS = 3
 ENOUGH_REPEATS = 5
 # More further repeats than this are not counted.
 MOST_REPEATS = 100
+# Further repeats are counted against so many of the arms that an arm is the least sure to keep against.
+_NEAREST = 20
 _TRIED = (1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 32, 40, 50, 63, 80, MOST_REPEATS)
 # No smaller t is significant, whatever its degrees of freedom and the number of arms.
 _LEAST_T = NormalDist().inv_cdf(1 - SIGNIFICANCE / 2)
@@ -97,11 +99,12 @@ class Judgement:
         verdict: What is shown.
         against: Place of the other arm: the best one, or the one that comes closest to refuting that this arm keeps.
         is_better: Of a pair: whether it is shown to be better by more than the margin.
-        p: p-value of being no worse by the margin, or where it loses of being equal, in the family.
-        family: Number of comparisons that hold together.
+        p: Of a planned pair: p-value of being no worse by the margin, or where it loses of being equal, in the family.
+        family: Of a planned pair: number of comparisons that hold together.
         n: Repeats of the arm that has fewer; 0 where nothing was tested.
         level: Of one test of the family.
-        tests: The arm - each other that it is to keep against, on `scale`; the one it is `against` comes first.
+        tests: The arm - those of the others that it is the least sure to keep against, on `scale`; the one it is
+            `against` comes first.
         scale: What values were compared on.
     """
 
@@ -208,7 +211,7 @@ class Family:
         loses = self.loses_p[place, other] <= SIGNIFICANCE or (judged.verdict is Verdict.LOSES and other == self.best)
         n, tests = min(self.repeats[place], self.repeats[other]), self.differences.of(place, [other])
         level = SIGNIFICANCE / (k - 1)
-        return Judgement(_verdict(keeps, loses), other, is_better, None, k - 1, n, level, tests, self.scale)
+        return Judgement(_verdict(keeps, loses), other, is_better, n=n, level=level, tests=tests, scale=self.scale)
 
 
 def _verdict(keeps: bool, loses: bool) -> Verdict:
@@ -256,8 +259,10 @@ def _judged_once(arms: Sequence[Values], metric: Metric) -> tuple[Family, list[i
     keeps, drops = keeps_p.max(1), np.minimum((k - 1) * np.where(are_known, 1 - above, 1.0).min(1), 1.0)
     worse, t = np.ones((k, k)), pairs.t
     can_lose = are_known & (pairs.estimate < -scale.margin) & (t >= _LEAST_T)
-    if can_lose.any():
-        worse[can_lose] = studentized_range_p(np.sqrt(2) * t[can_lose], k, pairs.freedom[can_lose])
+    # An arm at a time, since the integral holds a hundred numbers for each pair.
+    for one in np.flatnonzero(can_lose.any(1)):
+        to = can_lose[one]
+        worse[one, to] = studentized_range_p(np.sqrt(2) * t[one, to], k, pairs.freedom[one, to])
     # One of the arms is truly the best and can err in neither way, so that one test fewer counts.
     smaller = np.minimum(keeps, drops)
     adjusted = np.array(holm(smaller, most=max(k - 1, 1)))
@@ -267,13 +272,13 @@ def _judged_once(arms: Sequence[Values], metric: Metric) -> tuple[Family, list[i
     loses = is_far | (~does_keep & (worse.min(1) <= SIGNIFICANCE))
     refuted_by = np.where(is_far | (worse[:, best] <= SIGNIFICANCE), best, worse.argmin(1))
     against = np.where(does_keep & (places != best), best, np.where(loses, refuted_by, closest))
-    p = np.where(loses, np.minimum(adjusted, worse[places, against]), np.where(does_keep, adjusted, 1.0))
+    nearest = (-keeps_p).argsort(1, kind="stable")[:, :_NEAREST].tolist()
     judgements = []
     for place, other in enumerate(against.tolist()):
         verdict, n = _verdict(does_keep[place], loses[place]), min(repeats[place], repeats[other])
-        tests = pairs.of(place, [other, *(rival for rival in range(k) if rival not in (place, other))])
-        level, p_value = SIGNIFICANCE / int(factors[place]), float(p[place])
-        judgements.append(Judgement(verdict, other, False, p_value, k - 1, n, level, tests, scale))
+        tests = pairs.of(place, [other, *(rival for rival in nearest[place] if rival not in (place, other))])
+        level = SIGNIFICANCE / int(factors[place])
+        judgements.append(Judgement(verdict, other, n=n, level=level, tests=tests, scale=scale))
     family = Family(best, tuple(judgements), tuple(repeats), pairs, keeps_p, worse, scale)
     return family, np.flatnonzero(~is_far).tolist()
 

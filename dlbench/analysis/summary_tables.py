@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from io import StringIO
 from typing import TYPE_CHECKING
 
-from dlbench.analysis.arms import TIME_TO_TARGET, Arm, Row, arms, last_attempts, reported
+from dlbench.analysis.arms import Arm, Row, arms, last_attempts, reported
 from dlbench.analysis.groups import place_of, tuned_columns, varying, written_name
 from dlbench.records.columns import FORMULA_MARKS
 from dlbench.records.tables import line
-from dlbench.scenario.metrics import QUALITY
+from dlbench.scenario.metrics import QUALITY, RATE, TIME_TO_TARGET, TRAIN_TIME
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,9 +21,9 @@ LEADING = ("strategy", "workers", "batch_size")
 ARM_COLUMNS = (
     "study", "arm", "label", "workers", "baseline", "emulated", "metric", "median", "low", "high", "coverage", "n",
 )  # fmt: skip
-RESULTS = ("train_time_s", TIME_TO_TARGET, "samples_per_s", *QUALITY)
+RESULTS = (TRAIN_TIME.column, TIME_TO_TARGET.column, RATE.column, *QUALITY)
 # Of these, what has no column where no run has it.
-_OPTIONAL = ("baseline", "emulated", TIME_TO_TARGET, "validation_mean_squared_error")
+_OPTIONAL = ("baseline", "emulated", TIME_TO_TARGET.column, "validation_mean_squared_error")
 # Spreadsheets also take full-width marks, and drop line breaks and look at what follows. In many countries they split
 # lines at semicolons, quoted or not.
 _FORMULA = re.compile(f"(^|;|\t)(?=[{''.join(FORMULA_MARKS)}\r\n\uff0d\uff1d\uff0b\uff20])")
@@ -65,10 +65,9 @@ def arm_table(found: Iterable[Arm], settings: Sequence[str]) -> str:
     lines = [line(map(written_name, columns))]
     for arm in (arm for arm in found if arm.completed):
         first = (arm.study, arm.name, arm.label, *map(arm.first.get, own), arm.workers, arm.baseline, arm.emulated)
-        metrics = {**arm.metrics, "efficiency": arm.efficiency, TIME_TO_TARGET: arm.time_to_target}
         lines += [
             line((*map(defused, first), metric, one.value, one.low, one.high, one.coverage, one.n))
-            for metric, one in metrics.items()
+            for metric, one in arm.metrics.items()
             if one is not None and math.isfinite(one.value)  # half of the runs may never reach a target
         ]
     return "".join(lines)

@@ -6,8 +6,8 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
+from dlbench.analysis.arm_table import short_rate
 from dlbench.analysis.formatting import accuracy, duration, number, quantity
-from dlbench.analysis.short_rate import short_rate
 from dlbench.cli.summary import where_logs_are
 from dlbench.cli.tables import drawn
 from dlbench.launch.execute import Progress

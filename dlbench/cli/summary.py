@@ -25,7 +25,7 @@ MAX_FAILURES = 20
 
 def show_study(console: "Console", folder: "Folder", rows: Sequence[Row]) -> None:
     """Print the results of a study, from the rows of `runs.csv`, arms in the order of its scenario."""
-    from dlbench.analysis.order import reading_order
+    from dlbench.analysis.arm_table import reading_order
     from dlbench.study.folder import scenario_of
 
     order = reading_order(scenario_of(folder), folder.record.runs)

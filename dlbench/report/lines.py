@@ -7,7 +7,7 @@ from itertools import chain
 from statistics import median
 from typing import Any
 
-from dlbench.analysis.arms import Arm, equal_columns
+from dlbench.analysis.arms import EFFICIENCY, Arm, equal_columns
 from dlbench.analysis.groups import (
     ALONE,
     TASK,
@@ -29,7 +29,6 @@ MOST_SERIES = 7
 # Column of the words that hold of a run's value, joined by `;`.
 FLAGS = ".flags"
 # The column of a run's rate over that of its base line: its interval is that of the arm.
-EFFICIENCY = "efficiency"
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,14 @@ class Metric:
         """Whether a value is at the aim or on the better side of it."""
         return value >= aim if self.is_higher_better else value <= aim
 
+    def gain(self, value: float, other: float) -> float:
+        """Return by how much a value is better than another one; below 0 where it is worse."""
+        return value - other if self.is_higher_better else other - value
+
+    def margin_at(self, value: float) -> float:
+        """Return the smallest difference from a value that matters."""
+        return self.margin * abs(value) if self.is_share else self.margin
+
     def of_classes(self, num_classes: int) -> float | None:
         """Return what guessing one of so many classes scores, each being as frequent; None of what is no such score."""
         known = {"accuracy": 1 / num_classes, "loss": math.log(num_classes)} if num_classes > 0 else {}

@@ -92,8 +92,7 @@ class Trained:
     @property
     def samples_per_s(self) -> float:
         found = rates.window(self.results)
-        assert found is not None
-        return found.samples / found.time_s
+        return float(found["timed_samples"] / found["timed_window_s"])
 
     @property
     def known(self) -> float:

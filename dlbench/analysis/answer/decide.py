@@ -1,7 +1,7 @@
 """The decision: which arms are out, which keep, lose or are open, which one to use, and what would settle the rest."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -11,7 +11,7 @@ from typing import Any
 from dlbench import plugins
 from dlbench.analysis.answer.answer import Answer, ArmAnswer, Difference, Judged, Spread
 from dlbench.analysis.answer.comparison_group import ComparisonGroup
-from dlbench.analysis.answer.doubts import MUCH_LOAD, doubts, not_completed, unlike_batch
+from dlbench.analysis.answer.doubts import MUCH_LOAD, Weighed, doubts, not_completed, unlike_batch
 from dlbench.analysis.arms import Arm, Repeat, Row, quotient
 from dlbench.analysis.formatting import counted, difference, number, quantity
 from dlbench.analysis.groups import written_name
@@ -97,6 +97,10 @@ class _Decided:
             return arm.comparable(metric.column)
         return {repeat: self.spent(arm, time) for repeat, time in arm.comparable(self.time.column).items()}
 
+    def medians(self, arms: Iterable[Arm], metric: Metric) -> dict[Arm, float]:
+        """Return the median of each arm that has any."""
+        return {arm: median(found) for arm in arms if (found := self.values(arm, metric).values())}
+
     def spent(self, arm: Arm, seconds: float) -> float:
         """Return the price of a training time, or worker-hours where no price is known."""
         cost = self.wanted.cost(arm, seconds)
@@ -116,12 +120,14 @@ def _hours(arm: Arm, seconds: float) -> float:
 def families(group: ComparisonGroup, wanted: Wanted) -> dict[str, tuple[list[Arm], Family]]:
     """Return the families that the answer of a group judges, by column, each with its arms in order."""
     decided = _decided(group, wanted)
-    out = _out(group, decided)
-    left = [arm for arm in group.arms if arm not in out]
-    return {metric.column: (list(values), family) for metric, values, family in _families(left, decided)}
+    judged = _families(group, decided, _out(group, decided))
+    return {metric.column: (list(values), family) for metric, values, family in judged}
 
 
-def _families(arms: Sequence[Arm], decided: _Decided) -> Iterator[tuple[Metric, dict[Arm, Values], Family]]:
+def _families(
+    group: ComparisonGroup, decided: _Decided, out: Mapping[Arm, str]
+) -> Iterator[tuple[Metric, dict[Arm, Values], Family]]:
+    arms = [arm for arm in group.arms if arm not in out]
     for metric in decided.judged:
         if arms:
             values: dict[Arm, Values] = {arm: decided.values(arm, metric) for arm in arms}
@@ -134,18 +140,17 @@ def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
     """Return the answer for a group of arms that can be compared."""
     decided = _decided(group, wanted)
     out = _out(group, decided)
-    left = [arm for arm in group.arms if arm not in out]
-    amounts = {arm: median(decided.values(arm, decided.value).values()) for arm in left}
-    shown = {metric: _shown(metric, values, family) for metric, values, family in _families(left, decided)}
-    values, quality = shown.get(decided.value, {}), shown.get(decided.quality, {}) if decided.quality else {}
+    amounts = decided.medians((arm for arm in group.arms if arm not in out), decided.value)
+    shown: dict[Metric | None, dict[Arm, Judged]] = {one[0]: _shown(*one) for one in _families(group, decided, out)}
+    values, quality = (shown.get(metric, {}) for metric in (decided.value, decided.quality))
     arms = {
         arm: _arm_answer(arm, group, decided, out.get(arm, ""), values.get(arm), quality.get(arm)) for arm in group.arms
     }
-    ranked = sorted(left, key=amounts.__getitem__, reverse=decided.value.is_higher_better)
+    ranked = sorted(amounts, key=amounts.__getitem__, reverse=decided.value.is_higher_better)
     keepers = [arm for arm in ranked if arm in values]
     verdicts = {arm: judged.verdict for arm, judged in (quality | values).items()}
-    times = {arm: median(found) for arm in keepers if (found := arm.values(decided.time.column))}
-    costs = {arm: decided.spent(arm, time) for arm, time in times.items()}
+    times = {arm: arm.values(decided.time.column) for arm in keepers}
+    costs = {arm: decided.spent(arm, median(found)) for arm, found in times.items() if found}
     # Of arms that differ by no more than what matters the cheapest is used: more workers must buy something.
     use = keepers[0] if keepers and verdicts[keepers[0]] is Verdict.KEEPS else None
     if use in costs:
@@ -153,10 +158,9 @@ def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
     # What may be the better choice: what is ahead, else one of those that keep quality, else what has the best score.
     rivals = ranked[: ranked.index(use)] if use else keepers
     if not keepers and decided.quality:
-        sign = 1 if decided.quality.is_higher_better else -1
-        scores = {arm: sign * one.spread.median for arm, one in quality.items()}
+        scores = {arm: decided.quality.gain(one.spread.median, 0.0) for arm, one in quality.items()}
         best = max(scores.values(), default=0.0)
-        within = decided.quality.margin * (abs(best) if decided.quality.is_share else 1.0)
+        within = decided.quality.margin_at(best)
         # Of those with about the best score the one that the goal likes most, then by score.
         rivals = sorted(scores, key=lambda arm: (max(best - scores[arm] - within, 0.0), ranked.index(arm)))
     cheapest = min(costs, key=costs.__getitem__, default=None)
@@ -182,44 +186,33 @@ def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
             group,
             is_rate=decided.value is RATE,
             is_learned=bool(decided.quality or decided.target),
-            others=_doubts_of_use(use, left, out, decided) if use else (),
+            others=_doubts_of_use(use, ranked, out, decided) if use else (),
         ),
     )
 
 
-def _doubts_of_use(
-    use: Arm, left: Sequence[Arm], out: Mapping[Arm, str], decided: _Decided
-) -> Iterator[tuple[int, str]]:
-    """Yield by weight what the arm to use is behind in, though the goal does not ask for it."""
-    value, mine = decided.value, median(decided.values(use, decided.value).values())
-    for arm in out:
-        values, quality = decided.values(arm, value), decided.quality
-        completed = replace(arm, rows=arm.completed)
-        if not values or out[arm] != not_completed(arm.rows) or _fault(completed, decided):
+def _doubts_of_use(use: Arm, left: Iterable[Arm], out: Mapping[Arm, str], decided: _Decided) -> Iterator[Weighed]:
+    """Yield what the arm to use is behind in, though the goal does not ask for it."""
+    metrics, value, quality = decided.wanted.metrics, decided.value, decided.quality
+    amounts, scores = (decided.medians((use, *out), metric) for metric in (value, quality or value))
+    for arm in amounts:
+        if arm is use or out[arm] != not_completed(arm.rows) or _fault(replace(arm, rows=arm.completed), decided):
             continue
-        if quality is None or _is_close(quality, arm, use):
-            theirs = median(values.values())
-            ratio = quotient(theirs, mine) if value.is_higher_better else quotient(mine, theirs)
-            if ratio is not None and ratio > 1 + value.margin:
-                yield 78, f"{arm.title} came to {quantity(value, theirs)}, but {out[arm]}"
-    for name in _scores(decided.wanted.metrics):
-        metric = decided.wanted.metrics[name]
-        scores = {arm: median(found) for arm in left if (found := arm.comparable(name).values())}
-        if metric is decided.quality or use not in scores:
+        if quality and quality.gain(scores[use], scores[arm]) > quality.margin_at(scores[use]):
             continue
-        best = (max if metric.is_higher_better else min)(scores, key=scores.__getitem__)
-        # A built-in score that does not decide is beside the one that does: only far behind it says something.
-        margin = metric.margin * (abs(scores[best]) if metric.is_share else 1.0) * (1 if name not in BUILT_IN else FAR)
-        if abs(scores[use] - scores[best]) > margin:
-            ends = f"{quantity(metric, scores[use])}, of {best.title} {quantity(metric, scores[best])}"
-            yield 77, f"its {metric.title} is {ends}"
-
-
-def _is_close(metric: Metric, arm: Arm, use: Arm) -> bool:
-    """Whether an arm scores at most by what matters less than the arm to use."""
-    theirs, mine = (median(one.comparable(metric.column).values()) for one in (arm, use))
-    behind = mine - theirs if metric.is_higher_better else theirs - mine
-    return behind <= metric.margin * (abs(mine) if metric.is_share else 1.0)
+        theirs, mine = amounts[arm], amounts[use]
+        ratio = quotient(theirs, mine) if value.is_higher_better else quotient(mine, theirs)
+        if ratio is not None and ratio > 1 + value.margin:
+            yield 78, f"{arm.title} came to {quantity(value, theirs)}, but {out[arm]}"
+    for metric in (metrics[name] for name in _scores(metrics) if metrics[name] is not quality):
+        scores = decided.medians(left, metric)
+        if use in scores:
+            best = max(scores, key=lambda arm: metric.gain(scores[arm], 0.0))
+            # A built-in score that does not decide is beside the one that does: only far behind it says something.
+            margin = metric.margin_at(scores[best]) * (FAR if metric.column in BUILT_IN else 1)
+            if metric.gain(scores[best], scores[use]) > margin:
+                ends = f"{quantity(metric, scores[use])}, of {best.title} {quantity(metric, scores[best])}"
+                yield 77, f"its {metric.title} is {ends}"
 
 
 def _decided(group: ComparisonGroup, wanted: Wanted) -> _Decided:
@@ -255,13 +248,12 @@ def _out(group: ComparisonGroup, decided: _Decided) -> dict[Arm, str]:
     has_more, singles, out = any(arm.workers > 1 for arm in group.arms), set[tuple[Any, ...]](), dict[Arm, str]()
     for arm in group.arms:
         settings = tuple(map(arm.get, keys))
-        reason = _fault(arm, decided)
-        if has_more and arm.workers == 1 and not arm.is_alone and arm.base_line:
-            reason = reason or OVERHEAD
-        if arm.is_alone and settings in singles:
-            reason = reason or TWIN
-        if reason:
+        if reason := _fault(arm, decided):
             out[arm] = reason
+        elif has_more and arm.workers == 1 and not arm.is_alone and arm.base_line:
+            out[arm] = OVERHEAD
+        elif arm.is_alone and settings in singles:
+            out[arm] = TWIN
         elif arm.is_alone:
             singles.add(settings)
     return out
@@ -329,11 +321,11 @@ def _scores(metrics: Mapping[str, Metric]) -> tuple[str, ...]:
 
 def _knows_more(metric: Metric, value: float, nothing: float, arm: Arm) -> bool:
     """Whether a score is better than that of a model that knows nothing by more than the margin and chance."""
-    margin = metric.margin * (abs(nothing) if metric.is_share else 1.0)
+    margin = metric.margin_at(nothing)
     samples = arm.first.get("validation_samples")
     if metric.score == "accuracy" and samples and 0 <= nothing <= 1:
         margin = max(margin, 2 * math.sqrt(nothing * (1 - nothing) / samples))
-    return value > nothing + margin if metric.is_higher_better else value < nothing - margin
+    return metric.gain(value, nothing) > margin
 
 
 def of_nothing(arm: Arm, metric: Metric) -> float | None:

@@ -16,6 +16,8 @@ from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS
 from dlbench.scenario.metrics import TRAIN_TIME
 from dlbench.scenario.settings import Input
 
+# How much a doubt could change the answer, and what it is.
+Weighed = tuple[int, str]
 # From this share on, CPU time that the hypervisor took is as large as half the differences that are called real.
 MUCH_STEAL = 0.01
 # Steal is counted in ticks of 10 ms: shorter windows have too few of them.
@@ -35,9 +37,7 @@ MUCH_BOOKKEEPING = 0.1
 MUCH_FIRST_STEP = 0.2
 
 
-def doubts(
-    group: ComparisonGroup, *, is_rate: bool, is_learned: bool, others: Iterable[tuple[int, str]] = ()
-) -> tuple[Doubt, ...]:
+def doubts(group: ComparisonGroup, *, is_rate: bool, is_learned: bool, others: Iterable[Weighed]) -> tuple[Doubt, ...]:
     """Return the doubts about a group's answer, the heaviest first.
 
     Args:
@@ -56,7 +56,7 @@ def doubts(
     return tuple(Doubt(text=text, weight=weight) for weight, text in sorted(weighed, reverse=True))
 
 
-def _of_comparison(group: ComparisonGroup, rows: Sequence[Row], *, is_learned: bool) -> Iterator[tuple[int, str]]:
+def _of_comparison(group: ComparisonGroup, rows: Sequence[Row], *, is_learned: bool) -> Iterator[Weighed]:
     """Yield by weight what makes arms unequal, or their number too small."""
     others = [
         f"{arm.title}: {size:.4g} samples, not {arm.get('batch_size_per_worker'):.4g}"
@@ -105,7 +105,7 @@ def untuned(arms: Sequence[Arm]) -> str:
     return f"{text}: per sample {chosen(rates[least])} ({least.title}) to {chosen(rates[most])} ({most.title})"
 
 
-def _of_machine(group: ComparisonGroup, rows: Sequence[Row]) -> Iterator[tuple[int, str]]:
+def _of_machine(group: ComparisonGroup, rows: Sequence[Row]) -> Iterator[Weighed]:
     """Yield by weight what the machines did, or are, that shows in the numbers."""
     if group.emulated:
         yield 85, f"not representative hardware ({group.emulated})"
@@ -133,7 +133,7 @@ def _of_machine(group: ComparisonGroup, rows: Sequence[Row]) -> Iterator[tuple[i
         yield 30, f"hosts were one machine in {runs}: no network card"
 
 
-def _of_measurement(rows: Sequence[Row], *, is_rate: bool) -> Iterator[tuple[int, str]]:
+def _of_measurement(rows: Sequence[Row], *, is_rate: bool) -> Iterator[Weighed]:
     """Yield by weight what the numbers say less of than they seem to."""
     if runs := _runs([is_unsteady(row) for row in rows]):
         yield 60 if is_rate else 10, f"throughput was not steady in {runs} (~)"

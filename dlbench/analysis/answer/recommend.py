@@ -1,7 +1,7 @@
 """Answers from rows: one for each comparison group, each with the command that would tell most next."""
 
 import shlex
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, median
@@ -16,7 +16,7 @@ from dlbench.analysis.formatting import counted
 from dlbench.analysis.groups import values_of
 from dlbench.records import files
 from dlbench.records.outcome import Status
-from dlbench.scenario.metrics import BUILT_IN, Metric
+from dlbench.scenario.metrics import BUILT_IN, TIME_TO_TARGET, Metric
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,6 +27,8 @@ LOWER_RATE = 0.1
 TOO_FAST = 0.1
 
 
+# A command, why, and about how long it takes.
+Command = tuple[str, str, float | None]
 # Where all repeats of an arm ended so, further ones will, too.
 _HOPELESS = ({Status.FAILED}, {Status.OUT_OF_MEMORY})
 
@@ -65,8 +67,10 @@ def recommend(
             # What is still to be run may be better than all that was.
             nothing = {"use": None, "either": (), "cheaper": None, "faster": None}
             answer = answer.model_copy(update={**nothing, "missing": missing})
-        following = _next(answer, group, places_here.pop(), arms) if len(places_here) == 1 else None
-        found.append(answer.model_copy(update={"next": following}))
+        if len(places_here) == 1:
+            command, why, seconds = next(_commands(answer, group, places_here.pop(), arms))
+            answer = answer.model_copy(update={"next": Next(command=command, why=why, seconds=seconds)})
+        found.append(answer)
     return tuple(found)
 
 
@@ -91,33 +95,33 @@ def retargeted(
     def time_of(row: Row) -> float | None:
         return first.get((row["study"], row["run_id"]))
 
-    return [
-        arm.having(target_metric=lambda _: name, target_value=lambda _: aim, time_to_target_s=time_of) for arm in arms
-    ]
+    given = {"target_metric": lambda _: name, "target_value": lambda _: aim, TIME_TO_TARGET.column: time_of}
+    return [arm.having(**given) for arm in arms]
 
 
-def _next(answer: Answer, group: ComparisonGroup, place: StudyPlace, arms: Sequence[Arm]) -> Next:
-    """Return the command that would tell most about a group."""
-    study, scenario = shlex.quote(str(place.path)), shlex.quote(str(place.path / files.SCENARIO))
-    rows = [row for arm in group.arms for row in arm.rows]
+def _commands(answer: Answer, group: ComparisonGroup, place: StudyPlace, arms: Sequence[Arm]) -> Iterator[Command]:
+    """Yield commands, why, and about how long each takes; the one that would tell most about a group first."""
+    study = shlex.quote(str(place.path))
+    run, again = f"dlbench run --study {study}", f"dlbench run {shlex.quote(str(place.path / files.SCENARIO))}"
     # A command goes on with the whole study, whatever group of its arms asks for it.
-    studies, names = {arm.study for arm in group.arms}, {(arm.study, arm.name) for arm in group.arms}
+    studies = {arm.study for arm in group.arms}
     whole = [arm for arm in arms if arm.study in studies]
-    took = {arm: [float(row["wall_time_s"]) for row in arm.rows if row.get("wall_time_s")] for arm in whole}
-    each = {arm: mean(times) for arm, times in took.items() if times}
-    usual = mean(each.values()) if each else 0.0
-    here = [arm for arm in whole if (arm.study, arm.name) in names]
-    failed = [arm for arm in here for row in arm.rows if not Status(row["status"]).is_final]
-    if place.can_continue and answer.missing:
-        why, seconds = f"{counted(answer.missing, 'run')} to be made", usual * answer.missing
-        return Next(command=f"dlbench run --study {study}", why=why, seconds=seconds)
-    if place.can_continue and failed:
-        # What every run of an arm ended with is no accident.
-        if hopeless := [arm for arm in failed if {row["status"] for row in arm.rows} in _HOPELESS and arm.rows[1:]]:
-            command = f"dlbench logs {hopeless[0].rows[0]['run_id']} --study {study}"
-            return Next(command=command, why="why all runs of an arm failed", seconds=None)
-        why, seconds = f"repeats {counted(len(failed), 'run')} that failed", sum(each.get(arm, usual) for arm in failed)
-        return Next(command=f"dlbench run --study {study}", why=why, seconds=seconds)
+    times = {(arm.study, arm.name): [float(s) for row in arm.rows if (s := row.get("wall_time_s"))] for arm in whole}
+    usual = mean(map(mean, filter(None, times.values()))) if any(times.values()) else 0.0
+
+    def seconds_of(arm: Arm) -> float:
+        return mean(times[arm.study, arm.name] or [usual])
+
+    failed = [arm for arm in group.arms for row in arm.rows if not Status(row["status"]).is_final]
+    # What every run of an arm ended with is no accident.
+    hopeless = [arm for arm in failed if arm.rows[1:] and {row["status"] for row in arm.rows} in _HOPELESS]
+    if place.can_continue:
+        if answer.missing:
+            yield run, f"{counted(answer.missing, 'run')} to be made", usual * answer.missing
+        if hopeless:
+            yield f"dlbench logs {hopeless[0].rows[0]['run_id']} --study {study}", "why all runs of an arm failed", None
+        if failed:
+            yield run, f"repeats {counted(len(failed), 'run')} that failed", sum(map(seconds_of, failed))
     judged = [judged.difference for _, judged in open_arms(answer) if judged.difference]
     if known := [difference.further for difference in judged if difference.further]:
         # As many as the line on what is open names, or else the fewest that settle anything.
@@ -125,23 +129,24 @@ def _next(answer: Answer, group: ComparisonGroup, place: StudyPlace, arms: Seque
         settled = sum(one <= further for one in known)
         why = "settles what is open" if settled == len(judged) else f"settles {settled} of {len(judged)} open arms"
         total = max(arm.completed for arm in answer.arms) + further
-        what = f"--study {study}" if place.can_continue else scenario
-        repeats = {arm: max(total - len(arm.rows), 0) if place.can_continue else total for arm in whole}
-        seconds = sum(count * each.get(arm, usual) for arm, count in repeats.items())
-        return Next(command=f"dlbench run {what} --repeats {total}", why=why, seconds=seconds)
-    command, why = f"dlbench report {study}", "charts, evidence, all doubts"
+        more = [max(total - len(arm.rows), 0) if place.can_continue else total for arm in whole]
+        seconds = sum(count * seconds_of(arm) for count, arm in zip(more, whole, strict=True))
+        yield f"{run if place.can_continue else again} --repeats {total}", why, seconds
     if answer.use is None and all(arm.word == "out" for arm in answer.arms):
-        reasons = [arm.reason for arm in answer.arms]
-        rates, epochs = (values_of(group.arms, name) for name in ("learning_rate_base", "epochs"))
-        has_learned_little = any("reached" in reason or "knowing nothing" in reason for reason in reasons)
-        with_change = f"dlbench run {scenario} --set"
-        if any(TOO_SHORT in reason for reason in reasons) and all(map(can_extend, rows)):
-            command, why = f"{with_change} extend_window=true", "times steps until a rate counts"
-        elif any(map(_is_too_fast, group.completed)) and len(rates) == 1:
-            command, why = f"{with_change} learning_rate={LOWER_RATE * rates[0]:g}", "a rate that may learn"
-        elif has_learned_little and len(epochs) == 1:
-            command, why = f"{with_change} epochs={2 * epochs[0]}", "longer training may learn more"
-    return Next(command=command, why=why, seconds=None)
+        yield from ((f"{again} --set {change}", why, None) for change, why in _changes(answer, group))
+    yield f"dlbench report {study}", "charts, evidence, all doubts", None
+
+
+def _changes(answer: Answer, group: ComparisonGroup) -> Iterator[tuple[str, str]]:
+    """Yield settings with which an arm may come in, and why."""
+    reasons, rows = [arm.reason for arm in answer.arms], (row for arm in group.arms for row in arm.rows)
+    rates, epochs = (values_of(group.arms, name) for name in ("learning_rate_base", "epochs"))
+    if any(TOO_SHORT in reason for reason in reasons) and all(map(can_extend, rows)):
+        yield "extend_window=true", "times steps until a rate counts"
+    if any(map(_is_too_fast, group.completed)) and len(rates) == 1:
+        yield f"learning_rate={LOWER_RATE * rates[0]:g}", "a rate that may learn"
+    if any("reached" in reason or "knowing nothing" in reason for reason in reasons) and len(epochs) == 1:
+        yield f"epochs={2 * epochs[0]}", "longer training may learn more"
 
 
 def _is_too_fast(arm: Arm) -> bool:

@@ -7,7 +7,7 @@ piece of the window opens and closes at a barrier: it took as long as it took fo
 """
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -18,46 +18,30 @@ from dlbench.telemetry.journal import Rows
 IN_WINDOW = (PHASE["timed"], PHASE["extended"])
 
 
-@dataclass(frozen=True)
-class RateWindow:
-    """The timed window of all workers together.
+def window(results: Collection[Result]) -> dict[str, Any]:
+    """Return the timed window of all workers' results by column of `runs.csv`; empty where there is none.
 
-    Attributes:
-        time_s: Common time: over its pieces, the sum of the longest that any worker saw.
-        steps: Steps inside it; where workers differ, the fewest, or of workers that do not wait the mean.
-        extended_steps: Of them, steps added after training.
-        samples: Samples of all workers inside it.
-        is_simulated: Whether its clock is a simulator's, whose seconds are exact, however few.
+    There is none either where workers saw different pieces. Its time is the sum of the longest that any worker saw of
+    each piece. Where workers differ in steps, the fewest count, or of workers that do not wait the mean. The rate is
+    None below 50 steps or 5 s; a simulator's seconds are exact, however few.
     """
-
-    time_s: float
-    steps: int
-    extended_steps: int
-    samples: int
-    is_simulated: bool = False
-
-    @property
-    def samples_per_s(self) -> float | None:
-        """Samples of all workers / common time; None below 50 steps or 5 s, of simulated time below 50 steps."""
-        is_long = self.steps >= MIN_TIMED_STEPS and (self.is_simulated or self.time_s >= MIN_TIMED_S)
-        return self.samples / self.time_s if is_long and self.time_s else None
-
-
-def window(results: Collection[Result]) -> RateWindow | None:
-    """Return the timed window of all workers' results; None where there is none, or workers saw different pieces."""
     counts = {len(result.segments) for result in results}
     if len(counts) != 1 or counts == {0}:
-        return None
+        return {}
     pieces = list(zip(*(result.segments for result in results), strict=True))
-    steps = [sum(seen.steps for seen in result.segments) for result in results]
-    is_common = all(seen.common for piece in pieces for seen in piece)
-    return RateWindow(
-        time_s=sum(max(seen.closed_at_s - seen.opened_at_s for seen in piece) for piece in pieces),
-        steps=sum(steps) // len(steps) if is_common else min(steps),
-        extended_steps=min(sum(seen.steps for seen in result.segments if seen.extended) for result in results),
-        samples=sum(seen.samples for piece in pieces for seen in piece),
-        is_simulated=all(seen.simulated for piece in pieces for seen in piece),
-    )
+    every = [seen for piece in pieces for seen in piece]
+    of_workers = [sum(seen.steps for seen in result.segments) for result in results]
+    steps = sum(of_workers) // len(of_workers) if all(seen.common for seen in every) else min(of_workers)
+    samples = sum(seen.samples for seen in every)
+    time_s = sum(max(seen.closed_at_s - seen.opened_at_s for seen in piece) for piece in pieces)
+    is_long = steps >= MIN_TIMED_STEPS and (time_s >= MIN_TIMED_S or all(seen.simulated for seen in every))
+    return {
+        "timed_window_s": time_s,
+        "timed_steps": steps,
+        "timed_samples": samples,
+        "extended_steps": min(sum(seen.steps for seen in result.segments if seen.extended) for result in results),
+        "samples_per_s": samples / time_s if is_long and time_s else None,
+    }
 
 
 def between_steps(results: Collection[Result], steps: Collection[Rows]) -> tuple[float | None, float | None]:

@@ -256,17 +256,13 @@ def _results(found: list[Result], by_servers: list[Result], *, complete: bool) -
 
 def _window(run: RunSpec, results: Mapping[int, Result], cores: float | None) -> dict[str, Any]:
     window = rates.window(results.values())
-    if window is None:
+    if not window:
         return {}
-    rate, workers = window.samples_per_s, run.settings.workers
+    rate, workers = window["samples_per_s"], run.settings.workers
     pieces = [piece for result in results.values() for piece in result.segments]
-    used, available = sensors.total([piece.cpu_time_s for piece in pieces]), workers * window.time_s * (cores or 0.0)
-    return {
-        "timed_window_s": window.time_s,
-        "timed_steps": window.steps,
-        "timed_samples": window.samples,
-        "extended_steps": window.extended_steps,
-        "samples_per_s": rate,
+    used = sensors.total([piece.cpu_time_s for piece in pieces])
+    available = workers * window["timed_window_s"] * (cores or 0.0)
+    return window | {
         "samples_per_s_per_worker": None if rate is None else rate / workers,
         "device_utilization": used / available if available and used is not None else None,
         "observer_cpu_s": sensors.total([piece.observer_cpu_s for piece in pieces]),

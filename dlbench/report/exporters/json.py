@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from dlbench.analysis.arms import TIME_TO_TARGET, Arm
+from dlbench.analysis.arms import Arm
 from dlbench.analysis.statistics.intervals import Interval
 from dlbench.plugins import Options
 from dlbench.records.files import write_text
@@ -80,14 +80,13 @@ def _study(data: ReportData, study: StudyData) -> StudyDocument:
 
 def arm_document(arm: Arm) -> ArmDocument:
     """Return what JSON says of an arm, here and in `dlbench show --json`."""
-    intervals = {TIME_TO_TARGET: arm.time_to_target, **arm.metrics, "efficiency": arm.efficiency}
     return ArmDocument(
         name=arm.name,
         label=arm.label,
         baseline=arm.baseline,
         emulated=[reason for reason in arm.emulated.split(";") if reason],
         completed=arm.n,
-        metrics={name: _spread(interval) for name, interval in intervals.items() if interval is not None},
+        metrics={name: _spread(interval) for name, interval in arm.metrics.items() if interval is not None},
     )
 
 

@@ -2,12 +2,13 @@
 
 from pathlib import Path
 
-from dlbench.analysis.arms import METRICS, TIME_TO_TARGET, Row
+from dlbench.analysis.arms import METRICS, Row
 from dlbench.plugins import Options
 from dlbench.records.files import write_text
 from dlbench.records.outcome import Status
 from dlbench.report.data import ReportData, StudyData
 from dlbench.report.junit import Case, Problem, Suite, document
+from dlbench.scenario.metrics import TIME_TO_TARGET
 
 OPTIONS = Options
 DOCUMENT = "junit.xml"
@@ -40,5 +41,5 @@ def _case(row: Row) -> Case:
 
 def _line(row: Row) -> str:
     """Return a run's results in one line."""
-    known = [f"{name}={row[name]:.6g}" for name in (*METRICS, TIME_TO_TARGET) if row.get(name) is not None]
+    known = [f"{name}={row[name]:.6g}" for name in (*METRICS, TIME_TO_TARGET.column) if row.get(name) is not None]
     return f"{row['run_id']}: {' '.join(known)}"

@@ -4,14 +4,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from statistics import median
 
-from dlbench.analysis.arms import Arm, Row, emulation, flags_of
+from dlbench.analysis.arms import EFFICIENCY, Arm, Row, emulation, flags_of
 from dlbench.analysis.formatting import listed
 from dlbench.analysis.groups import ALONE, by_emulation, described, groups
 from dlbench.report.chart import MissingRowsError, Panel, Role, Series, line_mark
 from dlbench.report.figures._curves import run_of
 from dlbench.report.figures._places import meanings
 from dlbench.report.figures._shown import RATE, WINDOW, label, rate_note
-from dlbench.report.lines import EFFICIENCY, FLAGS, Part
+from dlbench.report.lines import FLAGS, Part
 
 WHOLE = "as fast as one worker alone"
 IDEAL_IS = (

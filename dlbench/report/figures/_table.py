@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
-from dlbench.analysis.arms import Arm, quotient
+from dlbench.analysis.arms import EFFICIENCY, Arm, quotient
 from dlbench.analysis.formatting import counted, percent
 from dlbench.analysis.groups import values_of
 from dlbench.report.chart import Axis
@@ -13,7 +13,6 @@ from dlbench.report.figures._quantities import QuantityFigure
 from dlbench.report.figures._scaling import efficiency_notes, with_efficiencies, with_ideals, with_rates, with_whole
 from dlbench.report.figures._shown import RATE, RATE_AXIS, SEEN, rate_note, synthetic_note
 from dlbench.report.figures._target import EPOCHS, TIME, target_notes, with_ends
-from dlbench.report.lines import EFFICIENCY
 
 GIB = 2.0**30
 # Below this share of the processors' time neither the hypervisor nor dlbench itself explains a difference.

@@ -5,21 +5,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from dlbench.analysis.arm_table import EFFICIENCY, RATE, in_order, marks, name_of, rate_notes
-from dlbench.analysis.arms import Arm, Row, are_numbers, reported
+from dlbench.analysis.arm_table import in_order, marks, name_of, rate_notes, short_rate
+from dlbench.analysis.arms import EFFICIENCY, Arm, Row, are_numbers, reported
 from dlbench.analysis.formatting import number, percent, unit_of
 from dlbench.analysis.groups import naming
-from dlbench.analysis.short_rate import short_rate
 from dlbench.records.columns import RUNS
 from dlbench.report.data import ReportData
-from dlbench.scenario.metrics import BUILT_IN, TIME_TO_TARGET, TRAIN_TIME
+from dlbench.scenario.metrics import BUILT_IN, RATE, TIME_TO_TARGET, TRAIN_TIME
 
 # What is measured, in the order of reading, and what it is called here.
 MEASURES = {
     **{metric.column: metric.title for metric in (TRAIN_TIME, TIME_TO_TARGET)},
     **{column: metric.title for column, metric in BUILT_IN.items() if metric.is_score},
     EFFICIENCY: "efficiency",
-    RATE: BUILT_IN[RATE].title,
+    RATE.column: RATE.title,
     "wall_time_s": "wall time",
 }
 WRITTEN = {EFFICIENCY: percent, **{name: unit_of(metric).written for name, metric in BUILT_IN.items()}}
@@ -99,9 +98,9 @@ def _cell(arm: Arm, row: Row, heading: Heading) -> Cell:
     name = heading.name
     value = arm.efficiency_of(row) if name == EFFICIENCY else row.get(name)
     if value is None:
-        return Cell(short_rate([row]) if name == RATE else "")
+        return Cell(short_rate([row]) if name == RATE.column else "")
     if heading.is_number and not heading.is_choice:
-        return Cell(WRITTEN.get(name, number)(value) + (marks([row]) if name == RATE else ""), json.dumps(value))
+        return Cell(WRITTEN.get(name, number)(value) + (marks([row]) if name == RATE.column else ""), json.dumps(value))
     if name == "emulated":
         return Cell(str(value).replace(";", ", "))
     return Cell(name_of(name, row), json.dumps(value) if are_numbers([value]) else "")

@@ -125,3 +125,10 @@ def test_rows_have_the_mode_or_the_workers_of_a_host_as_placement_and_lists_as_t
     found = last_attempts(rows)
     assert [one["placement"] for one in found] == ["scale-up", "4 per host", None]
     assert [one["model.filters"] for one in found] == ["[8]"] * 3
+
+
+def test_text_in_the_column_of_a_metric_is_no_number() -> None:
+    (arm,) = arms(row(f"run-r{repeat}", 100.0, bleu=bleu, repeat=repeat) for repeat, bleu in enumerate(("n/a", 31.0)))
+    assert arm.values("bleu") == (31.0,)
+    assert list(arm.comparable("bleu").values()) == [31.0]
+    assert "bleu" not in arm.metrics

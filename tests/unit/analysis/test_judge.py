@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dlbench.analysis import judge as module
 from dlbench.analysis.judge import MOST_REPEATS, Family, Judgement, Verdict, judge, judge_pairs
 from dlbench.scenario.metrics import BUILT_IN, TIME_TO_TARGET, TRAIN_TIME, Metric
 
@@ -178,3 +179,12 @@ def test_a_planned_family_is_corrected_by_holm() -> None:
     alone = judge_pairs([near])[0].p
     assert alone is not None
     assert judge_pairs([near] * 3)[0].p == pytest.approx(min(1.0, 3 * alone))
+
+
+def test_further_repeats_of_many_arms_are_counted_against_the_nearest(monkeypatch: pytest.MonkeyPatch) -> None:
+    normal = np.random.default_rng(0).standard_normal((60, 4))
+    arms = [tuple(np.exp(0.01 * arm[0] + 0.02 * arm[1:])) for arm in normal]
+    found = judged(TRAIN_TIME, *arms).judgements
+    monkeypatch.setattr(module, "_NEAREST", len(arms))
+    assert sum(one.further is not None for one in found) > 20
+    assert [one.further for one in found] == [one.further for one in judged(TRAIN_TIME, *arms).judgements]

@@ -1,4 +1,4 @@
-from dlbench.analysis.order import reading_order
+from dlbench.analysis.arm_table import reading_order
 from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.expand.runs import expand
 from dlbench.scenario.read.scenario_file import parse

@@ -2,8 +2,8 @@
 
 import pytest
 
+from dlbench.analysis.arm_table import short_rate
 from dlbench.analysis.formatting import rounded, unit_of
-from dlbench.analysis.short_rate import short_rate
 from dlbench.analysis.statistics.intervals import Interval
 from dlbench.scenario.metrics import TRAIN_TIME
 

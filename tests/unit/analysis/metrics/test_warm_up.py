@@ -57,7 +57,7 @@ def test_the_warm_up_takes_whole_pieces_and_what_was_sampled_among_them():
     assert phase_steps(found, 0, "sampled") == [16, 32, 50, 100]
     assert phase_steps(found, 0, "timed")[0] == 17
     assert [piece.steps for piece in found.results[0].segments] == [15, 17, 49]
-    assert rates.window(found.results.values()).time_s == pytest.approx(sum(step_times(10)[13:94]))
+    assert rates.window(found.results.values())["timed_window_s"] == pytest.approx(sum(step_times(10)[13:94]))
 
 
 def test_the_worker_that_warms_up_last_decides_for_all():
@@ -101,17 +101,17 @@ def counted(rows: np.ndarray) -> np.ndarray:
 def test_no_rate_comes_from_steps_that_are_not_inside_their_piece(sabotage):
     rows, result = worker(step_times(0))
     honest, _ = without_warm_up(journal((rows, result)))
-    assert rates.window(honest.results.values()) is not None
+    assert rates.window(honest.results.values())
     found, _ = without_warm_up(journal((sabotage(rows.copy()), result)))
     assert found.results[0].segments == ()
-    assert rates.window(found.results.values()) is None
+    assert not rates.window(found.results.values())
 
 
 def test_no_rate_where_workers_saw_different_pieces():
     rows, result = worker(step_times(0))
     joined = result.model_copy(update={"segments": result.segments[:-1]})
     found, _ = without_warm_up(journal((rows, result), (rows, joined)))
-    assert rates.window(found.results.values()) is None
+    assert not rates.window(found.results.values())
 
 
 def test_a_journal_of_an_older_dlbench_is_read():
@@ -157,6 +157,6 @@ def test_workers_that_do_not_wait_lose_the_pieces_before_all_are_warm():
         assert ended[after].min() > 102.0
         assert not (warm | after)[(ended > 42.0) & (ended <= 102.0)].any()
     window = rates.window(found.results.values())
-    assert (window.time_s, window.samples) == (60.0, 600)
+    assert (window["timed_window_s"], window["timed_samples"]) == (60.0, 600)
     # They make different numbers of steps: the mean counts.
-    assert window.steps == (60 + 30) // 2
+    assert window["timed_steps"] == (60 + 30) // 2

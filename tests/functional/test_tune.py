@@ -1,0 +1,106 @@
+"""Studies that search for what each arm is measured at, made for real: rows, choices, answers, interruptions."""
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.functional.studies import Bench, interrupt, wait_for
+
+TEXT = """\
+name: tuned
+base: {trainer: numpy, model: mlp, dataset: digits, epochs: 4, strategy: single}
+matrix: {batch_size: [16, 256]}
+tune: {learning_rate: [0.001, 0.03, 0.5]}
+repeats: 3
+"""
+
+
+@pytest.fixture
+def work(tmp_path: Path):
+    with Bench(tmp_path) as found:
+        yield found
+
+
+def scenario(work: Bench, text: str = TEXT) -> Path:
+    path = work.folder / "tuned.yaml"
+    path.write_text(text)
+    return path
+
+
+def rates(rows: list[dict[str, str]], phase: str = "measure") -> dict[str, str]:
+    return {row["batch_size"]: row["learning_rate_base"] for row in rows if row["phase"] == phase}
+
+
+def test_arms_are_measured_at_what_the_search_found_and_its_rows_are_no_results(work):
+    done = work.run(scenario(work))
+    rows = work.rows()
+    tried, measured = ([row for row in rows if row["phase"] == phase] for phase in ("tune", "measure"))
+    assert len(tried) == 2 * 3
+    assert len(measured) == 2 * 3
+    assert {row["seed"] for row in tried}.isdisjoint({row["seed"] for row in measured})
+    for batch, rate in rates(measured).items():
+        scores = {row["learning_rate_base"]: float(row["validation_accuracy"]) for row in tried
+                  if row["batch_size"] == batch}  # fmt: skip
+        assert scores[rate] == max(scores.values())
+    assert rates(measured)["256"] == "0.5"
+    assert {row["tuned_at_edge"] for row in measured if row["batch_size"] == "256"} == {
+        "learning_rate 0.5 is the largest tried"
+    }
+    assert sum(int(row["epochs"]) for row in tried) <= sum(int(row["epochs"]) for row in measured)
+    assert "search for learning_rate: 6 runs of 2 arms" in done
+    assert "learning_rate=0.5" in done
+    assert "was not tuned" not in done
+    with (work.study() / "summary.csv").open() as file:
+        assert len(file.readlines()) == 1 + 6
+    shown = json.loads(work.run(work.study(), "--json", command="show"))
+    assert len(shown["arms"]) == 2
+    titles = {arm["title"] for answer in shown["answers"] for arm in answer["arms"]}
+    assert {"batch 256, learning_rate=0.5"} < titles
+    work.run(work.study(), command="report")
+    assert "learning_rate" in (work.study() / "report" / "arms.csv").read_text().splitlines()[0]
+
+
+def test_a_search_that_was_killed_goes_on_to_the_same_choice(work, tmp_path: Path):
+    path = scenario(work)
+    with work.start(path) as process:
+        wait_for(process, lambda: len(list(work.folder.glob("studies/*/runs/*/1/outcome.json"))) >= 2)
+        process.send_signal(signal.SIGKILL)
+    work.run(path, "--resume")
+    other = tmp_path / "other"
+    other.mkdir()
+    with Bench(other) as whole:
+        whole.run(scenario(whole))
+        assert {row["run_id"] for row in work.rows()} == {row["run_id"] for row in whole.rows()}
+        assert rates(work.rows()) == rates(whole.rows())
+    last = {row["run_id"]: row["status"] for row in work.rows()}
+    assert set(last.values()) == {"completed"}
+    before = len(work.rows())
+    work.run(path, "--resume")
+    assert len(work.rows()) == before, "nothing is left to make"
+
+
+def test_more_repeats_are_measured_at_the_same_rates(work):
+    path = scenario(work)
+    work.run(path, "--repeats", "1")
+    found = rates(work.rows())
+    work.run(path, "--resume", "--repeats", "2")
+    assert rates(work.rows()) == found
+    assert len([row for row in work.rows() if row["phase"] == "measure"]) == 4
+
+
+def test_a_rate_that_diverges_costs_the_study_nothing(work):
+    text = TEXT.replace("0.001, 0.03, 0.5", "0.03, 1e+6").replace("trainer: numpy", "trainer: numpy, momentum: 0.9")
+    done = work.run(scenario(work, text))
+    assert set(rates(work.rows()).values()) == {"0.03"}
+    assert "not completed" not in done
+
+
+def test_a_search_before_any_measurement_is_no_report(work):
+    path = scenario(work, TEXT.replace("epochs: 4", "epochs: 4000"))
+    with work.start(path) as process:
+        wait_for(process, lambda: work.num_rows() > 0)
+        interrupt(process)
+    said = work.run(work.study(), command="report", code=2)
+    assert "holds no measured run yet, only runs of a search" in said
