@@ -137,9 +137,10 @@ def batch_axis(arms: Iterable[Arm]) -> Axis:
 
 
 def spread(axis: Axis, shown: Sequence[Series]) -> Axis:
-    """Return an axis of times or rates from zero, or a logarithmic one where their medians lie far apart."""
+    """Return an axis of times or sizes from zero, or a logarithmic one where their medians lie far apart."""
     medians = [mark.interval.value for one in shown for mark in one.marks if mark.interval]
-    is_far = axis.low == 0.0 and bool(medians) and max(medians) > FAR_APART * min(medians) > 0
+    can_be = axis.low == 0.0 and not axis.percent and bool(medians)
+    is_far = can_be and max(medians) > FAR_APART * min(medians) > 0
     return replace(axis, scale="log10", low=None) if is_far else axis
 
 

@@ -88,13 +88,13 @@ TABLE: Mapping[str, QuantityFigure] = {
         shown={EFFICIENCY: Axis("steady samples/s of a worker / one worker alone", low=0.0, high=1.1, percent=True)},
         definition="Efficiency is steady samples/s of one of the workers over those of one worker alone at the same "
         "batch size; the interval is Welch's, of logarithms.",
-        may_spread=False, arms=with_efficiencies, places=SCALED, reference=with_whole, notes=efficiency_notes,
+        arms=with_efficiencies, places=SCALED, reference=with_whole, notes=efficiency_notes,
     ),
     "accuracy": QuantityFigure(
         doc="Accuracy and loss at the end of training against batch size or workers.",
         ORDER=40, title="Accuracy and loss at the end of training",
-        needs="a loss or an accuracy, on data that can be learned", columns=2,
-        # Validation first, two in a row: that is what the question is about.
+        needs="a loss or an accuracy, on data that can be learned",
+        # Validation first: that is what the question is about.
         shown={
             "validation_accuracy": Axis("validation accuracy", most=1.0),
             "validation_loss": Axis("validation loss (nats)"),
@@ -112,13 +112,13 @@ TABLE: Mapping[str, QuantityFigure] = {
     ),
     "strategies": QuantityFigure(
         doc="Steady throughput of each way to train at each batch size or number of workers, as a map.",
-        ORDER=90, title="Steady throughput of each way", needs="steady samples/s", form="cells", columns=2,
+        ORDER=90, title="Steady throughput of each way", needs="steady samples/s", form="cells",
         shown={RATE: Axis(RATE_AXIS.label)}, definition=RATE_IS, arms=with_rates, places=SCALED, notes=rate_note,
     ),
     "devices": QuantityFigure(
         doc="How busy the devices were and how much memory they took, against batch size or workers.",
         ORDER=120, title="Utilisation and memory of devices",
-        needs="device_utilization or the peaks of device and host memory", may_spread=False,
+        needs="device_utilization or the peaks of device and host memory",
         shown={
             "device_utilization": Axis("utilisation of the devices", low=0.0, percent=True),
             "device_memory_gib": Axis("peak memory of a device (GiB)", low=0.0),
