@@ -39,6 +39,7 @@ class QuantityFigure:
         reference: Returns a panel that has something to compare with what it is compared with, and notes on that.
         form: Of the panels. In `cells` each part has two strategies.
         least: So many marks make a panel worth showing.
+        ALL_ARMS: Whether it sums up all arms, where other charts show some.
     """
 
     doc: str
@@ -53,6 +54,7 @@ class QuantityFigure:
     reference: Callable[[Part, Panel], tuple[Panel, Iterable[str]]] = lambda part, panel: (panel, ())
     form: Literal["lines", "cells"] = "lines"
     least: int = 2
+    ALL_ARMS: bool = False
     OPTIONS: type[Options] = Options
 
     def chart(self, data: "ReportData") -> Chart:
@@ -111,9 +113,9 @@ class QuantityFigure:
 
     def _compares(self, panel: Panel, part: Part) -> bool:
         """Whether a panel has marks of runs to compare, emulated ones apart; in `cells`, of two strategies."""
-        if self.form == "cells":
-            return len(self._names(part.arms, self.shown)) > 1
         marks = Counter(bool(one.emulated) for one in panel.series for mark in one.marks if mark.points or mark.ended)
+        if self.form == "cells":
+            return bool(marks) and len(self._names(part.arms, self.shown)) > 1
         return max(marks.values(), default=0) >= self.least
 
     def _names(self, arms: Iterable[Arm], columns: Iterable[str]) -> list[str]:

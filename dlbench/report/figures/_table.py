@@ -8,6 +8,7 @@ from dlbench.analysis.formatting import counted, percent
 from dlbench.analysis.groups import values_of
 from dlbench.report.chart import Axis
 from dlbench.report.figures._critical_batch import by_global_batch, with_fits, with_updates
+from dlbench.report.figures._messages import PER_SAMPLE, by_condition, message_notes, with_messages
 from dlbench.report.figures._places import placed
 from dlbench.report.figures._quantities import QuantityFigure
 from dlbench.report.figures._scaling import efficiency_notes, with_efficiencies, with_ideals, with_rates, with_whole
@@ -103,6 +104,21 @@ TABLE: Mapping[str, QuantityFigure] = {
         },
         definition="Training loss and accuracy are means over the last epoch, while the weights still change.",
         arms=lambda arms: [arm for arm in arms if arm.scores_mean_something], places=OVER_ALL, notes=_score_notes,
+    ),
+    "exchange": QuantityFigure(
+        doc="What each message-passing strategy reaches, as maps: time to the target, accuracy, bytes and staleness by "
+        "workers.",
+        ORDER=42, title="What each way of synchronising reaches and sends", form="cells", ALL_ARMS=True,
+        needs="messages between workers or servers",
+        shown={
+            TIME: Axis("time to target (s)", "log10"),
+            "validation_accuracy": Axis("validation accuracy at the end"),
+            PER_SAMPLE: Axis("bytes sent / sample", "log10"),
+            "staleness_mean": Axis("mean staleness (updates)"),
+        },
+        definition="Bytes are those of all workers and servers, over the samples that entered updates. Staleness is "
+        "the version of the parameters at the update minus the version that the gradient was computed at.",
+        arms=with_messages, places=by_condition, notes=message_notes,
     ),
     "steps_to_target": QuantityFigure(
         doc="Updates to the target against the global batch: perfect scaling, the fit, and the critical batch size.",
