@@ -118,8 +118,7 @@ class Panel:
         x: The horizontal axis.
         y: The vertical axis.
         series: What is drawn.
-        is_scatter: Whether no line joins the marks of a series, whatever their number.
-        is_exact: Whether places along x were measured, so that marks stay where they are, even on each other.
+        is_scatter: Whether places along x were measured: no line joins marks, which stay where they are.
         form: `lines`; `bars` of medians at categories, stacked in the order of series; or `cells` at categories, a map
             of colours: series are rows.
     """
@@ -130,7 +129,6 @@ class Panel:
     series: tuple[Series, ...]
     form: Literal["lines", "bars", "cells"] = "lines"
     is_scatter: bool = False
-    is_exact: bool = False
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from dlbench.analysis.groups import (
     without_base_lines,
 )
 from dlbench.analysis.statistics.intervals import Interval, censored_median
-from dlbench.report.chart import Mark, Panel, Role, Series
+from dlbench.report.chart import Mark, Role, Series
 
 # More lines than this in one panel are hard to distinguish; further ones get other panels.
 MOST_SERIES = 7
@@ -196,8 +196,3 @@ def _mark(place: float, arms: Sequence[Arm], column: str) -> Mark:
         runs=tuple(row["run_id"] for row in reached),
         ended_runs=tuple(row["run_id"] for row in late),
     )
-
-
-def has_several(panel: Panel) -> bool:
-    """Whether any series of a panel has values at two places or more: else nothing varies along x."""
-    return any(sum(bool(mark.points) for mark in one.marks) > 1 for one in panel.series)

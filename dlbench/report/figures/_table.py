@@ -136,7 +136,7 @@ TABLE: Mapping[str, QuantityFigure] = {
         ORDER=120, title="Utilisation and memory of devices",
         needs="device_utilization or the peaks of device and host memory",
         shown={
-            "device_utilization": Axis("utilisation of the devices", low=0.0, percent=True),
+            "device_utilization": Axis("utilisation of the devices", low=0.0, high=1.1, percent=True),
             "device_memory_gib": Axis("peak memory of a device (GiB)", low=0.0),
             "host_memory_gib": Axis("peak host memory of a worker (GiB)", low=0.0),
         },

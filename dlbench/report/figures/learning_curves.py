@@ -147,7 +147,7 @@ def _panel(title: str, place: str, value: str, shown: Sequence[Series]) -> Panel
     if value.endswith("loss") and medians and max(medians) > FAR_DOWN * min(medians) > 0:
         y = replace(y, scale="log10")
     what = f"{y.label.partition(' (')[0]} by {against}"
-    return Panel(": ".join(filter(None, (title, what))), x, y, tuple(shown), is_exact=True)
+    return Panel(": ".join(filter(None, (title, what))), x, y, tuple(shown))
 
 
 def _notes(arms: Sequence[Arm], longest: int) -> Iterator[str]:
