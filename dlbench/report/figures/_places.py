@@ -147,15 +147,12 @@ def spread(axis: Axis, shown: Sequence[Series]) -> Axis:
 def with_categories(panel: Panel) -> Panel:
     """Return a panel with its places beside each other, as categories."""
     places = sorted({mark.x for one in panel.series for mark in one.marks})
-
-    def moved(one: Series) -> Series:
-        return replace(one, marks=tuple(replace(mark, x=float(places.index(mark.x))) for mark in one.marks))
-
-    names = tuple(map(chosen, places))
-    return replace(panel, x=Axis(panel.x.label, categories=names), series=tuple(map(moved, panel.series)))
+    slots = {place: float(slot) for slot, place in enumerate(places)}
+    moved = (replace(one, marks=tuple(replace(mark, x=slots[mark.x]) for mark in one.marks)) for one in panel.series)
+    return replace(panel, x=Axis(panel.x.label, categories=tuple(map(chosen, places))), series=tuple(moved))
 
 
-def meanings(arms: Iterable[Arm]) -> tuple[str, ...]:
+def meanings(arms: Iterable[Arm]) -> list[str]:
     """Say what the batch was in the ways of scaling that occur."""
-    scopes = [scope for scope in MEANINGS if scope in values_of(arms, "batch_scope")]
-    return tuple(f"{SCALING[scope].capitalize()}: {MEANINGS[scope]}." for scope in scopes)
+    scopes = values_of(arms, "batch_scope")
+    return [f"{SCALING[scope].capitalize()}: {text}." for scope, text in MEANINGS.items() if scope in scopes]

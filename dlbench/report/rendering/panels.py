@@ -208,9 +208,10 @@ def _draw_line(axes: "Axes", panel: Panel, series: Series, shift: float, sheet: 
     if looks["marker"] == "none" and len(marks) == 1:
         looks["marker"] = "_"  # a line without markers would be invisible at one place
     every = 1 if len(marks) <= MOST_MARKERS else math.ceil(len(marks) / FEW_MARKERS)
+    first = series.hue % every  # long lines have their markers at different places
     ys = [mark.interval.value if mark.interval else math.nan for mark in marks]
-    (line,) = axes.plot(xs, ys, markevery=every, **looks)
-    hover.say(line, [hover.of_median(series, mark, panel.y) for mark in marks[::every] if mark.interval])
+    (line,) = axes.plot(xs, ys, markevery=(first, every), **looks)
+    hover.say(line, [hover.of_median(series, mark, panel.y) for mark in marks[first::every] if mark.interval])
     shown = [(x, y, mark) for x, y, mark in zip(xs, ys, marks, strict=True) if mark.interval]
     if flagged := [(x, y) for x, y, mark in shown if sheet.rings.intersection(mark.flags.split(";"))]:
         (sheet.legend[RINGED],) = axes.plot(*zip(*flagged, strict=True), color=sheet.style.foreground, **RING)

@@ -91,7 +91,8 @@ CASES = (
         says=["Base lines are left out where a panel would have more than 7 lines."], num_runs=6,
     ),
     case(
-        "more panels than can be read are named instead", GRID, num_runs=2, says=["Left out, without curves"],
+        "more panels than can be read are named instead", GRID, num_runs=2,
+        says=["Left out, beyond the number of panels"],
     ),
 )  # fmt: skip
 
