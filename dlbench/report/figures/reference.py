@@ -66,10 +66,9 @@ def _panels(known: "Reference", arms: Sequence[Arm]) -> Iterator[Panel]:
             measured = series(brief_keys(part), column)
             if any(mark.points for one in measured for mark in one.marks):
                 lines = (*measured, *published(known, column, measured))
-                axis = _axis(column)
-                title = ": ".join(filter(None, (part.title, axis.label.partition(" (")[0])))
-                y = axis if column == SEEN else spread(axis, lines)
-                panel = Panel(title, _place_axis(known, part.arms), y, lines)
+                y = _axis(column)
+                title = ": ".join(filter(None, (part.title, y.label.partition(" (")[0])))
+                panel = Panel(title, _place_axis(known, part.arms), spread(y, lines), lines)
                 yield panel
                 if not is_score and (relative := relative_panel(panel, x)):
                     yield relative
