@@ -55,7 +55,7 @@ def caption(chart: Chart, data: ReportData) -> Caption:
     runs = [row for row in data.runs if not chart.runs or (row["study"], row["run_id"]) in chart.runs]
     text = (chart.lead, *_medians(chart), *_failures(chart, runs), *_flags(chart, runs), *_device(chart, runs))
     ended = [ENDED] * any(mark.ended for mark in marks_of(chart))
-    details = (*ended, *_emulation(runs), *_hardware(runs), *_versions(runs), *chart.notes)
+    details = (*ended, *_hardware(runs), *chart.notes)
     return Caption(_joined(text), _joined(details))
 
 
@@ -125,16 +125,15 @@ def _failures(chart: Chart, runs: Sequence[Row]) -> Iterator[str]:
         yield f"{failed.total()} of {counted(len(runs), 'run')} did not complete{crosses}: {how}"
 
 
-def _emulation(runs: Sequence[Row]) -> Iterator[str]:
-    """Yield how many runs were not on representative hardware, and why."""
+def _hardware(runs: Sequence[Row]) -> Iterator[str]:
+    """Yield why hardware was not representative, the devices, how many hosts and cores a run had, differing versions.
+
+    What the machines are, a report says once for all.
+    """
     how_many, reasons = _emulated(runs)
     if reasons:
         why = "; ".join(f"{EMULATION.get(reason, 'see the documentation')} ({reason})" for reason in reasons)
         yield f"Emulated, not representative hardware: {how_many}: {why}"
-
-
-def _hardware(runs: Sequence[Row]) -> Iterator[str]:
-    """Yield the devices, and how many hosts and cores a run had; what the machines are, a report says once for all."""
     is_shared = any((row.get("machines") or math.inf) < (row.get("hosts") or 0) for row in runs)
     # A worker that has used up its share of a core lets the others wait.
     of_quota = sum(row.get("cores_enforced") == "quota" for row in runs)
@@ -145,10 +144,6 @@ def _hardware(runs: Sequence[Row]) -> Iterator[str]:
     parts = [devices, hosts, f"{cores} per worker{quota}" if cores else ""]
     if any(parts):
         yield f"Hardware: {'; '.join(filter(None, parts))}"
-
-
-def _versions(runs: Sequence[Row]) -> Iterator[str]:
-    """Yield the versions in which the runs differ."""
     for column, name in VERSIONS:
         if len(versions := sorted(map(str, distinct(runs, column)))) > 1:
             yield f"The runs had different versions of {name or 'the MPI library'}: {', '.join(versions)}"

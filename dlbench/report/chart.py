@@ -4,7 +4,7 @@ A figure file makes a `Chart` out of rows, without matplotlib; `dlbench.report.r
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Literal
@@ -86,6 +86,12 @@ class Series:
     palette: Palette = "ways"
 
 
+def level(label: str, value: float, lines: Iterable[Series]) -> Series:
+    """Return a straight line at one value over the places of others."""
+    places = sorted({mark.x for line in lines for mark in line.marks})
+    return Series(label, tuple(line_mark(x, value) for x in places), Role.IDEAL)
+
+
 @dataclass(frozen=True)
 class Axis:
     """One axis: its label with the unit, its scale, and categories in place of numbers where it has them.
@@ -118,8 +124,7 @@ class Panel:
         x: The horizontal axis.
         y: The vertical axis.
         series: What is drawn.
-        is_scatter: Whether no line joins the marks of a series, whatever their number.
-        is_exact: Whether places along x were measured, so that marks stay where they are, even on each other.
+        is_scatter: Whether places along x were measured: no line joins marks, which stay where they are.
         form: `lines`; `bars` of medians at categories, stacked in the order of series; or `cells` at categories, a map
             of colours: series are rows.
     """
@@ -130,7 +135,6 @@ class Panel:
     series: tuple[Series, ...]
     form: Literal["lines", "bars", "cells"] = "lines"
     is_scatter: bool = False
-    is_exact: bool = False
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from dlbench.analysis.groups import (
     without_base_lines,
 )
 from dlbench.analysis.statistics.intervals import Interval, censored_median
-from dlbench.report.chart import Mark, Panel, Role, Series
+from dlbench.report.chart import Mark, Role, Series
 
 # More lines than this in one panel are hard to distinguish; further ones get other panels.
 MOST_SERIES = 7
@@ -61,11 +61,12 @@ def parts(arms: Sequence[Arm], *, x: str, always: Iterable[str] = TASK) -> list[
     left = [key for key in keys if key not in apart]
     own = without_base_lines(arms)
     while left and _most_series(own, apart, left) > MOST_SERIES:
-        fewest = {key: _most_series(own, [*apart, key], _without(left, key)) for key in left}
+        fewest = {key: _most_series(own, [*apart, key], [name for name in left if name != key]) for key in left}
         key = min(left, key=lambda name: (fewest[name], len(values_of(arms, name))))
         if fewest[key] == 1:  # a panel for each series compares nothing
             break
-        apart, left = [*apart, key], _without(left, key)
+        apart.append(key)
+        left.remove(key)
     found = []
     for values, alike in groups(own, apart):
         common = {key: value for key, value in values.items() if is_shared(key)}
@@ -73,10 +74,9 @@ def parts(arms: Sequence[Arm], *, x: str, always: Iterable[str] = TASK) -> list[
         every = [series for _, series in groups(alike, left)]
         size = math.ceil(len(every) / math.ceil(len(every) / MOST_SERIES))
         shares = [every[start : start + size] for start in range(0, len(every), size)]
-        what = described(values)
         for place, share in enumerate(shares, 1):
             which = f"{place} of {len(shares)}" if len(shares) > 1 else ""
-            title = ", ".join(filter(None, (what, which)))
+            title = ", ".join(filter(None, (described(values), which)))
             found.append(Part(title, (*chain(*share), *base), tuple(left), x))
     return found or [Part("", tuple(arms), tuple(left), x)]
 
@@ -99,14 +99,10 @@ def brief_keys(part: Part) -> Part:
     keys = list(part.keys)
     arms = ways(part.arms) or without_base_lines(part.arms)
     for key in reversed([key for key in keys if key not in ("strategy", "placement", "algorithm")]):
-        others = _without(keys, key)
+        others = [name for name in keys if name != key]
         if _num_combinations(arms, [*others, part.x]) == _num_combinations(arms, [*keys, part.x]):
             keys = others
     return replace(part, keys=tuple(keys))
-
-
-def _without(keys: Sequence[str], key: str) -> list[str]:
-    return [name for name in keys if name != key]
 
 
 def _num_combinations(arms: Iterable[Arm], keys: Sequence[str]) -> int:
@@ -195,8 +191,3 @@ def _mark(place: float, arms: Sequence[Arm], column: str) -> Mark:
         runs=tuple(row["run_id"] for row in reached),
         ended_runs=tuple(row["run_id"] for row in late),
     )
-
-
-def has_several(panel: Panel) -> bool:
-    """Whether any series of a panel has values at two places or more: else nothing varies along x."""
-    return any(sum(bool(mark.points) for mark in one.marks) > 1 for one in panel.series)

@@ -1,9 +1,9 @@
 """Published numbers beside measured ones: as series of a chart, and as verdicts on what their study claims."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from dlbench.analysis.claims.claim_check import ClaimCheck, check_claims
+from dlbench.analysis.claims.claim_check import check_claims
 from dlbench.analysis.claims.claim_tests import ClaimState
 from dlbench.analysis.formatting import counted, listed
 from dlbench.analysis.statistics.intervals import Interval, median_interval, ratio_interval
@@ -50,7 +50,7 @@ def compared(data: ReportData) -> dict[Reference, list[str]]:
     """
     found: dict[Reference, list[str]] = {}
     for source in data.studies:
-        if (known := of(source)) is not None:
+        if known := of(source):
             found.setdefault(known, []).append(source.name)
     return found
 
@@ -65,8 +65,15 @@ def verdicts(data: ReportData) -> tuple[ClaimResult, ...]:
     """
     found = []
     for known, studies in compared(data).items():
-        arms = [arm for arm in data.arms if arm.study in studies]
-        found += _said(check_claims(arms, known), known)
+        # Where groups of runs get the same words on a claim, that is said once.
+        families: dict[ClaimResult, list[str]] = {}
+        for one in check_claims([arm for arm in data.arms if arm.study in studies], known):
+            emulated = f"on emulated hardware ({one.emulated.replace(';', ', ')}): " if one.emulated else ""
+            claim, why = one.claim.said(known.x), f"{emulated}{one.verdict.why}"
+            families.setdefault(ClaimResult(known.source, claim, one.verdict.state, why), []).append(one.family)
+        for words, names in families.items():
+            of = listed(filter(None, names), separator="; ")
+            found.append(replace(words, claim=f"{words.claim} ({of})") if of else words)
     return tuple(found)
 
 
@@ -77,11 +84,8 @@ def published(found: Reference, column: str, measured: Sequence[Series] = ()) ->
     """
     made = []
     for name in found.names:
-        marks = tuple(
-            Mark(place, values if len(values) > 1 else (), median_interval(values))
-            for place, values in found.curve(column, name)
-        )
-        if marks:
+        curve = found.curve(column, name)
+        if marks := tuple(Mark(x, values if len(values) > 1 else (), median_interval(values)) for x, values in curve):
             like = next((one.label for one in measured if name and name in one.label.split(", ")), "")
             made.append(Series(", ".join(filter(None, (found.source, name))), marks, Role.PUBLISHED, like=like))
     return tuple(made)
@@ -103,7 +107,7 @@ def relative_panel(panel: Panel, x: str) -> Panel | None:
     if base is None:
         return None
     curves = (relative(one, base) for one in (*ours, *theirs) if len(_places(one)) > 1)
-    shown = tuple(one for one in curves if one is not None)
+    shown = tuple(filter(None, curves))
     if not any(one.role is Role.MEASURED for one in shown):
         return None
     # Such as `at batch size 8`, `at 1 worker`.
@@ -133,14 +137,3 @@ def relative(curve: Series, base: float) -> Series | None:
             interval = ratio_interval(mark.points, first.points)
         marks.append(replace(mark, points=points, interval=interval, ended=ended, flags="", name=""))
     return replace(curve, marks=tuple(marks))
-
-
-def _said(found: Iterable[ClaimCheck], known: Reference) -> list[ClaimResult]:
-    """Return the checks in words; where groups of runs get the same words on a claim, that is said once."""
-    families: dict[ClaimResult, list[str]] = {}
-    for one in found:
-        emulated = f"on emulated hardware ({one.emulated.replace(';', ', ')}): " if one.emulated else ""
-        words = ClaimResult(known.source, one.claim.said(known.x), one.verdict.state, f"{emulated}{one.verdict.why}")
-        families.setdefault(words, []).append(one.family)
-    named = ((words, listed(filter(None, names), separator="; ")) for words, names in families.items())
-    return [replace(words, claim=f"{words.claim} ({names})" if names else words.claim) for words, names in named]

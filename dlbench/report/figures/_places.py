@@ -137,24 +137,22 @@ def batch_axis(arms: Iterable[Arm]) -> Axis:
 
 
 def spread(axis: Axis, shown: Sequence[Series]) -> Axis:
-    """Return an axis of times or rates from zero, or a logarithmic one where their medians lie far apart."""
+    """Return an axis of times or sizes from zero, or a logarithmic one where their medians lie far apart."""
     medians = [mark.interval.value for one in shown for mark in one.marks if mark.interval]
-    is_far = axis.low == 0.0 and bool(medians) and max(medians) > FAR_APART * min(medians) > 0
+    can_be = axis.low == 0.0 and not axis.percent and bool(medians)
+    is_far = can_be and max(medians) > FAR_APART * min(medians) > 0
     return replace(axis, scale="log10", low=None) if is_far else axis
 
 
 def with_categories(panel: Panel) -> Panel:
     """Return a panel with its places beside each other, as categories."""
     places = sorted({mark.x for one in panel.series for mark in one.marks})
-
-    def moved(one: Series) -> Series:
-        return replace(one, marks=tuple(replace(mark, x=float(places.index(mark.x))) for mark in one.marks))
-
-    names = tuple(map(chosen, places))
-    return replace(panel, x=Axis(panel.x.label, categories=names), series=tuple(map(moved, panel.series)))
+    slots = {place: float(slot) for slot, place in enumerate(places)}
+    moved = (replace(one, marks=tuple(replace(mark, x=slots[mark.x]) for mark in one.marks)) for one in panel.series)
+    return replace(panel, x=Axis(panel.x.label, categories=tuple(map(chosen, places))), series=tuple(moved))
 
 
-def meanings(arms: Iterable[Arm]) -> tuple[str, ...]:
+def meanings(arms: Iterable[Arm]) -> list[str]:
     """Say what the batch was in the ways of scaling that occur."""
-    scopes = [scope for scope in MEANINGS if scope in values_of(arms, "batch_scope")]
-    return tuple(f"{SCALING[scope].capitalize()}: {MEANINGS[scope]}." for scope in scopes)
+    scopes = values_of(arms, "batch_scope")
+    return [f"{SCALING[scope].capitalize()}: {text}." for scope, text in MEANINGS.items() if scope in scopes]

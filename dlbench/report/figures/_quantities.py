@@ -22,16 +22,6 @@ if TYPE_CHECKING:
     from dlbench.report.data import ReportData
 
 
-def without_notes(every: Sequence[Arm], shown: Sequence[Arm]) -> Iterable[str]:
-    """Return no note."""
-    return ()
-
-
-def without_reference(part: Part, panel: Panel) -> tuple[Panel, Iterable[str]]:
-    """Return a panel as it is, without a note."""
-    return panel, ()
-
-
 @dataclass(frozen=True)
 class QuantityFigure:
     """A plugin: columns of arms, each against what varies, one line for each way to train.
@@ -47,10 +37,9 @@ class QuantityFigure:
         arms: Returns the arms with these columns; raises `MissingRowsError` where there can be none.
         places: Yields the parts of these arms that may share a panel, and what stands on x.
         reference: Returns a panel that has something to compare with what it is compared with, and notes on that.
-        may_spread: Whether axes of values that lie far apart are logarithmic.
         form: Of the panels. In `cells` each part has two strategies.
         least: So many marks make a panel worth showing.
-        columns: Most panels in a row.
+        ALL_ARMS: Whether it sums up all arms, where other charts show some.
     """
 
     doc: str
@@ -59,14 +48,13 @@ class QuantityFigure:
     shown: Mapping[str, Axis]
     needs: str
     definition: str = ""
-    notes: Callable[[Sequence[Arm], Sequence[Arm]], Iterable[str]] = without_notes
+    notes: Callable[[Sequence[Arm], Sequence[Arm]], Iterable[str]] = lambda every, shown: ()
     arms: Callable[[Sequence[Arm]], Sequence[Arm]] = list
     places: Callable[[Sequence[Arm]], Iterable[tuple[Part, Axis]]] = placed
-    reference: Callable[[Part, Panel], tuple[Panel, Iterable[str]]] = without_reference
-    may_spread: bool = True
+    reference: Callable[[Part, Panel], tuple[Panel, Iterable[str]]] = lambda part, panel: (panel, ())
     form: Literal["lines", "cells"] = "lines"
     least: int = 2
-    columns: int = 3
+    ALL_ARMS: bool = False
     OPTIONS: type[Options] = Options
 
     def chart(self, data: "ReportData") -> Chart:
@@ -97,17 +85,15 @@ class QuantityFigure:
                 else:
                     left_out.append(part.title)
         if not panels:
-            names = self._names(arms, columns)
             what = "strategies" if self.form == "cells" else "arms"
-            of_two = f", of two or more {what} that are equal in all else" if names else ""
-            there = f"; those with a value: {listed(names)}" if names else ""
-            raise MissingRowsError(f"needs completed runs with {self.needs}{of_two}{there}")
+            names = listed(self._names(arms, columns))
+            of_two = f", of two or more {what} that are equal in all else; those with a value: {names}" if names else ""
+            raise MissingRowsError(f"needs completed runs with {self.needs}{of_two}")
         goal = "the targets" if len(by_target) > 1 else f"a {target_name(target)}" if target else ""
-        in_row = len(columns) if len(columns) > 1 else 2 if len(panels) in (2, 4) else 3
         return Chart(
             title=against(self.title.format(target=goal), panels),
             panels=tuple(panels),
-            columns=min(self.columns, in_row, len(panels)),
+            columns=2 if (len(columns) if len(columns) > 1 else len(panels)) in (2, 4) else 3,
             lead=UNEQUAL if unequal else "",
             notes=(
                 *dict.fromkeys(notes),
@@ -123,13 +109,13 @@ class QuantityFigure:
         if self.form == "cells":  # the base line is what the others are compared with: first
             rows = tuple(sorted(lines, key=lambda line: line.role is not Role.BASE_LINE))
             return with_categories(Panel(title, x, y, rows, form="cells"))
-        return Panel(title, x, spread(y, lines) if self.may_spread else y, lines)
+        return Panel(title, x, spread(y, lines), lines)
 
     def _compares(self, panel: Panel, part: Part) -> bool:
         """Whether a panel has marks of runs to compare, emulated ones apart; in `cells`, of two strategies."""
-        if self.form == "cells":
-            return len(self._names(part.arms, self.shown)) > 1
         marks = Counter(bool(one.emulated) for one in panel.series for mark in one.marks if mark.points or mark.ended)
+        if self.form == "cells":
+            return bool(marks) and len(self._names(part.arms, self.shown)) > 1
         return max(marks.values(), default=0) >= self.least
 
     def _names(self, arms: Iterable[Arm], columns: Iterable[str]) -> list[str]:

@@ -8,6 +8,7 @@ from dlbench.analysis.formatting import counted, percent
 from dlbench.analysis.groups import values_of
 from dlbench.report.chart import Axis
 from dlbench.report.figures._critical_batch import by_global_batch, with_fits, with_updates
+from dlbench.report.figures._messages import PER_SAMPLE, by_condition, message_notes, with_messages
 from dlbench.report.figures._places import placed
 from dlbench.report.figures._quantities import QuantityFigure
 from dlbench.report.figures._scaling import efficiency_notes, with_efficiencies, with_ideals, with_rates, with_whole
@@ -87,13 +88,13 @@ TABLE: Mapping[str, QuantityFigure] = {
         shown={EFFICIENCY: Axis("steady samples/s of a worker / one worker alone", low=0.0, high=1.1, percent=True)},
         definition="Efficiency is steady samples/s of one of the workers over those of one worker alone at the same "
         "batch size; the interval is Welch's, of logarithms.",
-        may_spread=False, arms=with_efficiencies, places=SCALED, reference=with_whole, notes=efficiency_notes,
+        arms=with_efficiencies, places=SCALED, reference=with_whole, notes=efficiency_notes,
     ),
     "accuracy": QuantityFigure(
         doc="Accuracy and loss at the end of training against batch size or workers.",
         ORDER=40, title="Accuracy and loss at the end of training",
-        needs="a loss or an accuracy, on data that can be learned", columns=2,
-        # Validation first, two in a row: that is what the question is about.
+        needs="a loss or an accuracy, on data that can be learned",
+        # Validation first: that is what the question is about.
         shown={
             "validation_accuracy": Axis("validation accuracy", most=1.0),
             "validation_loss": Axis("validation loss (nats)"),
@@ -103,6 +104,21 @@ TABLE: Mapping[str, QuantityFigure] = {
         definition="Training loss and accuracy are means over the last epoch, while the weights still change.",
         arms=lambda arms: [arm for arm in arms if arm.scores_mean_something], places=OVER_ALL, notes=_score_notes,
     ),
+    "exchange": QuantityFigure(
+        doc="What each message-passing strategy reaches, as maps: time to the target, accuracy, bytes and staleness by "
+        "workers.",
+        ORDER=42, title="What each way of synchronising reaches and sends", form="cells", ALL_ARMS=True,
+        needs="messages between workers or servers",
+        shown={
+            TIME: Axis("time to target (s)", "log10"),
+            "validation_accuracy": Axis("validation accuracy at the end"),
+            PER_SAMPLE: Axis("bytes sent / sample", "log10"),
+            "staleness_mean": Axis("mean staleness (updates)"),
+        },
+        definition="Bytes are those of all workers and servers, over the samples that entered updates. Staleness is "
+        "the version of the parameters at the update minus the version that the gradient was computed at.",
+        arms=with_messages, places=by_condition, notes=message_notes,
+    ),
     "steps_to_target": QuantityFigure(
         doc="Updates to the target against the global batch: perfect scaling, the fit, and the critical batch size.",
         ORDER=80, title="Updates to {target}", needs="a target at two or more global batches",
@@ -111,15 +127,15 @@ TABLE: Mapping[str, QuantityFigure] = {
     ),
     "strategies": QuantityFigure(
         doc="Steady throughput of each way to train at each batch size or number of workers, as a map.",
-        ORDER=90, title="Steady throughput of each way", needs="steady samples/s", form="cells", columns=2,
+        ORDER=90, title="Steady throughput of each way", needs="steady samples/s", form="cells",
         shown={RATE: Axis(RATE_AXIS.label)}, definition=RATE_IS, arms=with_rates, places=SCALED, notes=rate_note,
     ),
     "devices": QuantityFigure(
         doc="How busy the devices were and how much memory they took, against batch size or workers.",
         ORDER=120, title="Utilisation and memory of devices",
-        needs="device_utilization or the peaks of device and host memory", may_spread=False,
+        needs="device_utilization or the peaks of device and host memory",
         shown={
-            "device_utilization": Axis("utilisation of the devices", low=0.0, percent=True),
+            "device_utilization": Axis("utilisation of the devices", low=0.0, high=1.1, percent=True),
             "device_memory_gib": Axis("peak memory of a device (GiB)", low=0.0),
             "host_memory_gib": Axis("peak host memory of a worker (GiB)", low=0.0),
         },

@@ -9,14 +9,14 @@ from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel
 from dlbench.report.data import RUN
 from dlbench.report.figures._curves import Course, along, lines, of_runs, run_of
 from dlbench.report.figures._shown import in_chart
-from dlbench.report.lines import has_several, parts
+from dlbench.report.figures._table import GIB
+from dlbench.report.lines import parts
 
 if TYPE_CHECKING:
     from dlbench.report.data import ReportData
 
 OPTIONS = Options
 ORDER = 110
-GIB = 2.0**30
 X = Axis("time since the first step (s)", low=0.0)
 # Places along the longest run: more are hard to distinguish.
 MOST_PLACES = 40
@@ -27,8 +27,8 @@ MEANING = (
 )
 # What sensors read as a level, by sensor and quantity; counters have a level beside them each.
 LEVELS = {
-    "nvml utilization": Axis("utilisation of the GPUs", low=0.0, percent=True),
-    "cpu utilization": Axis("utilisation of the workers' cores", low=0.0, percent=True),
+    "nvml utilization": Axis("utilisation of the GPUs", low=0.0, high=1.1, percent=True),
+    "cpu utilization": Axis("utilisation of the workers' cores", low=0.0, high=1.1, percent=True),
     "nvml memory_used_bytes": Axis("memory in use on one GPU (GiB)", low=0.0),
     "memory rss_bytes": Axis("memory of one process (GiB)", low=0.0),
 }
@@ -49,7 +49,8 @@ def chart(data: "ReportData") -> Chart:
         made = [
             Panel(part.title, X, axis, tuple(lines(moving, level))) for level, axis in LEVELS.items() if level in read
         ]
-        if any(map(has_several, made)):
+        # Where no series has values at two places, nothing varies along x.
+        if any(sum(bool(mark.points) for mark in one.marks) > 1 for panel in made for one in panel.series):
             panels += [panel for panel in made if panel.series]
             shown += part.arms
     if not panels:

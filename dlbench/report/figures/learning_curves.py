@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from dlbench.analysis.arms import Arm, records
 from dlbench.analysis.formatting import counted
-from dlbench.analysis.groups import TASK, values_of, without_base_lines
+from dlbench.analysis.groups import TASK, ways
 from dlbench.plugins import Options
 from dlbench.records.outcome import Status
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Palette, Panel, Series
 from dlbench.report.data import RUN
 from dlbench.report.figures._curves import Course, along, lines, of_runs, run_of
 from dlbench.report.figures._shown import in_chart, left_out_note, synthetic_note
-from dlbench.report.lines import MOST_SERIES, Part, parts, roles, series, ways_vary
+from dlbench.report.lines import MOST_SERIES, Part, parts, series, ways_vary
 from dlbench.scenario.run_spec import arm_name
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ VALUES = {
     "train_accuracy": Axis("training accuracy", most=1.0),
     "validation_accuracy": Axis("validation accuracy", most=1.0),
 }
-# More panels than this cannot be read; arms with the fewest runs are then left out.
+# More panels than this cannot be read; of the settings of panels the largest are shown.
 MOST_PANELS = 12
 # More marks than these on one line are hard to distinguish, and points of single runs hide the line.
 MOST_MARKS, FEW_MARKS = 100, 12
@@ -60,31 +60,27 @@ def chart(data: "ReportData") -> Chart:
     apart = [key for key in keys if key != "batch_size"] if "batch_size" in keys else TASK
     candidates = parts(arms, x="epoch", always=apart)
     most = max(1, MOST_PANELS // max(1, len(places) * len(values)))
-    shown = sorted(candidates, key=_rank, reverse=True)[:most]
-    whole = [along(part, course) for part in candidates if part in shown]
+    left_out, whole = candidates[:-most], [along(part, course) for part in candidates[-most:]]
     drawn = list(map(_with_room, whole))
     # Colours are those of batch sizes or numbers of workers, where lines stand for these.
     palette: Palette = "sizes" if {"batch_size", "workers"}.intersection(keys) else "ways"
     only = drawn[0].title if len(drawn) == 1 else ""
-    panels, longest = list[Panel](), 0
+    panels: list[Panel] = []
     for part, value in product(drawn, values):
         own = {place: [_shortened(one, palette) for one in lines(replace(part, x=place), value)] for place in places}
-        num_marks = max((len(one.marks) for one in own["epoch"]), default=0)
-        longest = max(longest, num_marks)
-        if num_marks > 1:  # the accuracy chart has what is known at one epoch alone
+        if any(len(one.marks) > 1 for one in own["epoch"]):  # the accuracy chart has what is known at one epoch alone
             panels += [_panel("" if only else part.title, place, value, found) for place, found in own.items()]
     if not panels:
         raise MissingRowsError("needs epochs.csv with two or more epochs of completed runs on data that can be learned")
     in_panels = [arm for part in drawn for arm in part.arms]
-    left_out = [part.title for part in candidates if part not in shown]
     return Chart(
         title=": ".join(filter(None, ("Loss and accuracy while training", only))),
         panels=tuple(panels),
         columns=len(places),
         notes=(
             "Lines are medians over repeats at each epoch; training time is the slowest worker's, without evaluations.",
-            *_notes(in_panels, longest),
-            *left_out_note(left_out, "without curves or beyond the number of panels"),
+            *_notes(in_panels, max(map(len, course.values()))),
+            *left_out_note([part.title for part in left_out], "beyond the number of panels"),
             *[f"Base lines are left out where a panel would have more than {MOST_SERIES} lines."] * (drawn != whole),
             *synthetic_note(data.arms),
         ),
@@ -115,17 +111,10 @@ def _course(data: "ReportData") -> Course:
     return course
 
 
-def _rank(part: Part) -> tuple[int, int]:
-    """Return what parts are chosen by: the completed runs that a scenario asks for, then the workers."""
-    own = without_base_lines(part.arms)
-    return sum(arm.n for arm in own), max(values_of(own, "workers"), default=0)
-
-
 def _with_room(part: Part) -> Part:
     """Return the part, without base lines where its panels have no room for them."""
-    (_, _, own), _ = roles(part)
-    has_room = len(series(part, "epoch")) <= MOST_SERIES or not own
-    return part if has_room else replace(part, arms=tuple(own))
+    has_room = len(series(part, "epoch")) <= MOST_SERIES
+    return part if has_room else replace(part, arms=tuple(ways(part.arms) or part.arms))
 
 
 def _shortened(line: Series, palette: Palette) -> Series:
@@ -147,7 +136,7 @@ def _panel(title: str, place: str, value: str, shown: Sequence[Series]) -> Panel
     if value.endswith("loss") and medians and max(medians) > FAR_DOWN * min(medians) > 0:
         y = replace(y, scale="log10")
     what = f"{y.label.partition(' (')[0]} by {against}"
-    return Panel(": ".join(filter(None, (title, what))), x, y, tuple(shown), is_exact=True)
+    return Panel(": ".join(filter(None, (title, what))), x, y, tuple(shown))
 
 
 def _notes(arms: Sequence[Arm], longest: int) -> Iterator[str]:

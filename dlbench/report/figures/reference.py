@@ -20,12 +20,6 @@ if TYPE_CHECKING:
 
 OPTIONS = Options
 ORDER = 35
-AXES = {
-    "workers": Axis("workers", "log2"),
-    "batch_size_per_worker": Axis("batch size of one worker (samples)", "log2"),
-    "batch_size_global": Axis("batch size of all workers (samples)", "log2"),
-    "servers": Axis("servers", "log2"),
-}
 # Columns that mean nothing where a run trained on random numbers.
 SCORES = ("loss", "accuracy")
 NAMES = {**COLUMNS, SEEN: "samples seen"}
@@ -52,7 +46,7 @@ def chart(data: "ReportData") -> Chart:
     return Chart(
         title=f"{what}: {'; '.join(known.source for known in found)}",
         panels=tuple(panels),
-        columns=len(panels) if len(panels) < 4 else 2,
+        columns=3 if len(panels) == 3 else 2,
         lead="Published on other hardware: shapes can be compared, times cannot." if has_numbers else "",
         notes=tuple(note for known in found for note in _notes(known)),
         runs=in_chart(arm for arms in chosen.values() for arm in arms),
@@ -72,19 +66,20 @@ def _panels(known: "Reference", arms: Sequence[Arm]) -> Iterator[Panel]:
             measured = series(brief_keys(part), column)
             if any(mark.points for one in measured for mark in one.marks):
                 lines = (*measured, *published(known, column, measured))
-                axis = _axis(column)
-                title = ": ".join(filter(None, (part.title, axis.label.partition(" (")[0])))
-                y = axis if column == SEEN else spread(axis, lines)
-                panel = Panel(title, _place_axis(known, part.arms), y, lines)
+                y = _axis(column)
+                title = ": ".join(filter(None, (part.title, y.label.partition(" (")[0])))
+                panel = Panel(title, _place_axis(known, part.arms), spread(y, lines), lines)
                 yield panel
                 if not is_score and (relative := relative_panel(panel, x)):
                     yield relative
 
 
 def _place_axis(known: "Reference", arms: Sequence[Arm]) -> Axis:
-    if known.x not in PLACES:  # an option, whose places may be 0
-        return Axis(known.x, "log2" if all(place > 0 for place in values_of(arms, known.x)) else "linear")
-    return AXES.get(known.x) or batch_axis(arms)
+    if known.x == "batch_size":
+        return batch_axis(arms)
+    label = f"{PLACES[known.x]} (samples)" if known.x.startswith("batch_size") else known.x
+    # Places that are an option's may be 0.
+    return Axis(label, "log2" if all(place > 0 for place in values_of(arms, known.x)) else "linear")
 
 
 def _axis(column: str) -> Axis:

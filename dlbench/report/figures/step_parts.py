@@ -30,10 +30,6 @@ if TYPE_CHECKING:
 OPTIONS = Options
 ORDER = 50
 MS_PER_S = 1000.0
-# Above the longest step.
-ROOM = 1.05
-# The same for all panels.
-Y = Axis("time per step (ms)", low=0.0)
 # Parts of a step from the bottom of a bar to its top, with the column that each is measured in; the others follow.
 PARTS = {
     "data": ("waiting for data", "data_wait_s"),
@@ -64,12 +60,11 @@ def chart(data: "ReportData") -> Chart:
         raise MissingRowsError(
             "needs completed runs with a timed window and compute_time_s; `extend_window: true` makes one"
         )
-    y = replace(Y, high=ROOM * max(row[STEP] for row in observed))
-    panels = tuple(replace(panel, y=y) for panel in _panels(arms) if panel.series)
+    # The same for all panels, and a little above the longest step.
+    high = 1.05 * max(row[STEP] for row in observed)
     return Chart(
         title="Where the time of a step goes",
-        panels=panels,
-        columns=min(3, len(panels)),
+        panels=tuple(replace(panel, y=replace(panel.y, high=high)) for panel in _panels(arms) if panel.series),
         lead="A bar is the run with the median step: its parts sum to that step.",
         notes=tuple(_notes(len(data.completed), observed)),
         runs=in_chart(arms, [STEP]),
@@ -141,7 +136,8 @@ def _panel(title: str, label: str, bars: Iterable[tuple[str, list[Arm]]]) -> Pan
         wholes = (replace(mark, x=slot) for slot, arms in own for mark in marks(arms, "workers", STEP))
         if shown := tuple(mark for mark in wholes if mark.points or mark.num_failed):
             found.append(Series(WHOLE, shown, Role.TOTAL, reason))
-    return Panel(title, Axis(label, categories=tuple(name for name, _, _ in slots)), Y, tuple(found), form="bars")
+    x = Axis(label, categories=tuple(name for name, _, _ in slots))
+    return Panel(title, x, Axis("time per step (ms)", low=0.0), tuple(found), form="bars")
 
 
 def _typical(slot: float, part: str, arms: Iterable[Arm]) -> Iterator[Mark]:

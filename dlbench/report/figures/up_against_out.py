@@ -10,7 +10,7 @@ from dlbench.analysis.formatting import counted, listed, number
 from dlbench.analysis.groups import SETTINGS, TASK, groups, values_of, varying, without_base_lines
 from dlbench.plugins import Options
 from dlbench.records.outcome import Status
-from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Role, Series, line_mark
+from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, level
 from dlbench.report.figures._places import WORKERS, with_categories
 from dlbench.report.figures._shown import RATE, RATE_AXIS, in_chart
 from dlbench.report.lines import FLAGS, Part, parts, series
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 OPTIONS = Options
 ORDER = 45
-# The line of no difference extends by this share of a place, so that it is a line at a single number of workers too.
-BEYOND = 0.4
 # The column that says whether a run is real; messages name it.
 EMULATED = "being emulated"
 
@@ -38,8 +36,7 @@ LAUNCHER = "launcher."
 # What pairs repeats.
 REPEAT = ("seed", "repeat")
 # Settings beside those of `dlbench.analysis.groups` that a run could gain or lose by.
-_OBSERVED = tuple(name for name in settings_of(Affects.OBSERVATION) if name not in LAUNCHING)
-ALSO_EQUAL = (*_OBSERVED, "target_metric", "target_value", "target_stop")
+ALSO_EQUAL = (*settings_of(Affects.OBSERVATION), "target_metric", "target_value", "target_stop")
 # What the two arms of a pair may differ in.
 PAIRED = ("placement", "study", "device_name")
 
@@ -113,7 +110,7 @@ def _equal_settings(arms: Sequence[Arm]) -> list[str]:
     """Return the settings and options in which a pair must agree: of those in which arms differ at all."""
     options = [name for name in option_columns(columns_of(arms)) if not name.startswith(LAUNCHER)]
     names = dict.fromkeys((*TASK, EMULATED, *SETTINGS, *ALSO_EQUAL, *options))
-    return [name for name in names if name != "placement" and len(values_of(arms, name)) > 1]
+    return [name for name in names if name not in ("placement", *LAUNCHING) and len(values_of(arms, name)) > 1]
 
 
 def _ratios(row: Row, base: Row) -> dict[str, float | None]:
@@ -132,13 +129,10 @@ def _panels(part: Part) -> Iterator[Panel]:
         title = ", ".join(filter(None, (part.title, name)))
         yield with_categories(Panel(title, WORKERS, axis, series(part, column)))
         lines = series(replace(part, arms=out, keys=("placement",)), ratio(column))
-        made = tuple(replace(line, label=f"{line.label} / {Mode.SCALE_UP}") for line in lines)
-        # Where both modes are as good, a little beyond the outermost places.
-        last = len({mark.x for line in made for mark in line.marks}) - 1
-        equal = Series("no difference", (line_mark(-BEYOND, 1.0), line_mark(last + BEYOND, 1.0)), Role.IDEAL)
-        ratios = listed(dict.fromkeys(line.label for line in made))
-        panel = with_categories(Panel(f"{title}: above 1 {above}", WORKERS, Axis(f"{name}, {ratios}"), made))
-        yield replace(panel, series=(*panel.series, equal))
+        ratios = [replace(line, label=f"{line.label} / {Mode.SCALE_UP}") for line in lines]
+        y = Axis(f"{name}, {listed(dict.fromkeys(line.label for line in ratios))}")
+        shown = (*ratios, level("no difference", 1.0, ratios))
+        yield with_categories(Panel(f"{title}: above 1 {above}", WORKERS, y, shown))
 
 
 def _notes(both: Sequence[Arm], num_single: int) -> Iterator[str]:

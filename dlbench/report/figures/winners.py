@@ -12,6 +12,7 @@ from dlbench.analysis.groups import TASK, by_emulation, condition_text, describe
 from dlbench.analysis.judge import Family, Verdict
 from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, Mark, MissingRowsError, Panel, Series
+from dlbench.report.figures._messages import belongs_to_strategy
 from dlbench.report.figures._places import WORKERS, with_categories
 from dlbench.report.figures._shown import in_chart
 from dlbench.report.figures._target import TARGET, TIME, end_notes, target_name, with_ends
@@ -24,15 +25,8 @@ OPTIONS = Options
 ORDER = 6
 # A map of the best needs all of them.
 ALL_ARMS = True
-# What belongs to a strategy: of all its variants the best one counts.
-OF_STRATEGY = ("strategy", "algorithm", "collectives", "launcher", "servers", "server_placement", "placement", "mode")
 # By study and name of an arm whose runs reached the target: its place in the family that it was judged in.
 Judged = Mapping[tuple[str | None, str], tuple[int, Family]]
-
-
-def belongs_to_strategy(key: str) -> bool:
-    """Whether a setting or option makes a variant of a strategy, and no other condition."""
-    return key in OF_STRATEGY or key.startswith("strategy.")
 
 
 def chart(data: "ReportData") -> Chart:

@@ -76,30 +76,25 @@ def draw(chart: Chart, style: Style, paths: Sequence[Path] = (), caption: str = 
     if page_id and style is not LIGHT:
         draw(chart, style, paths, caption)
         return draw(chart, LIGHT, page_id=page_id)
-    endings, data = {path.suffix for path in paths}, {}
     with applied(style, page_id):
         figure, ends = _composed(chart, style, caption)
-        if ".png" in endings:
-            data[".png"] = _png(figure)
-        if ".svg" in endings or page_id:
+        is_vector = {path: path.suffix == ".svg" for path in paths}
+        if page_id or any(is_vector.values()):
             tree = svg.tree(figure, one_line(chart.title), described(chart))
-            data[".svg"] = ElementTree.tostring(tree, "utf-8")
-    for path in paths:
-        with files.replacing(path, "wb") as file:
-            file.write(data[path.suffix])
+        for path in paths:
+            with files.replacing(path, "wb") as file:
+                file.write(ElementTree.tostring(tree, "utf-8") if is_vector[path] else _png(figure))
     return svg.inlined(tree, *ends) if page_id else ""
 
 
 def described(chart: Chart) -> str:
     """Return in words what a chart shows, for those who do not see it."""
-    return " ".join(map(_panel_described, chart.panels)) or "Nothing to show."
-
-
-def _panel_described(panel: Panel) -> str:
-    what = f"{panel.y.label} by {panel.x.label}" if panel.x.label else panel.y.label
-    title = f"{panel.title}: " if panel.title else ""
-    names = "; ".join(one.label for one in panel.series)
-    return one_line(f"{title}{what} of {names or 'nothing'}.", 1_000)
+    sentences = []
+    for panel in chart.panels:
+        what = " by ".join(filter(None, (panel.y.label, panel.x.label)))
+        names = "; ".join(one.label for one in panel.series) or "nothing"
+        sentences.append(one_line(f"{': '.join(filter(None, (panel.title, what)))} of {names}.", 1_000))
+    return " ".join(sentences) or "Nothing to show."
 
 
 def _composed(chart: Chart, style: Style, caption: str = "") -> tuple[Figure, tuple[float, float]]:
@@ -152,7 +147,7 @@ def _room_in(panel: Panel) -> tuple[float, float]:
 
 def _legend(figure: Figure, title: str, sheet: Sheet) -> Legend:
     """Put the title above all, and under it each series once, in order of appearance, and what other marks mean."""
-    entries = dict(sorted(sheet.legend.items(), key=lambda entry: LAST.index(entry[0]) if entry[0] in LAST else -1))
+    entries = dict(sorted(sheet.legend.items(), key=lambda entry: entry[0] in LAST))
     labels = [wrapped(name, LEGEND_LETTERS, 12) for name in entries]
     longest = max((len(line) for label in labels for line in label.split("\n")), default=1) + HANDLE_LETTERS
     columns = max(1, min(len(entries), int(figure.get_figwidth() * LETTERS_IN) // longest))

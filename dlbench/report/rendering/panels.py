@@ -50,7 +50,6 @@ MAX_POINTS = 2_000
 STRIP_PT, CROSS_PT = 26.0, 20.0
 # Bars take this share of their slot, and are no wider than if there were FEWEST_SLOTS.
 BAR_WIDTH, FEWEST_SLOTS = 0.7, 4
-PERCENT_TOP = 1.1
 NOTHING = "nothing to show here:\nno run has these values"
 # Names in the legend: what marks mean that are not a series.
 HOLLOW, RINGED = "hollow: emulated", "flagged: see the caption"
@@ -87,7 +86,7 @@ def draw_panel(axes: "Axes", panel: Panel, letters: int, sheet: Sheet) -> float:
     _limit_x(axes, panel)
     if panel.form == "bars":
         _draw_bars(axes, panel, sheet)
-    for series, shift in zip(panel.series, _with_room(axes, panel, shifts_of(axes, panel)), strict=True):
+    for series, shift in zip(panel.series, _shifts(axes, panel), strict=True):
         if panel.form == "lines" or series.role not in STACKED:
             _draw_line(axes, panel, series, shift, sheet)
     _limit_y(axes, panel.y)
@@ -149,27 +148,23 @@ def _moved(axes: "Axes", xs: Sequence[float], shares: Sequence[float]) -> list[f
     return list(map(float, scale.inverted().transform(at)))
 
 
-def shifts_of(axes: "Axes", panel: Panel) -> list[float]:
+def _shifts(axes: "Axes", panel: Panel) -> list[float]:
     """Return by what share of the axis each series stands aside, so that marks at one place do not hide each other.
 
     Lines without runs and long ones stay, and so do the marks of a panel whose places are measured. Real and emulated
-    runs of one way share a slot.
+    runs of one way share a slot. The axis grows so that all are inside; categories have room.
     """
     own = [one for one in panel.series if one.role in OF_VALUES]
     counts = Counter(mark.x for one in own for mark in one.marks)
     slots = list(dict.fromkeys(one.label for one in own if any(counts[mark.x] > 1 for mark in one.marks)))
-    if panel.is_exact or panel.is_scatter or panel.form == "bars" or not slots or len(counts) > MOST_MARKERS:
+    if panel.is_scatter or panel.form == "bars" or not slots or len(counts) > MOST_MARKERS:
         return [0.0] * len(panel.series)
     step = min(APART, MOST_APART * nearest(axes, sorted(counts)) / len(slots))
-    shifts = {label: step * (slot - (len(slots) - 1) / 2) for slot, label in enumerate(slots)}
+    farthest = step * (len(slots) - 1) / 2
+    if not panel.x.categories:
+        axes.set_xlim(*_moved(axes, axes.get_xlim(), [-farthest, farthest]))
+    shifts = {label: step * slot - farthest for slot, label in enumerate(slots)}
     return [shifts.get(one.label, 0.0) if one.role in OF_VALUES else 0.0 for one in panel.series]
-
-
-def _with_room(axes: "Axes", panel: Panel, shifts: list[float]) -> list[float]:
-    """Extend the horizontal axis so that marks that stand aside are inside; categories have room."""
-    if any(shifts) and not panel.x.categories:
-        axes.set_xlim(*_moved(axes, axes.get_xlim(), [min(shifts), max(shifts)]))
-    return shifts
 
 
 def _limit_x(axes: "Axes", panel: Panel) -> None:
@@ -188,8 +183,7 @@ def _limit_x(axes: "Axes", panel: Panel) -> None:
 
 def _limit_y(axes: "Axes", wanted: Axis) -> None:
     """Extend the vertical axis to the ends it asks for; values outside of them stay in sight."""
-    is_share = wanted.percent and wanted.scale == "linear"
-    for end in (wanted.low or 0.0, wanted.high or PERCENT_TOP) if is_share else (wanted.low, wanted.high):
+    for end in (wanted.low, wanted.high):
         if can_show(end, wanted.scale):
             axes.axhline(end, visible=False).sticky_edges.y.append(end)
     axes.autoscale(axis="y")

@@ -8,7 +8,7 @@ import pytest
 from dlbench.analysis.groups import ALONE, is_shared
 from dlbench.report.chart import Axis, Panel, Role
 from dlbench.report.data import ReportData
-from dlbench.report.lines import MOST_SERIES, Part, ended, has_several, parts, series
+from dlbench.report.lines import MOST_SERIES, Part, ended, parts, series
 from tests.unit.report.figures.makers import base_line, repeats, report_data, run
 
 TIME = "time_to_target_s"
@@ -36,7 +36,6 @@ def test_one_series_has_every_run_at_its_place(tmp_path: Path) -> None:
     assert (line.marks[0].interval.value, line.marks[0].interval.low, line.marks[0].interval.high) == (2, 1, 3)
     assert line.marks[1].interval is not None
     assert line.marks[1].interval.low is None
-    assert has_several(panel)
     assert panel.title == ""
 
 
@@ -45,7 +44,6 @@ def test_failed_runs_are_counted_and_their_numbers_are_not_shown(tmp_path: Path)
     (panel,) = panels(numbered(tmp_path, *rows))
     (line,) = panel.series
     assert [(mark.x, mark.points, mark.num_failed) for mark in line.marks] == [(32, (1.0,), 1), (64, (), 1)]
-    assert not has_several(panel)
 
 
 def test_emulated_and_real_runs_never_share_a_series(tmp_path: Path) -> None:

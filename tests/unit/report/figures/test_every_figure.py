@@ -162,10 +162,9 @@ def test_tasks_have_panels_of_their_own_and_odd_names_stay_as_they_are(tmp_path:
         made, expected = drawn(figure, found), drawn(figure, alone)
         assert made is not None, name
         assert expected is not None, name
-        all_theirs = odd in made.title  # the only task that has room
-        theirs = replace(made, panels=tuple(panel for panel in made.panels if all_theirs or odd in panel.title))
+        theirs = replace(made, panels=tuple(panel for panel in made.panels if odd in panel.title))
         own = replace(made, panels=tuple(panel for panel in made.panels if panel not in theirs.panels))
-        assert theirs.panels, name
+        assert theirs.panels or name == "learning_curves", name  # which has room for one task alone
         assert set(points(own)) <= set(points(expected)), name
         assert name == "learning_curves" or set(points(own)) == set(points(expected)), name
 

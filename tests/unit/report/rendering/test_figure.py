@@ -326,7 +326,7 @@ def test_an_axis_keeps_its_ends_but_for_values_beyond() -> None:
         (lines(measured(), y=Axis("y", low=0.0)), 0.0, None),
         (lines(measured(), y=Axis("y", low=200.0)), None, None),
         (lines(measured(), y=Axis("y", low=0.0, high=1000.0)), 0.0, 1000.0),
-        (lines(Series("mpi", (mark(1, 0.4), mark(8, 0.7))), y=Axis("y", percent=True)), 0.0, 1.1),
+        (lines(Series("mpi", (mark(1, 0.4), mark(8, 0.7))), y=Axis("y", low=0.0, high=1.1, percent=True)), 0.0, 1.1),
     ):
         low, high = drawn(chart).axes[0].get_ylim()
         values = [point for one in chart.panels[0].series for each in one.marks for point in each.points]
@@ -443,10 +443,10 @@ def test_a_line_has_three_places_and_marks_that_were_measured_stay_at_theirs() -
     found = {len(line.get_xdata()): line.get_linestyle() for line in axes.lines if line.get_markersize() == MARKER_PT}
     assert found == {2: "None", 3: "-"}
     (panel,) = lines(*(replace(one, marks=one.marks[1:2]) for one in several)).panels
-    for is_exact in (False, True):
-        (axes,) = drawn(Chart("places", (replace(panel, is_exact=is_exact),))).axes
+    for is_scatter in (False, True):
+        (axes,) = drawn(Chart("places", (replace(panel, is_scatter=is_scatter),))).axes
         at = [float(line.get_xdata()[0]) for line in axes.lines if line.get_markersize() == MARKER_PT]
-        assert (at == [2.0, 2.0]) is is_exact
+        assert (at == [2.0, 2.0]) is is_scatter
         assert at == pytest.approx([2.0, 2.0], abs=0.05)
 
 
