@@ -12,7 +12,7 @@ from dlbench.analysis.statistics.intervals import Interval
 from dlbench.analysis.summary_tables import defused
 from dlbench.errors import shorten
 from dlbench.records.tables import line
-from dlbench.report.junit import Case, Problem, Suite, document
+from dlbench.report.exporters.junit import Case, document, suite
 from dlbench.report.markdown import escaped, items, table
 from dlbench.scenario.metrics import BUILT_IN
 
@@ -113,14 +113,14 @@ def junit(comparison: Comparison, regressions: Sequence[Change], problem: str = 
         regressions: The changes that a gate fails for.
         problem: Why nothing can be judged, which is an error of its own; empty where it can.
     """
-    cases = [Case("comparable", problem=Problem("error", "not comparable", problem))] if problem else []
+    cases = [Case("comparable", kind="error", type="not comparable", message=problem)] if problem else []
     for change in comparison.changes:
         if change.base_runs[1] and change.new_runs[1]:
-            failure = Problem("failure", change.kind.value, _sentence(change)) if change in regressions else None
-            skipped = Problem("skipped", "", _sentence(change)) if change.kind is ChangeKind.TOO_FEW else None
-            cases.append(Case(f"{change.arm}: {change.metric or 'runs'}", problem=failure or skipped))
+            name = f"{change.arm}: {change.metric or 'runs'}"
+            kind = "failure" if change in regressions else "skipped" if change.kind is ChangeKind.TOO_FEW else ""
+            cases.append(Case(name, kind=kind, type=change.kind.value, message=_sentence(change)))
     lines = [*map(_sentence, comparison.changes), *rules(comparison), *_noted(comparison)]
-    return document([Suite(_names(comparison), cases, lines, moments=[datetime.now(UTC).isoformat()])])
+    return document([suite(_names(comparison), cases, lines, datetime.now(UTC).isoformat())])
 
 
 def _sentence(change: Change) -> str:

@@ -59,7 +59,7 @@ def _write(run: ExportedRun, name: str, output: Path) -> Path:
         name=run.row["run_id"],
         group=str(run.row.get("label") or "") or None,
         # wandb keeps the time of the export as the run's own.
-        config={**run.settings, **run.facts, **{name: str(at) for name, at in known(run.row, "started_at").items()}},
+        config={**run.settings, **run.facts, **{name: str(at) for name, at in known(run.row, ["started_at"]).items()}},
         dir=str(output),
         mode="offline",
         settings={**_SETTINGS, "host": run.hostname or "unknown"},
