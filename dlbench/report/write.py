@@ -12,12 +12,12 @@ from dlbench.analysis.summary_tables import ARMS, SUMMARY, arm_table
 from dlbench.analysis.summary_tables import summary as run_summary
 from dlbench.errors import UserError, unwritable
 from dlbench.records import files
-from dlbench.report import references, summary, table
+from dlbench.report import references, table
 from dlbench.report.answers import answers_of
 from dlbench.report.caption import caption
 from dlbench.report.chart import Chart, Hues, MissingRowsError
 from dlbench.report.data import ReportData
-from dlbench.report.page import html
+from dlbench.report.page import render as page
 from dlbench.report.page.content import Content, RenderedFigure
 from dlbench.report.rendering.pool import RenderPool, render
 from dlbench.report.thinning import takes_all, thinned
@@ -105,8 +105,8 @@ def write_report(
         if content:
             content = replace(content, drawn=tuple(drawn))
             texts = {
-                PAGE: html.render(content),
-                MARKDOWN: summary.markdown(content),
+                PAGE: page.html(content),
+                MARKDOWN: page.markdown(content),
                 ARMS: arm_table(data.arms, data.settings),
                 SUMMARY: run_summary(data.runs, data.settings),
             }

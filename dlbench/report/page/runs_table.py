@@ -74,7 +74,7 @@ class Table:
     notes: tuple[str, ...]
 
 
-def table(data: ReportData) -> Table:
+def runs_table(data: ReportData) -> Table:
     """Return the table of runs as a person reads them; columns in which no run has anything are left out."""
     every = [
         (arm, row) for arm in in_order(data.arms) for row in sorted(arm.rows, key=lambda row: row.get("repeat") or 0)
