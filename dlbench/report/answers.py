@@ -66,14 +66,11 @@ def answers_of(data: ReportData, goal: str = "", given: Sequence[str] = (), want
     places = {study.name: _place(study, records[study.name]) for study in data.studies}
     asked = replace(asked, goal=decisive, metrics=metrics, prices=prices)
     disturbed = [Doubt(text=text, weight=DISTURBED) for text in unsteady(data)]
-    return Answers(
-        answers=tuple(
-            found.model_copy(
-                update={"doubts": tuple(sorted((*found.doubts, *disturbed), key=lambda doubt: -doubt.weight))}
-            )
-            for found in recommend(arms, asked, places, given=tuple(conditions))
-        )
-    )
+    answers = []
+    for answer in recommend(arms, asked, places, given=tuple(conditions)):
+        doubts = sorted((*answer.doubts, *disturbed), key=lambda doubt: -doubt.weight)
+        answers.append(answer.model_copy(update={"doubts": tuple(doubts)}))
+    return Answers(answers=tuple(answers))
 
 
 def _place(study: StudyData, record: dict[str, object]) -> StudyPlace:

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from dlbench.analysis.compare.comparison import Change, ChangeKind, Comparison
@@ -13,7 +13,7 @@ from dlbench.analysis.summary_tables import defused
 from dlbench.errors import shorten
 from dlbench.records.tables import line
 from dlbench.report.exporters.junit import Case, document, suite
-from dlbench.report.markdown import escaped, items, table
+from dlbench.report.markdown import escaped, table
 from dlbench.scenario.metrics import BUILT_IN
 
 UNKNOWN = "-"
@@ -47,26 +47,20 @@ def headline(comparison: Comparison) -> str:
     return ", ".join(counts) or "nothing to compare: no number is known in both studies"
 
 
-def rules(comparison: Comparison) -> list[str]:
-    """Return how the verdicts came about and what speaks against them, a sentence each."""
+def rules(comparison: Comparison) -> Iterator[str]:
+    """Yield how the verdicts came about and what speaks against them, a sentence each."""
     if comparison.refused:
-        return []
-    family = next((change.judgement.family for change in comparison.changes if change.judgement), 0)
-    over = counted(family, "comparison")
+        return
+    over = counted(next((one.judgement.family for one in comparison.changes if one.judgement), 0), "comparison")
     margin = f"{percent(comparison.noise)} of times, rates and losses, 1 point of accuracies"
-    said = [
-        f"Better, worse: by more than {margin}. Keeps: no worse by that. All p <= {SIGNIFICANCE:g}, Holm over {over}.",
-        "Intervals are of each number by itself: where they are apart, the correction may still not tell a change.",
-    ]
+    yield f"Better, worse: by more than {margin}. Keeps: no worse by that. All p <= {SIGNIFICANCE:g}, Holm over {over}."
+    yield "Intervals are of each number by itself: where they are apart, the correction may still not tell a change."
     if few := comparison.count(ChangeKind.TOO_FEW):
-        said.append(
-            f"{counted(few, 'number')} cannot be significant with so few repeats: "
-            f"{LEAST_REPEATS} of each arm in both studies can, more where a target was not reached."
-        )
+        can = f"{LEAST_REPEATS} of each arm in both studies can, more where a target was not reached"
+        yield f"{counted(few, 'number')} cannot be significant with so few repeats: {can}."
     kinds = {difference.kind for difference in comparison.warnings}
     if differ := [words for kind, words in (("machine", "machines"), ("versions", "versions")) if kind in kinds]:
-        said.append(f"The {' and '.join(differ)} differ or are unknown and may explain the changes.")
-    return said
+        yield f"The {' and '.join(differ)} differ or are unknown and may explain the changes."
 
 
 def text(comparison: Comparison, laid_out: Layout) -> str:
@@ -87,14 +81,14 @@ def markdown(comparison: Comparison) -> str:
     """Return a comparison as Markdown: the verdict and what changed; everything else folded."""
     parts = [f"**dlbench: {headline(comparison)}**", "", f"{_escaped(_names(comparison))}."]
     if comparison.refused:
-        parts += ["", *items(map(_escaped, comparison.refused))]
+        parts += ["", *(f"- {_escaped(why)}" for why in comparison.refused)]
     ordered = _ordered(comparison)
     if notable := [change for change in ordered if change.kind not in _LITTLE]:
         parts += ["", *_table(notable, MOST_NOTED)]
     if ordered:
         parts += _folded(f"All {counted(len(ordered), 'verdict')}", _table(ordered, MOST_ROWS))
-    if noted := [_escaped(text) for text in _noted(comparison)]:
-        lines = [*items(noted[:MOST_NOTED]), *_more(len(noted) - MOST_NOTED)]
+    if noted := [f"- {_escaped(text)}" for text in _noted(comparison)]:
+        lines = [*noted[:MOST_NOTED], *_more(len(noted) - MOST_NOTED)]
         parts += _folded(f"What else differs ({len(noted)})", lines)
     parts += ["", *map(_escaped, rules(comparison))]
     return "\n".join(parts).rstrip("\n") + "\n"
@@ -157,10 +151,8 @@ def _noted(comparison: Comparison) -> list[str]:
 
 def _ordered(comparison: Comparison) -> list[Change]:
     """Return the changes by what was found, the worst first."""
-    return sorted(
-        comparison.changes,
-        key=lambda change: (_ORDER[change.kind], -change.worsening if change.kind is ChangeKind.WORSE else 0.0),
-    )
+    worse = ChangeKind.WORSE
+    return sorted(comparison.changes, key=lambda one: (_ORDER[one.kind], -one.worsening if one.kind is worse else 0.0))
 
 
 def _interval(interval: Interval | None, unit: Unit) -> str:

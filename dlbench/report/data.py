@@ -1,8 +1,10 @@
 """The rows of one or several studies with their scenarios and machines: all that a report is made of."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,10 +54,9 @@ class StudyData:
     @cached_property
     def scenario(self) -> Scenario | None:
         """The scenario; None where it is absent or was written for a dlbench with other settings."""
-        known = [row["scenario"] for row in self.attempts if row.get("scenario")]
-        name = f"{known[0]}.yaml" if known else files.SCENARIO
+        name = next((row["scenario"] for row in self.attempts if row.get("scenario")), "scenario")
         try:
-            return parse(self.scenario_text, name) if self.scenario_text else None
+            return parse(self.scenario_text, f"{name}.yaml") if self.scenario_text else None
         except UserError:
             return None
 
@@ -142,7 +143,7 @@ class ReportData:
 
         tables = [found for study in self.studies if (found := study.table(name)) is not None]
         if not tables:
-            return pd.DataFrame(columns=[*ATTEMPT])
+            return pd.DataFrame(columns=ATTEMPT)
         lasts = {(row["study"], row["run_id"], row["attempt"]) for row in self.runs}
         every = pd.concat(tables, ignore_index=True)
         return every[[key in lasts for key in zip(*(every[name] for name in ATTEMPT), strict=True)]]
@@ -170,27 +171,24 @@ def _read_study(path: Path, taken: set[str]) -> StudyData:
     if not (path / files.table("runs")).is_file():
         raise UserError(f"{path} is not a study: it has no {files.table('runs')}", hint=_inside(path))
     attempts = read_table(path / files.table("runs"))
-    _check(attempts, path)
-    name = _name(attempts, path, taken)
-    return StudyData(
-        path,
-        name,
-        tuple({**row, "study": name} for row in records(attempts)),
-        _text(path),
-        read_machine(path / files.MACHINE),
-    )
+    _check(attempts, str(path / files.table("runs")))
+    base = next(iter(attempts["study"].dropna()), path.resolve().name)
+    # With a number where another study of the report has the same name.
+    name = next(name for name in chain([base], (f"{base} ({number})" for number in count(2))) if name not in taken)
+    rows = tuple({**row, "study": name} for row in records(attempts))
+    text = ""
+    with suppress(OSError):
+        text = read_regular(path / files.SCENARIO).decode("utf-8", errors="replace")
+    return StudyData(path, name, rows, text, read_machine(path / files.MACHINE))
 
 
-def _check(attempts: "pd.DataFrame", path: Path) -> None:
+def _check(attempts: "pd.DataFrame", where: str) -> None:
     """Refuse rows that cannot be used.
 
     Raises:
         UserError: There is no row, one has no status or an unknown one or a count that cannot be, two are of one
             attempt, or they are newer.
     """
-    import pandas as pd
-
-    where = str(path / files.table("runs"))
     if attempts.empty:
         raise UserError("holds no run yet", where=where)
     if attempts["status"].isna().any():
@@ -201,31 +199,13 @@ def _check(attempts: "pd.DataFrame", path: Path) -> None:
     for column in _COUNTS:
         if (below := attempts[column].dropna()).lt(1).any():
             raise UserError(f"has a row whose {column} is {below.min()}; it is 1 or more", where=where)
-    if attempts.duplicated(["run_id", "attempt"]).any():
-        twice = attempts[attempts.duplicated(["run_id", "attempt"])].iloc[0]
-        raise UserError(f"has two rows of {twice['run_id']}, attempt {twice['attempt']}", where=where)
-    newest = attempts["schema_version"].max()
-    if not pd.isna(newest) and newest > SCHEMA_VERSION:
-        raise UserError(
-            f"the study has schema version {newest}; this dlbench knows {SCHEMA_VERSION}",
-            where=where,
-            hint="use the dlbench that wrote it, or a newer one",
-        )
-
-
-def _name(attempts: "pd.DataFrame", path: Path, taken: set[str]) -> str:
-    """Return the study's name, with a number where another study of the report has the same."""
-    known = attempts["study"].dropna()
-    name = str(known.iloc[0]) if len(known) else path.resolve().name
-    numbered = (f"{name} ({number})" for number in range(2, len(taken) + 3))
-    return name if name not in taken else next(other for other in numbered if other not in taken)
-
-
-def _text(path: Path) -> str:
-    try:
-        return read_regular(path / files.SCENARIO).decode("utf-8", errors="replace")
-    except OSError:
-        return ""
+    twice = attempts[attempts.duplicated(["run_id", "attempt"])]
+    if not twice.empty:
+        raise UserError(f"has two rows of {twice['run_id'].iloc[0]}, attempt {twice['attempt'].iloc[0]}", where=where)
+    if (attempts["schema_version"] > SCHEMA_VERSION).any():
+        newest = attempts["schema_version"].max()
+        message = f"the study has schema version {newest}; this dlbench knows {SCHEMA_VERSION}"
+        raise UserError(message, where=where, hint="use the dlbench that wrote it, or a newer one")
 
 
 def _inside(path: Path) -> str:

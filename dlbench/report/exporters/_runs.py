@@ -18,7 +18,7 @@ from dlbench.scenario.scenario import name_from
 CURVES = (*SCORE_COLUMNS, "learning_rate")
 RESULTS = tuple(column for column, metric in BUILT_IN.items() if not metric.is_score or "validation" in column)
 # What trackers note of a run besides its settings.
-_FACTS = ("run_id", "attempt", "label", "status", "reason", "repeat", "seed", "emulated")
+FACTS = ("run_id", "attempt", "label", "status", "reason", "repeat", "seed", "emulated")
 # Settings that are said of a run even where all runs of the study share them.
 _ALWAYS = ("model", "dataset", "strategy", "workers", "batch_size", "batch_size_global")
 
@@ -64,15 +64,13 @@ class ExportedRun:
     """One run; moments are in seconds since 1970, None where they are unknown.
 
     Attributes:
-        row: Its row of `runs.csv`.
+        row: Its row of `runs.csv`, and the `hostname` of the machine that the study was run from, where it is known.
         began_s: When its launcher was started.
         first_step_s: When its workers were ready for the first step.
         ended_s: When all its processes had ended.
         settings: Settings that vary in the report, and those that every reader asks for; only known ones.
-        facts: Which run it is and how it ended; only known ones.
         results: Its results that are known, with what the studies' scripts report besides.
         epochs: Its epochs, in order.
-        hostname: Of the machine that the study was run from; empty where it is not known.
     """
 
     row: Row
@@ -80,10 +78,8 @@ class ExportedRun:
     first_step_s: float | None
     ended_s: float | None
     settings: Mapping[str, Any]
-    facts: Mapping[str, Any]
     results: Mapping[str, float]
     epochs: tuple[Epoch, ...]
-    hostname: str
 
 
 def runs_of(data: ReportData, runs: Iterable[Row]) -> Iterator[ExportedRun]:
@@ -94,7 +90,7 @@ def runs_of(data: ReportData, runs: Iterable[Row]) -> Iterator[ExportedRun]:
             noted[epoch["study"], epoch["run_id"]].append(epoch)
     settings = [name for name in dict.fromkeys((*_ALWAYS, *data.settings)) if name != "study"]
     metrics = [name for name in metrics_of(data) if name not in BUILT_IN]
-    hosts = {study.name: str(study.machine.get("hostname") or "") for study in data.studies}
+    hosts = {study.name: study.machine.get("hostname") or None for study in data.studies}
     for row in runs:
         began_s = datetime.fromisoformat(str(row["started_at"])).timestamp() if row.get("started_at") else None
         first_step_s = _sum(began_s, row.get("startup_time_s"))
@@ -103,15 +99,13 @@ def runs_of(data: ReportData, runs: Iterable[Row]) -> Iterator[ExportedRun]:
             for one in noted[row["study"], row["run_id"]]
         )
         yield ExportedRun(
-            row=row,
+            row={**row, "hostname": hosts.get(row["study"])},
             began_s=began_s,
             first_step_s=first_step_s,
             ended_s=_sum(began_s, row.get("wall_time_s")),
             settings=known(row, settings),
-            facts=known(row, _FACTS),
             results=_numbers(row, (*RESULTS, *metrics)),
             epochs=tuple(sorted(epochs, key=lambda epoch: epoch.number)),
-            hostname=hosts.get(row["study"], ""),
         )
 
 

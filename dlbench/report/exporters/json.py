@@ -9,13 +9,11 @@ from pydantic import BaseModel, Field
 
 from dlbench.analysis.arms import TIME_TO_TARGET, Arm
 from dlbench.analysis.statistics.intervals import Interval
-from dlbench.plugins import Options
 from dlbench.records.files import write_text
 from dlbench.report.data import ReportData, StudyData
 from dlbench.report.exporters._runs import known
 from dlbench.scenario.run_spec import arm_name
 
-OPTIONS = Options
 DOCUMENT, SCHEMA = "export.json", "export.schema.json"
 
 

@@ -12,12 +12,10 @@ from typing import NamedTuple
 
 from dlbench.analysis.arms import METRICS, TIME_TO_TARGET, Row
 from dlbench.analysis.formatting import one_line
-from dlbench.plugins import Options
 from dlbench.records.files import write_text
 from dlbench.records.outcome import Status
 from dlbench.report.data import ReportData, StudyData
 
-OPTIONS = Options
 DOCUMENT = "junit.xml"
 # The schema allows no time zone: moments are UTC.
 _SECONDS = 19

@@ -8,16 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dlbench.errors import UserError, shorten
-from dlbench.plugins import Options
 from dlbench.records.outcome import Status
 from dlbench.regular_file import read_regular, require_kind
 from dlbench.report.data import ReportData
-from dlbench.report.exporters._runs import ExportedRun, ms, runs_of
+from dlbench.report.exporters._runs import FACTS, ExportedRun, known, ms, runs_of
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-OPTIONS = Options
 PACKAGE = "mlflow"
 # Where MLflow's own tools look for a tracking server.
 SERVER = "MLFLOW_TRACKING_URI"
@@ -105,7 +103,7 @@ def _write_study(client: "MlflowClient", name: str, runs: Iterator[ExportedRun],
 def _write(client: "MlflowClient", experiment: str, run: ExportedRun) -> None:
     from mlflow.entities import Metric, Param
 
-    began, facts = ms(run.began_s), {**run.facts, "hostname": run.hostname}
+    began, facts = ms(run.began_s), known(run.row, (*FACTS, "hostname"))
     # Without an end MLflow would take the present; where it is unknown, the run ended no earlier than it began.
     ended = ms(run.ended_s) or began or 0
     tags = {f"dlbench.{name}": shorten(str(fact)) for name, fact in facts.items() if fact != ""}

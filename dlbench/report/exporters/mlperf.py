@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import IO, Any
 
 from dlbench.analysis.arms import Row
-from dlbench.plugins import Options
 from dlbench.records import files
 from dlbench.report.data import ReportData
 from dlbench.report.exporters._runs import Epoch, ExportedRun, distinct_name, known, ms, runs_of
 from dlbench.scenario.metrics import BUILT_IN, QUALITY, TIME_TO_TARGET
 from dlbench.scenario.run_spec import arm_name
 
-OPTIONS = Options
 PACKAGE = "mlperf_logging"
 # Settings by the keys that MLPerf has for them; all are as old as the run.
 _SETTINGS = {

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dlbench.analysis.summary_tables import arms_frame
-from dlbench.plugins import Options
 from dlbench.records.columns import TABLES, names
 from dlbench.records.files import replacing
 from dlbench.report.data import ReportData
@@ -14,7 +13,6 @@ from dlbench.report.data import ReportData
 if TYPE_CHECKING:
     import pandas as pd
 
-OPTIONS = Options
 PACKAGE = "pyarrow"
 
 

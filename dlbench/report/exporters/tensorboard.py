@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dlbench.plugins import Options
 from dlbench.records.files import make_folder, replacing
 from dlbench.report.data import ReportData
 from dlbench.report.exporters._runs import ExportedRun, distinct_name, runs_of
@@ -12,10 +11,7 @@ from dlbench.report.exporters._runs import ExportedRun, distinct_name, runs_of
 if TYPE_CHECKING:
     from tensorboard.compat.proto.event_pb2 import Event
 
-OPTIONS = Options
 PACKAGE = "tensorboard"
-# Ends the name of each file.
-NAME = "dlbench"
 
 
 def export(data: ReportData, output: Path) -> list[Path]:
@@ -27,7 +23,7 @@ def export(data: ReportData, output: Path) -> list[Path]:
         folder = make_folder(output, distinct_name(str(run.row["study"])), distinct_name(run.row["run_id"]))
         # An event must have a time.
         began_s = run.began_s or 0.0
-        with replacing(folder / f"events.out.tfevents.{int(began_s)}.{NAME}", "wb") as file:
+        with replacing(folder / f"events.out.tfevents.{int(began_s)}.dlbench", "wb") as file:
             # TensorBoard's own protocol, without TensorFlow, which its other writers would import.
             events = RecordWriter(file)
             for event in _events(run, began_s, run.ended_s or began_s):
