@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -73,21 +74,20 @@ def answers_of(data: ReportData, goal: str = "", given: Sequence[str] = (), want
     return Answers(answers=tuple(answers))
 
 
-def _place(study: StudyData, record: dict[str, object]) -> StudyPlace:
+def _place(study: StudyData, record: Any) -> StudyPlace:
     """Return where a study is; one without `study.json` was published, and cannot go on."""
     runs = found_in(record, "runs")
     asked = len(runs) if isinstance(runs, list) else 0
     return StudyPlace(study.path, bool(record), max(0, asked - len({row["run_id"] for row in study.attempts})))
 
 
-def _prices(record: dict[str, object]) -> Prices | None:
+def _prices(record: Any) -> Prices | None:
     with suppress(ValidationError):
         return Prices.model_validate(found_in(record, "cluster", "prices"))
     return None
 
 
-def _record(study: StudyData) -> dict[str, object]:
+def _record(study: StudyData) -> Any:
     with suppress(OSError, ValueError):
-        found = read_json(study.path / files.STUDY)
-        return found if isinstance(found, dict) else {}
-    return {}
+        return read_json(study.path / files.STUDY)
+    return None

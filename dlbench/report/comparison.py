@@ -31,12 +31,9 @@ CSV_COLUMNS = (
 
 # What a reader looks for last.
 _LITTLE = (ChangeKind.KEEPS, ChangeKind.CANNOT_BE_TOLD, ChangeKind.TOO_FEW)
-_ORDER = {kind: place for place, kind in enumerate(ChangeKind)}
 
 # GitHub takes these for people and for other pull requests; an HTML comment that is not shown separates them.
 _MENTION = re.compile(r"[@#](?=\w)")
-
-Layout = Callable[[Sequence[str], Sequence[Sequence[str]]], str]
 
 
 def headline(comparison: Comparison) -> str:
@@ -63,7 +60,7 @@ def rules(comparison: Comparison) -> Iterator[str]:
         yield f"The {' and '.join(differ)} differ or are unknown and may explain the changes."
 
 
-def text(comparison: Comparison, laid_out: Layout) -> str:
+def text(comparison: Comparison, laid_out: Callable[[Sequence[str], Sequence[Sequence[str]]], str]) -> str:
     """Return a comparison as plain text: the verdict, the table, what else differs.
 
     Args:
@@ -151,8 +148,8 @@ def _noted(comparison: Comparison) -> list[str]:
 
 def _ordered(comparison: Comparison) -> list[Change]:
     """Return the changes by what was found, the worst first."""
-    worse = ChangeKind.WORSE
-    return sorted(comparison.changes, key=lambda one: (_ORDER[one.kind], -one.worsening if one.kind is worse else 0.0))
+    kinds, worse = list(ChangeKind), ChangeKind.WORSE
+    return sorted(comparison.changes, key=lambda one: (kinds.index(one.kind), -one.worsening * (one.kind is worse)))
 
 
 def _interval(interval: Interval | None, unit: Unit) -> str:

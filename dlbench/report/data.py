@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, count
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 # The key of a run in a report, and that of an attempt.
 RUN = ["study", "run_id"]
 ATTEMPT = [*RUN, "attempt"]
+run_of, attempt_of = itemgetter(*RUN), itemgetter(*ATTEMPT)
 # What cells of these columns may say.
 _KNOWN = {"status": set(map(str, Status)), "batch_scope": set(map(str, BatchScope))}
 # What every run has at least one of; charts divide by them.
@@ -131,11 +133,11 @@ class ReportData:
 
     def of(self, chosen: Iterable[Arm]) -> "ReportData":
         """Return the data of some arms alone, with all attempts of their runs."""
-        runs = {(arm.study, row["run_id"]) for arm in chosen for row in arm.rows}
-        kept = [
-            replace(study, attempts=tuple(row for row in study.attempts if (study.name, row["run_id"]) in runs))
+        runs = {run_of(row) for arm in chosen for row in arm.rows}
+        kept = (
+            replace(study, attempts=tuple(row for row in study.attempts if run_of(row) in runs))
             for study in self.studies
-        ]
+        )
         return ReportData(tuple(study for study in kept if study.attempts))
 
     def _last(self, name: str) -> "pd.DataFrame":
@@ -144,7 +146,7 @@ class ReportData:
         tables = [found for study in self.studies if (found := study.table(name)) is not None]
         if not tables:
             return pd.DataFrame(columns=ATTEMPT)
-        lasts = {(row["study"], row["run_id"], row["attempt"]) for row in self.runs}
+        lasts = set(map(attempt_of, self.runs))
         every = pd.concat(tables, ignore_index=True)
         return every[[key in lasts for key in zip(*(every[name] for name in ATTEMPT), strict=True)]]
 

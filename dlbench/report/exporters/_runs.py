@@ -11,12 +11,11 @@ from typing import Any
 
 from dlbench.analysis.arms import Row, records
 from dlbench.report.answers import metrics_of
-from dlbench.report.data import ReportData
+from dlbench.report.data import ReportData, run_of
 from dlbench.scenario.metrics import BUILT_IN, SCORE_COLUMNS
 from dlbench.scenario.scenario import name_from
 
 CURVES = (*SCORE_COLUMNS, "learning_rate")
-RESULTS = tuple(column for column, metric in BUILT_IN.items() if not metric.is_score or "validation" in column)
 # What trackers note of a run besides its settings.
 FACTS = ("run_id", "attempt", "label", "status", "reason", "repeat", "seed", "emulated")
 # Settings that are said of a run even where all runs of the study share them.
@@ -87,16 +86,17 @@ def runs_of(data: ReportData, runs: Iterable[Row]) -> Iterator[ExportedRun]:
     noted: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for epoch in records(data.epochs):
         if epoch.get("worker") in (None, 0) and epoch.get("epoch") is not None:
-            noted[epoch["study"], epoch["run_id"]].append(epoch)
+            noted[run_of(epoch)].append(epoch)
     settings = [name for name in dict.fromkeys((*_ALWAYS, *data.settings)) if name != "study"]
-    metrics = [name for name in metrics_of(data) if name not in BUILT_IN]
+    results = [name for name in metrics_of(data) if name not in SCORE_COLUMNS or "validation" in name]
+    curves = (*CURVES, *(name for name in results if name not in BUILT_IN))
     hosts = {study.name: study.machine.get("hostname") or None for study in data.studies}
     for row in runs:
         began_s = datetime.fromisoformat(str(row["started_at"])).timestamp() if row.get("started_at") else None
         first_step_s = _sum(began_s, row.get("startup_time_s"))
         epochs = (
-            Epoch(int(one["epoch"]), _sum(first_step_s, one.get("ended_at_s")), _numbers(one, (*CURVES, *metrics)), one)
-            for one in noted[row["study"], row["run_id"]]
+            Epoch(int(one["epoch"]), _sum(first_step_s, one.get("ended_at_s")), _numbers(one, curves), one)
+            for one in noted[run_of(row)]
         )
         yield ExportedRun(
             row={**row, "hostname": hosts.get(row["study"])},
@@ -104,7 +104,7 @@ def runs_of(data: ReportData, runs: Iterable[Row]) -> Iterator[ExportedRun]:
             first_step_s=first_step_s,
             ended_s=_sum(began_s, row.get("wall_time_s")),
             settings=known(row, settings),
-            results=_numbers(row, (*RESULTS, *metrics)),
+            results=_numbers(row, results),
             epochs=tuple(sorted(epochs, key=lambda epoch: epoch.number)),
         )
 

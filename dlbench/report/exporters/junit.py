@@ -17,8 +17,6 @@ from dlbench.records.outcome import Status
 from dlbench.report.data import ReportData, StudyData
 
 DOCUMENT = "junit.xml"
-# The schema allows no time zone: moments are UTC.
-_SECONDS = 19
 _UNKNOWN_MOMENT = "1970-01-01T00:00:00"
 
 
@@ -86,10 +84,12 @@ def suite(
         hostname: Where it ran.
         number: Of the suite in its document, from 0.
     """
+    # The schema allows no time zone: moments are UTC.
+    timestamp = started.replace(" ", "T")[: len(_UNKNOWN_MOMENT)]
     num_of = Counter(case.kind for case in cases)
     found = ET.Element("testsuite", {
         "name": _text(name), "package": "dlbench", "id": str(number),
-        "timestamp": started.replace(" ", "T")[:_SECONDS], "hostname": _text(hostname), "tests": str(len(cases)),
+        "timestamp": timestamp, "hostname": _text(hostname), "tests": str(len(cases)),
         "failures": str(num_of["failure"]), "errors": str(num_of["error"]), "skipped": str(num_of["skipped"]),
         "time": f"{sum(case.time_s for case in cases):.3f}",
     })  # fmt: skip

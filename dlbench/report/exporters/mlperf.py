@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from dlbench.analysis.arms import Row
 from dlbench.records import files
@@ -39,6 +39,8 @@ def export(data: ReportData, output: Path) -> list[Path]:
 
     Events whose time is not known are left out, and runs whose start is not known have no file.
     """
+    from mlperf_logging.mllog.mllog import MLLogger
+
     scenarios = {study.name for study in data.studies if study.scenario_text}
     numbers: Counter[Path] = Counter()
     written = []
@@ -49,31 +51,21 @@ def export(data: ReportData, output: Path) -> list[Path]:
         folder = files.make_folder(output, *map(distinct_name, (study, "results", arm_name(run.row["run_id"]), model)))
         path = folder / f"result_{numbers[folder]}.txt"
         numbers[folder] += 1
+        # Not one of `logging.getLogger`, which would outlive the file.
+        logger = logging.Logger("dlbench", logging.INFO)
+        # It notes where it was called: in dlbench, wherever that is installed.
+        mllog = MLLogger(logger, root_dir=re.escape(str(Path(__file__).parents[3])))
         with files.replacing(path) as file:
-            _write(file, run, run.began_s, study in scenarios)
+            logger.addHandler(logging.StreamHandler(file))
+            for key, at_s, about, value in _events(run, run.began_s, study in scenarios):
+                log = {"start": mllog.start, "stop": mllog.end}.get(key.rpartition("_")[2], mllog.event)
+                log(key, value, about, time_ms=ms(at_s))
         written.append(path)
     return written
 
 
-def _write(file: IO[str], run: ExportedRun, began_s: float, has_scenario: bool) -> None:
-    from mlperf_logging.mllog.mllog import MLLogger
-
-    # Not one of `logging.getLogger`, which would outlive the file.
-    logger = logging.Logger("dlbench", logging.INFO)
-    logger.addHandler(logging.StreamHandler(file))
-    # It notes where it was called: in dlbench, wherever that is installed.
-    mllog = MLLogger(logger, root_dir=re.escape(str(Path(__file__).parents[3])))
-    events: list[Event] = [(key, began_s, {}, value) for key, value in _settings(run, has_scenario).items()]
-    events.append(("init_start", began_s, {}, None))
-    if run.first_step_s is not None:
-        events += [("init_stop", run.first_step_s, {}, None), *_training(run, run.first_step_s)]
-    for key, at_s, about, value in events:
-        log = {"start": mllog.start, "stop": mllog.end}.get(key.rpartition("_")[2], mllog.event)
-        log(key, value, about, time_ms=ms(at_s))
-
-
-def _settings(run: ExportedRun, has_scenario: bool) -> dict[str, Any]:
-    """Return what is known of a run before it starts, by MLPerf's keys."""
+def _events(run: ExportedRun, began_s: float, has_scenario: bool) -> Iterator[Event]:
+    """Yield what is known of a run before it starts, and what happened in it."""
     # Caches are as the runs before left them, which is said rather than left out.
     settings: dict[str, Any] = {"cache_clear": False}
     settings |= {key: run.row[column] for key, column in _SETTINGS.items() if run.row.get(column) is not None}
@@ -85,7 +77,12 @@ def _settings(run: ExportedRun, has_scenario: bool) -> dict[str, Any]:
         batch = (run.row.get("batch_size_per_worker") or 0) / (run.row.get("gradient_accumulation_steps") or 1)
         if batch >= 1 and batch.is_integer():
             settings["micro_batch_size"] = int(batch)
-    return settings
+    for key, value in settings.items():
+        yield key, began_s, {}, value
+    yield "init_start", began_s, {}, None
+    if run.first_step_s is not None:
+        yield "init_stop", run.first_step_s, {}, None
+        yield from _training(run, run.first_step_s)
 
 
 def _training(run: ExportedRun, first_step_s: float) -> Iterator[Event]:
@@ -94,13 +91,12 @@ def _training(run: ExportedRun, first_step_s: float) -> Iterator[Event]:
     # Parameters of servers are scored while workers go on, and simulated ones in no simulated time.
     is_beside = run.row.get("updates") is not None
     stopped_s = None
-    before: Row = {}
-    for epoch in run.epochs:
+    befores: list[Row] = [{}, *(epoch.row for epoch in run.epochs)]
+    for before, epoch in zip(befores, run.epochs, strict=False):
         if epoch.ended_s is not None:
             evaluation_s = None if is_beside else epoch.row.get("evaluation_time_s")
             stopped_s = epoch.ended_s + (evaluation_s or 0)
             yield from _epoch(epoch, before, epoch.ended_s, evaluation_s, first_step_s)
-        before = epoch.row
     if stopped_s is not None:
         # With a target, `success` means in MLPerf that it was reached.
         target = known(run.row, ("target_metric", "target_value", TIME_TO_TARGET.column))

@@ -41,13 +41,10 @@ def _events(run: ExportedRun, began_s: float, ended_s: float) -> "Iterator[Event
 
     settings = Struct()
     settings.update(run.settings)
-    start = SessionStartInfo(hparams=settings.fields, start_time_secs=began_s)
-    end = SessionEndInfo(status=api_pb2.STATUS_SUCCESS, end_time_secs=ended_s)
-    for tag, content, at_s in (
-        (metadata.SESSION_START_INFO_TAG, HParamsPluginData(session_start_info=start), began_s),
-        (metadata.SESSION_END_INFO_TAG, HParamsPluginData(session_end_info=end), ended_s),
-    ):
-        yield _event(at_s, 0, tag, metadata=metadata.create_summary_metadata(content))
+    start = HParamsPluginData(session_start_info=SessionStartInfo(hparams=settings.fields, start_time_secs=began_s))
+    end = HParamsPluginData(session_end_info=SessionEndInfo(status=api_pb2.STATUS_SUCCESS, end_time_secs=ended_s))
+    yield _event(began_s, 0, metadata.SESSION_START_INFO_TAG, metadata=metadata.create_summary_metadata(start))
+    yield _event(ended_s, 0, metadata.SESSION_END_INFO_TAG, metadata=metadata.create_summary_metadata(end))
     for epoch in run.epochs:
         for name, value in epoch.values.items():
             yield _event(epoch.ended_s or began_s, epoch.number, name, simple_value=value)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from dlbench.analysis.answer.answer import Answer
 from dlbench.analysis.answer.lines import heading, lines
 from dlbench.analysis.arm_table import ArmTable, arm_table, in_order, label_of
-from dlbench.analysis.arms import Row
+from dlbench.analysis.arms import Row, distinct
 from dlbench.analysis.formatting import counted, listed
 from dlbench.records.outcome import Status
 from dlbench.report.answers import metrics_of
-from dlbench.report.data import ReportData
+from dlbench.report.data import ReportData, run_of
 from dlbench.report.formatting import readable
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 # More arms of a study than this are not listed.
 MOST_ARMS = 1_000
-TIME = "%Y-%m-%d %H:%M UTC"
 UNKNOWN_REASON = "no reason was recorded"
 # How much of a reason is seen before it is unfolded.
 MOST_SHOWN = 300
@@ -82,26 +81,23 @@ class Content:
     @cached_property
     def questions(self) -> tuple[str, ...]:
         """What the scenarios say they are for, each once."""
-        scenarios = (study.scenario for study in self.data.studies)
-        return tuple(dict.fromkeys(text for one in scenarios if one and (text := one.description.strip())))
+        scenarios = filter(None, (study.scenario for study in self.data.studies))
+        return tuple(dict.fromkeys(filter(None, (scenario.description.strip() for scenario in scenarios))))
 
     @cached_property
     def created(self) -> str:
         """When the newest attempt was started: the same rows make the same page on any day; empty where unknown."""
-        started = [row["started_at"] for row in self.data.attempts if row.get("started_at") is not None]
-        return f"{max(started):{TIME}}" if started else ""
+        started = distinct(self.data.attempts, "started_at")
+        return f"{max(started):%Y-%m-%d %H:%M UTC}" if started else ""
 
     @cached_property
     def shown_answers(self) -> list[ShownAnswer]:
         """The answers as headings and lines, each with what is folded below it."""
         several, metrics, shown = len(self.answers) > 1, metrics_of(self.data), []
         for answer in self.answers:
-            texts = [
-                (label, text)
-                for label, text in lines(answer, metrics, gap="; ")
-                # The report itself is no next step here.
-                if not (label == "next" and text.startswith("dlbench report"))
-            ]
+            texts = lines(answer, metrics, gap="; ")
+            # The report itself is no next step here.
+            texts = [pair for pair in texts if not (pair[0] == "next" and pair[1].startswith("dlbench report"))]
             folded = {
                 "All doubts": [doubt.text for doubt in answer.doubts],
                 "Arms that were not compared": [f"{a.title}: {a.reason}" for a in answer.arms if a.word == "out"],
@@ -141,15 +137,10 @@ class Content:
         `reason` says why, in full, and `beginning` as much of it as can be read at a glance; `label` is empty where
         there is none; `afterwards` says how the run ended, where it was launched again.
         """
-        lasts = {key_of(row)[:2]: row for row in self.data.runs}
-        failed = [(row, lasts[key_of(row)[:2]]) for row in self.data.attempts if row["status"] != Status.COMPLETED]
+        lasts = {run_of(row): row for row in self.data.runs}
+        failed = [(row, lasts[run_of(row)]) for row in self.data.attempts if row["status"] != Status.COMPLETED]
         failed.sort(key=lambda pair: pair[1]["status"] == Status.COMPLETED)
         return [_failure(row, last) for row, last in failed]
-
-
-def key_of(row: Row) -> tuple[str, str, int]:
-    """Return the key of an attempt in a report."""
-    return row["study"], row["run_id"], row["attempt"]
 
 
 def _failure(row: Row, last: Row) -> Row:

@@ -14,9 +14,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 from markupsafe import Markup, escape
 
 from dlbench.analysis.arm_table import ArmTable
+from dlbench.report.data import attempt_of
 from dlbench.report.formatting import readable
 from dlbench.report.markdown import escaped, table
-from dlbench.report.page.content import Content, RenderedFigure, key_of
+from dlbench.report.page.content import Content, RenderedFigure
 from dlbench.report.page.machines import machines
 from dlbench.report.page.runs_table import runs_table
 
@@ -39,8 +40,8 @@ def html(content: Content) -> str:
             content=content,
             runs=runs_table(content.data),
             most_failures=MOST_FAILURES,
-            anchors={key_of(row): f"why-{number}" for number, row in enumerate(content.failures[:MOST_FAILURES], 1)},
-            key_of=key_of,
+            anchors={attempt_of(row): f"why-{place}" for place, row in enumerate(content.failures[:MOST_FAILURES], 1)},
+            attempt_of=attempt_of,
             machines=machines(content.data),
             policy=policy(style, script),
             style=style,

@@ -1,4 +1,5 @@
-from dlbench.report.page.content import MOST_SHOWN, UNKNOWN_REASON, Content, key_of
+from dlbench.report.data import attempt_of
+from dlbench.report.page.content import MOST_SHOWN, UNKNOWN_REASON, Content
 from tests.unit.report.figures.makers import report_data, run
 
 
@@ -58,7 +59,7 @@ def test_runs_of_the_same_name_in_two_studies_are_two(tmp_path):
     rows = [run(study="a", status="failed"), run(study="b", status="failed"), run(study="b", attempt=2)]
     found = Content(report_data(*rows, tmp_path=tmp_path)).failures
     assert [(one["study"], one["afterwards"]) for one in found] == [("a", ""), ("b", "attempt 2: completed")]
-    assert len({key_of(one) for one in found}) == 2
+    assert len({attempt_of(one) for one in found}) == 2
 
 
 def test_a_reason_is_whole_and_begins_short(tmp_path):
