@@ -34,10 +34,10 @@ def tables(rows: Iterable[Row]) -> dict[str, str]:
     lasts = last_attempts(rows)
     found = arms(lasts)
     settings = (*varying(found), *tuned_columns(found))
-    return {SUMMARY: summary(lasts, settings), ARMS: arm_table(found, settings)} if found else {}
+    return {SUMMARY: summary_csv(lasts, settings), ARMS: arms_csv(found, settings)} if found else {}
 
 
-def summary(runs: Sequence[Row], settings: Sequence[str]) -> str:
+def summary_csv(runs: Sequence[Row], settings: Sequence[str]) -> str:
     """Return `summary.csv`: the settings that vary and the results of the last attempt of each run, in their order.
 
     Args:
@@ -53,7 +53,7 @@ def summary(runs: Sequence[Row], settings: Sequence[str]) -> str:
     return head + "".join(line(defused(run.get(name)) for name in columns) for run in ordered)
 
 
-def arm_table(found: Iterable[Arm], settings: Sequence[str]) -> str:
+def arms_csv(found: Iterable[Arm], settings: Sequence[str]) -> str:
     """Return `arms.csv`: every arm with a completed run, a row for every metric that it has.
 
     Args:
@@ -77,7 +77,7 @@ def arms_frame(found: Iterable[Arm], settings: Sequence[str]) -> "pd.DataFrame":
     """Return `arms.csv` as a table."""
     import pandas as pd
 
-    return pd.read_csv(StringIO(arm_table(found, settings)), dtype={"emulated": "string"})
+    return pd.read_csv(StringIO(arms_csv(found, settings)), dtype={"emulated": "string"})
 
 
 def _settings(settings: Iterable[str], there: Sequence[str]) -> list[str]:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -67,31 +68,27 @@ def answers_of(data: ReportData, goal: str = "", given: Sequence[str] = (), want
     places = {study.name: _place(study, records[study.name]) for study in data.studies}
     asked = replace(asked, goal=decisive, metrics=metrics, prices=prices)
     disturbed = [Doubt(text=text, weight=DISTURBED) for text in unsteady(data)]
-    return Answers(
-        answers=tuple(
-            found.model_copy(
-                update={"doubts": tuple(sorted((*found.doubts, *disturbed), key=lambda doubt: -doubt.weight))}
-            )
-            for found in recommend(arms, asked, places, given=tuple(conditions))
-        )
-    )
+    answers = []
+    for answer in recommend(arms, asked, places, given=tuple(conditions)):
+        doubts = sorted((*answer.doubts, *disturbed), key=lambda doubt: -doubt.weight)
+        answers.append(answer.model_copy(update={"doubts": tuple(doubts)}))
+    return Answers(answers=tuple(answers))
 
 
-def _place(study: StudyData, record: dict[str, object]) -> StudyPlace:
+def _place(study: StudyData, record: Any) -> StudyPlace:
     """Return where a study is; one without `study.json` was published, and cannot go on."""
     runs = found_in(record, "runs")
     asked = sum(run.get("phase") != Phase.TUNE for run in runs) if isinstance(runs, list) else 0
     return StudyPlace(study.path, bool(record), max(0, asked - len({row["run_id"] for row in study.attempts})))
 
 
-def _prices(record: dict[str, object]) -> Prices | None:
+def _prices(record: Any) -> Prices | None:
     with suppress(ValidationError):
         return Prices.model_validate(found_in(record, "cluster", "prices"))
     return None
 
 
-def _record(study: StudyData) -> dict[str, object]:
+def _record(study: StudyData) -> Any:
     with suppress(OSError, ValueError):
-        found = read_json(study.path / files.STUDY)
-        return found if isinstance(found, dict) else {}
-    return {}
+        return read_json(study.path / files.STUDY)
+    return None

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from dlbench.analysis.compare.comparison import Change, ChangeKind, Comparison
@@ -12,8 +12,8 @@ from dlbench.analysis.statistics.intervals import Interval
 from dlbench.analysis.summary_tables import defused
 from dlbench.errors import shorten
 from dlbench.records.tables import line
-from dlbench.report.junit import Case, Problem, Suite, document
-from dlbench.report.markdown import escaped, items, table
+from dlbench.report.exporters.junit import Case, document, suite
+from dlbench.report.markdown import escaped, table
 from dlbench.scenario.metrics import BUILT_IN
 
 UNKNOWN = "-"
@@ -31,12 +31,9 @@ CSV_COLUMNS = (
 
 # What a reader looks for last.
 _LITTLE = (ChangeKind.KEEPS, ChangeKind.CANNOT_BE_TOLD, ChangeKind.TOO_FEW)
-_ORDER = {kind: place for place, kind in enumerate(ChangeKind)}
 
 # GitHub takes these for people and for other pull requests; an HTML comment that is not shown separates them.
 _MENTION = re.compile(r"[@#](?=\w)")
-
-Layout = Callable[[Sequence[str], Sequence[Sequence[str]]], str]
 
 
 def headline(comparison: Comparison) -> str:
@@ -47,29 +44,23 @@ def headline(comparison: Comparison) -> str:
     return ", ".join(counts) or "nothing to compare: no number is known in both studies"
 
 
-def rules(comparison: Comparison) -> list[str]:
-    """Return how the verdicts came about and what speaks against them, a sentence each."""
+def rules(comparison: Comparison) -> Iterator[str]:
+    """Yield how the verdicts came about and what speaks against them, a sentence each."""
     if comparison.refused:
-        return []
-    family = next((change.judgement.family for change in comparison.changes if change.judgement), 0)
-    over = counted(family, "comparison")
+        return
+    over = counted(next((one.judgement.family for one in comparison.changes if one.judgement), 0), "comparison")
     margin = f"{percent(comparison.noise)} of times, rates and losses, 1 point of accuracies"
-    said = [
-        f"Better, worse: by more than {margin}. Keeps: no worse by that. All p <= {SIGNIFICANCE:g}, Holm over {over}.",
-        "Intervals are of each number by itself: where they are apart, the correction may still not tell a change.",
-    ]
+    yield f"Better, worse: by more than {margin}. Keeps: no worse by that. All p <= {SIGNIFICANCE:g}, Holm over {over}."
+    yield "Intervals are of each number by itself: where they are apart, the correction may still not tell a change."
     if few := comparison.count(ChangeKind.TOO_FEW):
-        said.append(
-            f"{counted(few, 'number')} cannot be significant with so few repeats: "
-            f"{LEAST_REPEATS} of each arm in both studies can, more where a target was not reached."
-        )
+        can = f"{LEAST_REPEATS} of each arm in both studies can, more where a target was not reached"
+        yield f"{counted(few, 'number')} cannot be significant with so few repeats: {can}."
     kinds = {difference.kind for difference in comparison.warnings}
     if differ := [words for kind, words in (("machine", "machines"), ("versions", "versions")) if kind in kinds]:
-        said.append(f"The {' and '.join(differ)} differ or are unknown and may explain the changes.")
-    return said
+        yield f"The {' and '.join(differ)} differ or are unknown and may explain the changes."
 
 
-def text(comparison: Comparison, laid_out: Layout) -> str:
+def text(comparison: Comparison, laid_out: Callable[[Sequence[str], Sequence[Sequence[str]]], str]) -> str:
     """Return a comparison as plain text: the verdict, the table, what else differs.
 
     Args:
@@ -87,14 +78,14 @@ def markdown(comparison: Comparison) -> str:
     """Return a comparison as Markdown: the verdict and what changed; everything else folded."""
     parts = [f"**dlbench: {headline(comparison)}**", "", f"{_escaped(_names(comparison))}."]
     if comparison.refused:
-        parts += ["", *items(map(_escaped, comparison.refused))]
+        parts += ["", *(f"- {_escaped(why)}" for why in comparison.refused)]
     ordered = _ordered(comparison)
     if notable := [change for change in ordered if change.kind not in _LITTLE]:
         parts += ["", *_table(notable, MOST_NOTED)]
     if ordered:
         parts += _folded(f"All {counted(len(ordered), 'verdict')}", _table(ordered, MOST_ROWS))
-    if noted := [_escaped(text) for text in _noted(comparison)]:
-        lines = [*items(noted[:MOST_NOTED]), *_more(len(noted) - MOST_NOTED)]
+    if noted := [f"- {_escaped(text)}" for text in _noted(comparison)]:
+        lines = [*noted[:MOST_NOTED], *_more(len(noted) - MOST_NOTED)]
         parts += _folded(f"What else differs ({len(noted)})", lines)
     parts += ["", *map(_escaped, rules(comparison))]
     return "\n".join(parts).rstrip("\n") + "\n"
@@ -113,14 +104,14 @@ def junit(comparison: Comparison, regressions: Sequence[Change], problem: str = 
         regressions: The changes that a gate fails for.
         problem: Why nothing can be judged, which is an error of its own; empty where it can.
     """
-    cases = [Case("comparable", problem=Problem("error", "not comparable", problem))] if problem else []
+    cases = [Case("comparable", kind="error", type="not comparable", message=problem)] if problem else []
     for change in comparison.changes:
         if change.base_runs[1] and change.new_runs[1]:
-            failure = Problem("failure", change.kind.value, _sentence(change)) if change in regressions else None
-            skipped = Problem("skipped", "", _sentence(change)) if change.kind is ChangeKind.TOO_FEW else None
-            cases.append(Case(f"{change.arm}: {change.metric or 'runs'}", problem=failure or skipped))
+            name = f"{change.arm}: {change.metric or 'runs'}"
+            kind = "failure" if change in regressions else "skipped" if change.kind is ChangeKind.TOO_FEW else ""
+            cases.append(Case(name, kind=kind, type=change.kind.value, message=_sentence(change)))
     lines = [*map(_sentence, comparison.changes), *rules(comparison), *_noted(comparison)]
-    return document([Suite(_names(comparison), cases, lines, moments=[datetime.now(UTC).isoformat()])])
+    return document([suite(_names(comparison), cases, lines, datetime.now(UTC).isoformat())])
 
 
 def _sentence(change: Change) -> str:
@@ -157,10 +148,8 @@ def _noted(comparison: Comparison) -> list[str]:
 
 def _ordered(comparison: Comparison) -> list[Change]:
     """Return the changes by what was found, the worst first."""
-    return sorted(
-        comparison.changes,
-        key=lambda change: (_ORDER[change.kind], -change.worsening if change.kind is ChangeKind.WORSE else 0.0),
-    )
+    kinds, worse = list(ChangeKind), ChangeKind.WORSE
+    return sorted(comparison.changes, key=lambda one: (kinds.index(one.kind), -one.worsening * (one.kind is worse)))
 
 
 def _interval(interval: Interval | None, unit: Unit) -> str:

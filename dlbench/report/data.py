@@ -1,8 +1,11 @@
 """The rows of one or several studies with their scenarios and machines: all that a report is made of."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain, count
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +19,7 @@ from dlbench.records.outcome import Status
 from dlbench.records.tables import pieces, read_table
 from dlbench.regular_file import read_regular
 from dlbench.scenario.read.scenario_file import parse
+from dlbench.scenario.run_spec import Phase
 from dlbench.scenario.scenario import Scenario
 from dlbench.scenario.settings import BatchScope
 
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
 # The key of a run in a report, and that of an attempt.
 RUN = ["study", "run_id"]
 ATTEMPT = [*RUN, "attempt"]
+run_of, attempt_of = itemgetter(*RUN), itemgetter(*ATTEMPT)
 # What cells of these columns may say.
 _KNOWN = {"status": set(map(str, Status)), "batch_scope": set(map(str, BatchScope))}
 # What every run has at least one of; charts divide by them.
@@ -54,10 +59,9 @@ class StudyData:
     @cached_property
     def scenario(self) -> Scenario | None:
         """The scenario; None where it is absent or was written for a dlbench with other settings."""
-        known = [row["scenario"] for row in self.attempts if row.get("scenario")]
-        name = f"{known[0]}.yaml" if known else files.SCENARIO
+        name = next((row["scenario"] for row in self.attempts if row.get("scenario")), "scenario")
         try:
-            return parse(self.scenario_text, name) if self.scenario_text else None
+            return parse(self.scenario_text, f"{name}.yaml") if self.scenario_text else None
         except UserError:
             return None
 
@@ -132,11 +136,11 @@ class ReportData:
 
     def of(self, chosen: Iterable[Arm]) -> "ReportData":
         """Return the data of some arms alone, with all attempts of their runs."""
-        runs = {(arm.study, row["run_id"]) for arm in chosen for row in arm.rows}
-        kept = [
-            replace(study, attempts=tuple(row for row in study.attempts if (study.name, row["run_id"]) in runs))
+        runs = {run_of(row) for arm in chosen for row in arm.rows}
+        kept = (
+            replace(study, attempts=tuple(row for row in study.attempts if run_of(row) in runs))
             for study in self.studies
-        ]
+        )
         return ReportData(tuple(study for study in kept if study.attempts))
 
     def _last(self, name: str) -> "pd.DataFrame":
@@ -144,8 +148,8 @@ class ReportData:
 
         tables = [found for study in self.studies if (found := study.table(name)) is not None]
         if not tables:
-            return pd.DataFrame(columns=[*ATTEMPT])
-        lasts = {(row["study"], row["run_id"], row["attempt"]) for row in self.runs}
+            return pd.DataFrame(columns=ATTEMPT)
+        lasts = set(map(attempt_of, self.runs))
         every = pd.concat(tables, ignore_index=True)
         return every[[key in lasts for key in zip(*(every[name] for name in ATTEMPT), strict=True)]]
 
@@ -172,26 +176,27 @@ def _read_study(path: Path, taken: set[str]) -> StudyData:
     if not (path / files.table("runs")).is_file():
         raise UserError(f"{path} is not a study: it has no {files.table('runs')}", hint=_inside(path))
     attempts = read_table(path / files.table("runs"))
-    _check(attempts, path)
-    name = _name(attempts, path, taken)
+    _check(attempts, str(path / files.table("runs")))
+    base = next(iter(attempts["study"].dropna()), path.resolve().name)
+    # With a number where another study of the report has the same name.
+    name = next(name for name in chain([base], (f"{base} ({number})" for number in count(2))) if name not in taken)
     rows = tuple({**row, "study": name} for row in records(attempts))
-    results = tuple(measured(rows))
+    text = ""
+    with suppress(OSError):
+        text = read_regular(path / files.SCENARIO).decode("utf-8", errors="replace")
+    results, searched = tuple(measured(rows)), tuple(row for row in rows if row.get("phase") == Phase.TUNE)
     if not results:
         raise UserError("holds no measured run yet, only runs of a search", where=str(path / files.table("runs")))
-    searched = tuple(row for row in rows if row not in results)
-    return StudyData(path, name, results, _text(path), read_machine(path / files.MACHINE), searched)
+    return StudyData(path, name, results, text, read_machine(path / files.MACHINE), searched)
 
 
-def _check(attempts: "pd.DataFrame", path: Path) -> None:
+def _check(attempts: "pd.DataFrame", where: str) -> None:
     """Refuse rows that cannot be used.
 
     Raises:
         UserError: There is no row, one has no status or an unknown one or a count that cannot be, two are of one
             attempt, or they are newer.
     """
-    import pandas as pd
-
-    where = str(path / files.table("runs"))
     if attempts.empty:
         raise UserError("holds no run yet", where=where)
     if attempts["status"].isna().any():
@@ -202,31 +207,13 @@ def _check(attempts: "pd.DataFrame", path: Path) -> None:
     for column in _COUNTS:
         if (below := attempts[column].dropna()).lt(1).any():
             raise UserError(f"has a row whose {column} is {below.min()}; it is 1 or more", where=where)
-    if attempts.duplicated(["run_id", "attempt"]).any():
-        twice = attempts[attempts.duplicated(["run_id", "attempt"])].iloc[0]
-        raise UserError(f"has two rows of {twice['run_id']}, attempt {twice['attempt']}", where=where)
-    newest = attempts["schema_version"].max()
-    if not pd.isna(newest) and newest > SCHEMA_VERSION:
-        raise UserError(
-            f"the study has schema version {newest}; this dlbench knows {SCHEMA_VERSION}",
-            where=where,
-            hint="use the dlbench that wrote it, or a newer one",
-        )
-
-
-def _name(attempts: "pd.DataFrame", path: Path, taken: set[str]) -> str:
-    """Return the study's name, with a number where another study of the report has the same."""
-    known = attempts["study"].dropna()
-    name = str(known.iloc[0]) if len(known) else path.resolve().name
-    numbered = (f"{name} ({number})" for number in range(2, len(taken) + 3))
-    return name if name not in taken else next(other for other in numbered if other not in taken)
-
-
-def _text(path: Path) -> str:
-    try:
-        return read_regular(path / files.SCENARIO).decode("utf-8", errors="replace")
-    except OSError:
-        return ""
+    twice = attempts[attempts.duplicated(["run_id", "attempt"])]
+    if not twice.empty:
+        raise UserError(f"has two rows of {twice['run_id'].iloc[0]}, attempt {twice['attempt'].iloc[0]}", where=where)
+    if (attempts["schema_version"] > SCHEMA_VERSION).any():
+        newest = attempts["schema_version"].max()
+        message = f"the study has schema version {newest}; this dlbench knows {SCHEMA_VERSION}"
+        raise UserError(message, where=where, hint="use the dlbench that wrote it, or a newer one")
 
 
 def _inside(path: Path) -> str:

@@ -1,11 +1,6 @@
-"""Texts from outside with their control characters spelled out, and values of tables."""
-
-from typing import TYPE_CHECKING, Any
+"""Texts from outside with their control characters spelled out."""
 
 from dlbench.errors import shorten, spelled
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def readable(text: str) -> str:
@@ -16,8 +11,3 @@ def readable(text: str) -> str:
 def one_line(text: str, most: int = 300) -> str:
     """Return a readable text on one line, cut in the middle where it is longer than about `most` letters."""
     return shorten(" ".join(readable(text).split()), most)
-
-
-def values(column: "pd.Series[Any]") -> list[Any]:
-    """Return the values of a column as Python's own, None where unknown."""
-    return [None if unknown else value for value, unknown in zip(column.tolist(), column.isna().tolist(), strict=True)]

@@ -25,8 +25,3 @@ def table(headings: Sequence[str], rows: Iterable[Iterable[str]], numbers: Colle
     """Return a table as lines, of cells that are ready; columns with these headings are aligned as numbers are."""
     ruler = ["---:" if heading in numbers else "---" for heading in headings]
     return [f"| {' | '.join(cells)} |" for cells in (headings, ruler, *rows)]
-
-
-def items(texts: Iterable[str]) -> list[str]:
-    """Return a list as lines, of texts that are ready."""
-    return [f"- {text}" for text in texts]

@@ -8,16 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dlbench import plugins
-from dlbench.analysis.summary_tables import ARMS, SUMMARY, arm_table
-from dlbench.analysis.summary_tables import summary as run_summary
+from dlbench.analysis.summary_tables import ARMS, SUMMARY, arms_csv, summary_csv
 from dlbench.errors import UserError, unwritable
 from dlbench.records import files
-from dlbench.report import references, summary, table
+from dlbench.report import references, table
 from dlbench.report.answers import answers_of
 from dlbench.report.caption import caption
 from dlbench.report.chart import Chart, Hues, MissingRowsError
 from dlbench.report.data import ReportData
-from dlbench.report.page import html
+from dlbench.report.page import render as page
 from dlbench.report.page.content import Content, RenderedFigure
 from dlbench.report.rendering.pool import RenderPool, render
 from dlbench.report.thinning import takes_all, thinned
@@ -94,8 +93,7 @@ def write_report(
             task = partial(render, chart, request.style, pictures, figure.caption, page_id)
             pending.append((figure, chart, pool.submit(task)))
         if not request.figures:
-            answers, judged = answers_of(data).answers, references.verdicts(data)
-            content = Content(data, answers, judged, left_out=tuple(made.left_out), thinning=note)
+            content = Content(data, answers_of(data).answers, references.verdicts(data), (), tuple(made.left_out), note)
         for done, (figure, chart, element) in enumerate(pending):
             report_progress(done, len(pending))
             drawn.append(replace(figure, svg=element()))
@@ -104,12 +102,8 @@ def write_report(
         report_progress(len(pending), len(pending))
         if content:
             content = replace(content, drawn=tuple(drawn))
-            texts = {
-                PAGE: html.render(content),
-                MARKDOWN: summary.markdown(content),
-                ARMS: arm_table(data.arms, data.settings),
-                SUMMARY: run_summary(data.runs, data.settings),
-            }
+            texts = {PAGE: page.html(content), MARKDOWN: page.markdown(content)}
+            texts |= {ARMS: arms_csv(data.arms, data.settings), SUMMARY: summary_csv(data.runs, data.settings)}
             for name, text in texts.items():
                 files.write_text(request.output / name, text)
                 made.written.append(request.output / name)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dlbench.report.data import read
-from dlbench.report.page.html import render
+from dlbench.report.page.render import html
 from dlbench.report.write import ReportRequest, write_report
 from tests.functional.browser import browser, program
 from tests.unit.report.figures.makers import report_data
@@ -65,7 +65,7 @@ def pages(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pages")
     contents = {"small": content(study(folder)), "hostile": hostile(folder), "large": large(folder)}
     for name, found in contents.items():
-        (folder / f"{name}.html").write_text(render(found), encoding="utf-8")
+        (folder / f"{name}.html").write_text(html(found), encoding="utf-8")
     return folder
 
 
@@ -321,7 +321,7 @@ def test_a_link_to_a_reason_unfolds_it(opened):
 
 
 def test_a_study_of_one_run_has_nothing_to_choose(opened, pages, tmp_path):
-    (pages / "one.html").write_text(render(content(report_data({}, tmp_path=tmp_path))), encoding="utf-8")
+    (pages / "one.html").write_text(html(content(report_data({}, tmp_path=tmp_path))), encoding="utf-8")
     page = opened("one")
     assert page.ask(COUNT) == "1 of 1 run"
     assert page.ask("document.querySelectorAll('#runs select').length") == 0

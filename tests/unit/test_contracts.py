@@ -72,8 +72,8 @@ def test_a_plugin_has_a_name_for_scenarios_and_one_line_for_lists():
 def test_options_are_frozen_described_and_know_their_names(subtests):
     for name, plugin in every().items():
         with subtests.test(plugin=name):
-            assert issubclass(plugin.get("OPTIONS"), plugins.Options)
-            assert plugin.options is plugin.get("OPTIONS")
+            assert issubclass(plugin.options, plugins.Options)
+            assert plugin.options is plugin.get("OPTIONS", plugins.Options)
             assert plugin.options.model_config["frozen"] is True
             with pytest.raises(ValidationError, match="Extra inputs are not permitted"):
                 plugin.options(no_such_option=1)
@@ -170,7 +170,8 @@ def test_a_folder_holds_nothing_but_plugins_and_says_what_they_must_hold():
         module = importlib.import_module(package)
         files = {path.stem for path in Path(module.__file__).parent.glob("*.py") if not path.stem.startswith("_")}
         assert files <= set(plugins.names(kind)), kind
-        assert [name for name in files if plugins.load(kind, name).get("OPTIONS") is None] == [], kind
+        without = [name for name in files if plugins.load(kind, name).get("OPTIONS") is None]
+        assert kind == "exporters" or without == [], kind
         missing = [
             name
             for name in FUNCTIONS[kind]

@@ -4,8 +4,7 @@ import math
 from collections.abc import Sequence
 
 from dlbench.analysis.answer.comparison_group import ComparisonGroup
-from dlbench.analysis.answer.decide import Wanted, learned_nothing
-from dlbench.analysis.answer.decide import _decided as criteria
+from dlbench.analysis.answer.decide import Wanted, criteria, learned_nothing
 from dlbench.analysis.answer.doubts import not_completed
 from dlbench.analysis.arms import Arm
 from dlbench.scenario.metrics import Metric

@@ -119,7 +119,7 @@ def _hours(arm: Arm, seconds: float) -> float:
 
 def families(group: ComparisonGroup, wanted: Wanted) -> dict[str, tuple[list[Arm], Family]]:
     """Return the families that the answer of a group judges, by column, each with its arms in order."""
-    decided = _decided(group, wanted)
+    decided = criteria(group, wanted)
     judged = _families(group, decided, _out(group, decided))
     return {metric.column: (list(values), family) for metric, values, family in judged}
 
@@ -138,7 +138,7 @@ def _families(
 
 def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
     """Return the answer for a group of arms that can be compared."""
-    decided = _decided(group, wanted)
+    decided = criteria(group, wanted)
     out = _out(group, decided)
     amounts = decided.medians((arm for arm in group.arms if arm not in out), decided.value)
     shown: dict[Metric | None, dict[Arm, Judged]] = {one[0]: _shown(*one) for one in _families(group, decided, out)}
@@ -215,7 +215,7 @@ def _doubts_of_use(use: Arm, left: Iterable[Arm], out: Mapping[Arm, str], decide
                 yield 77, f"its {metric.title} is {ends}"
 
 
-def _decided(group: ComparisonGroup, wanted: Wanted) -> _Decided:
+def criteria(group: ComparisonGroup, wanted: Wanted) -> _Decided:
     """Return what decides between the arms of a group: the goal that is asked for, else what their scores allow."""
     learned = [arm for arm in group.completed if arm.scores_mean_something]
     known = [name for name in _scores(wanted.metrics) if any(arm.comparable(name) for arm in learned)]

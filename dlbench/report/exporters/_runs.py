@@ -3,21 +3,21 @@
 import hashlib
 import math
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from dlbench.analysis.arms import Row
+from dlbench.analysis.arms import Row, records
 from dlbench.report.answers import metrics_of
-from dlbench.report.data import ReportData
+from dlbench.report.data import ReportData, run_of
 from dlbench.scenario.metrics import BUILT_IN, SCORE_COLUMNS
 from dlbench.scenario.scenario import name_from
 
 CURVES = (*SCORE_COLUMNS, "learning_rate")
-RESULTS = tuple(column for column, metric in BUILT_IN.items() if not metric.is_score or "validation" in column)
 # What trackers note of a run besides its settings.
-_FACTS = ("run_id", "attempt", "label", "status", "reason", "repeat", "seed", "emulated")
+FACTS = ("run_id", "attempt", "label", "status", "reason", "repeat", "seed", "emulated")
 # Settings that are said of a run even where all runs of the study share them.
 _ALWAYS = ("model", "dataset", "strategy", "workers", "batch_size", "batch_size_global")
 
@@ -26,8 +26,7 @@ _END_S = 253_402_300_800
 # Of a name that each of the tools takes.
 _MOST_BYTES = 128
 # What stands behind a name that is not the text that it was made from.
-_HASH_LETTERS = 16
-_HASHED = re.compile(rf"-[0-9a-f]{{{_HASH_LETTERS}}}\Z")
+_HASHED = re.compile(r"-[0-9a-f]{16}\Z")
 
 
 def distinct_name(text: str) -> str:
@@ -38,7 +37,7 @@ def distinct_name(text: str) -> str:
     name = re.sub(r"[:;,#?%]", "-", name_from(text))
     if name == text and len(name.encode()) <= _MOST_BYTES and not _HASHED.search(name):
         return name
-    digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:_HASH_LETTERS]
+    digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
     return f"{name.encode()[: _MOST_BYTES - 1 - len(digest)].decode(errors='ignore')}-{digest}"
 
 
@@ -64,15 +63,13 @@ class ExportedRun:
     """One run; moments are in seconds since 1970, None where they are unknown.
 
     Attributes:
-        row: Its row of `runs.csv`.
+        row: Its row of `runs.csv`, and the `hostname` of the machine that the study was run from, where it is known.
         began_s: When its launcher was started.
         first_step_s: When its workers were ready for the first step.
         ended_s: When all its processes had ended.
         settings: Settings that vary in the report, and those that every reader asks for; only known ones.
-        facts: Which run it is and how it ended; only known ones.
         results: Its results that are known, with what the studies' scripts report besides.
         epochs: Its epochs, in order.
-        hostname: Of the machine that the study was run from; empty where it is not known.
     """
 
     row: Row
@@ -80,51 +77,46 @@ class ExportedRun:
     first_step_s: float | None
     ended_s: float | None
     settings: Mapping[str, Any]
-    facts: Mapping[str, Any]
     results: Mapping[str, float]
     epochs: tuple[Epoch, ...]
-    hostname: str
 
 
 def runs_of(data: ReportData, runs: Iterable[Row]) -> Iterator[ExportedRun]:
     """Yield runs of a report, in their order."""
-    epochs: dict[tuple[Any, Any], list[dict[Any, Any]]] = {}
-    for epoch in data.epochs.astype(object).where(data.epochs.notna(), None).to_dict("records"):
+    noted: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for epoch in records(data.epochs):
         if epoch.get("worker") in (None, 0) and epoch.get("epoch") is not None:
-            epochs.setdefault((epoch["study"], epoch["run_id"]), []).append(epoch)
+            noted[run_of(epoch)].append(epoch)
     settings = [name for name in dict.fromkeys((*_ALWAYS, *data.settings)) if name != "study"]
-    metrics = tuple(name for name in metrics_of(data) if name not in BUILT_IN)
-    curves = (*CURVES, *metrics)
-    hosts = {study.name: str(study.machine.get("hostname") or "") for study in data.studies}
+    results = [name for name in metrics_of(data) if name not in SCORE_COLUMNS or "validation" in name]
+    curves = (*CURVES, *(name for name in results if name not in BUILT_IN))
+    hosts = {study.name: study.machine.get("hostname") or None for study in data.studies}
     for row in runs:
-        began = datetime.fromisoformat(str(row["started_at"])).timestamp() if row.get("started_at") else None
-        first_step = _sum(began, row.get("startup_time_s"))
-        noted = sorted(epochs.get((row["study"], row["run_id"]), ()), key=lambda epoch: int(epoch["epoch"]))
+        began_s = datetime.fromisoformat(str(row["started_at"])).timestamp() if row.get("started_at") else None
+        first_step_s = _sum(began_s, row.get("startup_time_s"))
+        epochs = (
+            Epoch(int(one["epoch"]), _sum(first_step_s, one.get("ended_at_s")), _numbers(one, curves), one)
+            for one in noted[run_of(row)]
+        )
         yield ExportedRun(
-            row=row,
-            began_s=began,
-            first_step_s=first_step,
-            ended_s=_sum(began, row.get("wall_time_s")),
-            settings=known(row, *settings),
-            facts=known(row, *_FACTS),
-            results=_numbers(row, (*RESULTS, *metrics)),
-            epochs=tuple(
-                Epoch(int(epoch["epoch"]), _sum(first_step, epoch.get("ended_at_s")), _numbers(epoch, curves), epoch)
-                for epoch in noted
-            ),
-            hostname=hosts.get(row["study"], ""),
+            row={**row, "hostname": hosts.get(row["study"])},
+            began_s=began_s,
+            first_step_s=first_step_s,
+            ended_s=_sum(began_s, row.get("wall_time_s")),
+            settings=known(row, settings),
+            results=_numbers(row, results),
+            epochs=tuple(sorted(epochs, key=lambda epoch: epoch.number)),
         )
 
 
-def known(row: Row, *names: str) -> dict[str, Any]:
-    """Return those values of a row that are known."""
-    return {name: row[name] for name in names if row.get(name) is not None}
+def known(row: Row, names: Iterable[str] | None = None) -> dict[str, Any]:
+    """Return those values of a row, of all its columns or some, that are known and finite."""
+    values = {name: row[name] for name in (row if names is None else names) if row.get(name) is not None}
+    return {name: value for name, value in values.items() if not isinstance(value, float) or math.isfinite(value)}
 
 
-def _numbers(row: Row, names: tuple[str, ...]) -> dict[str, float]:
-    """Return those numbers of a row that are known and finite."""
-    values = known(row, *names).items()
-    return {name: float(value) for name, value in values if isinstance(value, int | float) and math.isfinite(value)}
+def _numbers(row: Row, names: Iterable[str]) -> dict[str, float]:
+    return {name: float(value) for name, value in known(row, names).items() if isinstance(value, int | float)}
 
 
 def _sum(*parts: float | None) -> float | None:

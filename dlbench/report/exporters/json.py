@@ -9,12 +9,11 @@ from pydantic import BaseModel, Field
 
 from dlbench.analysis.arms import Arm
 from dlbench.analysis.statistics.intervals import Interval
-from dlbench.plugins import Options
 from dlbench.records.files import write_text
 from dlbench.report.data import ReportData, StudyData
+from dlbench.report.exporters._runs import known
 from dlbench.scenario.run_spec import arm_name
 
-OPTIONS = Options
 DOCUMENT, SCHEMA = "export.json", "export.schema.json"
 
 
@@ -70,10 +69,7 @@ def _study(data: ReportData, study: StudyData) -> StudyDocument:
         name=study.name,
         scenario=study.scenario_text or None,
         machine=dict(study.machine),
-        runs=[
-            {name: value for name, value in {**row, "arm": arm_name(row["run_id"])}.items() if _is_known(value)}
-            for row in study.runs
-        ],
+        runs=[known({**row, "arm": arm_name(row["run_id"])}) for row in study.runs],
         arms=[arm_document(arm) for arm in data.arms if arm.study == study.name and arm.completed],
     )
 
@@ -91,9 +87,5 @@ def arm_document(arm: Arm) -> ArmDocument:
 
 
 def _spread(interval: Interval) -> Spread:
-    median = interval.value if _is_known(interval.value) else None
+    median = interval.value if math.isfinite(interval.value) else None
     return Spread(median=median, low=interval.low, high=interval.high, coverage=interval.coverage, n=interval.n)
-
-
-def _is_known(value: Any) -> bool:
-    return value is not None and not (isinstance(value, float) and not math.isfinite(value))

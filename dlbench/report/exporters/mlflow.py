@@ -8,17 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dlbench.errors import UserError, shorten
-from dlbench.plugins import Options
 from dlbench.records.outcome import Status
 from dlbench.regular_file import read_regular, require_kind
 from dlbench.report.data import ReportData
-from dlbench.report.exporters._runs import ExportedRun, ms, runs_of
+from dlbench.report.exporters._runs import FACTS, ExportedRun, known, ms, runs_of
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Metric
 
-OPTIONS = Options
 PACKAGE = "mlflow"
 # Where MLflow's own tools look for a tracking server.
 SERVER = "MLFLOW_TRACKING_URI"
@@ -104,29 +101,24 @@ def _write_study(client: "MlflowClient", name: str, runs: Iterator[ExportedRun],
 
 
 def _write(client: "MlflowClient", experiment: str, run: ExportedRun) -> None:
-    from mlflow.entities import Param
+    from mlflow.entities import Metric, Param
 
-    began, facts = ms(run.began_s), {**run.facts, "hostname": run.hostname}
+    began, facts = ms(run.began_s), known(run.row, (*FACTS, "hostname"))
+    # Without an end MLflow would take the present; where it is unknown, the run ended no earlier than it began.
+    ended = ms(run.ended_s) or began or 0
     tags = {f"dlbench.{name}": shorten(str(fact)) for name, fact in facts.items() if fact != ""}
     tags[RUN_TAG] = run.row["run_id"]
     made = client.create_run(experiment, start_time=began, tags=tags, run_name=run.row["run_id"])
     # A value that is too long for MLflow is refused; lists of filters and the like are never so long.
     client.log_batch(made.info.run_id, params=[Param(name, str(value)) for name, value in run.settings.items()])
-    metrics = list(_metrics(run))
+    metrics = [
+        Metric(name, value, ms(epoch.ended_s) or began or 0, epoch.number)
+        for epoch in run.epochs
+        for name, value in epoch.values.items()
+    ]
+    # Results that are no curve's last value.
+    others = run.results.keys() - {metric.key for metric in metrics}
+    metrics += [Metric(name, run.results[name], ended, 0) for name in sorted(others)]
     for start in range(0, len(metrics), _MOST_METRICS):
         client.log_batch(made.info.run_id, metrics=metrics[start : start + _MOST_METRICS])
-    end = _ENDS.get(Status(run.row["status"]), "FAILED")
-    # Without an end MLflow would take the present; where it is unknown, the run ended no earlier than it began.
-    client.set_terminated(made.info.run_id, end, ms(run.ended_s) or began or 0)
-
-
-def _metrics(run: ExportedRun) -> Iterator["Metric"]:
-    """Yield the curves by epoch, and results that are no curve's last value."""
-    from mlflow.entities import Metric
-
-    began = ms(run.began_s) or 0
-    for epoch in run.epochs:
-        for name, value in epoch.values.items():
-            yield Metric(name, value, ms(epoch.ended_s) or began, epoch.number)
-    for name in sorted(run.results.keys() - {name for epoch in run.epochs for name in epoch.values}):
-        yield Metric(name, run.results[name], ms(run.ended_s) or began, 0)
+    client.set_terminated(made.info.run_id, _ENDS.get(Status(run.row["status"]), "FAILED"), ended)

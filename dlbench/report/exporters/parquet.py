@@ -1,11 +1,11 @@
 """Parquet: every table of the study with its types, and the arms; unknown cells are null, times UTC."""
 
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dlbench.analysis.summary_tables import arms_frame
-from dlbench.plugins import Options
 from dlbench.records.columns import TABLES, names
 from dlbench.records.files import replacing
 from dlbench.report.data import ReportData
@@ -13,7 +13,6 @@ from dlbench.report.data import ReportData
 if TYPE_CHECKING:
     import pandas as pd
 
-OPTIONS = Options
 PACKAGE = "pyarrow"
 
 
@@ -24,8 +23,8 @@ def export(data: ReportData, output: Path) -> list[Path]:
     runs = pd.concat([study.table("runs") for study in data.studies], ignore_index=True)
     arms = arms_frame(data.arms, data.settings)
     tables = {name: _pieces(data, name) for name in TABLES} | {"runs": iter([runs]), "arms": iter([arms])}
-    written = [_write(pieces, output / f"{name}.parquet") for name, pieces in tables.items()]
-    return [path for path in written if path is not None]
+    paths = {output / f"{name}.parquet": pieces for name, pieces in tables.items()}
+    return [path for path, pieces in paths.items() if _is_written(pieces, path)]
 
 
 def _pieces(data: ReportData, name: str) -> "Iterator[pd.DataFrame]":
@@ -34,17 +33,16 @@ def _pieces(data: ReportData, name: str) -> "Iterator[pd.DataFrame]":
         yield from (piece[["study", *names(name)]] for piece in study.pieces(name))
 
 
-def _write(pieces: "Iterator[pd.DataFrame]", path: Path) -> Path | None:
-    """Write pieces of a table; None where there is none."""
+def _is_written(pieces: "Iterator[pd.DataFrame]", path: Path) -> bool:
+    """Write pieces of a table; False where there is none."""
     import pyarrow
     import pyarrow.parquet
 
     first = next(pieces, None)
     if first is None:
-        return None
-    table = pyarrow.Table.from_pandas(first, preserve_index=False)
-    with replacing(path, "wb") as file, pyarrow.parquet.ParquetWriter(file, table.schema) as writer:
-        writer.write_table(table)
-        for piece in pieces:
+        return False
+    schema = pyarrow.Schema.from_pandas(first, preserve_index=False)
+    with replacing(path, "wb") as file, pyarrow.parquet.ParquetWriter(file, schema) as writer:
+        for piece in chain([first], pieces):
             writer.write_table(pyarrow.Table.from_pandas(piece, preserve_index=False))
-    return path
+    return True

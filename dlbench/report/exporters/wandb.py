@@ -5,14 +5,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from dlbench.errors import UserError, shorten
-from dlbench.plugins import Options
 from dlbench.records.files import make_folder
 from dlbench.records.outcome import Status
 from dlbench.regular_file import require_kind
 from dlbench.report.data import ReportData
-from dlbench.report.exporters._runs import ExportedRun, distinct_name, known, runs_of
+from dlbench.report.exporters._runs import FACTS, ExportedRun, distinct_name, known, runs_of
 
-OPTIONS = Options
 PACKAGE = "wandb"
 # The folder that wandb makes in the one it is given.
 FOLDER = "wandb"
@@ -53,16 +51,17 @@ def export(data: ReportData, output: Path) -> list[Path]:
 def _write(run: ExportedRun, name: str, output: Path) -> Path:
     import wandb
 
+    # wandb keeps the time of the export as the run's own.
+    started = {"started_at": str(run.row["started_at"])} if run.row.get("started_at") else {}
     made = wandb.init(
         project=distinct_name(str(run.row["study"])),
         id=name,
         name=run.row["run_id"],
         group=str(run.row.get("label") or "") or None,
-        # wandb keeps the time of the export as the run's own.
-        config={**run.settings, **run.facts, **{name: str(at) for name, at in known(run.row, "started_at").items()}},
+        config={**run.settings, **known(run.row, FACTS), **started},
         dir=str(output),
         mode="offline",
-        settings={**_SETTINGS, "host": run.hostname or "unknown"},
+        settings={**_SETTINGS, "host": str(run.row["hostname"] or "unknown")},
     )
     for epoch in run.epochs:
         moment = {} if epoch.ended_s is None else {"_timestamp": epoch.ended_s}

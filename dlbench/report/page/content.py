@@ -7,18 +7,22 @@ from typing import TYPE_CHECKING
 
 from dlbench.analysis.answer.answer import Answer
 from dlbench.analysis.answer.lines import heading, lines
-from dlbench.analysis.arm_table import ArmTable, arm_table, in_order
+from dlbench.analysis.arm_table import ArmTable, arm_table, in_order, label_of
+from dlbench.analysis.arms import Row, distinct
 from dlbench.analysis.formatting import counted, listed
 from dlbench.records.outcome import Status
 from dlbench.report.answers import metrics_of
-from dlbench.report.data import ReportData
+from dlbench.report.data import ReportData, run_of
+from dlbench.report.formatting import readable
 
 if TYPE_CHECKING:
     from dlbench.report.references import ClaimResult
 
 # More arms of a study than this are not listed.
 MOST_ARMS = 1_000
-TIME = "%Y-%m-%d %H:%M UTC"
+UNKNOWN_REASON = "no reason was recorded"
+# How much of a reason is seen before it is unfolded.
+MOST_SHOWN = 300
 
 
 @dataclass(frozen=True)
@@ -77,15 +81,14 @@ class Content:
     @cached_property
     def questions(self) -> tuple[str, ...]:
         """What the scenarios say they are for, each once."""
-        scenarios = (study.scenario for study in self.data.studies)
-        found = (scenario.description.strip() for scenario in scenarios if scenario is not None)
-        return tuple(dict.fromkeys(filter(None, found)))
+        scenarios = filter(None, (study.scenario for study in self.data.studies))
+        return tuple(dict.fromkeys(filter(None, (scenario.description.strip() for scenario in scenarios))))
 
     @cached_property
     def created(self) -> str:
         """When the newest attempt was started: the same rows make the same page on any day; empty where unknown."""
-        started = [row["started_at"] for row in self.data.attempts if row.get("started_at") is not None]
-        return f"{max(started):{TIME}}" if started else ""
+        started = distinct(self.data.attempts, "started_at")
+        return f"{max(started):%Y-%m-%d %H:%M UTC}" if started else ""
 
     @cached_property
     def shown_answers(self) -> list[ShownAnswer]:
@@ -107,16 +110,12 @@ class Content:
         """How many runs each study has and how they ended, in words."""
         texts = {}
         for study in self.data.studies:
-            runs, ended = study.runs, Counter(row["status"] for row in study.runs)
-            others = [status for status in Status if status is not Status.COMPLETED and status in ended]
-            emulated = sum(bool(row.get("emulated")) for row in runs)
-            parts = [
-                f"{counted(len(runs), 'run')}: {ended[Status.COMPLETED]} completed",
-                *(f"{ended[status]} {status}" for status in others),
-                f"{emulated} emulated" if emulated else "",
-                counted(len(study.attempts), "attempt") if len(study.attempts) != len(runs) else "",
-            ]
-            texts[study.name] = ", ".join(filter(None, parts))
+            ended = Counter(row["status"] for row in study.runs)
+            emulated = sum(bool(row.get("emulated")) for row in study.runs)
+            parts = [f"{ended[status]} {status}" for status in Status if ended[status] or status is Status.COMPLETED]
+            parts += [f"{emulated} emulated"] if emulated else []
+            parts += [counted(len(study.attempts), "attempt")] if len(study.attempts) != len(study.runs) else []
+            texts[study.name] = f"{counted(len(study.runs), 'run')}: {', '.join(parts)}"
         return texts
 
     @cached_property
@@ -130,3 +129,23 @@ class Content:
         completed = [arm for arm in in_order(self.data.arms) if arm.completed]
         by_study = {study: [arm for arm in completed if arm.study == study] for study in self.studies}
         return tuple((study, arm_table(arms[:MOST_ARMS]), len(arms)) for study, arms in by_study.items() if arms)
+
+    @cached_property
+    def failures(self) -> list[Row]:
+        """Every attempt that did not complete, those of runs that never did first, in the order of the rows.
+
+        `reason` says why, in full, and `beginning` as much of it as can be read at a glance; `label` is empty where
+        there is none; `afterwards` says how the run ended, where it was launched again.
+        """
+        lasts = {run_of(row): row for row in self.data.runs}
+        failed = [(row, lasts[run_of(row)]) for row in self.data.attempts if row["status"] != Status.COMPLETED]
+        failed.sort(key=lambda pair: pair[1]["status"] == Status.COMPLETED)
+        return [_failure(row, last) for row, last in failed]
+
+
+def _failure(row: Row, last: Row) -> Row:
+    reason = readable(row.get("reason") or "").strip() or UNKNOWN_REASON
+    first = reason.partition("\n")[0]
+    beginning = first if len(first) <= MOST_SHOWN else f"{first[:MOST_SHOWN]} ..."
+    afterwards = "" if row["attempt"] == last["attempt"] else f"attempt {last['attempt']}: {last['status']}"
+    return {**row, "label": label_of(row), "reason": reason, "beginning": beginning, "afterwards": afterwards}

@@ -45,7 +45,7 @@ def machines(data: ReportData) -> dict[tuple[Fact, ...], list[str]]:
     """Return what is known of each machine, and the studies made on it: those with the same facts share one."""
     found: dict[tuple[Fact, ...], list[str]] = {}
     for study in data.studies:
-        found.setdefault(tuple(_facts(study)), []).append(study.name)
+        found.setdefault(_facts(study), []).append(study.name)
     return found
 
 
@@ -130,14 +130,18 @@ _SOFTWARE: dict[str, dict[str, _Form]] = {
 }
 
 
-def _facts(study: StudyData) -> Iterator[Fact]:
-    """Yield what is known; a damaged or older description has less."""
-    machine = {**study.machine, "processor": processor(study.machine)}
-    hardware, software = (
-        ((title, _joined(machine, one)) for title, one in of.items()) for of in (_HARDWARE, _SOFTWARE)
-    )
-    missing = ("Machine", "" if study.machine else NOT_KNOWN)
-    yield from ((title, text) for title, text in (missing, *hardware, *_from_rows(study.attempts), *software) if text)
+def _facts(study: StudyData) -> tuple[Fact, ...]:
+    """Return what is known; a damaged or older description has less."""
+    machine, rows = {**study.machine, "processor": processor(study.machine)}, study.attempts
+    facts = [("Machine", "" if study.machine else NOT_KNOWN)]
+    facts += [(title, _joined(machine, places)) for title, places in _HARDWARE.items()]
+    facts += [(title, ", ".join(_distinct(rows, column))) for column, title in _ROWS]
+    # As measured before the studies.
+    facts.append(("Slowest link of a run", ", ".join(filter(None, (_range(rows, *column) for column in _LINK)))))
+    versions = ((name, " and ".join(_distinct(rows, column))) for column, name in VERSIONS)
+    facts.append(("Versions in the runs", ", ".join(f"{name} {text}".strip() for name, text in versions if text)))
+    facts += [(title, _joined(machine, places)) for title, places in _SOFTWARE.items()]
+    return tuple((title, text) for title, text in facts if text)
 
 
 def _joined(description: Mapping[str, Any], places: Mapping[str, _Form]) -> str:
@@ -156,16 +160,6 @@ def _written(value: Any, form: _Form) -> str:
         return form(value)
     except (AttributeError, LookupError, TypeError, ValueError):
         return ""
-
-
-def _from_rows(attempts: Sequence[Row]) -> Iterator[Fact]:
-    for column, title in _ROWS:
-        yield title, ", ".join(_distinct(attempts, column))
-    # As measured before the studies.
-    link = (_range(attempts, *column) for column in _LINK)
-    yield "Slowest link of a run", ", ".join(filter(None, link))
-    versions = ((name, " and ".join(_distinct(attempts, column))) for column, name in VERSIONS)
-    yield "Versions in the runs", ", ".join(f"{name} {text}".strip() for name, text in versions if text)
 
 
 def _range(rows: Sequence[Row], column: str, scale: float, unit: str) -> str:

@@ -63,26 +63,22 @@ class Table:
     Attributes:
         headings: Of the cells.
         rows: The first MOST_ROWS of the runs, each with a cell for every heading.
-        total: How many runs there are.
         notes: What marks mean.
     """
 
     headings: tuple[Heading, ...]
     rows: tuple[tuple[Row, tuple[Cell, ...]], ...]
-    total: int
     notes: tuple[str, ...]
 
 
-def table(data: ReportData) -> Table:
+def runs_table(data: ReportData) -> Table:
     """Return the table of runs as a person reads them; columns in which no run has anything are left out."""
-    every = [
-        (arm, row) for arm in in_order(data.arms) for row in sorted(arm.rows, key=lambda row: row.get("repeat") or 0)
-    ]
-    shown = every[:MOST_ROWS]
+    arms = ((arm, sorted(arm.rows, key=lambda row: row.get("repeat") or 0)) for arm in in_order(data.arms))
+    shown = [(arm, row) for arm, rows in arms for row in rows][:MOST_ROWS]
     columns = {heading: [_cell(arm, row, heading) for arm, row in shown] for heading in _headings(data)}
     columns = {heading: cells for heading, cells in columns.items() if any(cell.text for cell in cells)}
     rows = zip((row for _, row in shown), zip(*columns.values(), strict=True), strict=True)
-    return Table(tuple(columns), tuple(rows), len(every), tuple(rate_notes([[row] for _, row in shown])))
+    return Table(tuple(columns), tuple(rows), tuple(rate_notes([[row] for _, row in shown])))
 
 
 def _headings(data: ReportData) -> Iterator[Heading]:

@@ -13,7 +13,7 @@ from dlbench.records.columns import names
 from dlbench.records.tables import write_table
 from dlbench.report.data import read
 from dlbench.report.page.content import Content
-from dlbench.report.summary import markdown
+from dlbench.report.page.render import markdown
 from tests.unit.analysis.made import timed
 
 

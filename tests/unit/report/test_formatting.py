@@ -1,7 +1,6 @@
-import pandas as pd
 import pytest
 
-from dlbench.report.formatting import one_line, readable, values
+from dlbench.report.formatting import one_line, readable
 
 
 @pytest.mark.parametrize("text", ["", "plain", "tab\tand\nline", "한국어 עברית", "<b>&amp;"])
@@ -18,18 +17,3 @@ def test_what_cannot_be_seen_is_shown():
 def test_one_line_is_one_and_not_long():
     assert one_line(" a\n\tb  c ") == "a b c"
     assert len(one_line("x" * 100_000)) < 300
-
-
-@pytest.mark.parametrize(
-    ("dtype", "given", "kind"),
-    [
-        ("Int64", [1, None], int),
-        ("float64", [1.5, None], float),
-        ("boolean", [True, None], bool),
-        ("string", ["a", None], str),
-    ],
-)
-def test_values_are_pythons_own(dtype, given, kind):
-    found = values(pd.Series(given, dtype=dtype))
-    assert found == given
-    assert type(found[0]) is kind

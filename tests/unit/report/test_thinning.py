@@ -6,10 +6,9 @@ import pytest
 
 from dlbench.analysis.groups import values_of
 from dlbench.report import thinning
-from dlbench.report.page import html
 from dlbench.report.page.content import Content
-from dlbench.report.page.runs_table import table
-from dlbench.report.summary import markdown
+from dlbench.report.page.render import html, markdown
+from dlbench.report.page.runs_table import runs_table
 from dlbench.report.thinning import thinned
 from dlbench.report.write import ReportRequest, write_report
 from tests.unit.report.figures.makers import base_line, repeats, report_data, run
@@ -79,19 +78,18 @@ def test_pages_say_what_charts_and_tables_leave_out(grid, monkeypatch):
     monkeypatch.setattr("dlbench.report.page.content.MOST_ARMS", 5)
     _, note = thinned(grid)
     content = Content(grid, thinning=note)
-    assert len(table(grid).rows) == 7
-    page = html.render(content)
+    assert len(runs_table(grid).rows) == 7
+    page = html(content)
     assert "The first 7 of 360 runs (<code>runs.csv</code> has all), ordered by" in page
     text = markdown(content)
     assert "These are the first 5 of 240 arms; `arms.csv` has all." in text
 
 
 def test_failures_beyond_a_number_are_counted(tmp_path, monkeypatch):
-    monkeypatch.setattr("dlbench.report.page.html.MOST_FAILURES", 3)
-    monkeypatch.setattr("dlbench.report.summary.MOST_FAILURES", 3)
+    monkeypatch.setattr("dlbench.report.page.render.MOST_FAILURES", 3)
     data = report_data(*repeats(5, status="failed"), run(workers=4), tmp_path=tmp_path)
     content = Content(data)
-    assert "the first 3 of 5, <code>runs.csv</code> has all" in html.render(content)
+    assert "the first 3 of 5, <code>runs.csv</code> has all" in html(content)
     assert "These are the first 3 of 5; `runs.csv` has all." in markdown(content)
 
 

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from dlbench.report.data import read
-from dlbench.report.page import html as page
-from dlbench.report.page.html import policy, render, ticked
+from dlbench.report.page import render as page
+from dlbench.report.page.render import policy, ticked
 from tests.unit.report.charts import contrast, luminance
 from tests.unit.report.figures.makers import report_data, run
 from tests.unit.report.page.pages import HOSTILE, NUL, SVG, UNSEEN, content, hostile, large, read_html, study
@@ -25,7 +25,7 @@ STUDIES = [*sorted(path.parent for path in (ROOT / "results").glob("*/runs.csv")
 
 @pytest.fixture
 def html(tmp_path):
-    return render(content(study(tmp_path)))
+    return page.html(content(study(tmp_path)))
 
 
 def spaced(text):
@@ -56,11 +56,11 @@ def test_everything_is_said_in_order(html):
 
 def test_the_same_content_gives_the_same_page(tmp_path):
     found = content(study(tmp_path))
-    assert render(found) == render(found)
+    assert page.html(found) == page.html(found)
 
 
 def test_parts_without_content_are_left_out(tmp_path):
-    reader = read_html(render(content(study(tmp_path), answers=(), judged=(), drawn=(), left_out=())))
+    reader = read_html(page.html(content(study(tmp_path), answers=(), judged=(), drawn=(), left_out=())))
     assert {"shapes", "charts"} & {attributes.get("id") for attributes in reader.all("section")} == set()
     assert "#charts" not in [attributes["href"] for attributes in reader.all("a")]
 
@@ -110,7 +110,7 @@ def test_headings_and_landmarks(html):
 
 def test_what_is_referred_to_is_there_once(tmp_path):
     for found in (content(study(tmp_path)), hostile(tmp_path)):
-        reader = read_html(render(found))
+        reader = read_html(page.html(found))
         ids = [attributes["id"] for _, attributes in reader.elements if "id" in attributes]
         assert len(ids) == len(set(ids))
         for tag, attributes in reader.elements:
@@ -153,7 +153,7 @@ def test_a_failed_run_is_marked_in_words_and_leads_to_its_reason(html):
 
 
 def test_hostile_texts_are_texts(tmp_path):
-    html = render(hostile(tmp_path))
+    html = page.html(hostile(tmp_path))
     reader = read_html(html)
     text = reader.text("body")
     for wanted in (*HOSTILE, *UNSEEN.values(), NUL.replace("\x00", r"\x00")):
@@ -168,7 +168,7 @@ def test_hostile_texts_are_texts(tmp_path):
 
 
 def test_a_hostile_file_name_is_a_path_and_nothing_else(tmp_path):
-    links = [attributes["href"] for attributes in read_html(render(hostile(tmp_path))).all("a")]
+    links = [attributes["href"] for attributes in read_html(page.html(hostile(tmp_path))).all("a")]
     beside = [link for link in links if not link.startswith("#")]
     assert len(beside) == 2
     assert all(urlsplit(link).scheme == "" and urlsplit(link).netloc == "" for link in beside)
@@ -177,7 +177,7 @@ def test_a_hostile_file_name_is_a_path_and_nothing_else(tmp_path):
 
 def test_the_scenario_stands_there_word_for_word(tmp_path):
     text = "\n\n# <b>first</b>\n\tname: 'x'  \n\n  {{ y }}\n"
-    reader = read_html(render(content(report_data(run(), tmp_path=tmp_path, scenario=text))))
+    reader = read_html(page.html(content(report_data(run(), tmp_path=tmp_path, scenario=text))))
     (found,) = ["".join(data for open_, data in reader.texts if "pre" in open_)]
     assert found.removeprefix("\n") == text  # a browser leaves out the line end after <pre>
 
@@ -190,21 +190,21 @@ def test_what_a_study_lacks_is_said(tmp_path):
         (lacking, ("Nothing: every run completed at its first attempt.",)),
         (failed, ("2 runs: 0 completed, 2 failed", "no reason was recorded")),
     ):
-        text = read_html(render(content(found))).text("main")
+        text = read_html(page.html(content(found))).text("main")
         assert [part for part in parts if part not in text] == []
 
 
 def test_studies_are_told_apart(tmp_path):
     found = report_data(run(study="one"), run(study="two", status="stalled", reason="still"), tmp_path=tmp_path)
-    reader = read_html(render(content(found)))
-    assert 'data-choice="study"' in render(content(found))
+    reader = read_html(page.html(content(found)))
+    assert 'data-choice="study"' in page.html(content(found))
     assert "attempt 1, of two" in reader.text("li")
 
 
 def test_real_studies_have_all_their_runs_and_failures():
     for path in STUDIES:
         found = read([path])
-        html = render(content(found))
+        html = page.html(content(found))
         rows = sum(attributes.get("scope") == "row" for attributes in read_html(html).all("th"))
         assert rows == len(found.runs), path
         failed = [row for row in found.attempts if row["status"] != "completed"]
@@ -215,7 +215,7 @@ def test_a_thousand_runs_are_small(tmp_path):
     found = large(tmp_path)
     assert len(found.data.runs) == 1000
     started = time.process_time()
-    html = render(found)
+    html = page.html(found)
     assert time.process_time() - started < 60
     assert html.count('<th scope="row">') == 1000
     table = html.split("<table>")[1].split("</table>")[0]

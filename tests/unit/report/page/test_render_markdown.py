@@ -9,11 +9,11 @@ from markdown_it import MarkdownIt
 from dlbench.report.data import read
 from dlbench.report.markdown import escaped, table
 from dlbench.report.page.content import RenderedFigure
-from dlbench.report.summary import markdown
+from dlbench.report.page.render import markdown
 from tests.unit.report.figures.makers import base_line, repeats, report_data, run
 from tests.unit.report.page.pages import HOSTILE, NUL, UNSEEN, content, hostile, large, read_html, study
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 STUDIES = [*sorted(path.parent for path in (ROOT / "results").glob("*/runs.csv")), ROOT / "tests/fixtures/study-v1"]
 # Reads what GitHub reads: raw HTML is on, so that what is not escaped would show.
 READER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
