@@ -11,11 +11,11 @@ arm's smaller p-value of that it keeps and that it is worse than some arm by mor
 Stat. 8), so that arms which are far behind do not count against those that are near. An arm also loses where its
 difference from another one is more than the margin and more than chance, with p-values that hold for all pairs of arms.
 
-Quantities whose margin is a share are compared by their logarithms. Arms that all share `PAIRED_FROM` repeats or more
-are compared in pairs by repeat and seed; with fewer, pairing costs more than it gains. Variances of three arms or more
-are moderated (`dlbench.analysis.statistics.welch`). Arms that are shown to be worse than the best by more than the
-margin are set aside, and the others judged among themselves. `python -m tests.bench inference` measures how often all
-this errs, `python -m tests.soak advice` how often the answers that are made of it do.
+Quantities whose margin is a share are compared by their logarithms. Arms that all share five repeats or more are
+compared in pairs by repeat and seed; with fewer, pairing costs more than it gains (`pairs_pay`). Variances of three
+arms or more are moderated (`dlbench.analysis.statistics.welch`). Arms that are shown to be worse than the best by more
+than the margin are set aside, and the others judged among themselves. `python -m tests.bench inference` measures how
+often all this errs, `python -m tests.soak advice` how often the answers that are made of it do.
 """
 
 import math
@@ -43,7 +43,9 @@ from dlbench.scenario.metrics import Metric
 SIGNIFICANCE = 0.05
 # With this probability a difference of the size that is named is found.
 POWER = 0.8
-PAIRED_FROM = 5
+# Pairs halve the degrees of freedom: where that widens an interval by more than this ratio, they cost more than they
+# gain.
+_MOST_WIDENED = 1.21
 # Fewer repeats do not show how values scatter.
 LEAST_REPEATS = 3
 # With so many they begin to settle questions.
@@ -193,6 +195,7 @@ class Family:
         differences: Each arm [row] - each other [column], on the family's scale.
         keeps_p: p-value of each arm for being no worse than each other by the margin.
         loses_p: p-value of each arm for being worse than each other, all pairs together; 1 where it is not below 5%.
+        significance: In how many such families an arm is wrongly said to keep, or to lose, at most.
     """
 
     best: int
@@ -202,15 +205,17 @@ class Family:
     keeps_p: Floats
     loses_p: Floats
     scale: _Scale
+    significance: float = SIGNIFICANCE
 
     def pair(self, place: int, other: int) -> Judgement:
         """Return one arm against another, all pairs of the family together."""
         judged, k = self.judgements[place], len(self.judgements)
-        is_better = bool(self.loses_p[other, place] <= SIGNIFICANCE)
-        keeps = is_better or judged.verdict is Verdict.KEEPS or (k - 1) * self.keeps_p[place, other] <= SIGNIFICANCE
-        loses = self.loses_p[place, other] <= SIGNIFICANCE or (judged.verdict is Verdict.LOSES and other == self.best)
+        allowed = self.significance
+        is_better = bool(self.loses_p[other, place] <= allowed)
+        keeps = is_better or judged.verdict is Verdict.KEEPS or (k - 1) * self.keeps_p[place, other] <= allowed
+        loses = self.loses_p[place, other] <= allowed or (judged.verdict is Verdict.LOSES and other == self.best)
         n, tests = min(self.repeats[place], self.repeats[other]), self.differences.of(place, [other])
-        level = SIGNIFICANCE / (k - 1)
+        level = allowed / (k - 1)
         return Judgement(_verdict(keeps, loses), other, is_better, n=n, level=level, tests=tests, scale=self.scale)
 
 
@@ -218,23 +223,24 @@ def _verdict(keeps: bool, loses: bool) -> Verdict:
     return Verdict.KEEPS if keeps else Verdict.LOSES if loses else Verdict.OPEN
 
 
-def judge(arms: Sequence[Values], metric: Metric) -> Family:
+def judge(arms: Sequence[Values], metric: Metric, significance: float = SIGNIFICANCE) -> Family:
     """Judge each arm of a family against the others.
 
     Args:
         arms: Finite values of each arm, one or more.
         metric: What they are values of.
+        significance: In how many families an arm may wrongly be said to keep, or to lose; at most 5%.
 
     Raises:
         ValueError: There is no arm, one has no value, or a value is not finite.
     """
     if not arms or not all(arms) or not all(map(math.isfinite, _numbers(arms))):
         raise ValueError("a family needs finite values of each arm")
-    family, left = _judged_once(arms, metric)
+    family, left = _judged_once(arms, metric, significance)
     if len(left) == len(arms):
         return family
     # Arms that are far behind count no more among those that may be the best, nor does their spread.
-    rest, own = judge([arms[place] for place in left], metric), np.ix_(left, left)
+    rest, own = judge([arms[place] for place in left], metric, significance), np.ix_(left, left)
     judgements = list(family.judgements)
     for place, one in zip(left, rest.judgements, strict=True):
         judgements[place] = replace(one, against=left[one.against])
@@ -244,12 +250,12 @@ def judge(arms: Sequence[Values], metric: Metric) -> Family:
     return replace(family, judgements=tuple(judgements))
 
 
-def _judged_once(arms: Sequence[Values], metric: Metric) -> tuple[Family, list[int]]:
+def _judged_once(arms: Sequence[Values], metric: Metric, significance: float) -> tuple[Family, list[int]]:
     """Return the family of arms, and the places of those that are not shown to be worse by more than the margin."""
     k, repeats, medians = len(arms), list(map(len, arms)), [median(arm.values()) for arm in arms]
     best = medians.index(max(medians) if metric.is_higher_better else min(medians))
     scale = _scale(arms, metric)
-    pairs = _pairs(arms, scale)
+    pairs = _pairs(arms, scale, significance)
     places, is_known = np.arange(k), np.array(repeats) >= LEAST_REPEATS
     are_known = is_known[:, None] & is_known & (places[:, None] != places)
     above = _above(pairs, -scale.margin)
@@ -267,19 +273,19 @@ def _judged_once(arms: Sequence[Values], metric: Metric) -> tuple[Family, list[i
     smaller = np.minimum(keeps, drops)
     adjusted = np.array(holm(smaller, most=max(k - 1, 1)))
     factors = np.minimum(k - smaller.argsort(kind="stable").argsort(), max(k - 1, 1))
-    is_shown = adjusted <= SIGNIFICANCE
+    is_shown = adjusted <= significance
     is_far, does_keep = is_shown & (drops < keeps), is_shown & (drops >= keeps)
-    loses = is_far | (~does_keep & (worse.min(1) <= SIGNIFICANCE))
-    refuted_by = np.where(is_far | (worse[:, best] <= SIGNIFICANCE), best, worse.argmin(1))
+    loses = is_far | (~does_keep & (worse.min(1) <= significance))
+    refuted_by = np.where(is_far | (worse[:, best] <= significance), best, worse.argmin(1))
     against = np.where(does_keep & (places != best), best, np.where(loses, refuted_by, closest))
     nearest = (-keeps_p).argsort(1, kind="stable")[:, :_NEAREST].tolist()
     judgements = []
     for place, other in enumerate(against.tolist()):
         verdict, n = _verdict(does_keep[place], loses[place]), min(repeats[place], repeats[other])
         tests = pairs.of(place, [other, *(rival for rival in nearest[place] if rival not in (place, other))])
-        level = SIGNIFICANCE / int(factors[place])
+        level = significance / int(factors[place])
         judgements.append(Judgement(verdict, other, n=n, level=level, tests=tests, scale=scale))
-    family = Family(best, tuple(judgements), tuple(repeats), pairs, keeps_p, worse, scale)
+    family = Family(best, tuple(judgements), tuple(repeats), pairs, keeps_p, worse, scale, significance)
     return family, np.flatnonzero(~is_far).tolist()
 
 
@@ -329,11 +335,21 @@ def _scale(arms: Sequence[Values], metric: Metric) -> _Scale:
     return _Scale(1.0 if metric.is_higher_better else -1.0, is_log, margin, step, share)
 
 
-def _pairs(arms: Sequence[Values], scale: _Scale) -> Difference:
+def pairs_pay(repeats: int, significance: float = SIGNIFICANCE) -> bool:
+    """Whether arms that share so many repeats are compared in pairs: from 5 on, at smaller levels than 5% later."""
+    from scipy.special import stdtrit
+
+    if repeats < LEAST_REPEATS:
+        return False
+    of_pairs, of_arms = (stdtrit(freedom, 1 - significance / 2) for freedom in (repeats - 1, 2 * repeats - 2))
+    return bool(of_pairs <= _MOST_WIDENED * of_arms)
+
+
+def _pairs(arms: Sequence[Values], scale: _Scale, significance: float = SIGNIFICANCE) -> Difference:
     """Return each arm [row] - each other [column]: paired where both have the same repeats, else Welch's."""
     k, n, least = len(arms), np.array([len(arm) for arm in arms]), scale.step**2 / 4
     repeats = sorted(arms[0])
-    is_paired = len(repeats) >= PAIRED_FROM and all(arm.keys() == arms[0].keys() for arm in arms)
+    is_paired = pairs_pay(len(repeats), significance) and all(arm.keys() == arms[0].keys() for arm in arms)
     ordered = [{repeat: arm[repeat] for repeat in repeats} for arm in arms] if is_paired else arms
     values = np.array(_numbers(ordered))
     # Shorter arms are filled up with zeros.

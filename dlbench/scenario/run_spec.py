@@ -109,6 +109,7 @@ class RunSpec(BaseModel):
         metrics: What a script of the user's own reports besides the scores that every dlbench knows.
         baseline: Whether dlbench added this run as a base line.
         phase: What it is made for.
+        repeats_rule: How it was decided how often the arm is run; empty for a fixed number.
         tuned: What was searched for, and for which arm; None where nothing is.
         batch_size_origin: `found` in old studies, where dlbench searched for the batch itself; never written.
     """
@@ -126,6 +127,7 @@ class RunSpec(BaseModel):
     limits: Limits = Field(default_factory=Limits)
     baseline: bool = False
     phase: Phase = Phase.MEASURE
+    repeats_rule: str = ""
     tuned: Tuned | None = None
     batch_size_origin: Literal["given", "found"] = Field("given", exclude=True)
 

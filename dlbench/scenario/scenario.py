@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
 
 from dlbench.scenario.goal import FORMS
 from dlbench.scenario.metrics import MetricDeclaration
@@ -126,6 +126,27 @@ class Tune(BaseModel):
         return self.__pydantic_extra__
 
 
+class Repeats(BaseModel):
+    """Repeats of each arm until the goal is decided."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    min: Count = Field(3, ge=3, description="Before the first look.")
+    max: Count = Field(20, le=1000, description="Of one arm.")
+    until: Literal["decided"] = Field("decided", description="An arm that is shown to keep or to lose is left out.")
+
+    @property
+    def rule(self) -> str:
+        """What rows say of it."""
+        return f"until {self.until}: {self.min} to {self.max}"
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.max < self.min:
+            raise ValueError(f"has min {self.min} above max {self.max}")
+        return self
+
+
 class Scenario(Limits):
     """What to measure: settings common to all runs, the axes that vary, and how often. Time limits are keys of it too.
 
@@ -161,7 +182,11 @@ class Scenario(Limits):
         description="Settings or options whose best value, by the goal, is searched for each arm before it is "
         "measured, such as `learning_rate: [0.01, 0.03, 0.1]`, or `learning_rate: auto`.",
     )
-    repeats: Count = Field(1, description="How often each arm is run; the seed grows by one each time.")
+    repeats: Count | Repeats = Field(
+        1,
+        description="How often each arm is run; the seed grows by one each time. `{min: 3, max: 20, until: decided}` "
+        "repeats arms that are still open.",
+    )
     order: Order = Field(
         Order.BLOCKS,
         description="`blocks`: one repeat after the other, shuffled within; `shuffled`: all; `written`: as written.",
@@ -200,6 +225,11 @@ class Scenario(Limits):
         found = self.model_copy()
         found._source = source
         return found
+
+    @property
+    def least_repeats(self) -> int:
+        """How often each arm is run in any case."""
+        return self.repeats if isinstance(self.repeats, int) else self.repeats.min
 
     @property
     def limits(self) -> Limits:

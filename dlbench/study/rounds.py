@@ -8,18 +8,20 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from dlbench.analysis.answer.best_candidate import best_first
-from dlbench.analysis.answer.decide import Wanted
-from dlbench.analysis.arms import Arm, Row, last_attempts
+from dlbench.analysis.answer.comparison_group import comparison_groups
+from dlbench.analysis.answer.decide import Wanted, undecided
+from dlbench.analysis.arms import Arm, Row, arms, last_attempts
 from dlbench.analysis.formatting import counted, listed
 from dlbench.records.outcome import Status
+from dlbench.scenario.cluster import Prices
 from dlbench.scenario.expand.arms import in_words
 from dlbench.scenario.expand.points import RATE_STEP, next_rate
 from dlbench.scenario.expand.runs import execution_order
 from dlbench.scenario.expand.search import at_epochs, rungs, search_repeats
 from dlbench.scenario.goal import read_goal
 from dlbench.scenario.metrics import declared
-from dlbench.scenario.run_spec import Phase, RunSpec, Tuned
-from dlbench.scenario.scenario import Scenario, Tune
+from dlbench.scenario.run_spec import Phase, RunSpec, Tuned, arm_name
+from dlbench.scenario.scenario import Repeats, Scenario, Tune
 from dlbench.scenario.settings import Affects, Settings, about
 from dlbench.study.folder import StudyPlan
 
@@ -43,8 +45,6 @@ def next_round(plan: StudyPlan, rows: Iterable[Row], made: Collection[str] = ())
     for run in plan.runs:
         if run.phase is Phase.TUNE and run.tuned:
             searches.setdefault(run.tuned.arm, []).append(run)
-    if not searches:
-        return plan.runs
     known = {row["run_id"]: row for row in last_attempts(rows) if row["status"] != Status.INTERRUPTED}
     todo, found = [], [run for run in plan.runs if run.phase is Phase.MEASURE and run.repeat == 0]
     for candidates in searches.values():
@@ -53,8 +53,36 @@ def next_round(plan: StudyPlan, rows: Iterable[Row], made: Collection[str] = ())
         found += [chosen] if chosen is not None and not runs else []
     if todo:
         return tuple(todo)
-    order = execution_order(len(found), plan.scenario, plan.repeats or plan.scenario.repeats)
-    return tuple(found[number].model_copy(update={"repeat": repeat}) for repeat, number in order)
+    repeats = plan.scenario.repeats
+    if plan.repeats is None and isinstance(repeats, Repeats):
+        return _repeated(found, _until_decided(found, repeats, plan, known), plan)
+    if not searches:
+        return plan.runs
+    return _repeated(found, [plan.repeats or plan.scenario.least_repeats] * len(found), plan)
+
+
+def _repeated(found: Sequence[RunSpec], counts: Sequence[int], plan: StudyPlan) -> tuple[RunSpec, ...]:
+    """Return so many repeats of each arm, in the order of execution."""
+    order = execution_order(len(found), plan.scenario, max(counts, default=0))
+    runs = ((found[number], repeat) for repeat, number in order if repeat < counts[number])
+    return tuple(run.model_copy(update={"repeat": repeat}) for run, repeat in runs)
+
+
+def _until_decided(found: Sequence[RunSpec], rule: Repeats, plan: StudyPlan, known: Mapping[str, Row]) -> list[int]:
+    """Return how many repeats of each arm there are to be by now: one more of those that are not decided yet."""
+    names = {arm_name(run.run_id): number for number, run in enumerate(found)}
+    rows = [row for row in known.values() if arm_name(row["run_id"]) in names]
+    counts = [0] * len(found)
+    for row in rows:
+        counts[names[arm_name(row["run_id"])]] += 1
+    if min(counts, default=0) < rule.min:
+        return [max(count, rule.min) for count in counts]
+    wanted = _wanted(plan.scenario, plan.cluster.prices)
+    for group in comparison_groups(arms(rows), plan.scenario.given):
+        for arm in undecided(group, wanted):
+            place = names[arm.name]
+            counts[place] = min(counts[place] + 1, rule.max)
+    return counts
 
 
 def announced(todo: Sequence[RunSpec]) -> list[str]:
@@ -112,11 +140,15 @@ def search(
 
 
 def _ranked(left: Sequence[RunSpec], ended: Sequence[Sequence[Row]], scenario: Scenario) -> list[RunSpec]:
-    metrics = declared(scenario.metrics)
-    goal = read_goal(scenario.goal, metrics) if scenario.goal else None
+    wanted = _wanted(scenario)
     found = {Arm(str(place), tuple(rows)): left[place] for place, rows in enumerate(ended)}
     changes_time = any(_changes_time(key) for key in (left[0].tuned.values if left[0].tuned else ()))
-    return [found[arm] for arm in best_first(list(found), Wanted(goal, metrics), is_time_choice=changes_time)]
+    return [found[arm] for arm in best_first(list(found), wanted, is_time_choice=changes_time)]
+
+
+def _wanted(scenario: Scenario, prices: Prices | None = None) -> Wanted:
+    metrics = declared(scenario.metrics)
+    return Wanted(read_goal(scenario.goal, metrics) if scenario.goal else None, metrics, prices)
 
 
 def _changes_time(key: str) -> bool:

@@ -15,9 +15,10 @@ from dlbench.analysis.answer.doubts import MUCH_LOAD, Weighed, doubts, not_compl
 from dlbench.analysis.arms import Arm, Repeat, Row, quotient
 from dlbench.analysis.formatting import counted, difference, number, quantity
 from dlbench.analysis.groups import written_name
-from dlbench.analysis.judge import Family, Values, Verdict, judge
+from dlbench.analysis.judge import SIGNIFICANCE, Family, Values, Verdict, judge
 from dlbench.analysis.metrics.pareto import front, knee
 from dlbench.analysis.statistics.intervals import median_interval
+from dlbench.analysis.statistics.sequential import significance_of
 from dlbench.errors import UserError
 from dlbench.records.outcome import Status
 from dlbench.scenario.cluster import Prices
@@ -131,9 +132,21 @@ def _families(
     for metric in decided.judged:
         if arms:
             values: dict[Arm, Values] = {arm: decided.values(arm, metric) for arm in arms}
-            family = judge(list(values.values()), metric)
+            rules = (str(arm.get("repeats_rule") or "") for arm in group.arms)
+            family = judge(list(values.values()), metric, significance_of(rules, SIGNIFICANCE))
             yield metric, values, family
             arms = [arm for arm, one in zip(arms, family.judgements, strict=True) if one.verdict is Verdict.KEEPS]
+
+
+def undecided(group: ComparisonGroup, wanted: Wanted) -> list[Arm]:
+    """Return the arms of a group that further repeats may decide, and those that they are compared with."""
+    found: dict[Arm, None] = {}
+    for arms, family in families(group, wanted).values():
+        is_open = [one.verdict is Verdict.OPEN for one in family.judgements]
+        if any(is_open):
+            found |= dict.fromkeys(arm for arm, one in zip(arms, is_open, strict=True) if one)
+            found[arms[family.best]] = None
+    return list(found)
 
 
 def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:

@@ -138,6 +138,7 @@ def _specification(run: RunSpec) -> dict[str, Any]:
     row |= {} if target is None else {f"target_{name}": value for name, value in target.model_dump().items()}
     return row | {
         "phase": run.phase.value,
+        "repeats_rule": run.repeats_rule or None,
         "tuned": ";".join(run.tuned.values) if run.tuned else None,
         "tuned_at_edge": run.tuned.at_edge or None if run.tuned else None,
         "batch_size_per_worker": run.global_batch_size / run.settings.workers,

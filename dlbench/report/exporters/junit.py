@@ -51,7 +51,9 @@ def _suite_of(study: StudyData, number: int) -> ET.Element:
     lines = []
     for row in study.runs:
         if row["status"] == Status.COMPLETED:
-            known = [f"{name}={row[name]:.6g}" for name in (*METRICS, TIME_TO_TARGET.column) if row.get(name) is not None]
+            known = [
+                f"{name}={row[name]:.6g}" for name in (*METRICS, TIME_TO_TARGET.column) if row.get(name) is not None
+            ]
             lines.append(f"{row['run_id']}: {' '.join(known)}")
     hostname = str(study.machine.get("hostname") or "localhost")
     return suite(study.name, [_case(row) for row in study.runs], lines, started, hostname, number)

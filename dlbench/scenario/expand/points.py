@@ -74,7 +74,7 @@ def points(scenario: Scenario) -> Iterator[Point]:
 
 def check_size(num_arms: int, scenario: Scenario) -> None:
     """Refuse more arms and runs than any study has."""
-    num_runs = num_arms * scenario.repeats
+    num_runs = num_arms * scenario.least_repeats
     for number, most, what in ((num_arms, MAX_ARMS, "arms"), (num_runs, MAX_RUNS, "runs")):
         if number > most:
             hint = "shorten an axis" + (", or lower `repeats`" if what == "runs" else "")

@@ -18,7 +18,7 @@ from dlbench.scenario.expand.search import search_repeats, with_search
 from dlbench.scenario.read.document import inline, parse_value
 from dlbench.scenario.read.values import keys
 from dlbench.scenario.run_spec import Phase, RunSpec
-from dlbench.scenario.scenario import Order, Scenario
+from dlbench.scenario.scenario import Order, Repeats, Scenario
 from dlbench.scenario.settings import Settings, value_of
 from dlbench.scenario.source import Path, Source, translate, unknown_key
 from dlbench.scenario.units import with_units
@@ -56,12 +56,13 @@ def expand(scenario: Scenario, cluster: Cluster, only: Mapping[str, str] | None 
     repeats = [
         search_repeats(candidates[run.tuned.arm], scenario)
         if run.tuned and run.phase is Phase.TUNE
-        else scenario.repeats
+        else scenario.least_repeats
         for run in (arm.run for arm in arms)
     ]
     order = execution_order(len(arms), scenario, max(repeats))
+    rule = scenario.repeats.rule if isinstance(scenario.repeats, Repeats) else ""
     return tuple(
-        arms[number].run.model_copy(update={"repeat": repeat})
+        arms[number].run.model_copy(update={"repeat": repeat, "repeats_rule": rule})
         for repeat, number in order
         if kept[number] and repeat < repeats[number]
     )

@@ -45,7 +45,7 @@ def search_repeats(count: int, scenario: Scenario) -> int:
     tune = scenario.tune
     if tune is None or tune.repeats is not None:
         return (tune and tune.repeats) or 1
-    return 2 if 2 * _expected(count, scenario) <= scenario.repeats else 1
+    return 2 if 2 * _expected(count, scenario) <= scenario.least_repeats else 1
 
 
 def _expected(count: int, scenario: Scenario) -> int:
@@ -72,7 +72,7 @@ def rungs(run: RunSpec, count: int, scenario: Scenario) -> list[tuple[int, int]]
         return [(count, tune.epochs)]
     share = settings.workers if settings.divide is Divide.EPOCHS else 1
     least = min(max(1, math.ceil(settings.warmup_epochs)) * share, whole)
-    allowed, expected = whole * scenario.repeats / search_repeats(count, scenario), _expected(count, scenario)
+    allowed, expected = whole * scenario.least_repeats / search_repeats(count, scenario), _expected(count, scenario)
     if expected * whole <= allowed:
         return [(count, whole)]
     counts = [expected]
