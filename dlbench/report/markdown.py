@@ -1,5 +1,6 @@
 """Markdown (GitHub's) in which every text from outside stays text."""
 
+import html
 import re
 from collections.abc import Collection, Iterable, Sequence
 
@@ -7,7 +8,6 @@ from dlbench.report.formatting import one_line
 
 # Longer texts are cut in the middle; the page has them in full.
 MOST = 400
-_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 # An underscore within a word, as in `batch_size`, marks nothing.
 _MARKS = re.compile(r"[\\`*\[\]|~$]|(?<![^\W_])_|_(?![^\W_])")
 # What would begin a heading, a list or a rule.
@@ -16,8 +16,7 @@ _BEGINNING = re.compile(r"^(\d{1,9}(?=[.)](?:\s|$)))?([#+=.)-])")
 
 def escaped(text: str, most: int = MOST) -> str:
     """Return a text as one line of Markdown that shows it as it is: no mark-up, no HTML, no formula, no new cell."""
-    line = re.sub("[&<>]", lambda found: _ENTITIES[found.group()], one_line(text, most))
-    line = _MARKS.sub(lambda found: f"\\{found.group()}", line)
+    line = _MARKS.sub(r"\\\g<0>", html.escape(one_line(text, most), quote=False))
     return _BEGINNING.sub(r"\1\\\2", line)
 
 

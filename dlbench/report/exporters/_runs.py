@@ -15,7 +15,6 @@ from dlbench.report.data import ReportData, run_of
 from dlbench.scenario.metrics import BUILT_IN, SCORE_COLUMNS
 from dlbench.scenario.scenario import name_from
 
-CURVES = (*SCORE_COLUMNS, "learning_rate")
 # What trackers note of a run besides its settings.
 FACTS = ("run_id", "attempt", "label", "status", "reason", "repeat", "seed", "emulated")
 # Settings that are said of a run even where all runs of the study share them.
@@ -89,7 +88,7 @@ def runs_of(data: ReportData, runs: Iterable[Row]) -> Iterator[ExportedRun]:
             noted[run_of(epoch)].append(epoch)
     settings = [name for name in dict.fromkeys((*_ALWAYS, *data.settings)) if name != "study"]
     results = [name for name in metrics_of(data) if name not in SCORE_COLUMNS or "validation" in name]
-    curves = (*CURVES, *(name for name in results if name not in BUILT_IN))
+    curves = (*SCORE_COLUMNS, "learning_rate", *(name for name in results if name not in BUILT_IN))
     hosts = {study.name: study.machine.get("hostname") or None for study in data.studies}
     for row in runs:
         began_s = datetime.fromisoformat(str(row["started_at"])).timestamp() if row.get("started_at") else None

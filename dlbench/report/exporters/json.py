@@ -14,8 +14,6 @@ from dlbench.report.data import ReportData, StudyData
 from dlbench.report.exporters._runs import known
 from dlbench.scenario.run_spec import arm_name
 
-DOCUMENT, SCHEMA = "export.json", "export.schema.json"
-
 
 class Spread(BaseModel, extra="forbid"):
     """A median over an arm's repeats; null where half of the runs never reached the target."""
@@ -58,7 +56,7 @@ class Document(BaseModel, extra="forbid"):
 def export(data: ReportData, output: Path) -> list[Path]:
     """Write the studies and the schema that they follow."""
     document = Document(studies=[_study(data, study) for study in data.studies])
-    written = [output / DOCUMENT, output / SCHEMA]
+    written = [output / "export.json", output / "export.schema.json"]
     write_text(written[0], document.model_dump_json(indent=1) + "\n")
     write_text(written[1], standard_json.dumps(Document.model_json_schema(), indent=1) + "\n")
     return written

@@ -60,10 +60,9 @@ def _suite_of(study: StudyData, number: int) -> ET.Element:
 
 
 def _case(row: Row) -> Case:
-    case = Case(f"{row.get('label') or row['run_id']}, repeat {row.get('repeat', 0)}", row.get("wall_time_s") or 0.0)
-    if row["status"] == Status.COMPLETED:
-        return case
-    return case._replace(kind="error", type=str(row["status"]), message=str(row.get("reason") or row["status"]))
+    status, name = str(row["status"]), f"{row.get('label') or row['run_id']}, repeat {row.get('repeat', 0)}"
+    problem = () if status == Status.COMPLETED else ("error", status, str(row.get("reason") or status))
+    return Case(name, row.get("wall_time_s") or 0.0, *problem)
 
 
 def document(suites: Iterable[ET.Element]) -> str:
