@@ -1,6 +1,6 @@
 """`dlbench check`: validate a scenario, show its runs, what they may take, and what is probably not intended."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from dlbench.cli import options, tables
 if TYPE_CHECKING:
     from dlbench.scenario.cluster.cluster_file import ClusterOptions
     from dlbench.scenario.run_spec import RunSpec
+    from dlbench.scenario.scenario import Repeats
     from dlbench.scenario.settings import Settings
 
 _COLUMNS = (
@@ -36,6 +37,7 @@ def command(
     No run is started; data is read and models of your own are built once. Exit code 2 if anything is wrong, with the
     file, the line and what is allowed, or if a library, a program or a script is not here that `run` would need.
     """
+    from dlbench.analysis.answer.power import power_text
     from dlbench.scenario.check.step_rows import announcement
     from dlbench.scenario.check.warnings import warnings
     from dlbench.scenario.expand.arms import unused_excludes
@@ -56,7 +58,9 @@ def command(
     tables.show(found.name, _COLUMNS, [_row(number, run, time) for number, (run, time) in enumerate(shown, start=1)])
     if len(runs) > _MOST_ROWS:
         click.echo(f"and {len(runs) - _MOST_ROWS:,} more")
-    click.echo(f"\n{total(runs, estimates)}")
+    click.echo(f"\n{total(runs, estimates, found.repeats)}")
+    if said := power_text(found.repeats, len({run.tuned.arm if run.tuned else run.label for run in runs})):
+        click.echo(said)
     if said := announcement(found, runs, cluster):
         click.echo(said)
     for warning in (*unused_excludes(found, cluster), *warnings(runs, cluster), *notices(runs, cluster)):
@@ -93,18 +97,22 @@ def _layout(settings: "Settings") -> str:
     return "hosts filled in order" if settings.mode is None else str(settings.mode)
 
 
-def total(runs: Sequence["RunSpec"], estimates: Sequence[float | None]) -> str:
+def total(runs: Sequence["RunSpec"], estimates: Sequence[float | None], repeats: "int | Repeats" = 1) -> str:
     """Return the sums: runs, arms, repeats, and the time where earlier studies show it."""
-    arms: Mapping[tuple[str, str], bool] = {(run.fingerprint, run.label): run.baseline for run in runs}
+    arms: dict[str, bool] = {(run.tuned.arm if run.tuned else run.label): run.baseline for run in runs}
     num_baselines = sum(arms.values())
-    repeats = len({run.repeat for run in runs})
+    searches = sum(run.phase == "tune" for run in runs)
+    is_open = not isinstance(repeats, int)
+    each = f"{repeats.min} to {repeats.max} repeats" if not isinstance(repeats, int) else _counted(repeats, "repeat")
     of_them = f"({num_baselines} of them base line{'s' * (num_baselines != 1)})"
-    text = f"{_counted(len(runs), 'run')}: {_counted(len(arms), 'arm')} {of_them} x {_counted(repeats, 'repeat')}"
+    number = _counted(len(runs), "run") if not searches else _counted(searches, "run") + " of the search, then"
+    text = f"{number}{':' * (not searches)} {_counted(len(arms), 'arm')} {of_them} x {each}"
     known = [seconds for seconds in estimates if seconds is not None]
     if not known:
         return f"{text}; no study shows yet how long they take"
     part = "" if len(known) == len(runs) else f" for {len(known)} of them; the others are not known"
-    return f"{text}; about {duration(sum(known))}{part}"
+    about = "at least" if is_open or searches else "about"
+    return f"{text}; {about} {duration(sum(known))}{part}"
 
 
 def _counted(number: int, noun: str) -> str:

@@ -2,7 +2,7 @@
 
 import contextlib
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from dlbench.errors import UserError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from dlbench.analysis.arms import Row
     from dlbench.scenario.cluster.cluster_file import ClusterOptions
     from dlbench.study.plan import Request
     from dlbench.study.runner import StudyResult, Watcher
@@ -42,6 +43,9 @@ HUNG_UP = 128 + signal.SIGHUP
 )  # fmt: skip
 @click.option("--repeats", type=click.IntRange(min=1), metavar="N", help="In place of the scenario's repeats.")
 @options.sets
+@click.option(
+    "--budget", metavar="TIME", help="Stop in time: 2h, 90min, or '8 device-hours'; arms that are open go first."
+)
 @click.option("--report", "wants_report", is_flag=True, help="Draw the report, too.")
 @click.option("--open", "opens", is_flag=True, help="Open the report's page in the browser; draws it.")
 @click.option("--part", hidden=True, metavar="I/N", help="Make the run of this number alone: a job does.")
@@ -57,6 +61,7 @@ def command(
     output: Path,
     repeats: int | None,
     sets: tuple[str, ...],
+    budget: str | None,
     wants_report: bool,
     opens: bool,
     part: str | None,
@@ -66,6 +71,7 @@ def command(
 
     Exit code: 0 where every run completed, 1 where some did not, 2 for a mistake in what was asked, 130 after Ctrl-C.
     """
+    from dlbench.study.budget import Budget, read_budget
     from dlbench.study.plan import Request
 
     request = Request(
@@ -77,6 +83,7 @@ def command(
         values=options.read_sets(sets),
         study=study,
         resume=resume,
+        budget=Budget() if budget is None else read_budget(budget),
         part=options.read_part(part),
     )
     if sets and scenario is None:
@@ -119,7 +126,17 @@ def _run(request: "Request", *, is_followed: bool, wants_report: bool, opens: bo
         return INTERRUPTED
     if result.problem:
         click.echo(f"dlbench: {result.problem}; remove what is in its place, then continue with --resume", err=True)
-    return COMPLETED if result.is_complete and not result.problem else SOME_DID_NOT
+    is_done = result.is_complete or (result.is_spent and not _failed(result.rows))
+    return COMPLETED if is_done and not result.problem else SOME_DID_NOT
+
+
+def _failed(rows: "Iterable[Row]") -> bool:
+    """Whether a run has failed: not one that the end of the budget has interrupted."""
+    from dlbench.analysis.arms import last_attempts
+    from dlbench.cli.summary import unexpected
+    from dlbench.records.outcome import Status
+
+    return any(row["status"] not in (Status.COMPLETED, Status.INTERRUPTED) for row in unexpected(last_attempts(rows)))
 
 
 def _show(console: "Console", result: "StudyResult") -> None:
@@ -128,6 +145,8 @@ def _show(console: "Console", result: "StudyResult") -> None:
     show_study(console, result.folder, result.rows)
     if result.was_interrupted:
         click.echo(f"interrupted; continue with: dlbench run --study {str(result.folder.path)!r}")
+    elif result.is_spent:
+        click.echo(f"the budget is spent; continue with: dlbench run --study {str(result.folder.path)!r} --budget TIME")
 
 
 @contextlib.contextmanager

@@ -25,7 +25,7 @@ from dlbench.regular_file import read_json, read_regular
 from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.read.scenario_file import parse
 from dlbench.scenario.run_spec import RunSpec
-from dlbench.scenario.scenario import Scenario, name_from
+from dlbench.scenario.scenario import Repeats, Scenario, name_from
 from dlbench.scenario.source import first_fault
 
 DEFAULT_PARENT = Path("studies")
@@ -53,7 +53,7 @@ class StudyPlan:
     cluster: Cluster
     machine: Mapping[str, Any]
     reference: str = ""
-    repeats: int | None = None
+    repeats: int | Repeats | None = None
 
 
 class Record(BaseModel):

@@ -11,6 +11,7 @@ from dlbench.launch.plan import plan as launch_plan
 from dlbench.launch.submission import NotCollected
 from dlbench.records.assignment import Assignment
 from dlbench.scenario.cluster import Cluster
+from dlbench.study.budget import Spending
 from dlbench.study.folder import Folder, StudyPlan, create, discard_unused
 from dlbench.study.lock import require_free
 from dlbench.study.plan import (
@@ -39,6 +40,7 @@ def measure(request: Request, watcher: Watcher, stop: threading.Event) -> StudyR
         UserError: Something that the user can fix.
         KeyboardInterrupt: `stop` was set before anything was launched.
     """
+    spending = Spending(request.budget)
     plan, continued = plan_study(request)
     queue = Queue(plan, request) if is_queued(plan.cluster) else None
     if queue is not None:
@@ -51,7 +53,7 @@ def measure(request: Request, watcher: Watcher, stop: threading.Event) -> StudyR
         watcher.say(line)
     folder = continued or create(request.output, plan)
     try:
-        return queue.submit(folder, watcher, stop) if queue else run_study(folder, plan, watcher, stop)
+        return queue.submit(folder, watcher, stop) if queue else run_study(folder, plan, watcher, stop, spending)
     except (DiskFull, NotCollected):
         raise
     except UserError:

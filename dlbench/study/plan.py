@@ -30,8 +30,9 @@ from dlbench.scenario.expand.runs import expand
 from dlbench.scenario.placeholders import names as placeholders
 from dlbench.scenario.read.scenario_file import parse, read_with_text, reference_of
 from dlbench.scenario.run_spec import RunSpec
-from dlbench.scenario.scenario import Scenario, StepTable
+from dlbench.scenario.scenario import Repeats, Scenario, StepTable
 from dlbench.scenario.settings import Settings
+from dlbench.study.budget import Budget
 from dlbench.study.folder import (
     DEFAULT_PARENT,
     Folder,
@@ -64,6 +65,7 @@ class Request:
         values: Values in place of the scenario's, by key, as they are written in YAML.
         study: A study to continue.
         resume: Continue the newest study of the scenario.
+        budget: The most that the runs of this call may take.
         part: Number of the one run to make, from 1 on, and how many there must be; None for all.
     """
 
@@ -75,6 +77,7 @@ class Request:
     values: Mapping[str, str] = field(default_factory=dict)
     study: Path | None = None
     resume: bool = False
+    budget: Budget = field(default_factory=Budget)
     part: tuple[int, int] | None = None
 
 
@@ -92,9 +95,9 @@ def plan_study(request: Request) -> tuple[StudyPlan, Folder | None]:
     cluster = cluster_of(request.where, folder.record.cluster if folder else None)
     if folder is not None and not cluster.is_here:
         refuse_other_hosts(folder, cluster)
-    runs = expand(_repeated(scenario, request.repeats), cluster, request.only)
+    runs = expand(_repeated(scenario, request), cluster, request.only)
     reference = _reference(scenario, request)
-    return StudyPlan(scenario, text, runs, cluster, describe(), reference, request.repeats), folder
+    return StudyPlan(scenario, text, runs, cluster, describe(), reference, _repeats(scenario, request)), folder
 
 
 def require_tables(scenario: Scenario) -> None:
@@ -123,7 +126,7 @@ def at_hosts(plan: StudyPlan, request: Request) -> StudyPlan:
     from dlbench.hosts.describe import describe_hosts, user_files
 
     seen = describe_hosts(plan.cluster, plan.machine, os.environ, files=user_files(plan.runs))
-    runs = expand(_repeated(plan.scenario, request.repeats), seen.cluster, request.only)
+    runs = expand(_repeated(plan.scenario, request), seen.cluster, request.only)
     return replace(plan, cluster=seen.cluster, runs=runs, machine={**plan.machine, "hosts": seen.machines})
 
 
@@ -317,5 +320,15 @@ def is_queued(cluster: Cluster) -> bool:
     return plugins.load("submitters", cluster.submitter).target.inside(cluster, os.environ) is None
 
 
-def _repeated(scenario: Scenario, repeats: int | None) -> Scenario:
-    return scenario if repeats is None else scenario.model_copy(update={"repeats": repeats})
+def _repeated(scenario: Scenario, request: Request) -> Scenario:
+    """Return a scenario with the repeats that are asked for."""
+    return scenario.model_copy(update={"repeats": _repeats(scenario, request)})
+
+
+def _repeats(scenario: Scenario, request: Request) -> int | Repeats:
+    """Return how often arms are run: where a budget may end that, those that are open go first."""
+    repeats = request.repeats or scenario.repeats
+    is_limited = request.budget != Budget()
+    if is_limited and isinstance(repeats, int) and repeats > Repeats().min:
+        return Repeats(max=repeats)
+    return repeats

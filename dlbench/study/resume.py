@@ -132,7 +132,8 @@ def _resolved_otherwise(folder: Folder, plan: StudyPlan) -> list[str]:
     gone = {(run.label, run.repeat): run for run in folder.record.runs if run.run_id not in asked}
     for now in plan.runs:
         old = same.get(now.run_id) or gone.get((now.label, now.repeat), now)
-        found = _dict_differences(old.model_dump(mode="json"), now.model_dump(mode="json"))
+        # How often an arm is run may be asked for otherwise.
+        found = _dict_differences(*(run.model_dump(mode="json", exclude={"repeats_rule"}) for run in (old, now)))
         if found:
             return [f"run {now.label!r} (the study's -> now):", *found]
     return []

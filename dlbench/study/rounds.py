@@ -53,12 +53,12 @@ def next_round(plan: StudyPlan, rows: Iterable[Row], made: Collection[str] = ())
         found += [chosen] if chosen is not None and not runs else []
     if todo:
         return tuple(todo)
-    repeats = plan.scenario.repeats
-    if plan.repeats is None and isinstance(repeats, Repeats):
+    repeats = plan.repeats or plan.scenario.repeats
+    if isinstance(repeats, Repeats):
         return _repeated(found, _until_decided(found, repeats, plan, known), plan)
     if not searches:
         return plan.runs
-    return _repeated(found, [plan.repeats or plan.scenario.least_repeats] * len(found), plan)
+    return _repeated(found, [repeats] * len(found), plan)
 
 
 def _repeated(found: Sequence[RunSpec], counts: Sequence[int], plan: StudyPlan) -> tuple[RunSpec, ...]:

@@ -32,6 +32,7 @@ from dlbench.scenario.metrics import declared
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.study import attempts
 from dlbench.study.attempts import Attempt
+from dlbench.study.budget import Budget, Spending, expected_s
 from dlbench.study.collect import Collector
 from dlbench.study.folder import Folder, StudyPlan, write_machine
 from dlbench.study.lock import locked
@@ -80,6 +81,7 @@ class StudyResult:
         is_complete: Whether every run that was asked for is completed.
         was_interrupted: Whether the user ended it.
         problem: Which table could not be written; empty where all were.
+        is_spent: Whether it ended because no further run fitted into the budget.
     """
 
     folder: Folder
@@ -87,9 +89,12 @@ class StudyResult:
     is_complete: bool
     was_interrupted: bool
     problem: str = ""
+    is_spent: bool = False
 
 
-def run_study(folder: Folder, planned: StudyPlan, watcher: Watcher, stop: threading.Event) -> StudyResult:
+def run_study(
+    folder: Folder, planned: StudyPlan, watcher: Watcher, stop: threading.Event, spending: Spending | None = None
+) -> StudyResult:
     """Make every planned run that is pending, one at a time, and keep the tables up to date.
 
     Args:
@@ -97,6 +102,7 @@ def run_study(folder: Folder, planned: StudyPlan, watcher: Watcher, stop: thread
         planned: What is asked for.
         watcher: Receives the progress.
         stop: Set to end the current run as interrupted and leave.
+        spending: What is left of a budget for the runs to come; None for no limit.
 
     Raises:
         UserError: Another dlbench is in the study, it is not the same study, a data set cannot be prepared, or the
@@ -109,14 +115,14 @@ def run_study(folder: Folder, planned: StudyPlan, watcher: Watcher, stop: thread
         attempts.discard_checkpoints(folder.path, folder.record.runs)
         collector = Collector(folder, planned.scenario.step_table, watcher.say)
         collector.rebuild()
-        runner = _Runner(folder, planned.cluster, {}, collector, watcher, stop)
+        runner = _Runner(folder, planned.cluster, {}, collector, watcher, stop, spending or Spending(Budget()))
         with _noise_noted(folder, watcher.say), contextlib.suppress(Stopped):
             runner.run_rounds(planned)
         collector.flush()
         collector.summarise()
         last = next_round(planned, collector.rows)
         is_complete = all(attempts.status_of(folder.path, run) is Status.COMPLETED for run in last)
-    return StudyResult(runner.folder, collector.rows, is_complete, stop.is_set(), collector.problem)
+    return StudyResult(runner.folder, collector.rows, is_complete, stop.is_set(), collector.problem, runner.is_spent)
 
 
 @contextlib.contextmanager
@@ -166,6 +172,8 @@ class _Runner:
     collector: Collector
     watcher: Watcher
     stop: threading.Event
+    spending: Spending
+    is_spent: bool = False
     said: set[str] = field(default_factory=set)
 
     def run_rounds(self, planned: StudyPlan) -> None:
@@ -178,7 +186,7 @@ class _Runner:
         """
         made: set[str] = set()
         is_first = True
-        while not self.stop.is_set():
+        while not (self.stop.is_set() or self.is_spent):
             known = next_round(planned, self.collector.rows, made)
             todo = [run for run in attempts.pending(self.folder.path, known) if run.run_id not in made]
             if not (todo or is_first):
@@ -210,10 +218,14 @@ class _Runner:
             for run in todo:
                 if self.stop.is_set():
                     return
+                if expected_s(run, self.collector.rows) > self.spending.left_s(run):
+                    self.is_spent = True
+                    return
                 attempt = attempts.begin(study, run.run_id)
                 self.watcher.start(run, attempt.number)
                 outcome = self._run(run, attempt, server)
                 attempts.discard_checkpoints(study, [run])
+                self.spending.add(run, outcome.wall_time_s)
                 row = self.collector.add(attempt, outcome)
                 self.watcher.end(run, outcome, row)
                 self._say_pointless(run, row)
@@ -229,18 +241,21 @@ class _Runner:
 
     def _run(self, run: RunSpec, attempt: Attempt, server: TelemetryServer) -> Outcome:
         """Launch one attempt and wait for its end; a mistake of the user's becomes the reason of a failed run."""
-        started_at = datetime.now(UTC).isoformat()
+        started_at, stop = datetime.now(UTC).isoformat(), self.spending.stop(run, self.stop)
         try:
             assignment = self._assignment(run, attempt, server.endpoint())
             launch = plan(assignment, os.environ, cluster=self.cluster)
             collect = partial(collect_remote, self.cluster, os.environ)
-            outcome = execute(launch, assignment, attempt.folder, server, self.watcher.progress, self.stop, collect)
+            outcome = execute(launch, assignment, attempt.folder, server, self.watcher.progress, stop, collect)
         except UserError as error:
             outcome = Outcome(status=Status.FAILED, reason=str(error), started_at=started_at)
         except OSError as error:  # too many open files, no memory for a process, ...
             if error.errno in files.FULL or not attempt.folder.is_dir():
                 raise
             outcome = Outcome(status=Status.FAILED, reason=f"it could not be watched: {error}", started_at=started_at)
+        if outcome.status is Status.INTERRUPTED and not self.stop.is_set():
+            self.is_spent = True
+            outcome = outcome.model_copy(update={"reason": "the budget was spent"})
         write_outcome(attempt.folder, outcome)
         return outcome
 

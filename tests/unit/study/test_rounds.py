@@ -1,8 +1,12 @@
 """Which runs come next: searches, their choices, and what is measured at them, whatever was interrupted."""
 
+import math
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from dlbench.scenario.expand.runs import expand
@@ -209,3 +213,67 @@ def test_a_round_says_what_is_searched_for_and_what_was_chosen() -> None:
     assert "workers=2 batch_size=64: learning_rate=0.3 (learning_rate 0.3 is the largest tried)" in lines
     assert len(lines) == 6
     assert announced(plan(BASE + AXES).runs) == []
+
+
+UNTIL = BASE.replace("repeats: 4", "repeats: {min: 3, max: 9, until: decided}")
+
+
+def of_batch(run: RunSpec, times: dict[int, float], scatter: float = 0.01) -> dict[str, Any]:
+    """Return a run of a time that its batch has, with a scatter that its repeat and batch alone decide."""
+    noise = np.random.default_rng([run.seed, run.settings.batch_size]).standard_normal()
+    seconds = times[run.settings.batch_size] * math.exp(scatter * noise)
+    return row(run, 0.9, train_time_s=seconds, repeats_rule=run.repeats_rule, batch_size=run.settings.batch_size)
+
+
+def counts(rows: Rows) -> dict[int, int]:
+    return Counter(one["batch_size"] for one in rows)
+
+
+def test_arms_that_are_decided_are_measured_no_more() -> None:
+    asked = plan(UNTIL + "matrix: {batch_size: [8, 16, 32]}\nbaseline: none\n")
+    # One that is far behind, and two that no number of repeats tells apart.
+    rows = made(asked, lambda run: of_batch(run, {8: 1.0, 16: 1.0, 32: 2.0}, 0.05))
+    found = counts(rows)
+    assert found[32] == 3
+    assert found[8] == found[16] == 9
+    quiet = made(asked, lambda run: of_batch(run, {8: 1.0, 16: 1.0, 32: 2.0}, 0.001))
+    assert set(counts(quiet).values()) == {3}, "arms that are alike by less than what matters are equal enough"
+    assert {one["repeats_rule"] for one in quiet} == {"until decided: 3 to 9"}
+
+
+def test_rounds_are_interleaved_and_go_on_where_they_were_interrupted() -> None:
+    asked = plan(UNTIL + "matrix: {batch_size: [8, 16, 32]}\nbaseline: none\n")
+    score = lambda run: of_batch(run, {8: 1.0, 16: 1.03, 32: 1.5}, 0.03)  # noqa: E731
+    whole = made(asked, score)
+    repeats = [one["repeat"] for one in whole]
+    assert repeats == sorted(repeats)
+    for stop_after in (0, 4, 9, 10, len(whole) - 1):
+        again = made(asked, score, stop_after=stop_after)
+        while todo := [run for run in next_round(asked, again) if run.run_id not in {one["run_id"] for one in again}]:
+            again += map(score, todo)
+        assert {one["run_id"] for one in again} >= {one["run_id"] for one in whole if one["repeat"] < 3}
+
+
+def test_an_arm_that_is_out_is_measured_no_more() -> None:
+    asked = plan(UNTIL + "matrix: {batch_size: [8, 16, 32]}\nbaseline: none\n")
+
+    def score(run: RunSpec) -> dict[str, Any]:
+        found = of_batch(run, {8: 1.0, 16: 1.0, 32: 1.0}, 0.2)
+        return found | {"validation_accuracy": 0.1} if run.settings.batch_size == 32 else found
+
+    assert counts(made(asked, score)) == {8: 9, 16: 9, 32: 3}
+
+
+def test_repeats_that_are_asked_for_are_made_whatever_is_decided() -> None:
+    text = UNTIL + "matrix: {batch_size: [8, 32]}\nbaseline: none\n"
+    asked = replace(plan(text), repeats=5)
+    asked = replace(asked, runs=tuple(run.model_copy(update={"repeat": r}) for run in asked.runs[:2] for r in range(5)))
+    assert next_round(asked, []) == asked.runs
+
+
+def test_a_search_comes_before_repeats_until_decided() -> None:
+    asked = plan(UNTIL + "matrix: {batch_size: [8, 16]}\nbaseline: none\ntune: {learning_rate: [0.1, 0.01]}\n")
+    rows = made(asked, lambda run: of_batch(run, {8: 1.0, 16: 2.0}) | {"phase": str(run.phase)})
+    assert {one["phase"] for one in rows[:4]} == {"tune"}
+    assert {one["phase"] for one in rows[4:]} == {"measure"}
+    assert len(rows) == 4 + 6

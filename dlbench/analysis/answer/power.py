@@ -1,0 +1,40 @@
+"""What so many repeats will be able to tell, known before the first run."""
+
+import math
+
+from dlbench.analysis.formatting import counted, percent
+from dlbench.analysis.judge import LEAST_REPEATS, POWER, SIGNIFICANCE
+from dlbench.analysis.statistics.sequential import nominal_level
+from dlbench.scenario.scenario import Repeats
+
+# Of times on a quiet machine.
+USUAL_SCATTER = 0.02
+
+
+def detectable(repeats: int, arms: int, significance: float = SIGNIFICANCE) -> float:
+    """Return the difference that is found between two arms with power 0.8, in standard deviations of one run.
+
+    Of Welch's test between arms of equal scatter, in a family of k - 1 comparisons with the best arm; infinite with
+    less than three repeats, which judge nothing.
+    """
+    from scipy.special import stdtrit
+
+    if repeats < LEAST_REPEATS:
+        return math.inf
+    freedom, level = 2.0 * (repeats - 1), significance / (2 * max(arms - 1, 1))
+    return float((stdtrit(freedom, 1 - level) + stdtrit(freedom, POWER)) * math.sqrt(2 / repeats))
+
+
+def power_text(repeats: int | Repeats, arms: int) -> str:
+    """Say what so many repeats of so many arms will tell; empty where there is nothing to compare."""
+    if arms < 2:
+        return ""
+    most, least = (repeats.max, f"{repeats.min} to ") if isinstance(repeats, Repeats) else (repeats, "")
+    if most < LEAST_REPEATS:
+        return f"{counted(most, 'repeat')} of {arms} arms will decide nothing: it takes {LEAST_REPEATS} (`repeats: 5`)"
+    level = nominal_level(repeats.min, repeats.max, SIGNIFICANCE) if isinstance(repeats, Repeats) else SIGNIFICANCE
+    size = detectable(most, arms, level)
+    return (
+        f"{least}{counted(most, 'repeat')} of {arms} arms will tell differences of {size:.2g} times the scatter "
+        f"between repeats: of {percent(size * USUAL_SCATTER)} where that is {percent(USUAL_SCATTER)}"
+    )

@@ -1,0 +1,103 @@
+"""How long, or how many device-hours, the runs of one call of `dlbench run` may take."""
+
+import math
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from statistics import fmean, median
+
+from dlbench.analysis.arms import Row
+from dlbench.analysis.formatting import duration
+from dlbench.errors import UserError, shown
+from dlbench.records.outcome import Status
+from dlbench.scenario.run_spec import RunSpec, arm_name
+from dlbench.scenario.units import with_units
+
+_DEVICE_HOURS = re.compile(r"(\d+(?:\.\d+)?) ?device-h(?:ours?)?")
+_EXAMPLE = "for example --budget 90min, --budget 2h, --budget '8 device-hours'"
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The most that runs may take together: seconds on the clock, and hours of workers' devices."""
+
+    seconds: float = math.inf
+    device_hours: float = math.inf
+
+    def __str__(self) -> str:
+        return duration(self.seconds) if math.isfinite(self.seconds) else f"{self.device_hours:g} device-hours"
+
+
+def read_budget(text: str) -> Budget:
+    """Return the budget that a text says: a time such as `2h`, or `8 device-hours`.
+
+    Raises:
+        UserError: It says none.
+    """
+    if found := _DEVICE_HOURS.fullmatch(text.strip()):
+        budget = Budget(device_hours=float(found[1]))
+    else:
+        try:
+            budget = Budget(seconds=float(with_units({"budget_s": text})["budget_s"]))
+        except ValueError:
+            raise UserError(f"--budget {shown(text)} is no time", hint=_EXAMPLE) from None
+    if not min(budget.seconds, budget.device_hours) > 0:
+        raise UserError(f"--budget {shown(text)} is not above 0", hint=_EXAMPLE)
+    return budget
+
+
+@dataclass
+class Spending:
+    """What is left of a budget while runs are made.
+
+    Attributes:
+        budget: The most that may be spent, from now on.
+        clock: Tells the time, in s.
+    """
+
+    budget: Budget
+    clock: Callable[[], float] = time.monotonic
+    _device_hours: float = 0.0
+    _begun_at: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._begun_at = self.clock()
+
+    def left_s(self, run: RunSpec) -> float:
+        """Return how long a run may take."""
+        hours = (self.budget.device_hours - self._device_hours) / run.settings.num_slots
+        return min(self.budget.seconds - (self.clock() - self._begun_at), 3600 * hours)
+
+    def add(self, run: RunSpec, seconds: float) -> None:
+        """Count the devices of a run that has taken so long."""
+        self._device_hours += run.settings.num_slots * seconds / 3600
+
+    def stop(self, run: RunSpec, stop: threading.Event) -> threading.Event:
+        """Return what ends a run: where the user does, and where the budget is spent."""
+        left = self.left_s(run)
+        return stop if math.isinf(left) else _Deadline(stop, self.clock() + left, self.clock)
+
+
+class _Deadline(threading.Event):
+    """Is set from a moment on, or once another event is."""
+
+    def __init__(self, stop: threading.Event, at: float, clock: Callable[[], float]) -> None:
+        super().__init__()
+        self._stop, self._at, self._clock = stop, at, clock
+
+    def is_set(self) -> bool:
+        """Whether the moment has come, or the other event is set."""
+        return self._stop.is_set() or self._clock() >= self._at
+
+
+def expected_s(run: RunSpec, rows: Iterable[Row]) -> float:
+    """Return how long a run will probably take: as its arm's runs did, else as the others; 0 where none has ended."""
+    times: dict[str, list[float]] = {}
+    for row in rows:
+        if row["status"] == Status.COMPLETED and row.get("wall_time_s"):
+            times.setdefault(arm_name(row["run_id"]), []).append(float(row["wall_time_s"]))
+    if own := times.get(arm_name(run.run_id)):
+        return median(own)
+    return fmean(map(median, times.values())) if times else 0.0

@@ -1,0 +1,34 @@
+"""The level of tests that are repeated as samples grow."""
+
+import numpy as np
+import pytest
+from scipy.stats import ttest_ind
+
+from dlbench.analysis.statistics.sequential import nominal_level, significance_of
+from dlbench.scenario.scenario import Repeats
+
+
+def test_one_look_has_the_whole_level() -> None:
+    assert nominal_level(4, 4, 0.05) == pytest.approx(0.05, rel=0.05)
+
+
+def test_more_looks_have_smaller_levels() -> None:
+    levels = [nominal_level(3, most, 0.05) for most in (3, 5, 10, 20, 50)]
+    assert levels == sorted(levels, reverse=True)
+    # 0.0076 in 20,000 simulated sequences of 3 to 20 paired differences.
+    assert nominal_level(3, 20, 0.05) == pytest.approx(0.0077, abs=0.0004)
+
+
+def test_a_difference_is_found_in_a_twentieth_of_growing_samples_without_any() -> None:
+    draw = np.random.default_rng(5).standard_normal((1_500, 2, 20))
+    level = nominal_level(3, 20, 0.05)
+    smallest = np.min([ttest_ind(*draw[..., :n].swapaxes(0, 1), axis=-1).pvalue for n in range(3, 21)], axis=0)
+    assert 0.03 < np.mean(smallest <= level) < 0.065
+    assert np.mean(smallest <= 0.05) > 0.15, "what asking again and again costs"
+
+
+def test_the_rule_is_read_from_what_rows_say_of_it() -> None:
+    assert significance_of([], 0.05) == significance_of(["", ""], 0.05) == 0.05
+    rule = Repeats(min=3, max=20).rule
+    assert significance_of([rule, "", rule], 0.05) == nominal_level(3, 20, 0.05)
+    assert significance_of([rule, Repeats(min=3, max=50).rule], 0.05) == nominal_level(3, 50, 0.05)

@@ -1,0 +1,70 @@
+"""Budgets: what they say, what is left of them, and how long a run will probably take."""
+
+import math
+import threading
+
+import pytest
+
+from dlbench.errors import UserError
+from dlbench.study.budget import Budget, Spending, expected_s, read_budget
+from tests.unit.study.makers import runs
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds", "device_hours"),
+    [
+        ("2h", 7200, math.inf),
+        ("90 min", 5400, math.inf),
+        ("45", 45, math.inf),
+        ("8 device-hours", math.inf, 8),
+        ("0.5device-h", math.inf, 0.5),
+    ],
+)
+def test_budgets(text: str, seconds: float, device_hours: float) -> None:
+    assert read_budget(text) == Budget(seconds, device_hours)
+
+
+@pytest.mark.parametrize("text", ["", "soon", "-1h", "0", "0 device-hours", "2 hours-device", "nan"])
+def test_no_budgets(text: str) -> None:
+    with pytest.raises(UserError, match="--budget"):
+        read_budget(text)
+
+
+def test_what_is_left_goes_by_the_clock_or_by_the_devices() -> None:
+    now = [100.0]
+    (run,) = runs(1)
+    four = run.model_copy(update={"settings": run.settings.model_copy(update={"workers": 4})})
+    clock = Spending(Budget(seconds=60), lambda: now[0])
+    devices = Spending(Budget(device_hours=1), lambda: now[0])
+    now[0] += 20
+    assert clock.left_s(run) == clock.left_s(four) == 40
+    assert (devices.left_s(run), devices.left_s(four)) == (3600, 900)
+    devices.add(four, 450)
+    assert (devices.left_s(run), devices.left_s(four)) == (1800, 450)
+    assert Spending(Budget()).left_s(run) == math.inf
+
+
+def test_a_run_is_ended_by_the_user_or_where_the_budget_is_spent() -> None:
+    now, stop = [0.0], threading.Event()
+    (run,) = runs(1)
+    until = Spending(Budget(seconds=10), lambda: now[0]).stop(run, stop)
+    assert not until.is_set()
+    now[0] = 10.0
+    assert until.is_set()
+    assert not stop.is_set()
+    other = Spending(Budget(seconds=100), lambda: now[0]).stop(run, stop)
+    stop.set()
+    assert other.is_set()
+    assert Spending(Budget()).stop(run, stop) is stop
+
+
+def test_a_run_takes_as_long_as_those_of_its_arm_else_as_the_others() -> None:
+    first, second, third = runs(3)
+    other = first.model_copy(update={"settings": first.settings.model_copy(update={"batch_size": 64})})
+    assert expected_s(first, []) == 0
+    rows = [{"run_id": run.run_id, "status": "completed", "wall_time_s": s} for run, s in ((first, 2.0), (second, 4.0))]
+    rows.append({"run_id": third.run_id, "status": "failed", "wall_time_s": 100.0})
+    assert expected_s(third, rows) == 3.0
+    assert expected_s(other, rows) == 3.0
+    rows.append({"run_id": other.run_id, "status": "completed", "wall_time_s": 9.0})
+    assert expected_s(other, rows) == 9.0
