@@ -252,12 +252,12 @@ def _judged_once(arms: Sequence[Values], metric: Metric) -> tuple[Family, list[i
     pairs = _pairs(arms, scale)
     places, is_known = np.arange(k), np.array(repeats) >= LEAST_REPEATS
     are_known = is_known[:, None] & is_known & (places[:, None] != places)
-    above = _above(pairs, -scale.margin)
+    above = pairs.p_above(-scale.margin)
     keeps_p = np.where(is_known[:, None], above, 1.0)
     closest = (keeps_p - 2 * np.eye(k)).argmax(1)
     np.fill_diagonal(keeps_p, 0.0)
     keeps, drops = keeps_p.max(1), np.minimum((k - 1) * np.where(are_known, 1 - above, 1.0).min(1), 1.0)
-    worse, t = np.ones((k, k)), pairs.t
+    worse, t = np.ones((k, k)), np.abs(pairs.t())
     can_lose = are_known & (pairs.estimate < -scale.margin) & (t >= _LEAST_T)
     # An arm at a time, since the integral holds a hundred numbers for each pair.
     for one in np.flatnonzero(can_lose.any(1)):
@@ -372,22 +372,12 @@ def _paired(table: Floats, variance: Floats, least: float) -> tuple[Floats, Floa
     return error, free
 
 
-def _above(pairs: Difference, bound: float) -> Floats:
-    """Return how rarely a difference at the bound would come out so far above it: the p-value of being above."""
-    from scipy.special import stdtr
-
-    above = pairs.estimate - bound
-    with np.errstate(divide="ignore", invalid="ignore"):
-        t = np.where(pairs.error > 0, above / pairs.error, np.where(above > 0, np.inf, -np.inf))
-    return np.asarray(stdtr(pairs.freedom, -t))
-
-
 def _planned(a: Values, b: Values, metric: Metric) -> tuple[float, float, Difference, _Scale]:
     """Return the p-values of being no worse by the margin and of being equal, the differences and their scale."""
     scale = _scale((a, b), metric)
     if all(map(math.isfinite, _numbers((a, b)))):
         tests = _pairs((a, b), scale).of(0, [1])
-        return float(_above(tests, -scale.margin)[0]), float(tests.p[0]), tests, scale
+        return float(tests.p_above(-scale.margin)[0]), float(tests.p[0]), tests, scale
     p, share_above = mann_whitney(tuple(a.values()), tuple(b.values()))
     ahead = scale.sign * (share_above - 0.5)
     gain = math.copysign(math.inf, ahead) if ahead else 0.0

@@ -168,6 +168,8 @@ def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
     points = {arm: (amounts[arm], cost) for arm, cost in costs.items()}
     has_knee = not decided.value.is_higher_better and all(min(point) > 0 for point in points.values())
     bend = knee(front(points.values())) if has_knee else None
+    is_learned = bool(decided.quality or decided.target)
+    others = _doubts_of_use(use, ranked, out, decided) if use else ()
     return Answer(
         task=group.title,
         given=dict(group.given),
@@ -182,12 +184,7 @@ def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
         knee=next((arm.title for arm, point in points.items() if point == bend), None),
         faster=next((a.title for a in rivals if use and a not in values and verdicts[a] is Verdict.LOSES), None),
         arms=tuple(arms.values()),
-        doubts=doubts(
-            group,
-            is_rate=decided.value is RATE,
-            is_learned=bool(decided.quality or decided.target),
-            others=_doubts_of_use(use, ranked, out, decided) if use else (),
-        ),
+        doubts=doubts(group, is_rate=decided.value is RATE, is_learned=is_learned, others=others),
     )
 
 

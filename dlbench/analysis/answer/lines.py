@@ -1,5 +1,6 @@
 """An answer in a heading and at most five lines, as terminal, page and Markdown show it."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from dlbench.analysis.answer.answer import Answer, ArmAnswer, Judged
@@ -9,6 +10,7 @@ from dlbench.analysis.formatting import (
     counted,
     difference,
     duration,
+    joined,
     number,
     percent,
     quantity,
@@ -33,7 +35,7 @@ def heading(answer: Answer, *, is_one_of_several: bool = False, width: int | Non
     """Return the heading of an answer: what it is about, where there are several, and the goal."""
     about = [answer.task, answer.condition] if is_one_of_several else []
     about += ["emulated"] if answer.emulated else []
-    of = ", ".join(filter(None, about))
+    of = joined(*about)
     if width is not None:
         of = shorten(of, max(_LEAST_TITLE, width - len(f"Answer (): {answer.goal}")))
     return f"Answer{f' ({of})' if of else ''}: {answer.goal}"
@@ -152,15 +154,11 @@ def _why_none(answer: Answer, metrics: Mapping[str, Metric]) -> list[str]:
     if left := [arm for arm in answer.arms if arm.word != "out"]:
         quality = next((metrics[arm.quality.metric].title for arm in left if arm.quality), "quality")
         return [f"none of {counted(len(left), 'arm')} is shown to keep {quality}"]
-    reasons: dict[str, list[ArmAnswer]] = {}
-    for arm in answer.arms:
-        if arm.reason not in (OVERHEAD, TWIN):
-            reasons.setdefault(arm.reason.partition(":")[0], []).append(arm)
-    ordered = sorted(reasons.items(), key=lambda pair: -len(pair[1]))
+    reasons = [arm.reason for arm in answer.arms if arm.reason not in (OVERHEAD, TWIN)]
     each = []
-    for kind, arms in ordered:
-        is_same = len({arm.reason for arm in arms}) == 1
-        each.append(f"{arms[0].reason if is_same else kind} ({counted(len(arms), 'arm')})")
+    for kind, count in Counter(reason.partition(":")[0] for reason in reasons).most_common():
+        alike = {reason for reason in reasons if reason.partition(":")[0] == kind}
+        each.append(f"{alike.pop() if len(alike) == 1 else kind} ({counted(count, 'arm')})")
     return [f"no arm can be recommended: {each[0]}", *each[1:]]
 
 

@@ -9,6 +9,7 @@ from dlbench.analysis.claims.claim_tests import ClaimTest, ClaimVerdict, Curve, 
 from dlbench.analysis.groups import SETTINGS, by_emulation, described, follows, groups, varying, without_base_lines
 from dlbench.records.outcome import Status
 from dlbench.scenario.claims import COMPARING, Claim, Shape
+from dlbench.scenario.metrics import SCORE_COLUMNS
 from dlbench.scenario.reference import Reference, mirrored
 from dlbench.scenario.settings import Input
 
@@ -16,8 +17,6 @@ from dlbench.scenario.settings import Input
 _SAME_AS = {"mode": "placement"}
 # Settings that follow from the strategy: naming it is enough.
 _OF_STRATEGY = ("algorithm", "communicator", "collectives")
-# Columns that mean nothing where a run trained on random numbers.
-_SCORES = ("loss", "accuracy")
 # Columns that grow with the samples that a run trains on.
 _OF_WORK = ("train_time_s", "wall_time_s", "energy_j", "messages", "bytes_sent")
 # Arms whose samples differ by less than this share did equal work.
@@ -110,7 +109,7 @@ def _curve(arms: Sequence[Arm], x: str, column: str, needed: Sequence[str]) -> t
         column: The column of their values.
         needed: The columns that a completed run must have; scores of random numbers mean nothing.
     """
-    is_score = any(name.endswith(_SCORES) for name in needed)
+    is_score = not set(needed).isdisjoint(SCORE_COLUMNS)
     tried: Counter[float] = Counter()
     curve: dict[float, list[float]] = {}
     for row in (row for arm in arms for row in arm.rows if row.get(x) is not None):

@@ -24,7 +24,7 @@ from enum import StrEnum
 from itertools import chain, combinations, pairwise
 
 from dlbench.analysis.claims.contrast import Evidence, Power, Side, contrast, every, some
-from dlbench.analysis.formatting import POINTS, chance, counted, p_value
+from dlbench.analysis.formatting import POINTS, chance, counted, joined, p_value
 from dlbench.analysis.judge import LEAST_REPEATS, SIGNIFICANCE
 from dlbench.analysis.statistics.rank_tests import holm
 from dlbench.records.columns import TABLES
@@ -115,7 +115,7 @@ def decide(tests: Sequence[ClaimTest]) -> list[ClaimVerdict]:
             after = f"{p_value(corrected[is_against])} after Holm's correction over {counted(len(tested), 'claim')}"
             why = f"{'most against it' if is_against else 'least certain'} {side.contrast}"
             parts = [why, f"{chance(side.p)} ({after})", str(power or "")]
-        verdicts.append(ClaimVerdict(state, "; ".join(filter(None, (*parts, test.note))), power))
+        verdicts.append(ClaimVerdict(state, joined(*parts, test.note, sep="; "), power))
     return verdicts
 
 
@@ -131,31 +131,26 @@ def _problem(claim: Claim, shape: Shape, curves: Sequence[Curve]) -> str:
     is_ratio = shape not in OF_DIFFERENCES
     if not all((0.0 if is_ratio else -math.inf) < value < math.inf for value in chain(*values)):
         return "a value is not finite" + (" and above zero, so that there is no ratio" if is_ratio else "")
-    joined = [list(chain(*values))] if claim.claim in COMPARING else values
-    if any(len(set(own)) == 1 for own in joined):
+    together = [list(chain(*values))] if claim.claim in COMPARING else values
+    if any(len(set(own)) == 1 for own in together):
         return "all values are the same, which can never show it"
     fewest = min(len(repeats) for curve in curves for repeats in curve.values())
     if fewest < LEAST_REPEATS:
-        return (
-            f"{counted(fewest, 'repeat')} can never show it: the noise is known from {LEAST_REPEATS} at each place on"
-        )
+        known = f"the noise is known from {LEAST_REPEATS} at each place on"
+        return f"{counted(fewest, 'repeat')} can never show it: {known}"
     return ""
-
-
-def _logs(values: Sequence[float]) -> list[float]:
-    return [math.log(value) for value in values]
 
 
 def _change(curve: Curve, first: float, last: float, *, up: bool, slack: float = 0.0) -> Evidence:
     """Return the evidence that a curve rises (or falls) between two places, or turns back by less than `slack`."""
-    groups = ((1.0, _logs(curve[last])), (-1.0, _logs(curve[first])))
+    groups = ((1.0, curve[last]), (-1.0, curve[first]))
     bound = -math.log1p(slack) if up else math.log1p(slack)
     return contrast(f"from {first:g} to {last:g}", groups, above=up, bound=bound)
 
 
 def _gap(curves: Sequence[Curve], place: float, *, above: bool) -> Evidence:
     """Return the evidence that the first curve is above (or below) the second at a place."""
-    groups = ((1.0, _logs(curves[0][place])), (-1.0, _logs(curves[1][place])))
+    groups = ((1.0, curves[0][place]), (-1.0, curves[1][place]))
     return contrast(f"at {place:g}", groups, above=above)
 
 
@@ -227,8 +222,8 @@ def _behind(claim: Claim, curves: Sequence[Curve]) -> Iterator[Evidence]:
 def _closes(claim: Claim, curves: Sequence[Curve]) -> Iterator[Evidence]:
     """Yield the evidence that the first curve begins above the second, and that the ratio of the two shrinks."""
     first, last = min(curves[0]), max(curves[0])
-    of_gaps = ((1.0, curves[0], last), (-1.0, curves[1], last), (-1.0, curves[0], first), (1.0, curves[1], first))
-    groups = [(weight, _logs(curve[place])) for weight, curve, place in of_gaps]
+    ours, theirs = curves
+    groups = ((1.0, ours[last]), (-1.0, theirs[last]), (-1.0, ours[first]), (1.0, theirs[first]))
     yield every([*_behind(claim, curves), contrast(f"gap from {first:g} to {last:g}", groups, above=False)])
 
 

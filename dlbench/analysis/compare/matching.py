@@ -10,12 +10,8 @@ from dlbench.records.columns import names
 from dlbench.scenario.settings import Settings, unrecorded
 
 # A run's seed is that of its repeat; of it alone repeats differ.
-SETTING_COLUMNS = tuple(
-    name
-    for name in names("runs")
-    if (name in Settings.model_fields and name != "seed")
-    or name in ("learning_rate_base", "target_metric", "target_value", "target_stop")
-)
+_SETTINGS = {*Settings.model_fields, "learning_rate_base", "target_metric", "target_value", "target_stop"} - {"seed"}
+SETTING_COLUMNS = tuple(name for name in names("runs") if name in _SETTINGS)
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:e[-+]?\d+)?)")
 
 # An arm of a base and its counterpart; None in a study that has no such arm.

@@ -215,8 +215,8 @@ def _results(found: list[Result], by_servers: list[Result], *, complete: bool) -
 
     What is counted is added up over servers, too.
     """
-    values = {name: [getattr(result, name) for result in found] for name in (*FIRST, *LARGEST)}
-    known = {name: [value for value in of_all if value is not None] for name, of_all in values.items()}
+    columns = (*FIRST, *LARGEST, "max_difference")
+    known = {name: [value for one in found if (value := getattr(one, name)) is not None] for name in columns}
     row = {name: known[name][0] for name in FIRST if known[name]}
     if not complete:
         return row
@@ -224,8 +224,7 @@ def _results(found: list[Result], by_servers: list[Result], *, complete: bool) -
     row |= {name: sensors.total([getattr(one, name) for one in (*found, *by_servers)]) for name in SUM}
     row["workers_agree"] = workers_agree(found)
     if row["workers_agree"] != "exact":
-        differences = [result.max_difference for result in found if result.max_difference is not None]
-        row["workers_max_difference"] = max(differences, default=None)
+        row["workers_max_difference"] = max(known["max_difference"], default=None)
     counts = [pair for result in (*found, *by_servers) for pair in result.staleness]
     if gradients := sum(number for _, number in counts):
         row["staleness_mean"] = sum(stale * number for stale, number in counts) / gradients
@@ -275,9 +274,7 @@ def _steps(journal: Journal, processes: int) -> dict[str, Any]:
 
 
 def _sensors(journal: Journal, num_hosts: int) -> dict[str, Any]:
-    steal, capacity, busy = (
-        sensors.counted(journal, "host", quantity) for quantity in ("cpu_steal_s", "cpu_capacity_s", "cpu_time_s")
-    )
+    steal, capacity, busy = (sensors.counted(journal, "host", f"cpu_{of}_s") for of in ("steal", "capacity", "time"))
     workers = sensors.counted(journal, "cpu", "time_s")
     energy = sensors.counted(journal, "nvml", "energy_j")
     end = max(map(sensors.training_end, journal.steps.values()), default=0.0)
