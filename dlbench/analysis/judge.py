@@ -297,19 +297,16 @@ def judge_pairs(pairs: Sequence[tuple[Values, Values, Metric]]) -> tuple[Judgeme
     if not all(a and b for a, b, _ in pairs) or any(math.isnan(v) for a, b, _ in pairs for v in _numbers((a, b))):
         raise ValueError("a comparison needs values on both sides, all of them numbers")
     sizes = [min(len(a), len(b)) for a, b, _ in pairs]
-    results = [_planned(*pair) for pair, n in zip(pairs, sizes, strict=True) if n >= LEAST_REPEATS]
-    corrected = zip(results, holm([one[0] for one in results]), holm([one[1] for one in results]), strict=True)
-    judgements, family = [], len(results)
-    for n in sizes:
-        if n < LEAST_REPEATS:
-            judgements.append(Judgement(Verdict.OPEN, family=family))
-            continue
-        (_, _, tests, scale), keeps_p, differs_p = next(corrected)
+    tested = [place for place, n in enumerate(sizes) if n >= LEAST_REPEATS]
+    results = [_planned(*pairs[place]) for place in tested]
+    keeps, differs, family = holm([one[0] for one in results]), holm([one[1] for one in results]), len(tested)
+    judgements = [Judgement(Verdict.OPEN, family=family)] * len(pairs)
+    for place, (_, _, tests, scale), keeps_p, differs_p in zip(tested, results, keeps, differs, strict=True):
         gain, is_apart = float(tests.estimate[0]), differs_p <= SIGNIFICANCE
-        keeps = keeps_p <= SIGNIFICANCE or (is_apart and gain > 0)
-        verdict, is_better = _verdict(keeps, is_apart and gain < -scale.margin), is_apart and gain > scale.margin
-        p, level = keeps_p if keeps and not is_apart else differs_p, SIGNIFICANCE / family
-        judgements.append(Judgement(verdict, 0, is_better, p, family, n, level, tests, scale))
+        does_keep = keeps_p <= SIGNIFICANCE or (is_apart and gain > 0)
+        verdict, is_better = _verdict(does_keep, is_apart and gain < -scale.margin), is_apart and gain > scale.margin
+        p, level = keeps_p if does_keep and not is_apart else differs_p, SIGNIFICANCE / family
+        judgements[place] = Judgement(verdict, 0, is_better, p, family, sizes[place], level, tests, scale)
     return tuple(judgements)
 
 

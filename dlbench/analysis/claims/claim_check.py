@@ -13,8 +13,6 @@ from dlbench.scenario.metrics import SCORE_COLUMNS
 from dlbench.scenario.reference import Reference, mirrored
 from dlbench.scenario.settings import Input
 
-# What says the same as a column.
-_SAME_AS = {"mode": "placement"}
 # Settings that follow from the strategy: naming it is enough.
 _OF_STRATEGY = ("algorithm", "communicator", "collectives")
 # Columns that grow with the samples that a run trains on.
@@ -143,6 +141,6 @@ def _note(arms: Sequence[Arm], claim: Claim, reference: Reference) -> str:
 
 
 def _of_curve(reference: Reference) -> list[str]:
-    """Return the settings that make a curve, and what says the same."""
-    same = _SAME_AS.get(reference.series or "")
+    """Return the settings that make a curve; of a mode its column, too."""
+    same = "placement" if reference.series == "mode" else None
     return [key for key in (reference.x, reference.series, same) if key is not None]
