@@ -22,7 +22,7 @@ from dlbench.errors import UserError
 from dlbench.records.outcome import Status
 from dlbench.scenario.cluster import Prices
 from dlbench.scenario.goal import Goal
-from dlbench.scenario.metrics import BUILT_IN, QUALITY, RATE, TIME_TO_TARGET, TRAIN_TIME, Metric
+from dlbench.scenario.metrics import BUILT_IN, QUALITY, RATE, TIME_TO_TARGET, TRAIN_TIME, Metric, Metrics
 from dlbench.scenario.run_spec import arm_name
 
 # A validation loss so many times that of a model that knows nothing is no loss of a model that learns.
@@ -54,7 +54,7 @@ class Wanted:
     """
 
     goal: Goal | None = None
-    metrics: Mapping[str, Metric] = field(default_factory=lambda: BUILT_IN)
+    metrics: Metrics = field(default_factory=lambda: BUILT_IN)
     prices: Prices | None = None
     deadline_s: float | None = None
     max_cost: float | None = None
@@ -278,7 +278,7 @@ def _fault(arm: Arm, decided: _Decided) -> str:
     return ""
 
 
-def learned_nothing(arm: Arm, judged: Metric, metrics: Mapping[str, Metric]) -> str:
+def learned_nothing(arm: Arm, judged: Metric, metrics: Metrics) -> str:
     """Say that runs of an arm are no better than a model that knows nothing, or that their loss exploded."""
     if not arm.scores_mean_something:
         return "it trained on random numbers"
@@ -295,7 +295,7 @@ def learned_nothing(arm: Arm, judged: Metric, metrics: Mapping[str, Metric]) -> 
     return ""
 
 
-def pointless(row: Row, metrics: Mapping[str, Metric]) -> dict[str, str]:
+def pointless(row: Row, metrics: Metrics) -> dict[str, str]:
     """Return what makes runs like this one pointless, by kind; empty where nothing does, or it did not complete."""
     if row["status"] != Status.COMPLETED:
         return {}
@@ -311,7 +311,7 @@ def pointless(row: Row, metrics: Mapping[str, Metric]) -> dict[str, str]:
     return found
 
 
-def _scores(metrics: Mapping[str, Metric]) -> tuple[str, ...]:
+def _scores(metrics: Metrics) -> tuple[str, ...]:
     """Return the columns of scores by which arms may be judged, those that are declared first."""
     return (*(name for name in metrics if name not in BUILT_IN), *QUALITY)
 
