@@ -41,6 +41,10 @@ LEAST_SAVING = 0.1
 COST = "cost"
 
 
+# What is shown of each arm of each family, by what it is judged by.
+_ByMetric = dict[Metric | None, dict[Arm, Judged]]
+
+
 @dataclass(frozen=True)
 class Wanted:
     """What is asked for.
@@ -117,16 +121,10 @@ def _hours(arm: Arm, seconds: float) -> float:
     return seconds * _slots(arm) / 3600
 
 
-def families(group: ComparisonGroup, wanted: Wanted) -> dict[str, tuple[list[Arm], Family]]:
-    """Return the families that the answer of a group judges, by column, each with its arms in order."""
+def families(group: ComparisonGroup, wanted: Wanted) -> Iterator[tuple[Metric, dict[Arm, Values], Family]]:
+    """Yield the families that the answer of a group judges: by which metric, the values of each arm, what is shown."""
     decided = _decided(group, wanted)
-    judged = _families(group, decided, _out(group, decided))
-    return {metric.column: (list(values), family) for metric, values, family in judged}
-
-
-def _families(
-    group: ComparisonGroup, decided: _Decided, out: Mapping[Arm, str]
-) -> Iterator[tuple[Metric, dict[Arm, Values], Family]]:
+    out = _out(group, decided)
     arms = [arm for arm in group.arms if arm not in out]
     for metric in decided.judged:
         if arms:
@@ -141,11 +139,9 @@ def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
     decided = _decided(group, wanted)
     out = _out(group, decided)
     amounts = decided.medians((arm for arm in group.arms if arm not in out), decided.value)
-    shown: dict[Metric | None, dict[Arm, Judged]] = {one[0]: _shown(*one) for one in _families(group, decided, out)}
+    shown: _ByMetric = {family[0]: _shown(*family) for family in families(group, wanted)}
     values, quality = (shown.get(metric, {}) for metric in (decided.value, decided.quality))
-    arms = {
-        arm: _arm_answer(arm, group, decided, out.get(arm, ""), values.get(arm), quality.get(arm)) for arm in group.arms
-    }
+    arms = {arm: _arm_answer(arm, group, decided, out.get(arm, ""), shown) for arm in group.arms}
     ranked = sorted(amounts, key=amounts.__getitem__, reverse=decided.value.is_higher_better)
     keepers = [arm for arm in ranked if arm in values]
     verdicts = {arm: judged.verdict for arm, judged in (quality | values).items()}
@@ -360,9 +356,8 @@ def _measured(metric: Metric, values: Values, verdict: Verdict, difference: Diff
     return Judged(metric=metric.column, spread=spread, verdict=verdict, difference=difference)
 
 
-def _arm_answer(
-    arm: Arm, group: ComparisonGroup, decided: _Decided, reason: str, value: Judged | None, quality: Judged | None
-) -> ArmAnswer:
+def _arm_answer(arm: Arm, group: ComparisonGroup, decided: _Decided, reason: str, shown: _ByMetric) -> ArmAnswer:
+    value, quality = (shown.get(metric, {}).get(arm) for metric in (decided.value, decided.quality))
     if value is None and not reason:
         # It is not judged by what the goal wants, but has it.
         value = _measured(decided.value, decided.values(arm, decided.value), Verdict.OPEN, None)

@@ -21,6 +21,8 @@ from dlbench.analysis.statistics.intervals import Interval
 from dlbench.errors import shorten
 from dlbench.scenario.metrics import BUILT_IN, TRAIN_TIME, Metric, Metrics
 
+# A label and a text.
+Line = tuple[str, str]
 MOST_LINES = 5
 _OF_ARMS = ("use", "open", "faster", "cheaper")
 # Less worker-time is written in seconds.
@@ -41,9 +43,7 @@ def heading(answer: Answer, *, is_one_of_several: bool = False, width: int | Non
     return f"Answer{f' ({of})' if of else ''}: {answer.goal}"
 
 
-def lines(
-    answer: Answer, metrics: Metrics = BUILT_IN, width: int | None = None, gap: str = "  "
-) -> list[tuple[str, str]]:
+def lines(answer: Answer, metrics: Metrics = BUILT_IN, width: int | None = None, gap: str = "  ") -> list[Line]:
     """Return at most five lines, each a label and a text: what to use, what is open, faster or cheaper, doubt, next.
 
     Args:
