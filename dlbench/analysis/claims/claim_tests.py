@@ -59,23 +59,8 @@ class ClaimVerdict:
     power: Power | None = None
 
 
-@dataclass(frozen=True)
-class ClaimTest:
-    """What the values say of one claim by itself, before it is known how many are tested.
-
-    Attributes:
-        evidence: What they say; None where the claim cannot be tested, which then counts as no claim.
-        problem: Why it cannot be tested; empty where it can.
-        note: What a reader has to know of the runs; it follows the reason of the verdict.
-    """
-
-    evidence: Evidence | None = None
-    problem: str = ""
-    note: str = ""
-
-
-def examine(claim: Claim, curves: Mapping[str, Curve], mirrored: Claim | None = None) -> ClaimTest:
-    """Return what the values of a claim's curves say of it.
+def examine(claim: Claim, curves: Mapping[str, Curve], mirrored: Claim | None = None) -> Evidence | str:
+    """Return what the values of a claim's curves say of it by itself, or why it cannot be tested.
 
     Args:
         claim: The claim.
@@ -84,25 +69,29 @@ def examine(claim: Claim, curves: Mapping[str, Curve], mirrored: Claim | None = 
     """
     found, shape = list(curves.values()), claim.claim if mirrored is None else mirrored.claim
     if problem := _problem(claim, shape, found):
-        return ClaimTest(problem=problem)
+        return problem
     if mirrored is not None:
-        return ClaimTest(_mirror(claim, mirrored, found))
+        return _mirror(claim, mirrored, found)
     _, alternatives = FORMS[shape]
     if shape in COMPARING or len(found) == 1:
-        return ClaimTest(some(list(alternatives(claim, found))))
-    return ClaimTest(every([some(list(alternatives(claim, [one]))).of(name) for name, one in curves.items()]))
+        return some(list(alternatives(claim, found)))
+    return every([some(list(alternatives(claim, [one]))).of(name) for name, one in curves.items()])
 
 
-def decide(tests: Sequence[ClaimTest]) -> list[ClaimVerdict]:
-    """Return the verdict on each claim, all that is asked of a reference's runs being corrected together."""
-    tested = [test.evidence for test in tests if test.evidence is not None]
+def decide(tests: Sequence[Evidence | str]) -> list[ClaimVerdict]:
+    """Return the verdict on each claim, all that is asked of a reference's runs being corrected together.
+
+    Args:
+        tests: As `examine` returns them; what cannot be tested counts as no claim.
+    """
+    tested = [test for test in tests if not isinstance(test, str)]
     sides = [one.shown for one in tested], [one.refuted for one in tested]
     adjusted = zip(*(holm([side.p for side in one]) for one in sides), strict=True)
     verdicts = []
     for test in tests:
-        state, power, parts = ClaimState.CANNOT_BE_TOLD, None, [test.problem]
-        if test.evidence is not None:
-            corrected, (shown, refuted) = next(adjusted), test.evidence
+        state, power, parts = ClaimState.CANNOT_BE_TOLD, None, [test]
+        if not isinstance(test, str):
+            corrected, (shown, refuted) = next(adjusted), test
             # Where what is claimed lies on the other side of its bound, more repeats can only refute it.
             is_against = refuted.p < shown.p or shown.contrast.p(above=shown.contrast.above) > 0.5
             side = refuted if is_against else shown
@@ -115,7 +104,7 @@ def decide(tests: Sequence[ClaimTest]) -> list[ClaimVerdict]:
             after = f"{p_value(corrected[is_against])} after Holm's correction over {counted(len(tested), 'claim')}"
             why = f"{'most against it' if is_against else 'least certain'} {side.contrast}"
             parts = [why, f"{chance(side.p)} ({after})", str(power or "")]
-        verdicts.append(ClaimVerdict(state, joined(*parts, test.note, sep="; "), power))
+        verdicts.append(ClaimVerdict(state, joined(*parts, sep="; "), power))
     return verdicts
 
 
