@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dlbench.analysis.arms import Arm, Row, arms, last_attempts, records
+from dlbench.analysis.arms import Arm, Row, are_numbers, arms, last_attempts, records
 from dlbench.analysis.groups import varying
 from dlbench.errors import UserError, shown
 from dlbench.records import files
@@ -152,7 +152,8 @@ def read(paths: Iterable[Path]) -> ReportData:
     """Read one or several studies.
 
     Raises:
-        UserError: A folder is no study, is given twice, holds no run, or a newer dlbench wrote it.
+        UserError: A folder is no study, is given twice, holds no run or text where a metric belongs, or a newer
+            dlbench wrote it.
     """
     studies: list[StudyData] = []
     for path in paths:
@@ -172,13 +173,12 @@ def _read_study(path: Path, taken: set[str]) -> StudyData:
     attempts = read_table(path / files.table("runs"))
     _check(attempts, path)
     name = _name(attempts, path, taken)
-    return StudyData(
-        path,
-        name,
-        tuple({**row, "study": name} for row in records(attempts)),
-        _text(path),
-        read_machine(path / files.MACHINE),
-    )
+    rows = tuple({**row, "study": name} for row in records(attempts))
+    study = StudyData(path, name, rows, _text(path), read_machine(path / files.MACHINE))
+    for metric in study.scenario.metrics if study.scenario else ():
+        if not are_numbers(row.get(metric) for row in rows):
+            raise UserError(f"has text in {metric}, a metric of its scenario", where=str(path / files.table("runs")))
+    return study
 
 
 def _check(attempts: "pd.DataFrame", path: Path) -> None:
