@@ -12,7 +12,7 @@ from statistics import median
 from typing import Any
 
 from dlbench.analysis.arms import EFFICIENCY, UNSTEADY, Arm, Row, are_numbers, is_alone, is_unsteady, reported
-from dlbench.analysis.formatting import SHARE, Unit, joined, number, one_line, rounded, unit_of
+from dlbench.analysis.formatting import Unit, joined, number, one_line, percent, rounded, unit_of
 from dlbench.analysis.groups import ALONE, naming, place_of, setting_text, varying, written_name
 from dlbench.analysis.statistics.intervals import Interval
 from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS
@@ -22,13 +22,11 @@ from dlbench.scenario.metrics import BUILT_IN, QUALITY, RATE, TIME_TO_TARGET, TR
 from dlbench.scenario.run_spec import RunSpec, arm_name
 from dlbench.scenario.scenario import Scenario
 
+_DECISIVE = (TIME_TO_TARGET, TRAIN_TIME, *(BUILT_IN[name] for name in QUALITY))
 # Metric, heading, and how values are written.
 COLUMNS = (
-    *(
-        (metric.column, joined(metric.title, metric.unit), Unit(unit_of(metric).written))
-        for metric in (TIME_TO_TARGET, TRAIN_TIME, *(BUILT_IN[name] for name in QUALITY))
-    ),
-    (EFFICIENCY, "efficiency", SHARE),
+    *((one.column, joined(one.title, one.unit), Unit(unit_of(one).written)) for one in _DECISIVE),
+    (EFFICIENCY, "efficiency", Unit(percent)),
     (RATE.column, "steady samples/s", Unit(number)),
 )
 # What `batch_scope` holds fixed, by the name that papers give the comparison.

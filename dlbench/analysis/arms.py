@@ -5,6 +5,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from numbers import Real
+from operator import itemgetter
 from statistics import median
 from typing import TYPE_CHECKING, Any, cast
 
@@ -225,8 +226,7 @@ def last_attempts(rows: Iterable[Row]) -> list[Row]:
     found: dict[tuple[Any, str], Row] = {}
     for row in rows:
         run = (row.get("study"), row["run_id"])
-        if run not in found or row["attempt"] > found[run]["attempt"]:
-            found[run] = row
+        found[run] = max(found.get(run, row), row, key=itemgetter("attempt"))
     return list(map(_comparable, found.values()))
 
 

@@ -112,9 +112,6 @@ def change(value: float, unit: str, sign: str = "+") -> str:
     return f"{text}%" if unit == SHARES else f"{text} point{'' if text.lstrip('+-') == '1' else 's'}"
 
 
-SHARE = Unit(percent)
-
-
 def duration(seconds: float | None) -> str:
     """Return a time such as `0.4 s`, `42 s`, `3 min 20 s`, `1 h 02 min`; empty where it is not known."""
     if seconds is None:

@@ -15,13 +15,8 @@ _COLUMNS = {"learning_rate": "learning_rate_base", "mode": "placement", "workers
 _COLUMNS |= {"seed": "", "launcher": ""}
 _WRITTEN = {"learning_rate_base": "learning_rate", "placement": "mode"}
 # What arms of one study can differ in, by column; what follows from others (the global batch) is not among them.
-SETTINGS = tuple(
-    dict.fromkeys(
-        column
-        for name in settings_of(Affects.STEP, Affects.ARITHMETIC, Affects.TRAINING, Affects.DISTRIBUTION)
-        if (column := _COLUMNS.get(name, name))
-    )
-)
+_DIFFERING = settings_of(Affects.STEP, Affects.ARITHMETIC, Affects.TRAINING, Affects.DISTRIBUTION)
+SETTINGS = tuple(dict.fromkeys(column for name in _DIFFERING if (column := _COLUMNS.get(name, name))))
 # Runs that differ in one of these do different work: they never share axes.
 TASK = ("model", "dataset", "command")
 # What stands for itself: `cnn`, not `model=cnn`.
@@ -97,9 +92,7 @@ def varying(arms: Sequence[Arm], *, x: str = "") -> tuple[str, ...]:
     names = [key for key in (*SETTINGS, *options, *_APART) if key != x]
     searched = {arm: tuned_of(arm) for arm in judged}
     found = [key for key in names if len(values_of((arm for arm in judged if key not in searched[arm]), key)) > 1]
-    leading = [key for key in (*_LEADING, x) if key in found or (key and key == x)]
-    if "study" in found:
-        leading.append("study")
+    leading = [key for key in (*_LEADING, x, "study") if key in found or (key and key == x)]
     return tuple(key for key in found if not any(follows(judged, key, [lead]) for lead in _leads(key, leading)))
 
 

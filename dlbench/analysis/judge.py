@@ -258,12 +258,12 @@ def _judged_once(arms: Sequence[Values], metric: Metric, significance: float) ->
     pairs = _pairs(arms, scale, significance)
     places, is_known = np.arange(k), np.array(repeats) >= LEAST_REPEATS
     are_known = is_known[:, None] & is_known & (places[:, None] != places)
-    above = _above(pairs, -scale.margin)
+    above = pairs.p_above(-scale.margin)
     keeps_p = np.where(is_known[:, None], above, 1.0)
     closest = (keeps_p - 2 * np.eye(k)).argmax(1)
     np.fill_diagonal(keeps_p, 0.0)
     keeps, drops = keeps_p.max(1), np.minimum((k - 1) * np.where(are_known, 1 - above, 1.0).min(1), 1.0)
-    worse, t = np.ones((k, k)), pairs.t
+    worse, t = np.ones((k, k)), np.abs(pairs.t())
     can_lose = are_known & (pairs.estimate < -scale.margin) & (t >= _LEAST_T)
     # An arm at a time, since the integral holds a hundred numbers for each pair.
     for one in np.flatnonzero(can_lose.any(1)):
@@ -303,19 +303,16 @@ def judge_pairs(pairs: Sequence[tuple[Values, Values, Metric]]) -> tuple[Judgeme
     if not all(a and b for a, b, _ in pairs) or any(math.isnan(v) for a, b, _ in pairs for v in _numbers((a, b))):
         raise ValueError("a comparison needs values on both sides, all of them numbers")
     sizes = [min(len(a), len(b)) for a, b, _ in pairs]
-    results = [_planned(*pair) for pair, n in zip(pairs, sizes, strict=True) if n >= LEAST_REPEATS]
-    corrected = zip(results, holm([one[0] for one in results]), holm([one[1] for one in results]), strict=True)
-    judgements, family = [], len(results)
-    for n in sizes:
-        if n < LEAST_REPEATS:
-            judgements.append(Judgement(Verdict.OPEN, family=family))
-            continue
-        (_, _, tests, scale), keeps_p, differs_p = next(corrected)
+    tested = [place for place, n in enumerate(sizes) if n >= LEAST_REPEATS]
+    results = [_planned(*pairs[place]) for place in tested]
+    keeps, differs, family = holm([one[0] for one in results]), holm([one[1] for one in results]), len(tested)
+    judgements = [Judgement(Verdict.OPEN, family=family)] * len(pairs)
+    for place, (_, _, tests, scale), keeps_p, differs_p in zip(tested, results, keeps, differs, strict=True):
         gain, is_apart = float(tests.estimate[0]), differs_p <= SIGNIFICANCE
-        keeps = keeps_p <= SIGNIFICANCE or (is_apart and gain > 0)
-        verdict, is_better = _verdict(keeps, is_apart and gain < -scale.margin), is_apart and gain > scale.margin
-        p, level = keeps_p if keeps and not is_apart else differs_p, SIGNIFICANCE / family
-        judgements.append(Judgement(verdict, 0, is_better, p, family, n, level, tests, scale))
+        does_keep = keeps_p <= SIGNIFICANCE or (is_apart and gain > 0)
+        verdict, is_better = _verdict(does_keep, is_apart and gain < -scale.margin), is_apart and gain > scale.margin
+        p, level = keeps_p if does_keep and not is_apart else differs_p, SIGNIFICANCE / family
+        judgements[place] = Judgement(verdict, 0, is_better, p, family, sizes[place], level, tests, scale)
     return tuple(judgements)
 
 
@@ -388,22 +385,12 @@ def _paired(table: Floats, variance: Floats, least: float) -> tuple[Floats, Floa
     return error, free
 
 
-def _above(pairs: Difference, bound: float) -> Floats:
-    """Return how rarely a difference at the bound would come out so far above it: the p-value of being above."""
-    from scipy.special import stdtr
-
-    above = pairs.estimate - bound
-    with np.errstate(divide="ignore", invalid="ignore"):
-        t = np.where(pairs.error > 0, above / pairs.error, np.where(above > 0, np.inf, -np.inf))
-    return np.asarray(stdtr(pairs.freedom, -t))
-
-
 def _planned(a: Values, b: Values, metric: Metric) -> tuple[float, float, Difference, _Scale]:
     """Return the p-values of being no worse by the margin and of being equal, the differences and their scale."""
     scale = _scale((a, b), metric)
     if all(map(math.isfinite, _numbers((a, b)))):
         tests = _pairs((a, b), scale).of(0, [1])
-        return float(_above(tests, -scale.margin)[0]), float(tests.p[0]), tests, scale
+        return float(tests.p_above(-scale.margin)[0]), float(tests.p[0]), tests, scale
     p, share_above = mann_whitney(tuple(a.values()), tuple(b.values()))
     ahead = scale.sign * (share_above - 0.5)
     gain = math.copysign(math.inf, ahead) if ahead else 0.0

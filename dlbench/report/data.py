@@ -9,7 +9,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dlbench.analysis.arms import Arm, Row, arms, last_attempts, measured, records
+from dlbench.analysis.arms import Arm, Row, are_numbers, arms, last_attempts, measured, records
 from dlbench.analysis.groups import tuned_columns, varying
 from dlbench.errors import UserError, shown
 from dlbench.records import files
@@ -158,7 +158,8 @@ def read(paths: Iterable[Path]) -> ReportData:
     """Read one or several studies.
 
     Raises:
-        UserError: A folder is no study, is given twice, holds no run, or a newer dlbench wrote it.
+        UserError: A folder is no study, is given twice, holds no run or text where a metric belongs, or a newer
+            dlbench wrote it.
     """
     studies: list[StudyData] = []
     for path in paths:
@@ -187,7 +188,11 @@ def _read_study(path: Path, taken: set[str]) -> StudyData:
     results, searched = tuple(measured(rows)), tuple(row for row in rows if row.get("phase") == Phase.TUNE)
     if not results:
         raise UserError("holds no measured run yet, only runs of a search", where=str(path / files.table("runs")))
-    return StudyData(path, name, results, text, read_machine(path / files.MACHINE), searched)
+    study = StudyData(path, name, results, text, read_machine(path / files.MACHINE), searched)
+    for metric in study.scenario.metrics if study.scenario else ():
+        if not are_numbers(row.get(metric) for row in rows):
+            raise UserError(f"has text in {metric}, a metric of its scenario", where=str(path / files.table("runs")))
+    return study
 
 
 def _check(attempts: "pd.DataFrame", where: str) -> None:

@@ -67,6 +67,10 @@ class Metric:
         return known.get(self.score, self.knows_nothing)
 
 
+# Metrics by column.
+Metrics = Mapping[str, Metric]
+
+
 def _time(column: str, title: str) -> Metric:
     return Metric(column, title, is_higher_better=False, margin=0.02, is_share=True, unit="s")
 
@@ -76,7 +80,7 @@ def _error(column: str, title: str) -> Metric:
 
 
 # What the project's own trainers may evaluate, by name. A sample's loss is in nats, of a regression its squared error.
-SCORES: Mapping[str, Metric] = {
+SCORES: Metrics = {
     "loss": _error("loss", "loss"),
     "accuracy": Metric(
         "accuracy", "accuracy", is_higher_better=True, margin=0.01, is_share=False, is_score=True, least=0.0, most=1.0
@@ -109,7 +113,7 @@ def evaluated(num_classes: int) -> tuple[str, ...]:
 
 # The columns of scores, in the order of tables.
 SCORE_COLUMNS = tuple(scored(samples, name).column for samples in reversed(SAMPLES) for name in SCORES)
-BUILT_IN: Mapping[str, Metric] = {
+BUILT_IN: Metrics = {
     metric.column: metric
     for metric in (
         TIME_TO_TARGET,

@@ -200,19 +200,15 @@ class Collector:
         Raises:
             OverflowError: A number of it is beyond what a table holds. Other errors come from what the journal holds.
         """
-        row = run_row(
-            self._runs[attempt.run_id],
-            assignment.layout if assignment else None,
-            AttemptRecords(
-                self._folder.path.name,
-                attempt.number,
-                assignment.data_checksum if assignment else "",
-                self._folder.record.cluster.prices,
-            ),
+        records = AttemptRecords(
+            self._folder.path.name,
+            attempt.number,
             outcome,
-            journal,
             self._folder.machine,
+            assignment.data_checksum if assignment else "",
+            self._folder.record.cluster.prices,
         )
+        row = run_row(self._runs[attempt.run_id], assignment.layout if assignment else None, records, journal)
         for name, value in row.items():
             limit = BEYOND if isinstance(value, int) else math.inf
             if isinstance(value, int | float) and abs(value) >= limit:

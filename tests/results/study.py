@@ -277,8 +277,8 @@ class StudyText:
         found: dict[str, list[tuple[list[Arm], Family]]] = {}
         wanted = Wanted(metrics=metrics_of(self.data))
         for group in comparison_groups(self.data.arms):
-            for column, family in families(group, wanted).items():
-                found.setdefault(column, []).append(family)
+            for metric, values, family in families(group, wanted):
+                found.setdefault(metric.column, []).append((list(values), family))
         return found
 
     @cached_property

@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any
 
 from dlbench.analysis.arms import Arm, columns_of, emulation
-from dlbench.analysis.formatting import one_line
+from dlbench.analysis.formatting import joined, one_line
 from dlbench.analysis.groups import (
     ALONE,
     TASK,
@@ -124,7 +124,7 @@ def _titled(arms: Sequence[Arm], keys: Sequence[str]) -> tuple[Arm, ...]:
         is_base_line = arm.is_alone and not all(other.is_alone for other in arms)
         text = described({key: arm.first.get(key) for key in keys if is_shared(key) or not is_base_line})
         parts = [ALONE, text] if is_base_line else [text or arm.label]
-        titles.append(one_line(", ".join(filter(None, parts))))
+        titles.append(one_line(joined(*parts)))
     times = Counter(titles)
     return tuple(
         replace(arm, title=title if times[title] == 1 else one_line(f"{title} [{arm.name} of {arm.study}]"))

@@ -23,7 +23,7 @@ from dlbench.errors import UserError
 from dlbench.records.outcome import Status
 from dlbench.scenario.cluster import Prices
 from dlbench.scenario.goal import Goal
-from dlbench.scenario.metrics import BUILT_IN, QUALITY, RATE, TIME_TO_TARGET, TRAIN_TIME, Metric
+from dlbench.scenario.metrics import BUILT_IN, QUALITY, RATE, TIME_TO_TARGET, TRAIN_TIME, Metric, Metrics
 from dlbench.scenario.run_spec import arm_name
 
 # A validation loss so many times that of a model that knows nothing is no loss of a model that learns.
@@ -42,6 +42,10 @@ LEAST_SAVING = 0.1
 COST = "cost"
 
 
+# What is shown of each arm of each family, by what it is judged by.
+_ByMetric = dict[Metric | None, dict[Arm, Judged]]
+
+
 @dataclass(frozen=True)
 class Wanted:
     """What is asked for.
@@ -55,7 +59,7 @@ class Wanted:
     """
 
     goal: Goal | None = None
-    metrics: Mapping[str, Metric] = field(default_factory=lambda: BUILT_IN)
+    metrics: Metrics = field(default_factory=lambda: BUILT_IN)
     prices: Prices | None = None
     deadline_s: float | None = None
     max_cost: float | None = None
@@ -118,16 +122,10 @@ def _hours(arm: Arm, seconds: float) -> float:
     return seconds * _slots(arm) / 3600
 
 
-def families(group: ComparisonGroup, wanted: Wanted) -> dict[str, tuple[list[Arm], Family]]:
-    """Return the families that the answer of a group judges, by column, each with its arms in order."""
+def families(group: ComparisonGroup, wanted: Wanted) -> Iterator[tuple[Metric, dict[Arm, Values], Family]]:
+    """Yield the families that the answer of a group judges: by which metric, the values of each arm, what is shown."""
     decided = criteria(group, wanted)
-    judged = _families(group, decided, _out(group, decided))
-    return {metric.column: (list(values), family) for metric, values, family in judged}
-
-
-def _families(
-    group: ComparisonGroup, decided: _Decided, out: Mapping[Arm, str]
-) -> Iterator[tuple[Metric, dict[Arm, Values], Family]]:
+    out = _out(group, decided)
     arms = [arm for arm in group.arms if arm not in out]
     for metric in decided.judged:
         if arms:
@@ -141,7 +139,8 @@ def _families(
 def undecided(group: ComparisonGroup, wanted: Wanted) -> list[Arm]:
     """Return the arms of a group that further repeats may decide, and those that they are compared with."""
     found: dict[Arm, None] = {}
-    for arms, family in families(group, wanted).values():
+    for _, values, family in families(group, wanted):
+        arms = list(values)
         is_open = [one.verdict is Verdict.OPEN for one in family.judgements]
         if any(is_open):
             found |= dict.fromkeys(arm for arm, one in zip(arms, is_open, strict=True) if one)
@@ -154,11 +153,9 @@ def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
     decided = criteria(group, wanted)
     out = _out(group, decided)
     amounts = decided.medians((arm for arm in group.arms if arm not in out), decided.value)
-    shown: dict[Metric | None, dict[Arm, Judged]] = {one[0]: _shown(*one) for one in _families(group, decided, out)}
+    shown: _ByMetric = {family[0]: _shown(*family) for family in families(group, wanted)}
     values, quality = (shown.get(metric, {}) for metric in (decided.value, decided.quality))
-    arms = {
-        arm: _arm_answer(arm, group, decided, out.get(arm, ""), values.get(arm), quality.get(arm)) for arm in group.arms
-    }
+    arms = {arm: _arm_answer(arm, group, decided, out.get(arm, ""), shown) for arm in group.arms}
     ranked = sorted(amounts, key=amounts.__getitem__, reverse=decided.value.is_higher_better)
     keepers = [arm for arm in ranked if arm in values]
     verdicts = {arm: judged.verdict for arm, judged in (quality | values).items()}
@@ -181,6 +178,8 @@ def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
     points = {arm: (amounts[arm], cost) for arm, cost in costs.items()}
     has_knee = not decided.value.is_higher_better and all(min(point) > 0 for point in points.values())
     bend = knee(front(points.values())) if has_knee else None
+    is_learned = bool(decided.quality or decided.target)
+    others = _doubts_of_use(use, ranked, out, decided) if use else ()
     return Answer(
         task=group.title,
         given=dict(group.given),
@@ -195,12 +194,7 @@ def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
         knee=next((arm.title for arm, point in points.items() if point == bend), None),
         faster=next((a.title for a in rivals if use and a not in values and verdicts[a] is Verdict.LOSES), None),
         arms=tuple(arms.values()),
-        doubts=doubts(
-            group,
-            is_rate=decided.value is RATE,
-            is_learned=bool(decided.quality or decided.target),
-            others=_doubts_of_use(use, ranked, out, decided) if use else (),
-        ),
+        doubts=doubts(group, is_rate=decided.value is RATE, is_learned=is_learned, others=others),
     )
 
 
@@ -294,7 +288,7 @@ def _fault(arm: Arm, decided: _Decided) -> str:
     return ""
 
 
-def learned_nothing(arm: Arm, judged: Metric, metrics: Mapping[str, Metric]) -> str:
+def learned_nothing(arm: Arm, judged: Metric, metrics: Metrics) -> str:
     """Say that runs of an arm are no better than a model that knows nothing, or that their loss exploded."""
     if not arm.scores_mean_something:
         return "it trained on random numbers"
@@ -311,7 +305,7 @@ def learned_nothing(arm: Arm, judged: Metric, metrics: Mapping[str, Metric]) -> 
     return ""
 
 
-def pointless(row: Row, metrics: Mapping[str, Metric]) -> dict[str, str]:
+def pointless(row: Row, metrics: Metrics) -> dict[str, str]:
     """Return what makes runs like this one pointless, by kind; empty where nothing does, or it did not complete."""
     if row["status"] != Status.COMPLETED:
         return {}
@@ -327,7 +321,7 @@ def pointless(row: Row, metrics: Mapping[str, Metric]) -> dict[str, str]:
     return found
 
 
-def _scores(metrics: Mapping[str, Metric]) -> tuple[str, ...]:
+def _scores(metrics: Metrics) -> tuple[str, ...]:
     """Return the columns of scores by which arms may be judged, those that are declared first."""
     return (*(name for name in metrics if name not in BUILT_IN), *QUALITY)
 
@@ -376,9 +370,8 @@ def _measured(metric: Metric, values: Values, verdict: Verdict, difference: Diff
     return Judged(metric=metric.column, spread=spread, verdict=verdict, difference=difference)
 
 
-def _arm_answer(
-    arm: Arm, group: ComparisonGroup, decided: _Decided, reason: str, value: Judged | None, quality: Judged | None
-) -> ArmAnswer:
+def _arm_answer(arm: Arm, group: ComparisonGroup, decided: _Decided, reason: str, shown: _ByMetric) -> ArmAnswer:
+    value, quality = (shown.get(metric, {}).get(arm) for metric in (decided.value, decided.quality))
     if value is None and not reason:
         # It is not judged by what the goal wants, but has it.
         value = _measured(decided.value, decided.values(arm, decided.value), Verdict.OPEN, None)

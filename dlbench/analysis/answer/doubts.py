@@ -47,12 +47,8 @@ def doubts(group: ComparisonGroup, *, is_rate: bool, is_learned: bool, others: I
         others: Further ones, by weight.
     """
     rows = [row for arm in group.completed for row in arm.completed]
-    weighed = [
-        *_of_comparison(group, rows, is_learned=is_learned),
-        *_of_machine(group, rows),
-        *_of_measurement(rows, is_rate=is_rate),
-        *others,
-    ]
+    weighed = [*others, *_of_comparison(group, rows, is_learned=is_learned), *_of_machine(group, rows)]
+    weighed += _of_measurement(rows, is_rate=is_rate)
     return tuple(Doubt(text=text, weight=weight) for weight, text in sorted(weighed, reverse=True))
 
 

@@ -1,6 +1,7 @@
 """An answer in a heading and at most five lines, as terminal, page and Markdown show it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from dlbench.analysis.answer.answer import Answer, ArmAnswer, Judged
 from dlbench.analysis.answer.decide import COST, OVERHEAD, TWIN
@@ -9,6 +10,7 @@ from dlbench.analysis.formatting import (
     counted,
     difference,
     duration,
+    joined,
     number,
     percent,
     quantity,
@@ -17,8 +19,10 @@ from dlbench.analysis.formatting import (
 from dlbench.analysis.judge import MOST_REPEATS, Verdict
 from dlbench.analysis.statistics.intervals import Interval
 from dlbench.errors import shorten
-from dlbench.scenario.metrics import BUILT_IN, TRAIN_TIME, Metric
+from dlbench.scenario.metrics import BUILT_IN, TRAIN_TIME, Metric, Metrics
 
+# A label and a text.
+Line = tuple[str, str]
 MOST_LINES = 5
 _OF_ARMS = ("use", "open", "faster", "cheaper")
 # Less worker-time is written in seconds.
@@ -33,15 +37,13 @@ def heading(answer: Answer, *, is_one_of_several: bool = False, width: int | Non
     """Return the heading of an answer: what it is about, where there are several, and the goal."""
     about = [answer.task, answer.condition] if is_one_of_several else []
     about += ["emulated"] if answer.emulated else []
-    of = ", ".join(filter(None, about))
+    of = joined(*about)
     if width is not None:
         of = shorten(of, max(_LEAST_TITLE, width - len(f"Answer (): {answer.goal}")))
     return f"Answer{f' ({of})' if of else ''}: {answer.goal}"
 
 
-def lines(
-    answer: Answer, metrics: Mapping[str, Metric] = BUILT_IN, width: int | None = None, gap: str = "  "
-) -> list[tuple[str, str]]:
+def lines(answer: Answer, metrics: Metrics = BUILT_IN, width: int | None = None, gap: str = "  ") -> list[Line]:
     """Return at most five lines, each a label and a text: what to use, what is open, faster or cheaper, doubt, next.
 
     Args:
@@ -75,7 +77,7 @@ def _fitted(label: str, parts: Sequence[str], width: int | None, gap: str) -> st
     return gap.join([shorten(every[0], max(_LEAST_TITLE, len(every[0]) - over)), *every[1:least], *left_out])
 
 
-def _lines(answer: Answer, metrics: Mapping[str, Metric]) -> Iterator[tuple[str, list[str]]]:
+def _lines(answer: Answer, metrics: Metrics) -> Iterator[tuple[str, list[str]]]:
     by_title = {arm.title: arm for arm in answer.arms}
     use = answer.use
     if use is not None:
@@ -106,7 +108,7 @@ def open_arms(answer: Answer) -> list[tuple[ArmAnswer, Judged]]:
     return [(arm, one) for arm, one in judged if one is not None]
 
 
-def _value(arm: ArmAnswer, answer: Answer, metrics: Mapping[str, Metric]) -> str:
+def _value(arm: ArmAnswer, answer: Answer, metrics: Metrics) -> str:
     """Return the amount of an arm with its interval, and its price where there is one."""
     if arm.value is None:
         return ""
@@ -119,7 +121,7 @@ def _value(arm: ArmAnswer, answer: Answer, metrics: Mapping[str, Metric]) -> str
     return amount if is_cost or arm.cost is None else f"{amount}, {number(arm.cost)} {answer.currency}"
 
 
-def _quality(arm: ArmAnswer, metrics: Mapping[str, Metric]) -> list[str]:
+def _quality(arm: ArmAnswer, metrics: Metrics) -> list[str]:
     """Say what the arm to use scores, and by how much it is behind the best, at worst."""
     if arm.quality is None:
         return []
@@ -143,7 +145,7 @@ def _workers(answer: Answer, use: ArmAnswer) -> str:
     return "do not add workers" if more and more.isdisjoint(answer.open) else ""
 
 
-def _why_none(answer: Answer, metrics: Mapping[str, Metric]) -> list[str]:
+def _why_none(answer: Answer, metrics: Metrics) -> list[str]:
     """Say why no arm can be recommended, the reasons of most arms first."""
     if answer.missing:
         return [f"no answer yet: {counted(answer.missing, 'run')} to be made"]
@@ -152,19 +154,15 @@ def _why_none(answer: Answer, metrics: Mapping[str, Metric]) -> list[str]:
     if left := [arm for arm in answer.arms if arm.word != "out"]:
         quality = next((metrics[arm.quality.metric].title for arm in left if arm.quality), "quality")
         return [f"none of {counted(len(left), 'arm')} is shown to keep {quality}"]
-    reasons: dict[str, list[ArmAnswer]] = {}
-    for arm in answer.arms:
-        if arm.reason not in (OVERHEAD, TWIN):
-            reasons.setdefault(arm.reason.partition(":")[0], []).append(arm)
-    ordered = sorted(reasons.items(), key=lambda pair: -len(pair[1]))
+    reasons = [arm.reason for arm in answer.arms if arm.reason not in (OVERHEAD, TWIN)]
     each = []
-    for kind, arms in ordered:
-        is_same = len({arm.reason for arm in arms}) == 1
-        each.append(f"{arms[0].reason if is_same else kind} ({counted(len(arms), 'arm')})")
+    for kind, count in Counter(reason.partition(":")[0] for reason in reasons).most_common():
+        alike = {reason for reason in reasons if reason.partition(":")[0] == kind}
+        each.append(f"{alike.pop() if len(alike) == 1 else kind} ({counted(count, 'arm')})")
     return [f"no arm can be recommended: {each[0]}", *each[1:]]
 
 
-def _open(judged: Judged, metrics: Mapping[str, Metric]) -> str:
+def _open(judged: Judged, metrics: Metrics) -> str:
     """Say what is open of an arm: the difference with its bounds, and what would tell."""
     metric, found = metrics.get(judged.metric, TRAIN_TIME), judged.difference
     if found is None:
@@ -178,7 +176,7 @@ def _open(judged: Judged, metrics: Mapping[str, Metric]) -> str:
     return f"{text}: {counted(found.further, 'more repeat')} would tell"
 
 
-def _loss(arm: ArmAnswer, _: ArmAnswer, metrics: Mapping[str, Metric]) -> str:
+def _loss(arm: ArmAnswer, _: ArmAnswer, metrics: Metrics) -> str:
     """Say by how much an arm that is faster is behind in quality."""
     if arm.quality is None or arm.quality.difference is None:
         return ""
@@ -188,7 +186,7 @@ def _loss(arm: ArmAnswer, _: ArmAnswer, metrics: Mapping[str, Metric]) -> str:
     return f"loses: {metric.title} {by} {where}"
 
 
-def _price(arm: ArmAnswer, use: ArmAnswer, _: Mapping[str, Metric]) -> str:
+def _price(arm: ArmAnswer, use: ArmAnswer, _: Metrics) -> str:
     """Say what share of the cost of the arm to use an arm has."""
     own, other = (one.cost if one.cost is not None else one.worker_hours for one in (arm, use))
     what = "cost" if arm.cost is not None else "worker-hours"

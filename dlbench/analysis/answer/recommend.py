@@ -16,7 +16,7 @@ from dlbench.analysis.formatting import counted
 from dlbench.analysis.groups import values_of
 from dlbench.records import files
 from dlbench.records.outcome import Status
-from dlbench.scenario.metrics import BUILT_IN, TIME_TO_TARGET, Metric
+from dlbench.scenario.metrics import BUILT_IN, TIME_TO_TARGET, Metrics
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,9 +74,7 @@ def recommend(
     return tuple(found)
 
 
-def retargeted(
-    arms: Iterable[Arm], epochs: "pd.DataFrame", target: tuple[str, float], metrics: Mapping[str, Metric]
-) -> list[Arm]:
+def retargeted(arms: Iterable[Arm], epochs: "pd.DataFrame", target: tuple[str, float], metrics: Metrics) -> list[Arm]:
     """Return arms with the time to another target than their scenario's, from the scores of their epochs.
 
     A run that a target of its own ended before it came to this one has not reached it.

@@ -5,19 +5,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from dlbench.analysis.arms import Arm
-from dlbench.analysis.claims.claim_tests import ClaimTest, ClaimVerdict, Curve, decide, examine
+from dlbench.analysis.claims.claim_tests import ClaimVerdict, Curve, decide, examine
+from dlbench.analysis.claims.contrast import Evidence
+from dlbench.analysis.formatting import joined
 from dlbench.analysis.groups import SETTINGS, by_emulation, described, follows, groups, varying, without_base_lines
 from dlbench.records.outcome import Status
 from dlbench.scenario.claims import COMPARING, Claim, Shape
+from dlbench.scenario.metrics import SCORE_COLUMNS
 from dlbench.scenario.reference import Reference, mirrored
 from dlbench.scenario.settings import Input
 
-# What says the same as a column.
-_SAME_AS = {"mode": "placement"}
 # Settings that follow from the strategy: naming it is enough.
 _OF_STRATEGY = ("algorithm", "communicator", "collectives")
-# Columns that mean nothing where a run trained on random numbers.
-_SCORES = ("loss", "accuracy")
 # Columns that grow with the samples that a run trains on.
 _OF_WORK = ("train_time_s", "wall_time_s", "energy_j", "messages", "bytes_sent")
 # Arms whose samples differ by less than this share did equal work.
@@ -51,8 +50,12 @@ def check_claims(arms: Sequence[Arm], reference: Reference) -> tuple[ClaimCheck,
         reference: The claims.
     """
     asked = [(claim, *family) for family in families(arms, reference) for claim in reference.claims]
-    verdicts = decide([_test(members, claim, reference) for claim, _, _, members in asked])
-    return tuple(ClaimCheck(*one[:3], verdict) for one, verdict in zip(asked, verdicts, strict=True))
+    tests = [_test(members, claim, reference) for claim, _, _, members in asked]
+    verdicts = decide([test for test, _ in tests])
+    return tuple(
+        ClaimCheck(claim, family, emulated, replace(verdict, why=joined(verdict.why, note, sep="; ")))
+        for (claim, family, emulated, _), (_, note), verdict in zip(asked, tests, verdicts, strict=True)
+    )
 
 
 def families(arms: Sequence[Arm], reference: Reference) -> Iterator[tuple[str, str, list[Arm]]]:
@@ -65,25 +68,25 @@ def families(arms: Sequence[Arm], reference: Reference) -> Iterator[tuple[str, s
             yield described(values), emulated, members
 
 
-def _test(arms: Sequence[Arm], claim: Claim, reference: Reference) -> ClaimTest:
-    """Return the test of a claim on one family of arms."""
+def _test(arms: Sequence[Arm], claim: Claim, reference: Reference) -> tuple[Evidence | str, str]:
+    """Return what one family of arms says of a claim, or why it cannot be tested, and a note on these runs."""
     curves: dict[str, Curve] = {}
     for name, column, series in _wanted(claim, reference):
         members = _of_series(arms, series, reference)
         if not members:
-            return ClaimTest(problem=f"there are no runs with {reference.series} {series}")
+            return f"there are no runs with {reference.series} {series}", ""
         # Of a mirror image both columns, so that it is the same runs' values.
         needed = [column] if claim.of is None else [claim.column, claim.of]
         curves[name], problem = _curve(members, reference.x, column, needed)
         if problem:
             is_series = reference.series is not None and claim.claim is not Shape.MIRRORS
-            return ClaimTest(problem=f"{name}: {problem}" if is_series else problem)
+            return f"{name}: {problem}" if is_series else problem, ""
     if claim.claim in COMPARING:
         shared = set.intersection(*map(set, curves.values()))
         if not shared:
-            return ClaimTest(problem=f"both have no completed runs at the same {reference.x}")
+            return f"both have no completed runs at the same {reference.x}", ""
         curves = {name: {x: values for x, values in curve.items() if x in shared} for name, curve in curves.items()}
-    return replace(examine(claim, curves, mirrored(claim, reference.claims)), note=_note(arms, claim, reference))
+    return examine(claim, curves, mirrored(claim, reference.claims)), _note(arms, claim, reference)
 
 
 def _wanted(claim: Claim, reference: Reference) -> list[tuple[str, str, str]]:
@@ -110,7 +113,7 @@ def _curve(arms: Sequence[Arm], x: str, column: str, needed: Sequence[str]) -> t
         column: The column of their values.
         needed: The columns that a completed run must have; scores of random numbers mean nothing.
     """
-    is_score = any(name.endswith(_SCORES) for name in needed)
+    is_score = not set(needed).isdisjoint(SCORE_COLUMNS)
     tried: Counter[float] = Counter()
     curve: dict[float, list[float]] = {}
     for row in (row for arm in arms for row in arm.rows if row.get(x) is not None):
@@ -144,6 +147,6 @@ def _note(arms: Sequence[Arm], claim: Claim, reference: Reference) -> str:
 
 
 def _of_curve(reference: Reference) -> list[str]:
-    """Return the settings that make a curve, and what says the same."""
-    same = _SAME_AS.get(reference.series or "")
+    """Return the settings that make a curve; of a mode its column, too."""
+    same = "placement" if reference.series == "mode" else None
     return [key for key in (reference.x, reference.series, same) if key is not None]

@@ -24,7 +24,7 @@ from enum import StrEnum
 from itertools import chain, combinations, pairwise
 
 from dlbench.analysis.claims.contrast import Evidence, Power, Side, contrast, every, some
-from dlbench.analysis.formatting import POINTS, chance, counted, p_value
+from dlbench.analysis.formatting import POINTS, chance, counted, joined, p_value
 from dlbench.analysis.judge import LEAST_REPEATS, SIGNIFICANCE
 from dlbench.analysis.statistics.rank_tests import holm
 from dlbench.records.columns import TABLES
@@ -59,23 +59,8 @@ class ClaimVerdict:
     power: Power | None = None
 
 
-@dataclass(frozen=True)
-class ClaimTest:
-    """What the values say of one claim by itself, before it is known how many are tested.
-
-    Attributes:
-        evidence: What they say; None where the claim cannot be tested, which then counts as no claim.
-        problem: Why it cannot be tested; empty where it can.
-        note: What a reader has to know of the runs; it follows the reason of the verdict.
-    """
-
-    evidence: Evidence | None = None
-    problem: str = ""
-    note: str = ""
-
-
-def examine(claim: Claim, curves: Mapping[str, Curve], mirrored: Claim | None = None) -> ClaimTest:
-    """Return what the values of a claim's curves say of it.
+def examine(claim: Claim, curves: Mapping[str, Curve], mirrored: Claim | None = None) -> Evidence | str:
+    """Return what the values of a claim's curves say of it by itself, or why it cannot be tested.
 
     Args:
         claim: The claim.
@@ -84,25 +69,29 @@ def examine(claim: Claim, curves: Mapping[str, Curve], mirrored: Claim | None = 
     """
     found, shape = list(curves.values()), claim.claim if mirrored is None else mirrored.claim
     if problem := _problem(claim, shape, found):
-        return ClaimTest(problem=problem)
+        return problem
     if mirrored is not None:
-        return ClaimTest(_mirror(claim, mirrored, found))
+        return _mirror(claim, mirrored, found)
     _, alternatives = FORMS[shape]
     if shape in COMPARING or len(found) == 1:
-        return ClaimTest(some(list(alternatives(claim, found))))
-    return ClaimTest(every([some(list(alternatives(claim, [one]))).of(name) for name, one in curves.items()]))
+        return some(list(alternatives(claim, found)))
+    return every([some(list(alternatives(claim, [one]))).of(name) for name, one in curves.items()])
 
 
-def decide(tests: Sequence[ClaimTest]) -> list[ClaimVerdict]:
-    """Return the verdict on each claim, all that is asked of a reference's runs being corrected together."""
-    tested = [test.evidence for test in tests if test.evidence is not None]
+def decide(tests: Sequence[Evidence | str]) -> list[ClaimVerdict]:
+    """Return the verdict on each claim, all that is asked of a reference's runs being corrected together.
+
+    Args:
+        tests: As `examine` returns them; what cannot be tested counts as no claim.
+    """
+    tested = [test for test in tests if not isinstance(test, str)]
     sides = [one.shown for one in tested], [one.refuted for one in tested]
     adjusted = zip(*(holm([side.p for side in one]) for one in sides), strict=True)
     verdicts = []
     for test in tests:
-        state, power, parts = ClaimState.CANNOT_BE_TOLD, None, [test.problem]
-        if test.evidence is not None:
-            corrected, (shown, refuted) = next(adjusted), test.evidence
+        state, power, parts = ClaimState.CANNOT_BE_TOLD, None, [test]
+        if not isinstance(test, str):
+            corrected, (shown, refuted) = next(adjusted), test
             # Where what is claimed lies on the other side of its bound, more repeats can only refute it.
             is_against = refuted.p < shown.p or shown.contrast.p(above=shown.contrast.above) > 0.5
             side = refuted if is_against else shown
@@ -115,7 +104,7 @@ def decide(tests: Sequence[ClaimTest]) -> list[ClaimVerdict]:
             after = f"{p_value(corrected[is_against])} after Holm's correction over {counted(len(tested), 'claim')}"
             why = f"{'most against it' if is_against else 'least certain'} {side.contrast}"
             parts = [why, f"{chance(side.p)} ({after})", str(power or "")]
-        verdicts.append(ClaimVerdict(state, "; ".join(filter(None, (*parts, test.note))), power))
+        verdicts.append(ClaimVerdict(state, joined(*parts, sep="; "), power))
     return verdicts
 
 
@@ -131,31 +120,26 @@ def _problem(claim: Claim, shape: Shape, curves: Sequence[Curve]) -> str:
     is_ratio = shape not in OF_DIFFERENCES
     if not all((0.0 if is_ratio else -math.inf) < value < math.inf for value in chain(*values)):
         return "a value is not finite" + (" and above zero, so that there is no ratio" if is_ratio else "")
-    joined = [list(chain(*values))] if claim.claim in COMPARING else values
-    if any(len(set(own)) == 1 for own in joined):
+    together = [list(chain(*values))] if claim.claim in COMPARING else values
+    if any(len(set(own)) == 1 for own in together):
         return "all values are the same, which can never show it"
     fewest = min(len(repeats) for curve in curves for repeats in curve.values())
     if fewest < LEAST_REPEATS:
-        return (
-            f"{counted(fewest, 'repeat')} can never show it: the noise is known from {LEAST_REPEATS} at each place on"
-        )
+        known = f"the noise is known from {LEAST_REPEATS} at each place on"
+        return f"{counted(fewest, 'repeat')} can never show it: {known}"
     return ""
-
-
-def _logs(values: Sequence[float]) -> list[float]:
-    return [math.log(value) for value in values]
 
 
 def _change(curve: Curve, first: float, last: float, *, up: bool, slack: float = 0.0) -> Evidence:
     """Return the evidence that a curve rises (or falls) between two places, or turns back by less than `slack`."""
-    groups = ((1.0, _logs(curve[last])), (-1.0, _logs(curve[first])))
+    groups = ((1.0, curve[last]), (-1.0, curve[first]))
     bound = -math.log1p(slack) if up else math.log1p(slack)
     return contrast(f"from {first:g} to {last:g}", groups, above=up, bound=bound)
 
 
 def _gap(curves: Sequence[Curve], place: float, *, above: bool) -> Evidence:
     """Return the evidence that the first curve is above (or below) the second at a place."""
-    groups = ((1.0, _logs(curves[0][place])), (-1.0, _logs(curves[1][place])))
+    groups = ((1.0, curves[0][place]), (-1.0, curves[1][place]))
     return contrast(f"at {place:g}", groups, above=above)
 
 
@@ -227,8 +211,8 @@ def _behind(claim: Claim, curves: Sequence[Curve]) -> Iterator[Evidence]:
 def _closes(claim: Claim, curves: Sequence[Curve]) -> Iterator[Evidence]:
     """Yield the evidence that the first curve begins above the second, and that the ratio of the two shrinks."""
     first, last = min(curves[0]), max(curves[0])
-    of_gaps = ((1.0, curves[0], last), (-1.0, curves[1], last), (-1.0, curves[0], first), (1.0, curves[1], first))
-    groups = [(weight, _logs(curve[place])) for weight, curve, place in of_gaps]
+    ours, theirs = curves
+    groups = ((1.0, ours[last]), (-1.0, theirs[last]), (-1.0, ours[first]), (1.0, theirs[first]))
     yield every([*_behind(claim, curves), contrast(f"gap from {first:g} to {last:g}", groups, above=False)])
 
 

@@ -129,6 +129,10 @@ class Side:
     shares: int = 1
 
 
+# Weight and repeats.
+Group = tuple[float, Sequence[float]]
+
+
 class Evidence(NamedTuple):
     """What the repeats say of a statement about contrasts.
 
@@ -147,25 +151,20 @@ class Evidence(NamedTuple):
 
 
 def contrast(
-    label: str,
-    groups: Iterable[tuple[float, Sequence[float]]],
-    *,
-    above: bool,
-    bound: float = 0.0,
-    unit: str = SHARES,
-    is_count: bool = False,
+    label: str, groups: Iterable[Group], *, above: bool, bound: float = 0.0, unit: str = SHARES, is_count: bool = False
 ) -> Evidence:
     """Return the evidence for a contrast on one side of a bound.
 
     Args:
         label: What is contrasted.
-        groups: Weight and repeats of each group, two or more repeats each; logarithms where `unit` is `SHARES`.
+        groups: Weight and repeats of each group, two or more repeats each; above 0 where `unit` is `SHARES`.
         above: Whether it is claimed to be above the bound, or below.
-        bound: The bound.
+        bound: The bound; the logarithm of a ratio where `unit` is `SHARES`.
         unit: Unit of the values.
         is_count: Whether the values are counts, of which repeats may well be equal.
     """
-    terms = [(weight, values, fmean(values)) for weight, values in groups]
+    of_unit = [(weight, [*map(math.log, values)] if unit == SHARES else values) for weight, values in groups]
+    terms = [(weight, values, fmean(values)) for weight, values in of_unit]
     estimate = sum(weight * mean for weight, _, mean in terms)
     squares = sum(weight**2 * _variance(values, mean) / len(values) for weight, values, mean in terms)
     df = min(len(values) for _, values, _ in terms) - 1

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from dlbench.analysis.arms import Arm, option_columns
+from dlbench.analysis.arms import Arm, distinct, option_columns
 from dlbench.analysis.compare.matching import settings
 from dlbench.analysis.formatting import counted, one_line
 from dlbench.errors import shorten
@@ -104,9 +104,7 @@ def _unrecorded(both: Sequence[tuple[Arm, Arm]]) -> Iterator[str]:
 
 def _seen(column: str, both: Sequence[tuple[Arm, Arm]]) -> str:
     """Say what rows of the two studies have in a column, where both have something and not the same."""
-    seen = [
-        {str(row[column]) for pair in both for row in pair[side].rows if row.get(column) is not None} for side in (0, 1)
-    ]
+    seen = [{str(one) for pair in both for one in distinct(pair[side].rows, column)} for side in (0, 1)]
     if column == "device_name" and not all(_FAMILY in name for names in seen for name in names):
         # Early versions record the name alone.
         seen = [{name.partition(_FAMILY)[0] for name in names} for names in seen]

@@ -91,11 +91,8 @@ class Comparison:
 
     def regressions(self, share: float) -> tuple[Change, ...]:
         """Return what is worse by more than a share, and by more than chance and noise, and arms that now fail."""
-        return tuple(
-            change
-            for change in self.changes
-            if change.kind is ChangeKind.NOW_FAILS or (change.kind is ChangeKind.WORSE and change.worsening > share)
-        )
+        tolerated = {ChangeKind.NOW_FAILS: -math.inf, ChangeKind.WORSE: share}
+        return tuple(change for change in self.changes if change.worsening > tolerated.get(change.kind, math.inf))
 
     @property
     def can_show_anything(self) -> bool:

@@ -10,12 +10,8 @@ from dlbench.records.columns import names
 from dlbench.scenario.settings import Settings, unrecorded
 
 # A run's seed is that of its repeat; of it alone repeats differ.
-SETTING_COLUMNS = tuple(
-    name
-    for name in names("runs")
-    if (name in Settings.model_fields and name != "seed")
-    or name in ("learning_rate_base", "target_metric", "target_value", "target_stop")
-)
+_SETTINGS = {*Settings.model_fields, "learning_rate_base", "target_metric", "target_value", "target_stop"} - {"seed"}
+SETTING_COLUMNS = tuple(name for name in names("runs") if name in _SETTINGS)
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:e[-+]?\d+)?)")
 
 # An arm of a base and its counterpart; None in a study that has no such arm.
@@ -29,14 +25,13 @@ def matched(base: Sequence[Arm], new: Sequence[Arm]) -> list[Pair]:
     """
     ours, theirs = (sorted(arms, key=lambda arm: _readable(arm.label)) for arms in (base, new))
     partners: dict[Arm, Arm] = {}
+    left = theirs
     for key in (lambda arm: arm.name, _settings_key(ours, theirs), lambda arm: arm.label):
-        before = _unique(key, [arm for arm in ours if arm not in partners])
-        taken = set(partners.values())
-        after = _unique(key, [arm for arm in theirs if arm not in taken])
+        before, after = _unique(key, [arm for arm in ours if arm not in partners]), _unique(key, left)
         partners |= {arm: after[value] for value, arm in before.items() if value in after}
-    taken = set(partners.values())
-    alone = [arm for arm in theirs if arm not in taken]
-    return [*((arm, partners.get(arm)) for arm in ours), *((None, arm) for arm in alone)]
+        taken = set(partners.values())
+        left = [arm for arm in theirs if arm not in taken]
+    return [*((arm, partners.get(arm)) for arm in ours), *((None, arm) for arm in left)]
 
 
 def settings(arm: Arm) -> dict[str, Any]:

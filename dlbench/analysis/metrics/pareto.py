@@ -40,11 +40,8 @@ def knee(ends_and_between: Sequence[Point]) -> Point | None:
     (left, top), (right, bottom) = ends_and_between[0], ends_and_between[-1]
 
     def below_chord(point: Point) -> float:
-        return (
-            1
-            - math.log(point[0] / left) / math.log(right / left)
-            - math.log(point[1] / bottom) / math.log(top / bottom)
-        )
+        u = math.log(point[0] / left) / math.log(right / left)
+        return 1 - u - math.log(point[1] / bottom) / math.log(top / bottom)
 
     best = max(ends_and_between[1:-1], key=below_chord)
     return best if below_chord(best) > 0 else None

@@ -42,31 +42,33 @@ LEAST_BUSY_S = 1.0
 
 @dataclass(frozen=True)
 class AttemptRecords:
-    """One launch of a run, as its row names it, and the prices of where it was."""
+    """One launch of a run.
+
+    Attributes:
+        study: Name of its study.
+        number: Which launch it is.
+        outcome: How it ended.
+        machine: `machine.json`; fills versions that no worker reported.
+        dataset_checksum: Of its data; empty where it ended before they were read.
+        prices: Of where it was.
+    """
 
     study: str
     number: int
+    outcome: Outcome
+    machine: Mapping[str, Any]
     dataset_checksum: str = ""
     prices: Prices | None = None
 
 
-def run_row(
-    run: RunSpec,
-    layout: Layout | None,
-    attempt: AttemptRecords,
-    outcome: Outcome,
-    journal: Journal,
-    machine: Mapping[str, Any],
-) -> dict[str, Any]:
+def run_row(run: RunSpec, layout: Layout | None, attempt: AttemptRecords, journal: Journal) -> dict[str, Any]:
     """Return the row of one attempt: every column of `runs.csv` and the dotted ones of its plugin options.
 
     Args:
         run: The specification.
         layout: Who ran where; None where the attempt ended before it was laid out.
-        attempt: Study, number, data and prices of the attempt.
-        outcome: How it ended.
+        attempt: The attempt.
         journal: What its workers reported.
-        machine: `machine.json`; fills versions that no worker reported.
     """
     places = () if layout is None else layout.places
     servers = [place.rank for place in places if not place.workers]
@@ -77,9 +79,9 @@ def run_row(
     is_complete = len(journal.results) == processes and len(by_servers) == len(servers)
     results = journal.results if is_complete else {}
     row: dict[str, Any] = dict.fromkeys((*names("runs"), *run.metrics))
-    row |= _specification(run) | _attempt(attempt, outcome)
+    row |= _specification(run) | _attempt(attempt)
     if layout is not None:
-        row |= _layout(run, layout, attempt.prices, outcome)
+        row |= _layout(run, layout, attempt)
     row |= _results(list(journal.results.values()), by_servers, complete=bool(results))
     scored = (*SCORE_COLUMNS, BEST, *run.metrics)
     # The scores are the same of all workers: the first that is known counts.
@@ -96,8 +98,8 @@ def run_row(
     if row["samples_per_s"] is not None:
         row["rate_drift"] = rates.drift(journal.steps.values())
     row |= _sensors(journal, 1 if layout is None else len(layout.hosts))
-    row["startup_time_s"] = startup_time(outcome.started_at, results.values())
-    row |= _facts(run, journal, machine, row)
+    row["startup_time_s"] = startup_time(attempt.outcome.started_at, results.values())
+    row |= _facts(run, journal, attempt.machine, row)
     row |= run.options
     return row
 
@@ -156,18 +158,18 @@ def _same(source: object, *columns: str) -> dict[str, Any]:
     return {name: getattr(source, name) for name in columns}
 
 
-def _attempt(attempt: AttemptRecords, outcome: Outcome) -> dict[str, Any]:
-    found = _same(outcome, "reason", "started_at", "wall_time_s") | _same(attempt, "study", "dataset_checksum")
+def _attempt(attempt: AttemptRecords) -> dict[str, Any]:
+    found = _same(attempt.outcome, "reason", "started_at", "wall_time_s") | _same(attempt, "study", "dataset_checksum")
     return {name: value or None for name, value in found.items()} | {
         "attempt": attempt.number,
-        "status": outcome.status.value,
-        "exit_code": outcome.exit_code,
+        "status": attempt.outcome.status.value,
+        "exit_code": attempt.outcome.exit_code,
         "schema_version": SCHEMA_VERSION,
         "dlbench_version": dlbench.__version__,
     }
 
 
-def _layout(run: RunSpec, layout: Layout, prices: Prices | None, outcome: Outcome) -> dict[str, Any]:
+def _layout(run: RunSpec, layout: Layout, attempt: AttemptRecords) -> dict[str, Any]:
     """Return who ran where, and the cost: the time from launch to end on every host and every worker's slot.
 
     Workers that are not bound could use the cores that the specification says.
@@ -185,10 +187,10 @@ def _layout(run: RunSpec, layout: Layout, prices: Prices | None, outcome: Outcom
         "emulated": ";".join(layout.emulated) or None,
         "cores_enforced": enforced,
     }
-    if prices is not None and outcome.wall_time_s:
+    if (prices := attempt.prices) is not None and (wall_time_s := attempt.outcome.wall_time_s):
         # Beside the workers there are servers and an evaluator with slots of their own.
         slots = workers.total() + run.settings.num_slots - run.settings.workers
-        row["cost"] = prices.cost(outcome.wall_time_s, len(layout.hosts), slots)
+        row["cost"] = prices.cost(wall_time_s, len(layout.hosts), slots)
         row["cost_currency"] = prices.currency
     return row
 
@@ -229,8 +231,8 @@ def _results(found: list[Result], by_servers: list[Result], *, complete: bool) -
 
     What is counted is added up over servers, too.
     """
-    values = {name: [getattr(result, name) for result in found] for name in (*FIRST, *LARGEST)}
-    known = {name: [value for value in of_all if value is not None] for name, of_all in values.items()}
+    columns = (*FIRST, *LARGEST, "max_difference")
+    known = {name: [value for one in found if (value := getattr(one, name)) is not None] for name in columns}
     row = {name: known[name][0] for name in FIRST if known[name]}
     if not complete:
         return row
@@ -238,8 +240,7 @@ def _results(found: list[Result], by_servers: list[Result], *, complete: bool) -
     row |= {name: sensors.total([getattr(one, name) for one in (*found, *by_servers)]) for name in SUM}
     row["workers_agree"] = workers_agree(found)
     if row["workers_agree"] != "exact":
-        differences = [result.max_difference for result in found if result.max_difference is not None]
-        row["workers_max_difference"] = max(differences, default=None)
+        row["workers_max_difference"] = max(known["max_difference"], default=None)
     counts = [pair for result in (*found, *by_servers) for pair in result.staleness]
     if gradients := sum(number for _, number in counts):
         row["staleness_mean"] = sum(stale * number for stale, number in counts) / gradients
@@ -289,9 +290,7 @@ def _steps(journal: Journal, processes: int) -> dict[str, Any]:
 
 
 def _sensors(journal: Journal, num_hosts: int) -> dict[str, Any]:
-    steal, capacity, busy = (
-        sensors.counted(journal, "host", quantity) for quantity in ("cpu_steal_s", "cpu_capacity_s", "cpu_time_s")
-    )
+    steal, capacity, busy = (sensors.counted(journal, "host", f"cpu_{of}_s") for of in ("steal", "capacity", "time"))
     workers = sensors.counted(journal, "cpu", "time_s")
     energy = sensors.counted(journal, "nvml", "energy_j")
     end = max(map(sensors.training_end, journal.steps.values()), default=0.0)

@@ -21,9 +21,8 @@ def topology(layout: Layout, cluster: Cluster, journal: Journal) -> Iterator[dic
     addresses = [host.address for host in cluster.hosts]
     if not set(layout.hosts) <= set(addresses):
         addresses = list(layout.hosts)
-    sent, received = (
-        sensors.counted_by_worker(journal, "network", name) for name in ("wire_sent_bytes", "wire_received_bytes")
-    )
+    sent = sensors.counted_by_worker(journal, "network", "wire_sent_bytes")
+    received = sensors.counted_by_worker(journal, "network", "wire_received_bytes")
     for place in layout.places:
         facts = journal.facts.get(place.rank, {})
         yield place.model_dump(include={"rank", "role", "machine", "local_index"}) | {

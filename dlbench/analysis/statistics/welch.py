@@ -47,19 +47,24 @@ class Difference(NamedTuple):
         """Return those of one group with some others, where there is a row and a column for each group."""
         return Difference(*(part[first, others] for part in self))
 
-    @property
-    def t(self) -> Floats:
-        """Size of estimate / error; 0 where there is no difference, infinite where there is one without an error."""
-        size = np.abs(self.estimate)
+    def t(self, bound: float = 0.0) -> Floats:
+        """Return (estimate - bound) / error; 0 where they are equal, infinite where they differ without an error."""
+        above = self.estimate - bound
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray(np.where(size > 0, size / self.error, 0.0))
+            return np.asarray(np.where(above != 0, above / self.error, 0.0))
+
+    def p_above(self, bound: float) -> Floats:
+        """Return how rarely a difference at the bound comes out so far above it: the p-value of being above."""
+        from scipy.special import stdtr
+
+        return np.asarray(stdtr(self.freedom, -self.t(bound)))
 
     @property
     def p(self) -> Floats:
         """Two-sided p-value of each pair by itself."""
         from scipy.special import stdtr
 
-        return np.asarray(2 * stdtr(self.freedom, -self.t))
+        return np.asarray(2 * stdtr(self.freedom, -np.abs(self.t())))
 
 
 def welch(a: Floats, b: Floats, a_freedom: Floats, b_freedom: Floats) -> tuple[Floats, Floats]:

@@ -13,6 +13,7 @@ from dlbench.report.figures._shown import SEEN, in_chart, sees_unequally
 from dlbench.report.lines import brief_keys, parts, series
 from dlbench.report.references import compared, published, relative_panel
 from dlbench.scenario.claims import COLUMNS, PLACES
+from dlbench.scenario.metrics import SCORE_COLUMNS
 
 if TYPE_CHECKING:
     from dlbench.report.data import ReportData
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
 OPTIONS = Options
 ORDER = 35
-# Columns that mean nothing where a run trained on random numbers.
-SCORES = ("loss", "accuracy")
 NAMES = {**COLUMNS, SEEN: "samples seen"}
 _UNITS = {column.name: column.unit for column in TABLES["runs"]}
 
@@ -60,7 +59,7 @@ def _panels(known: "Reference", arms: Sequence[Arm]) -> Iterator[Panel]:
     """
     own, x = without_base_lines(arms), known.x
     for column in (*known.shown, *[SEEN] * sees_unequally(own)):
-        is_score = column.endswith(SCORES)
+        is_score = column in SCORE_COLUMNS
         chosen = [arm for arm in own if arm.scores_mean_something or not is_score]
         for part in parts(chosen, x=x):
             measured = series(brief_keys(part), column)
@@ -85,7 +84,7 @@ def _place_axis(known: "Reference", arms: Sequence[Arm]) -> Axis:
 def _axis(column: str) -> Axis:
     """Return the axis of a column: of what is a cost or a rate from 0, of scores about what there is."""
     unit = f" ({_UNITS[column]})" if _UNITS[column] and column != SEEN else ""
-    return Axis(f"{NAMES[column]}{unit}", low=None if column.endswith(SCORES) else 0.0)
+    return Axis(f"{NAMES[column]}{unit}", low=None if column in SCORE_COLUMNS else 0.0)
 
 
 def _notes(known: "Reference") -> Iterator[str]:

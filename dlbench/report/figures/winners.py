@@ -39,8 +39,9 @@ def chart(data: "ReportData") -> Chart:
     given = [key for study in data.studies if study.scenario for key in study.scenario.given]
     judged: dict[tuple[str | None, str], tuple[int, Family]] = {}
     for group in comparison_groups(data.arms, given):
-        if found := families(group, Wanted()).get(TIME):
-            judged |= {(arm.study, arm.name): (place, found[1]) for place, arm in enumerate(found[0])}
+        for metric, own, family in families(group, Wanted()):
+            if metric.column == TIME:
+                judged |= {(arm.study, arm.name): (place, family) for place, arm in enumerate(own)}
     tasks = [key for key in varying(arms, x="workers") if key in TASK]
     panels = []
     for values, alike in groups(arms, [*TARGET, *tasks]):

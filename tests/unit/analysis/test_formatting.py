@@ -3,7 +3,6 @@ import math
 import pytest
 
 from dlbench.analysis.formatting import (
-    SHARE,
     Unit,
     accuracy,
     chance,
@@ -49,7 +48,7 @@ def test_shares(value, said):
 
 def test_intervals_say_the_unit_once():
     assert unit_of(TRAIN_TIME).with_ends(Interval(41.4, 39.9, 42.7, 5, 0.9375)) == "41.4 s [39.9, 42.7]"
-    assert SHARE.with_ends(Interval(0.99, 0.95, 1.0, 3, 0.9)) == "99% [95%, 100%]"
+    assert Unit(percent).with_ends(Interval(0.99, 0.95, 1.0, 3, 0.9)) == "99% [95%, 100%]"
     assert Unit(accuracy).with_ends(Interval(0.95, None, None, 1, None)) == "0.950"
 
 

@@ -129,3 +129,13 @@ def test_a_table_of_epochs_that_is_none(tmp_path: Path) -> None:
     (folder / "epochs.csv").write_text("run_id,attempt\r\na,b\r\n")
     with pytest.raises(UserError, match=r"epochs\.csv"):
         _ = read([folder]).epochs
+
+
+def test_text_in_the_column_of_a_declared_metric_is_refused(tmp_path: Path) -> None:
+    folder = study(tmp_path / "s", {}, {})
+    text = "base: {command: python x.py, strategy: single}\nmetrics: {bleu: {better: higher, matters: 1}}\n"
+    (folder / "scenario.yaml").write_text(text, encoding="utf-8")
+    assert read([folder]).studies[0].scenario is not None
+    write_table(folder / "runs.csv", "runs", [run | {"bleu": "low"} for run in read([folder]).runs], ["bleu"])
+    with pytest.raises(UserError, match="has text in bleu, a metric of its scenario"):
+        read([folder])

@@ -181,7 +181,7 @@ def test_what_no_row_can_be_made_of_fails_its_run_alone(folder, monkeypatch):
         made = collect.run_row
 
         def fails(*given, kind=kind, made=made):
-            if given[4].steps:
+            if given[3].steps:
                 raise kind("inside")
             return made(*given)
 

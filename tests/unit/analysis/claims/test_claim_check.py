@@ -248,3 +248,11 @@ def test_scores_of_random_numbers_are_none(tmp_path: Path) -> None:
     }
     assert found[Shape.FALLS].state is ClaimState.HOLDS
     assert found[Shape.RISES_AND_FALLS].why == "no completed run has train_accuracy"
+
+
+def test_a_squared_error_of_random_numbers_is_none(tmp_path: Path) -> None:
+    rows = [{**row, "validation_mean_squared_error": row["train_time_s"]} for row in batch_rows(input="synthetic")]
+    claims = "# claims:\n#   - {claim: falls, column: validation_mean_squared_error}\n"
+    head = f"# source: a\n# x: batch_size\n{claims}batch_size,validation_mean_squared_error\n8,1\n16,1\n"
+    (one,) = check_claims(report_data(*rows, tmp_path=tmp_path).arms, parse(head, "r.csv"))
+    assert one.verdict.why == "no completed run has validation_mean_squared_error"

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dlbench.analysis.claims.claim_tests import ClaimTest, ClaimVerdict, Curve, decide, examine
+from dlbench.analysis.claims.claim_tests import ClaimVerdict, Curve, decide, examine
+from dlbench.analysis.claims.contrast import Evidence
 from dlbench.scenario.claims import Claim, Shape
 from dlbench.scenario.reference import mirrored
 from tests.unit.analysis.claims.made import BATCH, WORKERS, claim
@@ -67,7 +68,7 @@ class Truth:
         """Return the verdicts on such curves, all claims together."""
         return decide([self._test(one, curves) for one in self.claims])
 
-    def _test(self, one: Claim, curves: Mapping[str, Curve]) -> ClaimTest:
+    def _test(self, one: Claim, curves: Mapping[str, Curve]) -> Evidence | str:
         names = (one.column, one.of) if one.of else (one.series, one.than) if one.than else (one.series or one.column,)
         shape = mirrored(one, (*self.claims, claim(Shape.RISES_AND_FALLS, "train_accuracy")))
         return examine(one, {str(name): curves[str(name)] for name in names}, shape)

@@ -71,7 +71,8 @@ def test_a_result_of_an_older_dlbench_has_its_scores() -> None:
 
 
 def row(journal: Journal, outcome: Outcome = OUTCOME, layout: Layout | None = LAYOUT, run: RunSpec = RUN) -> dict:
-    return run_row(run, layout, AttemptRecords("study", 2, "sum"), outcome, journal, {"software": {"python": "3.11.7"}})
+    attempt = AttemptRecords("study", 2, outcome, {"software": {"python": "3.11.7"}}, "sum")
+    return run_row(run, layout, attempt, journal)
 
 
 def test_what_one_of_two_hosts_sent_is_no_total():
