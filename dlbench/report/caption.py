@@ -10,7 +10,7 @@ from dlbench.analysis.arms import Row, distinct, emulation, flags_of
 from dlbench.analysis.formatting import counted
 from dlbench.errors import shorten
 from dlbench.records.outcome import Status
-from dlbench.report.chart import Chart, Role, flag_counts, marks_of, ringed
+from dlbench.report.chart import Chart, Role, marks_of, ringed
 from dlbench.report.data import ReportData
 from dlbench.report.formatting import one_line
 from dlbench.report.page.machines import VERSIONS
@@ -31,8 +31,6 @@ ENDED = "Open triangles are runs that ended before: their value is at least that
 REPEATED = (Role.MEASURED, Role.BASE_LINE, Role.TOTAL)
 # What a median is called in each form of a panel.
 MEDIANS = {"lines": "Markers", "bars": "Strokes", "cells": "Cells"}
-# Longer names of processors and GPUs are cut in the caption; the details have them in full.
-LONGEST_DEVICE = 60
 # What makers add to the names of their processors and the caption leaves out.
 _TRADEMARK = re.compile(r"\((?:R|TM)\)| (?:Processor|CPU)\b")
 
@@ -82,12 +80,12 @@ def _medians(chart: Chart) -> Iterator[str]:
 
 def _flags(chart: Chart, runs: Sequence[Row]) -> Iterator[str]:
     """Yield how many runs have each flag that a mark has; flags of the minority of marks are drawn as rings."""
-    counts, _ = flag_counts(chart)
-    flags = [flags_of(row) for row in runs if row["status"] == Status.COMPLETED] if counts else []
+    shown = {word for mark in marks_of(chart) if mark.interval and mark.points for word in mark.flags.split(";")}
+    flags = [flags_of(row).split(";") for row in runs if row["status"] == Status.COMPLETED]
     rings, how = ringed(chart), "*" if _is_map(chart) else "ringed"
     for word, meaning in FLAGS.items():
-        if counts[word]:
-            number = sum(word in found.split(";") for found in flags)
+        if word in shown:
+            number = sum(word in found for found in flags)
             how_many = "All" if number == len(flags) else f"{number} of {len(flags)}"
             yield f"{how_many} runs {meaning}{f' ({how})' if word in rings else ''}"
 
@@ -97,7 +95,7 @@ def _device(chart: Chart, runs: Sequence[Row]) -> Iterator[str]:
     devices = sorted(map(str, distinct(runs, "device_name")))
     if devices:
         more = f" and {len(devices) - 1} other devices" if len(devices) > 1 else ""
-        yield shorten(_TRADEMARK.sub("", devices[0]), LONGEST_DEVICE) + more
+        yield shorten(_TRADEMARK.sub("", devices[0]), 60) + more  # the details have it in full
     how_many, reasons = _emulated(runs)
     if reasons:
         yield f"Emulated{'' if _is_map(chart) else ' (hollow)'}: {how_many}, {', '.join(reasons)}"

@@ -179,16 +179,11 @@ class Hues:
         return replace(one, hue=numbers.setdefault(one.like or one.label, len(numbers)))
 
 
-def flag_counts(chart: Chart) -> tuple[Counter[str], int]:
-    """Return at how many marks of runs each flag stands, and how many of those have a value."""
-    valued = [mark for mark in marks_of(chart) if mark.interval is not None and mark.points]
-    return Counter(flag for mark in valued for flag in mark.flags.split(";") if flag), len(valued)
-
-
 def ringed(chart: Chart) -> frozenset[str]:
     """Return the flags that are drawn as rings: those of the minority; what most marks have is said in words."""
-    counts, total = flag_counts(chart)
-    return frozenset(flag for flag, count in counts.items() if 2 * count <= total)
+    valued = [mark.flags.split(";") for mark in marks_of(chart) if mark.interval and mark.points]
+    counts = Counter(flag for flags in valued for flag in flags if flag)
+    return frozenset(flag for flag, count in counts.items() if 2 * count <= len(valued))
 
 
 def marks_of(chart: Chart, roles: tuple[Role, ...] = tuple(Role)) -> Iterator[Mark]:

@@ -165,11 +165,8 @@ def marks(arms: Iterable[Arm], x: str, column: str) -> tuple[Mark, ...]:
         column: The column whose values are shown. Where a run has `ended(column)` alone, its value is at least that
             (censored), and medians allow for it. A column FLAGS has the flags of a run's value.
     """
-    places: dict[float, list[Arm]] = {}
-    for arm in arms:
-        if (place := arm.get(x)) is not None:
-            places.setdefault(float(place), []).append(arm)
-    return tuple(_mark(place, places[place], column) for place in sorted(places))
+    places = ((values[x], alike) for values, alike in groups(arms, [x]))
+    return tuple(_mark(float(place), alike, column) for place, alike in places if place is not None)
 
 
 def _mark(place: float, arms: Sequence[Arm], column: str) -> Mark:

@@ -23,8 +23,6 @@ ORDER = 70
 # The column made here: where an arm stands.
 PLACE, DEVICE_TIME = "device_time_s", "device-seconds"
 FRONT = "Pareto front"
-# What makes an arm the knee.
-BELOW = "lies farthest below the line between the front's ends, in logarithms scaled to the front"
 
 
 def chart(data: "ReportData") -> Chart:
@@ -45,7 +43,7 @@ def chart(data: "ReportData") -> Chart:
     return Chart(
         title=f"{'Time to target' if all(targets) else 'Training time'} against {DEVICE_TIME}",
         panels=panels,
-        columns=min(2, len(panels)),
+        columns=2,
         lead=" ".join(
             [UNEQUAL] * any(sees_unequally(field.arms) for field in fields if not _target(field.arms))
             + ["Dashed Pareto front: the arms that no other beats in both."]
@@ -58,7 +56,7 @@ def chart(data: "ReportData") -> Chart:
             *[f"Left out: {counted(left_out, 'arm')} without a time, or alone in their task and target."]
             * (left_out > 0),
         ),
-        runs=frozenset(run for field in fields for run in in_chart(field.arms)),
+        runs=in_chart(arm for field in fields for arm in field.arms),
     )
 
 
@@ -122,5 +120,6 @@ def _drawn(field: Part) -> tuple[list[Panel], list[str]]:
     on_front = [f"{label(standing[x])} ({number(y)} s, {number(x)} {DEVICE_TIME})" for x, y in best]
     notes = [f"{FRONT}{where}, from the fewest {DEVICE_TIME} to the least time: {'; '.join(on_front) or 'no arm'}."]
     if turn:
-        notes.append(f"Its knee: {label(standing[turn[0]])}, which {BELOW}.")
+        why = "which lies farthest below the line between the front's ends, in logarithms scaled to the front"
+        notes.append(f"Its knee: {label(standing[turn[0]])}, {why}.")
     return panels, notes

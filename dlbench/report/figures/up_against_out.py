@@ -1,6 +1,6 @@
 """Scale-up against scale-out, and what lies between, at equal workers, run by run, and their ratio."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING
@@ -78,12 +78,10 @@ def _is_on_several(arm: Arm) -> bool:
     return (arm.get("hosts") or 1) > 1
 
 
-def _sides(arms: Iterable[Arm]) -> tuple[list[Arm], list[Arm]]:
+def _sides(arms: Sequence[Arm]) -> tuple[list[Arm], list[Arm]]:
     """Return the arms of scale-up, and those on several hosts."""
-    sides: tuple[list[Arm], list[Arm]] = ([], [])
-    for arm in arms:
-        sides[arm.get("placement") != Mode.SCALE_UP].append(arm)
-    return sides
+    up = [arm for arm in arms if arm.get("placement") == Mode.SCALE_UP]
+    return up, [arm for arm in arms if arm not in up]
 
 
 def _paired(arms: Sequence[Arm]) -> list[Arm]:

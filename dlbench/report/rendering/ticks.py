@@ -15,23 +15,20 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis as MatplotlibAxis
 
-# Beyond these ends, even and logarithmic, sums and powers of floats overflow.
-EVEN_ENDS, LOG_ENDS = (-1e300, 1e300), (1e-150, 1e150)
 BASES = {"log2": 2, "log10": 10}
 MAX_TICKS = 6
 # Letters of a tick's label with its distance to the next.
 TICK_LETTERS = 7
 # Below so many powers of ten a logarithmic axis has even ticks; up to so many for each tick it has those of 1, 2 and 5.
 FEW_DECADES, FINE_DECADES = 0.7, 0.43
-# From here on numbers have separators, as in the page's text.
-THOUSAND = 1000.0
 # Longer names under axes are cut; rows of upright names are two letters apart.
 UPRIGHT_LETTERS, LINE_LETTERS = 36, 2.2
 
 
 def can_show(value: float | None, scale: Scale) -> TypeGuard[float]:
     """Whether there is a number that has a place on a scale: no huge one, and above zero where it is logarithmic."""
-    low, high = LOG_ENDS if scale in BASES else EVEN_ENDS
+    # Beyond these ends sums and powers of floats overflow.
+    low, high = (1e-150, 1e150) if scale in BASES else (-1e300, 1e300)
     return value is not None and low <= value <= high
 
 
@@ -49,7 +46,7 @@ def set_ticks(axis: "MatplotlibAxis", wanted: Axis, num_ticks: int = MAX_TICKS) 
         axis.set_major_locator(MaxNLocator(num_ticks, steps=[1, 2, 2.5, 5, 10]))
     if wanted.percent:
         axis.set_major_formatter(PercentFormatter(xmax=1.0))
-    elif is_log or high >= THOUSAND:
+    elif is_log or high >= 1000:  # from there on numbers have separators, as in the page's text
         axis.set_major_formatter(FuncFormatter(lambda value, _: chosen(value)))
     # Else matplotlib's own writes the same number of digits at all ticks.
     axis.minorticks_off()
