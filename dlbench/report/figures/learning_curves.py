@@ -1,12 +1,11 @@
 """Loss and accuracy while training, against epochs, updates and training time."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain, product
 from typing import TYPE_CHECKING
 
-from dlbench.analysis.arms import Arm, records
-from dlbench.analysis.formatting import counted
+from dlbench.analysis.arms import records
 from dlbench.analysis.groups import TASK, ways
 from dlbench.plugins import Options
 from dlbench.records.outcome import Status
@@ -79,7 +78,9 @@ def chart(data: "ReportData") -> Chart:
         columns=len(places),
         notes=(
             "Lines are medians over repeats at each epoch; training time is the slowest worker's, without evaluations.",
-            *_notes(in_panels, max(map(len, course.values()))),
+            f"Where a line has more than {FEW_MARKS} marks, points of single runs are left out; bars are intervals.",
+            *["Runs ended as soon as they reached their target: the end of a line stands for fewer of them."]
+            * any(arm.get("target_stop") for arm in in_panels),
             *left_out_note([part.title for part in left_out], "beyond the number of panels"),
             *[f"Base lines are left out where a panel would have more than {MOST_SERIES} lines."] * (drawn != whole),
             *synthetic_note(data.arms),
@@ -137,12 +138,3 @@ def _panel(title: str, place: str, value: str, shown: Sequence[Series]) -> Panel
         y = replace(y, scale="log10")
     what = f"{y.label.partition(' (')[0]} by {against}"
     return Panel(": ".join(filter(None, (title, what))), x, y, tuple(shown))
-
-
-def _notes(arms: Sequence[Arm], longest: int) -> Iterator[str]:
-    if longest > FEW_MARKS:
-        yield f"Where a line has more than {FEW_MARKS} marks, points of single runs are left out; bars are intervals."
-    if failed := sum(len(arm.rows) - arm.n for arm in arms):
-        yield f"{counted(failed, 'run')} that did not complete {'has' if failed == 1 else 'have'} no line."
-    if any(arm.get("target_stop") for arm in arms):
-        yield "Runs ended as soon as they reached their target: the end of a line stands for fewer of them."

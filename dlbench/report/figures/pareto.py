@@ -39,15 +39,13 @@ def chart(data: "ReportData") -> Chart:
     targets = [_target(field.arms) for field in fields]
     drawn = [_drawn(field) for field in fields]
     panels = tuple(panel for shown, _ in drawn for panel in shown)
+    unequal = any(sees_unequally(field.arms) for field in fields if not _target(field.arms))
     left_out = len(data.arms) - sum(len(field.arms) for field in fields)
     return Chart(
         title=f"{'Time to target' if all(targets) else 'Training time'} against {DEVICE_TIME}",
         panels=panels,
         columns=2,
-        lead=" ".join(
-            [UNEQUAL] * any(sees_unequally(field.arms) for field in fields if not _target(field.arms))
-            + ["Dashed Pareto front: the arms that no other beats in both."]
-        ),
+        lead=f"{UNEQUAL} " * unequal + "Dashed Pareto front: the arms that no other beats in both.",
         notes=(
             f"{DEVICE_TIME.capitalize()}: workers x time. An arm stands at its runs' median.",
             *dict.fromkeys(f"Target: {target}." for target in targets if target),
