@@ -6,7 +6,7 @@ from itertools import chain, product
 from typing import TYPE_CHECKING
 
 from dlbench.analysis.arms import records
-from dlbench.analysis.groups import TASK, ways
+from dlbench.analysis.groups import TASK, values_of, ways
 from dlbench.plugins import Options
 from dlbench.records.outcome import Status
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Palette, Panel, Series
@@ -33,7 +33,7 @@ VALUES = {
     "train_accuracy": Axis("training accuracy", most=1.0),
     "validation_accuracy": Axis("validation accuracy", most=1.0),
 }
-# More panels than this cannot be read; of the settings of panels the largest are shown.
+# More panels than this cannot be read; those of the most workers are shown.
 MOST_PANELS = 12
 # More marks than these on one line are hard to distinguish, and points of single runs hide the line.
 MOST_MARKS, FEW_MARKS = 100, 12
@@ -58,8 +58,9 @@ def chart(data: "ReportData") -> Chart:
     # Where batch sizes vary, what shares a panel differs in these alone.
     apart = [key for key in keys if key != "batch_size"] if "batch_size" in keys else TASK
     candidates = parts(arms, x="epoch", always=apart)
+    candidates.sort(key=lambda part: max(values_of(part.arms, "workers"), default=0), reverse=True)
     most = max(1, MOST_PANELS // max(1, len(places) * len(values)))
-    left_out, whole = candidates[:-most], [along(part, course) for part in candidates[-most:]]
+    left_out, whole = candidates[most:], [along(part, course) for part in candidates[:most]]
     drawn = list(map(_with_room, whole))
     # Colours are those of batch sizes or numbers of workers, where lines stand for these.
     palette: Palette = "sizes" if {"batch_size", "workers"}.intersection(keys) else "ways"
