@@ -10,7 +10,7 @@ from dlbench.analysis.arms import Row, distinct, emulation, flags_of
 from dlbench.analysis.formatting import counted
 from dlbench.errors import shorten
 from dlbench.records.outcome import Status
-from dlbench.report.chart import Chart, Role, marks_of, ringed
+from dlbench.report.chart import OF_RUNS, Chart, marks_of, ringed
 from dlbench.report.data import ReportData
 from dlbench.report.formatting import one_line
 from dlbench.report.page.machines import VERSIONS
@@ -27,8 +27,6 @@ FLAGS = {
     "extended": "were timed in steps added after training",
     "unsteady": "had a rate that was not steady",
 }
-ENDED = "Open triangles are runs that ended before: their value is at least that"
-REPEATED = (Role.MEASURED, Role.BASE_LINE, Role.TOTAL)
 # What a median is called in each form of a panel.
 MEDIANS = {"lines": "Markers", "bars": "Strokes", "cells": "Cells"}
 # What makers add to the names of their processors and the caption leaves out.
@@ -52,7 +50,8 @@ def caption(chart: Chart, data: ReportData) -> Caption:
     """
     runs = [row for row in data.runs if not chart.runs or (row["study"], row["run_id"]) in chart.runs]
     text = (chart.lead, *_medians(chart), *_failures(chart, runs), *_flags(chart, runs), *_device(chart, runs))
-    ended = [ENDED] * any(mark.ended for mark in marks_of(chart))
+    triangles = "Open triangles are runs that ended before: their value is at least that"
+    ended = [triangles] * any(mark.ended for mark in marks_of(chart))
     details = (*ended, *_hardware(runs), *chart.notes)
     return Caption(_joined(text), _joined(details))
 
@@ -64,7 +63,7 @@ def _joined(sentences: Iterable[str]) -> str:
 
 def _medians(chart: Chart) -> Iterator[str]:
     """Yield how many repeats there are at each place, and what the intervals around their medians hold."""
-    marks = [mark for mark in marks_of(chart, REPEATED) if mark.interval]
+    marks = [mark for mark in marks_of(chart, OF_RUNS) if mark.interval]
     counts = {mark.interval.n for mark in marks if mark.interval}
     if counts == {1}:
         yield "One repeat at each place: there are no intervals"
@@ -115,11 +114,10 @@ def _emulated(runs: Sequence[Row]) -> tuple[str, list[str]]:
 
 def _failures(chart: Chart, runs: Sequence[Row]) -> Iterator[str]:
     """Yield how many runs did not complete, and how they ended."""
-    has_crosses = not _is_map(chart) and any(mark.num_failed for mark in marks_of(chart))
     failed = Counter(row["status"] for row in runs if row["status"] != Status.COMPLETED)
     if failed:
         how = ", ".join(f"{count} {status}" for status, count in sorted(failed.items()))
-        crosses = " (crosses)" if has_crosses else ""
+        crosses = " (crosses)" * (not _is_map(chart) and any(mark.num_failed for mark in marks_of(chart)))
         yield f"{failed.total()} of {counted(len(runs), 'run')} did not complete{crosses}: {how}"
 
 

@@ -31,6 +31,10 @@ class Role(StrEnum):
     FITTED = "fitted"
 
 
+# Series of which a number of runs is known.
+OF_RUNS = (Role.MEASURED, Role.BASE_LINE, Role.TOTAL)
+
+
 @dataclass(frozen=True)
 class Mark:
     """What is known at one place of a series.
@@ -100,7 +104,7 @@ class Axis:
         label: What it shows, with the unit.
         scale: Even, or logarithmic.
         categories: Names in place of numbers.
-        low: The lowest end, unless values lie below.
+        low: The lowest end of a vertical axis, unless values lie below.
         high: The highest end, unless values lie above.
         most: The largest value that there can be: the axis ends just above.
         percent: Whether shares are shown in per cent.

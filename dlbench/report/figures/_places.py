@@ -124,12 +124,6 @@ def _numbered(arms: Sequence[Arm], key: str) -> tuple[list[Arm], tuple[str, ...]
     return [arm.having(**{PLACE: lambda row: places.get(row.get(key))}) for arm in arms], names
 
 
-def against(what: str, panels: Iterable[Panel]) -> str:
-    """Return a chart's title: of what, and against what its panels show it."""
-    names = dict.fromkeys("batch size" if one.x.label.startswith("batch size") else one.x.label for one in panels)
-    return f"{what} by {' and by '.join(name.partition(' (')[0] for name in names)}"
-
-
 def batch_axis(arms: Iterable[Arm]) -> Axis:
     """Return the axis of `batch_size`, which states whose samples it counts where all arms count alike."""
     scopes = values_of(arms, "batch_scope")

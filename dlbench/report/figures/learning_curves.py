@@ -3,23 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain, product
-from typing import TYPE_CHECKING
 
 from dlbench.analysis.arms import records
 from dlbench.analysis.groups import TASK, values_of, ways
-from dlbench.plugins import Options
 from dlbench.records.outcome import Status
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Palette, Panel, Series
-from dlbench.report.data import RUN
+from dlbench.report.data import RUN, ReportData
 from dlbench.report.figures._curves import Course, along, lines, of_runs, run_of
 from dlbench.report.figures._shown import in_chart, left_out_note, synthetic_note
 from dlbench.report.lines import MOST_SERIES, Part, parts, series, ways_vary
 from dlbench.scenario.run_spec import arm_name
 
-if TYPE_CHECKING:
-    from dlbench.report.data import ReportData
-
-OPTIONS = Options
 ORDER = 60
 # Axes by column of `epochs.csv`, and what a panel's title calls them.
 PLACES = {
@@ -41,7 +35,7 @@ MOST_MARKS, FEW_MARKS = 100, 12
 FAR_APART, FAR_DOWN = 4.0, 10.0
 
 
-def chart(data: "ReportData") -> Chart:
+def chart(data: ReportData) -> Chart:
     """Return learning curves, one line for each batch size, or for each arm where all have the same.
 
     A line is the median over repeats at each epoch, at the median of their updates or training times. Losses and
@@ -90,7 +84,7 @@ def chart(data: "ReportData") -> Chart:
     )
 
 
-def _course(data: "ReportData") -> Course:
+def _course(data: ReportData) -> Course:
     """Return what is known at each epoch of runs that learned something; failed ones are where their arm ended.
 
     Each run stands at the median of its arm's updates and times.

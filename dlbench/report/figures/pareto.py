@@ -3,29 +3,24 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from statistics import median
-from typing import TYPE_CHECKING
 
 from dlbench.analysis.arms import Arm
 from dlbench.analysis.formatting import counted, number
 from dlbench.analysis.groups import TASK, by_emulation, described, groups, values_of, without_base_lines
 from dlbench.analysis.metrics.pareto import front, knee
-from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Role, Series, line_mark
+from dlbench.report.data import ReportData
 from dlbench.report.figures._shown import UNEQUAL, in_chart, label, sees_unequally
 from dlbench.report.figures._target import TARGET, TIME, late, target_name
 from dlbench.report.lines import Part, brief_keys, ended, parts, series, ways_vary
 
-if TYPE_CHECKING:
-    from dlbench.report.data import ReportData
-
-OPTIONS = Options
 ORDER = 70
 # The column made here: where an arm stands.
 PLACE, DEVICE_TIME = "device_time_s", "device-seconds"
 FRONT = "Pareto front"
 
 
-def chart(data: "ReportData") -> Chart:
+def chart(data: ReportData) -> Chart:
     """Return the time of every arm against its device time, with the Pareto front and the knee of each task.
 
     Time is that to the target where one was set, else the whole training's. Device time is workers x time.

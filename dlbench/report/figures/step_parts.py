@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from operator import itemgetter
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 from dlbench.analysis.arms import Arm, Row, emulation
 from dlbench.analysis.formatting import counted, listed
@@ -17,16 +16,12 @@ from dlbench.analysis.groups import (
     without_base_lines,
     written_name,
 )
-from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, Mark, MissingRowsError, Panel, Role, Series, line_mark
+from dlbench.report.data import ReportData
 from dlbench.report.figures._places import placed
 from dlbench.report.figures._shown import in_chart
 from dlbench.report.lines import Part, marks, named
 
-if TYPE_CHECKING:
-    from dlbench.report.data import ReportData
-
-OPTIONS = Options
 ORDER = 50
 MS_PER_S = 1000.0
 # Parts of a step from the bottom of a bar to its top, with the column that each is measured in; the others follow.
@@ -47,7 +42,7 @@ WHOLE = "whole step of each run"
 STEP, SPLIT = "step", "split"
 
 
-def chart(data: "ReportData") -> Chart:
+def chart(data: ReportData) -> Chart:
     """Return the parts of a step in the timed window, one bar for each arm; where batches vary, a panel for each way.
 
     Raises:

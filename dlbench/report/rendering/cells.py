@@ -1,10 +1,10 @@
 """Maps of cells: a row for each series, a column for each place, with a number and a colour in each cell."""
 
 import math
-from typing import TYPE_CHECKING
 
 import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap, LogNorm, Normalize
 
 from dlbench.report.chart import Mark, Panel
@@ -12,16 +12,13 @@ from dlbench.report.rendering import hover
 from dlbench.report.rendering.style import Looks, Sheet, legend_label, wrapped
 from dlbench.report.rendering.ticks import BASES, can_show, set_names, set_ticks
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 # Longest names beside rows, in letters of a line.
 NAME_LETTERS = 34
 # So many bold letters take the room of one other.
 BOLD = 0.85
 
 
-def draw_cells(axes: "Axes", panel: Panel, letters: int, sheet: Sheet) -> float:
+def draw_cells(axes: Axes, panel: Panel, letters: int, sheet: Sheet) -> float:
     """Draw a map of colours with a number in each cell and a bar of its colours; the first series is the topmost row.
 
     Args:

@@ -7,21 +7,19 @@ import json
 import math
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+
+from matplotlib.artist import Artist
 
 from dlbench.analysis.formatting import Unit, accuracy, number, percent
 from dlbench.report.chart import Axis, Mark, Series
 from dlbench.report.formatting import one_line
-
-if TYPE_CHECKING:
-    from matplotlib.artist import Artist
 
 _UNIT = re.compile(r"(.*) \((.*)\)")
 # The repeat at the end of a run_id.
 _REPEAT = re.compile(r".*-r(\d+)")
 
 
-def say(artist: "Artist", texts: Sequence[str]) -> None:
+def say(artist: Artist, texts: Sequence[str]) -> None:
     """Have the marks of an artist say texts, one each in the order of drawing."""
     artist.set_gid(json.dumps(texts))
 

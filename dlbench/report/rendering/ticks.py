@@ -2,18 +2,16 @@
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TypeGuard
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis as MatplotlibAxis
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, PercentFormatter
 
 from dlbench.analysis.formatting import chosen
 from dlbench.report.chart import Axis, Scale
 from dlbench.report.rendering.style import wrapped
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.axis import Axis as MatplotlibAxis
 
 BASES = {"log2": 2, "log10": 10}
 MAX_TICKS = 6
@@ -32,7 +30,7 @@ def can_show(value: float | None, scale: Scale) -> TypeGuard[float]:
     return value is not None and low <= value <= high
 
 
-def set_ticks(axis: "MatplotlibAxis", wanted: Axis, num_ticks: int = MAX_TICKS) -> None:
+def set_ticks(axis: MatplotlibAxis, wanted: Axis, num_ticks: int = MAX_TICKS) -> None:
     """Put about so many ticks on an axis whose limits are set."""
     low, high = sorted(map(float, axis.get_view_interval()))
     is_log, decades = wanted.scale in BASES, math.log10(high / low) if low > 0 else 0.0
@@ -52,7 +50,7 @@ def set_ticks(axis: "MatplotlibAxis", wanted: Axis, num_ticks: int = MAX_TICKS) 
     axis.minorticks_off()
 
 
-def tick_places(axes: "Axes", wanted: Axis, places: Sequence[float], letters: int) -> None:
+def tick_places(axes: Axes, wanted: Axis, places: Sequence[float], letters: int) -> None:
     """Put ticks at the places that occur, where somebody chose them and their labels fit; else at round ones."""
     labels = list(map(chosen, places))
     # Somebody may have chosen batch 96 and rate 0.05, not 41.37 s.
@@ -64,13 +62,13 @@ def tick_places(axes: "Axes", wanted: Axis, places: Sequence[float], letters: in
         set_ticks(axes.xaxis, wanted, min(MAX_TICKS, max(2, letters // TICK_LETTERS)))
 
 
-def nearest(axes: "Axes", places: Sequence[float]) -> float:
+def nearest(axes: Axes, places: Sequence[float]) -> float:
     """Return the smallest distance of two of some sorted places, as a share of the horizontal axis."""
     low, high, *at = axes.xaxis.get_transform().transform(np.array([*axes.get_xlim(), *places], dtype=float))
     return float(min(np.diff(at), default=high - low) / (high - low))
 
 
-def set_names(axes: "Axes", names: Sequence[str], letters: int, first: float = 0.0) -> None:
+def set_names(axes: Axes, names: Sequence[str], letters: int, first: float = 0.0) -> None:
     """Put names under the horizontal axis: in lines where their words fit, else upright, and not all of too many."""
     room = letters // max(len(names), 1) - 1
     if all(len(word) <= room for name in names for word in name.split()):
