@@ -12,8 +12,6 @@ from dlbench.scenario.metrics import BUILT_IN
 
 # Charts of more arms than this are thinned.
 MOST_ARMS = 48
-# Of more arms than this nothing is summed up, which takes a moment for each.
-MOST_SUMMED = 2000
 # So many values of a setting still make a curve: of more, as many stay.
 FEW = 3
 
@@ -45,7 +43,7 @@ def thinned(data: ReportData) -> tuple[ReportData, str]:
 
 def takes_all(plugin: Plugin, data: ReportData) -> bool:
     """Whether a figure gets all arms: one that says `ALL_ARMS` sums them up, where they are not too many."""
-    return bool(plugin.get("ALL_ARMS", False)) and len(data.arms) <= MOST_SUMMED
+    return bool(plugin.get("ALL_ARMS", False)) and len(data.arms) <= 2000  # each takes a moment
 
 
 def _best(arms: Iterable[Arm]) -> list[Arm]:

@@ -65,9 +65,8 @@ class QuantityFigure:
         unequal = SEEN in self.shown and sees_unequally(arms)
         columns = [name for name in self.shown if self._names(arms, [name]) and (name != SEEN or unequal)]
         by_target = list(groups(arms, TARGET if "{target}" in self.title else ()))
-        panels: list[Panel] = []
         shown: dict[tuple[str | None, str], Arm] = {}
-        left_out, notes = list[str](), list[str]()
+        panels, left_out, notes = list[Panel](), list[str](), list[str]()
         for target, aimed in by_target if columns else ():
             prefix = target_name(target) if len(by_target) > 1 else ""
             for part, x in self.places(aimed):

@@ -35,8 +35,7 @@ def chart(data: ReportData) -> Chart:
     """
     course = _course(data)
     read = {level for run in course.values() for at in run.values() for level in at}
-    panels: list[Panel] = []
-    shown: list[Arm] = []
+    panels, shown = list[Panel](), list[Arm]()
     for part in parts(of_runs(data.arms, course), x="at_s"):
         moving = along(part, course)
         made = [

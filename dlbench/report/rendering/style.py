@@ -58,8 +58,6 @@ EMULATED = " (emulated)"
 FONT = "DejaVu Sans"  # matplotlib ships it
 # The first installed one of these sets letters that FONT lacks (Korean, Chinese, Japanese).
 CJK_FONTS = ("Noto Sans CJK KR", "Noto Sans KR", "NanumGothic", "Nanum Gothic", "Malgun Gothic", "Apple SD Gothic Neo")
-# From this letter on most are twice as wide as Latin ones: Hangul, Kana, Han.
-WIDE = 0x1100
 
 _PARTS = (
     "#8d6944", "#5f7f9e", "#7590ac", "#9e5f89", "#b56753", "#ac8941", "#738849", "#6d6d6d", "#4f8f86", "#909090",
@@ -187,5 +185,6 @@ def legend_label(series: Series) -> str:
 
 def wrapped(text: str, letters: int, most_lines: int = 3) -> str:
     """Return a text in lines of at most so many letters, wide ones counted twice; longer ones are cut in the middle."""
-    width = max(2, letters if max(map(ord, text), default=0) < WIDE else letters // 2)
+    # From Hangul on most letters are twice as wide as Latin ones.
+    width = max(2, letters if max(map(ord, text), default=0) < 0x1100 else letters // 2)
     return textwrap.fill(one_line(text, max(8, (width - 1) * most_lines)), width, break_on_hyphens=False)

@@ -15,8 +15,6 @@ from dlbench.report.rendering.style import wrapped
 
 BASES = {"log2": 2, "log10": 10}
 MAX_TICKS = 6
-# Letters of a tick's label with its distance to the next.
-TICK_LETTERS = 7
 # Below so many powers of ten a logarithmic axis has even ticks; up to so many for each tick it has those of 1, 2 and 5.
 FEW_DECADES, FINE_DECADES = 0.7, 0.43
 # Longer names under axes are cut; rows of upright names are two letters apart.
@@ -59,7 +57,8 @@ def tick_places(axes: Axes, wanted: Axis, places: Sequence[float], letters: int)
         axes.set_xticks(places, labels)
         axes.xaxis.minorticks_off()
     else:
-        set_ticks(axes.xaxis, wanted, min(MAX_TICKS, max(2, letters // TICK_LETTERS)))
+        # A tick's label takes 7 letters, with the distance to the next.
+        set_ticks(axes.xaxis, wanted, min(MAX_TICKS, max(2, letters // 7)))
 
 
 def nearest(axes: Axes, places: Sequence[float]) -> float:
