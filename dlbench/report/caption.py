@@ -10,7 +10,7 @@ from dlbench.analysis.arms import Row, distinct, emulation, flags_of
 from dlbench.analysis.formatting import counted
 from dlbench.errors import shorten
 from dlbench.records.outcome import Status
-from dlbench.report.chart import Chart, Role, flag_counts, marks_of, ringed
+from dlbench.report.chart import OF_RUNS, Chart, marks_of, ringed
 from dlbench.report.data import ReportData
 from dlbench.report.formatting import one_line
 from dlbench.report.page.machines import VERSIONS
@@ -27,12 +27,8 @@ FLAGS = {
     "extended": "were timed in steps added after training",
     "unsteady": "had a rate that was not steady",
 }
-ENDED = "Open triangles are runs that ended before: their value is at least that"
-REPEATED = (Role.MEASURED, Role.BASE_LINE, Role.TOTAL)
 # What a median is called in each form of a panel.
 MEDIANS = {"lines": "Markers", "bars": "Strokes", "cells": "Cells"}
-# Longer names of processors and GPUs are cut in the caption; the details have them in full.
-LONGEST_DEVICE = 60
 # What makers add to the names of their processors and the caption leaves out.
 _TRADEMARK = re.compile(r"\((?:R|TM)\)| (?:Processor|CPU)\b")
 
@@ -54,7 +50,8 @@ def caption(chart: Chart, data: ReportData) -> Caption:
     """
     runs = [row for row in data.runs if not chart.runs or (row["study"], row["run_id"]) in chart.runs]
     text = (chart.lead, *_medians(chart), *_failures(chart, runs), *_flags(chart, runs), *_device(chart, runs))
-    ended = [ENDED] * any(mark.ended for mark in marks_of(chart))
+    triangles = "Open triangles are runs that ended before: their value is at least that"
+    ended = [triangles] * any(mark.ended for mark in marks_of(chart))
     details = (*ended, *_hardware(runs), *chart.notes)
     return Caption(_joined(text), _joined(details))
 
@@ -66,7 +63,7 @@ def _joined(sentences: Iterable[str]) -> str:
 
 def _medians(chart: Chart) -> Iterator[str]:
     """Yield how many repeats there are at each place, and what the intervals around their medians hold."""
-    marks = [mark for mark in marks_of(chart, REPEATED) if mark.interval]
+    marks = [mark for mark in marks_of(chart, OF_RUNS) if mark.interval]
     counts = {mark.interval.n for mark in marks if mark.interval}
     if counts == {1}:
         yield "One repeat at each place: there are no intervals"
@@ -82,12 +79,12 @@ def _medians(chart: Chart) -> Iterator[str]:
 
 def _flags(chart: Chart, runs: Sequence[Row]) -> Iterator[str]:
     """Yield how many runs have each flag that a mark has; flags of the minority of marks are drawn as rings."""
-    counts, _ = flag_counts(chart)
-    flags = [flags_of(row) for row in runs if row["status"] == Status.COMPLETED] if counts else []
+    shown = {word for mark in marks_of(chart) if mark.interval and mark.points for word in mark.flags.split(";")}
+    flags = [flags_of(row).split(";") for row in runs if row["status"] == Status.COMPLETED]
     rings, how = ringed(chart), "*" if _is_map(chart) else "ringed"
     for word, meaning in FLAGS.items():
-        if counts[word]:
-            number = sum(word in found.split(";") for found in flags)
+        if word in shown:
+            number = sum(word in found for found in flags)
             how_many = "All" if number == len(flags) else f"{number} of {len(flags)}"
             yield f"{how_many} runs {meaning}{f' ({how})' if word in rings else ''}"
 
@@ -97,7 +94,7 @@ def _device(chart: Chart, runs: Sequence[Row]) -> Iterator[str]:
     devices = sorted(map(str, distinct(runs, "device_name")))
     if devices:
         more = f" and {len(devices) - 1} other devices" if len(devices) > 1 else ""
-        yield shorten(_TRADEMARK.sub("", devices[0]), LONGEST_DEVICE) + more
+        yield shorten(_TRADEMARK.sub("", devices[0]), 60) + more  # the details have it in full
     how_many, reasons = _emulated(runs)
     if reasons:
         yield f"Emulated{'' if _is_map(chart) else ' (hollow)'}: {how_many}, {', '.join(reasons)}"
@@ -117,11 +114,10 @@ def _emulated(runs: Sequence[Row]) -> tuple[str, list[str]]:
 
 def _failures(chart: Chart, runs: Sequence[Row]) -> Iterator[str]:
     """Yield how many runs did not complete, and how they ended."""
-    has_crosses = not _is_map(chart) and any(mark.num_failed for mark in marks_of(chart))
     failed = Counter(row["status"] for row in runs if row["status"] != Status.COMPLETED)
     if failed:
         how = ", ".join(f"{count} {status}" for status, count in sorted(failed.items()))
-        crosses = " (crosses)" if has_crosses else ""
+        crosses = " (crosses)" * (not _is_map(chart) and any(mark.num_failed for mark in marks_of(chart)))
         yield f"{failed.total()} of {counted(len(runs), 'run')} did not complete{crosses}: {how}"
 
 

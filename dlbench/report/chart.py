@@ -31,6 +31,10 @@ class Role(StrEnum):
     FITTED = "fitted"
 
 
+# Series of which a number of runs is known.
+OF_RUNS = (Role.MEASURED, Role.BASE_LINE, Role.TOTAL)
+
+
 @dataclass(frozen=True)
 class Mark:
     """What is known at one place of a series.
@@ -100,7 +104,7 @@ class Axis:
         label: What it shows, with the unit.
         scale: Even, or logarithmic.
         categories: Names in place of numbers.
-        low: The lowest end, unless values lie below.
+        low: The lowest end of a vertical axis, unless values lie below.
         high: The highest end, unless values lie above.
         most: The largest value that there can be: the axis ends just above.
         percent: Whether shares are shown in per cent.
@@ -179,16 +183,11 @@ class Hues:
         return replace(one, hue=numbers.setdefault(one.like or one.label, len(numbers)))
 
 
-def flag_counts(chart: Chart) -> tuple[Counter[str], int]:
-    """Return at how many marks of runs each flag stands, and how many of those have a value."""
-    valued = [mark for mark in marks_of(chart) if mark.interval is not None and mark.points]
-    return Counter(flag for mark in valued for flag in mark.flags.split(";") if flag), len(valued)
-
-
 def ringed(chart: Chart) -> frozenset[str]:
     """Return the flags that are drawn as rings: those of the minority; what most marks have is said in words."""
-    counts, total = flag_counts(chart)
-    return frozenset(flag for flag, count in counts.items() if 2 * count <= total)
+    valued = [mark.flags.split(";") for mark in marks_of(chart) if mark.interval and mark.points]
+    counts = Counter(flag for flags in valued for flag in flags if flag)
+    return frozenset(flag for flag, count in counts.items() if 2 * count <= len(valued))
 
 
 def marks_of(chart: Chart, roles: tuple[Role, ...] = tuple(Role)) -> Iterator[Mark]:

@@ -1,11 +1,10 @@
 """Arms turned into lines: arms that do different work apart, emulated and real ones apart, failed runs counted."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from statistics import median
-from typing import Any
 
 from dlbench.analysis.arms import EFFICIENCY, Arm, equal_columns
 from dlbench.analysis.groups import (
@@ -124,30 +123,25 @@ def series(part: Part, column: str) -> tuple[Series, ...]:
         column: The column whose values are shown: see `marks`.
     """
     every = (
-        Series(_label(role, values, arms), marks(arms, part.x, column), role, emulated)
-        for role, keys, chosen in roles(part)
-        for values, alike in groups(chosen, keys)
+        Series(name, marks(arms, part.x, column), role, emulated)
+        for role, name, alike in named(part)
         for emulated, arms in by_emulation(alike)
     )
     return tuple(one for one in every if any(mark.points or mark.ended or mark.num_failed for mark in one.marks))
 
 
-def roles(part: Part) -> list[tuple[Role, tuple[str, ...], list[Arm]]]:
-    """Return the arms that are compared and their base lines, each with the keys that distinguish their series."""
+def named(part: Part) -> Iterator[tuple[Role, str, list[Arm]]]:
+    """Yield the role, the name and the arms of each line of a part, base lines last."""
     own = ways(part.arms) or without_base_lines(part.arms)
     is_own = set(own)
     base = [arm for arm in part.arms if arm not in is_own]
     shared = tuple(filter(is_shared, part.keys))
     # Base lines that differ in nothing else are distinguished by what decides a step alone.
-    keys = equal_columns(shared) if _num_combinations(base, shared) <= 1 else shared
-    return [(Role.MEASURED, part.keys, own), (Role.BASE_LINE, keys, base)]
-
-
-def _label(role: Role, values: Mapping[str, Any], alike: Sequence[Arm]) -> str:
-    text = described(values)
-    if role is Role.BASE_LINE:
-        return ", ".join(filter(None, (ALONE, text)))
-    return text or (ALONE if all(arm.is_alone for arm in alike) else "measured")
+    of_base = equal_columns(shared) if _num_combinations(base, shared) <= 1 else shared
+    for values, alike in groups(own, part.keys):
+        yield Role.MEASURED, described(values) or (ALONE if all(arm.is_alone for arm in alike) else "measured"), alike
+    for values, alike in groups(base, of_base):
+        yield Role.BASE_LINE, ", ".join(filter(None, (ALONE, described(values)))), alike
 
 
 def ended(column: str) -> str:
@@ -164,11 +158,8 @@ def marks(arms: Iterable[Arm], x: str, column: str) -> tuple[Mark, ...]:
         column: The column whose values are shown. Where a run has `ended(column)` alone, its value is at least that
             (censored), and medians allow for it. A column FLAGS has the flags of a run's value.
     """
-    places: dict[float, list[Arm]] = {}
-    for arm in arms:
-        if (place := arm.get(x)) is not None:
-            places.setdefault(float(place), []).append(arm)
-    return tuple(_mark(place, places[place], column) for place in sorted(places))
+    places = ((values[x], alike) for values, alike in groups(arms, [x]))
+    return tuple(_mark(float(place), alike, column) for place, alike in places if place is not None)
 
 
 def _mark(place: float, arms: Sequence[Arm], column: str) -> Mark:

@@ -6,14 +6,12 @@ from pathlib import Path
 from dlbench.analysis.summary_tables import defused
 from dlbench.records import files
 from dlbench.records.tables import line
-from dlbench.report.chart import Chart, Mark, Panel, Role, Series
+from dlbench.report.chart import OF_RUNS, Chart, Mark, Panel, Series
 
 COLUMNS = (
     "figure", "panel", "series", "role", "x_label", "x", "category", "y_label", "value", "low", "high", "n", "coverage",
     "num_ended", "num_failed", "emulated", "flags",
 )  # fmt: skip
-# Series of which a number of runs can be told.
-OF_RUNS = (Role.MEASURED, Role.BASE_LINE, Role.TOTAL)
 
 
 def rows(name: str, chart: Chart) -> list[dict[str, object]]:

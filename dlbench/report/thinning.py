@@ -1,21 +1,17 @@
 """Which arms the charts of a large report show: no eye can tell hundreds of them apart, and nobody waits for them."""
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dlbench.analysis.arms import METRICS, Arm
 from dlbench.analysis.formatting import listed
 from dlbench.analysis.groups import is_shared, place_of, varying, ways
+from dlbench.plugins import Plugin
 from dlbench.report.data import ReportData
 from dlbench.scenario.metrics import BUILT_IN
 
-if TYPE_CHECKING:
-    from dlbench.plugins import Plugin
-
 # Charts of more arms than this are thinned.
 MOST_ARMS = 48
-# Of more arms than this nothing is summed up, which takes a moment for each.
-MOST_SUMMED = 2000
 # So many values of a setting still make a curve: of more, as many stay.
 FEW = 3
 
@@ -33,8 +29,7 @@ def thinned(data: ReportData) -> tuple[ReportData, str]:
     while len(kept) > MOST_ARMS and (key := _longest(kept)):
         values = _in_order(kept, key)
         cut.setdefault(key, len(values))
-        least = FEW if len(values) > FEW else 1
-        number = max(least, len(values) * MOST_ARMS // len(kept))
+        number = max(FEW if len(values) > FEW else 1, len(values) * MOST_ARMS // len(kept))
         chosen = _chosen(values, number, [arm.get(key) for arm in best])
         spared = set(kept) - set(ways(kept) or kept) if not is_shared(key) else set()
         kept = [arm for arm in kept if arm.get(key) in chosen or arm in spared]
@@ -46,9 +41,9 @@ def thinned(data: ReportData) -> tuple[ReportData, str]:
     return data.of(kept), note
 
 
-def takes_all(plugin: "Plugin", data: ReportData) -> bool:
+def takes_all(plugin: Plugin, data: ReportData) -> bool:
     """Whether a figure gets all arms: one that says `ALL_ARMS` sums them up, where they are not too many."""
-    return bool(plugin.get("ALL_ARMS", False)) and len(data.arms) <= MOST_SUMMED
+    return bool(plugin.get("ALL_ARMS", False)) and len(data.arms) <= 2000  # each takes a moment
 
 
 def _best(arms: Iterable[Arm]) -> list[Arm]:

@@ -5,7 +5,6 @@ which is what `dlbench list figures` and the page say of it, and
 
     def chart(data: ReportData) -> Chart: ...      # what it shows; raises `MissingRowsError`, naming the rows
 
-    OPTIONS = Options                              # none so far
     ORDER = 10                                     # its place in the report: small numbers first
     ALL_ARMS = True                                # whether it sums up all arms, where other charts show some; optional
 

@@ -42,8 +42,7 @@ def along(part: Part, course: Course) -> Part:
 
 def lines(part: Part, column: str) -> list[Series]:
     """Return the series of a part along a course, without the places where nothing is known of a column."""
-    every = [
+    return [
         replace(one, marks=tuple(mark for mark in one.marks if mark.points or mark.num_failed))
         for one in series(part, column)
     ]
-    return [one for one in every if one.marks]

@@ -27,8 +27,6 @@ CURVE = 3
 FAR_APART, FAR_SETTINGS = 4.0, 20.0
 # The column that holds where an arm stands along a further axis.
 PLACE = "place"
-# Of a further axis so many panels are shown.
-MOST_FURTHER = 6
 # What is no scale of its own: a way to train, or what its batch counts.
 _WAYS = (*TASK, "workers", "batch_size", "batch_scope", "strategy", "algorithm", "placement", "study", "device_name")
 # Whose samples `batch_size` counts, by `batch_scope`.
@@ -108,7 +106,8 @@ def _further(arms: Sequence[Arm], *, is_alone: bool) -> Iterator[tuple[Part, Axi
         if len(values) > 1 and (is_alone or (len(values) >= CURVE and not names)):
             is_far = not names and values[0] > 0 and values[-1] > FAR_SETTINGS * values[0]
             axis = Axis(setting_name(key), "log10" if is_far else "linear", names)
-            yield from ((brief_keys(part), axis) for part in parts(numbered, x=PLACE)[:MOST_FURTHER])
+            # More panels would not be read.
+            yield from ((brief_keys(part), axis) for part in parts(numbered, x=PLACE)[:6])
 
 
 def _numbered(arms: Sequence[Arm], key: str) -> tuple[list[Arm], tuple[str, ...]]:
@@ -122,12 +121,6 @@ def _numbered(arms: Sequence[Arm], key: str) -> tuple[list[Arm], tuple[str, ...]
     except ValueError:
         places, names = {value: float(slot) for slot, value in enumerate(values)}, tuple(map(setting_text, values))
     return [arm.having(**{PLACE: lambda row: places.get(row.get(key))}) for arm in arms], names
-
-
-def against(what: str, panels: Iterable[Panel]) -> str:
-    """Return a chart's title: of what, and against what its panels show it."""
-    names = dict.fromkeys("batch size" if one.x.label.startswith("batch size") else one.x.label for one in panels)
-    return f"{what} by {' and by '.join(name.partition(' (')[0] for name in names)}"
 
 
 def batch_axis(arms: Iterable[Arm]) -> Axis:

@@ -6,20 +6,18 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from dlbench.analysis.arms import Arm
 from dlbench.analysis.formatting import listed
 from dlbench.analysis.groups import groups, values_of
 from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Role, Series
-from dlbench.report.figures._places import against, placed, spread, with_categories
+from dlbench.report.data import ReportData
+from dlbench.report.figures._places import placed, spread, with_categories
 from dlbench.report.figures._shown import SEEN, UNEQUAL, in_chart, label, left_out_note, sees_unequally
 from dlbench.report.figures._target import TARGET, target_name
 from dlbench.report.lines import Part, ended, series
-
-if TYPE_CHECKING:
-    from dlbench.report.data import ReportData
 
 
 @dataclass(frozen=True)
@@ -57,7 +55,7 @@ class QuantityFigure:
     ALL_ARMS: bool = False
     OPTIONS: type[Options] = Options
 
-    def chart(self, data: "ReportData") -> Chart:
+    def chart(self, data: ReportData) -> Chart:
         """Return the panels in which arms can be compared.
 
         Raises:
@@ -67,9 +65,8 @@ class QuantityFigure:
         unequal = SEEN in self.shown and sees_unequally(arms)
         columns = [name for name in self.shown if self._names(arms, [name]) and (name != SEEN or unequal)]
         by_target = list(groups(arms, TARGET if "{target}" in self.title else ()))
-        panels: list[Panel] = []
         shown: dict[tuple[str | None, str], Arm] = {}
-        left_out, notes = list[str](), list[str]()
+        panels, left_out, notes = list[Panel](), list[str](), list[str]()
         for target, aimed in by_target if columns else ():
             prefix = target_name(target) if len(by_target) > 1 else ""
             for part, x in self.places(aimed):
@@ -89,9 +86,11 @@ class QuantityFigure:
             names = listed(self._names(arms, columns))
             of_two = f", of two or more {what} that are equal in all else; those with a value: {names}" if names else ""
             raise MissingRowsError(f"needs completed runs with {self.needs}{of_two}")
+        # Without units, and without whose batch it is.
+        against = dict.fromkeys(panel.x.label.partition(" (")[0].partition(" of ")[0] for panel in panels)
         goal = "the targets" if len(by_target) > 1 else f"a {target_name(target)}" if target else ""
         return Chart(
-            title=against(self.title.format(target=goal), panels),
+            title=f"{self.title.format(target=goal)} by {' and by '.join(against)}",
             panels=tuple(panels),
             columns=2 if (len(columns) if len(columns) > 1 else len(panels)) in (2, 4) else 3,
             lead=UNEQUAL if unequal else "",

@@ -9,8 +9,9 @@ from dlbench.records.outcome import Status
 from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS
 from dlbench.report.chart import Axis
 from dlbench.report.figures._curves import Run, run_of
+from dlbench.scenario import metrics
 
-RATE = "samples_per_s"
+RATE = metrics.RATE.column
 RATE_AXIS = Axis("steady throughput (samples/s)", low=0.0)
 WINDOW = f"a timed window of at least {MIN_TIMED_STEPS} steps and {MIN_TIMED_S:g} s"
 # Where arms saw different amounts of work, their samples stand beside their times; below this share they are alike.

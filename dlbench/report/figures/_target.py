@@ -9,10 +9,11 @@ from dlbench.analysis.groups import values_of
 from dlbench.report.chart import MissingRowsError
 from dlbench.report.figures._shown import synthetic_note
 from dlbench.report.lines import ended
+from dlbench.scenario.metrics import TIME_TO_TARGET
 
 # Settings that say what a run was to reach.
 TARGET = ("target_metric", "target_value")
-TIME, EPOCHS = "time_to_target_s", "epochs_to_target"
+TIME, EPOCHS = TIME_TO_TARGET.column, "epochs_to_target"
 
 
 def late(row: Row) -> float | None:

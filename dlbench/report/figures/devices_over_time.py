@@ -1,23 +1,16 @@
 """How busy the devices were and how much memory they took while the runs trained."""
 
-from typing import TYPE_CHECKING
-
 from dlbench.analysis.arms import Arm
-from dlbench.plugins import Options
 from dlbench.records.outcome import Status
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel
-from dlbench.report.data import RUN
+from dlbench.report.data import RUN, ReportData
 from dlbench.report.figures._curves import Course, along, lines, of_runs, run_of
 from dlbench.report.figures._shown import in_chart
 from dlbench.report.figures._table import GIB
 from dlbench.report.lines import parts
 
-if TYPE_CHECKING:
-    from dlbench.report.data import ReportData
-
-OPTIONS = Options
 ORDER = 110
-X = Axis("time since the first step (s)", low=0.0)
+X = Axis("time since the first step (s)")
 # Places along the longest run: more are hard to distinguish.
 MOST_PLACES = 40
 MEANING = (
@@ -34,7 +27,7 @@ LEVELS = {
 }
 
 
-def chart(data: "ReportData") -> Chart:
+def chart(data: ReportData) -> Chart:
     """Return utilisation and memory over the time of training, one line for each arm.
 
     Raises:
@@ -42,8 +35,7 @@ def chart(data: "ReportData") -> Chart:
     """
     course = _course(data)
     read = {level for run in course.values() for at in run.values() for level in at}
-    panels: list[Panel] = []
-    shown: list[Arm] = []
+    panels, shown = list[Panel](), list[Arm]()
     for part in parts(of_runs(data.arms, course), x="at_s"):
         moving = along(part, course)
         made = [
@@ -67,7 +59,7 @@ def chart(data: "ReportData") -> Chart:
     )
 
 
-def _course(data: "ReportData") -> Course:
+def _course(data: ReportData) -> Course:
     """Return the levels of each run at equal distances of time from the first step on, the same for all runs.
 
     A reading belongs to the nearest place. First come the means of each worker's readings at a place, then those of the

@@ -1,26 +1,19 @@
 """Loss and accuracy while training, against epochs, updates and training time."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain, product
-from typing import TYPE_CHECKING
 
-from dlbench.analysis.arms import Arm, records
-from dlbench.analysis.formatting import counted
-from dlbench.analysis.groups import TASK, ways
-from dlbench.plugins import Options
+from dlbench.analysis.arms import records
+from dlbench.analysis.groups import TASK, values_of, ways
 from dlbench.records.outcome import Status
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Palette, Panel, Series
-from dlbench.report.data import RUN
+from dlbench.report.data import RUN, ReportData
 from dlbench.report.figures._curves import Course, along, lines, of_runs, run_of
 from dlbench.report.figures._shown import in_chart, left_out_note, synthetic_note
 from dlbench.report.lines import MOST_SERIES, Part, parts, series, ways_vary
 from dlbench.scenario.run_spec import arm_name
 
-if TYPE_CHECKING:
-    from dlbench.report.data import ReportData
-
-OPTIONS = Options
 ORDER = 60
 # Axes by column of `epochs.csv`, and what a panel's title calls them.
 PLACES = {
@@ -34,7 +27,7 @@ VALUES = {
     "train_accuracy": Axis("training accuracy", most=1.0),
     "validation_accuracy": Axis("validation accuracy", most=1.0),
 }
-# More panels than this cannot be read; of the settings of panels the largest are shown.
+# More panels than this cannot be read; those of the most workers are shown.
 MOST_PANELS = 12
 # More marks than these on one line are hard to distinguish, and points of single runs hide the line.
 MOST_MARKS, FEW_MARKS = 100, 12
@@ -42,7 +35,7 @@ MOST_MARKS, FEW_MARKS = 100, 12
 FAR_APART, FAR_DOWN = 4.0, 10.0
 
 
-def chart(data: "ReportData") -> Chart:
+def chart(data: ReportData) -> Chart:
     """Return learning curves, one line for each batch size, or for each arm where all have the same.
 
     A line is the median over repeats at each epoch, at the median of their updates or training times. Losses and
@@ -59,8 +52,9 @@ def chart(data: "ReportData") -> Chart:
     # Where batch sizes vary, what shares a panel differs in these alone.
     apart = [key for key in keys if key != "batch_size"] if "batch_size" in keys else TASK
     candidates = parts(arms, x="epoch", always=apart)
+    candidates.sort(key=lambda part: max(values_of(part.arms, "workers"), default=0), reverse=True)
     most = max(1, MOST_PANELS // max(1, len(places) * len(values)))
-    left_out, whole = candidates[:-most], [along(part, course) for part in candidates[-most:]]
+    left_out, whole = candidates[most:], [along(part, course) for part in candidates[:most]]
     drawn = list(map(_with_room, whole))
     # Colours are those of batch sizes or numbers of workers, where lines stand for these.
     palette: Palette = "sizes" if {"batch_size", "workers"}.intersection(keys) else "ways"
@@ -79,7 +73,9 @@ def chart(data: "ReportData") -> Chart:
         columns=len(places),
         notes=(
             "Lines are medians over repeats at each epoch; training time is the slowest worker's, without evaluations.",
-            *_notes(in_panels, max(map(len, course.values()))),
+            f"Where a line has more than {FEW_MARKS} marks, points of single runs are left out; bars are intervals.",
+            *["Runs ended as soon as they reached their target: the end of a line stands for fewer of them."]
+            * any(arm.get("target_stop") for arm in in_panels),
             *left_out_note([part.title for part in left_out], "beyond the number of panels"),
             *[f"Base lines are left out where a panel would have more than {MOST_SERIES} lines."] * (drawn != whole),
             *synthetic_note(data.arms),
@@ -88,7 +84,7 @@ def chart(data: "ReportData") -> Chart:
     )
 
 
-def _course(data: "ReportData") -> Course:
+def _course(data: ReportData) -> Course:
     """Return what is known at each epoch of runs that learned something; failed ones are where their arm ended.
 
     Each run stands at the median of its arm's updates and times.
@@ -137,12 +133,3 @@ def _panel(title: str, place: str, value: str, shown: Sequence[Series]) -> Panel
         y = replace(y, scale="log10")
     what = f"{y.label.partition(' (')[0]} by {against}"
     return Panel(": ".join(filter(None, (title, what))), x, y, tuple(shown))
-
-
-def _notes(arms: Sequence[Arm], longest: int) -> Iterator[str]:
-    if longest > FEW_MARKS:
-        yield f"Where a line has more than {FEW_MARKS} marks, points of single runs are left out; bars are intervals."
-    if failed := sum(len(arm.rows) - arm.n for arm in arms):
-        yield f"{counted(failed, 'run')} that did not complete {'has' if failed == 1 else 'have'} no line."
-    if any(arm.get("target_stop") for arm in arms):
-        yield "Runs ended as soon as they reached their target: the end of a line stands for fewer of them."

@@ -3,31 +3,24 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from statistics import median
-from typing import TYPE_CHECKING
 
 from dlbench.analysis.arms import Arm
 from dlbench.analysis.formatting import counted, number
 from dlbench.analysis.groups import TASK, by_emulation, described, groups, values_of, without_base_lines
 from dlbench.analysis.metrics.pareto import front, knee
-from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Role, Series, line_mark
+from dlbench.report.data import ReportData
 from dlbench.report.figures._shown import UNEQUAL, in_chart, label, sees_unequally
 from dlbench.report.figures._target import TARGET, TIME, late, target_name
 from dlbench.report.lines import Part, brief_keys, ended, parts, series, ways_vary
 
-if TYPE_CHECKING:
-    from dlbench.report.data import ReportData
-
-OPTIONS = Options
 ORDER = 70
 # The column made here: where an arm stands.
 PLACE, DEVICE_TIME = "device_time_s", "device-seconds"
 FRONT = "Pareto front"
-# What makes an arm the knee.
-BELOW = "lies farthest below the line between the front's ends, in logarithms scaled to the front"
 
 
-def chart(data: "ReportData") -> Chart:
+def chart(data: ReportData) -> Chart:
     """Return the time of every arm against its device time, with the Pareto front and the knee of each task.
 
     Time is that to the target where one was set, else the whole training's. Device time is workers x time.
@@ -41,15 +34,13 @@ def chart(data: "ReportData") -> Chart:
     targets = [_target(field.arms) for field in fields]
     drawn = [_drawn(field) for field in fields]
     panels = tuple(panel for shown, _ in drawn for panel in shown)
+    unequal = any(sees_unequally(field.arms) for field in fields if not _target(field.arms))
     left_out = len(data.arms) - sum(len(field.arms) for field in fields)
     return Chart(
         title=f"{'Time to target' if all(targets) else 'Training time'} against {DEVICE_TIME}",
         panels=panels,
-        columns=min(2, len(panels)),
-        lead=" ".join(
-            [UNEQUAL] * any(sees_unequally(field.arms) for field in fields if not _target(field.arms))
-            + ["Dashed Pareto front: the arms that no other beats in both."]
-        ),
+        columns=2,
+        lead=f"{UNEQUAL} " * unequal + "Dashed Pareto front: the arms that no other beats in both.",
         notes=(
             f"{DEVICE_TIME.capitalize()}: workers x time. An arm stands at its runs' median.",
             *dict.fromkeys(f"Target: {target}." for target in targets if target),
@@ -58,7 +49,7 @@ def chart(data: "ReportData") -> Chart:
             *[f"Left out: {counted(left_out, 'arm')} without a time, or alone in their task and target."]
             * (left_out > 0),
         ),
-        runs=frozenset(run for field in fields for run in in_chart(field.arms)),
+        runs=in_chart(arm for field in fields for arm in field.arms),
     )
 
 
@@ -122,5 +113,6 @@ def _drawn(field: Part) -> tuple[list[Panel], list[str]]:
     on_front = [f"{label(standing[x])} ({number(y)} s, {number(x)} {DEVICE_TIME})" for x, y in best]
     notes = [f"{FRONT}{where}, from the fewest {DEVICE_TIME} to the least time: {'; '.join(on_front) or 'no arm'}."]
     if turn:
-        notes.append(f"Its knee: {label(standing[turn[0]])}, which {BELOW}.")
+        why = "which lies farthest below the line between the front's ends, in logarithms scaled to the front"
+        notes.append(f"Its knee: {label(standing[turn[0]])}, {why}.")
     return panels, notes

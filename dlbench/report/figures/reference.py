@@ -1,31 +1,26 @@
 """Published numbers beside what was measured here, as they are, and times relative to one place of each line."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from dlbench.analysis.arms import Arm
 from dlbench.analysis.groups import values_of, without_base_lines
-from dlbench.plugins import Options
 from dlbench.records.columns import TABLES
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel
+from dlbench.report.data import ReportData
 from dlbench.report.figures._places import batch_axis, spread
 from dlbench.report.figures._shown import SEEN, in_chart, sees_unequally
 from dlbench.report.lines import brief_keys, parts, series
 from dlbench.report.references import compared, published, relative_panel
 from dlbench.scenario.claims import COLUMNS, PLACES
 from dlbench.scenario.metrics import SCORE_COLUMNS
+from dlbench.scenario.reference import Reference
 
-if TYPE_CHECKING:
-    from dlbench.report.data import ReportData
-    from dlbench.scenario.reference import Reference
-
-OPTIONS = Options
 ORDER = 35
 NAMES = {**COLUMNS, SEEN: "samples seen"}
 _UNITS = {column.name: column.unit for column in TABLES["runs"]}
 
 
-def chart(data: "ReportData") -> Chart:
+def chart(data: ReportData) -> Chart:
     """Return for each column of each reference the published and the measured curves, and times relative as well.
 
     Raises:
@@ -52,7 +47,7 @@ def chart(data: "ReportData") -> Chart:
     )
 
 
-def _panels(known: "Reference", arms: Sequence[Arm]) -> Iterator[Panel]:
+def _panels(known: Reference, arms: Sequence[Arm]) -> Iterator[Panel]:
     """Yield the panels of each column and part of the arms, then the samples seen where arms saw different amounts.
 
     Costs and rates are also shown relative to one of their places.
@@ -73,7 +68,7 @@ def _panels(known: "Reference", arms: Sequence[Arm]) -> Iterator[Panel]:
                     yield relative
 
 
-def _place_axis(known: "Reference", arms: Sequence[Arm]) -> Axis:
+def _place_axis(known: Reference, arms: Sequence[Arm]) -> Axis:
     if known.x == "batch_size":
         return batch_axis(arms)
     label = f"{PLACES[known.x]} (samples)" if known.x.startswith("batch_size") else known.x
@@ -87,7 +82,7 @@ def _axis(column: str) -> Axis:
     return Axis(f"{NAMES[column]}{unit}", low=None if column in SCORE_COLUMNS else 0.0)
 
 
-def _notes(known: "Reference") -> Iterator[str]:
+def _notes(known: Reference) -> Iterator[str]:
     """Say what the published numbers are, and what they can be compared for."""
     told = ", ".join(filter(None, (known.about, f"on {known.hardware}" if known.hardware else "")))
     ending = ", as the authors give it" if known.rows else ": claims, without numbers"

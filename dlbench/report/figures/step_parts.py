@@ -1,33 +1,27 @@
 """Where the time of a step goes: data, computing, communication, the update, bookkeeping, and the rest."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from operator import itemgetter
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 from dlbench.analysis.arms import Arm, Row, emulation
 from dlbench.analysis.formatting import counted, listed
 from dlbench.analysis.groups import (
-    ALONE,
     by_emulation,
-    described,
     groups,
     values_of,
     ways,
     without_base_lines,
     written_name,
 )
-from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, Mark, MissingRowsError, Panel, Role, Series, line_mark
+from dlbench.report.data import ReportData
 from dlbench.report.figures._places import placed
 from dlbench.report.figures._shown import in_chart
-from dlbench.report.lines import Part, marks, roles
+from dlbench.report.lines import Part, marks, named
 
-if TYPE_CHECKING:
-    from dlbench.report.data import ReportData
-
-OPTIONS = Options
 ORDER = 50
 MS_PER_S = 1000.0
 # Parts of a step from the bottom of a bar to its top, with the column that each is measured in; the others follow.
@@ -48,7 +42,7 @@ WHOLE = "whole step of each run"
 STEP, SPLIT = "step", "split"
 
 
-def chart(data: "ReportData") -> Chart:
+def chart(data: ReportData) -> Chart:
     """Return the parts of a step in the timed window, one bar for each arm; where batches vary, a panel for each way.
 
     Raises:
@@ -101,23 +95,19 @@ def _panels(arms: Sequence[Arm]) -> Iterator[Panel]:
     for part, axis in placed(arms):
         if part.x == "batch_size":
             shown.update(part.arms)
-            for name, way in _named(part):
+            for _, name, way in _base_lines_first(part):
                 sizes = [(f"{size['batch_size']:g}", alike) for size, alike in groups(way, ["batch_size"])]
                 yield _panel(": ".join(filter(None, (part.title, name))), axis.label, sizes)
         elif not shown.issuperset(without_base_lines(part.arms)):
             keys = (*part.keys, *["workers"] * (len(values_of(ways(part.arms), "workers")) > 1))
             # The names of settings are those of the axis: `mpi, epochs, linear`.
-            named = _named(replace(part, keys=keys))
-            bars = [(", ".join(word.rpartition("=")[2] for word in name.split(", ")), alike) for name, alike in named]
+            ways_of = _base_lines_first(replace(part, keys=keys))
+            bars = [(re.sub(r"[^ ]*=", "", name), alike) for _, name, alike in ways_of]
             yield _panel(part.title, ", ".join(map(written_name, keys)), bars)
 
 
-def _named(part: Part) -> Iterator[tuple[str, list[Arm]]]:
-    """Yield base lines, then the other ways, each with its name and arms."""
-    for role, keys, arms in reversed(roles(part)):
-        for values, alike in groups(arms, keys):
-            name = [ALONE] * (role is Role.BASE_LINE) + [described(values)]
-            yield ", ".join(filter(None, name)) or ALONE, alike
+def _base_lines_first(part: Part) -> list[tuple[Role, str, list[Arm]]]:
+    return sorted(named(part), key=lambda line: line[0] is not Role.BASE_LINE)
 
 
 def _panel(title: str, label: str, bars: Iterable[tuple[str, list[Arm]]]) -> Panel:

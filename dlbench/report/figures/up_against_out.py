@@ -1,38 +1,30 @@
 """Scale-up against scale-out, and what lies between, at equal workers, run by run, and their ratio."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from statistics import median
-from typing import TYPE_CHECKING
 
 from dlbench.analysis.arms import Arm, Row, columns_of, flags_of, option_columns, quotient
 from dlbench.analysis.formatting import counted, listed, number
 from dlbench.analysis.groups import SETTINGS, TASK, groups, values_of, varying, without_base_lines
-from dlbench.plugins import Options
 from dlbench.records.outcome import Status
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, level
+from dlbench.report.data import ReportData
 from dlbench.report.figures._places import WORKERS, with_categories
 from dlbench.report.figures._shown import RATE, RATE_AXIS, in_chart
 from dlbench.report.lines import FLAGS, Part, parts, series
 from dlbench.scenario.settings import Affects, Mode, settings_of
 
-if TYPE_CHECKING:
-    from dlbench.report.data import ReportData
-
-OPTIONS = Options
 ORDER = 45
 # The column that says whether a run is real; messages name it.
 EMULATED = "being emulated"
-
-
 # What is compared, by column: its axis, and what a ratio above 1 means.
 COMPARED = {
     "train_time_s": (Axis("training time (s)", low=0.0), "scale-up is faster"),
     RATE: (RATE_AXIS, "scale-up is slower"),
 }
-# What starts the processes: it may differ between one host and several, but need not.
+# What starts the processes, with its options: it may differ between one host and several, but need not.
 LAUNCHING = ("launcher", "submitter")
-LAUNCHER = "launcher."
 # What pairs repeats.
 REPEAT = ("seed", "repeat")
 # Settings beside those of `dlbench.analysis.groups` that a run could gain or lose by.
@@ -46,7 +38,7 @@ def ratio(column: str) -> str:
     return f"{column}.ratio"
 
 
-def chart(data: "ReportData") -> Chart:
+def chart(data: ReportData) -> Chart:
     """Return times and rates of both modes and what lies between (left), and the ratio of each pair of repeats (right).
 
     The interval of a ratio is that of the median over pairs (`dlbench.analysis.statistics.intervals.median_interval`).
@@ -63,7 +55,7 @@ def chart(data: "ReportData") -> Chart:
     if not any(values_of(both, ratio(column)) for column in COMPARED):
         needed = "needs completed runs of both, scale-up and several hosts, equal in workers and all else"
         raise MissingRowsError(needed + _difference(arms))
-    keys = [key for key in varying(both, x="workers") if key not in PAIRED and not key.startswith(LAUNCHER)]
+    keys = [key for key in varying(both, x="workers") if not key.startswith((*PAIRED, *LAUNCHING))]
     num_single = sum(len(arm.rows) for arm in arms) - sum(len(arm.rows) for arm in both)
     return Chart(
         title="Scale-up against scale-out at equal workers",
@@ -78,12 +70,10 @@ def _is_on_several(arm: Arm) -> bool:
     return (arm.get("hosts") or 1) > 1
 
 
-def _sides(arms: Iterable[Arm]) -> tuple[list[Arm], list[Arm]]:
+def _sides(arms: Sequence[Arm]) -> tuple[list[Arm], list[Arm]]:
     """Return the arms of scale-up, and those on several hosts."""
-    sides: tuple[list[Arm], list[Arm]] = ([], [])
-    for arm in arms:
-        sides[arm.get("placement") != Mode.SCALE_UP].append(arm)
-    return sides
+    up = [arm for arm in arms if arm.get("placement") == Mode.SCALE_UP]
+    return up, [arm for arm in arms if arm not in up]
 
 
 def _paired(arms: Sequence[Arm]) -> list[Arm]:
@@ -92,7 +82,7 @@ def _paired(arms: Sequence[Arm]) -> list[Arm]:
     Those on several hosts have the ratio of each repeat to that of scale-up: of the arm of their study and launcher, or
     else of one of their study, or else of any.
     """
-    launching = ("study", *LAUNCHING, *(name for name in columns_of(arms) if name.startswith(LAUNCHER)))
+    launching = ("study", *(name for name in columns_of(arms) if name.startswith(LAUNCHING)))
     kept: dict[Arm, dict[str, Row]] = {}
     for _, alike in groups(arms, _equal_settings(arms)):
         ups, outs = _sides(alike)
@@ -108,9 +98,8 @@ def _paired(arms: Sequence[Arm]) -> list[Arm]:
 
 def _equal_settings(arms: Sequence[Arm]) -> list[str]:
     """Return the settings and options in which a pair must agree: of those in which arms differ at all."""
-    options = [name for name in option_columns(columns_of(arms)) if not name.startswith(LAUNCHER)]
-    names = dict.fromkeys((*TASK, EMULATED, *SETTINGS, *ALSO_EQUAL, *options))
-    return [name for name in names if name not in ("placement", *LAUNCHING) and len(values_of(arms, name)) > 1]
+    names = dict.fromkeys((*TASK, EMULATED, *SETTINGS, *ALSO_EQUAL, *option_columns(columns_of(arms))))
+    return [name for name in names if not name.startswith((*PAIRED, *LAUNCHING)) and len(values_of(arms, name)) > 1]
 
 
 def _ratios(row: Row, base: Row) -> dict[str, float | None]:

@@ -3,25 +3,20 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import median
-from typing import TYPE_CHECKING
 
 from dlbench.analysis.answer.comparison_group import comparison_groups
 from dlbench.analysis.answer.decide import Wanted, families
 from dlbench.analysis.arms import Arm
 from dlbench.analysis.groups import TASK, by_emulation, condition_text, described, groups, values_of, varying, ways
 from dlbench.analysis.judge import Family, Verdict
-from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, Mark, MissingRowsError, Panel, Series
+from dlbench.report.data import ReportData
 from dlbench.report.figures._messages import belongs_to_strategy
 from dlbench.report.figures._places import WORKERS, with_categories
 from dlbench.report.figures._shown import in_chart
 from dlbench.report.figures._target import TARGET, TIME, end_notes, target_name, with_ends
 from dlbench.report.lines import ended, marks
 
-if TYPE_CHECKING:
-    from dlbench.report.data import ReportData
-
-OPTIONS = Options
 ORDER = 6
 # A map of the best needs all of them.
 ALL_ARMS = True
@@ -29,7 +24,7 @@ ALL_ARMS = True
 Judged = Mapping[tuple[str | None, str], tuple[int, Family]]
 
 
-def chart(data: "ReportData") -> Chart:
+def chart(data: ReportData) -> Chart:
     """Return the strategy with the least median time to the target for each number of workers and each condition.
 
     Raises:

@@ -1,10 +1,10 @@
 """Maps of cells: a row for each series, a column for each place, with a number and a colour in each cell."""
 
 import math
-from typing import TYPE_CHECKING
 
 import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap, LogNorm, Normalize
 
 from dlbench.report.chart import Mark, Panel
@@ -12,22 +12,13 @@ from dlbench.report.rendering import hover
 from dlbench.report.rendering.style import Looks, Sheet, legend_label, wrapped
 from dlbench.report.rendering.ticks import BASES, can_show, set_names, set_ticks
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-# Both ends of colour maps are left out, so that cells stand out from white and from black.
-PALEST, DARKEST, NUM_COLOURS = 0.05, 0.95, 32
-DARK_TEXT, PALE_TEXT = "#111111", "#fefefe"
-UNKNOWN, FLAGGED = "-", "*"
 # Longest names beside rows, in letters of a line.
 NAME_LETTERS = 34
 # So many bold letters take the room of one other.
 BOLD = 0.85
-# Between the texts of two rows.
-ROW_GAP_IN = 0.12
 
 
-def draw_cells(axes: "Axes", panel: Panel, letters: int, sheet: Sheet) -> float:
+def draw_cells(axes: Axes, panel: Panel, letters: int, sheet: Sheet) -> float:
     """Draw a map of colours with a number in each cell and a bar of its colours; the first series is the topmost row.
 
     Args:
@@ -42,17 +33,19 @@ def draw_cells(axes: "Axes", panel: Panel, letters: int, sheet: Sheet) -> float:
     style, num_columns = sheet.style, len(panel.x.categories)
     by_place = [{mark.x: mark for mark in series.marks} for series in panel.series]
     marks = [[row.get(place, Mark(place)) for place in range(num_columns)] for row in by_place]
-    values = np.array([[_coloured(mark, panel) for mark in row] for row in marks])
+    medians = [[mark.interval.value if mark.interval else math.nan for mark in row] for row in marks]
+    values = np.array([[value if can_show(value, panel.y.scale) else math.nan for value in row] for row in medians])
     every = (*values.flat, panel.y.low, panel.y.high)
     limits = [float(value) for value in every if can_show(value, panel.y.scale)] or [1.0]
     norm = (LogNorm if panel.y.scale in BASES else Normalize)(min(limits), max(limits))
-    colours = ListedColormap(matplotlib.colormaps[style.colour_map](np.linspace(PALEST, DARKEST, NUM_COLOURS)))
+    # Without both ends, so that cells stand out from white and from black.
+    colours = ListedColormap(matplotlib.colormaps[style.colour_map](np.linspace(0.05, 0.95, 32)))
     mesh = axes.pcolormesh(values, norm=norm, cmap=colours, edgecolors=style.muted, linewidth=0.4)
     is_narrow, says = cell_letters(panel) * num_columns > letters, []
     looks: Looks = {"ha": "center", "va": "center", "rotation": 90 if is_narrow else 0}
     for (row, column), value in np.ndenumerate(values):
         is_pale = not math.isnan(value) and np.dot(np.ravel(colours(norm(value)))[:3], (0.3, 0.59, 0.11)) > 0.5
-        colour = style.foreground if math.isnan(value) else DARK_TEXT if is_pale else PALE_TEXT
+        colour = style.foreground if math.isnan(value) else "#111111" if is_pale else "#fefefe"
         mark = marks[row][column]
         drawn = axes.text(column + 0.5, row + 0.5, cell_text(mark, panel, sheet.rings), color=colour, **looks)
         says.append("\n".join(filter(None, hover.of_mark(panel.series[row], mark, panel.y))))
@@ -66,7 +59,8 @@ def draw_cells(axes: "Axes", panel: Panel, letters: int, sheet: Sheet) -> float:
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     texts = [*axes.texts, *axes.get_yticklabels()]
-    height = len(names) * (max(text.get_window_extent().height for text in texts) / axes.figure.dpi + ROW_GAP_IN)
+    # With a gap between the texts of two rows.
+    height = len(names) * (max(text.get_window_extent().height for text in texts) / axes.figure.dpi + 0.12)
     if max(limits) > min(limits):
         # The layout takes care of bars that are no part of a grid.
         bar = axes.figure.colorbar(
@@ -88,18 +82,13 @@ def cell_letters(panel: Panel) -> int:
 
 def cell_text(mark: Mark, panel: Panel, flags: frozenset[str] = frozenset()) -> str:
     """Return what a cell says: its name, its value or what it is at least, how many runs failed; `-` for nothing."""
-    written = hover.written(panel.y)
-    star = FLAGGED if flags.intersection(mark.flags.split(";")) else ""
+    _, unit = hover.quantity_of(panel.y)
+    star = "*" if flags.intersection(mark.flags.split(";")) else ""
     lines = [mark.name] if mark.name else []
     if mark.interval and math.isfinite(mark.interval.value):
-        lines.append(written(mark.interval.value) + star)
+        lines.append(unit.written(mark.interval.value) + star)
     elif mark.ended:
-        lines.append(f"≥ {written(min(mark.ended))}")
+        lines.append(f"≥ {unit.written(min(mark.ended))}")
     if mark.num_failed:
         lines.append(f"{mark.num_failed} failed")
-    return "\n".join(lines) or UNKNOWN
-
-
-def _coloured(mark: Mark, panel: Panel) -> float:
-    """Return the value that gives a cell its colour; NaN where there is none."""
-    return mark.interval.value if mark.interval and can_show(mark.interval.value, panel.y.scale) else math.nan
+    return "\n".join(lines) or "-"

@@ -29,7 +29,6 @@ from dlbench.report.rendering.style import LIGHT, Sheet, Style, applied, legend_
 DPI, PT = 160, 72
 # A picture with more pixels in a column cannot be rendered; its resolution is lowered.
 MAX_PIXELS = 60_000
-PNG_COLOURS = 256
 MAX_COLUMNS = 3
 # A README shows a picture about 830 pixels wide: letters of 8.5 points are then 9 pixels high or more. By the number of
 # columns: the width of a picture, and the height inside of a pair of axes.
@@ -166,5 +165,5 @@ def _png(figure: Figure) -> bytes:
     canvas.draw()
     image = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
     # A palette makes a third of the bytes.
-    image.quantize(PNG_COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(buffer, "png")
+    image.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(buffer, "png")
     return buffer.getvalue()

@@ -4,15 +4,16 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.transforms import offset_copy
 
-from dlbench.report.chart import Axis, Mark, Panel, Role, Series
+from dlbench.analysis.formatting import counted
+from dlbench.report.chart import OF_RUNS, Axis, Mark, Panel, Role, Series
 from dlbench.report.rendering import hover
 from dlbench.report.rendering.cells import BOLD, draw_cells
 from dlbench.report.rendering.style import (
@@ -29,19 +30,12 @@ from dlbench.report.rendering.style import (
 )
 from dlbench.report.rendering.ticks import BASES, can_show, nearest, set_names, set_ticks, tick_places
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 # Roles with values of runs, all of which must be visible.
-OF_VALUES = (Role.MEASURED, Role.BASE_LINE, Role.TOTAL, Role.PUBLISHED)
+OF_VALUES = (*OF_RUNS, Role.PUBLISHED)
 # Stacked roles; ideals, fits and published numbers are drawn over bars as lines.
 STACKED = (Role.MEASURED, Role.BASE_LINE)
 # Room beyond the outermost places, and to the left of names beside marks, as shares of the axis.
 ROOM, ROOM_FOR_NAMES = 0.06, 0.3
-# Series that share places stand so far apart, and take at most this share of the distance to the next place.
-APART, MOST_APART = 0.013, 0.45
-# The points of one place are spread over this share of the axis.
-SPREAD = 0.012
 # Lines join values at this many places: fewer are no curve. Lines of more than MOST_MARKERS have FEW_MARKERS.
 CURVE, MOST_MARKERS, FEW_MARKERS = 3, 24, 8
 # More points than this in one series become an image inside the picture.
@@ -57,7 +51,7 @@ AT_LEAST, FAILED = "at least: the run ended before", "runs that did not complete
 NO_VALUE = " (no value)"
 
 
-def draw_panel(axes: "Axes", panel: Panel, letters: int, sheet: Sheet) -> float:
+def draw_panel(axes: Axes, panel: Panel, letters: int, sheet: Sheet) -> float:
     """Draw a panel into empty axes, with its title, labels and ticks.
 
     Args:
@@ -106,9 +100,8 @@ def draw_panel(axes: "Axes", panel: Panel, letters: int, sheet: Sheet) -> float:
 def num_left_out(panel: Panel) -> str:
     """Say how many values of runs have no place on the axes of lines or bars; NaN (unknown) does not count."""
     count = _num_values(panel) - _num_values(drawable(panel))
-    is_linear = panel.x.scale == panel.y.scale == "linear"
-    why = "not finite" if is_linear else "at or below 0 on a logarithmic scale, not finite, or too large"
-    return f"{count} value{'' if count == 1 else 's'} not shown: {why}" if count and panel.form != "cells" else ""
+    why = "not finite, too large, or at or below 0 on a logarithmic scale"
+    return f"{counted(count, 'value')} not shown: {why}" if count and panel.form != "cells" else ""
 
 
 def _num_values(panel: Panel, roles: Sequence[Role] = OF_VALUES) -> int:
@@ -140,7 +133,7 @@ def drawable(panel: Panel) -> Panel:
     return replace(panel, y=y, series=tuple(series))
 
 
-def _moved(axes: "Axes", xs: Sequence[float], shares: Sequence[float]) -> list[float]:
+def _moved(axes: Axes, xs: Sequence[float], shares: Sequence[float]) -> list[float]:
     """Return places moved to the right by shares of the horizontal axis, whatever its scale."""
     scale = axes.xaxis.get_transform()
     low, high = scale.transform(np.array(axes.get_xlim()))
@@ -148,7 +141,7 @@ def _moved(axes: "Axes", xs: Sequence[float], shares: Sequence[float]) -> list[f
     return list(map(float, scale.inverted().transform(at)))
 
 
-def _shifts(axes: "Axes", panel: Panel) -> list[float]:
+def _shifts(axes: Axes, panel: Panel) -> list[float]:
     """Return by what share of the axis each series stands aside, so that marks at one place do not hide each other.
 
     Lines without runs and long ones stay, and so do the marks of a panel whose places are measured. Real and emulated
@@ -159,7 +152,8 @@ def _shifts(axes: "Axes", panel: Panel) -> list[float]:
     slots = list(dict.fromkeys(one.label for one in own if any(counts[mark.x] > 1 for mark in one.marks)))
     if panel.is_scatter or panel.form == "bars" or not slots or len(counts) > MOST_MARKERS:
         return [0.0] * len(panel.series)
-    step = min(APART, MOST_APART * nearest(axes, sorted(counts)) / len(slots))
+    # A share of the axis, but together at most this one of the distance to the next place.
+    step = min(0.013, 0.45 * nearest(axes, sorted(counts)) / len(slots))
     farthest = step * (len(slots) - 1) / 2
     if not panel.x.categories:
         axes.set_xlim(*_moved(axes, axes.get_xlim(), [-farthest, farthest]))
@@ -167,21 +161,20 @@ def _shifts(axes: "Axes", panel: Panel) -> list[float]:
     return [shifts.get(one.label, 0.0) if one.role in OF_VALUES else 0.0 for one in panel.series]
 
 
-def _limit_x(axes: "Axes", panel: Panel) -> None:
-    """Put the ends of the horizontal axis beyond its places and the ends that it asks for."""
+def _limit_x(axes: Axes, panel: Panel) -> None:
+    """Put the ends of the horizontal axis beyond its places."""
     if panel.x.categories:
         axes.set_xlim(-0.5, len(panel.x.categories) - 0.5)
         return
     marks = [mark for one in panel.series for mark in one.marks]
-    asked = [end for end in (panel.x.low, panel.x.high) if can_show(end, panel.x.scale)]
-    axes.update_datalim([(place, 1.0) for place in (*asked, *(mark.x for mark in marks))], updatey=False)
+    axes.update_datalim([(mark.x, 1.0) for mark in marks], updatey=False)
     axes.margins(x=ROOM)
     axes.autoscale(axis="x")
     left = -ROOM_FOR_NAMES if any(mark.name for mark in marks) else 0.0
     axes.set_xlim(*_moved(axes, axes.get_xlim(), [left, 0.0]))
 
 
-def _limit_y(axes: "Axes", wanted: Axis) -> None:
+def _limit_y(axes: Axes, wanted: Axis) -> None:
     """Extend the vertical axis to the ends it asks for; values outside of them stay in sight."""
     for end in (wanted.low, wanted.high):
         if can_show(end, wanted.scale):
@@ -192,7 +185,7 @@ def _limit_y(axes: "Axes", wanted: Axis) -> None:
         axes.set_ylim(bottom, min(top, wanted.most + ROOM * (wanted.most - bottom)))
 
 
-def _draw_line(axes: "Axes", panel: Panel, series: Series, shift: float, sheet: Sheet) -> None:
+def _draw_line(axes: Axes, panel: Panel, series: Series, shift: float, sheet: Sheet) -> None:
     """Draw the runs of a series, its intervals and the line through its medians, moved sideways.
 
     Between two places, or categories, there is none: it would suggest a trend.
@@ -220,7 +213,7 @@ def _draw_line(axes: "Axes", panel: Panel, series: Series, shift: float, sheet: 
             axes.annotate(mark.name, (x, y), (-4, -4), textcoords="offset points", ha="right", va="top")
 
 
-def _draw_runs(axes: "Axes", panel: Panel, series: Series, xs: Sequence[float], sheet: Sheet) -> None:
+def _draw_runs(axes: Axes, panel: Panel, series: Series, xs: Sequence[float], sheet: Sheet) -> None:
     """Draw a dot for each run, those of one place side by side, a triangle for each that ended before, and intervals.
 
     An interval that reaches below a logarithmic axis ends at its edge.
@@ -233,7 +226,7 @@ def _draw_runs(axes: "Axes", panel: Panel, series: Series, xs: Sequence[float], 
         (TRIANGLE | {"color": colour}, "at least ", [(mark.ended_runs, mark.ended) for mark in marks]),
     ):
         at = [
-            (x, SPREAD * ((n + 0.5) / len(values) - 0.5), value)
+            (x, 0.012 * ((n + 0.5) / len(values) - 0.5), value)  # spread over this share of the axis
             for x, (_, values) in zip(xs, of_runs, strict=True)
             for n, value in enumerate(values)
         ]
@@ -253,7 +246,7 @@ def _draw_runs(axes: "Axes", panel: Panel, series: Series, xs: Sequence[float], 
         axes.plot(*np.concatenate(ends).T, color=colour, **looks)
 
 
-def _draw_bars(axes: "Axes", panel: Panel, sheet: Sheet) -> None:
+def _draw_bars(axes: Axes, panel: Panel, sheet: Sheet) -> None:
     """Draw stacked bars of medians, the first series at the bottom; negative ones hang below zero."""
     width = BAR_WIDTH * min(1.0, len(panel.x.categories) / FEWEST_SLOTS)
     tops: defaultdict[tuple[float, bool], float] = defaultdict(float)
@@ -270,7 +263,7 @@ def _draw_bars(axes: "Axes", panel: Panel, sheet: Sheet) -> None:
     axes.axhline(0.0, color=sheet.style.foreground, linewidth=0.8)
 
 
-def _draw_failures(axes: "Axes", panel: Panel, sheet: Sheet) -> None:
+def _draw_failures(axes: Axes, panel: Panel, sheet: Sheet) -> None:
     """Count the runs that did not complete, at each place, in a strip below all values."""
     counts = Counter(mark.x for one in panel.series for mark in one.marks for _ in range(mark.num_failed))
     if not counts:

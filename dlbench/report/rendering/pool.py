@@ -73,10 +73,9 @@ class RenderPool:
 
     def submit(self, task: Task) -> Callable[[], str]:
         """Begin to render; the returned function waits for the end and returns or raises what the task does."""
-        try:
+        future = None
+        with suppress(BrokenProcessPool):
             future = self._executor.submit(_collect_and_run, task) if self._executor else None
-        except BrokenProcessPool:
-            future = None
         return partial(_result, task, future)
 
 

@@ -8,7 +8,6 @@ does without.
 """
 
 import contextlib
-import functools
 import textwrap
 import warnings
 from collections.abc import Iterator
@@ -56,12 +55,9 @@ TRIANGLE: Looks = {"marker": "^", "markersize": MARKER_PT + 1, "markeredgewidth"
 CROSS: Looks = {"marker": "x", "markersize": 5.5, "markeredgewidth": 1.4, "zorder": 4.0, **_ALONE}
 
 EMULATED = " (emulated)"
-SHEET = Path(__file__).with_name("charts.mplstyle")
 FONT = "DejaVu Sans"  # matplotlib ships it
 # The first installed one of these sets letters that FONT lacks (Korean, Chinese, Japanese).
 CJK_FONTS = ("Noto Sans CJK KR", "Noto Sans KR", "NanumGothic", "Nanum Gothic", "Malgun Gothic", "Apple SD Gothic Neo")
-# From this letter on most are twice as wide as Latin ones: Hangul, Kana, Han.
-WIDE = 0x1100
 
 _PARTS = (
     "#8d6944", "#5f7f9e", "#7590ac", "#9e5f89", "#b56753", "#ac8941", "#738849", "#6d6d6d", "#4f8f86", "#909090",
@@ -168,23 +164,18 @@ def applied(style: Style, page_id: str = "") -> Iterator[None]:
         page_id: Makes the ids in an SVG picture different from those of other pictures.
     """
     from matplotlib import style as sheets
+    from matplotlib.font_manager import fontManager
 
+    fonts = [FONT, *[name for name in CJK_FONTS if name in fontManager.get_font_names()][:1]]
+    sheet = Path(__file__).with_name("charts.mplstyle")
     of_text = ("axes.edgecolor", "axes.labelcolor", "axes.titlecolor", "text.color", "xtick.color", "ytick.color")
     settings = dict.fromkeys(of_text, style.foreground) | {
-        "figure.facecolor": style.background, "font.family": _fonts(), "svg.hashsalt": f"dlbench {page_id}",
+        "figure.facecolor": style.background, "font.family": fonts, "svg.hashsalt": f"dlbench {page_id}",
     }  # fmt: skip
-    with warnings.catch_warnings(), sheets.context(["default", SHEET, settings]):
+    with warnings.catch_warnings(), sheets.context(["default", sheet, settings]):
         # Letters that no font has are drawn as boxes.
         warnings.filterwarnings("ignore", message=r"Glyph \d+ |Matplotlib currently does not", category=UserWarning)
         yield
-
-
-@functools.cache
-def _fonts() -> list[str]:
-    from matplotlib.font_manager import fontManager
-
-    installed = set(fontManager.get_font_names())
-    return [FONT, *[name for name in CJK_FONTS if name in installed][:1]]
 
 
 def legend_label(series: Series) -> str:
@@ -194,5 +185,6 @@ def legend_label(series: Series) -> str:
 
 def wrapped(text: str, letters: int, most_lines: int = 3) -> str:
     """Return a text in lines of at most so many letters, wide ones counted twice; longer ones are cut in the middle."""
-    width = max(2, letters if max(map(ord, text), default=0) < WIDE else letters // 2)
+    # From Hangul on most letters are twice as wide as Latin ones.
+    width = max(2, letters if max(map(ord, text), default=0) < 0x1100 else letters // 2)
     return textwrap.fill(one_line(text, max(8, (width - 1) * most_lines)), width, break_on_hyphens=False)

@@ -3,14 +3,12 @@
 import re
 from collections.abc import Sequence
 from io import BytesIO
-from typing import TYPE_CHECKING
 from xml.etree import ElementTree
+
+from matplotlib.figure import Figure
 
 from dlbench.report.rendering.hover import said
 from dlbench.report.rendering.style import CURRENT, FONT, PAPER
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 SVG, XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 GROUP, USE = f"{{{SVG}}}g", f"{{{SVG}}}use"
@@ -28,7 +26,7 @@ ROOT = {
 _DIGITS = re.compile(r"(\d\.\d\d)\d+")
 
 
-def tree(figure: "Figure", title: str, description: str) -> ElementTree.Element:
+def tree(figure: Figure, title: str, description: str) -> ElementTree.Element:
     """Return an SVG drawing whose marks have titles, with styles as attributes (`fill="#0072b2"`).
 
     Args:

@@ -2,40 +2,33 @@
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TypeGuard
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis as MatplotlibAxis
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, PercentFormatter
 
 from dlbench.analysis.formatting import chosen
 from dlbench.report.chart import Axis, Scale
 from dlbench.report.rendering.style import wrapped
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.axis import Axis as MatplotlibAxis
-
-# Beyond these ends, even and logarithmic, sums and powers of floats overflow.
-EVEN_ENDS, LOG_ENDS = (-1e300, 1e300), (1e-150, 1e150)
 BASES = {"log2": 2, "log10": 10}
 MAX_TICKS = 6
-# Letters of a tick's label with its distance to the next.
-TICK_LETTERS = 7
 # Below so many powers of ten a logarithmic axis has even ticks; up to so many for each tick it has those of 1, 2 and 5.
 FEW_DECADES, FINE_DECADES = 0.7, 0.43
-# From here on numbers have separators, as in the page's text.
-THOUSAND = 1000.0
 # Longer names under axes are cut; rows of upright names are two letters apart.
 UPRIGHT_LETTERS, LINE_LETTERS = 36, 2.2
 
 
 def can_show(value: float | None, scale: Scale) -> TypeGuard[float]:
     """Whether there is a number that has a place on a scale: no huge one, and above zero where it is logarithmic."""
-    low, high = LOG_ENDS if scale in BASES else EVEN_ENDS
+    # Beyond these ends sums and powers of floats overflow.
+    low, high = (1e-150, 1e150) if scale in BASES else (-1e300, 1e300)
     return value is not None and low <= value <= high
 
 
-def set_ticks(axis: "MatplotlibAxis", wanted: Axis, num_ticks: int = MAX_TICKS) -> None:
+def set_ticks(axis: MatplotlibAxis, wanted: Axis, num_ticks: int = MAX_TICKS) -> None:
     """Put about so many ticks on an axis whose limits are set."""
     low, high = sorted(map(float, axis.get_view_interval()))
     is_log, decades = wanted.scale in BASES, math.log10(high / low) if low > 0 else 0.0
@@ -49,13 +42,13 @@ def set_ticks(axis: "MatplotlibAxis", wanted: Axis, num_ticks: int = MAX_TICKS) 
         axis.set_major_locator(MaxNLocator(num_ticks, steps=[1, 2, 2.5, 5, 10]))
     if wanted.percent:
         axis.set_major_formatter(PercentFormatter(xmax=1.0))
-    elif is_log or high >= THOUSAND:
+    elif is_log or high >= 1000:  # from there on numbers have separators, as in the page's text
         axis.set_major_formatter(FuncFormatter(lambda value, _: chosen(value)))
     # Else matplotlib's own writes the same number of digits at all ticks.
     axis.minorticks_off()
 
 
-def tick_places(axes: "Axes", wanted: Axis, places: Sequence[float], letters: int) -> None:
+def tick_places(axes: Axes, wanted: Axis, places: Sequence[float], letters: int) -> None:
     """Put ticks at the places that occur, where somebody chose them and their labels fit; else at round ones."""
     labels = list(map(chosen, places))
     # Somebody may have chosen batch 96 and rate 0.05, not 41.37 s.
@@ -64,16 +57,17 @@ def tick_places(axes: "Axes", wanted: Axis, places: Sequence[float], letters: in
         axes.set_xticks(places, labels)
         axes.xaxis.minorticks_off()
     else:
-        set_ticks(axes.xaxis, wanted, min(MAX_TICKS, max(2, letters // TICK_LETTERS)))
+        # A tick's label takes 7 letters, with the distance to the next.
+        set_ticks(axes.xaxis, wanted, min(MAX_TICKS, max(2, letters // 7)))
 
 
-def nearest(axes: "Axes", places: Sequence[float]) -> float:
+def nearest(axes: Axes, places: Sequence[float]) -> float:
     """Return the smallest distance of two of some sorted places, as a share of the horizontal axis."""
     low, high, *at = axes.xaxis.get_transform().transform(np.array([*axes.get_xlim(), *places], dtype=float))
     return float(min(np.diff(at), default=high - low) / (high - low))
 
 
-def set_names(axes: "Axes", names: Sequence[str], letters: int, first: float = 0.0) -> None:
+def set_names(axes: Axes, names: Sequence[str], letters: int, first: float = 0.0) -> None:
     """Put names under the horizontal axis: in lines where their words fit, else upright, and not all of too many."""
     room = letters // max(len(names), 1) - 1
     if all(len(word) <= room for name in names for word in name.split()):

@@ -73,7 +73,6 @@ CASES = (
             title: {"mpi": {at[0]: see(3, 3, num_failed=0), at[1]: see(2, 2), at[2]: see(1, 1, num_failed=2)}}
             for title, at in zip(LOSS, ((1, 2, 3), (179, 358, 537), (1, 2, 3)), strict=True)
         },
-        says=["2 runs that did not complete have no line."],
         more={"epochs": [*curves(GOOD, train_loss=[3.0, 2.0, 1.0]), *epochs_of(BEGAN, train_loss=[99.0])]},
     ),
     case(

@@ -580,7 +580,7 @@ def test_each_mark_on_the_page_says_its_run_repeat_and_value() -> None:
     chart = lines(Series("mpi, 2 workers", marks), y=Axis("training time (s)"))
     found = [title.text for title in ElementTree.fromstring(svg(chart, "x")).findall(".//{*}use/{*}title")]
     assert sorted(map(str, found)) == [
-        "mpi, 2 workers: training time 3 s [2 s, 4 s], median of 3 runs",
+        "mpi, 2 workers: training time 3 s [2, 4], median of 3 runs",
         "run b-r4, repeat 4: training time at least 7 s",
         "run cnn-mpi-w2-1f-r0, repeat 0: training time 2 s",
         "run cnn-mpi-w2-1f-r1, repeat 1: training time 4 s",
