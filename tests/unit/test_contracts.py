@@ -35,6 +35,7 @@ OPTIONAL = {
         "create_worker": 4,
         "create_server": 4,
         "batches_per_update": 2,
+        "share_of_gradient": 2,
         "environment": 2,
         "available": 1,
         "refuse": 2,
@@ -171,7 +172,7 @@ def test_a_folder_holds_nothing_but_plugins_and_says_what_they_must_hold():
         files = {path.stem for path in Path(module.__file__).parent.glob("*.py") if not path.stem.startswith("_")}
         assert files <= set(plugins.names(kind)), kind
         without = [name for name in files if plugins.load(kind, name).get("OPTIONS") is None]
-        assert kind == "exporters" or without == [], kind
+        assert kind in ("exporters", "figures") or without == [], kind
         missing = [
             name
             for name in FUNCTIONS[kind]
