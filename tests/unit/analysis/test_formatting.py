@@ -15,6 +15,7 @@ from dlbench.analysis.formatting import (
     one_line,
     percent,
     quantity,
+    rounded,
     unit_of,
 )
 from dlbench.analysis.statistics.intervals import Interval
@@ -99,3 +100,15 @@ def test_quantities_have_their_unit():
     assert quantity(ACCURACY, 0.96123) == "0.961"
     assert quantity(TRAIN_TIME, 41.44) == "41.4 s"
     assert quantity(BLEU, 31.25) == "31.2 BLEU"
+
+
+def test_two_digits_and_a_prefix() -> None:
+    found = [rounded(value) for value in (0.034, 40.5, 99.6, 999, 2375, 12_345, 999_900, 1.98e6, 1.2e9)]
+    assert found == ["0.034", "40", "100", "1.0 k", "2.4 k", "12 k", "1.0 M", "2.0 M", "1.2 G"]
+
+
+def test_a_margin_is_never_narrower_than_the_interval() -> None:
+    seconds = unit_of(TRAIN_TIME)
+    assert seconds.with_margin(Interval(100.0, 98.9, 100.5, 5, 0.93)) == "100 s ±2%"
+    assert seconds.with_margin(Interval(100.0, 99.95, 100.51, 5, 0.93)) == "100 s ±0.6%"
+    assert seconds.with_margin(Interval(100.0, None, None, 1, None)) == "100 s"

@@ -1,4 +1,8 @@
-from dlbench.analysis.arm_table import reading_order
+"""The order in which a scenario writes its arms, and rates of short windows with their mark and length."""
+
+import pytest
+
+from dlbench.analysis.arm_table import reading_order, short_rate
 from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.expand.runs import expand
 from dlbench.scenario.read.scenario_file import parse
@@ -44,3 +48,23 @@ def test_included_points_follow_the_matrix():
 def test_names_with_a_hyphen_are_found():
     text = "base: {strategy: mpi}\nmatrix: {trainer: [numpy, keras-tensorflow]}\nbaseline: none\n"
     assert read(text, head="name: t\n") == ["trainer=numpy", "trainer=keras_tensorflow"]
+
+
+def row(samples: int | None, window_s: float | None, steps: int | None = 100, rate: float | None = None) -> dict:
+    return {"timed_samples": samples, "timed_window_s": window_s, "timed_steps": steps, "samples_per_s": rate}
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([row(2_200_000, 1.1)], "~2.0 M/s, 1.1 s window"),
+        ([row(1000, 1.0), row(3000, 1.0), row(2000, 2.0)], "~1.0 k/s, 1 s window"),
+        ([row(640, 64.0, steps=40)], "~10/s, 40 steps"),
+        ([row(640, 1.0), row(9000, 9.0, rate=1000.0)], ""),
+        ([row(None, None, None)], ""),
+        ([row(0, 0.0, 0)], ""),
+        ([], ""),
+    ],
+)
+def test_what_is_shown(rows: list[dict], said: str) -> None:
+    assert short_rate(rows) == said
