@@ -4,7 +4,7 @@ A figure file makes a `Chart` out of rows, without matplotlib; `dlbench.report.r
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Literal
@@ -88,12 +88,6 @@ class Series:
     hue: int = 0
     like: str = ""
     palette: Palette = "ways"
-
-
-def level(label: str, value: float, lines: Iterable[Series]) -> Series:
-    """Return a straight line at one value over the places of others."""
-    places = sorted({mark.x for line in lines for mark in line.marks})
-    return Series(label, tuple(line_mark(x, value) for x in places), Role.IDEAL)
 
 
 @dataclass(frozen=True)

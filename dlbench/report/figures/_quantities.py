@@ -37,7 +37,7 @@ class QuantityFigure:
     Attributes:
         doc: What `dlbench list figures` and the page say of it.
         ORDER: Its place in the report.
-        title: Of what it is. Where it has `{target}`, each target has panels of its own.
+        title: Of what it is, and against what (`{x}`). Where it has `{target}`, each target has panels of its own.
         shown: The vertical axis of each column.
         needs: What runs must have, for the reason why the figure is left out.
         definition: The sentence for the details that says what is shown.
@@ -100,7 +100,7 @@ class QuantityFigure:
         against = dict.fromkeys(panel.x.label.partition(" (")[0].partition(" of ")[0] for panel in panels)
         goal = "the targets" if len(by_target) > 1 else f"a {target_name(target)}" if target else ""
         return Chart(
-            title=f"{self.title.format(target=goal)} by {' and by '.join(against)}",
+            title=self.title.format(target=goal, x=" and by ".join(against)),
             panels=tuple(panels),
             columns=2 if (len(columns) if len(columns) > 1 else len(panels)) in (2, 4) else 3,
             lead=UNEQUAL if unequal else "",

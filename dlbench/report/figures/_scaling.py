@@ -7,7 +7,7 @@ from statistics import median
 from dlbench.analysis.arms import EFFICIENCY, Arm, Row, emulation, flags_of
 from dlbench.analysis.formatting import listed
 from dlbench.analysis.groups import ALONE, by_emulation, described, groups
-from dlbench.report.chart import MissingRowsError, Panel, Role, Series, level, line_mark
+from dlbench.report.chart import MissingRowsError, Panel, Role, Series, line_mark
 from dlbench.report.figures._curves import run_of
 from dlbench.report.figures._places import meanings
 from dlbench.report.figures._shown import RATE, WINDOW, label, rate_note
@@ -84,8 +84,9 @@ def with_efficiencies(every: Sequence[Arm]) -> list[Arm]:
 
 def with_whole(part: Part, panel: Panel) -> tuple[Panel, Iterable[str]]:
     """Return a panel with the line at 100 %."""
-    series = (*panel.series, level(WHOLE, 1.0, panel.series))
-    return replace(panel, series=series), meanings(part.arms) if part.x == "workers" else ()
+    places = sorted({mark.x for line in panel.series for mark in line.marks})
+    line = Series(WHOLE, tuple(line_mark(x, 1.0) for x in places), Role.IDEAL)
+    return replace(panel, series=(*panel.series, line)), meanings(part.arms) if part.x == "workers" else ()
 
 
 def efficiency_notes(arms: Sequence[Arm], _: Sequence[Arm]) -> Iterator[str]:

@@ -64,26 +64,26 @@ OVER_ALL, SCALED = partial(placed, others=True), partial(placed, scaling=True)
 TABLE: Mapping[str, QuantityFigure] = {
     "time_to_target": QuantityFigure(
         doc="Time and epochs to the target against batch size or workers; runs that never reached it are counted.",
-        ORDER=5, title="Time and epochs to {target}", needs="one target",
+        ORDER=5, title="Time and epochs to {target} by {x}", needs="one target",
         shown={TIME: Axis("time to target (s)", low=0.0), EPOCHS: Axis("epochs to target", low=0.0)},
         arms=with_ends, places=OVER_ALL, notes=target_notes,
     ),
     "training_time": QuantityFigure(
         doc="Training time, which decides between arms, and the samples seen in it.",
-        ORDER=10, title="Training time", needs="a training time",
+        ORDER=10, title="Training time by {x}", needs="a training time",
         shown={"train_time_s": Axis("training time (s)", low=0.0), SEEN: Axis("samples seen", low=0.0)},
         definition="Training time is end to end: the first step is in it, evaluations are not.", places=OVER_ALL,
     ),
     "throughput": QuantityFigure(
         doc="Steady throughput against batch size, and against workers with the ideal line through the measured single "
         "worker.",
-        ORDER=20, title="Steady throughput", needs="steady samples/s", shown={RATE: RATE_AXIS},
+        ORDER=20, title="Steady throughput by {x}", needs="steady samples/s", shown={RATE: RATE_AXIS},
         definition=RATE_IS,
         arms=with_rates, places=partial(placed, scaling=True, others=True), reference=with_ideals, notes=rate_note,
     ),
     "efficiency": QuantityFigure(
         doc="Efficiency: the steady throughput of one of the workers over that of one worker alone.",
-        ORDER=30, title="Efficiency", needs="an efficiency", least=1,
+        ORDER=30, title="Efficiency by {x}", needs="an efficiency", least=1,
         # An axis of 0 to 110 %; what lies higher makes it longer.
         shown={EFFICIENCY: Axis("steady samples/s of a worker / one worker alone", low=0.0, high=1.1, percent=True)},
         definition="Efficiency is steady samples/s of one of the workers over those of one worker alone at the same "
@@ -92,7 +92,7 @@ TABLE: Mapping[str, QuantityFigure] = {
     ),
     "accuracy": QuantityFigure(
         doc="Accuracy and loss at the end of training against batch size or workers.",
-        ORDER=40, title="Accuracy and loss at the end of training",
+        ORDER=40, title="Accuracy and loss at the end of training by {x}",
         needs="a loss or an accuracy, on data that can be learned",
         # Validation first: that is what the question is about.
         shown={
@@ -107,7 +107,7 @@ TABLE: Mapping[str, QuantityFigure] = {
     "exchange": QuantityFigure(
         doc="What each message-passing strategy reaches, as maps: time to the target, accuracy, bytes and staleness by "
         "workers.",
-        ORDER=42, title="What each way of synchronising reaches and sends", form="cells", ALL_ARMS=True,
+        ORDER=42, title="What each way of synchronising comes to", form="cells", ALL_ARMS=True,
         needs="messages between workers or servers",
         shown={
             TIME: Axis("time to target (s)", "log10"),
@@ -121,18 +121,18 @@ TABLE: Mapping[str, QuantityFigure] = {
     ),
     "steps_to_target": QuantityFigure(
         doc="Updates to the target against the global batch: perfect scaling, the fit, and the critical batch size.",
-        ORDER=80, title="Updates to {target}", needs="a target at two or more global batches",
+        ORDER=80, title="Updates to {target} by {x}", needs="a target at two or more global batches",
         shown={"updates": Axis("updates to target", "log10")},
         arms=with_updates, places=by_global_batch, reference=with_fits, notes=target_notes,
     ),
     "strategies": QuantityFigure(
         doc="Steady throughput of each way to train at each batch size or number of workers, as a map.",
-        ORDER=90, title="Steady throughput of each way", needs="steady samples/s", form="cells",
+        ORDER=90, title="Steady throughput of each way by {x}", needs="steady samples/s", form="cells",
         shown={RATE: Axis(RATE_AXIS.label)}, definition=RATE_IS, arms=with_rates, places=SCALED, notes=rate_note,
     ),
     "devices": QuantityFigure(
         doc="How busy the devices were and how much memory they took, against batch size or workers.",
-        ORDER=120, title="Utilisation and memory of devices",
+        ORDER=120, title="Utilisation and memory of devices by {x}",
         needs="device_utilization or the peaks of device and host memory",
         shown={
             "device_utilization": Axis("utilisation of the devices", low=0.0, high=1.1, percent=True),

@@ -8,7 +8,7 @@ from dlbench.analysis.arms import Arm, Row, columns_of, flags_of, option_columns
 from dlbench.analysis.formatting import counted, listed, number
 from dlbench.analysis.groups import SETTINGS, TASK, groups, values_of, varying, without_base_lines
 from dlbench.records.outcome import Status
-from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, level
+from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Role, Series, line_mark
 from dlbench.report.data import ReportData
 from dlbench.report.figures._places import WORKERS, with_categories
 from dlbench.report.figures._shown import RATE, RATE_AXIS, in_chart
@@ -118,10 +118,12 @@ def _panels(part: Part) -> Iterator[Panel]:
         title = ", ".join(filter(None, (part.title, name)))
         yield with_categories(Panel(title, WORKERS, axis, series(part, column)))
         lines = series(replace(part, arms=out, keys=("placement",)), ratio(column))
-        ratios = [replace(line, label=f"{line.label} / {Mode.SCALE_UP}") for line in lines]
+        ratios = tuple(replace(line, label=f"{line.label} / {Mode.SCALE_UP}") for line in lines)
         y = Axis(f"{name}, {listed(dict.fromkeys(line.label for line in ratios))}")
-        shown = (*ratios, level("no difference", 1.0, ratios))
-        yield with_categories(Panel(f"{title}: above 1 {above}", WORKERS, y, shown))
+        panel = with_categories(Panel(f"{title}: above 1 {above}", WORKERS, y, ratios))
+        # A little beyond the outermost places, so that it is a line at a single number of workers too.
+        ends = (line_mark(-0.4, 1.0), line_mark(len(panel.x.categories) - 0.6, 1.0))
+        yield replace(panel, series=(*panel.series, Series("no difference", ends, Role.IDEAL)))
 
 
 def _notes(both: Sequence[Arm], num_single: int) -> Iterator[str]:

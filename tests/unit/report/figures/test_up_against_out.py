@@ -27,7 +27,7 @@ def side(side: dict[str, object], **values: object) -> list[Row]:
 
 
 def ratios(*points: float, **others: object) -> dict[str, object]:
-    return {RATIO: {0: see(*points, **others)}, EQUAL: {0: 1}}
+    return {RATIO: {0: see(*points, **others)}, EQUAL: {-0.4: 1, 0.4: 1}}
 
 
 BETWEEN = repeats(
@@ -44,7 +44,7 @@ CASES = (
     ),
     Case(
         "several numbers of workers share a panel", [*both(), *both(workers=4)],
-        {TITLES[1]: {RATIO: {0: 1.5, 1: 1.5}, EQUAL: {0: 1, 1: 1}}},
+        {TITLES[1]: {RATIO: {0: 1.5, 1: 1.5}, EQUAL: {-0.4: 1, 1.4: 1}}},
     ),
     Case(
         "launchers may differ", [*side(UP, launcher="local"), *side(OUT, launcher="srun")],
