@@ -13,7 +13,17 @@ from typing import Any
 
 from dlbench.analysis.arms import EFFICIENCY, UNSTEADY, Arm, Row, are_numbers, is_alone, is_unsteady, reported
 from dlbench.analysis.formatting import Unit, joined, number, one_line, percent, rounded, unit_of
-from dlbench.analysis.groups import ALONE, naming, place_of, setting_text, varying, written_name
+from dlbench.analysis.groups import (
+    ALONE,
+    naming,
+    place_of,
+    rate_note,
+    setting_text,
+    tuned_columns,
+    tuned_of,
+    varying,
+    written_name,
+)
 from dlbench.analysis.statistics.intervals import Interval
 from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS
 from dlbench.scenario.expand.arms import is_shared
@@ -33,6 +43,12 @@ COLUMNS = (
 SCALING = {"per-worker": "each worker (weak scaling)", "global": "all workers (strong scaling)"}
 # What stands behind a rate, and what that means.
 EXTENDED = " *"
+# Behind what an arm was measured at.
+EDGE, UNTUNED = " ^", " !"
+TUNED_NOTES = {
+    EDGE: "the least or greatest value that was tried: others beyond may be better",
+    UNTUNED: "not searched for",
+}
 NOTES = {
     EXTENDED: "steps after training were timed too (`extend_window`); they are in no training time",
     UNSTEADY: "not steady; `warmup_detected` and `rate_drift` say in which repeats",
@@ -112,6 +128,8 @@ def arm_table(arms: Sequence[Arm], spread: Spread = INTERVALS) -> ArmTable:
         spread: How a cell says what chance may have done.
     """
     columns, texts = _names(arms)
+    for column in tuned_columns(arms):
+        columns[written_name(column)] = [_tuned_cell(arm, column) for arm in arms]
     columns["n"] = [str(arm.n) for arm in arms]
     if any(arm.metrics[TIME_TO_TARGET.column] for arm in arms):
         columns["reached"] = list(map(_reached, arms))
@@ -143,6 +161,14 @@ def _names(arms: Sequence[Arm]) -> tuple[dict[str, list[str]], set[str]]:
     if len(set(zip(*columns.values(), strict=True))) < len(arms):
         return {"arm": [one_line(label_of(arm.first) or arm.name) for arm in arms]}, {"arm"}
     return columns, {written_name(key) for key in keys if not are_numbers(arm.get(key) for arm in arms)}
+
+
+def _tuned_cell(arm: Arm, column: str) -> str:
+    """Return what an arm was measured at; marked where others beyond may be better, or nothing was searched for."""
+    text, at_edge = setting_text(arm.first.get(column)), str(arm.get("tuned_at_edge") or "").split("; ")
+    if any(one.startswith(f"{written_name(column)} ") for one in at_edge):
+        return text + EDGE
+    return text if column in tuned_of(arm) or not text else text + UNTUNED
 
 
 def name_of(key: str, row: Row) -> str:
@@ -203,6 +229,10 @@ def _notes(arms: Sequence[Arm]) -> Iterator[str]:
         held = "; ".join(f"of {SCALING[scope]}" for scope in sorted(scopes))
         text = f"steady samples/s of each worker / steady samples/s of {ALONE}"
         yield f"efficiency: {text}, at the same batch size {held}"
+    if note := rate_note(arms):
+        yield note
+    tuned = "".join(_tuned_cell(arm, column) for column in tuned_columns(arms) for arm in arms)
+    yield from (f"{mark.strip()}: {text}" for mark, text in TUNED_NOTES.items() if mark in tuned)
     yield from rate_notes([arm.completed for arm in arms])
 
 

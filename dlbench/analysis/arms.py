@@ -217,8 +217,8 @@ def arms(rows: Iterable[Row]) -> list[Arm]:
 
 
 def measured(rows: Iterable[Row]) -> list[Row]:
-    """Return the rows of results: those of a search are none."""
-    return [row for row in rows if row.get("phase") != Phase.TUNE]
+    """Return the rows of results: those of a search, or of fresh seeds, are none."""
+    return [row for row in rows if row.get("phase") in (None, Phase.MEASURE)]
 
 
 def last_attempts(rows: Iterable[Row]) -> list[Row]:

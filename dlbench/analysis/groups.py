@@ -8,6 +8,7 @@ from dlbench.analysis.arms import Arm, columns_of, emulation, option_columns
 from dlbench.analysis.formatting import chosen
 from dlbench.records.tables import cell
 from dlbench.scenario.expand import arms as scenario_arms
+from dlbench.scenario.metrics import QUALITY
 from dlbench.scenario.settings import Affects, settings_of
 
 # Columns of settings that have other names there; a run's seed comes with its repeat, its launcher with its strategy.
@@ -29,6 +30,9 @@ _COMES_WITH = ("trainer", "communicator", "collectives", "servers", "server_plac
 # Runs of two studies, or on other devices, are no repeats of each other.
 _APART = ("study", "device_name")
 ALONE = "one worker alone"
+# What arms may each have a best learning rate of their own for.
+_RATE = "learning_rate_base"
+_OWN_RATE = {"batch_size_global": "global batch", "strategy": "strategy", "optimizer": "optimizer"}
 # Units by the end of a column's name.
 _UNITS = {"_bytes_per_s": "bytes/s", "_bytes": "bytes", "_ms": "ms", "_s": "s"}
 
@@ -74,6 +78,32 @@ def values_of(arms: Iterable[Arm], key: str) -> list[Any]:
 def tuned_of(arm: Arm) -> tuple[str, ...]:
     """Return the columns of settings and options of which an arm has the best value that a search found."""
     return tuple(column_of(key) for key in str(arm.get("tuned") or "").split(";") if key)
+
+
+def not_tuned_for(arms: Sequence[Arm]) -> list[str]:
+    """Return in what arms differ that have one learning rate, though each may have a best one of its own.
+
+    One worker alone is no strategy that could have one.
+    """
+    own = [arm for arm in arms if _RATE not in tuned_of(arm)]
+    if len(values_of(own, _RATE)) != 1:
+        return []
+    return [words for column, words in _OWN_RATE.items() if len({*values_of(own, column)} - {"single"}) > 1]
+
+
+def rate_note(arms: Sequence[Arm]) -> str:
+    """Say at which learning rates arms were measured that may each need another one; empty where that is no question.
+
+    Nothing is said of arms without scores.
+    """
+    learned = [arm for arm in arms if any(arm.comparable(name) for name in QUALITY)]
+    if not_tuned_for(learned):
+        return f"not tuned: all arms at {written_name(_RATE)} {chosen(learned[0].get(_RATE))}"
+    if any(_RATE in tuned_of(arm) for arm in learned):
+        ends = [chosen(rate) for rate in values_of(learned, _RATE)]
+        which = ends[0] if len(ends) == 1 else f"{ends[0]} to {ends[-1]}"
+        return f"each arm at its own best {written_name(_RATE)} of those tried: {which}"
+    return ""
 
 
 def tuned_columns(arms: Iterable[Arm]) -> tuple[str, ...]:

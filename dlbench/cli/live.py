@@ -130,9 +130,11 @@ class PlainLines(Display):
 
     def begin(self, folder: Path, todo: Sequence[RunSpec], done: int) -> None:
         """Write what will be made."""
+        is_first = self.folder != folder
         super().begin(folder, todo, done)
-        already = f", {done} of {self.total} are done already" if done else ""
-        self._write(f"study {folder}: {len(todo)} run{'' if len(todo) == 1 else 's'} to make{already}")
+        runs = f"{len(todo)}{' more' * (not is_first)} run{'' if len(todo) == 1 else 's'}"
+        already = f", {done} of {self.total} are done already" if done and is_first else ""
+        self._write(f"study {folder}: {runs} to make{already}" if is_first else runs)
 
     def start(self, run: RunSpec, attempt: int) -> None:
         """Write which run starts."""
@@ -182,8 +184,9 @@ class LiveTable(Display):
 
     def begin(self, folder: Path, todo: Sequence[RunSpec], done: int) -> None:
         """Print where the study is."""
+        if self.folder != folder:
+            self.say(f"study {folder}")
         super().begin(folder, todo, done)
-        self.say(f"study {folder}")
         self._draw()
 
     def start(self, run: RunSpec, attempt: int) -> None:

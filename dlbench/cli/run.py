@@ -46,6 +46,7 @@ HUNG_UP = 128 + signal.SIGHUP
 @click.option(
     "--budget", metavar="TIME", help="Stop in time: 2h, 90min, or '8 device-hours'; arms that are open go first."
 )
+@click.option("--confirm", "confirms", is_flag=True, help="Run the arm to use and its rivals again, on fresh seeds.")
 @click.option("--report", "wants_report", is_flag=True, help="Draw the report, too.")
 @click.option("--open", "opens", is_flag=True, help="Open the report's page in the browser; draws it.")
 @click.option("--part", hidden=True, metavar="I/N", help="Make the run of this number alone: a job does.")
@@ -62,6 +63,7 @@ def command(
     repeats: int | None,
     sets: tuple[str, ...],
     budget: str | None,
+    confirms: bool,
     wants_report: bool,
     opens: bool,
     part: str | None,
@@ -83,6 +85,7 @@ def command(
         values=options.read_sets(sets),
         study=study,
         resume=resume,
+        confirms=confirms,
         budget=Budget() if budget is None else read_budget(budget),
         part=options.read_part(part),
     )

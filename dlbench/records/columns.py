@@ -67,7 +67,7 @@ RUNS = _table(
     ("label", "text", "", "Distinguishes this arm from the study's others."),
     ("repeat", "int", "", "0, 1, ...; repeats with the same number share a seed in all arms."),
     ("baseline", "bool", "", "Whether dlbench added this run as a base line."),
-    ("phase", "text", "", "What the run was made for: measure, or tune where it is one of the search that chooses what its arm is measured at; such runs are no results, and have seeds of their own. Empty in older studies: measure."),
+    ("phase", "text", "", "What the run was made for: measure; tune where it is one of the search that chooses what its arm is measured at; confirm where it is one on fresh seeds of the arm that won, or of a rival. The latter two are no results, and have seeds of their own. Empty in older studies: measure."),
     ("repeats_rule", "text", "", "How it was decided how often the arm was run, such as `until decided: 3 to 20`: its p-values are then compared with a smaller level than 5%. Empty for a fixed number."),
     ("tuned", "text", "", "The settings and options whose value was searched for, joined by `;`. Empty where none was."),
     ("tuned_at_edge", "text", "", "Which of these values are the least or greatest that were tried, so that others beyond may be better."),

@@ -11,6 +11,7 @@ from dlbench.analysis.answer.answer import Answers, Doubt
 from dlbench.analysis.answer.decide import Wanted
 from dlbench.analysis.answer.recommend import StudyPlace, recommend, retargeted
 from dlbench.analysis.arms import Arm, columns_of, option_columns
+from dlbench.analysis.arms import arms as arms_of
 from dlbench.analysis.groups import SETTINGS, written_name
 from dlbench.errors import UserError, nearest
 from dlbench.records import files
@@ -69,7 +70,8 @@ def answers_of(data: ReportData, goal: str = "", given: Sequence[str] = (), want
     asked = replace(asked, goal=decisive, metrics=metrics, prices=prices)
     disturbed = [Doubt(text=text, weight=DISTURBED) for text in unsteady(data)]
     answers = []
-    for answer in recommend(arms, asked, places, given=tuple(conditions)):
+    fresh = [row for study in data.studies for row in study.others if row["phase"] == Phase.CONFIRM]
+    for answer in recommend(arms, asked, places, tuple(conditions), arms_of(fresh)):
         doubts = sorted((*answer.doubts, *disturbed), key=lambda doubt: -doubt.weight)
         answers.append(answer.model_copy(update={"doubts": tuple(doubts)}))
     return Answers(answers=tuple(answers))
@@ -78,8 +80,11 @@ def answers_of(data: ReportData, goal: str = "", given: Sequence[str] = (), want
 def _place(study: StudyData, record: Any) -> StudyPlace:
     """Return where a study is; one without `study.json` was published, and cannot go on."""
     runs = found_in(record, "runs")
-    asked = sum(run.get("phase") != Phase.TUNE for run in runs) if isinstance(runs, list) else 0
-    return StudyPlace(study.path, bool(record), max(0, asked - len({row["run_id"] for row in study.attempts})))
+    names = {arm.name for arm in arms_of(study.attempts)}
+    asked = [run for run in runs if run.get("phase", Phase.MEASURE) == Phase.MEASURE] if isinstance(runs, list) else []
+    missing = max(0, len(asked) - len({row["run_id"] for row in study.attempts}))
+    labels = {run.get("label") for run in asked}
+    return StudyPlace(study.path, bool(record), missing, unmeasured=missing > 0 and len(labels) > len(names))
 
 
 def _prices(record: Any) -> Prices | None:

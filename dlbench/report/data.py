@@ -46,7 +46,7 @@ class StudyData:
         attempts: `runs.csv`: one row for each attempt of a measured run, `study` being `name`.
         scenario_text: `scenario.yaml`, verbatim; empty where it is absent.
         machine: `machine.json`; empty where it is absent.
-        searched: The same of the runs of searches, which are no results.
+        others: The same of runs that are no results: of searches, and on fresh seeds.
     """
 
     path: Path
@@ -54,7 +54,7 @@ class StudyData:
     attempts: tuple[Row, ...] = field(repr=False)
     scenario_text: str = field(repr=False)
     machine: Mapping[str, Any] = field(repr=False)
-    searched: tuple[Row, ...] = field(default=(), repr=False)
+    others: tuple[Row, ...] = field(default=(), repr=False)
 
     @cached_property
     def scenario(self) -> Scenario | None:
@@ -185,10 +185,11 @@ def _read_study(path: Path, taken: set[str]) -> StudyData:
     text = ""
     with suppress(OSError):
         text = read_regular(path / files.SCENARIO).decode("utf-8", errors="replace")
-    results, searched = tuple(measured(rows)), tuple(row for row in rows if row.get("phase") == Phase.TUNE)
+    results = tuple(measured(rows))
+    others = tuple(row for row in rows if row.get("phase") not in (None, Phase.MEASURE))
     if not results:
         raise UserError("holds no measured run yet, only runs of a search", where=str(path / files.table("runs")))
-    study = StudyData(path, name, results, text, read_machine(path / files.MACHINE), searched)
+    study = StudyData(path, name, results, text, read_machine(path / files.MACHINE), others)
     for metric in study.scenario.metrics if study.scenario else ():
         if not are_numbers(row.get(metric) for row in rows):
             raise UserError(f"has text in {metric}, a metric of its scenario", where=str(path / files.table("runs")))

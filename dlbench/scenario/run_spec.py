@@ -14,8 +14,6 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from dlbench.scenario.metrics import SCORE_COLUMNS, MetricDeclaration, declared
 from dlbench.scenario.settings import RENAMED, BatchScope, Divide, Finite, LearningRateScale, Seconds, Settings, about
 
-# More than all repeats of a study.
-FIRST_SEED_OF_SEARCH = 1_000_000
 # Options whose values were once called otherwise: (model, option) to what a value was.
 _ONCE: dict[tuple[str, str], dict[Any, Any]] = {
     ("cnn", "model.batch_norm"): {"none": False, "local": True},
@@ -42,10 +40,15 @@ def _before() -> dict[str, tuple[Any, ...]]:
 
 
 class Phase(StrEnum):
-    """What a run is made for: its numbers are results, or they choose what an arm is measured at."""
+    """What a run is made for: a result, the choice of what an arm is measured at, or the winner on fresh seeds."""
 
     MEASURE = "measure"
     TUNE = "tune"
+    CONFIRM = "confirm"
+
+
+# Each more than all repeats of a study above the one before.
+FIRST_SEEDS = {Phase.TUNE: 1_000_000, Phase.CONFIRM: 2_000_000}
 
 
 class Tuned(BaseModel):
@@ -188,8 +191,8 @@ class RunSpec(BaseModel):
 
     @property
     def seed(self) -> int:
-        """Seed of this repeat: `settings.seed + repeat`, of a search so much above that no measured repeat has it."""
-        return self.settings.seed + self.repeat + (FIRST_SEED_OF_SEARCH if self.phase is Phase.TUNE else 0)
+        """Seed of this repeat: `settings.seed + repeat`, of what is no result so much above that no result has it."""
+        return self.settings.seed + self.repeat + FIRST_SEEDS.get(self.phase, 0)
 
     @property
     def global_batch_size(self) -> int:

@@ -45,6 +45,7 @@ class StudyPlan:
         machine: What `dlbench.records.machine.describe` says of this machine.
         reference: The published numbers that the scenario names, as their file has them; empty where it names none.
         repeats: In place of the scenario's; None where its own count.
+        confirms: Whether the arm to use and its rivals run once more on fresh seeds.
     """
 
     scenario: Scenario
@@ -54,6 +55,7 @@ class StudyPlan:
     machine: Mapping[str, Any]
     reference: str = ""
     repeats: int | Repeats | None = None
+    confirms: bool = False
 
 
 class Record(BaseModel):

@@ -65,6 +65,7 @@ class Request:
         values: Values in place of the scenario's, by key, as they are written in YAML.
         study: A study to continue.
         resume: Continue the newest study of the scenario.
+        confirms: Run the arm to use and its rivals once more on fresh seeds.
         budget: The most that the runs of this call may take.
         part: Number of the one run to make, from 1 on, and how many there must be; None for all.
     """
@@ -77,6 +78,7 @@ class Request:
     values: Mapping[str, str] = field(default_factory=dict)
     study: Path | None = None
     resume: bool = False
+    confirms: bool = False
     budget: Budget = field(default_factory=Budget)
     part: tuple[int, int] | None = None
 
@@ -97,7 +99,9 @@ def plan_study(request: Request) -> tuple[StudyPlan, Folder | None]:
         refuse_other_hosts(folder, cluster)
     runs = expand(_repeated(scenario, request), cluster, request.only)
     reference = _reference(scenario, request)
-    return StudyPlan(scenario, text, runs, cluster, describe(), reference, _repeats(scenario, request)), folder
+    return StudyPlan(
+        scenario, text, runs, cluster, describe(), reference, _repeats(scenario, request), request.confirms
+    ), folder
 
 
 def require_tables(scenario: Scenario) -> None:

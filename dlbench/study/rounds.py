@@ -7,11 +7,15 @@ same choices.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from dlbench.analysis.answer.answer import ArmAnswer
 from dlbench.analysis.answer.best_candidate import best_first
 from dlbench.analysis.answer.comparison_group import comparison_groups
-from dlbench.analysis.answer.decide import Wanted, undecided
+from dlbench.analysis.answer.decide import Wanted, decide, undecided
+from dlbench.analysis.answer.power import power_text
+from dlbench.analysis.answer.recommend import CONTENDERS
 from dlbench.analysis.arms import Arm, Row, arms, last_attempts
 from dlbench.analysis.formatting import counted, listed
+from dlbench.analysis.judge import ENOUGH_REPEATS
 from dlbench.records.outcome import Status
 from dlbench.scenario.cluster import Prices
 from dlbench.scenario.expand.arms import in_words
@@ -48,17 +52,48 @@ def next_round(plan: StudyPlan, rows: Iterable[Row], made: Collection[str] = ())
     known = {row["run_id"]: row for row in last_attempts(rows) if row["status"] != Status.INTERRUPTED}
     todo, found = [], [run for run in plan.runs if run.phase is Phase.MEASURE and run.repeat == 0]
     for candidates in searches.values():
-        runs, chosen = search(candidates, plan.scenario, known)
-        todo += [run for run in runs if run.run_id not in made]
-        found += [chosen] if chosen is not None and not runs else []
+        needed, chosen = search(candidates, plan.scenario, known)
+        todo += [run for run in needed if run.run_id not in made]
+        found += [chosen] if chosen is not None else []
     if todo:
         return tuple(todo)
+    runs = _measured_runs(plan, found, known, has_searches=bool(searches))
+    if not plan.confirms or any(run.run_id not in known for run in runs):
+        return runs
+    return (*runs, *_on_fresh_seeds(plan, found, list(known.values())))
+
+
+def _measured_runs(
+    plan: StudyPlan, found: Sequence[RunSpec], known: Mapping[str, Row], *, has_searches: bool
+) -> tuple[RunSpec, ...]:
+    """Return the runs of the arms by now, in the order of execution."""
     repeats = plan.repeats or plan.scenario.repeats
     if isinstance(repeats, Repeats):
         return _repeated(found, _until_decided(found, repeats, plan, known), plan)
-    if not searches:
-        return plan.runs
-    return _repeated(found, [repeats] * len(found), plan)
+    return _repeated(found, [repeats] * len(found), plan) if has_searches else plan.runs
+
+
+def _on_fresh_seeds(plan: StudyPlan, found: Sequence[RunSpec], rows: Sequence[Row]) -> tuple[RunSpec, ...]:
+    """Return runs on fresh seeds of the arms to use and of their nearest rivals, in the order of execution."""
+    names = {arm_name(run.run_id): run for run in found}
+    own = [row for row in rows if arm_name(row["run_id"]) in names]
+    wanted, chosen = _wanted(plan.scenario, plan.cluster.prices), dict[str, None]()
+    for group in comparison_groups(arms(own), plan.scenario.given):
+        answer = decide(group, wanted)
+        left = [arm for arm in answer.arms if arm.word != "out"]
+        left.sort(key=lambda arm: (answer.use is None or arm.name != answer.use.name, *_distance(arm, wanted)))
+        chosen |= dict.fromkeys(arm.name for arm in left[:CONTENDERS]) if len(left) > 1 else {}
+    fresh = [names[name].model_copy(update={"phase": Phase.CONFIRM}) for name in chosen]
+    return _repeated(fresh, [ENOUGH_REPEATS] * len(fresh), plan)
+
+
+def _distance(arm: ArmAnswer, wanted: Wanted) -> tuple[int, float]:
+    """Return what the rivals of an arm are sorted by: those that may be better first, then by what the goal wants."""
+    if arm.value is None:
+        return 3, 0.0
+    is_higher_better = arm.value.metric in wanted.metrics and wanted.metrics[arm.value.metric].is_higher_better
+    amount = arm.value.spread.median
+    return ("open", "keeps", "loses").index(arm.word), -amount if is_higher_better else amount
 
 
 def _repeated(found: Sequence[RunSpec], counts: Sequence[int], plan: StudyPlan) -> tuple[RunSpec, ...]:
@@ -85,6 +120,12 @@ def _until_decided(found: Sequence[RunSpec], rule: Repeats, plan: StudyPlan, kno
     return counts
 
 
+def power_of(plan: StudyPlan) -> str:
+    """Say what the repeats of a plan will be able to tell."""
+    arms_of_plan = {run.tuned.arm if run.tuned else run.label for run in plan.runs}
+    return power_text(plan.repeats or plan.scenario.repeats, len(arms_of_plan))
+
+
 def announced(todo: Sequence[RunSpec]) -> list[str]:
     """Return lines about a round: what is searched for, or what searches have chosen for the arms that come now."""
     searches = [run for run in todo if run.phase is Phase.TUNE]
@@ -96,6 +137,10 @@ def announced(todo: Sequence[RunSpec]) -> list[str]:
         return [
             f"search for {listed(keys, 3)}: {counted(len(searches), 'run')} of {counted(len(arms), 'arm')}, {trained}"
         ]
+    if fresh := dict.fromkeys(run.label for run in todo if run.phase is Phase.CONFIRM):
+        return [f"once more on fresh seeds: {listed(list(fresh), CONTENDERS, '; ')}"]
+    if todo and todo[0].repeats_rule and min(run.repeat for run in todo):
+        return [f"not decided yet: {listed(list(dict.fromkeys(run.label for run in todo)), 3, '; ')}"]
     chosen = {run.label: run.tuned for run in todo if run.tuned}
     lines = [
         f"{label}: {in_words(one.values)}" + f" ({one.at_edge})" * bool(one.at_edge) for label, one in chosen.items()

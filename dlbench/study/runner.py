@@ -16,6 +16,7 @@ from typing import Any
 
 from dlbench import scratch
 from dlbench.analysis.answer.decide import pointless
+from dlbench.analysis.formatting import counted, duration
 from dlbench.errors import UserError
 from dlbench.hosts.collect_remote import collect_remote
 from dlbench.launch.execute import Progress, execute
@@ -29,7 +30,7 @@ from dlbench.records.outcome import Outcome, Status, write_outcome
 from dlbench.scenario.check.step_rows import announcement
 from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.metrics import declared
-from dlbench.scenario.run_spec import RunSpec
+from dlbench.scenario.run_spec import RunSpec, arm_name
 from dlbench.study import attempts
 from dlbench.study.attempts import Attempt
 from dlbench.study.budget import Budget, Spending, expected_s
@@ -39,11 +40,13 @@ from dlbench.study.lock import locked
 from dlbench.study.own_models import require_buildable
 from dlbench.study.prepare import Prepared, Stopped, prepare, recipe_of
 from dlbench.study.resume import resumed, with_runs
-from dlbench.study.rounds import announced, next_round
+from dlbench.study.rounds import announced, next_round, power_of
 from dlbench.telemetry.server import TelemetryServer
 
 # How quiet the machine is gets measured before and after a study: so long each, or for this share of its time.
 _NOISE_S, _NOISE_SHARE, _MOST_NOISE_S = 0.05, 0.02, 1.0
+# A time that is worth telling, and the kind of line that tells it.
+LEAST_TOLD_S, _TIME = 60.0, "time"
 # A study with less room than this could not take in one more run's rows.
 _ROOM_BYTES = 1 << 20
 
@@ -201,6 +204,9 @@ class _Runner:
             for line in announced(todo):
                 self.watcher.say(line)
             self.watcher.begin(self.folder.path, todo, len(known) - len(todo))
+            if is_first and not self.collector.rows and (said := power_of(planned)):
+                self.watcher.say(said)
+            self.said.discard(_TIME)
             self.run_all(todo)
             made |= {run.run_id for run in todo}
             is_first = False
@@ -215,7 +221,7 @@ class _Runner:
             return
         study = self.folder.path
         with TelemetryServer([host.address for host in self.cluster.hosts]) as server:
-            for run in todo:
+            for place, run in enumerate(todo, start=1):
                 if self.stop.is_set():
                     return
                 if expected_s(run, self.collector.rows) > self.spending.left_s(run):
@@ -229,8 +235,19 @@ class _Runner:
                 row = self.collector.add(attempt, outcome)
                 self.watcher.end(run, outcome, row)
                 self._say_pointless(run, row)
+                self._say_time(todo[place:])
                 if outcome.status is Status.FAILED:
                     _require_room(study)
+
+    def _say_time(self, left: Sequence[RunSpec]) -> None:
+        """Say once in a round, when each of its arms has run, how long those that are left will take."""
+        known = {arm_name(row["run_id"]) for row in self.collector.rows if row["status"] == Status.COMPLETED}
+        if _TIME in self.said or not {arm_name(run.run_id) for run in left} <= known:
+            return
+        self.said.add(_TIME)
+        seconds = sum(expected_s(run, self.collector.rows) for run in left)
+        if seconds >= LEAST_TOLD_S:
+            self.watcher.say(f"about {duration(seconds)} for the {counted(len(left), 'run')} left")
 
     def _say_pointless(self, run: RunSpec, row: Mapping[str, Any]) -> None:
         """Say once of each kind what makes runs like this one pointless, while there is time to stop."""

@@ -97,7 +97,8 @@ class Answer(_Frozen):
     knee: str | None = Field(description="Title of the arm where more workers begin to buy little time.")
     faster: str | None = Field(description="Title of the fastest arm that loses quality.")
     arms: tuple[ArmAnswer, ...]
-    missing: int = Field(0, description="Runs that are still to be made; nothing is recommended before.")
+    missing: int = Field(0, description="Runs still to be made, where an arm has none: nothing is recommended.")
+    confirmed: int = Field(0, description="Fresh seeds on which the arm to use was shown to keep once more.")
     doubts: tuple[Doubt, ...] = Field(description="Those that could change the answer most come first.")
     next: Next | None = None
 

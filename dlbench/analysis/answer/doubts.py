@@ -9,7 +9,7 @@ from dlbench.analysis.answer.comparison_group import ComparisonGroup
 from dlbench.analysis.arms import Arm, Row, can_extend, distinct, is_unsteady, quotient
 from dlbench.analysis.claims.claim_check import EQUAL_WORK
 from dlbench.analysis.formatting import chosen, counted, listed, one_line, percent
-from dlbench.analysis.groups import tuned_of
+from dlbench.analysis.groups import not_tuned_for, tuned_of
 from dlbench.analysis.judge import ENOUGH_REPEATS
 from dlbench.records.outcome import Status
 from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS
@@ -24,9 +24,6 @@ MUCH_STEAL = 0.01
 LEAST_WINDOW_S = 1.0
 # More than that of a core, taken by other programs, shows in the times of a worker on it.
 MUCH_LOAD = 0.5
-# What each arm may have a best learning rate of its own for.
-RATE_COLUMN = "learning_rate_base"
-_TUNED = {"batch_size_global": "global batch", "strategy": "strategy", "optimizer": "optimizer"}
 # Of a mean of whole numbers.
 _ROUNDING = 1e-6
 # Medians of few repeats differ by less than this share by chance.
@@ -63,7 +60,7 @@ def _of_comparison(group: ComparisonGroup, rows: Sequence[Row], *, is_learned: b
         yield 95, f"steps have other batches than `batch_size` says: {listed(others, 2, '; ')}"
     if len(distinct(rows, "dataset_checksum")) > 1:
         yield 90, "runs read different data (`dataset_checksum`)"
-    if is_learned and (text := untuned(group.completed)):
+    if is_learned and (text := _untuned(group.completed)):
         yield 80, text
     edges = Counter(text for arm in group.completed for text in str(arm.get("tuned_at_edge") or "").split("; ") if text)
     if edges:
@@ -82,18 +79,11 @@ def _of_comparison(group: ComparisonGroup, rows: Sequence[Row], *, is_learned: b
         yield 55, f"training times are of unequal work: {min(seen):,} to {max(seen):,} samples"
 
 
-def untuned(arms: Sequence[Arm]) -> str:
-    """Say that arms which may each have a best learning rate were measured at one; empty where they were not.
-
-    Of each its rate per sample is what can be compared.
-    """
-    own = [arm for arm in arms if RATE_COLUMN not in tuned_of(arm)]
-    rows = [row for arm in own for row in arm.completed]
-    # One worker alone is no strategy that could have a best rate of its own.
-    varying = [words for column, words in _TUNED.items() if len(distinct(rows, column) - {"single"}) > 1]
-    if not varying or len(distinct(rows, RATE_COLUMN)) != 1:
+def _untuned(arms: Sequence[Arm]) -> str:
+    """Say that arms which may each have a best learning rate had one, and what of it one sample got in each."""
+    if not (varying := not_tuned_for(arms)):
         return ""
-    rates = {arm: rate for arm in own if (rate := arm.get("learning_rate_per_sample"))}
+    rates = {arm: rate for arm in arms if (rate := arm.get("learning_rate_per_sample")) and not tuned_of(arm)}
     text = f"the learning rate was not tuned for each {' and '.join(varying[:2])}"
     if len(set(rates.values())) < 2:
         return text

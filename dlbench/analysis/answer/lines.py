@@ -81,7 +81,8 @@ def _lines(answer: Answer, metrics: Metrics) -> Iterator[tuple[str, list[str]]]:
     by_title = {arm.title: arm for arm in answer.arms}
     use = answer.use
     if use is not None:
-        yield "use", [use.title, _value(use, answer, metrics), *_quality(use, metrics), _workers(answer, use)]
+        fresh = f"confirmed on {counted(answer.confirmed, 'fresh seed')}" if answer.confirmed else ""
+        yield "use", [use.title, _value(use, answer, metrics), fresh, *_quality(use, metrics), _workers(answer, use)]
     else:
         yield ("either" if answer.either else "none"), _why_none(answer, metrics)
     if rivals := open_arms(answer):

@@ -2,21 +2,22 @@
 
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean, median
 from typing import TYPE_CHECKING
 
-from dlbench.analysis.answer.answer import Answer, Next
+from dlbench.analysis.answer.answer import Answer, Doubt, Next
 from dlbench.analysis.answer.comparison_group import ComparisonGroup, comparison_groups
 from dlbench.analysis.answer.decide import TOO_SHORT, Wanted, decide, of_nothing
 from dlbench.analysis.answer.lines import open_arms
 from dlbench.analysis.arms import Arm, Row, can_extend
 from dlbench.analysis.formatting import counted
-from dlbench.analysis.groups import values_of
+from dlbench.analysis.groups import not_tuned_for, values_of
+from dlbench.analysis.judge import ENOUGH_REPEATS
 from dlbench.records import files
 from dlbench.records.outcome import Status
-from dlbench.scenario.metrics import BUILT_IN, TIME_TO_TARGET, Metrics
+from dlbench.scenario.metrics import BUILT_IN, QUALITY, TIME_TO_TARGET, Metrics
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,6 +32,9 @@ TOO_FAST = 0.1
 Command = tuple[str, str, float | None]
 # Where all repeats of an arm ended so, further ones will, too.
 _HOPELESS = ({Status.FAILED}, {Status.OUT_OF_MEMORY})
+_NOTHING = {"use": None, "either": (), "cheaper": None, "faster": None}
+# So many arms run once more on fresh seeds.
+CONTENDERS = 3
 
 
 @dataclass(frozen=True)
@@ -41,15 +45,21 @@ class StudyPlace:
         path: Its folder.
         can_continue: Whether runs can be added: a published study holds its tables alone.
         missing: Runs of it that have no row.
+        unmeasured: Whether an arm has none.
     """
 
     path: Path
     can_continue: bool = True
     missing: int = 0
+    unmeasured: bool = False
 
 
 def recommend(
-    arms: Sequence[Arm], wanted: Wanted, places: Mapping[str, StudyPlace] | None = None, given: Collection[str] = ()
+    arms: Sequence[Arm],
+    wanted: Wanted,
+    places: Mapping[str, StudyPlace] | None = None,
+    given: Collection[str] = (),
+    confirming: Sequence[Arm] = (),
 ) -> tuple[Answer, ...]:
     """Return the answers of some studies.
 
@@ -58,20 +68,42 @@ def recommend(
         wanted: Goal, metrics and prices.
         places: Where each study is, by its name; commands are named for those alone.
         given: Settings that are conditions beside those that always are.
+        confirming: Arms that ran once more on fresh seeds, by their study and label.
     """
     found = []
     for group in comparison_groups(arms, given):
         places_here = {place for arm in group.arms if (place := (places or {}).get(arm.study or ""))}
-        answer = decide(group, wanted)
-        if missing := sum(place.missing for place in places_here):
+        answer = _confirmed(decide(group, wanted), group, confirming, wanted)
+        missing = sum(place.missing for place in places_here)
+        if any(place.unmeasured for place in places_here):
             # What is still to be run may be better than all that was.
-            nothing = {"use": None, "either": (), "cheaper": None, "faster": None}
-            answer = answer.model_copy(update={**nothing, "missing": missing})
+            answer = answer.model_copy(update={**_NOTHING, "missing": missing})
+        elif missing:
+            answer = _doubted(answer, f"{counted(missing, 'run')} of the study are still to be made", 72)
         if len(places_here) == 1:
             command, why, seconds = next(_commands(answer, group, places_here.pop(), arms))
             answer = answer.model_copy(update={"next": Next(command=command, why=why, seconds=seconds)})
         found.append(answer)
     return tuple(found)
+
+
+def _doubted(answer: Answer, text: str, weight: int) -> Answer:
+    doubts = sorted((*answer.doubts, Doubt(text=text, weight=weight)), key=lambda doubt: -doubt.weight)
+    return answer.model_copy(update={"doubts": tuple(doubts)})
+
+
+def _confirmed(answer: Answer, group: ComparisonGroup, confirming: Sequence[Arm], wanted: Wanted) -> Answer:
+    """Return an answer whose arm has to keep on fresh seeds, too, where it and others ran there."""
+    titles = {(arm.study, arm.label): arm.title for arm in group.arms}
+    again = [replace(arm, title=titles[key]) for arm in confirming if (key := (arm.study, arm.label)) in titles]
+    fresh = decide(replace(group, arms=tuple(again)), wanted) if len(again) > 1 else None
+    mine = next((arm for arm in fresh.arms if answer.use and arm.title == answer.use.title), None) if fresh else None
+    if mine is None or mine.word == "keeps":
+        return answer.model_copy(update={"confirmed": mine.completed if mine else 0})
+    if mine.word == "open":
+        return _doubted(answer, f"{counted(mine.completed, 'fresh seed')} do not settle whether {mine.title} keeps", 88)
+    why = mine.reason or "others are better there"
+    return _doubted(answer.model_copy(update=_NOTHING), f"{mine.title} is not confirmed on fresh seeds: {why}", 98)
 
 
 def retargeted(arms: Iterable[Arm], epochs: "pd.DataFrame", target: tuple[str, float], metrics: Metrics) -> list[Arm]:
@@ -114,8 +146,8 @@ def _commands(answer: Answer, group: ComparisonGroup, place: StudyPlace, arms: S
     # What every run of an arm ended with is no accident.
     hopeless = [arm for arm in failed if arm.rows[1:] and {row["status"] for row in arm.rows} in _HOPELESS]
     if place.can_continue:
-        if answer.missing:
-            yield run, f"{counted(answer.missing, 'run')} to be made", usual * answer.missing
+        if place.missing:
+            yield run, f"{counted(place.missing, 'run')} to be made", usual * place.missing
         if hopeless:
             yield f"dlbench logs {hopeless[0].rows[0]['run_id']} --study {study}", "why all runs of an arm failed", None
         if failed:
@@ -132,6 +164,11 @@ def _commands(answer: Answer, group: ComparisonGroup, place: StudyPlace, arms: S
         yield f"{run if place.can_continue else again} --repeats {total}", why, seconds
     if answer.use is None and all(arm.word == "out" for arm in answer.arms):
         yield from ((f"{again} --set {change}", why, None) for change, why in _changes(answer, group))
+    if answer.use and _wants_a_search(group.completed):
+        yield f"{again} --set tune.learning_rate=auto", "each arm at its own best rate", None
+    if answer.use and place.can_continue and not answer.confirmed and len(answer.arms) > 1:
+        contenders = sorted(map(seconds_of, whole), reverse=True)[:CONTENDERS]
+        yield f"{run} --confirm", "it and its rivals on fresh seeds", ENOUGH_REPEATS * sum(contenders)
     yield f"dlbench report {study}", "charts, evidence, all doubts", None
 
 
@@ -145,6 +182,14 @@ def _changes(answer: Answer, group: ComparisonGroup) -> Iterator[tuple[str, str]
         yield f"learning_rate={LOWER_RATE * rates[0]:g}", "a rate that may learn"
     if any("reached" in reason or "knowing nothing" in reason for reason in reasons) and len(epochs) == 1:
         yield f"epochs={2 * epochs[0]}", "longer training may learn more"
+
+
+def _wants_a_search(arms: Sequence[Arm]) -> bool:
+    """Whether arms may each have a better learning rate than they had, which dlbench can search for."""
+    has_scores = any(arm.comparable(name) for arm in arms for name in QUALITY)
+    is_at_edge = any("learning_rate" in str(arm.get("tuned_at_edge") or "") for arm in arms)
+    is_own = any(arm.get("command") is not None for arm in arms)
+    return has_scores and not is_own and bool(not_tuned_for(arms) or is_at_edge)
 
 
 def _is_too_fast(arm: Arm) -> bool:

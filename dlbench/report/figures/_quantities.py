@@ -10,7 +10,7 @@ from typing import Literal
 
 from dlbench.analysis.arms import Arm
 from dlbench.analysis.formatting import listed
-from dlbench.analysis.groups import groups, values_of
+from dlbench.analysis.groups import groups, rate_note, values_of
 from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Role, Series
 from dlbench.report.data import ReportData
@@ -18,6 +18,7 @@ from dlbench.report.figures._places import placed, spread, with_categories
 from dlbench.report.figures._shown import SEEN, UNEQUAL, in_chart, label, left_out_note, sees_unequally
 from dlbench.report.figures._target import TARGET, target_name
 from dlbench.report.lines import Part, ended, series
+from dlbench.scenario.metrics import SCORE_COLUMNS
 
 
 def no_notes(every: Sequence[Arm], shown: Sequence[Arm]) -> Iterable[str]:
@@ -103,7 +104,7 @@ class QuantityFigure:
             title=self.title.format(target=goal, x=" and by ".join(against)),
             panels=tuple(panels),
             columns=2 if (len(columns) if len(columns) > 1 else len(panels)) in (2, 4) else 3,
-            lead=UNEQUAL if unequal else "",
+            lead=" ".join(filter(None, (UNEQUAL if unequal else "", self._rates(list(shown.values()))))),
             notes=(
                 *dict.fromkeys(notes),
                 *[self.definition] * bool(self.definition),
@@ -112,6 +113,11 @@ class QuantityFigure:
             ),
             runs=in_chart(shown.values(), [*columns, *map(ended, columns)]),
         )
+
+    def _rates(self, arms: Sequence[Arm]) -> str:
+        """Say at which learning rates arms were measured, where what is shown depends on them."""
+        depends = any(name in SCORE_COLUMNS or "target" in name or name == "updates" for name in self.shown)
+        return f"{rate_note(arms).capitalize()}." if depends and rate_note(arms) else ""
 
     def _panel(self, title: str, x: Axis, column: str, lines: tuple[Series, ...]) -> Panel:
         y = self.shown[column]

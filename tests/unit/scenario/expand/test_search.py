@@ -6,7 +6,7 @@ import pytest
 
 from dlbench.scenario.expand.search import rungs, search_repeats
 from dlbench.scenario.read.scenario_file import parse
-from dlbench.scenario.run_spec import FIRST_SEED_OF_SEARCH, Phase, RunSpec, Tuned
+from dlbench.scenario.run_spec import Phase, RunSpec, Tuned
 from dlbench.scenario.settings import Settings
 
 BASE = "base: {trainer: numpy, strategy: mpi, epochs: 10}\nmatrix: {workers: [1, 2]}\nrepeats: 5\n"
@@ -22,7 +22,7 @@ def test_each_arm_and_base_line_has_its_own_candidates(runs) -> None:
         assert sorted(run.settings.learning_rate for run in own) == [0.01, 0.01, 0.1, 0.1, 1.0, 1.0]
         assert {run.tuned.epochs for run in own} == {10}
         assert len({run.label for run in own}) == 3
-    assert {run.seed for run in found} == {FIRST_SEED_OF_SEARCH, FIRST_SEED_OF_SEARCH + 1}
+    assert {run.seed for run in found} == {1_000_000, 1_000_001}
 
 
 def test_a_run_of_a_search_is_another_run_than_the_measured_one(runs) -> None:
