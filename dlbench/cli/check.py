@@ -97,7 +97,7 @@ def _layout(settings: "Settings") -> str:
     return "hosts filled in order" if settings.mode is None else str(settings.mode)
 
 
-def total(runs: Sequence["RunSpec"], estimates: Sequence[float | None], repeats: "int | Repeats" = 1) -> str:
+def total(runs: Sequence["RunSpec"], estimates: Sequence[float | None], repeats: "int | Repeats") -> str:
     """Return the sums: runs, arms, repeats, and the time where earlier studies show it."""
     arms: dict[str, bool] = {(run.tuned.arm if run.tuned else run.label): run.baseline for run in runs}
     num_baselines = sum(arms.values())

@@ -5,7 +5,17 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    PrivateAttr,
+    Tag,
+    model_validator,
+)
 
 from dlbench.scenario.goal import FORMS
 from dlbench.scenario.metrics import MetricDeclaration
@@ -131,8 +141,8 @@ class Repeats(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    min: Count = Field(3, ge=3, description="Before the first look.")
-    max: Count = Field(20, le=1000, description="Of one arm.")
+    min: Annotated[Count, Field(ge=3)] = Field(3, description="Before the first look.")
+    max: Annotated[Count, Field(le=1000)] = Field(20, description="Of one arm.")
     until: Literal["decided"] = Field("decided", description="An arm that is shown to keep or to lose is left out.")
 
     @property
@@ -145,6 +155,14 @@ class Repeats(BaseModel):
         if self.max < self.min:
             raise ValueError(f"has min {self.min} above max {self.max}")
         return self
+
+
+# A rule is a mapping; whatever else is written is meant to be a number, and is refused as one.
+FORMS_OF_REPEATS = ("<rule>", "<count>")
+RepeatsOrCount = Annotated[
+    Annotated[Repeats, Tag("<rule>")] | Annotated[Count, Tag("<count>")],
+    Discriminator(lambda value: FORMS_OF_REPEATS[not isinstance(value, dict | Repeats)]),
+]
 
 
 class Scenario(Limits):
@@ -182,7 +200,7 @@ class Scenario(Limits):
         description="Settings or options whose best value, by the goal, is searched for each arm before it is "
         "measured, such as `learning_rate: [0.01, 0.03, 0.1]`, or `learning_rate: auto`.",
     )
-    repeats: Count | Repeats = Field(
+    repeats: RepeatsOrCount = Field(
         1,
         description="How often each arm is run; the seed grows by one each time. `{min: 3, max: 20, until: decided}` "
         "repeats arms that are still open.",

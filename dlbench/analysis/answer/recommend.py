@@ -98,9 +98,13 @@ def _confirmed(answer: Answer, group: ComparisonGroup, confirming: Sequence[Arm]
     again = [replace(arm, title=titles[key]) for arm in confirming if (key := (arm.study, arm.label)) in titles]
     fresh = decide(replace(group, arms=tuple(again)), wanted) if len(again) > 1 else None
     mine = next((arm for arm in fresh.arms if answer.use and arm.title == answer.use.title), None) if fresh else None
-    if mine is None or mine.word == "keeps":
-        return answer.model_copy(update={"confirmed": mine.completed if mine else 0})
-    if mine.word == "open":
+    if mine is None:
+        return answer
+    # It may keep quality, and not be the best of those that do.
+    word = mine.value.verdict if mine.word == "keeps" and mine.value else mine.word
+    if word == "keeps":
+        return answer.model_copy(update={"confirmed": mine.completed})
+    if word == "open":
         return _doubted(answer, f"{counted(mine.completed, 'fresh seed')} do not settle whether {mine.title} keeps", 88)
     why = mine.reason or "others are better there"
     return _doubted(answer.model_copy(update=_NOTHING), f"{mine.title} is not confirmed on fresh seeds: {why}", 98)

@@ -21,7 +21,7 @@ from dlbench.scenario.read.packaged import located
 from dlbench.scenario.read.values import AXES, mistakes
 from dlbench.scenario.reference import Reference
 from dlbench.scenario.run_spec import Target
-from dlbench.scenario.scenario import Scenario, name_from
+from dlbench.scenario.scenario import FORMS_OF_REPEATS, Repeats, Scenario, name_from
 from dlbench.scenario.settings import PLUGIN_SETTINGS
 from dlbench.scenario.source import Path as DataPath
 from dlbench.scenario.source import Source, translate
@@ -100,7 +100,7 @@ def _scenario(written_as: document.Document, name: str) -> Scenario:
         places = [detail["loc"] for detail in error.errors() if detail["loc"]]
         # Of a matrix whose one axis is wrong the others are looked at.
         wrong = {place[: 2 if place[0] == "matrix" else 1] for place in places}
-        raise joined([translate(error, source, _allowed), *_others(given, wrong, source)]) from error
+        raise joined([translate(error, source, _allowed, _place), *_others(given, wrong, source)]) from error
     if found := [
         *_metric_mistakes(scenario),
         *_target_mistakes(scenario),
@@ -110,6 +110,11 @@ def _scenario(written_as: document.Document, name: str) -> Scenario:
     ]:
         raise joined(found)
     return scenario
+
+
+def _place(location: DataPath) -> DataPath:
+    """Return where something was written: of what has several forms pydantic names the form, too."""
+    return tuple(part for part in location if part not in FORMS_OF_REPEATS)
 
 
 def _others(given: dict[str, Any], wrong: set[DataPath], source: Source) -> Sequence[UserError]:
@@ -140,7 +145,8 @@ def _allowed(path: DataPath) -> Iterable[str]:
     """Return the keys allowed where `path` stands: the scenario's own, a metric's or the target's."""
     if len(path) == 1:
         return Scenario.model_fields
-    return MetricDeclaration.model_fields if path[0] == "metrics" else Target.model_fields
+    fields = {"metrics": MetricDeclaration.model_fields, "repeats": Repeats.model_fields}
+    return fields.get(str(path[0]), Target.model_fields)
 
 
 def _metric_mistakes(scenario: Scenario) -> Iterator[UserError]:

@@ -186,13 +186,84 @@ def test_one_repeat_recommends_nothing_and_names_the_command_that_would_tell() -
     assert found.next.seconds == pytest.approx(4 * 2 * 8.5)
 
 
-def test_nothing_is_recommended_while_runs_are_missing() -> None:
-    place = {"made-1": StudyPlace(Path("studies/made-1"), missing=3)}
+def test_nothing_is_recommended_while_an_arm_has_no_run() -> None:
+    place = {"made-1": StudyPlace(Path("studies/made-1"), missing=3, unmeasured=True)}
     (found,) = recommend(read(SLOW, FAST), Wanted(), place)
     assert (found.use, found.missing) == (None, 3)
     assert lines(found)[0] == ("none", "no answer yet: 3 runs to be made")
     assert found.next is not None
     assert found.next.command == "dlbench run --study studies/made-1"
+
+
+def test_while_repeats_are_missing_the_others_are_judged() -> None:
+    place = {"made-1": StudyPlace(Path("studies/made-1"), missing=3)}
+    (found,) = recommend(read(SLOW, FAST), Wanted(), place)
+    assert found.use is not None
+    assert "3 runs of the study are still to be made" in [doubt.text for doubt in found.doubts]
+    assert found.next is not None
+    assert found.next.command == "dlbench run --study studies/made-1"
+
+
+def fresh(name: str, seconds: float, **values: Any) -> list[dict[str, Any]]:
+    """Return the runs of an arm on fresh seeds: its label is the measured arm's, its name is its own."""
+    rows = trained(f"again-{name}", seconds, seed=40, **values)
+    return [{**row, "label": f"label of {name}", "phase": "confirm"} for row in rows]
+
+
+def test_the_arm_to_use_is_confirmed_on_fresh_seeds() -> None:
+    again = read(fresh("slow", 10.0, batch_size=8), fresh("fast", 5.0, batch_size=16))
+    (found,) = recommend(read(SLOW, FAST), Wanted(), PLACE, confirming=again)
+    assert found.use is not None
+    assert (found.use.name, found.confirmed) == ("fast", 5)
+    assert "confirmed on 5 fresh seeds" in dict(lines(found))["use"]
+    assert found.next is not None
+    assert "--confirm" not in found.next.command
+
+
+def test_an_arm_that_loses_on_fresh_seeds_is_not_used() -> None:
+    again = read(fresh("slow", 4.0, batch_size=8), fresh("fast", 5.0, batch_size=16))
+    (found,) = recommend(read(SLOW, FAST), Wanted(), PLACE, confirming=again)
+    assert (found.use, found.confirmed) == (None, 0)
+    assert found.doubts[0].text == "mpi, batch 16 is not confirmed on fresh seeds: others are better there"
+
+
+def test_fresh_seeds_that_settle_nothing_are_a_doubt() -> None:
+    times = ([5.0, 5.6, 4.5, 5.2, 4.7], [5.1, 4.4, 5.7, 5.0, 5.5])
+    slow, fast = (
+        fresh(name, 5.0, batch_size=size, train_time_s=own)
+        for name, size, own in zip(("slow", "fast"), (8, 16), times, strict=True)
+    )
+    again = read(slow, fast)
+    (found,) = recommend(read(SLOW, FAST), Wanted(), PLACE, confirming=again)
+    assert found.use is not None
+    assert "do not settle whether mpi, batch 16 keeps" in " ".join(doubt.text for doubt in found.doubts)
+
+
+def test_what_is_run_next_is_a_search_where_rates_were_not_tuned_and_then_fresh_seeds() -> None:
+    untuned = answer(SLOW, FAST)
+    assert untuned.next is not None
+    assert untuned.next.command == "dlbench run studies/made-1/scenario.yaml --set tune.learning_rate=auto"
+    tuned = [[{**row, "tuned": "learning_rate"} for row in rows] for rows in (SLOW, FAST)]
+    found = answer(*tuned)
+    assert found.next is not None
+    assert found.next.command == "dlbench run --study studies/made-1 --confirm"
+    assert "not tuned" not in " ".join(doubt.text for doubt in found.doubts)
+    edge = [[{**row, "tuned_at_edge": "learning_rate 0.3 is the largest tried"} for row in rows] for rows in tuned]
+    found = answer(*edge)
+    assert "learning_rate 0.3 is the largest tried, of 2 arms: others beyond may be better" in [
+        doubt.text for doubt in found.doubts
+    ]
+    assert found.next is not None
+    assert "tune.learning_rate=auto" in found.next.command
+
+
+def test_repeats_until_decided_are_judged_at_a_smaller_level() -> None:
+    rule = {"repeats_rule": "until decided: 3 to 20"}
+    close = [trained("a", 10.0, 0.95, seed=1, batch_size=8), trained("b", 9.0, 0.9425, seed=9, batch_size=16)]
+    fixed = answer(*close)
+    until = answer(*([{**row, **rule} for row in rows] for rows in close))
+    widths = [one.arms[1].quality.difference.best - one.arms[1].quality.difference.worst for one in (fixed, until)]
+    assert widths[1] > 1.4 * widths[0]
 
 
 def test_a_failed_run_is_repeated_first() -> None:
