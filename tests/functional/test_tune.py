@@ -2,6 +2,7 @@
 
 import json
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -64,30 +65,22 @@ def test_arms_are_measured_at_what_the_search_found_and_its_rows_are_no_results(
 
 def test_a_search_that_was_killed_goes_on_to_the_same_choice(work, tmp_path: Path):
     path = scenario(work)
-    with work.start(path) as process:
+    with work.start(path, "--repeats", "1") as process:
         wait_for(process, lambda: len(list(work.folder.glob("studies/*/runs/*/1/outcome.json"))) >= 2)
         process.send_signal(signal.SIGKILL)
-    work.run(path, "--resume")
+    work.run(path, "--resume", "--repeats", "1")
     other = tmp_path / "other"
     other.mkdir()
     with Bench(other) as whole:
-        whole.run(scenario(whole))
+        whole.run(scenario(whole), "--repeats", "1")
         assert {row["run_id"] for row in work.rows()} == {row["run_id"] for row in whole.rows()}
         assert rates(work.rows()) == rates(whole.rows())
     last = {row["run_id"]: row["status"] for row in work.rows()}
     assert set(last.values()) == {"completed"}
-    before = len(work.rows())
-    work.run(path, "--resume")
-    assert len(work.rows()) == before, "nothing is left to make"
-
-
-def test_more_repeats_are_measured_at_the_same_rates(work):
-    path = scenario(work)
-    work.run(path, "--repeats", "1")
-    found = rates(work.rows())
+    before = work.rows()
     work.run(path, "--resume", "--repeats", "2")
-    assert rates(work.rows()) == found
-    assert len([row for row in work.rows() if row["phase"] == "measure"]) == 4
+    assert len(work.rows()) == len(before) + 2, "more repeats need no other search"
+    assert rates(work.rows()) == rates(before)
 
 
 def test_a_rate_that_diverges_costs_the_study_nothing(work):
@@ -104,3 +97,33 @@ def test_a_search_before_any_measurement_is_no_report(work):
         interrupt(process)
     said = work.run(work.study(), command="report", code=2)
     assert "holds no measured run yet, only runs of a search" in said
+
+
+def test_a_budget_ends_a_study_in_time_and_its_answer_says_what_is_open(work):
+    text = TEXT.replace("epochs: 4", "epochs: 40").replace("tune: {learning_rate: [0.001, 0.03, 0.5]}\n", "")
+    path = scenario(work, text.replace("repeats: 3", "repeats: 50").replace("[16, 256]", "[32, 33]"))
+    begun = time.monotonic()
+    said = work.run(path, "--budget", "8s")
+    assert time.monotonic() - begun < 8 + 10, "start, results and answer are in no budget"
+    assert "the budget is spent; continue with: dlbench run --study" in said
+    rows = work.rows()
+    assert 2 < len(rows) < 100
+    assert {row["repeats_rule"] for row in rows} == {"until decided: 3 to 50"}
+    assert "no answer yet" not in said
+
+
+def test_repeats_until_decided_and_the_winner_on_fresh_seeds(work):
+    text = TEXT.replace("tune: {learning_rate: [0.001, 0.03, 0.5]}\n", "").replace("learning_rate", "x")
+    text = text.replace("repeats: 3", "repeats: {min: 3, max: 4, until: decided}").replace("[16, 256]", "[16, 32, 256]")
+    said = work.run(scenario(work, text), "--confirm")
+    rows = work.rows()
+    measured = [row for row in rows if row["phase"] == "measure"]
+    fresh = [row for row in rows if row["phase"] == "confirm"]
+    assert 9 <= len(measured) <= 12
+    assert len(fresh) in (10, 15)
+    assert {row["seed"] for row in measured}.isdisjoint({row["seed"] for row in fresh})
+    assert "once more on fresh seeds: " in said
+    assert "3 to 4 repeats of 3 arms will tell differences" in said
+    before = len(rows)
+    work.run(work.folder / "tuned.yaml", "--resume", "--confirm")
+    assert len(work.rows()) == before
