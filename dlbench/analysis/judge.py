@@ -207,6 +207,12 @@ class Family:
     scale: _Scale
     significance: float = SIGNIFICANCE
 
+    @property
+    def unsettled(self) -> list[int]:
+        """Places of the arms that further repeats may decide: those that are open, and the best one, if any is."""
+        found = [place for place, one in enumerate(self.judgements) if one.verdict is Verdict.OPEN]
+        return sorted({*found, self.best}) if found else []
+
     def pair(self, place: int, other: int) -> Judgement:
         """Return one arm against another, all pairs of the family together."""
         judged, k = self.judgements[place], len(self.judgements)

@@ -5,6 +5,7 @@ python -m tests.bench resnet20 hook        only these
 python -m tests.bench --quick cnn          two short turns in a temporary folder, to try whether everything works
 python -m tests.bench tables               no measurement: make the tables of results/bench/README.md anew
 python -m tests.bench inference            no measurement: simulate the judge into results/bench/inference
+python -m tests.bench repeats              no measurement: simulate repeats until decided into results/bench/repeats
 """
 
 import argparse
@@ -12,27 +13,28 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.bench import inference
+from tests.bench import inference, repeats
 from tests.bench.commands import ROOT
 from tests.bench.rows import Recorder
 from tests.bench.sections import QUICK, QUICK_TURNS, SECTIONS, Effort, Section
 from tests.bench.tables import block, update
 
 RESULTS = ROOT / "results" / "bench"
-TABLES, INFERENCE = "tables", "inference"
-QUICK_FAMILIES = 100
+TABLES, INFERENCE, REPEATS = "tables", "inference", "repeats"
+# What is simulated, with how many families or studies of each kind, and how many for a quick try.
+SIMULATED = {INFERENCE: (inference.bench, inference.FAMILIES, 100), REPEATS: (repeats.bench, repeats.STUDIES, 20)}
 
 
 def main() -> int:
     """Measure the sections that were asked for, and make the tables."""
     options = arguments()
-    chosen = options.sections or [*(name for name, section in SECTIONS.items() if not section.is_extra), INFERENCE]
+    chosen = options.sections or [*(name for name, section in SECTIONS.items() if not section.is_extra), *SIMULATED]
     with tempfile.TemporaryDirectory(prefix="dlbench-bench-") as folder:
         for name in chosen:
-            if name == INFERENCE:
-                inference.bench(
-                    None if options.quick else options.output, QUICK_FAMILIES if options.quick else inference.FAMILIES
-                )
+            if name in SIMULATED:
+                simulate, count, few = SIMULATED[name]
+                output = None if options.quick else options.output or RESULTS / name
+                simulate(output, few if options.quick else count)
             elif name != TABLES:
                 measure(name, SECTIONS[name], options.turns, Path(folder) if options.quick else RESULTS, options.quick)
     if not options.quick:
@@ -54,16 +56,13 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("sections", nargs="*", metavar="SECTION", help="default: all but the extra ones")
     parser.add_argument("--turns", type=int, help="how often every side is measured; default: the section's own")
-    parser.add_argument(
-        "--output", type=Path, default=RESULTS / INFERENCE, help=f"folder of the section {INFERENCE}: %(default)s"
-    )
+    parser.add_argument("--output", type=Path, help="folder of what is simulated; default: its own in results/bench")
     parser.add_argument("--quick", action="store_true", help="two short turns, kept nowhere")
     options = parser.parse_args()
-    unknown = set(options.sections) - {*SECTIONS, TABLES, INFERENCE}
+    unknown = set(options.sections) - {*SECTIONS, TABLES, *SIMULATED}
     if unknown:
-        parser.error(
-            f"no such section: {', '.join(sorted(unknown))}; there are: {', '.join(SECTIONS)}, {TABLES}, {INFERENCE}"
-        )
+        there = ", ".join((*SECTIONS, TABLES, *SIMULATED))
+        parser.error(f"no such section: {', '.join(sorted(unknown))}; there are: {there}")
     return options
 
 

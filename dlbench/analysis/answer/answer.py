@@ -73,6 +73,18 @@ class Doubt(_Frozen):
     weight: int = Field(description="How much it could change the answer: larger is more.")
 
 
+class BatchSize(_Frozen):
+    """The global batch that would come to the target soonest, of one way to train, by fits of epochs and step times."""
+
+    arms: str = Field(description="The way, such as `mpi, 2 workers`.")
+    batch: float | None = Field(None, description="In samples, at most a doubling beyond those that were run.")
+    low: float | None = Field(None, description="Lower end of its interval; null where batch sizes ran once.")
+    high: float | None = None
+    gain: float = Field(0.0, description="Share by which it would be sooner than the best that was run.")
+    nearest: float | None = Field(None, description="The best that was run, by the fits.")
+    reason: str = Field("", description="Why nothing can be said.")
+
+
 class Next(_Frozen):
     """The command that would tell most."""
 
@@ -97,6 +109,7 @@ class Answer(_Frozen):
     knee: str | None = Field(description="Title of the arm where more workers begin to buy little time.")
     faster: str | None = Field(description="Title of the fastest arm that loses quality.")
     arms: tuple[ArmAnswer, ...]
+    batch_sizes: tuple[BatchSize, ...] = Field((), description="Of three or more that had a target.")
     missing: int = Field(0, description="Runs still to be made, where an arm has none: nothing is recommended.")
     confirmed: int = Field(0, description="Fresh seeds on which the arm to use was shown to keep once more.")
     doubts: tuple[Doubt, ...] = Field(description="Those that could change the answer most come first.")

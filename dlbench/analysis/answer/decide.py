@@ -10,6 +10,7 @@ from typing import Any
 
 from dlbench import plugins
 from dlbench.analysis.answer.answer import Answer, ArmAnswer, Difference, Judged, Spread
+from dlbench.analysis.answer.batches import batch_sizes
 from dlbench.analysis.answer.comparison_group import ComparisonGroup
 from dlbench.analysis.answer.doubts import MUCH_LOAD, Weighed, doubts, not_completed, unlike_batch
 from dlbench.analysis.arms import Arm, Repeat, Row, quotient
@@ -141,10 +142,7 @@ def undecided(group: ComparisonGroup, wanted: Wanted) -> list[Arm]:
     found: dict[Arm, None] = {}
     for _, values, family in families(group, wanted):
         arms = list(values)
-        is_open = [one.verdict is Verdict.OPEN for one in family.judgements]
-        if any(is_open):
-            found |= dict.fromkeys(arm for arm, one in zip(arms, is_open, strict=True) if one)
-            found[arms[family.best]] = None
+        found |= dict.fromkeys(arms[place] for place in family.unsettled)
     return list(found)
 
 
@@ -194,6 +192,7 @@ def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
         knee=next((arm.title for arm, point in points.items() if point == bend), None),
         faster=next((a.title for a in rivals if use and a not in values and verdicts[a] is Verdict.LOSES), None),
         arms=tuple(arms.values()),
+        batch_sizes=tuple(batch_sizes(group.completed, group.keys)) if decided.target else (),
         doubts=doubts(group, is_rate=decided.value is RATE, is_learned=is_learned, others=others),
     )
 

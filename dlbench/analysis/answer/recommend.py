@@ -12,12 +12,13 @@ from dlbench.analysis.answer.comparison_group import ComparisonGroup, comparison
 from dlbench.analysis.answer.decide import TOO_SHORT, Wanted, decide, of_nothing
 from dlbench.analysis.answer.lines import open_arms
 from dlbench.analysis.arms import Arm, Row, can_extend
-from dlbench.analysis.formatting import counted
+from dlbench.analysis.formatting import counted, percent
 from dlbench.analysis.groups import not_tuned_for, values_of
 from dlbench.analysis.judge import ENOUGH_REPEATS
 from dlbench.records import files
 from dlbench.records.outcome import Status
-from dlbench.scenario.metrics import BUILT_IN, QUALITY, TIME_TO_TARGET, Metrics
+from dlbench.scenario.metrics import BUILT_IN, QUALITY, TIME_TO_TARGET, TRAIN_TIME, Metrics
+from dlbench.scenario.settings import BatchScope
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -166,10 +167,7 @@ def _commands(answer: Answer, group: ComparisonGroup, place: StudyPlace, arms: S
         more = [max(total - len(arm.rows), 0) if place.can_continue else total for arm in whole]
         seconds = sum(count * seconds_of(arm) for count, arm in zip(more, whole, strict=True))
         yield f"{run if place.can_continue else again} --repeats {total}", why, seconds
-    if answer.use is None and all(arm.word == "out" for arm in answer.arms):
-        yield from ((f"{again} --set {change}", why, None) for change, why in _changes(answer, group))
-    if answer.use and _wants_a_search(group.completed):
-        yield f"{again} --set tune.learning_rate=auto", "each arm at its own best rate", None
+    yield from ((f"{again} --set {change}", why, None) for change, why in _changes(answer, group))
     if answer.use and place.can_continue and not answer.confirmed and len(answer.arms) > 1:
         contenders = sorted(map(seconds_of, whole), reverse=True)[:CONTENDERS]
         yield f"{run} --confirm", "it and its rivals on fresh seeds", ENOUGH_REPEATS * sum(contenders)
@@ -177,6 +175,21 @@ def _commands(answer: Answer, group: ComparisonGroup, place: StudyPlace, arms: S
 
 
 def _changes(answer: Answer, group: ComparisonGroup) -> Iterator[tuple[str, str]]:
+    """Yield settings of another study that may say more, and why."""
+    if answer.use is None:
+        if all(arm.word == "out" for arm in answer.arms):
+            yield from _ways_in(answer, group)
+        return
+    if _wants_a_search(group.completed):
+        yield "tune.learning_rate=auto", "each arm at its own best rate"
+    better = [one for one in answer.batch_sizes if one.batch and one.gain > TRAIN_TIME.margin]
+    if len(better) == 1 and len({arm.workers for arm in group.arms}) == 1:
+        per_worker = any(arm.get("batch_scope") == BatchScope.PER_WORKER for arm in group.arms)
+        batch = round((better[0].batch or 0) / (group.arms[0].workers if per_worker else 1))
+        yield f"batch_size={batch}", f"a batch that may reach the target {percent(better[0].gain)} sooner"
+
+
+def _ways_in(answer: Answer, group: ComparisonGroup) -> Iterator[tuple[str, str]]:
     """Yield settings with which an arm may come in, and why."""
     reasons, rows = [arm.reason for arm in answer.arms], (row for arm in group.arms for row in arm.rows)
     rates, epochs = (values_of(group.arms, name) for name in ("learning_rate_base", "epochs"))

@@ -70,16 +70,21 @@ def critical_batch(batches: Sequence[float], steps: Sequence[float]) -> Critical
     if len(sizes) < LEAST_SIZES:
         raise NotIdentifiableError(f"it needs {LEAST_SIZES} or more batch sizes with runs that all reach the target")
     log_batches, log_steps = np.log(np.asarray(batches, np.float64)), np.log(np.asarray(steps, np.float64))
-    # Of three fits, from the smallest, the middle and the largest batch as a start, the best.
-    starts = np.quantile(log_batches, [0.0, 0.5, 1.0]).tolist()
-    cost, log_min, log_critical = min(_solve(log_batches, log_steps, start) for start in starts)
+    log_min, log_critical = fit_steps(log_batches, log_steps)
+    residuals = log_min + np.logaddexp(0.0, log_critical - log_batches) - log_steps
     if log_critical >= math.log(sizes[-1]):
         raise NotIdentifiableError(f"the steps do not bend within the batch sizes: it lies above {sizes[-1]:g}")
     if log_critical < math.log(LEAST_FALL * sizes[0]):
         raise NotIdentifiableError(f"the steps do not fall with the batch: it lies far below {sizes[0]:g}")
     low, high = _interval(log_batches, log_steps, log_critical)
-    rms = math.sqrt(2 * cost / len(batches))
+    rms = float(np.sqrt(np.mean(residuals**2)))
     return CriticalBatch(math.exp(log_min), math.exp(log_critical), low, high, rms, len(batches))
+
+
+def fit_steps(log_batches: Floats, log_steps: Floats, start: float | None = None) -> tuple[float, float]:
+    """Return log S_min and log B_c; without a start the best of three, from the smallest, middle and largest batch."""
+    starts = np.quantile(log_batches, [0.0, 0.5, 1.0]).tolist() if start is None else [start]
+    return min(_solve(log_batches, log_steps, one) for one in starts)[1:]
 
 
 def _solve(log_batches: Floats, log_steps: Floats, start: float) -> tuple[float, float, float]:

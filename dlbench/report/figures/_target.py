@@ -9,7 +9,7 @@ from dlbench.analysis.groups import values_of
 from dlbench.report.chart import MissingRowsError
 from dlbench.report.figures._shown import synthetic_note
 from dlbench.report.lines import ended
-from dlbench.scenario.metrics import TIME_TO_TARGET
+from dlbench.scenario.metrics import BUILT_IN, TIME_TO_TARGET
 
 # Settings that say what a run was to reach.
 TARGET = ("target_metric", "target_value")
@@ -38,9 +38,9 @@ def with_ends(arms: Iterable[Arm]) -> list[Arm]:
 
 def target_name(values: Mapping[str, Any]) -> str:
     """Return what a target asks for, such as `validation accuracy of at least 0.95`."""
-    metric = str(values["target_metric"])
-    bound = "at most" if metric.endswith("loss") else "at least"
-    return f"{metric.replace('_', ' ')} of {bound} {values['target_value']:g}"
+    metric = BUILT_IN.get(str(values["target_metric"]))
+    bound = "" if metric is None else "at least " if metric.is_higher_better else "at most "
+    return f"{str(values['target_metric']).replace('_', ' ')} of {bound}{values['target_value']:g}"
 
 
 def end_notes(arms: Sequence[Arm]) -> Iterator[str]:

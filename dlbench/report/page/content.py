@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from dlbench.analysis.answer.answer import Answer
+from dlbench.analysis.answer.batches import batch_text
 from dlbench.analysis.answer.lines import heading, lines
 from dlbench.analysis.arm_table import ArmTable, arm_table, in_order, label_of
 from dlbench.analysis.arms import Row, distinct
@@ -99,6 +100,7 @@ class Content:
             # The report itself is no next step here.
             texts = [pair for pair in texts if not (pair[0] == "next" and pair[1].startswith("dlbench report"))]
             folded = {
+                "Batch sizes between those that ran, and beyond": list(map(batch_text, answer.batch_sizes)),
                 "All doubts": [doubt.text for doubt in answer.doubts],
                 "Arms that were not compared": [f"{a.title}: {a.reason}" for a in answer.arms if a.word == "out"],
             }

@@ -1,0 +1,65 @@
+"""What the runs of several batch sizes say of those between them, and of one doubling beyond."""
+
+from collections.abc import Iterator, Sequence
+
+from dlbench.analysis.answer.answer import BatchSize
+from dlbench.analysis.arms import Arm, Row, quotient
+from dlbench.analysis.formatting import number, percent
+from dlbench.analysis.groups import described, groups
+from dlbench.analysis.metrics.best_batch import BestBatch, best_batch
+from dlbench.analysis.metrics.critical_batch import LEAST_SIZES, NotIdentifiableError
+
+BATCH = "batch_size_global"
+
+
+def batch_sizes(arms: Sequence[Arm], keys: Sequence[str]) -> Iterator[BatchSize]:
+    """Yield for each way to train at three or more batch sizes which of them would come to the target soonest.
+
+    Args:
+        arms: Arms with a target that can be compared.
+        keys: The settings in which they differ.
+    """
+    others = [key for key in keys if not key.startswith("batch_size")]
+    for values, alike in groups((arm for arm in arms if arm.completed), others):
+        if len({arm.get(BATCH) for arm in alike}) < LEAST_SIZES:
+            continue
+        way = described(values) or "all arms"
+        runs = [_run(row) for arm in alike for row in arm.completed]
+        known = [run for run in runs if run is not None]
+        try:
+            if len(known) < len(runs):
+                raise NotIdentifiableError(f"{len(runs) - len(known)} of {len(runs)} runs did not reach the target")
+            found = best_batch(*map(list, zip(*known, strict=True)))
+        except NotIdentifiableError as error:
+            yield BatchSize(arms=way, reason=f"not identifiable: {error}")
+        else:
+            yield _shown(way, found)
+
+
+def _run(row: Row) -> tuple[float, float, float] | None:
+    """Return global batch, updates to the target and mean time of a step of a run; None where one is not known."""
+    each = quotient(row.get("steps"), row.get("epochs_completed"))
+    times, epochs, batch = (
+        quotient(row.get("train_time_s"), row.get("steps")),
+        row.get("epochs_to_target"),
+        row.get(BATCH),
+    )
+    return (float(batch), float(epochs) * each, times) if batch and epochs and each and times else None
+
+
+def _shown(way: str, found: BestBatch) -> BatchSize:
+    return BatchSize(
+        arms=way, batch=found.batch, low=found.low, high=found.high, gain=found.gain, nearest=found.nearest
+    )
+
+
+def batch_text(one: BatchSize) -> str:
+    """Return what is said of the batch sizes of one way to train."""
+    if one.batch is None or one.nearest is None:
+        return f"{one.arms}: {one.reason}"
+    ends = f" [{number(one.low)}, {number(one.high)}]" if one.low is not None and one.high is not None else ""
+    sooner = f"{percent(one.gain)} sooner than" if one.gain else "as soon as"
+    text = (
+        f"{one.arms}: a global batch of {number(one.batch)}{ends} would reach the target {sooner} {number(one.nearest)}"
+    )
+    return f"{text}, by fits of E = E_min (1 + B / B_c) and of step times"
