@@ -8,6 +8,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from statistics import median
 from typing import Any
 
@@ -24,6 +25,7 @@ from dlbench.analysis.groups import (
     varying,
     written_name,
 )
+from dlbench.analysis.metrics.lost_time import lost_time, sentence
 from dlbench.analysis.statistics.intervals import Interval
 from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS
 from dlbench.scenario.expand.arms import is_shared
@@ -231,6 +233,8 @@ def _notes(arms: Sequence[Arm]) -> Iterator[str]:
         yield f"efficiency: {text}, at the same batch size {held}"
     if note := rate_note(arms):
         yield note
+    known = [(arm.workers, sentence(arm, lost)) for arm in arms if arm.workers > 1 and (lost := lost_time(arm))]
+    yield from [max(known, key=itemgetter(0))[1]] if known else []
     tuned = "".join(_tuned_cell(arm, column) for column in tuned_columns(arms) for arm in arms)
     yield from (f"{mark.strip()}: {text}" for mark, text in TUNED_NOTES.items() if mark in tuned)
     yield from rate_notes([arm.completed for arm in arms])

@@ -15,6 +15,7 @@ from pydantic import Field
 
 from dlbench.plugins import Options
 from dlbench.trainers import Array, Threads, numpy
+from dlbench.worker.train.batches import TrainingData
 
 SLOW_STEP_S = 0.04
 FILL_MEMORY, SLOW_DOWN = (
@@ -27,6 +28,7 @@ class PacedOptions(Options):
 
     step_s: float = Field(0.0, description="Every local gradient.")
     straggler_s: float = Field(0.0, description="More of every local gradient of the second worker.")
+    shared_input_s: float = Field(0.0, description="Every batch that is read where several workers read.")
     first_s: float = Field(0.0, description="More of the first gradient, as a compilation would take.")
     evaluation_s: float = Field(0.0, description="Every batch that is evaluated.")
     late_s: float = Field(0.0, description="More of the second worker's start.")
@@ -88,6 +90,15 @@ class Trainer:
         def paced_evaluate(x: Array, y: Array) -> tuple[float, int]:
             time.sleep(options.evaluation_s)
             return evaluate(x, y)
+
+        if options.shared_input_s and int(os.environ.get("OMPI_COMM_WORLD_SIZE", "1")) > 1:
+            read = TrainingData.batch
+
+            def paced_batch(self: TrainingData, indices: Array, epoch: int = 0) -> tuple[Array, Array]:
+                time.sleep(options.shared_input_s)
+                return read(self, indices, epoch)
+
+            TrainingData.batch = paced_batch  # type: ignore[method-assign]
 
         for name, value in (("gradient", paced_gradient), ("evaluate", paced_evaluate), ("slept_s", slept_s)):
             setattr(trainer, name, value)

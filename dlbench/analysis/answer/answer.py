@@ -64,6 +64,11 @@ class ArmAnswer(_Frozen):
     )
     cost: float | None = Field(None, description="Their price, where prices are known.")
     energy_j: float | None = None
+    lost_time: dict[str, float] | None = Field(
+        None,
+        description="Share of its worker-time that each part takes beyond what one worker alone spends on it; they sum "
+        "to 1 - efficiency, of whole runs.",
+    )
 
 
 class Doubt(_Frozen):

@@ -17,6 +17,7 @@ from dlbench.analysis.arms import Arm, Repeat, Row, quotient
 from dlbench.analysis.formatting import counted, difference, number, quantity
 from dlbench.analysis.groups import written_name
 from dlbench.analysis.judge import SIGNIFICANCE, Family, Values, Verdict, judge
+from dlbench.analysis.metrics.lost_time import lost_time
 from dlbench.analysis.metrics.pareto import front, knee
 from dlbench.analysis.statistics.intervals import median_interval
 from dlbench.analysis.statistics.sequential import significance_of
@@ -390,6 +391,7 @@ def _arm_answer(arm: Arm, group: ComparisonGroup, decided: _Decided, reason: str
         worker_hours=None if seconds is None else _hours(arm, seconds),
         cost=decided.wanted.cost(arm, seconds),
         energy_j=_median(arm.values("energy_j")),
+        lost_time=dict(lost.parts) if (lost := lost_time(arm)) else None,
     )
 
 

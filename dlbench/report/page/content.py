@@ -1,7 +1,7 @@
 """What a page and its Markdown say, ready: nothing is drawn or judged any more, only laid out."""
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from dlbench.analysis.answer.lines import heading, lines
 from dlbench.analysis.arm_table import ArmTable, arm_table, in_order, label_of
 from dlbench.analysis.arms import Row, distinct
 from dlbench.analysis.formatting import counted, listed
+from dlbench.analysis.metrics.lost_time import lost_time, sentence
 from dlbench.records.outcome import Status
 from dlbench.report.answers import metrics_of
 from dlbench.report.data import ReportData, run_of
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 # More arms of a study than this are not listed.
 MOST_ARMS = 1_000
+# More sentences on one matter are read by nobody.
+MOST_SENTENCES = 12
 UNKNOWN_REASON = "no reason was recorded"
 # How much of a reason is seen before it is unfolded.
 MOST_SHOWN = 300
@@ -100,12 +103,22 @@ class Content:
             # The report itself is no next step here.
             texts = [pair for pair in texts if not (pair[0] == "next" and pair[1].startswith("dlbench report"))]
             folded = {
+                "Where the time of several workers goes": self._lost_time(answer),
                 "Batch sizes between those that ran, and beyond": list(map(batch_text, answer.batch_sizes)),
                 "All doubts": [doubt.text for doubt in answer.doubts],
                 "Arms that were not compared": [f"{a.title}: {a.reason}" for a in answer.arms if a.word == "out"],
             }
             shown.append((heading(answer, is_one_of_several=several), texts, folded))
         return shown
+
+    def _lost_time(self, answer: Answer) -> list[str]:
+        """Return a sentence on each arm of several workers that has a base line; of many the first."""
+        titles = {(arm.study, arm.name): arm.title for arm in answer.arms if arm.workers > 1 and arm.word != "out"}
+        own = [
+            replace(arm, title=title) for arm in self.data.arms if (title := titles.get((arm.study or "", arm.name)))
+        ]
+        known = [sentence(arm, lost) for arm in own if (lost := lost_time(arm))]
+        return known[:MOST_SENTENCES]
 
     @cached_property
     def studies(self) -> dict[str, str]:

@@ -1,0 +1,149 @@
+"""Where the time of several workers goes that one worker alone does not need, in parts that sum to the whole.
+
+A run has workers x wall time for its samples: so much is spent on one sample. What one worker alone spends on it is
+needed. The rest is missing efficiency, and falls into parts: start-up, first step (compilation), evaluations,
+checkpoints and the end by the clocks of the run; input, computing, messages, waiting for the slowest, update and
+bookkeeping are training time, shared out as the timed window is. Steps that only lengthen the window are left out.
+
+Parts are means over repeats, so that they sum to the whole exactly. What takes less than the base line's is negative.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from statistics import fmean
+
+from dlbench.analysis.arms import Arm, Row
+from dlbench.analysis.formatting import percent
+from dlbench.scenario.settings import BatchScope
+
+# What training time is shared out among, by the column of the timed window; communication is split further below.
+_WINDOW = {
+    "input": "data_wait_s",
+    "computing": "compute_time_s",
+    "messages": "communication_time_s",
+    "update": "update_time_s",
+    "bookkeeping": "bookkeeping_time_s",
+    "waiting for the slowest": "closing_wait_s",
+}
+_CLOCKS: Mapping[str, Callable[[Row], float | None]] = {
+    "start-up": lambda row: row.get("startup_time_s"),
+    "first step": lambda row: row.get("first_step_s"),
+    "evaluation": lambda row: row.get("evaluation_time_s") or 0.0,
+    "checkpoints": lambda row: row.get("checkpoint_time_s") or 0.0,
+}
+OTHER, END, ONE_CALL = "other", "ending", "computing and messages in one call"
+# What a longer training pays no more of.
+ONCE = {"start-up", "first step", END}
+# Less of the time is not worth a change.
+LEAST = 0.02
+# What takes less of it away.
+_REMEDIES = {
+    "start-up": "train longer: it is paid once",
+    "first step": "train longer: it is paid once",
+    "evaluation": "evaluate less often (`evaluate_every`)",
+    "checkpoints": "make fewer of them (`checkpoint_every`)",
+    "input": "`input: memory`, or a data set that reads faster",
+    "messages": "a faster link, larger batches, or a strategy that sends less or less often",
+    "waiting for the slowest": "free the slowest worker's cores and host, or take a strategy that does not wait",
+    "update": "larger batches, or `horovod`, which updates inside the compiled step",
+    "bookkeeping": "larger batches: it is the same for each step",
+    ONE_CALL: "compare `mpi`, whose messages are timed apart",
+    END: "train longer: it is paid once",
+    OTHER: "larger batches: it lies within steps",
+}
+
+
+@dataclass(frozen=True)
+class LostTime:
+    """What an arm spends against one worker alone.
+
+    Attributes:
+        efficiency: Time that one worker alone needs for a sample / worker-time of the arm for one, of whole runs.
+        parts: Share of the arm's worker-time that each part takes beyond what the base line spends on it; the largest
+            first. They sum to 1 - efficiency.
+    """
+
+    efficiency: float
+    parts: Mapping[str, float]
+
+
+def lost_time(arm: Arm) -> LostTime | None:
+    """Return where an arm's time goes; None without a base line, or where runs lack the times."""
+    own, alone = _spent(arm.completed), _spent(arm.base_line)
+    if arm.is_alone or not own or not alone:
+        return None
+    if ONE_CALL in own:
+        alone[ONE_CALL] = alone.pop("computing", 0.0)
+    whole, needed = sum(own.values()), sum(alone.values())
+    names = dict.fromkeys((*own, *alone))
+    missing = {name: (own.get(name, 0.0) - alone.get(name, 0.0)) / whole for name in names}
+    return LostTime(needed / whole, dict(sorted(missing.items(), key=lambda part: -part[1])))
+
+
+def _spent(rows: Iterable[Row]) -> dict[str, float]:
+    """Return the worker-time that runs spend on a sample by part, means over runs; empty where one is not known."""
+    known = [_parts(row) for row in rows]
+    if not known or not all(known):
+        return {}
+    names = dict.fromkeys(name for parts in known for name in parts)
+    return {name: fmean(parts.get(name, 0.0) for parts in known) for name in names}
+
+
+def _parts(row: Row) -> dict[str, float]:
+    """Return the parts of one run's worker-time for a sample, which sum to it; empty where they are not known."""
+    wall, samples, train = row.get("wall_time_s"), row.get("samples_seen"), row.get("train_time_s")
+    clocks = {name: time(row) for name, time in _CLOCKS.items()}
+    if not wall or not samples or train is None or None in clocks.values():
+        return {}
+    found = {name: float(time or 0.0) for name, time in clocks.items()}
+    # The first step is a part of training; what the window says holds for the others.
+    stepping = max(train - found["first step"], 0.0)
+    shares = _shares(row)
+    if not shares:
+        return {}
+    found |= {name: found.get(name, 0.0) + stepping * share for name, share in shares.items()}
+    extended = row["timed_window_s"] * (row.get("extended_steps") or 0) / (row.get("timed_steps") or 1)
+    found[END] = wall - extended - sum(found.values())
+    return {name: time * float(row.get("workers") or 1) / samples for name, time in found.items()}
+
+
+def _shares(row: Row) -> dict[str, float]:
+    """Return the parts of the timed window as shares of it; empty without a window with the time of computing."""
+    window = row.get("timed_window_s")
+    if not window or row.get("compute_time_s") is None:
+        return {}
+    found = {name: row[column] / window for name, column in _WINDOW.items() if row.get(column) is not None}
+    waiting, moving = row.get("peer_wait_s"), row.get("wire_time_s")
+    if "messages" in found and waiting is not None and moving is not None and waiting + moving > 0:
+        waited = found["messages"] * waiting / (waiting + moving)
+        found["messages"] -= waited
+        found["waiting for the slowest"] = found.get("waiting for the slowest", 0.0) + waited
+    if "messages" not in found and (row.get("workers") or 1) > 1:
+        found[ONE_CALL] = found.pop("computing")
+    return found | {OTHER: max(0.0, 1 - sum(found.values()))}
+
+
+def _remedy(name: str, arm: Arm) -> str:
+    """Return what takes less of a part."""
+    if name != "computing":
+        return _REMEDIES[name]
+    threads, cores = arm.get("intra_op_threads"), arm.get("cores_per_worker")
+    if threads and cores and threads > max(1.0, cores):
+        return f"{threads} threads of a worker share {cores:g} of its cores: start fewer"
+    if arm.get("batch_scope") == BatchScope.GLOBAL:
+        return "larger batches: a worker's part of one is small"
+    return "fewer workers on a machine: they share its memory and clock"
+
+
+def sentence(arm: Arm, lost: LostTime) -> str:
+    """Say what takes most of the missing time, what to change first, and the most that it can gain."""
+    ranked = sorted(lost.parts.items(), key=lambda part: (part[0] in ONCE and part[1] >= LEAST, -part[1]))
+    name, share = next((part for part in ranked if part[1] >= LEAST), ranked[0])
+    start = f"{arm.title or arm.label}: {percent(lost.efficiency)} of the workers' time is what one worker alone needs"
+    if share < LEAST:
+        return start
+    others = [f"{other} {percent(part)}" for other, part in lost.parts.items() if other != name and part >= LEAST]
+    gain = percent(share / (1 - share))
+    more = f"; {', '.join(others[:3])}" if others else ""
+    what = f"{name.capitalize()} takes {percent(share)} beyond that: {_remedy(name, arm)} (at most {gain} faster)"
+    return f"{start}. {what}{more}"

@@ -1,0 +1,38 @@
+"""Where the time of several workers goes: causes that are put into real runs are named."""
+
+from pathlib import Path
+
+import pytest
+
+from dlbench import load_study
+from dlbench.analysis.metrics.lost_time import lost_time, sentence
+from tests.functional.studies import Bench
+
+TEXT = """\
+base:
+  {{trainer: "tests.functional.paced:Trainer", model: softmax, dataset: digits, strategy: mpi, workers: 2, epochs: 8,
+    batch_size: 32, cores_per_worker: 1, trainer.step_s: 0.01, {cause}}}
+"""
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize(
+    ("cause", "name", "share"),
+    [("trainer.straggler_s: 0.02", "waiting for the slowest", 0.2), ("trainer.shared_input_s: 0.02", "input", 0.4)],
+)
+def test_a_cause_is_named(tmp_path: Path, cause: str, name: str, share: float) -> None:
+    with Bench(tmp_path) as work:
+        path = tmp_path / "s.yaml"
+        path.write_text(TEXT.format(cause=cause))
+        said = work.run(path)
+        study = load_study(work.study())
+    (arm,) = (arm for arm in study.report_data.arms if arm.workers == 2)
+    lost = lost_time(arm)
+    assert lost is not None
+    assert sum(lost.parts.values()) == pytest.approx(1 - lost.efficiency)
+    text = sentence(arm, lost)
+    assert f"{name.capitalize()} takes" in text, lost
+    # Of training alone, without the start-up of a run that is so short.
+    once = sum(lost.parts[part] for part in ("start-up", "ending", "first step"))
+    assert lost.parts[name] / (1 - once) > share, lost
+    assert text in said

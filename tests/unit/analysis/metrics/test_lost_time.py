@@ -1,0 +1,129 @@
+"""Where the time of several workers goes: parts sum to the whole; each cause is named with what takes less of it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dlbench import load_study
+from dlbench.analysis.arms import Arm
+from dlbench.analysis.metrics.lost_time import lost_time, sentence
+from tests.unit.analysis.made import ALONE, arm, read
+
+RESULTS = Path(__file__).parents[4] / "results"
+# Seconds of a run of 10,000 samples by one worker alone.
+CLOCKS = {"startup_time_s": 2.0, "first_step_s": 1.0, "evaluation_time_s": 3.0}
+
+
+def run(
+    name: str, workers: int, steps: dict[str, float], clocks: dict[str, float] | None = None, **values: Any
+) -> list[dict[str, Any]]:
+    """Return two runs whose training after the first step is shared out as said, in s."""
+    clocks = CLOCKS | (clocks or {})
+    train = clocks["first_step_s"] + sum(steps.values())
+    window = sum(steps.values()) / 2
+    columns = {
+        "wall_time_s": clocks["startup_time_s"] + train + clocks["evaluation_time_s"] + 0.5, "train_time_s": train,
+        "samples_seen": 10_000, "timed_window_s": window, "timed_steps": 100, **clocks,
+        **{column: time / 2 for column, time in steps.items()},
+    }  # fmt: skip
+    return arm(name, {column: [value] * 2 for column, value in columns.items()}, workers=workers, **values)
+
+
+ONE = {"data_wait_s": 1.0, "compute_time_s": 20.0, "communication_time_s": 0.0, "update_time_s": 2.0}
+# Two workers at their best: half of the time of each part.
+TWO = {column: time / 2 for column, time in ONE.items()}
+BOTH = {"peer_wait_s": 0.001, "wire_time_s": 0.003}
+
+
+def of_two(steps: dict[str, float], clocks: dict[str, float] | None = None, **values: Any) -> Arm:
+    rows = run("two", 2, TWO | steps, clocks, **BOTH | values)
+    return next(
+        one
+        for one in read(run("one", 1, ONE, **{name: value for name, value in ALONE.items() if name != "workers"}), rows)
+        if one.workers == 2
+    )
+
+
+@pytest.mark.parametrize(
+    ("steps", "values", "name", "remedy"),
+    [
+        ({"communication_time_s": 8.0}, {}, "messages", "a faster link"),
+        ({"communication_time_s": 8.0}, {"peer_wait_s": 0.03}, "waiting for the slowest", "free the slowest worker"),
+        ({"data_wait_s": 9.0}, {}, "input", "reads faster"),
+        ({"update_time_s": 9.0}, {}, "update", "larger batches"),
+        ({"compute_time_s": 19.0}, {}, "computing", "they share its memory and clock"),
+        ({"compute_time_s": 19.0}, {"intra_op_threads": 8}, "computing", "8 threads of a worker share 1 of its cores"),
+        ({"compute_time_s": 19.0}, {"batch_scope": "global"}, "computing", "a worker's part of one is small"),
+    ],
+)
+def test_a_cause_in_the_steps_is_named(steps: dict[str, float], values: dict[str, Any], name: str, remedy: str) -> None:
+    slow = of_two(steps, **values)
+    lost = lost_time(slow)
+    assert lost is not None
+    assert sum(lost.parts.values()) == pytest.approx(1 - lost.efficiency)
+    text = sentence(slow, lost)
+    assert f"{name.capitalize()} takes" in text
+    assert remedy in text
+
+
+@pytest.mark.parametrize(
+    ("clocks", "name"),
+    [({"startup_time_s": 20.0}, "start-up"), ({"first_step_s": 20.0}, "first step"),
+     ({"evaluation_time_s": 20.0}, "evaluation")],
+)  # fmt: skip
+def test_a_cause_outside_the_steps_is_named(clocks: dict[str, float], name: str) -> None:
+    slow = of_two({}, clocks)
+    lost = lost_time(slow)
+    assert lost is not None
+    assert max(lost.parts, key=lost.parts.__getitem__) == name
+    assert f"{name} " in sentence(slow, lost).lower()
+
+
+def test_the_most_that_a_change_can_gain_is_the_time_without_the_part() -> None:
+    slow = of_two({"communication_time_s": 8.0}, peer_wait_s=0.0)
+    lost = lost_time(slow)
+    assert lost is not None
+    share = lost.parts["messages"]
+    assert share == pytest.approx(8.0 / (2 + 1 + 0.5 + 10 + 8 + 1 + 3 + 0.5), rel=1e-6)
+    assert f"(at most {100 * share / (1 - share):.2g}% faster)" in sentence(slow, lost)
+
+
+def test_steps_that_only_lengthen_the_window_are_no_loss() -> None:
+    plain = lost_time(of_two({}))
+    longer = of_two({})
+    rows = [
+        {**row, "extended_steps": 50, "wall_time_s": row["wall_time_s"] + row["timed_window_s"] / 2}
+        for row in longer.rows
+    ]
+    extended = lost_time(Arm("two", tuple(rows), longer.base_line))
+    assert plain is not None
+    assert extended is not None
+    assert extended.efficiency == pytest.approx(plain.efficiency)
+
+
+def test_one_call_is_compared_with_computing() -> None:
+    both = of_two({"compute_time_s": 18.0, "communication_time_s": 0.0})
+    rows = [{name: value for name, value in row.items() if name != "communication_time_s"} for row in both.rows]
+    lost = lost_time(Arm("two", tuple(rows), both.base_line))
+    assert lost is not None
+    assert max(lost.parts, key=lost.parts.__getitem__) == "computing and messages in one call"
+    assert sum(lost.parts.values()) == pytest.approx(1 - lost.efficiency)
+
+
+def test_without_a_base_line_or_times_nothing_is_said() -> None:
+    (alone,) = read(run("two", 2, TWO))
+    assert lost_time(alone) is None
+    both = of_two({})
+    without = tuple({**row, "compute_time_s": None} for row in both.rows)
+    assert lost_time(Arm("two", without, both.base_line)) is None
+
+
+@pytest.mark.parametrize(("study", "is_named"), [("kim2018-four-hosts-small", False),
+                                                 ("kim2018-four-hosts-small-1gbit", True)])  # fmt: skip
+def test_a_slow_link_is_named_in_real_runs(study: str, is_named: bool) -> None:
+    arms = load_study(RESULTS / study).report_data.arms
+    (out,) = (one for one in arms if one.workers == 4 and one.get("mode") == "scale-out")
+    lost = lost_time(out)
+    assert lost is not None
+    assert ("Messages takes" in sentence(out, lost)) == is_named
