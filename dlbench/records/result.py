@@ -79,6 +79,8 @@ class Result(BaseModel):
         messages: Messages sent, where all are counted.
         updates: Updates of parameters, and `gradients_dropped`: gradients that entered none.
         scores: The last value of each score, by column; see `last_scores` of `dlbench.worker.train.evaluation`.
+        gradient_norms: Steps at which norms were taken, and sums of the squared norms of this worker's gradients and of
+            the means over all workers; None where there are no two workers, or gradients are reduced elsewhere.
         staleness: Staleness and the number of gradients that had it, rising.
         nodes: What this process did as a node; of a simulation, all workers and servers in order.
     """
@@ -111,6 +113,7 @@ class Result(BaseModel):
     messages: int | None = None
     updates: int | None = None
     gradients_dropped: int | None = None
+    gradient_norms: tuple[int, float, float] | None = None
     staleness: tuple[tuple[int, int], ...] = ()
     nodes: tuple[NodeAccount, ...] = ()
     host_memory_peak_bytes: int | None = None

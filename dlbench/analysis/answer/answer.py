@@ -88,6 +88,9 @@ class BatchSize(_Frozen):
     gain: float = Field(0.0, description="Share by which it would be sooner than the best that was run.")
     nearest: float | None = Field(None, description="The best that was run, by the fits.")
     reason: str = Field("", description="Why nothing can be said.")
+    noise: tuple[float, float] | None = Field(
+        None, description="Least and greatest gradient noise scale of its runs, in samples: a hint, never what decides."
+    )
 
 
 class Next(_Frozen):

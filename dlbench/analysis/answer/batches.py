@@ -26,14 +26,16 @@ def batch_sizes(arms: Sequence[Arm], keys: Sequence[str]) -> Iterator[BatchSize]
         way = described(values) or "all arms"
         runs = [_run(row) for arm in alike for row in arm.completed]
         known = [run for run in runs if run is not None]
+        scales = [scale for arm in alike for scale in arm.values("gradient_noise_scale")]
+        noise = (min(scales), max(scales)) if scales else None
         try:
             if len(known) < len(runs):
                 raise NotIdentifiableError(f"{len(runs) - len(known)} of {len(runs)} runs did not reach the target")
             found = best_batch(*map(list, zip(*known, strict=True)))
         except NotIdentifiableError as error:
-            yield BatchSize(arms=way, reason=f"not identifiable: {error}")
+            yield BatchSize(arms=way, reason=f"not identifiable: {error}", noise=noise)
         else:
-            yield _shown(way, found)
+            yield _shown(way, found).model_copy(update={"noise": noise})
 
 
 def _run(row: Row) -> tuple[float, float, float] | None:
@@ -55,11 +57,13 @@ def _shown(way: str, found: BestBatch) -> BatchSize:
 
 def batch_text(one: BatchSize) -> str:
     """Return what is said of the batch sizes of one way to train."""
+    ends = "" if one.noise is None else f"{number(one.noise[0])} to {number(one.noise[1])} samples"
+    hint = f"; a hint: gradient noise scale {ends}, fair to two to four times a batch" if ends else ""
     if one.batch is None or one.nearest is None:
-        return f"{one.arms}: {one.reason}"
-    ends = f" [{number(one.low)}, {number(one.high)}]" if one.low is not None and one.high is not None else ""
+        return f"{one.arms}: {one.reason}{hint}"
+    held = f" [{number(one.low)}, {number(one.high)}]" if one.low is not None and one.high is not None else ""
     sooner = f"{percent(one.gain)} sooner than" if one.gain else "as soon as"
     text = (
-        f"{one.arms}: a global batch of {number(one.batch)}{ends} would reach the target {sooner} {number(one.nearest)}"
+        f"{one.arms}: a global batch of {number(one.batch)}{held} would reach the target {sooner} {number(one.nearest)}"
     )
-    return f"{text}, by fits of E = E_min (1 + B / B_c) and of step times"
+    return f"{text}, by fits of E = E_min (1 + B / B_c) and of step times{hint}"

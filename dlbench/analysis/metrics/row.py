@@ -11,6 +11,7 @@ from typing import Any
 import dlbench
 from dlbench import plugins
 from dlbench.analysis.metrics import rates, sensors
+from dlbench.analysis.metrics.gradient_noise import noise_scale
 from dlbench.analysis.metrics.warm_up import without_warm_up
 from dlbench.errors import UserError
 from dlbench.records.columns import SCHEMA_VERSION, names
@@ -82,7 +83,7 @@ def run_row(run: RunSpec, layout: Layout | None, attempt: AttemptRecords, journa
     row |= _specification(run) | _attempt(attempt)
     if layout is not None:
         row |= _layout(run, layout, attempt)
-    row |= _results(list(journal.results.values()), by_servers, complete=bool(results))
+    row |= _results(list(journal.results.values()), by_servers, run.global_batch_size, complete=bool(results))
     scored = (*SCORE_COLUMNS, BEST, *run.metrics)
     # The scores are the same of all workers: the first that is known counts.
     for result in reversed(journal.results.values()):
@@ -226,7 +227,7 @@ def _facts(run: RunSpec, journal: Journal, machine: Mapping[str, Any], row: Mapp
     return found
 
 
-def _results(found: list[Result], by_servers: list[Result], *, complete: bool) -> dict[str, Any]:
+def _results(found: list[Result], by_servers: list[Result], batch: int, *, complete: bool) -> dict[str, Any]:
     """Join the workers' accounts; what is a sum or a largest value over workers needs the account of each.
 
     What is counted is added up over servers, too.
@@ -238,6 +239,7 @@ def _results(found: list[Result], by_servers: list[Result], *, complete: bool) -
         return row
     row |= {name: max(known[name]) for name in LARGEST if known[name]}
     row |= {name: sensors.total([getattr(one, name) for one in (*found, *by_servers)]) for name in SUM}
+    row["gradient_noise_scale"] = noise_scale([one.gradient_norms for one in found], batch)
     row["workers_agree"] = workers_agree(found)
     if row["workers_agree"] != "exact":
         row["workers_max_difference"] = max(known["max_difference"], default=None)

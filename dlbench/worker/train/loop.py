@@ -20,6 +20,7 @@ from dlbench.worker.train.agreement import Diverged, compare, worst
 from dlbench.worker.train.batches import TrainingData
 from dlbench.worker.train.checkpoints import Checkpoints
 from dlbench.worker.train.evaluation import Scores, evaluate, last_scores
+from dlbench.worker.train.gradient_noise import GradientNorms
 from dlbench.worker.train.order import DataOrder, Share, learning_rate
 from dlbench.worker.train.progress import Epoch, TrainingProgress, epoch_rows
 from dlbench.worker.train.step import RunStep, all_reduce_step, compiled_step, scale_of
@@ -65,6 +66,7 @@ class Loop:
         self.workers = workers or (communicator.rank,)
         self.order = DataOrder.of(run, self.workers, len(data.train))
         self.progress = earlier or TrainingProgress()
+        self.norms = GradientNorms()
         # Steps are counted on in an extended window, in which the progress stays.
         self._step = self.progress.steps
         self._first_step, self._earlier_train_time_s = self._step + 1, self.progress.train_time_s
@@ -299,7 +301,7 @@ class Loop:
         batches = self.data.batches or self.data.batch
         if self.strategy.in_graph is not None:
             return compiled_step(self.trainer, self.strategy, batches, self.reporter)
-        return all_reduce_step(self.trainer, self.strategy, self.communicator, batches, self.reporter)
+        return all_reduce_step(self.trainer, self.strategy, self.communicator, batches, self.reporter, self.norms)
 
     def _account(self) -> Result:
         progress, window = self.progress, self.window
@@ -328,4 +330,10 @@ class Loop:
             max_difference=max(agreement.max_difference for agreement in progress.agreements),
             weights_hash=progress.agreements[-1].weights_hash,
             bytes_sent=progress.bytes_sent,
+            gradient_norms=None if self._has_no_norms() else (self.norms.count, self.norms.local, self.norms.mean),
         )
+
+    def _has_no_norms(self) -> bool:
+        """Whether no norms of gradients are known: of one worker, or where a strategy's result is no mean of them."""
+        is_alone = self.communicator.size == 1 or not self.norms.count
+        return is_alone or bool(getattr(self.strategy, "takes_local_means", False))

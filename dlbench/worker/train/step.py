@@ -8,6 +8,7 @@ from dlbench.telemetry.reporter import Reporter
 from dlbench.trainers import Sums, Trainer
 from dlbench.worker.recorder import NAN, StepTimestamps
 from dlbench.worker.train.batches import Batches
+from dlbench.worker.train.gradient_noise import GradientNorms
 from dlbench.worker.train.order import Share
 
 # Runs one step on a share of an epoch's samples, with a learning rate; where the flag is set, with a barrier before the
@@ -26,9 +27,14 @@ def scale_of(share: Share, strategy: Strategy) -> float:
 
 
 def all_reduce_step(
-    trainer: Trainer, strategy: Strategy, communicator: Communicator, batches: Batches, reporter: Reporter
+    trainer: Trainer,
+    strategy: Strategy,
+    communicator: Communicator,
+    batches: Batches,
+    reporter: Reporter,
+    norms: GradientNorms,
 ) -> RunStep:
-    """Return the step of a strategy that reduces flat gradients between two compiled calls."""
+    """Return the step of a strategy that reduces flat gradients between two compiled calls, and add up their norms."""
 
     def run(share: Share, epoch: int, learning_rate: float, marked: bool) -> tuple[StepTimestamps, Sums]:
         reporter.phase = "data"
@@ -37,6 +43,9 @@ def all_reduce_step(
         reporter.phase = "compute"
         batch_ready = perf_counter()
         gradient, sums = trainer.gradient(x, y, scale_of(share, strategy))
+        is_even = len(share.indices) * communicator.size == share.total
+        if is_even:
+            norms.before(gradient, scale=1 / communicator.size)
         gradient_ready = perf_counter()
         peers_ready = NAN
         if marked:
@@ -47,6 +56,8 @@ def all_reduce_step(
         update = strategy.all_reduce(gradient)
         reporter.phase = "update"
         reduced = perf_counter()
+        if is_even:
+            norms.after(update)
         trainer.apply(update, learning_rate)
         return StepTimestamps(started, batch_ready, gradient_ready, peers_ready, reduced, perf_counter()), sums
 
