@@ -1,11 +1,12 @@
-"""The order in which a scenario writes its arms, and rates of short windows with their mark and length."""
+"""The table of arms: its order, rates of short windows, at what arms were measured, and what was not searched for."""
 
 import pytest
 
-from dlbench.analysis.arm_table import reading_order, short_rate
+from dlbench.analysis.arm_table import arm_table, reading_order, short_rate
 from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.expand.runs import expand
 from dlbench.scenario.read.scenario_file import parse
+from tests.unit.analysis import made
 
 HEAD = "name: s\nbase: {trainer: numpy, strategy: mpi}\nrepeats: 2\n"
 
@@ -68,3 +69,39 @@ def row(samples: int | None, window_s: float | None, steps: int | None = 100, ra
 )
 def test_what_is_shown(rows: list[dict], said: str) -> None:
     assert short_rate(rows) == said
+
+
+def at_rates(*rates: float, tuned: str | None = "learning_rate", edge: str = "") -> list:
+    """Return arms of growing batches, each at its rate, of which the last one lies at the edge of what was tried."""
+    rows = [
+        made.timed(f"a{place}", 5.0, batch_size=8 << place, learning_rate_base=rate, tuned=tuned)
+        for place, rate in enumerate(rates)
+    ]
+    rows[-1] = [{**row, "tuned_at_edge": edge or None} for row in rows[-1]]
+    return made.read(*rows)
+
+
+def test_arms_say_at_what_they_were_measured():
+    found = arm_table(at_rates(0.03, 0.3, edge="learning_rate 0.3 is the largest tried"))
+    names = list(found.columns)
+    assert names.index("learning_rate") == names.index("n") - 1
+    assert found.columns["learning_rate"] == ["0.03", "0.3 ^"]
+    assert "each arm at its own best learning_rate of those tried: 0.03 to 0.3" in found.notes
+    assert "^: the least or greatest value that was tried: others beyond may be better" in found.notes
+
+
+def test_arms_that_were_not_searched_for_are_marked():
+    tuned = made.timed("a", 5.0, batch_size=8, learning_rate_base=0.03, tuned="learning_rate")
+    other = made.timed("b", 5.0, batch_size=16, learning_rate_base=0.1, study="made-2")
+    found = arm_table(made.read(tuned, other))
+    assert found.columns["learning_rate"] == ["0.03", "0.1 !"]
+    assert "!: not searched for" in found.notes
+
+
+def test_one_rate_for_all_is_said_where_each_may_have_its_own():
+    found = arm_table(at_rates(0.1, 0.1, tuned=None))
+    assert "not tuned: all arms at learning_rate 0.1" in found.notes
+    assert "learning_rate" not in found.columns
+    by_hand = arm_table(at_rates(0.1, 0.2, tuned=None))
+    assert "learning_rate" in by_hand.columns, "an axis is a column of its own"
+    assert not any("tuned" in note for note in by_hand.notes)

@@ -33,6 +33,16 @@ BASE = {"baseline": True, "strategy": "single", "workers": 1}
 @pytest.mark.parametrize(
     ("changes", "x", "expected"),
     [
+        # What was searched for distinguishes no arms; those that were not searched for it still does.
+        (
+            [
+                {"learning_rate_base": rate, "tuned": "learning_rate", "batch_size": 8 * place}
+                for place, rate in enumerate((0.1, 0.3), 1)
+            ],
+            "",
+            "batch_size",
+        ),
+        ([{"learning_rate_base": 0.1}, {"learning_rate_base": 0.3}], "", "learning_rate_base"),
         # In the order of the settings.
         ([{"batch_size": 8, "workers": 1}, {"batch_size": 16, "workers": 1}, {"workers": 2}], "", "workers batch_size"),
         # What follows from the strategy is left out, what varies within one or has nothing to do with it is not.

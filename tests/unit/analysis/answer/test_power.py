@@ -1,0 +1,31 @@
+"""What so many repeats will be able to tell is what simulated arms show."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dlbench.analysis.answer.power import detectable, power_text
+from dlbench.analysis.judge import judge
+from dlbench.scenario.metrics import TRAIN_TIME
+from dlbench.scenario.scenario import Repeats
+
+
+@pytest.mark.parametrize(("repeats", "arms"), [(3, 2), (4, 2), (4, 6)])
+def test_a_difference_of_that_size_is_found_in_about_four_of_five_studies(repeats: int, arms: int) -> None:
+    scatter, found = 0.05, 0
+    behind = scatter * detectable(repeats, arms)
+    generator = np.random.default_rng(0)
+    for _ in range(200):
+        values = scatter * generator.standard_normal((arms, repeats)) + np.array([0.0, *[behind] * (arms - 1)])[:, None]
+        times = [{(str(repeat),): math.exp(value) for repeat, value in enumerate(own)} for own in values]
+        found += judge(times, TRAIN_TIME).judgements[1].verdict == "loses"
+    assert 0.6 < found / 200 < 0.97
+
+
+def test_what_is_said() -> None:
+    assert power_text(5, 1) == ""
+    assert power_text(2, 4) == "2 repeats of 4 arms will decide nothing: it takes 3 (`repeats: 5`)"
+    assert power_text(5, 2).startswith("5 repeats of 2 arms will tell differences of 2 times the scatter")
+    assert power_text(Repeats(min=3, max=20), 2).startswith("3 to 20 repeats of 2 arms will tell differences of")
+    assert detectable(2, 2) == math.inf
