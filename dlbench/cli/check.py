@@ -58,9 +58,10 @@ def command(
     tables.show(found.name, _COLUMNS, [_row(number, run, time) for number, (run, time) in enumerate(shown, start=1)])
     if len(runs) > _MOST_ROWS:
         click.echo(f"and {len(runs) - _MOST_ROWS:,} more")
-    click.echo(f"\n{total(runs, estimates, found.repeats)}")
+    click.echo()
     if said := power_text(found.repeats, len({run.tuned.arm if run.tuned else run.label for run in runs})):
         click.echo(said)
+    click.echo(total(runs, estimates, found.repeats))
     if said := announcement(found, runs, cluster):
         click.echo(said)
     for warning in (*unused_excludes(found, cluster), *warnings(runs, cluster), *notices(runs, cluster)):

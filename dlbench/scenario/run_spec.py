@@ -58,6 +58,7 @@ class Tuned(BaseModel):
         arm: Label of the arm.
         values: The value of each setting or option that is searched for, by key.
         epochs: Of the measurement: a search may train less.
+        extend_window: Whether the measurement steps on until a rate counts: a search does not.
         at_edge: What is said of each chosen value that is the least or greatest that was tried.
     """
 
@@ -66,6 +67,7 @@ class Tuned(BaseModel):
     arm: str
     values: dict[str, Any]
     epochs: int
+    extend_window: bool = False
     at_edge: str = ""
 
 

@@ -21,7 +21,7 @@ from dlbench.scenario.cluster import Prices
 from dlbench.scenario.expand.arms import in_words
 from dlbench.scenario.expand.points import RATE_STEP, next_rate
 from dlbench.scenario.expand.runs import execution_order
-from dlbench.scenario.expand.search import at_epochs, rungs, search_repeats
+from dlbench.scenario.expand.search import rungs, search_repeats, with_settings
 from dlbench.scenario.goal import read_goal
 from dlbench.scenario.metrics import declared
 from dlbench.scenario.run_spec import Phase, RunSpec, Tuned, arm_name
@@ -167,8 +167,8 @@ def search(
         left = left[:count]
         ranked: list[RunSpec] = []
         while len(ranked) < len(left):
-            wanted = [[at_epochs(run, epochs).model_copy(update={"repeat": repeat}) for repeat in range(repeats)]
-                      for run in left]  # fmt: skip
+            trained = [with_settings(run, epochs=epochs) for run in left]
+            wanted = [[run.model_copy(update={"repeat": repeat}) for repeat in range(repeats)] for run in trained]
             missing = [run for runs in wanted for run in runs if run.run_id not in rows]
             ended = [[rows[run.run_id] for run in runs if run.run_id in rows] for runs in wanted]
             if not missing and all(row["status"] != Status.COMPLETED for own in ended for row in own):
@@ -223,7 +223,8 @@ def _measured(best: RunSpec, tried: Sequence[RunSpec]) -> RunSpec:
         "label": tuned.arm,
         "tuned": tuned.model_copy(update={"at_edge": "; ".join(at_edge)}),
     }
-    return at_epochs(best, tuned.epochs).model_copy(update=update)
+    settings = {"epochs": tuned.epochs, "extend_window": tuned.extend_window}
+    return with_settings(best, **settings).model_copy(update=update)
 
 
 def _edge(key: str, value: Any, tried: Sequence[RunSpec]) -> str:

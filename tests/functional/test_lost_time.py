@@ -33,6 +33,6 @@ def test_a_cause_is_named(tmp_path: Path, cause: str, name: str, share: float) -
     text = sentence(arm, lost)
     assert f"{name.capitalize()} takes" in text, lost
     # Of training alone, without the start-up of a run that is so short.
-    once = sum(lost.parts[part] for part in ("start-up", "ending", "first step"))
+    once = sum(lost.parts[part] for part in ("start-up", "first step"))
     assert lost.parts[name] / (1 - once) > share, lost
     assert text in said

@@ -107,9 +107,10 @@ def test_a_budget_ends_a_study_in_time_and_its_answer_says_what_is_open(work):
     assert time.monotonic() - begun < 8 + 10, "start, results and answer are in no budget"
     assert "the budget is spent; continue with: dlbench run --study" in said
     rows = work.rows()
-    assert 2 < len(rows) < 100
+    assert 0 < len(rows) < 100
     assert {row["repeats_rule"] for row in rows} == {"until decided: 3 to 50"}
-    assert "no answer yet" not in said
+    assert {row["status"] for row in rows} <= {"completed", "interrupted"}
+    assert "Answer: " in said
 
 
 def test_repeats_until_decided_and_the_winner_on_fresh_seeds(work):

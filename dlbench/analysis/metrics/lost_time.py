@@ -1,9 +1,9 @@
 """Where the time of several workers goes that one worker alone does not need, in parts that sum to the whole.
 
-A run has workers x wall time for its samples: so much is spent on one sample. What one worker alone spends on it is
-needed. The rest is missing efficiency, and falls into parts: start-up, first step (compilation), evaluations,
-checkpoints and the end by the clocks of the run; input, computing, messages, waiting for the slowest, update and
-bookkeeping are training time, shared out as the timed window is. Steps that only lengthen the window are left out.
+From its start-up to the end of training a run has workers x time for its samples: so much is spent on one sample. What
+one worker alone spends on it is needed. The rest is missing efficiency, and falls into parts: start-up, first step
+(compilation), evaluations and checkpoints by the clocks of the run; input, computing, messages, waiting for the
+slowest, update and bookkeeping are training time, shared out as the timed window is.
 
 Parts are means over repeats, so that they sum to the whole exactly. What takes less than the base line's is negative.
 """
@@ -16,14 +16,15 @@ from dlbench.analysis.arms import Arm, Row
 from dlbench.analysis.formatting import percent
 from dlbench.scenario.settings import BatchScope
 
+COMPUTING, WAITING = "computing", "waiting for the slowest"
 # What training time is shared out among, by the column of the timed window; communication is split further below.
 _WINDOW = {
     "input": "data_wait_s",
-    "computing": "compute_time_s",
+    COMPUTING: "compute_time_s",
     "messages": "communication_time_s",
     "update": "update_time_s",
     "bookkeeping": "bookkeeping_time_s",
-    "waiting for the slowest": "closing_wait_s",
+    WAITING: "closing_wait_s",
 }
 _CLOCKS: Mapping[str, Callable[[Row], float | None]] = {
     "start-up": lambda row: row.get("startup_time_s"),
@@ -31,9 +32,9 @@ _CLOCKS: Mapping[str, Callable[[Row], float | None]] = {
     "evaluation": lambda row: row.get("evaluation_time_s") or 0.0,
     "checkpoints": lambda row: row.get("checkpoint_time_s") or 0.0,
 }
-OTHER, END, ONE_CALL = "other", "ending", "computing and messages in one call"
+OTHER, ONE_CALL = "other", "computing and messages in one call"
 # What a longer training pays no more of.
-ONCE = {"start-up", "first step", END}
+ONCE = {"start-up", "first step"}
 # Less of the time is not worth a change.
 LEAST = 0.02
 # What takes less of it away.
@@ -44,11 +45,10 @@ _REMEDIES = {
     "checkpoints": "make fewer of them (`checkpoint_every`)",
     "input": "`input: memory`, or a data set that reads faster",
     "messages": "a faster link, larger batches, or a strategy that sends less or less often",
-    "waiting for the slowest": "free the slowest worker's cores and host, or take a strategy that does not wait",
+    WAITING: "free the slowest worker's cores and host, or take a strategy that does not wait",
     "update": "larger batches, or `horovod`, which updates inside the compiled step",
     "bookkeeping": "larger batches: it is the same for each step",
     ONE_CALL: "compare `mpi`, whose messages are timed apart",
-    END: "train longer: it is paid once",
     OTHER: "larger batches: it lies within steps",
 }
 
@@ -73,10 +73,14 @@ def lost_time(arm: Arm) -> LostTime | None:
     if arm.is_alone or not own or not alone:
         return None
     if ONE_CALL in own:
-        alone[ONE_CALL] = alone.pop("computing", 0.0)
+        alone[ONE_CALL] = alone.pop(COMPUTING, 0.0)
     whole, needed = sum(own.values()), sum(alone.values())
     names = dict.fromkeys((*own, *alone))
     missing = {name: (own.get(name, 0.0) - alone.get(name, 0.0)) / whole for name in names}
+    # Where one worker is slow all others wait for it: what it computes longer itself is a part of that.
+    if arm.workers > 1 and {WAITING, COMPUTING} <= missing.keys():
+        longer = max(0.0, min(missing[COMPUTING], missing[WAITING] / (arm.workers - 1)))
+        missing[WAITING], missing[COMPUTING] = missing[WAITING] + longer, missing[COMPUTING] - longer
     return LostTime(needed / whole, dict(sorted(missing.items(), key=lambda part: -part[1])))
 
 
@@ -91,9 +95,9 @@ def _spent(rows: Iterable[Row]) -> dict[str, float]:
 
 def _parts(row: Row) -> dict[str, float]:
     """Return the parts of one run's worker-time for a sample, which sum to it; empty where they are not known."""
-    wall, samples, train = row.get("wall_time_s"), row.get("samples_seen"), row.get("train_time_s")
+    samples, train = row.get("samples_seen"), row.get("train_time_s")
     clocks = {name: time(row) for name, time in _CLOCKS.items()}
-    if not wall or not samples or train is None or None in clocks.values():
+    if not samples or train is None or None in clocks.values():
         return {}
     found = {name: float(time or 0.0) for name, time in clocks.items()}
     # The first step is a part of training; what the window says holds for the others.
@@ -102,8 +106,6 @@ def _parts(row: Row) -> dict[str, float]:
     if not shares:
         return {}
     found |= {name: found.get(name, 0.0) + stepping * share for name, share in shares.items()}
-    extended = row["timed_window_s"] * (row.get("extended_steps") or 0) / (row.get("timed_steps") or 1)
-    found[END] = wall - extended - sum(found.values())
     return {name: time * float(row.get("workers") or 1) / samples for name, time in found.items()}
 
 
@@ -117,15 +119,15 @@ def _shares(row: Row) -> dict[str, float]:
     if "messages" in found and waiting is not None and moving is not None and waiting + moving > 0:
         waited = found["messages"] * waiting / (waiting + moving)
         found["messages"] -= waited
-        found["waiting for the slowest"] = found.get("waiting for the slowest", 0.0) + waited
+        found[WAITING] = found.get(WAITING, 0.0) + waited
     if "messages" not in found and (row.get("workers") or 1) > 1:
-        found[ONE_CALL] = found.pop("computing")
+        found[ONE_CALL] = found.pop(COMPUTING)
     return found | {OTHER: max(0.0, 1 - sum(found.values()))}
 
 
 def _remedy(name: str, arm: Arm) -> str:
     """Return what takes less of a part."""
-    if name != "computing":
+    if name != COMPUTING:
         return _REMEDIES[name]
     threads, cores = arm.get("intra_op_threads"), arm.get("cores_per_worker")
     if threads and cores and threads > max(1.0, cores):

@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from dlbench.scenario.expand.arms import changed, in_words
 from dlbench.scenario.expand.resolve import PlannedArm
@@ -25,19 +26,21 @@ def with_search(arms: Sequence[PlannedArm], scenario: Scenario) -> tuple[Planned
         if not values:
             found.append(arm)
             continue
-        tuned = Tuned(arm=run.label, values=values, epochs=run.settings.epochs)
+        own = run.settings
+        tuned = Tuned(arm=run.label, values=values, epochs=own.epochs, extend_window=own.extend_window)
         if (count := times[run.label]) == 1:
             found.append(changed(arm, tuned=tuned))
             continue
         label = f"tune {run.label} {in_words(values)}"
         run = run.model_copy(update={"phase": Phase.TUNE, "tuned": tuned, "label": label})
-        found.append(changed(arm, **dict(at_epochs(run, rungs(run, count, scenario)[0][1]))))
+        epochs = rungs(run, count, scenario)[0][1]
+        found.append(replace(arm, run=with_settings(run, epochs=epochs, extend_window=False)))
     return tuple(found)
 
 
-def at_epochs(run: RunSpec, epochs: int) -> RunSpec:
-    """Return a run that trains so many epochs."""
-    return run.model_copy(update={"settings": run.settings.model_copy(update={"epochs": epochs})})
+def with_settings(run: RunSpec, **values: int | bool) -> RunSpec:
+    """Return a run with other values of settings."""
+    return run.model_copy(update={"settings": run.settings.model_copy(update=values)})
 
 
 def search_repeats(count: int, scenario: Scenario) -> int:

@@ -119,3 +119,9 @@ def test_a_candidate_that_cannot_run_is_refused_with_its_line(refusal) -> None:
     said = refusal("base: {trainer: numpy}\ntune:\n  momentum: [0.1, 0.9]\n  optimizer: [sgd, adam]\n")
     assert "momentum belongs to the optimizer sgd, not to adam" in said
     assert "s.yaml:4" in said
+
+
+def test_a_search_does_not_lengthen_its_window(runs) -> None:
+    found = runs("base: {trainer: numpy, extend_window: true}\ntune: {learning_rate: [0.1, 0.2]}\n")
+    assert {run.settings.extend_window for run in found} == {False}
+    assert {run.tuned.extend_window for run in found} == {True}
