@@ -73,8 +73,10 @@ def _run_id(folder: "Folder", word: str) -> str:
     if word in names:
         return word
     found = [name for name in names if word in name]
-    if len(found) == 1:
-        return found[0]
+    # Who does not say otherwise means a result, not a run of a search.
+    results = [run.run_id for run in folder.record.runs if run.phase == "measure" and run.run_id in found]
+    if len(found) == 1 or len(results) == 1:
+        return (results or found)[0]
     if not found:
         hint = nearest(word, names) or f"there are: {listed(names)}"
         raise UserError(f"{folder.path} has no run {word!r}", hint=hint)

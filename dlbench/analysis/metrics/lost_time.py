@@ -147,5 +147,6 @@ def sentence(arm: Arm, lost: LostTime) -> str:
     others = [f"{other} {percent(part)}" for other, part in lost.parts.items() if other != name and part >= LEAST]
     gain = percent(share / (1 - share))
     more = f"; {', '.join(others[:3])}" if others else ""
-    what = f"{name.capitalize()} takes {percent(share)} beyond that: {_remedy(name, arm)} (at most {gain} faster)"
+    most = "" if name in ONCE else f" (at most {gain} faster)"
+    what = f"{name.capitalize()} takes {percent(share)} beyond that: {_remedy(name, arm)}{most}"
     return f"{start}. {what}{more}"

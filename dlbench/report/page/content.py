@@ -10,12 +10,14 @@ from dlbench.analysis.answer.batches import batch_text
 from dlbench.analysis.answer.lines import heading, lines
 from dlbench.analysis.arm_table import ArmTable, arm_table, in_order, label_of
 from dlbench.analysis.arms import Row, distinct
-from dlbench.analysis.formatting import counted, listed
+from dlbench.analysis.formatting import counted, listed, quantity
 from dlbench.analysis.metrics.lost_time import lost_time, sentence
 from dlbench.records.outcome import Status
 from dlbench.report.answers import metrics_of
 from dlbench.report.data import ReportData, run_of
 from dlbench.report.formatting import readable
+from dlbench.scenario.metrics import BUILT_IN, QUALITY
+from dlbench.scenario.run_spec import Phase
 
 if TYPE_CHECKING:
     from dlbench.report.references import ClaimResult
@@ -105,11 +107,24 @@ class Content:
             folded = {
                 "Where the time of several workers goes": self._lost_time(answer),
                 "Batch sizes between those that ran, and beyond": list(map(batch_text, answer.batch_sizes)),
+                "What searches tried": self._searched if answer is self.answers[0] else [],
                 "All doubts": [doubt.text for doubt in answer.doubts],
                 "Arms that were not compared": [f"{a.title}: {a.reason}" for a in answer.arms if a.word == "out"],
             }
             shown.append((heading(answer, is_one_of_several=several), texts, folded))
         return shown
+
+    @property
+    def _searched(self) -> list[str]:
+        """Return what each candidate of each search came to."""
+        found = []
+        for row in (row for study in self.data.studies for row in study.others if row["phase"] == Phase.TUNE):
+            known = [BUILT_IN[name] for name in QUALITY if row.get(name) is not None]
+            scores = [f"{metric.title} {quantity(metric, row[metric.column])}" for metric in known]
+            came_to = ", ".join(scores) if row["status"] == Status.COMPLETED else row["status"]
+            label = label_of(row).removeprefix("tune ")
+            found.append(f"{label}, repeat {row['repeat']}: {came_to} in {counted(row['epochs'], 'epoch')}")
+        return sorted(found)
 
     def _lost_time(self, answer: Answer) -> list[str]:
         """Return a sentence on each arm of several workers that has a base line; of many the first."""
