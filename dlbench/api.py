@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dlbench.records import files
 from dlbench.records.tables import read_table
 from dlbench.scenario.cluster.cluster_file import ClusterOptions
+from dlbench.study.budget import Budget, read_budget
 from dlbench.study.folder import DEFAULT_PARENT, open_study
 from dlbench.study.measure import measure
 from dlbench.study.plan import Request
@@ -133,6 +134,8 @@ def run(
     repeats: int | None = None,
     study: str | Path | None = None,
     resume: bool = False,
+    budget: str = "",
+    confirm: bool = False,
     watcher: Watcher | None = None,
 ) -> Study:
     """Measure a scenario and return its study; failed runs are rows with their reason.
@@ -147,6 +150,8 @@ def run(
         repeats: In place of the scenario's.
         study: A study to continue.
         resume: Continue the newest study of the scenario.
+        budget: The most that the runs may take, such as `2h` or `8 device-hours`.
+        confirm: Run the arm to use and its rivals once more on fresh seeds.
         watcher: Receives the progress; default: nothing is shown.
 
     Raises:
@@ -161,6 +166,8 @@ def run(
         repeats=repeats,
         study=_as_path(study),
         resume=resume,
+        budget=read_budget(budget) if budget else Budget(),
+        confirms=confirm,
     )
     return load_study(measure(request, watcher or Watcher(), threading.Event()).folder.path)
 

@@ -31,6 +31,7 @@ class Submission:
         about: What it is, in a line.
         only: Values of settings; only runs that have all of them are made.
         repeats: In place of the scenario's.
+        options: Further words of the command line of dlbench in the job.
         part: Number of the one run to make, from 1 on, and how many there are; None for all of them.
         working_folder: Where dlbench was called: plugins of the user's own and data sets are found from there.
         python: The interpreter.
@@ -43,6 +44,7 @@ class Submission:
     study_files: Mapping[str, str] = field(default_factory=dict)
     only: Mapping[str, str] = field(default_factory=dict)
     repeats: int | None = None
+    options: tuple[str, ...] = ()
     part: tuple[int, int] | None = None
     working_folder: Path = Path("/")
     python: str = "python"
@@ -63,7 +65,7 @@ class Submission:
         words += [word for key, value in self.only.items() for word in ("--only", f"{key}={value}")]
         words += [] if self.repeats is None else ["--repeats", str(self.repeats)]
         words += [] if self.part is None else ["--part", f"{self.part[0]}/{self.part[1]}"]
-        return (*words, "--followed")
+        return (*words, *self.options, "--followed")
 
 
 class Stage(StrEnum):

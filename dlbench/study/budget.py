@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from statistics import fmean, median
 
 from dlbench.analysis.arms import Row
-from dlbench.analysis.formatting import duration
 from dlbench.errors import UserError, shown
 from dlbench.records.outcome import Status
 from dlbench.scenario.run_spec import RunSpec, arm_name
@@ -27,7 +26,7 @@ class Budget:
     device_hours: float = math.inf
 
     def __str__(self) -> str:
-        return duration(self.seconds) if math.isfinite(self.seconds) else f"{self.device_hours:g} device-hours"
+        return f"{self.seconds:g}s" if math.isfinite(self.seconds) else f"{self.device_hours:g} device-hours"
 
 
 def read_budget(text: str) -> Budget:

@@ -57,6 +57,12 @@ class StudyPlan:
     repeats: int | Repeats | None = None
     confirms: bool = False
 
+    @property
+    def is_open(self) -> bool:
+        """Whether further runs depend on the rows of those that are made."""
+        repeats = self.repeats or self.scenario.repeats
+        return self.scenario.tune is not None or self.confirms or not isinstance(repeats, int)
+
 
 class Record(BaseModel):
     """`study.json`: what the study is. Written once, last of all, so a folder without it is no study.

@@ -82,6 +82,12 @@ class Request:
     budget: Budget = field(default_factory=Budget)
     part: tuple[int, int] | None = None
 
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The options of the command line that a job needs, too, beside its runs."""
+        budget = ("--budget", str(self.budget)) if self.budget != Budget() else ()
+        return (*budget, *["--confirm"] * self.confirms)
+
 
 def plan_study(request: Request) -> tuple[StudyPlan, Folder | None]:
     """Return what is to be measured where, and the study to continue, or None for a new one.

@@ -42,6 +42,11 @@ class Queue:
         Raises:
             UserError: Says what is missing.
         """
+        if self._one_for_each_run and self._plan.is_open:
+            raise UserError(
+                "a job for each run cannot search, repeat until decided or confirm: that depends on all rows",
+                hint="let one job make all runs",
+            )
         if missing := self._target.available():
             raise UserError(f"the submitter {self._plan.cluster.submitter!r} cannot be used here: {missing}")
         if getattr(self._target, "SHARES_FILES", True):
@@ -128,6 +133,8 @@ class Queue:
 
         A run has other ids where it is made, for they hold its cores: its arm's label and its repeat identify it.
         """
+        if self._plan.is_open:
+            return tuple(range(1, len(self._plan.runs) + 1))  # only dlbench in the job can tell
         final = {(run.label, run.repeat) for run in folder.record.runs if is_final(folder.path, run)}
         return tuple(number for number, run in enumerate(self._plan.runs, 1) if (run.label, run.repeat) not in final)
 
@@ -142,6 +149,7 @@ class Queue:
             study_files=self._study_files(record),
             only=self._request.only,
             repeats=self._request.repeats,
+            options=self._request.words,
             part=part,
             working_folder=Path.cwd(),
             python=sys.executable,
@@ -169,8 +177,8 @@ class Queue:
             collector.summarise()
         asked = {(run.label, run.repeat) for run in self._plan.runs}
         made = [run for run in folder.record.runs if (run.label, run.repeat) in asked]
-        is_complete = all(status.exit_code == 0 for status in statuses) and all(
-            status_of(study, run) is Status.COMPLETED for run in made
+        is_complete = all(status.exit_code == 0 for status in statuses) and (
+            self._plan.is_open or all(status_of(study, run) is Status.COMPLETED for run in made)
         )
         is_complete = is_complete and not stop.is_set()
         return StudyResult(folder, collector.rows, is_complete, stop.is_set(), collector.problem)

@@ -15,7 +15,8 @@ from dlbench.records.outcome import Status
 from dlbench.scenario.cluster import Cluster, Host, MeasuredLink
 from dlbench.study import follow as following
 from dlbench.study.attempts import begin
-from dlbench.study.folder import Folder, StudyPlan, create, open_study
+from dlbench.study.budget import Budget
+from dlbench.study.folder import Folder, StudyPlan, create, new_record, open_study
 from dlbench.study.follow import Detached, Stop, follow
 from dlbench.study.plan import Request, cluster_of, is_queued, part_of
 from dlbench.study.resume import refuse_edited, resumed
@@ -102,6 +103,18 @@ def test_what_is_complete_is_not_submitted_again(folder: Folder) -> None:
     for run, status in zip(there.runs, (Status.COMPLETED, Status.FAILED, Status.DIVERGED), strict=True):
         ended(begun, run, status=status)
     assert Queue(asked(), Request(None))._pending(begun) == (2,)
+
+
+def test_a_study_whose_runs_depend_on_rows_is_one_job() -> None:
+    text = "name: s\nbase: {trainer: numpy, batch_size: 8}\nrepeats: {min: 3, max: 9, until: decided}\n"
+    plan = replace(planned(text, asked=runs(3)), cluster=ASKED.model_copy(update={"options": {"per": "run"}}))
+    assert plan.is_open
+    with pytest.raises(UserError, match="a job for each run cannot search, repeat until decided or confirm"):
+        Queue(plan, Request(None)).require_usable()
+    request = Request(None, budget=Budget(device_hours=2), confirms=True)
+    whole = replace(plan, cluster=ASKED)
+    submission = Queue(whole, request)._submission(Path("studies/s"), new_record(whole, "now"), None)
+    assert submission.words("s", "c")[-4:] == ("--budget", "2 device-hours", "--confirm", "--followed")
 
 
 def test_an_attempt_that_a_job_left_is_interrupted_with_the_reason_of_the_queue(folder: Folder) -> None:
