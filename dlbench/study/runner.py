@@ -30,7 +30,7 @@ from dlbench.records.outcome import Outcome, Status, write_outcome
 from dlbench.scenario.check.step_rows import announcement
 from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.metrics import declared
-from dlbench.scenario.run_spec import RunSpec, arm_name
+from dlbench.scenario.run_spec import Phase, RunSpec, arm_name
 from dlbench.study import attempts
 from dlbench.study.attempts import Attempt
 from dlbench.study.budget import Budget, Spending, expected_s
@@ -252,7 +252,8 @@ class _Runner:
     def _say_pointless(self, run: RunSpec, row: Mapping[str, Any]) -> None:
         """Say once of each kind what makes runs like this one pointless, while there is time to stop."""
         for kind, text in pointless(row, declared(run.metrics)).items():
-            if kind not in self.said:
+            # That some candidates learn nothing is what a search is for.
+            if kind not in self.said and not (kind == "nothing" and run.phase is Phase.TUNE):
                 self.said.add(kind)
                 self.watcher.say(f"doubt: {run.label}: {text}")
 
