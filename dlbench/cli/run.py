@@ -123,7 +123,9 @@ def _run(request: "Request", *, is_followed: bool, wants_report: bool, opens: bo
         return HUNG_UP
     if not is_followed:
         _show(console, result)
-    if wants_report and not result.was_interrupted and result.rows:
+    if request.confirms and not any(row["phase"] == "confirm" for row in result.rows):
+        click.echo("nothing was confirmed: there is no arm to use yet, or no rival of it")
+    if wants_report and not result.was_interrupted and any(row["phase"] == "measure" for row in result.rows):
         draw([result.folder.path], opens=opens)
     if result.was_interrupted:
         return INTERRUPTED

@@ -80,6 +80,7 @@ def rows_of(study: Path) -> "list[Row]":
 def content(path: Path, folder: "Folder | None") -> dict[str, Any]:
     """Return what a study shows as JSON has it: counts of runs, arms with medians and intervals, and the answer."""
     from dlbench.analysis.arms import arms, last_attempts, measured
+    from dlbench.cli.summary import unexpected
     from dlbench.records.outcome import Status
     from dlbench.report.answers import answers_of
     from dlbench.report.data import read
@@ -91,7 +92,7 @@ def content(path: Path, folder: "Folder | None") -> dict[str, Any]:
         "study": str(path),
         "runs": len(folder.record.runs) if folder else len(lasts),
         "completed": sum(row["status"] == Status.COMPLETED for row in lasts),
-        "failed": {row["run_id"]: row["reason"] for row in lasts if row["status"] != Status.COMPLETED},
+        "failed": {row["run_id"]: row["reason"] for row in unexpected(lasts) if row["status"] != Status.COMPLETED},
         "arms": [arm_document(arm).model_dump() for arm in arms(results) if arm.completed],
         "answers": answers_of(read([path])).model_dump(mode="json")["answers"] if results else [],
     }

@@ -69,7 +69,12 @@ def show(
         table, drawing, left_out = fitted(found, console.width)
         console.print(Text(f"Results. {table.title}:"), drawing)
         notes += (*table.notes, *left_out)
-    for line in [*notes, *hints(results), *failures(unexpected(lasts), study), *places(study)]:
+    for line in [
+        *notes,
+        *hints(results),
+        *failures(unexpected(lasts), study),
+        *places(study, has_results=bool(results) or not lasts),
+    ]:
         console.print(Text(line), soft_wrap=not console.is_terminal)
     # Last, so that the last line is the command that would tell most next.
     for line in answers:
@@ -130,9 +135,10 @@ def where_logs_are(study: Path, run_id: str, attempt: int) -> list[str]:
     return [f"logs: {folder}", f"shown by: dlbench logs {run_id} --study {shlex.quote(str(study))}"]
 
 
-def places(study: Path) -> list[str]:
+def places(study: Path, *, has_results: bool = True) -> list[str]:
     """Say where the files are, and the command for the report."""
     paths = (study / SUMMARY, study / ARMS, *(files.table_path(study, name) for name in TABLES))
     tables = ", ".join(path.name for path in paths if path.exists())
     quoted = shlex.quote(str(study))
-    return [f"rows: {tables} in {study}", f"charts, evidence and all doubts: dlbench report {quoted}"]
+    report = [f"charts, evidence and all doubts: dlbench report {quoted}"] * has_results
+    return [f"rows: {tables} in {study}", *report]

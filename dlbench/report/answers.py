@@ -54,10 +54,12 @@ def answers_of(data: ReportData, goal: str = "", given: Sequence[str] = (), want
     decisive = read_goal(next(iter(goals)), metrics) if goals else None
     target = decisive.target if decisive else None
     arms: Sequence[Arm] = data.arms
+    fresh = [row for study in data.studies for row in study.others if row["phase"] == Phase.CONFIRM]
     if target and {(arm.get("target_metric"), arm.get("target_value")) for arm in arms} != {target}:
         if data.epochs.empty:
             raise UserError("a target after the fact needs the scores of the epochs, which no study here has")
-        arms = retargeted(arms, data.epochs, target, metrics)
+        # Fresh seeds were run for another goal.
+        arms, fresh = retargeted(arms, data.epochs, target, metrics), []
     records = {study.name: _record(study) for study in data.studies}
     prices = asked.prices or next(filter(None, map(_prices, records.values())), None)
     if asked.max_cost is not None and prices is None:
@@ -70,7 +72,6 @@ def answers_of(data: ReportData, goal: str = "", given: Sequence[str] = (), want
     asked = replace(asked, goal=decisive, metrics=metrics, prices=prices)
     disturbed = [Doubt(text=text, weight=DISTURBED) for text in unsteady(data)]
     answers = []
-    fresh = [row for study in data.studies for row in study.others if row["phase"] == Phase.CONFIRM]
     for answer in recommend(arms, asked, places, tuple(conditions), arms_of(fresh)):
         doubts = sorted((*answer.doubts, *disturbed), key=lambda doubt: -doubt.weight)
         answers.append(answer.model_copy(update={"doubts": tuple(doubts)}))
@@ -84,7 +85,9 @@ def _place(study: StudyData, record: Any) -> StudyPlace:
     asked = [run for run in runs if run.get("phase", Phase.MEASURE) == Phase.MEASURE] if isinstance(runs, list) else []
     missing = max(0, len(asked) - len({row["run_id"] for row in study.attempts}))
     labels = {run.get("label") for run in asked}
-    return StudyPlace(study.path, bool(record), missing, unmeasured=missing > 0 and len(labels) > len(names))
+    searched = {found_in(run, "tuned", "arm") for run in runs if run.get("phase") == Phase.TUNE} if asked else set()
+    without = tuple(sorted(str(label) for label in searched - labels))
+    return StudyPlace(study.path, bool(record), missing, missing > 0 and len(labels) > len(names), without)
 
 
 def _prices(record: Any) -> Prices | None:

@@ -170,7 +170,7 @@ class RunSpec(BaseModel):
         """Short hash of everything that changes what is measured; the same for all repeats of an arm."""
         content = self.model_dump(mode="json", include={"settings", "options", "target"})
         if self.phase is not Phase.MEASURE:
-            content["phase"] = self.phase
+            content["phase"] = [self.phase, self.tuned.arm if self.tuned else ""]
         if self.batch_size_origin != "given":
             content["batch_size_origin"] = self.batch_size_origin
         for name, before in _before().items():

@@ -142,7 +142,7 @@ class Repeats(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     min: Annotated[Count, Field(ge=3)] = Field(3, description="Before the first look.")
-    max: Annotated[Count, Field(le=1000)] = Field(20, description="Of one arm.")
+    max: Annotated[Count, Field(le=200)] = Field(20, description="Of one arm.")
     until: Literal["decided"] = Field("decided", description="An arm that is shown to keep or to lose is left out.")
 
     @property

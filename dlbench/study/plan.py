@@ -103,7 +103,7 @@ def plan_study(request: Request) -> tuple[StudyPlan, Folder | None]:
     cluster = cluster_of(request.where, folder.record.cluster if folder else None)
     if folder is not None and not cluster.is_here:
         refuse_other_hosts(folder, cluster)
-    runs = expand(_repeated(scenario, request), cluster, request.only)
+    runs = expand(scenario, cluster, request.only, _repeats(scenario, request))
     reference = _reference(scenario, request)
     return StudyPlan(
         scenario, text, runs, cluster, describe(), reference, _repeats(scenario, request), request.confirms
@@ -136,7 +136,7 @@ def at_hosts(plan: StudyPlan, request: Request) -> StudyPlan:
     from dlbench.hosts.describe import describe_hosts, user_files
 
     seen = describe_hosts(plan.cluster, plan.machine, os.environ, files=user_files(plan.runs))
-    runs = expand(_repeated(plan.scenario, request), seen.cluster, request.only)
+    runs = expand(plan.scenario, seen.cluster, request.only, plan.repeats)
     return replace(plan, cluster=seen.cluster, runs=runs, machine={**plan.machine, "hosts": seen.machines})
 
 
@@ -183,6 +183,8 @@ def part_of(plan: StudyPlan, part: tuple[int, int] | None) -> StudyPlan:
     """
     if part is None:
         return plan
+    if plan.is_open:
+        raise UserError("one run alone cannot be made: which runs there are depends on the rows of others")
     number, total = part
     if len(plan.runs) != total or not 1 <= number <= total:
         raise UserError(f"run {number} of {total} is asked for, and the scenario has {len(plan.runs)} runs here")
@@ -328,11 +330,6 @@ def _placed(cluster: Cluster) -> Cluster:
 def is_queued(cluster: Cluster) -> bool:
     """Return whether a cluster's hosts are still to be asked for in a queue."""
     return plugins.load("submitters", cluster.submitter).target.inside(cluster, os.environ) is None
-
-
-def _repeated(scenario: Scenario, request: Request) -> Scenario:
-    """Return a scenario with the repeats that are asked for."""
-    return scenario.model_copy(update={"repeats": _repeats(scenario, request)})
 
 
 def _repeats(scenario: Scenario, request: Request) -> int | Repeats:

@@ -51,8 +51,11 @@ def next_round(plan: StudyPlan, rows: Iterable[Row], made: Collection[str] = ())
             searches.setdefault(run.tuned.arm, []).append(run)
     known = {row["run_id"]: row for row in last_attempts(rows) if row["status"] != Status.INTERRUPTED}
     todo, found = [], [run for run in plan.runs if run.phase is Phase.MEASURE and run.repeat == 0]
-    for candidates in searches.values():
-        needed, chosen = search(candidates, plan.scenario, known)
+    settled = {row.get("label") for row in known.values() if row.get("phase") == Phase.MEASURE}
+    # What failed by accident is tried again in another call, until its arm is measured.
+    ended = {name: row for name, row in known.items() if Status(row["status"]).is_final or name in made}
+    for arm, candidates in searches.items():
+        needed, chosen = search(candidates, plan.scenario, known if arm in settled else ended)
         todo += [run for run in needed if run.run_id not in made]
         found += [chosen] if chosen is not None else []
     if todo:
@@ -80,9 +83,13 @@ def _on_fresh_seeds(plan: StudyPlan, found: Sequence[RunSpec], rows: Sequence[Ro
     wanted, chosen = _wanted(plan.scenario, plan.cluster.prices), dict[str, None]()
     for group in comparison_groups(arms(own), plan.scenario.given):
         answer = decide(group, wanted)
+        if answer.use is None:
+            continue
         left = [arm for arm in answer.arms if arm.word != "out"]
-        left.sort(key=lambda arm: (answer.use is None or arm.name != answer.use.name, *_distance(arm, wanted)))
-        chosen |= dict.fromkeys(arm.name for arm in left[:CONTENDERS]) if len(left) > 1 else {}
+        rivals = sorted((_distance(arm, wanted), arm.name) for arm in left if arm.name != answer.use.name)[
+            : CONTENDERS - 1
+        ]
+        chosen |= dict.fromkeys([answer.use.name, *(name for _, name in rivals)] if rivals else ())
     fresh = [names[name].model_copy(update={"phase": Phase.CONFIRM}) for name in chosen]
     return _repeated(fresh, [ENOUGH_REPEATS] * len(fresh), plan)
 
@@ -163,21 +170,20 @@ def search(
     # Of two that are alike the one that is written first counts.
     left = sorted((run for run in candidates if run.repeat == 0), key=lambda run: _place(run, tune))
     tried, is_open, repeats = list(left), not all(tune.candidates.values()), search_repeats(len(left), scenario)
-    for count, epochs in rungs(left[0], len(left), scenario):
+    for number, (count, epochs) in enumerate(rungs(left[0], len(left), scenario)):
         left = left[:count]
         ranked: list[RunSpec] = []
         while len(ranked) < len(left):
             trained = [with_settings(run, epochs=epochs) for run in left]
             wanted = [[run.model_copy(update={"repeat": repeat}) for repeat in range(repeats)] for run in trained]
             missing = [run for runs in wanted for run in runs if run.run_id not in rows]
-            ended = [[rows[run.run_id] for run in runs if run.run_id in rows] for runs in wanted]
-            if not missing and all(row["status"] != Status.COMPLETED for own in ended for row in own):
-                # What all of them ended with may be no fault of theirs.
-                missing = [run for runs in wanted for run in runs if not Status(rows[run.run_id]["status"]).is_final]
             if missing:
                 return missing, None
+            ended = [[rows[run.run_id] for run in runs] for runs in wanted]
+            if not any(row["status"] == Status.COMPLETED for own in ended for row in own):
+                return [], None
             ranked = _ranked(left, ended, scenario)
-            if is_open and len(left) < MOST_TRIED and (wider := _wider(ranked[0], left)):
+            if is_open and number == 0 and (wider := _wider(ranked[0], tried)):
                 left.append(wider)
                 tried.append(wider)
         left = ranked
@@ -202,15 +208,21 @@ def _changes_time(key: str) -> bool:
 
 
 def _wider(best: RunSpec, tried: Sequence[RunSpec]) -> RunSpec | None:
-    """Return the candidate beyond the best one, where that has the least or greatest rate that was tried."""
-    rates, rate = [run.settings.learning_rate for run in tried], best.settings.learning_rate
-    if min(rates) < rate < max(rates):
+    """Return the candidate beyond the best one, where that has the least or greatest rate that was tried with it."""
+    alike = [run for run in tried if _others(run) == _others(best)]
+    rates, rate = [run.settings.learning_rate for run in alike], best.settings.learning_rate
+    if min(rates) < rate < max(rates) or len(rates) >= MOST_TRIED:
         return None
     further = next_rate(rate, RATE_STEP if rate == max(rates) else 1 / RATE_STEP)
     tuned = best.tuned and best.tuned.model_copy(update={"values": {**best.tuned.values, "learning_rate": further}})
     settings = best.settings.model_copy(update={"learning_rate": further})
     label = best.label.replace(f"learning_rate={rate!r}", f"learning_rate={further!r}")
     return best.model_copy(update={"settings": settings, "tuned": tuned, "label": label})
+
+
+def _others(run: RunSpec) -> dict[str, Any]:
+    """Return the values of a candidate beside its learning rate."""
+    return {key: value for key, value in (run.tuned.values if run.tuned else {}).items() if key != "learning_rate"}
 
 
 def _measured(best: RunSpec, tried: Sequence[RunSpec]) -> RunSpec:

@@ -226,7 +226,7 @@ class _Runner:
                     return
                 if expected_s(run, self.collector.rows) > self.spending.left_s(run):
                     self.is_spent = True
-                    return
+                    continue
                 attempt = attempts.begin(study, run.run_id)
                 self.watcher.start(run, attempt.number)
                 outcome = self._run(run, attempt, server)

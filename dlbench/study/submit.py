@@ -12,6 +12,7 @@ from dlbench.launch.submission import JobStatus, Stage, Submission
 from dlbench.records import files
 from dlbench.records.outcome import Status
 from dlbench.study.attempts import close_interrupted, is_final, status_of
+from dlbench.study.budget import Budget
 from dlbench.study.collect import Collector
 from dlbench.study.folder import Folder, Record, StudyPlan, new_record, open_study, record_text, write_record
 from dlbench.study.follow import follow
@@ -42,15 +43,19 @@ class Queue:
         Raises:
             UserError: Says what is missing.
         """
-        if self._one_for_each_run and self._plan.is_open:
-            raise UserError(
-                "a job for each run cannot search, repeat until decided or confirm: that depends on all rows",
-                hint="let one job make all runs",
-            )
+        self._require_one_job()
         if missing := self._target.available():
             raise UserError(f"the submitter {self._plan.cluster.submitter!r} cannot be used here: {missing}")
         if getattr(self._target, "SHARES_FILES", True):
             require_launchable(self._plan.runs, self._plan.cluster)
+
+    def _require_one_job(self) -> None:
+        """Refuse a job for each run where these depend on each other, or share a budget."""
+        if self._one_for_each_run and (self._plan.is_open or self._request.budget != Budget()):
+            raise UserError(
+                "jobs of one run each cannot search, repeat until decided, confirm or keep a budget",
+                hint="let one job make all runs",
+            )
 
     def dry_run_text(self, folder: Folder | None) -> str:
         """Return exactly what would be submitted; the first of several jobs where each run has its own.
@@ -58,6 +63,7 @@ class Queue:
         Raises:
             UserError: The queue cannot be asked for that.
         """
+        self._require_one_job()
         now = "<UTC time>"
         path = folder.path if folder else self._request.output / f"{self._plan.scenario.name}-{now}"
         record = folder.record if folder else new_record(self._plan, now)

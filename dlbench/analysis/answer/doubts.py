@@ -69,7 +69,7 @@ def _of_comparison(group: ComparisonGroup, rows: Sequence[Row], *, is_learned: b
     repeats = max((arm.n for arm in group.arms), default=0)
     if repeats == 1:
         yield 70, "one run of each arm says nothing of chance"
-    elif 0 < repeats < ENOUGH_REPEATS:
+    elif 0 < repeats < ENOUGH_REPEATS and not any(arm.get("repeats_rule") for arm in group.arms):
         yield 70, f"{repeats} runs of each arm show little (`repeats: 5`)"
     if text := not_completed([row for arm in group.arms for row in arm.rows]):
         yield 65, text

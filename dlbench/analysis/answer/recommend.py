@@ -12,7 +12,7 @@ from dlbench.analysis.answer.comparison_group import ComparisonGroup, comparison
 from dlbench.analysis.answer.decide import TOO_SHORT, Wanted, decide, of_nothing
 from dlbench.analysis.answer.lines import open_arms
 from dlbench.analysis.arms import Arm, Row, can_extend
-from dlbench.analysis.formatting import counted, percent
+from dlbench.analysis.formatting import counted, listed, percent
 from dlbench.analysis.groups import not_tuned_for, values_of
 from dlbench.analysis.judge import ENOUGH_REPEATS
 from dlbench.records import files
@@ -47,12 +47,14 @@ class StudyPlace:
         can_continue: Whether runs can be added: a published study holds its tables alone.
         missing: Runs of it that have no row.
         unmeasured: Whether an arm has none.
+        without: Labels of arms that were not measured, since no candidate of their search completed.
     """
 
     path: Path
     can_continue: bool = True
     missing: int = 0
     unmeasured: bool = False
+    without: tuple[str, ...] = ()
 
 
 def recommend(
@@ -81,6 +83,8 @@ def recommend(
             answer = answer.model_copy(update={**_NOTHING, "missing": missing})
         elif missing:
             answer = _doubted(answer, f"{counted(missing, 'run')} of the study are still to be made", 72)
+        if without := [label for place in places_here for label in place.without]:
+            answer = _doubted(answer, f"not measured, since no candidate completed: {listed(without, 3, '; ')}", 91)
         if len(places_here) == 1:
             command, why, seconds = next(_commands(answer, group, places_here.pop(), arms))
             answer = answer.model_copy(update={"next": Next(command=command, why=why, seconds=seconds)})

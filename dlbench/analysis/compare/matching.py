@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from dlbench.analysis.arms import Arm, option_columns
+from dlbench.analysis.groups import tuned_of
 from dlbench.records.columns import names
 from dlbench.scenario.settings import Settings, unrecorded
 
@@ -36,7 +37,8 @@ def matched(base: Sequence[Arm], new: Sequence[Arm]) -> list[Pair]:
 
 def settings(arm: Arm) -> dict[str, Any]:
     """Return an arm's settings and options by column; of one that is not recorded what was done before it was there."""
-    found = {name: arm.get(name) for name in _columns(arm)}
+    # What a search has found is no choice of anybody's.
+    found = {name: arm.get(name) for name in _columns(arm) if name not in tuned_of(arm)}
     defaults = {name: unrecorded(name) for name in found if found[name] is None and name in Settings.model_fields}
     return found | defaults
 

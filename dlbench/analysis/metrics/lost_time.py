@@ -142,7 +142,7 @@ def sentence(arm: Arm, lost: LostTime) -> str:
     ranked = sorted(lost.parts.items(), key=lambda part: (part[0] in ONCE and part[1] >= LEAST, -part[1]))
     name, share = next((part for part in ranked if part[1] >= LEAST), ranked[0])
     start = f"{arm.title or arm.label}: {percent(lost.efficiency)} of the workers' time is what one worker alone needs"
-    if share < LEAST:
+    if share < LEAST or lost.efficiency >= 1:
         return start
     others = [f"{other} {percent(part)}" for other, part in lost.parts.items() if other != name and part >= LEAST]
     gain = percent(share / (1 - share))

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 MOST_ARMS = 1_000
 # More sentences on one matter are read by nobody.
 MOST_SENTENCES = 12
+MOST_SEARCHED = 200
 UNKNOWN_REASON = "no reason was recorded"
 # How much of a reason is seen before it is unfolded.
 MOST_SHOWN = 300
@@ -124,7 +125,7 @@ class Content:
             came_to = ", ".join(scores) if row["status"] == Status.COMPLETED else row["status"]
             label = label_of(row).removeprefix("tune ")
             found.append(f"{label}, repeat {row['repeat']}: {came_to} in {counted(row['epochs'], 'epoch')}")
-        return sorted(found)
+        return sorted(found)[:MOST_SEARCHED]
 
     def _lost_time(self, answer: Answer) -> list[str]:
         """Return a sentence on each arm of several workers that has a base line; of many the first."""

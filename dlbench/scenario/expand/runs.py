@@ -27,7 +27,12 @@ from dlbench.scenario.units import with_units
 _MOST_REASONS, _MOST_POINTS = 5, 20
 
 
-def expand(scenario: Scenario, cluster: Cluster, only: Mapping[str, str] | None = None) -> tuple[RunSpec, ...]:
+def expand(
+    scenario: Scenario,
+    cluster: Cluster,
+    only: Mapping[str, str] | None = None,
+    repeats: int | Repeats | None = None,
+) -> tuple[RunSpec, ...]:
     """Return every run of a scenario with base lines and repeats, in the order of execution.
 
     Args:
@@ -35,6 +40,7 @@ def expand(scenario: Scenario, cluster: Cluster, only: Mapping[str, str] | None 
         cluster: Where.
         only: Values of settings or options, as text; runs that have all of them are returned, the others left out.
             What is left is the same as in the whole: cores, labels, seeds and order do not change.
+        repeats: Of measured runs, in place of the scenario's; a search is as long as the scenario's own make it.
 
     Raises:
         UserError: A value is wrong, points are impossible or the same twice, there are too many runs or none.
@@ -52,19 +58,18 @@ def expand(scenario: Scenario, cluster: Cluster, only: Mapping[str, str] | None 
         raise _nothing(only or {}, arms)
     arms = with_search(arms, scenario)
     _refuse_one_name(arms)
+    rule = scenario.repeats if repeats is None else repeats
+    measured, said = (rule, "") if isinstance(rule, int) else (rule.min, rule.rule)
     candidates = Counter(arm.run.tuned.arm for arm in arms if arm.run.tuned)
-    repeats = [
-        search_repeats(candidates[run.tuned.arm], scenario)
-        if run.tuned and run.phase is Phase.TUNE
-        else scenario.least_repeats
+    counts = [
+        search_repeats(candidates[run.tuned.arm], scenario) if run.tuned and run.phase is Phase.TUNE else measured
         for run in (arm.run for arm in arms)
     ]
-    order = execution_order(len(arms), scenario, max(repeats))
-    rule = scenario.repeats.rule if isinstance(scenario.repeats, Repeats) else ""
+    order = execution_order(len(arms), scenario, max(counts))
     return tuple(
-        arms[number].run.model_copy(update={"repeat": repeat, "repeats_rule": rule})
+        arms[number].run.model_copy(update={"repeat": repeat, "repeats_rule": said})
         for repeat, number in order
-        if kept[number] and repeat < repeats[number]
+        if kept[number] and repeat < counts[number]
     )
 
 
@@ -174,6 +179,9 @@ def _wanted(only: Mapping[str, str], scenario: Scenario) -> dict[str, Any]:
         where = f"--only {key}={text}"
         if key not in allowed:
             raise unknown_key(key, allowed, where, "an axis, such as `workers`, or any other setting")
+        if scenario.tune is not None and key in scenario.tune.candidates:
+            hint = f"--set tune.{key}=[...] tries other values"
+            raise UserError(f"{key} is searched for: no run can be chosen by it", where=where, hint=hint)
         value = with_units(parse_value(text, where), key)
         found[key] = _setting(key, value, where) if key in Settings.model_fields else value
     return found

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from dlbench.errors import UserError, joined, nearest, shown
 from dlbench.scenario import reference
-from dlbench.scenario.goal import read_goal
+from dlbench.scenario.goal import Goal, read_goal
 from dlbench.scenario.metrics import BUILT_IN, MetricDeclaration, declared
 from dlbench.scenario.read import document
 from dlbench.scenario.read.document import read_text
@@ -22,13 +22,17 @@ from dlbench.scenario.read.values import AXES, mistakes
 from dlbench.scenario.reference import Reference
 from dlbench.scenario.run_spec import Target
 from dlbench.scenario.scenario import FORMS_OF_REPEATS, Repeats, Scenario, name_from
-from dlbench.scenario.settings import PLUGIN_SETTINGS
+from dlbench.scenario.settings import Settings
 from dlbench.scenario.source import Path as DataPath
 from dlbench.scenario.source import Source, translate
 from dlbench.scenario.units import with_units
 
-# What decides how long a run trains, how it starts, or how much is compared.
-NOT_TUNED = frozenset({"epochs", "seed", "workers", "command", "train_samples", "validation_samples"})
+# What leaves network, data, engine, workers and evaluations as they are.
+TUNED = frozenset({
+    "batch_size", "gradient_accumulation_steps", "learning_rate", "learning_rate_base_batch", "learning_rate_scale",
+    "momentum", "nesterov", "optimizer", "server_placement", "servers", "warmup_epochs", "weight_decay",
+})  # fmt: skip
+NOT_TUNED = ("dataset.", "model.", "communicator.", "launcher.")
 _METRIC_NAME = re.compile(r"[a-z]\w{0,59}", re.ASCII | re.IGNORECASE)
 
 
@@ -163,7 +167,8 @@ def _metric_mistakes(scenario: Scenario) -> Iterator[UserError]:
 def _goal_mistakes(scenario: Scenario) -> Iterator[UserError]:
     if scenario.goal:
         try:
-            read_goal(scenario.goal, declared(scenario.metrics), scenario.source.where(("goal",)))
+            goal = read_goal(scenario.goal, declared(scenario.metrics), scenario.source.where(("goal",)))
+            yield from _aimless(scenario, goal)
         except UserError as error:
             yield error
     axes = dict.fromkeys(key for _, key, _ in scenario.entries())
@@ -172,6 +177,17 @@ def _goal_mistakes(scenario: Scenario) -> Iterator[UserError]:
             hint = nearest(key, axes) or f"there are: {', '.join(axes)}"
             where = scenario.source.where(("given", place))
             yield UserError(f"given names {shown(key)}, which is no axis of the scenario", where=where, hint=hint)
+
+
+def _aimless(scenario: Scenario, goal: Goal) -> Iterator[UserError]:
+    """Refuse a target that only the goal has where runs depend on it before anybody asks for an answer."""
+    target = scenario.target
+    is_set = target is not None and (target.metric, target.value) == goal.target
+    if goal.target and not is_set and (scenario.tune is not None or isinstance(scenario.repeats, Repeats)):
+        name, value = goal.target
+        where = scenario.source.where(("goal",))
+        hint = f"add `target: {{metric: {name}, value: {value:g}}}`"
+        yield UserError("searches and repeats until decided need the goal's target as `target`", where=where, hint=hint)
 
 
 def _tune_mistakes(scenario: Scenario) -> Iterator[UserError]:
@@ -184,10 +200,11 @@ def _tune_mistakes(scenario: Scenario) -> Iterator[UserError]:
         where = scenario.source.where(("tune", key))
         if key in axes:
             yield UserError(f"{key} is an axis: it cannot be searched for, too", where=where)
-        elif key in PLUGIN_SETTINGS or key in NOT_TUNED:
-            yield UserError(
-                f"{key} cannot be searched for: it is what is compared", where=where, hint="make it an axis"
-            )
+        elif key in scenario.given:
+            yield UserError(f"{key} is a condition (`given`): it cannot be searched for", where=where)
+        elif (key in Settings.model_fields and key not in TUNED) or key.startswith(NOT_TUNED):
+            hint = f"make it an axis; of settings there are: {', '.join(sorted(TUNED))}"
+            yield UserError(f"{key} cannot be searched for: it changes what is compared", where=where, hint=hint)
         elif not values and key != "learning_rate":
             hint = f"write the values to try: `{key}: [..., ...]`"
             yield UserError(f"values of {key} cannot be found by themselves", where=where, hint=hint)

@@ -43,7 +43,7 @@ def all_reduce_step(
         reporter.phase = "compute"
         batch_ready = perf_counter()
         gradient, sums = trainer.gradient(x, y, scale_of(share, strategy))
-        is_even = len(share.indices) * communicator.size == share.total
+        is_even = communicator.size > 1 and len(share.indices) * communicator.size == share.total
         if is_even:
             norms.before(gradient, scale=1 / communicator.size)
         gradient_ready = perf_counter()

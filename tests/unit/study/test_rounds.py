@@ -206,6 +206,52 @@ def test_more_repeats_than_the_scenario_has_change_no_search() -> None:
     assert len(more) == 9
 
 
+def test_the_size_of_a_search_is_that_of_the_file_whatever_repeats_are_asked_for() -> None:
+    text = BASE.replace("repeats: 4", "repeats: 1") + "baseline: none\ntune: {learning_rate: [0.01, 0.1, 1]}\n"
+    scenario, cluster = parse(text, "s.yaml"), planned().cluster
+    few, many = (expand(scenario, cluster, repeats=count) for count in (None, 8))
+    assert [run.run_id for run in few] == [run.run_id for run in many]
+    rows = made(plan(text))
+    more = replace(plan(text, repeats=8), runs=many)
+    assert {run.phase for run in next_round(more, rows)} == {Phase.MEASURE}
+    assert len(next_round(more, rows)) == 8
+
+
+def test_arms_of_equal_candidates_have_runs_of_their_own() -> None:
+    asked = plan(BASE.replace("epochs: 8, ", "") + "matrix: {epochs: [4, 8]}\nbaseline: none\n"
+                 "tune: {learning_rate: [0.01, 0.1], epochs: 2}\n")  # fmt: skip
+    assert len({run.run_id for run in asked.runs}) == 4
+
+
+def test_auto_widens_rates_beside_another_value() -> None:
+    tune = "tune: {learning_rate: auto, momentum: [0.0, 0.5, 0.9]}\n"
+    asked = plan(BASE.replace("epochs: 8", "epochs: 8, learning_rate: 0.0001") + "baseline: none\n" + tune)
+    rows = made(asked, lambda run: row(run, 0.9 / (1 + abs(math.log(run.settings.learning_rate / 0.09)))))
+    assert all(0.03 < run.settings.learning_rate < 0.3 for run in next_round(asked, rows))
+    searched = [one for one in rows if one["phase"] == "tune"]
+    assert len({one["run_id"] for one in searched}) == len(searched), "no candidate is tried twice"
+
+
+def test_an_arm_whose_candidates_all_diverged_is_not_measured() -> None:
+    asked = plan(BASE + AXES + "baseline: none\ntune: {learning_rate: [6, 7]}\n")
+    assert {one["phase"] for one in made(asked)} == {"tune"}
+    assert next_round(asked, made(asked)) == ()
+
+
+def test_a_candidate_that_failed_is_tried_again_until_its_arm_is_measured() -> None:
+    asked = plan(BASE + "baseline: none\ntune: {learning_rate: [0.01, 0.1]}\n")
+    rows, ids = [], set()
+    todo = next_round(asked, rows)
+    rows += [{**of_rate(run), "status": "failed" if run.settings.learning_rate == 0.1 else "completed"} for run in todo]
+    ids |= {run.run_id for run in todo}
+    again = next_round(asked, rows)
+    assert [(run.phase, run.settings.learning_rate) for run in again] == [(Phase.TUNE, 0.1)]
+    (first, *_) = next_round(asked, rows, ids)
+    assert (first.phase, first.settings.learning_rate) == (Phase.MEASURE, 0.01)
+    rows.append(of_rate(first))
+    assert {run.phase for run in next_round(asked, rows)} == {Phase.MEASURE}, "the choice stays"
+
+
 def test_a_round_says_what_is_searched_for_and_what_was_chosen() -> None:
     asked = plan(BASE + AXES + "tune: {learning_rate: [0.01, 0.1, 0.3]}\n")
     assert announced(next_round(asked, [])) == ["search for learning_rate: 18 runs of 6 arms, 8 epochs"]

@@ -109,7 +109,9 @@ def test_a_study_whose_runs_depend_on_rows_is_one_job() -> None:
     text = "name: s\nbase: {trainer: numpy, batch_size: 8}\nrepeats: {min: 3, max: 9, until: decided}\n"
     plan = replace(planned(text, asked=runs(3)), cluster=ASKED.model_copy(update={"options": {"per": "run"}}))
     assert plan.is_open
-    with pytest.raises(UserError, match="a job for each run cannot search, repeat until decided or confirm"):
+    with pytest.raises(
+        UserError, match="jobs of one run each cannot search, repeat until decided, confirm or keep a budget"
+    ):
         Queue(plan, Request(None)).require_usable()
     request = Request(None, budget=Budget(device_hours=2), confirms=True)
     whole = replace(plan, cluster=ASKED)

@@ -46,6 +46,7 @@ def steps(count: int = 3, **columns: Any) -> dict[str, Any]:
 
 
 RESULT = Result(
+    gradient_norms=(60, 1.5, 1.0),
     **{name: 0 for name, field in Result.model_fields.items() if field.annotation in (int, int | None)},
     **{name: 0.5 for name, field in Result.model_fields.items() if field.annotation in (float, float | None)},
     agreement="exact",

@@ -58,10 +58,11 @@ def test_auto_begins_around_the_rate_of_base(runs) -> None:
     assert sorted({run.settings.learning_rate for run in found}) == [0.067, 0.2, 0.6]
 
 
-def test_only_leaves_candidates_alone(runs) -> None:
+def test_only_leaves_candidates_alone(runs, refusal) -> None:
     text = BASE + "tune: {learning_rate: [0.01, 0.1, 1, 3, 5, 7, 9]}\n"
     whole, part = runs(text), runs(text, only={"workers": "2", "epochs": "10"})
     assert set(map(str, part)) == {str(run) for run in whole if run.settings.workers == 2}
+    assert "learning_rate is searched for" in refusal(text, only={"learning_rate": "0.1"})
 
 
 def _rungs(count: int, epochs: int, repeats: int, tune: str = "learning_rate: [1, 2]", **values) -> list:
@@ -101,8 +102,10 @@ def test_few_candidates_are_trained_as_long_as_the_arm() -> None:
         ("{}", "tune names nothing to search for"),
         ("{workers: [1, 2]}", "workers is an axis: it cannot be searched for, too"),
         ("{epochs: 0}", "tune.epochs must be greater than or equal to 1, not 0"),
-        ("{seed: [1, 2]}", "seed cannot be searched for: it is what is compared"),
-        ("{strategy: [mpi, single]}", "strategy cannot be searched for: it is what is compared"),
+        ("{seed: [1, 2]}", "seed cannot be searched for: it changes what is compared"),
+        ("{strategy: [mpi, single]}", "strategy cannot be searched for: it changes what is compared"),
+        ("{dataset.noise: [0, 1]}", "dataset.noise cannot be searched for"),
+        ("{remainder: [train, drop]}", "remainder cannot be searched for"),
         ("{momentum: auto}", "values of momentum cannot be found by themselves"),
         ("{learning_rate: 0.1}", "tune.learning_rate must be a list of values, or `auto`"),
         ("{learning_rate: [0.1, 0]}", "tune.learning_rate[1] must be greater than 0, not 0"),
@@ -125,3 +128,10 @@ def test_a_search_does_not_lengthen_its_window(runs) -> None:
     found = runs("base: {trainer: numpy, extend_window: true}\ntune: {learning_rate: [0.1, 0.2]}\n")
     assert {run.settings.extend_window for run in found} == {False}
     assert {run.tuned.extend_window for run in found} == {True}
+
+
+def test_a_target_of_the_goal_alone_is_refused(refusal) -> None:
+    goal = "goal: time to validation_accuracy>=0.9\n"
+    for more in ("tune: {learning_rate: auto}\n", "repeats: {min: 3, max: 4}\n"):
+        said = refusal("base: {trainer: numpy}\n" + goal + more)
+        assert "need the goal's target as `target`" in said
