@@ -29,7 +29,7 @@ def plan(text: str, repeats: int | None = None) -> StudyPlan:
 def row(run: RunSpec, accuracy: float, status: str = "completed", **values: Any) -> dict[str, Any]:
     settings = run.settings
     return {
-        "run_id": run.run_id, "attempt": 1, "status": status, "repeat": run.repeat, "seed": run.seed,
+        "run_id": run.run_id, "attempt": 1, "label": run.label, "status": status, "repeat": run.repeat, "seed": run.seed,
         "phase": str(run.phase), "validation_accuracy": accuracy, "validation_loss": 1.5 - accuracy,
         "train_time_s": 1.0 * settings.epochs, "workers": settings.workers, "strategy": settings.strategy,
         "batch_size_global": run.global_batch_size, "input": "mapped", "num_classes": 10, **values,
@@ -219,7 +219,7 @@ def test_the_size_of_a_search_is_that_of_the_file_whatever_repeats_are_asked_for
 
 def test_arms_of_equal_candidates_have_runs_of_their_own() -> None:
     asked = plan(BASE.replace("epochs: 8, ", "") + "matrix: {epochs: [4, 8]}\nbaseline: none\n"
-                 "tune: {learning_rate: [0.01, 0.1], epochs: 2}\n")  # fmt: skip
+                 "tune: {learning_rate: [0.01, 0.1], epochs: 2, repeats: 1}\n")  # fmt: skip
     assert len({run.run_id for run in asked.runs}) == 4
 
 
@@ -239,7 +239,7 @@ def test_an_arm_whose_candidates_all_diverged_is_not_measured() -> None:
 
 
 def test_a_candidate_that_failed_is_tried_again_until_its_arm_is_measured() -> None:
-    asked = plan(BASE + "baseline: none\ntune: {learning_rate: [0.01, 0.1]}\n")
+    asked = plan(BASE + "baseline: none\ntune: {learning_rate: [0.01, 0.1], repeats: 1}\n")
     rows, ids = [], set()
     todo = next_round(asked, rows)
     rows += [{**of_rate(run), "status": "failed" if run.settings.learning_rate == 0.1 else "completed"} for run in todo]
