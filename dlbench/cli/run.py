@@ -122,7 +122,7 @@ def _run(request: "Request", *, is_followed: bool, wants_report: bool, opens: bo
             click.echo(f"dlbench: {error}", err=True)
         return HUNG_UP
     if not is_followed:
-        _show(console, result)
+        _show(console, result, " --confirm" if request.confirms else "")
     if request.confirms and not any(row["phase"] == "confirm" for row in result.rows):
         click.echo("nothing was confirmed: there is no arm to use yet, or no rival of it")
     if wants_report and not result.was_interrupted and any(row["phase"] == "measure" for row in result.rows):
@@ -144,14 +144,16 @@ def _failed(rows: "Iterable[Row]") -> bool:
     return any(row["status"] not in (Status.COMPLETED, Status.INTERRUPTED) for row in unexpected(last_attempts(rows)))
 
 
-def _show(console: "Console", result: "StudyResult") -> None:
+def _show(console: "Console", result: "StudyResult", more: str) -> None:
     from dlbench.cli.summary import show_study
 
     show_study(console, result.folder, result.rows)
     if result.was_interrupted:
-        click.echo(f"interrupted; continue with: dlbench run --study {str(result.folder.path)!r}")
+        click.echo(f"interrupted; continue with: dlbench run --study {str(result.folder.path)!r}{more}")
     elif result.is_spent:
-        click.echo(f"the budget is spent; continue with: dlbench run --study {str(result.folder.path)!r} --budget TIME")
+        click.echo(
+            f"the budget is spent; continue with: dlbench run --study {str(result.folder.path)!r}{more} --budget TIME"
+        )
 
 
 @contextlib.contextmanager

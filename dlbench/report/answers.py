@@ -10,19 +10,20 @@ from pydantic import ValidationError
 from dlbench.analysis.answer.answer import Answers, Doubt
 from dlbench.analysis.answer.decide import Wanted
 from dlbench.analysis.answer.recommend import StudyPlace, recommend, retargeted
-from dlbench.analysis.arms import Arm, columns_of, option_columns
+from dlbench.analysis.arms import Arm, Row, columns_of, option_columns
 from dlbench.analysis.arms import arms as arms_of
 from dlbench.analysis.groups import SETTINGS, written_name
 from dlbench.errors import UserError, nearest
 from dlbench.records import files
 from dlbench.records.machine import found_in
+from dlbench.records.outcome import Status
 from dlbench.regular_file import read_json
 from dlbench.report.data import ReportData, StudyData
 from dlbench.report.page.machines import unsteady
 from dlbench.scenario.cluster import Prices
 from dlbench.scenario.goal import read_goal
 from dlbench.scenario.metrics import Metric, declared
-from dlbench.scenario.run_spec import Phase
+from dlbench.scenario.run_spec import Phase, arm_name
 
 # Of what was seen of a machine before and after a study alone.
 DISTURBED = 40
@@ -54,7 +55,7 @@ def answers_of(data: ReportData, goal: str = "", given: Sequence[str] = (), want
     decisive = read_goal(next(iter(goals)), metrics) if goals else None
     target = decisive.target if decisive else None
     arms: Sequence[Arm] = data.arms
-    fresh = [row for study in data.studies for row in study.others if row["phase"] == Phase.CONFIRM]
+    fresh = [row for study in data.studies for row in study.others if _is_evidence(row)]
     if target and {(arm.get("target_metric"), arm.get("target_value")) for arm in arms} != {target}:
         if data.epochs.empty:
             raise UserError("a target after the fact needs the scores of the epochs, which no study here has")
@@ -78,10 +79,15 @@ def answers_of(data: ReportData, goal: str = "", given: Sequence[str] = (), want
     return Answers(answers=tuple(answers))
 
 
+def _is_evidence(row: Row) -> bool:
+    """Whether a row is of a run on fresh seeds that nobody has interrupted."""
+    return bool(row["phase"] == Phase.CONFIRM and row["status"] != Status.INTERRUPTED)
+
+
 def _place(study: StudyData, record: Any) -> StudyPlace:
     """Return where a study is; one without `study.json` was published, and cannot go on."""
     runs = found_in(record, "runs")
-    names = {arm.name for arm in arms_of(study.attempts)}
+    names = {arm_name(row["run_id"]) for row in study.runs if row["status"] != Status.INTERRUPTED}
     asked = [run for run in runs if run.get("phase", Phase.MEASURE) == Phase.MEASURE] if isinstance(runs, list) else []
     missing = max(0, len(asked) - len({row["run_id"] for row in study.attempts}))
     labels = {run.get("label") for run in asked}

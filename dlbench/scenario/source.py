@@ -128,7 +128,7 @@ def _message(detail: ErrorDetails) -> str:
     message = detail["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
     for ours, theirs in (("text", "a valid string"), ("a list", "a valid tuple"), ("a list", "a valid list")):
         message = message.replace(theirs, ours)
-    message = message.removesuffix(" or instance of Target")
+    message = re.sub(r" or instance of \w+$", "", message)
     for kind in ("integer", "number"):
         parsed = f", unable to parse string as {'an' if kind == 'integer' else 'a'} {kind}"
         message = message.replace(parsed, "").replace(", got a number with a fractional part", "")

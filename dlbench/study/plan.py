@@ -29,7 +29,7 @@ from dlbench.scenario.cluster.spread import spread
 from dlbench.scenario.expand.runs import expand
 from dlbench.scenario.placeholders import names as placeholders
 from dlbench.scenario.read.scenario_file import parse, read_with_text, reference_of
-from dlbench.scenario.run_spec import RunSpec
+from dlbench.scenario.run_spec import Phase, RunSpec
 from dlbench.scenario.scenario import Repeats, Scenario, StepTable
 from dlbench.scenario.settings import Settings
 from dlbench.study.budget import Budget
@@ -103,11 +103,12 @@ def plan_study(request: Request) -> tuple[StudyPlan, Folder | None]:
     cluster = cluster_of(request.where, folder.record.cluster if folder else None)
     if folder is not None and not cluster.is_here:
         refuse_other_hosts(folder, cluster)
-    runs = expand(scenario, cluster, request.only, _repeats(scenario, request))
+    repeats = _repeats(scenario, request)
+    runs = expand(scenario, cluster, request.only, repeats)
+    # What was begun on fresh seeds is finished.
+    confirms = request.confirms or any(run.phase is Phase.CONFIRM for run in (folder.record.runs if folder else ()))
     reference = _reference(scenario, request)
-    return StudyPlan(
-        scenario, text, runs, cluster, describe(), reference, _repeats(scenario, request), request.confirms
-    ), folder
+    return StudyPlan(scenario, text, runs, cluster, describe(), reference, repeats, confirms), folder
 
 
 def require_tables(scenario: Scenario) -> None:

@@ -4,6 +4,7 @@ What comes next depends on the plan and on the rows so far alone, so that a stud
 same choices.
 """
 
+import random
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -59,6 +60,7 @@ def next_round(plan: StudyPlan, rows: Iterable[Row], made: Collection[str] = ())
         todo += [run for run in needed if run.run_id not in made]
         found += [chosen] if chosen is not None else []
     if todo:
+        random.Random(plan.scenario.name).shuffle(todo)  # so that a slow hour of the machine is no arm's alone
         return tuple(todo)
     runs = _measured_runs(plan, found, known, has_searches=bool(searches))
     if not plan.confirms or any(run.run_id not in known for run in runs):

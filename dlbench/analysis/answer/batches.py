@@ -1,5 +1,6 @@
 """What the runs of several batch sizes say of those between them, and of one doubling beyond."""
 
+import math
 from collections.abc import Iterator, Sequence
 
 from dlbench.analysis.answer.answer import BatchSize
@@ -10,6 +11,8 @@ from dlbench.analysis.metrics.best_batch import BestBatch, best_batch
 from dlbench.analysis.metrics.critical_batch import LEAST_SIZES, NotIdentifiableError
 
 BATCH = "batch_size_global"
+# A target that is reached sooner compares warm-ups, and whole epochs tell little of it.
+LEAST_EVALUATIONS = 5
 
 
 def batch_sizes(arms: Sequence[Arm], keys: Sequence[str]) -> Iterator[BatchSize]:
@@ -29,6 +32,12 @@ def batch_sizes(arms: Sequence[Arm], keys: Sequence[str]) -> Iterator[BatchSize]
         scales = [scale for arm in alike for scale in arm.values("gradient_noise_scale")]
         noise = (min(scales), max(scales)) if scales else None
         try:
+            coarse = min((_evaluations(row), row[BATCH]) for arm in alike for row in arm.completed)
+            if coarse[0] < LEAST_EVALUATIONS and len(known) == len(runs):
+                raise NotIdentifiableError(
+                    f"at batch {number(coarse[1])} the target is reached by evaluation {coarse[0]:g}: "
+                    f"it takes {LEAST_EVALUATIONS} to tell how epochs depend on the batch"
+                )
             if len(known) < len(runs):
                 raise NotIdentifiableError(f"{len(runs) - len(known)} of {len(runs)} runs did not reach the target")
             found = best_batch(*map(list, zip(*known, strict=True)))
@@ -36,6 +45,10 @@ def batch_sizes(arms: Sequence[Arm], keys: Sequence[str]) -> Iterator[BatchSize]
             yield BatchSize(arms=way, reason=f"not identifiable: {error}", noise=noise)
         else:
             yield _shown(way, found).model_copy(update={"noise": noise})
+
+
+def _evaluations(row: Row) -> float:
+    return (row.get("epochs_to_target") or math.inf) / (row.get("evaluate_every") or 1)
 
 
 def _run(row: Row) -> tuple[float, float, float] | None:
@@ -63,7 +76,6 @@ def batch_text(one: BatchSize) -> str:
         return f"{one.arms}: {one.reason}{hint}"
     held = f" [{number(one.low)}, {number(one.high)}]" if one.low is not None and one.high is not None else ""
     sooner = f"{percent(one.gain)} sooner than" if one.gain else "as soon as"
-    text = (
-        f"{one.arms}: a global batch of {number(one.batch)}{held} would reach the target {sooner} {number(one.nearest)}"
-    )
+    best = f"{one.arms}: a global batch of {round(one.batch):,}{held}"
+    text = f"{best} would reach the target {sooner} {number(one.nearest)}"
     return f"{text}, by fits of E = E_min (1 + B / B_c) and of step times{hint}"

@@ -2,21 +2,25 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from dlbench.analysis.answer.comparison_group import ComparisonGroup
 from dlbench.analysis.answer.decide import Wanted, criteria, learned_nothing
 from dlbench.analysis.answer.doubts import not_completed
 from dlbench.analysis.arms import Arm
-from dlbench.scenario.metrics import Metric
+from dlbench.scenario.metrics import RATE, TIME_TO_TARGET, TRAIN_TIME, Metric
+
+EPOCHS, LOSS = "epochs_to_target", "validation_loss"
 
 
 def best_first(arms: Sequence[Arm], wanted: Wanted, *, is_time_choice: bool) -> list[Arm]:
     """Return the candidates of one arm, the best first.
 
-    Those that did not complete, learned nothing or missed the target come last. The others go by what the goal wants:
-    the time to the target, else the score that no arm may lose, else the rate, each of their worst run: a learning
-    rate at which one of two seeds comes to nothing is no good one. Of those that differ in it by no more than what
-    matters the one with the best score is first, or where there is no target the fastest one.
+    Those that did not complete, learned nothing or missed the target come last. The others go by what the goal wants,
+    each by its worst run: a learning rate at which one of two seeds comes to nothing is no good one. Where what is
+    tried does not change the time of a step, a target is reached soonest in the fewest epochs, whatever else the
+    machine did meanwhile; and of candidates whose score differs by no more than what matters the one with the least
+    loss is first.
 
     Args:
         arms: The runs of each candidate.
@@ -25,14 +29,18 @@ def best_first(arms: Sequence[Arm], wanted: Wanted, *, is_time_choice: bool) -> 
     """
     decided = criteria(ComparisonGroup("", "", tuple(arms)), wanted)
     score = decided.target[0] if decided.target else decided.quality
-    first, second = (decided.value, score) if decided.target or score is None else (score, None)
+    first, second = (decided.value, score) if decided.target or score is None else (score, wanted.metrics[LOSS])
+    if decided.target and not is_time_choice:
+        first = replace(TIME_TO_TARGET, column=EPOCHS, margin=0.0)
     if decided.quality and is_time_choice:
         second = decided.value
+    if first is RATE and not all(arm.comparable(RATE.column) for arm in arms):
+        first = TRAIN_TIME  # of as many samples
 
-    def rank(arm: Arm) -> tuple[bool, int, float, float]:
+    def rank(arm: Arm) -> tuple[bool, int, float, float, float]:
         is_bad = bool(not_completed(arm.rows) or (score and learned_nothing(arm, score, wanted.metrics)))
         missed = sum(map(math.isinf, arm.comparable(decided.time.column).values())) if decided.target else 0
-        return is_bad, missed, _less(arm, first), _less(arm, score)
+        return is_bad, missed, _less(arm, first), _less(arm, score), _less(arm, wanted.metrics[LOSS])
 
     ranked = sorted(arms, key=rank)
     best = rank(ranked[0])

@@ -127,7 +127,7 @@ def _quality(arm: ArmAnswer, metrics: Metrics) -> list[str]:
     if arm.quality is None:
         return []
     metric, gain, keeps = metrics[arm.quality.metric], arm.quality.difference, ""
-    if gain is not None and gain.worst is not None:
+    if gain is not None and gain.worst is not None and gain.against != arm.title:
         at_worst = difference(metric, _signed(metric, gain.worst), with_unit=False)
         keeps = f"keeps: {difference(metric, _signed(metric, gain.gain))}, at worst {at_worst}"
     return [f"{metric.title} {quantity(metric, arm.quality.spread.median)}", keeps]

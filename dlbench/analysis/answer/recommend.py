@@ -110,7 +110,8 @@ def _confirmed(answer: Answer, group: ComparisonGroup, confirming: Sequence[Arm]
     if word == "keeps":
         return answer.model_copy(update={"confirmed": mine.completed})
     if word == "open":
-        return _doubted(answer, f"{counted(mine.completed, 'fresh seed')} do not settle whether {mine.title} keeps", 88)
+        seeds = counted(mine.completed, "fresh seed")
+        return _doubted(answer, f"on {seeds} it is open whether {mine.title} keeps", 88)
     why = mine.reason or "others are better there"
     return _doubted(answer.model_copy(update=_NOTHING), f"{mine.title} is not confirmed on fresh seeds: {why}", 98)
 
@@ -199,7 +200,9 @@ def _ways_in(answer: Answer, group: ComparisonGroup) -> Iterator[tuple[str, str]
     rates, epochs = (values_of(group.arms, name) for name in ("learning_rate_base", "epochs"))
     if any(TOO_SHORT in reason for reason in reasons) and all(map(can_extend, rows)):
         yield "extend_window=true", "times steps until a rate counts"
-    if any(map(_is_too_fast, group.completed)) and len(rates) == 1:
+    if any(arm.get("tuned") for arm in group.arms):
+        yield "tune.learning_rate=auto", "rates that may learn"
+    elif any(map(_is_too_fast, group.completed)) and len(rates) == 1:
         yield f"learning_rate={LOWER_RATE * rates[0]:g}", "a rate that may learn"
     if any("reached" in reason or "knowing nothing" in reason for reason in reasons) and len(epochs) == 1:
         yield f"epochs={2 * epochs[0]}", "longer training may learn more"

@@ -16,7 +16,7 @@ from dlbench.analysis.arms import Arm, Row
 from dlbench.analysis.formatting import percent
 from dlbench.scenario.settings import BatchScope
 
-COMPUTING, WAITING = "computing", "waiting for the slowest"
+START, COMPUTING, WAITING = "start-up", "computing", "waiting for the slowest"
 # What training time is shared out among, by the column of the timed window; communication is split further below.
 _WINDOW = {
     "input": "data_wait_s",
@@ -27,19 +27,20 @@ _WINDOW = {
     WAITING: "closing_wait_s",
 }
 _CLOCKS: Mapping[str, Callable[[Row], float | None]] = {
-    "start-up": lambda row: row.get("startup_time_s"),
+    START: lambda row: row.get("startup_time_s"),
     "first step": lambda row: row.get("first_step_s"),
     "evaluation": lambda row: row.get("evaluation_time_s") or 0.0,
     "checkpoints": lambda row: row.get("checkpoint_time_s") or 0.0,
 }
 OTHER, ONE_CALL = "other", "computing and messages in one call"
 # What a longer training pays no more of.
-ONCE = {"start-up", "first step"}
+ONCE = {"first step"}
 # Less of the time is not worth a change.
 LEAST = 0.02
+# So much of a run is worth saying.
+MUCH_START = 0.2
 # What takes less of it away.
 _REMEDIES = {
-    "start-up": "train longer: it is paid once",
     "first step": "train longer: it is paid once",
     "evaluation": "evaluate less often (`evaluate_every`)",
     "checkpoints": "make fewer of them (`checkpoint_every`)",
@@ -74,6 +75,8 @@ def lost_time(arm: Arm) -> LostTime | None:
         return None
     if ONE_CALL in own:
         alone[ONE_CALL] = alone.pop(COMPUTING, 0.0)
+    # However long one worker takes to start, no sample needs that.
+    alone[START] = 0.0
     whole, needed = sum(own.values()), sum(alone.values())
     names = dict.fromkeys((*own, *alone))
     missing = {name: (own.get(name, 0.0) - alone.get(name, 0.0)) / whole for name in names}
@@ -138,15 +141,21 @@ def _remedy(name: str, arm: Arm) -> str:
 
 
 def sentence(arm: Arm, lost: LostTime) -> str:
-    """Say what takes most of the missing time, what to change first, and the most that it can gain."""
-    ranked = sorted(lost.parts.items(), key=lambda part: (part[0] in ONCE and part[1] >= LEAST, -part[1]))
+    """Say what takes most of the missing time of training, what to change first, and the most that it can gain."""
+    started = 1 - lost.parts.get(START, 0.0)
+    parts = {name: share / started for name, share in lost.parts.items() if name != START}
+    ranked = sorted(parts.items(), key=lambda part: (part[0] in ONCE and part[1] >= LEAST, -part[1]))
     name, share = next((part for part in ranked if part[1] >= LEAST), ranked[0])
-    start = f"{arm.title or arm.label}: {percent(lost.efficiency)} of the workers' time is what one worker alone needs"
-    if share < LEAST or lost.efficiency >= 1:
-        return start
-    others = [f"{other} {percent(part)}" for other, part in lost.parts.items() if other != name and part >= LEAST]
+    efficiency = lost.efficiency / started
+    start = f"{arm.title or arm.label}: {percent(efficiency)} of the workers' time is what one worker alone needs"
+    once = (
+        f"; start-up, which is not in this, is {percent(1 - started)} of the run" if 1 - started >= MUCH_START else ""
+    )
+    if share < LEAST or efficiency >= 1:
+        return start + once
+    others = "".join(f", {other} {percent(part)}" for other, part in ranked if other != name and part >= LEAST)
     gain = percent(share / (1 - share))
-    more = f"; {', '.join(others[:3])}" if others else ""
-    most = "" if name in ONCE else f" (at most {gain} faster)"
-    what = f"{name.capitalize()} takes {percent(share)} beyond that: {_remedy(name, arm)}{most}"
-    return f"{start}. {what}{more}"
+    what = (
+        f"{name.capitalize()} takes {percent(share)} beyond that: {_remedy(name, arm)} (at most {gain} faster){others}"
+    )
+    return f"{start}. {what}{once}"

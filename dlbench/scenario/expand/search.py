@@ -34,7 +34,8 @@ def with_search(arms: Sequence[PlannedArm], scenario: Scenario) -> tuple[Planned
         label = f"tune {run.label} {in_words(values)}"
         run = run.model_copy(update={"phase": Phase.TUNE, "tuned": tuned, "label": label})
         epochs = rungs(run, count, scenario)[0][1]
-        found.append(replace(arm, run=with_settings(run, epochs=epochs, extend_window=False)))
+        extends = own.extend_window and scenario.goal == "throughput"
+        found.append(replace(arm, run=with_settings(run, epochs=epochs, extend_window=extends)))
     return tuple(found)
 
 

@@ -196,6 +196,12 @@ def _tune_mistakes(scenario: Scenario) -> Iterator[UserError]:
     if scenario.tune and not found:
         hint = "such as `learning_rate: auto`"
         yield UserError("tune names nothing to search for", where=scenario.source.where(("tune",)), hint=hint)
+    warm_up = max(
+        (value for _, key, value in scenario.entries() if key == "warmup_epochs" and _is_number(value)), default=0
+    )
+    if scenario.tune and scenario.tune.epochs is not None and scenario.tune.epochs < warm_up:
+        where = scenario.source.where(("tune", "epochs"))
+        yield UserError(f"tune.epochs is less than warmup_epochs {warm_up:g}: no rate is ever reached", where=where)
     for key, values in found.items():
         where = scenario.source.where(("tune", key))
         if key in axes:
@@ -205,9 +211,13 @@ def _tune_mistakes(scenario: Scenario) -> Iterator[UserError]:
         elif (key in Settings.model_fields and key not in TUNED) or key.startswith(NOT_TUNED):
             hint = f"make it an axis; of settings there are: {', '.join(sorted(TUNED))}"
             yield UserError(f"{key} cannot be searched for: it changes what is compared", where=where, hint=hint)
-        elif not values and key != "learning_rate":
+        elif not values and key != "learning_rate" and (key in Settings.model_fields or "." in key):
             hint = f"write the values to try: `{key}: [..., ...]`"
             yield UserError(f"values of {key} cannot be found by themselves", where=where, hint=hint)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _target_mistakes(scenario: Scenario) -> Iterator[UserError]:

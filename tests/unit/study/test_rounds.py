@@ -29,7 +29,8 @@ def plan(text: str, repeats: int | None = None) -> StudyPlan:
 def row(run: RunSpec, accuracy: float, status: str = "completed", **values: Any) -> dict[str, Any]:
     settings = run.settings
     return {
-        "run_id": run.run_id, "attempt": 1, "label": run.label, "status": status, "repeat": run.repeat, "seed": run.seed,
+        "run_id": run.run_id, "attempt": 1, "status": status, "label": run.label,
+        "repeat": run.repeat, "seed": run.seed,
         "phase": str(run.phase), "validation_accuracy": accuracy, "validation_loss": 1.5 - accuracy,
         "train_time_s": 1.0 * settings.epochs, "workers": settings.workers, "strategy": settings.strategy,
         "batch_size_global": run.global_batch_size, "input": "mapped", "num_classes": 10, **values,
@@ -183,10 +184,12 @@ def test_of_a_target_the_soonest_counts_and_before_anybody_is_there_the_score() 
         rate = run.settings.learning_rate
         reached = {0.01: None, 0.1: 4.0, 1.0: 2.0}[rate]
         values = {"target_metric": "validation_accuracy", "target_value": 0.8}
-        return row(run, {0.01: 0.7, 0.1: 0.95, 1.0: 0.85}[rate], time_to_target_s=reached, **values)
+        return row(
+            run, {0.01: 0.7, 0.1: 0.95, 1.0: 0.85}[rate], time_to_target_s=reached, epochs_to_target=reached, **values
+        )
 
     assert set(chosen(asked, made(asked, to_target)).values()) == {1.0}
-    nobody = made(asked, lambda run: {**to_target(run), "time_to_target_s": None})
+    nobody = made(asked, lambda run: {**to_target(run), "time_to_target_s": None, "epochs_to_target": None})
     assert set(chosen(asked, nobody).values()) == {0.1}
 
 

@@ -236,7 +236,7 @@ def test_fresh_seeds_that_settle_nothing_are_a_doubt() -> None:
     again = read(slow, fast)
     (found,) = recommend(read(SLOW, FAST), Wanted(), PLACE, confirming=again)
     assert found.use is not None
-    assert "do not settle whether mpi, batch 16 keeps" in " ".join(doubt.text for doubt in found.doubts)
+    assert "on 5 fresh seeds it is open whether mpi, batch 16 keeps" in " ".join(doubt.text for doubt in found.doubts)
 
 
 def test_what_is_run_next_is_a_search_where_rates_were_not_tuned_and_then_fresh_seeds() -> None:
