@@ -26,7 +26,8 @@ from tests.unit.worker.train.test_loop import samples, spec
 RESULT = [
     name
     for name in Result.model_fields
-    if not name.endswith(("_s", "_at")) and not name.startswith(("segments", "extended_"))
+    # Like times and rates, norms of gradients are those of the attempt alone.
+    if not name.endswith(("_s", "_at")) and not name.startswith(("segments", "extended_", "gradient_norms"))
 ]
 ROW = [name for name in names("epochs")[3:] if not name.endswith("_s") and name != "trained_in_attempt"]
 
