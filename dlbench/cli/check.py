@@ -59,7 +59,7 @@ def command(
     if len(runs) > _MOST_ROWS:
         click.echo(f"and {len(runs) - _MOST_ROWS:,} more")
     click.echo()
-    if said := power_text(found.repeats, len({run.tuned.arm if run.tuned else run.label for run in runs})):
+    if said := power_text(found.repeats, len({run.arm for run in runs})):
         click.echo(said)
     click.echo(total(runs, estimates, found.repeats))
     if said := announcement(found, runs, cluster):
@@ -100,11 +100,11 @@ def _layout(settings: "Settings") -> str:
 
 def total(runs: Sequence["RunSpec"], estimates: Sequence[float | None], repeats: "int | Repeats") -> str:
     """Return the sums: runs, arms, repeats, and the time where earlier studies show it."""
-    arms: dict[str, bool] = {(run.tuned.arm if run.tuned else run.label): run.baseline for run in runs}
+    arms = {run.arm: run.baseline for run in runs}
     num_baselines = sum(arms.values())
     searches = sum(run.phase == "tune" for run in runs)
-    is_open = not isinstance(repeats, int)
-    each = f"{repeats.min} to {repeats.max} repeats" if not isinstance(repeats, int) else _counted(repeats, "repeat")
+    is_fixed = isinstance(repeats, int)
+    each = _counted(repeats, "repeat") if isinstance(repeats, int) else f"{repeats.min} to {repeats.max} repeats"
     of_them = f"({num_baselines} of them base line{'s' * (num_baselines != 1)})"
     number = _counted(len(runs), "run") if not searches else _counted(searches, "run") + " of the search, then"
     text = f"{number}{':' * (not searches)} {_counted(len(arms), 'arm')} {of_them} x {each}"
@@ -112,7 +112,7 @@ def total(runs: Sequence["RunSpec"], estimates: Sequence[float | None], repeats:
     if not known:
         return f"{text}; no study shows yet how long they take"
     part = "" if len(known) == len(runs) else f" for {len(known)} of them; the others are not known"
-    about = "at least" if is_open or searches else "about"
+    about = "about" if is_fixed and not searches else "at least"
     return f"{text}; {about} {duration(sum(known))}{part}"
 
 

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
 from dlbench.analysis.arm_table import short_rate
@@ -14,6 +13,7 @@ from dlbench.launch.execute import Progress
 from dlbench.records.outcome import Outcome, Status
 from dlbench.scenario.metrics import BUILT_IN, QUALITY
 from dlbench.scenario.run_spec import RunSpec
+from dlbench.study.budget import Durations
 from dlbench.study.runner import Watcher
 from dlbench.telemetry.attempt_session import WorkerView
 
@@ -77,7 +77,7 @@ class Display(Watcher):
         self.attempt = 0
         self._waiting: list[RunSpec] = []
         self._started_at = 0.0
-        self._took: dict[str, list[float]] = {}
+        self.durations = Durations()
 
     def begin(self, folder: Path, todo: Sequence[RunSpec], done: int) -> None:
         """Note the runs that will be made."""
@@ -90,9 +90,8 @@ class Display(Watcher):
         self.current, self.attempt, self._started_at = run, attempt, self.clock()
 
     def end(self, run: RunSpec, outcome: Outcome, row: Mapping[str, Any]) -> None:
-        """Note that a run has ended; only completed ones show how long others will take."""
-        if outcome.status is Status.COMPLETED:
-            self._took.setdefault(run.fingerprint, []).append(outcome.wall_time_s)
+        """Note that a run has ended."""
+        self.durations.add(run.run_id, outcome.status, outcome.wall_time_s)
         self.done += 1
         self.current = None
 
@@ -104,16 +103,11 @@ class Display(Watcher):
 
     def time_left_s(self) -> float | None:
         """Return the time that the current and the waiting runs will take, from those that have ended; or None."""
-        if not self._took:
-            return None
-        left = sum(self._expected_s(run) for run in self._waiting)
-        if self.current is not None:
-            left += max(0.0, self._expected_s(self.current) - (self.clock() - self._started_at))
-        return left
-
-    def _expected_s(self, run: RunSpec) -> float:
-        own = self._took.get(run.fingerprint)
-        return median(own) if own else fmean(median(times) for times in self._took.values())
+        left = self.durations.total_s(self._waiting)
+        if left is None or self.current is None:
+            return left
+        own = self.durations.expected_s(self.current) or 0.0
+        return left + max(0.0, own - (self.clock() - self._started_at))
 
 
 class PlainLines(Display):

@@ -192,6 +192,11 @@ class RunSpec(BaseModel):
         return declared(self.metrics)[self.target.metric].is_reached(value, self.target.value)
 
     @property
+    def arm(self) -> str:
+        """Label of the arm that the run is of, or that it searches for."""
+        return self.tuned.arm if self.tuned else self.label
+
+    @property
     def seed(self) -> int:
         """Seed of this repeat: `settings.seed + repeat`, of what is no result so much above that no result has it."""
         return self.settings.seed + self.repeat + FIRST_SEEDS.get(self.phase, 0)

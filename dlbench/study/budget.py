@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from statistics import fmean, median
 
-from dlbench.analysis.arms import Row
 from dlbench.errors import UserError, shown
 from dlbench.records.outcome import Status
 from dlbench.scenario.run_spec import RunSpec, arm_name
@@ -91,12 +90,27 @@ class _Deadline(threading.Event):
         return self._stop.is_set() or self._clock() >= self._at
 
 
-def expected_s(run: RunSpec, rows: Iterable[Row]) -> float:
-    """Return how long a run will probably take: as its arm's runs did, else as the others; 0 where none has ended."""
-    times: dict[str, list[float]] = {}
-    for row in rows:
-        if row["status"] == Status.COMPLETED and row.get("wall_time_s"):
-            times.setdefault(arm_name(row["run_id"]), []).append(float(row["wall_time_s"]))
-    if own := times.get(arm_name(run.run_id)):
-        return median(own)
-    return fmean(map(median, times.values())) if times else 0.0
+class Durations:
+    """How long runs have taken, and how long others of their arms will probably take."""
+
+    def __init__(self) -> None:
+        self._took: dict[str, list[float]] = {}
+
+    def add(self, run_id: str, status: str, seconds: float) -> None:
+        """Take the time of a run that has ended; only completed ones show how long others will take."""
+        if status == Status.COMPLETED:
+            self._took.setdefault(arm_name(run_id), []).append(seconds)
+
+    def is_known(self, run: RunSpec) -> bool:
+        """Whether a run of its arm has completed."""
+        return arm_name(run.run_id) in self._took
+
+    def expected_s(self, run: RunSpec) -> float | None:
+        """Return how long a run will probably take: as its arm's runs did, else as the others; None without any."""
+        if own := self._took.get(arm_name(run.run_id)):
+            return median(own)
+        return fmean(map(median, self._took.values())) if self._took else None
+
+    def total_s(self, runs: Iterable[RunSpec]) -> float | None:
+        """Return how long runs will probably take together; None where no run has ended yet."""
+        return sum(self.expected_s(run) or 0.0 for run in runs) if self._took else None

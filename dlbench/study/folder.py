@@ -58,10 +58,14 @@ class StudyPlan:
     confirms: bool = False
 
     @property
+    def rule(self) -> int | Repeats:
+        """How often each arm is measured."""
+        return self.repeats or self.scenario.repeats
+
+    @property
     def is_open(self) -> bool:
         """Whether further runs depend on the rows of those that are made."""
-        repeats = self.repeats or self.scenario.repeats
-        return self.scenario.tune is not None or self.confirms or not isinstance(repeats, int)
+        return self.scenario.tune is not None or self.confirms or not isinstance(self.rule, int)
 
 
 class Record(BaseModel):

@@ -48,8 +48,8 @@ def next_round(plan: StudyPlan, rows: Iterable[Row], made: Collection[str] = ())
     """
     searches: dict[str, list[RunSpec]] = {}
     for run in plan.runs:
-        if run.phase is Phase.TUNE and run.tuned:
-            searches.setdefault(run.tuned.arm, []).append(run)
+        if run.phase is Phase.TUNE:
+            searches.setdefault(run.arm, []).append(run)
     known = {row["run_id"]: row for row in last_attempts(rows) if row["status"] != Status.INTERRUPTED}
     todo, found = [], [run for run in plan.runs if run.phase is Phase.MEASURE and run.repeat == 0]
     settled = {row.get("label") for row in known.values() if row.get("phase") == Phase.MEASURE}
@@ -72,10 +72,10 @@ def _measured_runs(
     plan: StudyPlan, found: Sequence[RunSpec], known: Mapping[str, Row], *, has_searches: bool
 ) -> tuple[RunSpec, ...]:
     """Return the runs of the arms by now, in the order of execution."""
-    repeats = plan.repeats or plan.scenario.repeats
-    if isinstance(repeats, Repeats):
-        return _repeated(found, _until_decided(found, repeats, plan, known), plan)
-    return _repeated(found, [repeats] * len(found), plan) if has_searches else plan.runs
+    rule = plan.rule
+    if isinstance(rule, Repeats):
+        return _repeated(found, _until_decided(found, rule, plan, known), plan)
+    return _repeated(found, [rule] * len(found), plan) if has_searches else plan.runs
 
 
 def _on_fresh_seeds(plan: StudyPlan, found: Sequence[RunSpec], rows: Sequence[Row]) -> tuple[RunSpec, ...]:
@@ -122,17 +122,17 @@ def _until_decided(found: Sequence[RunSpec], rule: Repeats, plan: StudyPlan, kno
     if min(counts, default=0) < rule.min:
         return [max(count, rule.min) for count in counts]
     wanted = _wanted(plan.scenario, plan.cluster.prices)
-    for group in comparison_groups(arms(rows), plan.scenario.given):
-        for arm in undecided(group, wanted):
-            place = names[arm.name]
-            counts[place] = min(counts[place] + 1, rule.max)
+    groups = comparison_groups(arms(rows), plan.scenario.given)
+    # A base line may be in the group of every condition.
+    for name in {arm.name for group in groups for arm in undecided(group, wanted)}:
+        place = names[name]
+        counts[place] = min(counts[place] + 1, rule.max)
     return counts
 
 
 def power_of(plan: StudyPlan) -> str:
     """Say what the repeats of a plan will be able to tell."""
-    arms_of_plan = {run.tuned.arm if run.tuned else run.label for run in plan.runs}
-    return power_text(plan.repeats or plan.scenario.repeats, len(arms_of_plan))
+    return power_text(plan.rule, len({run.arm for run in plan.runs}))
 
 
 def announced(todo: Sequence[RunSpec]) -> list[str]:
@@ -140,7 +140,7 @@ def announced(todo: Sequence[RunSpec]) -> list[str]:
     searches = [run for run in todo if run.phase is Phase.TUNE]
     if searches:
         keys = list(dict.fromkeys(key for run in searches for key in (run.tuned.values if run.tuned else ())))
-        arms = {run.tuned.arm for run in searches if run.tuned}
+        arms = {run.arm for run in searches}
         epochs = sorted({run.settings.epochs for run in searches})
         trained = counted(epochs[0], "epoch") if len(epochs) == 1 else f"{epochs[0]} to {epochs[-1]} epochs"
         return [

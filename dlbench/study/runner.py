@@ -30,10 +30,10 @@ from dlbench.records.outcome import Outcome, Status, write_outcome
 from dlbench.scenario.check.step_rows import announcement
 from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.metrics import declared
-from dlbench.scenario.run_spec import Phase, RunSpec, arm_name
+from dlbench.scenario.run_spec import Phase, RunSpec
 from dlbench.study import attempts
 from dlbench.study.attempts import Attempt
-from dlbench.study.budget import Budget, Spending, expected_s
+from dlbench.study.budget import Budget, Durations, Spending
 from dlbench.study.collect import Collector
 from dlbench.study.folder import Folder, StudyPlan, write_machine
 from dlbench.study.lock import locked
@@ -177,6 +177,7 @@ class _Runner:
     stop: threading.Event
     spending: Spending
     is_spent: bool = False
+    durations: Durations = field(default_factory=Durations)
     said: set[str] = field(default_factory=set)
 
     def run_rounds(self, planned: StudyPlan) -> None:
@@ -187,6 +188,8 @@ class _Runner:
             Stopped: The user ended it while data was prepared.
             OSError: As `run_all`.
         """
+        for row in self.collector.rows:
+            self.durations.add(row["run_id"], row["status"], row.get("wall_time_s") or 0.0)
         made: set[str] = set()
         is_first = True
         while not (self.stop.is_set() or self.is_spent):
@@ -224,7 +227,7 @@ class _Runner:
             for place, run in enumerate(todo, start=1):
                 if self.stop.is_set():
                     return
-                if expected_s(run, self.collector.rows) > self.spending.left_s(run):
+                if (self.durations.expected_s(run) or 0.0) > self.spending.left_s(run):
                     self.is_spent = True
                     continue
                 attempt = attempts.begin(study, run.run_id)
@@ -232,6 +235,7 @@ class _Runner:
                 outcome = self._run(run, attempt, server)
                 attempts.discard_checkpoints(study, [run])
                 self.spending.add(run, outcome.wall_time_s)
+                self.durations.add(run.run_id, outcome.status, outcome.wall_time_s)
                 row = self.collector.add(attempt, outcome)
                 self.watcher.end(run, outcome, row)
                 self._say_pointless(run, row)
@@ -241,11 +245,10 @@ class _Runner:
 
     def _say_time(self, left: Sequence[RunSpec]) -> None:
         """Say once in a round, when each of its arms has run, how long those that are left will take."""
-        known = {arm_name(row["run_id"]) for row in self.collector.rows if row["status"] == Status.COMPLETED}
-        if _TIME in self.said or not {arm_name(run.run_id) for run in left} <= known:
+        if _TIME in self.said or not all(map(self.durations.is_known, left)):
             return
         self.said.add(_TIME)
-        seconds = sum(expected_s(run, self.collector.rows) for run in left)
+        seconds = self.durations.total_s(left) or 0.0
         if seconds >= LEAST_TOLD_S:
             self.watcher.say(f"about {duration(seconds)} for the {counted(len(left), 'run')} left")
 

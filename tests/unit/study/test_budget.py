@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from dlbench.errors import UserError
-from dlbench.study.budget import Budget, Spending, expected_s, read_budget
+from dlbench.study.budget import Budget, Durations, Spending, read_budget
 from tests.unit.study.makers import runs
 
 
@@ -61,10 +61,15 @@ def test_a_run_is_ended_by_the_user_or_where_the_budget_is_spent() -> None:
 def test_a_run_takes_as_long_as_those_of_its_arm_else_as_the_others() -> None:
     first, second, third = runs(3)
     other = first.model_copy(update={"settings": first.settings.model_copy(update={"batch_size": 64})})
-    assert expected_s(first, []) == 0
-    rows = [{"run_id": run.run_id, "status": "completed", "wall_time_s": s} for run, s in ((first, 2.0), (second, 4.0))]
-    rows.append({"run_id": third.run_id, "status": "failed", "wall_time_s": 100.0})
-    assert expected_s(third, rows) == 3.0
-    assert expected_s(other, rows) == 3.0
-    rows.append({"run_id": other.run_id, "status": "completed", "wall_time_s": 9.0})
-    assert expected_s(other, rows) == 9.0
+    durations = Durations()
+    assert (durations.expected_s(first), durations.total_s([first]), durations.is_known(first)) == (None, None, False)
+    durations.add(first.run_id, "completed", 2.0)
+    durations.add(second.run_id, "completed", 4.0)
+    durations.add(third.run_id, "failed", 100.0)
+    durations.add(other.run_id, "failed", 100.0)
+    assert durations.is_known(third)
+    assert not durations.is_known(other)
+    assert (durations.expected_s(third), durations.expected_s(other)) == (3.0, 3.0)
+    durations.add(other.run_id, "completed", 9.0)
+    assert durations.expected_s(other) == 9.0
+    assert durations.total_s([first, third, other]) == 15.0

@@ -326,3 +326,16 @@ def test_a_search_comes_before_repeats_until_decided() -> None:
     assert {one["phase"] for one in rows[:4]} == {"tune"}
     assert {one["phase"] for one in rows[4:]} == {"measure"}
     assert len(rows) == 4 + 6
+
+
+def test_a_base_line_of_two_conditions_is_repeated_once_in_a_round() -> None:
+    asked = plan(UNTIL + "matrix: {workers: [1, 2], batch_size: [8, 16]}\nbaseline: none\n")
+
+    def score(run: RunSpec) -> dict[str, Any]:
+        alone, latency = {"strategy": "single"}, {"communicator.latency_ms": run.settings.batch_size}
+        return of_batch(run, {8: 1.0, 16: 1.0}, 0.2) | (alone if run.settings.workers == 1 else latency)
+
+    rows = made(asked, score, stop_after=12)
+    further = next_round(asked, rows)
+    assert any(run.settings.workers == 1 for run in further if run.repeat == 3)
+    assert {run.repeat for run in further} <= {0, 1, 2, 3}
