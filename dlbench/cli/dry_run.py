@@ -57,7 +57,8 @@ def _lines(dry_run: "DryRun") -> Iterator[str]:
         arms.setdefault(arm_name(assignment.run.run_id), []).append(assignment)
     launches = {name: dry_run.launch(runs[0]) for name, runs in arms.items()}
     common = _common(list(launches.values()))
-    counts = f"{counted(len(dry_run.assignments), 'run')} of {counted(len(arms), 'arm')}"
+    num_arms = len({one.run.arm for one in dry_run.assignments})
+    counts = f"{counted(len(dry_run.assignments), 'run')} of {counted(num_arms, 'arm')}"
     yield f"# {counts}; `dlbench check` lists their order. Each command also gets {VARIABLE},"
     yield "# the run's settings as JSON (printed by `--dry-run --json`), to which the prepared data, the folder of its"
     yield "# logs and where its rows go are added at the launch. In every run:"

@@ -339,3 +339,8 @@ def test_a_base_line_of_two_conditions_is_repeated_once_in_a_round() -> None:
     further = next_round(asked, rows)
     assert any(run.settings.workers == 1 for run in further if run.repeat == 3)
     assert {run.repeat for run in further} <= {0, 1, 2, 3}
+
+
+def test_a_candidate_is_of_the_arm_that_it_is_searched_for() -> None:
+    asked = plan(BASE + AXES + "tune: {learning_rate: [0.1, 0.01, 0.001]}\n")
+    assert {run.arm for run in asked.runs} == {run.label for run in next_round(asked, made(asked))}
