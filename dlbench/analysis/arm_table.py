@@ -16,9 +16,9 @@ from dlbench.analysis.arms import EFFICIENCY, UNSTEADY, Arm, Row, are_numbers, i
 from dlbench.analysis.formatting import Unit, joined, number, one_line, percent, rounded, unit_of
 from dlbench.analysis.groups import (
     ALONE,
+    learning_rate_note,
     naming,
     place_of,
-    rate_note,
     setting_text,
     tuned_columns,
     tuned_of,
@@ -231,7 +231,7 @@ def _notes(arms: Sequence[Arm]) -> Iterator[str]:
         held = "; ".join(f"of {SCALING[scope]}" for scope in sorted(scopes))
         text = f"steady samples/s of each worker / steady samples/s of {ALONE}"
         yield f"efficiency: {text}, at the same batch size {held}"
-    if note := rate_note(arms):
+    if note := learning_rate_note(arms):
         yield note
     known = [(arm.workers, sentence(arm, lost)) for arm in arms if arm.workers > 1 and (lost := lost_time(arm))]
     yield from [max(known, key=itemgetter(0))[1]] if known else []

@@ -91,7 +91,7 @@ def not_tuned_for(arms: Sequence[Arm]) -> list[str]:
     return [words for column, words in _OWN_RATE.items() if len({*values_of(own, column)} - {"single"}) > 1]
 
 
-def rate_note(arms: Sequence[Arm]) -> str:
+def learning_rate_note(arms: Sequence[Arm]) -> str:
     """Say at which learning rates arms were measured that may each need another one; empty where that is no question.
 
     Nothing is said of arms without scores.

@@ -10,7 +10,7 @@ import click
 from dlbench.analysis.formatting import counted, one_line
 from dlbench.launch.plan import LaunchPlan, render
 from dlbench.records.assignment import VARIABLE, Assignment
-from dlbench.scenario.run_spec import arm_name
+from dlbench.scenario.run_spec import Phase, arm_name
 from dlbench.worker.script.command import arguments, values
 
 if TYPE_CHECKING:
@@ -64,6 +64,8 @@ def _lines(dry_run: "DryRun") -> Iterator[str]:
     yield "# logs and where its rows go are added at the launch. In every run:"
     for variable, value in common.items():
         yield f"#   {variable}={shlex.quote(value)}" if value is not None else f"#   no {variable}"
+    if any(one.run.phase is Phase.TUNE for one in dry_run.assignments):
+        yield "# Runs called `tune` search; then each arm is measured at what its search has found."
     for name, runs in arms.items():
         repeats = ", ".join(str(one.run.repeat) for one in runs)
         yield f"\n# {one_line(runs[0].run.label)}: {name}, repeat {repeats}"

@@ -68,6 +68,18 @@ class Spending:
         hours = (self.budget.device_hours - self._device_hours) / run.settings.num_slots
         return min(self.budget.seconds - (self.clock() - self._begun_at), 3600 * hours)
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether there is a budget at all."""
+        return self.budget != Budget()
+
+    def has_room(self, runs: Iterable[tuple[RunSpec, float]]) -> bool:
+        """Whether what is left suffices for runs that each take so many seconds."""
+        every = list(runs)
+        hours = sum(run.settings.num_slots * seconds / 3600 for run, seconds in every)
+        is_in_time = sum(seconds for _, seconds in every) <= self.budget.seconds - (self.clock() - self._begun_at)
+        return is_in_time and hours <= self.budget.device_hours - self._device_hours
+
     def add(self, run: RunSpec, seconds: float) -> None:
         """Count the devices of a run that has taken so long."""
         self._device_hours += run.settings.num_slots * seconds / 3600

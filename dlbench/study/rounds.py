@@ -5,7 +5,7 @@ same choices.
 """
 
 import random
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from dlbench.analysis.answer.answer import ArmAnswer
@@ -36,7 +36,12 @@ MOST_TRIED = 9
 MOST_LINES = 20
 
 
-def next_round(plan: StudyPlan, rows: Iterable[Row], made: Collection[str] = ()) -> tuple[RunSpec, ...]:
+def next_round(
+    plan: StudyPlan,
+    rows: Iterable[Row],
+    made: Collection[str] = (),
+    has_room: Callable[[Sequence[RunSpec]], bool] | None = None,
+) -> tuple[RunSpec, ...]:
     """Return the runs of a plan that can be made now, in the order of execution, those that are made among them.
 
     Measured runs are known once all searches have ended. An arm of which no candidate completed has none.
@@ -45,23 +50,31 @@ def next_round(plan: StudyPlan, rows: Iterable[Row], made: Collection[str] = ())
         plan: What is asked for.
         rows: Of all attempts so far.
         made: Ids of runs that are not to be made again, however they ended.
+        has_room: Says whether a budget has room for runs; None without a budget. Then one arm is searched after the
+            other, as many as can be measured, too: a budget that ended within searches would have bought no answer.
     """
     searches: dict[str, list[RunSpec]] = {}
     for run in plan.runs:
         if run.phase is Phase.TUNE:
             searches.setdefault(run.arm, []).append(run)
     known = {row["run_id"]: row for row in last_attempts(rows) if row["status"] != Status.INTERRUPTED}
-    todo, found = [], [run for run in plan.runs if run.phase is Phase.MEASURE and run.repeat == 0]
+    todo: list[list[RunSpec]] = []
+    found = [run for run in plan.runs if run.phase is Phase.MEASURE and run.repeat == 0]
     settled = {row.get("label") for row in known.values() if row.get("phase") == Phase.MEASURE}
     # What failed by accident is tried again in another call, until its arm is measured.
     ended = {name: row for name, row in known.items() if Status(row["status"]).is_final or name in made}
     for arm, candidates in searches.items():
         needed, chosen = search(candidates, plan.scenario, known if arm in settled else ended)
-        todo += [run for run in needed if run.run_id not in made]
+        if missing := [run for run in needed if run.run_id not in made]:
+            todo.append(missing)
         found += [chosen] if chosen is not None else []
+    if has_room is not None:
+        least = plan.rule.min if isinstance(plan.rule, Repeats) else plan.rule
+        todo = [own for own in todo if has_room([*own, *[*found, own[0]] * least])][:1]
     if todo:
-        random.Random(plan.scenario.name).shuffle(todo)  # so that a slow hour of the machine is no arm's alone
-        return tuple(todo)
+        searched = [run for own in todo for run in own]
+        random.Random(plan.scenario.name).shuffle(searched)  # so that a slow hour of the machine is no arm's alone
+        return tuple(searched)
     runs = _measured_runs(plan, found, known, has_searches=bool(searches))
     if not plan.confirms or any(run.run_id not in known for run in runs):
         return runs

@@ -193,9 +193,11 @@ class _Runner:
         made: set[str] = set()
         is_first = True
         while not (self.stop.is_set() or self.is_spent):
-            known = next_round(planned, self.collector.rows, made)
+            known = next_round(planned, self.collector.rows, made, self._has_room if self.spending.is_limited else None)
             todo = [run for run in attempts.pending(self.folder.path, known) if run.run_id not in made]
             if not (todo or is_first):
+                left = next_round(planned, self.collector.rows, made)
+                self.is_spent = any(run.run_id not in made for run in attempts.pending(self.folder.path, left))
                 return
             self.folder = with_runs(self.folder, todo)
             self.collector.know(self.folder)
@@ -242,6 +244,10 @@ class _Runner:
                 self._say_time(todo[place:])
                 if outcome.status is Status.FAILED:
                     _require_room(study)
+
+    def _has_room(self, runs: Sequence[RunSpec]) -> bool:
+        """Whether the budget will probably have room for runs."""
+        return self.spending.has_room([(run, self.durations.expected_s(run) or 0.0) for run in runs])
 
     def _say_time(self, left: Sequence[RunSpec]) -> None:
         """Say once in a round, when each of its arms has run, how long those that are left will take."""

@@ -31,6 +31,7 @@ from dlbench.telemetry.reporter import Reporter
 from dlbench.telemetry.server import TelemetryServer
 from tests.bench import reports, telemetry, training
 from tests.bench.commands import BIN, ROOT, THREADS, dlbench_row, last_json, mpirun, output, prepared, variables
+from tests.bench.observed_program import WITHOUT_NORMS
 from tests.bench.rows import Found
 from tests.bench.training import Case, Measure
 from tests.unit.telemetry.fake_server import FakeServer, Unwatched
@@ -212,8 +213,24 @@ def observers(case: Case, window_s: float) -> dict[str, Measure]:
     }
 
 
-def observed(case: Case, steps: int, is_observed: bool) -> float:
-    """Run dlbench's loop on two ranks; return the samples/s of both after the first step."""
+def noise_scale(case: Case, window_s: float) -> dict[str, Measure]:
+    """Return dlbench's loop with the norms that the gradient noise scale is made of, and without."""
+    steps = training.steps_of(case, window_s)
+    return {
+        "norms of gradients": lambda: case.found(observed(case, steps, False)),
+        "none": lambda: case.found(observed(case, steps, False, WITHOUT_NORMS)),
+    }
+
+
+def observed(case: Case, steps: int, is_observed: bool, *words: str) -> float:
+    """Run dlbench's loop on two ranks; return the samples/s of both after the first step.
+
+    Args:
+        case: The model and its data.
+        steps: Of each rank.
+        is_observed: Whether reporter and sensors work.
+        words: Arguments of the program.
+    """
     settings: dict[str, Any] = training.settings_of(case, steps) | {"communicator": "mpi", "algorithm": "auto"}
     options = {name: settings.pop(name) for name in list(settings) if "." in name}
     run = RunSpec(scenario="bench", label="", repeat=0, settings=Settings(**settings), options=options)
@@ -232,6 +249,6 @@ def observed(case: Case, steps: int, is_observed: bool) -> float:
             log_folder=logs,
         )
         with server.expect(given, Path(logs) / "journal.jsonl") if is_observed else nullcontext():
-            words = {VARIABLE: given.model_dump_json(), ATTEMPT_VARIABLE: given.attempt_id}
-            argv = mpirun(training.WORKERS, "-m", "tests.bench.observed_program")
-            return training.rate_of(last_json(output(argv, variables("mpi") | words)))
+            known = {VARIABLE: given.model_dump_json(), ATTEMPT_VARIABLE: given.attempt_id}
+            argv = mpirun(training.WORKERS, "-m", "tests.bench.observed_program", *words)
+            return training.rate_of(last_json(output(argv, variables("mpi") | known)))

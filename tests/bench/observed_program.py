@@ -1,13 +1,19 @@
-"""Under mpirun: dlbench's own loop; reporter and sensors work where the assignment has an endpoint, else neither."""
+"""Under mpirun: dlbench's own loop; reporter and sensors work where the assignment has an endpoint, else neither.
+
+With `without-norms` no norms of gradients are taken.
+"""
 
 import json
 import os
+import sys
 
 from dlbench.records.assignment import Assignment
 from dlbench.telemetry.reporter import Reporter
 from dlbench.worker.observer import Observer
 from dlbench.worker.process import cores
 from dlbench.worker.process.rank import identify, read_assignment
+
+WITHOUT_NORMS = "without-norms"
 
 
 def main() -> None:
@@ -21,8 +27,10 @@ def main() -> None:
 
 def train(assignment: Assignment, rank: int) -> None:
     """Train as `dlbench.worker` does."""
-    from dlbench.worker.train import setup
+    from dlbench.worker.train import gradient_noise, setup
 
+    if WITHOUT_NORMS in sys.argv[1:]:
+        gradient_noise.EVERY = sys.maxsize
     reporter = Reporter(assignment, rank)
     observer = Observer(assignment, rank, reporter)
     if assignment.endpoint is not None:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from tests.bench import costs, imitation, training
+from tests.bench import costs, imitation, throttled, training
 from tests.bench.rows import Found, Recorder
 from tests.bench.tables import Comparison
 from tests.bench.training import CASES, WAYS
@@ -94,6 +94,13 @@ def imitations(record: Recorder, turns: int, effort: Effort) -> None:
     record.turns({"": measure}, turns)
 
 
+def on_throttled_links(record: Recorder, turns: int, effort: Effort) -> None:
+    epochs = 8 if effort.window_s > 1 else 4
+    with throttled.hosts() as hosts:
+        for strategy in throttled.STRATEGIES:
+            record.turns({"": partial(throttled.throttled, hosts, strategy, epochs)}, turns)
+
+
 def training_of(model: str) -> Callable[[Recorder, int, Effort], None]:
     return lambda record, turns, effort: record.turns(training.sides(CASES[model], effort.window_s), turns)
 
@@ -106,6 +113,11 @@ def hook(record: Recorder, turns: int, effort: Effort) -> None:
 def observers(record: Recorder, turns: int, effort: Effort) -> None:
     for model in ("resnet20", "mlp"):
         record.turns(costs.observers(CASES[model], effort.window_s), turns)
+
+
+def noise_scale(record: Recorder, turns: int, effort: Effort) -> None:
+    for model in ("resnet20", "mlp"):
+        record.turns(costs.noise_scale(CASES[model], effort.window_s), turns)
 
 
 def overlap(record: Recorder, turns: int, effort: Effort) -> None:
@@ -167,6 +179,13 @@ SECTIONS = {
         observers,
         (Comparison("reporter and sensors", "neither", ">= 0.99"),),
     ),
+    "noise": Section(
+        "dlbench's loop with and without the norms that the gradient noise scale is made of",
+        6,
+        5,
+        noise_scale,
+        (Comparison("norms of gradients", "none", ">= 0.99"),),
+    ),
     "added": Section(
         "seconds that dlbench adds to a run of few steps",
         6,
@@ -220,6 +239,13 @@ SECTIONS = {
         6,
         24,
         imitations,
+    ),
+    "throttled": Section(
+        "four hosts on links of 200 Mbit/s (as root), one of them slow or not: a step, and the same simulated",
+        3,
+        16,
+        on_throttled_links,
+        is_extra=True,
     ),
     "overlap": Section(
         "Horovod: gradients reduced while others are computed, against not",

@@ -35,6 +35,7 @@ def rates(rows: list[dict[str, str]], phase: str = "measure") -> dict[str, str]:
 
 
 def test_arms_are_measured_at_what_the_search_found_and_its_rows_are_no_results(work):
+    assert "# Runs called `tune` search; then each arm is measured" in work.run(scenario(work), "--dry-run")
     done = work.run(scenario(work))
     rows = work.rows()
     tried, measured = ([row for row in rows if row["phase"] == phase] for phase in ("tune", "measure"))
@@ -111,6 +112,15 @@ def test_a_budget_ends_a_study_in_time_and_its_answer_says_what_is_open(work):
     assert {row["repeats_rule"] for row in rows} == {"until decided: 3 to 50"}
     assert {row["status"] for row in rows} <= {"completed", "interrupted"}
     assert "Answer: " in said
+
+
+def test_a_budget_that_has_no_room_for_all_searches_measures_the_arms_that_it_has(work):
+    text = TEXT.replace("[16, 256]", "[8, 12, 16, 24, 32, 48, 64, 128]")
+    said = work.run(scenario(work, text), "--budget", "15s")
+    measured = {row["label"] for row in work.rows() if row["phase"] == "measure" and row["status"] == "completed"}
+    assert measured, "a search alone answers nothing"
+    assert "Answer" in said
+    assert "continue with: dlbench run --study" in said
 
 
 def test_repeats_until_decided_and_the_winner_on_fresh_seeds(work):

@@ -68,6 +68,7 @@ def _divisor(row: Mapping[str, Any]) -> float:
 MEASURED: Mapping[str, tuple[str, Cell]] = {
     "train_time_s": ("training time, s", _spread("train_time_s")),
     "time_to_target_s": ("time to target, s", _reached),
+    "epochs_to_target": ("epochs to target", _spread("epochs_to_target")),
     "samples_seen": ("samples seen", lambda arm: f"{samples(arm):,}"),
     "steps": ("updates", _spread("steps")),
     "learning_rate": ("rate of an update", _spread("learning_rate")),

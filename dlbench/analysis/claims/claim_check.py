@@ -43,13 +43,22 @@ class ClaimCheck:
 def check_claims(arms: Sequence[Arm], reference: Reference) -> tuple[ClaimCheck, ...]:
     """Return what the runs say of each claim, for each family of arms that differ in nothing but the curves' settings.
 
-    Emulated and real arms are families of their own; base lines that dlbench added belong to none.
+    Emulated and real arms are families of their own; base lines that dlbench added belong to none. A family without all
+    curves of a claim says nothing of it where another family has them.
 
     Args:
         arms: All arms, those without a completed run too.
         reference: The claims.
     """
-    asked = [(claim, *family) for family in families(arms, reference) for claim in reference.claims]
+    every = list(families(arms, reference))
+    curves = [[_has_curves(members, claim, reference) for claim in reference.claims] for _, _, members in every]
+    are_whole = [any(column) for column in zip(*curves, strict=True)]
+    asked = [
+        (claim, *family)
+        for family, own in zip(every, curves, strict=True)
+        for claim, has_curves, is_whole in zip(reference.claims, own, are_whole, strict=True)
+        if has_curves or not is_whole
+    ]
     tests = [_test(members, claim, reference) for claim, _, _, members in asked]
     verdicts = decide([test for test, _ in tests])
     return tuple(
@@ -102,6 +111,10 @@ def _wanted(claim: Claim, reference: Reference) -> list[tuple[str, str, str]]:
 def _of_series(arms: Sequence[Arm], series: str, reference: Reference) -> list[Arm]:
     key = reference.series
     return [arm for arm in arms if key is None or not series or str(arm.get(key)) == series]
+
+
+def _has_curves(arms: Sequence[Arm], claim: Claim, reference: Reference) -> bool:
+    return all(_of_series(arms, series, reference) for _, _, series in _wanted(claim, reference))
 
 
 def _curve(arms: Sequence[Arm], x: str, column: str, needed: Sequence[str]) -> tuple[Curve, str]:

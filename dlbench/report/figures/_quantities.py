@@ -10,12 +10,20 @@ from typing import Literal
 
 from dlbench.analysis.arms import Arm
 from dlbench.analysis.formatting import listed
-from dlbench.analysis.groups import groups, rate_note, values_of
+from dlbench.analysis.groups import groups, values_of
 from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Role, Series
 from dlbench.report.data import ReportData
 from dlbench.report.figures._places import placed, spread, with_categories
-from dlbench.report.figures._shown import SEEN, UNEQUAL, in_chart, label, left_out_note, sees_unequally
+from dlbench.report.figures._shown import (
+    SEEN,
+    UNEQUAL,
+    in_chart,
+    label,
+    learning_rates,
+    left_out_note,
+    sees_unequally,
+)
 from dlbench.report.figures._target import TARGET, target_name
 from dlbench.report.lines import Part, ended, series
 from dlbench.scenario.metrics import SCORE_COLUMNS
@@ -117,7 +125,7 @@ class QuantityFigure:
     def _rates(self, arms: Sequence[Arm]) -> str:
         """Say at which learning rates arms were measured, where what is shown depends on them."""
         depends = any(name in SCORE_COLUMNS or "target" in name or name == "updates" for name in self.shown)
-        return f"{rate_note(arms).capitalize()}." if depends and rate_note(arms) else ""
+        return learning_rates(arms) if depends else ""
 
     def _panel(self, title: str, x: Axis, column: str, lines: tuple[Series, ...]) -> Panel:
         y = self.shown[column]

@@ -1,10 +1,10 @@
 """Which arms and panels a chart shows, how they are called, and the notes on those that it cannot show or compare."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from dlbench.analysis.arms import Arm
 from dlbench.analysis.formatting import counted, listed
-from dlbench.analysis.groups import groups
+from dlbench.analysis.groups import groups, learning_rate_note
 from dlbench.records.outcome import Status
 from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS
 from dlbench.report.chart import Axis
@@ -53,6 +53,12 @@ def rate_note(_: Iterable[Arm], shown: Iterable[Arm]) -> Iterator[str]:
     if without := sum(row.get(RATE) is None for row in completed):
         runs = counted(len(completed), "run")
         yield f"{without} of {runs} that completed without steady samples/s: a rate needs {WINDOW}."
+
+
+def learning_rates(arms: Sequence[Arm]) -> str:
+    """Say, as a sentence, at which learning rates arms were measured that may each need another one."""
+    said = learning_rate_note(arms)
+    return f"{said.capitalize()}." if said else ""
 
 
 def left_out_note(titles: Iterable[str], why: str) -> Iterator[str]:

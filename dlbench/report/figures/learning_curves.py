@@ -10,7 +10,7 @@ from dlbench.records.outcome import Status
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Palette, Panel, Series
 from dlbench.report.data import RUN, ReportData
 from dlbench.report.figures._curves import Course, along, lines, of_runs, run_of
-from dlbench.report.figures._shown import in_chart, left_out_note, synthetic_note
+from dlbench.report.figures._shown import in_chart, learning_rates, left_out_note, synthetic_note
 from dlbench.report.lines import MOST_SERIES, Part, parts, series, ways_vary
 from dlbench.scenario.run_spec import arm_name
 
@@ -71,6 +71,7 @@ def chart(data: ReportData) -> Chart:
         title=": ".join(filter(None, ("Loss and accuracy while training", only))),
         panels=tuple(panels),
         columns=len(places),
+        lead=learning_rates(in_panels),
         notes=(
             "Lines are medians over repeats at each epoch; training time is the slowest worker's, without evaluations.",
             f"Where a line has more than {FEW_MARKS} marks, points of single runs are left out; bars are intervals.",

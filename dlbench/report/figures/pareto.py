@@ -10,7 +10,7 @@ from dlbench.analysis.groups import TASK, by_emulation, described, groups, value
 from dlbench.analysis.metrics.pareto import front, knee
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Role, Series, line_mark
 from dlbench.report.data import ReportData
-from dlbench.report.figures._shown import UNEQUAL, in_chart, label, sees_unequally
+from dlbench.report.figures._shown import UNEQUAL, in_chart, label, learning_rates, sees_unequally
 from dlbench.report.figures._target import TARGET, TIME, late, target_name
 from dlbench.report.lines import Part, brief_keys, ended, parts, series, ways_vary
 
@@ -35,12 +35,13 @@ def chart(data: ReportData) -> Chart:
     drawn = [_drawn(field) for field in fields]
     panels = tuple(panel for shown, _ in drawn for panel in shown)
     unequal = any(sees_unequally(field.arms) for field in fields if not _target(field.arms))
+    rates = learning_rates([arm for field in fields for arm in field.arms]) if any(targets) else ""
     left_out = len(data.arms) - sum(len(field.arms) for field in fields)
     return Chart(
         title=f"{'Time to target' if all(targets) else 'Training time'} against {DEVICE_TIME}",
         panels=panels,
         columns=2,
-        lead=f"{UNEQUAL} " * unequal + "Dashed Pareto front: the arms that no other beats in both.",
+        lead=f"{UNEQUAL} " * unequal + f"Dashed Pareto front: the arms that no other beats in both. {rates}".rstrip(),
         notes=(
             f"{DEVICE_TIME.capitalize()}: workers x time. An arm stands at its runs' median.",
             *dict.fromkeys(f"Target: {target}." for target in targets if target),

@@ -9,8 +9,9 @@ from dlbench.analysis.answer.answer import Answer
 from dlbench.analysis.answer.batches import batch_text
 from dlbench.analysis.answer.lines import heading, lines
 from dlbench.analysis.arm_table import ArmTable, arm_table, in_order, label_of
-from dlbench.analysis.arms import Row, distinct
+from dlbench.analysis.arms import Arm, Row, distinct
 from dlbench.analysis.formatting import counted, listed, quantity
+from dlbench.analysis.groups import tuned_of
 from dlbench.analysis.metrics.lost_time import lost_time, sentence
 from dlbench.records.outcome import Status
 from dlbench.report.answers import metrics_of
@@ -117,15 +118,18 @@ class Content:
 
     @property
     def _searched(self) -> list[str]:
-        """Return what each candidate of each search came to."""
+        """Return what each candidate of each search came to, and which of them was measured."""
         found = []
-        for row in (row for study in self.data.studies for row in study.others if row["phase"] == Phase.TUNE):
+        measured = [arm for arm in self.data.arms if tuned_of(arm)]
+        tried = [row for study in self.data.studies for row in study.others if row["phase"] == Phase.TUNE]
+        for row in sorted(tried, key=lambda row: (label_of(row), row["repeat"]))[:MOST_SEARCHED]:
             known = [BUILT_IN[name] for name in QUALITY if row.get(name) is not None]
             scores = [f"{metric.title} {quantity(metric, row[metric.column])}" for metric in known]
             came_to = ", ".join(scores) if row["status"] == Status.COMPLETED else row["status"]
             label = label_of(row).removeprefix("tune ")
-            found.append(f"{label}, repeat {row['repeat']}: {came_to} in {counted(row['epochs'], 'epoch')}")
-        return sorted(found)[:MOST_SEARCHED]
+            chosen = " (chosen)" * any(_is_of(row, arm) for arm in measured)
+            found.append(f"{label}{chosen}, repeat {row['repeat']}: {came_to} in {counted(row['epochs'], 'epoch')}")
+        return found
 
     def _lost_time(self, answer: Answer) -> list[str]:
         """Return a sentence on each arm of several workers that has a base line; of many the first."""
@@ -172,6 +176,13 @@ class Content:
         failed = [(row, lasts[run_of(row)]) for row in self.data.attempts if row["status"] != Status.COMPLETED]
         failed.sort(key=lambda pair: pair[1]["status"] == Status.COMPLETED)
         return [_failure(row, last) for row, last in failed]
+
+
+def _is_of(candidate: Row, arm: Arm) -> bool:
+    """Whether a candidate of a search is what an arm was measured at."""
+    label, own = str(candidate.get("label")), str(arm.first.get("label"))
+    is_of_arm = label.startswith(f"tune {own} ") and candidate["study"] == arm.study
+    return is_of_arm and all(candidate.get(column) == arm.get(column) for column in tuned_of(arm))
 
 
 def _failure(row: Row, last: Row) -> Row:

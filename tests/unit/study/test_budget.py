@@ -42,6 +42,11 @@ def test_what_is_left_goes_by_the_clock_or_by_the_devices() -> None:
     devices.add(four, 450)
     assert (devices.left_s(run), devices.left_s(four)) == (1800, 450)
     assert Spending(Budget()).left_s(run) == math.inf
+    assert clock.has_room([(run, 15), (four, 25)])
+    assert not clock.has_room([(run, 15), (four, 26)])
+    assert devices.has_room([(run, 600), (four, 300)])
+    assert not devices.has_room([(run, 601), (four, 300)])
+    assert not Spending(Budget()).is_limited
 
 
 def test_a_run_is_ended_by_the_user_or_where_the_budget_is_spent() -> None:

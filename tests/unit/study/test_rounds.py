@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -253,6 +253,29 @@ def test_a_candidate_that_failed_is_tried_again_until_its_arm_is_measured() -> N
     assert (first.phase, first.settings.learning_rate) == (Phase.MEASURE, 0.01)
     rows.append(of_rate(first))
     assert {run.phase for run in next_round(asked, rows)} == {Phase.MEASURE}, "the choice stays"
+
+
+def test_a_budget_searches_for_as_many_arms_as_can_be_measured() -> None:
+    asked = plan(BASE + "baseline: none\nmatrix: {batch_size: [8, 64, 256]}\ntune: {learning_rate: [0.01, 0.1, 0.3]}\n")
+    rows: Rows = []
+
+    def has_room(runs: Sequence[RunSpec]) -> bool:
+        return len(rows) + len(runs) <= 16  # two arms: three candidates and four repeats of each
+
+    def todo(has_room: Callable[[Sequence[RunSpec]], bool] | None) -> list[RunSpec]:
+        known = {row["run_id"] for row in rows}
+        return [run for run in next_round(asked, rows, known, has_room) if run.run_id not in known]
+
+    seen = []
+    while found := todo(has_room):
+        seen.append([(run.phase, run.settings.batch_size) for run in found])
+        rows += map(of_rate, found)
+    first, second, measured = seen
+    searched = [batch for ((_, batch),) in map(set, (first, second))]
+    assert first + second == [(Phase.TUNE, batch) for batch in searched for _ in range(3)]
+    assert Counter(measured) == {(Phase.MEASURE, batch): 4 for batch in searched}
+    (other,) = {8, 64, 256} - {*searched}
+    assert {(run.phase, run.settings.batch_size) for run in todo(None)} == {(Phase.TUNE, other)}, "another call goes on"
 
 
 def test_a_round_says_what_is_searched_for_and_what_was_chosen() -> None:

@@ -204,6 +204,14 @@ def test_a_study_of_one_mode_lacks_the_other(tmp_path: Path) -> None:
     assert found[Shape.STARTS_BEHIND] == "there are no runs with mode scale-out"
 
 
+def test_a_family_without_the_other_curve_says_nothing_where_one_has_both(tmp_path: Path) -> None:
+    others = [row for row in worker_rows(learning_rate_base=0.01) if row["mode"] == "scale-up"]
+    found = check_claims(report_data(*worker_rows(), *others, tmp_path=tmp_path).arms, WORKERS)
+    count = Counter(one.claim.claim for one in found)
+    assert count[Shape.STARTS_BEHIND] == 1
+    assert [one.claim.series for one in found if one.claim.claim is Shape.FALLS].count("scale-up") == 2
+
+
 def test_two_studies_make_one_comparison(tmp_path: Path) -> None:
     rows = [row | {"study": row["mode"]} for row in worker_rows()]
     found = states(check_claims(report_data(*rows, tmp_path=tmp_path).arms, WORKERS))

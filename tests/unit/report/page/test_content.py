@@ -72,3 +72,22 @@ def test_a_reason_is_whole_and_begins_short(tmp_path):
     assert len(long["beginning"]) < MOST_SHOWN + 10
     assert unknown["reason"] == unknown["beginning"] == UNKNOWN_REASON
     assert coloured["reason"] == r"\x1b[31mred"
+
+
+def test_of_each_search_it_says_what_was_tried_and_chosen(tmp_path):
+    def tried(rate: float, accuracy: float, **values: object) -> dict[str, object]:
+        label = f"tune batch_size=8 learning_rate={rate}"
+        own = {"run_id": f"mlp-{rate}-r0", "phase": "tune", "label": label, "learning_rate_base": rate}
+        return run(**own, validation_accuracy=accuracy, **values)
+
+    rows = [
+        tried(0.1, 0.5, batch_size=8, repeat=0),
+        tried(0.3, 0.9, batch_size=8, repeat=0),
+        run(batch_size=8, learning_rate_base=0.3, label="batch_size=8", tuned="learning_rate", run_id="mlp-b8-r0"),
+        run(batch_size=80, learning_rate_base=0.1, label="batch_size=80", tuned="learning_rate"),
+    ]
+    found = Content(report_data(*rows, tmp_path=tmp_path))._searched
+    assert [line.partition(":")[0] for line in found] == [
+        "batch_size=8 learning_rate=0.1, repeat 0",
+        "batch_size=8 learning_rate=0.3 (chosen), repeat 0",
+    ]
