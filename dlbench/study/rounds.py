@@ -4,6 +4,7 @@ What comes next depends on the plan and on the rows so far alone, so that a stud
 same choices.
 """
 
+import math
 import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
@@ -30,8 +31,8 @@ from dlbench.scenario.scenario import Repeats, Scenario, Tune
 from dlbench.scenario.settings import Affects, Settings, about
 from dlbench.study.folder import StudyPlan
 
-# A search that finds its own values tries no more than these.
-MOST_TRIED = 9
+# A search that finds its own values goes no further than these, and is done where they are no farther apart.
+MOST_TRIED, FINE = 9, 2.0
 # Arms of which it is said what was chosen.
 MOST_LINES = 20
 
@@ -198,9 +199,10 @@ def search(
             if not any(row["status"] == Status.COMPLETED for own in ended for row in own):
                 return [], None
             ranked = _ranked(left, ended, scenario)
-            if is_open and number == 0 and (wider := _wider(ranked[0], tried)):
-                left.append(wider)
-                tried.append(wider)
+            if is_open and number == 0:
+                further = _further(ranked[0], tried)
+                left += further
+                tried += further
         left = ranked
     return [], _measured(left[0], tried)
 
@@ -222,17 +224,29 @@ def _changes_time(key: str) -> bool:
     return key not in Settings.model_fields or about(key).affects is not Affects.TRAINING
 
 
-def _wider(best: RunSpec, tried: Sequence[RunSpec]) -> RunSpec | None:
-    """Return the candidate beyond the best one, where that has the least or greatest rate that was tried with it."""
-    alike = [run for run in tried if _others(run) == _others(best)]
-    rates, rate = [run.settings.learning_rate for run in alike], best.settings.learning_rate
-    if min(rates) < rate < max(rates) or len(rates) >= MOST_TRIED:
-        return None
-    further = next_rate(rate, RATE_STEP if rate == max(rates) else 1 / RATE_STEP)
-    tuned = best.tuned and best.tuned.model_copy(update={"values": {**best.tuned.values, "learning_rate": further}})
-    settings = best.settings.model_copy(update={"learning_rate": further})
-    label = best.label.replace(f"learning_rate={rate!r}", f"learning_rate={further!r}")
-    return best.model_copy(update={"settings": settings, "tuned": tuned, "label": label})
+def _further(best: RunSpec, tried: Sequence[RunSpec]) -> list[RunSpec]:
+    """Return candidates near the best one: beyond it, where its rate is the least or greatest tried with its values.
+
+    Else between it and its neighbours, where these are farther away than `FINE`: a rate that is off by the square root
+    of `RATE_STEP` takes as many times the epochs where steps are small, which would be more than strategies differ.
+    """
+    rate = best.settings.learning_rate
+    rates = sorted(run.settings.learning_rate for run in tried if _others(run) == _others(best))
+    place = rates.index(rate)
+    if place in (0, len(rates) - 1):
+        factors = [RATE_STEP if place else 1 / RATE_STEP] * (len(rates) < MOST_TRIED)
+    else:
+        ratios = [rates[place - 1] / rate, rates[place + 1] / rate]
+        factors = [math.sqrt(ratio) for ratio in ratios if not 1 / FINE <= ratio <= FINE]
+    return [_at_rate(best, next_rate(rate, factor)) for factor in factors]
+
+
+def _at_rate(run: RunSpec, rate: float) -> RunSpec:
+    """Return a candidate at another learning rate."""
+    tuned = run.tuned and run.tuned.model_copy(update={"values": {**run.tuned.values, "learning_rate": rate}})
+    settings = run.settings.model_copy(update={"learning_rate": rate})
+    label = run.label.replace(f"learning_rate={run.settings.learning_rate!r}", f"learning_rate={rate!r}")
+    return run.model_copy(update={"settings": settings, "tuned": tuned, "label": label})
 
 
 def _others(run: RunSpec) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from dlbench.scenario.run_spec import Phase, RunSpec, Tuned
 from dlbench.scenario.scenario import Scenario
 from dlbench.scenario.settings import Divide
 
-# A search that finds its own values tries about so many.
-USUAL_CANDIDATES = 5
+# A search that finds its own values tries about so many: three, up to two beyond, and two between.
+USUAL_CANDIDATES = 7
 
 
 def with_search(arms: Sequence[PlannedArm], scenario: Scenario) -> tuple[PlannedArm, ...]:
@@ -47,8 +47,8 @@ def with_settings(run: RunSpec, **values: int | bool) -> RunSpec:
 def search_repeats(count: int, scenario: Scenario) -> int:
     """Return how many runs there are of each of so many candidates of an arm."""
     tune = scenario.tune
-    if tune is None or tune.repeats is not None:
-        return (tune and tune.repeats) or 1
+    if tune is not None and tune.repeats is not None:
+        return tune.repeats
     return 2 if 2 * _expected(count, scenario) <= scenario.least_repeats else 1
 
 

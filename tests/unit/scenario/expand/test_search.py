@@ -92,8 +92,8 @@ def test_few_candidates_are_trained_as_long_as_the_arm() -> None:
     assert _rungs(2, 10, 4) == [(2, 10)], "each on two seeds"
     assert _rungs(8, 20, 5, "learning_rate: [1, 2], epochs: 7") == [(8, 7)]
     assert _rungs(3, 10, 1, warmup_epochs=4.5) == [(3, 5)], "a rate that never comes to its value is not tried"
-    assert _rungs(3, 12, 5, "learning_rate: auto") == [(3, 12)]
-    assert _rungs(3, 12, 2, "learning_rate: auto") == [(3, 4)], "as if five were tried"
+    assert _rungs(3, 12, 7, "learning_rate: auto") == [(3, 12)]
+    assert _rungs(3, 12, 5, "learning_rate: auto") == [(3, 8)], "as if seven were tried"
 
 
 @pytest.mark.parametrize(
