@@ -95,10 +95,9 @@ def imitations(record: Recorder, turns: int, effort: Effort) -> None:
 
 
 def on_throttled_links(record: Recorder, turns: int, effort: Effort) -> None:
-    epochs = 8 if effort.window_s > 1 else 4
+    epochs = 10  # a rate needs 5 s of them
     with throttled.hosts() as hosts:
-        for strategy in throttled.STRATEGIES:
-            record.turns({"": partial(throttled.throttled, hosts, strategy, epochs)}, turns)
+        record.turns({"": partial(throttled.throttled, hosts, epochs)}, turns)
 
 
 def training_of(model: str) -> Callable[[Recorder, int, Effort], None]:

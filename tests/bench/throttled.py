@@ -1,6 +1,5 @@
 """Real steps of workers on hosts with slow links, against the same steps simulated with what was measured of them."""
 
-import csv
 import json
 import shutil
 import tempfile
@@ -11,6 +10,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
+import pandas as pd
 import yaml
 
 from tests.bench.commands import BIN, ROOT, dlbench_row, last_json, mpirun, output, variables
@@ -23,20 +23,21 @@ from tests.cluster.take_down import take_down
 HOSTS, RATE = 4, "200mbit"
 # A gradient takes so long on top of its arithmetic; of a straggler twice.
 STEP_S = 0.04
-# 301,066 parameters: 48 ms at 200 Mbit/s.
-HIDDEN = [512, 512]
-STRATEGIES = ("ring", "gossip", "parameter_server", "asynchronous")
-PACED = ROOT / "tests/functional/paced.py"
+# 1.2 MB: 48 ms at 200 Mbit/s.
+HIDDEN, NUM_PARAMETERS = [512, 512], 301_066
 BATCH_SIZE = 16
+WITH_SERVERS = ("parameter_server", "asynchronous")
+STRATEGIES = ("ring", "gossip", *WITH_SERVERS)
+PACED = ROOT / "tests/functional/paced.py"
 
 
 @dataclass(frozen=True)
 class Hosts:
-    """Hosts on slow links, with a folder that all of them see.
+    """Hosts on slow links.
 
     Attributes:
         cluster: The hosts.
-        folder: Where the paced trainer and the scenarios are.
+        folder: One that all of them see: where the paced trainer and the scenarios are.
     """
 
     cluster: Cluster
@@ -55,97 +56,98 @@ def hosts() -> Iterator[Hosts]:
         take_down(made.name)
 
 
-def throttled(found: Hosts, strategy: str, epochs: int) -> Found:
-    """Measure a strategy with and without a straggler, and simulate both; return the times of a step."""
-    settings = {
-        "dataset": "digits", "model": "mlp", "model.hidden": HIDDEN, "strategy": strategy, "workers": HOSTS,
-        "mode": "scale-out", "batch_size": BATCH_SIZE, "epochs": epochs, "learning_rate": 0.01,
-        "remainder": "drop", "sample_every": 1,
-    }  # fmt: skip
-    values: dict[str, tuple[float, str]] = {}
-    handled = last_json(output(mpirun(2, "-m", "tests.bench.links_program", "301066"), variables("mpi")))
-    even = _real(found, settings, "even")
-    for name in ("even", "straggler"):
-        real = even if name == "even" else _real(found, settings, name)
-        own = real.compute_s
-        factor = own[-1] / fmean(own[:-1]) if name == "straggler" else 1.0
-        options = machines(handled, HOSTS, even.steps) | {
-            "communicator.workers_per_host": 1,
-            "communicator.latency_s": real.latency_s,
-            "communicator.bandwidth_bytes_per_s": real.bandwidth_bytes_per_s,
-            "communicator.slow_workers": int(name == "straggler"),
-            "communicator.slow_factor": factor,
-            "trainer": "numpy",
-        }
-        simulated = _step_s(dlbench_row(settings | options))
-        what = f"{strategy}, {'one of four is slow' if name == 'straggler' else 'four workers'}"
-        values |= {
-            f"{what}: real": (1e3 * real.step_s, "ms/step"),
-            f"{what}: simulated": (1e3 * simulated, "ms/step"),
-            f"{what}: simulated / real": (simulated / real.step_s, ""),
-        }
-    return values
-
-
 @dataclass(frozen=True)
-class _Real:
-    """What a real run has shown.
+class Measured:
+    """What real runs have shown, one of each strategy.
 
     Attributes:
-        step_s: Time of a step of all workers.
-        compute_s: Of each worker, the median time of a step beside communication.
+        runs: Their rows.
+        steps: Their rows of steps.
         latency_s: Of the links.
         bandwidth_bytes_per_s: Of the links.
-        steps: Its rows of steps.
     """
 
-    step_s: float
-    compute_s: list[float]
+    runs: Mapping[str, Mapping[str, Any]]
+    steps: pd.DataFrame
     latency_s: float
     bandwidth_bytes_per_s: float
-    steps: Path
+
+    def steps_of(self, strategy: str) -> pd.DataFrame:
+        """Return the rows of steps of a strategy."""
+        return self.steps[self.steps["run_id"] == self.runs[strategy]["run_id"]]
+
+    def compute_s(self, strategy: str) -> list[float]:
+        """Return the median time of each worker's steps beside communication."""
+        timed = self.steps_of(strategy).query("phase == 'timed'")
+        beside = timed["step_time_s"] - timed["communication_time_s"]
+        return [float(times.median()) for _, times in beside.groupby(timed["worker"])]
 
 
-def _real(found: Hosts, settings: Mapping[str, Any], name: str) -> _Real:
-    """Run on the hosts; the last of them is slow where the name says so."""
-    last = found.folder / f"slow-down-{found.cluster.hosts[-1].name}"
-    last.unlink(missing_ok=True)
-    if name == "straggler":
-        last.touch()
-    own = {"trainer": "paced:Trainer", "trainer.step_s": STEP_S, "cores_per_worker": 0.5}
+def throttled(found: Hosts, epochs: int) -> Found:
+    """Measure all strategies with and without a straggler, and simulate both; return the times of a step."""
+    handled = last_json(output(mpirun(2, "-m", "tests.bench.links_program", str(NUM_PARAMETERS)), variables("mpi")))
+    even, slow = (_measured(found, name, epochs) for name in ("even", "slow"))
+    studies, values = {"four workers": even, "one of four is slow": slow}, {}
+    for strategy, (what, study) in ((one, pair) for one in STRATEGIES for pair in studies.items()):
+        is_slow, compute_s, rows = study is slow, study.compute_s(strategy), found.folder / "steps.csv"
+        even.steps_of(strategy).to_csv(rows, index=False)
+        options = machines(handled, HOSTS, rows) | {
+            "communicator.workers_per_host": 1,
+            "communicator.latency_s": study.latency_s,
+            "communicator.bandwidth_bytes_per_s": study.bandwidth_bytes_per_s,
+            "communicator.slow_workers": int(is_slow),
+            "communicator.slow_factor": compute_s[-1] / fmean(compute_s[:-1]) if is_slow else 1.0,
+            "strategy": strategy,
+        }
+        beside = {"server_placement": "beside"} if strategy in WITH_SERVERS else {}
+        simulated, real = _step_s(dlbench_row(_settings(epochs) | options | beside)), _step_s(study.runs[strategy])
+        values |= {
+            f"{strategy}, {what}: real": (1e3 * real, "ms/step"),
+            f"{strategy}, {what}: simulated": (1e3 * simulated, "ms/step"),
+            f"{strategy}, {what}: simulated / real": (simulated / real, ""),
+            f"{strategy}, {what}: of a real step, beside communication": (1e3 * fmean(compute_s), "ms"),
+        }
+    return values | {
+        "a link's bandwidth": (even.bandwidth_bytes_per_s / 1e6, "MB/s"),
+        "an empty message there and back": (2e6 * even.latency_s, "us"),
+    }
+
+
+def _settings(epochs: int) -> dict[str, Any]:
+    return {
+        "dataset": "digits", "model": "mlp", "model.hidden": HIDDEN, "trainer": "numpy", "workers": HOSTS,
+        "batch_size": BATCH_SIZE, "epochs": epochs, "learning_rate": 0.01, "remainder": "drop",
+    }  # fmt: skip
+
+
+def _measured(found: Hosts, name: str, epochs: int) -> Measured:
+    """Run each strategy on the hosts; the last of them is slow where the name says so."""
+    order = found.folder / f"slow-down-{found.cluster.hosts[-1].name}"
+    order.unlink(missing_ok=True)
+    if name == "slow":
+        order.touch()
+    real = {"trainer": "paced:Trainer", "trainer.step_s": STEP_S, "mode": "scale-out", "cores_per_worker": 1}
     scenario, cluster = found.folder / f"{name}.yaml", found.folder / "cluster.yaml"
-    scenario.write_text(yaml.safe_dump({"base": {**settings, **own}, "baseline": "none", "step_table": "csv"}))
-    every = [{"address": host.address, "slots": 1} for host in found.cluster.hosts]
+    axes = {"matrix": {"strategy": list(STRATEGIES)}, "baseline": "none", "step_table": "csv"}
+    scenario.write_text(yaml.safe_dump({"base": _settings(epochs) | real, **axes}))
+    # Two workers share a core, which is theirs while the others sleep or wait; a quota would stop them in between.
+    every = [
+        {"address": host.address, "slots": 1, "cores": [number % 2]} for number, host in enumerate(found.cluster.hosts)
+    ]
     cluster.write_text(yaml.safe_dump({"hosts": every, "ssh": str(found.cluster.ssh)}))
     with tempfile.TemporaryDirectory(dir=found.folder) as studies:
         argv = [str(BIN / "dlbench"), "run", str(scenario), "--cluster", str(cluster), "--output", studies]
-        found.cluster.hosts[0].run(argv, cwd=found.folder, timeout_s=600)
+        found.cluster.hosts[0].run(argv, cwd=found.folder, timeout_s=900)
         (study,) = Path(studies).glob(f"{name}-*")
-        with (study / "runs.csv").open(newline="") as file:
-            (row,) = csv.DictReader(file)
-        steps = found.folder / f"{name}-steps.csv"
-        shutil.copyfile(study / "steps.csv", steps)
+        runs = {row["strategy"]: row for row in pd.read_csv(study / "runs.csv").to_dict("records")}
+        steps = pd.read_csv(study / "steps.csv")
         links = json.loads((study / "machine.json").read_text())["links"]
-    return _Real(
-        _step_s(row),
-        _compute_s(steps),
-        median(link["round_trip_s"] for link in links) / 2,
-        median(link["bandwidth_bytes_per_s"] for link in links),
-        steps,
-    )
+    latency_s = median(link["round_trip_s"] for link in links) / 2
+    return Measured(runs, steps, latency_s, median(link["bandwidth_bytes_per_s"] for link in links))
 
 
-def _step_s(row: Mapping[str, str]) -> float:
-    if row["status"] != "completed" or not row["samples_per_s"]:
-        raise RuntimeError(f"a run ended as {row['status']} without a rate: {row['reason']}")
-    return HOSTS * BATCH_SIZE / float(row["samples_per_s"])
-
-
-def _compute_s(steps: Path) -> list[float]:
-    with steps.open(newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["phase"] == "timed"]
-    times = [
-        [float(row["step_time_s"]) - float(row["communication_time_s"]) for row in rows if row["worker"] == str(worker)]
-        for worker in range(HOSTS)
-    ]
-    return list(map(median, times))
+def _step_s(row: Mapping[str, Any]) -> float:
+    rate = float(row["samples_per_s"] or "nan")
+    if not rate > 0:
+        raise RuntimeError(f"a run ended as {row['status']} without a rate: {row['reason']}, {row['timed_window_s']} s")
+    return HOSTS * BATCH_SIZE / rate

@@ -66,6 +66,8 @@ class Trainer:
     OPTIMIZERS = numpy.OPTIMIZERS
     PRECISIONS = numpy.PRECISIONS
     BACKEND = numpy.BACKEND
+    FLAT_OPTIMIZERS = numpy.FLAT_OPTIMIZERS
+    make_flat_optimizer = staticmethod(numpy.make_flat_optimizer)
 
     @staticmethod
     def create(
