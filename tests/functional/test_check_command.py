@@ -199,6 +199,7 @@ def test_the_schema_holds_for_every_scenario_here_and_refuses_what_is_wrong(root
     for path in paths:
         assert schema.is_valid(yaml.safe_load(path.read_text())), path
     assert schema.is_valid(yaml.safe_load(GRID))
+    assert schema.is_valid(yaml.safe_load("tune: {learning_rate: auto, epochs: 3, repeats: 2}"))
     for text in [
         "bas: {}",
         "base: {worker: 1}",
@@ -215,6 +216,8 @@ def test_the_schema_holds_for_every_scenario_here_and_refuses_what_is_wrong(root
         "repeats: 0",
         "target: {metric: 5, value: 1}",
         "target: {metric: train_loss}",
+        "tune: {learning_rate: [0.1], epochs: [3, 4]}",
+        "tune: {momentum: auto}",
     ]:
         assert not schema.is_valid(yaml.safe_load(text)), text
 

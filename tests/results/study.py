@@ -276,7 +276,8 @@ class StudyText:
         """The families that the answer judges, by column."""
         found: dict[str, list[tuple[list[Arm], Family]]] = {}
         wanted = Wanted(metrics=metrics_of(self.data))
-        for group in comparison_groups(self.data.arms):
+        scenario = self.data.studies[0].scenario
+        for group in comparison_groups(self.data.arms, scenario.given if scenario else ()):
             for metric, values, family in families(group, wanted):
                 found.setdefault(metric.column, []).append((list(values), family))
         return found

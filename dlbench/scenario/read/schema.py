@@ -20,8 +20,10 @@ def schema() -> Schema:
     whole = _taken(Scenario.model_json_schema(), definitions)
     properties = _with_units(whole["properties"]) | _sections(whole["properties"])
     definitions["point"] = _mapping(keys)
-    tried = {key: {"anyOf": [_axis(value), {"const": "auto"}]} for key, value in keys.items()}
-    definitions["Tune"] = _mapping(definitions["Tune"]["properties"] | tried, {"type": "array", "minItems": 1})
+    tried = {key: _axis(value) for key, value in keys.items()}
+    tried["learning_rate"] = {"anyOf": [tried["learning_rate"], {"const": "auto"}]}
+    # `epochs` and `repeats` are those of the search.
+    definitions["Tune"] = _mapping(tried | definitions["Tune"]["properties"], {"type": "array", "minItems": 1})
     definitions["axes"] = _mapping({key: _axis(value) for key, value in keys.items()}, {"type": "array", "minItems": 1})
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
