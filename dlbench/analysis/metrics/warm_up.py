@@ -61,7 +61,19 @@ def _of_common_pieces(journal: Journal, warmup_steps: int) -> tuple[dict[int, tu
     }
     left = next(filter(None, kept.values()), ())
     opened, closed = (left[0].opened_at_s, left[-1].closed_at_s) if left else (np.inf, np.inf)
-    return kept, {worker: _outside(rows, opened, closed) for worker, rows in journal.steps.items()}
+    steps = {worker: _outside(rows, opened, closed) for worker, rows in journal.steps.items()}
+    # A step may end within rounding of an update that cuts: it is counted where its row is.
+    counted = {rank: _counted(pieces, steps[rank]) if rank in steps else pieces for rank, pieces in kept.items()}
+    return counted, steps
+
+
+def _counted(pieces: tuple[Segment, ...], rows: Rows) -> tuple[Segment, ...]:
+    """Return pieces with as many steps as there are rows of the window that ended in each."""
+    inside = rates.in_window(rows)
+    ended = inside[:, FIELD["started_at_s"]] + inside[:, FIELD["step_time_s"]]
+    edges = np.array([*(piece.opened_at_s for piece in pieces), *(piece.closed_at_s for piece in pieces[-1:])])
+    counts = np.diff(np.searchsorted(ended, edges + ROUNDING_S, "right"))
+    return tuple(piece.model_copy(update={"steps": int(n)}) for piece, n in zip(pieces, counts, strict=True))
 
 
 def _warm_at(rows: Rows, warmup_steps: int) -> float:

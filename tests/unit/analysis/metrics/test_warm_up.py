@@ -160,3 +160,17 @@ def test_workers_that_do_not_wait_lose_the_pieces_before_all_are_warm():
     assert (window["timed_window_s"], window["timed_samples"]) == (60.0, 600)
     # They make different numbers of steps: the mean counts.
     assert window["timed_steps"] == (60 + 30) // 2
+
+
+def test_a_step_that_ends_within_rounding_of_a_cut_is_counted_where_its_row_is():
+    rows, result = not_waiting(110, 1.0, 10, is_first=True)
+    ended = rows[:, FIELD["started_at_s"]] + rows[:, FIELD["step_time_s"]]
+    rows[ended == 42.0, FIELD["step_time_s"]] += 4e-7  # after the cut at 42 s: its piece has one more
+    pieces = tuple(
+        piece.model_copy(update={"steps": piece.steps + (piece.opened_at_s == 42.0)}) for piece in result.segments
+    )
+    own = (rows, result.model_copy(update={"segments": pieces}))
+    found, _ = without_warm_up(journal(own, not_waiting(55, 2.0, 10, is_first=False)))
+    counted = sum(piece.steps for piece in found.results[0].segments)
+    assert counted == len(rates.in_window(found.steps[0])) == 60
+    rates.between_steps(found.results.values(), found.steps.values())
