@@ -107,11 +107,13 @@ class Durations:
 
     def __init__(self) -> None:
         self._took: dict[str, list[float]] = {}
+        self._usual_s: float | None = None
 
     def add(self, run_id: str, status: str, seconds: float) -> None:
         """Take the time of a run that has ended; only completed ones show how long others will take."""
         if status == Status.COMPLETED:
             self._took.setdefault(arm_name(run_id), []).append(seconds)
+            self._usual_s = None
 
     def is_known(self, run: RunSpec) -> bool:
         """Whether a run of its arm has completed."""
@@ -121,7 +123,9 @@ class Durations:
         """Return how long a run will probably take: as its arm's runs did, else as the others; None without any."""
         if own := self._took.get(arm_name(run.run_id)):
             return median(own)
-        return fmean(map(median, self._took.values())) if self._took else None
+        if self._usual_s is None and self._took:
+            self._usual_s = fmean(map(median, self._took.values()))
+        return self._usual_s
 
     def total_s(self, runs: Iterable[RunSpec]) -> float | None:
         """Return how long runs will probably take together; None where no run has ended yet."""

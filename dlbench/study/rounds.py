@@ -71,7 +71,8 @@ def next_round(
         found += [chosen] if chosen is not None else []
     if has_room is not None:
         least = plan.rule.min if isinstance(plan.rule, Repeats) else plan.rule
-        todo = [own for own in todo if has_room([*own, *[*found, own[0]] * least])][:1]
+        first = next((own for own in todo if has_room([*own, *[*found, own[0]] * least])), None)
+        todo = [] if first is None else [first]
     if todo:
         searched = [run for own in todo for run in own]
         random.Random(plan.scenario.name).shuffle(searched)  # so that a slow hour of the machine is no arm's alone

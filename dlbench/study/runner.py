@@ -196,8 +196,10 @@ class _Runner:
             known = next_round(planned, self.collector.rows, made, self._has_room if self.spending.is_limited else None)
             todo = [run for run in attempts.pending(self.folder.path, known) if run.run_id not in made]
             if not (todo or is_first):
-                left = next_round(planned, self.collector.rows, made)
-                self.is_spent = any(run.run_id not in made for run in attempts.pending(self.folder.path, left))
+                self.is_spent = self.spending.is_limited and any(
+                    run.run_id not in made
+                    for run in attempts.pending(self.folder.path, next_round(planned, self.collector.rows, made))
+                )
                 return
             self.folder = with_runs(self.folder, todo)
             self.collector.know(self.folder)

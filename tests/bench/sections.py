@@ -95,9 +95,8 @@ def imitations(record: Recorder, turns: int, effort: Effort) -> None:
 
 
 def on_throttled_links(record: Recorder, turns: int, effort: Effort) -> None:
-    epochs = 10  # a rate needs 5 s of them
     with throttled.hosts() as hosts:
-        record.turns({"": partial(throttled.throttled, hosts, epochs)}, turns)
+        record.turns({"": partial(throttled.throttled, hosts)}, turns)
 
 
 def training_of(model: str) -> Callable[[Recorder, int, Effort], None]:
@@ -242,7 +241,7 @@ SECTIONS = {
     "throttled": Section(
         "four hosts on links of 200 Mbit/s (as root), one of them slow or not: a step, and the same simulated",
         3,
-        16,
+        24,
         on_throttled_links,
         is_extra=True,
     ),

@@ -25,7 +25,8 @@ HOSTS, RATE = 4, "200mbit"
 STEP_S = 0.04
 # 1.2 MB: 48 ms at 200 Mbit/s.
 HIDDEN, NUM_PARAMETERS = [512, 512], 301_066
-BATCH_SIZE = 16
+# A rate needs 5 s of them.
+BATCH_SIZE, EPOCHS = 16, 10
 WITH_SERVERS = ("parameter_server", "asynchronous")
 STRATEGIES = ("ring", "gossip", *WITH_SERVERS)
 PACED = ROOT / "tests/functional/paced.py"
@@ -83,10 +84,10 @@ class Measured:
         return [float(times.median()) for _, times in beside.groupby(timed["worker"])]
 
 
-def throttled(found: Hosts, epochs: int) -> Found:
+def throttled(found: Hosts) -> Found:
     """Measure all strategies with and without a straggler, and simulate both; return the times of a step."""
     handled = last_json(output(mpirun(2, "-m", "tests.bench.links_program", str(NUM_PARAMETERS)), variables("mpi")))
-    even, slow = (_measured(found, name, epochs) for name in ("even", "slow"))
+    even, slow = (_measured(found, name) for name in ("even", "slow"))
     studies, values = {"four workers": even, "one of four is slow": slow}, {}
     for strategy, (what, study) in ((one, pair) for one in STRATEGIES for pair in studies.items()):
         is_slow, compute_s, rows = study is slow, study.compute_s(strategy), found.folder / "steps.csv"
@@ -100,7 +101,7 @@ def throttled(found: Hosts, epochs: int) -> Found:
             "strategy": strategy,
         }
         beside = {"server_placement": "beside"} if strategy in WITH_SERVERS else {}
-        simulated, real = _step_s(dlbench_row(_settings(epochs) | options | beside)), _step_s(study.runs[strategy])
+        simulated, real = _step_s(dlbench_row(_settings() | options | beside)), _step_s(study.runs[strategy])
         values |= {
             f"{strategy}, {what}: real": (1e3 * real, "ms/step"),
             f"{strategy}, {what}: simulated": (1e3 * simulated, "ms/step"),
@@ -113,14 +114,14 @@ def throttled(found: Hosts, epochs: int) -> Found:
     }
 
 
-def _settings(epochs: int) -> dict[str, Any]:
+def _settings() -> dict[str, Any]:
     return {
         "dataset": "digits", "model": "mlp", "model.hidden": HIDDEN, "trainer": "numpy", "workers": HOSTS,
-        "batch_size": BATCH_SIZE, "epochs": epochs, "learning_rate": 0.01, "remainder": "drop",
+        "batch_size": BATCH_SIZE, "epochs": EPOCHS, "learning_rate": 0.01, "remainder": "drop",
     }  # fmt: skip
 
 
-def _measured(found: Hosts, name: str, epochs: int) -> Measured:
+def _measured(found: Hosts, name: str) -> Measured:
     """Run each strategy on the hosts; the last of them is slow where the name says so."""
     order = found.folder / f"slow-down-{found.cluster.hosts[-1].name}"
     order.unlink(missing_ok=True)
@@ -129,7 +130,7 @@ def _measured(found: Hosts, name: str, epochs: int) -> Measured:
     real = {"trainer": "paced:Trainer", "trainer.step_s": STEP_S, "mode": "scale-out", "cores_per_worker": 1}
     scenario, cluster = found.folder / f"{name}.yaml", found.folder / "cluster.yaml"
     axes = {"matrix": {"strategy": list(STRATEGIES)}, "baseline": "none", "step_table": "csv"}
-    scenario.write_text(yaml.safe_dump({"base": _settings(epochs) | real, **axes}))
+    scenario.write_text(yaml.safe_dump({"base": _settings() | real, **axes}))
     # Two workers share a core, which is theirs while the others sleep or wait; a quota would stop them in between.
     every = [
         {"address": host.address, "slots": 1, "cores": [number % 2]} for number, host in enumerate(found.cluster.hosts)
