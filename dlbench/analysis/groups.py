@@ -102,7 +102,7 @@ def learning_rate_note(arms: Sequence[Arm]) -> str:
     if any(_RATE in tuned_of(arm) for arm in learned):
         ends = [chosen(rate) for rate in values_of(learned, _RATE)]
         which = ends[0] if len(ends) == 1 else f"{ends[0]} to {ends[-1]}"
-        return f"each arm at its own best {written_name(_RATE)} of those tried: {which}"
+        return f"each arm at the {written_name(_RATE)} that its own search chose: {which}"
     return ""
 
 

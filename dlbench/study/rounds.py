@@ -9,6 +9,8 @@ import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from dlbench.analysis.answer.answer import ArmAnswer
 from dlbench.analysis.answer.best_candidate import best_first
 from dlbench.analysis.answer.comparison_group import comparison_groups
@@ -33,6 +35,8 @@ from dlbench.study.folder import StudyPlan
 
 # A search that finds its own values goes no further than these, and is done where they are no farther apart.
 MOST_TRIED, FINE = 9, 2.0
+# Rates, the best one in their middle where it can be, in whose order chance can show.
+FEWEST_NEAR, MOST_NEAR = 4, 5
 # Arms of which it is said what was chosen.
 MOST_LINES = 20
 
@@ -166,10 +170,13 @@ def announced(todo: Sequence[RunSpec]) -> list[str]:
     if todo and todo[0].repeats_rule and min(run.repeat for run in todo):
         return [f"not decided yet: {listed(list(dict.fromkeys(run.label for run in todo)), 3, '; ')}"]
     chosen = {run.label: run.tuned for run in todo if run.tuned}
-    lines = [
-        f"{label}: {in_words(one.values)}" + f" ({one.at_edge})" * bool(one.at_edge) for label, one in chosen.items()
-    ]
+    lines = [f"{label}: {in_words(one.values)}{_doubt(one)}" for label, one in chosen.items()]
     return [*lines[:MOST_LINES], *([f"and {len(lines) - MOST_LINES} more arms"] if lines[MOST_LINES:] else [])]
+
+
+def _doubt(tuned: Tuned) -> str:
+    said = "; ".join(filter(None, [tuned.at_edge, "rates were not told apart" * tuned.scattered]))
+    return f" ({said})" if said else ""
 
 
 def search(
@@ -199,20 +206,48 @@ def search(
             ended = [[rows[run.run_id] for run in runs] for runs in wanted]
             if not any(row["status"] == Status.COMPLETED for own in ended for row in own):
                 return [], None
-            ranked = _ranked(left, ended, scenario)
+            ranked, num_sound = _ranked(left, ended, scenario)
             if is_open and number == 0:
                 further = _further(ranked[0], tried)
                 left += further
                 tried += further
         left = ranked
-    return [], _measured(left[0], tried)
+    return [], _measured(*_chosen(left[:num_sound]), tried)
 
 
-def _ranked(left: Sequence[RunSpec], ended: Sequence[Sequence[Row]], scenario: Scenario) -> list[RunSpec]:
+def _ranked(left: Sequence[RunSpec], ended: Sequence[Sequence[Row]], scenario: Scenario) -> tuple[list[RunSpec], int]:
+    """Return candidates, the best first, and how many of them are as sound as that one."""
     wanted = _wanted(scenario)
     found = {Arm(str(place), tuple(rows)): left[place] for place, rows in enumerate(ended)}
     changes_time = any(_changes_time(key) for key in (left[0].tuned.values if left[0].tuned else ()))
-    return [found[arm] for arm in best_first(list(found), wanted, is_time_choice=changes_time)]
+    ranked, num_sound = best_first(list(found), wanted, is_time_choice=changes_time)
+    return [found[arm] for arm in ranked], num_sound
+
+
+def _chosen(ranked: Sequence[RunSpec]) -> tuple[RunSpec, bool]:
+    """Return at which candidate of a search its arm is measured, and whether chance showed among them.
+
+    Where rates are told apart, they get worse to both sides of the best one, which is taken. Where they do not, runs
+    scatter by more than rates differ, and the best one may be so by chance: then that of the better half is taken to
+    which all rates near the best one point, by a parabola through their places over the logarithm of the rate (a
+    response surface; Box and Wilson 1951).
+
+    Args:
+        ranked: The candidates, the best first, without those that came to nothing where that one did not.
+    """
+    best = ranked[0]
+    alike = [(run.settings.learning_rate, place) for place, run in enumerate(ranked) if _others(run) == _others(best)]
+    alike.sort()
+    middle = [place for _, place in alike].index(0)
+    first = max(0, min(middle - MOST_NEAR // 2, len(alike) - MOST_NEAR))
+    rates, places = map(np.array, zip(*alike[first : first + MOST_NEAR], strict=True))
+    changes = np.diff(places)
+    if len(places) < FEWEST_NEAR or (all(changes[: middle - first] < 0) and all(changes[middle - first :] > 0)):
+        return best, False
+    order = places.argsort().argsort()
+    fitted = np.polyval(np.polyfit(np.log(rates), order, 2), np.log(rates))
+    better = [number for number, place in enumerate(order) if 2 * place < len(order)]
+    return ranked[places[min(better, key=fitted.__getitem__)]], True
 
 
 def _wanted(scenario: Scenario, prices: Prices | None = None) -> Wanted:
@@ -255,15 +290,15 @@ def _others(run: RunSpec) -> dict[str, Any]:
     return {key: value for key, value in (run.tuned.values if run.tuned else {}).items() if key != "learning_rate"}
 
 
-def _measured(best: RunSpec, tried: Sequence[RunSpec]) -> RunSpec:
-    """Return the arm as it is measured: at the best candidate's values, with all epochs."""
+def _measured(best: RunSpec, scattered: bool, tried: Sequence[RunSpec]) -> RunSpec:
+    """Return the arm as it is measured: at the chosen candidate's values, with all epochs."""
     tuned = best.tuned
     assert tuned is not None
     at_edge = filter(None, (_edge(key, value, tried) for key, value in tuned.values.items()))
     update = {
         "phase": Phase.MEASURE,
         "label": tuned.arm,
-        "tuned": tuned.model_copy(update={"at_edge": "; ".join(at_edge)}),
+        "tuned": tuned.model_copy(update={"at_edge": "; ".join(at_edge), "scattered": scattered}),
     }
     settings = {"epochs": tuned.epochs, "extend_window": tuned.extend_window}
     return with_settings(best, **settings).model_copy(update=update)

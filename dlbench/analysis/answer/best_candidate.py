@@ -13,8 +13,8 @@ from dlbench.scenario.metrics import RATE, TIME_TO_TARGET, TRAIN_TIME, Metric
 EPOCHS, LOSS = "epochs_to_target", "validation_loss"
 
 
-def best_first(arms: Sequence[Arm], wanted: Wanted, *, is_time_choice: bool) -> list[Arm]:
-    """Return the candidates of one arm, the best first.
+def best_first(arms: Sequence[Arm], wanted: Wanted, *, is_time_choice: bool) -> tuple[list[Arm], int]:
+    """Return the candidates of one arm, the best first, and how many of them are as sound as that one.
 
     Those that did not complete, learned nothing or missed the target come last. The others go by what the goal wants,
     each by its worst run: a learning rate at which one of two seeds comes to nothing is no good one. Where what is
@@ -44,14 +44,15 @@ def best_first(arms: Sequence[Arm], wanted: Wanted, *, is_time_choice: bool) -> 
 
     ranked = sorted(arms, key=rank)
     best = rank(ranked[0])
+    num_sound = sum(rank(arm)[:2] == best[:2] for arm in ranked)
     allowed = first.margin * (abs(best[2]) if first.is_share else 1.0)
     if second is None or not math.isfinite(best[2]):
-        return ranked
-    alike = [arm for arm in ranked if rank(arm)[:2] == best[:2] and rank(arm)[2] <= best[2] + allowed]
+        return ranked, num_sound
+    alike = [arm for arm in ranked[:num_sound] if rank(arm)[2] <= best[2] + allowed]
     chosen = min(alike, key=lambda arm: _less(arm, second))
     if second is decided.value and _less(chosen, second) > (1 - second.margin) * _less(ranked[0], second):
-        return ranked
-    return [chosen, *(arm for arm in ranked if arm is not chosen)]
+        return ranked, num_sound
+    return [chosen, *(arm for arm in ranked if arm is not chosen)], num_sound
 
 
 def _less(arm: Arm, metric: Metric | None) -> float:

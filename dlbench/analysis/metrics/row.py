@@ -144,6 +144,7 @@ def _specification(run: RunSpec) -> dict[str, Any]:
         "repeats_rule": run.repeats_rule or None,
         "tuned": ";".join(run.tuned.values) if run.tuned else None,
         "tuned_at_edge": run.tuned.at_edge or None if run.tuned else None,
+        "tuned_scattered": run.tuned.scattered if run.tuned else None,
         "batch_size_per_worker": run.global_batch_size / run.settings.workers,
         "batch_size_global": run.global_batch_size,
         # A command decides itself.

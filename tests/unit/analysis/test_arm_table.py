@@ -86,7 +86,7 @@ def test_arms_say_at_what_they_were_measured():
     names = list(found.columns)
     assert names.index("learning_rate") == names.index("n") - 1
     assert found.columns["learning_rate"] == ["0.03", "0.3 ^"]
-    assert "each arm at its own best learning_rate of those tried: 0.03 to 0.3" in found.notes
+    assert "each arm at the learning_rate that its own search chose: 0.03 to 0.3" in found.notes
     assert "^: the least or greatest value that was tried: others beyond may be better" in found.notes
 
 

@@ -368,3 +368,35 @@ def test_a_base_line_of_two_conditions_is_repeated_once_in_a_round() -> None:
 def test_a_candidate_is_of_the_arm_that_it_is_searched_for() -> None:
     asked = plan(BASE + AXES + "tune: {learning_rate: [0.1, 0.01, 0.001]}\n")
     assert {run.arm for run in asked.runs} == {run.label for run in next_round(asked, made(asked))}
+
+
+def with_scores(scores: dict[float, float], **values: Any) -> Callable[[RunSpec], dict[str, Any]]:
+    return lambda run: row(run, scores[run.settings.learning_rate], **values)
+
+
+@pytest.mark.parametrize(
+    ("scores", "rate", "is_scattered"),
+    [
+        # Told apart: the best counts, wherever it lies.
+        ([0.4, 0.6, 0.7, 0.8, 0.5], 0.08, False),
+        ([0.4, 0.5, 0.6, 0.7, 0.8], 0.16, False),
+        # Beside the best one lie the worst, the others beyond: its luck shows.
+        ([0.3, 0.9, 0.2, 0.8, 0.7], 0.08, True),
+        # What came to nothing is no part of it: in its order there is only chance.
+        ([0.1, 0.05, 0.9, 0.8, 0.5], 0.04, False),
+        # Chance shows, and the best one is the one that all point to.
+        ([0.6, 0.5, 0.9, 0.85, 0.2], 0.04, True),
+        # One that is worse than most is not chosen, though others point to it.
+        ([0.8, 0.7, 0.1, 0.75, 0.72], 0.01, True),
+    ],
+)
+def test_where_chance_shows_in_the_order_of_the_rates_all_of_them_choose(
+    scores: list[float], rate: float, is_scattered: bool
+) -> None:
+    rates = [0.01, 0.02, 0.04, 0.08, 0.16]
+    asked = plan(BASE + f"baseline: none\ntune: {{learning_rate: {rates}, epochs: 8}}\n")
+    accuracies = dict(zip(rates, scores, strict=True))
+    rows = made(asked, lambda run: row(run, accuracies[run.settings.learning_rate], knows_nothing_accuracy=0.1))
+    todo = next_round(asked, rows)
+    assert {(run.settings.learning_rate, run.tuned.scattered) for run in todo if run.tuned} == {(rate, is_scattered)}
+    assert ("rates were not told apart" in announced(todo)[0]) == is_scattered
