@@ -59,7 +59,7 @@ def command(
     if len(runs) > _MOST_ROWS:
         click.echo(f"and {len(runs) - _MOST_ROWS:,} more")
     click.echo()
-    if said := power_text(found.repeats, len({run.arm for run in runs})):
+    if said := power_text(found.repeats, len({run.arm for run in runs}), has_claims=bool(found.reference)):
         click.echo(said)
     click.echo(total(runs, estimates, found.repeats))
     if said := announcement(found, runs, cluster):

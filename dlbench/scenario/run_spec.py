@@ -199,6 +199,15 @@ class RunSpec(BaseModel):
         return self.tuned.arm if self.tuned else self.label
 
     @property
+    def as_measured(self) -> "RunSpec":
+        """A candidate of a search as its arm would be measured at its values; any other run as it is."""
+        if self.phase is not Phase.TUNE or self.tuned is None:
+            return self
+        settings = {"epochs": self.tuned.epochs, "extend_window": self.tuned.extend_window}
+        own = self.settings.model_copy(update=settings)
+        return self.model_copy(update={"phase": Phase.MEASURE, "label": self.arm, "settings": own})
+
+    @property
     def seed(self) -> int:
         """Seed of this repeat: `settings.seed + repeat`, of what is no result so much above that no result has it."""
         return self.settings.seed + self.repeat + FIRST_SEEDS.get(self.phase, 0)

@@ -151,7 +151,7 @@ def _until_decided(found: Sequence[RunSpec], rule: Repeats, plan: StudyPlan, kno
 
 def power_of(plan: StudyPlan) -> str:
     """Say what the repeats of a plan will be able to tell."""
-    return power_text(plan.rule, len({run.arm for run in plan.runs}))
+    return power_text(plan.rule, len({run.arm for run in plan.runs}), has_claims=bool(plan.scenario.reference))
 
 
 def announced(todo: Sequence[RunSpec]) -> list[str]:
@@ -295,13 +295,8 @@ def _measured(best: RunSpec, scattered: bool, tried: Sequence[RunSpec]) -> RunSp
     tuned = best.tuned
     assert tuned is not None
     at_edge = filter(None, (_edge(key, value, tried) for key, value in tuned.values.items()))
-    update = {
-        "phase": Phase.MEASURE,
-        "label": tuned.arm,
-        "tuned": tuned.model_copy(update={"at_edge": "; ".join(at_edge), "scattered": scattered}),
-    }
-    settings = {"epochs": tuned.epochs, "extend_window": tuned.extend_window}
-    return with_settings(best, **settings).model_copy(update=update)
+    found = tuned.model_copy(update={"at_edge": "; ".join(at_edge), "scattered": scattered})
+    return best.as_measured.model_copy(update={"tuned": found})
 
 
 def _edge(key: str, value: Any, tried: Sequence[RunSpec]) -> str:

@@ -1,7 +1,7 @@
 """What the runs of several batch sizes say of those between them, and of one doubling beyond."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from dlbench.analysis.answer.answer import BatchSize
 from dlbench.analysis.arms import Arm, Row, quotient
@@ -32,19 +32,28 @@ def batch_sizes(arms: Sequence[Arm], keys: Sequence[str]) -> Iterator[BatchSize]
         scales = [scale for arm in alike for scale in arm.values("gradient_noise_scale")]
         noise = (min(scales), max(scales)) if scales else None
         try:
-            coarse = min((_evaluations(row), row[BATCH]) for arm in alike for row in arm.completed)
-            if coarse[0] < LEAST_EVALUATIONS and len(known) == len(runs):
-                raise NotIdentifiableError(
-                    f"at batch {number(coarse[1])} the target is reached by evaluation {coarse[0]:g}: "
-                    f"it takes {LEAST_EVALUATIONS} to tell how epochs depend on the batch"
-                )
             if len(known) < len(runs):
                 raise NotIdentifiableError(f"{len(runs) - len(known)} of {len(runs)} runs did not reach the target")
+            refuse_coarse(row for arm in alike for row in arm.completed)
             found = best_batch(*map(list, zip(*known, strict=True)))
         except NotIdentifiableError as error:
             yield BatchSize(arms=way, reason=f"not identifiable: {error}", noise=noise)
         else:
             yield _shown(way, found).model_copy(update={"noise": noise})
+
+
+def refuse_coarse(rows: Iterable[Row]) -> None:
+    """Refuse to tell how epochs depend on the batch from runs that reach the target in a few evaluations.
+
+    Raises:
+        NotIdentifiableError: One of them did, with its batch.
+    """
+    evaluations, batch = min(((_evaluations(row), row.get(BATCH) or 0) for row in rows), default=(math.inf, 0))
+    if evaluations < LEAST_EVALUATIONS:
+        raise NotIdentifiableError(
+            f"at batch {number(batch)} the target is reached by evaluation {evaluations:g}: "
+            f"it takes {LEAST_EVALUATIONS} to tell how epochs depend on the batch"
+        )
 
 
 def _evaluations(row: Row) -> float:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from dlbench.analysis.answer.batches import refuse_coarse
 from dlbench.analysis.arms import Arm, Row
 from dlbench.analysis.formatting import Unit, counted, number, percent
 from dlbench.analysis.metrics.critical_batch import NotIdentifiableError, critical_batch
@@ -36,7 +37,7 @@ def by_global_batch(arms: Sequence[Arm]) -> Iterator[tuple[Part, Axis]]:
         yield part, Axis("global batch (samples)", "log2")
 
 
-def with_fits(_: Part, panel: Panel) -> tuple[Panel, Iterable[str]]:
+def with_fits(part: Part, panel: Panel) -> tuple[Panel, Iterable[str]]:
     """Return a panel with 1/B through the median at its smallest batch, and a fit of each series that has one."""
     lines, notes = list(panel.series), ["Dashed: perfect scaling, 1/B through the smallest batch."]
     marks = [mark for one in panel.series for mark in one.marks]
@@ -47,8 +48,11 @@ def with_fits(_: Part, panel: Panel) -> tuple[Panel, Iterable[str]]:
     for one in panel.series:
         name = ", ".join(filter(None, (panel.title, one.label, one.emulated and "emulated")))
         # Not of batch sizes at which a run ended before the target: those that reached it there had luck.
-        runs = [(mark.x, steps) for mark in one.marks if not mark.ended for steps in mark.points if steps > 0]
+        fitted = [mark for mark in one.marks if not mark.ended]
+        runs = [(mark.x, steps) for mark in fitted for steps in mark.points if steps > 0]
+        names = {name for mark in fitted for name in mark.runs}
         try:
+            refuse_coarse(row for arm in part.arms for row in arm.completed if row["run_id"] in names)
             fit = critical_batch([batch for batch, _ in runs], [steps for _, steps in runs])
         except NotIdentifiableError as error:
             notes.append(f"Critical batch of {name}: not identifiable; {error}.")

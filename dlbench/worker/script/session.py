@@ -12,12 +12,14 @@ from typing import Any, Self
 from dlbench.errors import UserError
 from dlbench.records.assignment import Assignment
 from dlbench.telemetry.reporter import ERROR_DRAIN_S, Reporter
+from dlbench.trainers import processor_name
 from dlbench.worker.observer import Observer
 from dlbench.worker.process import network_interface
 from dlbench.worker.process import rank as ranks
 from dlbench.worker.process.cores import counted_threads, leave_group
 from dlbench.worker.script.command import CORES_VARIABLE
 from dlbench.worker.script.recorder import ScriptRecorder
+from dlbench.worker.sensors import nvml
 
 FAILED_EXIT_CODE = 1
 
@@ -95,7 +97,10 @@ class Session:
         self._reporter.phase = "finish"
         result = self.recorder.result(weights)
         self._observer.stop()
-        found = facts() | network_interface.facts(os.environ, self._assignment.run.settings.collectives)
+        layout, settings = self._assignment.layout, self._assignment.run.settings
+        place = next(place for place in layout.places if place.rank == self.rank)
+        found = facts() | network_interface.facts(os.environ, settings.collectives)
+        found["device_name"] = nvml.device_name(place) or processor_name()
         self._reporter.send_facts({**found, **self._observer.totals()})
         self._reporter.send_result(result)
         self._is_finished = True

@@ -61,12 +61,9 @@ class NvmlSensor:
     def __init__(self, place: Place) -> None:
         with contextlib.ExitStack() as opened:
             self._nvml = opened.enter_context(nvml())
-            gpus = [] if self._nvml is None else _visible(self._nvml)
-            if not gpus:
+            self._gpus, self._shares = _own(self._nvml, place)
+            if not self._gpus:
                 raise OSError("NVML has no device for this process any more")
-            indices = device_indices(place, len(gpus), assigned="CUDA_VISIBLE_DEVICES" in os.environ)
-            self._gpus = [gpus[index % len(gpus)] for index in indices]
-            self._shares = any(index >= len(gpus) for index in indices)
             self._opened = opened.pop_all()
         self._in_use = False
 
@@ -89,6 +86,14 @@ class NvmlSensor:
         return None if None in answers else float(join(answers))
 
 
+def device_name(place: Place) -> str:
+    """Return the names of the GPUs that this process computes on; empty where it computes on none."""
+    with nvml() as library:
+        gpus, _ = _own(library, place) if computes() else ([], False)
+        names = (text(ask(library, library.nvmlDeviceGetName, gpu)) for gpu in gpus)
+        return " and ".join(dict.fromkeys(filter(None, names)))
+
+
 def device_indices(place: Place, num_visible: int, *, assigned: bool) -> list[int]:
     """Return the indices of the devices at `place` among the visible ones; past their end where they are shared.
 
@@ -106,6 +111,15 @@ def computes() -> bool:
             if str(entry.readlink()) in COMPUTE_DEVICES:
                 return True
     return False
+
+
+def _own(library: Any, place: Place) -> tuple[list[Any], bool]:
+    """Return the handles of the GPUs of the workers at `place`, and whether others have them, too."""
+    gpus = [] if library is None else _visible(library)
+    if not gpus:
+        return [], False
+    indices = device_indices(place, len(gpus), assigned="CUDA_VISIBLE_DEVICES" in os.environ)
+    return [gpus[index % len(gpus)] for index in indices], any(index >= len(gpus) for index in indices)
 
 
 def _visible(library: Any) -> list[Any]:

@@ -259,6 +259,7 @@ class FakeNvml(types.ModuleType):
 def gpu(number, **changes):
     answers = {
         ("nvmlDeviceGetUUID",): f"GPU-{number}aaa",
+        ("nvmlDeviceGetName",): f"GPU of {number} GHz".encode(),
         ("nvmlDeviceGetUtilizationRates",): types.SimpleNamespace(gpu=20 * number, memory=1),
         ("nvmlDeviceGetMemoryInfo",): types.SimpleNamespace(total=100, used=10 * number, free=0),
         ("nvmlDeviceGetTotalEnergyConsumption",): 1000 * number,
@@ -332,6 +333,18 @@ def test_a_gpu_that_the_launcher_gave_to_this_process_is_not_shared(driver, open
     driver(gpu(1), gpu(2), gpu(3))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     assert dict(opened(nvml, Place(rank=2, workers=(2,), local_index=2)).read())["energy_j"] == 2.0
+
+
+def test_a_worker_says_what_its_own_gpus_are_called(driver, tmp_path):
+    fake = driver(gpu(1), gpu(2), gpu(2))
+    assert nvml.device_name(Place(rank=1, workers=(1,), local_index=1)) == "GPU of 2 GHz"
+    assert nvml.device_name(Place(rank=0, workers=(0, 1, 2))) == "GPU of 1 GHz and GPU of 2 GHz"
+    assert fake.users == 0
+    driver(gpu(1), driver=False)
+    assert nvml.device_name(HERE) == ""
+    driver(gpu(1))
+    (tmp_path / "7").unlink()  # computes on none
+    assert nvml.device_name(HERE) == ""
 
 
 def test_what_a_gpu_does_not_answer_is_left_out(driver, opened):

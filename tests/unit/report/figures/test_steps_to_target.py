@@ -67,6 +67,12 @@ CASES = (
         )
     ),
     Case(
+        "a target that a batch reaches in a few evaluations tells nothing of how epochs depend on the batch",
+        [took(planted(batch), batch, epochs_to_target=3 if batch == 16 else 5) for batch in SIZES],
+        {0: {"mpi": ..., IDEAL: ...}},
+        says=["Critical batch of mpi: not identifiable; at batch 16 the target is reached by evaluation 3: it takes 5"],
+    ),
+    Case(
         "models and targets have panels and fits of their own",
         [*curve(model="cnn"), *curve(model="lstm"), *curve(target_value=0.5, study="other")],
         {number: {"mpi": UPDATES, IDEAL: PERFECT, FIT: UPDATES} for number in range(3)},

@@ -30,6 +30,14 @@ def test_too_few_steps_for_a_rate() -> None:
     assert found("base: {dataset: silent}") == ""
 
 
+def test_what_is_searched_for_is_warned_of_once_as_it_will_be_measured() -> None:
+    text = "base: {{batch_size: 80, epochs: {}{}}}\ntune: {{learning_rate: [0.1, 0.2, 0.4], epochs: 1}}"
+    assert found(text.format(6, "")) == ""
+    assert found(text.format(5, ", extend_window: true")) == ""
+    assert found(text.format(5, "")).count("[") == 1
+    assert "no samples_per_s: [strategy=single workers=1]; " in found(text.format(5, ""))
+
+
 def test_steps_of_divided_epochs_are_counted() -> None:
     text = "base: {strategy: mpi, workers: 2, batch_size: 80, epochs: 10, divide: epochs}"
     assert "[strategy=mpi workers=2]" in found(text)
