@@ -6,6 +6,7 @@ python -m tests.bench --quick cnn          two short turns in a temporary folder
 python -m tests.bench tables               no measurement: make the tables of results/bench/README.md anew
 python -m tests.bench inference            no measurement: simulate the judge into results/bench/inference
 python -m tests.bench repeats              no measurement: simulate repeats until decided into results/bench/repeats
+python -m tests.bench searches             no measurement: simulate searches for rates into results/bench/searches
 """
 
 import argparse
@@ -13,16 +14,20 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.bench import inference, repeats
+from tests.bench import inference, repeats, searches
 from tests.bench.commands import ROOT
 from tests.bench.rows import Recorder
 from tests.bench.sections import QUICK, QUICK_TURNS, SECTIONS, Effort, Section
 from tests.bench.tables import block, update
 
 RESULTS = ROOT / "results" / "bench"
-TABLES, INFERENCE, REPEATS = "tables", "inference", "repeats"
+TABLES = "tables"
 # What is simulated, with how many families or studies of each kind, and how many for a quick try.
-SIMULATED = {INFERENCE: (inference.bench, inference.FAMILIES, 100), REPEATS: (repeats.bench, repeats.STUDIES, 20)}
+SIMULATED = {
+    "inference": (inference.bench, inference.FAMILIES, 100),
+    "repeats": (repeats.bench, repeats.STUDIES, 20),
+    "searches": (searches.bench, searches.SEARCHES, 10),
+}
 
 
 def main() -> int:
