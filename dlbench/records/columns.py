@@ -71,7 +71,7 @@ RUNS = _table(
     ("repeats_rule", "text", "", "How it was decided how often the arm was run, such as `until decided: 3 to 20`: its p-values are then compared with a smaller level than 5%. Empty for a fixed number."),
     ("tuned", "text", "", "The settings and options whose value was searched for, joined by `;`. Empty where none was."),
     ("tuned_at_edge", "text", "", "Which of these values are the least or greatest that were tried, so that others beyond may be better."),
-    ("tuned_scattered", "bool", "", "Whether chance showed in the order of the learning rates near the best one, so that the one was taken to which all of them point together. Empty without a search."),
+    ("tuned_scattered", "bool", "", "Whether the search did not tell learning rates apart: those near the best one do not get worse to both sides of it. Then the scenario's own rate was taken, if it was among the better half. Empty without a search, and where less than four rates could be compared."),
     ("status", "text", "", "completed, failed, timeout, stalled, diverged, out-of-memory or interrupted."),
     ("reason", "text", "", "Why it is not completed: the first real error, with the worker it came from."),
     ("exit_code", "int", "", "Exit code of the launcher; negative: ended by that signal."),

@@ -60,7 +60,7 @@ class Tuned(BaseModel):
         epochs: Of the measurement: a search may train less.
         extend_window: Whether the measurement steps on until a rate counts: a search does not.
         at_edge: What is said of each chosen value that is the least or greatest that was tried.
-        scattered: Whether chance showed in the order of the learning rates, and all of them together chose.
+        scattered: Whether runs scattered by more than learning rates differ; None where too few were compared to see.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -70,7 +70,7 @@ class Tuned(BaseModel):
     epochs: int
     extend_window: bool = False
     at_edge: str = ""
-    scattered: bool = False
+    scattered: bool | None = None
 
 
 class Target(BaseModel):

@@ -9,8 +9,6 @@ import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from dlbench.analysis.answer.answer import ArmAnswer
 from dlbench.analysis.answer.best_candidate import best_first
 from dlbench.analysis.answer.comparison_group import comparison_groups
@@ -35,8 +33,8 @@ from dlbench.study.folder import StudyPlan
 
 # A search that finds its own values goes no further than these, and is done where they are no farther apart.
 MOST_TRIED, FINE = 9, 2.0
-# Rates, the best one in their middle where it can be, in whose order chance can show.
-FEWEST_NEAR, MOST_NEAR = 4, 5
+# So many rates to either side of the best one show whether rates are told apart; fewer in all show nothing.
+NEAR, FEWEST_NEAR = 2, 4
 # Arms of which it is said what was chosen.
 MOST_LINES = 20
 
@@ -170,13 +168,14 @@ def announced(todo: Sequence[RunSpec]) -> list[str]:
     if todo and todo[0].repeats_rule and min(run.repeat for run in todo):
         return [f"not decided yet: {listed(list(dict.fromkeys(run.label for run in todo)), 3, '; ')}"]
     chosen = {run.label: run.tuned for run in todo if run.tuned}
-    lines = [f"{label}: {in_words(one.values)}{_doubt(one)}" for label, one in chosen.items()]
+    lines = [f"{label}: {in_words(one.values)}{_doubted(one)}" for label, one in chosen.items()]
     return [*lines[:MOST_LINES], *([f"and {len(lines) - MOST_LINES} more arms"] if lines[MOST_LINES:] else [])]
 
 
-def _doubt(tuned: Tuned) -> str:
-    said = "; ".join(filter(None, [tuned.at_edge, "rates were not told apart" * tuned.scattered]))
-    return f" ({said})" if said else ""
+def _doubted(tuned: Tuned) -> str:
+    """Return what speaks against what a search has chosen, in brackets; empty where nothing does."""
+    text = "; ".join(filter(None, (tuned.at_edge, "rates were not told apart" * bool(tuned.scattered))))
+    return f" ({text})" if text else ""
 
 
 def search(
@@ -212,42 +211,50 @@ def search(
                 left += further
                 tried += further
         left = ranked
-    return [], _measured(*_chosen(left[:num_sound]), tried)
+    own_rate = float(scenario.base.get("learning_rate", Settings().learning_rate))
+    best, is_scattered = (left[0], None) if _chooses_time(left) else _chosen(left[:num_sound], own_rate)
+    # What was measured already, by an older version, stays.
+    measured = {arm_name(name) for name, row in rows.items() if row.get("phase") == Phase.MEASURE}
+    best = next((run for run in tried if arm_name(run.as_measured.run_id) in measured), best)
+    return [], _measured(best, is_scattered, tried)
 
 
 def _ranked(left: Sequence[RunSpec], ended: Sequence[Sequence[Row]], scenario: Scenario) -> tuple[list[RunSpec], int]:
     """Return candidates, the best first, and how many of them are as sound as that one."""
     wanted = _wanted(scenario)
     found = {Arm(str(place), tuple(rows)): left[place] for place, rows in enumerate(ended)}
-    changes_time = any(_changes_time(key) for key in (left[0].tuned.values if left[0].tuned else ()))
-    ranked, num_sound = best_first(list(found), wanted, is_time_choice=changes_time)
+    ranked, num_sound = best_first(list(found), wanted, is_time_choice=_chooses_time(left))
     return [found[arm] for arm in ranked], num_sound
 
 
-def _chosen(ranked: Sequence[RunSpec]) -> tuple[RunSpec, bool]:
-    """Return at which candidate of a search its arm is measured, and whether chance showed among them.
+def _chooses_time(candidates: Sequence[RunSpec]) -> bool:
+    """Whether the time of a step depends on what is tried."""
+    return any(_changes_time(key) for run in candidates[:1] if run.tuned for key in run.tuned.values)
 
-    Where rates are told apart, they get worse to both sides of the best one, which is taken. Where they do not, runs
-    scatter by more than rates differ, and the best one may be so by chance: then that of the better half is taken to
-    which all rates near the best one point, by a parabola through their places over the logarithm of the rate (a
-    response surface; Box and Wilson 1951).
+
+def _chosen(ranked: Sequence[RunSpec], own_rate: float) -> tuple[RunSpec, bool | None]:
+    """Return the candidate to measure an arm at, and whether runs scatter by more than its rates differ.
+
+    Rates that are told apart get worse to both sides of the best one, which is taken. Where those near it do not, the
+    best run may have been a lucky one: then the scenario's own rate stays, if it is among the better half. None where
+    too few rates were compared to see that.
 
     Args:
         ranked: The candidates, the best first, without those that came to nothing where that one did not.
+        own_rate: The scenario's.
     """
     best = ranked[0]
     alike = [(run.settings.learning_rate, place) for place, run in enumerate(ranked) if _others(run) == _others(best)]
-    alike.sort()
-    middle = [place for _, place in alike].index(0)
-    first = max(0, min(middle - MOST_NEAR // 2, len(alike) - MOST_NEAR))
-    rates, places = map(np.array, zip(*alike[first : first + MOST_NEAR], strict=True))
-    changes = np.diff(places)
-    if len(places) < FEWEST_NEAR or (all(changes[: middle - first] < 0) and all(changes[middle - first :] > 0)):
+    places = [place for _, place in sorted(alike)]
+    middle = places.index(0)
+    below, above = places[max(0, middle - NEAR) : middle + 1], places[middle : middle + NEAR + 1]
+    if len(below) + len(above) - 1 < FEWEST_NEAR:
+        return best, None
+    if below == sorted(below, reverse=True) and above == sorted(above):
         return best, False
-    order = places.argsort().argsort()
-    fitted = np.polyval(np.polyfit(np.log(rates), order, 2), np.log(rates))
-    better = [number for number, place in enumerate(order) if 2 * place < len(order)]
-    return ranked[places[min(better, key=fitted.__getitem__)]], True
+    better = ranked[: math.ceil(len(ranked) / 2)]
+    own = (run for run in better if _others(run) == _others(best) and run.settings.learning_rate == own_rate)
+    return next(own, best), True
 
 
 def _wanted(scenario: Scenario, prices: Prices | None = None) -> Wanted:
@@ -290,12 +297,12 @@ def _others(run: RunSpec) -> dict[str, Any]:
     return {key: value for key, value in (run.tuned.values if run.tuned else {}).items() if key != "learning_rate"}
 
 
-def _measured(best: RunSpec, scattered: bool, tried: Sequence[RunSpec]) -> RunSpec:
+def _measured(best: RunSpec, is_scattered: bool | None, tried: Sequence[RunSpec]) -> RunSpec:
     """Return the arm as it is measured: at the chosen candidate's values, with all epochs."""
     tuned = best.tuned
     assert tuned is not None
     at_edge = filter(None, (_edge(key, value, tried) for key, value in tuned.values.items()))
-    found = tuned.model_copy(update={"at_edge": "; ".join(at_edge), "scattered": scattered})
+    found = tuned.model_copy(update={"at_edge": "; ".join(at_edge), "scattered": is_scattered})
     return best.as_measured.model_copy(update={"tuned": found})
 
 

@@ -44,7 +44,7 @@ def best_first(arms: Sequence[Arm], wanted: Wanted, *, is_time_choice: bool) -> 
 
     ranked = sorted(arms, key=rank)
     best = rank(ranked[0])
-    num_sound = sum(rank(arm)[:2] == best[:2] for arm in ranked)
+    num_sound = 1 if best[0] else sum(rank(arm)[:2] == best[:2] for arm in ranked)
     allowed = first.margin * (abs(best[2]) if first.is_share else 1.0)
     if second is None or not math.isfinite(best[2]):
         return ranked, num_sound
@@ -52,7 +52,8 @@ def best_first(arms: Sequence[Arm], wanted: Wanted, *, is_time_choice: bool) -> 
     chosen = min(alike, key=lambda arm: _less(arm, second))
     if second is decided.value and _less(chosen, second) > (1 - second.margin) * _less(ranked[0], second):
         return ranked, num_sound
-    return [chosen, *(arm for arm in ranked if arm is not chosen)], num_sound
+    alike = [chosen] if second is decided.value else sorted(alike, key=lambda arm: _less(arm, second))
+    return [*alike, *(arm for arm in ranked if arm not in alike)], num_sound
 
 
 def _less(arm: Arm, metric: Metric | None) -> float:

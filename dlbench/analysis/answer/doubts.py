@@ -67,7 +67,7 @@ def _of_comparison(group: ComparisonGroup, rows: Sequence[Row], *, is_learned: b
         said = listed([f"{text}, of {counted(count, 'arm')}" for text, count in edges.most_common()], 2, "; ")
         yield 79, f"{said}: others beyond may be better"
     if scattered := sum(bool(arm.get("tuned_scattered")) for arm in group.completed):
-        yield 60, f"searches told the learning rates of {counted(scattered, 'arm')} not apart (`tune.repeats`)"
+        yield 60, f"the searches of {counted(scattered, 'arm')} did not tell learning rates apart (`tune.repeats`)"
     repeats = max((arm.n for arm in group.arms), default=0)
     if repeats == 1:
         yield 70, "one run of each arm says nothing of chance"

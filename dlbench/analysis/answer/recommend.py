@@ -34,8 +34,8 @@ Command = tuple[str, str, float | None]
 # Where all repeats of an arm ended so, further ones will, too.
 _HOPELESS = ({Status.FAILED}, {Status.OUT_OF_MEMORY})
 _NOTHING = {"use": None, "either": (), "cheaper": None, "faster": None}
-# So many arms run once more on fresh seeds, and so many runs of each candidate tell those apart that one did not.
-CONTENDERS, ENOUGH_SEARCHED = 3, 3
+# So many arms run once more on fresh seeds.
+CONTENDERS = 3
 
 
 @dataclass(frozen=True)
@@ -187,8 +187,6 @@ def _changes(answer: Answer, group: ComparisonGroup) -> Iterator[tuple[str, str]
         return
     if _wants_a_search(group.completed):
         yield "tune.learning_rate=auto", "each arm at its own best rate"
-    elif any(arm.get("tuned_scattered") for arm in group.completed):
-        yield f"tune.repeats={ENOUGH_SEARCHED}", "tells the learning rates of a search apart"
     better = [one for one in answer.batch_sizes if one.batch and one.gain > TRAIN_TIME.margin]
     if len(better) == 1 and len({arm.workers for arm in group.arms}) == 1:
         per_worker = any(arm.get("batch_scope") == BatchScope.PER_WORKER for arm in group.arms)

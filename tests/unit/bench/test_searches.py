@@ -18,7 +18,7 @@ def test_a_search_finds_a_better_rate_where_runs_hardly_scatter(shape: str) -> N
 
 def test_chance_is_seen_where_it_decides_and_no_rate_is_taken_at_which_nothing_is_learned() -> None:
     found = simulate("diverging", max(NOISES), SEARCHES)
-    assert found.scattered > 0.3
+    assert found.scattered > 0.2
     assert found.lost == 0
     again = simulate("diverging", max(NOISES), SEARCHES)
     assert again == found

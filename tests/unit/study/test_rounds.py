@@ -370,33 +370,65 @@ def test_a_candidate_is_of_the_arm_that_it_is_searched_for() -> None:
     assert {run.arm for run in asked.runs} == {run.label for run in next_round(asked, made(asked))}
 
 
-def with_scores(scores: dict[float, float], **values: Any) -> Callable[[RunSpec], dict[str, Any]]:
-    return lambda run: row(run, scores[run.settings.learning_rate], **values)
+RATES = [0.01, 0.02, 0.04, 0.08, 0.16]
+
+
+def scored(scores: list[float], **values: Any) -> Callable[[RunSpec], dict[str, Any]]:
+    """Score each of RATES; the loss grows where a value says so by rate."""
+    accuracies = dict(zip(RATES, scores, strict=False))
+    return lambda run: row(run, accuracies[run.settings.learning_rate], knows_nothing_accuracy=0.1, **values)
+
+
+def searched(rates: list[float] = RATES, more: str = "", own: float = 0.02) -> StudyPlan:
+    text = BASE.replace("epochs: 8", f"epochs: 8, learning_rate: {own}")
+    return plan(text + f"baseline: none\ntune: {{learning_rate: {rates}, epochs: 8{more}}}\n")
 
 
 @pytest.mark.parametrize(
     ("scores", "rate", "is_scattered"),
     [
-        # Told apart: the best counts, wherever it lies.
+        # Told apart: the best counts, wherever it lies; at the edge too few lie near it to tell.
         ([0.4, 0.6, 0.7, 0.8, 0.5], 0.08, False),
-        ([0.4, 0.5, 0.6, 0.7, 0.8], 0.16, False),
-        # Beside the best one lie the worst, the others beyond: its luck shows.
-        ([0.3, 0.9, 0.2, 0.8, 0.7], 0.08, True),
+        ([0.4, 0.5, 0.6, 0.7, 0.8], 0.16, None),
+        # Not told apart: the own rate stays, where it is one of the better half.
+        ([0.7, 0.8, 0.3, 0.9, 0.6], 0.02, True),
+        ([0.7, 0.65, 0.2, 0.9, 0.8], 0.08, True),
         # What came to nothing is no part of it: in its order there is only chance.
-        ([0.1, 0.05, 0.9, 0.8, 0.5], 0.04, False),
-        # Chance shows, and the best one is the one that all point to.
-        ([0.6, 0.5, 0.9, 0.85, 0.2], 0.04, True),
-        # One that is worse than most is not chosen, though others point to it.
-        ([0.8, 0.7, 0.1, 0.75, 0.72], 0.01, True),
+        ([0.1, 0.05, 0.9, 0.8, 0.5], 0.04, None),
+        ([0.7, 0.8, 0.9, 0.05, 0.1], 0.04, None),
     ],
 )
-def test_where_chance_shows_in_the_order_of_the_rates_all_of_them_choose(
-    scores: list[float], rate: float, is_scattered: bool
+def test_where_rates_are_not_told_apart_the_own_one_stays(
+    scores: list[float], rate: float, is_scattered: bool | None
 ) -> None:
-    rates = [0.01, 0.02, 0.04, 0.08, 0.16]
-    asked = plan(BASE + f"baseline: none\ntune: {{learning_rate: {rates}, epochs: 8}}\n")
-    accuracies = dict(zip(rates, scores, strict=True))
-    rows = made(asked, lambda run: row(run, accuracies[run.settings.learning_rate], knows_nothing_accuracy=0.1))
-    todo = next_round(asked, rows)
+    asked = searched()
+    todo = next_round(asked, made(asked, scored(scores)))
     assert {(run.settings.learning_rate, run.tuned.scattered) for run in todo if run.tuned} == {(rate, is_scattered)}
-    assert ("rates were not told apart" in announced(todo)[0]) == is_scattered
+    assert ("rates were not told apart" in announced(todo)[0]) == bool(is_scattered)
+
+
+def test_scores_that_are_alike_are_told_apart_by_their_losses() -> None:
+    asked = searched()
+    losses = dict(zip(RATES, [0.5, 0.4, 0.3, 0.2, 0.1], strict=True))
+    accuracies = dict(zip(RATES, [0.9, 0.945, 0.952, 0.95, 0.948], strict=True))
+    score = lambda run: row(  # noqa: E731
+        run, accuracies[rate := run.settings.learning_rate], validation_loss=losses[rate], knows_nothing_accuracy=0.1
+    )
+    found = next_round(asked, made(asked, score))
+    assert {(run.settings.learning_rate, run.tuned.scattered) for run in found if run.tuned} == {(0.16, None)}
+
+
+def test_nothing_is_known_of_scatter_where_halving_left_two_or_what_is_tried_changes_the_time_of_a_step() -> None:
+    scores = [0.7, 0.8, 0.3, 0.9, 0.6]
+    halved = plan(BASE + "baseline: none\ntune: {learning_rate: [0.003, 0.01, 0.03, 0.1, 0.3, 1, 2, 4]}\n")
+    assert {run.tuned.scattered for run in next_round(halved, made(halved)) if run.tuned} == {None}
+    asked = plan(BASE + f"baseline: none\ntune: {{learning_rate: {RATES}, momentum: [0.0], epochs: 8}}\n")
+    assert {run.tuned.scattered for run in next_round(asked, made(asked, scored(scores))) if run.tuned} == {None}
+
+
+def test_what_was_measured_before_stays_whatever_would_be_chosen_now() -> None:
+    asked = searched()
+    rows = made(asked, scored([0.4, 0.6, 0.7, 0.8, 0.5]), stop_after=5)
+    (other,) = [run for run in asked.runs if run.settings.learning_rate == 0.04]
+    rows.append(row(other.as_measured, 0.7))
+    assert {run.settings.learning_rate for run in next_round(asked, rows)} == {0.04}
