@@ -159,14 +159,14 @@ HEAD = """# Searches for a learning rate, simulated
     .venv/bin/python -m tests.bench searches --output results/bench/searches
 
 This took {minutes:.1f} minutes on {machine}:
-{searches:,} searches of each kind, seeded, by `tune: {{learning_rate: auto}}` with one run of each candidate. The own
-rate of the scenario lies up to a factor of three beside the best one. Costs and noise (a run's standard deviation)
-are in what a rate costs that is three times too small. Beside the best rate costs rise alike to both sides (even),
-hardly within a factor of 1.4 (flat), three times as fast above it (lopsided), or so that a rate 32% above it learns
-nothing (diverging).
+{searches:,} searches of each kind, seeded, by `tune: {{learning_rate: auto}}` with one run of each candidate. The
+scenario's own rate lies within a factor of three of the best one. Costs and noise (a run's standard deviation) are in
+units of what a rate costs that is three times too small. Beside the best rate costs rise alike to both sides (even),
+hardly within a factor of 1.4 (flat), three times as steeply above it as below (lopsided), or so that a rate 32% above
+it learns nothing (diverging).
 
-Mean costs of the rate that was chosen, of the rate of the best run, and of the scenario's own; searches that chose a
-rate which costs more than the own one by more than a standard deviation, that said that rates were not told apart,
-and that chose a rate at which nothing is learned; runs of a search.
+Mean costs of the rate that was chosen, of the rate of the best run, and of the scenario's own, of searches in which
+all three learn something; searches that chose a rate which costs more than the own one by more than a standard
+deviation, that did not tell rates apart, and that chose a rate at which nothing is learned; runs of a search.
 
 """

@@ -31,7 +31,7 @@ def power_text(repeats: int | Repeats, arms: int, *, has_claims: bool = False) -
     Args:
         repeats: How often each arm is run.
         arms: How many there are.
-        has_claims: Whether published claims are checked, of all arms, those that lose early among them.
+        has_claims: Whether published claims are checked, which are of arms that lose early, too.
     """
     if arms < 2:
         return ""
@@ -41,8 +41,8 @@ def power_text(repeats: int | Repeats, arms: int, *, has_claims: bool = False) -
     level = nominal_level(repeats.min, repeats.max, SIGNIFICANCE) if isinstance(repeats, Repeats) else SIGNIFICANCE
     size = detectable(most, arms, level)
     claims = ""
-    if has_claims and isinstance(repeats, Repeats) and repeats.min < min(ENOUGH_REPEATS, repeats.max):
-        claims = f"; arms that lose early will have too few for published claims (`min: {ENOUGH_REPEATS}`)"
+    if has_claims and isinstance(repeats, Repeats) and repeats.min < (enough := min(ENOUGH_REPEATS, repeats.max)):
+        claims = f"; arms that lose early will have {repeats.min}, which show little of claims (`min: {enough}`)"
     return (
         f"{least}{counted(most, 'repeat')} of {arms} arms will tell differences of {size:.2g} times the scatter "
         f"between repeats: of {percent(size * USUAL_SCATTER)} where that is {percent(USUAL_SCATTER)}{claims}"

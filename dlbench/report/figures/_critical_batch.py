@@ -10,7 +10,7 @@ from dlbench.analysis.metrics.critical_batch import NotIdentifiableError, critic
 from dlbench.analysis.statistics.intervals import Interval
 from dlbench.report.chart import Axis, Panel, Role, Series, line_mark
 from dlbench.report.figures._target import EPOCHS, with_ends
-from dlbench.report.lines import Part, ended, parts
+from dlbench.report.lines import Part, ended, named, parts
 
 
 def with_updates(arms: Sequence[Arm]) -> list[Arm]:
@@ -45,6 +45,7 @@ def with_fits(part: Part, panel: Panel) -> tuple[Panel, Iterable[str]]:
         x, steps = min(known, key=lambda place: place[0])
         ideal = (line_mark(place, steps * x / place) for place in sorted({mark.x for mark in marks}))
         lines.append(Series("perfect scaling", tuple(ideal), Role.IDEAL))
+    own = {label: arms for _, label, arms in named(part)}
     for one in panel.series:
         name = ", ".join(filter(None, (panel.title, one.label, one.emulated and "emulated")))
         # Not of batch sizes at which a run ended before the target: those that reached it there had luck.
@@ -52,7 +53,7 @@ def with_fits(part: Part, panel: Panel) -> tuple[Panel, Iterable[str]]:
         runs = [(mark.x, steps) for mark in fitted for steps in mark.points if steps > 0]
         names = {name for mark in fitted for name in mark.runs}
         try:
-            refuse_coarse(row for arm in part.arms for row in arm.completed if row["run_id"] in names)
+            refuse_coarse(row for arm in own[one.label] for row in arm.completed if row["run_id"] in names)
             fit = critical_batch([batch for batch, _ in runs], [steps for _, steps in runs])
         except NotIdentifiableError as error:
             notes.append(f"Critical batch of {name}: not identifiable; {error}.")

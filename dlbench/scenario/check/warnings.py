@@ -7,7 +7,7 @@ from dlbench.scenario.check.scripts import script_warnings
 from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.cluster.spread import spread
 from dlbench.scenario.plugin_settings import needs_of
-from dlbench.scenario.run_spec import Phase, RunSpec
+from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Input
 
 # Rates come from at least so many steps after warm-up: `MIN_TIMED_STEPS` of `records.result`, a layer above this one.
@@ -16,9 +16,8 @@ _WINDOW_STEPS = 50
 
 def warnings(runs: Sequence[RunSpec], cluster: Cluster) -> tuple[str, ...]:
     """Return the warnings for the runs of a scenario, each one sentence."""
-    # What is searched for warns once of its arm, as that will be measured.
-    found = {(run.arm, "" if run.phase is Phase.TUNE else run.fingerprint): run.as_measured for run in runs}
-    arms = list(found.values())
+    # Candidates of a search are warned of as their arm will be measured.
+    arms = list({(run.fingerprint, run.label): run for run in (one.as_measured for one in runs)}.values())
     real = [run for run in arms if not run.settings.is_simulated]
     return (
         *_window(real, cluster),
@@ -102,5 +101,6 @@ def _synthetic(arms: Sequence[RunSpec]) -> list[str]:
 
 
 def _some(labels: Sequence[str]) -> str:
+    labels = list(dict.fromkeys(labels))
     more = f" and {len(labels) - 3} more" if len(labels) > 3 else ""
     return ", ".join(f"[{label}]" for label in labels[:3]) + more

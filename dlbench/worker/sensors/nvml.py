@@ -87,9 +87,11 @@ class NvmlSensor:
 
 
 def device_name(place: Place) -> str:
-    """Return the names of the GPUs that this process computes on; empty where it computes on none."""
+    """Return the names of the GPUs of the workers at `place`; empty where this process computes on none."""
+    if not computes():
+        return ""
     with nvml() as library:
-        gpus, _ = _own(library, place) if computes() else ([], False)
+        gpus, _ = _own(library, place)
         names = (text(ask(library, library.nvmlDeviceGetName, gpu)) for gpu in gpus)
         return " and ".join(dict.fromkeys(filter(None, names)))
 
