@@ -19,8 +19,8 @@ def best_first(arms: Sequence[Arm], wanted: Wanted, *, is_time_choice: bool) -> 
     Those that did not complete, learned nothing or missed the target come last. The others go by what the goal wants,
     each by its worst run: a learning rate at which one of two seeds comes to nothing is no good one. Where what is
     tried does not change the time of a step, a target is reached soonest in the fewest epochs, whatever else the
-    machine did meanwhile; and of candidates whose score differs by no more than what matters the one with the least
-    loss is first.
+    machine did meanwhile; and of candidates whose score differs by no more than what matters, or than two standard
+    errors of an accuracy over so many samples, the one with the least loss is first.
 
     Args:
         arms: The runs of each candidate.
@@ -32,6 +32,8 @@ def best_first(arms: Sequence[Arm], wanted: Wanted, *, is_time_choice: bool) -> 
     first, second = (decided.value, score) if decided.target or score is None else (score, wanted.metrics[LOSS])
     if decided.target and not is_time_choice:
         first = replace(TIME_TO_TARGET, column=EPOCHS, margin=0.0)
+    if decided.target and score is not None and all(map(math.isinf, (_less(arm, first) for arm in arms))):
+        first, second = score, wanted.metrics[LOSS]  # as near as they came to it
     if decided.quality and is_time_choice:
         second = decided.value
     if first is RATE and not all(arm.comparable(RATE.column) for arm in arms):
@@ -45,7 +47,7 @@ def best_first(arms: Sequence[Arm], wanted: Wanted, *, is_time_choice: bool) -> 
     ranked = sorted(arms, key=rank)
     best = rank(ranked[0])
     num_sound = 1 if best[0] else sum(rank(arm)[:2] == best[:2] for arm in ranked)
-    allowed = first.margin * (abs(best[2]) if first.is_share else 1.0)
+    allowed = max(first.margin * (abs(best[2]) if first.is_share else 1.0), _sampling_error(ranked[0], first))
     if second is None or not math.isfinite(best[2]):
         return ranked, num_sound
     alike = [arm for arm in ranked[:num_sound] if rank(arm)[2] <= best[2] + allowed]
@@ -54,6 +56,12 @@ def best_first(arms: Sequence[Arm], wanted: Wanted, *, is_time_choice: bool) -> 
         return ranked, num_sound
     alike = [chosen] if second is decided.value else sorted(alike, key=lambda arm: _less(arm, second))
     return [*alike, *(arm for arm in ranked if arm not in alike)], num_sound
+
+
+def _sampling_error(arm: Arm, metric: Metric) -> float:
+    """Return two standard errors of an arm's accuracy, the samples of its validation set being drawn; 0 of others."""
+    samples, share = arm.get("validation_samples"), abs(_less(arm, metric))
+    return 2 * math.sqrt(share * (1 - share) / samples) if metric.score == "accuracy" and samples and share < 1 else 0.0
 
 
 def _less(arm: Arm, metric: Metric | None) -> float:

@@ -418,6 +418,24 @@ def test_scores_that_are_alike_are_told_apart_by_their_losses() -> None:
     assert {(run.settings.learning_rate, run.tuned.scattered) for run in found if run.tuned} == {(0.16, None)}
 
 
+def test_accuracies_of_few_samples_and_misses_of_a_target_are_told_apart_by_their_losses() -> None:
+    accuracies = dict(zip(RATES, [0.85, 0.925, 0.911, 0.908, 0.7], strict=True))
+    losses = dict(zip(RATES, [0.9, 0.45, 0.35, 0.3, 1.2], strict=True))
+    target = "target: {metric: validation_accuracy, value: 0.95}\n"
+
+    def chosen_of(samples: int, text: str) -> set[float]:
+        asked = plan(BASE + f"baseline: none\ntune: {{learning_rate: {RATES}, epochs: 8}}\n" + text)
+        score = lambda run: row(  # noqa: E731
+            run, accuracies[rate := run.settings.learning_rate], validation_loss=losses[rate],
+            validation_samples=samples, knows_nothing_accuracy=0.1,
+        )  # fmt: skip
+        return {run.settings.learning_rate for run in next_round(asked, made(asked, score))}
+
+    for text in ("", target):
+        assert chosen_of(359, text) == {0.08}
+        assert chosen_of(100_000, text) == {0.02}
+
+
 def test_nothing_is_known_of_scatter_where_halving_left_two_or_what_is_tried_changes_the_time_of_a_step() -> None:
     scores = [0.7, 0.8, 0.3, 0.9, 0.6]
     halved = plan(BASE + "baseline: none\ntune: {learning_rate: [0.003, 0.01, 0.03, 0.1, 0.3, 1, 2, 4]}\n")
