@@ -14,7 +14,7 @@ FOLDERS = sorted(path.parent for path in ROOT.glob("*/runs.csv"))
 TEMPLATES = sorted(ROOT.glob("**/*.j2"))
 EXPRESSION = re.compile(r"{{.*?}}|{%.*?%}|{#.*?#}", re.DOTALL)
 # Names that hold digits: data sets, networks, published studies and their years, files.
-NAMES = re.compile(r"CIFAR-10\b|ResNet-\d+|kim20\d\d[\w./-]*|\b20(?:18|23) study\b")
+NAMES = re.compile(r"CIFAR-10\b|ResNet-\d+|kim20\d\d[\w./-]*|\b20(?:18|23) study\b|\]\([^)]*\)")
 NUMBER = re.compile(
     r"\d|\b(?:half|halves|twice|thrice|doubles?|quarters?|thirds? of|tenths?|percent|hundreds?|thousands?)\b"
 )
