@@ -17,7 +17,7 @@ PACKAGE = "pyarrow"
 
 
 def export(data: ReportData, output: Path) -> list[Path]:
-    """Write a file for each table that a study has, with all attempts, and `arms`: a row for each metric of an arm."""
+    """Write each table of a study, with all attempts of measured runs, and `arms`: a row for each metric of an arm."""
     import pandas as pd
 
     runs = pd.concat([study.table("runs") for study in data.studies], ignore_index=True)
