@@ -64,10 +64,11 @@ def next_round(
     todo: list[list[RunSpec]] = []
     found = [run for run in plan.runs if run.phase is Phase.MEASURE and run.repeat == 0]
     settled = {row.get("label") for row in known.values() if row.get("phase") == Phase.MEASURE}
+    measured = {arm_name(name) for name, row in known.items() if row.get("phase") == Phase.MEASURE}
     # What failed by accident is tried again in another call, until its arm is measured.
     ended = {name: row for name, row in known.items() if Status(row["status"]).is_final or name in made}
     for arm, candidates in searches.items():
-        needed, chosen = search(candidates, plan.scenario, known if arm in settled else ended)
+        needed, chosen = search(candidates, plan.scenario, known if arm in settled else ended, measured)
         if missing := [run for run in needed if run.run_id not in made]:
             todo.append(missing)
         found += [chosen] if chosen is not None else []
@@ -179,7 +180,7 @@ def _doubted(tuned: Tuned) -> str:
 
 
 def search(
-    candidates: Sequence[RunSpec], scenario: Scenario, rows: Mapping[str, Row]
+    candidates: Sequence[RunSpec], scenario: Scenario, rows: Mapping[str, Row], measured: Collection[str]
 ) -> tuple[list[RunSpec], RunSpec | None]:
     """Return the runs that the search of an arm needs next, and the first repeat of the arm at what it has chosen.
 
@@ -187,6 +188,7 @@ def search(
         candidates: The first runs of the search.
         scenario: With `tune`.
         rows: The rows of runs that have ended, by run_id.
+        measured: Names of the arms that were measured already.
     """
     tune = scenario.tune
     assert tune is not None
@@ -214,7 +216,6 @@ def search(
     own_rate = float(scenario.base.get("learning_rate", Settings().learning_rate))
     best, is_scattered = (left[0], None) if _chooses_time(left) else _chosen(left[:num_sound], own_rate)
     # What was measured already, by an older version, stays.
-    measured = {arm_name(name) for name, row in rows.items() if row.get("phase") == Phase.MEASURE}
     best = next((run for run in tried if arm_name(run.as_measured.run_id) in measured), best)
     return [], _measured(best, is_scattered, tried)
 
