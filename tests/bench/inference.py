@@ -8,12 +8,11 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 from scipy.stats import binom
 
 from dlbench.analysis.judge import SIGNIFICANCE, Values, judge, judge_pairs
@@ -21,6 +20,7 @@ from dlbench.analysis.statistics.intervals import ratio_interval
 from dlbench.analysis.statistics.rank_tests import Floats
 from dlbench.report.markdown import table
 from dlbench.scenario.metrics import BUILT_IN, TRAIN_TIME
+from tests.bench.tables import publish
 from tests.soak.page import machine
 
 ARMS, REPEATS = (2, 4, 8, 20), (3, 5, 10)
@@ -191,13 +191,7 @@ def bench(output: Path | None, families: int) -> None:
         asked = product(sorted(ARMS, reverse=True), SHAPES, NOISES, REPEATS)
         made = [pool.submit(simulate, name, noise, arms, repeats, families) for arms, name, noise, repeats in asked]
         cells = [one.result() for one in made]
-    text = "\n".join(page(cells, (time.monotonic() - begun) / 60)) + "\n"
-    print(text)
-    if output is None:
-        return
-    output.mkdir(parents=True, exist_ok=True)
-    pd.DataFrame(map(asdict, cells)).to_csv(output / "inference.csv", index=False, float_format="%.5g")
-    (output / "README.md").write_text(text)
+    publish(page(cells, (time.monotonic() - begun) / 60), cells, output, "inference.csv")
 
 
 def page(cells: Sequence[Cell], minutes: float) -> Iterator[str]:

@@ -9,13 +9,12 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from dlbench.analysis.judge import SIGNIFICANCE, Family, Verdict, judge
 from dlbench.analysis.statistics.rank_tests import Floats
@@ -25,6 +24,7 @@ from dlbench.scenario.metrics import TRAIN_TIME
 from dlbench.scenario.scenario import Repeats
 from tests.bench.commands import ROOT
 from tests.bench.inference import Size, by_repeat, drifting, lognormal, normal
+from tests.bench.tables import publish
 from tests.soak.page import machine
 
 RULE = Repeats()
@@ -139,12 +139,7 @@ def bench(output: Path | None, studies: int) -> None:
     with ProcessPoolExecutor(2) as pool:
         made = [pool.submit(simulate, shape, arms, studies) for arms, shape in product(sorted(ARMS)[::-1], SHAPES)]
         cells = sorted((one.result() for one in made), key=lambda one: (list(SHAPES).index(one.shape), one.arms))
-    text = "\n".join(page(cells, (time.monotonic() - begun) / 60)) + "\n"
-    print(text)
-    if output is not None:
-        output.mkdir(parents=True, exist_ok=True)
-        pd.DataFrame(map(asdict, cells)).to_csv(output / "repeats.csv", index=False, float_format="%.5g")
-        (output / "README.md").write_text(text)
+    publish(page(cells, (time.monotonic() - begun) / 60), cells, output, "repeats.csv")
 
 
 def page(cells: Sequence[Cell], minutes: float) -> Iterator[str]:

@@ -7,13 +7,12 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from dlbench.report.markdown import table
 from dlbench.scenario.expand.points import RATE_STEP
@@ -22,6 +21,7 @@ from dlbench.scenario.read.scenario_file import parse
 from dlbench.scenario.run_spec import Phase, RunSpec
 from dlbench.study.folder import StudyPlan
 from dlbench.study.rounds import next_round
+from tests.bench.tables import publish
 from tests.soak.page import machine
 from tests.unit.study.makers import MACHINE, planned
 
@@ -129,12 +129,7 @@ def bench(output: Path | None, searches: int) -> None:
     begun = time.monotonic()
     with ProcessPoolExecutor(2) as pool:
         cells = list(pool.map(simulate, *zip(*product(SHAPES, NOISES, [searches]), strict=True)))
-    text = "\n".join(page(cells, (time.monotonic() - begun) / 60)) + "\n"
-    print(text)
-    if output is not None:
-        output.mkdir(parents=True, exist_ok=True)
-        pd.DataFrame(map(asdict, cells)).to_csv(output / "searches.csv", index=False, float_format="%.5g")
-        (output / "README.md").write_text(text)
+    publish(page(cells, (time.monotonic() - begun) / 60), cells, output, "searches.csv")
 
 
 def page(cells: Sequence[Cell], minutes: float) -> Iterator[str]:

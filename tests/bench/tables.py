@@ -6,9 +6,12 @@ the byte; where it has none, what stands there stays.
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import floor, log10
 from pathlib import Path
+from typing import Any
+
+import pandas as pd
 
 from dlbench.analysis.statistics.intervals import Interval, median_interval
 from dlbench.report.markdown import table
@@ -30,6 +33,23 @@ class Comparison:
     second: str
     aim: str = ""
     difference: bool = False
+
+
+def publish(lines: Iterable[str], cells: Iterable[Any], output: Path | None, name: str) -> None:
+    """Print the page of a simulation; write it as `README.md`, and its cells as a CSV file, where there is a folder.
+
+    Args:
+        lines: Of the page.
+        cells: What was simulated: dataclasses of one kind.
+        output: The folder.
+        name: Of the CSV file.
+    """
+    text = "\n".join(lines) + "\n"
+    print(text)
+    if output is not None:
+        output.mkdir(parents=True, exist_ok=True)
+        pd.DataFrame(map(asdict, cells)).to_csv(output / name, index=False, float_format="%.5g")
+        (output / "README.md").write_text(text)
 
 
 def update(readme: Path, comparisons: dict[str, Sequence[Comparison]]) -> str:
