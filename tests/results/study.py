@@ -81,6 +81,10 @@ class StudyText:
         """Version of its columns."""
         return self.known("schema_version")
 
+    def beside(self, name: str) -> "StudyText":
+        """Return another committed study, for a page that shows both."""
+        return StudyText(self.path.parent / name)
+
     def links(self) -> str:
         """Say how hosts were linked, where there are several."""
         link = next((text for name, text in next(iter(machines(self.data))) if name == "Slowest link of a run"), "")
