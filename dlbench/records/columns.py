@@ -3,8 +3,9 @@
 Unknown is an empty cell, never 0 or "NA". `SCHEMA_VERSION` grows when a column's meaning changes or one goes away.
 
 History:
-    1: first version.
+    1: first version; no longer read.
     2: `driver` is called `communicator`; `batch_size_origin` (`found` where dlbench searched for the batch) is gone.
+        No longer read.
     3: `warmup_steps` and `warmup_detected` are those of a truncation by MSER-5 in place of a rolling median; the
         window of every strategy is cut at the same steps, which are `sampled`.
 """
@@ -13,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from dlbench.errors import UserError
 from dlbench.scenario.metrics import SCORES
 
 SCHEMA_VERSION = 3
@@ -37,6 +39,18 @@ class Column:
     kind: Kind
     unit: str
     meaning: str
+
+
+def require_version(version: int, where: str) -> None:
+    """Refuse a study of another schema version.
+
+    Raises:
+        UserError: It is not `SCHEMA_VERSION`.
+    """
+    if version != SCHEMA_VERSION:
+        message = f"the study has schema version {version}; this dlbench reads {SCHEMA_VERSION}"
+        older = "an older" if version < SCHEMA_VERSION else "a newer"
+        raise UserError(message, where=where, hint=f"{older} dlbench wrote it; read it with that one")
 
 
 def _table(*rows: tuple[str, Kind, str, str]) -> tuple[Column, ...]:
@@ -163,7 +177,7 @@ RUNS = _table(
     ("timed_samples", "int", "samples", "Samples of all workers inside the timed window. Divided by timed_window_s they are a rate, which counts only where samples_per_s is given."),
     ("extended_steps", "int", "steps", "Of them, steps added after training."),
     ("warmup_steps", "int", "steps", "Steps before the window: the first, and those truncated as warm-up, whole pieces of the window with the steps between them."),
-    ("warmup_detected", "bool", "", "Whether step times had settled: MSER-5 found its minimum before the end of the first half. Empty below 50 steps. Before version 3: whether two successive medians had differed by less than 2%."),
+    ("warmup_detected", "bool", "", "Whether step times had settled: MSER-5 found its minimum before the end of the first half. Empty below 50 steps."),
     ("sampled_steps", "int", "steps", "Steps at which the window is cut, at 8, 16, 32, ... and every sample_every; where gradients are reduced between two calls, marked with a barrier before that."),
     ("peer_wait_s", "float", "s", "Median wait for the slowest peer in a marked step, mean over workers."),
     ("wire_time_s", "float", "s", "Median all-reduce in a marked step after all peers were ready, mean over workers."),

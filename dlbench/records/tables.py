@@ -20,7 +20,6 @@ from dlbench.records import parquet
 from dlbench.records.columns import DTYPES, KEYS, TABLES, names, require_width
 from dlbench.records.files import replacing
 from dlbench.regular_file import open_regular
-from dlbench.scenario.settings import RENAMED
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -191,7 +190,6 @@ def _completed(found: "pd.DataFrame", table: str) -> "pd.DataFrame":
     import pandas as pd
 
     known = names(table)
-    found = found.rename(columns={old: new for old, new in RENAMED.items() if new in known})
     extra = [name for name in found.columns if name not in known]
     absent = {
         column.name: pd.Series([None] * len(found), index=found.index, dtype=cast("Any", DTYPES[column.kind]))

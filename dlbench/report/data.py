@@ -13,7 +13,7 @@ from dlbench.analysis.arms import Arm, Row, are_numbers, arms, last_attempts, me
 from dlbench.analysis.groups import tuned_columns, varying
 from dlbench.errors import UserError, shown
 from dlbench.records import files
-from dlbench.records.columns import SCHEMA_VERSION
+from dlbench.records.columns import require_version
 from dlbench.records.machine import read_machine
 from dlbench.records.outcome import Status
 from dlbench.records.tables import pieces, read_table
@@ -201,7 +201,7 @@ def _check(attempts: "pd.DataFrame", where: str) -> None:
 
     Raises:
         UserError: There is no row, one has no status or an unknown one or a count that cannot be, two are of one
-            attempt, or they are newer.
+            attempt, or they have another schema version.
     """
     if attempts.empty:
         raise UserError("holds no run yet", where=where)
@@ -216,10 +216,8 @@ def _check(attempts: "pd.DataFrame", where: str) -> None:
     twice = attempts[attempts.duplicated(["run_id", "attempt"])]
     if not twice.empty:
         raise UserError(f"has two rows of {twice['run_id'].iloc[0]}, attempt {twice['attempt'].iloc[0]}", where=where)
-    if (attempts["schema_version"] > SCHEMA_VERSION).any():
-        newest = attempts["schema_version"].max()
-        message = f"the study has schema version {newest}; this dlbench knows {SCHEMA_VERSION}"
-        raise UserError(message, where=where, hint="use the dlbench that wrote it, or a newer one")
+    for version in attempts["schema_version"].dropna().unique():
+        require_version(version, where)
 
 
 def _inside(path: Path) -> str:

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from dlbench.errors import UserError, joined, nearest, shown
-from dlbench.scenario.settings import OPTION_PREFIXES, RENAMED, Settings
+from dlbench.scenario.settings import OPTION_PREFIXES, Settings
 from dlbench.scenario.units import units_of
 
 Path = tuple[str | int, ...]
@@ -174,9 +174,7 @@ def unknown_key(key: str, allowed: Iterable[str], where: str, more: str = "") ->
 
 
 def _level(key: str, names: tuple[str, ...]) -> str:
-    """Return where a key belongs that is none of these, or what it is called there; an empty string otherwise."""
-    if RENAMED.get(key) in names:
-        return f"it is called `{RENAMED[key]}` now"
+    """Return where a key belongs that is none of these; an empty string where it is unknown everywhere."""
     head, dot, _ = key.partition(".")
     if dot and any(name.startswith(f"{head}.") for name in names):
         return ""  # an option among others of its plugin

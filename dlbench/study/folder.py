@@ -12,12 +12,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 import dlbench
 from dlbench.errors import UserError
 from dlbench.records import files
-from dlbench.records.columns import SCHEMA_VERSION
+from dlbench.records.columns import SCHEMA_VERSION, require_version
 from dlbench.records.machine import fingerprint, read_machine
 from dlbench.records.outcome import Status
 from dlbench.records.variables import is_digest, public
@@ -80,7 +80,6 @@ class Record(BaseModel):
         cluster: Where it runs.
         machine_fingerprint: Short hash of the hardware and versions it began on.
         runs: Every run that was ever asked for, resolved, in order.
-        largest_batches: Read from old studies, whose dlbench searched for batches itself; never written.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -93,7 +92,6 @@ class Record(BaseModel):
     cluster: Cluster
     machine_fingerprint: str
     runs: tuple[RunSpec, ...]
-    largest_batches: tuple[dict[str, Any], ...] = Field((), exclude=True)
 
 
 @dataclass(frozen=True)
@@ -146,7 +144,7 @@ def open_study(path: Path) -> Folder:
     """Open an existing study.
 
     Raises:
-        UserError: It is none, or a newer dlbench wrote it.
+        UserError: It is none, or has another schema version.
     """
     try:
         content = read_json(path / files.STUDY)
@@ -155,12 +153,8 @@ def open_study(path: Path) -> Folder:
     except (OSError, ValueError) as error:
         raise UserError(f"cannot be read: {error}", where=str(path / files.STUDY)) from error
     version = content.get("schema_version") if isinstance(content, dict) else None
-    if isinstance(version, int) and version > SCHEMA_VERSION:
-        raise UserError(
-            f"the study has schema version {version}; this dlbench knows {SCHEMA_VERSION}",
-            where=str(path / files.STUDY),
-            hint="use the dlbench that wrote it, or a newer one",
-        )
+    if isinstance(version, int):
+        require_version(version, str(path / files.STUDY))
     try:
         record = Record.model_validate(content)
     except ValidationError as error:

@@ -19,13 +19,11 @@ Machine = Mapping[str, Any]
 WORK = {"dataset_checksum": "the data differ", "num_parameters": "the models differ"}
 # A setting that follows from the machine where a scenario does not give it.
 OF_THE_MACHINE = frozenset({"cores_per_worker"})
-# Known only after a run, or not recorded by early versions: without a value on both sides nothing is said of them.
+# Known only after a run: without a value on both sides nothing is said of them.
 OFTEN_UNKNOWN = frozenset({"train_samples", "validation_samples", "workers_per_host", "collectives"})
 VERSIONS = tuple(name for name in names("runs") if name.endswith("_version") and name != "schema_version")
 # How `dlbench.records.machine.differences` begins a line that is about software.
 _SOFTWARE = ("Python:", "MPI:", "version of ")
-# What the name of a processor has in `device_name` before its numbers.
-_FAMILY = " (family "
 MOST_LETTERS = 60
 
 
@@ -105,9 +103,6 @@ def _unrecorded(both: Sequence[tuple[Arm, Arm]]) -> Iterator[str]:
 def _seen(column: str, both: Sequence[tuple[Arm, Arm]]) -> str:
     """Say what rows of the two studies have in a column, where both have something and not the same."""
     seen = [{str(one) for pair in both for one in distinct(pair[side].rows, column)} for side in (0, 1)]
-    if column == "device_name" and not all(_FAMILY in name for names in seen for name in names):
-        # Early versions record the name alone.
-        seen = [{name.partition(_FAMILY)[0] for name in names} for names in seen]
     if not all(seen) or seen[0] == seen[1]:
         return ""
     was, is_now = (" and ".join(sorted(names)) for names in seen)

@@ -56,20 +56,17 @@ def unsteady(data: ReportData) -> Iterator[str]:
         shares = _by_core(study.machine, "spin_share_by_core").items()
         if busy := [core for core, values in shares if min(values) < LEAST_SHARE]:
             yield f"{name}other programs computed on core {', '.join(busy)} before or after the runs"
-        by_core = _by_core(study.machine, "spin_best_per_s_by_core", "spin_best_per_s")
-        slower = max((1 - min(speeds) / max(speeds) for speeds in by_core.values()), default=0.0)
+        by_core = _by_core(study.machine, "spin_best_per_s_by_core").values()
+        slower = max((1 - min(speeds) / max(speeds) for speeds in by_core), default=0.0)
         if slower > SLOWER:
             yield f"{name}the speed of a core differed by {percent(slower)} before and after the runs"
 
 
-def _by_core(machine: Mapping[str, Any], name: str, of_all: str = "") -> dict[str, list[float]]:
-    """Return what `dlbench.records.noise` measured of each core before and after each part of a study.
-
-    Early studies know one speed of all cores, "".
-    """
+def _by_core(machine: Mapping[str, Any], name: str) -> dict[str, list[float]]:
+    """Return what `dlbench.records.noise` measured of each core before and after each part of a study."""
     found: dict[str, list[float]] = {}
     for part, moment in itertools.product(machine.get("noise", ()), ("before", "after")):
-        by_core = found_in(part, moment, name) or {"": found_in(part, moment, of_all)}
+        by_core = found_in(part, moment, name)
         for core, value in by_core.items() if isinstance(by_core, Mapping) else ():
             if isinstance(value, int | float) and value > 0:
                 found.setdefault(core, []).append(value)

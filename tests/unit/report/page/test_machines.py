@@ -7,7 +7,7 @@ from dlbench.report.page.machines import NOT_KNOWN, machines, unsteady
 from tests.unit.report.figures.makers import report_data, run
 from tests.unit.report.page.pages import MACHINE
 
-FIXTURE = Path(__file__).parents[3] / "fixtures" / "study-v1"
+FIXTURE = Path(__file__).parents[3] / "fixtures" / "study-v3"
 
 
 def facts(found):
@@ -108,7 +108,8 @@ def test_a_damaged_description_says_less_and_breaks_nothing(tmp_path, machine):
     ],
 )
 def test_a_processor_that_slows_down_is_a_warning(tmp_path, speeds, said):
-    parts = [{"before": {"spin_best_per_s": one}, "after": {"spin_best_per_s": other}} for one, other in speeds]
+    name = "spin_best_per_s_by_core"
+    parts = [{"before": {name: {"0": one}}, "after": {name: {"0": other}}} for one, other in speeds]
     found = " ".join(unsteady(report_data(run(), tmp_path=tmp_path, machine={"noise": [*parts, "broken", {}]})))
     assert said in found
     assert bool(found) is bool(said)
