@@ -15,7 +15,7 @@ from dlbench.scenario.units import units_of
 Path = tuple[str | int, ...]
 
 # Keys of a cluster file that are not settings as well.
-CLUSTER_KEYS = frozenset({"hosts", "ssh", "interface", "environment", "prices", "link", "emulated"})
+CLUSTER_KEYS = frozenset({"hosts", "ssh", "interface", "environment", "prices", "emulated"})
 # What other programs call what a setting of dlbench decides, with that setting.
 _OTHER_NAMES = {
     **dict.fromkeys(

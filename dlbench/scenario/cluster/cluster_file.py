@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from dlbench.cgroups import usable_cores
 from dlbench.errors import UserError, joined, shown
-from dlbench.scenario.cluster import MAX_CORES, MAX_SLOTS, Cluster, DeclaredLink, Host, Prices
+from dlbench.scenario.cluster import MAX_CORES, MAX_SLOTS, Cluster, Host, Prices
 from dlbench.scenario.cluster.host_list import ADDRESS, known, parse_hostfile, parse_hosts
 from dlbench.scenario.cluster.identity import refuse_same_host
 from dlbench.scenario.plugin_settings import load
@@ -74,8 +74,7 @@ def _allowed(path: DataPath) -> Iterable[str]:
     """Return the keys allowed where `path` stands."""
     if path[0] == "hosts" and len(path) > 1:
         return _HOST_KEYS
-    within: dict[Any, type[BaseModel]] = {"prices": Prices, "link": DeclaredLink}
-    return within[path[0]].model_fields if path[0] in within and len(path) > 1 else _keys()
+    return Prices.model_fields if path[0] == "prices" and len(path) > 1 else _keys()
 
 
 def _text(value: Any) -> Any:
