@@ -35,7 +35,7 @@ from dlbench.records.columns import (
 )
 from dlbench.records.outcome import Outcome, Status, write_outcome
 from dlbench.records.tables import cell, header, line, lines_of, narrowed, whole_cells, write_lines
-from dlbench.scenario.check.step_rows import JOURNAL_BYTES, MOST_CSV_BYTES, ROW_BYTES
+from dlbench.scenario.check.step_rows import MOST_CSV_BYTES
 from dlbench.scenario.layout import Layout
 from dlbench.scenario.scenario import StepTable
 from dlbench.study.attempts import Attempt, attempts_of, damage
@@ -60,7 +60,7 @@ class Collector:
     Args:
         folder: The study.
         step_table: How the rows of steps are kept.
-        say: Takes a line when that changes.
+        say: Takes a line about that.
 
     Attributes:
         rows: The row of each attempt collected so far, in order.
@@ -124,6 +124,22 @@ class Collector:
             self._write_derived()
             self._written_bytes += self._waiting_bytes()
             self._has_tables, self._waiting = True, []
+
+    def compact(self) -> None:
+        """Keep the rows of steps as Parquet where that was chosen, or where CSV is too large; for the study's end.
+
+        Raises:
+            OSError: The disk is full; the table is CSV, as it was.
+        """
+        path = self._folder.path / files.table("steps")
+        is_large = path.exists() and path.stat().st_size > MOST_CSV_BYTES
+        if self._step_table is StepTable.CSV or not (is_large or self._step_table is StepTable.PARQUET):
+            return
+        if not parquet.is_installed():
+            self._say("steps.csv has more than 50 MB; as steps.parquet it is a quarter of that: pip install pyarrow")
+            return
+        with self._tolerant():
+            parquet.convert(path, "steps")
 
     def summarise(self) -> None:
         """Replace `summary.csv` and `arms.csv`.
@@ -225,21 +241,11 @@ class Collector:
             write_lines(self._folder.path / files.table("runs"), "runs", self._lines, self._extra("runs"))
 
     @contextlib.contextmanager
-    def _continued(self, table: str) -> Iterator[IO[str] | parquet.ParquetLines]:
+    def _continued(self, table: str) -> Iterator[IO[str]]:
         """Open a new version of a table that begins with what this collector has written of it."""
-        old = files.table_path(self._folder.path, table)
-        has_old = self._has_tables and old.exists()
-        if table == "steps" and self._is_compact():
-            path = self._folder.path / files.compact_table(table)
-            with parquet.writing(path, table) as lines:
-                if has_old:
-                    lines.copy(old)
-                yield lines
-            (self._folder.path / files.table(table)).unlink(missing_ok=True)
-            return
         path = self._folder.path / files.table(table)
         with files.replacing(path) as file:
-            if has_old:
+            if self._has_tables and path.exists():
                 with path.open(encoding="utf-8", newline="") as before:
                     shutil.copyfileobj(before, file, COPY_BYTES)
             else:
@@ -250,21 +256,6 @@ class Collector:
     def _extra(self, table: str) -> tuple[str, ...]:
         """Return the columns of a table that depend on the scenario."""
         return {"runs": (*self._metrics, *self._options), "epochs": self._metrics}.get(table, ())
-
-    def _is_compact(self) -> bool:
-        """Whether the rows of steps go into Parquet: where that was chosen, or CSV would be too large."""
-        if self._step_table is not StepTable.AUTO:
-            return self._step_table is StepTable.PARQUET
-        is_there = self._has_tables and (self._folder.path / files.compact_table("steps")).exists()
-        expected = (self._written_bytes + self._waiting_bytes()) * ROW_BYTES / JOURNAL_BYTES
-        if is_there or expected <= MOST_CSV_BYTES:
-            return is_there
-        if parquet.is_installed():
-            self._say("steps.csv would pass 50 MB: its rows are kept as steps.parquet (`step_table: csv` keeps CSV)")
-            return True
-        self._say("steps.csv passes 50 MB; as steps.parquet it would be a quarter of that: pip install pyarrow")
-        self._step_table = StepTable.CSV
-        return False
 
 
 def _records(attempt: Attempt, outcome: Outcome) -> tuple[Assignment | None, Journal]:

@@ -122,6 +122,7 @@ def run_study(
         with _noise_noted(folder, watcher.say), contextlib.suppress(Stopped):
             runner.run_rounds(planned)
         collector.flush()
+        collector.compact()
         collector.summarise()
         last = next_round(planned, collector.rows)
         is_complete = all(attempts.status_of(folder.path, run) is Status.COMPLETED for run in last)

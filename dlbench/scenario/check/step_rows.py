@@ -10,8 +10,8 @@ from dlbench.scenario.scenario import Scenario, StepTable
 
 # From here on `auto` keeps step rows as Parquet.
 MOST_CSV_BYTES = 50_000_000
-# Of a step's row in `steps.csv` and in a journal: measured, 125 to 137 and 102.
-ROW_BYTES, JOURNAL_BYTES = 130, 102
+# Of a step's row in `steps.csv`: measured, 125 to 137.
+ROW_BYTES = 130
 
 
 def announcement(scenario: Scenario, runs: Iterable[RunSpec], cluster: Cluster) -> str:
