@@ -180,6 +180,7 @@ class Queue:
             close_interrupted(study, folder.record.runs, None, lost)
             collector = Collector(folder, self._plan.scenario.step_table)
             collector.rebuild()
+            collector.compact()
             collector.summarise()
         asked = {(run.label, run.repeat) for run in self._plan.runs}
         made = [run for run in folder.record.runs if (run.label, run.repeat) in asked]
