@@ -75,15 +75,15 @@ class _Connection:
         self.received_bytes += len(data)
         if self.session is None and self.received_bytes > _LONGEST_HELLO:
             raise ConnectionError("a stranger that says no hello")
-        head, newline, rest = data.rpartition(b"\n")
+        head, newline, remainder = data.rpartition(b"\n")
         if newline:
             done = (b"".join(self.pieces) + head).split(b"\n")
             self.pieces, self.pending_bytes = [], 0
         else:
-            done, rest = [], data
-        if rest:
-            self.pieces.append(rest)
-            self.pending_bytes += len(rest)
+            done, remainder = [], data
+        if remainder:
+            self.pieces.append(remainder)
+            self.pending_bytes += len(remainder)
         if self.pending_bytes > _LONGEST_LINE:
             raise ConnectionError("an over-long line")
         return done
@@ -160,7 +160,7 @@ class TelemetryServer:
     def drop_connections(self, session: AttemptSession) -> None:
         """Close the connections of an attempt; its workers connect again if the attempt goes on."""
         with self._lock:
-            for connection in [found for (owner, _), found in self._workers.items() if owner is session]:
+            for connection in [connected for (owner, _), connected in self._workers.items() if owner is session]:
                 self._drop(connection)
 
     def _end(self, session: AttemptSession) -> None:
@@ -236,7 +236,7 @@ class TelemetryServer:
         if not self._is_listening:
             self._selector.register(self._listener, selectors.EVENT_READ)
             self._is_listening = True
-        for connection in [found for found in self._strangers if found.opened_at < now - _HELLO_TIMEOUT_S]:
+        for connection in [stranger for stranger in self._strangers if stranger.opened_at < now - _HELLO_TIMEOUT_S]:
             self._drop(connection)
 
     def _drop(self, connection: _Connection) -> None:

@@ -157,8 +157,8 @@ class Run:
         """
         if self._recorder is None:
             return False
-        known: EpochScores = {name: self._score(name, value) for name, value in scores.items()}
-        return self._recorder.end_epoch(known, _number("learning_rate", learning_rate, least=0))
+        checked: EpochScores = {name: self._score(name, value) for name, value in scores.items()}
+        return self._recorder.end_epoch(checked, _number("learning_rate", learning_rate, least=0))
 
     def _score(self, name: str, value: Any) -> float | None:
         if name not in SCORE_COLUMNS and name not in self._metrics:

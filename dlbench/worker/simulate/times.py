@@ -60,8 +60,8 @@ class ComputeTimes:
         seconds = self._draw(generator, _BLOCK) * self._factors[worker]
         if options.hiccup_probability:
             seconds[generator.random(_BLOCK) < options.hiccup_probability] *= options.hiccup_factor
-        found: list[float] = seconds[::-1].tolist()
-        return found
+        times: list[float] = seconds[::-1].tolist()
+        return times
 
 
 def _distribution(options: SimulatedOptions) -> Callable[[np.random.Generator, int], Array]:

@@ -147,14 +147,14 @@ class Simulation:
 
     def _between_events(self) -> bool:
         """Evaluate where an epoch has ended on all shards; return whether to go on."""
-        servers, found = self.simulated.servers, self._snapshot
-        assert found is not None
+        servers, shards = self.simulated.servers, self._snapshot
+        assert shards is not None
         for shard, server in enumerate(servers):
-            if shard not in found and server.version >= self._wanted_version:
-                found[shard] = server.parameters.copy()
-        if len(found) < len(servers):
+            if shard not in shards and server.version >= self._wanted_version:
+                shards[shard] = server.parameters.copy()
+        if len(shards) < len(servers):
             return True
-        self._end_epochs(self._joined(found) if servers else self.parameters())
+        self._end_epochs(self._joined(shards) if servers else self.parameters())
         target = self.run.target
         self._is_stopped = bool(self._reached and target and target.stop)
         return not self._is_stopped
@@ -240,35 +240,35 @@ class Simulation:
     def _node(self, node: int) -> NodeAccount:
         """Return what one node did."""
         counts = self.simulated.counts
-        own: dict[str, Any] = {}
+        work: dict[str, Any] = {}
         if node < self.world.num_workers:
             computed_s, ended_at_s = counts.compute_time_s[node], counts.ended_at_s[node]
             until = self.simulated.failed_at_s.get(node, self.simulated.now if ended_at_s is None else ended_at_s)
-            own = {
+            work = {
                 "steps": counts.steps[node],
                 "compute_time_s": computed_s,
                 "wait_time_s": max(0.0, until - computed_s),
                 "ended_at_s": ended_at_s,
             }
         return NodeAccount(
-            role="worker" if own else "server",
+            role="worker" if work else "server",
             host=self._hosts[node],
             messages_sent=counts.messages_sent[node],
             messages_received=counts.messages_received[node],
             bytes_sent=counts.bytes_sent[node],
             bytes_received=counts.bytes_received[node],
             links=tuple(self._links_of.get(node, ())),
-            **own,
+            **work,
         )
 
     @cached_property
     def _links_of(self) -> dict[int, list[tuple[int, int, int]]]:
         """To whom each node sent, with messages and bytes; empty where there are too many links."""
-        found: dict[int, list[tuple[int, int, int]]] = {}
+        by_source: dict[int, list[tuple[int, int, int]]] = {}
         links = self.simulated.counts.links
         for (source, to), sent in sorted(links.items()) if len(links) <= _MOST_LINKS else ():
-            found.setdefault(source, []).append((to, *sent))
-        return found
+            by_source.setdefault(source, []).append((to, *sent))
+        return by_source
 
     def _segments(self) -> tuple[Segment, ...]:
         """Return the window: from the first update after every worker's first step, while all workers had samples."""

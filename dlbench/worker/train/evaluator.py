@@ -52,8 +52,8 @@ class Evaluator:
         self.scores: dict[int, Scores] = {}
         self._world, self._replica, self._run = world, replica, run
         self._began, self._scored = began, scored
-        own = replica.trainer.statistics()
-        self._statistics_dtype, self._num_statistics = own.dtype, own.size
+        statistics = replica.trainer.statistics()
+        self._statistics_dtype, self._num_statistics = statistics.dtype, statistics.size
         # By epoch, what nodes have sent so far.
         self._copies: dict[int, dict[int, Copy]] = {}
         self._ends = False

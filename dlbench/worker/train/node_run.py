@@ -159,18 +159,18 @@ class NodeRun:
         everyone = len(self._log.epochs)
         if self._evaluator is None:
             return everyone
-        known = 0 if self._replica is None else self._stopped_after
+        whole = 0 if self._replica is None else self._stopped_after
         if isinstance(self.plan.schedule, HandedOut):
-            known = 0
+            whole = 0
             if self.communicator.rank == self._dispenser:
                 closed_after = self.process.closed_after
-                known = everyone if closed_after is None else closed_after
+                whole = everyone if closed_after is None else closed_after
                 if closed_after is not None and server is not None:
                     # Of what was handed out some gradients may have been dropped.
-                    known = min(known, server.samples // self.plan.schedule.samples_per_epoch)
-        found = np.array([known])
-        self.communicator.all_reduce(found, found, "max")
-        return min(everyone, int(found[0]))
+                    whole = min(whole, server.samples // self.plan.schedule.samples_per_epoch)
+        largest = np.array([whole])
+        self.communicator.all_reduce(largest, largest, "max")
+        return min(everyone, int(largest[0]))
 
     def _begin_score(self) -> None:
         self.reporter.phase = "evaluate"
@@ -232,8 +232,8 @@ class NodeRun:
             taken_over = perf_counter()
             log = self._log.epochs[min(ticket.epoch, len(self._log.epochs)) - 1]
             if len(y):
-                found, sums = trainer.gradient(x, y, 1 / len(y))
-                values, self._loss = found.copy(), sums["loss"] / len(y)
+                values_of_batch, sums = trainer.gradient(x, y, 1 / len(y))
+                values, self._loss = values_of_batch.copy(), sums["loss"] / len(y)
                 log.sums = added(log.sums, sums)
             else:
                 values, self._loss = np.zeros_like(parameters), None

@@ -318,10 +318,10 @@ class NodeProcess:
     def _deliver(self) -> bool:
         """Deliver what has arrived; return whether there was anything."""
         has_any = False
-        while (found := self._communicator.probe()) is not None:
+        while (envelope := self._communicator.probe()) is not None:
             has_any = True
-            source, tag, _ = found
-            data = self._communicator.receive(*found)
+            source, tag, _ = envelope
+            data = self._communicator.receive(*envelope)
             if tag == _ASK:
                 answer = np.array(self._take(), np.int64)
                 self._communicator.send(answer.view(np.uint8), source, _HAND_OUT)

@@ -84,8 +84,8 @@ class InLockStep:
         """Return the worker's share of each smaller last step."""
         order, permutation = self._order, self._permutation(1, worker)
         steps = range(order.full_steps, order.steps_per_epoch)
-        found = [order.share_of(worker, step, permutation) for step in steps]
-        return list({len(share.indices): share for share in found if len(share.indices)}.values())
+        shares = [order.share_of(worker, step, permutation) for step in steps]
+        return list({len(share.indices): share for share in shares if len(share.indices)}.values())
 
     def _permutation(self, epoch: int, worker: int) -> Indices:
         key = epoch, worker if self._order.divide is Divide.EPOCHS else 0
