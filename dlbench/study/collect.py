@@ -159,11 +159,11 @@ class Collector:
                 places = () if layout is None else topology(layout, self._folder.record.cluster, journal)
                 for table, lines in _derived_lines(attempt, journal, places, self._metrics).items():
                     opened[table].writelines(lines)
-                for table, found in _occasional_lines(attempt, journal).items():
-                    if found and table not in opened:
+                for table, new_lines in _occasional_lines(attempt, journal).items():
+                    if new_lines and table not in opened:
                         opened[table] = stack.enter_context(self._continued(table))
-                    if found:
-                        opened[table].writelines(found)
+                    if new_lines:
+                        opened[table].writelines(new_lines)
 
     def _tables_there(self) -> tuple[str, ...]:
         """Return the derived tables that are written in any case, and those that an earlier run has begun."""
@@ -181,13 +181,13 @@ class Collector:
             self.problem = f"{name} cannot be written: {error.strerror or error}"
 
     def _ended(self) -> list[tuple[Attempt, Outcome]]:
-        found = []
+        ended = []
         for position, run_id in enumerate(self._runs):
             for attempt in attempts_of(self._folder.path, run_id):
                 outcome = attempt.outcome()
                 if outcome is not None:
-                    found.append((outcome.started_at, position, attempt.number, attempt, outcome))
-        return [entry[3:] for entry in sorted(found, key=lambda entry: entry[:3])]
+                    ended.append((outcome.started_at, position, attempt.number, attempt, outcome))
+        return [entry[3:] for entry in sorted(ended, key=lambda entry: entry[:3])]
 
     def _take(self, attempt: Attempt, outcome: Outcome) -> dict[str, Any]:
         assignment, journal = None, None

@@ -168,13 +168,13 @@ def newest(parent: Path, scenario: str) -> Folder:
     Raises:
         UserError: There is none.
     """
-    found = studies_of(parent, scenario)
-    if not found:
+    studies = studies_of(parent, scenario)
+    if not studies:
         raise UserError(
             f"there is no study of {scenario!r} in {parent} to continue",
             hint="omit --resume to start one, or name its folder with --study",
         )
-    return found[-1]
+    return studies[-1]
 
 
 def latest(parent: Path) -> Folder:
@@ -183,34 +183,34 @@ def latest(parent: Path) -> Folder:
     Raises:
         UserError: There is none.
     """
-    found = studies_of(parent)
-    if not found:
+    studies = studies_of(parent)
+    if not studies:
         raise UserError(f"there is no study in {parent}", hint="name one, or its folder with --studies")
-    return found[-1]
+    return studies[-1]
 
 
 def studies_of(parent: Path, scenario: str | None = None) -> list[Folder]:
     """Return all studies, or those of a scenario, the newest last; folders that cannot be read are passed over."""
-    found = []
+    folders = []
     for path in parent.glob(f"*/{files.STUDY}"):
         try:
             folder = open_study(path.parent)
         except UserError:
             continue
         if scenario in (None, folder.record.scenario):
-            found.append(folder)
-    return sorted(found, key=lambda folder: (folder.record.created_at, folder.path.name))
+            folders.append(folder)
+    return sorted(folders, key=lambda folder: (folder.record.created_at, folder.path.name))
 
 
 def wall_times(parent: Path, scenario: str) -> dict[str, float]:
     """Return the median wall time, in seconds, of completed runs by the fingerprint of their arm."""
-    found: dict[str, list[float]] = {}
+    times: dict[str, list[float]] = {}
     for folder in studies_of(parent, scenario):
         fingerprints = {run.run_id: run.fingerprint for run in folder.record.runs}
         for run_id, seconds in _completed(folder.path / files.table("runs")):
             if run_id in fingerprints:
-                found.setdefault(fingerprints[run_id], []).append(seconds)
-    return {fingerprint: median(seconds) for fingerprint, seconds in found.items()}
+                times.setdefault(fingerprints[run_id], []).append(seconds)
+    return {fingerprint: median(seconds) for fingerprint, seconds in times.items()}
 
 
 def scenario_text(folder: Folder) -> str:
@@ -316,5 +316,5 @@ def _completed(table: Path) -> Iterator[tuple[str, float]]:
 
 
 def _studies_near(path: Path) -> str:
-    inside = sorted(found.parent.name for found in path.glob(f"*/{files.STUDY}"))
+    inside = sorted(study_file.parent.name for study_file in path.glob(f"*/{files.STUDY}"))
     return f"there are studies inside it: {', '.join(inside[-3:])}" if inside else ""

@@ -120,8 +120,8 @@ class _Output:
 
     def refusal(self) -> str:
         """Return the message of dlbench in the job where it refused something."""
-        found = _REFUSAL.search("\n".join(self._lines))
-        return found[1].strip() if found else "it says why above"
+        match = _REFUSAL.search("\n".join(self._lines))
+        return match[1].strip() if match else "it says why above"
 
     def _add(self, line: str) -> None:
         self._lines.append(line)

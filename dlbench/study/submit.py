@@ -164,13 +164,13 @@ class Queue:
     def _study_files(self, record: Record) -> dict[str, str]:
         """Return the files of a study for a job that does not see its folder; the job fills in runs and machine."""
         begun = record.model_copy(update={"cluster": self._plan.cluster, "runs": (), "machine_fingerprint": ""})
-        found = {
+        texts = {
             files.SCENARIO: self._plan.text,
             files.STUDY: record_text(begun),
             files.MACHINE: "{}\n",
             files.REFERENCE: self._plan.reference,
         }
-        return {name: text for name, text in found.items() if text}
+        return {name: text for name, text in texts.items() if text}
 
     def _result(self, study: Path, statuses: list[JobStatus], stop: threading.Event) -> StudyResult:
         """Return how a study stands; attempts that a job left without an outcome were interrupted."""
@@ -183,9 +183,9 @@ class Queue:
             collector.compact()
             collector.summarise()
         asked = {(run.label, run.repeat) for run in self._plan.runs}
-        made = [run for run in folder.record.runs if (run.label, run.repeat) in asked]
+        asked_runs = [run for run in folder.record.runs if (run.label, run.repeat) in asked]
         is_complete = all(status.exit_code == 0 for status in statuses) and (
-            self._plan.is_open or all(status_of(study, run) is Status.COMPLETED for run in made)
+            self._plan.is_open or all(status_of(study, run) is Status.COMPLETED for run in asked_runs)
         )
         is_complete = is_complete and not stop.is_set()
         return StudyResult(folder, collector.rows, is_complete, stop.is_set(), collector.problem)

@@ -49,7 +49,7 @@ def all_variables(keras: Any, optimizer: Any) -> list[Any]:
     listed = list(optimizer.variables)
     listed_ids = {id(variable) for variable in listed}
     held = vars(getattr(optimizer, "inner_optimizer", optimizer)).values()
-    return listed + [candidate for candidate in held if isinstance(candidate, keras.Variable) and id(candidate) not in listed_ids]
+    return listed + [each for each in held if isinstance(each, keras.Variable) and id(each) not in listed_ids]
 
 
 def shifted(seeds: Array, worker: int) -> Array:

@@ -55,8 +55,8 @@ def check_claims(arms: Sequence[Arm], reference: Reference) -> tuple[ClaimCheck,
     are_whole = [any(column) for column in zip(*curves, strict=True)]
     asked = [
         (claim, *family)
-        for family, own in zip(every, curves, strict=True)
-        for claim, has_curves, is_whole in zip(reference.claims, own, are_whole, strict=True)
+        for family, has_own in zip(every, curves, strict=True)
+        for claim, has_curves, is_whole in zip(reference.claims, has_own, are_whole, strict=True)
         if has_curves or not is_whole
     ]
     tests = [_test(members, claim, reference) for claim, _, _, members in asked]

@@ -67,15 +67,15 @@ def examine(claim: Claim, curves: Mapping[str, Curve], mirrored: Claim | None = 
         curves: Its curves by name: one of each series, or the two that are compared, which then share their places.
         mirrored: Of a mirror image: the claim on the other column, whose shape it has upside down.
     """
-    found, shape = list(curves.values()), claim.claim if mirrored is None else mirrored.claim
-    if problem := _problem(claim, shape, found):
+    all_curves, shape = list(curves.values()), claim.claim if mirrored is None else mirrored.claim
+    if problem := _problem(claim, shape, all_curves):
         return problem
     if mirrored is not None:
-        return _mirror(claim, mirrored, found)
+        return _mirror(claim, mirrored, all_curves)
     _, alternatives = FORMS[shape]
-    if shape in COMPARING or len(found) == 1:
-        return some(list(alternatives(claim, found)))
-    return every([some(list(alternatives(claim, [one]))).of(name) for name, one in curves.items()])
+    if shape in COMPARING or len(all_curves) == 1:
+        return some(list(alternatives(claim, all_curves)))
+    return every([some(list(alternatives(claim, [single]))).of(name) for name, single in curves.items()])
 
 
 def decide(tests: Sequence[Evidence | str]) -> list[ClaimVerdict]:
@@ -85,8 +85,8 @@ def decide(tests: Sequence[Evidence | str]) -> list[ClaimVerdict]:
         tests: As `examine` returns them; what cannot be tested counts as no claim.
     """
     tested = [test for test in tests if not isinstance(test, str)]
-    sides = [one.shown for one in tested], [one.refuted for one in tested]
-    adjusted = zip(*(holm([side.p for side in one]) for one in sides), strict=True)
+    sides = [kind.shown for kind in tested], [kind.refuted for kind in tested]
+    adjusted = zip(*(holm([side.p for side in kind]) for kind in sides), strict=True)
     verdicts = []
     for test in tests:
         state, power, parts = ClaimState.CANNOT_BE_TOLD, None, [test]
@@ -121,12 +121,12 @@ def _problem(claim: Claim, shape: Shape, curves: Sequence[Curve]) -> str:
     if not all((0.0 if is_ratio else -math.inf) < value < math.inf for value in chain(*values)):
         return "a value is not finite" + (" and above zero, so that there is no ratio" if is_ratio else "")
     together = [list(chain(*values))] if claim.claim in COMPARING else values
-    if any(len(set(own)) == 1 for own in together):
+    if any(len(set(numbers)) == 1 for numbers in together):
         return "all values are the same, which can never show it"
     fewest = min(len(repeats) for curve in curves for repeats in curve.values())
     if fewest < LEAST_REPEATS:
-        known = f"the noise is known from {LEAST_REPEATS} at each place on"
-        return f"{counted(fewest, 'repeat')} can never show it: {known}"
+        rule = f"the noise is known from {LEAST_REPEATS} at each place on"
+        return f"{counted(fewest, 'repeat')} can never show it: {rule}"
     return ""
 
 
@@ -176,11 +176,11 @@ def _mirror(claim: Claim, mirrored: Claim, curves: Sequence[Curve]) -> Evidence:
     It is refuted where the other column has its shape and this one does not have it upside down.
     """
     _, alternatives = FORMS[mirrored.claim]
-    theirs = [one.of(COLUMNS[mirrored.column]) for one in alternatives(mirrored, curves[1:])]
-    ours = [one.of(COLUMNS[claim.column]) for one in alternatives(claim, curves[:1], mirror=True)]
-    both, own = some([every(pair) for pair in zip(theirs, ours, strict=True)]), some(ours)
-    p = max(some(theirs).shown.p, own.refuted.p)
-    return Evidence(both.shown, Side(p, own.refuted.contrast))
+    theirs = [evidence.of(COLUMNS[mirrored.column]) for evidence in alternatives(mirrored, curves[1:])]
+    ours = [evidence.of(COLUMNS[claim.column]) for evidence in alternatives(claim, curves[:1], mirror=True)]
+    both, ours_alone = some([every(pair) for pair in zip(theirs, ours, strict=True)]), some(ours)
+    p = max(some(theirs).shown.p, ours_alone.refuted.p)
+    return Evidence(both.shown, Side(p, ours_alone.refuted.contrast))
 
 
 def _shrinks(claim: Claim, curves: Sequence[Curve]) -> Iterator[Evidence]:

@@ -40,8 +40,8 @@ class Power:
     def __str__(self) -> str:
         enough = f"more than {MOST_REPEATS}" if self.needed is None else f"about {self.needed}"
         shown = change(self.smallest, self.unit, sign="")
-        said = f"{self.repeats} repeats show a difference of {shown} (power {POWER})"
-        return f"{said}, {enough} would probably decide it"
+        text = f"{self.repeats} repeats show a difference of {shown} (power {POWER})"
+        return f"{text}, {enough} would probably decide it"
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class Evidence(NamedTuple):
     def of(self, name: str) -> "Evidence":
         """Return the same, whose contrasts say what they are of: `training loss, from 8 to 16`."""
         contrasts = [replace(side.contrast, label=f"{name}, {side.contrast.label}") for side in self]
-        return Evidence(*(replace(side, contrast=own) for side, own in zip(self, contrasts, strict=True)))
+        return Evidence(*(replace(side, contrast=relabelled) for side, relabelled in zip(self, contrasts, strict=True)))
 
 
 def contrast(
@@ -168,8 +168,8 @@ def contrast(
     estimate = sum(weight * mean for weight, _, mean in terms)
     squares = sum(weight**2 * _variance(values, mean) / len(values) for weight, values, mean in terms)
     df = min(len(values) for _, values, _ in terms) - 1
-    made = Contrast(label, estimate, math.sqrt(squares), df, bound, above, unit, is_count)
-    return Evidence(*(Side(made.p(above=side), made) for side in (above, not above)))
+    result = Contrast(label, estimate, math.sqrt(squares), df, bound, above, unit, is_count)
+    return Evidence(*(Side(result.p(above=side), result) for side in (above, not above)))
 
 
 def _variance(values: Sequence[float], mean: float) -> float:

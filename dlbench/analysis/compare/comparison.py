@@ -119,7 +119,7 @@ def compare(
         machines: The two `machine.json`; empty where one is not known.
         declared: Metrics that the scenarios declare.
     """
-    metrics = [replace(one, margin=noise) if one.is_share else one for one in (*COMPARED, *declared)]
+    metrics = [replace(metric, margin=noise) if metric.is_share else metric for metric in (*COMPARED, *declared)]
     pairs = matched(base, new)
     both = [(ours, theirs) for ours, theirs in pairs if ours and theirs]
     base_name, new_name = (one_line(arms[0].study or "") for arms in (base, new))

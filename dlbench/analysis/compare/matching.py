@@ -38,9 +38,9 @@ def matched(base: Sequence[Arm], new: Sequence[Arm]) -> list[Pair]:
 def settings(arm: Arm) -> dict[str, Any]:
     """Return an arm's settings and options by column; the default of one that is not recorded."""
     # What a search has found is no choice of anybody's.
-    found = {name: arm.get(name) for name in _columns(arm) if name not in tuned_of(arm)}
+    values = {name: arm.get(name) for name in _columns(arm) if name not in tuned_of(arm)}
     fields = Settings.model_fields
-    return {name: fields[name].default if v is None and name in fields else v for name, v in found.items()}
+    return {name: fields[name].default if v is None and name in fields else v for name, v in values.items()}
 
 
 def _columns(arm: Arm) -> list[str]:

@@ -84,7 +84,7 @@ def critical_batch(batches: Sequence[float], steps: Sequence[float]) -> Critical
 def fit_steps(log_batches: Floats, log_steps: Floats, start: float | None = None) -> tuple[float, float]:
     """Return log S_min and log B_c; without a start the best of three, from the smallest, middle and largest batch."""
     starts = np.quantile(log_batches, [0.0, 0.5, 1.0]).tolist() if start is None else [start]
-    return min(_solve(log_batches, log_steps, one) for one in starts)[1:]
+    return min(_solve(log_batches, log_steps, guess) for guess in starts)[1:]
 
 
 def _solve(log_batches: Floats, log_steps: Floats, start: float) -> tuple[float, float, float]:

@@ -22,11 +22,11 @@ def noise_scale(norms: Sequence[tuple[int, float, float] | None], batch: int) ->
         norms: Of each worker: steps, sum of |g_i|^2, sum of |g|^2.
         batch: Of all workers together.
     """
-    known = [one for one in norms if one is not None and one[0] >= LEAST_STEPS]
+    enough = [norm for norm in norms if norm is not None and norm[0] >= LEAST_STEPS]
     workers = len(norms)
-    if workers < 2 or len(known) < workers:
+    if workers < 2 or len(enough) < workers:
         return None
-    local, mean = (fmean(one[part] / one[0] for one in known) for part in (1, 2))
+    local, mean = (fmean(norm[part] / norm[0] for norm in enough) for part in (1, 2))
     signal = (workers * mean - local) / (workers - 1)
     noise = (local - mean) * batch / (workers - 1)
     return noise / signal if signal > 0 and noise > 0 else None

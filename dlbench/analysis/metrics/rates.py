@@ -125,8 +125,8 @@ def in_marked_steps(steps: Collection[Rows], name: str) -> float | None:
     the barrier's wait is no part of a marked step's communication (see `dlbench.worker.recorder`).
     """
     parts = [in_phase(rows, "sampled")[:, FIELD[name]] for rows in steps]
-    known = [part[~np.isnan(part)] for part in parts]
-    return float(np.mean([np.median(part) for part in known])) if known and all(map(len, known)) else None
+    marked = [part[~np.isnan(part)] for part in parts]
+    return float(np.mean([np.median(part) for part in marked])) if marked and all(map(len, marked)) else None
 
 
 def count_steps(rows: Rows, *phases: str) -> int:

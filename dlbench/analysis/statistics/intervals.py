@@ -68,8 +68,8 @@ def censored_median(reached: Sequence[float], ended: Sequence[float]) -> Interva
         return None
     # Of all runs in order, not a number where it depends on what a run that ended would have come to.
     earliest, latest = sorted([*reached, *ended]), sorted([*reached, *[math.inf] * len(ended)])
-    found = _of_order([early if early == late else math.nan for early, late in zip(earliest, latest, strict=True)])
-    return None if math.isnan(found.value) else found
+    interval = _of_order([early if early == late else math.nan for early, late in zip(earliest, latest, strict=True)])
+    return None if math.isnan(interval.value) else interval
 
 
 def _of_order(ordered: Sequence[float]) -> Interval:
@@ -100,8 +100,8 @@ def ratio_interval(numerator: Sequence[float], denominator: Sequence[float]) -> 
     if n == 1 or min(numerator) <= 0:
         return Interval(value, None, None, n, None)
     logs = [np.log(values) for values in (numerator, denominator)]
-    of_means = [np.asarray(one.var(ddof=1) / len(one)) for one in logs]
-    error, freedom = welch(*of_means, *(np.asarray(len(one) - 1.0) for one in logs))
+    of_means = [np.asarray(sample.var(ddof=1) / len(sample)) for sample in logs]
+    error, freedom = welch(*of_means, *(np.asarray(len(sample) - 1.0) for sample in logs))
     half = float(stdtrit(freedom, (1 + LEVEL) / 2) * error)
     with np.errstate(over="ignore"):
         low, high = np.exp(logs[0].mean() - logs[1].mean() + half * np.array([-1, 1])).tolist()

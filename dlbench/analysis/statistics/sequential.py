@@ -12,8 +12,9 @@ _RULE = re.compile(r"until decided: (\d+) to (\d+)")
 
 def significance_of(rules: Iterable[str], significance: float) -> float:
     """Return the level at which arms with these rules of repetition are judged; that of fixed repeats without any."""
-    found = [_RULE.fullmatch(rule) for rule in set(rules)]
-    return min((nominal_level(int(one[1]), int(one[2]), significance) for one in found if one), default=significance)
+    matches = [_RULE.fullmatch(rule) for rule in set(rules)]
+    levels = (nominal_level(int(match[1]), int(match[2]), significance) for match in matches if match)
+    return min(levels, default=significance)
 
 
 @cache

@@ -182,8 +182,8 @@ def are_wild(variance: Floats, freedom: Floats) -> npt.NDArray[np.bool_]:
 
     # The middle of chi-square's distribution is about its mean x (1 - 2 / (9 n))^3 (Wilson and Hilferty 1931).
     typical = median((variance / (1 - 2 / (9 * freedom)) ** 3).tolist())
-    found = variance > typical * chdtri(freedom, WILD / len(variance)) / freedom
-    return np.asarray(found | (found.mean() > MANY_WILD))
+    is_wild = variance > typical * chdtri(freedom, WILD / len(variance)) / freedom
+    return np.asarray(is_wild | (is_wild.mean() > MANY_WILD))
 
 
 def _inverse_trigamma(value: float) -> float:

@@ -215,8 +215,8 @@ class NodeConclusion:
         agreement = compare(held if self._replica is None else last, self.communicator)
         if agreement.verdict == "no":
             raise Diverged(
-                f"workers disagree at the end: their weights differ by up to {agreement.max_difference:.3g}; the strategy "
-                "does not synchronise them"
+                f"workers disagree at the end: their weights differ by up to {agreement.max_difference:.3g}; the "
+                "strategy does not synchronise them"
             )
         return agreement
 
