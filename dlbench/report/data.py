@@ -146,7 +146,7 @@ class ReportData:
     def _last(self, name: str) -> "pd.DataFrame":
         import pandas as pd
 
-        tables = [found for study in self.studies if (found := study.table(name)) is not None]
+        tables = [table for study in self.studies if (table := study.table(name)) is not None]
         if not tables:
             return pd.DataFrame(columns=ATTEMPT)
         lasts = set(map(attempt_of, self.runs))
@@ -207,8 +207,8 @@ def _check(attempts: "pd.DataFrame", where: str) -> None:
         raise UserError("holds no run yet", where=where)
     if attempts["status"].isna().any():
         raise UserError("has a row without status", where=where)
-    for column, known in _KNOWN.items():
-        if unknown := sorted(set(attempts[column].dropna()) - known):
+    for column, allowed in _KNOWN.items():
+        if unknown := sorted(set(attempts[column].dropna()) - allowed):
             raise UserError(f"has the unknown {column} {shown(unknown[0])}", where=where)
     for column in _COUNTS:
         if (below := attempts[column].dropna()).lt(1).any():
@@ -221,5 +221,5 @@ def _check(attempts: "pd.DataFrame", where: str) -> None:
 
 
 def _inside(path: Path) -> str:
-    found = sorted(folder.name for folder in path.iterdir() if (folder / files.table("runs")).is_file())
-    return f"in it there are studies: {', '.join(found[:5])}" if found else "`dlbench run` prints its path"
+    names = sorted(folder.name for folder in path.iterdir() if (folder / files.table("runs")).is_file())
+    return f"in it there are studies: {', '.join(names[:5])}" if names else "`dlbench run` prints its path"

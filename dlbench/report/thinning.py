@@ -48,12 +48,12 @@ def takes_all(plugin: Plugin, data: ReportData) -> bool:
 
 def _best(arms: Iterable[Arm]) -> list[Arm]:
     """Return the best arm by each metric that any has."""
-    found = []
+    kept = []
     for metric in METRICS:
         sign = -1 if BUILT_IN[metric].is_higher_better else 1
-        if known := {arm: sign * spread.value for arm in arms if (spread := arm.metrics[metric])}:
-            found.append(min(known, key=known.__getitem__))
-    return found
+        if values := {arm: sign * spread.value for arm in arms if (spread := arm.metrics[metric])}:
+            kept.append(min(values, key=values.__getitem__))
+    return kept
 
 
 def _longest(arms: Sequence[Arm]) -> str:

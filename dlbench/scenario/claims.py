@@ -160,7 +160,7 @@ class Claim(BaseModel):
         other = COLUMNS.get(self.of or "", "")
         flat = f"{100 * self.margin:g}%"
         most = f"{100 * (self.most or 0):g} points" if self.column.endswith("accuracy") else f"{self.most or 0:g}"
-        said = {
+        sentence = {
             Shape.FALLS: f"{who} falls with {place}, and is nowhere {flat} or more above an earlier value",
             Shape.GAINS_SHRINK: f"{who} falls with {place} by ever less, within {flat}",
             Shape.RISES_AND_FALLS: f"{who} rises with {place} to a plateau (within {flat}) and falls at the end",
@@ -174,4 +174,4 @@ class Claim(BaseModel):
             Shape.STAYS: f"{who} changes by less than {flat} from the smallest {place} to any other",
             Shape.COUNTS_THE_OTHERS: f"{who} is {place} - 1 (within {flat})",
         }[self.claim]
-        return f"{said} (inferred)" if self.inferred else said
+        return f"{sentence} (inferred)" if self.inferred else sentence

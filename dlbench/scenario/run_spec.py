@@ -119,10 +119,10 @@ class RunSpec(BaseModel):
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return the run with other values; what was found out of this one is not kept, but for another repeat."""
-        made = super().model_copy(update=update, deep=deep)
+        copy = super().model_copy(update=update, deep=deep)
         if update is None or set(update) != {"repeat"}:
-            made.__dict__.pop("fingerprint", None)
-        return made
+            copy.__dict__.pop("fingerprint", None)
+        return copy
 
     @property
     def run_id(self) -> str:
@@ -166,8 +166,8 @@ class RunSpec(BaseModel):
         if self.phase is not Phase.TUNE or self.tuned is None:
             return self
         settings = {"epochs": self.tuned.epochs, "extend_window": self.tuned.extend_window}
-        own = self.settings.model_copy(update=settings)
-        return self.model_copy(update={"phase": Phase.MEASURE, "label": self.arm, "settings": own})
+        measured = self.settings.model_copy(update=settings)
+        return self.model_copy(update={"phase": Phase.MEASURE, "label": self.arm, "settings": measured})
 
     @property
     def seed(self) -> int:
@@ -182,8 +182,8 @@ class RunSpec(BaseModel):
 
     def local_batch_size(self, worker: int) -> int:
         """Samples of one worker in one step; where the global batch does not divide, the first take one more."""
-        whole, rest = divmod(self.global_batch_size, self.settings.workers)
-        return whole + (worker < rest)
+        whole, remainder = divmod(self.global_batch_size, self.settings.workers)
+        return whole + (worker < remainder)
 
     @property
     def epochs_per_worker(self) -> int:

@@ -351,8 +351,8 @@ class Settings(BaseModel):
     @property
     def num_slots(self) -> int:
         """Slots that its processes take: those of workers, and of servers and an evaluator that have their own."""
-        own = self.num_server_processes if self.server_placement is ServerPlacement.OWN else 0
-        return self.workers + own + (self.evaluator is ServerPlacement.OWN)
+        num_servers = self.num_server_processes if self.server_placement is ServerPlacement.OWN else 0
+        return self.workers + num_servers + (self.evaluator is ServerPlacement.OWN)
 
 
 # Options of these plugin kinds are dotted keys of a scenario: `model.hidden` belongs to the plugin of `model`.
@@ -385,9 +385,9 @@ def about(name: str) -> Setting:
     Raises:
         LookupError: It says nothing.
     """
-    for found in Settings.model_fields[name].metadata:
-        if isinstance(found, Setting):
-            return found
+    for note in Settings.model_fields[name].metadata:
+        if isinstance(note, Setting):
+            return note
     raise LookupError(f"the setting {name} does not say what it affects")
 
 

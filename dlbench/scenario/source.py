@@ -91,10 +91,10 @@ def translate(
         place: From pydantic's location to the path in the document.
         only: The field whose mistakes count; default: those of all.
     """
-    details = [one for one in error.errors(include_url=False) if only in (None, *one["loc"][:1])]
+    details = [each for each in error.errors(include_url=False) if only in (None, *each["loc"][:1])]
     paths = [place(tuple(detail["loc"])) for detail in details]
     # A list whose items are wrong is said to be too short as well: what is wrong inside it counts.
-    inner = [i for i, path in enumerate(paths) if not any(path == one[: len(path)] != one for one in paths)]
+    inner = [i for i, path in enumerate(paths) if not any(path == each[: len(path)] != each for each in paths)]
     # Of a value that may be of several kinds what is wrong with it as the first is said.
     firsts = {paths[index]: index for index in reversed(inner)}
     ordered = sorted(firsts.values(), key=lambda index: (source.line(paths[index]), index))

@@ -43,10 +43,10 @@ NOT_KNOWN = "machine.json is not there or cannot be read; what follows is from t
 
 def machines(data: ReportData) -> dict[tuple[Fact, ...], list[str]]:
     """Return what is known of each machine, and the studies made on it: those with the same facts share one."""
-    found: dict[tuple[Fact, ...], list[str]] = {}
+    studies_of: dict[tuple[Fact, ...], list[str]] = {}
     for study in data.studies:
-        found.setdefault(_facts(study), []).append(study.name)
-    return found
+        studies_of.setdefault(_facts(study), []).append(study.name)
+    return studies_of
 
 
 def unsteady(data: ReportData) -> Iterator[str]:
@@ -64,13 +64,13 @@ def unsteady(data: ReportData) -> Iterator[str]:
 
 def _by_core(machine: Mapping[str, Any], name: str) -> dict[str, list[float]]:
     """Return what `dlbench.records.noise` measured of each core before and after each part of a study."""
-    found: dict[str, list[float]] = {}
+    values: dict[str, list[float]] = {}
     for part, moment in itertools.product(machine.get("noise", ()), ("before", "after")):
         by_core = found_in(part, moment, name)
         for core, value in by_core.items() if isinstance(by_core, Mapping) else ():
             if isinstance(value, int | float) and value > 0:
-                found.setdefault(core, []).append(value)
-    return found
+                values.setdefault(core, []).append(value)
+    return values
 
 
 def _bytes(size: float) -> str:

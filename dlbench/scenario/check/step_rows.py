@@ -30,5 +30,5 @@ def announcement(scenario: Scenario, runs: Iterable[RunSpec], cluster: Cluster) 
 def csv_bytes(runs: Iterable[RunSpec], cluster: Cluster) -> float:
     """Return how large `steps.csv` will be at least: steps of extended windows and of scripts are not known before."""
     seen: Descriptions = {}
-    found = ((run.settings.workers, num_steps(Case(run, cluster, seen))) for run in runs)
-    return ROW_BYTES * sum(workers * steps for workers, steps in found if math.isfinite(steps))
+    counts = ((run.settings.workers, num_steps(Case(run, cluster, seen))) for run in runs)
+    return ROW_BYTES * sum(workers * steps for workers, steps in counts if math.isfinite(steps))

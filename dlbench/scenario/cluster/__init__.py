@@ -121,11 +121,11 @@ def read_price(text: str) -> Prices:
     Raises:
         UserError: It has another form.
     """
-    found = _PRICE.fullmatch(text.strip())
-    if not found:
+    match = _PRICE.fullmatch(text.strip())
+    if not match:
         raise UserError(f"the price {shown(text)} is not of the form 2.5/worker-hour or 12 USD/host-hour")
-    amount, currency = float(found["amount"]), found["currency"] or "money"
-    return Prices(currency=currency, **{f"{found['of']}_hour": amount})
+    amount, currency = float(match["amount"]), match["currency"] or "money"
+    return Prices(currency=currency, **{f"{match['of']}_hour": amount})
 
 
 class MeasuredLink(BaseModel):

@@ -49,15 +49,15 @@ def with_baselines(arms: Sequence[PlannedArm], scenario: Scenario, cluster: Clus
     """Return the arms, each group after the base line it lacks."""
     if scenario.baseline is Baseline.NONE:
         return tuple(arms)
-    known = {_identity(arm) for arm in arms}
-    found: list[PlannedArm] = []
+    identities = {_identity(arm) for arm in arms}
+    planned: list[PlannedArm] = []
     for arm in arms:
         baseline = resolve(_alone(arm), scenario, cluster, is_baseline=True)
-        if _identity(baseline) not in known:
-            known.add(_identity(baseline))
-            found.append(baseline)
-        found.append(arm)
-    return tuple(found)
+        if _identity(baseline) not in identities:
+            identities.add(_identity(baseline))
+            planned.append(baseline)
+        planned.append(arm)
+    return tuple(planned)
 
 
 def with_cores(arms: Sequence[PlannedArm], cluster: Cluster) -> tuple[PlannedArm, ...]:

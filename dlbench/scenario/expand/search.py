@@ -19,24 +19,24 @@ def with_search(arms: Sequence[PlannedArm], scenario: Scenario) -> tuple[Planned
     """Return the arms, those of which several values are tried as the first runs of a search."""
     if scenario.tune is None:
         return tuple(arms)
-    times, found = Counter(arm.run.label for arm in arms), []
+    times, planned = Counter(arm.run.label for arm in arms), []
     for arm in arms:
         run, keys = arm.run, (key for key in scenario.tune.candidates if key in arm.point.tuned)
         values = {key: value for key in keys if (value := arm.value(key)) is not None}
         if not values:
-            found.append(arm)
+            planned.append(arm)
             continue
-        own = run.settings
-        tuned = Tuned(arm=run.label, values=values, epochs=own.epochs, extend_window=own.extend_window)
+        settings = run.settings
+        tuned = Tuned(arm=run.label, values=values, epochs=settings.epochs, extend_window=settings.extend_window)
         if (count := times[run.label]) == 1:
-            found.append(changed(arm, tuned=tuned))
+            planned.append(changed(arm, tuned=tuned))
             continue
         label = f"tune {run.label} {in_words(values)}"
         run = run.model_copy(update={"phase": Phase.TUNE, "tuned": tuned, "label": label})
         epochs = rungs(run, count, scenario)[0][1]
-        extends = own.extend_window and scenario.goal == "throughput"
-        found.append(replace(arm, run=with_settings(run, epochs=epochs, extend_window=extends)))
-    return tuple(found)
+        extends = settings.extend_window and scenario.goal == "throughput"
+        planned.append(replace(arm, run=with_settings(run, epochs=epochs, extend_window=extends)))
+    return tuple(planned)
 
 
 def with_settings(run: RunSpec, **values: int | bool) -> RunSpec:
@@ -83,10 +83,10 @@ def rungs(run: RunSpec, count: int, scenario: Scenario) -> list[tuple[int, int]]
     # Values that are found one after the other are not thinned out.
     while counts[-1] > 2 and expected == count:
         counts.append(math.ceil(counts[-1] / 2))
-    found: list[tuple[int, int]] = []
+    halvings: list[tuple[int, int]] = []
     for number in counts:
         epochs = min(max(int(allowed / len(counts) / number), least), whole)
         number = min(number, count)
-        if not found or epochs > found[-1][1]:
-            found.append((number, epochs))
-    return found
+        if not halvings or epochs > halvings[-1][1]:
+            halvings.append((number, epochs))
+    return halvings
