@@ -55,7 +55,7 @@ class MistakesError(UserError):
 
 def joined(errors: Iterable[UserError], what: str = "mistakes") -> UserError:
     """Return several mistakes, each once, as one error; a single one as it is."""
-    single = [one for error in errors for one in (error.errors if isinstance(error, MistakesError) else (error,))]
+    single = [each for error in errors for each in (error.errors if isinstance(error, MistakesError) else (error,))]
     distinct = sorted({str(error): error for error in single}.values(), key=_line)
     return distinct[0] if len(distinct) == 1 else MistakesError(distinct, what)
 

@@ -73,12 +73,12 @@ def _claim(place: Path) -> tuple[Path, int]:
 
 def _maps() -> str:
     """Return what the processes of this user map; one that this user may not look into runs no MPI of theirs."""
-    found = []
+    texts = []
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError):
             if process.stat().st_uid == os.getuid():
-                found.append((process / "maps").read_text(errors="replace"))
-    return "".join(found)
+                texts.append((process / "maps").read_text(errors="replace"))
+    return "".join(texts)
 
 
 def _remove_unlocked(path: Path) -> None:

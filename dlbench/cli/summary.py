@@ -63,10 +63,10 @@ def show(
     lasts = last_attempts(rows)
     results = measured(lasts)
     completed = (arm for arm in arms(results) if arm.completed)
-    found = sorted(completed, key=lambda arm: places_of.get(arm.name, len(order)))
+    ordered = sorted(completed, key=lambda arm: places_of.get(arm.name, len(order)))
     notes: list[str] = []
-    if found:
-        table, drawing, left_out = fitted(found, console.width)
+    if ordered:
+        table, drawing, left_out = fitted(ordered, console.width)
         console.print(Text(f"Results. {table.title}:"), drawing)
         notes += (*table.notes, *left_out)
     for line in [

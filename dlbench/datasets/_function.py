@@ -48,8 +48,8 @@ class FunctionDataset:
         """
         arrays = self.plugin.target(**options.model_dump())
         if not isinstance(arrays, tuple | list) or len(arrays) not in (2, 4):
-            found = f"{len(arrays)} values" if isinstance(arrays, tuple | list) else type(arrays).__name__
-            raise UserError(f"it returned {found}", hint="return (x, y) or (x, y, validation_x, validation_y)")
+            returned = f"{len(arrays)} values" if isinstance(arrays, tuple | list) else type(arrays).__name__
+            raise UserError(f"it returned {returned}", hint="return (x, y) or (x, y, validation_x, validation_y)")
         writer.describe(source=f"{self.plugin.name} in {self._source_file()}")
         writer.append(arrays[0], arrays[1])
         if len(arrays) == 4:

@@ -79,7 +79,7 @@ def _checked_options(plugin: plugins.Plugin, options: dict[str, Any]) -> plugins
     try:
         return plugin.options.model_validate(options)
     except ValidationError as error:
-        lines = [f"dataset.{'.'.join(map(str, found['loc']))}: {found['msg']}" for found in error.errors()]
+        lines = [f"dataset.{'.'.join(map(str, mistake['loc']))}: {mistake['msg']}" for mistake in error.errors()]
         raise UserError(
             f"data set {plugin.name!r}: " + "; ".join(lines),
             hint="`dlbench list datasets` shows the options of each",

@@ -109,17 +109,17 @@ def measure(
     """
     if len(cluster.hosts) == 1:
         return ()
-    found = []
+    links = []
     with started(Agents(cluster, environment, python)) as agents:
         for a, b in pairs(len(cluster.hosts)):
             names = " and ".join(cluster.hosts[number].address for number in (a, b))
             try:
-                found.append(_Pair(cluster, agents, a, b).measure(MESSAGE_SIZES))
+                links.append(_Pair(cluster, agents, a, b).measure(MESSAGE_SIZES))
             except HostError as error:
                 raise UserError(
                     f"{names} cannot connect: {error}", hint="`dlbench doctor` examines all hosts"
                 ) from error
-    return tuple(found)
+    return tuple(links)
 
 
 def measure_each(cluster: Cluster, agents: Sequence[Agent]) -> Iterator[LinkMeasurement | BrokenLink]:
@@ -171,11 +171,13 @@ class _Pair:
 
     def _one_way(self, caller: int, listener: int, sizes: Sequence[int]) -> dict[str, Any]:
         """Have one host call the other, and send messages and a stream to it."""
-        address, own = self._addresses(caller, listener)
+        address, caller_address = self._addresses(caller, listener)
         token = secrets.token_hex(16)
         port = self._ask(listener, "listen", address=address, token=token)["port"]
         try:
-            called = self._ask(caller, "call", address=address, port=port, token=token, own=own, sizes=list(sizes))
+            called = self._ask(
+                caller, "call", address=address, port=port, token=token, own=caller_address, sizes=list(sizes)
+            )
         except HostError as error:
             # What the listener has seen adds nothing to the caller's error.
             self.agents[listener].send("stop")
@@ -197,9 +199,9 @@ class _Pair:
     def _addresses(self, caller: int, listener: int) -> tuple[str, str]:
         """Return the address that one host calls the other by, and the address it calls from; empty for any."""
         if self.cluster.interface:
-            found = (self._ask(number, "address", interface=self.cluster.interface) for number in (listener, caller))
-            address, own = (answer["address"] for answer in found)
-            return address, own
+            sides = (self._ask(number, "address", interface=self.cluster.interface) for number in (listener, caller))
+            address, caller_address = (answer["address"] for answer in sides)
+            return address, caller_address
         if self.cluster.hosts[listener].is_here:
             # Another host takes `localhost` for itself: it calls the address from which this one would call.
             route = self._ask(listener, "route", to=self._name(caller))

@@ -180,8 +180,8 @@ def _completed(evidence: Evidence) -> tuple[Status, str] | None:
 
 
 def _interrupted(evidence: Evidence) -> tuple[Status, str] | None:
-    found = evidence.termination
-    return found if found and found.status is Status.INTERRUPTED else None
+    termination = evidence.termination
+    return termination if termination and termination.status is Status.INTERRUPTED else None
 
 
 def _out_of_memory(evidence: Evidence) -> tuple[Status, str] | None:

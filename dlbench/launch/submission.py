@@ -132,9 +132,9 @@ def cluster_text(cluster: Cluster, options: Options) -> str:
         written: object = {"count": len(hosts), "slots": hosts[0].slots, **cores}
     else:
         written = [_written(host) for host in hosts]
-    said = cluster.model_dump(mode="json", exclude={"hosts", "options", "links"}, exclude_defaults=True)
-    given = options.model_dump(mode="json", exclude_defaults=True)
-    content = {"hosts": written, **said, **{f"submitter.{name}": value for name, value in given.items()}}
+    common = cluster.model_dump(mode="json", exclude={"hosts", "options", "links"}, exclude_defaults=True)
+    chosen = options.model_dump(mode="json", exclude_defaults=True)
+    content = {"hosts": written, **common, **{f"submitter.{name}": value for name, value in chosen.items()}}
     return yaml.safe_dump(content, allow_unicode=True, sort_keys=False, width=1000)
 
 

@@ -42,7 +42,7 @@ class Watch:
     def check(self, now: float, views: Mapping[int, WorkerView], states: WorkerStates) -> Termination | None:
         """Return why the attempt has to be ended now, or None where it may go on."""
         checks = (self._total_time, self._errors, self._gone, self._stopped, self._start_up, self._stall)
-        return next((found for check in checks if (found := check(now, views, states))), None)
+        return next((termination for check in checks if (termination := check(now, views, states))), None)
 
     def _total_time(self, now: float, views: Mapping[int, WorkerView], _: WorkerStates) -> Termination | None:
         limit = self.limits.timeout_s

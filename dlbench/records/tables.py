@@ -189,14 +189,14 @@ def _wanted(piece: "pd.DataFrame", table: str, only: Collection[str] | None) -> 
 def _completed(found: "pd.DataFrame", table: str) -> "pd.DataFrame":
     import pandas as pd
 
-    known = names(table)
-    extra = [name for name in found.columns if name not in known]
+    standard = names(table)
+    extra = [name for name in found.columns if name not in standard]
     absent = {
         column.name: pd.Series([None] * len(found), index=found.index, dtype=cast("Any", DTYPES[column.kind]))
         for column in TABLES[table]
         if column.name not in found.columns
     }
-    found = pd.concat([found, pd.DataFrame(absent, index=found.index)], axis=1)[[*known, *extra]]
+    found = pd.concat([found, pd.DataFrame(absent, index=found.index)], axis=1)[[*standard, *extra]]
     for column in TABLES[table]:
         if column.kind == "time":
             times = pd.to_datetime(found[column.name], utc=True, format="ISO8601", errors="coerce")

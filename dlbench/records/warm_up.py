@@ -50,9 +50,9 @@ def truncation(batches: Floats) -> WarmUp:
         return WarmUp(0, None)
     latest = num_batches // 2
     # From the end, so that cumulative sums are those of what a truncation leaves; centred, to lose no digits.
-    rest = (batches - np.median(batches))[::-1]
+    centred = (batches - np.median(batches))[::-1]
     counts = np.arange(1, num_batches + 1)
-    squares = np.cumsum(rest**2) - np.cumsum(rest) ** 2 / counts
+    squares = np.cumsum(centred**2) - np.cumsum(centred) ** 2 / counts
     errors = (np.maximum(squares, 0.0) / counts**2)[::-1]
     best = int(np.argmin(errors[: latest + 1]))
     detected = best < latest if num_batches >= MIN_BATCHES else None

@@ -54,9 +54,9 @@ def inside(cluster: Cluster, environment: Mapping[str, str]) -> Cluster | None:
     if environment.get(_ROLE) != _LAUNCHER:
         return None
     hostfile = environment.get(_HOSTFILE, "/etc/mpi/hostfile")
-    found = parse_hostfile(read_text(Path(hostfile), "host"), hostfile)
+    parsed = parse_hostfile(read_text(Path(hostfile), "host"), hostfile)
     cores = cluster.hosts[0].cores
-    return cluster.model_copy(update={"hosts": tuple(h.model_copy(update={"cores": cores}) for h in found.hosts)})
+    return cluster.model_copy(update={"hosts": tuple(h.model_copy(update={"cores": cores}) for h in parsed.hosts)})
 
 
 def submit(submission: Submission, options: OPTIONS) -> str:
@@ -147,8 +147,8 @@ class KubernetesJob:
         if self._status.exit_code is not None:
             with tempfile.TemporaryDirectory(dir=self._submission.study.parent, prefix=".collected-") as place:
                 self._copy(Path(place))
-                found = Path(place) / self._submission.study.name
-                shutil.copytree(found, self._submission.study, dirs_exist_ok=True)
+                unpacked = Path(place) / self._submission.study.name
+                shutil.copytree(unpacked, self._submission.study, dirs_exist_ok=True)
             self._inside("touch", f"{STATE}/{COLLECTED}")
         self.kill()
 
@@ -222,12 +222,12 @@ def status_of(name: str, items: Sequence[Mapping[str, Any]]) -> JobStatus:
         name: Its name.
         items: The MPIJob and its pods, as kubectl gets them.
     """
-    found = next((item for item in items if item.get("kind") == "MPIJob"), None)
-    if found is None:
+    mpi_job = next((item for item in items if item.get("kind") == "MPIJob"), None)
+    if mpi_job is None:
         return JobStatus(Stage.ENDED, f"there is no job {name} any more")
     pods = sorted((item for item in items if item.get("kind") == "Pod"), key=lambda pod: not _is_launcher(pod))
     why = next(filter(None, map(_why, pods)), "")
-    conditions = {entry["type"]: entry for entry in found.get("status", {}).get("conditions", ())}
+    conditions = {entry["type"]: entry for entry in mpi_job.get("status", {}).get("conditions", ())}
     is_true = [kind for kind, entry in conditions.items() if entry.get("status") == "True"]
     for kind, words in _ENDED.items():
         if kind in is_true:
@@ -243,8 +243,8 @@ def _why(pod: Mapping[str, Any]) -> str:
     """Return why a pod does not run, as Kubernetes gives the reason; empty where there is none."""
     status: Mapping[str, Any] = pod.get("status", {})
     states = [state for entry in status.get("containerStatuses", ()) for state in entry.get("state", {}).values()]
-    found = [*states, status, *(entry for entry in status.get("conditions", ()) if entry.get("status") == "False")]
-    reasons = ((str(entry.get("reason", "")), str(entry.get("message", ""))) for entry in found if entry.get("reason"))
+    notes = [*states, status, *(entry for entry in status.get("conditions", ()) if entry.get("status") == "False")]
+    reasons = ((str(entry.get("reason", "")), str(entry.get("message", ""))) for entry in notes if entry.get("reason"))
     return next((shorten(": ".join(filter(None, words))) for words in reasons), "")
 
 
