@@ -1,4 +1,4 @@
-"""Control groups, versions 1 and 2: their limits on this process, the cores it may use, and a group of its own."""
+"""Control groups, versions 1 and 2: their limits on this process, the cores it may use, and its own group."""
 
 import contextlib
 import math
@@ -59,7 +59,7 @@ def usable_cores(root: Path = ROOT) -> tuple[int, ...]:
     """Return the numbers of the cores that this process may use.
 
     A container with a CPU limit (`--cpus=2`) sees all cores of its host and is stopped when it has used up its share:
-    the first so many cores stand for the limit, rounded down.
+    the first of the cores stand for the limit, rounded down.
     """
     cores = tuple(sorted(os.sched_getaffinity(0)))
     limit = describe_limits(root)["cpu_cores"]

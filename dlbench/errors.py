@@ -22,7 +22,7 @@ class UserError(Exception):
 
     Args:
         message: What is wrong and what is allowed, in one or two sentences.
-        hint: What to do about it, often a command; shown on a line of its own.
+        hint: What to do about it, often a command; shown on its own line.
         where: The place of the mistake, such as `scenario.yaml:12`; shown first.
     """
 

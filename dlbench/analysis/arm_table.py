@@ -191,7 +191,7 @@ def _reached(arm: Arm) -> str:
 
 
 def _cell(arm: Arm, metric: str, unit: Unit, spread: Spread) -> str:
-    """Return what an arm has under a heading; of a time that some runs did not come to, how many did."""
+    """Return what an arm has under a heading; of a time that some runs did not reach, how many did."""
     interval = arm.metrics.get(metric)
     if interval is None:
         return short_rate(arm.completed) if metric == RATE.column else ""

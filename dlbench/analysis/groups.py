@@ -25,7 +25,7 @@ _BARE = {*TASK, "trainer", "strategy", "algorithm", "mode", "optimizer", "precis
 # What others may follow from; x of a chart is added to them.
 _LEADING = (*TASK, "strategy", "algorithm")
 # What comes with a strategy or an algorithm, such as the library that moves bytes; all else that differs with these is
-# a difference of its own.
+# its own difference.
 _COMES_WITH = ("trainer", "communicator", "collectives", "servers", "server_placement")
 # Runs of two studies, or on other devices, are no repeats of each other.
 _APART = ("study", "device_name")
@@ -81,7 +81,7 @@ def tuned_of(arm: Arm) -> tuple[str, ...]:
 
 
 def not_tuned_for(arms: Sequence[Arm]) -> list[str]:
-    """Return in what arms differ that have one learning rate, though each may have a best one of its own.
+    """Return in what arms differ that have one learning rate, though each may have its own best one.
 
     One worker alone is no strategy that could have one.
     """

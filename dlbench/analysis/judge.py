@@ -48,11 +48,11 @@ POWER = 0.8
 _MOST_WIDENED = 1.21
 # Fewer repeats do not show how values scatter.
 LEAST_REPEATS = 3
-# With so many they begin to settle questions.
+# With this many they begin to settle questions.
 ENOUGH_REPEATS = 5
 # More further repeats than this are not counted.
 MOST_REPEATS = 100
-# Further repeats are counted against so many of the arms that an arm is the least sure to keep against.
+# Further repeats are counted against this many of the arms that an arm is the least sure to keep against.
 _NEAREST = 20
 _TRIED = (1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 32, 40, 50, 63, 80, MOST_REPEATS)
 # No smaller t is significant, whatever its degrees of freedom and the number of arms.
@@ -340,7 +340,7 @@ def _scale(arms: Sequence[Values], metric: Metric) -> _Scale:
 
 
 def pairs_pay(repeats: int, significance: float = SIGNIFICANCE) -> bool:
-    """Whether arms that share so many repeats are compared in pairs: from 5 on, at smaller levels than 5% later."""
+    """Whether arms that share this many repeats are compared in pairs: from 5 on, at smaller levels than 5% later."""
     from scipy.special import stdtrit
 
     if repeats < LEAST_REPEATS:

@@ -19,7 +19,7 @@ _COLUMNS = (
     "run", "repeat", "arm", "strategy", "workers", "layout", "batch", "global batch", "launcher", "cores/worker",
     "estimate",
 )  # fmt: skip
-# More rows than this are read by nobody.
+# More rows than this are not read.
 _MOST_ROWS = 1_000
 
 

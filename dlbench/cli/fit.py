@@ -27,7 +27,7 @@ _COLUMNS = ("model and data set", "batch_size", "limited by", "GiB for each work
 def command(scenario: Path, only: tuple[str, ...], workers: int | None, as_json: bool) -> None:
     """Find the largest batch of one worker for each model and data set of SCENARIO, on this machine.
 
-    Real steps are made with growing batches, each in a process of its own, within `memory_limit_bytes` or the
+    Real steps are made with growing batches, each in its own process, within `memory_limit_bytes` or the
     worker's share of the free memory (on a GPU: its memory), until the answer is known to 1/16. Write the number into
     the scenario as `batch_size`.
     """

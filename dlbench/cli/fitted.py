@@ -36,7 +36,7 @@ _SHORT = 8
 
 
 def fitted(found: Sequence[Arm], columns: int) -> tuple[ArmTable, "Table", tuple[str, ...]]:
-    """Return the table of arms, the same as drawn on a terminal of so many columns, and notes on what is left out."""
+    """Return the table of arms, the same as drawn on a terminal of this many columns, and notes on what is left out."""
     table = arm_table(found)
     heads = {heading: heading for heading in table.columns}
     if _width(table, heads) > columns:

@@ -42,7 +42,7 @@ class Description:
     work, such as a folder that does not exist.
 
     Attributes:
-        num_train: Training samples; all samples where the data set has no split of its own.
+        num_train: Training samples; all samples where the data set is not split.
         num_validation: Validation samples of its own split; None where it has none and `validation_fraction` of the
             training samples is kept for validation.
         input_shape: Shape of one sample, without the batch; None where it is known only after preparing.

@@ -2,7 +2,7 @@
 
 <folder>/
   x.npy  y.npy                          training samples and their classes, or the numbers to predict of them
-  validation_x.npy  validation_y.npy    where the data set has a validation part of its own
+  validation_x.npy  validation_y.npy    where the data set has its own validation part
   meta.json                             what they hold, where it came from, their checksums
 
 History of `SCHEMA_VERSION`:

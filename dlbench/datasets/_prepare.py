@@ -1,6 +1,6 @@
 """Prepares one data set: `python -m dlbench.datasets._prepare '{"dataset": ..., "options": {...}, "cache": ...}'`.
 
-A process of its own, so that dlbench itself never holds a data set or a decoder in memory. It prints one line of JSON
+A separate process, so that dlbench itself never holds a data set or a decoder in memory. It prints one line of JSON
 (`folder`, `checksum`); progress goes to stderr. `cache` is the default cache where it is missing or null;
 `"verify": true` also reads the arrays of a data set that exists and compares their checksums; with `"held": true` it
 ends when its stdin is closed, that is when the process that asked for the data has ended, on whatever host that was.

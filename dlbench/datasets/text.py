@@ -26,7 +26,7 @@ Unit = Literal["character", "byte"]
 
 # A text is held in memory with five bytes for each character, and its own bytes.
 MAX_BYTES = 256 * 2**20
-# Characters are counted in pieces of so many: counting takes eight bytes for each.
+# Characters are counted in pieces of this size: counting takes eight bytes for each.
 PIECE = 2**22
 UNKNOWN = "\N{REPLACEMENT CHARACTER}"
 

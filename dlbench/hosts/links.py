@@ -20,7 +20,7 @@ from dlbench.hosts.link_ends import NUM_MESSAGES
 from dlbench.hosts.remote import Agent, Agents, HostError, remote_hosts, started
 from dlbench.scenario.cluster import Cluster
 
-# Up to so many hosts every pair is measured, above it each host and its next: pairs grow with the square of hosts.
+# Up to this many hosts every pair is measured, above it each host and its next: pairs grow with the square of hosts.
 ALL_PAIRS_HOSTS = 8
 # Longer than an agent takes over anything: it reports itself what goes wrong, and ssh that a host is down.
 _ANSWER_S = 15.0

@@ -139,7 +139,7 @@ class _Attempt:
             scratch.sweep()
 
     def _start(self, environment: dict[str, str]) -> subprocess.Popen[bytes]:
-        """Start the launcher in a session of its own."""
+        """Start the launcher in its own session."""
         with (self.folder / files.LAUNCHER_LOG).open("ab") as log:
             return subprocess.Popen(
                 self.plan.argv,

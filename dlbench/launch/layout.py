@@ -200,7 +200,7 @@ def _is_crowded(shared: Shared) -> bool:
 
 
 def _is_oversubscribed(host: Host, count: int, wanted: float | None) -> bool:
-    """A worker has less than one core of its own, less than it was promised, or no slot."""
+    """A worker has less than one core to itself, less than it was promised, or no slot."""
     if count > host.slots:
         return True
     if not host.cores:

@@ -59,7 +59,7 @@ class Evidence:
         termination: Why dlbench ended the attempt, or None where it ended by itself.
         ended_at: When dlbench began to end what was left; what closed later was alive until then.
         failure: Why rows could not be kept, or "".
-        was_oom: Whether the kernel, here or on a worker's host, has killed processes for lack of memory meanwhile.
+        was_oom: Whether the kernel, here or on a worker's host, has killed processes for lack of memory during the run.
         remaining: Processes that could not be ended.
         memory_limit_bytes: What each process was allowed to take; None where it was not limited.
     """

@@ -1,6 +1,6 @@
 """The processes of an attempt, found whoever their parent is by now, and ended whatever they do about it.
 
-Open MPI gives its processes groups of their own, a child may open a session of its own, and orphans get another
+Open MPI gives its processes groups of their own, a child may open its own session, and orphans get another
 parent. So a process belongs to an attempt if it is in the launcher's session *or* carries the attempt's id in the
 environment it was started with.
 """

@@ -154,7 +154,7 @@ def _culprits(views: list[WorkerView], silent: frozenset[int]) -> list[WorkerVie
     unheard = [view for view in views if not view.has_connected]
     quiet = [view for view in views if view.rank in silent] if silent < {view.rank for view in views} else []
     outside = [view for view in views if view.phase not in WAITING_PHASES]
-    # The evaluator has steps of its own: others wait for it in no step.
+    # The evaluator has its own steps: others wait for it in no step.
     training = [view for view in views if not view.is_evaluator]
     least = min((_position(view) for view in training), default=(0, 0))
     behind = [view for view in training if _position(view) == least]

@@ -60,6 +60,6 @@ def truncation(batches: Floats) -> WarmUp:
 
 
 def pieces_left_out(steps_of_pieces: Iterable[int], warmup_steps: int) -> int:
-    """Return how many pieces of a window, of so many steps each, the warm-up reaches into: rates need whole ones."""
+    """Return how many pieces of a window, of this many steps each, the warm-up reaches into: rates need whole ones."""
     begins = np.cumsum([0, *steps_of_pieces])
     return int(np.searchsorted(begins, warmup_steps))

@@ -80,7 +80,7 @@ def answers_of(data: ReportData, goal: str = "", given: Sequence[str] = (), want
 
 
 def _is_evidence(row: Row) -> bool:
-    """Whether a row is of a run on fresh seeds that nobody has interrupted."""
+    """Whether a row is of a run on fresh seeds that was not interrupted."""
     return bool(row["phase"] == Phase.CONFIRM and row["status"] != Status.INTERRUPTED)
 
 

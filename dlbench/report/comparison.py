@@ -102,7 +102,7 @@ def junit(comparison: Comparison, regressions: Sequence[Change], problem: str = 
     Args:
         comparison: The comparison.
         regressions: The changes that a gate fails for.
-        problem: Why nothing can be judged, which is an error of its own; empty where it can.
+        problem: Why nothing can be judged, which is an error by itself; empty where it can.
     """
     cases = [Case("comparable", kind="error", type="not comparable", message=problem)] if problem else []
     for change in comparison.changes:

@@ -145,7 +145,7 @@ def named(part: Part) -> Iterator[tuple[Role, str, list[Arm]]]:
 
 
 def ended(column: str) -> str:
-    """Return the column with what a run had come to when it ended, of those that may not have reached `column`."""
+    """Return the column with where a run was when it ended, of those that may not have reached `column`."""
     return f"{column}.ended"
 
 

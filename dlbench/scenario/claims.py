@@ -59,7 +59,7 @@ class Shape(StrEnum):
     COUNTS_THE_OTHERS = "counts-the-others"
 
 
-# Changes below these count as flat where a claim names no `flat` of its own. A loss moves by a fifth where accuracy
+# Changes below these count as flat where a claim names no `flat`. A loss moves by a fifth where accuracy
 # moves by a point (kim2023: 0.1765 and 0.1490 beside 0.9381 and 0.9464).
 FLAT, FLAT_LOSS = 0.02, 0.2
 # What a claim needs beside `claim` and `column`; those that take none may name a `series`, else all of them must do it.

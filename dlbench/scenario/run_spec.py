@@ -197,7 +197,7 @@ class RunSpec(BaseModel):
         return self.learning_rate_of(self.global_batch_size)
 
     def learning_rate_of(self, batch_size: int) -> float:
-        """Return the same where an update is made of so many samples."""
+        """Return the same where an update is made of `batch_size` samples."""
         settings = self.settings
         if settings.learning_rate_scale is LearningRateScale.NONE:
             return settings.learning_rate

@@ -88,7 +88,7 @@ class Affects(StrEnum):
         STEP: What one step computes: its samples, its model, its update.
         ARITHMETIC: With which engine, numbers, compiler, cores and memory a step is computed.
         TRAINING: How many steps, on which samples, at which rate: cost and result of the training, not a step's time.
-        DISTRIBUTION: How many workers there are, where, and how they communicate: what a base line has of its own.
+        DISTRIBUTION: How many workers there are, where, and how they communicate: what differs in a base line.
         OBSERVATION: How the run is started, observed and kept: nothing that is compared.
     """
 
@@ -120,7 +120,7 @@ def _no_bool(value: Any) -> Any:
 
 
 def _batch_size(value: Any) -> Any:
-    """Refuse `max`: the largest batch that fits is found by a command of its own."""
+    """Refuse `max`: the largest batch that fits is found by `dlbench fit`."""
     if value == "max":
         raise ValueError("must be a number: `dlbench fit SCENARIO` finds the largest batch that fits")
     return _no_bool(value)
@@ -203,7 +203,7 @@ class Settings(BaseModel):
     server_placement: Annotated[ServerPlacement | None, Setting(Affects.DISTRIBUTION)] = Field(
         None,
         description="`beside`: servers share hosts with workers, spread over them evenly, and their cores; `own`: each "
-        "has a slot and cores of its own, after those of the workers, or where they are simulated a host. Default: "
+        "has its own slot and cores, after those of the workers, or where they are simulated a host. Default: "
         "beside real workers, own where they are simulated.",
     )
     mode: Annotated[Mode | None, Setting(Affects.DISTRIBUTION)] = Field(
@@ -260,7 +260,7 @@ class Settings(BaseModel):
     )
     gradient_accumulation_steps: Annotated[Count, Setting(Affects.STEP)] = Field(
         1,
-        description="A worker's batch is computed in so many parts, whose gradients are added before the one "
+        description="A worker's batch is computed in this many parts, whose gradients are added before the one "
         "all-reduce and update: less memory, the same mathematics (batch norm and dropout aside).",
     )
     learning_rate: Annotated[Rate, Setting(Affects.TRAINING)] = Field(
@@ -292,7 +292,7 @@ class Settings(BaseModel):
         None, description="Use only this many validation samples."
     )
     validation_fraction: Annotated[Share, Field(gt=0), Setting(Affects.TRAINING)] = Field(
-        0.2, description="Share of the data kept for validation where the data set has no split of its own."
+        0.2, description="Share of the data kept for validation where the data set is not split."
     )
     input: Annotated[Input, Setting(Affects.STEP)] = Field(
         Input.MAPPED,
@@ -314,7 +314,7 @@ class Settings(BaseModel):
     evaluator: Annotated[ServerPlacement | None, Setting(Affects.DISTRIBUTION)] = Field(
         None,
         description="Of strategies of nodes: a process that scores the parameters of each epoch while workers train "
-        "on, as `stop` of a target needs it. `own`: with a slot and cores of its own, after workers and servers; "
+        "on, as `stop` of a target needs it. `own`: with its own slot and cores, after workers and servers; "
         "`beside`: on the cores of the first host's workers, which it takes time from. Default: copies are scored "
         "after training, by the workers.",
     )

@@ -183,7 +183,7 @@ class WorkerNode(Protocol):
         """Whether the next gradient may be computed now."""
 
     def begin(self) -> Array:
-        """Begin a step: return what its gradient is computed at, which nobody writes while it is being computed."""
+        """Begin a step: return what its gradient is computed at, which is not written while it is being computed."""
 
     def on_gradient(self, gradient: Gradient) -> None:
         """Take the gradient of the step that was begun."""

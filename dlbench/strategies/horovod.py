@@ -52,8 +52,8 @@ class HorovodOptions(Options):
         0,
         ge=0,
         le=10**6,
-        description="Gradients travel in at most so many groups, each once all of it are ready; 0: each by itself, and "
-        "Horovod fuses those that are ready in the same cycle.",
+        description="Gradients travel in at most this many groups, each once all of it are ready; 0: each by itself, "
+        "and Horovod fuses those that are ready in the same cycle.",
     )
     fusion_threshold_mb: float | None = Field(
         128.0,

@@ -74,7 +74,7 @@ class Spending:
         return self.budget != Budget()
 
     def has_room(self, runs: Iterable[tuple[RunSpec, float]]) -> bool:
-        """Whether what is left suffices for runs that each take so many seconds."""
+        """Whether what is left suffices for runs that each take this many seconds."""
         every = list(runs)
         hours = sum(run.settings.num_slots * seconds / 3600 for run, seconds in every)
         is_in_time = sum(seconds for _, seconds in every) <= self.budget.seconds - (self.clock() - self._begun_at)

@@ -105,12 +105,12 @@ def find_largest_batches(
         stop: Set when the user ends dlbench.
 
     Raises:
-        UserError: A run has a command of its own, not even the smallest batch fits, or a step fails.
+        UserError: A run has its own command, not even the smallest batch fits, or a step fails.
         Stopped: `stop` was set.
     """
     if any(run.settings.command is not None for run in runs):
         raise UserError(
-            "dlbench fits batches of its own worker, and a run of this scenario has a `command`",
+            "dlbench fits batches of its worker, and a run of this scenario has a `command`",
             hint="leave such runs out with --only",
         )
     sharing = workers if any(run.settings.divide is Divide.DATA for run in runs) else 1
@@ -149,7 +149,7 @@ def _name(recipe: dict[str, Any], varying: Iterable[str]) -> str:
 
 
 def worker_memory_bytes(settings: Settings, workers: int) -> int:
-    """Return the bytes that each worker may take where so many share this machine.
+    """Return the bytes that each worker may take where this many share this machine.
 
     It is what is free (or the limit of the control group, if that is less), less a reserve, rounded down and divided by
     the workers; the run's `memory_limit_bytes` where that is less.

@@ -21,7 +21,7 @@ _ENVIRONMENT = {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"}
 
 
 def require_buildable(runs: Iterable[RunSpec], cluster: Cluster, say: Callable[[str], None]) -> None:
-    """Build each model of the user's own with each of its options, in a process of its own.
+    """Build each model of the user's own with each of its options, in its own process.
 
     A data set whose shape is known only when it is prepared is prepared for it, as `run` does.
 

@@ -177,10 +177,10 @@ def _described(link: "LinkMeasurement") -> dict[str, Any]:
 
 
 def part_of(plan: StudyPlan, part: tuple[int, int] | None) -> StudyPlan:
-    """Return the plan of one run: the first number of so many, from 1 on; None returns it as it is.
+    """Return the plan of one run: the first number of the second, from 1 on; None returns it as it is.
 
     Raises:
-        UserError: There are not so many runs.
+        UserError: There are fewer runs.
     """
     if part is None:
         return plan

@@ -1,6 +1,6 @@
 """Prepare every data set of a study, before any launch: here, and on every host that has not the same files.
 
-Each is prepared in a process of its own. What hosts have prepared must have the same checksum everywhere.
+Each is prepared in its own process. What hosts have prepared must have the same checksum everywhere.
 """
 
 import contextlib
@@ -180,7 +180,7 @@ def _prepare(recipe: str, command: Sequence[str], say: Say, stop: threading.Even
         UserError: It cannot be prepared.
         Stopped: `stop` was set.
     """
-    # A session of its own: Ctrl-C reaches dlbench alone, which then ends it. On another host that ends ssh here and
+    # In another session: Ctrl-C reaches dlbench alone, which then ends it. On another host that ends ssh here and
     # nothing there, so the program heeds its stdin, which this process holds for as long as it wants the data.
     process = subprocess.Popen(
         command,

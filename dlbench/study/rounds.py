@@ -33,7 +33,7 @@ from dlbench.study.folder import StudyPlan
 
 # A search that finds its own values goes no further than these, and is done where they are no farther apart.
 MOST_TRIED, FINE = 9, 2.0
-# So many rates to either side of the best one show whether rates are told apart; fewer in all show nothing.
+# This many rates to either side of the best one show whether rates are told apart; fewer in all show nothing.
 NEAR, FEWEST_NEAR = 2, 4
 # Arms of which it is said what was chosen.
 MOST_LINES = 20
@@ -124,7 +124,7 @@ def _distance(arm: ArmAnswer, wanted: Wanted) -> tuple[int, float]:
 
 
 def _repeated(found: Sequence[RunSpec], counts: Sequence[int], plan: StudyPlan) -> tuple[RunSpec, ...]:
-    """Return so many repeats of each arm, in the order of execution."""
+    """Return this many repeats of each arm, in the order of execution."""
     order = execution_order(len(found), plan.scenario, max(counts, default=0))
     runs = ((found[number], repeat) for repeat, number in order if repeat < counts[number])
     return tuple(run.model_copy(update={"repeat": repeat}) for run, repeat in runs)

@@ -21,7 +21,7 @@ from dlbench.scenario.read.document import inline
 AXES = ("workers", "batch_size", "strategy")
 # The first pair whose larger one is there for all workers.
 BATCH_SIZES = ((32, 128), (8, 32), (2, 8), (1, 2))
-# Below so many pixels at a side a convolution has nothing to pool.
+# Below this many pixels at a side a convolution has nothing to pool.
 SMALLEST_SIDE = 16
 # What a script uses, in this order, and the strategy that starts it.
 STARTED_BY = (("horovod", "horovod"), ("mpi4py", "mpi"), ("torch.distributed", "mpi"))

@@ -45,8 +45,8 @@ class Graph:
         optimizer: A built optimizer.
         problem: How samples become numbers, and what is predicted of them.
         jit_compile: Compile with XLA.
-        num_parts: A batch is differentiated in so many parts: `add` is called with all but the last, and `gradient` or
-            `step` with that. Each part being a call of its own, its activations are gone when the next one starts,
+        num_parts: A batch is differentiated in this many: `add` is called with all but the last, and `gradient` or
+            `step` with that. Each part being its own call, its activations are gone when the next one starts,
             and no graph grows with their number. The memory is one more gradient, on each replica.
         everywhere: Where variables are mirrored, makes a function run on every replica.
     """

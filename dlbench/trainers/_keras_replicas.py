@@ -34,7 +34,7 @@ class Devices:
 
         Args:
             function: Runs on one replica; returns one tensor or None.
-            num_batched: So many of its first arguments are batches, of which each replica takes its slice.
+            num_batched: How many of its first arguments are batches, of which each replica takes its slice.
         """
 
         def spread(*arguments: Any) -> Any:

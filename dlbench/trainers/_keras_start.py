@@ -89,7 +89,7 @@ def _own_devices(devices: list[Any], threads: Threads) -> list[Any]:
 
 
 def _divide_processor(tf: Any, count: int) -> None:
-    """Make the processor look like so many devices: CPU:0, CPU:1 and so on."""
+    """Make the processor look like this many devices: CPU:0, CPU:1 and so on."""
     processor = tf.config.list_physical_devices("CPU")[0]
     devices = tf.config.get_logical_device_configuration(processor)
     if count != len(devices or [None]):

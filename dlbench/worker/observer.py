@@ -1,4 +1,4 @@
-"""Reads the sensors at a set rate, in a thread of its own, while a worker trains."""
+"""Reads the sensors at a set rate, in its own thread, while a worker trains."""
 
 import math
 import threading

@@ -32,7 +32,7 @@ class ComparisonGroup:
     Attributes:
         title: Model and data set, or the command.
         emulated: Reasons why its runs were not on representative hardware, for a sentence; empty where they are real.
-        arms: In the order of their first runs, each with a title of its own.
+        arms: In the order of their first runs, each with its own title.
         keys: The settings that their titles state.
         given: The condition that they share, by column; empty where all arms of the report share one.
         condition: The same in words.

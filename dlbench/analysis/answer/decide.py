@@ -28,7 +28,7 @@ from dlbench.scenario.goal import Goal
 from dlbench.scenario.metrics import BUILT_IN, QUALITY, RATE, TIME_TO_TARGET, TRAIN_TIME, Metric, Metrics
 from dlbench.scenario.run_spec import arm_name
 
-# A validation loss so many times that of a model that knows nothing is no loss of a model that learns.
+# A validation loss this many times that of a model that knows nothing is no loss of a model that learns.
 EXPLODED = 10.0
 # Why one worker of a strategy that communicates is no choice beside the base line.
 OVERHEAD = "one worker alone does the same without messages"
@@ -36,7 +36,7 @@ OVERHEAD = "one worker alone does the same without messages"
 OF_DIVIDING, TWIN = ("batch_scope", "divide"), "another arm of one worker alone is the same training"
 # Why no throughput is known.
 TOO_SHORT = "the timed window is too short"
-# So many margins behind in a score that does not decide is said.
+# This many margins behind in a score that does not decide is said.
 FAR = 50.0
 # Arms that save less than this share of the worker-hours are not called cheaper.
 LEAST_SAVING = 0.1

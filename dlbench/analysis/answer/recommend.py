@@ -34,7 +34,7 @@ Command = tuple[str, str, float | None]
 # Where all repeats of an arm ended so, further ones will, too.
 _HOPELESS = ({Status.FAILED}, {Status.OUT_OF_MEMORY})
 _NOTHING = {"use": None, "either": (), "cheaper": None, "faster": None}
-# So many arms run once more on fresh seeds.
+# How many arms run once more on fresh seeds.
 CONTENDERS = 3
 
 
@@ -119,7 +119,7 @@ def _confirmed(answer: Answer, group: ComparisonGroup, confirming: Sequence[Arm]
 def retargeted(arms: Iterable[Arm], epochs: "pd.DataFrame", target: tuple[str, float], metrics: Metrics) -> list[Arm]:
     """Return arms with the time to another target than their scenario's, from the scores of their epochs.
 
-    A run that a target of its own ended before it came to this one has not reached it.
+    A run that another target ended before it got to this one has not reached it.
 
     Args:
         arms: The arms.

@@ -1,6 +1,6 @@
 """Contrasts of groups of repeats, and what follows from several of them.
 
-A contrast is a weighted sum of the groups' means. Each group has a variance of its own, as in Welch's test (1947,
+A contrast is a weighted sum of the groups' means. Each group has its own variance, as in Welch's test (1947,
 Biometrika 34:28), but the degrees of freedom are those of the smallest group: with these the t test keeps its level
 whatever the variances are (Hajek 1962; for two groups Mickey & Brown 1966, Ann. Math. Stat. 37:639). With Welch's own,
 which are estimated, three repeats of very unequal spread exceed a level of 0.1% threefold.

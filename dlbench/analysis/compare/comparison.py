@@ -96,7 +96,7 @@ class Comparison:
 
     @property
     def can_show_anything(self) -> bool:
-        """Whether any metric has so many repeats that a difference could have been seen."""
+        """Whether any metric has enough repeats that a difference could have been seen."""
         return any(change.metric and change.kind is not ChangeKind.TOO_FEW for change in self.changes)
 
 

@@ -128,7 +128,7 @@ def workers_agree(results: Iterable[Result]) -> str | None:
 
 def _rate_per_sample(run: RunSpec) -> float | None:
     if run.settings.command is None:
-        with suppress(UserError):  # the plugin of a strategy of one's own may be gone
+        with suppress(UserError):  # the plugin of a user's strategy may be gone
             update = update_of(run)
             return update.learning_rate * update.share * run.settings.workers / run.global_batch_size
     return None

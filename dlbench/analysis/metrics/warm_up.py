@@ -77,7 +77,7 @@ def _counted(pieces: tuple[Segment, ...], rows: Rows) -> tuple[Segment, ...]:
 
 
 def _warm_at(rows: Rows, warmup_steps: int) -> float:
-    """Return when a worker's first step and so many after it were over."""
+    """Return when a worker's first step and this many after it were over."""
     inside = rates.in_window(rows)[:warmup_steps]
     last = inside[-1] if len(inside) else rows[0]
     return float(last[FIELD["started_at_s"]] + last[FIELD["step_time_s"]])

@@ -59,14 +59,14 @@ def censored_median(reached: Sequence[float], ended: Sequence[float]) -> Interva
 
     Args:
         reached: The value of each run that reached it.
-        ended: What each other run had come to when it ended: its value would be at least that.
+        ended: Where each other run was when it ended: its value would be at least that.
 
     Returns:
         None where there is no run, or the median depends on the values that are not known.
     """
     if not reached and not ended:
         return None
-    # Of all runs in order, not a number where it depends on what a run that ended would have come to.
+    # Of all runs in order, not a number where it depends on what a run that ended would have reached.
     earliest, latest = sorted([*reached, *ended]), sorted([*reached, *[math.inf] * len(ended)])
     interval = _of_order([early if early == late else math.nan for early, late in zip(earliest, latest, strict=True)])
     return None if math.isnan(interval.value) else interval

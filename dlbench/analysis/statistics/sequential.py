@@ -19,7 +19,7 @@ def significance_of(rules: Iterable[str], significance: float) -> float:
 
 @cache
 def nominal_level(least: int, most: int, significance: float) -> float:
-    """Return the level of each test of samples that grow from `least` to `most`, of which one errs in so many cases.
+    """Return the level of each test of samples that grow from `least` to `most`; `significance` is that of all.
 
     The error is spent by Pocock's rule (1977, Biometrika 64): all looks have one level, so that the last of them, which
     a report takes, judges as each before it did. The level is the quantile of the smallest of all p-values of a t-test

@@ -56,7 +56,7 @@ def _shared(facts: ClusterFacts, report: HostReport) -> Finding | None:
     text = f"{names} run on one machine and share its {len(there)} cores for {num_slots} slots"
     if num_slots <= len(there):
         text = f"{names} run on one machine, and workers of several would get the same cores of it"
-    fix = f"--hosts {siblings[0].name}:{len(there)}, or `cores:` of its own for each host in a cluster file"
+    fix = f"--hosts {siblings[0].name}:{len(there)}, or separate `cores:` for each host in a cluster file"
     return warned(f"{text}: measurements do not represent separate hosts", fix)
 
 

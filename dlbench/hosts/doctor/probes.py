@@ -30,7 +30,7 @@ from dlbench.search_path import program
 PROBING_S = 8.0
 _PROGRAM_S = 6.0
 _CONNECT_S = 3.0
-# Of so many questions for the time the one that was answered fastest counts, as in NTP (RFC 5905, clock filter).
+# Of this many questions for the time the one that was answered fastest counts, as in NTP (RFC 5905, clock filter).
 _NUM_QUESTIONS = 8
 # Only an interface that is a device knows its speed: a virtual one makes it up.
 _INTERFACES = Path("/sys/class/net")

@@ -108,7 +108,7 @@ class OPTIONS(Options):
     )
     deadline_s: int | None = Field(None, ge=1, description="Time limit of the job in seconds.")
     collect_timeout_s: int = Field(
-        600, ge=0, le=86_400, description="So many seconds the finished study waits in its pod to be collected."
+        600, ge=0, le=86_400, description="How many seconds the finished study waits in its pod to be collected."
     )
 
     @property
@@ -183,7 +183,7 @@ def _documents(submission: Submission, options: OPTIONS, content: Mapping[str, s
     name, hosts, claim = name_of(submission, options), submission.cluster.hosts, options.volume_claim
     labels = {"app.kubernetes.io/name": "dlbench", INSTANCE: name}
     metadata = _given(name=name, namespace=options.namespace, labels=labels)
-    # The operator makes a ConfigMap of its own, which ends in `-config`.
+    # The operator makes its own ConfigMap, which ends in `-config`.
     config = f"{name}-study"
     volumes = [
         {"name": "job", "configMap": {"name": config}},

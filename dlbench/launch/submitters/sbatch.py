@@ -51,7 +51,7 @@ def inside(cluster: Cluster, environment: Mapping[str, str]) -> Cluster | None:
 
 
 def one_for_each_run(options: OPTIONS) -> bool:
-    """Return whether each run is a job of its own."""
+    """Return whether each run is its own job."""
     return options.per == "run"
 
 

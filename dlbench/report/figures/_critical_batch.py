@@ -16,7 +16,7 @@ from dlbench.report.lines import Part, ended, named, parts
 def with_updates(arms: Sequence[Arm]) -> list[Arm]:
     """Return the arms with their runs' updates to the target: epochs to it x steps of an epoch; without `batch_size`.
 
-    That follows from the global batch and the workers, and would otherwise give every point a series of its own.
+    That follows from the global batch and the workers, and would otherwise give every point its own series.
     """
     columns = {
         "updates": lambda row: _updates(row, EPOCHS),

@@ -27,7 +27,7 @@ CURVE = 3
 FAR_APART, FAR_SETTINGS = 4.0, 20.0
 # The column that holds where an arm stands along a further axis.
 PLACE = "place"
-# What is no scale of its own: a way to train, or what its batch counts.
+# What is no scale by itself: a way to train, or what its batch counts.
 _WAYS = (*TASK, "workers", "batch_size", "batch_scope", "strategy", "algorithm", "placement", "study", "device_name")
 # Whose samples `batch_size` counts, by `batch_scope`.
 OF_WHOM = {"per-worker": " of one worker", "global": " of all workers"}

@@ -46,7 +46,7 @@ class QuantityFigure:
     Attributes:
         doc: What `dlbench list figures` and the page say of it.
         ORDER: Its place in the report.
-        title: Of what it is, and against what (`{x}`). Where it has `{target}`, each target has panels of its own.
+        title: Of what it is, and against what (`{x}`). Where it has `{target}`, each target has its own panels.
         shown: The vertical axis of each column.
         needs: What runs must have, for the reason why the figure is left out.
         definition: The sentence for the details that says what is shown.
@@ -55,7 +55,7 @@ class QuantityFigure:
         places: Yields the parts of these arms that may share a panel, and what stands on x.
         reference: Returns a panel that has something to compare with what it is compared with, and notes on that.
         form: Of the panels. In `cells` each part has two strategies.
-        least: So many marks make a panel worth showing.
+        least: How many marks make a panel worth showing.
         ALL_ARMS: Whether it sums up all arms, where other charts show some.
     """
 

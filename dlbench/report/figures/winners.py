@@ -52,7 +52,7 @@ def chart(data: ReportData) -> Chart:
         columns=1,
         lead="Each cell names the strategy with the least median time of those that reached the target in every run.",
         notes=(
-            "+n: so many other strategies there are not shown to be slower, judged over all arms as in the answer.",
+            "+n: n other strategies there are not shown to be slower, judged over all arms as in the answer.",
             *end_notes(arms),
         ),
         runs=in_chart(arms, [TIME, ended(TIME)]),

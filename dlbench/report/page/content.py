@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # More arms of a study than this are not listed.
 MOST_ARMS = 1_000
-# More sentences on one matter are read by nobody.
+# More sentences on one matter are not read.
 MOST_SENTENCES = 12
 MOST_SEARCHED = 200
 UNKNOWN_REASON = "no reason was recorded"

@@ -24,7 +24,7 @@ MEASURES = {
 WRITTEN = {EFFICIENCY: percent, **{name: unit_of(metric).written for name, metric in BUILT_IN.items()}}
 # Unit and meaning of what is measured.
 MEANINGS = {column.name: (column.unit, column.meaning) for column in RUNS}
-# More rows than this make a page slow, and are read by nobody.
+# More rows than this make a page slow, and are not read.
 MOST_ROWS = 5_000
 
 

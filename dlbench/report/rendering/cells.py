@@ -14,7 +14,7 @@ from dlbench.report.rendering.ticks import BASES, can_show, set_names, set_ticks
 
 # Longest names beside rows, in letters of a line.
 NAME_LETTERS = 34
-# So many bold letters take the room of one other.
+# This many bold letters take the room of one other.
 BOLD = 0.85
 
 

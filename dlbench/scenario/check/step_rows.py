@@ -15,7 +15,7 @@ ROW_BYTES = 130
 
 
 def announcement(scenario: Scenario, runs: Iterable[RunSpec], cluster: Cluster) -> str:
-    """Say that the step rows of these runs will be kept as Parquet though nobody asked for it; else nothing."""
+    """Say that step rows will be kept as Parquet though the scenario does not ask for it; else nothing."""
     if scenario.step_table is not StepTable.AUTO:
         return ""
     size = csv_bytes(runs, cluster)

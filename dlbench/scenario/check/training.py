@@ -116,7 +116,7 @@ def _samples(case: Case) -> str:
 
 
 def no_full_batch(run: RunSpec, available: int) -> str:
-    """Return why so many training samples fill no batch, or an empty string: smaller ones only end an epoch."""
+    """Return why this many training samples fill no batch, or an empty string: smaller ones only end an epoch."""
     if needs_of(run.settings.strategy).hands_out:
         if run.settings.divide is Divide.EPOCHS:
             return f"{run.settings.strategy} hands out the samples of one epoch to all workers: use `divide: data`"

@@ -10,7 +10,7 @@ from dlbench.scenario.plugin_settings import needs_of
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Input
 
-# Rates come from at least so many steps after warm-up: `MIN_TIMED_STEPS` of `records.result`, a layer above this one.
+# Rates come from at least this many steps after warm-up: `MIN_TIMED_STEPS` of `records.result`, a layer above this one.
 _WINDOW_STEPS = 50
 
 

@@ -111,7 +111,7 @@ class Prices(BaseModel):
     worker_hour: float = Field(0.0, ge=0, allow_inf_nan=False)
 
     def cost(self, seconds: float, hosts: int, workers: int) -> float:
-        """Return what a run of so many seconds costs."""
+        """Return what a run of this many seconds costs."""
         return seconds / 3600 * (hosts * self.host_hour + workers * self.worker_hour)
 
 

@@ -73,7 +73,7 @@ def with_cores(arms: Sequence[PlannedArm], cluster: Cluster) -> tuple[PlannedArm
 
 
 def _on_cores(arm: PlannedArm, share: float) -> PlannedArm:
-    """Return an arm whose workers have so many cores; all that one process simulates share one."""
+    """Return an arm whose workers have this many cores; all that one process simulates share one."""
     cores = 1.0 if arm.run.settings.is_simulated else share
     return changed(arm, settings=arm.run.settings.model_copy(update={"cores_per_worker": cores}))
 

@@ -164,7 +164,7 @@ def _server_placement(
 
 
 def _evaluator(settings: Settings, needs: Needs, point: Point) -> ServerPlacement | None:
-    """Return where who scores meanwhile is; what `base` says for all does not reach workers that score together."""
+    """Return where the evaluator is; what `base` says for all does not reach workers that score together."""
     is_for_others = not needs.nodes and point.is_common("evaluator") and not point.is_common("strategy")
     return None if is_for_others else settings.evaluator
 

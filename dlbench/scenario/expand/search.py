@@ -11,7 +11,7 @@ from dlbench.scenario.run_spec import Phase, RunSpec, Tuned
 from dlbench.scenario.scenario import Scenario
 from dlbench.scenario.settings import Divide
 
-# A search that finds its own values tries about so many: three, up to two beyond, and two between.
+# A search that finds its own values tries about this many: three, up to two beyond, and two between.
 USUAL_CANDIDATES = 7
 
 
@@ -45,7 +45,7 @@ def with_settings(run: RunSpec, **values: int | bool) -> RunSpec:
 
 
 def search_repeats(count: int, scenario: Scenario) -> int:
-    """Return how many runs there are of each of so many candidates of an arm."""
+    """Return how many runs there are of each of this many candidates of an arm."""
     tune = scenario.tune
     if tune is not None and tune.repeats is not None:
         return tune.repeats
@@ -53,7 +53,7 @@ def search_repeats(count: int, scenario: Scenario) -> int:
 
 
 def _expected(count: int, scenario: Scenario) -> int:
-    """Return how many candidates there will probably be where the search has so many at first."""
+    """Return how many candidates there will probably be where the search has this many at first."""
     is_open = scenario.tune is not None and not all(scenario.tune.candidates.values())
     return max(count, USUAL_CANDIDATES) if is_open else count
 

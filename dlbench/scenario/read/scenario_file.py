@@ -227,7 +227,7 @@ def _target_mistakes(scenario: Scenario) -> Iterator[UserError]:
     scores = {name: metric for name, metric in declared(scenario.metrics).items() if metric.is_score}
     metric = scores.get(target.metric)
     if metric is None:
-        # Who asks for an accuracy means that of the samples which were not trained on.
+        # An accuracy means that of the samples which were not trained on.
         held_out = f"validation_{target.metric}"
         near = nearest(held_out if held_out in scores else target.metric, scores)
         hint = near or f"there are: {', '.join(scores)}; a script's own need `metrics`"

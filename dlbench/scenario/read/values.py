@@ -23,7 +23,7 @@ def mistakes(scenario: Scenario, *, is_whole: bool = True) -> list[UserError]:
 
     Args:
         scenario: The scenario.
-        is_whole: Whether all its axes are here: else nobody knows which plugins it names, so whose options it may set.
+        is_whole: Whether all its axes are here: else it is unknown which plugins it names, so whose options it may set.
     """
     candidates: dict[str, tuple[plugins.Plugin, ...]] = {}
     errors: list[UserError] = []

@@ -12,7 +12,7 @@
 
 Outside dlbench `begin` returns a silent stand-in and the script works as before. Every process of the script calls
 the same functions in the same order. Between steps the script loads data; it evaluates between an epoch's last step
-and `run.epoch`. Rates need a barrier: without one each worker would time a window of its own, and two workers in
+and `run.epoch`. Rates need a barrier: without one each worker would time its own window, and two workers in
 lock step would report different rates for the same run, so they stay empty.
 """
 
@@ -215,7 +215,7 @@ def begin(
 
 
 def stand_in_settings(size: int, defaults: Mapping[str, Any]) -> Settings:
-    """Return the settings of a script that runs on its own with so many processes."""
+    """Return the settings of a script that runs on its own with this many processes."""
     return Settings(**{"workers": size, **defaults})
 
 

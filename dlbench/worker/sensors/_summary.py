@@ -1,4 +1,4 @@
-"""What the sensors' readings come to between the start and the end of training, as columns of `runs.csv`."""
+"""What the sensors read between the start and the end of training, as columns of `runs.csv`."""
 
 from typing import Any
 

@@ -20,7 +20,7 @@ _MOST_NAMED = 5
 
 
 class StuckError(RuntimeError):
-    """Workers wait for messages that nobody will send."""
+    """Workers wait for messages that no node will send."""
 
 
 class GradientComputer(Protocol):

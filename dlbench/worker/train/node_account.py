@@ -1,4 +1,4 @@
-"""What the training of one node comes to: its window, the scores of what it kept in each epoch, and its account."""
+"""The result of one node's training: its window, the scores of what it kept in each epoch, and its account."""
 
 import math
 from dataclasses import dataclass, field

@@ -1,7 +1,7 @@
 """One process of a run whose strategy is made of nodes: it trains or serves, and in the end scores with the others.
 
 Training does not wait for an evaluation: parameters are copied when an epoch ends, with the moment, and scored after
-training, or meanwhile by a process of its own, the evaluator.
+training, or during it by another process, the evaluator.
 """
 
 from collections.abc import Callable
@@ -255,7 +255,7 @@ class NodeRun:
         update_s = taken_over - batch_ready
         self._log.steps += 1
         self._log.step_ends.append(now)
-        # Smaller last steps lie in the window, too: nobody waits at a barrier before them.
+        # Smaller last steps lie in the window, too: no barrier is before them.
         phase = "first" if self._log.steps == 1 else "timed"
         timestamps = StepTimestamps(started, batch_ready, gradient_ready - update_s, NAN, now - update_s, now)
         epoch = min(ticket.epoch, len(self._log.epochs))

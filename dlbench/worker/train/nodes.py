@@ -1,4 +1,4 @@
-"""One node of a strategy in a process of its own: real messages, and a loop that computes while others send.
+"""One node of a strategy in its own process: real messages, and a loop that computes while others send.
 
 The node is the same object that a simulation drives (`dlbench.worker.simulate`). Beside the strategy's messages there
 are those of dlbench's own that hand out samples; they are not counted.
@@ -232,7 +232,7 @@ class NodeProcess:
                 is_busy = answers or self._communicator.is_sending()
                 with self._answering(pool) if is_busy else contextlib.nullcontext():
                     values = gradient(ticket, parameters)
-                # What has come meanwhile came before the gradient was ready.
+                # What has arrived since came before the gradient was ready.
                 self._deliver()
                 node.on_gradient(Gradient(values, ticket.step, len(share.indices), len(share.indices) / share.total))
                 self._until(node.may_begin)
