@@ -62,7 +62,7 @@ class Metric:
         return self.margin * abs(value) if self.is_share else self.margin
 
     def of_classes(self, num_classes: int) -> float | None:
-        """Return what guessing one of `num_classes` classes scores, equally frequent ones; None of what is no such score."""
+        """Return what guessing one of `num_classes` classes scores, equally frequent; None of other scores."""
         guesses = {"accuracy": 1 / num_classes, "loss": math.log(num_classes)} if num_classes > 0 else {}
         return guesses.get(self.score, self.knows_nothing)
 

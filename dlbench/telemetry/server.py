@@ -5,7 +5,7 @@ thread is forced to disk at once, so that the cost of a turn hardly depends on h
 
 Anyone who reaches the port may connect. Until its hello is accepted a connection is a stranger: strangers are served
 after workers, have some kilobytes and seconds each, and their number is limited: the oldest goes first. A limited
-number is let in within a tick, in the order in which they came, so that no caller can be so fast that a worker is passed over;
+number is let in within a tick, in the order of arrival, so that no caller can be so fast that a worker is passed over;
 those that have gone again are not counted.
 """
 
