@@ -113,7 +113,7 @@ class Queue:
         return replace(folder, record=record)
 
     def _after_last_job(self, folder: Folder) -> Folder:
-        """Return a study whose last job is over, with what that has made, fetched if it was not yet.
+        """Return a study whose last job is over, with what that has made.
 
         Raises:
             UserError: The job still waits or runs.
@@ -131,7 +131,7 @@ class Queue:
                 hint=f"wait for it or cancel it; it writes into {last.folder}",
             )
         if status.exit_code is not None:
-            job.collect()
+            job.clean_up()
         return open_study(folder.path)
 
     def _pending(self, folder: Folder) -> tuple[int, ...]:
@@ -173,8 +173,14 @@ class Queue:
         return {name: text for name, text in texts.items() if text}
 
     def _result(self, study: Path, statuses: list[JobStatus], stop: threading.Event) -> StudyResult:
-        """Return how a study stands; attempts that a job left without an outcome were interrupted."""
+        """Return how a study stands; attempts that a job left without an outcome were interrupted.
+
+        Of a study that was made on a volume which is not seen here, only the exit codes of its jobs are known.
+        """
         folder = open_study(study)
+        if not getattr(self._target, "SHARES_FILES", True) and not (study / files.RUNS_FOLDER).exists():
+            is_complete = all(status.exit_code == 0 for status in statuses) and not stop.is_set()
+            return StudyResult(folder, [], is_complete, stop.is_set())
         lost = "; ".join(status.text for status in statuses if status.exit_code is None)
         with locked(study):
             close_interrupted(study, folder.record.runs, None, lost)

@@ -71,8 +71,8 @@ class SlurmJob:
     def detach(self) -> None:
         """Do nothing: its output is a file."""
 
-    def collect(self) -> None:
-        """Do nothing: what it has made is in the study's folder."""
+    def clean_up(self) -> None:
+        """Do nothing: Slurm forgets it by itself."""
 
     def _settled(self, status: JobStatus) -> JobStatus:
         """Return a job that has ended as over until its files must be here."""
