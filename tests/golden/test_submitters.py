@@ -111,7 +111,10 @@ FULL = kubernetes.OPTIONS(
 )
 PODS = Cluster(hosts=tuple(Host(address=f"queue-{number}", slots=4) for number in range(2)), submitter="kubernetes")
 APPLIED = {
-    "default": (submission(cluster=PODS, study_files=FILES), kubernetes.OPTIONS(image="dlbench:1", volume_claim="studies")),
+    "default": (
+        submission(cluster=PODS, study_files=FILES),
+        kubernetes.OPTIONS(image="dlbench:1", volume_claim="studies"),
+    ),
     "all-options": (submission(cluster=PODS, study_files=FILES, only={"workers": "2"}, repeats=3), FULL),
     "own-image": (
         submission(cluster=PODS, study_files=FILES),
