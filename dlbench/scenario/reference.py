@@ -18,7 +18,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from dlbench.errors import UserError, nearest, shown
 from dlbench.regular_file import read_regular
-from dlbench.scenario.claims import COLUMNS, MIRRORED, OPTION, PLACES, SERIES, Claim, Shape
+from dlbench.scenario.claims import COLUMNS, OPTION, PLACES, SERIES, Claim
 from dlbench.scenario.read import document
 from dlbench.scenario.source import Path as DataPath
 from dlbench.scenario.source import Source, translate
@@ -290,7 +290,7 @@ def _number(cell: str, column: str, where: str) -> float | None:
 
 
 def _check_claims(head: _Head, series: set[str] | None, source: Source) -> None:
-    """Refuse claims that are made twice, are about series that are not in the table, or mirror nothing.
+    """Refuse claims that are made twice, or are about series that are not in the table.
 
     Without a table any series can be claimed of, where there are several.
     """
@@ -303,24 +303,3 @@ def _check_claims(head: _Head, series: set[str] | None, source: Source) -> None:
                 there = f"there are: {', '.join(sorted(series or ()))}" if head.series else "the file has no `series`"
                 where = source.where(("claims", index, key))
                 raise UserError(f"there is no series {shown(named)}; {there}", where=where)
-        if claim.claim is Shape.MIRRORS:
-            _check_mirror(claim, head, source.where(("claims", index)))
-
-
-def _check_mirror(claim: Claim, head: _Head, where: str) -> None:
-    if mirrored(claim, head.claims) is None:
-        raise UserError(
-            f"`mirrors` needs another claim on {claim.of}, which states its shape: {', '.join(MIRRORED)}", where=where
-        )
-    if head.series is not None and claim.series is None:
-        raise UserError("`mirrors` needs `series` in a file that has several", where=where)
-
-
-def mirrored(claim: Claim, claims: Iterable[Claim]) -> Claim | None:
-    """Return the claim of whose shape this one is the mirror image; None where it is none, or there is no shape."""
-    if claim.claim is not Shape.MIRRORS:
-        return None
-    allowed = (claim.series, None)
-    return next(
-        (each for each in claims if each.column == claim.of and each.claim in MIRRORED and each.series in allowed), None
-    )
