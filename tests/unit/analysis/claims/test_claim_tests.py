@@ -128,8 +128,8 @@ def test_more_noise_than_effect_tells_nothing() -> None:
     assert made.state is UNKNOWN
     assert made.why.startswith("most against it from 1 to 2: +1% (95% interval ")
     assert made.why.endswith(
-        "claimed < 0); p = 0.41 (0.41 after Holm's correction over 1 claim); "
-        "5 repeats show a difference of 13% (power 0.8), more than 100 would probably decide it"
+        "claimed < 0); p = 0.81 (0.81 after Holm's correction over 1 claim); "
+        "5 repeats show a difference of 17% (power 0.8), more than 100 would probably decide it"
     )
     assert made.power is not None
     assert (made.power.repeats, made.power.needed) == (5, None)
