@@ -155,5 +155,5 @@ class Claim(BaseModel):
                 Shape.LEAST_INSIDE: f"{curve} is least at neither the smallest nor the largest {place}",
                 Shape.MOST_INSIDE: f"{curve} is greatest at neither the smallest nor the largest {place}",
             }[self.claim]
-        places = f", {place}{self.where}" if self.where else f" at every {place}" if self.claim in COMPARING else ""
+        places = f" for {place}{self.where}" if self.where else f" at every {place}" if self.claim in COMPARING else ""
         return f"{sentence}{places}" + (" (inferred)" if self.inferred else "")
