@@ -311,7 +311,7 @@ def judge_pairs(pairs: Sequence[tuple[Values, Values, Metric]]) -> tuple[Judgeme
     sizes = [min(len(a), len(b)) for a, b, _ in pairs]
     tested = [place for place, n in enumerate(sizes) if n >= LEAST_REPEATS]
     results = [_planned(*pairs[place]) for place in tested]
-    keeps, differs = (holm([result[side] for result in results]) for side in (0, 1))
+    keeps, differs = holm([result[0] for result in results]), holm([result[1] for result in results])
     family = len(tested)
     judgements = [Judgement(Verdict.OPEN, family=family)] * len(pairs)
     for place, (_, _, tests, scale), keeps_p, differs_p in zip(tested, results, keeps, differs, strict=True):

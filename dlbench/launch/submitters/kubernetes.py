@@ -144,7 +144,7 @@ class KubernetesJob:
             items = json.loads(self._answer(*words) or "")["items"]
         except (ValueError, KeyError, TypeError):
             return JobStatus(self._status.stage, f"job {self.name}: Kubernetes does not answer; trying again")
-        pod = next(filter(_is_launcher, items), {})
+        pod: Mapping[str, Any] = next(filter(_is_launcher, items), {})
         if (phase := _phase(pod)) in ("Running", "Succeeded", "Failed"):
             self._pod = str(pod["metadata"]["name"])
         if phase == "Running":
