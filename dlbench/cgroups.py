@@ -1,4 +1,4 @@
-"""Control groups, versions 1 and 2: their limits on this process, the cores it may use, and a group of its own."""
+"""Control groups, versions 1 and 2: their limits on this process, the cores it may use, and its own group."""
 
 import contextlib
 import math
@@ -51,15 +51,15 @@ def process_limit(root: Path = ROOT) -> int | None:
 def oom_kills(root: Path = ROOT) -> int:
     """Return how many processes the kernel has killed for lack of memory, in our control group or on this machine."""
     folders = [top.joinpath(*names) for top, names in _memberships(root)]
-    own = [folder / name for folder in folders for name in ("memory.events", "memory.oom_control")]
-    return max(_counter(path, "oom_kill") for path in [root / "proc/vmstat", *own])
+    counters = [folder / name for folder in folders for name in ("memory.events", "memory.oom_control")]
+    return max(_counter(path, "oom_kill") for path in [root / "proc/vmstat", *counters])
 
 
 def usable_cores(root: Path = ROOT) -> tuple[int, ...]:
     """Return the numbers of the cores that this process may use.
 
     A container with a CPU limit (`--cpus=2`) sees all cores of its host and is stopped when it has used up its share:
-    the first so many cores stand for the limit, rounded down.
+    the first of the cores stand for the limit, rounded down.
     """
     cores = tuple(sorted(os.sched_getaffinity(0)))
     limit = describe_limits(root)["cpu_cores"]
@@ -68,13 +68,13 @@ def usable_cores(root: Path = ROOT) -> tuple[int, ...]:
 
 def enter_group(name: str, quota: float, root: Path = ROOT) -> bool:
     """Move this process into a new control group with `quota` CPU seconds per second; return whether it worked."""
-    found = _cpu_group(root)
-    if found is None:
+    cpu_group = _cpu_group(root)
+    if cpu_group is None:
         return False
-    version, top, own = found
+    version, top, own_group = cpu_group
     # Version 1 allows a limit below the own group. Version 2 allows none below a group that holds processes, the top
     # excepted, so there the new group stands beside the own one.
-    parent = own if version == 1 or own == top else own.parent
+    parent = own_group if version == 1 or own_group == top else own_group.parent
     group = parent / f"{_PREFIX}{name}"
     try:
         sweep(parent)
@@ -93,11 +93,11 @@ def enter_group(name: str, quota: float, root: Path = ROOT) -> bool:
 
 def leave_group(name: str, root: Path = ROOT) -> None:
     """Move this process out of the group that `enter_group` made, and remove it; without one nothing happens."""
-    found = _cpu_group(root)
-    if found is not None and found[2].name == f"{_PREFIX}{name}":
+    group = _cpu_group(root)
+    if group is not None and group[2].name == f"{_PREFIX}{name}":
         with contextlib.suppress(OSError):
-            (found[2].parent / "cgroup.procs").write_text(f"{os.getpid()}\n")
-            found[2].rmdir()
+            (group[2].parent / "cgroup.procs").write_text(f"{os.getpid()}\n")
+            group[2].rmdir()
 
 
 def sweep(parent: Path) -> None:
@@ -128,21 +128,21 @@ def _cpu_group(root: Path) -> tuple[int, Path, Path] | None:
     for top, names in _memberships(root):
         # A container may see its group under the host's name for it, and as the top.
         folders = (top.joinpath(*names[:length]) for length in range(len(names), -1, -1))
-        own = next((folder for folder in folders if (folder / "cgroup.procs").exists()), None)
-        if own is None:
+        own_group = next((folder for folder in folders if (folder / "cgroup.procs").exists()), None)
+        if own_group is None:
             continue
         if top.name != "cgroup" and "cpu" in top.name.split(","):
-            return 1, top, own
-        if "cpu" in read(own / "cgroup.controllers").split():
-            return 2, top, own
+            return 1, top, own_group
+        if "cpu" in read(own_group / "cgroup.controllers").split():
+            return 2, top, own_group
     return None
 
 
 def _memberships(root: Path) -> Iterator[tuple[Path, list[str]]]:
     """Yield the top of each hierarchy that this process is in, and the names of its groups below that."""
     for line in read(root / "proc/self/cgroup").splitlines():
-        _, _, rest = line.partition(":")
-        controllers, colon, path = rest.partition(":")
+        _, _, remainder = line.partition(":")
+        controllers, colon, path = remainder.partition(":")
         if colon:
             yield root / GROUPS / controllers, [part for part in path.split("/") if part and part != ".."]
 

@@ -22,7 +22,7 @@ class UserError(Exception):
 
     Args:
         message: What is wrong and what is allowed, in one or two sentences.
-        hint: What to do about it, often a command; shown on a line of its own.
+        hint: What to do about it, often a command; shown on its own line.
         where: The place of the mistake, such as `scenario.yaml:12`; shown first.
     """
 
@@ -55,7 +55,7 @@ class MistakesError(UserError):
 
 def joined(errors: Iterable[UserError], what: str = "mistakes") -> UserError:
     """Return several mistakes, each once, as one error; a single one as it is."""
-    single = [one for error in errors for one in (error.errors if isinstance(error, MistakesError) else (error,))]
+    single = [each for error in errors for each in (error.errors if isinstance(error, MistakesError) else (error,))]
     distinct = sorted({str(error): error for error in single}.values(), key=_line)
     return distinct[0] if len(distinct) == 1 else MistakesError(distinct, what)
 

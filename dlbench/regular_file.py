@@ -59,7 +59,7 @@ def is_file(path: Path | str) -> bool:
 
 
 def read_regular(path: Path, most_bytes: int = -1) -> bytes:
-    """Return what a file holds, of a longer one so many bytes.
+    """Return what a file holds, of a longer one the first bytes.
 
     Raises:
         OSError: See `open_regular`.

@@ -1,4 +1,4 @@
-"""Folders for what processes leave in temporary files and in shared memory, removed once nobody holds them.
+"""Folders for what processes leave in temporary files and in shared memory, removed once no process holds them.
 
 Launchers and libraries tidy up after themselves, unless they are killed: then session folders, segments of shared
 memory and generated code stay behind. So launchers and workers get folders of their own for these. Each is locked while
@@ -25,7 +25,7 @@ _TEMPORARY, _SEGMENTS = "TMPDIR", "OMPI_MCA_btl_sm_backing_directory"
 
 
 def use(environment: MutableMapping[str, str], *, temporary: bool) -> list[int]:
-    """Set the variables that lead to folders of one's own; where there can be none they stay as they are.
+    """Set the variables that lead to separate folders; where there can be none they stay as they are.
 
     Args:
         environment: Where the variables are set.
@@ -45,7 +45,7 @@ def use(environment: MutableMapping[str, str], *, temporary: bool) -> list[int]:
 
 
 def sweep() -> None:
-    """Remove the folders that nobody uses any more, and segments of MPICH, which cannot be told to put them there."""
+    """Remove the folders that no process uses any more, and segments of MPICH, which puts them elsewhere."""
     for place in (Path(tempfile.gettempdir()), _SHARED_MEMORY):
         with contextlib.suppress(OSError):
             for path in own_folder(place).glob(f"{_PREFIX}*"):
@@ -73,12 +73,12 @@ def _claim(place: Path) -> tuple[Path, int]:
 
 def _maps() -> str:
     """Return what the processes of this user map; one that this user may not look into runs no MPI of theirs."""
-    found = []
+    texts = []
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError):
             if process.stat().st_uid == os.getuid():
-                found.append((process / "maps").read_text(errors="replace"))
-    return "".join(found)
+                texts.append((process / "maps").read_text(errors="replace"))
+    return "".join(texts)
 
 
 def _remove_unlocked(path: Path) -> None:

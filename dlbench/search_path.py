@@ -24,7 +24,7 @@ SHELL_LINE = (
     'PYTHONPATH=$(IFS=: kept=; set -f; for entry in ${PYTHONPATH-}; do case $entry in (/*) printf %s "$kept$entry"; '
     "kept=:;; esac; done)"
 )
-# Code that `exec` runs without a name of its own imports for whoever runs it.
+# Code that `exec` runs without a name imports for whoever runs it.
 _IMPORT_SYSTEM = frozenset({"importlib", "_frozen_importlib", "_frozen_importlib_external", "runpy", ""})
 
 

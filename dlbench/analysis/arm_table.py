@@ -135,8 +135,8 @@ def arm_table(arms: Sequence[Arm], spread: Spread = INTERVALS) -> ArmTable:
     columns["n"] = [str(arm.n) for arm in arms]
     if any(arm.metrics[TIME_TO_TARGET.column] for arm in arms):
         columns["reached"] = list(map(_reached, arms))
-    own = reported([row for arm in arms for row in arm.completed])
-    shown = [*COLUMNS[:-2], *((name, name.replace("_", " "), Unit(number)) for name in own), *COLUMNS[-2:]]
+    own_columns = reported([row for arm in arms for row in arm.completed])
+    shown = [*COLUMNS[:-2], *((name, name.replace("_", " "), Unit(number)) for name in own_columns), *COLUMNS[-2:]]
     for metric, heading, unit in shown:
         if any(cells := [_cell(arm, metric, unit, spread) for arm in arms]):
             columns[heading] = cells
@@ -147,7 +147,7 @@ def arm_table(arms: Sequence[Arm], spread: Spread = INTERVALS) -> ArmTable:
         texts.add("emulated")
     elif any(emulated):
         notes.insert(0, f"emulated: {emulated[0]}, all arms")
-    covered = [one.coverage for arm in arms for one in arm.metrics.values() if one and one.coverage]
+    covered = [interval.coverage for arm in arms for interval in arm.metrics.values() if interval and interval.coverage]
     title = "One completed repeat of each arm: nothing is known of chance"
     if covered:
         title = f"{spread[0].format(math.floor(100 * min(covered)))} of n completed repeats"
@@ -168,7 +168,7 @@ def _names(arms: Sequence[Arm]) -> tuple[dict[str, list[str]], set[str]]:
 def _tuned_cell(arm: Arm, column: str) -> str:
     """Return what an arm was measured at; marked where others beyond may be better, or nothing was searched for."""
     text, at_edge = setting_text(arm.first.get(column)), str(arm.get("tuned_at_edge") or "").split("; ")
-    if any(one.startswith(f"{written_name(column)} ") for one in at_edge):
+    if any(edge.startswith(f"{written_name(column)} ") for edge in at_edge):
         return text + EDGE
     return text if column in tuned_of(arm) or not text else text + UNTUNED
 
@@ -191,7 +191,7 @@ def _reached(arm: Arm) -> str:
 
 
 def _cell(arm: Arm, metric: str, unit: Unit, spread: Spread) -> str:
-    """Return what an arm has under a heading; of a time that some runs did not come to, how many did."""
+    """Return what an arm has under a heading; of a time that some runs did not reach, how many did."""
     interval = arm.metrics.get(metric)
     if interval is None:
         return short_rate(arm.completed) if metric == RATE.column else ""
@@ -233,8 +233,8 @@ def _notes(arms: Sequence[Arm]) -> Iterator[str]:
         yield f"efficiency: {text}, at the same batch size {held}"
     if note := learning_rate_note(arms):
         yield note
-    known = [(arm.workers, sentence(arm, lost)) for arm in arms if arm.workers > 1 and (lost := lost_time(arm))]
-    yield from [max(known, key=itemgetter(0))[1]] if known else []
+    sentences = [(arm.workers, sentence(arm, lost)) for arm in arms if arm.workers > 1 and (lost := lost_time(arm))]
+    yield from [max(sentences, key=itemgetter(0))[1]] if sentences else []
     tuned = "".join(_tuned_cell(arm, column) for column in tuned_columns(arms) for arm in arms)
     yield from (f"{mark.strip()}: {text}" for mark, text in TUNED_NOTES.items() if mark in tuned)
     yield from rate_notes([arm.completed for arm in arms])

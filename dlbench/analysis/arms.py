@@ -209,10 +209,10 @@ def arms(rows: Iterable[Row]) -> list[Arm]:
         grouped.setdefault((row.get("study"), arm_name(row["run_id"])), []).append(row)
         if is_alone(row) and row["status"] == Status.COMPLETED:
             base_lines.setdefault(base_line_key(row, columns), []).append(row)
-    found = (Arm(name, tuple(own)) for (_, name), own in grouped.items())
+    grouped_arms = (Arm(name, tuple(members)) for (_, name), members in grouped.items())
     return [
         arm if arm.is_alone else replace(arm, base_line=tuple(base_lines.get(base_line_key(arm.first, columns), ())))
-        for arm in found
+        for arm in grouped_arms
     ]
 
 
@@ -223,11 +223,11 @@ def measured(rows: Iterable[Row]) -> list[Row]:
 
 def last_attempts(rows: Iterable[Row]) -> list[Row]:
     """Return the row of each run's last attempt with its `placement`, in the order of the runs' first ones."""
-    found: dict[tuple[Any, str], Row] = {}
+    last: dict[tuple[Any, str], Row] = {}
     for row in rows:
         run = (row.get("study"), row["run_id"])
-        found[run] = max(found.get(run, row), row, key=itemgetter("attempt"))
-    return list(map(_comparable, found.values()))
+        last[run] = max(last.get(run, row), row, key=itemgetter("attempt"))
+    return list(map(_comparable, last.values()))
 
 
 def is_alone(row: Row) -> bool:
@@ -238,8 +238,8 @@ def is_alone(row: Row) -> bool:
 def _comparable(row: Row) -> Row:
     """Return a row with lists as text and its `placement`: its mode, or how many workers a host had."""
     hosted = row.get("workers_per_host")
-    found = {name: repr(value) if isinstance(value, list | dict) else value for name, value in row.items()}
-    return found | {"placement": row.get("mode") or (f"{hosted} per host" if hosted else None)}
+    values = {name: repr(value) if isinstance(value, list | dict) else value for name, value in row.items()}
+    return values | {"placement": row.get("mode") or (f"{hosted} per host" if hosted else None)}
 
 
 def _is_finite(value: Any) -> bool:
@@ -258,8 +258,8 @@ def _repeat(row: Row) -> Repeat:
 
 def quotient(value: float | None, *divisors: float | None) -> float | None:
     """Return a value of a run / others; None where one is unknown, or zero below."""
-    known = list(filter(None, divisors))
-    return value / math.prod(known) if value is not None and len(known) == len(divisors) else None
+    numbers = list(filter(None, divisors))
+    return value / math.prod(numbers) if value is not None and len(numbers) == len(divisors) else None
 
 
 def emulation(texts: Iterable[str | None]) -> str:
@@ -294,8 +294,8 @@ def reported(rows: Sequence[Row]) -> list[str]:
     """Return the columns of what a script reports: numbers that are neither dlbench's nor options; not of too many."""
     columns = dict.fromkeys(name for row in rows for name in row if name not in _OWN and "." not in name)
     values = {name: [row[name] for row in rows if row.get(name) is not None] for name in columns}
-    found = [name for name, own in values.items() if own and are_numbers(own)]
-    return found if len(found) <= MOST_REPORTED else []
+    numeric = [name for name, cells in values.items() if cells and are_numbers(cells)]
+    return numeric if len(numeric) <= MOST_REPORTED else []
 
 
 def distinct(rows: Iterable[Row], column: str) -> set[Any]:
@@ -310,5 +310,5 @@ def columns_of(found: Iterable[Arm]) -> tuple[str, ...]:
 
 def records(runs: "pd.DataFrame") -> list[dict[str, Any]]:
     """Return the rows of a table by column name, unknown values as None; columns without any value are left out."""
-    known = runs.dropna(axis="columns", how="all").astype(object)
-    return cast("list[dict[str, Any]]", known.where(known.notna(), None).to_dict("records"))
+    filled = runs.dropna(axis="columns", how="all").astype(object)
+    return cast("list[dict[str, Any]]", filled.where(filled.notna(), None).to_dict("records"))

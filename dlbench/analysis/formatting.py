@@ -141,9 +141,9 @@ def counted(count: int, noun: str) -> str:
 
 def listed(names: Iterable[str], most: int = MOST_NAMES, separator: str = ", ") -> str:
     """Return names for a sentence: the first few, and how many more. Names that hold commas need semicolons."""
-    found = list(names)
-    more = f" and {len(found) - most} more" if len(found) > most else ""
-    return separator.join(found[:most]) + more
+    texts = list(names)
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return separator.join(texts[:most]) + more
 
 
 def chance(p: float) -> str:

@@ -25,7 +25,7 @@ _BARE = {*TASK, "trainer", "strategy", "algorithm", "mode", "optimizer", "precis
 # What others may follow from; x of a chart is added to them.
 _LEADING = (*TASK, "strategy", "algorithm")
 # What comes with a strategy or an algorithm, such as the library that moves bytes; all else that differs with these is
-# a difference of its own.
+# its own difference.
 _COMES_WITH = ("trainer", "communicator", "collectives", "servers", "server_placement")
 # Runs of two studies, or on other devices, are no repeats of each other.
 _APART = ("study", "device_name")
@@ -81,14 +81,14 @@ def tuned_of(arm: Arm) -> tuple[str, ...]:
 
 
 def not_tuned_for(arms: Sequence[Arm]) -> list[str]:
-    """Return in what arms differ that have one learning rate, though each may have a best one of its own.
+    """Return in what arms differ that have one learning rate, though each may have its own best one.
 
     One worker alone is no strategy that could have one.
     """
-    own = [arm for arm in arms if _RATE not in tuned_of(arm)]
-    if len(values_of(own, _RATE)) != 1:
+    untuned = [arm for arm in arms if _RATE not in tuned_of(arm)]
+    if len(values_of(untuned, _RATE)) != 1:
         return []
-    return [words for column, words in _OWN_RATE.items() if len({*values_of(own, column)} - {"single"}) > 1]
+    return [words for column, words in _OWN_RATE.items() if len({*values_of(untuned, column)} - {"single"}) > 1]
 
 
 def learning_rate_note(arms: Sequence[Arm]) -> str:
@@ -121,9 +121,9 @@ def varying(arms: Sequence[Arm], *, x: str = "") -> tuple[str, ...]:
     options = option_columns(columns_of(judged))
     names = [key for key in (*SETTINGS, *options, *_APART) if key != x]
     searched = {arm: tuned_of(arm) for arm in judged}
-    found = [key for key in names if len(values_of((arm for arm in judged if key not in searched[arm]), key)) > 1]
-    leading = [key for key in (*_LEADING, x, "study") if key in found or (key and key == x)]
-    return tuple(key for key in found if not any(follows(judged, key, [lead]) for lead in _leads(key, leading)))
+    differing = [key for key in names if len(values_of((arm for arm in judged if key not in searched[arm]), key)) > 1]
+    leading = [key for key in (*_LEADING, x, "study") if key in differing or (key and key == x)]
+    return tuple(key for key in differing if not any(follows(judged, key, [lead]) for lead in _leads(key, leading)))
 
 
 def naming(arms: Sequence[Arm]) -> tuple[str, ...]:
@@ -155,18 +155,18 @@ def _leads(key: str, leading: Iterable[str]) -> list[str]:
 
 def follows(arms: Iterable[Arm], key: str, leads: Sequence[str], *, dropna: bool = True) -> bool:
     """Whether no two arms that are equal in all `leads` differ in `key`; unknown values count with `dropna=False`."""
-    found: dict[tuple[Any, ...], Any] = {}
+    value_at: dict[tuple[Any, ...], Any] = {}
     pairs = ((tuple(map(arm.get, leads)), arm.get(key)) for arm in arms)
-    return all(found.setdefault(lead, value) == value for lead, value in pairs if not (dropna and value is None))
+    return all(value_at.setdefault(lead, value) == value for lead, value in pairs if not (dropna and value is None))
 
 
 def groups(arms: Iterable[Arm], keys: Iterable[str]) -> Iterator[tuple[dict[str, Any], list[Arm]]]:
     """Yield each combination of values that occurs with its arms, numbers by size and words by letter."""
-    names, found = list(keys), dict[tuple[Any, ...], list[Arm]]()
+    names, members = list(keys), dict[tuple[Any, ...], list[Arm]]()
     for arm in arms:
-        found.setdefault(tuple(map(arm.get, names)), []).append(arm)
-    for values in sorted(found, key=lambda values: tuple(map(place_of, values))):
-        yield dict(zip(names, values, strict=True)), found[values]
+        members.setdefault(tuple(map(arm.get, names)), []).append(arm)
+    for values in sorted(members, key=lambda values: tuple(map(place_of, values))):
+        yield dict(zip(names, values, strict=True)), members[values]
 
 
 def place_of(value: Any) -> tuple[int, float, str]:
@@ -212,8 +212,8 @@ def _condition(key: str, value: Any, arms: Sequence[Arm]) -> str:
     name = key.rpartition(".")[2]
     if name == "slow_workers":
         return {0: "no straggler", 1: "one straggler"}.get(int(value), f"{value} stragglers")
-    if name == "bandwidth_bytes_per_s" and len(known := values_of(ways(arms) or arms, key)) == 2:
-        return "slow network" if value == known[0] else "fast network"
+    if name == "bandwidth_bytes_per_s" and len(rates := values_of(ways(arms) or arms, key)) == 2:
+        return "slow network" if value == rates[0] else "fast network"
     text = described({key: value})
     if "=" not in text:
         return text

@@ -48,11 +48,11 @@ POWER = 0.8
 _MOST_WIDENED = 1.21
 # Fewer repeats do not show how values scatter.
 LEAST_REPEATS = 3
-# With so many they begin to settle questions.
+# With this many they begin to settle questions.
 ENOUGH_REPEATS = 5
 # More further repeats than this are not counted.
 MOST_REPEATS = 100
-# Further repeats are counted against so many of the arms that an arm is the least sure to keep against.
+# Further repeats are counted against this many of the arms that an arm is the least sure to keep against.
 _NEAREST = 20
 _TRIED = (1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 32, 40, 50, 63, 80, MOST_REPEATS)
 # No smaller t is significant, whatever its degrees of freedom and the number of arms.
@@ -210,8 +210,8 @@ class Family:
     @property
     def unsettled(self) -> list[int]:
         """Places of the arms that further repeats may decide: those that are open, and the best one, if any is."""
-        found = [place for place, one in enumerate(self.judgements) if one.verdict is Verdict.OPEN]
-        return sorted({*found, self.best}) if found else []
+        open_places = [place for place, judgement in enumerate(self.judgements) if judgement.verdict is Verdict.OPEN]
+        return sorted({*open_places, self.best}) if open_places else []
 
     def pair(self, place: int, other: int) -> Judgement:
         """Return one arm against another, all pairs of the family together."""
@@ -246,13 +246,13 @@ def judge(arms: Sequence[Values], metric: Metric, significance: float = SIGNIFIC
     if len(left) == len(arms):
         return family
     # Arms that are far behind count no more among those that may be the best, nor does their spread.
-    rest, own = judge([arms[place] for place in left], metric, significance), np.ix_(left, left)
+    others, places_left = judge([arms[place] for place in left], metric, significance), np.ix_(left, left)
     judgements = list(family.judgements)
-    for place, one in zip(left, rest.judgements, strict=True):
-        judgements[place] = replace(one, against=left[one.against])
-    inner = (*rest.differences, rest.keeps_p, rest.loses_p)
+    for place, judgement in zip(left, others.judgements, strict=True):
+        judgements[place] = replace(judgement, against=left[judgement.against])
+    inner = (*others.differences, others.keeps_p, others.loses_p)
     for whole, part in zip((*family.differences, family.keeps_p, family.loses_p), inner, strict=True):
-        whole[own] = part
+        whole[places_left] = part
     return replace(family, judgements=tuple(judgements))
 
 
@@ -272,9 +272,9 @@ def _judged_once(arms: Sequence[Values], metric: Metric, significance: float) ->
     worse, t = np.ones((k, k)), np.abs(pairs.t())
     can_lose = are_known & (pairs.estimate < -scale.margin) & (t >= _LEAST_T)
     # An arm at a time, since the integral holds a hundred numbers for each pair.
-    for one in np.flatnonzero(can_lose.any(1)):
-        to = can_lose[one]
-        worse[one, to] = studentized_range_p(np.sqrt(2) * t[one, to], k, pairs.freedom[one, to])
+    for row in np.flatnonzero(can_lose.any(1)):
+        to = can_lose[row]
+        worse[row, to] = studentized_range_p(np.sqrt(2) * t[row, to], k, pairs.freedom[row, to])
     # One of the arms is truly the best and can err in neither way, so that one test fewer counts.
     smaller = np.minimum(keeps, drops)
     adjusted = np.array(holm(smaller, most=max(k - 1, 1)))
@@ -311,7 +311,8 @@ def judge_pairs(pairs: Sequence[tuple[Values, Values, Metric]]) -> tuple[Judgeme
     sizes = [min(len(a), len(b)) for a, b, _ in pairs]
     tested = [place for place, n in enumerate(sizes) if n >= LEAST_REPEATS]
     results = [_planned(*pairs[place]) for place in tested]
-    keeps, differs, family = holm([one[0] for one in results]), holm([one[1] for one in results]), len(tested)
+    keeps, differs = holm([result[0] for result in results]), holm([result[1] for result in results])
+    family = len(tested)
     judgements = [Judgement(Verdict.OPEN, family=family)] * len(pairs)
     for place, (_, _, tests, scale), keeps_p, differs_p in zip(tested, results, keeps, differs, strict=True):
         gain, is_apart = float(tests.estimate[0]), differs_p <= SIGNIFICANCE
@@ -339,7 +340,7 @@ def _scale(arms: Sequence[Values], metric: Metric) -> _Scale:
 
 
 def pairs_pay(repeats: int, significance: float = SIGNIFICANCE) -> bool:
-    """Whether arms that share so many repeats are compared in pairs: from 5 on, at smaller levels than 5% later."""
+    """Whether arms that share this many repeats are compared in pairs: from 5 on, at smaller levels than 5% later."""
     from scipy.special import stdtrit
 
     if repeats < LEAST_REPEATS:

@@ -32,9 +32,9 @@ _FORMULA = re.compile(f"(^|;|\t)(?=[{''.join(FORMULA_MARKS)}\r\n\uff0d\uff1d\uff
 def tables(rows: Iterable[Row]) -> dict[str, str]:
     """Return both tables of a study by file name, from the rows of its `runs.csv`; none without a run."""
     lasts = last_attempts(rows)
-    found = arms(lasts)
-    settings = (*varying(found), *tuned_columns(found))
-    return {SUMMARY: summary_csv(lasts, settings), ARMS: arms_csv(found, settings)} if found else {}
+    all_arms = arms(lasts)
+    settings = (*varying(all_arms), *tuned_columns(all_arms))
+    return {SUMMARY: summary_csv(lasts, settings), ARMS: arms_csv(all_arms, settings)} if all_arms else {}
 
 
 def summary_csv(runs: Sequence[Row], settings: Sequence[str]) -> str:
@@ -60,15 +60,15 @@ def arms_csv(found: Iterable[Arm], settings: Sequence[str]) -> str:
         found: The arms, of one or several studies.
         settings: The settings in which they differ.
     """
-    own = _settings(settings, ARM_COLUMNS)
-    columns = (*ARM_COLUMNS[:3], *own, *ARM_COLUMNS[3:])
+    varied = _settings(settings, ARM_COLUMNS)
+    columns = (*ARM_COLUMNS[:3], *varied, *ARM_COLUMNS[3:])
     lines = [line(map(written_name, columns))]
     for arm in (arm for arm in found if arm.completed):
-        first = (arm.study, arm.name, arm.label, *map(arm.first.get, own), arm.workers, arm.baseline, arm.emulated)
+        first = (arm.study, arm.name, arm.label, *map(arm.first.get, varied), arm.workers, arm.baseline, arm.emulated)
         lines += [
-            line((*map(defused, first), metric, one.value, one.low, one.high, one.coverage, one.n))
-            for metric, one in arm.metrics.items()
-            if one is not None and math.isfinite(one.value)  # half of the runs may never reach a target
+            line((*map(defused, first), metric, mid.value, mid.low, mid.high, mid.coverage, mid.n))
+            for metric, mid in arm.metrics.items()
+            if mid is not None and math.isfinite(mid.value)  # half of the runs may never reach a target
         ]
     return "".join(lines)
 

@@ -22,8 +22,8 @@ def studies(context: click.Context, _: click.Parameter, begun: str) -> list[Comp
     from dlbench.records import files
 
     parent = Path(context.params.get("studies") or context.params.get("output") or "studies")
-    found = sorted(str(path.parent) for path in parent.glob(f"*/{files.STUDY}"))
-    return starting_with(found, begun) or [CompletionItem(begun, type="dir")]
+    paths = sorted(str(path.parent) for path in parent.glob(f"*/{files.STUDY}"))
+    return starting_with(paths, begun) or [CompletionItem(begun, type="dir")]
 
 
 def plugins_of(kind: str) -> Candidates:

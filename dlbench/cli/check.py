@@ -19,7 +19,7 @@ _COLUMNS = (
     "run", "repeat", "arm", "strategy", "workers", "layout", "batch", "global batch", "launcher", "cores/worker",
     "estimate",
 )  # fmt: skip
-# More rows than this are read by nobody.
+# More rows than this are not read.
 _MOST_ROWS = 1_000
 
 
@@ -49,22 +49,22 @@ def command(
     from dlbench.study.prepare import verify
 
     cluster = cluster_of(where)
-    found = read(scenario, options.read_sets(sets))
-    require_tables(found)
-    runs = expand(found, cluster, options.read_only(only))
-    times = wall_times(studies, found.name)
+    parsed = read(scenario, options.read_sets(sets))
+    require_tables(parsed)
+    runs = expand(parsed, cluster, options.read_only(only))
+    times = wall_times(studies, parsed.name)
     estimates = [times.get(run.fingerprint) for run in runs]
     shown = zip(runs[:_MOST_ROWS], estimates, strict=False)
-    tables.show(found.name, _COLUMNS, [_row(number, run, time) for number, (run, time) in enumerate(shown, start=1)])
+    tables.show(parsed.name, _COLUMNS, [_row(number, run, time) for number, (run, time) in enumerate(shown, start=1)])
     if len(runs) > _MOST_ROWS:
         click.echo(f"and {len(runs) - _MOST_ROWS:,} more")
     click.echo()
-    if said := power_text(found.repeats, len({run.arm for run in runs}), has_claims=bool(found.reference)):
-        click.echo(said)
-    click.echo(total(runs, estimates, found.repeats))
-    if said := announcement(found, runs, cluster):
-        click.echo(said)
-    for warning in (*unused_excludes(found, cluster), *warnings(runs, cluster), *notices(runs, cluster)):
+    if words := power_text(parsed.repeats, len({run.arm for run in runs}), has_claims=bool(parsed.reference)):
+        click.echo(words)
+    click.echo(total(runs, estimates, parsed.repeats))
+    if words := announcement(parsed, runs, cluster):
+        click.echo(words)
+    for warning in (*unused_excludes(parsed, cluster), *warnings(runs, cluster), *notices(runs, cluster)):
         click.echo(f"warning: {warning}", err=True)
     if not is_queued(cluster):  # a job's own machines are not here
         require_launchable(runs, cluster)
@@ -108,12 +108,12 @@ def total(runs: Sequence["RunSpec"], estimates: Sequence[float | None], repeats:
     of_them = f"({num_baselines} of them base line{'s' * (num_baselines != 1)})"
     number = _counted(len(runs), "run") if not searches else _counted(searches, "run") + " of the search, then"
     text = f"{number}{':' * (not searches)} {_counted(len(arms), 'arm')} {of_them} x {each}"
-    known = [seconds for seconds in estimates if seconds is not None]
-    if not known:
+    seconds_known = [seconds for seconds in estimates if seconds is not None]
+    if not seconds_known:
         return f"{text}; no study shows yet how long they take"
-    part = "" if len(known) == len(runs) else f" for {len(known)} of them; the others are not known"
+    part = "" if len(seconds_known) == len(runs) else f" for {len(seconds_known)} of them; the others are not known"
     about = "about" if is_fixed and not searches else "at least"
-    return f"{text}; {about} {duration(sum(known))}{part}"
+    return f"{text}; {about} {duration(sum(seconds_known))}{part}"
 
 
 def _counted(number: int, noun: str) -> str:

@@ -85,14 +85,14 @@ def command(
     before, after = read([base]), read([new])
     machines = (before.studies[0].machine, after.studies[0].machine)
     declared = [metric for name, metric in metrics_of(after).items() if name not in BUILT_IN]
-    found = compare(before.arms, after.arms, share, machines=machines, declared=declared)
+    comparison = compare(before.arms, after.arms, share, machines=machines, declared=declared)
     code, refusal = COMPLETED, None
     try:
-        code = _verdict(found, allowed, ignored)
+        code = _verdict(comparison, allowed, ignored)
     except UserError as error:
         refusal = error
-    if output is not None or not found.refused:
-        _write(_rendered(found, form, allowed, refusal), output)
+    if output is not None or not comparison.refused:
+        _write(_rendered(comparison, form, allowed, refusal), output)
     if refusal is not None:
         raise refusal
     return code

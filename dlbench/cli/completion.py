@@ -13,7 +13,7 @@ from dlbench.errors import UserError, unwritable
 PROGRAM = "dlbench"
 # The name by which click knows that a shell asks.
 VARIABLE = "_DLBENCH_COMPLETE"
-# Loads what bash finds in the user's folder; a package of its own on most systems.
+# Loads what bash finds in the user's folder; a separate package on most systems.
 BASH_COMPLETION = Path("/usr/share/bash-completion/bash_completion")
 
 

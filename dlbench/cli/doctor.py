@@ -50,9 +50,9 @@ def command(where: "ClusterOptions", studies: Path, as_json: bool) -> int:
 def _show(facts: "ClusterFacts", findings: "Sequence[Finding]") -> None:
     from dlbench.hosts.doctor.checks import NAMES, verdicts
 
-    found = verdicts(findings)
-    checks = [name for name in NAMES if any(check == name for _, check in found)]
-    rows = [[report.name, *(str(found.get((report.name, name), "-")) for name in checks)] for report in facts.hosts]
+    worst = verdicts(findings)
+    checks = [name for name in NAMES if any(check == name for _, check in worst)]
+    rows = [[report.name, *(str(worst.get((report.name, name), "-")) for name in checks)] for report in facts.hosts]
     tables.show("doctor", *_turned(["host", *checks], rows))
     if facts.links:
         click.echo()
@@ -106,12 +106,12 @@ def _sum(findings: "Sequence[Finding]") -> str:
     from dlbench.hosts.doctor.checks import verdicts
     from dlbench.hosts.doctor.facts import CheckVerdict
 
-    found = list(verdicts(findings).values())
-    counts = {verdict: found.count(verdict) for verdict in (CheckVerdict.PASS, CheckVerdict.WARN, CheckVerdict.FAIL)}
+    worst_of = list(verdicts(findings).values())
+    counts = {verdict: worst_of.count(verdict) for verdict in (CheckVerdict.PASS, CheckVerdict.WARN, CheckVerdict.FAIL)}
     return f"{counts[CheckVerdict.PASS]} passed, {counts[CheckVerdict.WARN]} warned, {counts[CheckVerdict.FAIL]} failed"
 
 
 def _as_json(facts: "ClusterFacts", findings: "Sequence[Finding]") -> str:
-    found = [asdict(finding) for finding in findings]
+    listed = [asdict(finding) for finding in findings]
     links = [{**asdict(link), "a": facts.hosts[link.a].name, "b": facts.hosts[link.b].name} for link in facts.links]
-    return json.dumps({"hosts": [report.name for report in facts.hosts], "findings": found, "links": links}, indent=1)
+    return json.dumps({"hosts": [report.name for report in facts.hosts], "findings": listed, "links": links}, indent=1)

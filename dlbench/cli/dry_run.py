@@ -33,7 +33,7 @@ def show(dry_run: "DryRun", *, as_json: bool) -> None:
 
 
 def _document(dry_run: "DryRun") -> dict[str, Any]:
-    runs = [_run(one, dry_run.launch(one)) for one in dry_run.assignments]
+    runs = [_run(assignment, dry_run.launch(assignment)) for assignment in dry_run.assignments]
     return {"submission": dry_run.submission or None, "runs": runs}
 
 
@@ -57,17 +57,17 @@ def _lines(dry_run: "DryRun") -> Iterator[str]:
         arms.setdefault(arm_name(assignment.run.run_id), []).append(assignment)
     launches = {name: dry_run.launch(runs[0]) for name, runs in arms.items()}
     common = _common(list(launches.values()))
-    num_arms = len({one.run.arm for one in dry_run.assignments})
+    num_arms = len({each.run.arm for each in dry_run.assignments})
     counts = f"{counted(len(dry_run.assignments), 'run')} of {counted(num_arms, 'arm')}"
     yield f"# {counts}; `dlbench check` lists their order. Each command also gets {VARIABLE},"
     yield "# the run's settings as JSON (printed by `--dry-run --json`), to which the prepared data, the folder of its"
     yield "# logs and where its rows go are added at the launch. In every run:"
     for variable, value in common.items():
         yield f"#   {variable}={shlex.quote(value)}" if value is not None else f"#   no {variable}"
-    if any(one.run.phase is Phase.TUNE for one in dry_run.assignments):
+    if any(each.run.phase is Phase.TUNE for each in dry_run.assignments):
         yield "# Runs called `tune` search; then each arm is measured at what its search has found."
     for name, runs in arms.items():
-        repeats = ", ".join(str(one.run.repeat) for one in runs)
+        repeats = ", ".join(str(each.run.repeat) for each in runs)
         yield f"\n# {one_line(runs[0].run.label)}: {name}, repeat {repeats}"
         yield from (f"#   {line}" for line in _layout(runs[0].layout))
         if (command := runs[0].run.settings.command) is not None:
@@ -81,9 +81,9 @@ def _common(launches: Sequence[LaunchPlan]) -> dict[str, str | None]:
     alike: dict[str, str | None] = {
         name: value
         for name, value in first.added.items()
-        if name != VARIABLE and all(one.added.get(name) == value for one in others)
+        if name != VARIABLE and all(other.added.get(name) == value for other in others)
     }
-    return alike | {name: None for name in first.removed if all(name in one.removed for one in others)}
+    return alike | {name: None for name in first.removed if all(name in other.removed for other in others)}
 
 
 def _layout(layout: "Layout") -> Iterator[str]:

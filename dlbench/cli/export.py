@@ -54,8 +54,8 @@ def command(study: Path | None, studies: Path, form: str, output: Path | None) -
 
 
 def _summary(written: Sequence[Path | str], folder: Path) -> str:
-    """Return what was written where, in a line; what lies in a folder of its own counts as that folder."""
+    """Return what was written where, in a line; what lies in its own folder counts as that folder."""
     if len(written) < 2:
         return str(written[0]) if written else "nothing is written: no run completed"
-    kinds = Counter("folder" if Path(one).is_dir() else "file" for one in written)
+    kinds = Counter("folder" if Path(path).is_dir() else "file" for path in written)
     return f"{' and '.join(counted(number, kind) for kind, number in kinds.items())} in {folder}"

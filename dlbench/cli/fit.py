@@ -27,7 +27,7 @@ _COLUMNS = ("model and data set", "batch_size", "limited by", "GiB for each work
 def command(scenario: Path, only: tuple[str, ...], workers: int | None, as_json: bool) -> None:
     """Find the largest batch of one worker for each model and data set of SCENARIO, on this machine.
 
-    Real steps are made with growing batches, each in a process of its own, within `memory_limit_bytes` or the
+    Real steps are made with growing batches, each in its own process, within `memory_limit_bytes` or the
     worker's share of the free memory (on a GPU: its memory), until the answer is known to 1/16. Write the number into
     the scenario as `batch_size`.
     """
@@ -40,9 +40,9 @@ def command(scenario: Path, only: tuple[str, ...], workers: int | None, as_json:
     from dlbench.study.follow import Stop
     from dlbench.study.prepare import Stopped
 
-    found, cluster, stop = read(scenario), this_machine(), Stop()
-    runs = expand(found, cluster, options.read_only(only))
-    most = workers or max(run.settings.workers for run in expand(found, cluster))
+    parsed, cluster, stop = read(scenario), this_machine(), Stop()
+    runs = expand(parsed, cluster, options.read_only(only))
+    most = workers or max(run.settings.workers for run in expand(parsed, cluster))
     try:
         with stop_on_signals(stop):
             largest = find_largest_batches(runs, cluster, most, partial(click.echo, err=as_json), stop)
@@ -51,7 +51,7 @@ def command(scenario: Path, only: tuple[str, ...], workers: int | None, as_json:
     if as_json:
         click.echo(TypeAdapter(list[LargestBatch]).dump_json(largest, indent=2).decode())
     else:
-        tables.show(found.name, _COLUMNS, [_row(one) for one in largest])
+        tables.show(parsed.name, _COLUMNS, [_row(group) for group in largest])
 
 
 def _row(found: "LargestBatch") -> Sequence[str]:

@@ -80,16 +80,16 @@ def _kind(word: str) -> str:
 def _show_kind(kind: str, name: str | None) -> None:
     from dlbench import plugins
 
-    found = plugins.names(kind) if name is None else (name,)
-    if not found:
+    names = plugins.names(kind) if name is None else (name,)
+    if not names:
         click.echo(f"there are no {kind}")
-    for number, one in enumerate(found):
+    for number, plugin in enumerate(names):
         if number:
             click.echo()
-        if name is None and (failure := _failure(kind, one)):
-            click.echo(f"{one}: {failure}")
+        if name is None and (failure := _failure(kind, plugin)):
+            click.echo(f"{plugin}: {failure}")
         else:
-            _show_plugin(plugins.load(kind, one))
+            _show_plugin(plugins.load(kind, plugin))
 
 
 def _show_plugin(plugin: "Plugin") -> None:
@@ -150,7 +150,7 @@ def _show_scenarios(name: str | None) -> None:
     from dlbench.scenario.read.scenario_file import read, read_with_text
 
     if name is None:
-        rows = [(one, read(packaged.located(Path(one))).description) for one in packaged.names()]
+        rows = [(each, read(packaged.located(Path(each))).description) for each in packaged.names()]
         tables.show("scenarios that come with dlbench", ("name", "what it asks"), rows)
     elif name in packaged.names():
         click.echo(read_with_text(packaged.located(Path(name)), {})[1], nl=False)
@@ -169,16 +169,16 @@ def _show_studies(parent: Path, scenario: str | None) -> None:
     from dlbench.study.attempts import statuses
     from dlbench.study.folder import studies_of
 
-    found = studies_of(parent, scenario)
-    if not found:
+    folders = studies_of(parent, scenario)
+    if not folders:
         of = f" of scenario {scenario!r}" if scenario else ""
         click.echo(f"there is no study{of} in {parent}")
         return
     rows = []
-    for folder in reversed(found):
+    for folder in reversed(folders):
         is_published = not (folder.path / files.RUNS_FOLDER).is_dir()
-        own = list(statuses(folder, rows_of(folder.path) if is_published else ()).values())
-        counts = (len(own), own.count(Status.COMPLETED), own.count(None))
+        ended = list(statuses(folder, rows_of(folder.path) if is_published else ()).values())
+        counts = (len(ended), ended.count(Status.COMPLETED), ended.count(None))
         rows.append((str(folder.path), folder.record.created_at, *map(str, counts)))
     tables.show("studies", ("study", "begun at", "runs", "completed", "without outcome"), rows)
 
@@ -212,9 +212,9 @@ def type_name(value: dict[str, Any], definitions: dict[str, Any]) -> str:
         return type_name(definitions[value["$ref"].rpartition("/")[2]], definitions)
     for key in ("anyOf", "oneOf", "allOf"):
         if key in value:
-            return " or ".join(dict.fromkeys(type_name(one, definitions) for one in value[key]))
+            return " or ".join(dict.fromkeys(type_name(each, definitions) for each in value[key]))
     if "enum" in value:
-        return " or ".join(str(one) for one in value["enum"])
+        return " or ".join(str(each) for each in value["enum"])
     if value.get("type") == "array":
         return f"list of {type_name(value.get('items', {}), definitions)}"
     return {"null": "nothing", "string": "text", "boolean": "true or false"}.get(

@@ -106,8 +106,8 @@ class Display(Watcher):
         left = self.durations.total_s(self._waiting)
         if left is None or self.current is None:
             return left
-        own = self.durations.expected_s(self.current) or 0.0
-        return left + max(0.0, own - (self.clock() - self._started_at))
+        expected = self.durations.expected_s(self.current) or 0.0
+        return left + max(0.0, expected - (self.clock() - self._started_at))
 
 
 class PlainLines(Display):
@@ -228,9 +228,9 @@ class LiveTable(Display):
 def _in_words(worker: WorkerView) -> str:
     rank, phase, epoch, step, loss, accuracy, rate = worker_cells(worker)
     values = (("epoch", epoch), ("step", step), ("step loss", loss), ("validation accuracy", accuracy))
-    known = [f"{name} {value}" for name, value in values if value != UNKNOWN]
-    known += [f"{rate} samples/s now"] if rate != UNKNOWN else []
-    return " ".join([f"worker {rank} ({phase})", *known])
+    words = [f"{name} {value}" for name, value in values if value != UNKNOWN]
+    words += [f"{rate} samples/s now"] if rate != UNKNOWN else []
+    return " ".join([f"worker {rank} ({phase})", *words])
 
 
 def _number(value: float | None, written: Callable[[float], str] = number) -> str:

@@ -50,48 +50,48 @@ def command(
     from dlbench.study.folder import latest, open_study
 
     folder = open_study(study) if study else latest(studies)
-    found = _attempt(folder, _run_id(folder, run), attempt)
+    chosen = _attempt(folder, _run_id(folder, run), attempt)
     printer = _Printer(lines)
     has_ended = not follow
     while True:
-        for path in _logs(found, worker):
+        for path in _logs(chosen, worker):
             printer.print(path)
         if has_ended:
             break
         # What is written between the last look and the outcome is printed by one more look.
-        has_ended = found.outcome() is not None
+        has_ended = chosen.outcome() is not None
         if not has_ended:
             time.sleep(LOOK_S)
     printer.end_line()
     if not printer.has_printed:
         which = "" if worker is None else f" of worker {worker}"
-        raise UserError(f"there is no log{which} in {found.folder}")
+        raise UserError(f"there is no log{which} in {chosen.folder}")
 
 
 def _run_id(folder: "Folder", word: str) -> str:
     names = [run.run_id for run in folder.record.runs]
     if word in names:
         return word
-    found = [name for name in names if word in name]
+    matching = [name for name in names if word in name]
     # Who does not say otherwise means a result, not a run of a search.
-    results = [run.run_id for run in folder.record.runs if run.phase == "measure" and run.run_id in found]
-    if len(found) == 1 or len(results) == 1:
-        return (results or found)[0]
-    if not found:
+    results = [run.run_id for run in folder.record.runs if run.phase == "measure" and run.run_id in matching]
+    if len(matching) == 1 or len(results) == 1:
+        return (results or matching)[0]
+    if not matching:
         hint = nearest(word, names) or f"there are: {listed(names)}"
         raise UserError(f"{folder.path} has no run {word!r}", hint=hint)
-    raise UserError(f"{len(found)} runs of {folder.path} have {word!r} in their name: {listed(found)}")
+    raise UserError(f"{len(matching)} runs of {folder.path} have {word!r} in their name: {listed(matching)}")
 
 
 def _attempt(folder: "Folder", run_id: str, number: int | None) -> "Attempt":
     from dlbench.study.attempts import attempts_of
 
-    found = attempts_of(folder.path, run_id)
-    if not found:
+    attempts = attempts_of(folder.path, run_id)
+    if not attempts:
         raise UserError(f"{run_id} has not been launched yet")
-    chosen = [one for one in found if number in (None, one.number)]
+    chosen = [each for each in attempts if number in (None, each.number)]
     if not chosen:
-        raise UserError(f"{run_id} has no attempt {number}; it has {', '.join(str(one.number) for one in found)}")
+        raise UserError(f"{run_id} has no attempt {number}; it has {', '.join(str(each.number) for each in attempts)}")
     return chosen[-1]
 
 
@@ -102,8 +102,8 @@ def _logs(attempt: "Attempt", worker: int | None) -> Iterator[Path]:
     if worker is not None:
         names = [files.worker_log(worker)]
     else:
-        found = [path.name for path in attempt.folder.glob(files.worker_log_pattern())]
-        names = [files.LAUNCHER_LOG, *sorted(found, key=lambda name: (len(name), name))]
+        logs = [path.name for path in attempt.folder.glob(files.worker_log_pattern())]
+        names = [files.LAUNCHER_LOG, *sorted(logs, key=lambda name: (len(name), name))]
     yield from (path for name in names if (path := attempt.folder / name).is_file())
 
 

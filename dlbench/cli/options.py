@@ -63,15 +63,15 @@ def read_sets(texts: tuple[str, ...]) -> dict[str, str]:
 
 
 def _read_pairs(texts: tuple[str, ...], option: str, form: str, example: str, why_once: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+    pairs: dict[str, str] = {}
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
             raise UserError(f"{option} {text!r} is not of the form {form}", hint=f"for example {example}")
-        if key.strip() in found:
+        if key.strip() in pairs:
             raise UserError(f"{option} names {key.strip()!r} twice; {why_once}")
-        found[key.strip()] = value.strip()
-    return found
+        pairs[key.strip()] = value.strip()
+    return pairs
 
 
 def hosts(command: Callable[..., Any]) -> Callable[..., Any]:

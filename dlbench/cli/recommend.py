@@ -43,12 +43,12 @@ def command(
     data = read(studies)
     prices = read_price(price) if price is not None else None
     wanted = Wanted(prices=prices, deadline_s=_seconds(deadline), max_cost=max_cost)
-    found = answers_of(data, goal, given, wanted)
+    answers = answers_of(data, goal, given, wanted)
     if as_json:
-        click.echo(found.model_dump_json(indent=1))
+        click.echo(answers.model_dump_json(indent=1))
     else:
-        tables.show_answers(found, metrics_of(data))
-    return COMPLETED if all(answer.use is not None for answer in found.answers) else NOTHING
+        tables.show_answers(answers, metrics_of(data))
+    return COMPLETED if all(answer.use is not None for answer in answers.answers) else NOTHING
 
 
 def _seconds(text: str | None) -> float | None:

@@ -59,11 +59,11 @@ def draw(
 
         folder = output or (studies[0] / FOLDER if len(studies) == 1 else Path(FOLDER))
         chosen = tuple(word.strip() for word in formats.split(",") if word.strip())
-        made = write_report(read(studies), ReportRequest(folder, figures, chosen, style), pool, progress)
-    if made.left_out:
-        click.echo(f"not drawn: {', '.join(name for name, _ in made.left_out)} (the page says why)")
-    click.echo(f"{len(made.written)} files in {folder}")
-    if (folder / PAGE) in made.written:
+        done = write_report(read(studies), ReportRequest(folder, figures, chosen, style), pool, progress)
+    if done.left_out:
+        click.echo(f"not drawn: {', '.join(name for name, _ in done.left_out)} (the page says why)")
+    click.echo(f"{len(done.written)} files in {folder}")
+    if (folder / PAGE) in done.written:
         click.echo(f"page: {folder / PAGE}")
         if opens:
             click.launch(str(folder / PAGE))

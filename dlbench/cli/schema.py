@@ -18,5 +18,5 @@ def command(of: str) -> None:
     from dlbench.analysis.answer.answer import Answers
     from dlbench.scenario.read.schema import schema
 
-    found = schema() if of == "scenario" else Answers.model_json_schema()
-    click.echo(json.dumps(found, indent=2, ensure_ascii=False))
+    content = schema() if of == "scenario" else Answers.model_json_schema()
+    click.echo(json.dumps(content, indent=2, ensure_ascii=False))

@@ -105,9 +105,9 @@ def _show(console: "Console", path: Path, folder: "Folder | None", rows: "Sequen
     if folder is None:
         show(console, path, rows, answers=answer(console, path, rows))
         return
-    found = statuses(folder, rows)
-    waiting = [name for name, status in found.items() if status is None]
-    click.echo(f"study {folder.path}: {len(found) - len(waiting)} of {len(found)} runs have ended")
+    status_of = statuses(folder, rows)
+    waiting = [name for name, status in status_of.items() if status is None]
+    click.echo(f"study {folder.path}: {len(status_of) - len(waiting)} of {len(status_of)} runs have ended")
     for name in waiting:
         if attempts_of(folder.path, name):
             click.echo(f"  no outcome yet, so running or killed: {name}")

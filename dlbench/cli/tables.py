@@ -77,8 +77,11 @@ def answer_lines(found: "Answers", metrics: "Mapping[str, Metric]", columns: int
     shared = [pair for pair in each[0] if all(pair in other for other in each)] if len(each) > 1 else []
     shared = [pair for pair in shared if pair[0] in ("doubt", "next")]
     blocks = [
-        (heading(answer, is_one_of_several=len(each) > 1, width=columns), [pair for pair in own if pair not in shared])
-        for answer, own in zip(found.answers, each, strict=True)
+        (
+            heading(answer, is_one_of_several=len(each) > 1, width=columns),
+            [pair for pair in answer_pairs if pair not in shared],
+        )
+        for answer, answer_pairs in zip(found.answers, each, strict=True)
     ]
     for head, pairs in [*blocks, *([("All answers:", shared)] if shared else [])]:
         yield head

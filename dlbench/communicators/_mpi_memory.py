@@ -59,12 +59,12 @@ class MpiMemory:
         if self._own is not None:
             self._window.Sync()
             return self._own, version
-        found = np.empty(self._shape, self._dtype)
-        added = np.empty_like(found)  # which NO_OP does not look at
-        self._window.Get_accumulate([added, self._type], [found, self._type], _HOLDER, op=self._mpi.NO_OP)
+        values = np.empty(self._shape, self._dtype)
+        added = np.empty_like(values)  # which NO_OP does not look at
+        self._window.Get_accumulate([added, self._type], [values, self._type], _HOLDER, op=self._mpi.NO_OP)
         self._window.Flush(_HOLDER)
-        self._count_bytes(found)
-        return found, version
+        self._count_bytes(values)
+        return values, version
 
     def subtract(self, change: Array, at: Array | None = None) -> int:
         """Subtract from all numbers, or from those at some places (each named once); return the writes before.

@@ -25,8 +25,8 @@ def loaded_library() -> Path | None:
 
 def library_in(maps: str) -> Path | None:
     """Return the file of the MPI library among a process's memory mappings (proc(5)), None where there is none."""
-    found = re.search(r"(/.*/libmpi[\w-]*\.so[.\d]*)$", maps, re.MULTILINE)
-    return Path(found[1]) if found else None
+    match = re.search(r"(/.*/libmpi[\w-]*\.so[.\d]*)$", maps, re.MULTILINE)
+    return Path(match[1]) if match else None
 
 
 def library_version(library: Path) -> str:

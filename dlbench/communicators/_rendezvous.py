@@ -34,14 +34,14 @@ def is_complete(num_workers: int, size: int, processes: Sequence[tuple[str, int]
 
 def explain(num_workers: int, processes: Sequence[tuple[str, int]], library: str, environ: Mapping[str, str]) -> str:
     """Return what was expected, what is connected, through which library, and the likely cause; pure."""
-    found = ", ".join(f"process {pid} on {host}" for host, pid in processes[:8])
+    joined = ", ".join(f"process {pid} on {host}" for host, pid in processes[:8])
     if not library:
         return (
-            f"{num_workers} workers were expected to connect over Gloo, but {len(processes)} did ({found}). "
+            f"{num_workers} workers were expected to connect over Gloo, but {len(processes)} did ({joined}). "
             f"{_cause_over_gloo(num_workers, environ)}"
         )
     return (
-        f"{num_workers} MPI ranks were expected to connect, but {len(processes)} did ({found}). "
+        f"{num_workers} MPI ranks were expected to connect, but {len(processes)} did ({joined}). "
         f"The MPI library is {library}. {_cause_over_mpi(num_workers, library, environ)}"
     )
 
@@ -49,10 +49,10 @@ def explain(num_workers: int, processes: Sequence[tuple[str, int]], library: str
 def short_version(text: str) -> str:
     """Return name and version from the text of MPI_Get_library_version, such as "Open MPI 5.0.11"."""
     first = text.strip().split("\n", 1)[0].strip()
-    if found := _OPEN_MPI.match(first):
-        return f"Open MPI {found[1]}"
-    if found := _MPICH.match(first):
-        return f"{found[1]} {found[2]}"
+    if match := _OPEN_MPI.match(first):
+        return f"Open MPI {match[1]}"
+    if match := _MPICH.match(first):
+        return f"{match[1]} {match[2]}"
     return first[:60]
 
 

@@ -150,11 +150,11 @@ class MpiCommunicator:
 
     def _buffer(self, array: Array) -> list[Any]:
         """Return an array with its MPI type: looking the type up anew costs more than a short message."""
-        found = self._types.get(array.dtype)
-        if found is None:
+        datatype = self._types.get(array.dtype)
+        if datatype is None:
             # Predefined types only: the library reduces no derived one.
-            found = self._types[array.dtype] = self._mpi.Datatype.fromcode(array.dtype.char)
-        return [array, found]
+            datatype = self._types[array.dtype] = self._mpi.Datatype.fromcode(array.dtype.char)
+        return [array, datatype]
 
 
 def connect(num_workers: int) -> MpiCommunicator:

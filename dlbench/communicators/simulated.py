@@ -36,7 +36,7 @@ class SimulatedOptions(Options):
         description="A `steps.csv` of one arm: what its timed steps took beside communication is drawn at random for "
         "`measured`.",
     )
-    slow_workers: int = Field(0, ge=0, description="So many workers, the last ones, are slow all the time.")
+    slow_workers: int = Field(0, ge=0, description="This many workers, the last ones, are slow all the time.")
     slow_factor: float = Field(4.0, ge=1, le=1e6, description="How many times longer a slow worker computes.")
     hiccup_probability: float = Field(
         0.0, ge=0, le=1, description="Probability that a step of any worker takes `hiccup_factor` times as long."

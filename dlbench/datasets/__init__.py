@@ -27,7 +27,6 @@ read-only, so that memory grows neither with their number nor with the data.
     _download.py   published files: downloaded, verified, kept in the cache
     _disk.py       locks, errors of the disk
     _table.py      the published data sets; _cifar.py and _keras.py read them
-    _function.py   a user's own function as a data set
     _image_listing.py, _image_decoding.py   the files of `image_folder`
 """
 
@@ -42,7 +41,7 @@ class Description:
     work, such as a folder that does not exist.
 
     Attributes:
-        num_train: Training samples; all samples where the data set has no split of its own.
+        num_train: Training samples; all samples where the data set is not split.
         num_validation: Validation samples of its own split; None where it has none and `validation_fraction` of the
             training samples is kept for validation.
         input_shape: Shape of one sample, without the batch; None where it is known only after preparing.

@@ -54,8 +54,8 @@ class Entry:
 
 def cache_root() -> Path:
     """Return the default cache: $DLBENCH_CACHE, $XDG_CACHE_HOME/dlbench or ~/.cache/dlbench."""
-    if own := os.environ.get("DLBENCH_CACHE"):
-        return Path(own).expanduser().absolute()
+    if folder := os.environ.get("DLBENCH_CACHE"):
+        return Path(folder).expanduser().absolute()
     common = os.environ.get("XDG_CACHE_HOME", "")
     # The XDG specification has relative paths ignored.
     if common.startswith("/"):
@@ -87,12 +87,12 @@ def ensure(recipe: Recipe, cache: Path, say: Say, *, verify: bool = False) -> En
     """
     identity = _as_json(recipe.identity())
     folder = _own(cache / entry_name(recipe.dataset, identity))
-    if found := _usable(folder, identity, say, verify):
-        return found
+    if usable := _usable(folder, identity, say, verify):
+        return usable
     with locked(folder.with_name(f".{folder.name}.lock"), f"prepares {folder.name}", say):
         # Another process may have prepared it while this one waited.
-        if found := _usable(folder, identity, say, verify):
-            return found
+        if usable := _usable(folder, identity, say, verify):
+            return usable
         _sweep(cache, folder)
         return _make(recipe, identity, folder, say)
 
@@ -111,10 +111,10 @@ def _own(folder: Path) -> Path:
 def is_of_others(path: Path) -> bool:
     """Whether a path is there that belongs to another user, root aside, or that others may write to."""
     try:
-        found = path.lstat()
+        status = path.lstat()
     except OSError:
         return False
-    return found.st_uid not in (0, os.getuid()) or bool(found.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+    return status.st_uid not in (0, os.getuid()) or bool(status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
 
 
 def _as_json(identity: dict[str, Any]) -> dict[str, Any]:

@@ -198,17 +198,17 @@ class Cifar:
             place = Path(path).expanduser().absolute()
             folders = (place, *(place / version.folder for version in versions))
             archives = (place, *(place / version.name for version in versions))
-            found = [it for it in folders if any(version.is_in(it) for version in versions)]
-            found += [it for it in archives if it.is_file()]
+            places = [it for it in folders if any(version.is_in(it) for version in versions)]
+            places += [it for it in archives if it.is_file()]
         except (RuntimeError, ValueError, OSError) as error:
             raise UserError(f"{path!r} cannot be read: {error}") from error
-        if not found:
+        if not places:
             names = " or ".join(version.name for version in versions)
             raise UserError(
                 f"{path!r} is no archive and holds neither {names} nor their unpacked files",
                 hint=f"the archive is {self.source.url}; without `dataset.path` it is downloaded",
             )
-        return found[0]
+        return places[0]
 
     def _archive_in(self, found: Path) -> Archive:
         """Return which version is found.

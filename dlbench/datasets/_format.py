@@ -2,7 +2,7 @@
 
 <folder>/
   x.npy  y.npy                          training samples and their classes, or the numbers to predict of them
-  validation_x.npy  validation_y.npy    where the data set has a validation part of its own
+  validation_x.npy  validation_y.npy    where the data set has its own validation part
   meta.json                             what they hold, where it came from, their checksums
 
 History of `SCHEMA_VERSION`:
@@ -147,12 +147,12 @@ def read_entry(folder: Path, *, fully: bool = False) -> DatasetMeta:
         OSError: A file is not there or cannot be read.
         ValueError: One is damaged or of another schema version.
     """
-    found = json.loads((folder / META).read_bytes())
-    version = found.get("schema_version") if isinstance(found, dict) else None
+    content = json.loads((folder / META).read_bytes())
+    version = content.get("schema_version") if isinstance(content, dict) else None
     if version != SCHEMA_VERSION:
         raise ValueError(f"{META} has schema version {version}, this dlbench reads {SCHEMA_VERSION}")
     try:
-        meta = DatasetMeta.model_validate(found)
+        meta = DatasetMeta.model_validate(content)
     except ValidationError as error:
         raise ValueError(f"{META} is damaged: {error.error_count()} fields are wrong") from error
     if meta.checksum != meta.content.checksum:

@@ -1,8 +1,6 @@
 """Decodes image files into arrays, in threads (the decoders release Python's lock) and in bounded memory."""
 
-import contextlib
 import os
-import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -29,8 +27,6 @@ _ORIENTATION, _TURNED = 0x0112, (5, 6, 7, 8)
 TASK_BYTES = 2**20
 TASK_FILES = 128
 MAX_THREADS = 16
-# A small file may hold a picture that takes gigabytes: of one, and of all that are decoded at a time.
-MOST_PIXELS = 50_000_000
 
 
 @dataclass(frozen=True)
@@ -58,39 +54,6 @@ class DecodingFailure:
     path: Path
     reason: str
     is_size: bool
-
-
-class _SizeError(Exception):
-    """An image has another size than the rest."""
-
-
-class _TooLargeError(Exception):
-    """An image has more pixels than memory is given for."""
-
-
-class PixelBudget:
-    """Lets threads decode together so many pixels at a time; what asks for more waits for the others."""
-
-    def __init__(self, pixels: int) -> None:
-        self._pixels, self._taken = pixels, 0
-        self._changed = threading.Condition()
-
-    @contextlib.contextmanager
-    def taken(self, pixels: int) -> Iterator[None]:
-        """Take so many pixels, all of them at most, while the block runs."""
-        share = min(pixels, self._pixels)
-        with self._changed:
-            self._changed.wait_for(lambda: self._taken + share <= self._pixels)
-            self._taken += share
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._taken -= share
-                self._changed.notify_all()
-
-
-_BUDGET = PixelBudget(MOST_PIXELS)
 
 
 def decode_all(paths: Sequence[Path], form: Form) -> Iterator[tuple[Pixels, list[DecodingFailure]]]:
@@ -145,40 +108,36 @@ def has_both_ends(path: Path) -> bool:
 
 
 def _decode_some(form: Form, paths: Sequence[Path]) -> tuple[Pixels, list[DecodingFailure]]:
+    from PIL import Image
+
     pixels = np.zeros((len(paths), *form.shape), dtype=np.uint8)
     failures: list[DecodingFailure] = []
     for number, path in enumerate(paths):
         try:
-            pixels[number] = _image(path, form)
+            image = _decode(path, form.color)
         except Exception as error:  # noqa: BLE001  # a broken file may raise any exception in a decoder
-            failures.append(DecodingFailure(path, _reason(error), isinstance(error, _SizeError)))
+            failures.append(DecodingFailure(path, _reason(error), is_size=False))
+            continue
+        if image.size != (form.width, form.height):
+            if not form.resize:
+                reason = f"is {image.height} x {image.width}, not {form.height} x {form.width}"
+                failures.append(DecodingFailure(path, reason, is_size=True))
+                continue
+            image = image.resize((form.width, form.height), Image.Resampling.BILINEAR)
+        pixels[number] = np.asarray(image).reshape(form.shape)
     return pixels, failures
-
-
-def _image(path: Path, form: Form) -> Pixels:
-    from PIL import Image
-
-    image = _decode(path, form.color)
-    if image.size != (form.width, form.height):
-        if not form.resize:
-            raise _SizeError(f"is {image.height} x {image.width}, not {form.height} x {form.width}")
-        image = image.resize((form.width, form.height), Image.Resampling.BILINEAR)
-    return np.asarray(image).reshape(form.shape)
 
 
 def _decode(path: Path, color: Color) -> Any:
     """Return one image upright and in its colors; transparent parts become white.
 
     Raises:
-        _TooLargeError: It has too many pixels.
+        Exception: Of any kind, as decoders have them; Pillow refuses an image of more pixels than memory is given for.
     """
     from PIL import Image
 
     with open_regular(path) as file, Image.open(file, formats=FORMATS) as image:
-        if image.width * image.height > MOST_PIXELS:
-            raise _TooLargeError(f"has {image.height:,} x {image.width:,} pixels; {MOST_PIXELS:,} are the most")
-        with _BUDGET.taken(image.width * image.height):
-            return _upright(image, color)
+        return _upright(image, color)
 
 
 def _upright(image: Any, color: Color) -> Any:
@@ -197,11 +156,12 @@ def _upright(image: Any, color: Color) -> Any:
 
 
 def _reason(error: Exception) -> str:
-    if isinstance(error, _SizeError | _TooLargeError):
-        return str(error)
-    name = type(error).__name__
-    if name == "UnidentifiedImageError":
+    from PIL import Image, UnidentifiedImageError
+
+    if isinstance(error, UnidentifiedImageError):
         return "is not a JPEG or PNG image"
+    if isinstance(error, Image.DecompressionBombError):
+        return f"is too large: {error}"
     if isinstance(error, OSError) and error.strerror:
         return f"cannot be read: {error.strerror}"
-    return f"is damaged: {error or name}"
+    return f"is damaged: {error or type(error).__name__}"

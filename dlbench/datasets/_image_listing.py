@@ -91,8 +91,8 @@ def read_listing(root: Path, limit_per_class: int | None, seed: int) -> Listing:
         images: list[ImageFile] = []
         for label, name in enumerate(class_names):
             files = list(_walk(folder / name, frozenset())) if (folder / name).is_dir() else []
-            found = [entry for entry in files if _is_image(entry.name)]
-            images += _limited(_image_files(root, found, label), limit_per_class, seed)
+            images_here = [entry for entry in files if _is_image(entry.name)]
+            images += _limited(_image_files(root, images_here, label), limit_per_class, seed)
             others = (entry.name for entry in files if not (_is_image(entry.name) or _is_hidden(entry.name)))
             ignored_files.update((_readable(name), Path(other).suffix.lower()) for other in others)
         parts[part] = tuple(images)
@@ -100,7 +100,7 @@ def read_listing(root: Path, limit_per_class: int | None, seed: int) -> Listing:
     return Listing(
         root,
         tuple(map(_readable, class_names)),
-        {part: found for part, found in parts.items() if found},
+        {part: images_here for part, images_here in parts.items() if images_here},
         ignored_files,
         tuple(map(_readable, ignored_folders)),
         _readable(os.path.relpath(folders["validation"], root)) if "validation" in folders else "",
@@ -229,8 +229,8 @@ def _is_image(name: str) -> bool:
 
 def _image_files(root: Path, entries: Iterable["os.DirEntry[str]"], label: int) -> list[ImageFile]:
     """Return the images of one class, sorted by path."""
-    found = [(os.path.relpath(entry.path, root), entry.stat()) for entry in entries]
-    return [ImageFile(path, label, status.st_size, status.st_mtime_ns) for path, status in sorted(found)]
+    files = [(os.path.relpath(entry.path, root), entry.stat()) for entry in entries]
+    return [ImageFile(path, label, status.st_size, status.st_mtime_ns) for path, status in sorted(files)]
 
 
 def _limited(images: list[ImageFile], limit: int | None, seed: int) -> list[ImageFile]:
@@ -248,8 +248,8 @@ def _walk(folder: Path, above: frozenset[tuple[int, int]]) -> Iterator["os.DirEn
     if key in above:
         return
     with os.scandir(folder) as entries:
-        found = list(entries)
-    for entry in found:
+        children = list(entries)
+    for entry in children:
         if not entry.is_dir():
             yield entry
         elif not _is_hidden(entry.name):
@@ -287,5 +287,5 @@ def _check_classes(
 
 def _some(names: list[str]) -> str:
     """Return up to `MANY` names for a message, and how many more there are."""
-    rest = f" and {len(names) - MANY} more" if len(names) > MANY else ""
-    return ", ".join(repr(name) for name in names[:MANY]) + rest
+    more = f" and {len(names) - MANY} more" if len(names) > MANY else ""
+    return ", ".join(repr(name) for name in names[:MANY]) + more

@@ -22,7 +22,7 @@ from dlbench.scenario.settings import Count
 Part = tuple[Any, Any]
 Side = Literal["pre", "post"]
 
-# Texts are brought to one length in pieces of so many.
+# Texts are brought to one length in pieces of this size.
 ROWS = 4096
 
 

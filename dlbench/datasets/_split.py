@@ -53,7 +53,7 @@ def split(
     Args:
         arrays: The prepared data set.
         seed: `settings.seed`, without the repeat.
-        validation_fraction: Share of the training part kept for validation where the data set has no part of its own.
+        validation_fraction: Share of the training part kept for validation where the data set has no validation part.
         train_samples: Train on a subset of this many, or None for all.
         validation_samples: Evaluate on a subset of this many, or None for all.
 
@@ -66,7 +66,7 @@ def split(
         part: Literal["train", "validation"] = "validation"
     else:
         num_validation = validation_size(len(train), validation_fraction)
-        # The rest of a stratified order is not stratified: each side gets an order of its own.
+        # The rest of a stratified order is not stratified: each side gets its own order.
         train, validation = train[num_validation:], train[:num_validation]
         train = train[_stratified_order(arrays.y[train], seed, _SECOND_DRAW)]
         part = "train"

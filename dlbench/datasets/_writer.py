@@ -342,7 +342,7 @@ def _check_samples(name: str, x: Array) -> None:
     if x.dtype.kind not in "buif":
         raise UserError(f"{name} holds {x.dtype}; samples are numbers (integers or floating point)")
     if x.ndim < 2:
-        raise UserError(f"{name} has shape {x.shape}; one sample needs at least one axis of its own: [n, ...]")
+        raise UserError(f"{name} has shape {x.shape}; one sample needs at least one axis: [n, ...]")
     if x[:1].size == 0 and len(x):
         raise UserError(f"{name} has shape {x.shape}: its samples are empty")
 

@@ -204,10 +204,10 @@ def _first_size(listing: Listing) -> tuple[int, int] | None:
 
 def _unusable(root: Path, failures: list[DecodingFailure]) -> UserError:
     shown = "\n".join(f"    {str(failure.path.relative_to(root))!r} {failure.reason}" for failure in failures[:MANY])
-    rest = f"\n    and {len(failures) - MANY:,} more" if len(failures) > MANY else ""
+    more = f"\n    and {len(failures) - MANY:,} more" if len(failures) > MANY else ""
     resize = any(failure.is_size for failure in failures)
     return UserError(
-        f"{len(failures):,} of the images in {root} cannot be used:\n{shown}{rest}",
+        f"{len(failures):,} of the images in {root} cannot be used:\n{shown}{more}",
         hint="set `dataset.image_size: [height, width]` to resize" if resize else "replace or remove these files",
     )
 

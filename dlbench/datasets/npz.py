@@ -201,7 +201,7 @@ def _reading(options: NpzOptions, array: str = "") -> Iterator[None]:
         yield
     except FileNotFoundError as error:
         path = Path(options.path)
-        near = nearest(path.name, [one.name for one in path.parent.glob("*.npz")])
+        near = nearest(path.name, [beside.name for beside in path.parent.glob("*.npz")])
         raise UserError(f"npz: {options.path!r} does not exist", hint=near) from error
     except Exception as error:  # a damaged file may raise any exception in zipfile and NumPy
         if foreign := refusal(Path(options.path).expanduser(), "npz"):

@@ -24,7 +24,7 @@ class SyntheticOptions(Options):
     """How many samples of which shape, and how hard they are to classify."""
 
     num_samples: Count = Field(10_000, description="Training samples (a validation part is split off these by seed).")
-    num_validation: Natural = Field(0, description="Samples of a validation part of its own; 0: none.")
+    num_validation: Natural = Field(0, description="Samples of the validation part; 0: none.")
     shape: Annotated[tuple[Count, ...], Field(min_length=1, max_length=4)] = Field(
         (32, 32, 3), description="Shape of one sample, such as [height, width, channels] or [features]."
     )

@@ -26,7 +26,7 @@ Unit = Literal["character", "byte"]
 
 # A text is held in memory with five bytes for each character, and its own bytes.
 MAX_BYTES = 256 * 2**20
-# Characters are counted in pieces of so many: counting takes eight bytes for each.
+# Characters are counted in pieces of this size: counting takes eight bytes for each.
 PIECE = 2**22
 UNKNOWN = "\N{REPLACEMENT CHARACTER}"
 
@@ -96,19 +96,19 @@ OPTIONS = TextOptions
 
 def identity(options: TextOptions) -> dict[str, Any]:
     """Return the file's checksum and the options; where the file lies does not matter."""
-    found = options.model_dump(mode="json", exclude={"path"})
-    return {**found, "sha256": hashlib.sha256(_bytes_of(options.path, options.unit)).hexdigest(), "version": 1}
+    chosen = options.model_dump(mode="json", exclude={"path"})
+    return {**chosen, "sha256": hashlib.sha256(_bytes_of(options.path, options.unit)).hexdigest(), "version": 1}
 
 
 def describe(options: TextOptions) -> Description:
     """Read the file, and count its different characters and its windows."""
-    found = _read(options)
+    content = _read(options)
     return Description(
-        num_train=len(_windows(found.train, options)),
-        num_validation=len(_windows(found.validation, options)),
+        num_train=len(_windows(content.train, options)),
+        num_validation=len(_windows(content.validation, options)),
         input_shape=(options.sequence_length,),
-        num_classes=len(found.names),
-        vocabulary=len(found.names),
+        num_classes=len(content.names),
+        vocabulary=len(content.names),
         target_shape=_target_shape(options),
     )
 
@@ -119,17 +119,17 @@ def prepare(options: TextOptions, writer: ArrayWriter) -> None:
     Raises:
         UserError: The file is missing, empty, not UTF-8, too short or of a single character.
     """
-    found = _read(options)
+    content = _read(options)
     parts: dict[Part, Array] = {
-        "train": _windows(found.train, options),
-        "validation": _windows(found.validation, options),
+        "train": _windows(content.train, options),
+        "validation": _windows(content.validation, options),
     }
     writer.describe(
         source=f"{options.unit}s of {options.path}; validation is its last {options.validation_share:.6g}",
-        class_names=found.names,
-        notes=_notes(options, found),
+        class_names=content.names,
+        notes=_notes(options, content),
         num_samples=sum(len(windows) for windows in parts.values()),
-        vocabulary=len(found.names),
+        vocabulary=len(content.names),
         target_shape=_target_shape(options),
     )
     for part, windows in parts.items():
@@ -191,23 +191,23 @@ def number(codes: Array, border: int, unit: Unit, min_count: int) -> Characters:
     """
     num_codes = int(codes.max()) + 1
     in_training = _counts(codes[:border], num_codes)
-    known = np.flatnonzero(in_training >= max(1, min_count))
-    num_unknown = len(codes) - int((in_training + _counts(codes[border:], num_codes))[known].sum())
-    names = [_name(int(code), unit) for code in known] + [UNKNOWN] * bool(num_unknown)
+    frequent = np.flatnonzero(in_training >= max(1, min_count))
+    num_unknown = len(codes) - int((in_training + _counts(codes[border:], num_codes))[frequent].sum())
+    names = [_name(int(code), unit) for code in frequent] + [UNKNOWN] * bool(num_unknown)
     if len(names) < 2:
         raise UserError("the text has a single class; at least two different characters are needed")
     numbers = np.full(num_codes, len(names) - 1, np.min_scalar_type(len(names) - 1))
-    numbers[known] = np.arange(len(known))
+    numbers[frequent] = np.arange(len(frequent))
     tokens = numbers[codes]
     return Characters(tokens[:border], tokens[border:], tuple(names), num_unknown)
 
 
 def _counts(codes: Array, num_codes: int) -> Array:
     """Return how often each code occurs."""
-    found = np.zeros(num_codes, np.int64)
+    counts = np.zeros(num_codes, np.int64)
     for start in range(0, len(codes), PIECE):
-        found += np.bincount(codes[start : start + PIECE], minlength=num_codes)
-    return found
+        counts += np.bincount(codes[start : start + PIECE], minlength=num_codes)
+    return counts
 
 
 def _name(code: int, unit: Unit) -> str:

@@ -82,8 +82,8 @@ def describe(files: Iterable[str] = (), machine: Mapping[str, Any] | None = None
     from dlbench.cgroups import usable_cores
     from dlbench.records.machine import describe as describe_machine
 
-    found = machine if machine is not None else describe_machine()
-    return {"cores": usable_cores(), "machine": found, "kernel": _kernel(), "files": hashes(files)}
+    facts = machine if machine is not None else describe_machine()
+    return {"cores": usable_cores(), "machine": facts, "kernel": _kernel(), "files": hashes(files)}
 
 
 def _kernel() -> str:
@@ -137,9 +137,9 @@ def _load_mpi() -> Facts:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:
         return {"problem": str(error).split("\n")[0]}
-    found = _LIBMPI.search(Path("/proc/self/maps").read_text())
+    match = _LIBMPI.search(Path("/proc/self/maps").read_text())
     version = MPI.Get_library_version().split(",")[0].strip("\0 \n")
-    return {"library": found[1] if found else "", "library_version": version}
+    return {"library": match[1] if match else "", "library_version": version}
 
 
 if __name__ == "__main__":

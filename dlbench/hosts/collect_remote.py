@@ -36,7 +36,7 @@ def collect_remote(
         for host in remote_hosts(cluster)
         if any(place.host == host.address for place in places)
     }
-    logs = [folder / files.worker_log(rank) for own in ranks.values() for rank in own]
+    logs = [folder / files.worker_log(rank) for of_host in ranks.values() for rank in of_host]
     if not ranks or (went_well and all(log.exists() for log in logs)):
         return {}
     agents, grace_s = Agents(cluster, environment), assignment.run.limits.grace_s
@@ -49,10 +49,10 @@ def collect_remote(
             return {}
 
     answers = dict(zip(ranks, in_parallel(clean_up, list(ranks)), strict=True))
-    for found in answers.values():
-        for name, text in found.get("logs", {}).items():
+    for answer in answers.values():
+        for name, text in answer.get("logs", {}).items():
             _keep(folder / Path(name).name, str(text))
-    return {host.address: int(found["oom_kills"]) for host, found in answers.items() if "oom_kills" in found}
+    return {host.address: int(answer["oom_kills"]) for host, answer in answers.items() if "oom_kills" in answer}
 
 
 def _keep(path: Path, text: str) -> None:

@@ -57,10 +57,10 @@ def describe_hosts(
     others, agents = remote_hosts(cluster), Agents(cluster, environment, python)
     answers = in_parallel(lambda host: _ask(agents, host, files), others)
     here = describe(files, machine)
-    known: dict[str, dict[str, Any] | str] = {host.address: here for host in cluster.hosts}
-    known |= {host.address: found for host, found in zip(others, answers, strict=True)}
+    facts_of: dict[str, dict[str, Any] | str] = {host.address: here for host in cluster.hosts}
+    facts_of |= {host.address: facts for host, facts in zip(others, answers, strict=True)}
     problems = {
-        host.address: problem for host in cluster.hosts if (problem := _problem(host, known[host.address], here))
+        host.address: problem for host in cluster.hosts if (problem := _problem(host, facts_of[host.address], here))
     }
     if problems:
         lines = [f"{address}: {problem}" for address, problem in problems.items()]
@@ -68,8 +68,8 @@ def describe_hosts(
             "\n  ".join(["hosts that cannot be used as they are:", *lines]),
             hint=f"{shlex.join([*command(cluster, environment), next(iter(problems))])} true  shows how it is reached",
         )
-    answered = {address: found for address, found in known.items() if not isinstance(found, str)}
-    kernels = list(dict.fromkeys(found["kernel"] for found in answered.values() if found["kernel"]))
+    answered = {address: facts for address, facts in facts_of.items() if not isinstance(facts, str)}
+    kernels = list(dict.fromkeys(facts["kernel"] for facts in answered.values() if facts["kernel"]))
     hosts = tuple(_with_facts(host, answered[host.address], kernels) for host in cluster.hosts)
     machines = tuple(answered[host.address]["machine"] for host in others)
     return HostFacts(cluster.model_copy(update={"hosts": hosts}), machines)
@@ -99,14 +99,14 @@ def _other_files(here: Mapping[str, str | None], there: Mapping[str, str | None]
     missing = [path for path in here if there.get(path) is None]
     if missing:
         return f"has no {', '.join(missing)} in {Path.cwd()}"
-    different = [path for path, found in here.items() if there[path] != found]
+    different = [path for path, digest in here.items() if there[path] != digest]
     return f"has another {', '.join(different)}" if different else ""
 
 
 def _other_versions(here: Mapping[str, Any], there: Mapping[str, Any]) -> str:
     """Return in which versions two machines differ, or an empty string."""
-    found = other_versions(_versions(here), _versions(there))
-    return f"has other versions: {', '.join(found)}" if found else ""
+    different = other_versions(_versions(here), _versions(there))
+    return f"has other versions: {', '.join(different)}" if different else ""
 
 
 def _versions(machine: Mapping[str, Any]) -> dict[str, Any]:
@@ -130,10 +130,10 @@ def user_files(runs: Iterable[RunSpec]) -> tuple[str, ...]:
     Files below the folder dlbench was called in are named as from there.
     """
     settings = [run.settings for run in runs]
-    values = {(kind, str(getattr(found, key))) for found in settings for key, kind in PLUGIN_SETTINGS.items()}
+    values = {(kind, str(getattr(of_run, key))) for of_run in settings for key, kind in PLUGIN_SETTINGS.items()}
     # Some of dlbench's own have a colon in their name: `keras:mnist`.
     modules = {value.partition(":")[0] for kind, value in values if ":" in value and value not in plugins.names(kind)}
-    commands = {found.command for found in settings if found.command is not None}
+    commands = {of_run.command for of_run in settings if of_run.command is not None}
     paths = [
         *filter(None, map(_file_of_module, sorted(modules))),
         *(path for text in sorted(commands) for path in _files_in(text)),

@@ -40,7 +40,7 @@ _Answers = Iterator[dict[str, Any]]
 
 @dataclass(frozen=True)
 class Span:
-    """A part of a stream: at least so long and so many bytes, and at most so long, so that slow links end, too."""
+    """A part of a stream: at least this long and this many bytes, and at most so long, so that slow links end, too."""
 
     min_s: float
     min_bytes: int
@@ -170,7 +170,7 @@ def send(connection: socket.socket, sizes: Sequence[int] = ()) -> tuple[float, l
 
 def _message_times(connection: socket.socket, sizes: Sequence[int]) -> list[tuple[int, float, float]]:
     """Return size, median and least time of messages: until a byte comes back, less the least time of one byte."""
-    found: list[tuple[int, float, float]] = []
+    measured: list[tuple[int, float, float]] = []
     for size in (1, *sizes) if sizes else ():
         message, times = _MESSAGE + _LENGTH.pack(size) + bytes(size), []
         for _ in range(NUM_MESSAGES):
@@ -179,11 +179,11 @@ def _message_times(connection: socket.socket, sizes: Sequence[int]) -> list[tupl
             connection.sendall(message)
             _receive_byte(connection)
             times.append(time.perf_counter() - started)
-        found.append((size, median(times), min(times)))
+        measured.append((size, median(times), min(times)))
         if min(times) > _LONG_S:
             break
-    latency_s = found[0][2] if found else 0.0
-    return [(size, typical_s - latency_s, least_s - latency_s) for size, typical_s, least_s in found[1:]]
+    latency_s = measured[0][2] if measured else 0.0
+    return [(size, typical_s - latency_s, least_s - latency_s) for size, typical_s, least_s in measured[1:]]
 
 
 def _round_trip(connection: socket.socket) -> float:

@@ -11,7 +11,7 @@ import contextlib
 import secrets
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -20,21 +20,12 @@ from dlbench.hosts.link_ends import NUM_MESSAGES
 from dlbench.hosts.remote import Agent, Agents, HostError, remote_hosts, started
 from dlbench.scenario.cluster import Cluster
 
-# Up to so many hosts every pair is measured, above it each host and its next: pairs grow with the square of hosts.
+# Up to this many hosts every pair is measured, above it each host and its next: pairs grow with the square of hosts.
 ALL_PAIRS_HOSTS = 8
 # Longer than an agent takes over anything: it reports itself what goes wrong, and ssh that a host is down.
 _ANSWER_S = 15.0
-
-
 # Sizes of gradients. A stream shows the rate of a link in the long run, not that of a burst after a pause.
 MESSAGE_SIZES = tuple(8192 * 2**power for power in range(10))
-# What Ethernet, IP and TCP leave of a frame of 1514 bytes to a program.
-PAYLOAD_SHARE = 1448 / 1514
-# A measured time may differ from the declared one by so much of it, and by what a timer of the kernel may be late.
-# Smaller messages may leave a host as one segment, which a limiter lets through as a whole.
-TOLERANCE, TOLERANCE_S, LEAST_JUDGED_BYTES = 0.1, 1e-4, 65536
-# Other work on a host makes messages late: a pair that is not as declared is measured so often before it is an error.
-_TRIES = 3
 
 
 @dataclass(frozen=True)
@@ -62,27 +53,6 @@ class MessageTime:
         """Size over time; None where it takes no longer than one byte."""
         return self.size_bytes / self.time_s if self.time_s > 0 else None
 
-    def excess(self, rate_bytes_per_s: float) -> float:
-        """Return the measured time / the time on a link of this rate, headers included, - 1.
-
-        Other work on a host makes messages late, so a link is too slow by the least time, and too fast by the median.
-        """
-        typical, least = (
-            time_s * PAYLOAD_SHARE * rate_bytes_per_s / self.size_bytes - 1
-            for time_s in (self.time_s, self.least_time_s)
-        )
-        return min(typical, max(least, 0.0))
-
-    @property
-    def is_judged(self) -> bool:
-        """Whether it is long enough to tell the link's rate."""
-        return self.size_bytes >= LEAST_JUDGED_BYTES
-
-    def is_as_declared(self, rate_bytes_per_s: float) -> bool:
-        """Whether it takes the time that a link of this rate needs for it; small ones always do."""
-        allowed = TOLERANCE + TOLERANCE_S * PAYLOAD_SHARE * rate_bytes_per_s / self.size_bytes
-        return not self.is_judged or abs(self.excess(rate_bytes_per_s)) <= allowed
-
 
 @dataclass(frozen=True)
 class LinkMeasurement:
@@ -108,36 +78,6 @@ class LinkMeasurement:
     interface_b: str
     messages: tuple[MessageTime, ...] = ()
 
-    def not_as_declared(self, rate_bytes_per_s: float) -> list[MessageTime]:
-        """Return the messages that take another time than on a link of this rate."""
-        return [one for one in self.messages if not one.is_as_declared(rate_bytes_per_s)]
-
-    def is_as_declared(self, rate_bytes_per_s: float) -> bool:
-        """Whether its messages take what they do on a link of this rate.
-
-        A link so slow, or so far, that large messages were left out in a direction is judged by its stream.
-        """
-        if self.not_as_declared(rate_bytes_per_s):
-            return False
-        has_all = {one.sender for one in self.messages if one.is_judged} == {self.a, self.b}
-        return has_all or self._stream_excess(rate_bytes_per_s) <= TOLERANCE
-
-    def _stream_excess(self, rate_bytes_per_s: float) -> float:
-        return abs(self.bandwidth_bytes_per_s / (PAYLOAD_SHARE * rate_bytes_per_s) - 1)
-
-    def nearer(self, again: "LinkMeasurement", rate_bytes_per_s: float) -> "LinkMeasurement":
-        """Return it with, for each message, the one of two measurements that is nearer to a link of this rate.
-
-        Other work on the hosts makes messages, or the one of a byte that is subtracted, late.
-        """
-        both = [{(one.sender, one.receiver, one.size_bytes): one for one in found.messages} for found in (self, again)]
-        kept = [
-            min((found[key] for found in both if key in found), key=lambda one: abs(one.excess(rate_bytes_per_s)))
-            for key in sorted({*both[0], *both[1]})
-        ]
-        stream = min(self, again, key=lambda found: found._stream_excess(rate_bytes_per_s))
-        return replace(self, messages=tuple(kept), bandwidth_bytes_per_s=stream.bandwidth_bytes_per_s)
-
 
 @dataclass(frozen=True)
 class BrokenLink:
@@ -160,70 +100,26 @@ def measure(
     """Measure every pair of up to 8 hosts, and of more each host and its next, with messages; nothing for one host.
 
     Args:
-        cluster: The hosts, and how they are reached; its `interface` is what is measured, where it names one, and its
-            `link` is what is to be found.
+        cluster: The hosts, and how they are reached; its `interface` is what is measured, where it names one.
         environment: Says how hosts are reached where the cluster does not.
         python: The interpreter that has dlbench, here and there.
 
     Raises:
-        UserError: Two hosts cannot connect, or their link is not as declared; names them.
+        UserError: Two hosts cannot connect; names them.
     """
     if len(cluster.hosts) == 1:
         return ()
-    found = []
+    links = []
     with started(Agents(cluster, environment, python)) as agents:
         for a, b in pairs(len(cluster.hosts)):
             names = " and ".join(cluster.hosts[number].address for number in (a, b))
             try:
-                found.append(_as_declared(_Pair(cluster, agents, a, b)))
+                links.append(_Pair(cluster, agents, a, b).measure(MESSAGE_SIZES))
             except HostError as error:
                 raise UserError(
                     f"{names} cannot connect: {error}", hint="`dlbench doctor` examines all hosts"
                 ) from error
-    return tuple(found)
-
-
-def _as_declared(pair: "_Pair") -> LinkMeasurement:
-    """Measure a pair.
-
-    Raises:
-        HostError: One of the hosts does not answer, or they cannot connect.
-        UserError: Its link is not as declared, however often it is measured.
-    """
-    found = pair.measure(MESSAGE_SIZES)
-    if pair.cluster.link is None:
-        return found
-    rate = pair.cluster.link.rate_bytes_per_s
-    for _ in range(_TRIES - 1):
-        if found.is_as_declared(rate):
-            break
-        found = found.nearer(pair.measure(MESSAGE_SIZES), rate)
-    if not found.is_as_declared(rate):
-        raise UserError(
-            _contradiction(pair, found),
-            hint="declare the measured rate, remove `link`, or fix the limiter of the link: a token bucket lets "
-            "messages of gradient size through at once",
-        )
-    return found
-
-
-def _contradiction(pair: "_Pair", found: LinkMeasurement) -> str:
-    """Say what was declared of a pair's link, and what was found at the size that contradicts it most."""
-    assert pair.cluster.link is not None, "nothing is contradicted"
-    rate, declared = pair.cluster.link.rate_bytes_per_s, pair.cluster.link.rate
-    hosts = pair.cluster.hosts
-    stream = f"a stream has {found.bandwidth_bytes_per_s / 125e3:.4g} Mbit/s"
-    wrong = found.not_as_declared(rate)
-    if not wrong:
-        names = f"{hosts[pair.a].address} and {hosts[pair.b].address}"
-        return f"the link between {names} does not have the rate that the cluster file declares, {declared}: {stream}"
-    worst = max(wrong, key=lambda one: abs(one.excess(rate)))
-    expected_s = worst.size_bytes / (PAYLOAD_SHARE * rate)
-    return (
-        f"the link from {hosts[worst.sender].address} to {hosts[worst.receiver].address} does not have the rate that "
-        f"the cluster file declares, {declared}: a message of {worst.size_bytes} bytes takes "
-        f"{1e3 * worst.time_s:.3g} ms beyond the latency, not {1e3 * expected_s:.3g}; {stream}"
-    )
+    return tuple(links)
 
 
 def measure_each(cluster: Cluster, agents: Sequence[Agent]) -> Iterator[LinkMeasurement | BrokenLink]:
@@ -275,11 +171,13 @@ class _Pair:
 
     def _one_way(self, caller: int, listener: int, sizes: Sequence[int]) -> dict[str, Any]:
         """Have one host call the other, and send messages and a stream to it."""
-        address, own = self._addresses(caller, listener)
+        address, caller_address = self._addresses(caller, listener)
         token = secrets.token_hex(16)
         port = self._ask(listener, "listen", address=address, token=token)["port"]
         try:
-            called = self._ask(caller, "call", address=address, port=port, token=token, own=own, sizes=list(sizes))
+            called = self._ask(
+                caller, "call", address=address, port=port, token=token, own=caller_address, sizes=list(sizes)
+            )
         except HostError as error:
             # What the listener has seen adds nothing to the caller's error.
             self.agents[listener].send("stop")
@@ -301,9 +199,9 @@ class _Pair:
     def _addresses(self, caller: int, listener: int) -> tuple[str, str]:
         """Return the address that one host calls the other by, and the address it calls from; empty for any."""
         if self.cluster.interface:
-            found = (self._ask(number, "address", interface=self.cluster.interface) for number in (listener, caller))
-            address, own = (answer["address"] for answer in found)
-            return address, own
+            sides = (self._ask(number, "address", interface=self.cluster.interface) for number in (listener, caller))
+            address, caller_address = (answer["address"] for answer in sides)
+            return address, caller_address
         if self.cluster.hosts[listener].is_here:
             # Another host takes `localhost` for itself: it calls the address from which this one would call.
             route = self._ask(listener, "route", to=self._name(caller))

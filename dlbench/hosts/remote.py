@@ -204,24 +204,24 @@ class Agent:
             process.wait(_END_S)
         self._stderr.seek(0)
         lines = [line for line in self._stderr.read().decode(errors="replace").splitlines() if line.strip()]
-        said, code = shorten(lines[-1] if lines else "it says nothing"), process.returncode or 0
+        last_line, code = shorten(lines[-1] if lines else "it says nothing"), process.returncode or 0
         if code == _SSH_FAILED:
-            return f"cannot be reached: {said}"
+            return f"cannot be reached: {last_line}"
         if code in _NO_COMMAND:
-            return f"has no {self._python}: the environment must be at the same place on every host ({said})"
-        return f"dlbench does not work there (exit code {code}): {said}"
+            return f"has no {self._python}: the environment must be at the same place on every host ({last_line})"
+        return f"dlbench does not work there (exit code {code}): {last_line}"
 
 
 def _parsed(text: str) -> dict[str, Any]:
     try:
-        found = json.loads(text)
+        answer = json.loads(text)
     except ValueError:
-        found = None
-    if not isinstance(found, dict):
+        answer = None
+    if not isinstance(answer, dict):
         raise HostError("dlbench does not work there: its answer is not understood")
-    if "error" in found:
-        raise HostError(found["error"])
-    return found
+    if "error" in answer:
+        raise HostError(answer["error"])
+    return answer
 
 
 @contextlib.contextmanager

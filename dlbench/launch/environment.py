@@ -147,5 +147,5 @@ def search_paths(base: Mapping[str, str], python: str) -> dict[str, str]:
 
 
 def _in_front(path: str, *folders: str) -> str:
-    rest = [folder for folder in path.split(":") if folder and folder not in folders]
-    return ":".join([*folders, *rest])
+    behind = [folder for folder in path.split(":") if folder and folder not in folders]
+    return ":".join([*folders, *behind])

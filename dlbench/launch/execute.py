@@ -139,7 +139,7 @@ class _Attempt:
             scratch.sweep()
 
     def _start(self, environment: dict[str, str]) -> subprocess.Popen[bytes]:
-        """Start the launcher in a session of its own."""
+        """Start the launcher in its own session."""
         with (self.folder / files.LAUNCHER_LOG).open("ab") as log:
             return subprocess.Popen(
                 self.plan.argv,
@@ -194,8 +194,8 @@ class _Attempt:
             self.on_progress(Progress(now - started_at, tuple(views.values())))
             if turn % _LOOK_EVERY == 0 and not self.folder.is_dir():
                 return Termination(Status.FAILED, "the attempt's folder is gone")
-            if found := self._interruption() or watch.check(now, views, states):
-                return found
+            if termination := self._interruption() or watch.check(now, views, states):
+                return termination
             turn += 1
             processes.wait_for(launcher.pid, _POLL_S)
         return None

@@ -57,18 +57,18 @@ def plan_layout(run: RunSpec, cluster: Cluster) -> Layout:
 
 def _machines(hosts: Sequence[Host]) -> int | None:
     """Return how many machines some hosts are; one host is one, whether or not it was asked."""
-    known = {host.machine for host in hosts}
-    return len(known) if None not in known else 1 if len(hosts) == 1 else None
+    machines = {host.machine for host in hosts}
+    return len(machines) if None not in machines else 1 if len(hosts) == 1 else None
 
 
 def _links(hosts: Sequence[Host], cluster: Cluster) -> dict[str, float]:
     """Return the worst latency and the least bandwidth between the hosts of a run, as far as they were measured."""
     used = {cluster.hosts.index(host) for host in hosts}
-    found = [link for link in cluster.links if used >= set(link.hosts)]
-    if not found:
+    links = [link for link in cluster.links if used >= set(link.hosts)]
+    if not links:
         return {}
-    latency_s = max(link.latency_s for link in found)
-    bandwidth = min(link.bandwidth_bytes_per_s for link in found)
+    latency_s = max(link.latency_s for link in links)
+    bandwidth = min(link.bandwidth_bytes_per_s for link in links)
     return {"link_latency_s": latency_s, "link_bandwidth_bytes_per_s": bandwidth}
 
 
@@ -133,16 +133,16 @@ def _with_servers(places: list[Place], settings: Settings) -> list[Place]:
     workers = len(places) if settings.is_simulated else settings.workers
     evaluators = [places[-1]] if settings.evaluator is ServerPlacement.OWN and not settings.is_simulated else []
     servers = places[workers : len(places) - len(evaluators)]
-    found = [*places[:workers], *(place.model_copy(update=_AS_SERVER) for place in servers)]
+    placed = [*places[:workers], *(place.model_copy(update=_AS_SERVER) for place in servers)]
     beside = settings.num_server_processes - len(servers)
     for server in range(beside):
-        found.append(_beside(places[server * workers // beside], found, _AS_SERVER))
+        placed.append(_beside(places[server * workers // beside], placed, _AS_SERVER))
     for place in evaluators:
-        here = sum(other.host == place.host for other in found)
-        found.append(place.model_copy(update={"rank": len(found), "local_index": here, **_AS_EVALUATOR}))
+        here = sum(other.host == place.host for other in placed)
+        placed.append(place.model_copy(update={"rank": len(placed), "local_index": here, **_AS_EVALUATOR}))
     if settings.evaluator is ServerPlacement.BESIDE:
-        found.append(_beside(places[0], found, _AS_EVALUATOR))
-    return found
+        placed.append(_beside(places[0], placed, _AS_EVALUATOR))
+    return placed
 
 
 def _beside(peer: Place, found: list[Place], role: Mapping[str, Any]) -> Place:
@@ -200,7 +200,7 @@ def _is_crowded(shared: Shared) -> bool:
 
 
 def _is_oversubscribed(host: Host, count: int, wanted: float | None) -> bool:
-    """A worker has less than one core of its own, less than it was promised, or no slot."""
+    """A worker has less than one core to itself, less than it was promised, or no slot."""
     if count > host.slots:
         return True
     if not host.cores:

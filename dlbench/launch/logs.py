@@ -157,7 +157,7 @@ def read_launcher_log(path: Path, ranks: Mapping[int, int] | None = None) -> Lau
         first_exit=_first_exit(text, ranks or {}),
         missing_host=_missing_host(text),
         unreachable=f"{pair['one'].strip()} and {pair['other'].strip()}" if pair else "",
-        over_a_peer=frozenset(int(found["rank"]) for found in _LOST_A_PEER.finditer(text)),
+        over_a_peer=frozenset(int(match["rank"]) for match in _LOST_A_PEER.finditer(text)),
         line=_telling_line(text),
     )
 
@@ -185,11 +185,11 @@ def _telling_line(text: str) -> str:
 
 
 def _missing_host(text: str) -> MissingHost | None:
-    found = next((match for pattern in _MISSING_HOST if (match := pattern.search(text))), None)
-    if found is None:
+    missing = next((match for pattern in _MISSING_HOST if (match := pattern.search(text))), None)
+    if missing is None:
         return None
-    code = int(found.groupdict().get("code") or _SSH_FAILED)
-    return MissingHost(found["host"], None if code == _SSH_FAILED else code)
+    code = int(missing.groupdict().get("code") or _SSH_FAILED)
+    return MissingHost(missing["host"], None if code == _SSH_FAILED else code)
 
 
 def _first_exit(text: str, ranks: Mapping[int, int]) -> ProcessExit | None:
@@ -197,10 +197,10 @@ def _first_exit(text: str, ranks: Mapping[int, int]) -> ProcessExit | None:
 
     Its rank is None where the launcher says how it ended and cannot be believed about which it was.
     """
-    found = [match for match in (pattern.search(text) for pattern in _RANK_EXIT) if match]
-    if not found:
+    exits = [match for match in (pattern.search(text) for pattern in _RANK_EXIT) if match]
+    if not exits:
         return _pid_exit(text, ranks)
-    first = min(found, key=lambda match: match.start()).groupdict()
+    first = min(exits, key=lambda match: match.start()).groupdict()
     code = -_signal(first["signal"]) if first.get("signal") else int(first.get("code") or 0)
     return ProcessExit(int(first["rank"]), code)
 
@@ -213,11 +213,11 @@ def _pid_exit(text: str, ranks: Mapping[int, int]) -> ProcessExit | None:
     matches = [match for match in _PID_EXIT.finditer(text) if int(match["pid"]) in ranks]
     if len(matches) != 1:
         return None
-    found = matches[0]
-    rank, code = ranks[int(found["pid"])], int(found["code"] or 0)
-    if found["signal"]:
-        return ProcessExit(rank, -_signal(found["signal"]))
-    named = _EXIT_STRING.search(text, found.end())
+    exit_match = matches[0]
+    rank, code = ranks[int(exit_match["pid"])], int(exit_match["code"] or 0)
+    if exit_match["signal"]:
+        return ProcessExit(rank, -_signal(exit_match["signal"]))
+    named = _EXIT_STRING.search(text, exit_match.end())
     if not named:
         return ProcessExit(rank, code)
     number = _signal(named["signal"])

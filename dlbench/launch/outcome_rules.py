@@ -59,7 +59,7 @@ class Evidence:
         termination: Why dlbench ended the attempt, or None where it ended by itself.
         ended_at: When dlbench began to end what was left; what closed later was alive until then.
         failure: Why rows could not be kept, or "".
-        was_oom: Whether the kernel, here or on a worker's host, has killed processes for lack of memory meanwhile.
+        was_oom: Whether the kernel, here or on a worker's host, has killed processes for lack of memory during the run.
         remaining: Processes that could not be ended.
         memory_limit_bytes: What each process was allowed to take; None where it was not limited.
     """
@@ -180,8 +180,8 @@ def _completed(evidence: Evidence) -> tuple[Status, str] | None:
 
 
 def _interrupted(evidence: Evidence) -> tuple[Status, str] | None:
-    found = evidence.termination
-    return found if found and found.status is Status.INTERRUPTED else None
+    termination = evidence.termination
+    return termination if termination and termination.status is Status.INTERRUPTED else None
 
 
 def _out_of_memory(evidence: Evidence) -> tuple[Status, str] | None:

@@ -1,6 +1,6 @@
 """The processes of an attempt, found whoever their parent is by now, and ended whatever they do about it.
 
-Open MPI gives its processes groups of their own, a child may open a session of its own, and orphans get another
+Open MPI gives its processes groups of their own, a child may open its own session, and orphans get another
 parent. So a process belongs to an attempt if it is in the launcher's session *or* carries the attempt's id in the
 environment it was started with.
 """
@@ -88,10 +88,10 @@ def worker_states(attempt_id: str, views: Mapping[int, WorkerView], host: str) -
     worker's only if the worker is on this host and the process carries the attempt's id.
     """
     here = {rank: view.pid for rank, view in views.items() if view.pid > 0 and view.host == host}
-    found = {rank: state(pid) if has_attempt_id(pid, attempt_id) else None for rank, pid in here.items()}
+    states = {rank: state(pid) if has_attempt_id(pid, attempt_id) else None for rank, pid in here.items()}
     return WorkerStates(
-        stopped=frozenset(rank for rank, seen in found.items() if seen is not None and seen.is_stopped),
-        gone=frozenset(rank for rank, seen in found.items() if seen is None or not seen.is_alive),
+        stopped=frozenset(rank for rank, seen in states.items() if seen is not None and seen.is_stopped),
+        gone=frozenset(rank for rank, seen in states.items() if seen is None or not seen.is_alive),
     )
 
 
@@ -117,8 +117,8 @@ def wait_for(pid: int, seconds: float) -> None:
 
 def end(pids: Iterable[int], grace_s: float) -> list[int]:
     """End processes, stopped ones too, within one shared deadline; return those that could not be ended."""
-    known = {pid: state(pid) for pid in pids}
-    return end_all(lambda: [pid for pid, seen in known.items() if seen is not None and _is_alive(pid)], grace_s)
+    states = {pid: state(pid) for pid in pids}
+    return end_all(lambda: [pid for pid, seen in states.items() if seen is not None and _is_alive(pid)], grace_s)
 
 
 def end_all(find: Callable[[], list[int]], grace_s: float, launcher: int = 0) -> list[int]:

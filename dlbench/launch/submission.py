@@ -9,7 +9,6 @@ from typing import Protocol
 import yaml
 
 from dlbench.cgroups import usable_cores
-from dlbench.errors import UserError
 from dlbench.plugins import Options
 from dlbench.records import files
 from dlbench.scenario.cluster import Cluster, Host
@@ -92,10 +91,6 @@ class JobStatus:
     exit_code: int | None = None
 
 
-class NotCollected(UserError):  # noqa: N818 - it says what it is
-    """The results of a job are there and cannot be collected."""
-
-
 class Job(Protocol):
     """A job that was submitted."""
 
@@ -116,12 +111,8 @@ class Job(Protocol):
     def detach(self) -> None:
         """Follow it no more; it goes on."""
 
-    def collect(self) -> None:
-        """Collect its results, where they are not on a file system that both sides see.
-
-        Raises:
-            NotCollected: It cannot be had; the job is left as it is.
-        """
+    def clean_up(self) -> None:
+        """Remove what is left of it in the queue once it has ended; its results stay where they are."""
 
 
 def cluster_text(cluster: Cluster, options: Options) -> str:
@@ -132,9 +123,9 @@ def cluster_text(cluster: Cluster, options: Options) -> str:
         written: object = {"count": len(hosts), "slots": hosts[0].slots, **cores}
     else:
         written = [_written(host) for host in hosts]
-    said = cluster.model_dump(mode="json", exclude={"hosts", "options", "links"}, exclude_defaults=True)
-    given = options.model_dump(mode="json", exclude_defaults=True)
-    content = {"hosts": written, **said, **{f"submitter.{name}": value for name, value in given.items()}}
+    common = cluster.model_dump(mode="json", exclude={"hosts", "options", "links"}, exclude_defaults=True)
+    chosen = options.model_dump(mode="json", exclude_defaults=True)
+    content = {"hosts": written, **common, **{f"submitter.{name}": value for name, value in chosen.items()}}
     return yaml.safe_dump(content, allow_unicode=True, sort_keys=False, width=1000)
 
 

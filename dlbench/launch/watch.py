@@ -42,7 +42,7 @@ class Watch:
     def check(self, now: float, views: Mapping[int, WorkerView], states: WorkerStates) -> Termination | None:
         """Return why the attempt has to be ended now, or None where it may go on."""
         checks = (self._total_time, self._errors, self._gone, self._stopped, self._start_up, self._stall)
-        return next((found for check in checks if (found := check(now, views, states))), None)
+        return next((termination for check in checks if (termination := check(now, views, states))), None)
 
     def _total_time(self, now: float, views: Mapping[int, WorkerView], _: WorkerStates) -> Termination | None:
         limit = self.limits.timeout_s
@@ -154,7 +154,7 @@ def _culprits(views: list[WorkerView], silent: frozenset[int]) -> list[WorkerVie
     unheard = [view for view in views if not view.has_connected]
     quiet = [view for view in views if view.rank in silent] if silent < {view.rank for view in views} else []
     outside = [view for view in views if view.phase not in WAITING_PHASES]
-    # The evaluator has steps of its own: others wait for it in no step.
+    # The evaluator has its own steps: others wait for it in no step.
     training = [view for view in views if not view.is_evaluator]
     least = min((_position(view) for view in training), default=(0, 0))
     behind = [view for view in training if _position(view) == least]

@@ -3,8 +3,9 @@
 Unknown is an empty cell, never 0 or "NA". `SCHEMA_VERSION` grows when a column's meaning changes or one goes away.
 
 History:
-    1: first version.
+    1: first version; no longer read.
     2: `driver` is called `communicator`; `batch_size_origin` (`found` where dlbench searched for the batch) is gone.
+        No longer read.
     3: `warmup_steps` and `warmup_detected` are those of a truncation by MSER-5 in place of a rolling median; the
         window of every strategy is cut at the same steps, which are `sampled`.
 """
@@ -13,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from dlbench.errors import UserError
 from dlbench.scenario.metrics import SCORES
 
 SCHEMA_VERSION = 3
@@ -37,6 +39,18 @@ class Column:
     kind: Kind
     unit: str
     meaning: str
+
+
+def require_version(version: int, where: str) -> None:
+    """Refuse a study of another schema version.
+
+    Raises:
+        UserError: It is not `SCHEMA_VERSION`.
+    """
+    if version != SCHEMA_VERSION:
+        message = f"the study has schema version {version}; this dlbench reads {SCHEMA_VERSION}"
+        older = "an older" if version < SCHEMA_VERSION else "a newer"
+        raise UserError(message, where=where, hint=f"{older} dlbench wrote it; read it with that one")
 
 
 def _table(*rows: tuple[str, Kind, str, str]) -> tuple[Column, ...]:
@@ -99,7 +113,7 @@ RUNS = _table(
     ("workers", "int", "", "Number of replicas."),
     ("processes", "int", "", "Number of OS processes."),
     ("servers", "int", "", "Servers, each of which held a part of the parameters and trained nothing; 0 where the strategy has none."),
-    ("evaluator", "text", "", "Where the process is that scores while workers train: on a slot and cores of its own, or beside workers. Empty where there is none."),
+    ("evaluator", "text", "", "Where the process is that scores while workers train: on its own slot and cores, or beside workers. Empty where there is none."),
     ("server_placement", "text", "", "Where they were: beside workers, or own: on a slot and cores of their own (of a simulated run, on a host). Empty without any."),
     ("cores_per_worker", "float", "cores", "CPU cores each worker was bound to, or its share of one."),
     ("cores_enforced", "text", "", "How: affinity, quota, or none."),
@@ -149,7 +163,7 @@ RUNS = _table(
     ("num_parameters", "int", "", "Trainable parameters."),
     ("flops_per_sample", "float", "FLOP", "Training cost of one sample: 3 x forward; 1 MAC = 2 FLOP."),
     ("train_samples", "int", "samples", "Training samples used."),
-    ("validation_fraction", "float", "", "Share of the data kept for validation where the data set has no split of its own."),
+    ("validation_fraction", "float", "", "Share of the data kept for validation where the data set is not split."),
     ("validation_samples", "int", "samples", "Validation samples used; each is counted exactly once per evaluation."),
     ("samples_seen", "int", "samples", "Samples all workers trained on, without those of an extended window; after `resumed_from_epoch` a total."),
     ("samples_dropped", "int", "samples", "Samples left out because they fill no global batch, over all epochs; 0 with `remainder: train`. Empty where a command of the user's own trained."),
@@ -163,7 +177,7 @@ RUNS = _table(
     ("timed_samples", "int", "samples", "Samples of all workers inside the timed window. Divided by timed_window_s they are a rate, which counts only where samples_per_s is given."),
     ("extended_steps", "int", "steps", "Of them, steps added after training."),
     ("warmup_steps", "int", "steps", "Steps before the window: the first, and those truncated as warm-up, whole pieces of the window with the steps between them."),
-    ("warmup_detected", "bool", "", "Whether step times had settled: MSER-5 found its minimum before the end of the first half. Empty below 50 steps. Before version 3: whether two successive medians had differed by less than 2%."),
+    ("warmup_detected", "bool", "", "Whether step times had settled: MSER-5 found its minimum before the end of the first half. Empty below 50 steps."),
     ("sampled_steps", "int", "steps", "Steps at which the window is cut, at 8, 16, 32, ... and every sample_every; where gradients are reduced between two calls, marked with a barrier before that."),
     ("peer_wait_s", "float", "s", "Median wait for the slowest peer in a marked step, mean over workers."),
     ("wire_time_s", "float", "s", "Median all-reduce in a marked step after all peers were ready, mean over workers."),
@@ -189,7 +203,7 @@ RUNS = _table(
     ("epochs_to_target", "int", "epochs", "Epochs at that evaluation."),
     ("bytes_sent", "int", "bytes", "Bytes the strategy sent in training steps, all workers and servers; empty where it cannot count them; after `resumed_from_epoch` a total."),
     ("messages", "int", "", "Messages of all workers and servers; empty where they are not counted."),
-    ("updates", "int", "", "Updates of parameters: by servers, or where these apply no gradients, those that each worker makes of its own."),
+    ("updates", "int", "", "Updates of parameters: by servers, or where these apply no gradients, those that each worker makes by itself."),
     ("updates_per_s", "float", "updates/s", "updates / train_time_s; empty where servers apply no gradients."),
     ("samples_per_update", "float", "samples", "The batch that an update was made of: samples_seen / updates; empty there, too."),
     ("gradient_noise_scale", "float", "samples", "tr(S) / |G|^2 of the gradients (McCandlish 2018), averaged over the attempt: where more samples in a batch begin to buy little. A hint that is fair to two to four times the batch. Empty below 50 steps at which norms were taken (every eighth), for one worker, where workers' gradients are not seen apart, or where noise hides the gradient."),

@@ -158,8 +158,8 @@ def open_lock(path: Path) -> int:
         OSError: It cannot be opened, is a link, or is not a file with this name alone.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
-    found = os.fstat(descriptor)
-    if stat.S_ISREG(found.st_mode) and found.st_nlink <= 1:
+    status = os.fstat(descriptor)
+    if stat.S_ISREG(status.st_mode) and status.st_nlink <= 1:
         return descriptor
     os.close(descriptor)
     raise OSError(errno.EINVAL, "it is no lock file", str(path))

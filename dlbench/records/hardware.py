@@ -107,12 +107,12 @@ def describe_network() -> list[dict[str, Any]]:
     return [
         {
             "name": name,
-            "state": "up" if found.isup else "down",
+            "state": "up" if stats.isup else "down",
             # 0 where it is unknown.
-            "speed_mbit_per_s": found.speed or None,
-            "mtu_bytes": found.mtu,
+            "speed_mbit_per_s": stats.speed or None,
+            "mtu_bytes": stats.mtu,
         }
-        for name, found in sorted(psutil.net_if_stats().items())
+        for name, stats in sorted(psutil.net_if_stats().items())
         if not name.startswith(_CONTAINER_INTERFACES)
     ]
 

@@ -43,12 +43,12 @@ class Route:
 
 def addresses() -> dict[str, str]:
     """Return the interface of each address of this machine, IPv4 first."""
-    found = psutil.net_if_addrs()
+    by_interface = psutil.net_if_addrs()
     return {
         # An address that was added later may have a label such as `eth0:1`.
         item.address.partition("%")[0]: name.partition(":")[0]
         for family in (socket.AF_INET, socket.AF_INET6)
-        for name, items in found.items()
+        for name, items in by_interface.items()
         for item in items
         if item.family == family
     }
@@ -71,11 +71,11 @@ def route_to(host: str, family: int = socket.AF_UNSPEC) -> Route:
         try:
             with socket.socket(found_family, socket.SOCK_DGRAM) as probe:
                 probe.connect(place)
-                own = str(probe.getsockname()[0])
+                source = str(probe.getsockname()[0])
         except OSError as error:
             problem = problem or f"no route to {place[0]}: {error.strerror or error}"
         else:
-            return Route(str(place[0]), own, interface_of(own))
+            return Route(str(place[0]), source, interface_of(source))
     raise OSError(problem or f"{host} has no address")
 
 
@@ -92,10 +92,10 @@ def route_out(hosts: Iterable[str], family: int = socket.AF_UNSPEC) -> Route | N
 def _resolved(host: str, family: int) -> list[tuple[int, Any]]:
     """Return the addresses of a host, each with its family."""
     try:
-        found = socket.getaddrinfo(host, _PORT, family=family, type=socket.SOCK_DGRAM)
+        infos = socket.getaddrinfo(host, _PORT, family=family, type=socket.SOCK_DGRAM)
     except socket.gaierror as error:
         raise UnknownNameError(f"the name {host} is not known: {error.strerror}") from error
-    return [(found_family, place) for found_family, _, _, _, place in found]
+    return [(found_family, place) for found_family, _, _, _, place in infos]
 
 
 def address_on(interface: str) -> str:
@@ -107,10 +107,12 @@ def address_on(interface: str) -> str:
     Raises:
         OSError: It has none there.
     """
-    found = addresses()
-    there = [address for address, name in found.items() if _matches(interface, name, ipaddress.ip_address(address))]
+    by_address = addresses()
+    there = [
+        address for address, name in by_address.items() if _matches(interface, name, ipaddress.ip_address(address))
+    ]
     if not there:
-        names = ", ".join(sorted(set(found.values()))) or "none"
+        names = ", ".join(sorted(set(by_address.values()))) or "none"
         raise OSError(f"it has no address on {interface or 'any interface'}; its interfaces are {names}")
     return there[0]
 

@@ -35,8 +35,8 @@ class Mpi:
 
 def parse_version(text: str) -> Mpi:
     """Return the MPI of an mpirun from what `mpirun --version` prints."""
-    found = ((family, pattern.search(text)) for family, pattern in _VERSIONS.items())
-    return next((Mpi(family, match[1]) for family, match in found if match), Mpi())
+    matches = ((family, pattern.search(text)) for family, pattern in _VERSIONS.items())
+    return next((Mpi(family, match[1]) for family, match in matches if match), Mpi())
 
 
 def in_one_line(text: str) -> str:

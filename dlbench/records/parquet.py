@@ -1,15 +1,13 @@
-"""Tables as Parquet in place of CSV: compact, typed, and with the same values, for they are made of the same lines.
+"""Tables as Parquet in place of CSV: compact, typed, and with the same values, for they are made of that file.
 
 pyarrow is optional (`pip install pyarrow`); it is imported when a table is written or read.
 """
 
-import contextlib
-import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from dlbench.errors import UserError
 from dlbench.records.columns import DTYPES, TABLES, Kind, require_width
@@ -24,7 +22,6 @@ SUFFIX = ".parquet"
 MOST_TEXT_BYTES = 1 << 28
 # Text that becomes one row group: about 100,000 rows of steps.
 GROUP_BYTES = 1 << 24
-_COPY_BYTES = 1 << 20
 _TYPES: dict[Kind, str] = {"text": "string", "int": "int64", "float": "float64", "bool": "bool", "time": "string"}
 
 
@@ -33,87 +30,30 @@ def is_installed() -> bool:
     return find_spec("pyarrow") is not None
 
 
-class ParquetLines:
-    """Takes the lines of a CSV table and writes them as Parquet.
-
-    Args:
-        table: One of `records.columns.TABLES`.
-        file: Takes the bytes.
-    """
-
-    def __init__(self, table: str, file: Any) -> None:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        self._names = [column.name for column in TABLES[table]]
-        types = {column.name: pa.type_for_alias(_TYPES[column.kind]) for column in TABLES[table]}
-        # A run's name and a phase stand in thousands of rows.
-        self._types = {
-            name: pa.dictionary(pa.int32(), kind) if kind == "string" else kind for name, kind in types.items()
-        }
-        self._writer = pq.ParquetWriter(file, pa.schema(self._types), compression="zstd")
-        self._text: list[str] = []
-        self._size = 0
-
-    def writelines(self, lines: Iterable[str]) -> None:
-        """Take lines, or pieces of several; each ends with its last line's end."""
-        for text in lines:
-            self._text.append(text)
-            self._size += len(text)
-            if self._size >= GROUP_BYTES:
-                self._flush()
-
-    def copy(self, path: Path) -> None:
-        """Take the rows of a table that was written before, as CSV or as Parquet."""
-        import pyarrow.parquet as pq
-
-        if path.suffix == SUFFIX:
-            with pq.ParquetFile(path) as old:
-                for group in range(old.num_row_groups):
-                    self._writer.write_table(old.read_row_group(group).cast(self._writer.schema))
-            return
-        with path.open(encoding="utf-8", newline="") as file:
-            file.readline()
-            while pieces := file.readlines(_COPY_BYTES):
-                self.writelines(pieces)
-
-    def close(self) -> None:
-        """Write what is left, and the end of the file."""
-        self._flush()
-        self._writer.close()
-
-    def _flush(self) -> None:
-        from pyarrow import csv
-
-        if not self._text:
-            return
-        text = "".join(self._text).encode()
-        self._text, self._size = [], 0
-        convert = csv.ConvertOptions(column_types=self._types, null_values=[""], strings_can_be_null=True)
-        parse = csv.ParseOptions(newlines_in_values=True)
-        read = csv.ReadOptions(column_names=self._names, use_threads=False)
-        self._writer.write_table(csv.read_csv(io.BytesIO(text), read, parse, convert))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        if kind is None:
-            self.close()
-        else:
-            with contextlib.suppress(Exception):  # the file is thrown away; what happened is known
-                self._writer.close()
-
-
-@contextlib.contextmanager
-def writing(path: Path, table: str) -> Iterator[ParquetLines]:
-    """Open a Parquet file that replaces `path` as a whole when the block ends without an error.
+def convert(path: Path, table: str) -> None:
+    """Replace a CSV table by a Parquet file of its name; the CSV file is there until the other one is.
 
     Raises:
-        OSError: The disk is full or the folder cannot be written; `path` is then as it was.
+        OSError: The disk is full or the folder cannot be written; the CSV file is as it was.
     """
-    with replacing(path, "wb") as file, ParquetLines(table, file) as lines:
-        yield lines
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    from pyarrow import csv
+
+    types = {column.name: pa.type_for_alias(_TYPES[column.kind]) for column in TABLES[table]}
+    # A run's name and a phase stand in thousands of rows.
+    types = {name: pa.dictionary(pa.int32(), kind) if kind == "string" else kind for name, kind in types.items()}
+    options = csv.ConvertOptions(column_types=types, null_values=[""], strings_can_be_null=True)
+    parse = csv.ParseOptions(newlines_in_values=True)
+    read = csv.ReadOptions(block_size=GROUP_BYTES, use_threads=False)
+    with (
+        csv.open_csv(path, read, parse, options) as rows,
+        replacing(path.with_suffix(SUFFIX), "wb") as file,
+        pq.ParquetWriter(file, rows.schema, compression="zstd") as writer,
+    ):
+        for batch in rows:
+            writer.write_batch(batch)
+    path.unlink()
 
 
 def pieces(path: Path, table: str, rows: int, columns: Sequence[str] | None = None) -> "Iterator[pd.DataFrame]":

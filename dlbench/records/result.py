@@ -1,10 +1,6 @@
 """What a worker hands in at its end: sums, counts and times as it observed them; rates are made from them later."""
 
-from typing import Any
-
-from pydantic import BaseModel, ConfigDict, model_validator
-
-from dlbench.scenario.metrics import SCORE_COLUMNS
+from pydantic import BaseModel, ConfigDict
 
 # A rate comes from at least so much of the timed window; below it, it stays empty.
 MIN_TIMED_STEPS = 50
@@ -13,8 +9,6 @@ MIN_TIMED_S = 5.0
 AGREEMENTS = ("exact", "close", "no")
 # The highest validation accuracy.
 BEST = "best_validation_accuracy"
-# What results of schema versions before 3 held of the warm-up and the window as a whole.
-_FORMER = ("warmup_steps", "warmup_detected", "cpu_time_s", "observer_cpu_s")
 
 
 class Segment(BaseModel):
@@ -24,9 +18,9 @@ class Segment(BaseModel):
 
     Attributes:
         opened_at_s: End of the barrier at its beginning, in seconds since the worker's first step.
-        closing_at_s: Beginning of the barrier at its end; None before schema version 3.
+        closing_at_s: Beginning of the barrier at its end; None where workers do not wait.
         closed_at_s: End of that barrier.
-        cpu_time_s: CPU time of this process inside it; None before schema version 3.
+        cpu_time_s: CPU time of this process inside it; None where it is not counted.
         observer_cpu_s: Of it, CPU time of dlbench's own threads.
         extended: Whether it lies after training.
         simulated: Whether its times are a simulator's: exact, with the warm-up left out already.
@@ -118,13 +112,3 @@ class Result(BaseModel):
     nodes: tuple[NodeAccount, ...] = ()
     host_memory_peak_bytes: int | None = None
     device_memory_peak_bytes: int | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _without_former_fields(cls, data: Any) -> Any:
-        """Read the journals of studies that an older dlbench began."""
-        if not isinstance(data, dict):
-            return data
-        scores = {name: data[name] for name in (*SCORE_COLUMNS, BEST) if name in data}
-        rest = {name: value for name, value in data.items() if name not in {*_FORMER, *scores}}
-        return rest | {"scores": scores} if scores else rest

@@ -47,19 +47,19 @@ def describe_software() -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """Return the versions of the libraries that are installed, by distribution name."""
-    found = {}
+    installed = {}
     for name in LIBRARIES:
         try:
-            found[name] = importlib.metadata.version(name)
+            installed[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             continue
-    return found
+    return installed
 
 
 def mpirun_path() -> Path | None:
     """Return the `mpirun` a run would use: the one beside this Python before the one on PATH."""
-    found = shutil.which("mpirun", path=str(Path(sys.executable).parent)) or shutil.which("mpirun")
-    return Path(found) if found else None
+    path = shutil.which("mpirun", path=str(Path(sys.executable).parent)) or shutil.which("mpirun")
+    return Path(path) if path else None
 
 
 def libmpi_path() -> Path | None:
@@ -70,9 +70,9 @@ def libmpi_path() -> Path | None:
 def commit(status: str) -> dict[str, Any]:
     """Return commit and dirtiness from the text of `git status --porcelain=v2 --branch`; None without a checkout."""
     lines = status.splitlines()
-    found = [line.removeprefix("# branch.oid ") for line in lines if line.startswith("# branch.oid ")]
+    commits = [line.removeprefix("# branch.oid ") for line in lines if line.startswith("# branch.oid ")]
     changes = [line for line in lines if not line.startswith("#")]
-    return {"commit": found[0], "dirty": bool(changes)} if found else {"commit": None, "dirty": None}
+    return {"commit": commits[0], "dirty": bool(changes)} if commits else {"commit": None, "dirty": None}
 
 
 def _system() -> str:

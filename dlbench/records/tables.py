@@ -20,7 +20,6 @@ from dlbench.records import parquet
 from dlbench.records.columns import DTYPES, KEYS, TABLES, names, require_width
 from dlbench.records.files import replacing
 from dlbench.regular_file import open_regular
-from dlbench.scenario.settings import RENAMED
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -190,15 +189,14 @@ def _wanted(piece: "pd.DataFrame", table: str, only: Collection[str] | None) -> 
 def _completed(found: "pd.DataFrame", table: str) -> "pd.DataFrame":
     import pandas as pd
 
-    known = names(table)
-    found = found.rename(columns={old: new for old, new in RENAMED.items() if new in known})
-    extra = [name for name in found.columns if name not in known]
+    standard = names(table)
+    extra = [name for name in found.columns if name not in standard]
     absent = {
         column.name: pd.Series([None] * len(found), index=found.index, dtype=cast("Any", DTYPES[column.kind]))
         for column in TABLES[table]
         if column.name not in found.columns
     }
-    found = pd.concat([found, pd.DataFrame(absent, index=found.index)], axis=1)[[*known, *extra]]
+    found = pd.concat([found, pd.DataFrame(absent, index=found.index)], axis=1)[[*standard, *extra]]
     for column in TABLES[table]:
         if column.kind == "time":
             times = pd.to_datetime(found[column.name], utc=True, format="ISO8601", errors="coerce")

@@ -50,9 +50,9 @@ def truncation(batches: Floats) -> WarmUp:
         return WarmUp(0, None)
     latest = num_batches // 2
     # From the end, so that cumulative sums are those of what a truncation leaves; centred, to lose no digits.
-    rest = (batches - np.median(batches))[::-1]
+    centred = (batches - np.median(batches))[::-1]
     counts = np.arange(1, num_batches + 1)
-    squares = np.cumsum(rest**2) - np.cumsum(rest) ** 2 / counts
+    squares = np.cumsum(centred**2) - np.cumsum(centred) ** 2 / counts
     errors = (np.maximum(squares, 0.0) / counts**2)[::-1]
     best = int(np.argmin(errors[: latest + 1]))
     detected = best < latest if num_batches >= MIN_BATCHES else None
@@ -60,6 +60,6 @@ def truncation(batches: Floats) -> WarmUp:
 
 
 def pieces_left_out(steps_of_pieces: Iterable[int], warmup_steps: int) -> int:
-    """Return how many pieces of a window, of so many steps each, the warm-up reaches into: rates need whole ones."""
+    """Return how many pieces of a window, of this many steps each, the warm-up reaches into: rates need whole ones."""
     begins = np.cumsum([0, *steps_of_pieces])
     return int(np.searchsorted(begins, warmup_steps))

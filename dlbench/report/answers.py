@@ -65,9 +65,9 @@ def answers_of(data: ReportData, goal: str = "", given: Sequence[str] = (), want
     prices = asked.prices or next(filter(None, map(_prices, records.values())), None)
     if asked.max_cost is not None and prices is None:
         raise UserError("--max-cost needs a price", hint="--price 2.5/worker-hour, or `prices` in the cluster file")
-    known = {*SETTINGS, *map(written_name, SETTINGS), *option_columns(columns_of(arms)), "device_name"}
-    if unknown := [key for key in given if key not in known]:
-        raise UserError(f"--given {unknown[0]}: no setting is called so", hint=nearest(unknown[0], known))
+    keys = {*SETTINGS, *map(written_name, SETTINGS), *option_columns(columns_of(arms)), "device_name"}
+    if unknown := [key for key in given if key not in keys]:
+        raise UserError(f"--given {unknown[0]}: no setting is called so", hint=nearest(unknown[0], keys))
     conditions = dict.fromkeys((*given, *(key for scenario in scenarios for key in scenario.given)))
     places = {study.name: _place(study, records[study.name]) for study in data.studies}
     asked = replace(asked, goal=decisive, metrics=metrics, prices=prices)
@@ -80,7 +80,7 @@ def answers_of(data: ReportData, goal: str = "", given: Sequence[str] = (), want
 
 
 def _is_evidence(row: Row) -> bool:
-    """Whether a row is of a run on fresh seeds that nobody has interrupted."""
+    """Whether a row is of a run on fresh seeds that was not interrupted."""
     return bool(row["phase"] == Phase.CONFIRM and row["status"] != Status.INTERRUPTED)
 
 

@@ -72,8 +72,11 @@ def _medians(chart: Chart) -> Iterator[str]:
         parts = [f"{' and '.join(forms)}: medians of {_range(counts)} repeats"]
         if "Cells" not in forms:
             parts += ["dots: runs"] * any(mark.points for mark in marks)
-            known = [one.coverage for mark in marks if (one := mark.interval) and one.low is not None and one.coverage]
-            parts += [f"bars: intervals (coverage at least {math.floor(100 * min(known) + 1e-9)}%)"] if known else []
+            intervals = [mark.interval for mark in marks if mark.interval and mark.interval.low is not None]
+            coverages = [interval.coverage for interval in intervals if interval.coverage]
+            parts += (
+                [f"bars: intervals (coverage at least {math.floor(100 * min(coverages) + 1e-9)}%)"] if coverages else []
+            )
         yield "; ".join(parts)
 
 
@@ -84,7 +87,7 @@ def _flags(chart: Chart, runs: Sequence[Row]) -> Iterator[str]:
     rings, how = ringed(chart), "*" if _is_map(chart) else "ringed"
     for word, meaning in FLAGS.items():
         if word in shown:
-            number = sum(word in found for found in flags)
+            number = sum(word in marked for marked in flags)
             how_many = "All" if number == len(flags) else f"{number} of {len(flags)}"
             yield f"{how_many} runs {meaning}{f' ({how})' if word in rings else ''}"
 
@@ -147,8 +150,8 @@ def _hardware(runs: Sequence[Row]) -> Iterator[str]:
 
 def _amount(runs: Iterable[Row], column: str, noun: str) -> str:
     """Return how many of something runs had, such as `1 host` or `1 to 4 hosts`; empty where it is unknown."""
-    known = {float(value) for row in runs if (value := row.get(column)) is not None}
-    return f"{_range(known)} {noun}{'' if known == {1.0} else 's'}" if known else ""
+    amounts = {float(value) for row in runs if (value := row.get(column)) is not None}
+    return f"{_range(amounts)} {noun}{'' if amounts == {1.0} else 's'}" if amounts else ""
 
 
 def _range(values: Iterable[float]) -> str:

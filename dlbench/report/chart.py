@@ -186,4 +186,4 @@ def ringed(chart: Chart) -> frozenset[str]:
 
 def marks_of(chart: Chart, roles: tuple[Role, ...] = tuple(Role)) -> Iterator[Mark]:
     """Yield all marks of the series that have one of these roles."""
-    return (mark for panel in chart.panels for one in panel.series if one.role in roles for mark in one.marks)
+    return (mark for panel in chart.panels for series in panel.series if series.role in roles for mark in series.marks)

@@ -48,7 +48,7 @@ def rules(comparison: Comparison) -> Iterator[str]:
     """Yield how the verdicts came about and what speaks against them, a sentence each."""
     if comparison.refused:
         return
-    over = counted(next((one.judgement.family for one in comparison.changes if one.judgement), 0), "comparison")
+    over = counted(next((each.judgement.family for each in comparison.changes if each.judgement), 0), "comparison")
     margin = f"{percent(comparison.noise)} of times, rates and losses, 1 point of accuracies"
     yield f"Better, worse: by more than {margin}. Keeps: no worse by that. All p <= {SIGNIFICANCE:g}, Holm over {over}."
     yield "Intervals are of each number by itself: where they are apart, the correction may still not tell a change."
@@ -102,7 +102,7 @@ def junit(comparison: Comparison, regressions: Sequence[Change], problem: str = 
     Args:
         comparison: The comparison.
         regressions: The changes that a gate fails for.
-        problem: Why nothing can be judged, which is an error of its own; empty where it can.
+        problem: Why nothing can be judged, which is an error by itself; empty where it can.
     """
     cases = [Case("comparable", kind="error", type="not comparable", message=problem)] if problem else []
     for change in comparison.changes:
@@ -186,9 +186,10 @@ def _escaped(text: str) -> str:
 def _values(change: Change) -> list[object]:
     """Return a change as the cells of a row under `CSV_COLUMNS`; what is infinite is unknown."""
     base, new, ratio = (
-        (one.value, one.low, one.high, one.n) if one else (None,) * 4 for one in (change.base, change.new, change.ratio)
+        (side.value, side.low, side.high, side.n) if side else (None,) * 4
+        for side in (change.base, change.new, change.ratio)
     )
     judged = (change.judgement.p, change.judgement.family, change.worsening) if change.judgement else (None,) * 3
     sides = (*base, change.base_runs[1], *new, change.new_runs[1], *ratio[:3])
-    found = (change.kind.value, change.arm, change.metric, *sides, *judged)
-    return [None if isinstance(value, float) and not math.isfinite(value) else value for value in found]
+    cells = (change.kind.value, change.arm, change.metric, *sides, *judged)
+    return [None if isinstance(value, float) and not math.isfinite(value) else value for value in cells]

@@ -13,7 +13,7 @@ from dlbench.analysis.arms import Arm, Row, are_numbers, arms, last_attempts, me
 from dlbench.analysis.groups import tuned_columns, varying
 from dlbench.errors import UserError, shown
 from dlbench.records import files
-from dlbench.records.columns import SCHEMA_VERSION
+from dlbench.records.columns import require_version
 from dlbench.records.machine import read_machine
 from dlbench.records.outcome import Status
 from dlbench.records.tables import pieces, read_table
@@ -146,7 +146,7 @@ class ReportData:
     def _last(self, name: str) -> "pd.DataFrame":
         import pandas as pd
 
-        tables = [found for study in self.studies if (found := study.table(name)) is not None]
+        tables = [table for study in self.studies if (table := study.table(name)) is not None]
         if not tables:
             return pd.DataFrame(columns=ATTEMPT)
         lasts = set(map(attempt_of, self.runs))
@@ -201,14 +201,14 @@ def _check(attempts: "pd.DataFrame", where: str) -> None:
 
     Raises:
         UserError: There is no row, one has no status or an unknown one or a count that cannot be, two are of one
-            attempt, or they are newer.
+            attempt, or they have another schema version.
     """
     if attempts.empty:
         raise UserError("holds no run yet", where=where)
     if attempts["status"].isna().any():
         raise UserError("has a row without status", where=where)
-    for column, known in _KNOWN.items():
-        if unknown := sorted(set(attempts[column].dropna()) - known):
+    for column, allowed in _KNOWN.items():
+        if unknown := sorted(set(attempts[column].dropna()) - allowed):
             raise UserError(f"has the unknown {column} {shown(unknown[0])}", where=where)
     for column in _COUNTS:
         if (below := attempts[column].dropna()).lt(1).any():
@@ -216,12 +216,10 @@ def _check(attempts: "pd.DataFrame", where: str) -> None:
     twice = attempts[attempts.duplicated(["run_id", "attempt"])]
     if not twice.empty:
         raise UserError(f"has two rows of {twice['run_id'].iloc[0]}, attempt {twice['attempt'].iloc[0]}", where=where)
-    if (attempts["schema_version"] > SCHEMA_VERSION).any():
-        newest = attempts["schema_version"].max()
-        message = f"the study has schema version {newest}; this dlbench knows {SCHEMA_VERSION}"
-        raise UserError(message, where=where, hint="use the dlbench that wrote it, or a newer one")
+    for version in attempts["schema_version"].dropna().unique():
+        require_version(version, where)
 
 
 def _inside(path: Path) -> str:
-    found = sorted(folder.name for folder in path.iterdir() if (folder / files.table("runs")).is_file())
-    return f"in it there are studies: {', '.join(found[:5])}" if found else "`dlbench run` prints its path"
+    names = sorted(folder.name for folder in path.iterdir() if (folder / files.table("runs")).is_file())
+    return f"in it there are studies: {', '.join(names[:5])}" if names else "`dlbench run` prints its path"

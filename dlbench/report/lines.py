@@ -58,16 +58,16 @@ def parts(arms: Sequence[Arm], *, x: str, always: Iterable[str] = TASK) -> list[
     keys = ways_vary(arms, x=x)
     apart = [key for key in keys if key in set(always)]
     left = [key for key in keys if key not in apart]
-    own = without_base_lines(arms)
-    while left and _most_series(own, apart, left) > MOST_SERIES:
-        fewest = {key: _most_series(own, [*apart, key], [name for name in left if name != key]) for key in left}
+    others = without_base_lines(arms)
+    while left and _most_series(others, apart, left) > MOST_SERIES:
+        fewest = {key: _most_series(others, [*apart, key], [name for name in left if name != key]) for key in left}
         key = min(left, key=lambda name: (fewest[name], len(values_of(arms, name))))
         if fewest[key] == 1:  # a panel for each series compares nothing
             break
         apart.append(key)
         left.remove(key)
-    found = []
-    for values, alike in groups(own, apart):
+    divided = []
+    for values, alike in groups(others, apart):
         common = {key: value for key, value in values.items() if is_shared(key)}
         base = [arm for arm in arms if arm.baseline and all(arm.get(key) == value for key, value in common.items())]
         every = [series for _, series in groups(alike, left)]
@@ -76,8 +76,8 @@ def parts(arms: Sequence[Arm], *, x: str, always: Iterable[str] = TASK) -> list[
         for place, share in enumerate(shares, 1):
             which = f"{place} of {len(shares)}" if len(shares) > 1 else ""
             title = ", ".join(filter(None, (described(values), which)))
-            found.append(Part(title, (*chain(*share), *base), tuple(left), x))
-    return found or [Part("", tuple(arms), tuple(left), x)]
+            divided.append(Part(title, (*chain(*share), *base), tuple(left), x))
+    return divided or [Part("", tuple(arms), tuple(left), x)]
 
 
 def ways_vary(arms: Sequence[Arm], x: str = "") -> tuple[str, ...]:
@@ -86,8 +86,8 @@ def ways_vary(arms: Sequence[Arm], x: str = "") -> tuple[str, ...]:
     So a way has one name, and one colour, in charts with base lines and in those without. A single way is named by what
     makes it differ from the base line.
     """
-    own = ways(arms)
-    return with_strategy(own, varying(own, x=x) or varying(arms, x=x))
+    parallel = ways(arms)
+    return with_strategy(parallel, varying(parallel, x=x) or varying(arms, x=x))
 
 
 def brief_keys(part: Part) -> Part:
@@ -127,25 +127,25 @@ def series(part: Part, column: str) -> tuple[Series, ...]:
         for role, name, alike in named(part)
         for emulated, arms in by_emulation(alike)
     )
-    return tuple(one for one in every if any(mark.points or mark.ended or mark.num_failed for mark in one.marks))
+    return tuple(curve for curve in every if any(mark.points or mark.ended or mark.num_failed for mark in curve.marks))
 
 
 def named(part: Part) -> Iterator[tuple[Role, str, list[Arm]]]:
     """Yield the role, the name and the arms of each line of a part, base lines last."""
-    own = ways(part.arms) or without_base_lines(part.arms)
-    is_own = set(own)
+    parallel = ways(part.arms) or without_base_lines(part.arms)
+    is_own = set(parallel)
     base = [arm for arm in part.arms if arm not in is_own]
     shared = tuple(filter(is_shared, part.keys))
     # Base lines that differ in nothing else are distinguished by what decides a step alone.
     of_base = equal_columns(shared) if _num_combinations(base, shared) <= 1 else shared
-    for values, alike in groups(own, part.keys):
+    for values, alike in groups(parallel, part.keys):
         yield Role.MEASURED, described(values) or (ALONE if all(arm.is_alone for arm in alike) else "measured"), alike
     for values, alike in groups(base, of_base):
         yield Role.BASE_LINE, ", ".join(filter(None, (ALONE, described(values)))), alike
 
 
 def ended(column: str) -> str:
-    """Return the column with what a run had come to when it ended, of those that may not have reached `column`."""
+    """Return the column with where a run was when it ended, of those that may not have reached `column`."""
     return f"{column}.ended"
 
 

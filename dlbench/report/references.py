@@ -48,11 +48,11 @@ def compared(data: ReportData) -> dict[Reference, list[str]]:
     Raises:
         UserError: A `reference.csv` is not of the form.
     """
-    found: dict[Reference, list[str]] = {}
+    studies_of: dict[Reference, list[str]] = {}
     for source in data.studies:
-        if known := of(source):
-            found.setdefault(known, []).append(source.name)
-    return found
+        if claimed := of(source):
+            studies_of.setdefault(claimed, []).append(source.name)
+    return studies_of
 
 
 def verdicts(data: ReportData) -> tuple[ClaimResult, ...]:
@@ -63,18 +63,18 @@ def verdicts(data: ReportData) -> tuple[ClaimResult, ...]:
     Raises:
         UserError: A `reference.csv` is not of the form.
     """
-    found = []
-    for known, studies in compared(data).items():
+    results = []
+    for claimed, studies in compared(data).items():
         # Where groups of runs get the same words on a claim, that is said once.
         families: dict[ClaimResult, list[str]] = {}
-        for one in check_claims([arm for arm in data.arms if arm.study in studies], known):
-            emulated = f"on emulated hardware ({one.emulated.replace(';', ', ')}): " if one.emulated else ""
-            claim, why = one.claim.said(known.x), f"{emulated}{one.verdict.why}"
-            families.setdefault(ClaimResult(known.source, claim, one.verdict.state, why), []).append(one.family)
+        for check in check_claims([arm for arm in data.arms if arm.study in studies], claimed):
+            emulated = f"on emulated hardware ({check.emulated.replace(';', ', ')}): " if check.emulated else ""
+            claim, why = check.claim.said(claimed.x), f"{emulated}{check.verdict.why}"
+            families.setdefault(ClaimResult(claimed.source, claim, check.verdict.state, why), []).append(check.family)
         for words, names in families.items():
             of = listed(filter(None, names), separator="; ")
-            found.append(replace(words, claim=f"{words.claim} ({of})") if of else words)
-    return tuple(found)
+            results.append(replace(words, claim=f"{words.claim} ({of})") if of else words)
+    return tuple(results)
 
 
 def published(found: Reference, column: str, measured: Sequence[Series] = ()) -> tuple[Series, ...]:
@@ -82,13 +82,15 @@ def published(found: Reference, column: str, measured: Sequence[Series] = ()) ->
 
     Each has the colour of the first of the `measured` ones that bears its name, such as scale-up.
     """
-    made = []
+    curves = []
     for name in found.names:
         curve = found.curve(column, name)
         if marks := tuple(Mark(x, values if len(values) > 1 else (), median_interval(values)) for x, values in curve):
-            like = next((one.label for one in measured if name and name in one.label.split(", ")), "")
-            made.append(Series(", ".join(filter(None, (found.source, name))), marks, Role.PUBLISHED, like=like))
-    return tuple(made)
+            like = next(
+                (like_curve.label for like_curve in measured if name and name in like_curve.label.split(", ")), ""
+            )
+            curves.append(Series(", ".join(filter(None, (found.source, name))), marks, Role.PUBLISHED, like=like))
+    return tuple(curves)
 
 
 def relative_panel(panel: Panel, x: str) -> Panel | None:
@@ -101,14 +103,14 @@ def relative_panel(panel: Panel, x: str) -> Panel | None:
         panel: The measured and the published curves.
         x: What the places are called.
     """
-    ours, theirs = ([one for one in panel.series if one.role is role] for role in (Role.MEASURED, Role.PUBLISHED))
+    ours, theirs = ([curve for curve in panel.series if curve.role is role] for role in (Role.MEASURED, Role.PUBLISHED))
     shared = set.intersection(*map(_places, theirs)) if theirs else set()
     base = min(shared & set().union(*map(_places, ours)), default=None)
     if base is None:
         return None
-    curves = (relative(one, base) for one in (*ours, *theirs) if len(_places(one)) > 1)
+    curves = (relative(curve, base) for curve in (*ours, *theirs) if len(_places(curve)) > 1)
     shown = tuple(filter(None, curves))
-    if not any(one.role is Role.MEASURED for one in shown):
+    if not any(curve.role is Role.MEASURED for curve in shown):
         return None
     # Such as `at batch size 8`, `at 1 worker`.
     at = f"at {counted(int(base), 'worker')}" if x == "workers" else f"at {PLACES.get(x, x)} {base:g}"

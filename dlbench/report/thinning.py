@@ -1,4 +1,4 @@
-"""Which arms the charts of a large report show: no eye can tell hundreds of them apart, and nobody waits for them."""
+"""Which arms the charts of a large report show: hundreds of them cannot be told apart, and take long to draw."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from dlbench.scenario.metrics import BUILT_IN
 
 # Charts of more arms than this are thinned.
 MOST_ARMS = 48
-# So many values of a setting still make a curve: of more, as many stay.
+# This many values of a setting still make a curve: of more, as many stay.
 FEW = 3
 
 
@@ -48,12 +48,12 @@ def takes_all(plugin: Plugin, data: ReportData) -> bool:
 
 def _best(arms: Iterable[Arm]) -> list[Arm]:
     """Return the best arm by each metric that any has."""
-    found = []
+    kept = []
     for metric in METRICS:
         sign = -1 if BUILT_IN[metric].is_higher_better else 1
-        if known := {arm: sign * spread.value for arm in arms if (spread := arm.metrics[metric])}:
-            found.append(min(known, key=known.__getitem__))
-    return found
+        if values := {arm: sign * spread.value for arm in arms if (spread := arm.metrics[metric])}:
+            kept.append(min(values, key=values.__getitem__))
+    return kept
 
 
 def _longest(arms: Sequence[Arm]) -> str:
@@ -67,12 +67,12 @@ def _in_order(arms: Sequence[Arm], key: str) -> list[Any]:
 
 
 def _chosen(values: Sequence[Any], number: int, best: Sequence[Any]) -> list[Any]:
-    """Return so many values, fewer than there are: the best ones, the first and the last, and others evenly chosen."""
+    """Return this many values, fewer than there are: the best ones, first and last, and others evenly chosen."""
     even = [values[place] for place in _evenly(len(values), number)]
     order = dict.fromkeys([*(value for value in best if value in values), even[0], even[-1], *even])
     return list(order)[: min(number, len(values) - 1)]
 
 
 def _evenly(count: int, number: int) -> list[int]:
-    """Return so many places of a list, the first and the last among them."""
+    """Return this many places of a list, the first and the last among them."""
     return [0] if number == 1 else sorted({round(place * (count - 1) / (number - 1)) for place in range(number)})

@@ -77,10 +77,10 @@ def write_report(
     from dlbench.report.rendering.style import style_of
 
     style_of(request.style)
-    names, made, (charted, note), pool = _names(request), ReportFiles(), thinned(data), pool or RenderPool(0)
+    names, report_files, (charted, note), pool = _names(request), ReportFiles(), thinned(data), pool or RenderPool(0)
     report_progress = progress or (lambda done, total: None)
     report_progress(0, len(names))
-    figures: Iterable[tuple[RenderedFigure, Chart]] = _figures(data, charted, names, request, made)
+    figures: Iterable[tuple[RenderedFigure, Chart]] = _figures(data, charted, names, request, report_files)
     if request.figures:  # before anything is written
         figures = list(figures)
     try:
@@ -93,12 +93,14 @@ def write_report(
             task = partial(render, chart, request.style, pictures, figure.caption, page_id)
             pending.append((figure, chart, pool.submit(task)))
         if not request.figures:
-            content = Content(data, answers_of(data).answers, references.verdicts(data), (), tuple(made.left_out), note)
+            content = Content(
+                data, answers_of(data).answers, references.verdicts(data), (), tuple(report_files.left_out), note
+            )
         for done, (figure, chart, element) in enumerate(pending):
             report_progress(done, len(pending))
             drawn.append(replace(figure, svg=element()))
             table.write(request.output / f"{figure.name}.csv", figure.name, chart)
-            made.written += [request.output / file for file in figure.files]
+            report_files.written += [request.output / file for file in figure.files]
         report_progress(len(pending), len(pending))
         if content:
             content = replace(content, drawn=tuple(drawn))
@@ -106,10 +108,10 @@ def write_report(
             texts |= {ARMS: arms_csv(data.arms, data.settings), SUMMARY: summary_csv(data.runs, data.settings)}
             for name, text in texts.items():
                 files.write_text(request.output / name, text)
-                made.written.append(request.output / name)
+                report_files.written.append(request.output / name)
     except OSError as error:
         raise unwritable(error, request.output) from error
-    return made
+    return report_files
 
 
 def picture(data: ReportData, name: str, style: str) -> "MatplotlibFigure":

@@ -1,5 +1,6 @@
 """What published studies claim of their curves, in the words of a reference file; `dlbench.analysis` judges it."""
 
+import math
 from enum import StrEnum
 from typing import Annotated, Any, Self
 
@@ -43,41 +44,22 @@ OPTION = r"(strategy|communicator|model|dataset|trainer)\.[a-z][a-z0-9_]*"
 
 
 class Shape(StrEnum):
-    """A claim about how a column goes over the places of x, or about two curves of it."""
+    """How a column, or its ratio between two series, goes along x."""
 
     FALLS = "falls"
-    GAINS_SHRINK = "gains-shrink"
-    RISES_AND_FALLS = "rises-to-plateau-and-falls"
-    MIRRORS = "mirrors"
-    SPEEDS_UP = "speeds-up"
-    STARTS_BEHIND = "starts-behind"
-    CLOSES_IN = "closes-in"
-    OVERTAKES = "overtakes"
-    SLIGHTLY_BETTER = "slightly-better"
+    RISES = "rises"
+    FLAT = "flat"
     LEAST_INSIDE = "least-inside"
-    STAYS = "stays"
-    COUNTS_THE_OTHERS = "counts-the-others"
+    MOST_INSIDE = "most-inside"
+    ABOVE = "above"
+    BELOW = "below"
 
 
-# Changes below these count as flat where a claim names no `flat` of its own. A loss moves by a fifth where accuracy
-# moves by a point (kim2023: 0.1765 and 0.1490 beside 0.9381 and 0.9464).
+# Changes below these count as flat where a claim names no `flat`. A loss moves by a fifth where accuracy moves by a
+# point (kim2023: 0.1765 and 0.1490 beside 0.9381 and 0.9464).
 FLAT, FLAT_LOSS = 0.02, 0.2
-# What a claim needs beside `claim` and `column`; those that take none may name a `series`, else all of them must do it.
-NEEDED: dict[Shape, tuple[str, ...]] = {
-    Shape.MIRRORS: ("of",),
-    Shape.STARTS_BEHIND: ("series", "than"),
-    Shape.CLOSES_IN: ("series", "than"),
-    Shape.OVERTAKES: ("series", "than", "beyond"),
-    Shape.SLIGHTLY_BETTER: ("most",),
-}
-# Claims that compare two series.
-COMPARING = (Shape.STARTS_BEHIND, Shape.CLOSES_IN, Shape.OVERTAKES)
-# Claims of which there are mirror images.
-MIRRORED = (Shape.FALLS, Shape.SPEEDS_UP, Shape.RISES_AND_FALLS)
-# Claims for which it matters what is flat.
-_WITH_FLAT = (
-    Shape.FALLS, Shape.GAINS_SHRINK, Shape.RISES_AND_FALLS, Shape.MIRRORS, Shape.STAYS, Shape.COUNTS_THE_OTHERS,
-)  # fmt: skip
+# Claims for which it matters what is flat, and claims that compare two series.
+WITH_FLAT, COMPARING = (Shape.FALLS, Shape.RISES, Shape.FLAT), (Shape.ABOVE, Shape.BELOW)
 
 
 def column_name(value: str) -> str:
@@ -104,11 +86,10 @@ class Claim(BaseModel):
     Attributes:
         claim: What is claimed.
         column: Of which column.
-        of: The column that `mirrors` is a mirror image of.
         series: Of which series; None: of each.
-        than: The series that `series` is compared with.
-        beyond: The place after which `overtakes` is claimed.
-        most: By how much at most `slightly-better` is better, in the column's unit.
+        than: Another series: the claim is about the column of `series` over that of this one.
+        beyond: Only places above this one count.
+        up_to: Only places up to this one count.
         flat: The change, as a share, below which a curve counts as flat; None: `FLAT`, of a loss `FLAT_LOSS`.
         inferred: Whether the source says it neither in words nor by its numbers: whoever wrote the file infers it.
     """
@@ -117,29 +98,25 @@ class Claim(BaseModel):
 
     claim: Shape
     column: ColumnName
-    of: ColumnName | None = None
     series: SeriesName | None = None
     than: SeriesName | None = None
     beyond: Positive | None = None
-    most: Positive | None = None
+    up_to: Positive | None = None
     flat: Annotated[float, Field(gt=0, lt=1)] | None = None
     inferred: bool = False
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        needed = NEEDED.get(self.claim, ())
-        missing = [name for name in needed if getattr(self, name) is None]
-        if missing:
-            raise ValueError(f"{self.claim} needs `{missing[0]}`")
-        taken = {*needed, "series", *(("flat",) if self.claim in _WITH_FLAT else ())}
-        optional = [name for name in ("of", "than", "beyond", "most", "flat") if name not in taken]
-        extra = [name for name in optional if getattr(self, name) is not None]
-        if extra:
-            raise ValueError(f"{self.claim} takes no `{extra[0]}`")
+        if self.claim in COMPARING and self.than is None:
+            raise ValueError(f"{self.claim} needs `than`")
+        if self.than is not None and self.series is None:
+            raise ValueError("`than` needs `series`")
+        if self.flat is not None and self.claim not in WITH_FLAT:
+            raise ValueError(f"{self.claim} takes no `flat`")
         if self.series is not None and self.series == self.than:
             raise ValueError(f"{self.claim} compares {shown(self.series)} with itself")
-        if self.of == self.column:
-            raise ValueError(f"{self.column} cannot be the mirror image of itself")
+        if self.beyond is not None and self.up_to is not None and self.beyond >= self.up_to:
+            raise ValueError(f"no place is beyond {self.beyond:g} and up to {self.up_to:g}")
         return self
 
     @property
@@ -149,29 +126,34 @@ class Claim(BaseModel):
         is_error = metric is not None and metric.is_score and not metric.is_higher_better
         return self.flat or (FLAT_LOSS if is_error else FLAT)
 
+    def covers(self, place: float) -> bool:
+        """Whether it is about a place."""
+        return (self.beyond or -math.inf) < place <= (self.up_to or math.inf)
+
+    @property
+    def where(self) -> str:
+        """Which places it is about, such as ` beyond 4`; empty where it is about all."""
+        ends = {"beyond": self.beyond, "up to": self.up_to}
+        return "".join(f" {word} {end:g}" for word, end in ends.items() if end is not None)
+
     def said(self, x: str) -> str:
         """Return the claim as a sentence without a full stop: `training time falls with batch size`.
 
         It ends with `(inferred)` where the claim is.
         """
         place, column = PLACES.get(x, f"`{x}`"), COLUMNS[self.column]
-        who = f"{column} of {self.series}" if self.series is not None else column
-        than = f"that of {self.than}"
-        other = COLUMNS.get(self.of or "", "")
-        flat = f"{100 * self.margin:g}%"
-        most = f"{100 * (self.most or 0):g} points" if self.column.endswith("accuracy") else f"{self.most or 0:g}"
-        said = {
-            Shape.FALLS: f"{who} falls with {place}, and is nowhere {flat} or more above an earlier value",
-            Shape.GAINS_SHRINK: f"{who} falls with {place} by ever less, within {flat}",
-            Shape.RISES_AND_FALLS: f"{who} rises with {place} to a plateau (within {flat}) and falls at the end",
-            Shape.MIRRORS: f"{who} has the shape of {other} by {place} upside down (flat within {flat})",
-            Shape.SPEEDS_UP: f"{who} is less at the largest {place} than at the smallest",
-            Shape.STARTS_BEHIND: f"{who} is above {than} at the smallest {place}",
-            Shape.CLOSES_IN: f"{who} begins above {than} and closes in with a growing {place}",
-            Shape.OVERTAKES: f"{who} is below {than} beyond {place} {self.beyond or 0:g}",
-            Shape.SLIGHTLY_BETTER: f"{who} is higher at the largest {place} than at the smallest, by {most} at most",
-            Shape.LEAST_INSIDE: f"{who} is least at neither the smallest nor the largest {place}",
-            Shape.STAYS: f"{who} changes by less than {flat} from the smallest {place} to any other",
-            Shape.COUNTS_THE_OTHERS: f"{who} is {place} - 1 (within {flat})",
-        }[self.claim]
-        return f"{said} (inferred)" if self.inferred else said
+        curve = f"{column} of {self.series}" if self.series is not None else column
+        if self.claim in COMPARING:
+            sentence = f"{curve} is {self.claim} that of {self.than}"
+        else:
+            curve = f"{curve} over that of {self.than}" if self.than is not None else curve
+            flat = f"{100 * self.margin:g}%"
+            sentence = {
+                Shape.FALLS: f"{curve} falls with {place}, and is nowhere {flat} or more above an earlier value",
+                Shape.RISES: f"{curve} rises with {place}, and is nowhere {flat} or more below an earlier value",
+                Shape.FLAT: f"{curve} changes by less than {flat} from the smallest {place} to any other",
+                Shape.LEAST_INSIDE: f"{curve} is least at neither the smallest nor the largest {place}",
+                Shape.MOST_INSIDE: f"{curve} is greatest at neither the smallest nor the largest {place}",
+            }[self.claim]
+        places = f" for {place}{self.where}" if self.where else f" at every {place}" if self.claim in COMPARING else ""
+        return f"{sentence}{places}" + (" (inferred)" if self.inferred else "")

@@ -48,26 +48,26 @@ def read_goal(text: str, metrics: Mapping[str, Metric], where: str = "") -> Goal
     Raises:
         UserError: It has another form, or names no score, or the wrong side of one.
     """
-    found = _WORDS.fullmatch(" ".join(text.split()))
-    if not found or (found["least"] == "throughput" and found[0] != "throughput"):
+    match = _WORDS.fullmatch(" ".join(text.split()))
+    if not match or (match["least"] == "throughput" and match[0] != "throughput"):
         raise UserError(f"the goal {shown(text)} is not of a known form; there are: {FORMS}", where=where)
     scores = [name for name, metric in metrics.items() if metric.is_score]
-    for name in filter(None, (found["metric"], found["quality"])):
+    for name in filter(None, (match["metric"], match["quality"])):
         if name not in scores:
             more = nearest(name, scores) or f"there are: {', '.join(scores)}"
             raise UserError(f"the goal names {shown(name)}, which no run is scored by; {more}", where=where)
-    if not found["metric"]:
-        return Goal(least=found["least"], quality=found["quality"])
+    if not match["metric"]:
+        return Goal(least=match["least"], quality=match["quality"])
     try:
-        value = float(found["value"])
+        value = float(match["value"])
     except ValueError:
-        raise UserError(f"the goal's value is a number, not {shown(found['value'])}", where=where) from None
-    metric = metrics[found["metric"]]
+        raise UserError(f"the goal's value is a number, not {shown(match['value'])}", where=where) from None
+    metric = metrics[match["metric"]]
     if not metric.least <= value <= metric.most:
         raise UserError(f"{metric.title} is never {value:g}", where=where)
-    if (found["side"] == ">=") != metric.is_higher_better:
-        other = "<=" if found["side"] == ">=" else ">="
+    if (match["side"] == ">=") != metric.is_higher_better:
+        other = "<=" if match["side"] == ">=" else ">="
         raise UserError(
-            f"{found['metric']} is better on the other side: {found['metric']}{other}{value:g}", where=where
+            f"{match['metric']} is better on the other side: {match['metric']}{other}{value:g}", where=where
         )
-    return Goal(least=found["least"], target=(found["metric"], value))
+    return Goal(least=match["least"], target=(match["metric"], value))

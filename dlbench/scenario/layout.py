@@ -96,8 +96,8 @@ class Layout(BaseModel):
     def cores_per_worker(self) -> float | None:
         """Cores that each worker is bound to, or its share of one (the fewest of all); None where one is unbound."""
         shares = [_cores_of_each(place) for place in self.places if place.workers]
-        known = [share for share in shares if share is not None]
-        return min(known) if known and len(known) == len(shares) else None
+        numbers = [share for share in shares if share is not None]
+        return min(numbers) if numbers and len(numbers) == len(shares) else None
 
 
 def _cores_of_each(place: Place) -> float | None:

@@ -62,9 +62,9 @@ class Metric:
         return self.margin * abs(value) if self.is_share else self.margin
 
     def of_classes(self, num_classes: int) -> float | None:
-        """Return what guessing one of so many classes scores, each being as frequent; None of what is no such score."""
-        known = {"accuracy": 1 / num_classes, "loss": math.log(num_classes)} if num_classes > 0 else {}
-        return known.get(self.score, self.knows_nothing)
+        """Return what guessing one of `num_classes` classes scores, equally frequent; None of other scores."""
+        guesses = {"accuracy": 1 / num_classes, "loss": math.log(num_classes)} if num_classes > 0 else {}
+        return guesses.get(self.score, self.knows_nothing)
 
 
 # Metrics by column.
@@ -137,8 +137,8 @@ class Matters(BaseModel):
 
 def _matters(value: Any) -> Any:
     """Take a number for one in the metric's unit, and `2%` for a share."""
-    if isinstance(value, str) and (found := _SHARE.fullmatch(value.strip())):
-        return {"value": float(found[1]) / 100, "is_share": True}
+    if isinstance(value, str) and (match := _SHARE.fullmatch(value.strip())):
+        return {"value": float(match[1]) / 100, "is_share": True}
     if isinstance(value, bool | str | list | None):
         raise ValueError("must be a number in the metric's unit, or a share such as 2%")
     return {"value": value} if isinstance(value, int | float) else value
@@ -174,4 +174,4 @@ class MetricDeclaration(BaseModel):
 
 def declared(metrics: Mapping[str, MetricDeclaration]) -> dict[str, Metric]:
     """Return all metrics by column: the built-in ones, then those that a scenario declares."""
-    return {**BUILT_IN, **{name: one.metric(name) for name, one in metrics.items()}}
+    return {**BUILT_IN, **{name: declaration.metric(name) for name, declaration in metrics.items()}}

@@ -20,7 +20,7 @@ class Needs(BaseModel):
             statistics over workers in the forward pass (`in_forward`).
         jit: Whether the compiled step may be compiled with XLA.
         nodes: Whether it is made of nodes that send each other messages (`dlbench.strategies._protocol`).
-        simulated: Whether it can be simulated (`communicator: simulated`), though it has no communicator of its own.
+        simulated: Whether it can be simulated (`communicator: simulated`), though it has no communicator.
         servers: Whether it has servers, which hold parameters and train nothing (`servers`).
         hands_out: Whether the next samples go to the worker that asks first; else each worker has its share of a step.
         shares_memory: Whether workers read and write common parameters (`dlbench.strategies._protocol.Memory`).

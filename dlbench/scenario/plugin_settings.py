@@ -16,13 +16,13 @@ _REQUIRED = {"strategies": "NEEDS", "launchers": "PROVIDES", "trainers": "BUILDE
 def load(kind: str, name: str, where: str = "") -> plugins.Plugin:
     """Load a plugin and make sure that it is one of its kind; the error says where it was asked for."""
     try:
-        found = plugins.load(kind, name)
+        plugin = plugins.load(kind, name)
     except UserError as error:
         raise UserError(error.message, hint=error.hint, where=where) from error
     required = _REQUIRED.get(kind)
-    if required is not None and found.get(required) is None:
+    if required is not None and plugin.get(required) is None:
         raise UserError(f"{name!r} is not one of the {kind}: it has no {required}", where=where)
-    return found
+    return plugin
 
 
 def needs_of(strategy: str) -> Needs:

@@ -18,7 +18,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from dlbench.errors import UserError, nearest, shown
 from dlbench.regular_file import read_regular
-from dlbench.scenario.claims import COLUMNS, MIRRORED, OPTION, PLACES, SERIES, Claim, Shape
+from dlbench.scenario.claims import COLUMNS, OPTION, PLACES, SERIES, Claim
 from dlbench.scenario.read import document
 from dlbench.scenario.source import Path as DataPath
 from dlbench.scenario.source import Source, translate
@@ -110,8 +110,8 @@ class Reference:
         One empty name where the file has no series.
         """
         claimed = (name for claim in self.claims for name in (claim.series, claim.than) if name is not None)
-        found = (row.series for row in self.rows) if self.rows else claimed
-        return tuple(dict.fromkeys(found)) or ("",)
+        names = (row.series for row in self.rows) if self.rows else claimed
+        return tuple(dict.fromkeys(names)) or ("",)
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -123,11 +123,11 @@ class Reference:
         if column not in self.columns:
             return ()
         index = self.columns.index(column)
-        found: dict[float, list[float]] = {}
+        values_at: dict[float, list[float]] = {}
         for row in self.rows:
             if row.series == series and (value := row.values[index]) is not None:
-                found.setdefault(row.place, []).append(value)
-        return tuple((place, tuple(found[place])) for place in sorted(found))
+                values_at.setdefault(row.place, []).append(value)
+        return tuple((place, tuple(values_at[place])) for place in sorted(values_at))
 
 
 def find(name: str, scenario: Path | None = None, where: str = "") -> Path:
@@ -142,17 +142,17 @@ def find(name: str, scenario: Path | None = None, where: str = "") -> Path:
         UserError: There is none of that name; says which there are.
     """
     folders = [PROJECT] if scenario is None else [scenario.parent / FOLDER, PROJECT]
-    known = {path.stem: path for folder in reversed(folders) for path in _files(folder)}
-    if name in known:
-        return known[name]
+    paths = {path.stem: path for folder in reversed(folders) for path in _files(folder)}
+    if name in paths:
+        return paths[name]
     # The scenario may be a study's copy, beside which the study keeps one of the reference.
     if scenario is not None and scenario.with_name(OF_A_STUDY).is_file() and scenario.with_name(KEPT).is_file():
         return scenario.with_name(KEPT)
-    there = f"there are: {', '.join(sorted(known))}" if known else "there is none at all"
+    there = f"there are: {', '.join(sorted(paths))}" if paths else "there is none at all"
     places = " or ".join(map(str, dict.fromkeys(folders)))
     raise UserError(
         f"there is no reference {shown(name)}; {there}",
-        hint=nearest(name, known) or f"{name}{SUFFIX} in {places}: published numbers, see {PROJECT / 'README.md'}",
+        hint=nearest(name, paths) or f"{name}{SUFFIX} in {places}: published numbers, see {PROJECT / 'README.md'}",
         where=where,
     )
 
@@ -208,14 +208,14 @@ def parse(text: str, name: str) -> Reference:
 
 def _head(lines: Sequence[str], name: str) -> tuple[_Head, Source]:
     """Return what the head says; its lines keep their numbers."""
-    found = document.parse("\n".join(line.removeprefix(HEAD).removeprefix(" ") for line in lines), name)
-    if not isinstance(found.data, dict):
+    parsed = document.parse("\n".join(line.removeprefix(HEAD).removeprefix(" ") for line in lines), name)
+    if not isinstance(parsed.data, dict):
         hint = "it begins with lines such as `# source: Who 2024` and `# x: workers`"
         raise UserError("has no head", where=name, hint=hint)
     try:
-        return _Head.model_validate(found.data), found.source
+        return _Head.model_validate(parsed.data), parsed.source
     except ValidationError as error:
-        raise translate(error, found.source, _allowed) from error
+        raise translate(error, parsed.source, _allowed) from error
 
 
 def _allowed(path: DataPath) -> Iterable[str]:
@@ -229,12 +229,12 @@ def _cells(lines: Sequence[str], name: str, offset: int) -> list[tuple[int, list
         rows = [(offset + reader.line_num, [cell.strip() for cell in cells]) for cells in reader]
     except csv.Error as error:
         raise UserError(f"not readable as CSV: {error}", where=f"{name}:{offset + reader.line_num}") from error
-    found = [(line, cells) for line, cells in rows if any(cells)]
-    if len(found) > MAX_ROWS:
+    filled = [(line, cells) for line, cells in rows if any(cells)]
+    if len(filled) > MAX_ROWS:
         raise UserError(f"exceeds the limit of {MAX_ROWS} rows", where=name)
-    if not found:
+    if not filled:
         raise UserError("has no table below its head", where=name, hint="a line of column names, then one a place")
-    return found
+    return filled
 
 
 def _columns(cells: Sequence[tuple[int, list[str]]], head: _Head, name: str) -> tuple[str, ...]:
@@ -251,10 +251,10 @@ def _columns(cells: Sequence[tuple[int, list[str]]], head: _Head, name: str) -> 
         if column not in keys and column not in COLUMNS:
             hint = nearest(column, COLUMNS) or f"there are: {', '.join(COLUMNS)}"
             raise UserError(f"unknown column {shown(column)}", where=where, hint=hint)
-    found = tuple(column for column in names if column not in keys)
-    if not found:
+    measured = tuple(column for column in names if column not in keys)
+    if not measured:
         raise UserError("has no measured column", where=where, hint=f"there are: {', '.join(COLUMNS)}")
-    return found
+    return measured
 
 
 def _row(
@@ -263,16 +263,16 @@ def _row(
     where = f"{name}:{line}"
     if len(cells) != len(names):
         raise UserError(f"has {len(cells)} cells where the table has {len(names)} columns", where=where)
-    found = dict(zip(names, cells, strict=True))
-    place = _number(found[head.x], head.x, where)
+    by_name = dict(zip(names, cells, strict=True))
+    place = _number(by_name[head.x], head.x, where)
     is_option = head.x not in PLACES  # such as a bound of 0
     if place is None or place < 0 or (place == 0 and not is_option):
         least = "of 0 or more" if is_option else "above 0"
-        raise UserError(f"{head.x} needs a number {least}, not {shown(found[head.x])}", where=where)
-    series = found[head.series] if head.series is not None else ""
+        raise UserError(f"{head.x} needs a number {least}, not {shown(by_name[head.x])}", where=where)
+    series = by_name[head.series] if head.series is not None else ""
     if head.series is not None and not series:
         raise UserError(f"{head.series} is empty", where=where)
-    return ReferenceRow(place, series, tuple(_number(found[column], column, where) for column in columns))
+    return ReferenceRow(place, series, tuple(_number(by_name[column], column, where) for column in columns))
 
 
 def _number(cell: str, column: str, where: str) -> float | None:
@@ -290,7 +290,7 @@ def _number(cell: str, column: str, where: str) -> float | None:
 
 
 def _check_claims(head: _Head, series: set[str] | None, source: Source) -> None:
-    """Refuse claims that are made twice, are about series that are not in the table, or mirror nothing.
+    """Refuse claims that are made twice, or are about series that are not in the table.
 
     Without a table any series can be claimed of, where there are several.
     """
@@ -303,22 +303,3 @@ def _check_claims(head: _Head, series: set[str] | None, source: Source) -> None:
                 there = f"there are: {', '.join(sorted(series or ()))}" if head.series else "the file has no `series`"
                 where = source.where(("claims", index, key))
                 raise UserError(f"there is no series {shown(named)}; {there}", where=where)
-        if claim.claim is Shape.MIRRORS:
-            _check_mirror(claim, head, source.where(("claims", index)))
-
-
-def _check_mirror(claim: Claim, head: _Head, where: str) -> None:
-    if mirrored(claim, head.claims) is None:
-        raise UserError(
-            f"`mirrors` needs another claim on {claim.of}, which states its shape: {', '.join(MIRRORED)}", where=where
-        )
-    if head.series is not None and claim.series is None:
-        raise UserError("`mirrors` needs `series` in a file that has several", where=where)
-
-
-def mirrored(claim: Claim, claims: Iterable[Claim]) -> Claim | None:
-    """Return the claim of whose shape this one is the mirror image; None where it is none, or there is no shape."""
-    if claim.claim is not Shape.MIRRORS:
-        return None
-    own = (claim.series, None)
-    return next((one for one in claims if one.column == claim.of and one.claim in MIRRORED and one.series in own), None)

@@ -6,37 +6,18 @@ import math
 import re
 from collections.abc import Mapping
 from enum import StrEnum
-from functools import cache, cached_property
-from typing import Any, Literal, Self
+from functools import cached_property
+from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field
 
 from dlbench.scenario.metrics import SCORE_COLUMNS, MetricDeclaration, declared
-from dlbench.scenario.settings import RENAMED, BatchScope, Divide, Finite, LearningRateScale, Seconds, Settings, about
-
-# Options whose values were once called otherwise: (model, option) to what a value was.
-_ONCE: dict[tuple[str, str], dict[Any, Any]] = {
-    ("cnn", "model.batch_norm"): {"none": False, "local": True},
-    ("resnet20", "model.batch_norm"): {"none": False, "local": True},
-}
+from dlbench.scenario.settings import BatchScope, Divide, Finite, LearningRateScale, Seconds, Settings
 
 
 def arm_name(run_id: str) -> str:
     """Return what the repeats of an arm share of their run_id."""
     return re.sub(r"-r\d+\Z", "", run_id)
-
-
-@cache
-def _before() -> dict[str, tuple[Any, ...]]:
-    """Return the values of settings that leave a run as it was before the setting existed."""
-    found: dict[str, tuple[Any, ...]] = {}
-    for name, field in Settings.model_fields.items():
-        setting = about(name)
-        if setting.once is not None:
-            found[name] = (setting.once,)
-        elif setting.before is not None:
-            found[name] = (field.default, *setting.before)
-    return found
 
 
 class Phase(StrEnum):
@@ -118,7 +99,6 @@ class RunSpec(BaseModel):
         phase: What it is made for.
         repeats_rule: How it was decided how often the arm is run; empty for a fixed number.
         tuned: What was searched for, and for which arm; None where nothing is.
-        batch_size_origin: `found` in old studies, where dlbench searched for the batch itself; never written.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -136,24 +116,13 @@ class RunSpec(BaseModel):
     phase: Phase = Phase.MEASURE
     repeats_rule: str = ""
     tuned: Tuned | None = None
-    batch_size_origin: Literal["given", "found"] = Field("given", exclude=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _with_new_names(cls, values: Any) -> Any:
-        """Read a record of an older dlbench: rename settings, and set newer ones to what it did."""
-        settings = values.get("settings") if isinstance(values, dict) else None
-        if not isinstance(settings, dict):
-            return values
-        once = {name: about(name).once for name in Settings.model_fields if about(name).once is not None}
-        return values | {"settings": once | {RENAMED.get(name, name): value for name, value in settings.items()}}
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return the run with other values; what was found out of this one is not kept, but for another repeat."""
-        made = super().model_copy(update=update, deep=deep)
+        copy = super().model_copy(update=update, deep=deep)
         if update is None or set(update) != {"repeat"}:
-            made.__dict__.pop("fingerprint", None)
-        return made
+            copy.__dict__.pop("fingerprint", None)
+        return copy
 
     @property
     def run_id(self) -> str:
@@ -169,21 +138,14 @@ class RunSpec(BaseModel):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Short hash of everything that changes what is measured; the same for all repeats of an arm."""
-        content = self.model_dump(mode="json", include={"settings", "options", "target"})
+        """Short hash of everything that changes what is measured; the same for all repeats of an arm.
+
+        Settings at their defaults are left out, so that a run keeps its name when a setting is added.
+        """
+        content = self.model_dump(mode="json", include={"options", "target"})
+        content["settings"] = self.settings.model_dump(mode="json", exclude_defaults=True)
         if self.phase is not Phase.MEASURE:
             content["phase"] = [self.phase, self.tuned.arm if self.tuned else ""]
-        if self.batch_size_origin != "given":
-            content["batch_size_origin"] = self.batch_size_origin
-        for name, before in _before().items():
-            if content["settings"][name] in before:
-                del content["settings"][name]
-        # A run keeps its name where a setting gets another one.
-        for old, new in RENAMED.items():
-            content["settings"][old] = content["settings"].pop(new)
-        for (model, option), once in _ONCE.items():
-            if self.settings.model == model and content["options"].get(option) in once:
-                content["options"][option] = once[content["options"][option]]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:8]
 
     def reaches_target(self, scores: Mapping[str, float | None]) -> bool:
@@ -204,8 +166,8 @@ class RunSpec(BaseModel):
         if self.phase is not Phase.TUNE or self.tuned is None:
             return self
         settings = {"epochs": self.tuned.epochs, "extend_window": self.tuned.extend_window}
-        own = self.settings.model_copy(update=settings)
-        return self.model_copy(update={"phase": Phase.MEASURE, "label": self.arm, "settings": own})
+        measured = self.settings.model_copy(update=settings)
+        return self.model_copy(update={"phase": Phase.MEASURE, "label": self.arm, "settings": measured})
 
     @property
     def seed(self) -> int:
@@ -220,8 +182,8 @@ class RunSpec(BaseModel):
 
     def local_batch_size(self, worker: int) -> int:
         """Samples of one worker in one step; where the global batch does not divide, the first take one more."""
-        whole, rest = divmod(self.global_batch_size, self.settings.workers)
-        return whole + (worker < rest)
+        whole, remainder = divmod(self.global_batch_size, self.settings.workers)
+        return whole + (worker < remainder)
 
     @property
     def epochs_per_worker(self) -> int:
@@ -235,7 +197,7 @@ class RunSpec(BaseModel):
         return self.learning_rate_of(self.global_batch_size)
 
     def learning_rate_of(self, batch_size: int) -> float:
-        """Return the same where an update is made of so many samples."""
+        """Return the same where an update is made of `batch_size` samples."""
         settings = self.settings
         if settings.learning_rate_scale is LearningRateScale.NONE:
             return settings.learning_rate

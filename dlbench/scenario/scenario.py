@@ -240,9 +240,9 @@ class Scenario(Limits):
 
     def written_in(self, source: Source) -> Self:
         """Return the same scenario that knows where it was written."""
-        found = self.model_copy()
-        found._source = source
-        return found
+        copy = self.model_copy()
+        copy._source = source
+        return copy
 
     @property
     def least_repeats(self) -> int:
@@ -267,8 +267,8 @@ class Scenario(Limits):
         for path, axes in self.axes():
             for key, values in axes.items():
                 yield from (((*path, key, index), key, value) for index, value in enumerate(values))
-        for key, found in self.tune.candidates.items() if self.tune else ():
-            yield from ((("tune", key, index), key, value) for index, value in enumerate(found))
+        for key, candidates in self.tune.candidates.items() if self.tune else ():
+            yield from ((("tune", key, index), key, value) for index, value in enumerate(candidates))
         for section, points in (("include", self.include), ("exclude", self.exclude)):
             for index, point in enumerate(points):
                 yield from (((section, index, key), key, value) for key, value in point.items())

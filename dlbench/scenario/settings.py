@@ -13,9 +13,6 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from dlbench import plugins
 
-# New names by the old ones: a scenario with an old name is refused, records of older studies are read with it.
-RENAMED = {"driver": "communicator"}
-
 
 class BatchScope(StrEnum):
     """What `batch_size` counts: the samples of one worker, or of all workers together."""
@@ -91,7 +88,7 @@ class Affects(StrEnum):
         STEP: What one step computes: its samples, its model, its update.
         ARITHMETIC: With which engine, numbers, compiler, cores and memory a step is computed.
         TRAINING: How many steps, on which samples, at which rate: cost and result of the training, not a step's time.
-        DISTRIBUTION: How many workers there are, where, and how they communicate: what a base line has of its own.
+        DISTRIBUTION: How many workers there are, where, and how they communicate: what differs in a base line.
         OBSERVATION: How the run is started, observed and kept: nothing that is compared.
     """
 
@@ -109,16 +106,10 @@ class Setting:
     Attributes:
         affects: What it changes in a run.
         unit: Its unit; empty where it has none or its name says it.
-        before: None for a setting that was there from the first study on. Else a run with the default, or with one of
-            these values, is what it was before the setting came, and keeps its name.
-        once: What every run had before the setting came, where that is not the default: records of older studies are
-            read with it, and only a run with this value keeps its name.
     """
 
     affects: Affects
     unit: str = ""
-    before: tuple[Any, ...] | None = None
-    once: Any = None
 
 
 def _no_bool(value: Any) -> Any:
@@ -129,7 +120,7 @@ def _no_bool(value: Any) -> Any:
 
 
 def _batch_size(value: Any) -> Any:
-    """Refuse `max`: the largest batch that fits is found by a command of its own."""
+    """Refuse `max`: the largest batch that fits is found by `dlbench fit`."""
     if value == "max":
         raise ValueError("must be a number: `dlbench fit SCENARIO` finds the largest batch that fits")
     return _no_bool(value)
@@ -186,7 +177,7 @@ class Settings(BaseModel):
     communicator: Annotated[PluginName | None, Setting(Affects.DISTRIBUTION)] = Field(
         None, description="What carries the strategy's messages; default: the strategy's own."
     )
-    collectives: Annotated[str | None, Setting(Affects.DISTRIBUTION, before=("mpi",))] = Field(
+    collectives: Annotated[str | None, Setting(Affects.DISTRIBUTION)] = Field(
         None,
         description="The library that moves bytes: `mpi`, `gloo`, `nccl` or `grpc`; default: the strategy's own.",
     )
@@ -204,15 +195,15 @@ class Settings(BaseModel):
     workers: Annotated[Count, Setting(Affects.DISTRIBUTION)] = Field(
         1, description="Number of replicas, each with its own device or share of cores."
     )
-    servers: Annotated[Count | None, Setting(Affects.DISTRIBUTION, before=())] = Field(
+    servers: Annotated[Count | None, Setting(Affects.DISTRIBUTION)] = Field(
         None,
         description="Servers, each of which holds a part of the parameters, of equal bytes; default: one where the "
         "strategy has servers.",
     )
-    server_placement: Annotated[ServerPlacement | None, Setting(Affects.DISTRIBUTION, before=())] = Field(
+    server_placement: Annotated[ServerPlacement | None, Setting(Affects.DISTRIBUTION)] = Field(
         None,
         description="`beside`: servers share hosts with workers, spread over them evenly, and their cores; `own`: each "
-        "has a slot and cores of its own, after those of the workers, or where they are simulated a host. Default: "
+        "has its own slot and cores, after those of the workers, or where they are simulated a host. Default: "
         "beside real workers, own where they are simulated.",
     )
     mode: Annotated[Mode | None, Setting(Affects.DISTRIBUTION)] = Field(
@@ -226,7 +217,7 @@ class Settings(BaseModel):
         description="CPU cores of each worker: whole ones, or a share of one (0.5); default: cores of the host / most "
         "workers on it in the study, above one rounded down.",
     )
-    memory_limit_bytes: Annotated[Bytes | None, Setting(Affects.ARITHMETIC, "bytes", before=())] = Field(
+    memory_limit_bytes: Annotated[Bytes | None, Setting(Affects.ARITHMETIC, "bytes")] = Field(
         None,
         description="Memory that each worker may take on its host, enforced by the kernel (RLIMIT_DATA): what needs "
         "more ends as out-of-memory. Default: no limit.",
@@ -245,7 +236,7 @@ class Settings(BaseModel):
         description="`data`: each epoch is sharded over the workers; `epochs`: each worker sees all samples, "
         "ceil(epochs / workers) times.",
     )
-    remainder: Annotated[Remainder, Setting(Affects.TRAINING, once="drop")] = Field(
+    remainder: Annotated[Remainder, Setting(Affects.TRAINING)] = Field(
         Remainder.TRAIN,
         description="Samples of an epoch that fill no global batch: `train` takes them in a smaller last step, shared "
         "over the workers, so that all arms see equal samples; `drop` leaves them out. A `command` decides itself.",
@@ -259,17 +250,17 @@ class Settings(BaseModel):
     momentum: Annotated[Share, Setting(Affects.STEP)] = Field(
         0.0, description="Momentum of `sgd` and `rmsprop`; other optimizers have their own."
     )
-    nesterov: Annotated[bool, Setting(Affects.STEP, before=())] = Field(
+    nesterov: Annotated[bool, Setting(Affects.STEP)] = Field(
         False, description="Nesterov's momentum instead of Polyak's (`sgd`)."
     )
-    weight_decay: Annotated[Share, Setting(Affects.STEP, before=())] = Field(
+    weight_decay: Annotated[Share, Setting(Affects.STEP)] = Field(
         0.0,
         description="Decoupled weight decay (Loshchilov and Hutter 2019): before each step every weight, biases too, "
         "loses learning rate x this x itself. 0 is none, also for `adamw`.",
     )
-    gradient_accumulation_steps: Annotated[Count, Setting(Affects.STEP, before=())] = Field(
+    gradient_accumulation_steps: Annotated[Count, Setting(Affects.STEP)] = Field(
         1,
-        description="A worker's batch is computed in so many parts, whose gradients are added before the one "
+        description="A worker's batch is computed in this many parts, whose gradients are added before the one "
         "all-reduce and update: less memory, the same mathematics (batch norm and dropout aside).",
     )
     learning_rate: Annotated[Rate, Setting(Affects.TRAINING)] = Field(
@@ -301,29 +292,29 @@ class Settings(BaseModel):
         None, description="Use only this many validation samples."
     )
     validation_fraction: Annotated[Share, Field(gt=0), Setting(Affects.TRAINING)] = Field(
-        0.2, description="Share of the data kept for validation where the data set has no split of its own."
+        0.2, description="Share of the data kept for validation where the data set is not split."
     )
-    input: Annotated[Input, Setting(Affects.STEP, before=())] = Field(
+    input: Annotated[Input, Setting(Affects.STEP)] = Field(
         Input.MAPPED,
         description="`mapped`: samples are read from the prepared files that all workers of a host share; `memory`: "
         "each worker holds its own copy; `synthetic`: every step reuses one batch of random numbers of the same shape, "
         "so that nothing is read and losses and accuracies mean nothing.",
     )
-    augmentation: Annotated[Augmentation, Setting(Affects.STEP, before=())] = Field(
+    augmentation: Annotated[Augmentation, Setting(Affects.STEP)] = Field(
         Augmentation.NONE,
         description="`crop-flip`: each training picture is padded by `augmentation_padding` pixels, cropped back at a "
         "random place and mirrored at random, drawn by seed, epoch and sample alone.",
     )
-    augmentation_padding: Annotated[Natural, Setting(Affects.STEP, "pixels", before=())] = Field(
+    augmentation_padding: Annotated[Natural, Setting(Affects.STEP, "pixels")] = Field(
         4, description="Pixels added on each side before `crop-flip` crops."
     )
-    checkpoint_every: Annotated[Count | None, Setting(Affects.OBSERVATION, "epochs", before=())] = Field(
+    checkpoint_every: Annotated[Count | None, Setting(Affects.OBSERVATION, "epochs")] = Field(
         None, description="Epochs between checkpoints, from which `--resume` goes on; default: none are made."
     )
-    evaluator: Annotated[ServerPlacement | None, Setting(Affects.DISTRIBUTION, before=())] = Field(
+    evaluator: Annotated[ServerPlacement | None, Setting(Affects.DISTRIBUTION)] = Field(
         None,
         description="Of strategies of nodes: a process that scores the parameters of each epoch while workers train "
-        "on, as `stop` of a target needs it. `own`: with a slot and cores of its own, after workers and servers; "
+        "on, as `stop` of a target needs it. `own`: with its own slot and cores, after workers and servers; "
         "`beside`: on the cores of the first host's workers, which it takes time from. Default: copies are scored "
         "after training, by the workers.",
     )
@@ -360,8 +351,8 @@ class Settings(BaseModel):
     @property
     def num_slots(self) -> int:
         """Slots that its processes take: those of workers, and of servers and an evaluator that have their own."""
-        own = self.num_server_processes if self.server_placement is ServerPlacement.OWN else 0
-        return self.workers + own + (self.evaluator is ServerPlacement.OWN)
+        num_servers = self.num_server_processes if self.server_placement is ServerPlacement.OWN else 0
+        return self.workers + num_servers + (self.evaluator is ServerPlacement.OWN)
 
 
 # Options of these plugin kinds are dotted keys of a scenario: `model.hidden` belongs to the plugin of `model`.
@@ -394,16 +385,10 @@ def about(name: str) -> Setting:
     Raises:
         LookupError: It says nothing.
     """
-    for found in Settings.model_fields[name].metadata:
-        if isinstance(found, Setting):
-            return found
+    for note in Settings.model_fields[name].metadata:
+        if isinstance(note, Setting):
+            return note
     raise LookupError(f"the setting {name} does not say what it affects")
-
-
-def unrecorded(name: str) -> Any:
-    """Return the value of a setting in studies that do not record it."""
-    once = about(name).once
-    return Settings.model_fields[name].default if once is None else once
 
 
 def settings_of(*kinds: Affects) -> tuple[str, ...]:

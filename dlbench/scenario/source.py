@@ -9,13 +9,13 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from dlbench.errors import UserError, joined, nearest, shown
-from dlbench.scenario.settings import OPTION_PREFIXES, RENAMED, Settings
+from dlbench.scenario.settings import OPTION_PREFIXES, Settings
 from dlbench.scenario.units import units_of
 
 Path = tuple[str | int, ...]
 
 # Keys of a cluster file that are not settings as well.
-CLUSTER_KEYS = frozenset({"hosts", "ssh", "interface", "environment", "prices", "link", "emulated"})
+CLUSTER_KEYS = frozenset({"hosts", "ssh", "interface", "environment", "prices", "emulated"})
 # What other programs call what a setting of dlbench decides, with that setting.
 _OTHER_NAMES = {
     **dict.fromkeys(
@@ -91,10 +91,10 @@ def translate(
         place: From pydantic's location to the path in the document.
         only: The field whose mistakes count; default: those of all.
     """
-    details = [one for one in error.errors(include_url=False) if only in (None, *one["loc"][:1])]
+    details = [each for each in error.errors(include_url=False) if only in (None, *each["loc"][:1])]
     paths = [place(tuple(detail["loc"])) for detail in details]
     # A list whose items are wrong is said to be too short as well: what is wrong inside it counts.
-    inner = [i for i, path in enumerate(paths) if not any(path == one[: len(path)] != one for one in paths)]
+    inner = [i for i, path in enumerate(paths) if not any(path == each[: len(path)] != each for each in paths)]
     # Of a value that may be of several kinds what is wrong with it as the first is said.
     firsts = {paths[index]: index for index in reversed(inner)}
     ordered = sorted(firsts.values(), key=lambda index: (source.line(paths[index]), index))
@@ -174,9 +174,7 @@ def unknown_key(key: str, allowed: Iterable[str], where: str, more: str = "") ->
 
 
 def _level(key: str, names: tuple[str, ...]) -> str:
-    """Return where a key belongs that is none of these, or what it is called there; an empty string otherwise."""
-    if RENAMED.get(key) in names:
-        return f"it is called `{RENAMED[key]}` now"
+    """Return where a key belongs that is none of these; an empty string where it is unknown everywhere."""
     head, dot, _ = key.partition(".")
     if dot and any(name.startswith(f"{head}.") for name in names):
         return ""  # an option among others of its plugin

@@ -42,11 +42,11 @@ def _units(key: str) -> dict[str, float]:
 
 
 def _number(text: str, units: dict[str, float]) -> float | str:
-    found = _NUMBER.fullmatch(text.strip())
-    if not found or found[2] not in units:
+    match = _NUMBER.fullmatch(text.strip())
+    if not match or match[2] not in units:
         return text
     # Exactly: 4.1 GB are 4,100,000,000 bytes, which they are not in binary fractions.
-    number = Decimal(found[1]) * Decimal(str(units[found[2]]))
+    number = Decimal(match[1]) * Decimal(str(units[match[2]]))
     if not math.isfinite(float(number)):
         return text
     return int(number) if number == number.to_integral_value() else float(number)

@@ -10,7 +10,7 @@ MOST_IN_A_RING = 1024
 
 
 def refuse_large_ring(workers: int) -> str:
-    """Return why so many workers are too many for a ring, or ""."""
+    """Return why this number of workers is too large for a ring, or ""."""
     if workers <= MOST_IN_A_RING:
         return ""
     return (
@@ -19,7 +19,7 @@ def refuse_large_ring(workers: int) -> str:
 
 
 class LocalWorker:
-    """Applies gradients to parameters of its own."""
+    """Applies gradients to its own parameters."""
 
     answers = False
 

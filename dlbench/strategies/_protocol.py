@@ -183,7 +183,7 @@ class WorkerNode(Protocol):
         """Whether the next gradient may be computed now."""
 
     def begin(self) -> Array:
-        """Begin a step: return what its gradient is computed at, which nobody writes while it is being computed."""
+        """Begin a step: return what its gradient is computed at, which is not written while it is being computed."""
 
     def on_gradient(self, gradient: Gradient) -> None:
         """Take the gradient of the step that was begun."""
@@ -223,7 +223,7 @@ def weighted_mean(gradients: Sequence[tuple[Array, int]]) -> Array:
     if not total:
         raise ValueError("a mean needs samples")
     first = gradients[0][0]
-    found = np.empty_like(first)
+    mean = np.empty_like(first)
     # In pieces that stay in the processor's cache: twice as fast, with the same bits.
     added, part = np.empty(_PIECE), np.empty(_PIECE)
     for start in range(0, len(first), _PIECE):
@@ -232,5 +232,5 @@ def weighted_mean(gradients: Sequence[tuple[Array, int]]) -> Array:
         sums.fill(0)
         for values, samples in gradients:
             sums += np.multiply(values[piece], samples / total, out=weighted, dtype=np.float64)
-        found[piece] = sums
-    return found
+        mean[piece] = sums
+    return mean

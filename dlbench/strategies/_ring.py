@@ -16,8 +16,8 @@ from dlbench.strategies import Array, Communicator
 
 def cut(start: int, stop: int, parts: int) -> list[slice]:
     """Cut a range into `parts` adjoining slices; the first (stop - start) % parts are one longer, some may be empty."""
-    whole, rest = divmod(stop - start, parts)
-    edges = [start + part * whole + min(part, rest) for part in range(parts + 1)]
+    whole, remainder = divmod(stop - start, parts)
+    edges = [start + part * whole + min(part, remainder) for part in range(parts + 1)]
     return [slice(low, high) for low, high in pairwise(edges)]
 
 

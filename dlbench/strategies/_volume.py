@@ -16,8 +16,8 @@ def ring(num_elements: int, size: int, rank: int) -> int:
     """
     if size == 1:
         return 0
-    whole, rest = divmod(num_elements, size)
-    kept = sum(whole + ((rank + step) % size < rest) for step in (1, 2))
+    whole, remainder = divmod(num_elements, size)
+    kept = sum(whole + ((rank + step) % size < remainder) for step in (1, 2))
     return 2 * num_elements - kept
 
 

@@ -19,7 +19,7 @@ NEEDS = Needs.of_nodes(servers=True, hands_out=True, agrees=False)
 class BackupOptions(Options):
     """Options of the strategy `backup_workers`."""
 
-    backups: int = Field(1, ge=0, description="How many of the workers are backups: so many gradients may be dropped.")
+    backups: int = Field(1, ge=0, description="How many of the workers are backups: as many gradients may be dropped.")
 
 
 OPTIONS = BackupOptions

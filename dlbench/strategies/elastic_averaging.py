@@ -39,7 +39,7 @@ def share_of_gradient(options: ElasticOptions, workers: int) -> float:
 
 
 class ElasticWorker(LocalWorker):
-    """Sends its parameters to the centre every so many steps, and waits for how far it has to move."""
+    """Sends its parameters to the centre every `period` steps, and waits for how far it has to move."""
 
     def __init__(self, world: World, rank: int, port: Port, options: ElasticOptions) -> None:
         super().__init__(world, rank, port)

@@ -52,7 +52,7 @@ class GossipWorker(LocalWorker):
         self._port.send(other, Message("average", self._rank, gradient.step, body=self.parameters))
 
     def on_message(self, message: Message) -> None:
-        """Average with the one who asks, and answer; or take the average that was asked for."""
+        """Average with the worker that asks, and answer; or take the average that was asked for."""
         assert message.body is not None
         if message.type == "average":
             self.parameters = self._mean(message.body)

@@ -49,7 +49,7 @@ class HogwildWorker:
         return self._memory.read()[0]
 
     def may_begin(self) -> bool:
-        """Always: it waits for nobody."""
+        """Always: it does not wait."""
         return True
 
     def begin(self) -> Array:
@@ -68,7 +68,7 @@ class HogwildWorker:
         self._port.updated([version - self._version_read], gradient.samples)
 
     def on_message(self, message: Message) -> None:
-        """Nobody sends any.
+        """There are no messages.
 
         Raises:
             ValueError: Somebody did.
@@ -76,7 +76,7 @@ class HogwildWorker:
         raise ValueError(f"a worker of hogwild was sent {message.type}")
 
     def finish(self) -> None:
-        """Nobody waits for it."""
+        """No other node waits for it."""
 
 
 def refuse(options: HogwildOptions, settings: Settings) -> str:

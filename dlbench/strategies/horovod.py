@@ -52,8 +52,8 @@ class HorovodOptions(Options):
         0,
         ge=0,
         le=10**6,
-        description="Gradients travel in at most so many groups, each once all of it are ready; 0: each by itself, and "
-        "Horovod fuses those that are ready in the same cycle.",
+        description="Gradients travel in at most this many groups, each once all of it are ready; 0: each by itself, "
+        "and Horovod fuses those that are ready in the same cycle.",
     )
     fusion_threshold_mb: float | None = Field(
         128.0,
@@ -140,14 +140,14 @@ def _flag(value: bool) -> str:
 
 
 def _tuning(options: HorovodOptions, log_folder: str) -> dict[str, str]:
-    found = {}
+    variables = {}
     if options.fusion_threshold_mb is not None:
-        found["HOROVOD_FUSION_THRESHOLD"] = str(round(options.fusion_threshold_mb * _MIB))
+        variables["HOROVOD_FUSION_THRESHOLD"] = str(round(options.fusion_threshold_mb * _MIB))
     if options.cycle_time_ms is not None:
-        found["HOROVOD_CYCLE_TIME"] = f"{options.cycle_time_ms:g}"
+        variables["HOROVOD_CYCLE_TIME"] = f"{options.cycle_time_ms:g}"
     if options.autotune:
-        found |= {"HOROVOD_AUTOTUNE": "1", LOG_VARIABLE: str(Path(log_folder) / LOG_FILE)}
-    return found
+        variables |= {"HOROVOD_AUTOTUNE": "1", LOG_VARIABLE: str(Path(log_folder) / LOG_FILE)}
+    return variables
 
 
 def mca(algorithm: str | None) -> dict[str, str]:
@@ -194,8 +194,8 @@ def _refuse_hierarchical(options: HorovodOptions, settings: Settings) -> str:
 
 
 def _refuse_nccl(options: HorovodOptions, settings: Settings) -> str:
-    found = library()
-    if settings.collectives != "nccl" or found is None or _has_nccl(found):
+    path = library()
+    if settings.collectives != "nccl" or path is None or _has_nccl(path):
         return ""
     return (
         "the Horovod that is installed here was built without NCCL; "
@@ -204,10 +204,10 @@ def _refuse_nccl(options: HorovodOptions, settings: Settings) -> str:
 
 
 def _refuse_another_mpi(options: HorovodOptions, settings: Settings) -> str:
-    found = library()
-    if settings.collectives == "gloo" or found is None:
+    path = library()
+    if settings.collectives == "gloo" or path is None:
         return ""
-    built, here = _built_for(found), mpi_of(str(mpirun_path() or ""))
+    built, here = _built_for(path), mpi_of(str(mpirun_path() or ""))
     if not built or not here.family or here.has_hydra == (built == MPICH):
         return ""
     return (

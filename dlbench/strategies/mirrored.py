@@ -90,12 +90,12 @@ class Mirrored(Replicated):
 
     def _cross_device_ops(self, distribute: Any) -> Any:
         """Return the operations that were asked for; None leaves the choice to TensorFlow."""
-        made = {
+        kinds = {
             "nccl": distribute.NcclAllReduce,
             "hierarchical_copy": distribute.HierarchicalCopyAllReduce,
             "reduce_to_one_device": distribute.ReductionToOneDevice,
         }.get(self._options.cross_device_ops)
-        return None if made is None else made()
+        return None if kinds is None else kinds()
 
 
 def create(options: MirroredOptions, communicator: Communicator, algorithm: str | None) -> Mirrored:

@@ -102,20 +102,20 @@ def verify_algorithm(algorithm: str, components: Sequence[str], read: Callable[[
     serving = [name for name in components if name not in INTERPOSERS]
     if algorithm not in NAMES:
         return f"component {serving[-1]}" if serving else ""
-    found = {"component": serving[-1] if serving else None, DYNAMIC: read(DYNAMIC), ALGORITHM: read(ALGORITHM)}
+    reported = {"component": serving[-1] if serving else None, DYNAMIC: read(DYNAMIC), ALGORITHM: read(ALGORITHM)}
     wanted = {"component": "tuned", DYNAMIC: "true", ALGORITHM: NAMES[algorithm]}
-    if found != wanted or read(RULES_FILE):
-        raise RuntimeError(_contradiction(algorithm, found, read(RULES_FILE)))
+    if reported != wanted or read(RULES_FILE):
+        raise RuntimeError(_contradiction(algorithm, reported, read(RULES_FILE)))
     return f"component tuned; {DYNAMIC} = true; {ALGORITHM} = {NAMES[algorithm]}"
 
 
 def _contradiction(algorithm: str, found: dict[str, str | None], rules_file: str | None) -> str:
-    said = [f"{name} = {value or 'unknown'}" for name, value in found.items()]
+    values = [f"{name} = {value or 'unknown'}" for name, value in found.items()]
     if rules_file:
-        said.append(f"{RULES_FILE} = {rules_file}, which outranks them")
+        values.append(f"{RULES_FILE} = {rules_file}, which outranks them")
     options = " ".join(f"--mca {name} {value}" for name, value in mca(algorithm).items())
     return (
-        f"the all-reduce should be {algorithm}, but the MPI library reports: {'; '.join(said)}. "
+        f"the all-reduce should be {algorithm}, but the MPI library reports: {'; '.join(values)}. "
         f"Select it with `mpirun {options}`, or with OMPI_MCA_ variables of these names (Open MPI 4 and 5)"
     )
 

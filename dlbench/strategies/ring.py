@@ -1,6 +1,6 @@
 """All-reduce of gradients around a ring, message by message: the base line among strategies that can be simulated.
 
-Each worker sends 2 (p - 1) messages of 1/p of the gradient in each step, and updates parameters of its own.
+Each worker sends 2 (p - 1) messages of 1/p of the gradient in each step, and updates its own parameters.
 """
 
 import numpy as np

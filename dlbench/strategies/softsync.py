@@ -1,7 +1,7 @@
 """Servers update after every floor(P / n) gradients, at a rate that falls with the gradients' staleness (n-softsync).
 
 Zhang, Gupta, Lian and Liu, "Staleness-aware Async-SGD for Distributed Deep Learning", 2016: each gradient enters the
-mean with a rate of its own, lr / staleness. n = P is asynchronous; n = 1 updates once for every P gradients, whoever
+mean with its own rate, lr / staleness. n = P is asynchronous; n = 1 updates once for every P gradients, whoever
 they are from. Workers are answered at once and never wait for others.
 """
 
@@ -65,7 +65,7 @@ class SoftsyncServer(Shard):
 
 
 def refuse(options: SoftsyncOptions, settings: Settings) -> str:
-    """Return why there cannot be so many updates for the gradients of all workers, or ""."""
+    """Return why there cannot be this many updates for the gradients of all workers, or ""."""
     if options.n <= settings.workers:
         return ""
     return f"strategy.n is at most the number of workers, {settings.workers}, which is asynchronous; it is {options.n}"

@@ -50,13 +50,13 @@ class StaleWorker(PushingWorker):
     def on_gradient(self, gradient: Gradient) -> None:
         """Push it; then wait for newer parameters, or where the copy is new enough make the same update to it."""
         self._steps += 1
-        own = gradient._replace(values=gradient.values * gradient.values.dtype.type(gradient.share))
+        scaled = gradient._replace(values=gradient.values * gradient.values.dtype.type(gradient.share))
         if self._is_cached and min(self._held) >= self._steps - self._bound:
-            self.push(own)
+            self.push(scaled)
             rate = self.parameters.dtype.type(self._world.rate(gradient.step))
-            self.parameters = self.parameters - rate * own.values
+            self.parameters = self.parameters - rate * scaled.values
         else:
-            self.push(own, "push_pull")
+            self.push(scaled, "push_pull")
             self._awaited = set(range(len(self._world.shards)))
 
     def on_message(self, message: Message) -> None:

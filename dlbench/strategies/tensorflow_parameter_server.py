@@ -1,6 +1,6 @@
 """TensorFlow's own ParameterServerStrategy: refused, because it does not train what Keras 3 says it trains.
 
-Keras 3's `fit` fails under it, having no dataset for each worker. A loop of one's own on a `ClusterCoordinator` runs,
+Keras 3's `fit` fails under it, having no dataset for each worker. A custom loop on a `ClusterCoordinator` runs,
 but Keras's optimizers write their counter of steps and their momenta by `assign` of what was read before
 (`Variable.assign_add` in keras/src/backend/common/variables.py), which workers do at the same time: steps are lost
 without an error.
@@ -17,7 +17,7 @@ from dlbench.strategies import Communicator
 OPTIONS = Options
 NEEDS = Needs(collectives=("grpc",), trainers=("keras_tensorflow",), agrees=False)
 _WHY = (
-    "TensorFlow's ParameterServerStrategy does not work with Keras 3: `fit` fails, and in a loop of one's own workers "
+    "TensorFlow's ParameterServerStrategy does not work with Keras 3: `fit` fails, and in a custom loop workers "
     "overwrite each other's optimizer state (of 20 steps 18 were counted); use `strategy: asynchronous`"
 )
 

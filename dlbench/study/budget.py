@@ -34,8 +34,8 @@ def read_budget(text: str) -> Budget:
     Raises:
         UserError: It says none.
     """
-    if found := _DEVICE_HOURS.fullmatch(text.strip()):
-        budget = Budget(device_hours=float(found[1]))
+    if match := _DEVICE_HOURS.fullmatch(text.strip()):
+        budget = Budget(device_hours=float(match[1]))
     else:
         try:
             budget = Budget(seconds=float(with_units({"budget_s": text})["budget_s"]))
@@ -74,7 +74,7 @@ class Spending:
         return self.budget != Budget()
 
     def has_room(self, runs: Iterable[tuple[RunSpec, float]]) -> bool:
-        """Whether what is left suffices for runs that each take so many seconds."""
+        """Whether what is left suffices for runs that each take this many seconds."""
         every = list(runs)
         hours = sum(run.settings.num_slots * seconds / 3600 for run, seconds in every)
         is_in_time = sum(seconds for _, seconds in every) <= self.budget.seconds - (self.clock() - self._begun_at)
@@ -121,8 +121,8 @@ class Durations:
 
     def expected_s(self, run: RunSpec) -> float | None:
         """Return how long a run will probably take: as its arm's runs did, else as the others; None without any."""
-        if own := self._took.get(arm_name(run.run_id)):
-            return median(own)
+        if seconds := self._took.get(arm_name(run.run_id)):
+            return median(seconds)
         if self._usual_s is None and self._took:
             self._usual_s = fmean(map(median, self._took.values()))
         return self._usual_s

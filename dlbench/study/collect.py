@@ -35,7 +35,7 @@ from dlbench.records.columns import (
 )
 from dlbench.records.outcome import Outcome, Status, write_outcome
 from dlbench.records.tables import cell, header, line, lines_of, narrowed, whole_cells, write_lines
-from dlbench.scenario.check.step_rows import JOURNAL_BYTES, MOST_CSV_BYTES, ROW_BYTES
+from dlbench.scenario.check.step_rows import MOST_CSV_BYTES
 from dlbench.scenario.layout import Layout
 from dlbench.scenario.scenario import StepTable
 from dlbench.study.attempts import Attempt, attempts_of, damage
@@ -60,7 +60,7 @@ class Collector:
     Args:
         folder: The study.
         step_table: How the rows of steps are kept.
-        say: Takes a line when that changes.
+        say: Takes a line about that.
 
     Attributes:
         rows: The row of each attempt collected so far, in order.
@@ -125,6 +125,22 @@ class Collector:
             self._written_bytes += self._waiting_bytes()
             self._has_tables, self._waiting = True, []
 
+    def compact(self) -> None:
+        """Keep the rows of steps as Parquet where that was chosen, or where CSV is too large; for the study's end.
+
+        Raises:
+            OSError: The disk is full; the table is CSV, as it was.
+        """
+        path = self._folder.path / files.table("steps")
+        is_large = path.exists() and path.stat().st_size > MOST_CSV_BYTES
+        if self._step_table is StepTable.CSV or not (is_large or self._step_table is StepTable.PARQUET):
+            return
+        if not parquet.is_installed():
+            self._say("steps.csv has more than 50 MB; as steps.parquet it is a quarter of that: pip install pyarrow")
+            return
+        with self._tolerant():
+            parquet.convert(path, "steps")
+
     def summarise(self) -> None:
         """Replace `summary.csv` and `arms.csv`.
 
@@ -143,11 +159,11 @@ class Collector:
                 places = () if layout is None else topology(layout, self._folder.record.cluster, journal)
                 for table, lines in _derived_lines(attempt, journal, places, self._metrics).items():
                     opened[table].writelines(lines)
-                for table, found in _occasional_lines(attempt, journal).items():
-                    if found and table not in opened:
+                for table, new_lines in _occasional_lines(attempt, journal).items():
+                    if new_lines and table not in opened:
                         opened[table] = stack.enter_context(self._continued(table))
-                    if found:
-                        opened[table].writelines(found)
+                    if new_lines:
+                        opened[table].writelines(new_lines)
 
     def _tables_there(self) -> tuple[str, ...]:
         """Return the derived tables that are written in any case, and those that an earlier run has begun."""
@@ -165,13 +181,13 @@ class Collector:
             self.problem = f"{name} cannot be written: {error.strerror or error}"
 
     def _ended(self) -> list[tuple[Attempt, Outcome]]:
-        found = []
+        ended = []
         for position, run_id in enumerate(self._runs):
             for attempt in attempts_of(self._folder.path, run_id):
                 outcome = attempt.outcome()
                 if outcome is not None:
-                    found.append((outcome.started_at, position, attempt.number, attempt, outcome))
-        return [entry[3:] for entry in sorted(found, key=lambda entry: entry[:3])]
+                    ended.append((outcome.started_at, position, attempt.number, attempt, outcome))
+        return [entry[3:] for entry in sorted(ended, key=lambda entry: entry[:3])]
 
     def _take(self, attempt: Attempt, outcome: Outcome) -> dict[str, Any]:
         assignment, journal = None, None
@@ -225,21 +241,11 @@ class Collector:
             write_lines(self._folder.path / files.table("runs"), "runs", self._lines, self._extra("runs"))
 
     @contextlib.contextmanager
-    def _continued(self, table: str) -> Iterator[IO[str] | parquet.ParquetLines]:
+    def _continued(self, table: str) -> Iterator[IO[str]]:
         """Open a new version of a table that begins with what this collector has written of it."""
-        old = files.table_path(self._folder.path, table)
-        has_old = self._has_tables and old.exists()
-        if table == "steps" and self._is_compact():
-            path = self._folder.path / files.compact_table(table)
-            with parquet.writing(path, table) as lines:
-                if has_old:
-                    lines.copy(old)
-                yield lines
-            (self._folder.path / files.table(table)).unlink(missing_ok=True)
-            return
         path = self._folder.path / files.table(table)
         with files.replacing(path) as file:
-            if has_old:
+            if self._has_tables and path.exists():
                 with path.open(encoding="utf-8", newline="") as before:
                     shutil.copyfileobj(before, file, COPY_BYTES)
             else:
@@ -250,21 +256,6 @@ class Collector:
     def _extra(self, table: str) -> tuple[str, ...]:
         """Return the columns of a table that depend on the scenario."""
         return {"runs": (*self._metrics, *self._options), "epochs": self._metrics}.get(table, ())
-
-    def _is_compact(self) -> bool:
-        """Whether the rows of steps go into Parquet: where that was chosen, or CSV would be too large."""
-        if self._step_table is not StepTable.AUTO:
-            return self._step_table is StepTable.PARQUET
-        is_there = self._has_tables and (self._folder.path / files.compact_table("steps")).exists()
-        expected = (self._written_bytes + self._waiting_bytes()) * ROW_BYTES / JOURNAL_BYTES
-        if is_there or expected <= MOST_CSV_BYTES:
-            return is_there
-        if parquet.is_installed():
-            self._say("steps.csv would pass 50 MB: its rows are kept as steps.parquet (`step_table: csv` keeps CSV)")
-            return True
-        self._say("steps.csv passes 50 MB; as steps.parquet it would be a quarter of that: pip install pyarrow")
-        self._step_table = StepTable.CSV
-        return False
 
 
 def _records(attempt: Attempt, outcome: Outcome) -> tuple[Assignment | None, Journal]:

@@ -105,19 +105,19 @@ def find_largest_batches(
         stop: Set when the user ends dlbench.
 
     Raises:
-        UserError: A run has a command of its own, not even the smallest batch fits, or a step fails.
+        UserError: A run has its own command, not even the smallest batch fits, or a step fails.
         Stopped: `stop` was set.
     """
     if any(run.settings.command is not None for run in runs):
         raise UserError(
-            "dlbench fits batches of its own worker, and a run of this scenario has a `command`",
+            "dlbench fits batches of its worker, and a run of this scenario has a `command`",
             hint="leave such runs out with --only",
         )
     sharing = workers if any(run.settings.divide is Divide.DATA for run in runs) else 1
-    found = groups(runs)
-    data = prepare((group.run for group in found), say, stop)
+    alike = groups(runs)
+    data = prepare((group.run for group in alike), say, stop)
     largest = []
-    for group in found:
+    for group in alike:
         memory_bytes = worker_memory_bytes(group.run.settings, workers)
         trials = Trials(group.run, cluster, data[recipe_of(group.run) or ""], trial_memory_bytes(memory_bytes), stop)
         largest.append(_Search(group, workers, sharing, memory_bytes, trials, say).run())
@@ -126,21 +126,21 @@ def find_largest_batches(
 
 def groups(runs: Iterable[RunSpec]) -> list[Group]:
     """Return the groups of runs that need the same memory for each worker, in the order of the runs."""
-    found: dict[str, tuple[dict[str, Any], RunSpec]] = {}
+    by_recipe: dict[str, tuple[dict[str, Any], RunSpec]] = {}
     for run in runs:
         recipe = _recipe(run)
-        found.setdefault(json.dumps(recipe, sort_keys=True), (recipe, run))
-    recipes = [recipe for recipe, _ in found.values()]
+        by_recipe.setdefault(json.dumps(recipe, sort_keys=True), (recipe, run))
+    recipes = [recipe for recipe, _ in by_recipe.values()]
     keys = dict.fromkeys(key for recipe in recipes for key in recipe if key not in ("model", "dataset"))
     varying = [key for key in keys if any(recipe.get(key) != recipes[0].get(key) for recipe in recipes)]
-    return [Group(_name(recipe, varying), run) for recipe, run in found.values()]
+    return [Group(_name(recipe, varying), run) for recipe, run in by_recipe.values()]
 
 
 def _recipe(run: RunSpec) -> dict[str, Any]:
     """Return all that the memory of one worker depends on, but for the batch and the machine."""
     settings = run.settings.model_dump(mode="json")
-    found = {name: settings[name] for name in _SETTINGS} | {name: bool(settings[name]) for name in _SWITCHES}
-    return found | {key: value for key, value in run.options.items() if key.startswith(_OPTIONS)}
+    values = {name: settings[name] for name in _SETTINGS} | {name: bool(settings[name]) for name in _SWITCHES}
+    return values | {key: value for key, value in run.options.items() if key.startswith(_OPTIONS)}
 
 
 def _name(recipe: dict[str, Any], varying: Iterable[str]) -> str:
@@ -149,7 +149,7 @@ def _name(recipe: dict[str, Any], varying: Iterable[str]) -> str:
 
 
 def worker_memory_bytes(settings: Settings, workers: int) -> int:
-    """Return the bytes that each worker may take where so many share this machine.
+    """Return the bytes that each worker may take where this many share this machine.
 
     It is what is free (or the limit of the control group, if that is less), less a reserve, rounded down and divided by
     the workers; the run's `memory_limit_bytes` where that is less.

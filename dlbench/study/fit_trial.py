@@ -1,4 +1,4 @@
-"""One batch size tried in a process of its own: started as a worker is, watched, and ended whatever happens."""
+"""One batch size tried in its own process: started as a worker is, watched, and ended whatever happens."""
 
 import os
 import secrets

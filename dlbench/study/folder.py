@@ -12,12 +12,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 import dlbench
 from dlbench.errors import UserError
 from dlbench.records import files
-from dlbench.records.columns import SCHEMA_VERSION
+from dlbench.records.columns import SCHEMA_VERSION, require_version
 from dlbench.records.machine import fingerprint, read_machine
 from dlbench.records.outcome import Status
 from dlbench.records.variables import is_digest, public
@@ -80,7 +80,6 @@ class Record(BaseModel):
         cluster: Where it runs.
         machine_fingerprint: Short hash of the hardware and versions it began on.
         runs: Every run that was ever asked for, resolved, in order.
-        largest_batches: Read from old studies, whose dlbench searched for batches itself; never written.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -93,7 +92,6 @@ class Record(BaseModel):
     cluster: Cluster
     machine_fingerprint: str
     runs: tuple[RunSpec, ...]
-    largest_batches: tuple[dict[str, Any], ...] = Field((), exclude=True)
 
 
 @dataclass(frozen=True)
@@ -146,7 +144,7 @@ def open_study(path: Path) -> Folder:
     """Open an existing study.
 
     Raises:
-        UserError: It is none, or a newer dlbench wrote it.
+        UserError: It is none, or has another schema version.
     """
     try:
         content = read_json(path / files.STUDY)
@@ -155,12 +153,8 @@ def open_study(path: Path) -> Folder:
     except (OSError, ValueError) as error:
         raise UserError(f"cannot be read: {error}", where=str(path / files.STUDY)) from error
     version = content.get("schema_version") if isinstance(content, dict) else None
-    if isinstance(version, int) and version > SCHEMA_VERSION:
-        raise UserError(
-            f"the study has schema version {version}; this dlbench knows {SCHEMA_VERSION}",
-            where=str(path / files.STUDY),
-            hint="use the dlbench that wrote it, or a newer one",
-        )
+    if isinstance(version, int):
+        require_version(version, str(path / files.STUDY))
     try:
         record = Record.model_validate(content)
     except ValidationError as error:
@@ -174,13 +168,13 @@ def newest(parent: Path, scenario: str) -> Folder:
     Raises:
         UserError: There is none.
     """
-    found = studies_of(parent, scenario)
-    if not found:
+    studies = studies_of(parent, scenario)
+    if not studies:
         raise UserError(
             f"there is no study of {scenario!r} in {parent} to continue",
             hint="omit --resume to start one, or name its folder with --study",
         )
-    return found[-1]
+    return studies[-1]
 
 
 def latest(parent: Path) -> Folder:
@@ -189,34 +183,34 @@ def latest(parent: Path) -> Folder:
     Raises:
         UserError: There is none.
     """
-    found = studies_of(parent)
-    if not found:
+    studies = studies_of(parent)
+    if not studies:
         raise UserError(f"there is no study in {parent}", hint="name one, or its folder with --studies")
-    return found[-1]
+    return studies[-1]
 
 
 def studies_of(parent: Path, scenario: str | None = None) -> list[Folder]:
     """Return all studies, or those of a scenario, the newest last; folders that cannot be read are passed over."""
-    found = []
+    folders = []
     for path in parent.glob(f"*/{files.STUDY}"):
         try:
             folder = open_study(path.parent)
         except UserError:
             continue
         if scenario in (None, folder.record.scenario):
-            found.append(folder)
-    return sorted(found, key=lambda folder: (folder.record.created_at, folder.path.name))
+            folders.append(folder)
+    return sorted(folders, key=lambda folder: (folder.record.created_at, folder.path.name))
 
 
 def wall_times(parent: Path, scenario: str) -> dict[str, float]:
     """Return the median wall time, in seconds, of completed runs by the fingerprint of their arm."""
-    found: dict[str, list[float]] = {}
+    times: dict[str, list[float]] = {}
     for folder in studies_of(parent, scenario):
         fingerprints = {run.run_id: run.fingerprint for run in folder.record.runs}
         for run_id, seconds in _completed(folder.path / files.table("runs")):
             if run_id in fingerprints:
-                found.setdefault(fingerprints[run_id], []).append(seconds)
-    return {fingerprint: median(seconds) for fingerprint, seconds in found.items()}
+                times.setdefault(fingerprints[run_id], []).append(seconds)
+    return {fingerprint: median(seconds) for fingerprint, seconds in times.items()}
 
 
 def scenario_text(folder: Folder) -> str:
@@ -322,5 +316,5 @@ def _completed(table: Path) -> Iterator[tuple[str, float]]:
 
 
 def _studies_near(path: Path) -> str:
-    inside = sorted(found.parent.name for found in path.glob(f"*/{files.STUDY}"))
+    inside = sorted(study_file.parent.name for study_file in path.glob(f"*/{files.STUDY}"))
     return f"there are studies inside it: {', '.join(inside[-3:])}" if inside else ""

@@ -38,7 +38,7 @@ class Stop(threading.Event):
 
 
 def follow(job: Job, watcher: Watcher, stop: threading.Event) -> JobStatus:
-    """Return how a job has ended, once its results are here; shows its states and what it prints.
+    """Return how a job has ended; shows its states and what it prints.
 
     Args:
         job: The job.
@@ -47,7 +47,6 @@ def follow(job: Job, watcher: Watcher, stop: threading.Event) -> JobStatus:
 
     Raises:
         UserError: dlbench in the job refused to begin.
-        NotCollected: Its results cannot be fetched; the job is left as it is.
         Detached: `stop` was hung up. Every other failure on this side leaves the job running, too.
     """
     output = _Output(watcher)
@@ -61,7 +60,7 @@ def follow(job: Job, watcher: Watcher, stop: threading.Event) -> JobStatus:
     except BaseException:
         job.detach()
         raise
-    job.collect()
+    job.clean_up()
     if status.exit_code == _REFUSED:
         raise UserError(f"dlbench in the job {job.name} refused: {output.refusal()}")
     if status.exit_code == _INTERRUPTED and not stop.is_set():
@@ -120,8 +119,8 @@ class _Output:
 
     def refusal(self) -> str:
         """Return the message of dlbench in the job where it refused something."""
-        found = _REFUSAL.search("\n".join(self._lines))
-        return found[1].strip() if found else "it says why above"
+        match = _REFUSAL.search("\n".join(self._lines))
+        return match[1].strip() if match else "it says why above"
 
     def _add(self, line: str) -> None:
         self._lines.append(line)

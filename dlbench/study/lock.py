@@ -20,7 +20,7 @@ def locked(study: Path) -> Iterator[None]:
     Raises:
         UserError: Another dlbench holds it, or the file system has no locks.
     """
-    # Processes started meanwhile do not inherit the descriptor (PEP 446), so none of them keeps the lock.
+    # Processes started while it is held do not inherit the descriptor (PEP 446), so none of them keeps the lock.
     try:
         descriptor = files.open_lock(study / files.LOCK)
     except OSError as error:
@@ -69,7 +69,7 @@ def _acquire(descriptor: int, study: Path) -> None:
     except BlockingIOError:
         raise UserError(
             f"another dlbench is running in {study}: {_holder(descriptor)}",
-            hint="wait for it, end it, or start a study of its own without --resume and --study",
+            hint="wait for it, end it, or start another study without --resume and --study",
         ) from None
     except OSError as error:
         raise UserError(
@@ -86,6 +86,6 @@ def _holder(descriptor: int) -> str:
 
 
 def _me() -> str:
-    """Return what another dlbench is told of the one that holds the lock."""
+    """Return what another dlbench says of the one that holds the lock."""
     started_at = datetime.now(UTC).isoformat(timespec="seconds")
     return json.dumps({"pid": os.getpid(), "host": socket.gethostname()[:64], "started_at": started_at})

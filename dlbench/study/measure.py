@@ -8,7 +8,6 @@ from dlbench.errors import UserError
 from dlbench.launch.layout import plan_layout
 from dlbench.launch.plan import LaunchPlan
 from dlbench.launch.plan import plan as launch_plan
-from dlbench.launch.submission import NotCollected
 from dlbench.records.assignment import Assignment
 from dlbench.scenario.cluster import Cluster
 from dlbench.study.budget import Spending
@@ -54,7 +53,7 @@ def measure(request: Request, watcher: Watcher, stop: threading.Event) -> StudyR
     folder = continued or create(request.output, plan)
     try:
         return queue.submit(folder, watcher, stop) if queue else run_study(folder, plan, watcher, stop, spending)
-    except (DiskFull, NotCollected):
+    except DiskFull:
         raise
     except UserError:
         if continued is None:

@@ -21,7 +21,7 @@ _ENVIRONMENT = {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"}
 
 
 def require_buildable(runs: Iterable[RunSpec], cluster: Cluster, say: Callable[[str], None]) -> None:
-    """Build each model of the user's own with each of its options, in a process of its own.
+    """Build each model of the user's own with each of its options, in its own process.
 
     A data set whose shape is known only when it is prepared is prepared for it, as `run` does.
 
@@ -54,8 +54,8 @@ def require_buildable(runs: Iterable[RunSpec], cluster: Cluster, say: Callable[[
         ) from None
     faults = _faults(done.stdout.decode(errors="replace"))
     if faults is None:
-        said = done.stderr.decode(errors="replace").splitlines()[-SHOWN_LINES:]
-        raise UserError("\n  ".join([f"{_names(trials)} cannot be built (exit code {done.returncode}):", *said]))
+        last_lines = done.stderr.decode(errors="replace").splitlines()[-SHOWN_LINES:]
+        raise UserError("\n  ".join([f"{_names(trials)} cannot be built (exit code {done.returncode}):", *last_lines]))
     wrong = [
         UserError(f"{fault.message} (while {_names([trial])} is built)", hint=fault.hint, where=fault.where)
         for trial, fault in zip(trials, faults.faults, strict=True)
@@ -67,7 +67,7 @@ def require_buildable(runs: Iterable[RunSpec], cluster: Cluster, say: Callable[[
 
 def _trials(runs: Iterable[RunSpec], cluster: Cluster) -> Sequence[ModelTrial]:
     """Return one run for each model of the user's own, its options and its data set."""
-    found: dict[str, ModelTrial] = {}
+    trials: dict[str, ModelTrial] = {}
     seen: Descriptions = {}
     for run in runs:
         settings = run.settings
@@ -76,9 +76,9 @@ def _trials(runs: Iterable[RunSpec], cluster: Cluster) -> Sequence[ModelTrial]:
         key = json.dumps(
             [settings.model, settings.dataset, settings.precision, run.options_of("model"), run.options_of("dataset")]
         )
-        if key not in found:
-            found[key] = ModelTrial(run=run, shapes=_shapes(Case(run, cluster, seen)))
-    return list(found.values())
+        if key not in trials:
+            trials[key] = ModelTrial(run=run, shapes=_shapes(Case(run, cluster, seen)))
+    return list(trials.values())
 
 
 def _is_keras(trainer: str) -> bool:
@@ -87,11 +87,11 @@ def _is_keras(trainer: str) -> bool:
 
 def _shapes(case: Case) -> dict[str, object] | None:
     """Return the shapes of samples and classes; None where they are known only when the data set is prepared."""
-    known = case.description
-    if known is None or known.input_shape is None or known.num_classes is None:
+    description = case.description
+    if description is None or description.input_shape is None or description.num_classes is None:
         return None
     names = ("input_shape", "num_classes", "vocabulary", "target_shape")
-    return {name: getattr(known, name) for name in names}
+    return {name: getattr(description, name) for name in names}
 
 
 def _faults(printed: str) -> ModelFaults | None:

@@ -153,21 +153,21 @@ def with_links(plan: StudyPlan, say: Callable[[str], None]) -> StudyPlan:
     from dlbench.hosts.links import measure as measure_links
 
     say(f"measuring the links between {len(cluster.hosts)} hosts")
-    found = measure_links(cluster, os.environ)
+    measured = measure_links(cluster, os.environ)
     links = tuple(
         # What models of communication call latency is one way.
         MeasuredLink(
-            hosts=(one.a, one.b), latency_s=one.round_trip_s / 2, bandwidth_bytes_per_s=one.bandwidth_bytes_per_s
+            hosts=(link.a, link.b), latency_s=link.round_trip_s / 2, bandwidth_bytes_per_s=link.bandwidth_bytes_per_s
         )
-        for one in found
+        for link in measured
     )
-    machine = {**plan.machine, "links": [_described(one) for one in found]}
+    machine = {**plan.machine, "links": [_described(link) for link in measured]}
     return replace(plan, cluster=cluster.model_copy(update={"links": links}), machine=machine)
 
 
 def _described(link: "LinkMeasurement") -> dict[str, Any]:
     """Return what `machine.json` says of a link: hosts by their number, and what messages of each size took."""
-    messages = [{**asdict(one), "rate_bytes_per_s": one.rate_bytes_per_s} for one in link.messages]
+    messages = [{**asdict(message), "rate_bytes_per_s": message.rate_bytes_per_s} for message in link.messages]
     return {
         "hosts": [link.a, link.b],
         "round_trip_s": link.round_trip_s,
@@ -177,10 +177,10 @@ def _described(link: "LinkMeasurement") -> dict[str, Any]:
 
 
 def part_of(plan: StudyPlan, part: tuple[int, int] | None) -> StudyPlan:
-    """Return the plan of one run: the first number of so many, from 1 on; None returns it as it is.
+    """Return the plan of one run: the first number of the second, from 1 on; None returns it as it is.
 
     Raises:
-        UserError: There are not so many runs.
+        UserError: There are fewer runs.
     """
     if part is None:
         return plan
@@ -284,8 +284,8 @@ def _reference(scenario: Scenario, request: Request) -> str:
     """Return the file of the published numbers, verbatim; a study that goes on by itself has its own copy."""
     if request.scenario is None:
         return ""
-    found = reference_of(scenario, request.scenario if isinstance(request.scenario, Path) else None)
-    return "" if found is None else found.text
+    reference = reference_of(scenario, request.scenario if isinstance(request.scenario, Path) else None)
+    return "" if reference is None else reference.text
 
 
 def cluster_of(where: ClusterOptions, begun_on: Cluster | None = None) -> Cluster:
@@ -324,8 +324,8 @@ def notices(runs: Iterable[RunSpec], cluster: Cluster) -> Iterator[str]:
 
 def _placed(cluster: Cluster) -> Cluster:
     """Return a cluster with the hosts that a queue has given, where we are in a job of it."""
-    found: Cluster | None = plugins.load("submitters", cluster.submitter).target.inside(cluster, os.environ)
-    return found or cluster
+    placed: Cluster | None = plugins.load("submitters", cluster.submitter).target.inside(cluster, os.environ)
+    return placed or cluster
 
 
 def is_queued(cluster: Cluster) -> bool:

@@ -1,6 +1,6 @@
 """Prepare every data set of a study, before any launch: here, and on every host that has not the same files.
 
-Each is prepared in a process of its own. What hosts have prepared must have the same checksum everywhere.
+Each is prepared in its own process. What hosts have prepared must have the same checksum everywhere.
 """
 
 import contextlib
@@ -154,18 +154,18 @@ def _everywhere(
     def one(host: Host) -> Prepared | UserError:
         command = argv(cluster, host, words, os.environ)
         try:
-            found = _prepare(recipe, command, lambda line: say(f"{host.address}: {line}"), stop)
+            prepared = _prepare(recipe, command, lambda line: say(f"{host.address}: {line}"), stop)
         except UserError as error:
             return error
-        if found.checksum != here.checksum:
-            return UserError(f"has another {_dataset(recipe)!r}: checksum {found.checksum}, here {here.checksum}")
-        return found
+        if prepared.checksum != here.checksum:
+            return UserError(f"has another {_dataset(recipe)!r}: checksum {prepared.checksum}, here {here.checksum}")
+        return prepared
 
     answers = dict(zip((host.address for host in others), in_parallel(one, others), strict=True))
-    problems = [f"{address}: {found}" for address, found in answers.items() if isinstance(found, UserError)]
+    problems = [f"{address}: {answer}" for address, answer in answers.items() if isinstance(answer, UserError)]
     if problems:
         raise NotPrepared("\n  ".join(["hosts without the data:", *problems]))
-    folders = {address: str(found.folder) for address, found in answers.items() if isinstance(found, Prepared)}
+    folders = {address: str(answer.folder) for address, answer in answers.items() if isinstance(answer, Prepared)}
     return replace(here, elsewhere=folders)
 
 
@@ -180,7 +180,7 @@ def _prepare(recipe: str, command: Sequence[str], say: Say, stop: threading.Even
         UserError: It cannot be prepared.
         Stopped: `stop` was set.
     """
-    # A session of its own: Ctrl-C reaches dlbench alone, which then ends it. On another host that ends ssh here and
+    # In another session: Ctrl-C reaches dlbench alone, which then ends it. On another host that ends ssh here and
     # nothing there, so the program heeds its stdin, which this process holds for as long as it wants the data.
     process = subprocess.Popen(
         command,
@@ -205,8 +205,8 @@ def _prepare(recipe: str, command: Sequence[str], say: Say, stop: threading.Even
             _end(process)
     if process.returncode != 0:
         raise _failure(_dataset(recipe), process.returncode, lines.result())
-    found = _summary(answer.result())
-    return Prepared(Path(found["folder"]), found["checksum"])
+    summary = _summary(answer.result())
+    return Prepared(Path(summary["folder"]), summary["checksum"])
 
 
 def _summary(printed: str) -> dict[str, Any]:
@@ -217,9 +217,9 @@ def _summary(printed: str) -> dict[str, Any]:
     """
     for line in reversed(printed.splitlines()):
         with contextlib.suppress(ValueError):
-            found = json.loads(line)
-            if isinstance(found, dict) and found.keys() >= {"folder", "checksum"}:
-                return found
+            content = json.loads(line)
+            if isinstance(content, dict) and content.keys() >= {"folder", "checksum"}:
+                return content
     raise NotPrepared("a data set was prepared, but its folder was not reported")
 
 
@@ -267,5 +267,5 @@ def _failure(dataset: str, code: int, lines: list[str]) -> UserError:
     if code == USAGE:
         return _refused(dataset, UserError("\n".join(lines).removeprefix(f"data set {dataset!r}: ")))
     ended = f"on signal {-code}" if code < 0 else f"with exit code {code}"
-    said = "\n  ".join(lines) or "it said nothing"
-    return NotPrepared(f"data set {dataset!r} could not be prepared (ended {ended}):\n  {said}")
+    output = "\n  ".join(lines) or "it said nothing"
+    return NotPrepared(f"data set {dataset!r} could not be prepared (ended {ended}):\n  {output}")

@@ -47,8 +47,8 @@ def resumed(folder: Folder, plan: StudyPlan) -> Folder:
 
 def with_runs(folder: Folder, runs: Sequence[RunSpec]) -> Folder:
     """Return the study with runs that its record lacks added to it; hold its lock."""
-    known = {run.run_id for run in folder.record.runs}
-    added = tuple(run for run in runs if run.run_id not in known)
+    recorded = {run.run_id for run in folder.record.runs}
+    added = tuple(run for run in runs if run.run_id not in recorded)
     if not added:
         return folder
     record = folder.record.model_copy(update={"runs": folder.record.runs + added})
@@ -133,9 +133,9 @@ def _resolved_otherwise(folder: Folder, plan: StudyPlan) -> list[str]:
     for now in plan.runs:
         old = same.get(now.run_id) or gone.get((now.label, now.repeat), now)
         # How often an arm is run may be asked for otherwise.
-        found = _dict_differences(*(run.model_dump(mode="json", exclude={"repeats_rule"}) for run in (old, now)))
-        if found:
-            return [f"run {now.label!r} (the study's -> now):", *found]
+        differences = _dict_differences(*(run.model_dump(mode="json", exclude={"repeats_rule"}) for run in (old, now)))
+        if differences:
+            return [f"run {now.label!r} (the study's -> now):", *differences]
     return []
 
 

@@ -33,7 +33,7 @@ from dlbench.study.folder import StudyPlan
 
 # A search that finds its own values goes no further than these, and is done where they are no farther apart.
 MOST_TRIED, FINE = 9, 2.0
-# So many rates to either side of the best one show whether rates are told apart; fewer in all show nothing.
+# This many rates to either side of the best one show whether rates are told apart; fewer in all show nothing.
 NEAR, FEWEST_NEAR = 2, 4
 # Arms of which it is said what was chosen.
 MOST_LINES = 20
@@ -60,30 +60,30 @@ def next_round(
     for run in plan.runs:
         if run.phase is Phase.TUNE:
             searches.setdefault(run.arm, []).append(run)
-    known = {row["run_id"]: row for row in last_attempts(rows) if row["status"] != Status.INTERRUPTED}
+    last = {row["run_id"]: row for row in last_attempts(rows) if row["status"] != Status.INTERRUPTED}
     todo: list[list[RunSpec]] = []
-    found = [run for run in plan.runs if run.phase is Phase.MEASURE and run.repeat == 0]
-    settled = {row.get("label") for row in known.values() if row.get("phase") == Phase.MEASURE}
-    measured = {arm_name(name) for name, row in known.items() if row.get("phase") == Phase.MEASURE}
+    measured_first = [run for run in plan.runs if run.phase is Phase.MEASURE and run.repeat == 0]
+    settled = {row.get("label") for row in last.values() if row.get("phase") == Phase.MEASURE}
+    measured = {arm_name(name) for name, row in last.items() if row.get("phase") == Phase.MEASURE}
     # What failed by accident is tried again in another call, until its arm is measured.
-    ended = {name: row for name, row in known.items() if Status(row["status"]).is_final or name in made}
+    ended = {name: row for name, row in last.items() if Status(row["status"]).is_final or name in made}
     for arm, candidates in searches.items():
-        needed, chosen = search(candidates, plan.scenario, known if arm in settled else ended, measured)
+        needed, chosen = search(candidates, plan.scenario, last if arm in settled else ended, measured)
         if missing := [run for run in needed if run.run_id not in made]:
             todo.append(missing)
-        found += [chosen] if chosen is not None else []
+        measured_first += [chosen] if chosen is not None else []
     if has_room is not None:
         least = plan.rule.min if isinstance(plan.rule, Repeats) else plan.rule
-        first = next((own for own in todo if has_room([*own, *[*found, own[0]] * least])), None)
+        first = next((of_arm for of_arm in todo if has_room([*of_arm, *[*measured_first, of_arm[0]] * least])), None)
         todo = [] if first is None else [first]
     if todo:
-        searched = [run for own in todo for run in own]
+        searched = [run for of_arm in todo for run in of_arm]
         random.Random(plan.scenario.name).shuffle(searched)  # so that a slow hour of the machine is no arm's alone
         return tuple(searched)
-    runs = _measured_runs(plan, found, known, has_searches=bool(searches))
-    if not plan.confirms or any(run.run_id not in known for run in runs):
+    runs = _measured_runs(plan, measured_first, last, has_searches=bool(searches))
+    if not plan.confirms or any(run.run_id not in last for run in runs):
         return runs
-    return (*runs, *_on_fresh_seeds(plan, found, list(known.values())))
+    return (*runs, *_on_fresh_seeds(plan, measured_first, list(last.values())))
 
 
 def _measured_runs(
@@ -99,9 +99,9 @@ def _measured_runs(
 def _on_fresh_seeds(plan: StudyPlan, found: Sequence[RunSpec], rows: Sequence[Row]) -> tuple[RunSpec, ...]:
     """Return runs on fresh seeds of the arms to use and of their nearest rivals, in the order of execution."""
     names = {arm_name(run.run_id): run for run in found}
-    own = [row for row in rows if arm_name(row["run_id"]) in names]
+    of_names = [row for row in rows if arm_name(row["run_id"]) in names]
     wanted, chosen = _wanted(plan.scenario, plan.cluster.prices), dict[str, None]()
-    for group in comparison_groups(arms(own), plan.scenario.given):
+    for group in comparison_groups(arms(of_names), plan.scenario.given):
         answer = decide(group, wanted)
         if answer.use is None:
             continue
@@ -124,7 +124,7 @@ def _distance(arm: ArmAnswer, wanted: Wanted) -> tuple[int, float]:
 
 
 def _repeated(found: Sequence[RunSpec], counts: Sequence[int], plan: StudyPlan) -> tuple[RunSpec, ...]:
-    """Return so many repeats of each arm, in the order of execution."""
+    """Return this many repeats of each arm, in the order of execution."""
     order = execution_order(len(found), plan.scenario, max(counts, default=0))
     runs = ((found[number], repeat) for repeat, number in order if repeat < counts[number])
     return tuple(run.model_copy(update={"repeat": repeat}) for run, repeat in runs)
@@ -169,7 +169,7 @@ def announced(todo: Sequence[RunSpec]) -> list[str]:
     if todo and todo[0].repeats_rule and min(run.repeat for run in todo):
         return [f"not decided yet: {listed(list(dict.fromkeys(run.label for run in todo)), 3, '; ')}"]
     chosen = {run.label: run.tuned for run in todo if run.tuned}
-    lines = [f"{label}: {in_words(one.values)}{_doubted(one)}" for label, one in chosen.items()]
+    lines = [f"{label}: {in_words(tuned.values)}{_doubted(tuned)}" for label, tuned in chosen.items()]
     return [*lines[:MOST_LINES], *([f"and {len(lines) - MOST_LINES} more arms"] if lines[MOST_LINES:] else [])]
 
 
@@ -205,7 +205,7 @@ def search(
             if missing:
                 return missing, None
             ended = [[rows[run.run_id] for run in runs] for runs in wanted]
-            if not any(row["status"] == Status.COMPLETED for own in ended for row in own):
+            if not any(row["status"] == Status.COMPLETED for rows_of_one in ended for row in rows_of_one):
                 return [], None
             ranked, num_sound = _ranked(left, ended, scenario)
             if is_open and number == 0:
@@ -223,9 +223,9 @@ def search(
 def _ranked(left: Sequence[RunSpec], ended: Sequence[Sequence[Row]], scenario: Scenario) -> tuple[list[RunSpec], int]:
     """Return candidates, the best first, and how many of them are as sound as that one."""
     wanted = _wanted(scenario)
-    found = {Arm(str(place), tuple(rows)): left[place] for place, rows in enumerate(ended)}
-    ranked, num_sound = best_first(list(found), wanted, is_time_choice=_chooses_time(left))
-    return [found[arm] for arm in ranked], num_sound
+    candidates = {Arm(str(place), tuple(rows)): left[place] for place, rows in enumerate(ended)}
+    ranked, num_sound = best_first(list(candidates), wanted, is_time_choice=_chooses_time(left))
+    return [candidates[arm] for arm in ranked], num_sound
 
 
 def _chooses_time(candidates: Sequence[RunSpec]) -> bool:
@@ -254,8 +254,8 @@ def _chosen(ranked: Sequence[RunSpec], own_rate: float) -> tuple[RunSpec, bool |
     if below == sorted(below, reverse=True) and above == sorted(above):
         return best, False
     better = ranked[: math.ceil(len(ranked) / 2)]
-    own = (run for run in better if _others(run) == _others(best) and run.settings.learning_rate == own_rate)
-    return next(own, best), True
+    at_own_rate = (run for run in better if _others(run) == _others(best) and run.settings.learning_rate == own_rate)
+    return next(at_own_rate, best), True
 
 
 def _wanted(scenario: Scenario, prices: Prices | None = None) -> Wanted:
@@ -303,14 +303,14 @@ def _measured(best: RunSpec, is_scattered: bool | None, tried: Sequence[RunSpec]
     tuned = best.tuned
     assert tuned is not None
     at_edge = filter(None, (_edge(key, value, tried) for key, value in tuned.values.items()))
-    found = tuned.model_copy(update={"at_edge": "; ".join(at_edge), "scattered": is_scattered})
-    return best.as_measured.model_copy(update={"tuned": found})
+    chosen = tuned.model_copy(update={"at_edge": "; ".join(at_edge), "scattered": is_scattered})
+    return best.as_measured.model_copy(update={"tuned": chosen})
 
 
 def _edge(key: str, value: Any, tried: Sequence[RunSpec]) -> str:
     """Say that a value is the least or greatest of those that were tried, where there may be others beyond it."""
     values = {_value(run.tuned, key) for run in tried}
-    if len(values) < 2 or not all(isinstance(one, int | float) and not isinstance(one, bool) for one in values):
+    if len(values) < 2 or not all(isinstance(each, int | float) and not isinstance(each, bool) for each in values):
         return ""
     if value == max(values):
         return f"{key} {value:g} is the largest tried"
@@ -329,5 +329,5 @@ def _place(run: RunSpec, tune: Tune) -> tuple[float, ...]:
 
 
 def _value(tuned: Tuned | None, key: str) -> Any:
-    found = tuned.values.get(key) if tuned else None
-    return tuple(found) if isinstance(found, list) else found
+    searched = tuned.values.get(key) if tuned else None
+    return tuple(searched) if isinstance(searched, list) else searched

@@ -122,6 +122,7 @@ def run_study(
         with _noise_noted(folder, watcher.say), contextlib.suppress(Stopped):
             runner.run_rounds(planned)
         collector.flush()
+        collector.compact()
         collector.summarise()
         last = next_round(planned, collector.rows)
         is_complete = all(attempts.status_of(folder.path, run) is Status.COMPLETED for run in last)
@@ -190,32 +191,34 @@ class _Runner:
         """
         for row in self.collector.rows:
             self.durations.add(row["run_id"], row["status"], row.get("wall_time_s") or 0.0)
-        made: set[str] = set()
+        made_ids: set[str] = set()
         is_first = True
         while not (self.stop.is_set() or self.is_spent):
-            known = next_round(planned, self.collector.rows, made, self._has_room if self.spending.is_limited else None)
-            todo = [run for run in attempts.pending(self.folder.path, known) if run.run_id not in made]
+            runs = next_round(
+                planned, self.collector.rows, made_ids, self._has_room if self.spending.is_limited else None
+            )
+            todo = [run for run in attempts.pending(self.folder.path, runs) if run.run_id not in made_ids]
             if not (todo or is_first):
                 self.is_spent = self.spending.is_limited and any(
-                    run.run_id not in made
-                    for run in attempts.pending(self.folder.path, next_round(planned, self.collector.rows, made))
+                    run.run_id not in made_ids
+                    for run in attempts.pending(self.folder.path, next_round(planned, self.collector.rows, made_ids))
                 )
                 return
             self.folder = with_runs(self.folder, todo)
             self.collector.know(self.folder)
-            if is_first and (said := announcement(planned.scenario, todo, planned.cluster)):
-                self.watcher.say(said)
+            if is_first and (text := announcement(planned.scenario, todo, planned.cluster)):
+                self.watcher.say(text)
             self.data = prepare(todo, self.watcher.say, self.stop, planned.cluster)
             if is_first and len(todo) > 1:  # one run alone finds by itself what is wrong
                 require_buildable(todo, planned.cluster, self.watcher.say)
             for line in announced(todo):
                 self.watcher.say(line)
-            self.watcher.begin(self.folder.path, todo, len(known) - len(todo))
-            if is_first and not self.collector.rows and (said := power_of(planned)):
-                self.watcher.say(said)
+            self.watcher.begin(self.folder.path, todo, len(runs) - len(todo))
+            if is_first and not self.collector.rows and (text := power_of(planned)):
+                self.watcher.say(text)
             self.said.discard(_TIME)
             self.run_all(todo)
-            made |= {run.run_id for run in todo}
+            made_ids |= {run.run_id for run in todo}
             is_first = False
 
     def run_all(self, todo: Sequence[RunSpec]) -> None:

@@ -21,7 +21,7 @@ from dlbench.scenario.read.document import inline
 AXES = ("workers", "batch_size", "strategy")
 # The first pair whose larger one is there for all workers.
 BATCH_SIZES = ((32, 128), (8, 32), (2, 8), (1, 2))
-# Below so many pixels at a side a convolution has nothing to pool.
+# Below this many pixels at a side a convolution has nothing to pool.
 SMALLEST_SIDE = 16
 # What a script uses, in this order, and the strategy that starts it.
 STARTED_BY = (("horovod", "horovod"), ("mpi4py", "mpi"), ("torch.distributed", "mpi"))
@@ -223,16 +223,16 @@ def _of_data(wish: Wish, base: _Lines) -> str:
     dataset = str(options.pop("dataset"))
     plugin = plugins.load("datasets", dataset)
     describe = plugin.get("describe")
-    found = (
+    about = (
         describe(plugin.options(**{key.partition(".")[2]: value for key, value in options.items()}))
         if describe
         else None
     )
-    base.num_samples, base.num_classes = (found.num_train, found.num_classes) if found else (None, None)
-    base.add("dataset", dataset, f"{found.num_train:,} samples" if found else "")
+    base.num_samples, base.num_classes = (about.num_train, about.num_classes) if about else (None, None)
+    base.add("dataset", dataset, f"{about.num_train:,} samples" if about else "")
     for key, value in options.items():
         base.add(key, value, "all images get this size: theirs differ" if key == "dataset.image_size" else "")
-    model = wish.model or _model_for(found)
+    model = wish.model or _model_for(about)
     base.add("model", model, "`dlbench list models` has others; your own: module:function")
     if model in ("mlp", "softmax"):
         base.add("trainer", "numpy", "starts in a tenth of a second; remove it to train with Keras")
@@ -254,13 +254,13 @@ def _options_of(data: str) -> dict[str, Any]:
         return {"dataset": "npz", "dataset.path": data}
     if path.is_file():
         return {"dataset": "text", "dataset.path": data}
-    known = plugins.names("datasets")
-    if data in known and (needed := _needed(data)):
+    names = plugins.names("datasets")
+    if data in names and (needed := _needed(data)):
         raise UserError(f"the data set {data} needs {needed}", hint="name the file or folder itself: --data PATH")
-    if data in known or ":" in data:
+    if data in names or ":" in data:
         return {"dataset": data}
     raise UserError(
-        f"{data!r} is no file or folder, and no data set; there are: {', '.join(known)}", hint=nearest(data, known)
+        f"{data!r} is no file or folder, and no data set; there are: {', '.join(names)}", hint=nearest(data, names)
     )
 
 
@@ -282,10 +282,10 @@ def _model_for(found: Any) -> str:
 
 def _counts(most: int) -> list[int]:
     """Return 1, 2, 4, ... up to the most."""
-    found = [1]
-    while found[-1] * 2 <= most:
-        found.append(found[-1] * 2)
-    return found if found[-1] == most else [*found, most]
+    counts = [1]
+    while counts[-1] * 2 <= most:
+        counts.append(counts[-1] * 2)
+    return counts if counts[-1] == most else [*counts, most]
 
 
 def _batch_sizes(num_samples: int | None, workers: int) -> list[int]:

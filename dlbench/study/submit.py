@@ -113,7 +113,7 @@ class Queue:
         return replace(folder, record=record)
 
     def _after_last_job(self, folder: Folder) -> Folder:
-        """Return a study whose last job is over, with what that has made, fetched if it was not yet.
+        """Return a study whose last job is over, with what that has made.
 
         Raises:
             UserError: The job still waits or runs.
@@ -131,7 +131,7 @@ class Queue:
                 hint=f"wait for it or cancel it; it writes into {last.folder}",
             )
         if status.exit_code is not None:
-            job.collect()
+            job.clean_up()
         return open_study(folder.path)
 
     def _pending(self, folder: Folder) -> tuple[int, ...]:
@@ -164,27 +164,34 @@ class Queue:
     def _study_files(self, record: Record) -> dict[str, str]:
         """Return the files of a study for a job that does not see its folder; the job fills in runs and machine."""
         begun = record.model_copy(update={"cluster": self._plan.cluster, "runs": (), "machine_fingerprint": ""})
-        found = {
+        texts = {
             files.SCENARIO: self._plan.text,
             files.STUDY: record_text(begun),
             files.MACHINE: "{}\n",
             files.REFERENCE: self._plan.reference,
         }
-        return {name: text for name, text in found.items() if text}
+        return {name: text for name, text in texts.items() if text}
 
     def _result(self, study: Path, statuses: list[JobStatus], stop: threading.Event) -> StudyResult:
-        """Return how a study stands; attempts that a job left without an outcome were interrupted."""
+        """Return how a study stands; attempts that a job left without an outcome were interrupted.
+
+        Of a study that was made on a volume which is not seen here, only the exit codes of its jobs are known.
+        """
         folder = open_study(study)
+        if not getattr(self._target, "SHARES_FILES", True) and not (study / files.RUNS_FOLDER).exists():
+            is_complete = all(status.exit_code == 0 for status in statuses) and not stop.is_set()
+            return StudyResult(folder, [], is_complete, stop.is_set())
         lost = "; ".join(status.text for status in statuses if status.exit_code is None)
         with locked(study):
             close_interrupted(study, folder.record.runs, None, lost)
             collector = Collector(folder, self._plan.scenario.step_table)
             collector.rebuild()
+            collector.compact()
             collector.summarise()
         asked = {(run.label, run.repeat) for run in self._plan.runs}
-        made = [run for run in folder.record.runs if (run.label, run.repeat) in asked]
+        asked_runs = [run for run in folder.record.runs if (run.label, run.repeat) in asked]
         is_complete = all(status.exit_code == 0 for status in statuses) and (
-            self._plan.is_open or all(status_of(study, run) is Status.COMPLETED for run in made)
+            self._plan.is_open or all(status_of(study, run) is Status.COMPLETED for run in asked_runs)
         )
         is_complete = is_complete and not stop.is_set()
         return StudyResult(folder, collector.rows, is_complete, stop.is_set(), collector.problem)

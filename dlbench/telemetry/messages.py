@@ -1,6 +1,6 @@
 """The protocol: JSON lines over TCP from each worker to the telemetry server, acknowledged once they are on disk.
 
-The server opens with `{"nonce": "..."}`, the client answers with a hello that has a nonce of its own. From the hello
+The server opens with `{"nonce": "..."}`, the client answers with a hello that has its own nonce. From the hello
 on every line of both sides is sealed (`dlbench.telemetry.seal`): it shows that its sender knows the attempt's token,
 which itself is never sent. The server answers the hello with `{"ack": n}`: the highest sequence number it holds of
 this worker, 0 at first. Then the client sends lines; each journaled one carries `seq`, counting from 1 without gaps.

@@ -1,4 +1,4 @@
-"""What a worker reports, as its training thread sees it: assignments and appends; a thread of its own does the rest.
+"""What a worker reports, as its training thread sees it: assignments and appends; its own thread does the rest.
 
 The training thread sets plain attributes and queues messages, which costs it about a microsecond each. Every
 `flush_interval_s` the sender's thread (`dlbench.telemetry.sender`) sends what is queued, with a heartbeat made from
@@ -25,7 +25,7 @@ from dlbench.telemetry.sender import Connection, Sender
 from dlbench.telemetry.spool import Spool
 from dlbench.telemetry.watchdog import Watchdog
 
-# So many bytes of queued rows wake the thread early, and so many make the training thread wait for it.
+# This many bytes of queued rows wake the thread early, and this many make the training thread wait for it.
 WAKE_BYTES = 2**20
 MOST_QUEUED_BYTES = 2**26
 # How long a worker that failed waits until its error is acknowledged.

@@ -145,10 +145,10 @@ class Connection:
         """Answer the server's nonce with the hello."""
         if not isinstance(nonce, str):
             raise ValueError("what answers is no telemetry server")
-        own = new_nonce()
-        sent, received = (Seal(self._endpoint.token, nonce, own, side) for side in (WORKER, SERVER))
+        own_nonce = new_nonce()
+        sent, received = (Seal(self._endpoint.token, nonce, own_nonce, side) for side in (WORKER, SERVER))
         self._seals = sent, received
-        self._outgoing = memoryview(sent.sealed(encode({**self._hello, "nonce": own})))
+        self._outgoing = memoryview(sent.sealed(encode({**self._hello, "nonce": own_nonce})))
 
     def _transmit(self, connection: socket.socket) -> None:
         with contextlib.suppress(BlockingIOError):

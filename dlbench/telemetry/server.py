@@ -4,9 +4,9 @@ The protocol is described in `dlbench.telemetry.messages`. All that has arrived 
 thread is forced to disk at once, so that the cost of a turn hardly depends on how many workers there are.
 
 Anyone who reaches the port may connect. Until its hello is accepted a connection is a stranger: strangers are served
-after workers, have some kilobytes and seconds each, and there are only so many of them: the oldest goes first. Only so
-many are let in within a tick, in the order in which they came, so that nobody can call so fast that a worker is passed
-over; those that have gone again are not counted.
+after workers, have some kilobytes and seconds each, and their number is limited: the oldest goes first. A limited
+number is let in within a tick, in the order of arrival, so that no caller can be so fast that a worker is passed over;
+those that have gone again are not counted.
 """
 
 import contextlib
@@ -40,10 +40,10 @@ _HELLO_TIMEOUT_S = 10.0
 _RECEIVE_BYTES = 2**20
 _TICK_S = 0.25
 _THREAD_TIMEOUT_S = 10.0
-# Besides as many as workers are still to come: so many strangers are held, and so many are let in within one tick.
+# Besides as many as workers are still to connect: how many strangers are held, and how many are let in within one tick.
 _MOST_STRANGERS = 128
 _MOST_ACCEPTED = 75
-# So many that have gone before they were let in are cleared away within one tick.
+# How many that have gone before they were let in are cleared away within one tick.
 _MOST_GONE = 1000
 # The first field of struct tcp_info where the other side has closed: TCP_CLOSE and TCP_CLOSE_WAIT.
 _GONE = (7, 8)
@@ -75,15 +75,15 @@ class _Connection:
         self.received_bytes += len(data)
         if self.session is None and self.received_bytes > _LONGEST_HELLO:
             raise ConnectionError("a stranger that says no hello")
-        head, newline, rest = data.rpartition(b"\n")
+        head, newline, remainder = data.rpartition(b"\n")
         if newline:
             done = (b"".join(self.pieces) + head).split(b"\n")
             self.pieces, self.pending_bytes = [], 0
         else:
-            done, rest = [], data
-        if rest:
-            self.pieces.append(rest)
-            self.pending_bytes += len(rest)
+            done, remainder = [], data
+        if remainder:
+            self.pieces.append(remainder)
+            self.pending_bytes += len(remainder)
         if self.pending_bytes > _LONGEST_LINE:
             raise ConnectionError("an over-long line")
         return done
@@ -127,7 +127,7 @@ class TelemetryServer:
         self.close()
 
     def endpoint(self) -> Endpoint:
-        """Return where the workers of one attempt connect to, with a token of its own."""
+        """Return where the workers of one attempt connect to, with its own token."""
         return Endpoint(address=self._address, port=self._listener.getsockname()[1], token=secrets.token_hex(16))
 
     def expect(self, assignment: Assignment, journal: Path) -> AttemptSession:
@@ -160,7 +160,7 @@ class TelemetryServer:
     def drop_connections(self, session: AttemptSession) -> None:
         """Close the connections of an attempt; its workers connect again if the attempt goes on."""
         with self._lock:
-            for connection in [found for (owner, _), found in self._workers.items() if owner is session]:
+            for connection in [connected for (owner, _), connected in self._workers.items() if owner is session]:
                 self._drop(connection)
 
     def _end(self, session: AttemptSession) -> None:
@@ -192,7 +192,7 @@ class TelemetryServer:
                 self._drop(key.data)
 
     def _accept(self) -> None:
-        """Let in who waits, as many as this tick may; the rest waits in the kernel until the next."""
+        """Let in waiting callers, as many as this tick may; the others wait in the kernel until the next."""
         try:
             while self._may_accept > 0 and self._may_clear > 0:
                 accepted, _ = self._listener.accept()
@@ -202,7 +202,7 @@ class TelemetryServer:
                 else:
                     self._may_accept -= 1
                     self._receive_stranger(accepted)
-        except (BlockingIOError, ConnectionError):  # nobody waits, or one that waited is gone
+        except (BlockingIOError, ConnectionError):  # no caller waits, or one that waited is gone
             return
         except OSError:  # no descriptor, no memory: what is open goes on
             self._may_accept = 0
@@ -236,7 +236,7 @@ class TelemetryServer:
         if not self._is_listening:
             self._selector.register(self._listener, selectors.EVENT_READ)
             self._is_listening = True
-        for connection in [found for found in self._strangers if found.opened_at < now - _HELLO_TIMEOUT_S]:
+        for connection in [stranger for stranger in self._strangers if stranger.opened_at < now - _HELLO_TIMEOUT_S]:
             self._drop(connection)
 
     def _drop(self, connection: _Connection) -> None:

@@ -61,7 +61,7 @@ class KillTimer:
         self._call("timer_create", _CLOCK_MONOTONIC, ctypes.byref(event), ctypes.byref(self._timer))
 
     def arm(self, delay_s: float) -> None:
-        """Kill this process in so many seconds; 0 disarms."""
+        """Kill this process in this many seconds; 0 disarms."""
         seconds, fraction = divmod(delay_s, 1)
         value = _Itimerspec(0, 0, int(seconds), int(fraction * 1e9))
         self._call("timer_settime", self._timer, 0, ctypes.byref(value), None)
@@ -81,7 +81,7 @@ class KillTimer:
 
 
 def dump_later(delay_s: float, descriptor: int) -> None:
-    """Write all stacks to a file in so many seconds, unless called again; without memory for its thread, do nothing.
+    """Write all stacks to a file in this many seconds, unless called again; without memory for its thread, do nothing.
 
     It is no reason to end a worker, which is about to say itself that it has no memory left.
     """

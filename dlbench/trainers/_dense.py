@@ -50,7 +50,7 @@ class Layer:
         self.delta: Array = np.empty((0, num_outputs), parameters.dtype)
 
     def allocate_buffers(self, num_samples: int) -> None:
-        """Hold at least so many samples; room never shrinks."""
+        """Hold at least this many samples; room never shrinks."""
         shape = (num_samples, self.kernel.shape[1])
         self.output = np.empty(shape, self.output.dtype)
         self.delta = np.empty(shape, self.output.dtype)

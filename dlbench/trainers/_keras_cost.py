@@ -93,10 +93,10 @@ def _einsum_dense(layer: Any, shape: Shape) -> int:
     """Multiply the sizes of all letters of the equation but the batch's, such as 'abc,cd->abd'."""
     letters, _, kernel = layer.equation.partition("->")[0].partition(",")
     # Dimensions of an ellipsis, and of letters that only the input has, are those of the input.
-    known = dict(zip(kernel.replace(".", ""), layer.kernel.shape, strict=True))
+    sizes = dict(zip(kernel.replace(".", ""), layer.kernel.shape, strict=True))
     named = letters.replace(".", "")
-    shared = math.prod(known[letter] for letter in named if letter in known)
-    return int(math.prod((*shape, *known.values())) // shared)
+    shared = math.prod(sizes[letter] for letter in named if letter in sizes)
+    return int(math.prod((*shape, *sizes.values())) // shared)
 
 
 def _convolution(layer: Any, shape: Shape) -> int:
@@ -131,7 +131,7 @@ def _attention(layer: Any, query: Shape, value: Shape, key: Shape | None = None,
 
 
 def _both_ways(layer: Any, shape: Shape, *_: Shape) -> int | None:
-    return _sum(_of_use(one, [shape]) for one in (layer.forward_layer, layer.backward_layer))
+    return _sum(_of_use(direction, [shape]) for direction in (layer.forward_layer, layer.backward_layer))
 
 
 def _at_each_step(layer: Any, shape: Shape) -> int | None:

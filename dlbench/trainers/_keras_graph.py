@@ -45,8 +45,8 @@ class Graph:
         optimizer: A built optimizer.
         problem: How samples become numbers, and what is predicted of them.
         jit_compile: Compile with XLA.
-        num_parts: A batch is differentiated in so many parts: `add` is called with all but the last, and `gradient` or
-            `step` with that. Each part being a call of its own, its activations are gone when the next one starts,
+        num_parts: A batch is differentiated in this many: `add` is called with all but the last, and `gradient` or
+            `step` with that. Each part being its own call, its activations are gone when the next one starts,
             and no graph grows with their number. The memory is one more gradient, on each replica.
         everywhere: Where variables are mirrored, makes a function run on every replica.
     """
@@ -208,15 +208,15 @@ class Graph:
             no_sums = tf.zeros([len(self.problem.scores)], self.dtype)
             return [tf.fill(variable.shape, zero) for variable, zero in zeros], no_sums
         shared = {id(variable) for layer in summing for variable in layer.non_trainable_variables}
-        own = [variable for variable in self._model.non_trainable_variables if id(variable) not in shared]
-        before = [tf.identity(variable.value) for variable in own]
+        unshared = [variable for variable in self._model.non_trainable_variables if id(variable) not in shared]
+        before = [tf.identity(variable.value) for variable in unshared]
         x, y = (tf.zeros([1, *batch.shape[1:]], batch.dtype) for batch in (x, y))
         self._traced.has_no_samples = True
         try:
             gradients, sums = self._differentiate_part(x, y, scale * self._zeros[0])
         finally:
             self._traced.has_no_samples = False
-        for variable, value in zip(own, before, strict=True):
+        for variable, value in zip(unshared, before, strict=True):
             variable.assign(value)
         return gradients, sums * 0
 

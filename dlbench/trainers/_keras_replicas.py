@@ -34,7 +34,7 @@ class Devices:
 
         Args:
             function: Runs on one replica; returns one tensor or None.
-            num_batched: So many of its first arguments are batches, of which each replica takes its slice.
+            num_batched: How many of its first arguments are batches, of which each replica takes its slice.
         """
 
         def spread(*arguments: Any) -> Any:
@@ -57,8 +57,8 @@ class Devices:
     def _own_index(self) -> int:
         """Return the number of the replica that is being traced among those of this process."""
         number = self._tf.distribute.get_replica_context().replica_id_in_sync_group
-        known = number if isinstance(number, int) else int(self._tf.get_static_value(number))
-        return known % self.num_replicas
+        index = number if isinstance(number, int) else int(self._tf.get_static_value(number))
+        return index % self.num_replicas
 
     def _slice(self, batch: Any, index: int) -> Any:
         """Return one replica's part of a batch; the first take one more, as `RunSpec.local_batch_size` has it."""
@@ -69,8 +69,8 @@ class Devices:
         return batch[start:stop]
 
     def _edge(self, size: Any, number: int) -> Any:
-        whole, rest = size // self.num_replicas, size % self.num_replicas
-        longer = min(number, rest) if isinstance(size, int) else self._tf.minimum(number, rest)
+        whole, remainder = size // self.num_replicas, size % self.num_replicas
+        longer = min(number, remainder) if isinstance(size, int) else self._tf.minimum(number, remainder)
         return number * whole + longer
 
 

@@ -89,10 +89,10 @@ def _own_devices(devices: list[Any], threads: Threads) -> list[Any]:
 
 
 def _divide_processor(tf: Any, count: int) -> None:
-    """Make the processor look like so many devices: CPU:0, CPU:1 and so on."""
+    """Make the processor look like this many devices: CPU:0, CPU:1 and so on."""
     processor = tf.config.list_physical_devices("CPU")[0]
-    made = tf.config.get_logical_device_configuration(processor)
-    if count != len(made or [None]):
+    devices = tf.config.get_logical_device_configuration(processor)
+    if count != len(devices or [None]):
         tf.config.set_logical_device_configuration(processor, [tf.config.LogicalDeviceConfiguration()] * count)
 
 

@@ -47,9 +47,9 @@ def all_variables(keras: Any, optimizer: Any) -> list[Any]:
     `LossScaleOptimizer` builds the inner one while nothing is tracked: Nadam's product of momenta is missing then.
     """
     listed = list(optimizer.variables)
-    known = {id(variable) for variable in listed}
+    listed_ids = {id(variable) for variable in listed}
     held = vars(getattr(optimizer, "inner_optimizer", optimizer)).values()
-    return listed + [one for one in held if isinstance(one, keras.Variable) and id(one) not in known]
+    return listed + [each for each in held if isinstance(each, keras.Variable) and id(each) not in listed_ids]
 
 
 def shifted(seeds: Array, worker: int) -> Array:

@@ -107,11 +107,11 @@ def make_optimizer(keras: Any, settings: Settings) -> Any:
     for `adamw` and `muon`, whose own default would be 0.004.
     """
     kind = getattr(keras.optimizers, CLASSES[settings.optimizer])
-    made = kind(settings.learning_rate, **_taken(settings))
-    _set_weight_decay(made, settings.weight_decay)
+    optimizer = kind(settings.learning_rate, **_taken(settings))
+    _set_weight_decay(optimizer, settings.weight_decay)
     if settings.precision == "float64":
-        _make_exact(made)
-    return keras.optimizers.LossScaleOptimizer(made) if settings.precision == "mixed_float16" else made
+        _make_exact(optimizer)
+    return keras.optimizers.LossScaleOptimizer(optimizer) if settings.precision == "mixed_float16" else optimizer
 
 
 def _taken(settings: Settings) -> dict[str, Any]:

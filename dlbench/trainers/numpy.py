@@ -160,7 +160,7 @@ class NumpyTrainer:
         return self._stack.gradient, sums
 
     def _as_input(self, x: Array) -> Array:
-        """Return samples as [n, inputs] numbers of the run's precision: x scale + offset, in a buffer of its own."""
+        """Return samples as [n, inputs] numbers of the run's precision: x scale + offset, in its own buffer."""
         if len(x) > len(self._input):
             self._input = np.empty((len(x), self._input.shape[1]), self._input.dtype)
         inputs = self._input[: len(x)]
@@ -173,7 +173,7 @@ class NumpyTrainer:
 
 
 def _limit_threads(num_threads: int) -> int:
-    """Give the linear algebra library so many threads; return how many it then says it has."""
+    """Give the linear algebra library this many threads; return how many it then says it has."""
     from threadpoolctl import threadpool_info, threadpool_limits  # type: ignore[import-untyped]
 
     threadpool_limits(num_threads, user_api="blas")

@@ -55,7 +55,7 @@ def main() -> int:
 
 
 def redirect_output(assignment: Assignment, rank: int) -> None:
-    """Send this process's standard output and error to a log of its own, whether C or Python prints.
+    """Send this process's standard output and error to its own log, whether C or Python prints.
 
     Where no log can be written, which a full disk may do, output goes where the launcher sends it.
     """

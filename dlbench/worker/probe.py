@@ -1,8 +1,8 @@
-"""One size of a batch, tried in a process of its own: `python -m dlbench.worker.probe <bytes>`.
+"""One size of a batch, tried in its own process: `python -m dlbench.worker.probe <bytes>`.
 
 The run of the assignment is built as a worker builds it, with one worker, and does all that training does, in both
 ways that strategies make steps (gradient and update apart; one compiled call), so that what fits here fits them all.
-On a processor it may take so many bytes of the host's memory, enforced; on an accelerator its memory is the limit.
+On a processor it may take this many bytes of the host's memory, enforced; on an accelerator its memory is the limit.
 """
 
 import os

@@ -48,10 +48,10 @@ def _prepared(run: RunSpec) -> Problem:
 
 def _place(error: BaseException) -> str:
     """Return file and line of the innermost call in the user's own code."""
-    own, here = Path(dlbench.__file__).parent, Path.cwd()
+    package, here = Path(dlbench.__file__).parent, Path.cwd()
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         path = Path(frame.filename)
-        if path.is_relative_to(here) and not path.is_relative_to(own) and "site-packages" not in path.parts:
+        if path.is_relative_to(here) and not path.is_relative_to(package) and "site-packages" not in path.parts:
             return f"{path.relative_to(here)}:{frame.lineno}"
     return ""
 

@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 
 HOME = Path(os.environ.get("FAKE_KUBERNETES", "/nonexistent"))
-ROOT, LOG, PID, JOB, ENDED = HOME / "root", HOME / "log", HOME / "pid", HOME / "job.json", HOME / "ended"
+ROOT, LOG, PID, JOB, EXIT = HOME / "root", HOME / "log", HOME / "pid", HOME / "job.json", HOME / "exit_code"
 
 
 def content(name: str) -> str:
@@ -36,20 +36,17 @@ def create(manifest: Path) -> int:
         sys.stderr.write(f"{refusal}\n")
         return 1
     config, job = yaml.safe_load_all(manifest.read_text())
-    claims = [v["persistentVolumeClaim"]["claimName"] for v in pod_of(job)["volumes"] if "persistentVolumeClaim" in v]
+    (claim,) = [v["persistentVolumeClaim"]["claimName"] for v in pod_of(job)["volumes"] if v["name"] == "studies"]
     shutil.rmtree(ROOT, ignore_errors=True)
     place = ROOT / "dlbench"
-    for folder in ("job", "state"):
-        (place / folder).mkdir(parents=True)
-    studies = HOME / "claims" / claims[0] if claims else HOME / "emptied"
-    if not claims:
-        shutil.rmtree(studies, ignore_errors=True)
+    (place / "job").mkdir(parents=True)
+    studies = HOME / "claims" / claim
     studies.mkdir(parents=True, exist_ok=True)
     (place / "studies").symlink_to(studies)
     for name, text in config["data"].items():
         (place / "job" / name).write_text(moved(text))
     JOB.write_text(json.dumps(job))
-    ENDED.unlink(missing_ok=True)
+    EXIT.unlink(missing_ok=True)
     if not content("waiting") and not content("dies"):
         start(job, place)
     return 0
@@ -67,10 +64,18 @@ def start(job: dict[str, Any], place: Path) -> None:
     operators = {"K_MPI_JOB_ROLE": "launcher", "OMPI_MCA_orte_default_hostfile": str(hostfile)}
     with LOG.open("wb") as log:
         pod = subprocess.Popen(
-            [moved(word) for word in container["command"]], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            env={**os.environ, **given, **operators}, start_new_session=True,
+            [sys.executable, __file__, "be a pod", *map(moved, container["command"])], stdin=subprocess.DEVNULL,
+            stdout=log, stderr=log, env={**os.environ, **given, **operators}, start_new_session=True,
         )  # fmt: skip
     PID.write_text(str(pod.pid))
+
+
+def be_pod(words: list[str]) -> int:
+    """Run a container's command, and note how it ended."""
+    with subprocess.Popen(words) as container:
+        signal.signal(signal.SIGTERM, lambda *_: container.terminate())
+        EXIT.write_text(str(container.wait()))
+    return 0
 
 
 def runs() -> bool:
@@ -96,7 +101,8 @@ def mpi_job() -> dict[str, Any]:
 
 
 def pod() -> dict[str, Any]:
-    phase, state = "Succeeded", {"terminated": {"reason": "Completed"}}
+    code = int(content("exit_code") or 0)
+    phase, state = "Succeeded", {"terminated": {"reason": "Error" if code else "Completed", "exitCode": code}}
     if reason := content("waiting"):
         phase, state = "Pending", {"waiting": {"reason": reason, "message": "it says so"}}
     elif reason := content("dies"):
@@ -122,10 +128,9 @@ def follow() -> int:
 def execute(words: list[str]) -> int:
     if not runs():
         return 1
-    if words[-1] == "kill -TERM 1":
-        os.kill(int(PID.read_text()), signal.SIGTERM)
-        return 0
-    return subprocess.run([moved(f"{word}/").rstrip("/") for word in words], check=False).returncode
+    assert words[-1] == "kill -TERM 1", words
+    os.kill(int(PID.read_text()), signal.SIGTERM)
+    return 0
 
 
 def delete() -> int:
@@ -137,6 +142,8 @@ def delete() -> int:
 
 
 def main() -> int:
+    if sys.argv[1] == "be a pod":
+        return be_pod(sys.argv[2:])
     words = [word for word in sys.argv[1:] if not word.startswith("--namespace")]
     with (HOME / "calls").open("a") as file:
         file.write(" ".join(sys.argv[1:]) + "\n")

@@ -1,4 +1,4 @@
-"""`dlbench run` with `submitter: kubernetes`: it applies, follows and collects; kubectl and the pod are stand-ins."""
+"""`dlbench run` with `submitter: kubernetes`: it applies and follows; kubectl and the pod are stand-ins."""
 
 import contextlib
 import json
@@ -34,6 +34,7 @@ def write(folder: Path, *lines: str, **base: Any) -> None:
     scenario = {"baseline": "none", "base": BASE | {"epochs": 3} | base}
     (folder / "s.yaml").write_text(json.dumps(scenario))
     given = ["hosts: {count: 1, slots: 2}", "submitter: kubernetes", "submitter.image: dlbench:1"]
+    given += ["submitter.volume_claim: studies"]
     (folder / "c.yaml").write_text(
         "\n".join([*given, f"submitter.python: {json.dumps(sys.executable)}", *lines]) + "\n"
     )
@@ -67,7 +68,7 @@ def run(folder: Path, fake: Path, *words: str) -> tuple[int, str]:
 
 
 def has_rows(fake: Path) -> bool:
-    return any('"steps"' in path.read_text() for path in fake.glob(f"emptied/*/runs/*/1/{files.JOURNAL}"))
+    return any('"steps"' in path.read_text() for path in fake.glob(f"claims/studies/*/runs/*/1/{files.JOURNAL}"))
 
 
 def calls(fake: Path, word: str) -> list[str]:
@@ -75,50 +76,58 @@ def calls(fake: Path, word: str) -> list[str]:
 
 
 @pytest.mark.mpi
-def test_a_study_is_made_in_a_pod_and_collected(tmp_path: Path, fake: Path) -> None:
+def test_a_study_is_made_in_a_pod_and_stays_on_the_volume(tmp_path: Path, fake: Path) -> None:
     write(tmp_path, "submitter.namespace: research")
     code, printed = run(tmp_path, fake)
     assert code == 0, printed
-    (row,) = rows(tmp_path)
+    name = study(tmp_path).name
+    assert f"has ended; its study is {name} on the volume claim studies" in printed
+    (row,) = rows(fake / "claims")
     assert (row["status"], row["submitter"], row["launcher"]) == ("completed", "kubernetes", "mpirun")
-    assert row["study"] == study(tmp_path).name
+    assert row["study"] == name
     assert "runs in the pod x-launcher-abcde" in printed
     assert "workers=2, repeat 0" in printed
-    assert printed.count("completed repeat") == 1
-    # Its journals are here, too, and nothing is left behind.
-    assert list(study(tmp_path).glob(f"runs/*/1/{files.JOURNAL}"))
+    # Nothing is left behind, and nothing but the submission is here.
     assert not (fake / "job.json").exists()
     assert len(calls(fake, "delete")) == 1
     assert all(line.startswith("--namespace=research ") for line in calls(fake, ""))
-    assert [path.name for path in (tmp_path / "studies").iterdir()] == [study(tmp_path).name]
+    assert not (study(tmp_path) / files.RUNS_FOLDER).exists()
 
 
 @pytest.mark.mpi
-def test_ctrl_c_ends_the_run_cleanly_and_collects_it(tmp_path: Path, fake: Path) -> None:
+def test_where_the_volume_is_mounted_here_the_study_is_here(tmp_path: Path, fake: Path) -> None:
+    write(tmp_path, workers=1, strategy="single")
+    code, printed = run(tmp_path, fake, "--output", str(fake / "claims" / "studies"))
+    assert code == 0, printed
+    assert printed.count("completed repeat") == 1
+    assert [row["status"] for row in rows(fake / "claims")] == ["completed"]
+    assert not (tmp_path / "studies").exists()
+
+
+@pytest.mark.mpi
+def test_ctrl_c_ends_the_run_cleanly_and_deletes_the_job(tmp_path: Path, fake: Path) -> None:
     write(tmp_path, epochs=100_000)
     with started(tmp_path, fake) as process:
         wait_until(lambda: has_rows(fake), "nothing is trained")
         process.send_signal(signal.SIGINT)
         code = process.wait(timeout=120)
     assert code == 130, (tmp_path / "log").read_text()
-    assert [row["status"] for row in rows(tmp_path)] == ["interrupted"]
+    assert [row["status"] for row in rows(fake / "claims")] == ["interrupted"]
     assert not (fake / "job.json").exists()
-    code, printed = run(tmp_path, fake, "--resume")
-    assert code == 2
-    assert "a study that lived in a pod cannot be continued" in printed
 
 
 @pytest.mark.mpi
-def test_a_study_on_a_volume_claim_goes_on_in_the_next_job(tmp_path: Path, fake: Path) -> None:
-    write(tmp_path, "submitter.volume_claim: studies", workers=1, strategy="single")
+def test_a_study_goes_on_in_the_next_job(tmp_path: Path, fake: Path) -> None:
+    write(tmp_path, workers=1, strategy="single")
     assert run(tmp_path, fake)[0] == 0
     code, printed = run(tmp_path, fake, "--resume", "--repeats", "2")
     assert code == 0, printed
-    assert [(row["status"], row["repeat"]) for row in rows(tmp_path)] == [("completed", "0"), ("completed", "1")]
+    repeats = [(row["status"], row["repeat"]) for row in rows(fake / "claims")]
+    assert repeats == [("completed", "0"), ("completed", "1")]
 
 
 @pytest.mark.mpi
-def test_what_a_job_made_while_it_was_not_followed_is_collected_later(tmp_path: Path, fake: Path) -> None:
+def test_a_job_that_is_not_followed_completes_the_study(tmp_path: Path, fake: Path) -> None:
     write(tmp_path, workers=1, strategy="single")
     with started(tmp_path, fake) as process:
         wait_until(lambda: "runs in the pod" in (tmp_path / "log").read_text(), "nothing runs")
@@ -126,11 +135,12 @@ def test_what_a_job_made_while_it_was_not_followed_is_collected_later(tmp_path: 
         assert process.wait(timeout=120) == 128 + signal.SIGHUP
     assert "goes on and completes the study" in (tmp_path / "log").read_text()
     assert not calls(fake, "delete")
-    wait_until((fake / "root" / "dlbench" / "state" / files.EXIT_CODE).exists, "it does not end")
+    wait_until((fake / "exit_code").exists, "it does not end")
+    assert [row["status"] for row in rows(fake / "claims")] == ["completed"]
     code, printed = run(tmp_path, fake, "--resume")
     assert code == 0, printed
-    assert "0 of 1 runs to make" in printed
-    assert [row["status"] for row in rows(tmp_path)] == ["completed"]
+    assert "0 runs to make" in printed
+    assert len(calls(fake, "delete")) == 2
     assert not (fake / "job.json").exists()
 
 
@@ -151,7 +161,7 @@ def test_a_pod_that_dies_is_reported_with_the_reason(tmp_path: Path, fake: Path)
     (fake / "dies").write_text("OOMKilled")
     code, printed = run(tmp_path, fake)
     assert code == 1, printed
-    assert "has failed: OOMKilled; its study went with its pod" in printed
+    assert "has failed: OOMKilled; its study is " in printed
 
 
 def test_what_kubernetes_refuses_leaves_no_study(tmp_path: Path, fake: Path) -> None:

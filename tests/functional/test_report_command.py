@@ -29,7 +29,7 @@ STUDIES = [
     RESULTS / "kim2018-four-hosts-small",
     RESULTS / "kim2018-four-hosts-small-1gbit",
 ]
-FIXTURE = ROOT / "tests" / "fixtures" / "study-v1"
+FIXTURE = ROOT / "tests" / "fixtures" / "study-v3"
 
 
 def report(*words: object, cwd: Path = ROOT) -> tuple[int, str, str]:

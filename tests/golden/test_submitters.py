@@ -108,15 +108,17 @@ FULL = kubernetes.OPTIONS(
     ssh_port=2222,
     ssh_folder="/home/mpiuser/.ssh",
     deadline_s=7200,
-    collect_timeout_s=60,
 )
 PODS = Cluster(hosts=tuple(Host(address=f"queue-{number}", slots=4) for number in range(2)), submitter="kubernetes")
 APPLIED = {
-    "default": (submission(cluster=PODS, study_files=FILES), kubernetes.OPTIONS(image="dlbench:1")),
+    "default": (
+        submission(cluster=PODS, study_files=FILES),
+        kubernetes.OPTIONS(image="dlbench:1", volume_claim="studies"),
+    ),
     "all-options": (submission(cluster=PODS, study_files=FILES, only={"workers": "2"}, repeats=3), FULL),
     "own-image": (
         submission(cluster=PODS, study_files=FILES),
-        kubernetes.OPTIONS(image="dlbench-cpu", entry_point=True),
+        kubernetes.OPTIONS(image="dlbench-cpu", volume_claim="studies", entry_point=True),
     ),
     "odd-names": (
         submission(
@@ -126,7 +128,7 @@ APPLIED = {
             about="한글\n$(touch x)",
             only={"model": "내.모듈:net"},
         ),
-        kubernetes.OPTIONS(image="dlbench:1", python="/opt/my env's/bin/python"),
+        kubernetes.OPTIONS(image="dlbench:1", volume_claim="studies", python="/opt/my env's/bin/python"),
     ),
 }  # fmt: skip
 

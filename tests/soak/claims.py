@@ -56,9 +56,7 @@ DESIGNS = (
     Design("all of 2023", 5, "rows", partial(made.batch_rows, 5), made.BATCH, made.shuffled_rows),
     Design("all of 2023, four families", 3, "rows", made.four_families, made.BATCH, made.shuffled_rows),
     Design("all of 2018", 5, "rows", partial(made.worker_rows, more=(8,)), made.WORKERS, made.shuffled_rows),
-    Design(
-        "all of 2018", 5, "places in a mode", made.worker_rows, made.WORKERS, made.shuffled_places, Shape.STARTS_BEHIND
-    ),
+    Design("all of 2018", 5, "places in a mode", made.worker_rows, made.WORKERS, made.shuffled_places, Shape.ABOVE),
 )
 
 
@@ -87,7 +85,9 @@ def drawn(truth: Truth, noise: str, repeats: int, studies: int, seed: int = 0) -
     rows = [_row((truth.name, noise, str(repeats)), every, may_hold=truth.may_hold)]
     if len(truth.claims) > 1:
         for number, claim in enumerate(truth.claims):
-            name = " ".join(filter(None, (f"{truth.name}: {claim.claim}", claim.series)))
+            name = " ".join(
+                filter(None, (f"{truth.name}: {claim.claim}", claim.series, claim.than and f"over {claim.than}"))
+            )
             own = [{verdicts[number].state} for verdicts in found]
             rows.append(_row((name, noise, str(repeats)), own, may_hold=truth.may_hold))
     return rows
@@ -116,7 +116,7 @@ def page(found: Sequence[Sequence[str]], command: str, minutes: float) -> str:
         f"{command} took {minutes:.1f} minutes on {machine()}. Studies are drawn from known curves: no effect, "
         "a claim untrue by one of its bounds, true at its bounds, or as published; with three to ten repeats and noise "
         "of times and losses (`outliers`: 2%, and one run of ten is 1.5 times as long; of accuracies a tenth of it, in "
-        "points; of counts a tenth of it, symmetric). "
+        "points). "
         "Or the runs of a study are shuffled, so that x has no effect. `claims.csv` has all rows."
     )
     legend = (

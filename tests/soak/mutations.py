@@ -90,7 +90,6 @@ ssh: ssh -p 2222
 interface: eth0
 environment: {OMP_PLACES: cores, HOROVOD_CYCLE_TIME: 1}
 prices: {currency: USD, host_hour: 0.5, worker_hour: 1}
-link: {rate: 1gbit}
 emulated: [throttled-link]
 """
 QUEUE = """\

@@ -28,18 +28,18 @@ def batch_sizes(arms: Sequence[Arm], keys: Sequence[str]) -> Iterator[BatchSize]
             continue
         way = described(values) or "all arms"
         runs = [_run(row) for arm in alike for row in arm.completed]
-        known = [run for run in runs if run is not None]
+        reached = [run for run in runs if run is not None]
         scales = [scale for arm in alike for scale in arm.values("gradient_noise_scale")]
         noise = (min(scales), max(scales)) if scales else None
         try:
-            if len(known) < len(runs):
-                raise NotIdentifiableError(f"{len(runs) - len(known)} of {len(runs)} runs did not reach the target")
+            if len(reached) < len(runs):
+                raise NotIdentifiableError(f"{len(runs) - len(reached)} of {len(runs)} runs did not reach the target")
             refuse_coarse(row for arm in alike for row in arm.completed)
-            found = best_batch(*map(list, zip(*known, strict=True)))
+            best = best_batch(*map(list, zip(*reached, strict=True)))
         except NotIdentifiableError as error:
             yield BatchSize(arms=way, reason=f"not identifiable: {error}", noise=noise)
         else:
-            yield _shown(way, found).model_copy(update={"noise": noise})
+            yield _shown(way, best).model_copy(update={"noise": noise})
 
 
 def refuse_coarse(rows: Iterable[Row]) -> None:

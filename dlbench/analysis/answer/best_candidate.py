@@ -17,10 +17,10 @@ def best_first(arms: Sequence[Arm], wanted: Wanted, *, is_time_choice: bool) -> 
     """Return the candidates of one arm, the best first, and how many of them are as sound as that one.
 
     Those that did not complete, learned nothing or missed the target come last. The others go by what the goal wants,
-    each by its worst run: a learning rate at which one of two seeds comes to nothing is no good one. Where what is
+    each by its worst run: a learning rate at which one of two seeds learns nothing is no good one. Where what is
     tried does not change the time of a step, a target is reached soonest in the fewest epochs, whatever else the
-    machine did meanwhile; and of candidates whose score differs by no more than what matters, or than two standard
-    errors of an accuracy over so many samples, the one with the least loss is first.
+    machine did at the time; and of candidates whose score differs by no more than what matters, or than two standard
+    errors of an accuracy over the validation samples, the one with the least loss is first.
 
     Args:
         arms: The runs of each candidate.

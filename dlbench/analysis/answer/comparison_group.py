@@ -32,7 +32,7 @@ class ComparisonGroup:
     Attributes:
         title: Model and data set, or the command.
         emulated: Reasons why its runs were not on representative hardware, for a sentence; empty where they are real.
-        arms: In the order of their first runs, each with a title of its own.
+        arms: In the order of their first runs, each with its own title.
         keys: The settings that their titles state.
         given: The condition that they share, by column; empty where all arms of the report share one.
         condition: The same in words.
@@ -95,7 +95,7 @@ def _conditions(arms: Sequence[Arm], given: Collection[str]) -> list[str]:
 
 def _fits(key: Sequence[Any], other: Sequence[Any]) -> bool:
     """Whether all that is known of a task and condition is as in another one."""
-    return all(one is None or one == two for one, two in zip(key, other, strict=True))
+    return all(ours is None or ours == two for ours, two in zip(key, other, strict=True))
 
 
 def _links(arms: Sequence[Arm]) -> dict[str | None, float]:
@@ -104,12 +104,12 @@ def _links(arms: Sequence[Arm]) -> dict[str | None, float]:
     for arm in arms:
         measured.setdefault(arm.study, []).extend(arm.values(LINK))
     medians = {study: median(values) for study, values in measured.items() if values}
-    found: dict[str | None, float] = {}
+    last_of: dict[str | None, float] = {}
     last = 0.0
     for study in sorted(medians, key=medians.__getitem__):
         last = last if medians[study] < SAME_LINK * last else medians[study]
-        found[study] = last
-    return found
+        last_of[study] = last
+    return last_of
 
 
 def _task(arm: Arm) -> str:

@@ -28,7 +28,7 @@ from dlbench.scenario.goal import Goal
 from dlbench.scenario.metrics import BUILT_IN, QUALITY, RATE, TIME_TO_TARGET, TRAIN_TIME, Metric, Metrics
 from dlbench.scenario.run_spec import arm_name
 
-# A validation loss so many times that of a model that knows nothing is no loss of a model that learns.
+# A validation loss this many times that of a model that knows nothing is no loss of a model that learns.
 EXPLODED = 10.0
 # Why one worker of a strategy that communicates is no choice beside the base line.
 OVERHEAD = "one worker alone does the same without messages"
@@ -36,7 +36,7 @@ OVERHEAD = "one worker alone does the same without messages"
 OF_DIVIDING, TWIN = ("batch_scope", "divide"), "another arm of one worker alone is the same training"
 # Why no throughput is known.
 TOO_SHORT = "the timed window is too short"
-# So many margins behind in a score that does not decide is said.
+# This many margins behind in a score that does not decide is said.
 FAR = 50.0
 # Arms that save less than this share of the worker-hours are not called cheaper.
 LEAST_SAVING = 0.1
@@ -106,7 +106,7 @@ class _Decided:
 
     def medians(self, arms: Iterable[Arm], metric: Metric) -> dict[Arm, float]:
         """Return the median of each arm that has any."""
-        return {arm: median(found) for arm in arms if (found := self.values(arm, metric).values())}
+        return {arm: median(numbers) for arm in arms if (numbers := self.values(arm, metric).values())}
 
     def spent(self, arm: Arm, seconds: float) -> float:
         """Return the price of a training time, or worker-hours where no price is known."""
@@ -135,16 +135,16 @@ def families(group: ComparisonGroup, wanted: Wanted) -> Iterator[tuple[Metric, d
             rules = (str(arm.get("repeats_rule") or "") for arm in group.arms)
             family = judge(list(values.values()), metric, significance_of(rules, SIGNIFICANCE))
             yield metric, values, family
-            arms = [arm for arm, one in zip(arms, family.judgements, strict=True) if one.verdict is Verdict.KEEPS]
+            arms = [arm for arm, each in zip(arms, family.judgements, strict=True) if each.verdict is Verdict.KEEPS]
 
 
 def undecided(group: ComparisonGroup, wanted: Wanted) -> list[Arm]:
     """Return the arms of a group that further repeats may decide, and those that they are compared with."""
-    found: dict[Arm, None] = {}
+    unsettled: dict[Arm, None] = {}
     for _, values, family in families(group, wanted):
         arms = list(values)
-        found |= dict.fromkeys(arms[place] for place in family.unsettled)
-    return list(found)
+        unsettled |= dict.fromkeys(arms[place] for place in family.unsettled)
+    return list(unsettled)
 
 
 def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
@@ -159,7 +159,7 @@ def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
     keepers = [arm for arm in ranked if arm in values]
     verdicts = {arm: judged.verdict for arm, judged in (quality | values).items()}
     times = {arm: arm.values(decided.time.column) for arm in keepers}
-    costs = {arm: decided.spent(arm, median(found)) for arm, found in times.items() if found}
+    costs = {arm: decided.spent(arm, median(numbers)) for arm, numbers in times.items() if numbers}
     # Of arms that differ by no more than what matters the cheapest is used: more workers must buy something.
     use = keepers[0] if keepers and verdicts[keepers[0]] is Verdict.KEEPS else None
     if use in costs:
@@ -167,7 +167,7 @@ def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
     # What may be the better choice: what is ahead, else one of those that keep quality, else what has the best score.
     rivals = ranked[: ranked.index(use)] if use else keepers
     if not keepers and decided.quality:
-        scores = {arm: decided.quality.gain(one.spread.median, 0.0) for arm, one in quality.items()}
+        scores = {arm: decided.quality.gain(measured.spread.median, 0.0) for arm, measured in quality.items()}
         best = max(scores.values(), default=0.0)
         within = decided.quality.margin_at(best)
         # Of those with about the best score the one that the goal likes most, then by score.
@@ -225,15 +225,15 @@ def _doubts_of_use(use: Arm, left: Iterable[Arm], out: Mapping[Arm, str], decide
 def criteria(group: ComparisonGroup, wanted: Wanted) -> _Decided:
     """Return what decides between the arms of a group: the goal that is asked for, else what their scores allow."""
     learned = [arm for arm in group.completed if arm.scores_mean_something]
-    known = [name for name in _scores(wanted.metrics) if any(arm.comparable(name) for arm in learned)]
+    scored = [name for name in _scores(wanted.metrics) if any(arm.comparable(name) for arm in learned)]
     goal = wanted.goal
     if goal is None:
         targets = {(arm.get("target_metric"), arm.get("target_value")) for arm in group.completed}
         targets = {(name, float(aim)) for name, aim in targets if aim is not None and name in wanted.metrics}
-        goal = Goal() if known else Goal(least="throughput")
+        goal = Goal() if scored else Goal(least="throughput")
         if len(targets) == 1 and learned:
             goal = Goal(target=targets.pop())
-    if goal.least == "throughput" or not (goal.target or known):
+    if goal.least == "throughput" or not (goal.target or scored):
         if goal.least == "throughput" or any(arm.comparable(RATE.column) for arm in group.completed):
             return _Decided(wanted, "highest throughput", RATE)
         return _Decided(wanted, "least training time", TRAIN_TIME)
@@ -244,7 +244,7 @@ def criteria(group: ComparisonGroup, wanted: Wanted) -> _Decided:
     if goal.target:
         score, aim = wanted.metrics[goal.target[0]], goal.target[1]
         return _Decided(wanted, f"least {goal.least} to {score.title} {aim:g}", value, time, target=(score, aim))
-    score = wanted.metrics[goal.quality or known[0]]
+    score = wanted.metrics[goal.quality or scored[0]]
     within = difference(score, score.margin, signed=False)
     return _Decided(wanted, f"least {value.title} with {score.title} within {within} of the best", value, time, score)
 
@@ -293,14 +293,14 @@ def learned_nothing(arm: Arm, judged: Metric, metrics: Metrics) -> str:
     if not arm.scores_mean_something:
         return "it trained on random numbers"
     for metric in dict.fromkeys((judged, metrics["validation_loss"])):
-        found, nothing = list(arm.comparable(metric.column).values()), of_nothing(arm, metric)
-        if not found or nothing is None:
+        values, nothing = list(arm.comparable(metric.column).values()), of_nothing(arm, metric)
+        if not values or nothing is None:
             continue
-        shown = quantity(metric, median(found))
-        if metric.score == "loss" and (bad := sum(value > EXPLODED * nothing for value in found)):
-            return f"exploded in {bad} of {counted(len(found), 'run')}: {metric.title} {shown}"
-        if metric is judged and (bad := sum(not _knows_more(metric, value, nothing, arm) for value in found)):
-            which = "" if bad == len(found) else f" in {bad} of {counted(len(found), 'run')}"
+        shown = quantity(metric, median(values))
+        if metric.score == "loss" and (bad := sum(value > EXPLODED * nothing for value in values)):
+            return f"exploded in {bad} of {counted(len(values), 'run')}: {metric.title} {shown}"
+        if metric is judged and (bad := sum(not _knows_more(metric, value, nothing, arm) for value in values)):
+            which = "" if bad == len(values) else f" in {bad} of {counted(len(values), 'run')}"
             return f"no better than knowing nothing ({quantity(metric, nothing)}){which}: {metric.title} {shown}"
     return ""
 
@@ -309,16 +309,16 @@ def pointless(row: Row, metrics: Metrics) -> dict[str, str]:
     """Return what makes runs like this one pointless, by kind; empty where nothing does, or it did not complete."""
     if row["status"] != Status.COMPLETED:
         return {}
-    arm, found = Arm(arm_name(row["run_id"]), (row,)), {}
+    arm, reasons = Arm(arm_name(row["run_id"]), (row,)), {}
     if (size := unlike_batch(row)) is not None:
         steps = f"its steps have {size:.4g} samples of a worker, not {row['batch_size_per_worker']:.4g}"
-        found["batch"] = f"{steps}: does the script read `batch_size`?"
+        reasons["batch"] = f"{steps}: does the script read `batch_size`?"
     judged = next((metrics[name] for name in _scores(metrics) if arm.comparable(name)), None)
     if judged and (reason := learned_nothing(arm, judged, metrics)):
-        found["nothing"] = reason
+        reasons["nothing"] = reason
     if (load := row.get("other_cpu_cores") or 0.0) >= MUCH_LOAD:
-        found["load"] = f"other programs keep {load:.1f} cores busy"
-    return found
+        reasons["load"] = f"other programs keep {load:.1f} cores busy"
+    return reasons
 
 
 def _scores(metrics: Metrics) -> tuple[str, ...]:
@@ -357,16 +357,16 @@ def _num_classes(dataset: str) -> int | None:
 def _shown(metric: Metric, values: Mapping[Arm, Values], family: Family) -> dict[Arm, Judged]:
     """Return what is shown of each arm of a family."""
     arms, shown = list(values), {}
-    for arm, one in zip(arms, family.judgements, strict=True):
-        numbers = {name: getattr(one, name) for name in ("gain", "worst", "best", "detectable", "further")}
-        against = Difference(against=arms[one.against].title, is_share=metric.is_share, **numbers)
-        shown[arm] = _measured(metric, values[arm], one.verdict, against if len(arms) > 1 else None)
+    for arm, judgement in zip(arms, family.judgements, strict=True):
+        numbers = {name: getattr(judgement, name) for name in ("gain", "worst", "best", "detectable", "further")}
+        against = Difference(against=arms[judgement.against].title, is_share=metric.is_share, **numbers)
+        shown[arm] = _measured(metric, values[arm], judgement.verdict, against if len(arms) > 1 else None)
     return shown
 
 
 def _measured(metric: Metric, values: Values, verdict: Verdict, difference: Difference | None = None) -> Judged:
-    found = median_interval(list(values.values()))
-    spread = Spread(median=found.value, low=found.low, high=found.high, n=found.n)
+    interval = median_interval(list(values.values()))
+    spread = Spread(median=interval.value, low=interval.low, high=interval.high, n=interval.n)
     return Judged(metric=metric.column, spread=spread, verdict=verdict, difference=difference)
 
 

@@ -64,8 +64,8 @@ def _of_comparison(group: ComparisonGroup, rows: Sequence[Row], *, is_learned: b
         yield 80, text
     edges = Counter(text for arm in group.completed for text in str(arm.get("tuned_at_edge") or "").split("; ") if text)
     if edges:
-        said = listed([f"{text}, of {counted(count, 'arm')}" for text, count in edges.most_common()], 2, "; ")
-        yield 79, f"{said}: others beyond may be better"
+        texts = listed([f"{text}, of {counted(count, 'arm')}" for text, count in edges.most_common()], 2, "; ")
+        yield 79, f"{texts}: others beyond may be better"
     if scattered := sum(bool(arm.get("tuned_scattered")) for arm in group.completed):
         yield 60, f"the searches of {counted(scattered, 'arm')} did not tell learning rates apart (`tune.repeats`)"
     repeats = max((arm.n for arm in group.arms), default=0)
@@ -102,14 +102,14 @@ def _of_machine(group: ComparisonGroup, rows: Sequence[Row]) -> Iterator[Weighed
     for arm in group.completed:
         if seconds := arm.values(TRAIN_TIME.column):
             times.setdefault(arm.name, []).append(median(seconds))
-    most = max((max(own) / max(min(own), 1e-9) for own in times.values()), default=1.0)
+    most = max((max(speeds) / max(min(speeds), 1e-9) for speeds in times.values()), default=1.0)
     if most > 1 + OTHER_SPEED:
         yield 76, f"the same arm took {most:.2f} times as long in another study"
     load = [row.get("other_cpu_cores") or 0.0 for row in rows]
     if runs := _runs([cores >= MUCH_LOAD for cores in load]):
         yield 75, f"other programs kept {max(load):.1f} cores busy in {runs}"
     is_long = [(row.get("timed_window_s") or 0.0) >= LEAST_WINDOW_S for row in rows]
-    steal = [row.get("steal_fraction") or 0.0 if known else 0.0 for row, known in zip(rows, is_long, strict=True)]
+    steal = [row.get("steal_fraction") or 0.0 if is_known else 0.0 for row, is_known in zip(rows, is_long, strict=True)]
     if runs := _runs([share >= MUCH_STEAL for share in steal]):
         yield 50, f"the hypervisor took up to {percent(max(steal))} of the CPU time, in {runs}"
     if len(names := distinct(rows, "device_name")) > 1:

@@ -52,11 +52,11 @@ def lines(answer: Answer, metrics: Metrics = BUILT_IN, width: int | None = None,
         width: Letters of a text; None: as many as it takes.
         gap: Between the parts of a text.
     """
-    found = list(_lines(answer, metrics))
-    if len(found) > MOST_LINES:
+    labelled = list(_lines(answer, metrics))
+    if len(labelled) > MOST_LINES:
         # Of all lines that there can be, the cheaper arm says least.
-        found = [(label, parts) for label, parts in found if label != "cheaper"]
-    return [(label, _fitted(label, parts, width, "; " if label in MOST_NAMED else gap)) for label, parts in found]
+        labelled = [(label, parts) for label, parts in labelled if label != "cheaper"]
+    return [(label, _fitted(label, parts, width, "; " if label in MOST_NAMED else gap)) for label, parts in labelled]
 
 
 def _fitted(label: str, parts: Sequence[str], width: int | None, gap: str) -> str:
@@ -90,10 +90,10 @@ def _lines(answer: Answer, metrics: Metrics) -> Iterator[tuple[str, list[str]]]:
         against = f"against {judged.difference.against}" if judged.difference else ""
         others = f"{len(rivals) - 1} more open" if len(rivals) > 1 else ""
         yield "open", [arm.title, _open(judged, metrics), _value(arm, answer, metrics), against, others]
-    for label, title, said in (("faster", answer.faster, _loss), ("cheaper", answer.cheaper, _price)):
+    for label, title, words in (("faster", answer.faster, _loss), ("cheaper", answer.cheaper, _price)):
         if title is not None and use is not None:
             arm = by_title[title]
-            yield label, [title, _value(arm, answer, metrics), said(arm, use, metrics)]
+            yield label, [title, _value(arm, answer, metrics), words(arm, use, metrics)]
     if answer.doubts:
         yield "doubt", [doubt.text for doubt in answer.doubts]
     if answer.next is not None:
@@ -104,9 +104,11 @@ def _lines(answer: Answer, metrics: Metrics) -> Iterator[tuple[str, list[str]]]:
 def open_arms(answer: Answer) -> list[tuple[ArmAnswer, Judged]]:
     """Return the arms that may be the better choice, each with what is open of it."""
     by_title = {arm.title: arm for arm in answer.arms}
-    found = [by_title[title] for title in answer.open]
-    judged = [(arm, arm.quality if arm.quality and arm.quality.verdict is Verdict.OPEN else arm.value) for arm in found]
-    return [(arm, one) for arm, one in judged if one is not None]
+    arms_open = [by_title[title] for title in answer.open]
+    judged = [
+        (arm, arm.quality if arm.quality and arm.quality.verdict is Verdict.OPEN else arm.value) for arm in arms_open
+    ]
+    return [(arm, judgement) for arm, judgement in judged if judgement is not None]
 
 
 def _value(arm: ArmAnswer, answer: Answer, metrics: Metrics) -> str:
@@ -165,16 +167,16 @@ def _why_none(answer: Answer, metrics: Metrics) -> list[str]:
 
 def _open(judged: Judged, metrics: Metrics) -> str:
     """Say what is open of an arm: the difference with its bounds, and what would tell."""
-    metric, found = metrics.get(judged.metric, TRAIN_TIME), judged.difference
-    if found is None:
+    metric, gap = metrics.get(judged.metric, TRAIN_TIME), judged.difference
+    if gap is None:
         return ""
-    ends = sorted(_signed(metric, end) for end in (found.worst, found.best) if end is not None)
+    ends = sorted(_signed(metric, end) for end in (gap.worst, gap.best) if end is not None)
     bounds = ", ".join(difference(metric, end, with_unit=False) for end in ends)
     n = judged.spread.n
-    text = f"{difference(metric, _signed(metric, found.gain))} [{bounds}]" if ends else counted(n, "repeat")
-    if found.further is None:
+    text = f"{difference(metric, _signed(metric, gap.gain))} [{bounds}]" if ends else counted(n, "repeat")
+    if gap.further is None:
         return f"{text}: more than {MOST_REPEATS} more repeats would be needed"
-    return f"{text}: {counted(found.further, 'more repeat')} would tell"
+    return f"{text}: {counted(gap.further, 'more repeat')} would tell"
 
 
 def _loss(arm: ArmAnswer, _: ArmAnswer, metrics: Metrics) -> str:
@@ -189,7 +191,7 @@ def _loss(arm: ArmAnswer, _: ArmAnswer, metrics: Metrics) -> str:
 
 def _price(arm: ArmAnswer, use: ArmAnswer, _: Metrics) -> str:
     """Say what share of the cost of the arm to use an arm has."""
-    own, other = (one.cost if one.cost is not None else one.worker_hours for one in (arm, use))
+    price, other = (each.cost if each.cost is not None else each.worker_hours for each in (arm, use))
     what = "cost" if arm.cost is not None else "worker-hours"
     keeps = "keeps, " if arm.quality else ""
-    return f"{keeps}{percent(own / other)} of the {what}" if own is not None and other else ""
+    return f"{keeps}{percent(price / other)} of the {what}" if price is not None and other else ""

@@ -1,4 +1,4 @@
-"""What so many repeats will be able to tell, known before the first run."""
+"""What repeats will be able to tell, known before the first run."""
 
 import math
 
@@ -26,7 +26,7 @@ def detectable(repeats: int, arms: int, significance: float = SIGNIFICANCE) -> f
 
 
 def power_text(repeats: int | Repeats, arms: int, *, has_claims: bool = False) -> str:
-    """Say what so many repeats of so many arms will tell; empty where there is nothing to compare.
+    """Say what these repeats of these arms will tell; empty where there is nothing to compare.
 
     Args:
         repeats: How often each arm is run.

@@ -34,7 +34,7 @@ Command = tuple[str, str, float | None]
 # Where all repeats of an arm ended so, further ones will, too.
 _HOPELESS = ({Status.FAILED}, {Status.OUT_OF_MEMORY})
 _NOTHING = {"use": None, "either": (), "cheaper": None, "faster": None}
-# So many arms run once more on fresh seeds.
+# How many arms run once more on fresh seeds.
 CONTENDERS = 3
 
 
@@ -73,7 +73,7 @@ def recommend(
         given: Settings that are conditions beside those that always are.
         confirming: Arms that ran once more on fresh seeds, by their study and label.
     """
-    found = []
+    answers = []
     for group in comparison_groups(arms, given):
         places_here = {place for arm in group.arms if (place := (places or {}).get(arm.study or ""))}
         answer = _confirmed(decide(group, wanted), group, confirming, wanted)
@@ -88,8 +88,8 @@ def recommend(
         if len(places_here) == 1:
             command, why, seconds = next(_commands(answer, group, places_here.pop(), arms))
             answer = answer.model_copy(update={"next": Next(command=command, why=why, seconds=seconds)})
-        found.append(answer)
-    return tuple(found)
+        answers.append(answer)
+    return tuple(answers)
 
 
 def _doubted(answer: Answer, text: str, weight: int) -> Answer:
@@ -119,7 +119,7 @@ def _confirmed(answer: Answer, group: ComparisonGroup, confirming: Sequence[Arm]
 def retargeted(arms: Iterable[Arm], epochs: "pd.DataFrame", target: tuple[str, float], metrics: Metrics) -> list[Arm]:
     """Return arms with the time to another target than their scenario's, from the scores of their epochs.
 
-    A run that a target of its own ended before it came to this one has not reached it.
+    A run that another target ended before it got to this one has not reached it.
 
     Args:
         arms: The arms.
@@ -128,15 +128,15 @@ def retargeted(arms: Iterable[Arm], epochs: "pd.DataFrame", target: tuple[str, f
         metrics: All metrics by column.
     """
     name, aim = target
-    known = epochs[epochs[name].notna()] if name in epochs else epochs[:0]
-    reached = known.loc[[metrics[name].is_reached(score, aim) for score in known[name]]]
+    scored = epochs[epochs[name].notna()] if name in epochs else epochs[:0]
+    reached = scored.loc[[metrics[name].is_reached(score, aim) for score in scored[name]]]
     first = reached.groupby(["study", "run_id"])["train_time_s"].min().dropna().to_dict()
 
     def time_of(row: Row) -> float | None:
         return first.get((row["study"], row["run_id"]))
 
-    given = {"target_metric": lambda _: name, "target_value": lambda _: aim, TIME_TO_TARGET.column: time_of}
-    return [arm.having(**given) for arm in arms]
+    columns = {"target_metric": lambda _: name, "target_value": lambda _: aim, TIME_TO_TARGET.column: time_of}
+    return [arm.having(**columns) for arm in arms]
 
 
 def _commands(answer: Answer, group: ComparisonGroup, place: StudyPlace, arms: Sequence[Arm]) -> Iterator[Command]:
@@ -163,10 +163,10 @@ def _commands(answer: Answer, group: ComparisonGroup, place: StudyPlace, arms: S
         if failed:
             yield run, f"repeats {counted(len(failed), 'run')} that failed", sum(map(seconds_of, failed))
     judged = [judged.difference for _, judged in open_arms(answer) if judged.difference]
-    if known := [difference.further for difference in judged if difference.further]:
+    if numbers := [difference.further for difference in judged if difference.further]:
         # As many as the line on what is open names, or else the fewest that settle anything.
-        further = judged[0].further or min(known)
-        settled = sum(one <= further for one in known)
+        further = judged[0].further or min(numbers)
+        settled = sum(number <= further for number in numbers)
         why = "settles what is open" if settled == len(judged) else f"settles {settled} of {len(judged)} open arms"
         total = max(arm.completed for arm in answer.arms) + further
         more = [max(total - len(arm.rows), 0) if place.can_continue else total for arm in whole]
@@ -187,7 +187,7 @@ def _changes(answer: Answer, group: ComparisonGroup) -> Iterator[tuple[str, str]
         return
     if _wants_a_search(group.completed):
         yield "tune.learning_rate=auto", "each arm at its own best rate"
-    better = [one for one in answer.batch_sizes if one.batch and one.gain > TRAIN_TIME.margin]
+    better = [way for way in answer.batch_sizes if way.batch and way.gain > TRAIN_TIME.margin]
     if len(better) == 1 and len({arm.workers for arm in group.arms}) == 1:
         per_worker = any(arm.get("batch_scope") == BatchScope.PER_WORKER for arm in group.arms)
         batch = round((better[0].batch or 0) / (group.arms[0].workers if per_worker else 1))
@@ -219,5 +219,5 @@ def _wants_a_search(arms: Sequence[Arm]) -> bool:
 def _is_too_fast(arm: Arm) -> bool:
     """Whether an arm's loss is above that of a model that knows nothing: it was driven there, not left there."""
     metric = BUILT_IN["validation_loss"]
-    found, nothing = list(arm.comparable(metric.column).values()), of_nothing(arm, metric)
-    return bool(found) and nothing is not None and median(found) > (1 + TOO_FAST) * nothing
+    values, nothing = list(arm.comparable(metric.column).values()), of_nothing(arm, metric)
+    return bool(values) and nothing is not None and median(values) > (1 + TOO_FAST) * nothing

@@ -10,9 +10,9 @@ from dlbench.analysis.claims.contrast import Evidence
 from dlbench.analysis.formatting import joined
 from dlbench.analysis.groups import SETTINGS, by_emulation, described, follows, groups, varying, without_base_lines
 from dlbench.records.outcome import Status
-from dlbench.scenario.claims import COMPARING, Claim, Shape
+from dlbench.scenario.claims import Claim
 from dlbench.scenario.metrics import SCORE_COLUMNS
-from dlbench.scenario.reference import Reference, mirrored
+from dlbench.scenario.reference import Reference
 from dlbench.scenario.settings import Input
 
 # Settings that follow from the strategy: naming it is enough.
@@ -55,8 +55,8 @@ def check_claims(arms: Sequence[Arm], reference: Reference) -> tuple[ClaimCheck,
     are_whole = [any(column) for column in zip(*curves, strict=True)]
     asked = [
         (claim, *family)
-        for family, own in zip(every, curves, strict=True)
-        for claim, has_curves, is_whole in zip(reference.claims, own, are_whole, strict=True)
+        for family, has_own in zip(every, curves, strict=True)
+        for claim, has_curves, is_whole in zip(reference.claims, has_own, are_whole, strict=True)
         if has_curves or not is_whole
     ]
     tests = [_test(members, claim, reference) for claim, _, _, members in asked]
@@ -80,32 +80,29 @@ def families(arms: Sequence[Arm], reference: Reference) -> Iterator[tuple[str, s
 def _test(arms: Sequence[Arm], claim: Claim, reference: Reference) -> tuple[Evidence | str, str]:
     """Return what one family of arms says of a claim, or why it cannot be tested, and a note on these runs."""
     curves: dict[str, Curve] = {}
-    for name, column, series in _wanted(claim, reference):
+    for series in _wanted(claim, reference):
         members = _of_series(arms, series, reference)
         if not members:
             return f"there are no runs with {reference.series} {series}", ""
-        # Of a mirror image both columns, so that it is the same runs' values.
-        needed = [column] if claim.of is None else [claim.column, claim.of]
-        curves[name], problem = _curve(members, reference.x, column, needed)
+        curve, problem = _curve(members, reference.x, claim.column)
         if problem:
-            is_series = reference.series is not None and claim.claim is not Shape.MIRRORS
-            return f"{name}: {problem}" if is_series else problem, ""
-    if claim.claim in COMPARING:
+            return f"{series}: {problem}" if reference.series is not None else problem, ""
+        curves[series] = {place: values for place, values in curve.items() if claim.covers(place)}
+        if not curves[series]:
+            return f"there is no completed run{claim.where}", ""
+    if claim.than is not None:
         shared = set.intersection(*map(set, curves.values()))
         if not shared:
             return f"both have no completed runs at the same {reference.x}", ""
         curves = {name: {x: values for x, values in curve.items() if x in shared} for name, curve in curves.items()}
-    return examine(claim, curves, mirrored(claim, reference.claims)), _note(arms, claim, reference)
+    return examine(claim, curves), _note(arms, claim, reference)
 
 
-def _wanted(claim: Claim, reference: Reference) -> list[tuple[str, str, str]]:
-    """Return name, column and series of each curve of a claim."""
-    if claim.claim is Shape.MIRRORS:
-        return [(column, column, claim.series or "") for column in (claim.column, claim.of or "")]
-    names = reference.names if claim.series is None else (claim.series,)
-    if claim.claim in COMPARING:
-        names = (claim.series or "", claim.than or "")
-    return [(series, claim.column, series) for series in names]
+def _wanted(claim: Claim, reference: Reference) -> tuple[str, ...]:
+    """Return the series of a claim."""
+    if claim.than is not None:
+        return claim.series or "", claim.than
+    return reference.names if claim.series is None else (claim.series,)
 
 
 def _of_series(arms: Sequence[Arm], series: str, reference: Reference) -> list[Arm]:
@@ -114,30 +111,29 @@ def _of_series(arms: Sequence[Arm], series: str, reference: Reference) -> list[A
 
 
 def _has_curves(arms: Sequence[Arm], claim: Claim, reference: Reference) -> bool:
-    return all(_of_series(arms, series, reference) for _, _, series in _wanted(claim, reference))
+    return all(_of_series(arms, series, reference) for series in _wanted(claim, reference))
 
 
-def _curve(arms: Sequence[Arm], x: str, column: str, needed: Sequence[str]) -> tuple[Curve, str]:
+def _curve(arms: Sequence[Arm], x: str, column: str) -> tuple[Curve, str]:
     """Return the values of a column by rising place, and which place has runs without them, or an empty string.
 
     Args:
         arms: The arms of the curve.
         x: The column of their places.
-        column: The column of their values.
-        needed: The columns that a completed run must have; scores of random numbers mean nothing.
+        column: The column of their values; scores of random numbers mean nothing.
     """
-    is_score = not set(needed).isdisjoint(SCORE_COLUMNS)
+    is_score = column in SCORE_COLUMNS
     tried: Counter[float] = Counter()
     curve: dict[float, list[float]] = {}
     for row in (row for arm in arms for row in arm.rows if row.get(x) is not None):
         tried[row[x]] += 1
-        is_complete = row["status"] == Status.COMPLETED and all(row.get(name) is not None for name in needed)
+        is_complete = row["status"] == Status.COMPLETED and row.get(column) is not None
         if is_complete and not (is_score and row.get("input") == Input.SYNTHETIC):
             curve.setdefault(float(row[x]), []).append(float(row[column]))
-    missing, what = min(set(tried) - set(curve), default=None), " and ".join(needed)
+    missing = min(set(tried) - set(curve), default=None)
     if not curve:
-        return curve, f"no completed run has {what}"
-    problem = "" if missing is None else f"no completed run at {x} {missing:g} has {what} ({tried[missing]} tried)"
+        return curve, f"no completed run has {column}"
+    problem = "" if missing is None else f"no completed run at {x} {missing:g} has {column} ({tried[missing]} tried)"
     return dict(sorted(curve.items())), problem
 
 
@@ -146,13 +142,13 @@ def _note(arms: Sequence[Arm], claim: Claim, reference: Reference) -> str:
     total, notes = sum(len(arm.rows) for arm in arms), []
     if failed := total - sum(arm.n for arm in arms):
         notes.append(f"{failed} of {total} runs did not complete")
-    if claim.claim in COMPARING and reference.series is not None:
+    if claim.than is not None and reference.series is not None:
         same = (*_of_curve(reference), *_OF_STRATEGY)
         others = [key for key in SETTINGS if key not in same and not follows(arms, key, [reference.x], dropna=False)]
         if others:
             notes.append(f"confounded: {reference.series} is not all that differs ({', '.join(others)})")
-    if claim.column in _OF_WORK and claim.claim is not Shape.MIRRORS:
-        compared = arms if claim.claim in COMPARING else _of_series(arms, claim.series or "", reference)
+    if claim.column in _OF_WORK:
+        compared = arms if claim.than is not None else _of_series(arms, claim.series or "", reference)
         seen = [number for arm in compared for number in arm.values("samples_seen")]
         if seen and max(seen) > (1 + EQUAL_WORK) * min(seen):
             notes.append(f"of unequal work: {min(seen):,.0f} to {max(seen):,.0f} samples")

@@ -1,6 +1,6 @@
 """Contrasts of groups of repeats, and what follows from several of them.
 
-A contrast is a weighted sum of the groups' means. Each group has a variance of its own, as in Welch's test (1947,
+A contrast is a weighted sum of the groups' means. Each group has its own variance, as in Welch's test (1947,
 Biometrika 34:28), but the degrees of freedom are those of the smallest group: with these the t test keeps its level
 whatever the variances are (Hajek 1962; for two groups Mickey & Brown 1966, Ann. Math. Stat. 37:639). With Welch's own,
 which are estimated, three repeats of very unequal spread exceed a level of 0.1% threefold.
@@ -27,21 +27,19 @@ class Power:
 
     Attributes:
         repeats: Repeats at the place that has the fewest.
-        smallest: Smallest distance from the bound that they show, in the contrast's unit; of a ratio as a share.
-        unit: Unit of the contrast; `SHARES`: it is a ratio.
+        smallest: Smallest distance of the ratio from its bound that they show, as a share.
         needed: Repeats at each place that show the distance estimated here; None: more than `MOST_REPEATS`.
     """
 
     repeats: int
     smallest: float
-    unit: str
     needed: int | None
 
     def __str__(self) -> str:
         enough = f"more than {MOST_REPEATS}" if self.needed is None else f"about {self.needed}"
-        shown = change(self.smallest, self.unit, sign="")
-        said = f"{self.repeats} repeats show a difference of {shown} (power {POWER})"
-        return f"{said}, {enough} would probably decide it"
+        shown = change(self.smallest, SHARES, sign="")
+        text = f"{self.repeats} repeats show a difference of {shown} (power {POWER})"
+        return f"{text}, {enough} would probably decide it"
 
 
 @dataclass(frozen=True)
@@ -50,13 +48,11 @@ class Contrast:
 
     Attributes:
         label: What is contrasted.
-        estimate: Its value; where `unit` is `SHARES` a difference of logarithms.
+        estimate: Its value, a difference of logarithms.
         error: Standard error; 0 where all repeats of each group are equal, so that their noise is not known.
         df: Degrees of freedom.
         bound: What it is claimed to be above or below.
         above: Whether it is claimed to be above.
-        unit: Unit of the estimate; `SHARES`: it is the logarithm of a ratio.
-        is_count: Whether repeats that do not differ are no lack of noise, as where something is counted.
     """
 
     label: str
@@ -65,16 +61,13 @@ class Contrast:
     df: int
     bound: float
     above: bool
-    unit: str = SHARES
-    is_count: bool = False
 
     def p(self, *, above: bool) -> float:
         """Return how rarely a contrast at the bound comes out so far above it, or below it."""
         from scipy.special import stdtr
 
         if not self.error:
-            is_there = self.estimate > self.bound if above else self.estimate < self.bound
-            return 0.0 if self.is_count and is_there else 1.0
+            return 1.0
         distance = (self.estimate - self.bound) / self.error
         return float(stdtr(self.df, -distance if above else distance))
 
@@ -88,7 +81,7 @@ class Contrast:
 
     def __str__(self) -> str:
         low, high = (self._said(value) for value in self.interval)
-        equal = "all repeats are equal" if self.is_count else "no repeats differ, so that noise is not known"
+        equal = "no repeats differ, so that noise is not known"
         spread = f"95% interval {low} to {high}" if self.error else equal
         bound = self._said(self.bound) if self.bound else "0"
         return f"{self.label}: {self._said(self.estimate)} ({spread}; claimed {'>' if self.above else '<'} {bound})"
@@ -105,13 +98,12 @@ class Contrast:
         smallest = distances * self.error * np.sqrt(repeats[0] / repeats)
         # The present repeats have not decided it.
         enough = repeats[1:][smallest[1:] <= abs(self.estimate - self.bound)]
-        shown = float(smallest[0])
-        if self.unit == SHARES:
-            shown = math.expm1(min(shown, 100.0)) if self.estimate > self.bound else -math.expm1(-shown)
-        return Power(int(repeats[0]), shown, self.unit, int(enough[0]) if len(enough) else None)
+        least = float(smallest[0])
+        share = math.expm1(min(least, 100.0)) if self.estimate > self.bound else -math.expm1(-least)
+        return Power(int(repeats[0]), share, int(enough[0]) if len(enough) else None)
 
     def _said(self, value: float) -> str:
-        return change(math.expm1(value) if self.unit == SHARES else value, self.unit)
+        return change(math.expm1(value), SHARES)
 
 
 @dataclass(frozen=True)
@@ -147,29 +139,25 @@ class Evidence(NamedTuple):
     def of(self, name: str) -> "Evidence":
         """Return the same, whose contrasts say what they are of: `training loss, from 8 to 16`."""
         contrasts = [replace(side.contrast, label=f"{name}, {side.contrast.label}") for side in self]
-        return Evidence(*(replace(side, contrast=own) for side, own in zip(self, contrasts, strict=True)))
+        return Evidence(*(replace(side, contrast=relabelled) for side, relabelled in zip(self, contrasts, strict=True)))
 
 
-def contrast(
-    label: str, groups: Iterable[Group], *, above: bool, bound: float = 0.0, unit: str = SHARES, is_count: bool = False
-) -> Evidence:
-    """Return the evidence for a contrast on one side of a bound.
+def contrast(label: str, groups: Iterable[Group], *, above: bool, bound: float = 0.0) -> Evidence:
+    """Return the evidence for a contrast of logarithms on one side of a bound.
 
     Args:
         label: What is contrasted.
-        groups: Weight and repeats of each group, two or more repeats each; above 0 where `unit` is `SHARES`.
+        groups: Weight and repeats of each group, two or more repeats each, above 0.
         above: Whether it is claimed to be above the bound, or below.
-        bound: The bound; the logarithm of a ratio where `unit` is `SHARES`.
-        unit: Unit of the values.
-        is_count: Whether the values are counts, of which repeats may well be equal.
+        bound: The bound, the logarithm of a ratio.
     """
-    of_unit = [(weight, [*map(math.log, values)] if unit == SHARES else values) for weight, values in groups]
-    terms = [(weight, values, fmean(values)) for weight, values in of_unit]
+    of_logs = [(weight, [math.log(value) for value in values]) for weight, values in groups]
+    terms = [(weight, logs, fmean(logs)) for weight, logs in of_logs]
     estimate = sum(weight * mean for weight, _, mean in terms)
-    squares = sum(weight**2 * _variance(values, mean) / len(values) for weight, values, mean in terms)
-    df = min(len(values) for _, values, _ in terms) - 1
-    made = Contrast(label, estimate, math.sqrt(squares), df, bound, above, unit, is_count)
-    return Evidence(*(Side(made.p(above=side), made) for side in (above, not above)))
+    squares = sum(weight**2 * _variance(logs, mean) / len(logs) for weight, logs, mean in terms)
+    df = min(len(logs) for _, logs, _ in terms) - 1
+    result = Contrast(label, estimate, math.sqrt(squares), df, bound, above)
+    return Evidence(*(Side(result.p(above=side), result) for side in (above, not above)))
 
 
 def _variance(values: Sequence[float], mean: float) -> float:

@@ -19,13 +19,11 @@ Machine = Mapping[str, Any]
 WORK = {"dataset_checksum": "the data differ", "num_parameters": "the models differ"}
 # A setting that follows from the machine where a scenario does not give it.
 OF_THE_MACHINE = frozenset({"cores_per_worker"})
-# Known only after a run, or not recorded by early versions: without a value on both sides nothing is said of them.
+# Known only after a run: without a value on both sides nothing is said of them.
 OFTEN_UNKNOWN = frozenset({"train_samples", "validation_samples", "workers_per_host", "collectives"})
 VERSIONS = tuple(name for name in names("runs") if name.endswith("_version") and name != "schema_version")
 # How `dlbench.records.machine.differences` begins a line that is about software.
 _SOFTWARE = ("Python:", "MPI:", "version of ")
-# What the name of a processor has in `device_name` before its numbers.
-_FAMILY = " (family "
 MOST_LETTERS = 60
 
 
@@ -61,14 +59,14 @@ def _refused(base: Arm, new: Arm) -> Iterator[str]:
 
 def warnings(both: Sequence[tuple[Arm, Arm]], machines: tuple[Machine, Machine]) -> tuple[Difference, ...]:
     """Return what else differs: machine, versions, and what could not be checked."""
-    found = [*_machines(machines), *(Difference("note", text) for text in _unrecorded(both))]
+    noted = [*_machines(machines), *(Difference("note", text) for text in _unrecorded(both))]
     if not all(machines):
-        found += [Difference("versions", text) for name in VERSIONS if (text := _seen(name, both))]
-    is_machine_alike = not any(difference.kind == "machine" for difference in found)
+        noted += [Difference("versions", text) for name in VERSIONS if (text := _seen(name, both))]
+    is_machine_alike = not any(difference.kind == "machine" for difference in noted)
     if is_machine_alike and (text := _seen("device_name", both)):
-        found.append(Difference("machine", text))
+        noted.append(Difference("machine", text))
     lines = [_difference(name, base.get(name), new.get(name)) for name in OF_THE_MACHINE for base, new in both]
-    return (*found, *(Difference("machine", text) for text in _counted(lines)))
+    return (*noted, *(Difference("machine", text) for text in _counted(lines)))
 
 
 def _machines(machines: tuple[Machine, Machine]) -> Iterator[Difference]:
@@ -79,13 +77,15 @@ def _machines(machines: tuple[Machine, Machine]) -> Iterator[Difference]:
         return
     for line in differences(dict(base), dict(new)):
         yield Difference("versions" if line.startswith(_SOFTWARE) else "machine", one_line(line))
-    variables = [found if isinstance(found := machine.get("environment"), Mapping) else {} for machine in machines]
+    variables = [listed if isinstance(listed := machine.get("environment"), Mapping) else {} for machine in machines]
     for name in sorted({*variables[0], *variables[1]}):
-        was, is_now = (found.get(name, "") for found in variables)
+        was, is_now = (listed.get(name, "") for listed in variables)
         if was != is_now:
             text = f"environment variable {name}: was {was or 'unset'}, is {is_now or 'unset'}"
             yield Difference("machine", one_line(text))
-    if text := _difference("commit of dlbench", *(found_in(one, "software", "dlbench", "commit") for one in machines)):
+    if text := _difference(
+        "commit of dlbench", *(found_in(host, "software", "dlbench", "commit") for host in machines)
+    ):
         yield Difference("note", text)
 
 
@@ -104,10 +104,7 @@ def _unrecorded(both: Sequence[tuple[Arm, Arm]]) -> Iterator[str]:
 
 def _seen(column: str, both: Sequence[tuple[Arm, Arm]]) -> str:
     """Say what rows of the two studies have in a column, where both have something and not the same."""
-    seen = [{str(one) for pair in both for one in distinct(pair[side].rows, column)} for side in (0, 1)]
-    if column == "device_name" and not all(_FAMILY in name for names in seen for name in names):
-        # Early versions record the name alone.
-        seen = [{name.partition(_FAMILY)[0] for name in names} for names in seen]
+    seen = [{str(value) for pair in both for value in distinct(pair[side].rows, column)} for side in (0, 1)]
     if not all(seen) or seen[0] == seen[1]:
         return ""
     was, is_now = (" and ".join(sorted(names)) for names in seen)

@@ -96,7 +96,7 @@ class Comparison:
 
     @property
     def can_show_anything(self) -> bool:
-        """Whether any metric has so many repeats that a difference could have been seen."""
+        """Whether any metric has enough repeats that a difference could have been seen."""
         return any(change.metric and change.kind is not ChangeKind.TOO_FEW for change in self.changes)
 
 
@@ -119,7 +119,7 @@ def compare(
         machines: The two `machine.json`; empty where one is not known.
         declared: Metrics that the scenarios declare.
     """
-    metrics = [replace(one, margin=noise) if one.is_share else one for one in (*COMPARED, *declared)]
+    metrics = [replace(metric, margin=noise) if metric.is_share else metric for metric in (*COMPARED, *declared)]
     pairs = matched(base, new)
     both = [(ours, theirs) for ours, theirs in pairs if ours and theirs]
     base_name, new_name = (one_line(arms[0].study or "") for arms in (base, new))

@@ -8,7 +8,7 @@ from typing import Any
 from dlbench.analysis.arms import Arm, option_columns
 from dlbench.analysis.groups import tuned_of
 from dlbench.records.columns import names
-from dlbench.scenario.settings import Settings, unrecorded
+from dlbench.scenario.settings import Settings
 
 # A run's seed is that of its repeat; of it alone repeats differ.
 _SETTINGS = {*Settings.model_fields, "learning_rate_base", "target_metric", "target_value", "target_stop"} - {"seed"}
@@ -36,11 +36,11 @@ def matched(base: Sequence[Arm], new: Sequence[Arm]) -> list[Pair]:
 
 
 def settings(arm: Arm) -> dict[str, Any]:
-    """Return an arm's settings and options by column; of one that is not recorded what was done before it was there."""
+    """Return an arm's settings and options by column; the default of one that is not recorded."""
     # What a search has found is no choice of anybody's.
-    found = {name: arm.get(name) for name in _columns(arm) if name not in tuned_of(arm)}
-    defaults = {name: unrecorded(name) for name in found if found[name] is None and name in Settings.model_fields}
-    return found | defaults
+    values = {name: arm.get(name) for name in _columns(arm) if name not in tuned_of(arm)}
+    fields = Settings.model_fields
+    return {name: fields[name].default if v is None and name in fields else v for name, v in values.items()}
 
 
 def _columns(arm: Arm) -> list[str]:

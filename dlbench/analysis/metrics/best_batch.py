@@ -1,4 +1,4 @@
-"""Which batch size comes to a target soonest, from the epochs that each takes and the time of its steps.
+"""Which batch size reaches a target soonest, from the epochs that each takes and the time of its steps.
 
     E(B) = E_min (1 + B / B_c),    T_step(B) = a + c B
     time to target = E(B) N / B T_step(B),    least at B* = sqrt(a B_c / c)

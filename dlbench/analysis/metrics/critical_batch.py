@@ -17,7 +17,7 @@ from dlbench.analysis.statistics.intervals import LEVEL
 from dlbench.analysis.statistics.rank_tests import Floats
 
 LEAST_SIZES = 3
-# A fit takes about a millisecond, and the ends of an interval need no more digits than so many draws give.
+# A fit takes about a millisecond, and the ends of an interval need no more digits than this many draws give.
 RESAMPLES = 499
 SEED = 0
 # If steps at the smallest batch are within this of S_min, they do not fall with the batch: B_c may be anything below.
@@ -36,7 +36,7 @@ class CriticalBatch:
         steps_min: S_min, in updates.
         batch: B_c, in samples.
         low: Lower end of B_c's interval over resampled runs; None where no batch size was repeated.
-        high: Upper end; infinite where so many resamples do not bend within the batch sizes that were run.
+        high: Upper end; infinite where that many resamples do not bend within the batch sizes that were run.
         rms: Root mean square of the residuals in logarithms: 0.04 is about 4%.
         n: Runs that were fitted.
     """
@@ -84,7 +84,7 @@ def critical_batch(batches: Sequence[float], steps: Sequence[float]) -> Critical
 def fit_steps(log_batches: Floats, log_steps: Floats, start: float | None = None) -> tuple[float, float]:
     """Return log S_min and log B_c; without a start the best of three, from the smallest, middle and largest batch."""
     starts = np.quantile(log_batches, [0.0, 0.5, 1.0]).tolist() if start is None else [start]
-    return min(_solve(log_batches, log_steps, one) for one in starts)[1:]
+    return min(_solve(log_batches, log_steps, guess) for guess in starts)[1:]
 
 
 def _solve(log_batches: Floats, log_steps: Floats, start: float) -> tuple[float, float, float]:

@@ -70,16 +70,16 @@ class LostTime:
 
 def lost_time(arm: Arm) -> LostTime | None:
     """Return where an arm's time goes; None without a base line, or where runs lack the times."""
-    own, alone = _spent(arm.completed), _spent(arm.base_line)
-    if arm.is_alone or not own or not alone:
+    together, alone = _spent(arm.completed), _spent(arm.base_line)
+    if arm.is_alone or not together or not alone:
         return None
-    if ONE_CALL in own:
+    if ONE_CALL in together:
         alone[ONE_CALL] = alone.pop(COMPUTING, 0.0)
     # However long one worker takes to start, no sample needs that.
     alone[START] = 0.0
-    whole, needed = sum(own.values()), sum(alone.values())
-    names = dict.fromkeys((*own, *alone))
-    missing = {name: (own.get(name, 0.0) - alone.get(name, 0.0)) / whole for name in names}
+    whole, needed = sum(together.values()), sum(alone.values())
+    names = dict.fromkeys((*together, *alone))
+    missing = {name: (together.get(name, 0.0) - alone.get(name, 0.0)) / whole for name in names}
     # Where one worker is slow all others wait for it: what it computes longer itself is a part of that.
     if arm.workers > 1 and {WAITING, COMPUTING} <= missing.keys():
         longer = max(0.0, min(missing[COMPUTING], missing[WAITING] / (arm.workers - 1)))
@@ -89,11 +89,11 @@ def lost_time(arm: Arm) -> LostTime | None:
 
 def _spent(rows: Iterable[Row]) -> dict[str, float]:
     """Return the worker-time that runs spend on a sample by part, means over runs; empty where one is not known."""
-    known = [_parts(row) for row in rows]
-    if not known or not all(known):
+    parts_of_runs = [_parts(row) for row in rows]
+    if not parts_of_runs or not all(parts_of_runs):
         return {}
-    names = dict.fromkeys(name for parts in known for name in parts)
-    return {name: fmean(parts.get(name, 0.0) for parts in known) for name in names}
+    names = dict.fromkeys(name for parts in parts_of_runs for name in parts)
+    return {name: fmean(parts.get(name, 0.0) for parts in parts_of_runs) for name in names}
 
 
 def _parts(row: Row) -> dict[str, float]:
@@ -102,14 +102,14 @@ def _parts(row: Row) -> dict[str, float]:
     clocks = {name: time(row) for name, time in _CLOCKS.items()}
     if not samples or train is None or None in clocks.values():
         return {}
-    found = {name: float(time or 0.0) for name, time in clocks.items()}
+    seconds = {name: float(time or 0.0) for name, time in clocks.items()}
     # The first step is a part of training; what the window says holds for the others.
-    stepping = max(train - found["first step"], 0.0)
+    stepping = max(train - seconds["first step"], 0.0)
     shares = _shares(row)
     if not shares:
         return {}
-    found |= {name: found.get(name, 0.0) + stepping * share for name, share in shares.items()}
-    return {name: time * float(row.get("workers") or 1) / samples for name, time in found.items()}
+    seconds |= {name: seconds.get(name, 0.0) + stepping * share for name, share in shares.items()}
+    return {name: time * float(row.get("workers") or 1) / samples for name, time in seconds.items()}
 
 
 def _shares(row: Row) -> dict[str, float]:
@@ -117,15 +117,15 @@ def _shares(row: Row) -> dict[str, float]:
     window = row.get("timed_window_s")
     if not window or row.get("compute_time_s") is None:
         return {}
-    found = {name: row[column] / window for name, column in _WINDOW.items() if row.get(column) is not None}
+    share_of = {name: row[column] / window for name, column in _WINDOW.items() if row.get(column) is not None}
     waiting, moving = row.get("peer_wait_s"), row.get("wire_time_s")
-    if "messages" in found and waiting is not None and moving is not None and waiting + moving > 0:
-        waited = found["messages"] * waiting / (waiting + moving)
-        found["messages"] -= waited
-        found[WAITING] = found.get(WAITING, 0.0) + waited
-    if "messages" not in found and (row.get("workers") or 1) > 1:
-        found[ONE_CALL] = found.pop(COMPUTING)
-    return found | {OTHER: max(0.0, 1 - sum(found.values()))}
+    if "messages" in share_of and waiting is not None and moving is not None and waiting + moving > 0:
+        waited = share_of["messages"] * waiting / (waiting + moving)
+        share_of["messages"] -= waited
+        share_of[WAITING] = share_of.get(WAITING, 0.0) + waited
+    if "messages" not in share_of and (row.get("workers") or 1) > 1:
+        share_of[ONE_CALL] = share_of.pop(COMPUTING)
+    return share_of | {OTHER: max(0.0, 1 - sum(share_of.values()))}
 
 
 def _remedy(name: str, arm: Arm) -> str:

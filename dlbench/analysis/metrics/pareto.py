@@ -11,11 +11,11 @@ def front(points: Iterable[Point]) -> list[Point]:
 
     Points that coincide are one.
     """
-    found: list[Point] = []
+    points_in_front: list[Point] = []
     for point in sorted(set(points)):
-        if not found or point[1] < found[-1][1]:
-            found.append(point)
-    return found
+        if not points_in_front or point[1] < points_in_front[-1][1]:
+            points_in_front.append(point)
+    return points_in_front
 
 
 def knee(ends_and_between: Sequence[Point]) -> Point | None:

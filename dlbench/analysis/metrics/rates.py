@@ -2,7 +2,7 @@
 
 The rows and results here are those of `dlbench.analysis.metrics.warm_up`, which has cut the warm-up off.
 
-Each worker's clock has a zero of its own (its first step), so moments of different workers are never compared. A
+Each worker's clock has its own zero (its first step), so moments of different workers are never compared. A
 piece of the window opens and closes at a barrier: it took as long as it took for the slowest worker to see it.
 """
 
@@ -94,7 +94,7 @@ def in_phase(rows: Rows, *phases: str) -> Rows:
 def step_time_percentiles(steps: Iterable[Rows]) -> tuple[float | None, float | None]:
     """Return the 50th and 95th percentile of the time of one step inside the window, all workers' steps together.
 
-    A row that stands for several steps counts as so many steps of equal time.
+    A row that stands for several steps counts as that many steps of equal time.
     """
     times = np.concatenate([np.empty(0), *(single_step_times(in_window(rows)) for rows in steps)])
     p50, p95 = np.percentile(times, [50, 95]).tolist() if len(times) else (None, None)
@@ -113,7 +113,7 @@ def time_in_window(steps: Collection[Rows], name: str) -> float | None:
 
 
 def single_step_times(rows: Rows) -> Rows:
-    """Return the time of each step; of rows that stand for several, so many equal ones."""
+    """Return the time of each step; of rows that stand for several, as many equal ones."""
     counts = rows[:, FIELD["num_steps"]]
     return np.repeat(rows[:, FIELD["step_time_s"]] / counts, counts.astype(np.int64))
 
@@ -125,8 +125,8 @@ def in_marked_steps(steps: Collection[Rows], name: str) -> float | None:
     the barrier's wait is no part of a marked step's communication (see `dlbench.worker.recorder`).
     """
     parts = [in_phase(rows, "sampled")[:, FIELD[name]] for rows in steps]
-    known = [part[~np.isnan(part)] for part in parts]
-    return float(np.mean([np.median(part) for part in known])) if known and all(map(len, known)) else None
+    marked = [part[~np.isnan(part)] for part in parts]
+    return float(np.mean([np.median(part) for part in marked])) if marked and all(map(len, marked)) else None
 
 
 def count_steps(rows: Rows, *phases: str) -> int:

@@ -2,16 +2,16 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
+from statistics import fmean
 from typing import Any
 
 import dlbench
 from dlbench import plugins
 from dlbench.analysis.metrics import rates, sensors
-from dlbench.analysis.metrics.gradient_noise import noise_scale
 from dlbench.analysis.metrics.warm_up import without_warm_up
 from dlbench.errors import UserError
 from dlbench.records.columns import SCHEMA_VERSION, names
@@ -75,7 +75,8 @@ def run_row(run: RunSpec, layout: Layout | None, attempt: AttemptRecords, journa
     servers = [place.rank for place in places if not place.workers]
     processes = run.settings.workers if layout is None else len(places) - len(servers)
     by_servers = [journal.results[rank] for rank in servers if rank in journal.results]
-    journal = replace(journal, results={rank: one for rank, one in journal.results.items() if rank not in servers})
+    of_workers = {rank: of_worker for rank, of_worker in journal.results.items() if rank not in servers}
+    journal = replace(journal, results=of_workers)
     journal, warmup_detected = without_warm_up(journal)
     is_complete = len(journal.results) == processes and len(by_servers) == len(servers)
     results = journal.results if is_complete else {}
@@ -115,11 +116,11 @@ def startup_time(started_at: str, results: Iterable[Result]) -> float | None:
 
 def workers_agree(results: Iterable[Result]) -> str | None:
     """Return the worst agreement of all workers, an unknown one above all; where none has one, compare their hashes."""
-    found = list(results)
-    known = [result.agreement for result in found if result.agreement is not None]
-    if known:
-        return max(known, key=lambda name: AGREEMENTS.index(name) if name in AGREEMENTS else len(AGREEMENTS))
-    hashes = [result.weights_hash for result in found]
+    all_results = list(results)
+    agreements = [result.agreement for result in all_results if result.agreement is not None]
+    if agreements:
+        return max(agreements, key=lambda name: AGREEMENTS.index(name) if name in AGREEMENTS else len(AGREEMENTS))
+    hashes = [result.weights_hash for result in all_results]
     if len(hashes) < 2 or None in hashes:
         return None
     return "exact" if len(set(hashes)) == 1 else "no"
@@ -127,7 +128,7 @@ def workers_agree(results: Iterable[Result]) -> str | None:
 
 def _rate_per_sample(run: RunSpec) -> float | None:
     if run.settings.command is None:
-        with suppress(UserError):  # the plugin of a strategy of one's own may be gone
+        with suppress(UserError):  # the plugin of a user's strategy may be gone
             update = update_of(run)
             return update.learning_rate * update.share * run.settings.workers / run.global_batch_size
     return None
@@ -161,8 +162,8 @@ def _same(source: object, *columns: str) -> dict[str, Any]:
 
 
 def _attempt(attempt: AttemptRecords) -> dict[str, Any]:
-    found = _same(attempt.outcome, "reason", "started_at", "wall_time_s") | _same(attempt, "study", "dataset_checksum")
-    return {name: value or None for name, value in found.items()} | {
+    values = _same(attempt.outcome, "reason", "started_at", "wall_time_s") | _same(attempt, "study", "dataset_checksum")
+    return {name: value or None for name, value in values.items()} | {
         "attempt": attempt.number,
         "status": attempt.outcome.status.value,
         "exit_code": attempt.outcome.exit_code,
@@ -214,18 +215,18 @@ def _facts(run: RunSpec, journal: Journal, machine: Mapping[str, Any], row: Mapp
 
     How cores were enforced is the exception: the worker has seen it, the layout only asked for it.
     """
-    found: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
     wanted = {"cores_enforced", *(name for name in row if row[name] is None)}
     if row["extended_steps"] or (row["hosts"] or 1) > 1:
         # What one host says is no total of several.
         wanted -= set(TOTALS)
     for facts in reversed(journal.facts.values()):
-        found |= {name: value for name, value in facts.items() if name in wanted and value is not None}
+        columns |= {name: value for name, value in facts.items() if name in wanted and value is not None}
     if run.settings.command is None:
         with suppress(UserError):  # of a plugin that is not installed where the study is read
-            found.setdefault("backend", plugins.load("trainers", run.settings.trainer).get("BACKEND"))
-    found.setdefault("python_version", machine.get("software", {}).get("python"))
-    return found
+            columns.setdefault("backend", plugins.load("trainers", run.settings.trainer).get("BACKEND"))
+    columns.setdefault("python_version", machine.get("software", {}).get("python"))
+    return columns
 
 
 def _results(found: list[Result], by_servers: list[Result], batch: int, *, complete: bool) -> dict[str, Any]:
@@ -234,16 +235,18 @@ def _results(found: list[Result], by_servers: list[Result], batch: int, *, compl
     What is counted is added up over servers, too.
     """
     columns = (*FIRST, *LARGEST, "max_difference")
-    known = {name: [value for one in found if (value := getattr(one, name)) is not None] for name in columns}
-    row = {name: known[name][0] for name in FIRST if known[name]}
+    values = {
+        name: [value for of_worker in found if (value := getattr(of_worker, name)) is not None] for name in columns
+    }
+    row = {name: values[name][0] for name in FIRST if values[name]}
     if not complete:
         return row
-    row |= {name: max(known[name]) for name in LARGEST if known[name]}
-    row |= {name: sensors.total([getattr(one, name) for one in (*found, *by_servers)]) for name in SUM}
-    row["gradient_noise_scale"] = noise_scale([one.gradient_norms for one in found], batch)
+    row |= {name: max(values[name]) for name in LARGEST if values[name]}
+    row |= {name: sensors.total([getattr(of_worker, name) for of_worker in (*found, *by_servers)]) for name in SUM}
+    row["gradient_noise_scale"] = noise_scale([of_worker.gradient_norms for of_worker in found], batch)
     row["workers_agree"] = workers_agree(found)
     if row["workers_agree"] != "exact":
-        row["workers_max_difference"] = max(known["max_difference"], default=None)
+        row["workers_max_difference"] = max(values["max_difference"], default=None)
     counts = [pair for result in (*found, *by_servers) for pair in result.staleness]
     if gradients := sum(number for _, number in counts):
         row["staleness_mean"] = sum(stale * number for stale, number in counts) / gradients
@@ -298,7 +301,7 @@ def _sensors(journal: Journal, num_hosts: int) -> dict[str, Any]:
     energy = sensors.counted(journal, "nvml", "energy_j")
     end = max(map(sensors.training_end, journal.steps.values()), default=0.0)
     others = max(0.0, busy - workers) if busy is not None and workers is not None else None
-    found = {
+    columns = {
         "network_bytes": _of_hosts(journal, "sent_bytes", num_hosts),
         "wire_bytes": _of_hosts(journal, "wire_sent_bytes", num_hosts),
         "energy_j": sensors.counted(journal, "rapl", "energy_j") if energy is None else energy,
@@ -306,7 +309,7 @@ def _sensors(journal: Journal, num_hosts: int) -> dict[str, Any]:
         "other_cpu_cores": others / end if others is not None and end >= LEAST_BUSY_S else None,
     }
     utilization = sensors.mean_in_window(journal, "nvml", "utilization")
-    return found if utilization is None else found | {"device_utilization": utilization}
+    return columns if utilization is None else columns | {"device_utilization": utilization}
 
 
 def _of_hosts(journal: Journal, quantity: str, num_hosts: int) -> int | None:
@@ -314,3 +317,23 @@ def _of_hosts(journal: Journal, quantity: str, num_hosts: int) -> int | None:
     grown = sensors.counted_by_worker(journal, "network", quantity).values()
     total = sensors.total(grown) if len(grown) == num_hosts else None
     return None if total is None else round(total)
+
+
+LEAST_STEPS = 50
+
+
+def noise_scale(norms: Sequence[tuple[int, float, float] | None], batch: int) -> float | None:
+    """Return the noise scale in samples; None where it is not known, or noise hides the gradient.
+
+    Args:
+        norms: Of each worker: steps, sum of |g_i|^2, sum of |g|^2.
+        batch: Of all workers together.
+    """
+    enough = [norm for norm in norms if norm is not None and norm[0] >= LEAST_STEPS]
+    workers = len(norms)
+    if workers < 2 or len(enough) < workers:
+        return None
+    local, mean = (fmean(norm[part] / norm[0] for norm in enough) for part in (1, 2))
+    signal = (workers * mean - local) / (workers - 1)
+    noise = (local - mean) * batch / (workers - 1)
+    return noise / signal if signal > 0 and noise > 0 else None

@@ -27,9 +27,9 @@ def counted(journal: Journal, sensor: str, quantity: str) -> float | None:
 
 def total(values: Iterable[float | None]) -> float | None:
     """Return the sum of values; None where there is none, or one is unknown."""
-    found = list(values)
-    known = [value for value in found if value is not None]
-    return sum(known) if known and len(known) == len(found) else None
+    all_values = list(values)
+    numbers = [value for value in all_values if value is not None]
+    return sum(numbers) if numbers and len(numbers) == len(all_values) else None
 
 
 def counted_by_worker(journal: Journal, sensor: str, quantity: str) -> dict[int, float | None]:
@@ -69,7 +69,8 @@ def training_end(rows: Rows | None) -> float:
 def _readings(journal: Journal, sensor: str, quantity: str) -> list[tuple[int, Rows]]:
     """Return the moments and values that each worker read, by moment: [2, readings]."""
     by_worker: dict[int, list[tuple[float, float]]] = {}
-    for one in journal.sensors:
-        if (one.sensor, one.quantity) == (sensor, quantity) and one.at_s is not None and one.value is not None:
-            by_worker.setdefault(one.worker, []).append((one.at_s, one.value))
+    for reading in journal.sensors:
+        is_asked_for = (reading.sensor, reading.quantity) == (sensor, quantity)
+        if is_asked_for and reading.at_s is not None and reading.value is not None:
+            by_worker.setdefault(reading.worker, []).append((reading.at_s, reading.value))
     return [(worker, np.array(sorted(pairs), np.float64).T) for worker, pairs in sorted(by_worker.items())]

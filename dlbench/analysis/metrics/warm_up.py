@@ -43,9 +43,9 @@ def without_warm_up(journal: Journal) -> tuple[Journal, bool | None]:
         pieces = _pieces(journal.results, journal.steps)
         left_out = pieces_left_out(pieces, warm_up.steps)
         warmup_steps = sum(pieces[:left_out]) if pieces else warm_up.steps
-        kept = {rank: one.segments[left_out:] if pieces else () for rank, one in journal.results.items()}
+        kept = {rank: of_worker.segments[left_out:] if pieces else () for rank, of_worker in journal.results.items()}
         steps = {worker: _relabelled(rows, warmup_steps) for worker, rows in journal.steps.items()}
-    left = {rank: one.model_copy(update={"segments": kept[rank]}) for rank, one in journal.results.items()}
+    left = {rank: of_worker.model_copy(update={"segments": kept[rank]}) for rank, of_worker in journal.results.items()}
     return replace(journal, results=left, steps=steps), warm_up.detected
 
 
@@ -56,8 +56,8 @@ def _of_common_pieces(journal: Journal, warmup_steps: int) -> tuple[dict[int, tu
     """
     warm_at = max((_warm_at(rows, warmup_steps) for rows in journal.steps.values()), default=0.0)
     kept = {
-        rank: tuple(piece for piece in one.segments if piece.opened_at_s >= warm_at - ROUNDING_S)
-        for rank, one in journal.results.items()
+        rank: tuple(piece for piece in result.segments if piece.opened_at_s >= warm_at - ROUNDING_S)
+        for rank, result in journal.results.items()
     }
     left = next(filter(None, kept.values()), ())
     opened, closed = (left[0].opened_at_s, left[-1].closed_at_s) if left else (np.inf, np.inf)
@@ -77,7 +77,7 @@ def _counted(pieces: tuple[Segment, ...], rows: Rows) -> tuple[Segment, ...]:
 
 
 def _warm_at(rows: Rows, warmup_steps: int) -> float:
-    """Return when a worker's first step and so many after it were over."""
+    """Return when a worker's first step and this many after it were over."""
     inside = rates.in_window(rows)[:warmup_steps]
     last = inside[-1] if len(inside) else rows[0]
     return float(last[FIELD["started_at_s"]] + last[FIELD["step_time_s"]])
@@ -87,28 +87,28 @@ def _outside(rows: Rows, opened: float, closed: float) -> Rows:
     """Return the rows with other phases for steps that ended before a window opened, or after it closed."""
     ended = rows[:, FIELD["started_at_s"]] + rows[:, FIELD["step_time_s"]]
     is_counted = np.isin(rows[:, FIELD["phase"]], rates.IN_WINDOW)
-    found = rows.copy()
-    found[is_counted & (ended <= opened + ROUNDING_S), FIELD["phase"]] = PHASE["warm-up"]
-    found[is_counted & (ended > closed + ROUNDING_S), FIELD["phase"]] = PHASE["remainder"]
-    return found
+    labelled = rows.copy()
+    labelled[is_counted & (ended <= opened + ROUNDING_S), FIELD["phase"]] = PHASE["warm-up"]
+    labelled[is_counted & (ended > closed + ROUNDING_S), FIELD["phase"]] = PHASE["remainder"]
+    return labelled
 
 
 def _pieces(results: Mapping[int, Result], steps: Mapping[int, Rows]) -> list[int]:
     """Return the steps of each piece; none where they are not the same for all workers, or do not hold their rows."""
-    found = [[piece.steps for piece in result.segments] for result in results.values()]
-    if not found or set(results) != set(steps) or any(pieces != found[0] for pieces in found):
+    counts = [[piece.steps for piece in result.segments] for result in results.values()]
+    if not counts or set(results) != set(steps) or any(pieces != counts[0] for pieces in counts):
         return []
     for worker, result in results.items():
         rows = rates.in_window(steps[worker])
-        if len(rows) != sum(found[0]):
+        if len(rows) != sum(counts[0]):
             return []
         started = rows[:, FIELD["started_at_s"]]
         ended = started + rows[:, FIELD["step_time_s"]]
-        opened = np.repeat([piece.opened_at_s for piece in result.segments], found[0])
-        closed = np.repeat([piece.closed_at_s for piece in result.segments], found[0])
+        opened = np.repeat([piece.opened_at_s for piece in result.segments], counts[0])
+        closed = np.repeat([piece.closed_at_s for piece in result.segments], counts[0])
         if not (np.all(started >= opened - ROUNDING_S) and np.all(ended <= closed + ROUNDING_S)):
             return []
-    return found[0]
+    return counts[0]
 
 
 def _relabelled(rows: Rows, warmup_steps: int) -> Rows:
@@ -116,7 +116,7 @@ def _relabelled(rows: Rows, warmup_steps: int) -> Rows:
     phases = rows[:, FIELD["phase"]]
     counted = np.where(np.isin(phases, rates.IN_WINDOW), rows[:, FIELD["num_steps"]], 0)
     before = np.cumsum(counted) - counted
-    found = rows.copy()
+    labelled = rows.copy()
     is_early = (before < warmup_steps) & np.isin(phases, (*rates.IN_WINDOW, PHASE["sampled"]))
-    found[is_early, FIELD["phase"]] = PHASE["warm-up"]
-    return found
+    labelled[is_early, FIELD["phase"]] = PHASE["warm-up"]
+    return labelled

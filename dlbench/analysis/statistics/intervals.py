@@ -59,17 +59,17 @@ def censored_median(reached: Sequence[float], ended: Sequence[float]) -> Interva
 
     Args:
         reached: The value of each run that reached it.
-        ended: What each other run had come to when it ended: its value would be at least that.
+        ended: Where each other run was when it ended: its value would be at least that.
 
     Returns:
         None where there is no run, or the median depends on the values that are not known.
     """
     if not reached and not ended:
         return None
-    # Of all runs in order, not a number where it depends on what a run that ended would have come to.
+    # Of all runs in order, not a number where it depends on what a run that ended would have reached.
     earliest, latest = sorted([*reached, *ended]), sorted([*reached, *[math.inf] * len(ended)])
-    found = _of_order([early if early == late else math.nan for early, late in zip(earliest, latest, strict=True)])
-    return None if math.isnan(found.value) else found
+    interval = _of_order([early if early == late else math.nan for early, late in zip(earliest, latest, strict=True)])
+    return None if math.isnan(interval.value) else interval
 
 
 def _of_order(ordered: Sequence[float]) -> Interval:
@@ -100,8 +100,8 @@ def ratio_interval(numerator: Sequence[float], denominator: Sequence[float]) -> 
     if n == 1 or min(numerator) <= 0:
         return Interval(value, None, None, n, None)
     logs = [np.log(values) for values in (numerator, denominator)]
-    of_means = [np.asarray(one.var(ddof=1) / len(one)) for one in logs]
-    error, freedom = welch(*of_means, *(np.asarray(len(one) - 1.0) for one in logs))
+    of_means = [np.asarray(sample.var(ddof=1) / len(sample)) for sample in logs]
+    error, freedom = welch(*of_means, *(np.asarray(len(sample) - 1.0) for sample in logs))
     half = float(stdtrit(freedom, (1 + LEVEL) / 2) * error)
     with np.errstate(over="ignore"):
         low, high = np.exp(logs[0].mean() - logs[1].mean() + half * np.array([-1, 1])).tolist()

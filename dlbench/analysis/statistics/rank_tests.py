@@ -34,8 +34,8 @@ def mann_whitney(a: Sequence[float], b: Sequence[float]) -> tuple[float, float]:
     if distinct < len(a) + len(b):
         can_count = math.comb(len(a) + len(b), len(a)) <= EXACT_UP_TO
         method = PermutationMethod(n_resamples=EXACT_UP_TO) if can_count else "asymptotic"
-    found = mannwhitneyu(a, b, method=method)
-    return min(1.0, float(found.pvalue)), float(found.statistic) / (len(a) * len(b))
+    test = mannwhitneyu(a, b, method=method)
+    return min(1.0, float(test.pvalue)), float(test.statistic) / (len(a) * len(b))
 
 
 def holm(p_values: npt.ArrayLike, most: float = np.inf) -> tuple[float, ...]:

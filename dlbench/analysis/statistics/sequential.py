@@ -12,13 +12,14 @@ _RULE = re.compile(r"until decided: (\d+) to (\d+)")
 
 def significance_of(rules: Iterable[str], significance: float) -> float:
     """Return the level at which arms with these rules of repetition are judged; that of fixed repeats without any."""
-    found = [_RULE.fullmatch(rule) for rule in set(rules)]
-    return min((nominal_level(int(one[1]), int(one[2]), significance) for one in found if one), default=significance)
+    matches = [_RULE.fullmatch(rule) for rule in set(rules)]
+    levels = (nominal_level(int(match[1]), int(match[2]), significance) for match in matches if match)
+    return min(levels, default=significance)
 
 
 @cache
 def nominal_level(least: int, most: int, significance: float) -> float:
-    """Return the level of each test of samples that grow from `least` to `most`, of which one errs in so many cases.
+    """Return the level of each test of samples that grow from `least` to `most`; `significance` is that of all.
 
     The error is spent by Pocock's rule (1977, Biometrika 64): all looks have one level, so that the last of them, which
     a report takes, judges as each before it did. The level is the quantile of the smallest of all p-values of a t-test

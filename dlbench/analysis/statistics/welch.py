@@ -18,13 +18,13 @@ import numpy.typing as npt
 
 from dlbench.analysis.statistics.rank_tests import Floats
 
-# Values that are equal to so many digits after the point, on a scale of about 1, differ by rounding alone.
+# Values that are equal to this many digits after the point, on a scale of about 1, differ by rounding alone.
 SAME_DIGITS = 12
-# Degrees of freedom that a group takes over from others, as a multiple of its own.
+# Degrees of freedom that a group takes over from others, as a multiple of its own number.
 MOST_BORROWED = 2.0
 # A variance so large has a group by chance in this share of families.
 WILD = 0.1
-# Where more than this share are, spreads differ, and nobody lends.
+# Where more than this share are, spreads differ, and no group lends.
 MANY_WILD = 0.25
 # A standard normal range above this has a probability below 1e-16 for up to 1e4 values.
 _WIDEST, _WIDTHS = 17.0, 3_400
@@ -144,7 +144,7 @@ def moderated(variance: Floats, freedom: Floats) -> tuple[Floats, Floats]:
     The empirical Bayes estimate of Smyth (2004, Stat. Appl. Genet. Mol. Biol. 3, equations 4 to 6): where the groups'
     variances differ by no more than few repeats make them, they lend each other degrees of freedom; where they truly
     differ, hardly any. A group borrows at most `MOST_BORROWED` times its own. One whose variance is larger than chance
-    makes the largest of so many keeps its own and lends nothing, as in the robust form of the estimate (Phipson and
+    makes the largest of that many keeps its own and lends nothing, as in the robust form of the estimate (Phipson and
     others 2016, Ann. Appl. Stat. 10). `python -m tests.bench inference` has what is left of the error.
 
     Args:
@@ -172,7 +172,7 @@ def moderated(variance: Floats, freedom: Floats) -> tuple[Floats, Floats]:
 
 
 def are_wild(variance: Floats, freedom: Floats) -> npt.NDArray[np.bool_]:
-    """Return which groups' variances are larger than chance makes the largest of so many; all where many are.
+    """Return which groups' variances are larger than chance makes the largest of that many; all where many are.
 
     Args:
         variance: Of each group, [groups].
@@ -182,8 +182,8 @@ def are_wild(variance: Floats, freedom: Floats) -> npt.NDArray[np.bool_]:
 
     # The middle of chi-square's distribution is about its mean x (1 - 2 / (9 n))^3 (Wilson and Hilferty 1931).
     typical = median((variance / (1 - 2 / (9 * freedom)) ** 3).tolist())
-    found = variance > typical * chdtri(freedom, WILD / len(variance)) / freedom
-    return np.asarray(found | (found.mean() > MANY_WILD))
+    is_wild = variance > typical * chdtri(freedom, WILD / len(variance)) / freedom
+    return np.asarray(is_wild | (is_wild.mean() > MANY_WILD))
 
 
 def _inverse_trigamma(value: float) -> float:

@@ -46,7 +46,7 @@ def _checks(facts: ClusterFacts, report: HostReport) -> dict[str, Check]:
 
 def verdicts(findings: Iterable[Finding]) -> dict[tuple[str, str], CheckVerdict]:
     """Return the worst verdict of each host and check."""
-    found: dict[tuple[str, str], list[CheckVerdict]] = {}
+    by_check: dict[tuple[str, str], list[CheckVerdict]] = {}
     for finding in findings:
-        found.setdefault((finding.host, finding.check), []).append(finding.verdict)
-    return {key: worst(values) for key, values in found.items()}
+        by_check.setdefault((finding.host, finding.check), []).append(finding.verdict)
+    return {key: worst(values) for key, values in by_check.items()}

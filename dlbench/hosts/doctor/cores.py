@@ -26,15 +26,15 @@ def slots(facts: ClusterFacts, report: HostReport) -> Iterator[Finding]:
     num_gpus = len(report.get("machine", "gpus") or ())
     most = min(num_cores, num_gpus or num_cores)
     what = f"{num_gpus} GPU{'s' * (num_gpus != 1)} and " if num_gpus else ""
-    found = f"{num_slots} slot{'s' * (num_slots != 1)} on {what}{num_cores} core{'s' * (num_cores != 1)}"
+    counts = f"{num_slots} slot{'s' * (num_slots != 1)} on {what}{num_cores} core{'s' * (num_cores != 1)}"
     if num_slots > most:
         yield warned(
-            f"{found}: workers would share them, and runs are marked as oversubscribed", _hosts(facts, report, most)
+            f"{counts}: workers would share them, and runs are marked as oversubscribed", _hosts(facts, report, most)
         )
     elif (shared := _shared(facts, report)) is not None:
         yield shared
     else:
-        yield passed(found)
+        yield passed(counts)
 
 
 def _hosts(facts: ClusterFacts, report: HostReport, num_slots: int) -> str:
@@ -48,15 +48,15 @@ def _shared(facts: ClusterFacts, report: HostReport) -> Finding | None:
     kernel = report.get("kernel")
     siblings = [other for other in facts.hosts if kernel and other.get("kernel") == kernel]
     assigned = [set(_assigned_cores(facts, other)) for other in siblings]
-    own = set(_assigned_cores(facts, report))
-    if sum(not own.isdisjoint(cores) for cores in assigned) < 2:
+    assigned_here = set(_assigned_cores(facts, report))
+    if sum(not assigned_here.isdisjoint(cores) for cores in assigned) < 2:
         return None
     names = ", ".join(other.name for other in siblings)
     num_slots, there = sum(other.host.slots for other in siblings), {core for it in siblings for core in _cores(it)}
     text = f"{names} run on one machine and share its {len(there)} cores for {num_slots} slots"
     if num_slots <= len(there):
         text = f"{names} run on one machine, and workers of several would get the same cores of it"
-    fix = f"--hosts {siblings[0].name}:{len(there)}, or `cores:` of its own for each host in a cluster file"
+    fix = f"--hosts {siblings[0].name}:{len(there)}, or separate `cores:` for each host in a cluster file"
     return warned(f"{text}: measurements do not represent separate hosts", fix)
 
 
@@ -78,8 +78,8 @@ def limits(facts: ClusterFacts, report: HostReport) -> Iterator[Finding]:
     """Whether control groups, and the memory there is, leave enough to each slot."""
     cores, memory = (report.get("machine", "limits", key) for key in ("cpu_cores", "memory_bytes"))
     total = report.get("machine", "memory", "total_bytes")
-    known = [size for size in (memory, total) if size]
-    each = min(known) / report.host.slots if known else None
+    sizes = [size for size in (memory, total) if size]
+    each = min(sizes) / report.host.slots if sizes else None
     shown = [f"{cores:g} cores"] if cores else []
     shown += [f"{memory / GIB:.1f} GiB"] if memory else []
     if cores and cores < report.host.slots:
@@ -89,8 +89,8 @@ def limits(facts: ClusterFacts, report: HostReport) -> Iterator[Finding]:
         )
     if each is not None and each < MIN_MEMORY_BYTES:
         yield warned(
-            f"{min(known) / GIB:.1f} GiB of memory for {report.host.slots} slots; a worker of TensorFlow needs 1 GiB",
-            _hosts(facts, report, max(1, int(min(known) / MIN_MEMORY_BYTES))),
+            f"{min(sizes) / GIB:.1f} GiB of memory for {report.host.slots} slots; a worker of TensorFlow needs 1 GiB",
+            _hosts(facts, report, max(1, int(min(sizes) / MIN_MEMORY_BYTES))),
         )
     elif not cores or cores >= report.host.slots:
         yield passed(f"limited to {' and '.join(shown)}" if shown else "no control group limits cores or memory")
@@ -98,16 +98,16 @@ def limits(facts: ClusterFacts, report: HostReport) -> Iterator[Finding]:
 
 def threads(facts: ClusterFacts, report: HostReport) -> Iterator[Finding]:
     """Whether a host's environment sets thread counts, and enough threads and files are allowed."""
-    found = report.get("variables") or {}
-    shown = ", ".join(f"{name}={value}" for name, value in found.items())
+    variables = report.get("variables") or {}
+    shown = ", ".join(f"{name}={value}" for name, value in variables.items())
     findings = [*_few(report)]
-    if found and not report.is_here:
+    if variables and not report.is_here:
         findings.insert(
             0, warned(f"{shown} reach programs started there and interfere with what runs set", _where_set(report))
         )
     yield from findings
     if not findings:
-        yield passed(f"{shown}: removed from runs" if found else "no variable reaches runs")
+        yield passed(f"{shown}: removed from runs" if variables else "no variable reaches runs")
 
 
 def _where_set(report: HostReport) -> str:

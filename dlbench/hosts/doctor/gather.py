@@ -53,7 +53,7 @@ def gather(
     # This machine comes last where it is none of the hosts.
     asked = list(cluster.hosts) + ([this_machine().hosts[0]] if len(others) == len(cluster.hosts) else [])
     agents = Agents(cluster.model_copy(update={"hosts": tuple(asked)}), environment, python)
-    with started(agents) as found, _clock_server("" if others else _LOCAL) as port:
+    with started(agents) as running, _clock_server("" if others else _LOCAL) as port:
         request = {
             "names": [*names, *([telemetry_address] if others and len(names) < len(cluster.hosts) else [])],
             "home": [telemetry_address, port],
@@ -61,7 +61,7 @@ def gather(
         }
         ssh = ssh_words(cluster, environment)
         with ThreadPoolExecutor(len(asked)) as threads:
-            answers = list(threads.map(lambda agent: _answer(agent, request), found))
+            answers = list(threads.map(lambda agent: _answer(agent, request), running))
         reports = [
             HostReport(host, host not in others, problem, answer, (*ssh, host.address.strip("[]")) * (host in others))
             for host, (problem, answer) in zip(asked, answers, strict=True)
@@ -76,7 +76,7 @@ def gather(
             prefix=sys.prefix,
             root=str(Path(dlbench.__file__).parents[1]),
         )
-        return replace(facts, links=tuple(_links(facts, found)))
+        return replace(facts, links=tuple(_links(facts, running)))
 
 
 def _answer(agent: Agent, request: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:

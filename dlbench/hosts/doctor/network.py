@@ -21,11 +21,11 @@ MAX_ROUND_TRIP_S = 0.002
 
 def route(facts: ClusterFacts, report: HostReport) -> Iterator[Finding]:
     """Whether each other host has a route, over equal interfaces, and no name leads back to the host itself."""
-    found = {other.name: _path_to(facts, report, other) for other in facts.hosts if other is not report}
-    findings = [*_missing_routes(facts, report, found), *_own_name(facts, report), *_unequal(facts, report, found)]
+    paths = {other.name: _path_to(facts, report, other) for other in facts.hosts if other is not report}
+    findings = [*_missing_routes(facts, report, paths), *_own_name(facts, report), *_unequal(facts, report, paths)]
     yield from findings
     if not findings:
-        interfaces = sorted({str(path.get("interface")) for path in found.values()})
+        interfaces = sorted({str(path.get("interface")) for path in paths.values()})
         yield passed(f"over {', '.join(interfaces)}")
 
 
@@ -116,8 +116,8 @@ def _same_setting(report: HostReport, other: HostReport, ours: str, theirs: str,
 def _interface(report: HostReport, name: str) -> dict[str, Any]:
     """Return what is known of an interface; a virtual one makes its speed up."""
     network: list[dict[str, Any]] = report.get("machine", "network") or []
-    known = next((found for found in network if found["name"] == name), {})
-    return known if name in (report.get("physical") or ()) else {**known, "speed_mbit_per_s": None}
+    interface = next((listed for listed in network if listed["name"] == name), {})
+    return interface if name in (report.get("physical") or ()) else {**interface, "speed_mbit_per_s": None}
 
 
 def port(facts: ClusterFacts, report: HostReport) -> Iterator[Finding]:
@@ -210,9 +210,9 @@ def _expected(facts: ClusterFacts, link: LinkMeasurement) -> float | None:
 def _nominal(facts: ClusterFacts, number: int, name: str) -> Iterator[float]:
     """Yield the bytes per second that an interface is rated for, if it is a device and TCP can fill it."""
     report = facts.hosts[number]
-    for found in report.get("machine", "network") or ():
-        rate = found["speed_mbit_per_s"] or 0
-        if found["name"] == name and name in (report.get("physical") or ()) and 0 < rate <= MAX_MBIT_PER_S:
+    for interface in report.get("machine", "network") or ():
+        rate = interface["speed_mbit_per_s"] or 0
+        if interface["name"] == name and name in (report.get("physical") or ()) and 0 < rate <= MAX_MBIT_PER_S:
             yield rate * 1e6 / 8
 
 

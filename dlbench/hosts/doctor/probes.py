@@ -30,7 +30,7 @@ from dlbench.search_path import program
 PROBING_S = 8.0
 _PROGRAM_S = 6.0
 _CONNECT_S = 3.0
-# Of so many questions for the time the one that was answered fastest counts, as in NTP (RFC 5905, clock filter).
+# Of this many questions for the time the one that was answered fastest counts, as in NTP (RFC 5905, clock filter).
 _NUM_QUESTIONS = 8
 # Only an interface that is a device knows its speed: a virtual one makes it up.
 _INTERFACES = Path("/sys/class/net")
@@ -77,7 +77,7 @@ def in_time(probes: Mapping[str, Callable[[], Any]]) -> _Facts:
     threads = ThreadPoolExecutor(len(probes))
     deadline = time.monotonic() + PROBING_S
     started = {name: threads.submit(probe) for name, probe in probes.items()}
-    return {name: _result(found, deadline) for name, found in started.items()}
+    return {name: _result(future, deadline) for name, future in started.items()}
 
 
 def _result(found: Future[Any], deadline: float) -> Any:
@@ -191,8 +191,8 @@ def leaked(environment: Mapping[str, str]) -> dict[str, str]:
 
 def _limits() -> dict[str, int | None]:
     """Return how many processes (and threads) and open files this user may have; None: no limit."""
-    found = {"processes": resource.RLIMIT_NPROC, "files": resource.RLIMIT_NOFILE}
-    limits = {name: resource.getrlimit(limit)[0] for name, limit in found.items()}
+    kinds = {"processes": resource.RLIMIT_NPROC, "files": resource.RLIMIT_NOFILE}
+    limits = {name: resource.getrlimit(limit)[0] for name, limit in kinds.items()}
     return {name: None if limit == resource.RLIM_INFINITY else limit for name, limit in limits.items()} | {
         "group_processes": process_limit()
     }
@@ -210,5 +210,5 @@ def _folder(path: Path) -> _Facts:
 
 
 def _room(path: Path) -> _Facts:
-    found = shutil.disk_usage(path)
-    return {"total_bytes": found.total, "free_bytes": found.free}
+    usage = shutil.disk_usage(path)
+    return {"total_bytes": usage.total, "free_bytes": usage.free}

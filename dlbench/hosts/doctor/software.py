@@ -32,13 +32,13 @@ def reached(facts: ClusterFacts, report: HostReport) -> Iterator[Finding]:
 
 
 def _reaching(report: HostReport) -> str:
-    known = (fix.format(name=report.name) for said, fix in _SSH_FIXES.items() if said in report.problem)
-    return next(known, shlex.join([*report.ssh[:-1], "-v", report.name, "true"]))
+    fixes = (fix.format(name=report.name) for mark, fix in _SSH_FIXES.items() if mark in report.problem)
+    return next(fixes, shlex.join([*report.ssh[:-1], "-v", report.name, "true"]))
 
 
 def python(facts: ClusterFacts, report: HostReport) -> Iterator[Finding]:
     """Whether it has the same Python at the same place."""
-    here, there = (found.get("machine", "software", "python") for found in (facts.here, report))
+    here, there = (host.get("machine", "software", "python") for host in (facts.here, report))
     if here == there:
         yield passed(f"Python {there}, {facts.python}")
     else:
@@ -47,7 +47,7 @@ def python(facts: ClusterFacts, report: HostReport) -> Iterator[Finding]:
 
 def versions(facts: ClusterFacts, report: HostReport) -> Iterator[Finding]:
     """Whether dlbench and the libraries that decide speed and numbers are the same as here."""
-    ours, theirs = (library_versions(found.get("machine") or {}) for found in (facts.here, report))
+    ours, theirs = (library_versions(host.get("machine") or {}) for host in (facts.here, report))
     different = other_versions(ours, theirs)
     if different:
         yield failed(f"other versions: {', '.join(different)}", facts.copying(report))
@@ -58,7 +58,7 @@ def versions(facts: ClusterFacts, report: HostReport) -> Iterator[Finding]:
 
 
 def _commits(facts: ClusterFacts, report: HostReport) -> Iterator[Finding]:
-    ours, theirs = (found.get("machine", "software", "dlbench") or {} for found in (facts.here, report))
+    ours, theirs = (host.get("machine", "software", "dlbench") or {} for host in (facts.here, report))
     if ours.get("commit") != theirs.get("commit"):
         commit = ours.get("commit")
         fix = report.command(f"git -C {shlex.quote(facts.root)} checkout {commit}") if commit else facts.copying(report)

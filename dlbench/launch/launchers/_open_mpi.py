@@ -68,8 +68,10 @@ def daemons(layout: Layout, ssh: str, silence_s: float, variable: str) -> dict[s
     idle = max(1, total // 3)
     interval = max(1, round((total - idle) / _PROBES))
     probes = max(1, round((total - idle) / interval))
-    found = {"keepalive_time": idle, "keepalive_intvl": interval, "keepalive_probes": probes}
-    keepalive = {f"{kind}_MCA_oob_tcp_{name}": str(value) for kind in ("OMPI", "PRTE") for name, value in found.items()}
+    settings = {"keepalive_time": idle, "keepalive_intvl": interval, "keepalive_probes": probes}
+    keepalive = {
+        f"{kind}_MCA_oob_tcp_{name}": str(value) for kind in ("OMPI", "PRTE") for name, value in settings.items()
+    }
     programs = {"PRTE_MCA_prte_launch_agent": "prted", "OMPI_MCA_orte_launch_agent": "orted"}
     return agents | keepalive | {name: f"env {variable} {daemon}" for name, daemon in programs.items()}
 

@@ -39,7 +39,7 @@ def available() -> str:
 
 
 def refuse(options: OPTIONS, settings: Settings) -> str:
-    """Return why a run cannot be started so: outside of a job srun would wait for hosts of its own; else ""."""
+    """Return why a run cannot be started so: outside of a job srun would wait for other hosts; else ""."""
     if settings.submitter == "sbatch" or os.environ.get("SLURM_JOB_ID"):
         return ""
     return "the launcher srun is for jobs of Slurm: `submitter: sbatch` in a cluster file, or call dlbench in a job"

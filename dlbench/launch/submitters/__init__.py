@@ -14,7 +14,7 @@ returns None where dlbench is in no job yet; then a submitter also has
 
 and may have `SHARES_FILES` (whether a job sees the study's folder and this environment: True by default),
 `STARTS_ON_ITS_HOST` (whether dlbench runs on the first of the job's hosts, so that on one host every launcher will do)
-`one_for_each_run(options) -> bool` (whether each run is a job of its own), and `instead(name) -> str` (a hint for an
+`one_for_each_run(options) -> bool` (whether each run is its own job), and `instead(name) -> str` (a hint for an
 option that it does not have, "" for the nearest one). All are pure but `available` and
 `submit`. See `dlbench.launch.submission` for what they are given and return.
 """

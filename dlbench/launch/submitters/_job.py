@@ -35,8 +35,8 @@ class Tail:
         try:
             with self._path.open("rb") as file:
                 file.seek(self._read_bytes)
-                found = file.read(_MAX_BYTES)
+                piece = file.read(_MAX_BYTES)
         except OSError:  # a file system over a network has hiccups: it is read on later
             return ""
-        self._read_bytes += len(found)
-        return self._decoder.decode(found)
+        self._read_bytes += len(piece)
+        return self._decoder.decode(piece)

@@ -18,9 +18,8 @@ from dlbench.plugins import Options
 from dlbench.records import files
 from dlbench.search_path import SHELL_LINE
 
-# Folders in the pods: what the ConfigMap holds, the studies, and the files by which the study's end is signalled.
-JOB, STUDIES, STATE = "/dlbench/job", "/dlbench/studies", "/dlbench/state"
-COLLECTED = "collected"
+# Folders in the pods: what the ConfigMap holds, and the studies.
+JOB, STUDIES = "/dlbench/job", "/dlbench/studies"
 # Label of the job and of its pods, by which kubectl finds them.
 INSTANCE = "app.kubernetes.io/instance"
 # So long a pod has to end before it is killed.
@@ -48,13 +47,6 @@ while [ -n "$asked" ]; do
     asked=
     wait "$child"
     code=$?
-done
-printf '%s\\n' "$code" >{state}/{code}.new && mv {state}/{code}.new {state}/{code}
-# The study is in this pod: it waits until it is collected.
-waited=0
-while [ ! -e {state}/{collected} ] && [ "$waited" -lt {timeout_s} ]; do
-    sleep 1
-    waited=$((waited + 1))
 done
 exit "$code"
 """
@@ -87,9 +79,7 @@ class OPTIONS(Options):
     launcher_resources: dict[str, str | int] = Field(
         {"cpu": 1, "memory": "2Gi"}, description="What dlbench itself gets, in the pod beside the hosts."
     )
-    volume_claim: _Name | None = Field(
-        None, description="Volume claim that studies are kept on, mounted in all pods; without one they live in a pod."
-    )
+    volume_claim: _Name = Field(description=f"Volume claim that studies are kept on, mounted in all pods at {STUDIES}.")
     image_pull_policy: Literal["Always", "IfNotPresent", "Never"] | None = Field(
         None, description="When the image is pulled."
     )
@@ -107,9 +97,6 @@ class OPTIONS(Options):
         description="Where the image's user has its keys of ssh: /root/.ssh, with entry_point /keys.",
     )
     deadline_s: int | None = Field(None, ge=1, description="Time limit of the job in seconds.")
-    collect_timeout_s: int = Field(
-        600, ge=0, le=86_400, description="So many seconds the finished study waits in its pod to be collected."
-    )
 
     @property
     def port(self) -> int:
@@ -171,24 +158,19 @@ def _script(submission: Submission, options: OPTIONS) -> str:
         python_path=SHELL_LINE,
         python=shlex.quote(options.python),
         words=shlex.join(submission.words(study_of(submission), f"{JOB}/{files.CLUSTER}")),
-        state=STATE,
-        code=files.EXIT_CODE,
-        collected=COLLECTED,
-        timeout_s=options.collect_timeout_s,
     )
 
 
 def _documents(submission: Submission, options: OPTIONS, content: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return the ConfigMap with this content, and the MPIJob."""
-    name, hosts, claim = name_of(submission, options), submission.cluster.hosts, options.volume_claim
+    name, hosts = name_of(submission, options), submission.cluster.hosts
     labels = {"app.kubernetes.io/name": "dlbench", INSTANCE: name}
     metadata = _given(name=name, namespace=options.namespace, labels=labels)
-    # The operator makes a ConfigMap of its own, which ends in `-config`.
+    # The operator makes its own ConfigMap, which ends in `-config`.
     config = f"{name}-study"
     volumes = [
         {"name": "job", "configMap": {"name": config}},
-        {"name": "studies", **({"persistentVolumeClaim": {"claimName": claim}} if claim else {"emptyDir": {}})},
-        {"name": "state", "emptyDir": {}},
+        {"name": "studies", "persistentVolumeClaim": {"claimName": options.volume_claim}},
     ]
 
     def replicas(count: int, container: dict[str, Any]) -> dict[str, Any]:
@@ -244,7 +226,7 @@ def _container(
 ) -> dict[str, Any]:
     if options.entry_point:  # docker/entrypoint: where the operator mounts the keys of the job, and the port of ssh
         variables = {**variables, "DLBENCH_KEYS": options.keys, "DLBENCH_SSH_PORT": str(options.port)}
-    places = {"job": JOB, "studies": STUDIES, "state": STATE}
+    places = {"job": JOB, "studies": STUDIES}
     return _given(
         name=name,
         image=options.image,

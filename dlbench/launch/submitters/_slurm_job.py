@@ -71,8 +71,8 @@ class SlurmJob:
     def detach(self) -> None:
         """Do nothing: its output is a file."""
 
-    def collect(self) -> None:
-        """Do nothing: what it has made is in the study's folder."""
+    def clean_up(self) -> None:
+        """Do nothing: Slurm forgets it by itself."""
 
     def _settled(self, status: JobStatus) -> JobStatus:
         """Return a job that has ended as over until its files must be here."""
@@ -98,8 +98,8 @@ class SlurmJob:
         done = ask("squeue", "--noheader", "--states=all", f"--jobs={self.name}", "--format=%T|%r|%N")
         if done is None or (done.returncode and _UNKNOWN_JOB not in done.stderr.lower()):
             return JobStatus(self._status.stage, f"job {self.name}: Slurm does not answer; asked again until it does")
-        state, _, rest = done.stdout.strip().partition("|")
-        reason, _, hosts = rest.partition("|")
+        state, _, details = done.stdout.strip().partition("|")
+        reason, _, hosts = details.partition("|")
         return job_status(self.name, state, reason, hosts) if state else self._from_accounts()
 
     def _from_accounts(self) -> JobStatus:

@@ -207,8 +207,8 @@ def asked(submission: Submission, options: OPTIONS) -> list[tuple[str, Value]]:
     if len({host.slots for host in submission.cluster.hosts}) > 1:
         raise UserError("hosts of a Slurm job have as many slots each", hint="hosts: {count: 2, slots: 4}")
     extra = ((name, value) for name, value in options.extra.items() if name != "gres")
-    found = [*_of_hosts(submission, options), *_of_job(options), *extra]
-    return [(name, value) for name, value in found if value is not None and value is not False]
+    lines = [*_of_hosts(submission, options), *_of_job(options), *extra]
+    return [(name, value) for name, value in lines if value is not None and value is not False]
 
 
 def _of_hosts(submission: Submission, options: OPTIONS) -> Iterator[tuple[str, Value]]:

@@ -4,17 +4,16 @@ import contextlib
 import json
 import shutil
 import subprocess
-import tarfile
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from dlbench.errors import UserError, shorten
-from dlbench.launch.submission import JobStatus, NotCollected, Stage, Submission
+from dlbench.launch.submission import JobStatus, Stage, Submission
 from dlbench.launch.submitters._job import Tail, ask
-from dlbench.launch.submitters._manifest import COLLECTED, INSTANCE, OPTIONS, STATE, STUDIES, name_of, text
+from dlbench.launch.submitters._manifest import INSTANCE, OPTIONS, name_of, text
 from dlbench.records import files
 from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.cluster.host_list import parse_hostfile
@@ -31,10 +30,10 @@ _HOSTFILE = "OMPI_MCA_orte_default_hostfile"
 _ROLE_LABEL = "training.kubeflow.org/job-role"
 _ANSWER_S = 120.0
 _EVERY_S = 3.0
-# A study of hours is hundreds of megabytes.
-_COPY_S = 3600.0
-# What every whole archive ends with: two empty blocks.
-_END = bytes(2 * tarfile.BLOCKSIZE)
+# The log of a pod that has ended is read at once.
+_LOG_S = 10.0
+# How a container ends that was not killed, and the exit codes of dlbench.
+_BY_ITSELF, _EXIT_CODES = ("Completed", "Error"), (0, 1, 2, 130)
 _ENDED = {"Succeeded": "has ended", "Failed": "has failed"}
 
 
@@ -54,22 +53,17 @@ def inside(cluster: Cluster, environment: Mapping[str, str]) -> Cluster | None:
     if environment.get(_ROLE) != _LAUNCHER:
         return None
     hostfile = environment.get(_HOSTFILE, "/etc/mpi/hostfile")
-    found = parse_hostfile(read_text(Path(hostfile), "host"), hostfile)
+    parsed = parse_hostfile(read_text(Path(hostfile), "host"), hostfile)
     cores = cluster.hosts[0].cores
-    return cluster.model_copy(update={"hosts": tuple(h.model_copy(update={"cores": cores}) for h in found.hosts)})
+    return cluster.model_copy(update={"hosts": tuple(h.model_copy(update={"cores": cores}) for h in parsed.hosts)})
 
 
 def submit(submission: Submission, options: OPTIONS) -> str:
     """Write the manifest into the submission's folder, which exists, create the job, and return its name.
 
     Raises:
-        UserError: Kubernetes refuses it or does not answer, or the study is where no other job sees it.
+        UserError: Kubernetes refuses it or does not answer.
     """
-    if options.volume_claim is None and (submission.study / files.RUNS_FOLDER).exists():
-        raise UserError(
-            "a study that lived in a pod cannot be continued: the next pod would not have it",
-            hint="submitter.volume_claim names a volume that studies are kept on; start a new study with it",
-        )
     manifest = submission.folder / files.JOB_MANIFEST
     files.write_text(manifest, text(submission, options), is_private=True)
     done = ask(*kubectl(options, "create", f"--filename={manifest}"), timeout_s=_ANSWER_S)
@@ -117,6 +111,9 @@ class KubernetesJob:
             with (self._submission.folder / files.JOB_OUTPUT).open("wb") as file:
                 argv = kubectl(self._options, "logs", "--follow", self._pod)
                 self._log = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.DEVNULL)
+        if self._log is not None and self._status.stage is Stage.ENDED:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._log.wait(_LOG_S)
         return self._tail.read()
 
     def cancel(self) -> None:
@@ -137,43 +134,9 @@ class KubernetesJob:
             self._log.terminate()
             self._log.wait()
 
-    def collect(self) -> None:
-        """Take the study out of the launcher's pod, and delete the job.
-
-        Raises:
-            NotCollected: It cannot be had; the job is left as it is.
-        """
-        self.detach()
-        if self._status.exit_code is not None:
-            with tempfile.TemporaryDirectory(dir=self._submission.study.parent, prefix=".collected-") as place:
-                self._copy(Path(place))
-                found = Path(place) / self._submission.study.name
-                shutil.copytree(found, self._submission.study, dirs_exist_ok=True)
-            self._inside("touch", f"{STATE}/{COLLECTED}")
+    def clean_up(self) -> None:
+        """Delete the job; what it has made is on the volume claim."""
         self.kill()
-
-    def _copy(self, place: Path) -> None:
-        """Unpack the study into a folder; nothing in the archive can lie outside of it."""
-        archive = place / "study.tar"
-        words = ("exec", self._pod, "--", "tar", "-C", STUDIES, "-cf", "-", self._submission.study.name)
-        try:
-            with archive.open("wb") as file:
-                done = subprocess.run(
-                    kubectl(self._options, *words), stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.PIPE,
-                    timeout=_COPY_S, check=False,
-                )  # fmt: skip
-            if done.returncode:
-                raise OSError(done.stderr.decode(errors="replace").strip() or f"kubectl ended with {done.returncode}")
-            if not _is_whole(archive):
-                raise OSError("the archive is not complete")
-            with tarfile.open(archive) as tar:
-                tar.extractall(place, filter="data")
-        except (OSError, tarfile.TarError, subprocess.TimeoutExpired) as error:
-            raise NotCollected(
-                f"the study cannot be taken out of the pod {self._pod}: {shorten(str(error))}",
-                hint=f"it waits there for {self._options.collect_timeout_s} s, in {STUDIES}",
-            ) from error
-        archive.unlink()
 
     def _asked(self) -> JobStatus:
         words = ("get", "mpijobs.kubeflow.org,pods", f"--selector={INSTANCE}={self.name}", "--output=json")
@@ -181,19 +144,16 @@ class KubernetesJob:
             items = json.loads(self._answer(*words) or "")["items"]
         except (ValueError, KeyError, TypeError):
             return JobStatus(self._status.stage, f"job {self.name}: Kubernetes does not answer; trying again")
-        pod = next((item for item in items if _is_launcher(item) and _phase(item) == "Running"), None)
-        if pod is not None:
+        pod: Mapping[str, Any] = next(filter(_is_launcher, items), {})
+        if (phase := _phase(pod)) in ("Running", "Succeeded", "Failed"):
             self._pod = str(pod["metadata"]["name"])
-            with contextlib.suppress(ValueError):
-                code = int(self._inside("cat", f"{STATE}/{files.EXIT_CODE}") or "")
-                return JobStatus(Stage.ENDED, f"job {self.name} has ended", code)
+        if phase == "Running":
             return JobStatus(Stage.RUNNING, f"job {self.name} runs in the pod {self._pod}")
         status = status_of(self.name, items)
         if status.stage is not Stage.ENDED:
             return status
-        claim = self._options.volume_claim
-        place = f"is on the volume claim {claim}" if claim else "went with its pod"
-        return JobStatus(Stage.ENDED, f"{status.text}; its study {place}")
+        study = f"its study is {self._submission.study.name} on the volume claim {self._options.volume_claim}"
+        return replace(status, text=f"{status.text}; {study}")
 
     def _inside(self, *words: str) -> str | None:
         """Run a command in the launcher's pod and return what it printed; None where it fails."""
@@ -208,13 +168,6 @@ class KubernetesJob:
 job = KubernetesJob
 
 
-def _is_whole(archive: Path) -> bool:
-    """Whether an archive has its end; one that is cut between two files would unpack without an error."""
-    with archive.open("rb") as file:
-        file.seek(max(0, archive.stat().st_size - len(_END)))
-        return file.read() == _END
-
-
 def status_of(name: str, items: Sequence[Mapping[str, Any]]) -> JobStatus:
     """Return how a job stands whose launcher's pod does not run.
 
@@ -222,12 +175,15 @@ def status_of(name: str, items: Sequence[Mapping[str, Any]]) -> JobStatus:
         name: Its name.
         items: The MPIJob and its pods, as kubectl gets them.
     """
-    found = next((item for item in items if item.get("kind") == "MPIJob"), None)
-    if found is None:
+    mpi_job = next((item for item in items if item.get("kind") == "MPIJob"), None)
+    if mpi_job is None:
         return JobStatus(Stage.ENDED, f"there is no job {name} any more")
     pods = sorted((item for item in items if item.get("kind") == "Pod"), key=lambda pod: not _is_launcher(pod))
+    codes = [code for code in map(_exit_code, filter(_is_launcher, pods)) if code is not None]
+    if codes:
+        return JobStatus(Stage.ENDED, f"job {name} has ended", codes[0])
     why = next(filter(None, map(_why, pods)), "")
-    conditions = {entry["type"]: entry for entry in found.get("status", {}).get("conditions", ())}
+    conditions = {entry["type"]: entry for entry in mpi_job.get("status", {}).get("conditions", ())}
     is_true = [kind for kind, entry in conditions.items() if entry.get("status") == "True"]
     for kind, words in _ENDED.items():
         if kind in is_true:
@@ -239,12 +195,19 @@ def status_of(name: str, items: Sequence[Mapping[str, Any]]) -> JobStatus:
     return JobStatus(Stage.WAITING, f"job {name} waits: {state}")
 
 
+def _exit_code(pod: Mapping[str, Any]) -> int | None:
+    """Return the exit code of dlbench in a pod; None where it was killed, or has not ended."""
+    states = (entry.get("state", {}) for entry in pod.get("status", {}).get("containerStatuses", ()))
+    ends = (state["terminated"] for state in states if "terminated" in state)
+    return next((e["exitCode"] for e in ends if e.get("reason") in _BY_ITSELF and e["exitCode"] in _EXIT_CODES), None)
+
+
 def _why(pod: Mapping[str, Any]) -> str:
     """Return why a pod does not run, as Kubernetes gives the reason; empty where there is none."""
     status: Mapping[str, Any] = pod.get("status", {})
     states = [state for entry in status.get("containerStatuses", ()) for state in entry.get("state", {}).values()]
-    found = [*states, status, *(entry for entry in status.get("conditions", ()) if entry.get("status") == "False")]
-    reasons = ((str(entry.get("reason", "")), str(entry.get("message", ""))) for entry in found if entry.get("reason"))
+    notes = [*states, status, *(entry for entry in status.get("conditions", ()) if entry.get("status") == "False")]
+    reasons = ((str(entry.get("reason", "")), str(entry.get("message", ""))) for entry in notes if entry.get("reason"))
     return next((shorten(": ".join(filter(None, words))) for words in reasons), "")
 
 

@@ -43,15 +43,15 @@ def inside(cluster: Cluster, environment: Mapping[str, str]) -> Cluster | None:
     """Return the cluster with the hosts of the job that dlbench is; this machine where it is the only one."""
     if not environment.get(_JOB) or environment.get(SUBMITTED) != environment[_JOB]:
         return None
-    found = allocation(environment)
-    if found is None:
+    allocated = allocation(environment)
+    if allocated is None:
         here = Host(address="localhost", slots=cluster.hosts[0].slots, cores=cluster.hosts[0].cores or usable_cores())
         return cluster.model_copy(update={"hosts": (here,)})
-    return cluster.model_copy(update={"hosts": _as_asked(found.hosts, cluster)})
+    return cluster.model_copy(update={"hosts": _as_asked(allocated.hosts, cluster)})
 
 
 def one_for_each_run(options: OPTIONS) -> bool:
-    """Return whether each run is a job of its own."""
+    """Return whether each run is its own job."""
     return options.per == "run"
 
 

@@ -94,8 +94,8 @@ def runs_of(data: ReportData, runs: Iterable[Row]) -> Iterator[ExportedRun]:
         began_s = datetime.fromisoformat(str(row["started_at"])).timestamp() if row.get("started_at") else None
         first_step_s = _sum(began_s, row.get("startup_time_s"))
         epochs = (
-            Epoch(int(one["epoch"]), _sum(first_step_s, one.get("ended_at_s")), _numbers(one, curves), one)
-            for one in noted[run_of(row)]
+            Epoch(int(each["epoch"]), _sum(first_step_s, each.get("ended_at_s")), _numbers(each, curves), each)
+            for each in noted[run_of(row)]
         )
         yield ExportedRun(
             row={**row, "hostname": hosts.get(row["study"])},

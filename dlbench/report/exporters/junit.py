@@ -51,10 +51,10 @@ def _suite_of(study: StudyData, number: int) -> ET.Element:
     lines = []
     for row in study.runs:
         if row["status"] == Status.COMPLETED:
-            known = [
+            pairs = [
                 f"{name}={row[name]:.6g}" for name in (*METRICS, TIME_TO_TARGET.column) if row.get(name) is not None
             ]
-            lines.append(f"{row['run_id']}: {' '.join(known)}")
+            lines.append(f"{row['run_id']}: {' '.join(pairs)}")
     hostname = str(study.machine.get("hostname") or "localhost")
     return suite(study.name, [_case(row) for row in study.runs], lines, started, hostname, number)
 
@@ -89,27 +89,28 @@ def suite(
     # The schema allows no time zone: moments are UTC.
     timestamp = started.replace(" ", "T")[: len(_UNKNOWN_MOMENT)]
     num_of = Counter(case.kind for case in cases)
-    found = ET.Element("testsuite", {
+    root = ET.Element("testsuite", {
         "name": _text(name), "package": "dlbench", "id": str(number),
         "timestamp": timestamp, "hostname": _text(hostname), "tests": str(len(cases)),
         "failures": str(num_of["failure"]), "errors": str(num_of["error"]), "skipped": str(num_of["skipped"]),
         "time": f"{sum(case.time_s for case in cases):.3f}",
     })  # fmt: skip
-    ET.SubElement(found, "properties")
+    ET.SubElement(root, "properties")
     names: set[str] = set()
     for case in cases:
         base, message = _text(case.name), _text(case.message)
         # CI systems take cases of one name for one test: the second gets a 2.
-        title = next(one for one in chain([base], (f"{base} ({number})" for number in count(2))) if one not in names)
+        titles = chain([base], (f"{base} ({number})" for number in count(2)))
+        title = next(title for title in titles if title not in names)
         names.add(title)
-        element = ET.SubElement(found, "testcase", name=title, classname=_text(name), time=f"{case.time_s:.3f}")
+        element = ET.SubElement(root, "testcase", name=title, classname=_text(name), time=f"{case.time_s:.3f}")
         if case.kind == "skipped":
             ET.SubElement(element, case.kind, message=message)
         elif case.kind:
             ET.SubElement(element, case.kind, type=_text(case.type), message=message).text = message
-    ET.SubElement(found, "system-out").text = "\n".join(map(_text, lines))
-    ET.SubElement(found, "system-err")
-    return found
+    ET.SubElement(root, "system-out").text = "\n".join(map(_text, lines))
+    ET.SubElement(root, "system-err")
+    return root
 
 
 def _text(value: str) -> str:

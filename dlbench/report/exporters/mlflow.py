@@ -87,8 +87,8 @@ def _sqlite(path: Path) -> str:
 
 
 def _write_study(client: "MlflowClient", name: str, runs: Iterator[ExportedRun], artifacts: str) -> None:
-    found = client.get_experiment_by_name(name)
-    experiment = found.experiment_id if found else client.create_experiment(name, artifacts or None)
+    existing = client.get_experiment_by_name(name)
+    experiment = existing.experiment_id if existing else client.create_experiment(name, artifacts or None)
     there = {run.data.tags.get(RUN_TAG): run for run in client.search_runs([experiment], max_results=_MOST_RUNS)}
     for run in runs:
         earlier = there.get(run.row["run_id"])
@@ -108,9 +108,9 @@ def _write(client: "MlflowClient", experiment: str, run: ExportedRun) -> None:
     ended = ms(run.ended_s) or began or 0
     tags = {f"dlbench.{name}": shorten(str(fact)) for name, fact in facts.items() if fact != ""}
     tags[RUN_TAG] = run.row["run_id"]
-    made = client.create_run(experiment, start_time=began, tags=tags, run_name=run.row["run_id"])
+    created = client.create_run(experiment, start_time=began, tags=tags, run_name=run.row["run_id"])
     # A value that is too long for MLflow is refused; lists of filters and the like are never so long.
-    client.log_batch(made.info.run_id, params=[Param(name, str(value)) for name, value in run.settings.items()])
+    client.log_batch(created.info.run_id, params=[Param(name, str(value)) for name, value in run.settings.items()])
     metrics = [
         Metric(name, value, ms(epoch.ended_s) or began or 0, epoch.number)
         for epoch in run.epochs
@@ -120,5 +120,5 @@ def _write(client: "MlflowClient", experiment: str, run: ExportedRun) -> None:
     others = run.results.keys() - {metric.key for metric in metrics}
     metrics += [Metric(name, run.results[name], ended, 0) for name in sorted(others)]
     for start in range(0, len(metrics), _MOST_METRICS):
-        client.log_batch(made.info.run_id, metrics=metrics[start : start + _MOST_METRICS])
-    client.set_terminated(made.info.run_id, _ENDS.get(Status(run.row["status"]), "FAILED"), ended)
+        client.log_batch(created.info.run_id, metrics=metrics[start : start + _MOST_METRICS])
+    client.set_terminated(created.info.run_id, _ENDS.get(Status(run.row["status"]), "FAILED"), ended)

@@ -37,14 +37,14 @@ def export(data: ReportData, output: Path) -> list[Path]:
     there = {path.name.split("-", 3)[-1]: path for path in (output / FOLDER).glob("offline-run-*")}
     with TemporaryDirectory(dir=output, prefix=".export-") as unfinished:
         try:
-            made = {name: _write(run, name, Path(unfinished)) for name, run in runs.items() if name not in there}
+            written = {name: _write(run, name, Path(unfinished)) for name, run in runs.items() if name not in there}
         except wandb.Error as error:
             raise UserError(f"wandb cannot write it: {shorten(str(error))}") from error
         finally:
             # Ends the process that writes the files.
             wandb.teardown()
         made_in = make_folder(output, FOLDER)
-        moved = {name: folder.rename(made_in / folder.name) for name, folder in made.items()}
+        moved = {name: folder.rename(made_in / folder.name) for name, folder in written.items()}
     return [(there | moved)[name] for name in runs]
 
 
@@ -53,7 +53,7 @@ def _write(run: ExportedRun, name: str, output: Path) -> Path:
 
     # wandb keeps the time of the export as the run's own.
     started = {"started_at": str(run.row["started_at"])} if run.row.get("started_at") else {}
-    made = wandb.init(
+    tracked = wandb.init(
         project=distinct_name(str(run.row["study"])),
         id=name,
         name=run.row["run_id"],
@@ -65,7 +65,7 @@ def _write(run: ExportedRun, name: str, output: Path) -> Path:
     )
     for epoch in run.epochs:
         moment = {} if epoch.ended_s is None else {"_timestamp": epoch.ended_s}
-        made.log({**epoch.values, **moment}, step=epoch.number)
-    made.summary.update(dict(run.results))
-    made.finish(exit_code=0 if run.row["status"] == Status.COMPLETED else 1)
-    return Path(made.settings.sync_dir)
+        tracked.log({**epoch.values, **moment}, step=epoch.number)
+    tracked.summary.update(dict(run.results))
+    tracked.finish(exit_code=0 if run.row["status"] == Status.COMPLETED else 1)
+    return Path(tracked.settings.sync_dir)

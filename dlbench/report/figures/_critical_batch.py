@@ -16,7 +16,7 @@ from dlbench.report.lines import Part, ended, named, parts
 def with_updates(arms: Sequence[Arm]) -> list[Arm]:
     """Return the arms with their runs' updates to the target: epochs to it x steps of an epoch; without `batch_size`.
 
-    That follows from the global batch and the workers, and would otherwise give every point a series of its own.
+    That follows from the global batch and the workers, and would otherwise give every point its own series.
     """
     columns = {
         "updates": lambda row: _updates(row, EPOCHS),
@@ -40,26 +40,26 @@ def by_global_batch(arms: Sequence[Arm]) -> Iterator[tuple[Part, Axis]]:
 def with_fits(part: Part, panel: Panel) -> tuple[Panel, Iterable[str]]:
     """Return a panel with 1/B through the median at its smallest batch, and a fit of each series that has one."""
     lines, notes = list(panel.series), ["Dashed: perfect scaling, 1/B through the smallest batch."]
-    marks = [mark for one in panel.series for mark in one.marks]
-    if known := [(mark.x, mark.interval.value) for mark in marks if mark.interval is not None]:
-        x, steps = min(known, key=lambda place: place[0])
+    marks = [mark for series in panel.series for mark in series.marks]
+    if medians := [(mark.x, mark.interval.value) for mark in marks if mark.interval is not None]:
+        x, steps = min(medians, key=lambda place: place[0])
         ideal = (line_mark(place, steps * x / place) for place in sorted({mark.x for mark in marks}))
         lines.append(Series("perfect scaling", tuple(ideal), Role.IDEAL))
-    own = {label: arms for _, label, arms in named(part)}
-    for one in panel.series:
-        name = ", ".join(filter(None, (panel.title, one.label, one.emulated and "emulated")))
+    arms_of = {label: arms for _, label, arms in named(part)}
+    for series in panel.series:
+        name = ", ".join(filter(None, (panel.title, series.label, series.emulated and "emulated")))
         # Not of batch sizes at which a run ended before the target: those that reached it there had luck.
-        fitted = [mark for mark in one.marks if not mark.ended]
+        fitted = [mark for mark in series.marks if not mark.ended]
         runs = [(mark.x, steps) for mark in fitted for steps in mark.points if steps > 0]
         names = {name for mark in fitted for name in mark.runs}
         try:
-            refuse_coarse(row for arm in own[one.label] for row in arm.completed if row["run_id"] in names)
+            refuse_coarse(row for arm in arms_of[series.label] for row in arm.completed if row["run_id"] in names)
             fit = critical_batch([batch for batch, _ in runs], [steps for _, steps in runs])
         except NotIdentifiableError as error:
             notes.append(f"Critical batch of {name}: not identifiable; {error}.")
             continue
-        curve = tuple(line_mark(mark.x, fit.steps(mark.x)) for mark in one.marks)
-        lines.append(Series(f"fit of {one.label}", curve, Role.FITTED, one.emulated, like=one.label))
+        curve = tuple(line_mark(mark.x, fit.steps(mark.x)) for mark in series.marks)
+        lines.append(Series(f"fit of {series.label}", curve, Role.FITTED, series.emulated, like=series.label))
         batch = Unit(number).with_ends(Interval(fit.batch, fit.low, fit.high, fit.n, None))
         notes.append(
             f"Critical batch of {name}: {batch} samples, S_min {number(fit.steps_min)} updates "

@@ -28,7 +28,7 @@ def of_runs(arms: Iterable[Arm], runs: Container[Run]) -> list[Arm]:
 
 def along(part: Part, course: Course) -> Part:
     """Return a part with its arms at each place of their runs, which is their x; `lines` makes lines of them."""
-    found: list[Arm] = []
+    arms: list[Arm] = []
     for arm in part.arms:
         places: dict[float, list[Row]] = {}
         for row in arm.rows:
@@ -36,13 +36,13 @@ def along(part: Part, course: Course) -> Part:
                 # Not a copy of all columns of a run for each of its places.
                 here = ChainMap({**columns, part.x: place}, cast("dict[str, Any]", row))
                 places.setdefault(place, []).append(here)
-        found += [replace(arm, rows=tuple(rows)) for rows in places.values()]
-    return replace(part, arms=tuple(found))
+        arms += [replace(arm, rows=tuple(rows)) for rows in places.values()]
+    return replace(part, arms=tuple(arms))
 
 
 def lines(part: Part, column: str) -> list[Series]:
     """Return the series of a part along a course, without the places where nothing is known of a column."""
     return [
-        replace(one, marks=tuple(mark for mark in one.marks if mark.points or mark.num_failed))
-        for one in series(part, column)
+        replace(curve, marks=tuple(mark for mark in curve.marks if mark.points or mark.num_failed))
+        for curve in series(part, column)
     ]

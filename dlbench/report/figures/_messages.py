@@ -1,4 +1,4 @@
-"""Strategies under conditions: what of their settings makes variants of one, and what their messages come to."""
+"""Strategies under conditions: what of their settings makes variants of one, and how many messages they send."""
 
 from collections.abc import Iterator, Sequence
 

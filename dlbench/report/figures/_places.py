@@ -27,7 +27,7 @@ CURVE = 3
 FAR_APART, FAR_SETTINGS = 4.0, 20.0
 # The column that holds where an arm stands along a further axis.
 PLACE = "place"
-# What is no scale of its own: a way to train, or what its batch counts.
+# What is no scale by itself: a way to train, or what its batch counts.
 _WAYS = (*TASK, "workers", "batch_size", "batch_scope", "strategy", "algorithm", "placement", "study", "device_name")
 # Whose samples `batch_size` counts, by `batch_scope`.
 OF_WHOM = {"per-worker": " of one worker", "global": " of all workers"}
@@ -131,7 +131,7 @@ def batch_axis(arms: Iterable[Arm]) -> Axis:
 
 def spread(axis: Axis, shown: Sequence[Series]) -> Axis:
     """Return an axis of times or sizes from zero, or a logarithmic one where their medians lie far apart."""
-    medians = [mark.interval.value for one in shown for mark in one.marks if mark.interval]
+    medians = [mark.interval.value for curve in shown for mark in curve.marks if mark.interval]
     can_be = axis.low == 0.0 and not axis.percent and bool(medians)
     is_far = can_be and max(medians) > FAR_APART * min(medians) > 0
     return replace(axis, scale="log10", low=None) if is_far else axis
@@ -139,9 +139,11 @@ def spread(axis: Axis, shown: Sequence[Series]) -> Axis:
 
 def with_categories(panel: Panel) -> Panel:
     """Return a panel with its places beside each other, as categories."""
-    places = sorted({mark.x for one in panel.series for mark in one.marks})
+    places = sorted({mark.x for curve in panel.series for mark in curve.marks})
     slots = {place: float(slot) for slot, place in enumerate(places)}
-    moved = (replace(one, marks=tuple(replace(mark, x=slots[mark.x]) for mark in one.marks)) for one in panel.series)
+    moved = (
+        replace(curve, marks=tuple(replace(mark, x=slots[mark.x]) for mark in curve.marks)) for curve in panel.series
+    )
     return replace(panel, x=Axis(panel.x.label, categories=tuple(map(chosen, places))), series=tuple(moved))
 
 

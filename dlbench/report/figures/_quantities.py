@@ -46,7 +46,7 @@ class QuantityFigure:
     Attributes:
         doc: What `dlbench list figures` and the page say of it.
         ORDER: Its place in the report.
-        title: Of what it is, and against what (`{x}`). Where it has `{target}`, each target has panels of its own.
+        title: Of what it is, and against what (`{x}`). Where it has `{target}`, each target has its own panels.
         shown: The vertical axis of each column.
         needs: What runs must have, for the reason why the figure is left out.
         definition: The sentence for the details that says what is shown.
@@ -55,7 +55,7 @@ class QuantityFigure:
         places: Yields the parts of these arms that may share a panel, and what stands on x.
         reference: Returns a panel that has something to compare with what it is compared with, and notes on that.
         form: Of the panels. In `cells` each part has two strategies.
-        least: So many marks make a panel worth showing.
+        least: How many marks make a panel worth showing.
         ALL_ARMS: Whether it sums up all arms, where other charts show some.
     """
 
@@ -136,7 +136,9 @@ class QuantityFigure:
 
     def _compares(self, panel: Panel, part: Part) -> bool:
         """Whether a panel has marks of runs to compare, emulated ones apart; in `cells`, of two strategies."""
-        marks = Counter(bool(one.emulated) for one in panel.series for mark in one.marks if mark.points or mark.ended)
+        marks = Counter(
+            bool(curve.emulated) for curve in panel.series for mark in curve.marks if mark.points or mark.ended
+        )
         if self.form == "cells":
             return bool(marks) and len(self._names(part.arms, self.shown)) > 1
         return max(marks.values(), default=0) >= self.least
@@ -144,7 +146,7 @@ class QuantityFigure:
     def _names(self, arms: Iterable[Arm], columns: Iterable[str]) -> list[str]:
         """Return the labels of the arms that have a value or ended before it; in `cells` their strategies."""
         names = [name for column in columns for name in (column, ended(column))]
-        known = [arm for arm in arms if any(map(arm.values, names))]
+        valued = [arm for arm in arms if any(map(arm.values, names))]
         if self.form == "cells":
-            return values_of((arm for arm in known if not arm.is_alone), "strategy")
-        return list(dict.fromkeys(map(label, known)))
+            return values_of((arm for arm in valued if not arm.is_alone), "strategy")
+        return list(dict.fromkeys(map(label, valued)))

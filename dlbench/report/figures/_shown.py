@@ -57,8 +57,8 @@ def rate_note(_: Iterable[Arm], shown: Iterable[Arm]) -> Iterator[str]:
 
 def learning_rates(arms: Sequence[Arm]) -> str:
     """Say, as a sentence, at which learning rates arms were measured that may each need another one."""
-    said = learning_rate_note(arms)
-    return f"{said.capitalize()}." if said else ""
+    note = learning_rate_note(arms)
+    return f"{note.capitalize()}." if note else ""
 
 
 def left_out_note(titles: Iterable[str], why: str) -> Iterator[str]:

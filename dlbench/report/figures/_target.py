@@ -1,4 +1,4 @@
-"""Arms that had a target: what their runs reached, and what those that did not had come to when they ended."""
+"""Arms that had a target: what their runs reached, and where those that did not were when they ended."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any

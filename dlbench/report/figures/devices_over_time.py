@@ -38,12 +38,12 @@ def chart(data: ReportData) -> Chart:
     panels, shown = list[Panel](), list[Arm]()
     for part in parts(of_runs(data.arms, course), x="at_s"):
         moving = along(part, course)
-        made = [
+        drawn = [
             Panel(part.title, X, axis, tuple(lines(moving, level))) for level, axis in LEVELS.items() if level in read
         ]
         # Where no series has values at two places, nothing varies along x.
-        if any(sum(bool(mark.points) for mark in one.marks) > 1 for panel in made for one in panel.series):
-            panels += [panel for panel in made if panel.series]
+        if any(sum(bool(mark.points) for mark in curve.marks) > 1 for panel in drawn for curve in panel.series):
+            panels += [panel for panel in drawn if panel.series]
             shown += part.arms
     if not panels:
         raise MissingRowsError(

@@ -45,8 +45,10 @@ def chart(data: ReportData) -> Chart:
         MissingRowsError: No completed run has two epochs with a loss or an accuracy that means something.
     """
     course = _course(data)
-    known = {name for run in course.values() for at in run.values() for name, value in at.items() if value is not None}
-    values, places = ([name for name in names if name in known] for names in (VALUES, PLACES))
+    recorded = {
+        name for run in course.values() for at in run.values() for name, value in at.items() if value is not None
+    }
+    values, places = ([name for name in names if name in recorded] for names in (VALUES, PLACES))
     arms = of_runs(data.arms, course)
     keys = ways_vary(arms)
     # Where batch sizes vary, what shares a panel differs in these alone.
@@ -61,9 +63,13 @@ def chart(data: ReportData) -> Chart:
     only = drawn[0].title if len(drawn) == 1 else ""
     panels: list[Panel] = []
     for part, value in product(drawn, values):
-        own = {place: [_shortened(one, palette) for one in lines(replace(part, x=place), value)] for place in places}
-        if any(len(one.marks) > 1 for one in own["epoch"]):  # the accuracy chart has what is known at one epoch alone
-            panels += [_panel("" if only else part.title, place, value, found) for place, found in own.items()]
+        curves_at = {
+            place: [_shortened(curve, palette) for curve in lines(replace(part, x=place), value)] for place in places
+        }
+        if any(
+            len(curve.marks) > 1 for curve in curves_at["epoch"]
+        ):  # the accuracy chart has what is known at one epoch alone
+            panels += [_panel("" if only else part.title, place, value, curves) for place, curves in curves_at.items()]
     if not panels:
         raise MissingRowsError("needs epochs.csv with two or more epochs of completed runs on data that can be learned")
     in_panels = [arm for part in drawn for arm in part.arms]
@@ -126,8 +132,8 @@ def _shortened(line: Series, palette: Palette) -> Series:
 def _panel(title: str, place: str, value: str, shown: Sequence[Series]) -> Panel:
     """Return a panel whose axes are logarithmic where lines end far apart, or losses fall far."""
     (x, against), y = PLACES[place], VALUES[value]
-    ends = [one.marks[-1].x for one in shown]
-    medians = [mark.interval.value for one in shown for mark in one.marks if mark.interval]
+    ends = [curve.marks[-1].x for curve in shown]
+    medians = [mark.interval.value for curve in shown for mark in curve.marks if mark.interval]
     if ends and max(ends) > FAR_APART * min(ends) > 0:
         x = replace(x, scale="log10")
     if value.endswith("loss") and medians and max(medians) > FAR_DOWN * min(medians) > 0:

@@ -83,19 +83,19 @@ def _fields(arms: Sequence[Arm]) -> Iterator[Part]:
     for values, alike in groups(arms, apart):
         task, target = described({key: value for key, value in values.items() if key in TASK}), _target(alike)
         wanted = f"to a {target}" if target and not values.keys().isdisjoint(TARGET) else ""
-        for emulated, own in by_emulation(alike):
+        for emulated, members in by_emulation(alike):
             title = ", ".join(filter(None, (task, wanted, "emulated" if emulated else "")))
-            yield Part(title, tuple(own), keys, along)
+            yield Part(title, tuple(members), keys, along)
 
 
 def _drawn(field: Part) -> tuple[list[Panel], list[str]]:
     """Return a field's panels, each with as many ways as are legible and the front of all, and its notes."""
-    own = {*ways_vary(field.arms, x=field.x), "study"}
+    varying = {*ways_vary(field.arms, x=field.x), "study"}
     standing = {arm.get(PLACE): arm for arm in field.arms}
     panels: list[Panel] = []
     column, axis = (TIME, "time to target (s)") if _target(field.arms) else ("train_time_s", "training time (s)")
     for part in parts(field.arms, x=field.x):
-        keys = tuple(key for key in field.keys if key in part.keys or key not in own)
+        keys = tuple(key for key in field.keys if key in part.keys or key not in varying)
         lines = series(replace(part, keys=keys, x=PLACE), column)
         title = ": ".join(filter(None, (field.title, part.title)))
         panels.append(Panel(title, Axis(DEVICE_TIME, "log10"), Axis(axis, "log10"), lines, is_scatter=True))

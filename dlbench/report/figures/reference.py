@@ -27,22 +27,24 @@ def chart(data: ReportData) -> Chart:
         MissingRowsError: No study has a reference, or no completed run has a column of it.
         UserError: A `reference.csv` is not of the form.
     """
-    found = compared(data)
-    if not found:
+    by_reference = compared(data)
+    if not by_reference:
         raise MissingRowsError("needs a study whose scenario names published numbers (`reference: NAME`)")
-    chosen = {known: [arm for arm in data.arms if arm.study in studies] for known, studies in found.items()}
-    panels = [panel for known, arms in chosen.items() for panel in _panels(known, arms)]
+    chosen = {
+        reference: [arm for arm in data.arms if arm.study in studies] for reference, studies in by_reference.items()
+    }
+    panels = [panel for reference, arms in chosen.items() for panel in _panels(reference, arms)]
     if not panels:
-        columns = ", ".join(dict.fromkeys(column for known in found for column in known.shown))
+        columns = ", ".join(dict.fromkeys(column for reference in by_reference for column in reference.shown))
         raise MissingRowsError(f"needs completed runs with what its reference holds: {columns}")
-    has_numbers = any(known.rows for known in found)
+    has_numbers = any(reference.rows for reference in by_reference)
     what = "Published and measured" if has_numbers else "Measured, of what was published"
     return Chart(
-        title=f"{what}: {'; '.join(known.source for known in found)}",
+        title=f"{what}: {'; '.join(reference.source for reference in by_reference)}",
         panels=tuple(panels),
         columns=3 if len(panels) == 3 else 2,
         lead="Published on other hardware: shapes can be compared, times cannot." if has_numbers else "",
-        notes=tuple(note for known in found for note in _notes(known)),
+        notes=tuple(note for reference in by_reference for note in _notes(reference)),
         runs=in_chart(arm for arms in chosen.values() for arm in arms),
     )
 
@@ -52,13 +54,13 @@ def _panels(known: Reference, arms: Sequence[Arm]) -> Iterator[Panel]:
 
     Costs and rates are also shown relative to one of their places.
     """
-    own, x = without_base_lines(arms), known.x
-    for column in (*known.shown, *[SEEN] * sees_unequally(own)):
+    measured_arms, x = without_base_lines(arms), known.x
+    for column in (*known.shown, *[SEEN] * sees_unequally(measured_arms)):
         is_score = column in SCORE_COLUMNS
-        chosen = [arm for arm in own if arm.scores_mean_something or not is_score]
+        chosen = [arm for arm in measured_arms if arm.scores_mean_something or not is_score]
         for part in parts(chosen, x=x):
             measured = series(brief_keys(part), column)
-            if any(mark.points for one in measured for mark in one.marks):
+            if any(mark.points for curve in measured for mark in curve.marks):
                 lines = (*measured, *published(known, column, measured))
                 y = _axis(column)
                 title = ": ".join(filter(None, (part.title, y.label.partition(" (")[0])))

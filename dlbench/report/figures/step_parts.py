@@ -66,8 +66,8 @@ def chart(data: ReportData) -> Chart:
 
 
 def _step(row: Row) -> float | None:
-    known = row.get("timed_steps") and None not in (row.get("timed_window_s"), row.get("compute_time_s"))
-    return row["timed_window_s"] * (MS_PER_S / row["timed_steps"]) if known else None
+    is_timed = row.get("timed_steps") and None not in (row.get("timed_window_s"), row.get("compute_time_s"))
+    return row["timed_window_s"] * (MS_PER_S / row["timed_steps"]) if is_timed else None
 
 
 def _split(row: Row) -> dict[str, float]:
@@ -79,14 +79,14 @@ def _split(row: Row) -> dict[str, float]:
     if row[STEP] is None:
         return {}
     times = {name: row.get(column) for name, (_, column) in PARTS.items() if column}
-    found = {name: time_s * (MS_PER_S / row["timed_steps"]) for name, time_s in times.items() if time_s is not None}
+    parts = {name: time_s * (MS_PER_S / row["timed_steps"]) for name, time_s in times.items() if time_s is not None}
     waiting, moving = row.get("peer_wait_s"), row.get("wire_time_s")
-    if "communication" not in found:
-        found["one_call"] = found.pop("compute")
+    if "communication" not in parts:
+        parts["one_call"] = parts.pop("compute")
     elif waiting is not None and moving is not None and waiting + moving > 0:
-        exposed, waited = found.pop("communication"), waiting / (waiting + moving)
-        found |= {"peers": exposed * waited, "all_reduce": exposed * (1 - waited)}
-    return found | {"rest": max(0.0, row[STEP] - sum(found.values()))}
+        exposed, waited = parts.pop("communication"), waiting / (waiting + moving)
+        parts |= {"peers": exposed * waited, "all_reduce": exposed * (1 - waited)}
+    return parts | {"rest": max(0.0, row[STEP] - sum(parts.values()))}
 
 
 def _panels(arms: Sequence[Arm]) -> Iterator[Panel]:
@@ -116,26 +116,26 @@ def _panel(title: str, label: str, bars: Iterable[tuple[str, list[Arm]]]) -> Pan
     for name, arms in bars:
         kinds = list(by_emulation(arms))  # one bar, or one for real and one for emulated runs
         slots += [(f"{name}, emulated" if why and len(kinds) > 1 else name, why, alike) for why, alike in kinds]
-    found = []
+    curves = []
     for is_emulated in (False, True):
-        own = [(float(slot), arms) for slot, (_, why, arms) in enumerate(slots) if bool(why) == is_emulated]
-        reason = emulation(arm.emulated for _, arms in own for arm in arms)
+        chosen = [(float(slot), arms) for slot, (_, why, arms) in enumerate(slots) if bool(why) == is_emulated]
+        reason = emulation(arm.emulated for _, arms in chosen for arm in arms)
         for hue, (part, (name, _)) in enumerate(PARTS.items()):
-            if shown := tuple(mark for slot, arms in own for mark in _typical(slot, part, arms)):
-                found.append(Series(name, shown, Role.MEASURED, reason, hue, palette="parts"))
-        wholes = (replace(mark, x=slot) for slot, arms in own for mark in marks(arms, "workers", STEP))
+            if shown := tuple(mark for slot, arms in chosen for mark in _typical(slot, part, arms)):
+                curves.append(Series(name, shown, Role.MEASURED, reason, hue, palette="parts"))
+        wholes = (replace(mark, x=slot) for slot, arms in chosen for mark in marks(arms, "workers", STEP))
         if shown := tuple(mark for mark in wholes if mark.points or mark.num_failed):
-            found.append(Series(WHOLE, shown, Role.TOTAL, reason))
+            curves.append(Series(WHOLE, shown, Role.TOTAL, reason))
     x = Axis(label, categories=tuple(name for name, _, _ in slots))
-    return Panel(title, x, Axis("time per step (ms)", low=0.0), tuple(found), form="bars")
+    return Panel(title, x, Axis("time per step (ms)", low=0.0), tuple(curves), form="bars")
 
 
 def _typical(slot: float, part: str, arms: Iterable[Arm]) -> Iterator[Mark]:
     """Yield a part of the run with the median step, of an even number of runs the mean of the middle two."""
     rows = sorted((row for arm in arms for row in arm.completed if row[STEP]), key=itemgetter(STEP))
     middle = rows[(len(rows) - 1) // 2 : len(rows) // 2 + 1]
-    if known := [row[SPLIT][part] for row in middle if part in row[SPLIT]]:
-        yield line_mark(slot, fmean(known), len(rows))
+    if values := [row[SPLIT][part] for row in middle if part in row[SPLIT]]:
+        yield line_mark(slot, fmean(values), len(rows))
 
 
 def _notes(num_completed: int, observed: Sequence[Row]) -> Iterator[str]:

@@ -31,18 +31,18 @@ def chart(data: ReportData) -> Chart:
         MissingRowsError: No two strategies reached a target under the same conditions.
     """
     arms = ways(with_ends(data.arms))
-    given = [key for study in data.studies if study.scenario for key in study.scenario.given]
+    conditions = [key for study in data.studies if study.scenario for key in study.scenario.given]
     judged: dict[tuple[str | None, str], tuple[int, Family]] = {}
-    for group in comparison_groups(data.arms, given):
-        for metric, own, family in families(group, Wanted()):
+    for group in comparison_groups(data.arms, conditions):
+        for metric, members, family in families(group, Wanted()):
             if metric.column == TIME:
-                judged |= {(arm.study, arm.name): (place, family) for place, arm in enumerate(own)}
+                judged |= {(arm.study, arm.name): (place, family) for place, arm in enumerate(members)}
     tasks = [key for key in varying(arms, x="workers") if key in TASK]
     panels = []
     for values, alike in groups(arms, [*TARGET, *tasks]):
         title = ": ".join(filter(None, (described({key: values[key] for key in tasks}), f"to a {target_name(values)}")))
         panel = _panel(title, alike, judged)
-        if sum(len(one.marks) for one in panel.series) > 1:
+        if sum(len(curve.marks) for curve in panel.series) > 1:
             panels.append(panel)
     if not panels:
         raise MissingRowsError("needs runs of two or more strategies that reached one target, at two places or more")
@@ -52,7 +52,7 @@ def chart(data: ReportData) -> Chart:
         columns=1,
         lead="Each cell names the strategy with the least median time of those that reached the target in every run.",
         notes=(
-            "+n: so many other strategies there are not shown to be slower, judged over all arms as in the answer.",
+            "+n: n other strategies there are not shown to be slower, judged over all arms as in the answer.",
             *end_notes(arms),
         ),
         runs=in_chart(arms, [TIME, ended(TIME)]),
@@ -63,8 +63,8 @@ def _panel(title: str, arms: Sequence[Arm], judged: Judged) -> Panel:
     """Return the map of one task and target: conditions are rows, real and emulated ones apart, workers are columns."""
     rows = []
     for values, alike in groups(arms, [key for key in varying(arms, x="workers") if not belongs_to_strategy(key)]):
-        for emulated, own in by_emulation(alike):
-            cells = (_winner(there, judged) for _, there in groups(own, ["workers"]))
+        for emulated, members in by_emulation(alike):
+            cells = (_winner(there, judged) for _, there in groups(members, ["workers"]))
             if named := tuple(filter(None, cells)):
                 rows.append(Series(condition_text(values, arms) or "all", named, emulated=emulated))
     return with_categories(Panel(title, WORKERS, Axis("time to target (s)", "log10"), tuple(rows), form="cells"))
@@ -72,12 +72,12 @@ def _panel(title: str, arms: Sequence[Arm], judged: Judged) -> Panel:
 
 def _winner(arms: Sequence[Arm], judged: Judged) -> Mark | None:
     """Return the best strategy of a cell; None where there is no other that it could have lost against."""
-    found = {arm: judged[arm.study, arm.name] for arm in arms if (arm.study, arm.name) in judged}
-    if len(values_of(arms, "strategy")) < 2 or not found or not values_of(arms, "workers"):
+    judged_here = {arm: judged[arm.study, arm.name] for arm in arms if (arm.study, arm.name) in judged}
+    if len(values_of(arms, "strategy")) < 2 or not judged_here or not values_of(arms, "workers"):
         return None
-    best = min(found, key=lambda arm: median(arm.comparable(TIME).values()))
-    place, family = found[best]
-    others = {arm: where for arm, where in found.items() if arm.get("strategy") != best.get("strategy")}
+    best = min(judged_here, key=lambda arm: median(arm.comparable(TIME).values()))
+    place, family = judged_here[best]
+    others = {arm: where for arm, where in judged_here.items() if arm.get("strategy") != best.get("strategy")}
     level = {
         arm.get("strategy")
         for arm, (other, its) in others.items()

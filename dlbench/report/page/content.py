@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # More arms of a study than this are not listed.
 MOST_ARMS = 1_000
-# More sentences on one matter are read by nobody.
+# More sentences on one matter are not read.
 MOST_SENTENCES = 12
 MOST_SEARCHED = 200
 UNKNOWN_REASON = "no reason was recorded"
@@ -119,26 +119,26 @@ class Content:
     @property
     def _searched(self) -> list[str]:
         """Return what each candidate of each search came to, and which of them was measured."""
-        found = []
+        lines = []
         measured = [arm for arm in self.data.arms if tuned_of(arm)]
         tried = [row for study in self.data.studies for row in study.others if row["phase"] == Phase.TUNE]
         for row in sorted(tried, key=lambda row: (label_of(row), row["repeat"]))[:MOST_SEARCHED]:
-            known = [BUILT_IN[name] for name in QUALITY if row.get(name) is not None]
-            scores = [f"{metric.title} {quantity(metric, row[metric.column])}" for metric in known]
+            metrics = [BUILT_IN[name] for name in QUALITY if row.get(name) is not None]
+            scores = [f"{metric.title} {quantity(metric, row[metric.column])}" for metric in metrics]
             came_to = ", ".join(scores) if row["status"] == Status.COMPLETED else row["status"]
             label = label_of(row).removeprefix("tune ")
             chosen = " (chosen)" * any(_is_of(row, arm) for arm in measured)
-            found.append(f"{label}{chosen}, repeat {row['repeat']}: {came_to} in {counted(row['epochs'], 'epoch')}")
-        return found
+            lines.append(f"{label}{chosen}, repeat {row['repeat']}: {came_to} in {counted(row['epochs'], 'epoch')}")
+        return lines
 
     def _lost_time(self, answer: Answer) -> list[str]:
         """Return a sentence on each arm of several workers that has a base line; of many the first."""
         titles = {(arm.study, arm.name): arm.title for arm in answer.arms if arm.workers > 1 and arm.word != "out"}
-        own = [
+        chosen = [
             replace(arm, title=title) for arm in self.data.arms if (title := titles.get((arm.study or "", arm.name)))
         ]
-        known = [sentence(arm, lost) for arm in own if (lost := lost_time(arm))]
-        return known[:MOST_SENTENCES]
+        sentences = [sentence(arm, lost) for arm in chosen if (lost := lost_time(arm))]
+        return sentences[:MOST_SENTENCES]
 
     @cached_property
     def studies(self) -> dict[str, str]:
@@ -180,8 +180,8 @@ class Content:
 
 def _is_of(candidate: Row, arm: Arm) -> bool:
     """Whether a candidate of a search is what an arm was measured at."""
-    label, own = str(candidate.get("label")), str(arm.first.get("label"))
-    is_of_arm = label.startswith(f"tune {own} ") and candidate["study"] == arm.study
+    label, of_arm = str(candidate.get("label")), str(arm.first.get("label"))
+    is_of_arm = label.startswith(f"tune {of_arm} ") and candidate["study"] == arm.study
     return is_of_arm and all(candidate.get(column) == arm.get(column) for column in tuned_of(arm))
 
 

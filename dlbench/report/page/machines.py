@@ -43,10 +43,10 @@ NOT_KNOWN = "machine.json is not there or cannot be read; what follows is from t
 
 def machines(data: ReportData) -> dict[tuple[Fact, ...], list[str]]:
     """Return what is known of each machine, and the studies made on it: those with the same facts share one."""
-    found: dict[tuple[Fact, ...], list[str]] = {}
+    studies_of: dict[tuple[Fact, ...], list[str]] = {}
     for study in data.studies:
-        found.setdefault(_facts(study), []).append(study.name)
-    return found
+        studies_of.setdefault(_facts(study), []).append(study.name)
+    return studies_of
 
 
 def unsteady(data: ReportData) -> Iterator[str]:
@@ -56,24 +56,21 @@ def unsteady(data: ReportData) -> Iterator[str]:
         shares = _by_core(study.machine, "spin_share_by_core").items()
         if busy := [core for core, values in shares if min(values) < LEAST_SHARE]:
             yield f"{name}other programs computed on core {', '.join(busy)} before or after the runs"
-        by_core = _by_core(study.machine, "spin_best_per_s_by_core", "spin_best_per_s")
-        slower = max((1 - min(speeds) / max(speeds) for speeds in by_core.values()), default=0.0)
+        by_core = _by_core(study.machine, "spin_best_per_s_by_core").values()
+        slower = max((1 - min(speeds) / max(speeds) for speeds in by_core), default=0.0)
         if slower > SLOWER:
             yield f"{name}the speed of a core differed by {percent(slower)} before and after the runs"
 
 
-def _by_core(machine: Mapping[str, Any], name: str, of_all: str = "") -> dict[str, list[float]]:
-    """Return what `dlbench.records.noise` measured of each core before and after each part of a study.
-
-    Early studies know one speed of all cores, "".
-    """
-    found: dict[str, list[float]] = {}
+def _by_core(machine: Mapping[str, Any], name: str) -> dict[str, list[float]]:
+    """Return what `dlbench.records.noise` measured of each core before and after each part of a study."""
+    values: dict[str, list[float]] = {}
     for part, moment in itertools.product(machine.get("noise", ()), ("before", "after")):
-        by_core = found_in(part, moment, name) or {"": found_in(part, moment, of_all)}
+        by_core = found_in(part, moment, name)
         for core, value in by_core.items() if isinstance(by_core, Mapping) else ():
             if isinstance(value, int | float) and value > 0:
-                found.setdefault(core, []).append(value)
-    return found
+                values.setdefault(core, []).append(value)
+    return values
 
 
 def _bytes(size: float) -> str:

@@ -14,7 +14,7 @@ from dlbench.report.rendering.ticks import BASES, can_show, set_names, set_ticks
 
 # Longest names beside rows, in letters of a line.
 NAME_LETTERS = 34
-# So many bold letters take the room of one other.
+# This many bold letters take the room of one other.
 BOLD = 0.85
 
 
@@ -76,7 +76,7 @@ def draw_cells(axes: Axes, panel: Panel, letters: int, sheet: Sheet) -> float:
 
 def cell_letters(panel: Panel) -> int:
     """Return the most letters in one line of a panel's cells, with the distance to the next cell."""
-    lines = [line for one in panel.series for mark in one.marks for line in cell_text(mark, panel).split("\n")]
+    lines = [line for curve in panel.series for mark in curve.marks for line in cell_text(mark, panel).split("\n")]
     return max(map(len, lines), default=1) + 2
 
 

@@ -91,7 +91,7 @@ def described(chart: Chart) -> str:
     sentences = []
     for panel in chart.panels:
         what = " by ".join(filter(None, (panel.y.label, panel.x.label)))
-        names = "; ".join(one.label for one in panel.series) or "nothing"
+        names = "; ".join(curve.label for curve in panel.series) or "nothing"
         sentences.append(one_line(f"{': '.join(filter(None, (panel.title, what)))} of {names}.", 1_000))
     return " ".join(sentences) or "Nothing to show."
 
@@ -115,7 +115,7 @@ def _composed(chart: Chart, style: Style, caption: str = "") -> tuple[Figure, tu
     figure = Figure((width, HEIGHT_IN[1] * num_rows), DPI)
     renderer, grid = FigureCanvasAgg(figure).get_renderer(), figure.add_gridspec(num_rows, columns)
     every = [figure.add_subplot(grid[place]) for place in range(len(panels))]
-    valued = {one.label for panel in panels for one in panel.series if any(map(values_of, one.marks))}
+    valued = {curve.label for panel in panels for curve in panel.series if any(map(values_of, curve.marks))}
     sheet = Sheet(style, ringed(chart), frozenset(valued))
     insides = [draw_panel(axes, panel, letters, sheet) for axes, panel in zip(every, panels, strict=True)]
     legend = _legend(figure, wrapped(chart.title, int(0.75 * width * LETTERS_IN), 20), sheet)

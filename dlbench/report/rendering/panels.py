@@ -88,9 +88,9 @@ def draw_panel(axes: Axes, panel: Panel, letters: int, sheet: Sheet) -> float:
     if panel.x.categories:
         set_names(axes, panel.x.categories, letters)
     else:
-        of_runs = [one for one in panel.series if one.role in OF_VALUES] or panel.series
-        tick_places(axes, panel.x, sorted({float(mark.x) for one in of_runs for mark in one.marks}), letters)
-    if any(values_of(mark) for one in panel.series for mark in one.marks):
+        of_runs = [curve for curve in panel.series if curve.role in OF_VALUES] or panel.series
+        tick_places(axes, panel.x, sorted({float(mark.x) for curve in of_runs for mark in curve.marks}), letters)
+    if any(values_of(mark) for curve in panel.series for mark in curve.marks):
         set_ticks(axes.yaxis, panel.y)
     else:  # failed runs alone
         axes.set_yticks([])
@@ -105,7 +105,7 @@ def num_left_out(panel: Panel) -> str:
 
 
 def _num_values(panel: Panel, roles: Sequence[Role] = OF_VALUES) -> int:
-    marks = [mark for one in panel.series if one.role in roles for mark in one.marks]
+    marks = [mark for curve in panel.series if curve.role in roles for mark in curve.marks]
     return sum(mark.num_failed + len(values_of(mark)) for mark in marks)
 
 
@@ -127,8 +127,8 @@ def drawable(panel: Panel) -> Panel:
         return replace(mark, points=shown(mark.points), ended=shown(mark.ended), interval=interval)
 
     series = [
-        replace(one, marks=tuple(cleaned(mark) for mark in one.marks if can_show(mark.x, panel.x.scale)))
-        for one in panel.series
+        replace(curve, marks=tuple(cleaned(mark) for mark in curve.marks if can_show(mark.x, panel.x.scale)))
+        for curve in panel.series
     ]
     return replace(panel, y=y, series=tuple(series))
 
@@ -147,9 +147,9 @@ def _shifts(axes: Axes, panel: Panel) -> list[float]:
     Lines without runs and long ones stay, and so do the marks of a panel whose places are measured. Real and emulated
     runs of one way share a slot. The axis grows so that all are inside; categories have room.
     """
-    own = [one for one in panel.series if one.role in OF_VALUES]
-    counts = Counter(mark.x for one in own for mark in one.marks)
-    slots = list(dict.fromkeys(one.label for one in own if any(counts[mark.x] > 1 for mark in one.marks)))
+    curves = [curve for curve in panel.series if curve.role in OF_VALUES]
+    counts = Counter(mark.x for curve in curves for mark in curve.marks)
+    slots = list(dict.fromkeys(curve.label for curve in curves if any(counts[mark.x] > 1 for mark in curve.marks)))
     if panel.is_scatter or panel.form == "bars" or not slots or len(counts) > MOST_MARKERS:
         return [0.0] * len(panel.series)
     # A share of the axis, but together at most this one of the distance to the next place.
@@ -158,7 +158,7 @@ def _shifts(axes: Axes, panel: Panel) -> list[float]:
     if not panel.x.categories:
         axes.set_xlim(*_moved(axes, axes.get_xlim(), [-farthest, farthest]))
     shifts = {label: step * slot - farthest for slot, label in enumerate(slots)}
-    return [shifts.get(one.label, 0.0) if one.role in OF_VALUES else 0.0 for one in panel.series]
+    return [shifts.get(curve.label, 0.0) if curve.role in OF_VALUES else 0.0 for curve in panel.series]
 
 
 def _limit_x(axes: Axes, panel: Panel) -> None:
@@ -166,7 +166,7 @@ def _limit_x(axes: Axes, panel: Panel) -> None:
     if panel.x.categories:
         axes.set_xlim(-0.5, len(panel.x.categories) - 0.5)
         return
-    marks = [mark for one in panel.series for mark in one.marks]
+    marks = [mark for curve in panel.series for mark in curve.marks]
     axes.update_datalim([(mark.x, 1.0) for mark in marks], updatey=False)
     axes.margins(x=ROOM)
     axes.autoscale(axis="x")
@@ -237,9 +237,9 @@ def _draw_runs(axes: Axes, panel: Panel, series: Series, xs: Sequence[float], sh
     if any(mark.ended for mark in marks):
         sheet.legend[AT_LEAST] = Line2D([], [], color=sheet.style.foreground, **TRIANGLE)
     ends = [
-        [(x, one.low), (x, one.high), (x, math.nan)]
-        for x, one in zip(xs, (mark.interval for mark in marks), strict=True)
-        if one and can_show(one.low, "linear") and can_show(one.high, "linear")
+        [(x, interval.low), (x, interval.high), (x, math.nan)]
+        for x, interval in zip(xs, (mark.interval for mark in marks), strict=True)
+        if interval and can_show(interval.low, "linear") and can_show(interval.high, "linear")
     ]
     if ends:  # one broken line is drawn in half of the time of `errorbar`, and a tenth of its size
         looks = DENSE_INTERVALS if len(ends) > MOST_MARKERS else INTERVALS
@@ -265,7 +265,7 @@ def _draw_bars(axes: Axes, panel: Panel, sheet: Sheet) -> None:
 
 def _draw_failures(axes: Axes, panel: Panel, sheet: Sheet) -> None:
     """Count the runs that did not complete, at each place, in a strip below all values."""
-    counts = Counter(mark.x for one in panel.series for mark in one.marks for _ in range(mark.num_failed))
+    counts = Counter(mark.x for curve in panel.series for mark in curve.marks for _ in range(mark.num_failed))
     if not counts:
         return
     axes.spines.bottom.set_position(("outward", STRIP_PT))

@@ -1,7 +1,7 @@
 """Colours, markers, line patterns and sizes: `light`, which the HTML page takes over, `dark` and `print`.
 
 The hues are those of Okabe and Ito (Color Universal Design, 2008), darkened where the originals are too pale to read;
-their yellow is on dark backgrounds only. Each hue has a marker and a hatch of its own, so that grey print still
+their yellow is on dark backgrounds only. Each hue has its own marker and hatch, so that grey print still
 distinguishes them. The hues of `light` are readable on white and on near-black; on the page its text and axes take the
 colour of the text around. matplotlib is imported where something is drawn: a process that hands its charts to others
 does without.
@@ -184,7 +184,7 @@ def legend_label(series: Series) -> str:
 
 
 def wrapped(text: str, letters: int, most_lines: int = 3) -> str:
-    """Return a text in lines of at most so many letters, wide ones counted twice; longer ones are cut in the middle."""
+    """Return a text in lines of at most this many letters, wide ones counted twice; longer ones are cut inside."""
     # From Hangul on most letters are twice as wide as Latin ones.
     width = max(2, letters if max(map(ord, text), default=0) < 0x1100 else letters // 2)
     return textwrap.fill(one_line(text, max(8, (width - 1) * most_lines)), width, break_on_hyphens=False)

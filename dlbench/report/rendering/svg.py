@@ -77,9 +77,9 @@ def inlined(root: ElementTree.Element, top: float, bottom: float) -> str:
 
 def _title_marks(group: ElementTree.Element, texts: Sequence[str]) -> None:
     """Give each mark of a group its text as a title, which a browser shows where the mouse rests."""
-    found = (group.findall(f".//{tag}") for tag in MARKS)
+    groups = (group.findall(f".//{tag}") for tag in MARKS)
     # None has one where some are not drawn, or they are an image.
-    for mark, text in zip(next((marks for marks in found if len(marks) == len(texts)), ()), texts, strict=False):
+    for mark, text in zip(next((marks for marks in groups if len(marks) == len(texts)), ()), texts, strict=False):
         if text:
             mark.set("pointer-events", "all")
             ElementTree.SubElement(mark, f"{{{SVG}}}title").text = text

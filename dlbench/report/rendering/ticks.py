@@ -15,7 +15,7 @@ from dlbench.report.rendering.style import wrapped
 
 BASES = {"log2": 2, "log10": 10}
 MAX_TICKS = 6
-# Below so many powers of ten a logarithmic axis has even ticks; up to so many for each tick it has those of 1, 2 and 5.
+# Below this many powers of ten a logarithmic axis has even ticks; up to that many for a tick those of 1, 2 and 5.
 FEW_DECADES, FINE_DECADES = 0.7, 0.43
 # Longer names under axes are cut; rows of upright names are two letters apart.
 UPRIGHT_LETTERS, LINE_LETTERS = 36, 2.2
@@ -29,7 +29,7 @@ def can_show(value: float | None, scale: Scale) -> TypeGuard[float]:
 
 
 def set_ticks(axis: MatplotlibAxis, wanted: Axis, num_ticks: int = MAX_TICKS) -> None:
-    """Put about so many ticks on an axis whose limits are set."""
+    """Put about this many ticks on an axis whose limits are set."""
     low, high = sorted(map(float, axis.get_view_interval()))
     is_log, decades = wanted.scale in BASES, math.log10(high / low) if low > 0 else 0.0
     if wanted.scale == "log2" and high > 4 * low:

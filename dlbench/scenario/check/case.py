@@ -83,9 +83,9 @@ def _describe(run: RunSpec) -> "Description | None":
     if function is None:
         return None
     try:
-        found: Description | None = function(plugin.options(**run.options_of("dataset")))
+        description: Description | None = function(plugin.options(**run.options_of("dataset")))
     except OSError as error:
         raise UserError(
             f"the data set {plugin.name} cannot be read: {shorten(error.strerror or str(error))}"
         ) from error
-    return found
+    return description

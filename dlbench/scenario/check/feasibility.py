@@ -58,7 +58,7 @@ def _choices(case: Case) -> str:
     collectives = () if settings.is_simulated else needs.collectives
     allowed = {"algorithm": needs.algorithms, "communicator": communicators, "collectives": collectives}
     who = f"strategy {settings.strategy}"
-    reasons = (choice(what, getattr(settings, what), known, who) for what, known in allowed.items())
+    reasons = (choice(what, getattr(settings, what), choices, who) for what, choices in allowed.items())
     return next(filter(None, reasons), "")
 
 
@@ -113,12 +113,12 @@ def _nodes(case: Case) -> str:
     if target and target.stop and not settings.is_simulated and target.metric.startswith("train_"):
         other = target.metric.replace("train_", "validation_")
         return f"the evaluator of {who} knows no {target.metric}: let `stop` go by {other}"
-    known = case.trainer.get("FLAT_OPTIMIZERS")
-    if known is None:
+    optimizers = case.trainer.get("FLAT_OPTIMIZERS")
+    if optimizers is None:
         return f"{who} needs the optimizer on flat vectors, which the trainer {settings.trainer} does not have"
     if settings.precision is Precision.MIXED_FLOAT16:
         return f"{who} scales no losses, as mixed_float16 needs it: use mixed_bfloat16 or float32"
-    return choice("optimizer", settings.optimizer, known, f"trainer {settings.trainer}, for {who},")
+    return choice("optimizer", settings.optimizer, optimizers, f"trainer {settings.trainer}, for {who},")
 
 
 def _submitter(case: Case) -> str:

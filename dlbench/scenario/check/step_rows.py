@@ -10,12 +10,12 @@ from dlbench.scenario.scenario import Scenario, StepTable
 
 # From here on `auto` keeps step rows as Parquet.
 MOST_CSV_BYTES = 50_000_000
-# Of a step's row in `steps.csv` and in a journal: measured, 125 to 137 and 102.
-ROW_BYTES, JOURNAL_BYTES = 130, 102
+# Of a step's row in `steps.csv`: measured, 125 to 137.
+ROW_BYTES = 130
 
 
 def announcement(scenario: Scenario, runs: Iterable[RunSpec], cluster: Cluster) -> str:
-    """Say that the step rows of these runs will be kept as Parquet though nobody asked for it; else nothing."""
+    """Say that step rows will be kept as Parquet though the scenario does not ask for it; else nothing."""
     if scenario.step_table is not StepTable.AUTO:
         return ""
     size = csv_bytes(runs, cluster)
@@ -30,5 +30,5 @@ def announcement(scenario: Scenario, runs: Iterable[RunSpec], cluster: Cluster) 
 def csv_bytes(runs: Iterable[RunSpec], cluster: Cluster) -> float:
     """Return how large `steps.csv` will be at least: steps of extended windows and of scripts are not known before."""
     seen: Descriptions = {}
-    found = ((run.settings.workers, num_steps(Case(run, cluster, seen))) for run in runs)
-    return ROW_BYTES * sum(workers * steps for workers, steps in found if math.isfinite(steps))
+    counts = ((run.settings.workers, num_steps(Case(run, cluster, seen))) for run in runs)
+    return ROW_BYTES * sum(workers * steps for workers, steps in counts if math.isfinite(steps))

@@ -116,7 +116,7 @@ def _samples(case: Case) -> str:
 
 
 def no_full_batch(run: RunSpec, available: int) -> str:
-    """Return why so many training samples fill no batch, or an empty string: smaller ones only end an epoch."""
+    """Return why this many training samples fill no batch, or an empty string: smaller ones only end an epoch."""
     if needs_of(run.settings.strategy).hands_out:
         if run.settings.divide is Divide.EPOCHS:
             return f"{run.settings.strategy} hands out the samples of one epoch to all workers: use `divide: data`"
@@ -147,13 +147,13 @@ def _shape(case: Case) -> str:
 
 def _target(case: Case) -> str:
     """Refuse a target that is never measured; what is not known before the data set is prepared is let through."""
-    target, known = case.run.target, case.description
+    target, description = case.run.target, case.description
     if target is not None and target.metric in case.run.metrics:
         return f"only a script of your own reports {target.metric}, which the target is about"
-    if target is None or known is None or known.num_classes is None:
+    if target is None or description is None or description.num_classes is None:
         return ""
-    scores = [f"{samples}_{name}" for samples in SAMPLES for name in evaluated(known.num_classes)]
-    what = "classes" if known.num_classes else "numbers to predict"
+    scores = [f"{samples}_{name}" for samples in SAMPLES for name in evaluated(description.num_classes)]
+    what = "classes" if description.num_classes else "numbers to predict"
     return choice("score", target.metric, tuple(scores), f"data set {case.settings.dataset}, which has {what},")
 
 

@@ -10,14 +10,14 @@ from dlbench.scenario.plugin_settings import needs_of
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Input
 
-# Rates come from at least so many steps after warm-up: `MIN_TIMED_STEPS` of `records.result`, a layer above this one.
+# Rates come from at least this many steps after warm-up: `MIN_TIMED_STEPS` of `records.result`, a layer above this one.
 _WINDOW_STEPS = 50
 
 
 def warnings(runs: Sequence[RunSpec], cluster: Cluster) -> tuple[str, ...]:
     """Return the warnings for the runs of a scenario, each one sentence."""
     # Candidates of a search are warned of as their arm will be measured.
-    arms = list({(run.fingerprint, run.label): run for run in (one.as_measured for one in runs)}.values())
+    arms = list({(run.fingerprint, run.label): run for run in (planned.as_measured for planned in runs)}.values())
     real = [run for run in arms if not run.settings.is_simulated]
     return (
         *_window(real, cluster),
@@ -45,7 +45,7 @@ def _window(arms: Sequence[RunSpec], cluster: Cluster) -> list[str]:
 
 
 def _oversubscribed(arms: Sequence[RunSpec], cluster: Cluster) -> list[str]:
-    counts = [found for run in arms for found in spread(run.settings, cluster)]
+    counts = [num_processes for run in arms for num_processes in spread(run.settings, cluster)]
     crowded = [(count, host.slots) for host, count in counts if count > host.slots]
     if not crowded:
         return []
@@ -55,17 +55,17 @@ def _oversubscribed(arms: Sequence[RunSpec], cluster: Cluster) -> list[str]:
 
 def _logical(arms: Sequence[RunSpec]) -> list[str]:
     """Warn of workers that are logical devices of one process: drawn on its processors, they are no devices."""
-    found = sorted(
+    labels = sorted(
         {
             run.settings.strategy
             for run in arms
             if needs_of(run.settings.strategy).one_process and run.settings.workers > 1
         }
     )
-    if not found:
+    if not labels:
         return []
     rows = "such rows are marked `logical-devices`, and compared with no real ones"
-    return [f"workers of {', '.join(found)} are logical devices on this machine's processors: {rows}"]
+    return [f"workers of {', '.join(labels)} are logical devices on this machine's processors: {rows}"]
 
 
 def _shares(arms: Sequence[RunSpec]) -> list[str]:

@@ -23,9 +23,7 @@ _LOOPBACK = frozenset({LOCAL, "localhost.localdomain", "ip6-localhost", "127.0.0
 _INTERFACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,14}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _OURS = "DLBENCH_"
-_RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?)([kmg])bit", re.ASCII)
 _PRICE = re.compile(r"(?P<amount>\d+(?:\.\d+)?) ?(?P<currency>[^\s/\d]{0,20}) ?/ ?(?P<of>worker|host)-hour")
-_UNITS = {"k": 1e3, "m": 1e6, "g": 1e9}
 
 
 def host_name(address: str) -> str:
@@ -113,7 +111,7 @@ class Prices(BaseModel):
     worker_hour: float = Field(0.0, ge=0, allow_inf_nan=False)
 
     def cost(self, seconds: float, hosts: int, workers: int) -> float:
-        """Return what a run of so many seconds costs."""
+        """Return what a run of this many seconds costs."""
         return seconds / 3600 * (hosts * self.host_hour + workers * self.worker_hour)
 
 
@@ -123,38 +121,11 @@ def read_price(text: str) -> Prices:
     Raises:
         UserError: It has another form.
     """
-    found = _PRICE.fullmatch(text.strip())
-    if not found:
+    match = _PRICE.fullmatch(text.strip())
+    if not match:
         raise UserError(f"the price {shown(text)} is not of the form 2.5/worker-hour or 12 USD/host-hour")
-    amount, currency = float(found["amount"]), found["currency"] or "money"
-    return Prices(currency=currency, **{f"{found['of']}_hour": amount})
-
-
-class DeclaredLink(BaseModel):
-    """The declared links between the hosts; a study on other links is refused.
-
-    Attributes:
-        rate: Bits per second of a link, with its headers: `1gbit`, `200mbit`, `512kbit`.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    rate: str
-
-    @field_validator("rate")
-    @classmethod
-    def _readable(cls, rate: str) -> str:
-        found = _RATE.fullmatch(rate)
-        if found is None or float(found[1]) == 0:
-            raise ValueError("a rate is a number with kbit, mbit or gbit, such as 1gbit")
-        return rate
-
-    @property
-    def rate_bytes_per_s(self) -> float:
-        """The rate in bytes per second."""
-        found = _RATE.fullmatch(self.rate)
-        assert found is not None, "it was validated"
-        return float(found[1]) * _UNITS[found[2]] / 8
+    amount, currency = float(match["amount"]), match["currency"] or "money"
+    return Prices(currency=currency, **{f"{match['of']}_hour": amount})
 
 
 class MeasuredLink(BaseModel):
@@ -186,7 +157,6 @@ class Cluster(BaseModel):
             for the one that leads to the other hosts.
         environment: Variables of every process; they win over what dlbench sets.
         prices: What it costs; None where the cluster file has no prices.
-        link: The declared links between hosts; None where none are declared.
         emulated: Why runs on it are not on representative hardware: reasons for the column of that name.
         links: What was measured between its hosts; empty before.
     """
@@ -201,7 +171,6 @@ class Cluster(BaseModel):
     interface: str = ""
     environment: dict[str, str] = Field(default_factory=dict)
     prices: Prices | None = None
-    link: DeclaredLink | None = None
     emulated: tuple[Literal["throttled-link"], ...] = ()
     links: tuple[MeasuredLink, ...] = ()
 

@@ -54,11 +54,11 @@ def node_names(text: str) -> list[str]:
     """
     names: list[str] = []
     place = 0
-    for found in _NAME.finditer(text):
-        if text[place : found.start()] != ("," if names else ""):
+    for match in _NAME.finditer(text):
+        if text[place : match.start()] != ("," if names else ""):
             break
-        place = found.end()
-        pieces = [list(_piece(piece)) for piece in _PIECE.finditer(found[0])]
+        place = match.end()
+        pieces = [list(_piece(piece)) for piece in _PIECE.finditer(match[0])]
         _limit(len(names) + math.prod(map(len, pieces)))
         names += ["".join(parts) for parts in product(*pieces)]
     if not names or place != len(text) or len(set(names)) != len(names):
@@ -78,10 +78,10 @@ def counts_per_node(text: str, name: str) -> list[int]:
     """
     counts: list[int] = []
     for part in text.split(","):
-        found = _TIMES.fullmatch(part)
-        if found is None:
+        match = _TIMES.fullmatch(part)
+        if match is None:
             raise UserError(f"{name}={shown(text)} is not a list of numbers for each host", hint=_HINT)
-        counts += [int(found[1])] * int(found[2] or 1)
+        counts += [int(match[1])] * int(match[2] or 1)
         _limit(len(counts))
     return counts
 

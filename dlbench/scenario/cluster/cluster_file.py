@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from dlbench.cgroups import usable_cores
 from dlbench.errors import UserError, joined, shown
-from dlbench.scenario.cluster import MAX_CORES, MAX_SLOTS, Cluster, DeclaredLink, Host, Prices
+from dlbench.scenario.cluster import MAX_CORES, MAX_SLOTS, Cluster, Host, Prices
 from dlbench.scenario.cluster.host_list import ADDRESS, known, parse_hostfile, parse_hosts
 from dlbench.scenario.cluster.identity import refuse_same_host
 from dlbench.scenario.plugin_settings import load
@@ -47,8 +47,8 @@ def parse(text: str, name: str) -> Cluster:
     Raises:
         UserError: It holds something that is not allowed.
     """
-    found = document.parse(text, name)
-    data, source = found.data, found.source
+    parsed = document.parse(text, name)
+    data, source = parsed.data, parsed.source
     if not isinstance(data, dict):
         raise UserError(f"a cluster is a mapping with `hosts`, not {shown(data)}", where=source.where())
     data = with_units(data)
@@ -74,8 +74,7 @@ def _allowed(path: DataPath) -> Iterable[str]:
     """Return the keys allowed where `path` stands."""
     if path[0] == "hosts" and len(path) > 1:
         return _HOST_KEYS
-    within: dict[Any, type[BaseModel]] = {"prices": Prices, "link": DeclaredLink}
-    return within[path[0]].model_fields if path[0] in within and len(path) > 1 else _keys()
+    return Prices.model_fields if path[0] == "prices" and len(path) > 1 else _keys()
 
 
 def _text(value: Any) -> Any:
@@ -96,12 +95,12 @@ def _hosts(data: dict[str, Any], source: Source) -> list[Any]:
         return _counted(written, data, source)
     if not isinstance(written, list) or not written:
         raise UserError(f"hosts must be {_HOSTS}", where=where)
-    found, num_cores = [], 0
+    hosts, num_cores = [], 0
     for number, host in enumerate(written):
-        found.append(_host(host, ("hosts", number), source))
-        num_cores += len(found[-1].get("cores", ()))
+        hosts.append(_host(host, ("hosts", number), source))
+        num_cores += len(hosts[-1].get("cores", ()))
         _check_cores(num_cores, source.where(("hosts", number)))
-    return found
+    return hosts
 
 
 def _check_cores(number: int, where: str) -> None:
@@ -154,15 +153,15 @@ def _here(host: Host, number: int, source: Source) -> Host:
 def _cores(value: Any, path: DataPath, source: Source) -> tuple[int, ...]:
     """Return the cores written as `0-3,8`, as a list of such parts, or as one number."""
     parts = value if isinstance(value, list) else str(value).split(",")
-    found: list[int] = []
+    cores: list[int] = []
     for part in parts:
         ends = _RANGE.fullmatch(str(part).strip())
         if ends is None or isinstance(part, bool) or int(ends[1]) > int(ends[2] or ends[1]):
             raise UserError(f"cores are written as 0-3,8, not {shown(value)}", where=source.where(path))
-        found += range(int(ends[1]), int(ends[2] or ends[1]) + 1)
-    if len(set(found)) < len(found):
+        cores += range(int(ends[1]), int(ends[2] or ends[1]) + 1)
+    if len(set(cores)) < len(cores):
         raise UserError(f"cores: {shown(value)} names one twice", where=source.where(path))
-    return tuple(found)
+    return tuple(cores)
 
 
 def _with_plugins(cluster: Cluster, data: dict[str, Any], source: Source) -> Cluster:
@@ -173,15 +172,15 @@ def _with_plugins(cluster: Cluster, data: dict[str, Any], source: Source) -> Clu
     """
     launcher = cluster.launcher and load("launchers", cluster.launcher, source.where(("launcher",))).name
     plugin = load("submitters", cluster.submitter, source.where(("submitter",)))
-    given = {key.removeprefix(_OPTION): value for key, value in data.items() if key.startswith(_OPTION)}
+    written = {key.removeprefix(_OPTION): value for key, value in data.items() if key.startswith(_OPTION)}
     instead: Callable[[str], str] = plugin.get("instead") or (lambda _: "")
-    hints = {name: hint for name in given.keys() - plugin.options.model_fields if (hint := instead(name))}
+    hints = {name: hint for name in written.keys() - plugin.options.model_fields if (hint := instead(name))}
     mistakes = [
         UserError(f"unknown key {shown(_OPTION + name)}", hint=hint, where=source.where(_place((name,))))
         for name, hint in hints.items()
     ]
     try:
-        checked = plugin.options.model_validate({name: value for name, value in given.items() if name not in hints})
+        checked = plugin.options.model_validate({name: value for name, value in written.items() if name not in hints})
     except ValidationError as error:
         allowed = [f"{_OPTION}{name}" for name in plugin.options.model_fields]
         mistakes.append(translate(error, source, lambda _: allowed, _place))
@@ -215,8 +214,8 @@ class ClusterOptions:
         Raises:
             UserError: More than one is given, a file cannot be read, or what is given is no cluster.
         """
-        given = {"--hosts": self.hosts, "--hostfile": self.hostfile, "--cluster": self.cluster}
-        names = [name for name, value in given.items() if value is not None]
+        options = {"--hosts": self.hosts, "--hostfile": self.hostfile, "--cluster": self.cluster}
+        names = [name for name, value in options.items() if value is not None]
         if len(names) > 1:
             raise UserError(f"{' and '.join(names)} {_ALL[len(names)]} say where to measure", hint="give one of them")
         if self.hosts is not None:

@@ -49,15 +49,15 @@ def with_baselines(arms: Sequence[PlannedArm], scenario: Scenario, cluster: Clus
     """Return the arms, each group after the base line it lacks."""
     if scenario.baseline is Baseline.NONE:
         return tuple(arms)
-    known = {_identity(arm) for arm in arms}
-    found: list[PlannedArm] = []
+    identities = {_identity(arm) for arm in arms}
+    planned: list[PlannedArm] = []
     for arm in arms:
         baseline = resolve(_alone(arm), scenario, cluster, is_baseline=True)
-        if _identity(baseline) not in known:
-            known.add(_identity(baseline))
-            found.append(baseline)
-        found.append(arm)
-    return tuple(found)
+        if _identity(baseline) not in identities:
+            identities.add(_identity(baseline))
+            planned.append(baseline)
+        planned.append(arm)
+    return tuple(planned)
 
 
 def with_cores(arms: Sequence[PlannedArm], cluster: Cluster) -> tuple[PlannedArm, ...]:
@@ -73,7 +73,7 @@ def with_cores(arms: Sequence[PlannedArm], cluster: Cluster) -> tuple[PlannedArm
 
 
 def _on_cores(arm: PlannedArm, share: float) -> PlannedArm:
-    """Return an arm whose workers have so many cores; all that one process simulates share one."""
+    """Return an arm whose workers have this many cores; all that one process simulates share one."""
     cores = 1.0 if arm.run.settings.is_simulated else share
     return changed(arm, settings=arm.run.settings.model_copy(update={"cores_per_worker": cores}))
 

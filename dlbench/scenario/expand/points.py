@@ -107,9 +107,9 @@ def _tried(scenario: Scenario) -> list[list[Choice]]:
     """Return the values to try of each key that is tuned."""
     tune = scenario.tune.candidates if scenario.tune else {}
     return [
-        [(("tune", key, index), key, value) for index, value in enumerate(found)]
+        [(("tune", key, index), key, value) for index, value in enumerate(values)]
         or [(("tune", key), key, value) for value in _around(float(scenario.base.get(key, Settings().learning_rate)))]
-        for key, found in tune.items()
+        for key, values in tune.items()
     ]
 
 

@@ -72,30 +72,30 @@ def resolve(point: Point, scenario: Scenario, cluster: Cluster, *, is_baseline: 
     Raises:
         UserError: A value is not one of its setting's or option's.
     """
-    given = _settings(point, scenario.source)
-    needs = needs_of(given.strategy)
-    communicator = _communicator(given, needs, point)
+    written = _settings(point, scenario.source)
+    needs = needs_of(written.strategy)
+    communicator = _communicator(written, needs, point)
     if communicator == SIMULATED:
         needs = needs.model_copy(update={"collectives": ()})
-    collectives = _collectives(given, needs, point, cluster)
+    collectives = _collectives(written, needs, point, cluster)
     servers = {
         "communicator": communicator,
-        "servers": _servers(given, needs, point),
-        "server_placement": _server_placement(given, needs, point, communicator),
-        "evaluator": _evaluator(given, needs, point),
+        "servers": _servers(written, needs, point),
+        "server_placement": _server_placement(written, needs, point, communicator),
+        "evaluator": _evaluator(written, needs, point),
     }
     resolved = {
         **servers,
-        "algorithm": _first(given.algorithm, needs.algorithms, point, "algorithm"),
+        "algorithm": _first(written.algorithm, needs.algorithms, point, "algorithm"),
         "collectives": collectives,
-        "launcher": _launcher(given, collectives, cluster),
-        "submitter": given.submitter if "submitter" in point.values else cluster.submitter,
-        "mode": _mode(given.model_copy(update=servers), cluster),
-        **_labels(given, point),
+        "launcher": _launcher(written, collectives, cluster),
+        "submitter": written.submitter if "submitter" in point.values else cluster.submitter,
+        "mode": _mode(written.model_copy(update=servers), cluster),
+        **_labels(written, point),
     }
-    settings = given.model_copy(update=resolved)
+    settings = written.model_copy(update=resolved)
     if settings.is_simulated:
-        settings = settings.model_copy(update={"mode": given.mode})
+        settings = settings.model_copy(update={"mode": written.mode})
     run = RunSpec(
         scenario=scenario.name,
         label="",
@@ -107,7 +107,7 @@ def resolve(point: Point, scenario: Scenario, cluster: Cluster, *, is_baseline: 
         limits=scenario.limits,
         baseline=is_baseline,
     )
-    return PlannedArm(point, {key: getattr(given, key) for key in (*resolved, "cores_per_worker")}, run)
+    return PlannedArm(point, {key: getattr(written, key) for key in (*resolved, "cores_per_worker")}, run)
 
 
 def _settings(point: Point, source: Source) -> Settings:
@@ -164,16 +164,16 @@ def _server_placement(
 
 
 def _evaluator(settings: Settings, needs: Needs, point: Point) -> ServerPlacement | None:
-    """Return where who scores meanwhile is; what `base` says for all does not reach workers that score together."""
+    """Return where the evaluator is; what `base` says for all does not reach workers that score together."""
     is_for_others = not needs.nodes and point.is_common("evaluator") and not point.is_common("strategy")
     return None if is_for_others else settings.evaluator
 
 
 def _collectives(settings: Settings, needs: Needs, point: Point, cluster: Cluster) -> str | None:
     """Return the library that moves bytes: the one that is given, else the strategy's first that can be there."""
-    known = needs.collectives
-    possible = tuple(name for name in known if _carries(_launcher(settings, name, cluster), name))
-    return _first(settings.collectives, possible or known, point, "collectives")
+    usable = needs.collectives
+    possible = tuple(name for name in usable if _carries(_launcher(settings, name, cluster), name))
+    return _first(settings.collectives, possible or usable, point, "collectives")
 
 
 def _carries(launcher: str, collectives: str) -> bool:
@@ -206,20 +206,20 @@ def _mode(settings: Settings, cluster: Cluster) -> Mode | None:
 
 def _options(settings: Settings, point: Point, source: Source) -> dict[str, Any]:
     """Return the options of all plugins of a point, with defaults, by dotted key."""
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for prefix, kind in OPTION_PREFIXES.items():
         name = getattr(settings, prefix)
         if name not in (None, "auto") and not is_label(settings, prefix):
             plugin = load(kind, name, source.where(point.origins.get(prefix, ())))
-            found |= _options_of(plugin, prefix, settings, point, source)
-    return found
+            options |= _options_of(plugin, prefix, settings, point, source)
+    return options
 
 
 def _options_of(
     plugin: plugins.Plugin, prefix: str, settings: Settings, point: Point, source: Source
 ) -> dict[str, Any]:
-    given = dict(_given(plugin.options.model_fields, prefix, settings, point))
-    origins = {name: point.origins[f"{prefix}.{name}"] for name in given}
+    written = dict(_given(plugin.options.model_fields, prefix, settings, point))
+    origins = {name: point.origins[f"{prefix}.{name}"] for name in written}
 
     def place(location: Path) -> Path:
         if not location or location[0] not in origins:
@@ -227,7 +227,7 @@ def _options_of(
         return (*origins[str(location[0])], *location[1:])
 
     try:
-        options = _complete(plugin.options, json.dumps(given))
+        options = _complete(plugin.options, json.dumps(written))
     except ValidationError as error:
         allowed = [f"{prefix}.{name}" for name in plugin.options.model_fields]
         raise _explained(translate(error, source, lambda _: allowed, place), error, plugin, prefix) from error
@@ -246,11 +246,11 @@ def _given(fields: Iterable[str], prefix: str, settings: Settings, point: Point)
     What `base` gives reaches the plugins that have it where an axis (or `auto`) chooses the plugin; everywhere else an
     option that the plugin lacks is an error.
     """
-    known = set(fields)
+    names = set(fields)
     is_chosen = not point.is_common(prefix) or prefix not in point.values or point.values[prefix] == "auto"
     for key, value in point.values.items():
         start, dot, name = key.partition(".")
-        if dot and start == prefix and not (name not in known and is_chosen and point.is_common(key)):
+        if dot and start == prefix and not (name not in names and is_chosen and point.is_common(key)):
             yield name, value
 
 

@@ -59,7 +59,7 @@ def expand(
     arms = with_search(arms, scenario)
     _refuse_one_name(arms)
     rule = scenario.repeats if repeats is None else repeats
-    measured, said = (rule, "") if isinstance(rule, int) else (rule.min, rule.rule)
+    measured, words = (rule, "") if isinstance(rule, int) else (rule.min, rule.rule)
     candidates = Counter(arm.run.tuned.arm for arm in arms if arm.run.tuned)
     counts = [
         search_repeats(candidates[run.tuned.arm], scenario) if run.tuned and run.phase is Phase.TUNE else measured
@@ -67,7 +67,7 @@ def expand(
     ]
     order = execution_order(len(arms), scenario, max(counts))
     return tuple(
-        arms[number].run.model_copy(update={"repeat": repeat, "repeats_rule": said})
+        arms[number].run.model_copy(update={"repeat": repeat, "repeats_rule": words})
         for repeat, number in order
         if kept[number] and repeat < counts[number]
     )
@@ -105,14 +105,14 @@ def _reasons(arms: Sequence[PlannedArm], scenario: Scenario, cluster: Cluster) -
         UserError: A data set refuses its options.
     """
     seen: Descriptions = {}
-    found = []
+    reasons = []
     for arm in arms:
         try:
-            found.append(infeasibility(arm.run, cluster, seen))
+            reasons.append(infeasibility(arm.run, cluster, seen))
         except UserError as error:
             where = error.where or scenario.source.where(_dataset_path(arm.point))
             raise UserError(error.message, hint=error.hint, where=where) from error
-    return found
+    return reasons
 
 
 def _impossible(bad: Sequence[tuple[PlannedArm, str]], total: int, scenario: Scenario) -> UserError:
@@ -163,17 +163,17 @@ def _dataset_path(point: Point) -> Path:
 
 def execution_order(num_arms: int, scenario: Scenario, repeats: int) -> list[tuple[int, int]]:
     """Return repeat and arm of each run in the order of execution; shuffled by the scenario's name, always alike."""
-    found = [(repeat, number) for repeat in range(repeats) for number in range(num_arms)]
+    order = [(repeat, number) for repeat in range(repeats) for number in range(num_arms)]
     if scenario.order is not Order.WRITTEN:
-        random.Random(scenario.name).shuffle(found)
+        random.Random(scenario.name).shuffle(order)
     if scenario.order is Order.BLOCKS:
-        found.sort(key=lambda place: place[0])
-    return found
+        order.sort(key=lambda place: place[0])
+    return order
 
 
 def _wanted(only: Mapping[str, str], scenario: Scenario) -> dict[str, Any]:
     """Return the values that `only` asks for, in the form that arms hold them."""
-    found = {}
+    wanted = {}
     allowed = keys(scenario)
     for key, text in only.items():
         where = f"--only {key}={text}"
@@ -183,8 +183,8 @@ def _wanted(only: Mapping[str, str], scenario: Scenario) -> dict[str, Any]:
             hint = f"--set tune.{key}=[...] tries other values"
             raise UserError(f"{key} is searched for: no run can be chosen by it", where=where, hint=hint)
         value = with_units(parse_value(text, where), key)
-        found[key] = _setting(key, value, where) if key in Settings.model_fields else value
-    return found
+        wanted[key] = _setting(key, value, where) if key in Settings.model_fields else value
+    return wanted
 
 
 def _setting(key: str, value: Any, where: str) -> Any:

@@ -11,7 +11,7 @@ from dlbench.scenario.run_spec import Phase, RunSpec, Tuned
 from dlbench.scenario.scenario import Scenario
 from dlbench.scenario.settings import Divide
 
-# A search that finds its own values tries about so many: three, up to two beyond, and two between.
+# A search that finds its own values tries about this many: three, up to two beyond, and two between.
 USUAL_CANDIDATES = 7
 
 
@@ -19,24 +19,24 @@ def with_search(arms: Sequence[PlannedArm], scenario: Scenario) -> tuple[Planned
     """Return the arms, those of which several values are tried as the first runs of a search."""
     if scenario.tune is None:
         return tuple(arms)
-    times, found = Counter(arm.run.label for arm in arms), []
+    times, planned = Counter(arm.run.label for arm in arms), []
     for arm in arms:
         run, keys = arm.run, (key for key in scenario.tune.candidates if key in arm.point.tuned)
         values = {key: value for key in keys if (value := arm.value(key)) is not None}
         if not values:
-            found.append(arm)
+            planned.append(arm)
             continue
-        own = run.settings
-        tuned = Tuned(arm=run.label, values=values, epochs=own.epochs, extend_window=own.extend_window)
+        settings = run.settings
+        tuned = Tuned(arm=run.label, values=values, epochs=settings.epochs, extend_window=settings.extend_window)
         if (count := times[run.label]) == 1:
-            found.append(changed(arm, tuned=tuned))
+            planned.append(changed(arm, tuned=tuned))
             continue
         label = f"tune {run.label} {in_words(values)}"
         run = run.model_copy(update={"phase": Phase.TUNE, "tuned": tuned, "label": label})
         epochs = rungs(run, count, scenario)[0][1]
-        extends = own.extend_window and scenario.goal == "throughput"
-        found.append(replace(arm, run=with_settings(run, epochs=epochs, extend_window=extends)))
-    return tuple(found)
+        extends = settings.extend_window and scenario.goal == "throughput"
+        planned.append(replace(arm, run=with_settings(run, epochs=epochs, extend_window=extends)))
+    return tuple(planned)
 
 
 def with_settings(run: RunSpec, **values: int | bool) -> RunSpec:
@@ -45,7 +45,7 @@ def with_settings(run: RunSpec, **values: int | bool) -> RunSpec:
 
 
 def search_repeats(count: int, scenario: Scenario) -> int:
-    """Return how many runs there are of each of so many candidates of an arm."""
+    """Return how many runs there are of each of this many candidates of an arm."""
     tune = scenario.tune
     if tune is not None and tune.repeats is not None:
         return tune.repeats
@@ -53,7 +53,7 @@ def search_repeats(count: int, scenario: Scenario) -> int:
 
 
 def _expected(count: int, scenario: Scenario) -> int:
-    """Return how many candidates there will probably be where the search has so many at first."""
+    """Return how many candidates there will probably be where the search has this many at first."""
     is_open = scenario.tune is not None and not all(scenario.tune.candidates.values())
     return max(count, USUAL_CANDIDATES) if is_open else count
 
@@ -83,10 +83,10 @@ def rungs(run: RunSpec, count: int, scenario: Scenario) -> list[tuple[int, int]]
     # Values that are found one after the other are not thinned out.
     while counts[-1] > 2 and expected == count:
         counts.append(math.ceil(counts[-1] / 2))
-    found: list[tuple[int, int]] = []
+    halvings: list[tuple[int, int]] = []
     for number in counts:
         epochs = min(max(int(allowed / len(counts) / number), least), whole)
         number = min(number, count)
-        if not found or epochs > found[-1][1]:
-            found.append((number, epochs))
-    return found
+        if not halvings or epochs > halvings[-1][1]:
+            halvings.append((number, epochs))
+    return halvings

@@ -79,10 +79,10 @@ def _decoded(content: bytes, name: str) -> str:
 def _inside(folder: FilePath) -> str:
     """Name a few YAML files of a folder, as a hint."""
     try:
-        found = sorted(path.name for path in folder.glob("*.y*ml"))[:5]
+        names = sorted(path.name for path in folder.glob("*.y*ml"))[:5]
     except OSError:
         return ""
-    return f"in {str(folder) or '.'} there are: {', '.join(found)}" if found else ""
+    return f"in {str(folder) or '.'} there are: {', '.join(names)}" if names else ""
 
 
 def parse(text: str, name: str) -> Document:
@@ -148,23 +148,23 @@ class _Reader:
         if any(node is outer for outer in self._open):
             raise self._error(node, "an alias contains itself")
         self._open.append(node)
-        found = self._mapping(node, path) if isinstance(node, yaml.MappingNode) else self._sequence(node, path)
+        content = self._mapping(node, path) if isinstance(node, yaml.MappingNode) else self._sequence(node, path)
         self._open.pop()
-        return found
+        return content
 
     def _sequence(self, node: yaml.Node, path: Path) -> list[Any]:
         return [self.value(item, (*path, index)) for index, item in enumerate(node.value)]
 
     def _mapping(self, node: yaml.Node, path: Path) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        content: dict[str, Any] = {}
         for key_node, value_node in node.value:
             key = self._key(key_node)
-            if key in found:
+            if key in content:
                 first = self.lines[(*path, key)]
                 raise self._error(key_node, f"the key {shown(key)} is given a second time; first in line {first}")
-            found[key] = self.value(value_node, (*path, key))
+            content[key] = self.value(value_node, (*path, key))
             self.lines[(*path, key)] = key_node.start_mark.line + 1
-        return found
+        return content
 
     def _key(self, node: yaml.Node) -> str:
         key = self._scalar(node) if isinstance(node, yaml.ScalarNode) else None
@@ -242,8 +242,8 @@ def _without_space(text: str, last: int) -> tuple[int, str] | None:
     """Return the last line, from 1 on, up to a line, from 0 on, that is one word with a colon inside, and the word."""
     lines = text.splitlines()[: last + 1]
     for number in range(len(lines), max(0, len(lines) - 3), -1):
-        if found := re.fullmatch(r"\s*([A-Za-z][\w.-]*:[^\s:/'\"]+)\s*(#.*)?", lines[number - 1]):
-            return number, found[1]
+        if match := re.fullmatch(r"\s*([A-Za-z][\w.-]*:[^\s:/'\"]+)\s*(#.*)?", lines[number - 1]):
+            return number, match[1]
     return None
 
 

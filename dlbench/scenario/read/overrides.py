@@ -38,8 +38,8 @@ def overridden(found: Document, values: Mapping[str, str]) -> Document:
 
 def written(data: Mapping[str, Any], values: Mapping[str, str]) -> str:
     """Return a scenario as text that reads back to the same values, and says what was replaced."""
-    said = " ".join(f"--set {key}={value}" for key, value in values.items())
-    return "\n".join((f"# With {' '.join(said.split())}", *_lines(data))) + "\n"
+    options = " ".join(f"--set {key}={value}" for key, value in values.items())
+    return "\n".join((f"# With {' '.join(options.split())}", *_lines(data))) + "\n"
 
 
 def _lines(data: Mapping[str, Any]) -> Iterator[str]:
@@ -53,15 +53,15 @@ def _lines(data: Mapping[str, Any]) -> Iterator[str]:
 
 def _replace(data: dict[str, Any], key: str, value: Any) -> Path:
     """Replace one value; return its path."""
-    section, _, rest = key.partition(".")
+    section, _, inner = key.partition(".")
     if key in _SECTIONS:
         raise UserError(f"--set {key}: it holds many values", hint="name one of its keys, such as `--set epochs=2`")
     if key in _TOP:
         data[key] = value
         return (key,)
-    if section in ("target", "tune") and rest:
-        _section(data, section)[rest] = value
-        return section, rest
+    if section in ("target", "tune") and inner:
+        _section(data, section)[inner] = value
+        return section, inner
     linked = data.get("zip")
     groups = linked if isinstance(linked, list) else [linked]
     if any(isinstance(axes, dict) and key in axes for axes in groups):
@@ -84,9 +84,9 @@ def _replace(data: dict[str, Any], key: str, value: Any) -> Path:
 
 
 def _section(data: dict[str, Any], name: str) -> dict[str, Any]:
-    found = data.get(name)
-    if found is None:
-        found = data[name] = {}
-    if not isinstance(found, dict):
-        raise UserError(f"`{name}` is a mapping of keys to values, not {shown(found)}")
-    return found
+    section = data.get(name)
+    if section is None:
+        section = data[name] = {}
+    if not isinstance(section, dict):
+        raise UserError(f"`{name}` is a mapping of keys to values, not {shown(section)}")
+    return section

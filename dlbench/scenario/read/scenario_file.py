@@ -58,12 +58,12 @@ def read_with_text(path: Path, values: Mapping[str, str]) -> tuple[Scenario, str
     """
     path = located(path)
     text = read_text(path, "scenario")
-    found = document.parse(text, str(path))
+    parsed = document.parse(text, str(path))
     if values:
-        found = overridden(found, values)
-    scenario = _scenario(found, name_from(path.stem))
+        parsed = overridden(parsed, values)
+    scenario = _scenario(parsed, name_from(path.stem))
     reference_of(scenario, path)
-    return scenario, written(found.data, values) if values else text
+    return scenario, written(parsed.data, values) if values else text
 
 
 def parse(text: str, name: str) -> Scenario:
@@ -97,22 +97,22 @@ def _scenario(written_as: document.Document, name: str) -> Scenario:
     if not isinstance(data, dict):
         raise UserError(f"a scenario is a mapping of keys to values, not {shown(data)}", where=source.where())
     source = _linked_lines(data, source)
-    given = {"name": name} | with_units(data)
+    content = {"name": name} | with_units(data)
     try:
-        scenario = Scenario.model_validate(given).written_in(source)
+        scenario = Scenario.model_validate(content).written_in(source)
     except ValidationError as error:
         places = [detail["loc"] for detail in error.errors() if detail["loc"]]
         # Of a matrix whose one axis is wrong the others are looked at.
         wrong = {place[: 2 if place[0] == "matrix" else 1] for place in places}
-        raise joined([translate(error, source, _allowed, _place), *_others(given, wrong, source)]) from error
-    if found := [
+        raise joined([translate(error, source, _allowed, _place), *_others(content, wrong, source)]) from error
+    if errors := [
         *_metric_mistakes(scenario),
         *_target_mistakes(scenario),
         *_goal_mistakes(scenario),
         *_tune_mistakes(scenario),
         *mistakes(scenario),
     ]:
-        raise joined(found)
+        raise joined(errors)
     return scenario
 
 
@@ -131,10 +131,10 @@ def _others(given: dict[str, Any], wrong: set[DataPath], source: Source) -> Sequ
         if (key,) not in wrong
     }
     try:
-        rest = Scenario.model_validate(right)
+        valid = Scenario.model_validate(right)
     except ValidationError:
         return ()
-    return mistakes(rest.written_in(source), is_whole=AXES.isdisjoint(path[0] for path in wrong))
+    return mistakes(valid.written_in(source), is_whole=AXES.isdisjoint(path[0] for path in wrong))
 
 
 def _linked_lines(data: dict[str, Any], source: Source) -> Source:
@@ -191,9 +191,9 @@ def _aimless(scenario: Scenario, goal: Goal) -> Iterator[UserError]:
 
 
 def _tune_mistakes(scenario: Scenario) -> Iterator[UserError]:
-    found = scenario.tune.candidates if scenario.tune else {}
+    candidates = scenario.tune.candidates if scenario.tune else {}
     axes = {key for path, key, _ in scenario.entries() if path[0] in ("matrix", "zip", "include")}
-    if scenario.tune and not found:
+    if scenario.tune and not candidates:
         hint = "such as `learning_rate: auto`"
         yield UserError("tune names nothing to search for", where=scenario.source.where(("tune",)), hint=hint)
     warm_up = max(
@@ -202,7 +202,7 @@ def _tune_mistakes(scenario: Scenario) -> Iterator[UserError]:
     if scenario.tune and scenario.tune.epochs is not None and scenario.tune.epochs < warm_up:
         where = scenario.source.where(("tune", "epochs"))
         yield UserError(f"tune.epochs is less than warmup_epochs {warm_up:g}: no rate is ever reached", where=where)
-    for key, values in found.items():
+    for key, values in candidates.items():
         where = scenario.source.where(("tune", key))
         if key in axes:
             yield UserError(f"{key} is an axis: it cannot be searched for, too", where=where)
@@ -227,7 +227,7 @@ def _target_mistakes(scenario: Scenario) -> Iterator[UserError]:
     scores = {name: metric for name, metric in declared(scenario.metrics).items() if metric.is_score}
     metric = scores.get(target.metric)
     if metric is None:
-        # Who asks for an accuracy means that of the samples which were not trained on.
+        # An accuracy means that of the samples which were not trained on.
         held_out = f"validation_{target.metric}"
         near = nearest(held_out if held_out in scores else target.metric, scores)
         hint = near or f"there are: {', '.join(scores)}; a script's own need `metrics`"

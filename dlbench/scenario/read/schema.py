@@ -39,8 +39,10 @@ def schema() -> Schema:
 def _with_units(keys: Schema) -> Schema:
     """Return the keys, those whose name has a unit with a text such as `5m` beside their number."""
     texts = {key: {"type": "string", "pattern": pattern} for key in keys if (pattern := pattern_of(key))}
-    said = {key: {name: keys[key][name] for name in ("description", "default") if name in keys[key]} for key in texts}
-    return keys | {key: {**said[key], "anyOf": [keys[key], text]} for key, text in texts.items()}
+    described = {
+        key: {name: keys[key][name] for name in ("description", "default") if name in keys[key]} for key in texts
+    }
+    return keys | {key: {**described[key], "anyOf": [keys[key], text]} for key, text in texts.items()}
 
 
 def _sections(properties: Schema) -> Schema:
@@ -59,8 +61,8 @@ def _sections(properties: Schema) -> Schema:
 
 
 def _settings(definitions: Schema) -> Schema:
-    found: Schema = _taken(Settings.model_json_schema(), definitions)["properties"]
-    return {key: _named(key, value) if key in PLUGIN_SETTINGS else value for key, value in found.items()}
+    properties: Schema = _taken(Settings.model_json_schema(), definitions)["properties"]
+    return {key: _named(key, value) if key in PLUGIN_SETTINGS else value for key, value in properties.items()}
 
 
 def _named(key: str, value: Schema) -> Schema:
@@ -79,7 +81,7 @@ def _named(key: str, value: Schema) -> Schema:
 
 def _options(definitions: Schema) -> Schema:
     """Return the options of all plugins by dotted name; one that several have is any of theirs."""
-    found: dict[str, list[Schema]] = {}
+    by_key: dict[str, list[Schema]] = {}
     for prefix, kind in OPTION_PREFIXES.items():
         for name in plugins.names(kind):
             template = f"#/$defs/{kind}.{name}.{{model}}"
@@ -87,8 +89,8 @@ def _options(definitions: Schema) -> Schema:
             for inner, definition in options.get("$defs", {}).items():
                 definitions[f"{kind}.{name}.{inner}"] = definition
             for option, value in options.get("properties", {}).items():
-                found.setdefault(f"{prefix}.{option}", []).append(value)
-    return {key: _any_of(values) for key, values in found.items()}
+                by_key.setdefault(f"{prefix}.{option}", []).append(value)
+    return {key: _any_of(values) for key, values in by_key.items()}
 
 
 def _any_of(values: list[Schema]) -> Schema:

@@ -23,15 +23,15 @@ def mistakes(scenario: Scenario, *, is_whole: bool = True) -> list[UserError]:
 
     Args:
         scenario: The scenario.
-        is_whole: Whether all its axes are here: else nobody knows which plugins it names, so whose options it may set.
+        is_whole: Whether all its axes are here: else it is unknown which plugins it names, so whose options it may set.
     """
     candidates: dict[str, tuple[plugins.Plugin, ...]] = {}
-    found: list[UserError] = []
+    errors: list[UserError] = []
     for prefix, kind in OPTION_PREFIXES.items():
         try:
             candidates[prefix] = tuple(_named(prefix, kind, scenario))
         except UserError as error:
-            found.append(error)
+            errors.append(error)
     for path, key, value in scenario.entries():
         try:
             if key in Settings.model_fields:
@@ -39,8 +39,8 @@ def mistakes(scenario: Scenario, *, is_whole: bool = True) -> list[UserError]:
             elif is_whole or "." not in key:
                 _check_option(path, key, value, candidates, scenario.source)
         except UserError as error:
-            found.append(error)
-    return found
+            errors.append(error)
+    return errors
 
 
 def uses_command(scenario: Scenario) -> bool:
@@ -50,7 +50,7 @@ def uses_command(scenario: Scenario) -> bool:
 
 def keys(scenario: Scenario) -> tuple[str, ...]:
     """Return every key that a point of this scenario may have: settings, and options of the plugins it names."""
-    options = [f"{prefix}.{name}" for prefix, found in _candidates(scenario).items() for name in _option_names(found)]
+    options = [f"{prefix}.{name}" for prefix, plugin in _candidates(scenario).items() for name in _option_names(plugin)]
     return (*Settings.model_fields, *options)
 
 
@@ -69,9 +69,9 @@ def _named(prefix: str, kind: str, scenario: Scenario) -> Iterator[plugins.Plugi
         names.setdefault(str(Settings.model_fields[prefix].default or "auto"), ())
     is_label = prefix in LABELS_OF_A_COMMAND and uses_command(scenario)
     for name, path in names.items():
-        for one in plugins.names(kind) if name == "auto" else (name,):
-            if not is_label or plugins.canonical(one) in plugins.names(kind):
-                yield load(kind, one, scenario.source.where(path))
+        for each in plugins.names(kind) if name == "auto" else (name,):
+            if not is_label or plugins.canonical(each) in plugins.names(kind):
+                yield load(kind, each, scenario.source.where(path))
 
 
 def _may_be_default(key: str, scenario: Scenario) -> bool:
@@ -129,7 +129,7 @@ def _check_option(
         if (section := prefix if dot else key) in Scenario.model_fields:
             hint = f"`{section}` belongs to the scenario itself: write it beside `{path[0]}`, not inside it"
             raise UserError(f"unknown key {shown(key)}", where=source.where(path), hint=hint)
-        options = (f"{start}.{option}" for start, found in candidates.items() for option in _option_names(found))
+        options = (f"{start}.{option}" for start, each in candidates.items() for option in _option_names(each))
         more = "`dlbench list settings` shows all; options of plugins are dotted: `model.hidden`"
         raise unknown_key(key, (*Settings.model_fields, *options), source.where(path), more)
     where = source.where(path)

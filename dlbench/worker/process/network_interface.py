@@ -51,13 +51,13 @@ def choose(assignment: Assignment, rank: int, environment: MutableMapping[str, s
     others = [host for host in layout.hosts if host != layout.places[rank].host]
     if not others:
         return None
-    own = _named(layout.interface) if layout.interface else _leading_to(_addresses(others, assignment.endpoint))
-    if own is None:
+    interface = _named(layout.interface) if layout.interface else _leading_to(_addresses(others, assignment.endpoint))
+    if interface is None:
         return None
     chosen = os.environ if environment is None else environment
-    for name, value in _variables(own, chosen).items():
+    for name, value in _variables(interface, chosen).items():
         chosen.setdefault(name, value)
-    return _in_use(own, chosen, assignment.run.settings.collectives)
+    return _in_use(interface, chosen, assignment.run.settings.collectives)
 
 
 def _addresses(hosts: Iterable[str], endpoint: Endpoint | None) -> Iterator[str]:
@@ -76,30 +76,30 @@ def _in_use(own: Interface, chosen: MutableMapping[str, str], collectives: str |
     name_in_use = chosen.get(_WORDS.get(collectives or "", INTERFACE_VARIABLE), own.name).removeprefix("=")
     if name_in_use == own.name:
         return own
-    found = next((other for other in _all() if other.name == name_in_use), None)
-    for name, value in ((INTERFACE_VARIABLE, name_in_use), (ADDRESS_VARIABLE, found and found.address)):
+    interface = next((other for other in _all() if other.name == name_in_use), None)
+    for name, value in ((INTERFACE_VARIABLE, name_in_use), (ADDRESS_VARIABLE, interface and interface.address)):
         chosen.pop(name)
-        if found and value:
+        if interface and value:
             chosen[name] = value
-    return found
+    return interface
 
 
 def facts(environment: Mapping[str, str], collectives: str | None) -> dict[str, Any]:
     """Return the interfaces and transports set for the libraries of this process, by column name."""
-    found = {"interface": environment.get(INTERFACE_VARIABLE), "transports": _transports(environment, collectives)}
-    return {name: value for name, value in found.items() if value}
+    columns = {"interface": environment.get(INTERFACE_VARIABLE), "transports": _transports(environment, collectives)}
+    return {name: value for name, value in columns.items() if value}
 
 
 def _named(choice: str) -> Interface:
     """Return the interface of that name, or the one with an address in that network."""
-    found = [own for own in _all() if _is_meant(own, choice)]
-    if not found:
-        there = ", ".join(f"{own.name} ({own.address})" for own in _all())
+    matches = [interface for interface in _all() if _is_meant(interface, choice)]
+    if not matches:
+        there = ", ".join(f"{interface.name} ({interface.address})" for interface in _all())
         raise UserError(
             f"{socket.gethostname()} has no network interface {choice}",
             hint=f"`interface` in the cluster file; this host has {there or 'none with an address'}",
         )
-    return found[0]
+    return matches[0]
 
 
 def _is_meant(own: Interface, choice: str) -> bool:
@@ -121,17 +121,17 @@ def _all() -> list[Interface]:
 
 def _variables(own: Interface, environment: Mapping[str, str]) -> dict[str, str]:
     """Return what says to each library, in its own words, which interface it takes."""
-    found = {INTERFACE_VARIABLE: own.name, ADDRESS_VARIABLE: own.address}
+    variables = {INTERFACE_VARIABLE: own.name, ADDRESS_VARIABLE: own.address}
     # MPICH sends by libfabric or by UCX, which would take these interfaces and the ports of a fabric alike.
-    found |= {"FI_TCP_IFACE": own.name, "FI_SOCKETS_IFACE": own.name}
+    variables |= {"FI_TCP_IFACE": own.name, "FI_SOCKETS_IFACE": own.name}
     if not _FABRICS.exists():
-        found["UCX_NET_DEVICES"] = own.name
+        variables["UCX_NET_DEVICES"] = own.name
     # NCCL takes a name for the beginning of names, unless it begins with `=`.
-    found |= {"NCCL_SOCKET_IFNAME": f"={own.name}", "GLOO_SOCKET_IFNAME": own.name}
-    found["HOROVOD_GLOO_IFACE"] = own.name
+    variables |= {"NCCL_SOCKET_IFNAME": f"={own.name}", "GLOO_SOCKET_IFNAME": own.name}
+    variables["HOROVOD_GLOO_IFACE"] = own.name
     if _OPEN_MPI_NOT not in environment:
-        found[_OPEN_MPI] = own.name
-    return found
+        variables[_OPEN_MPI] = own.name
+    return variables
 
 
 def _transports(environment: Mapping[str, str], collectives: str | None) -> str:

@@ -44,11 +44,11 @@ def _apart(layout: Layout, names: Sequence[str]) -> str:
 
 def _elsewhere(layout: Layout, rank: int) -> str:
     """Say that this process is on a host of the run that is not its own."""
-    own = layout.places[rank].host
-    if own in HERE or _is_mine(own, or_loopback=True):
+    assigned = layout.places[rank].host
+    if assigned in HERE or _is_mine(assigned, or_loopback=True):
         return ""
-    found = next((host for host in layout.hosts if host not in HERE and _is_mine(host)), None)
-    return f"process {rank} belongs on {own} and is on {found}" if found else ""
+    actual = next((host for host in layout.hosts if host not in HERE and _is_mine(host)), None)
+    return f"process {rank} belongs on {assigned} and is on {actual}" if actual else ""
 
 
 def _is_mine(host: str, *, or_loopback: bool = False) -> bool:

@@ -43,11 +43,11 @@ def execute(run: RunSpec, cores_enforced: str) -> NoReturn:
     Raises:
         UserError: It cannot be started.
     """
-    known = values(run)
-    words = arguments(run.settings.command or "", known)
+    settings = values(run)
+    words = arguments(run.settings.command or "", settings)
     # `python` means the one that dlbench runs in, whether or not its environment is activated.
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-    os.environ[SETTINGS_VARIABLE] = json.dumps(known)
+    os.environ[SETTINGS_VARIABLE] = json.dumps(settings)
     os.environ[CORES_VARIABLE] = cores_enforced
     sys.stdout.flush()
     try:

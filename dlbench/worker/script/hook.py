@@ -12,7 +12,7 @@
 
 Outside dlbench `begin` returns a silent stand-in and the script works as before. Every process of the script calls
 the same functions in the same order. Between steps the script loads data; it evaluates between an epoch's last step
-and `run.epoch`. Rates need a barrier: without one each worker would time a window of its own, and two workers in
+and `run.epoch`. Rates need a barrier: without one each worker would time its own window, and two workers in
 lock step would report different rates for the same run, so they stay empty.
 """
 
@@ -157,8 +157,8 @@ class Run:
         """
         if self._recorder is None:
             return False
-        known: EpochScores = {name: self._score(name, value) for name, value in scores.items()}
-        return self._recorder.end_epoch(known, _number("learning_rate", learning_rate, least=0))
+        checked: EpochScores = {name: self._score(name, value) for name, value in scores.items()}
+        return self._recorder.end_epoch(checked, _number("learning_rate", learning_rate, least=0))
 
     def _score(self, name: str, value: Any) -> float | None:
         if name not in SCORE_COLUMNS and name not in self._metrics:
@@ -215,7 +215,7 @@ def begin(
 
 
 def stand_in_settings(size: int, defaults: Mapping[str, Any]) -> Settings:
-    """Return the settings of a script that runs on its own with so many processes."""
+    """Return the settings of a script that runs on its own with this many processes."""
     return Settings(**{"workers": size, **defaults})
 
 

@@ -99,9 +99,9 @@ class Session:
         self._observer.stop()
         layout, settings = self._assignment.layout, self._assignment.run.settings
         place = next(place for place in layout.places if place.rank == self.rank)
-        found = facts() | network_interface.facts(os.environ, settings.collectives)
-        found["device_name"] = nvml.device_name(place) or processor_name()
-        self._reporter.send_facts({**found, **self._observer.totals()})
+        columns = facts() | network_interface.facts(os.environ, settings.collectives)
+        columns["device_name"] = nvml.device_name(place) or processor_name()
+        self._reporter.send_facts({**columns, **self._observer.totals()})
         self._reporter.send_result(result)
         self._is_finished = True
         self._reporter.drain(self._assignment.run.limits.orphan_timeout_s)
@@ -146,14 +146,14 @@ class Session:
 
 def facts() -> dict[str, Any]:
     """Return what is known of a script's process by now, by column name."""
-    found: dict[str, Any] = {
+    columns: dict[str, Any] = {
         "python_version": platform.python_version(),
         "cores_enforced": os.environ.get(CORES_VARIABLE) or None,
         "intra_op_threads": counted_threads(),
         "mpi_version": _mpi_version(),
     }
-    found |= {column: importlib.metadata.version(name) for name, column in VERSIONS.items() if _is_installed(name)}
-    return {name: value for name, value in found.items() if value is not None}
+    columns |= {column: importlib.metadata.version(name) for name, column in VERSIONS.items() if _is_installed(name)}
+    return {name: value for name, value in columns.items() if value is not None}
 
 
 def _is_installed(name: str) -> bool:

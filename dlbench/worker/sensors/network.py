@@ -46,8 +46,8 @@ class NetworkSensor:
     def read(self) -> Reading:
         """Return bytes and packets so far, over all interfaces, and the bytes of the one to other hosts."""
         now = {
-            interface: {name: getattr(found, field) for name, field in _COUNTERS.items()}
-            for interface, found in psutil.net_io_counters(pernic=True, nowrap=False).items()
+            interface: {name: getattr(counters, field) for name, field in _COUNTERS.items()}
+            for interface, counters in psutil.net_io_counters(pernic=True, nowrap=False).items()
         }
         for interface, last in self._last.items():
             for name, count in last.items():

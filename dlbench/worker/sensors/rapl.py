@@ -16,7 +16,7 @@ QUANTITIES = {
     "power_w": "The same since the previous reading, in watts.",
 }
 
-# A package's counter holds its cores and graphics, but not its memory (a zone of its own inside the package's);
+# A package's counter holds its cores and graphics, but not its memory (a separate zone inside the package's);
 # `psys` holds the package again. `intel-rapl` is the kernel's name on AMD too; `intel-rapl-mmio` repeats it.
 FOLDER = Path("/sys/class/powercap")
 

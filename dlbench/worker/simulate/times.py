@@ -29,7 +29,7 @@ _ROWS = 200_000
 class ComputeTimes:
     """Draws the time of a worker's next gradient.
 
-    Each worker has a generator of its own, so that its times are the same in all strategies, whatever the order of
+    Each worker has its own generator, so that its times are the same in all strategies, whatever the order of
     events: arms that differ in their strategy alone are compared in pairs.
     """
 
@@ -47,7 +47,7 @@ class ComputeTimes:
         self._blocks: list[list[float]] = [[] for _ in range(num_workers)]
 
     def next(self, worker: int, num_samples: int) -> float:
-        """Return the seconds of the worker's next gradient, of so many samples; of none it takes no time."""
+        """Return the seconds of the worker's next gradient, of this many samples; of none it takes no time."""
         if not num_samples:
             return 0.0
         block = self._blocks[worker]
@@ -60,8 +60,8 @@ class ComputeTimes:
         seconds = self._draw(generator, _BLOCK) * self._factors[worker]
         if options.hiccup_probability:
             seconds[generator.random(_BLOCK) < options.hiccup_probability] *= options.hiccup_factor
-        found: list[float] = seconds[::-1].tolist()
-        return found
+        times: list[float] = seconds[::-1].tolist()
+        return times
 
 
 def _distribution(options: SimulatedOptions) -> Callable[[np.random.Generator, int], Array]:

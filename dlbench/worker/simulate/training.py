@@ -18,7 +18,6 @@ from dlbench.strategies._protocol import Optimizer
 from dlbench.telemetry.reporter import Reporter
 from dlbench.trainers import Sums, Trainer, added
 from dlbench.worker.simulate.links import Links, hosts_of
-from dlbench.worker.simulate.memory import SimulatedMemory
 from dlbench.worker.simulate.times import ComputeTimes
 from dlbench.worker.simulate.world import SimulatedWorld, mean_of
 from dlbench.worker.train.agreement import Diverged
@@ -147,14 +146,14 @@ class Simulation:
 
     def _between_events(self) -> bool:
         """Evaluate where an epoch has ended on all shards; return whether to go on."""
-        servers, found = self.simulated.servers, self._snapshot
-        assert found is not None
+        servers, shards = self.simulated.servers, self._snapshot
+        assert shards is not None
         for shard, server in enumerate(servers):
-            if shard not in found and server.version >= self._wanted_version:
-                found[shard] = server.parameters.copy()
-        if len(found) < len(servers):
+            if shard not in shards and server.version >= self._wanted_version:
+                shards[shard] = server.parameters.copy()
+        if len(shards) < len(servers):
             return True
-        self._end_epochs(self._joined(found) if servers else self.parameters())
+        self._end_epochs(self._joined(shards) if servers else self.parameters())
         target = self.run.target
         self._is_stopped = bool(self._reached and target and target.stop)
         return not self._is_stopped
@@ -240,35 +239,35 @@ class Simulation:
     def _node(self, node: int) -> NodeAccount:
         """Return what one node did."""
         counts = self.simulated.counts
-        own: dict[str, Any] = {}
+        work: dict[str, Any] = {}
         if node < self.world.num_workers:
             computed_s, ended_at_s = counts.compute_time_s[node], counts.ended_at_s[node]
             until = self.simulated.failed_at_s.get(node, self.simulated.now if ended_at_s is None else ended_at_s)
-            own = {
+            work = {
                 "steps": counts.steps[node],
                 "compute_time_s": computed_s,
                 "wait_time_s": max(0.0, until - computed_s),
                 "ended_at_s": ended_at_s,
             }
         return NodeAccount(
-            role="worker" if own else "server",
+            role="worker" if work else "server",
             host=self._hosts[node],
             messages_sent=counts.messages_sent[node],
             messages_received=counts.messages_received[node],
             bytes_sent=counts.bytes_sent[node],
             bytes_received=counts.bytes_received[node],
             links=tuple(self._links_of.get(node, ())),
-            **own,
+            **work,
         )
 
     @cached_property
     def _links_of(self) -> dict[int, list[tuple[int, int, int]]]:
         """To whom each node sent, with messages and bytes; empty where there are too many links."""
-        found: dict[int, list[tuple[int, int, int]]] = {}
+        by_source: dict[int, list[tuple[int, int, int]]] = {}
         links = self.simulated.counts.links
         for (source, to), sent in sorted(links.items()) if len(links) <= _MOST_LINKS else ():
-            found.setdefault(source, []).append((to, *sent))
-        return found
+            by_source.setdefault(source, []).append((to, *sent))
+        return by_source
 
     def _segments(self) -> tuple[Segment, ...]:
         """Return the window: from the first update after every worker's first step, while all workers had samples."""
@@ -312,3 +311,27 @@ class _Epoch:
         self.sums = added(self.sums, sums)
         self.samples += samples
         self.step = max(self.step, step)
+
+
+class SimulatedMemory:
+    """One vector, and how often it was written: each read and each write happens at one moment of the clock.
+
+    So reads are never torn and no write is lost, as they may be between real processes.
+    """
+
+    def __init__(self, first: Array) -> None:
+        self._parameters, self._version = first, 0
+
+    def read(self) -> tuple[Array, int]:
+        """Return the vector, which stays as it is, and how many times it has been written."""
+        return self._parameters, self._version
+
+    def subtract(self, change: Array, at: Array | None = None) -> int:
+        """Subtract from all numbers, or from those at some places (each named once); return the writes before."""
+        if at is None:
+            self._parameters = self._parameters - change
+        else:
+            self._parameters = self._parameters.copy()
+            self._parameters[at] -= change
+        self._version += 1
+        return self._version - 1

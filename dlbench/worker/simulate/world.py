@@ -20,7 +20,7 @@ _MOST_NAMED = 5
 
 
 class StuckError(RuntimeError):
-    """Workers wait for messages that nobody will send."""
+    """Workers wait for messages that no node will send."""
 
 
 class GradientComputer(Protocol):
@@ -305,7 +305,7 @@ class _NodePort:
 
 def mean_of(vectors: Sequence[Array]) -> Array:
     """Return the mean of vectors, in float64, in their own type."""
-    found = np.zeros(vectors[0].shape)
+    total = np.zeros(vectors[0].shape)
     for vector in vectors:
-        found += vector
-    return (found / len(vectors)).astype(vectors[0].dtype)
+        total += vector
+    return (total / len(vectors)).astype(vectors[0].dtype)

@@ -20,7 +20,7 @@ Array = npt.NDArray[Any]
 # Steele, Lea and Flood, Fast Splittable Pseudorandom Number Generators (2014): the constants of SplitMix64.
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-# Each place is drawn from so many bits.
+# Each place is drawn from this many bits.
 _BITS = 24
 
 

@@ -50,7 +50,7 @@ class CroppedAndFlipped:
 
     def __init__(self, run: RunSpec, workers: tuple[int, ...], read: Batches) -> None:
         self._read, self._seed, self._workers = read, run.seed, workers
-        # With `divide: epochs` so many workers share the epochs.
+        # With `divide: epochs` how many workers share the epochs.
         self._sharing = None if run.settings.divide is Divide.DATA else run.settings.workers
         self._crop_flip = CropFlip(run.settings.augmentation_padding)
 

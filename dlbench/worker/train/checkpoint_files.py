@@ -1,4 +1,4 @@
-"""Checkpoints on disk: what a run has come to after an epoch, whole or not there at all. Knows nothing of training.
+"""Checkpoints on disk: the state of a run after an epoch, whole or not there at all. Knows nothing of training.
 
 A checkpoint is two files: `epoch-<n>.npz`, the arrays (NumPy's format, without pickle), and `epoch-<n>.json`, a
 manifest with everything else, a checksum over the arrays' file and one over itself. Both are written under another
@@ -35,7 +35,7 @@ class CheckpointError(Exception):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a run has come to.
+    """The state of a run.
 
     Attributes:
         identity: Of what run, on what data and in what layout: only the same one may go on from it.

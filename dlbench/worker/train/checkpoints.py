@@ -84,18 +84,20 @@ class Checkpoints:
         Raises:
             ValueError: The trainer does not take the state that it once returned.
         """
-        found = self._newest() if self._communicator.rank == 0 else None
+        checkpoint = self._newest() if self._communicator.rank == 0 else None
         sent = (
             None
-            if found is None
-            else [found.states, {name: (array.size, array.dtype.str) for name, array in found.arrays.items()}]
+            if checkpoint is None
+            else [checkpoint.states, {name: (array.size, array.dtype.str) for name, array in checkpoint.arrays.items()}]
         )
         # TrainingProgress and the kinds of arrays first: the others then know what comes.
         sent = self._communicator.all_gather(sent)[0]
         if sent is None:
             return None
         states, kinds = sent
-        arrays = found.arrays if found else {name: np.empty(size, dtype) for name, (size, dtype) in kinds.items()}
+        arrays = (
+            checkpoint.arrays if checkpoint else {name: np.empty(size, dtype) for name, (size, dtype) in kinds.items()}
+        )
         self._put(arrays)
         progress = TrainingProgress.model_validate(states[self._communicator.rank])
         self._reporter.send_facts({"resumed_from_epoch": progress.epoch})
@@ -107,10 +109,10 @@ class Checkpoints:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def _newest(self) -> Checkpoint | None:
-        found, notes = newest(self._folder, self._identity)
+        checkpoint, notes = newest(self._folder, self._identity)
         for note in notes:
             self._note(note)
-        return found
+        return checkpoint
 
     def _write(self, checkpoint: Checkpoint) -> None:
         try:
@@ -126,26 +128,26 @@ class Checkpoints:
 
     def _gathered(self, kind: str) -> Arrays:
         """Return one kind of array by name, at worker 0; the same of all processes once, else that of each."""
-        own: Array = np.ascontiguousarray(getattr(self._trainer, kind)())
-        digests = self._communicator.all_gather(hashlib.sha256(own.tobytes()).hexdigest())
+        array_here: Array = np.ascontiguousarray(getattr(self._trainer, kind)())
+        digests = self._communicator.all_gather(hashlib.sha256(array_here.tobytes()).hexdigest())
         if len(set(digests)) == 1:
-            return {kind: own}
-        found = {}
+            return {kind: array_here}
+        arrays = {}
         for rank in range(self._communicator.size):
-            array = own if rank == self._communicator.rank else np.empty_like(own)
+            array = array_here if rank == self._communicator.rank else np.empty_like(array_here)
             self._communicator.broadcast(array, rank)
             if self._communicator.rank == 0:
-                found[f"{kind}-{rank}"] = array
-        return found
+                arrays[f"{kind}-{rank}"] = array
+        return arrays
 
     def _put(self, arrays: Arrays) -> None:
         """Hand the arrays to the trainer of each process; worker 0 has them, the others room for them."""
-        own = {}
+        states = {}
         for name, array in arrays.items():
             if array.size:
                 self._communicator.broadcast(array)
             kind, _, rank = name.partition("-")
             if rank in ("", str(self._communicator.rank)):
-                own[kind] = array
+                states[kind] = array
         for kind in KINDS:
-            getattr(self._trainer, f"set_{kind}")(own[kind])
+            getattr(self._trainer, f"set_{kind}")(states[kind])

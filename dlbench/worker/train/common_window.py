@@ -75,11 +75,11 @@ def pieces(seen: Seen, communicator: Collective, *, counts_for_all: bool) -> tup
         Segment(
             opened_at_s=begin,
             closed_at_s=end,
-            steps=int(own),
+            steps=int(num_steps),
             samples=int(trained) if counts_for_all else 0,
             common=True,
         )
-        for begin, end, own, trained in zip(edges[:-1], edges[1:], steps, samples, strict=True)
+        for begin, end, num_steps, trained in zip(edges[:-1], edges[1:], steps, samples, strict=True)
     )
 
 
@@ -102,9 +102,9 @@ def _at_updates(updates_s: Floats, edges: Floats, communicator: Collective) -> F
 
 
 def _most(communicator: Collective, value: float) -> float:
-    found = np.array([value])
-    communicator.all_reduce(found, found, "max")
-    return float(found[0])
+    values = np.array([value])
+    communicator.all_reduce(values, values, "max")
+    return float(values[0])
 
 
 def relative(moments: Sequence[float], zero: float) -> Floats:

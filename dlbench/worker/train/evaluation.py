@@ -29,9 +29,9 @@ class Scores(NamedTuple):
 
 def last_scores(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return what rows of epochs end with, and the best accuracy, by column of `runs.csv`."""
-    found = {name: row[name] for row in rows for name in SCORE_COLUMNS if name in row}
+    scores = {name: row[name] for row in rows for name in SCORE_COLUMNS if name in row}
     accuracies = [row["validation_accuracy"] for row in rows if row.get("validation_accuracy") is not None]
-    return found | ({BEST: max(accuracies)} if accuracies else {})
+    return scores | ({BEST: max(accuracies)} if accuracies else {})
 
 
 def knows_nothing(targets: Array) -> dict[str, float]:
@@ -73,8 +73,8 @@ def average_statistics(trainer: Trainer, communicator: Communicator, num_replica
     """
     statistics = trainer.statistics()
     if statistics.size and (communicator.size > 1 or num_replicas > 1):
-        own = statistics.reshape(num_replicas, -1).sum(axis=0)
-        sums = np.append(own, np.asarray(num_replicas, own.dtype))
+        total = statistics.reshape(num_replicas, -1).sum(axis=0)
+        sums = np.append(total, np.asarray(num_replicas, total.dtype))
         communicator.all_reduce(sums, sums)
         trainer.set_statistics(np.tile(sums[:-1] / sums[-1], num_replicas))
 

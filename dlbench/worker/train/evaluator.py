@@ -1,4 +1,4 @@
-"""Scores of epochs while others train: a process of its own gets copies of the parameters, and says when to end."""
+"""Scores of epochs while others train: a separate process gets copies of the parameters, and says when to end."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -52,8 +52,8 @@ class Evaluator:
         self.scores: dict[int, Scores] = {}
         self._world, self._replica, self._run = world, replica, run
         self._began, self._scored = began, scored
-        own = replica.trainer.statistics()
-        self._statistics_dtype, self._num_statistics = own.dtype, own.size
+        statistics = replica.trainer.statistics()
+        self._statistics_dtype, self._num_statistics = statistics.dtype, statistics.size
         # By epoch, what nodes have sent so far.
         self._copies: dict[int, dict[int, Copy]] = {}
         self._ends = False
@@ -91,7 +91,7 @@ class Evaluator:
         Raises:
             Diverged: Its loss is not finite.
         """
-        # Copies of further epochs may come meanwhile, in another thread.
+        # Copies of further epochs may arrive during this, in another thread.
         epoch = min(epoch for epoch in list(self._copies) if self._is_whole(epoch))
         self._began()
         started = perf_counter()

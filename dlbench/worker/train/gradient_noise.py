@@ -6,7 +6,7 @@ import numpy as np
 
 from dlbench.strategies import Array
 
-# Two passes over the gradient at every so many steps are a small part of a step.
+# Two passes over the gradient at every few steps are a small part of a step.
 EVERY = 8
 
 

@@ -1,4 +1,4 @@
-"""What the training of one node comes to: its window, the scores of what it kept in each epoch, and its account."""
+"""The result of one node's training: its window, the scores of what it kept in each epoch, and its account."""
 
 import math
 from dataclasses import dataclass, field
@@ -133,12 +133,12 @@ class NodeConclusion:
         zero = self.recorder.zero
         ended = np.array(
             [
-                one.ended_at - zero if self.plan.is_scored(self.communicator.rank) else -np.inf
-                for one in self._log.epochs
+                epoch.ended_at - zero if self.plan.is_scored(self.communicator.rank) else -np.inf
+                for epoch in self._log.epochs
             ]
         )
         self.communicator.all_reduce(ended, ended, "max")
-        sums = np.array([(*one.sums.values(), one.samples) for one in self._log.epochs], np.float64)
+        sums = np.array([(*epoch.sums.values(), epoch.samples) for epoch in self._log.epochs], np.float64)
         self.communicator.all_reduce(sums, sums)
         return np.minimum(ended, trained_until).tolist(), sums
 
@@ -151,11 +151,11 @@ class NodeConclusion:
         self.reporter.phase = "evaluate"
         evaluator, epochs = self._layout.evaluator, self._log.epochs
         if evaluator is None:
-            kept = {number: one.kept for number, one in enumerate(epochs, 1) if one.kept is not None}
+            kept = {number: epoch.kept for number, epoch in enumerate(epochs, 1) if epoch.kept is not None}
             size, copies = self.run.settings.evaluation_batch_size, list(kept.values())
             plan, replica = self.plan, self._replica
-            found = score(copies, plan.scores, plan.world, self.communicator, replica, size, self._begin_score)
-            return dict(zip(kept, found, strict=True))
+            scores = score(copies, plan.scores, plan.world, self.communicator, replica, size, self._begin_score)
+            return dict(zip(kept, scores, strict=True))
         names = self.plan.scores
         table = np.full((len(epochs), len(names) + 1), np.nan)
         for number, scored in self._scorer.scores.items() if self._scorer is not None else ():
@@ -173,20 +173,20 @@ class NodeConclusion:
     def _rows(self, ended: list[float], sums: Array, scores: dict[int, Scores]) -> list[dict[str, Any]]:
         """Return this worker's rows of `epochs.csv`."""
         rows, steps = [], 0
-        for number, (one, ended_s, (*totals, samples)) in enumerate(
+        for number, (epoch, ended_s, (*totals, samples)) in enumerate(
             zip(self._log.epochs, ended, sums.tolist(), strict=True), 1
         ):
-            steps += one.steps
+            steps += epoch.steps
             row: dict[str, Any] = {
                 "epoch": number,
                 "steps": steps,
-                "samples": one.samples,
+                "samples": epoch.samples,
                 "learning_rate": self.plan.world.rate(number * self.plan.schedule.steps_per_epoch),
                 "train_time_s": ended_s,
                 "ended_at_s": ended_s,
                 **{
                     f"train_{name}": total / samples if samples else None
-                    for name, total in zip(one.sums, totals, strict=True)
+                    for name, total in zip(epoch.sums, totals, strict=True)
                 },
             }
             if (scored := scores.get(number)) is not None:
@@ -212,13 +212,13 @@ class NodeConclusion:
         else:
             held = last.copy()
             self.communicator.broadcast(held)
-        found = compare(held if self._replica is None else last, self.communicator)
-        if found.verdict == "no":
+        agreement = compare(held if self._replica is None else last, self.communicator)
+        if agreement.verdict == "no":
             raise Diverged(
-                f"workers disagree at the end: their weights differ by up to {found.max_difference:.3g}; the strategy "
-                "does not synchronise them"
+                f"workers disagree at the end: their weights differ by up to {agreement.max_difference:.3g}; the "
+                "strategy does not synchronise them"
             )
-        return found
+        return agreement
 
     def _account(
         self,
@@ -267,10 +267,10 @@ class NodeConclusion:
 
     def _node_account(self) -> NodeAccount:
         process, place = self.process, self._layout.places[self.communicator.rank]
-        own: dict[str, Any] = {}
+        counts: dict[str, Any] = {}
         if process.found_no_more_at is not None:
             until = process.found_no_more_at - self.recorder.zero
-            own = {
+            counts = {
                 "steps": self._log.steps,
                 "compute_time_s": self._log.computed_s,
                 "wait_time_s": max(0.0, until - self._log.computed_s),
@@ -284,7 +284,7 @@ class NodeConclusion:
             bytes_sent=self._log.bytes_sent,
             bytes_received=process.bytes_received,
             links=tuple((to, *sent) for to, sent in sorted(process.links.items())),
-            **own,
+            **counts,
         )
 
     @property

@@ -60,7 +60,7 @@ def plan_nodes(
     make_optimizer: Callable[[Array], Optimizer],
     scores: Sequence[str],
 ) -> NodePlan:
-    """Return the nodes of a run over so many training samples, with these first parameters.
+    """Return the nodes of a run over this many training samples, with these first parameters.
 
     Raises:
         UserError: The samples fill no batch.

@@ -1,7 +1,7 @@
 """One process of a run whose strategy is made of nodes: it trains or serves, and in the end scores with the others.
 
 Training does not wait for an evaluation: parameters are copied when an epoch ends, with the moment, and scored after
-training, or meanwhile by a process of its own, the evaluator.
+training, or during it by another process, the evaluator.
 """
 
 from collections.abc import Callable
@@ -159,18 +159,18 @@ class NodeRun:
         everyone = len(self._log.epochs)
         if self._evaluator is None:
             return everyone
-        known = 0 if self._replica is None else self._stopped_after
+        whole = 0 if self._replica is None else self._stopped_after
         if isinstance(self.plan.schedule, HandedOut):
-            known = 0
+            whole = 0
             if self.communicator.rank == self._dispenser:
                 closed_after = self.process.closed_after
-                known = everyone if closed_after is None else closed_after
+                whole = everyone if closed_after is None else closed_after
                 if closed_after is not None and server is not None:
                     # Of what was handed out some gradients may have been dropped.
-                    known = min(known, server.samples // self.plan.schedule.samples_per_epoch)
-        found = np.array([known])
-        self.communicator.all_reduce(found, found, "max")
-        return min(everyone, int(found[0]))
+                    whole = min(whole, server.samples // self.plan.schedule.samples_per_epoch)
+        largest = np.array([whole])
+        self.communicator.all_reduce(largest, largest, "max")
+        return min(everyone, int(largest[0]))
 
     def _begin_score(self) -> None:
         self.reporter.phase = "evaluate"
@@ -232,8 +232,8 @@ class NodeRun:
             taken_over = perf_counter()
             log = self._log.epochs[min(ticket.epoch, len(self._log.epochs)) - 1]
             if len(y):
-                found, sums = trainer.gradient(x, y, 1 / len(y))
-                values, self._loss = found.copy(), sums["loss"] / len(y)
+                values_of_batch, sums = trainer.gradient(x, y, 1 / len(y))
+                values, self._loss = values_of_batch.copy(), sums["loss"] / len(y)
                 log.sums = added(log.sums, sums)
             else:
                 values, self._loss = np.zeros_like(parameters), None
@@ -255,7 +255,7 @@ class NodeRun:
         update_s = taken_over - batch_ready
         self._log.steps += 1
         self._log.step_ends.append(now)
-        # Smaller last steps lie in the window, too: nobody waits at a barrier before them.
+        # Smaller last steps lie in the window, too: no barrier is before them.
         phase = "first" if self._log.steps == 1 else "timed"
         timestamps = StepTimestamps(started, batch_ready, gradient_ready - update_s, NAN, now - update_s, now)
         epoch = min(ticket.epoch, len(self._log.epochs))

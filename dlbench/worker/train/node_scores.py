@@ -68,7 +68,7 @@ def score(
     Raises:
         Diverged: A loss is not finite.
     """
-    sums, seconds, own = np.zeros((len(copies), len(names))), [], 0
+    sums, seconds, num_own = np.zeros((len(copies), len(names))), [], 0
     statistics = mean_statistics([copy.statistics for copy in copies], world, communicator, replica)
     for number, parameters in enumerate(_joined_in_groups([copy.parameters for copy in copies], world, communicator)):
         started = perf_counter()
@@ -79,19 +79,19 @@ def score(
             if statistics.size:
                 trainer.set_statistics(statistics[number])
             mine = data.validation[communicator.rank :: world.num_workers]
-            own = len(mine)
+            num_own = len(mine)
             sums[number] = summed(trainer, data, mine, batch_size)
         seconds.append(perf_counter() - started)
     meet(communicator)
     communicator.all_reduce(sums, sums)
-    total = np.array([own])
+    total = np.array([num_own])
     communicator.all_reduce(total, total)
     means = sums / total
     if not np.isfinite(means[:, 0]).all():
         bad = means[~np.isfinite(means[:, 0]), 0][0]
         raise Diverged(f"the validation loss is {bad}")
     return [
-        Scores(dict(zip(names, row, strict=True)), own, own_s)
+        Scores(dict(zip(names, row, strict=True)), num_own, own_s)
         for row, own_s in zip(means.tolist(), seconds, strict=True)
     ]
 
@@ -103,13 +103,13 @@ def joined(own: Array, world: World, communicator: Communicator) -> Array:
         communicator.all_reduce(total, total)
         mean: Array = (total / world.num_workers).astype(own.dtype)
         return mean
-    found = np.empty((len(own), world.parameters.size), world.parameters.dtype)
+    joined_copies = np.empty((len(own), world.parameters.size), world.parameters.dtype)
     for shard, part in enumerate(world.shards):
         is_own = communicator.rank == world.server(shard)
-        body = own if is_own else np.empty((len(own), part.stop - part.start), found.dtype)
+        body = own if is_own else np.empty((len(own), part.stop - part.start), joined_copies.dtype)
         communicator.broadcast(body, world.server(shard))
-        found[:, part] = body
-    return found
+        joined_copies[:, part] = body
+    return joined_copies
 
 
 def _joined_in_groups(own: Sequence[Array], world: World, communicator: Communicator) -> Iterator[Array]:

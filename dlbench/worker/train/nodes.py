@@ -1,4 +1,4 @@
-"""One node of a strategy in a process of its own: real messages, and a loop that computes while others send.
+"""One node of a strategy in its own process: real messages, and a loop that computes while others send.
 
 The node is the same object that a simulation drives (`dlbench.worker.simulate`). Beside the strategy's messages there
 are those of dlbench's own that hand out samples; they are not counted.
@@ -232,7 +232,7 @@ class NodeProcess:
                 is_busy = answers or self._communicator.is_sending()
                 with self._answering(pool) if is_busy else contextlib.nullcontext():
                     values = gradient(ticket, parameters)
-                # What has come meanwhile came before the gradient was ready.
+                # What has arrived since came before the gradient was ready.
                 self._deliver()
                 node.on_gradient(Gradient(values, ticket.step, len(share.indices), len(share.indices) / share.total))
                 self._until(node.may_begin)
@@ -318,10 +318,10 @@ class NodeProcess:
     def _deliver(self) -> bool:
         """Deliver what has arrived; return whether there was anything."""
         has_any = False
-        while (found := self._communicator.probe()) is not None:
+        while (envelope := self._communicator.probe()) is not None:
             has_any = True
-            source, tag, _ = found
-            data = self._communicator.receive(*found)
+            source, tag, _ = envelope
+            data = self._communicator.receive(*envelope)
             if tag == _ASK:
                 answer = np.array(self._take(), np.int64)
                 self._communicator.send(answer.view(np.uint8), source, _HAND_OUT)

@@ -146,8 +146,8 @@ class DataOrder:
         """Return the samples of every worker in a step (0, 1, ...) of the remainder."""
         if self.divide is Divide.EPOCHS:
             return tuple(min(batch, max(0, self.num_samples - step * batch)) for batch in self.local_batches)
-        whole, rest = divmod(self.num_samples - self.full_steps * sum(self.local_batches), len(self.local_batches))
-        return tuple(whole + (worker < rest) for worker in range(len(self.local_batches)))
+        whole, remainder = divmod(self.num_samples - self.full_steps * sum(self.local_batches), len(self.local_batches))
+        return tuple(whole + (worker < remainder) for worker in range(len(self.local_batches)))
 
     @cached_property
     def _full(self) -> tuple[tuple[int, ...], tuple[int, ...], int]:
@@ -155,11 +155,11 @@ class DataOrder:
 
     def _ends(self, step: int) -> tuple[int, ...]:
         """Return where each worker's samples end in the global batch of a step, after a 0."""
-        key, known = max(step, self.full_steps - 1), self._known_ends
-        if key not in known:
+        key, ends = max(step, self.full_steps - 1), self._known_ends
+        if key not in ends:
             sizes = self.local_batches if step < self.full_steps else self._sizes(step)
-            known[key] = (0, *accumulate(sizes))
-        return known[key]
+            ends[key] = (0, *accumulate(sizes))
+        return ends[key]
 
     @cached_property
     def _known_ends(self) -> dict[int, tuple[int, ...]]:

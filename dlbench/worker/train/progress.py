@@ -54,9 +54,9 @@ def epoch_rows(epochs: list[Epoch], communicator: Communicator) -> list[dict[str
     """Sum each epoch over all workers and return its row of `epochs.csv`; a collective where there is any."""
     if not epochs:
         return []
-    own = np.array([(*epoch.sums.values(), epoch.samples) for epoch in epochs], np.float64)
-    everyone = np.empty_like(own)
-    communicator.all_reduce(own, everyone)
+    sums_here = np.array([(*epoch.sums.values(), epoch.samples) for epoch in epochs], np.float64)
+    everyone = np.empty_like(sums_here)
+    communicator.all_reduce(sums_here, everyone)
     return [
         {
             "epoch": epoch.number,

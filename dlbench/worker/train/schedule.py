@@ -46,7 +46,7 @@ class Schedule(Protocol):
         """Return a worker's next samples; None where there are no more."""
 
     def give_back(self, samples: int) -> None:
-        """Hand out as many further samples: these were trained on in vain."""
+        """Hand out as many further samples: what was trained on these is lost."""
 
     def remainders(self, worker: int) -> list[Share]:
         """Return one share of each other size than the full one that a worker may get."""
@@ -84,8 +84,8 @@ class InLockStep:
         """Return the worker's share of each smaller last step."""
         order, permutation = self._order, self._permutation(1, worker)
         steps = range(order.full_steps, order.steps_per_epoch)
-        found = [order.share_of(worker, step, permutation) for step in steps]
-        return list({len(share.indices): share for share in found if len(share.indices)}.values())
+        shares = [order.share_of(worker, step, permutation) for step in steps]
+        return list({len(share.indices): share for share in shares if len(share.indices)}.values())
 
     def _permutation(self, epoch: int, worker: int) -> Indices:
         key = epoch, worker if self._order.divide is Divide.EPOCHS else 0
@@ -131,7 +131,7 @@ class HandedOut:
         return self._handed_out // self.steps_per_epoch
 
     def ticket(self, number: int, size: int) -> Ticket:
-        """Return the batch that was handed out as this number, with so many samples."""
+        """Return the batch that was handed out as this number, with this many samples."""
         epoch, step = divmod(number - 1, self.steps_per_epoch)
         if epoch + 1 != self._epoch:
             self._epoch = epoch + 1
@@ -151,7 +151,7 @@ class HandedOut:
 
 
 def schedule_of(run: RunSpec, num_samples: int, *, hands_out: bool) -> InLockStep | HandedOut:
-    """Return the schedule of a run over so many training samples.
+    """Return the schedule of a run over this many training samples.
 
     Raises:
         UserError: They fill no batch.

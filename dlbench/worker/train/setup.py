@@ -141,10 +141,10 @@ def _guesses(run: RunSpec, rank: int, data: TrainingData) -> dict[str, float]:
 def _first_parameters(communicator: NodeCommunicator, replica: Replica | None) -> tuple[Array, int, list[str]]:
     """Return worker 0's parameters, the number of training samples, and what trainers evaluate; a collective."""
     meet(communicator)
-    own = np.empty(0) if replica is None else replica.trainer.parameters()
+    initial = np.empty(0) if replica is None else replica.trainer.parameters()
     samples, names = (0, ()) if replica is None else (len(replica.data.train), replica.trainer.scores)
-    size, dtype, num_samples, scores = communicator.all_gather([own.size, own.dtype.str, samples, names])[0]
-    parameters = own if own.size == size else np.empty(size, np.dtype(dtype))
+    size, dtype, num_samples, scores = communicator.all_gather([initial.size, initial.dtype.str, samples, names])[0]
+    parameters = initial if initial.size == size else np.empty(size, np.dtype(dtype))
     communicator.broadcast(parameters)
     return parameters, num_samples, scores
 
@@ -162,9 +162,9 @@ def connect(assignment: Assignment, rank: int) -> tuple[Communicator, Strategy]:
     communicator = _communicator(assignment, rank)
     _check_places(communicator, assignment, rank)
     strategy: Strategy = plugin.get("create")(options, communicator, settings.algorithm)
-    asked, found = settings.collectives, strategy.facts().get("collectives")
-    if None not in (asked, found) and asked != found:
-        raise RuntimeError(f"bytes were to be moved by {asked}, and the library says that {found} does")
+    asked, used = settings.collectives, strategy.facts().get("collectives")
+    if None not in (asked, used) and asked != used:
+        raise RuntimeError(f"bytes were to be moved by {asked}, and the library says that {used} does")
     return communicator, strategy
 
 
@@ -268,17 +268,17 @@ def data_of(run: RunSpec, arrays: Arrays, workers: tuple[int, ...] = (0,)) -> Tr
     )
     # A plain view of the mapping: indexing the memmap class itself costs twice as much.
     x, y = np.asarray(arrays.x), np.asarray(arrays.y)
-    own = parts.validation_part == "validation"
+    has_validation_part = parts.validation_part == "validation"
     train_x, train_y, train = (x, y, parts.train) if settings.input is not Input.MEMORY else _copied(x, y, parts.train)
-    found = TrainingData(
+    data = TrainingData(
         x=train_x,
         y=train_y,
         train=train,
-        validation_x=np.asarray(arrays.validation_x) if own else x,
-        validation_y=np.asarray(arrays.validation_y) if own else y,
+        validation_x=np.asarray(arrays.validation_x) if has_validation_part else x,
+        validation_y=np.asarray(arrays.validation_y) if has_validation_part else y,
         validation=parts.validation,
     )
-    return replace(found, batches=batches_of(run, workers, x.dtype, problem_of(arrays), found.batch))
+    return replace(data, batches=batches_of(run, workers, x.dtype, problem_of(arrays), data.batch))
 
 
 def _copied(x: Array, y: Array, rows: Array) -> tuple[Array, Array, Array]:

@@ -12,7 +12,7 @@ from dlbench.records.columns import names
 from dlbench.records.tables import read_table, write_table
 
 SETTINGS: dict[str, Any] = {
-    "study": "made-1", "attempt": 1, "schema_version": 1, "model": "mlp", "dataset": "digits",
+    "study": "made-1", "attempt": 1, "schema_version": 3, "model": "mlp", "dataset": "digits",
     "dataset_checksum": "7f91b363", "trainer": "numpy", "strategy": "mpi", "algorithm": "auto", "communicator": "mpi",
     "collectives": "mpi", "launcher": "mpirun", "submitter": "direct", "mode": "scale-up", "hosts": 1,
     "cores_per_worker": 1.0, "cores_enforced": "affinity", "batch_scope": "per-worker", "divide": "data", "epochs": 5,

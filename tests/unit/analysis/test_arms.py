@@ -14,7 +14,7 @@ from dlbench.records.tables import read_table
 from dlbench.scenario.settings import Affects, Settings, settings_of
 
 ROOT = Path(__file__).parents[3]
-STUDIES = [*sorted(path.parent for path in (ROOT / "results").glob("*/runs.csv")), ROOT / "tests/fixtures/study-v1"]
+STUDIES = [*sorted(path.parent for path in (ROOT / "results").glob("*/runs.csv")), ROOT / "tests/fixtures/study-v3"]
 
 
 def row(run_id: str, rate: float | None, workers: int = 1, **values: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import pytest
 
 from dlbench.hosts import link_ends
 from dlbench.hosts.link_ends import SKIPPED, TIMED, Span
-from dlbench.hosts.links import PAYLOAD_SHARE, LinkMeasurement, MessageTime, measure, pairs
+from dlbench.hosts.links import MessageTime, measure, pairs
 from dlbench.scenario.cluster import this_machine
 
 MIB = 1 << 20
@@ -78,47 +78,9 @@ def test_an_end_that_is_left_alone_raises_an_error(sent: bytes, error: str) -> N
             link_ends.receive(other)
 
 
-def times(time_s: float, least_time_s: float, size_bytes: int = 287_000) -> MessageTime:
-    return MessageTime(0, 1, size_bytes, time_s, least_time_s, number=7)
+def test_the_rate_of_a_message_is_its_size_over_its_time() -> None:
+    def rate(time_s: float) -> float | None:
+        return MessageTime(0, 1, 287_000, time_s, time_s, number=7).rate_bytes_per_s
 
-
-def test_a_message_is_as_declared_if_half_are_not_too_fast_and_one_is_not_too_slow() -> None:
-    rate = 1e9 / 8
-    due_s = 287_000 / (PAYLOAD_SHARE * rate)  # 2.4 ms
-    assert times(due_s, due_s).is_as_declared(rate)
-    assert times(1.13 * due_s, 1.13 * due_s).is_as_declared(rate)
-    assert times(9 * due_s, 1.1 * due_s).is_as_declared(rate), "others compute beside"
-    assert not times(1.2 * due_s, 1.2 * due_s).is_as_declared(rate)
-    assert not times(0.8 * due_s, 0.2 * due_s).is_as_declared(rate)
-    assert not times(due_s, due_s).is_as_declared(1.2 * rate)
-    assert times(1e-9, 1e-9, size_bytes=8192).is_as_declared(rate), "one segment"
-    assert times(due_s, due_s).rate_bytes_per_s == pytest.approx(PAYLOAD_SHARE * rate)
-    assert times(0.0, -1e-6).rate_bytes_per_s is None
-
-
-def test_of_two_measurements_what_is_nearer_to_the_declared_rate_is_kept() -> None:
-    rate = 1e9 / 8
-    due_s = 287_000 / (PAYLOAD_SHARE * rate)
-    late, right = times(3 * due_s, 2 * due_s), times(1.1 * due_s, due_s)
-    first, second = (LinkMeasurement(0, 1, 1e-4, 1e8, "eth0", "eth0", (one,)) for one in (late, right))
-    assert first.not_as_declared(rate) == [late]
-    assert first.nearer(second, rate).messages == second.nearer(first, rate).messages == (right,)
-
-
-def test_a_link_too_slow_or_too_far_for_large_messages_is_judged_by_its_stream() -> None:
-    """At 1 Mbit/s the smallest message takes 68 ms, and larger ones are left out."""
-    slow, declared = 1e6 / 8, 1e9 / 8
-    there, back = (MessageTime(sender, 1 - sender, 8192, 0.068, 0.068, number=7) for sender in (0, 1))
-    for messages in ((there, back), ()):
-        found = LinkMeasurement(0, 1, 1e-4, PAYLOAD_SHARE * slow, "eth0", "eth0", messages)
-        assert not found.is_as_declared(declared)
-        assert not found.is_as_declared(2 * slow)
-        assert found.is_as_declared(slow)
-    # The one direction is right, of the other nothing is known.
-    due_s = 287_000 / (PAYLOAD_SHARE * declared)
-    half = LinkMeasurement(0, 1, 1e-4, PAYLOAD_SHARE * slow, "eth0", "eth0", (times(due_s, due_s), back))
-    assert not half.is_as_declared(declared)
-    both = (times(due_s, due_s), MessageTime(1, 0, 287_000, due_s, due_s, number=7))
-    assert LinkMeasurement(0, 1, 1e-4, 1.0, "eth0", "eth0", both).is_as_declared(declared)
-    again = LinkMeasurement(0, 1, 1e-4, 2 * PAYLOAD_SHARE * slow, "eth0", "eth0")
-    assert again.nearer(found, slow).bandwidth_bytes_per_s == PAYLOAD_SHARE * slow
+    assert rate(0.5) == 574_000
+    assert rate(0.0) is None

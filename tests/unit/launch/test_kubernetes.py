@@ -1,8 +1,6 @@
 """What Kubernetes is asked for, and how its answers are read."""
 
-import io
 import subprocess
-import tarfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,14 +9,14 @@ import pytest
 from pydantic import ValidationError
 
 from dlbench.errors import UserError
-from dlbench.launch.submission import JobStatus, NotCollected, Stage, Submission
+from dlbench.launch.submission import JobStatus, Stage, Submission
 from dlbench.launch.submitters import kubernetes
 from dlbench.launch.submitters._manifest import name_of
 from dlbench.launch.submitters.kubernetes import KubernetesJob, status_of
 from dlbench.scenario.cluster import Cluster, Host
 
 TWO = Cluster(hosts=tuple(Host(address=f"queue-{n}", slots=4) for n in range(2)), submitter="kubernetes")
-OPTIONS = kubernetes.OPTIONS(image="i")
+OPTIONS = kubernetes.OPTIONS(image="i", volume_claim="v")
 
 
 def submission(study: str = "/s/digits-20260101T000000Z", cluster: Cluster = TWO, **parts: Any) -> Submission:
@@ -44,12 +42,13 @@ def test_in_a_launchers_pod_the_hosts_are_those_of_the_operators_file(tmp_path: 
 def test_a_jobs_name_is_one_that_kubernetes_takes() -> None:
     for name in ("digits-20260101T000000Z", "한글", "9" * 80, "A_b--C", "x" * 34 + "-y"):
         found = name_of(submission(f"/s/{name}"), OPTIONS)
-        assert kubernetes.OPTIONS(image="i", name=found).name == found, name
+        assert kubernetes.OPTIONS(image="i", volume_claim="v", name=found).name == found, name
 
 
 def test_options_that_no_manifest_can_hold_are_refused() -> None:
     refused: list[tuple[dict[str, Any], str]] = [
         ({"image": ""}, "at least 1 character"),
+        ({"volume_claim": None}, "should be a valid string"),
         ({"name": "A"}, "should match pattern"),
         ({"name": "a" * 41}, "should match pattern"),
         ({"image_pull_policy": "always"}, "'Always', 'IfNotPresent' or 'Never'"),
@@ -57,7 +56,7 @@ def test_options_that_no_manifest_can_hold_are_refused() -> None:
     ]
     for given, reason in refused:
         with pytest.raises(ValidationError, match=reason):
-            kubernetes.OPTIONS.model_validate({"image": "i"} | given)
+            kubernetes.OPTIONS.model_validate({"image": "i", "volume_claim": "v"} | given)
 
 
 @pytest.mark.parametrize(
@@ -113,6 +112,13 @@ SEEN: list[tuple[list[dict[str, Any]], Stage, str]] = [
         "the pod of job d has ended: Evicted: low on memory",
     ),
 ]
+# How the launcher's container ended, and the exit code of dlbench.
+ENDS = [
+    ({"reason": "Completed", "exitCode": 0}, 0),
+    ({"reason": "Error", "exitCode": 130}, 130),
+    ({"reason": "Error", "exitCode": 137}, None),
+    ({"reason": "OOMKilled", "exitCode": 137}, None),
+]
 
 
 def test_what_kubernetes_reports_is_read() -> None:
@@ -120,41 +126,23 @@ def test_what_kubernetes_reports_is_read() -> None:
         assert status_of("d", items) == JobStatus(stage, said), items
 
 
-def archive(**texts: str) -> bytes:
-    """Return what tar writes of a study."""
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w") as tar:
-        for name, text in texts.items():
-            member = tarfile.TarInfo(f"d/{name}")
-            member.size = len(text)
-            tar.addfile(member, io.BytesIO(text.encode()))
-    return packed.getvalue()
-
-
-WHOLE = archive(runs="a", table="b")
-# The first file alone: its header and its one block.
-CUT = WHOLE[: 2 * tarfile.BLOCKSIZE]
+def test_the_exit_code_is_that_of_the_launchers_pod() -> None:
+    for end, code in ENDS:
+        other = pod("Succeeded", "worker", terminated={"reason": "Completed", "exitCode": 1})
+        phase = "Failed" if end["exitCode"] else "Succeeded"
+        status = status_of("d", [job("Running"), other, pod(phase, terminated=end)])
+        assert (status.stage, status.exit_code) == (ENDED, code), end
 
 
 class FakeKubectl:
-    """kubectl where the launcher's pod is asked for a study; notes what else it is asked for."""
+    """kubectl that notes what it is asked for."""
 
-    def __init__(self, written: bytes = WHOLE, code: int = 0, *, hangs: bool = False) -> None:
-        self._written, self._code, self._hangs = written, code, hangs
+    def __init__(self) -> None:
         self.calls: list[list[str]] = []
 
-    def __call__(self, argv: Sequence[str], stdout: Any = None, **given: Any) -> "subprocess.CompletedProcess[Any]":
+    def __call__(self, argv: Sequence[str], **_: Any) -> "subprocess.CompletedProcess[Any]":
         self.calls.append(list(argv))
-        if "tar" not in argv:
-            return subprocess.CompletedProcess(argv, 0, "", "")
-        if self._hangs:
-            raise subprocess.TimeoutExpired(argv, 1)
-        stdout.write(self._written)
-        return subprocess.CompletedProcess(argv, self._code, b"", b"error: the stream is gone" if self._code else b"")
-
-    @property
-    def deleted(self) -> bool:
-        return any("delete" in argv for argv in self.calls)
+        return subprocess.CompletedProcess(argv, 0, "", "")
 
 
 class FakeLog:
@@ -180,33 +168,11 @@ def ended_job(folder: Path, kubectl: FakeKubectl, monkeypatch: pytest.MonkeyPatc
     return found, log
 
 
-def test_a_study_is_collected_and_its_job_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_that_has_ended_is_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kubectl = FakeKubectl()
     found, log = ended_job(tmp_path, kubectl, monkeypatch)
-    found.collect()
-    assert {path.name for path in (tmp_path / "d").iterdir()} == {"runs", "table"}
-    assert kubectl.deleted
-    assert log.ended
-
-
-@pytest.mark.parametrize(
-    ("kubectl", "said"),
-    [
-        (FakeKubectl(CUT, 1), "the stream is gone"),
-        (FakeKubectl(WHOLE, 1), "the stream is gone"),
-        (FakeKubectl(CUT), "not complete"),
-        (FakeKubectl(b""), "not complete"),
-        (FakeKubectl(hangs=True), "timed out"),
-    ],
-)
-def test_a_study_that_does_not_come_whole_stays_in_its_pod(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kubectl: FakeKubectl, said: str
-) -> None:
-    found, log = ended_job(tmp_path, kubectl, monkeypatch)
-    with pytest.raises(NotCollected, match=said):
-        found.collect()
-    assert not kubectl.deleted
-    assert list(tmp_path.iterdir()) == []
+    found.clean_up()
+    assert ["delete" in argv for argv in kubectl.calls] == [True]
     assert log.ended
 
 

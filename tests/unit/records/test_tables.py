@@ -9,7 +9,7 @@ import pytest
 from dlbench.errors import UserError
 from dlbench.records import parquet, tables
 from dlbench.records.columns import names
-from dlbench.records.tables import cell, header, line, lines_of, read_table, whole_cells, write_table
+from dlbench.records.tables import cell, header, line, lines_of, read_table, whole_cells, write_lines, write_table
 
 LONG = "x" * 9999
 ODD = ['a "quoted", thing', "two\nlines", "two\r\nlines", "한국어 ü", "", " space ", "[red]x", "=1+1", "NA", "nan"]
@@ -139,8 +139,9 @@ def test_a_parquet_table_that_is_none_is_refused_and_its_absence_said(tmp_path, 
     pd.DataFrame({"run_id": ["x", "y"], "attempt": [1, 1], "worker": [0, 0]}).to_parquet(path)
     with pytest.raises(UserError, match="it has no column 'step'"):
         read_table(path)
-    with parquet.writing(path, "steps") as lines:
-        lines.writelines([line(["x", 1, 0, 1, *[None] * 12]), line(["y,\n", 1, 0, 2, *[None] * 12])])
+    rows = (line([run, 1, 0, step, *[None] * 12]) for step, run in enumerate(("x", "y,\n"), 1))
+    write_lines(path.with_suffix(".csv"), "steps", rows)
+    parquet.convert(path.with_suffix(".csv"), "steps")
     assert read_table(path, {"y,\n"})["step"].tolist() == [2]
     monkeypatch.setattr(parquet, "is_installed", lambda: False)
     with pytest.raises(UserError, match="needs pyarrow"):

@@ -10,7 +10,7 @@ from dlbench.records.tables import write_table
 from dlbench.report.data import read
 
 ROOT = Path(__file__).parents[3]
-FIXTURE = ROOT / "tests" / "fixtures" / "study-v1"
+FIXTURE = ROOT / "tests" / "fixtures" / "study-v3"
 PUBLISHED = ROOT / "results" / "dividing"
 
 
@@ -111,6 +111,7 @@ def test_the_same_study_twice(tmp_path: Path) -> None:
         ([{"run_id": None}], r"row 1 has no run_id"),
         ([{"run_id": "a-r0"}, {"run_id": "a-r0"}], "two rows of a-r0, attempt 1"),
         ([{"schema_version": 999}], "schema version 999"),
+        ([{"schema_version": 2}], "schema version 2"),
     ],
 )
 def test_rows_that_cannot_be_used(tmp_path: Path, rows: list[dict[str, object]], words: str) -> None:

@@ -84,9 +84,3 @@ def test_what_base_says_of_it_does_not_reach_a_strategy_without_a_choice(runs: C
         "baseline: none\norder: written\n"
     )
     assert [run.settings.collectives for run in found] == [None, "gloo"]
-
-
-def test_a_run_over_mpi_keeps_the_name_it_had_before_there_was_a_choice(runs: Callable[..., Runs]) -> None:
-    (run,) = runs("base: {strategy: mpi, workers: 2}\nbaseline: none\n")
-    before = run.model_copy(update={"settings": run.settings.model_copy(update={"collectives": None})})
-    assert run.run_id == before.run_id

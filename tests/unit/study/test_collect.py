@@ -3,6 +3,7 @@ import errno
 import re
 
 import numpy as np
+import pyarrow.parquet
 import pytest
 
 from dlbench.analysis.metrics.rates import FIELD
@@ -261,59 +262,55 @@ def steps_of(folder):
     return read_table(files.table_path(folder.path, "steps"))
 
 
-@pytest.mark.parametrize("limit", [0, 5_000])
-def test_steps_in_parquet_are_those_of_the_csv_however_they_came(folder, monkeypatch, limit):
-    """Chosen, by size from the beginning, or when the CSV becomes too large: the same rows with the same values."""
-    monkeypatch.setattr(collect, "MOST_CSV_BYTES", limit)
+def test_steps_in_parquet_are_those_of_the_csv(folder, monkeypatch):
+    """Chosen, or because the CSV is large: the same rows with the same values; a study that goes on begins with CSV."""
+    monkeypatch.setattr(collect, "MOST_CSV_BYTES", 5_000)
     monkeypatch.setattr(parquet, "GROUP_BYTES", 3_000)
-    said, forms = [], []
-    collector = Collector(folder, say=said.append)
-    collector.rebuild()
+    collector = Collector(folder)
     for index, run in enumerate(runs(40)):
         attempt = ended(folder, run, steps=5 + index, at=index)
         collector.add(attempt, attempt.outcome())
-        forms.append(files.table_path(folder.path, "steps").name)
     collector.flush()
-    assert forms == sorted(forms)  # a study never goes back to CSV
-    assert (forms[0], forms[-1]) == ("steps.csv" if limit else "steps.parquet", "steps.parquet")
-    assert len(said) == 1
-    assert not (folder.path / "steps.csv").exists()
-    grown = steps_of(folder)
-    Collector(folder, StepTable.PARQUET).rebuild()
-    assert steps_of(folder).equals(grown)
-    Collector(folder, StepTable.CSV).rebuild()
+    written = steps_of(folder)
+    for step_table in (StepTable.AUTO, StepTable.PARQUET):
+        collector = Collector(folder, step_table)
+        collector.rebuild()
+        assert not (folder.path / "steps.parquet").exists()
+        collector.compact()
+        assert not (folder.path / "steps.csv").exists()
+        assert steps_of(folder).equals(written)
+        assert steps_of(folder).dtypes.equals(written.dtypes)
+    collector = Collector(folder, StepTable.CSV)
+    collector.rebuild()
+    collector.compact()
     assert not (folder.path / "steps.parquet").exists()
-    assert steps_of(folder).equals(grown)
-    assert steps_of(folder).dtypes.equals(grown.dtypes)
+    assert steps_of(folder).equals(written)
 
 
-def test_without_pyarrow_steps_stay_csv_which_is_said_once(folder, monkeypatch):
+def test_without_pyarrow_steps_stay_csv_which_is_said(folder, monkeypatch):
     monkeypatch.setattr(collect, "MOST_CSV_BYTES", 0)
     monkeypatch.setattr(parquet, "is_installed", lambda: False)
     said = []
     collector = Collector(folder, say=said.append)
-    for index, run in enumerate(runs(5)):
-        attempt = ended(folder, run, at=index)
-        collector.add(attempt, attempt.outcome())
-    collector.flush()
+    ended(folder, runs()[0], at=1)
+    collector.rebuild()
+    collector.compact()
     assert len(said) == 1
     assert "pip install pyarrow" in said[0]
-    assert len(read(folder, "steps")) == len(steps_of(folder))
+    assert len(read(folder, "steps")) == len(steps_of(folder)) > 0
 
 
-def test_a_full_disk_leaves_the_parquet_table_as_it_was(folder, monkeypatch):
-    first, second, _ = runs()
+def test_a_full_disk_leaves_the_csv_table_as_it_was(folder, monkeypatch):
     collector = Collector(folder, StepTable.PARQUET)
-    ended(folder, first, at=1)
+    ended(folder, runs()[0], at=1)
     collector.rebuild()
-    before = (folder.path / "steps.parquet").read_bytes()
-    attempt = ended(folder, second, steps=50, at=2)
+    before = (folder.path / "steps.csv").read_bytes()
 
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(parquet.ParquetLines, "writelines", full)
+    monkeypatch.setattr(pyarrow.parquet.ParquetWriter, "write_batch", full)
     with pytest.raises(OSError, match="No space left"):
-        collector.add(attempt, attempt.outcome())
-    assert (folder.path / "steps.parquet").read_bytes() == before
-    assert [path.name for path in folder.path.glob(".steps*")] == []
+        collector.compact()
+    assert [path.name for path in folder.path.glob("*steps*")] == ["steps.csv"]
+    assert (folder.path / "steps.csv").read_bytes() == before

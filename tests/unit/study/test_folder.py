@@ -133,19 +133,6 @@ def test_a_study_keeps_a_copy_of_the_numbers_it_is_compared_with(tmp_path):
     assert not (create(tmp_path, planned(), NOW).path / files.REFERENCE).exists()
 
 
-def test_a_study_of_the_time_when_dlbench_searched_for_batches_is_read_under_its_names(tmp_path):
-    made = create(tmp_path, planned(asked=runs(1, batch_size=96)), NOW)
-    content = json.loads((made.path / files.STUDY).read_text())
-    assert content.keys().isdisjoint({"largest_batches"})
-    content["largest_batches"] = [{"batch_size": 96, "trials": [{"batch_size": 1, "fits": True}]}]
-    (once,) = content["runs"]
-    del once["settings"]["remainder"]  # there was no such setting; samples were dropped
-    given, found = ({**once, "batch_size_origin": origin} for origin in ("given", "found"))
-    (made.path / files.STUDY).write_text(json.dumps({**content, "runs": [given, found]}))
-    names = [run.run_id for run in open_study(made.path).record.runs]
-    assert names == ["mlp-single-w1-b96-0d8b0e81-r0", "mlp-single-w1-b96-be49ca31-r0"]
-
-
 SECRET = {"MY_TOKEN": "opensesame", "OMP_NUM_THREADS": "4", "XLA_FLAGS": "--xla_x=opensesame"}
 
 

@@ -176,8 +176,8 @@ class FakeJob:
     def detach(self) -> None:
         self.calls.append("detach")
 
-    def collect(self) -> None:
-        self.calls.append("collect")
+    def clean_up(self) -> None:
+        self.calls.append("clean up")
 
 
 class Lines(list[str]):
@@ -213,7 +213,7 @@ def test_what_dlbench_in_a_job_refuses_is_refused_here() -> None:
     job = FakeJob(JobStatus(Stage.ENDED, "it has ended", 2), output=("dlbench: no such host\n  hint: look\n",))
     with pytest.raises(UserError, match=r"dlbench in the job 7 refused: no such host\n  hint: look$"):
         followed(job)
-    assert job.calls == ["collect"]
+    assert job.calls == ["clean up"]
 
 
 def test_a_job_that_another_command_ended_is_reported() -> None:
@@ -230,9 +230,9 @@ def test_a_job_is_cancelled_once_killed_where_it_does_not_end_and_collected(monk
         stop.set()
     then_hung_up.hang_up()
     for job, stop, grace_s, calls in (
-        (FakeJob(RUNNING, RUNNING, RUNNING, INTERRUPTED), asked, 90.0, ["cancel", "collect"]),
-        (FakeJob(RUNNING, RUNNING, INTERRUPTED), then_hung_up, 90.0, ["cancel", "collect"]),
-        (FakeJob(RUNNING), asked, 0.01, ["cancel", "kill", "collect"]),
+        (FakeJob(RUNNING, RUNNING, RUNNING, INTERRUPTED), asked, 90.0, ["cancel", "clean up"]),
+        (FakeJob(RUNNING, RUNNING, INTERRUPTED), then_hung_up, 90.0, ["cancel", "clean up"]),
+        (FakeJob(RUNNING), asked, 0.01, ["cancel", "kill", "clean up"]),
     ):
         monkeypatch.setattr(following, "_GRACE_S", grace_s)
         _, lines = followed(job, stop)

@@ -8,7 +8,7 @@ import numpy as np
 
 from dlbench.analysis.arms import Row
 from dlbench.analysis.claims.claim_tests import Curve
-from dlbench.scenario.claims import NEEDED, Claim, Shape
+from dlbench.scenario.claims import COMPARING, Claim, Shape
 from dlbench.scenario.reference import read
 from tests.unit.report.figures.makers import run
 
@@ -17,7 +17,6 @@ BATCH = read(PROJECT / "kim2023.csv")
 WORKERS = read(PROJECT / "kim2018.csv")
 COLUMNS = ("train_time_s", "train_loss", "train_accuracy")
 SIZES = (8, 16, 32, 64, 128, 256)
-VALUES = {"of": "train_accuracy", "series": "out", "than": "up", "beyond": 4.0, "most": 0.05}
 
 # Returns runs in which x has no effect.
 Shuffle = Callable[[Sequence[Row], np.random.Generator], list[Row]]
@@ -25,8 +24,8 @@ Shuffle = Callable[[Sequence[Row], np.random.Generator], list[Row]]
 
 def claim(shape: Shape, column: str = "train_time_s", **values: object) -> Claim:
     """Return a claim with all that its shape needs."""
-    needed = {name: VALUES[name] for name in NEEDED.get(shape, ())}
-    return Claim(claim=shape, column=column, **{**needed, **values})
+    series = {"series": "out", "than": "up"} if shape in COMPARING else {}
+    return Claim(claim=shape, column=column, **{**series, **values})
 
 
 def curve(

@@ -64,12 +64,6 @@ def test_scores_are_those_of_the_first_worker_that_knows_them() -> None:
     assert "bleu" not in row(journal), "it is not declared"
 
 
-def test_a_result_of_an_older_dlbench_has_its_scores() -> None:
-    old = Result.model_validate({"steps": 1, "train_loss": 0.5, "best_validation_accuracy": 0.75, "warmup_steps": 3})
-    assert old.scores == {"train_loss": 0.5, "best_validation_accuracy": 0.75}
-    assert Result.model_validate(old.model_dump()) == old
-
-
 def row(journal: Journal, outcome: Outcome = OUTCOME, layout: Layout | None = LAYOUT, run: RunSpec = RUN) -> dict:
     attempt = AttemptRecords("study", 2, outcome, {"software": {"python": "3.11.7"}}, "sum")
     return run_row(run, layout, attempt, journal)

@@ -114,11 +114,6 @@ def test_no_rate_where_workers_saw_different_pieces():
     assert not rates.window(found.results.values())
 
 
-def test_a_journal_of_an_older_dlbench_is_read():
-    old = Result.model_validate({"steps": 9, "warmup_steps": 11, "warmup_detected": False, "cpu_time_s": 1.0})
-    assert old == Result(steps=9)
-
-
 def not_waiting(num_steps: int, step_s: float, slow_steps: int, *, is_first: bool) -> tuple[np.ndarray, Result]:
     """Return the rows of a worker that waits for nobody, and 10 pieces that all have in common from 2 s to 102 s."""
     times = np.full(num_steps, step_s)

@@ -17,7 +17,6 @@ STUDIES = {
     "cifar10": ROOT / "results" / "cifar10-resnet20",
     "digits": ROOT / "results" / "digits-batch-workers",
     "dividing": ROOT / "results" / "dividing",
-    "fixture": ROOT / "tests" / "fixtures" / "study-v1",
 }
 # The values of a series by place: a median (None without one), all points as a tuple, or `see` for the rest of a mark.
 Values = Mapping[float, object]

@@ -20,7 +20,7 @@ from tests.unit.report.page.pages import HOSTILE, NUL, SVG, UNSEEN, content, hos
 ROOT = Path(__file__).parents[4]
 CSS = Path(page.__file__).with_name("page.css").read_text(encoding="utf-8")
 JS = Path(page.__file__).with_name("page.js").read_text(encoding="utf-8")
-STUDIES = [*sorted(path.parent for path in (ROOT / "results").glob("*/runs.csv")), ROOT / "tests/fixtures/study-v1"]
+STUDIES = [*sorted(path.parent for path in (ROOT / "results").glob("*/runs.csv")), ROOT / "tests/fixtures/study-v3"]
 
 
 @pytest.fixture

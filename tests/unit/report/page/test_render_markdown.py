@@ -14,7 +14,7 @@ from tests.unit.report.figures.makers import base_line, repeats, report_data, ru
 from tests.unit.report.page.pages import HOSTILE, NUL, UNSEEN, content, hostile, large, read_html, study
 
 ROOT = Path(__file__).parents[4]
-STUDIES = [*sorted(path.parent for path in (ROOT / "results").glob("*/runs.csv")), ROOT / "tests/fixtures/study-v1"]
+STUDIES = [*sorted(path.parent for path in (ROOT / "results").glob("*/runs.csv")), ROOT / "tests/fixtures/study-v3"]
 # Reads what GitHub reads: raw HTML is on, so that what is not escaped would show.
 READER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
 

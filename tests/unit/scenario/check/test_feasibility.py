@@ -177,10 +177,6 @@ def test_a_scenario_cannot_say_alone_that_it_is_submitted(refusal: Refusal) -> N
     assert "`submitter: sbatch` belongs in a cluster file" in refusal("base: {submitter: sbatch}\nbaseline: none")
 
 
-def test_an_old_name_of_a_setting_is_refused_with_the_new_one(refusal: Refusal) -> None:
-    assert "called `communicator` now" in refusal("base: {strategy: mpi, workers: 2, driver: mpi}")
-
-
 def test_what_runs_on_other_hosts_is_started_there(runs: Runs) -> None:
     (alone,) = runs("base: {strategy: single}", HOSTS)
     assert alone.settings.launcher == "mpirun"

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from dlbench.errors import UserError
-from dlbench.scenario.cluster import Cluster, DeclaredLink, Host, Prices
+from dlbench.scenario.cluster import Cluster, Host, Prices
 from dlbench.scenario.cluster.cluster_file import ClusterOptions, parse, read
 from dlbench.scenario.cluster.host_list import parse_hosts
 from dlbench.scenario.settings import Settings
@@ -23,7 +23,6 @@ interface: 10.1.0.0/16
 environment: {NCCL_DEBUG: INFO, NCCL_IB_DISABLE: 1}
 prices: {currency: EUR, host_hour: 2.5, worker_hour: 1}
 emulated: [throttled-link]
-link: {rate: 1.5gbit}
 """
 
 
@@ -38,9 +37,7 @@ def test_all_that_a_cluster_file_says(tmp_path: Path) -> None:
         environment={"NCCL_DEBUG": "INFO", "NCCL_IB_DISABLE": "1"},
         prices=Prices(currency="EUR", host_hour=2.5, worker_hour=1),
         emulated=("throttled-link",),
-        link=DeclaredLink(rate="1.5gbit"),
     )
-    assert DeclaredLink(rate="1.5gbit").rate_bytes_per_s == 187_500_000
 
 
 def test_hosts_as_on_the_command_line() -> None:
@@ -95,9 +92,7 @@ def test_what_is_wrong_is_said_with_its_line(subtests: pytest.Subtests) -> None:
         ("hosts: a:1\nenvironment: {A-B: x}", "'A-B' is not a variable"),
         ("hosts: a:1\nenvironment: {DLBENCH_ASSIGNMENT: x}", "is not a variable that can be set"),
         ("hosts: a:1\nenvironment: {A: true}", "environment.A must be text"),
-        ("hosts: a:1\nlink: {rate: 125}", "link.rate"),
-        ("hosts: a:1\nlink: {rate: 0gbit}", "such as 1gbit"),
-        ("hosts: a:1\nlink: {rate: 1gbit, speed: 1}", "unknown key 'speed'"),
+        ("hosts: a:1\nprices: {host_hour: 1, speed: 1}", "unknown key 'speed'"),
         ("hosts: a:1\nprices: {host_hour: 1}", "prices.currency is missing"),
         ("hosts: a:1\nprices: {currency: USD, host_hour: -1}", "greater than or equal to 0"),
         ("hosts: a:1\nprices: {currency: USD, hour: 1}", "unknown key 'hour'"),
