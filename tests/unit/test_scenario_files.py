@@ -64,7 +64,7 @@ def test_a_repeated_study_is_compared_with_its_numbers(subtests: pytest.Subtests
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with what scenarios expect under data/: names and numbers of files, nothing to look at."""
     place = tmp_path_factory.mktemp("scenarios")
-    for part, count in (("train", 1100), ("test", 200)):
+    for part, count in (("train", 5000), ("test", 1000)):  # as CIFAR-10 has
         for label in range(10):
             pictures = place / "data/cifar10" / part / f"class-{label}"
             pictures.mkdir(parents=True)
