@@ -2,16 +2,16 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
-from statistics import fmean
 from typing import Any
 
 import dlbench
 from dlbench import plugins
 from dlbench.analysis.metrics import rates, sensors
+from dlbench.analysis.metrics.gradient_noise import noise_scale
 from dlbench.analysis.metrics.warm_up import without_warm_up
 from dlbench.errors import UserError
 from dlbench.records.columns import SCHEMA_VERSION, names
@@ -317,23 +317,3 @@ def _of_hosts(journal: Journal, quantity: str, num_hosts: int) -> int | None:
     grown = sensors.counted_by_worker(journal, "network", quantity).values()
     total = sensors.total(grown) if len(grown) == num_hosts else None
     return None if total is None else round(total)
-
-
-LEAST_STEPS = 50
-
-
-def noise_scale(norms: Sequence[tuple[int, float, float] | None], batch: int) -> float | None:
-    """Return the noise scale in samples; None where it is not known, or noise hides the gradient.
-
-    Args:
-        norms: Of each worker: steps, sum of |g_i|^2, sum of |g|^2.
-        batch: Of all workers together.
-    """
-    enough = [norm for norm in norms if norm is not None and norm[0] >= LEAST_STEPS]
-    workers = len(norms)
-    if workers < 2 or len(enough) < workers:
-        return None
-    local, mean = (fmean(norm[part] / norm[0] for norm in enough) for part in (1, 2))
-    signal = (workers * mean - local) / (workers - 1)
-    noise = (local - mean) * batch / (workers - 1)
-    return noise / signal if signal > 0 and noise > 0 else None

@@ -18,6 +18,7 @@ from dlbench.strategies._protocol import Optimizer
 from dlbench.telemetry.reporter import Reporter
 from dlbench.trainers import Sums, Trainer, added
 from dlbench.worker.simulate.links import Links, hosts_of
+from dlbench.worker.simulate.memory import SimulatedMemory
 from dlbench.worker.simulate.times import ComputeTimes
 from dlbench.worker.simulate.world import SimulatedWorld, mean_of
 from dlbench.worker.train.agreement import Diverged
@@ -311,27 +312,3 @@ class _Epoch:
         self.sums = added(self.sums, sums)
         self.samples += samples
         self.step = max(self.step, step)
-
-
-class SimulatedMemory:
-    """One vector, and how often it was written: each read and each write happens at one moment of the clock.
-
-    So reads are never torn and no write is lost, as they may be between real processes.
-    """
-
-    def __init__(self, first: Array) -> None:
-        self._parameters, self._version = first, 0
-
-    def read(self) -> tuple[Array, int]:
-        """Return the vector, which stays as it is, and how many times it has been written."""
-        return self._parameters, self._version
-
-    def subtract(self, change: Array, at: Array | None = None) -> int:
-        """Subtract from all numbers, or from those at some places (each named once); return the writes before."""
-        if at is None:
-            self._parameters = self._parameters - change
-        else:
-            self._parameters = self._parameters.copy()
-            self._parameters[at] -= change
-        self._version += 1
-        return self._version - 1

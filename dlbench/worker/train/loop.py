@@ -23,7 +23,8 @@ from dlbench.worker.train.evaluation import Scores, evaluate, last_scores
 from dlbench.worker.train.gradient_noise import GradientNorms
 from dlbench.worker.train.order import DataOrder, Share, learning_rate
 from dlbench.worker.train.progress import Epoch, TrainingProgress, epoch_rows
-from dlbench.worker.train.step import RunStep, SyncPoint, all_reduce_step, compiled_step, scale_of
+from dlbench.worker.train.step import RunStep, all_reduce_step, compiled_step, scale_of
+from dlbench.worker.train.sync_point import SyncPoint
 
 # The longest wait for the acknowledgement of what was sent before the first step.
 ANNOUNCE_S = 2.0

@@ -1,14 +1,11 @@
 """One step, with its timestamps: batch, local gradient, all-reduce, update; or one compiled call for all of it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from time import perf_counter
-
-import numpy as np
 
 from dlbench.strategies import Communicator, Strategy
 from dlbench.telemetry.reporter import Reporter
-from dlbench.trainers import Array, Sums, Trainer
+from dlbench.trainers import Sums, Trainer
 from dlbench.worker.recorder import NAN, StepTimestamps
 from dlbench.worker.train.batches import Batches
 from dlbench.worker.train.gradient_noise import GradientNorms
@@ -80,30 +77,3 @@ def compiled_step(trainer: Trainer, strategy: Strategy, batches: Batches, report
         return StepTimestamps(started, batch_ready, NAN, NAN, NAN, perf_counter()), sums
 
     return run
-
-
-@dataclass(frozen=True)
-class SyncPoint:
-    """Where all workers synchronise, with the phase reported; every method is a collective."""
-
-    communicator: Communicator
-    trainer: Trainer
-    reporter: Reporter
-
-    def barrier(self) -> None:
-        """Wait for this worker's device, then for every worker."""
-        self.trainer.synchronize()
-        self.reporter.phase = "barrier"
-        self.communicator.barrier()
-
-    def most(self, value: float) -> float:
-        """Return the largest of all workers' values."""
-        return float(self.largest(np.array([value]))[0])
-
-    def largest(self, values: Array) -> Array:
-        """Return the largest of all workers' values, element by element: float64 [n], the same n on all."""
-        largest = np.array(values)
-        if len(largest):
-            self.reporter.phase = "barrier"
-            self.communicator.all_reduce(largest, largest, "max")
-        return largest

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from dlbench.analysis.arms import Arm, arms
-from dlbench.cli.summary import fitted
+from dlbench.cli.fitted import fitted
 from tests.unit.analysis.made import ALONE, timed
 
 GIVEN = {"target_metric": "validation_accuracy", "target_value": 0.9}

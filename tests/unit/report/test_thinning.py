@@ -7,7 +7,8 @@ import pytest
 from dlbench.analysis.groups import values_of
 from dlbench.report import thinning
 from dlbench.report.page.content import Content
-from dlbench.report.page.render import html, markdown, runs_table
+from dlbench.report.page.render import html, markdown
+from dlbench.report.page.runs_table import runs_table
 from dlbench.report.thinning import thinned
 from dlbench.report.write import ReportRequest, write_report
 from tests.unit.report.figures.makers import base_line, repeats, report_data, run
@@ -73,7 +74,7 @@ def test_arms_with_a_value_each_of_several_settings_are_thinned(tmp_path):
 
 
 def test_pages_say_what_charts_and_tables_leave_out(grid, monkeypatch):
-    monkeypatch.setattr("dlbench.report.page.render.MOST_ROWS", 7)
+    monkeypatch.setattr("dlbench.report.page.runs_table.MOST_ROWS", 7)
     monkeypatch.setattr("dlbench.report.page.content.MOST_ARMS", 5)
     _, note = thinned(grid)
     content = Content(grid, thinning=note)

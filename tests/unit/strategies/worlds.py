@@ -10,7 +10,7 @@ import numpy as np
 
 from dlbench import plugins
 from dlbench.strategies._protocol import Gradient, Message, Port, World
-from dlbench.worker.simulate.training import SimulatedMemory
+from dlbench.worker.simulate.memory import SimulatedMemory
 
 Array = np.ndarray
 SIZE = 6

@@ -10,8 +10,8 @@ import pytest
 
 from dlbench import plugins
 from dlbench.scenario.layout import Place
-from dlbench.worker.observer import Summary
 from dlbench.worker.sensors import cpu, host, memory, network, nvml, rapl
+from dlbench.worker.sensors._summary import Summary
 
 HERE = Place(rank=0, workers=(0,))
 MIB = 1 << 20

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dlbench.analysis.metrics.row import LEAST_STEPS, noise_scale
+from dlbench.analysis.metrics.gradient_noise import LEAST_STEPS, noise_scale
 from dlbench.worker.train.gradient_noise import EVERY, GradientNorms
 
 SIZE, SIGNAL, NOISE = 1_000, 2.0, 3.0  # of each number of a gradient, and of one sample's
