@@ -59,7 +59,7 @@ def usable_cores(root: Path = ROOT) -> tuple[int, ...]:
     """Return the numbers of the cores that this process may use.
 
     A container with a CPU limit (`--cpus=2`) sees all cores of its host and is stopped when it has used up its share:
-    the first of the cores stand for the limit, rounded down.
+    as many of the first cores as the limit, rounded down, stand for it.
     """
     cores = tuple(sorted(os.sched_getaffinity(0)))
     limit = describe_limits(root)["cpu_cores"]

@@ -40,7 +40,7 @@ _Answers = Iterator[dict[str, Any]]
 
 @dataclass(frozen=True)
 class Span:
-    """A part of a stream: at least this long and this many bytes, and at most so long, so that slow links end, too."""
+    """A part of a stream: at least this long and this many bytes, and at most that long, so that slow links end."""
 
     min_s: float
     min_bytes: int

@@ -78,8 +78,8 @@ def decide(tests: Sequence[Evidence | str]) -> list[ClaimVerdict]:
         tests: As `examine` returns them; what cannot be tested counts as no claim.
     """
     tested = [test for test in tests if not isinstance(test, str)]
-    sides = [kind.shown for kind in tested], [kind.refuted for kind in tested]
-    adjusted = zip(*(holm([side.p for side in kind]) for kind in sides), strict=True)
+    sides = [evidence.shown for evidence in tested], [evidence.refuted for evidence in tested]
+    adjusted = zip(*(holm([side.p for side in of_one_kind]) for of_one_kind in sides), strict=True)
     verdicts = []
     for test in tests:
         state, power, parts = ClaimState.CANNOT_BE_TOLD, None, [test]

@@ -2,7 +2,6 @@ from pathlib import Path
 
 import pytest
 
-from dlbench.records.machine import read_machine
 from dlbench.report.data import read
 from dlbench.report.page.machines import NOT_KNOWN, machines, unsteady
 from tests.unit.report.figures.makers import report_data, run
@@ -17,16 +16,16 @@ def facts(found):
 
 
 def test_a_real_machine():
-    machine, found = read_machine(FIXTURE / "machine.json"), facts(read([FIXTURE]))
-    cpu = machine["cpu"]
-    assert found["Processor"] == f"{cpu['name']}, stepping {cpu['stepping']}, microcode {cpu['microcode']}"
-    assert found["Cores"].endswith("one thread a core, 2 logical processors usable")
-    assert found["Memory"] == f"{machine['memory']['total_bytes'] / 2**30:.1f} GiB"
+    found = facts(read([FIXTURE]))
+    assert found["Processor"] == "AMD EPYC (family 25 model 17), stepping 1, microcode 0x1000065"
+    assert found["Cores"] == "2, 1 socket, one thread a core, 2 logical processors usable"
+    assert found["Memory"] == "23.5 GiB"
     assert found["GPUs"] == "none found"
-    assert found["Operating system"].startswith("Debian GNU/Linux ")
-    assert "tensorflow-cpu 2." in found["Installed"]
-    assert found["Commit of dlbench"].startswith(machine["software"]["dlbench"]["commit"][:7])
-    assert found["Versions in the runs"].startswith("dlbench 0.1.0, Python 3.")
+    assert found["Virtual"] == "a virtual machine, hypervisor KVM, in a container (docker)"
+    assert found["Operating system"].startswith("Debian GNU/Linux 12 (bookworm), ")
+    assert "tensorflow-cpu 2.21.0" in found["Installed"]
+    assert found["Commit of dlbench"].endswith(", with changes")
+    assert found["Versions in the runs"].startswith("dlbench 0.1.0, Python 3.11.7, NumPy 2.4.6, Open MPI 5.0.11")
     assert "Limits" not in found
 
 
