@@ -20,7 +20,7 @@ from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Settings
 from dlbench.telemetry.journal import Journal
 from dlbench.trainers import Problem, Threads
-from dlbench.worker.recorder import is_cut
+from dlbench.worker.step_recorder import is_cut
 from dlbench.worker.train.batches import TrainingData
 from dlbench.worker.train.loop import Loop
 from tests.fakes import IdleObserver, KeptReporter, SumStrategy, ThreadCommunicator, in_threads

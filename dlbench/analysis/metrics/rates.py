@@ -122,7 +122,7 @@ def in_marked_steps(steps: Collection[Rows], name: str) -> float | None:
     """Return one part of the marked steps: the median of each worker, mean over workers; None where one has none.
 
     Of `peer_wait_s` it is the wait for the slowest peer, of `communication_time_s` the all-reduce after all were ready:
-    the barrier's wait is no part of a marked step's communication (see `dlbench.worker.recorder`).
+    the barrier's wait is no part of a marked step's communication (see `dlbench.worker.step_recorder`).
     """
     parts = [in_phase(rows, "sampled")[:, FIELD[name]] for rows in steps]
     marked = [part[~np.isnan(part)] for part in parts]

@@ -32,9 +32,9 @@ from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Settings
 from dlbench.telemetry.line_check import MOST_SAMPLES, ROUNDING
 from dlbench.worker.process.rank import read_assignment
-from dlbench.worker.recorder import NAN, StepTimestamps
 from dlbench.worker.script.recorder import EpochScores, ScriptRecorder
 from dlbench.worker.script.session import Session
+from dlbench.worker.step_recorder import NAN, StepTimestamps
 from dlbench.worker.train.agreement import Diverged
 
 

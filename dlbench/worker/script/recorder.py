@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dlbench.records.result import BEST, Result
+from dlbench.records.result import Result
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.telemetry.reporter import Reporter
 from dlbench.worker.observer import Observer
 from dlbench.worker.process.memory import resident_peak_bytes
-from dlbench.worker.recorder import StepRecorder, StepTimestamps, Window, is_cut
+from dlbench.worker.step_recorder import StepRecorder, StepTimestamps, Window, is_cut
 from dlbench.worker.train.agreement import weights_hash
+from dlbench.worker.training_record import Epoch, TrainingRecord
 
 EpochScores = dict[str, float | None]
 
@@ -36,7 +37,7 @@ class ScriptRecorder:
         barrier: Waits for every worker, or None: then nothing is timed.
 
     Attributes:
-        epochs: Epochs that have ended.
+        record: The epochs that have ended.
         counted_to: Moment on `perf_counter` up to which every moment is a step's, of its bookkeeping or of a pause: the
             next step's start.
     """
@@ -49,15 +50,12 @@ class ScriptRecorder:
         barrier: Callable[[], object] | None,
     ) -> None:
         self.reporter = reporter
-        self.epochs = 0
+        self.record = TrainingRecord(run, reporter)
         self._run, self._observer, self._barrier = run, observer, barrier
         self._recorder = StepRecorder(reporter, run.limits.flush_interval_s)
         self._window = Window(barrier or (lambda: None), reporter.observer_cpu_s)
-        self.counted_to = self._evaluation_s = 0.0
+        self.counted_to = 0.0
         self._steps = self._samples = self._epoch_samples = 0
-        self._last: EpochScores = {}
-        self._best: float | None = None
-        self._reached: tuple[float, int] | None = None
         self._learning_rate: float | None = None
 
     def enter(self) -> float:
@@ -79,7 +77,7 @@ class ScriptRecorder:
         self._steps += 1
         self._epoch_samples += num_samples
         self._samples += num_samples
-        self._recorder.add(self._steps, self.epochs + 1, self._phase(), num_samples, timestamps, loss)
+        self._recorder.add(self._steps, self.record.progress.epoch + 1, self._phase(), num_samples, timestamps, loss)
         if self._window.is_open:
             self._window.count(num_samples, timestamps.ended - timestamps.started)
             self._window.mark_end(timestamps.ended)
@@ -92,18 +90,20 @@ class ScriptRecorder:
 
     def end_epoch(self, scores: EpochScores, learning_rate: float | None) -> bool:
         """An epoch has ended; return whether the run's target is reached and ends it."""
-        self.epochs += 1
+        progress = self.record.progress
+        progress.epoch += 1
         self._learning_rate = learning_rate
         self._window.close(self._recorder.zero)
         pause = perf_counter() - self.counted_to if self._steps else 0.0
-        self._evaluation_s += pause if _was_evaluated(scores) else 0.0
-        self.reporter.send_epoch(self._epoch_row(scores, pause))
-        self._look_at(scores)
+        seconds = pause if _was_evaluated(scores) else None
+        progress.evaluation_time_s += seconds or 0.0
+        row = self._epoch().row({}) | scores | {"evaluated_samples": None, "evaluation_time_s": seconds}
+        self.record.add(row)
+        self.record.look_at(scores, progress.epoch, self._train_time())
         self._epoch_samples = 0
         self._open_before_step()
         self._pause_until_now()
-        target = self._run.target
-        return self._reached is not None and target is not None and target.stop
+        return self.record.is_over
 
     def flush(self) -> None:
         """Hand on the rows of steps that are held back."""
@@ -114,20 +114,16 @@ class ScriptRecorder:
         self._window.close(self._recorder.zero)
         self.flush()
         arrays = None if weights is None else [np.asarray(array) for array in weights]
-        return Result(
-            steps=self._steps,
-            epochs_completed=self.epochs,
+        progress = self.record.progress
+        progress.steps, progress.train_time_s = self._steps, self._train_time() if self._steps else None
+        return self.record.result(
             samples_seen=self._samples,
             num_parameters=None if arrays is None else sum(array.size for array in arrays),
             ready_at=self._recorder.ready_at,
             first_step_s=self._recorder.first_step_s,
-            train_time_s=self._train_time() if self._steps else None,
-            evaluation_time_s=self._evaluation_s,
             segments=tuple(self._window.segments),
-            scores={**self._last, BEST: self._best},
-            time_to_target_s=self._reached[0] if self._reached else None,
-            epochs_to_target=self._reached[1] if self._reached else None,
             learning_rate=self._learning_rate,
+            bytes_sent=None,
             weights_hash=None if arrays is None else hash_of(arrays),
             host_memory_peak_bytes=resident_peak_bytes(),
         )
@@ -162,28 +158,13 @@ class ScriptRecorder:
     def _train_time(self) -> float:
         return self._recorder.train_time_s(self.counted_to)
 
-    def _epoch_row(self, scores: EpochScores, pause: float) -> dict[str, Any]:
-        return {
-            "epoch": self.epochs,
-            "steps": self._steps,
-            "samples": self._epoch_samples,
-            "learning_rate": self._learning_rate,
-            "train_time_s": self._train_time() if self._steps else None,
-            "ended_at_s": self.counted_to - self._recorder.zero if self._steps else None,
-            **scores,
-            "evaluated_samples": None,
-            "evaluation_time_s": pause if _was_evaluated(scores) else None,
-        }
-
-    def _look_at(self, scores: EpochScores) -> None:
-        """Keep the epoch's scores; look at the best and at the target."""
-        self._last |= {name: value for name, value in scores.items() if value is not None}
-        accuracy = scores.get("validation_accuracy")
-        if accuracy is not None:
-            self._best = accuracy if self._best is None else max(self._best, accuracy)
-            self.reporter.accuracy = accuracy
-        if self._reached is None and self._run.reaches_target(scores):
-            self._reached = (self._train_time(), self.epochs)
+    def _epoch(self) -> Epoch:
+        """Return the epoch that has ended."""
+        train_time_s, ended_at_s = None, None
+        if self._steps:
+            train_time_s, ended_at_s = self._train_time(), self.counted_to - self._recorder.zero
+        number, samples, rate = self.record.progress.epoch, self._epoch_samples, self._learning_rate
+        return Epoch({}, number, samples, self._steps, rate, train_time_s, ended_at_s)
 
 
 def hash_of(arrays: list[npt.NDArray[Any]]) -> str:

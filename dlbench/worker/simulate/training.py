@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from time import time
 from typing import Any
 
 import numpy as np
 
+from dlbench.communicators._single import SingleCommunicator
 from dlbench.communicators.simulated import SimulatedOptions
 from dlbench.records.result import NodeAccount, Result, Segment
 from dlbench.scenario.run_spec import RunSpec
@@ -16,16 +16,17 @@ from dlbench.scenario.settings import ServerPlacement
 from dlbench.strategies import Array
 from dlbench.strategies._protocol import Optimizer
 from dlbench.telemetry.reporter import Reporter
-from dlbench.trainers import Sums, Trainer, added
+from dlbench.trainers import Trainer
 from dlbench.worker.simulate.links import Links, hosts_of
 from dlbench.worker.simulate.memory import SimulatedMemory
 from dlbench.worker.simulate.times import ComputeTimes
 from dlbench.worker.simulate.world import SimulatedWorld, mean_of
-from dlbench.worker.train.agreement import Diverged
+from dlbench.worker.train.agreement import Agreement, Diverged, compare
 from dlbench.worker.train.batches import TrainingData
-from dlbench.worker.train.evaluation import evaluate_alone, last_scores
+from dlbench.worker.train.evaluation import evaluate
 from dlbench.worker.train.node_plan import plan_nodes
 from dlbench.worker.train.schedule import Ticket
+from dlbench.worker.training_record import Epoch, Scores, TrainingRecord, means_of
 
 # Links that are listed of a run.
 _MOST_LINKS = 100_000
@@ -63,10 +64,10 @@ class Simulation:
             beside=settings.server_placement is ServerPlacement.BESIDE,
         )
         self.simulated = self._build()
-        self._epoch = _Epoch(dict.fromkeys(trainer.scores, 0.0))
-        self._done = self._asked = 0
-        self._rows: list[dict[str, Any]] = []
-        self._reached: tuple[float, int] | None = None
+        self._record = TrainingRecord(run, reporter)
+        # The gradients since the last epoch's end; of its steps, the number of the last one.
+        self._epoch = Epoch(dict.fromkeys(trainer.scores, 0.0))
+        self._asked = 0
         # Shards as they were when an epoch ended, until all of them are there.
         self._snapshot: dict[int, Array] | None = None
         self._wanted_version = 0
@@ -83,10 +84,11 @@ class Simulation:
         ready_at = time()
         self.simulated.run(self._between_events)
         self._is_over = True
-        if self._asked > self._done:  # the last one: shards that lag behind have had their updates by now
+        done = self._record.progress.epoch
+        if self._asked > done:  # the last one: shards that lag behind have had their updates by now
             self._end_epochs(self.parameters())
         elif not self._is_stopped and (
-            self.simulated.counts.samples > self._done * self.schedule.samples_per_epoch or not self._rows
+            self.simulated.counts.samples > done * self.schedule.samples_per_epoch or not done
         ):
             self._asked += 1
             self._end_epochs(self.parameters())
@@ -103,7 +105,8 @@ class Simulation:
         loss = sums["loss"] / len(y)
         if not math.isfinite(loss):
             raise Diverged(f"the loss is {loss} in step {ticket.step} (epoch {ticket.epoch})")
-        self._epoch.add(sums, len(y), ticket.step)
+        self._epoch.add(sums, len(y))
+        self._epoch.steps = max(self._epoch.steps, ticket.step)
         reporter.step, reporter.epoch, reporter.loss = ticket.step, ticket.epoch, loss
         return values.copy()
 
@@ -155,8 +158,7 @@ class Simulation:
         if len(shards) < len(servers):
             return True
         self._end_epochs(self._joined(shards) if servers else self.parameters())
-        target = self.run.target
-        self._is_stopped = bool(self._reached and target and target.stop)
+        self._is_stopped = self._record.is_over
         return not self._is_stopped
 
     def parameters(self) -> Array:
@@ -172,35 +174,28 @@ class Simulation:
     def _end_epochs(self, parameters: Array) -> None:
         """Make the row of the epoch that has ended, of several within one update that of the last; evaluate if due."""
         self._snapshot, self.simulated.interrupted = None, False
-        settings, epoch, now = self.run.settings, self._epoch, self._train_time_s()
-        every, before, last = settings.evaluate_every, self._done, self._asked
-        self._done = last
-        row: dict[str, Any] = {
-            "epoch": last,
-            "steps": sum(self.simulated.counts.steps) // settings.workers,
-            "samples": self.simulated.counts.samples - sum(row["samples"] for row in self._rows),
-            "learning_rate": self.world.rate(max(1, epoch.step)),
-            "train_time_s": now,
-            "ended_at_s": now,
-            **{f"train_{name}": total / epoch.samples if epoch.samples else None for name, total in epoch.sums.items()},
-        }
-        self._epoch = _Epoch(dict.fromkeys(epoch.sums, 0.0))
+        settings, epoch, progress, counts = self.run.settings, self._epoch, self._record.progress, self.simulated.counts
+        every, before, last, now = settings.evaluate_every, progress.epoch, self._asked, self._train_time_s()
+        epoch.number, epoch.learning_rate = last, self.world.rate(max(1, epoch.steps))
+        epoch.steps = progress.steps = sum(counts.steps) // settings.workers
+        epoch.train_time_s = epoch.ended_at_s = now
+        means = means_of(epoch.sums, epoch.samples)
+        epoch.samples = counts.samples - sum(row["samples"] for row in progress.rows)
+        progress.epoch, self._epoch = last, Epoch(dict.fromkeys(epoch.sums, 0.0))
+        row = epoch.row(means)
         if last // every > before // every or last >= self.run.epochs_per_worker:
-            row |= self._evaluate(parameters)
-            if self._reached is None and self.run.reaches_target(row):
-                self._reached = now, last
-        self._rows.append(row)
-        self.reporter.send_epoch(row)
+            row |= self._evaluate(parameters).cells
+            self._record.look_at(row, last, now)
+        self._record.add(row)
 
-    def _evaluate(self, parameters: Array) -> dict[str, Any]:
-        """Return the scores over the validation set as cells of a row; takes no simulated time."""
+    def _evaluate(self, parameters: Array) -> Scores:
+        """Return the scores over the validation set; takes no simulated time."""
         self.trainer.set_parameters(parameters)
-        self.reporter.phase = "evaluate"
-        scores = evaluate_alone(self.trainer, self.data, self.run.settings.evaluation_batch_size)
-        self.reporter.phase, self.reporter.accuracy = "compute", scores.means.get("accuracy")
-        if not math.isfinite(loss := scores.means["loss"]):
-            raise Diverged(f"the validation loss is {loss} after epoch {self._done}")
-        return scores.cells
+        batch_size = self.run.settings.evaluation_batch_size
+        scores = evaluate(self.trainer, SingleCommunicator(), self.data, batch_size, self.reporter)
+        self.reporter.phase = "compute"
+        scores.refuse_infinite(f"after epoch {self._record.progress.epoch}")
+        return scores
 
     def _train_time_s(self) -> float:
         """Return the time of training so far: until the last update, where servers make them, else until now."""
@@ -208,27 +203,20 @@ class Simulation:
         return simulated.last_update_s if self._is_over and simulated.counts.staleness else simulated.now
 
     def _account(self, ready_at: float) -> Result:
-        counts, settings = self.simulated.counts, self.run.settings
-        agreement = self._agreement()
-        reached_s, reached_epochs = self._reached or (None, None)
-        return Result(
-            steps=sum(counts.steps) // settings.workers,
-            epochs_completed=self._done,
+        counts, progress = self.simulated.counts, self._record.progress
+        if self._plan.agrees and not self._is_stopped:
+            self._record.agree(self._agreement(), "at the end of the simulation")
+        progress.steps, progress.train_time_s = sum(counts.steps) // self.run.settings.workers, self._train_time_s()
+        return self._record.result(
             samples_seen=counts.samples,
-            samples_dropped=self._done * self.schedule.dropped_per_epoch,
+            samples_dropped=progress.epoch * self.schedule.dropped_per_epoch,
             train_samples=len(self.data.train),
             validation_samples=len(self.data.validation),
             num_parameters=self.trainer.num_parameters,
             flops_per_sample=self.trainer.flops_per_sample,
             ready_at=ready_at,
-            train_time_s=self._train_time_s(),
             segments=self._segments(),
-            scores=last_scores(self._rows),
-            time_to_target_s=reached_s,
-            epochs_to_target=reached_epochs,
             learning_rate=self._plan.full_rate,
-            agreement=agreement,
-            max_difference=0.0 if agreement else None,
             bytes_sent=sum(counts.bytes_sent),
             messages=sum(counts.messages_sent),
             updates=counts.updates,
@@ -287,28 +275,8 @@ class Simulation:
             ),
         )
 
-    def _agreement(self) -> str | None:
-        """Return how the workers' last parameters agree; None where the strategy promises nothing of the kind."""
-        if not self._plan.agrees or self._is_stopped:
-            return None
+    def _agreement(self) -> Agreement:
+        """Compare the last parameters of the workers that have not failed, bit for bit."""
         failed = self.simulated.failed_at_s
-        first, *others = [worker.begin() for rank, worker in enumerate(self.simulated.workers) if rank not in failed]
-        same = all(np.array_equal(first, other) for other in others)
-        if not same:
-            raise Diverged("workers disagree at the end of the simulation: the strategy does not synchronise them")
-        return "exact"
-
-
-@dataclass
-class _Epoch:
-    """Sums over the gradients since the last epoch's end."""
-
-    sums: Sums
-    samples: int = 0
-    step: int = 0
-
-    def add(self, sums: Sums, samples: int, step: int) -> None:
-        """Add those of one gradient."""
-        self.sums = added(self.sums, sums)
-        self.samples += samples
-        self.step = max(self.step, step)
+        last = [worker.begin() for rank, worker in enumerate(self.simulated.workers) if rank not in failed]
+        return compare(last[0], SingleCommunicator(), last[1:])

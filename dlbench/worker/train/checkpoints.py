@@ -19,7 +19,7 @@ from dlbench.strategies import Communicator
 from dlbench.telemetry.reporter import Reporter
 from dlbench.trainers import Array, Trainer
 from dlbench.worker.train.checkpoint_files import Arrays, Checkpoint, newest, write
-from dlbench.worker.train.progress import TrainingProgress
+from dlbench.worker.training_record import TrainingProgress
 
 # The state that a trainer keeps from step to step; its methods are named so, with `set_` before to restore it.
 KINDS = ("parameters", "statistics", "optimizer_state")

@@ -1,37 +1,12 @@
 """Evaluation: each validation sample exactly once over all workers, as sums and counts, outside the timed window."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
-
 import numpy as np
 
-from dlbench.records.result import BEST
-from dlbench.scenario.metrics import SCORE_COLUMNS
 from dlbench.strategies import Communicator
 from dlbench.telemetry.reporter import Reporter
 from dlbench.trainers import Array, Trainer
 from dlbench.worker.train.batches import TrainingData
-
-
-class Scores(NamedTuple):
-    """Means over the validation set by name, and the samples that this process evaluated with the seconds it took."""
-
-    means: Mapping[str, float]
-    own_samples: int
-    seconds: float | None = None
-
-    @property
-    def cells(self) -> dict[str, Any]:
-        """Their columns of `epochs.csv`."""
-        columns = {f"validation_{name}": mean for name, mean in self.means.items()}
-        return {**columns, "evaluated_samples": self.own_samples, "evaluation_time_s": self.seconds}
-
-
-def last_scores(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what rows of epochs end with, and the best accuracy, by column of `runs.csv`."""
-    scores = {name: row[name] for row in rows for name in SCORE_COLUMNS if name in row}
-    accuracies = [row["validation_accuracy"] for row in rows if row.get("validation_accuracy") is not None]
-    return scores | ({BEST: max(accuracies)} if accuracies else {})
+from dlbench.worker.training_record import Scores
 
 
 def knows_nothing(targets: Array) -> dict[str, float]:
@@ -55,12 +30,6 @@ def summed(trainer: Trainer, data: TrainingData, rows: Array, batch_size: int) -
         sums = trainer.evaluate(data.validation_x[batch], data.validation_y[batch])
         total += [sums[name] for name in trainer.scores]
     return total
-
-
-def evaluate_alone(trainer: Trainer, data: TrainingData, batch_size: int) -> Scores:
-    """Return the scores over the whole validation set, evaluated by this process."""
-    means = summed(trainer, data, data.validation, batch_size) / len(data.validation)
-    return Scores(dict(zip(trainer.scores, means.tolist(), strict=True)), len(data.validation))
 
 
 def average_statistics(trainer: Trainer, communicator: Communicator, num_replicas: int = 1) -> None:

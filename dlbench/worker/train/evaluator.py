@@ -1,18 +1,19 @@
 """Scores of epochs while others train: a separate process gets copies of the parameters, and says when to end."""
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from time import perf_counter
 
 import numpy as np
 
+from dlbench.communicators._single import SingleCommunicator
 from dlbench.errors import UserError
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.strategies._protocol import World
+from dlbench.telemetry.reporter import Reporter
 from dlbench.trainers import Array
-from dlbench.worker.train.agreement import Diverged
-from dlbench.worker.train.evaluation import Scores, evaluate_alone
+from dlbench.worker.train.evaluation import evaluate
 from dlbench.worker.train.node_scores import Copy, Replica
+from dlbench.worker.training_record import Scores
 
 # Copies that may wait until they are scored.
 MOST_KEPT_BYTES = 4 * 2**30
@@ -34,8 +35,7 @@ class Evaluator:
         world: How many nodes there are of which kind.
         replica: What it scores with.
         run: Its target may end training.
-        began: Called before each score.
-        scored: Called with the epoch and its scores after each.
+        reporter: Sends the heartbeat.
 
     Attributes:
         scores: By epoch.
@@ -46,12 +46,10 @@ class Evaluator:
         world: World,
         replica: Replica,
         run: RunSpec,
-        began: Callable[[], None],
-        scored: Callable[[int, Scores], None],
+        reporter: Reporter,
     ) -> None:
         self.scores: dict[int, Scores] = {}
-        self._world, self._replica, self._run = world, replica, run
-        self._began, self._scored = began, scored
+        self._world, self._replica, self._run, self._reporter = world, replica, run, reporter
         statistics = replica.trainer.statistics()
         self._statistics_dtype, self._num_statistics = statistics.dtype, statistics.size
         # By epoch, what nodes have sent so far.
@@ -93,15 +91,15 @@ class Evaluator:
         """
         # Copies of further epochs may arrive during this, in another thread.
         epoch = min(epoch for epoch in list(self._copies) if self._is_whole(epoch))
-        self._began()
+        self._reporter.step += 1
         started = perf_counter()
         copies = self._copies.pop(epoch)
         self._kept_bytes -= sum(part.nbytes for copy in copies.values() for part in copy) + 8 * _HEADER * len(copies)
         scores = self._evaluate(copies)
-        if not math.isfinite(loss := scores.means["loss"]):
-            raise Diverged(f"the validation loss is {loss} after epoch {epoch}")
+        scores.refuse_infinite(f"after epoch {epoch}")
         self.scores[epoch] = scores._replace(seconds=perf_counter() - started)
-        self._scored(epoch, scores)
+        self._reporter.epoch, self._reporter.accuracy = epoch, scores.means.get("accuracy")
+        self._reporter.phase = "serve"
         had_ended, target = self._ends, self._run.target
         if target is not None and target.stop and self._run.reaches_target(scores.cells):
             self._ends = True
@@ -131,7 +129,8 @@ class Evaluator:
         trainer.set_parameters(parameters)
         if self._num_statistics:
             trainer.set_statistics(_mean([copies[worker].statistics for worker in workers]))
-        return evaluate_alone(trainer, data, self._run.settings.evaluation_batch_size)
+        batch_size = self._run.settings.evaluation_batch_size
+        return evaluate(trainer, SingleCommunicator(), data, batch_size, self._reporter)
 
 
 def _mean(vectors: list[Array]) -> Array:

@@ -4,7 +4,6 @@ import itertools
 import math
 from collections.abc import Callable, Iterator
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 
@@ -13,18 +12,18 @@ from dlbench.records.warm_up import batch_medians, pieces_left_out, truncation
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.strategies import Communicator, Strategy
 from dlbench.telemetry.reporter import Reporter
-from dlbench.trainers import Sums, Trainer, added
+from dlbench.trainers import Sums, Trainer
 from dlbench.worker.observer import Observer
-from dlbench.worker.recorder import StepRecorder, Window, is_cut
-from dlbench.worker.train.agreement import Diverged, compare, worst
+from dlbench.worker.step_recorder import StepRecorder, Window, is_cut
+from dlbench.worker.train.agreement import compare
 from dlbench.worker.train.batches import TrainingData
 from dlbench.worker.train.checkpoints import Checkpoints
-from dlbench.worker.train.evaluation import Scores, evaluate, last_scores
+from dlbench.worker.train.evaluation import evaluate
 from dlbench.worker.train.gradient_noise import GradientNorms
 from dlbench.worker.train.order import DataOrder, Share, learning_rate
-from dlbench.worker.train.progress import Epoch, TrainingProgress, epoch_rows
 from dlbench.worker.train.step import RunStep, all_reduce_step, compiled_step, scale_of
 from dlbench.worker.train.sync_point import SyncPoint
+from dlbench.worker.training_record import Epoch, Scores, TrainingProgress, TrainingRecord, means_of
 
 # The longest wait for the acknowledgement of what was sent before the first step.
 ANNOUNCE_S = 2.0
@@ -65,11 +64,12 @@ class Loop:
         self.data, self.reporter, self.observer, self.checkpoints = data, reporter, observer, checkpoints
         self.workers = workers or (communicator.rank,)
         self.order = DataOrder.of(run, self.workers, len(data.train))
-        self.progress = earlier or TrainingProgress()
+        self.record = TrainingRecord(run, reporter, earlier)
+        self.progress = self.record.progress
         self.norms = GradientNorms()
         # Steps are counted on in an extended window, in which the progress stays.
         self._step = self.progress.steps
-        self._first_step, self._earlier_train_time_s = self._step + 1, self.progress.train_time_s
+        self._first_step, self._earlier_train_time_s = self._step + 1, self.progress.train_time_s or 0.0
         self._earlier_bytes, self._bytes_before = self.progress.bytes_sent, strategy.bytes_sent or 0
         self.sync_point = SyncPoint(communicator, trainer, reporter)
         self.recorder = StepRecorder(reporter, run.limits.flush_interval_s)
@@ -80,9 +80,6 @@ class Loop:
         self._pending: list[Epoch] = []
         self._scores: Scores | None = None
         self._checkpoint_s = 0.0
-        # Its rows are this attempt's, too; moments on its clock mean nothing on another one's.
-        rows, self.progress.rows = self.progress.rows, []
-        self._send_epochs([{**row, "ended_at_s": None} for row in rows])
 
     def train(self) -> Result:
         """Train all epochs, extend the window if the run asks for it, and return this worker's account.
@@ -111,9 +108,9 @@ class Loop:
     def _train_epochs(self) -> None:
         """Train until the last epoch or the target."""
         last, every = self.run.epochs_per_worker, self.run.settings.evaluate_every
-        progress, target = self.progress, self.run.target
-        while progress.epoch < last and not (progress.reached and target and target.stop):
-            self._train_epoch(Epoch(progress.epoch + 1, dict.fromkeys(self.trainer.scores, 0.0)))
+        progress = self.progress
+        while progress.epoch < last and not self.record.is_over:
+            self._train_epoch(Epoch(dict.fromkeys(self.trainer.scores, 0.0), progress.epoch + 1))
             progress.epoch += 1
             if progress.epoch % every == 0 or progress.epoch == last:
                 self._close_window()
@@ -122,9 +119,8 @@ class Loop:
 
     def _train_epoch(self, epoch: Epoch) -> None:
         for share in self.order.epoch(epoch.number):
-            epoch.learning_rate = learning_rate(self.run, self._step + 1, self.order.steps_per_epoch)
-            epoch.sums = added(epoch.sums, self._train_step(share, epoch.learning_rate, epoch.number))
-            epoch.samples += len(share.indices)
+            rate = epoch.learning_rate = learning_rate(self.run, self._step + 1, self.order.steps_per_epoch)
+            epoch.add(self._train_step(share, rate, epoch.number), len(share.indices))
             if self._is_first:
                 self._pausing(self._agree)
                 self._pausing(self._rehearse)
@@ -188,23 +184,21 @@ class Loop:
         seconds = self._pausing(self._score)
         progress.evaluation_time_s += seconds
         assert self._scores is not None
-        rows = self._summed_epochs()
-        rows[-1] |= self._scores._replace(seconds=seconds).cells
-        self._send_epochs(rows)
-        self.reporter.accuracy, self.reporter.samples_per_s = self._scores.means.get("accuracy"), self._rate_so_far()
-        if progress.reached is None and self.run.reaches_target(rows[-1]):
-            progress.reached = (self.sync_point.most(train_time_s), progress.epoch)
+        self._send_epochs(self._scores._replace(seconds=seconds))
+        self.reporter.samples_per_s = self._rate_so_far()
+        self.record.look_at(progress.rows[-1], progress.epoch, train_time_s, self.sync_point.most)
 
-    def _summed_epochs(self) -> list[dict[str, Any]]:
-        """Return the rows of pending epochs, summed over all workers; a collective."""
-        rows, self._pending = epoch_rows(self._pending, self.communicator), []
-        return rows
-
-    def _send_epochs(self, rows: list[dict[str, Any]]) -> None:
-        """Send rows of epochs, and keep them for checkpoints."""
-        self.progress.rows += rows
-        for row in rows:
-            self.reporter.send_epoch(row)
+    def _send_epochs(self, scores: Scores | None = None) -> None:
+        """Sum the pending epochs over all workers, and send their rows, the last one with scores; a collective."""
+        epochs, self._pending = self._pending, []
+        if not epochs:
+            return
+        sums_here = np.array([(*epoch.sums.values(), epoch.samples) for epoch in epochs], np.float64)
+        everyone = np.empty_like(sums_here)
+        self.communicator.all_reduce(sums_here, everyone)
+        for epoch, (*totals, samples) in zip(epochs, everyone.tolist(), strict=True):
+            row = epoch.row(means_of(dict(zip(epoch.sums, totals, strict=True)), samples))
+            self.record.add(row | scores.cells if scores is not None and epoch is epochs[-1] else row)
 
     def _make_checkpoint(self) -> None:
         """Make a checkpoint where one is due, outside the window and outside training time; a collective then."""
@@ -215,7 +209,7 @@ class Loop:
         self._sum_up()
 
         def save() -> None:
-            self._send_epochs(self._summed_epochs())
+            self._send_epochs()
             checkpoints.save(self.progress)
 
         self._checkpoint_s += self._pausing(save)
@@ -235,8 +229,7 @@ class Loop:
             self.reporter,
             len(self.workers),
         )
-        if not math.isfinite(loss := self._scores.means["loss"]):
-            raise Diverged(f"the validation loss is {loss} after step {self._step}")
+        self._scores.refuse_infinite(f"after step {self._step}")
 
     def _extend(self) -> None:
         """Step on until the window holds enough for a rate; nothing of these steps counts but the rate."""
@@ -273,13 +266,7 @@ class Loop:
         """Compare trainable weights over all workers; a collective."""
         self.reporter.phase = "agree"
         first, *others = self.trainer.replicas()
-        agreement = compare(first, self.communicator, others)
-        self.progress.agreements.append(agreement)
-        if agreement.verdict == "no":
-            raise Diverged(
-                f"workers disagree after step {self._step}: their weights differ by up to "
-                f"{agreement.max_difference:.3g}; the strategy does not synchronise them"
-            )
+        self.record.agree(compare(first, self.communicator, others), f"after step {self._step}")
 
     def _pausing(self, action: Callable[[], None]) -> float:
         """Do something that is no training; return its seconds, which training time leaves out."""
@@ -304,32 +291,19 @@ class Loop:
         return all_reduce_step(self.trainer, self.strategy, self.communicator, batches, self.reporter, self.norms)
 
     def _account(self) -> Result:
-        progress, window = self.progress, self.window
-        reached_s, reached_epochs = progress.reached or (None, None)
-        return Result(
-            steps=progress.steps,
+        window, trainer = self.window, self.trainer
+        return self.record.result(
             extended_steps=sum(segment.steps for segment in window.segments if segment.extended),
-            epochs_completed=progress.epoch,
-            samples_seen=sum(row["samples"] for row in progress.rows),
-            samples_dropped=progress.epoch * self.order.dropped_per_epoch,
+            samples_dropped=self.progress.epoch * self.order.dropped_per_epoch,
             train_samples=len(self.data.train),
             validation_samples=len(self.data.validation),
-            num_parameters=self.trainer.num_parameters,
-            flops_per_sample=self.trainer.flops_per_sample,
+            num_parameters=trainer.num_parameters,
+            flops_per_sample=trainer.flops_per_sample,
             ready_at=self.recorder.ready_at,
             first_step_s=self.recorder.first_step_s,
-            train_time_s=progress.train_time_s,
-            evaluation_time_s=progress.evaluation_time_s,
             checkpoint_time_s=None if self.checkpoints is None else self._checkpoint_s,
             segments=tuple(window.segments),
-            scores=last_scores(progress.rows),
-            time_to_target_s=reached_s,
-            epochs_to_target=reached_epochs,
             learning_rate=self.run.full_learning_rate,
-            agreement=worst([agreement.verdict for agreement in progress.agreements]),
-            max_difference=max(agreement.max_difference for agreement in progress.agreements),
-            weights_hash=progress.agreements[-1].weights_hash,
-            bytes_sent=progress.bytes_sent,
             gradient_norms=None if self._has_no_norms() else (self.norms.count, self.norms.local, self.norms.mean),
         )
 

@@ -11,25 +11,22 @@ from dlbench.records.result import NodeAccount, Result
 from dlbench.scenario.layout import Layout
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.telemetry.reporter import Reporter
-from dlbench.trainers import Array, Sums
-from dlbench.worker.recorder import StepRecorder
+from dlbench.trainers import Array
+from dlbench.worker.step_recorder import StepRecorder
 from dlbench.worker.train import common_window
-from dlbench.worker.train.agreement import Agreement, Diverged, compare
-from dlbench.worker.train.evaluation import Scores, last_scores
+from dlbench.worker.train.agreement import Agreement, compare
 from dlbench.worker.train.evaluator import Evaluator
 from dlbench.worker.train.node_plan import NodePlan
 from dlbench.worker.train.node_scores import Copy, NodeCommunicator, Replica, joined, score
 from dlbench.worker.train.nodes import NodeProcess
+from dlbench.worker.training_record import Epoch, Scores, TrainingRecord, means_of
 
 
 @dataclass
-class NodeEpoch:
-    """One worker's sums over an epoch, and what it kept when that ended: None where it is not evaluated."""
+class NodeEpoch(Epoch):
+    """One worker's epoch, and what it kept when that ended: None where it is not evaluated."""
 
-    sums: Sums
-    samples: int = 0
-    steps: int = 0
-    ended_at: float = -math.inf
+    ended_at_s: float = -math.inf
     kept: Copy | None = None
 
 
@@ -84,6 +81,7 @@ class NodeConclusion:
         self.run, self.plan, self.communicator, self.reporter = run, plan, communicator, reporter
         self.process, self.recorder = process, recorder
         self._layout, self._replica, self._log, self._scorer = layout, replica, log, scorer
+        self._record = TrainingRecord(run, reporter)
 
     def result(self, last: Array) -> Result:
         """Bring together what all nodes know, score what they have kept, and make this node's account; a collective.
@@ -97,17 +95,23 @@ class NodeConclusion:
         self.reporter.phase = "barrier"
         segments = self._window()
         trained_until = self._trained_until()
-        ended, losses = self._over_all_nodes(trained_until)
+        ended, totals = self._over_all_nodes(trained_until)
         started = perf_counter()
         scores = self._scores()
         evaluated_s = perf_counter() - started
         if self._layout.evaluator is not None:
             evaluated_s = sum(scored.seconds or 0.0 for scored in scores.values())
-        rows = self._rows(ended, losses, scores)
-        agreement = self._agree(last)
-        for row in rows if self._replica is not None else ():
-            self.reporter.send_epoch(row)
-        return self._account(rows, segments, trained_until, evaluated_s, agreement)
+        for number, epoch_scores in scores.items():
+            epoch_scores.refuse_infinite(f"after epoch {number}")
+        if self.plan.agrees:
+            self._record.agree(self._agreement(last), "at the end")
+        if self._replica is None:
+            return Result(steps=0, **self._counts())
+        self._add_epochs(ended, totals, scores)
+        progress = self._record.progress
+        progress.epoch, progress.steps = len(self._log.epochs), self._log.steps
+        progress.train_time_s, progress.evaluation_time_s = trained_until, evaluated_s
+        return self._account(self._replica, segments)
 
     def _window(self) -> tuple[Any, ...]:
         zero, process = self.recorder.zero, self.process
@@ -130,24 +134,15 @@ class NodeConclusion:
 
     def _over_all_nodes(self, trained_until: float) -> tuple[list[float], Array]:
         """Return when each epoch was over on all nodes that hold what is evaluated, and workers' sums and samples."""
-        zero = self.recorder.zero
-        ended = np.array(
-            [
-                epoch.ended_at - zero if self.plan.is_scored(self.communicator.rank) else -np.inf
-                for epoch in self._log.epochs
-            ]
-        )
+        is_scored = self.plan.is_scored(self.communicator.rank)
+        ended = np.array([epoch.ended_at_s if is_scored else -np.inf for epoch in self._log.epochs])
         self.communicator.all_reduce(ended, ended, "max")
         sums = np.array([(*epoch.sums.values(), epoch.samples) for epoch in self._log.epochs], np.float64)
         self.communicator.all_reduce(sums, sums)
         return np.minimum(ended, trained_until).tolist(), sums
 
     def _scores(self) -> dict[int, Scores]:
-        """Return the scores by epoch: the evaluator's, or those that all workers make of what was kept; a collective.
-
-        Raises:
-            Diverged: A loss is not finite.
-        """
+        """Return the scores by epoch, the evaluator's or those that all workers make of their copies; a collective."""
         self.reporter.phase = "evaluate"
         evaluator, epochs = self._layout.evaluator, self._log.epochs
         if evaluator is None:
@@ -170,66 +165,51 @@ class NodeConclusion:
             if own_s == own_s  # NaN: it is not scored
         }
 
-    def _rows(self, ended: list[float], sums: Array, scores: dict[int, Scores]) -> list[dict[str, Any]]:
-        """Return this worker's rows of `epochs.csv`."""
-        rows, steps = [], 0
-        for number, (epoch, ended_s, (*totals, samples)) in enumerate(
-            zip(self._log.epochs, ended, sums.tolist(), strict=True), 1
-        ):
+    def _add_epochs(self, ended: list[float], totals: Array, scores: dict[int, Scores]) -> None:
+        """Record this worker's epochs, with means over all workers, and look at the target."""
+        steps = 0
+        for epoch, ended_s, (*sums, samples) in zip(self._log.epochs, ended, totals.tolist(), strict=True):
             steps += epoch.steps
-            row: dict[str, Any] = {
-                "epoch": number,
-                "steps": steps,
-                "samples": epoch.samples,
-                "learning_rate": self.plan.world.rate(number * self.plan.schedule.steps_per_epoch),
-                "train_time_s": ended_s,
-                "ended_at_s": ended_s,
-                **{
-                    f"train_{name}": total / samples if samples else None
-                    for name, total in zip(epoch.sums, totals, strict=True)
-                },
-            }
-            if (scored := scores.get(number)) is not None:
-                row |= scored.cells
-            rows.append(row)
-        return rows
+            epoch.steps, epoch.train_time_s, epoch.ended_at_s = steps, ended_s, ended_s
+            epoch.learning_rate = self.plan.world.rate(epoch.number * self.plan.schedule.steps_per_epoch)
+            row = epoch.row(means_of(dict(zip(epoch.sums, sums, strict=True)), samples))
+            if (epoch_scores := scores.get(epoch.number)) is not None:
+                row |= epoch_scores.cells
+                self._record.look_at(row, epoch.number, ended_s)
+            self._record.add(row)
 
     def _begin_score(self) -> None:
         """Say that the next copy is being scored: a run of many is not stalled."""
         self.reporter.step += 1
 
-    def _agree(self, last: Array) -> Agreement | None:
-        """Compare the last parameters of all nodes, where the strategy promises that they are the same; a collective.
-
-        Raises:
-            Diverged: They are not.
-        """
-        if not self.plan.agrees:
-            return None
+    def _agreement(self, last: Array) -> Agreement:
+        """Compare the last parameters of all nodes; a collective."""
         self.reporter.phase = "agree"
         if self.plan.world.num_servers:
             held = joined(last[np.newaxis], self.plan.world, self.communicator)[0]
         else:
             held = last.copy()
             self.communicator.broadcast(held)
-        agreement = compare(held if self._replica is None else last, self.communicator)
-        if agreement.verdict == "no":
-            raise Diverged(
-                f"workers disagree at the end: their weights differ by up to {agreement.max_difference:.3g}; the "
-                "strategy does not synchronise them"
-            )
-        return agreement
+        return compare(held if self._replica is None else last, self.communicator)
 
-    def _account(
-        self,
-        rows: list[dict[str, Any]],
-        segments: tuple[Any, ...],
-        trained_until: float,
-        evaluated_s: float,
-        agreement: Agreement | None,
-    ) -> Result:
-        process, plan = self.process, self.plan
-        counts: dict[str, Any] = {
+    def _account(self, replica: Replica, segments: tuple[Any, ...]) -> Result:
+        trainer, data = replica
+        return self._record.result(
+            samples_dropped=len(self._log.epochs) * self.plan.schedule.dropped_per_epoch,
+            train_samples=len(data.train),
+            validation_samples=len(data.validation),
+            num_parameters=trainer.num_parameters,
+            flops_per_sample=trainer.flops_per_sample,
+            ready_at=self.recorder.ready_at,
+            first_step_s=self.recorder.first_step_s,
+            segments=segments,
+            learning_rate=self.plan.full_rate,
+            **self._counts(),
+        )
+
+    def _counts(self) -> dict[str, Any]:
+        process = self.process
+        return {
             "samples_seen": process.samples,
             "bytes_sent": self._log.bytes_sent,
             "messages": process.sent,
@@ -238,32 +218,6 @@ class NodeConclusion:
             "staleness": tuple(sorted(process.staleness.items())),
             "nodes": (self._node_account(),),
         }
-        if self._replica is None:
-            return Result(steps=0, **counts)
-        trainer, data = self._replica
-        reached = next((row for row in rows if "validation_loss" in row and self.run.reaches_target(row)), None)
-        return Result(
-            steps=self._log.steps,
-            epochs_completed=len(self._log.epochs),
-            samples_dropped=len(self._log.epochs) * plan.schedule.dropped_per_epoch,
-            train_samples=len(data.train),
-            validation_samples=len(data.validation),
-            num_parameters=trainer.num_parameters,
-            flops_per_sample=trainer.flops_per_sample,
-            ready_at=self.recorder.ready_at,
-            first_step_s=self.recorder.first_step_s,
-            train_time_s=trained_until,
-            evaluation_time_s=evaluated_s,
-            segments=segments,
-            scores=last_scores(rows),
-            time_to_target_s=reached and reached["train_time_s"],
-            epochs_to_target=reached and reached["epoch"],
-            learning_rate=plan.full_rate,
-            agreement=agreement and agreement.verdict,
-            max_difference=agreement and agreement.max_difference,
-            weights_hash=agreement and agreement.weights_hash,
-            **counts,
-        )
 
     def _node_account(self) -> NodeAccount:
         process, place = self.process, self._layout.places[self.communicator.rank]

@@ -15,10 +15,9 @@ from dlbench.scenario.layout import Layout
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.strategies._protocol import ServerNode, WorkerNode
 from dlbench.telemetry.reporter import Reporter
-from dlbench.trainers import Array, added
+from dlbench.trainers import Array
 from dlbench.worker.observer import Observer
-from dlbench.worker.recorder import NAN, StepRecorder, StepTimestamps
-from dlbench.worker.train.evaluation import Scores
+from dlbench.worker.step_recorder import NAN, StepRecorder, StepTimestamps
 from dlbench.worker.train.evaluator import Evaluator, packed
 from dlbench.worker.train.loop import ANNOUNCE_S
 from dlbench.worker.train.node_account import NodeConclusion, NodeEpoch, NodeLog
@@ -70,14 +69,16 @@ class NodeRun:
         self._moved = self._moved_for_copies = 0
         self.process = NodeProcess(communicator, first.dtype, self._memory)
         self.recorder = StepRecorder(reporter, run.limits.flush_interval_s)
-        self._log = NodeLog([NodeEpoch(dict.fromkeys(plan.scores, 0.0)) for _ in range(run.epochs_per_worker)])
+        self._log = NodeLog(
+            [NodeEpoch(dict.fromkeys(plan.scores, 0.0), number) for number in range(1, run.epochs_per_worker + 1)]
+        )
         self._num_ended = 0
         # Of workers in lock step: the epoch before which they last asked whether to go on, and the last one to train.
         self._asked, self._stopped_after = 1, len(self._log.epochs)
         self._scorer: Evaluator | None = None
         if is_evaluator:
             assert replica is not None
-            self._scorer = Evaluator(plan.world, replica, run, self._begin_score, self._end_score)
+            self._scorer = Evaluator(plan.world, replica, run, reporter)
         # When the step under way began, had its batch, the parameters, and its gradient; its mean loss.
         self._moments = (0.0, 0.0, 0.0, 0.0)
         self._loss: float | None = None
@@ -172,13 +173,6 @@ class NodeRun:
         self.communicator.all_reduce(largest, largest, "max")
         return min(everyone, int(largest[0]))
 
-    def _begin_score(self) -> None:
-        self.reporter.phase = "evaluate"
-        self.reporter.step += 1
-
-    def _end_score(self, epoch: int, scores: Scores) -> None:
-        self.reporter.epoch, self.reporter.accuracy, self.reporter.phase = epoch, scores.means.get("accuracy"), "serve"
-
     @property
     def _dispenser(self) -> int:
         """The node that hands out samples: a server, which is there to answer, or else worker 0."""
@@ -234,10 +228,9 @@ class NodeRun:
             if len(y):
                 values_of_batch, sums = trainer.gradient(x, y, 1 / len(y))
                 values, self._loss = values_of_batch.copy(), sums["loss"] / len(y)
-                log.sums = added(log.sums, sums)
+                log.add(sums, len(y))
             else:
                 values, self._loss = np.zeros_like(parameters), None
-            log.samples += len(y)
             log.steps += 1
             gradient_ready = perf_counter()
             self._log.computed_s += gradient_ready - taken_over
@@ -280,7 +273,7 @@ class NodeRun:
         while self._num_ended < last:
             ended = self._log.epochs[self._num_ended]
             self._num_ended += 1
-            ended.ended_at = perf_counter()
+            ended.ended_at_s = perf_counter() - self.recorder.zero
             if self._num_ended % every == 0 or self._num_ended == epochs:
                 statistics = np.empty(0) if self._replica is None else self._replica.trainer.statistics()
                 is_scored, moved = self.plan.is_scored(self.communicator.rank), self._bytes_moved

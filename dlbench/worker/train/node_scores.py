@@ -9,10 +9,10 @@ import numpy as np
 from dlbench.strategies import Communicator
 from dlbench.strategies._protocol import Memory, World
 from dlbench.trainers import Array, Trainer
-from dlbench.worker.train.agreement import Diverged
 from dlbench.worker.train.batches import TrainingData
-from dlbench.worker.train.evaluation import Scores, summed
+from dlbench.worker.train.evaluation import summed
 from dlbench.worker.train.nodes import MessageCommunicator, meet
+from dlbench.worker.training_record import Scores
 
 # Parameters that a process joins at a time.
 _GROUP_BYTES = 2**28
@@ -64,9 +64,6 @@ def score(
         replica: A worker's; None for a server.
         batch_size: Samples that a worker scores at a time.
         begin_next: Called before each copy.
-
-    Raises:
-        Diverged: A loss is not finite.
     """
     sums, seconds, num_own = np.zeros((len(copies), len(names))), [], 0
     statistics = mean_statistics([copy.statistics for copy in copies], world, communicator, replica)
@@ -87,9 +84,6 @@ def score(
     total = np.array([num_own])
     communicator.all_reduce(total, total)
     means = sums / total
-    if not np.isfinite(means[:, 0]).all():
-        bad = means[~np.isfinite(means[:, 0]), 0][0]
-        raise Diverged(f"the validation loss is {bad}")
     return [
         Scores(dict(zip(names, row, strict=True)), num_own, own_s)
         for row, own_s in zip(means.tolist(), seconds, strict=True)

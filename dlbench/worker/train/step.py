@@ -6,7 +6,7 @@ from time import perf_counter
 from dlbench.strategies import Communicator, Strategy
 from dlbench.telemetry.reporter import Reporter
 from dlbench.trainers import Sums, Trainer
-from dlbench.worker.recorder import NAN, StepTimestamps
+from dlbench.worker.step_recorder import NAN, StepTimestamps
 from dlbench.worker.train.batches import Batches
 from dlbench.worker.train.gradient_noise import GradientNorms
 from dlbench.worker.train.order import Share

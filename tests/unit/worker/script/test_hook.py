@@ -12,7 +12,7 @@ from dlbench.records.columns import STEP_PHASES, names
 from dlbench.scenario.metrics import MetricDeclaration
 from dlbench.scenario.run_spec import Limits, RunSpec, Target
 from dlbench.scenario.settings import Settings
-from dlbench.worker import recorder as window_module
+from dlbench.worker import step_recorder as window_module
 from dlbench.worker.script import hook
 from dlbench.worker.script import recorder as recorder_module
 from dlbench.worker.script.command import arguments, values

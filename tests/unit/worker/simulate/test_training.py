@@ -250,7 +250,7 @@ def test_an_evaluation_that_was_due_within_an_update_is_made_after_it() -> None:
 def test_the_last_score_is_that_of_the_parameters_at_the_end() -> None:
     for strategy in ALL:
         result, parameters, found = trained(strategy, 4)
-        assert found._evaluate(parameters)["validation_loss"] == result.scores["validation_loss"], strategy
+        assert found._evaluate(parameters).means["loss"] == result.scores["validation_loss"], strategy
 
 
 def test_a_gradient_that_is_dropped_at_the_end_adds_no_training_time() -> None:

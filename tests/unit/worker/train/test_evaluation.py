@@ -4,7 +4,8 @@ import pytest
 from dlbench.strategies import Communicator
 from dlbench.trainers import Sums
 from dlbench.worker.train.batches import TrainingData
-from dlbench.worker.train.evaluation import Scores, average_statistics, evaluate
+from dlbench.worker.train.evaluation import average_statistics, evaluate
+from dlbench.worker.training_record import Scores
 from tests.fakes import LinearTrainer, in_threads
 
 

@@ -12,7 +12,7 @@ from dlbench.worker.train.agreement import Diverged
 from dlbench.worker.train.batches import TrainingData
 from dlbench.worker.train.evaluator import Evaluator, packed
 from dlbench.worker.train.node_scores import Copy, Replica
-from tests.fakes import LinearTrainer
+from tests.fakes import KeptReporter, LinearTrainer
 
 INPUTS, CLASSES, SAMPLES = 3, 4, 23
 RANDOM = np.random.default_rng(0)
@@ -38,7 +38,7 @@ def evaluator(workers: int, servers: int, trainer: Any = None, **target: Any) ->
         settings=Settings(evaluation_batch_size=5),
         target=Target(**target) if target else None,
     )
-    return Evaluator(world, Replica(trainer or Trainer(), DATA), run, lambda: None, lambda epoch, scores: None)
+    return Evaluator(world, Replica(trainer or Trainer(), DATA), run, KeptReporter())
 
 
 def send(made: Evaluator, source: int, epoch: int, parameters: np.ndarray, statistics: np.ndarray = NONE) -> None:

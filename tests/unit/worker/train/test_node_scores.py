@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from dlbench.strategies._protocol import World
-from dlbench.worker.train.agreement import Diverged
 from dlbench.worker.train.batches import TrainingData
-from dlbench.worker.train.evaluation import Scores
 from dlbench.worker.train.node_scores import Copy, Replica, score
+from dlbench.worker.training_record import Scores
 from tests.fakes import LinearTrainer, in_threads
 
 INPUTS, CLASSES, SAMPLES = 3, 4, 23
@@ -88,11 +87,3 @@ def test_moving_statistics_are_the_mean_of_the_workers() -> None:
 
     in_threads(3, body)
     assert [one.tolist() for one in kept] == [[2.0, 4.0]] * 2
-
-
-def test_a_loss_that_is_not_finite_ends_the_run() -> None:
-    def copies(world: World, rank: int) -> list[Copy]:
-        return [Copy(EPOCHS[0] * np.nan, NONE)]
-
-    with pytest.raises(Diverged, match="validation loss is nan"):
-        scored(1, 0, copies)
