@@ -87,24 +87,18 @@ def main() -> None:
         communicator.close()
         return
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    tickets = iter(range(2 * MESSAGES))
-    ready, found = [0.0], {0: [], 1: []}
-
-    def next_ticket() -> Ticket | None:
-        number = next(tickets, None)
-        return None if number is None else Ticket(Share(np.arange(1), (1,), (0,), 1, True), 1, number + 1)
-
-    def compute(ticket: Ticket, parameters: np.ndarray) -> np.ndarray:
-        until, block = perf_counter() + COMPUTE_S, np.ones((256, 256), np.float32)
-        while perf_counter() < until:
-            block @ block
-        ready[0] = perf_counter()
-        return gradient
-
-    process.train(
-        Caller(process.port, gradient), next_ticket, compute,
-        lambda ticket: found[ticket.step % 2].append(perf_counter() - ready[0]),
-    )  # fmt: skip
+    found: dict[int, list[float]] = {0: [], 1: []}
+    node = Caller(process.port, gradient)
+    process.start(node)
+    for step in range(1, 2 * MESSAGES + 1):
+        with process.computing(node):
+            until, block = perf_counter() + COMPUTE_S, np.ones((256, 256), np.float32)
+            while perf_counter() < until:
+                block @ block
+        ready = perf_counter()
+        process.take_gradient(node, Ticket(Share(np.arange(1), (1,), (0,), 1, True), 1, step), gradient)
+        found[step % 2].append(perf_counter() - ready)
+    process.finish(node)
     handled = communicator.all_gather(0.0)[1]
     empty, full = (median(found[kind][SKIPPED:]) for kind in (0, 1))
     communicator.close()

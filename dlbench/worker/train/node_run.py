@@ -4,7 +4,6 @@ Training does not wait for an evaluation: parameters are copied when an epoch en
 training, or during it by another process, the evaluator.
 """
 
-from collections.abc import Callable
 from time import perf_counter
 
 import numpy as np
@@ -180,26 +179,32 @@ class NodeRun:
         return world.server(0) if world.num_servers else 0
 
     def _train(self, node: WorkerNode, replica: Replica) -> None:
-        schedule, process, rank = self.plan.schedule, self.process, self.communicator.rank
+        """Train a worker until there are no more samples for it, and take part until all have ended; a collective."""
+        process = self.process
+        if isinstance(self.plan.schedule, HandedOut) and self.communicator.rank != self._dispenser:
+            process.ask(self._dispenser)
+        process.start(node)
+        while (ticket := self._next_ticket(node)) is not None:
+            parameters = node.begin()
+            with process.computing(node):
+                gradient = self._gradient(replica, ticket, parameters)
+            process.take_gradient(node, ticket, gradient)
+            self._end_step(ticket)
+        process.finish(node)
+
+    def _next_ticket(self, node: WorkerNode) -> Ticket | None:
+        """Return the worker's next samples, None at the end; the epochs before them are over."""
+        schedule, process = self.plan.schedule, self.process
+        self._moments = (perf_counter(), NAN, NAN, NAN)
         if isinstance(schedule, HandedOut):
-            if rank != self._dispenser:
-                process.ask(self._dispenser)
-            next_ticket: Callable[[], Ticket | None] = lambda: process.next_handed_out(schedule)  # noqa: E731
+            ticket = process.next_handed_out(schedule)
         else:
-            next_ticket = lambda: schedule.next(rank)  # noqa: E731
-
-        def next_in_epoch() -> Ticket | None:
-            self._moments = (perf_counter(), NAN, NAN, NAN)
-            ticket = next_ticket()
-            if ticket is not None and self._is_over_before(ticket):
-                ticket = None
-            if ticket is not None:
-                self._end_epochs(min(ticket.epoch, len(self._log.epochs)) - 1, node)
-            else:
-                self.reporter.phase = "barrier"
-            return ticket
-
-        process.train(node, next_in_epoch, self._gradient_with(replica), self._end_step)
+            ticket = schedule.next(self.communicator.rank)
+        if ticket is None or self._is_over_before(ticket):
+            self.reporter.phase = "barrier"
+            return None
+        self._end_epochs(min(ticket.epoch, len(self._log.epochs)) - 1, node)
+        return ticket
 
     def _is_over_before(self, ticket: Ticket) -> bool:
         """Whether the evaluator has ended training with the epoch before: workers in lock step ask, once an epoch."""
@@ -214,31 +219,28 @@ class NodeRun:
             self._stopped_after = ticket.epoch - 1
         return is_over
 
-    def _gradient_with(self, replica: Replica) -> Callable[[Ticket, Array], Array]:
-        trainer, batches = replica.trainer, replica.data.batches or replica.data.batch
-
-        def gradient(ticket: Ticket, parameters: Array) -> Array:
-            share, reporter = ticket.share, self.reporter
-            x, y = batches(share, ticket.epoch)
-            batch_ready = perf_counter()
-            trainer.set_parameters(parameters)
-            reporter.phase = "compute"
-            taken_over = perf_counter()
-            log = self._log.epochs[min(ticket.epoch, len(self._log.epochs)) - 1]
-            if len(y):
-                values_of_batch, sums = trainer.gradient(x, y, 1 / len(y))
-                values, self._loss = values_of_batch.copy(), sums["loss"] / len(y)
-                log.add(sums, len(y))
-            else:
-                values, self._loss = np.zeros_like(parameters), None
-            log.steps += 1
-            gradient_ready = perf_counter()
-            self._log.computed_s += gradient_ready - taken_over
-            self._moments = (self._moments[0], batch_ready, taken_over, gradient_ready)
-            reporter.phase = "all_reduce"
-            return values
-
-        return gradient
+    def _gradient(self, replica: Replica, ticket: Ticket, parameters: Array) -> Array:
+        """Return the mean gradient of a ticket's samples at some parameters."""
+        trainer, reporter = replica.trainer, self.reporter
+        batches = replica.data.batches or replica.data.batch
+        x, y = batches(ticket.share, ticket.epoch)
+        batch_ready = perf_counter()
+        trainer.set_parameters(parameters)
+        reporter.phase = "compute"
+        taken_over = perf_counter()
+        log = self._log.epochs[min(ticket.epoch, len(self._log.epochs)) - 1]
+        if len(y):
+            values_of_batch, sums = trainer.gradient(x, y, 1 / len(y))
+            values, self._loss = values_of_batch.copy(), sums["loss"] / len(y)
+            log.add(sums, len(y))
+        else:
+            values, self._loss = np.zeros_like(parameters), None
+        log.steps += 1
+        gradient_ready = perf_counter()
+        self._log.computed_s += gradient_ready - taken_over
+        self._moments = (self._moments[0], batch_ready, taken_over, gradient_ready)
+        reporter.phase = "all_reduce"
+        return values
 
     def _end_step(self, ticket: Ticket) -> None:
         """Record the step that is over: the next one may begin."""

@@ -152,6 +152,7 @@ class NodeProcess:
         self._answer: bool | None = None
         self.closed_after: int | None = None
         self._after_message: Callable[[], None] = _nothing
+        self._pool = ThreadPoolExecutor(1)
 
     @property
     def port(self) -> Port:
@@ -207,37 +208,30 @@ class NodeProcess:
                 self.ask(self._asked)
         return schedule.ticket(*offered) if offered[1] else None
 
-    def train(
-        self,
-        node: WorkerNode,
-        next_ticket: Callable[[], Ticket | None],
-        gradient: Callable[[Ticket, Array], Array],
-        ended: Callable[[Ticket], None] = lambda ticket: None,
-    ) -> None:
-        """Train a worker until there are no more samples for it, and take part until all have ended; a collective.
-
-        Args:
-            node: The worker.
-            next_ticket: Returns its next samples, None at the end.
-            gradient: Returns the mean gradient of a ticket's samples at some parameters.
-            ended: Called with a ticket when the next one may begin.
-        """
+    def start(self, node: WorkerNode) -> None:
+        """Take part as a worker, whose samples, gradients and steps the caller makes; wait until it may begin."""
         self._node = node
-        answers = node.answers or self._stock is not None
-        with ThreadPoolExecutor(1) as pool:
-            self._until(node.may_begin)
-            while (ticket := next_ticket()) is not None:
-                share, parameters = ticket.share, node.begin()
-                # A message that is still leaving would otherwise wait, and its receiver with it.
-                is_busy = answers or self._communicator.is_sending()
-                with self._answering(pool) if is_busy else contextlib.nullcontext():
-                    values = gradient(ticket, parameters)
-                # What has arrived since came before the gradient was ready.
-                self._deliver()
-                node.on_gradient(Gradient(values, ticket.step, len(share.indices), len(share.indices) / share.total))
-                self._until(node.may_begin)
-                self.active_at = perf_counter()
-                ended(ticket)
+        self._until(node.may_begin)
+
+    @contextlib.contextmanager
+    def computing(self, node: WorkerNode) -> Iterator[None]:
+        """Compute a gradient in the block; messages are answered while it does, where any may come."""
+        # A message that is still leaving would otherwise wait, and its receiver with it.
+        is_busy = node.answers or self._stock is not None or self._communicator.is_sending()
+        with self._answering() if is_busy else contextlib.nullcontext():
+            yield
+
+    def take_gradient(self, node: WorkerNode, ticket: Ticket, gradient: Array) -> None:
+        """Give the worker its mean gradient over a ticket's samples, and wait until it may begin again."""
+        share = ticket.share
+        # What has arrived since came before the gradient was ready.
+        self._deliver()
+        node.on_gradient(Gradient(gradient, ticket.step, len(share.indices), len(share.indices) / share.total))
+        self._until(node.may_begin)
+        self.active_at = perf_counter()
+
+    def finish(self, node: WorkerNode) -> None:
+        """Take part without further samples until all workers have ended; a collective."""
         self.found_no_more_at = perf_counter()
         node.finish()
         self._until(node.may_begin)
@@ -264,15 +258,14 @@ class NodeProcess:
         """
         self._copies = copies
         is_over = self._communicator.enter_barrier()
-        with ThreadPoolExecutor(1) as pool:
-            while True:
-                self._until(lambda: copies.is_due() or is_over())
-                if not copies.is_due():
-                    break
-                with self._answering(pool):
-                    ends = copies.score()
-                if ends and dispenser is not None:
-                    self._send_other(np.empty(0, np.uint8), dispenser, _CLOSE)
+        while True:
+            self._until(lambda: copies.is_due() or is_over())
+            if not copies.is_due():
+                break
+            with self._answering():
+                ends = copies.score()
+            if ends and dispenser is not None:
+                self._send_other(np.empty(0, np.uint8), dispenser, _CLOSE)
         self.deliver_all()
 
     def _send_other(self, data: Array, to: int, tag: int) -> None:
@@ -285,7 +278,7 @@ class NodeProcess:
         self._end_with_all()
 
     @contextlib.contextmanager
-    def _answering(self, pool: ThreadPoolExecutor) -> Iterator[None]:
+    def _answering(self) -> Iterator[None]:
         """Deliver messages in another thread while the block computes, and nothing else."""
         over = Event()
 
@@ -293,7 +286,7 @@ class NodeProcess:
             while not over.wait(_POLL_COMPUTING_S):
                 self._deliver()
 
-        delivering = pool.submit(deliver)
+        delivering = self._pool.submit(deliver)
         try:
             yield
         finally:

@@ -28,7 +28,13 @@ if __name__ == "__main__":
         if is_handed_out and rank != hands_out:
             process.ask(hands_out)
         next_ticket = process.next_handed_out if is_handed_out else lambda known: known.next(rank)
-        process.train(node, lambda: next_ticket(schedule), found.gradient)
+        process.start(node)
+        while (ticket := next_ticket(schedule)) is not None:
+            parameters = node.begin()
+            with process.computing(node):
+                gradient = found.gradient(ticket, parameters)
+            process.take_gradient(node, ticket, gradient)
+        process.finish(node)
         parameters = node.begin().copy()
     else:
         node = plugin.get("create_server")(options, world, rank - world.num_workers, process.port)

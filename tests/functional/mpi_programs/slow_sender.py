@@ -61,12 +61,13 @@ if __name__ == "__main__":
     communicator.barrier()
     started, clock = time.perf_counter(), Clock()
     if communicator.rank == 0:
-
-        def compute(ticket: Ticket, parameters: np.ndarray) -> np.ndarray:
-            time.sleep(0.0 if ticket.step == 1 else 2.0)
-            return parameters
-
-        process.train(Pusher(process.port), lambda: tickets.pop(0) if tickets else None, compute)
+        node = Pusher(process.port)
+        process.start(node)
+        for ticket, seconds in zip(tickets, (0.0, 2.0), strict=True):
+            with process.computing(node):
+                time.sleep(seconds)
+            process.take_gradient(node, ticket, Pusher.parameters)
+        process.finish(node)
     else:
         process.serve(clock)
     communicator.close()
