@@ -3,7 +3,7 @@
 import json
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -138,11 +138,14 @@ class LinearTrainer:
     def set_parameters(self, flat: np.ndarray) -> None:
         self.weights[...] = flat.reshape(self.weights.shape)
 
-    def statistics(self) -> np.ndarray:
-        return self.moving.copy()
+    def state(self, *names: str) -> dict[str, np.ndarray]:
+        state = {"parameters": self.parameters(), "statistics": self.moving.copy()}
+        return {name: state[name] for name in names or state}
 
-    def set_statistics(self, flat: np.ndarray) -> None:
-        self.moving = flat.copy()
+    def set_state(self, state: Mapping[str, np.ndarray]) -> None:
+        if "parameters" in state:
+            self.set_parameters(state["parameters"])
+        self.moving = state.get("statistics", self.moving).copy()
 
     def replicas(self) -> list[np.ndarray]:
         return [self.parameters()]

@@ -32,7 +32,13 @@ no samples: its gradient is zero, and it takes part like the others. A strategy 
 
     takes_local_means = True
 
-and gets each worker's own mean instead, zeros of a worker without samples.
+and gets each worker's own mean instead, zeros of a worker without samples. A strategy that remembers something from
+step to step, such as what a compression left out, has besides
+
+    def state(self) -> dict[str, Array]: ...                     # copies, flat vectors by name
+    def set_state(self, state: Mapping[str, Array]) -> None: ...
+
+so that checkpoints keep it.
 """
 
 from collections.abc import Callable

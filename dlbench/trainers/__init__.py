@@ -21,7 +21,7 @@ updates are one contiguous vector in the same order, so that a strategy moves on
 """
 
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -115,26 +115,29 @@ class Trainer(Protocol):
     # Training cost of one sample (3 x forward, 1 MAC = 2 FLOP), or None where it cannot be counted.
     flops_per_sample: float | None
 
+    def state(self, *names: str) -> dict[str, Array]:
+        """Return copies of all that training changes, or of what is named: flat vectors by name.
+
+        `parameters` are the trainable weights; `statistics` the moving ones (batch norm), replica after replica, empty
+        without any; `optimizer` its slots and counters and the states of random generators, float64, which is exact for
+        them. A trainer may have further ones: checkpoints keep all.
+        """
+
+    def set_state(self, state: Mapping[str, Array]) -> None:
+        """Overwrite what is named: with all of it, steps go on to the bit as they would have.
+
+        Raises:
+            ValueError: A vector has more or fewer numbers than what it overwrites.
+        """
+
     def parameters(self) -> Array:
         """Return a copy of all trainable weights, flat."""
 
     def set_parameters(self, flat: Array) -> None:
         """Overwrite all trainable weights."""
 
-    def statistics(self) -> Array:
-        """Return a copy of the moving statistics (batch norm), flat, replica after replica; empty without any."""
-
-    def set_statistics(self, flat: Array) -> None:
-        """Overwrite the moving statistics of each replica with its own."""
-
     def replicas(self) -> list[Array]:
         """Return a copy of the trainable weights of each replica this process holds, flat, to be compared."""
-
-    def optimizer_state(self) -> Array:
-        """Return a copy of the optimizer's state (slots, counters), flat float64: exact for both."""
-
-    def set_optimizer_state(self, flat: Array) -> None:
-        """Overwrite the optimizer's state."""
 
     def compile(
         self, in_graph: Callable[[list[Any]], list[Any]] | None, in_forward: Callable[[Any], Any] | None = None

@@ -99,12 +99,10 @@ class ReplicatedTrainer(KerasTrainer):
         """Overwrite all trainable weights of all replicas; a mirrored variable cannot be set on one of them."""
         assign(self._weights, flat)
 
-    def statistics(self) -> Array:
-        """Return a copy of the moving statistics of each replica, flat, one replica after the other."""
+    def _read_statistics(self) -> Array:
         return flatten([self._read(variables) for variables in self._own(self._statistics)], self._dtype)
 
-    def set_statistics(self, flat: Array) -> None:
-        """Overwrite the moving statistics of each replica with its own."""
+    def _set_statistics(self, flat: Array) -> None:
         replicas = self._own(self._statistics)
         for variables, part in zip(replicas, np.split(flat, len(replicas)), strict=True):
             assign(variables, part)

@@ -1,7 +1,7 @@
 """A Keras model as a `Trainer`: flat NumPy vectors in and out, each step one or two compiled calls."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -192,27 +192,49 @@ class KerasTrainer:
         call(self._tensor("parameters", flat.astype(self._dtype, copy=False)))
         self.synchronize()
 
-    def statistics(self) -> Array:
-        """Return a copy of the moving statistics of batch norm, flat."""
+    def state(self, *names: str) -> dict[str, Array]:
+        """Return copies of all that training changes, or of what is named.
+
+        The optimizer's are slots, counters and loss scale, and the states of random generators (dropout).
+        """
+        state = {
+            "parameters": self.parameters,
+            "statistics": self._read_statistics,
+            "optimizer": self._read_optimizer,
+        }
+        return {name: state[name]() for name in names or state}
+
+    def set_state(self, state: Mapping[str, Array]) -> None:
+        """Overwrite what is named; with all of it, steps go on to the bit as they would have.
+
+        Raises:
+            ValueError: A vector has more or fewer numbers than what it overwrites.
+        """
+        overwrite = {
+            "parameters": self.set_parameters,
+            "statistics": self._set_statistics,
+            "optimizer": self._set_optimizer,
+        }
+        for name, flat in state.items():
+            overwrite[name](flat)
+
+    def _read_statistics(self) -> Array:
         return read(self._statistics, self._dtype)
 
-    def set_statistics(self, flat: Array) -> None:
-        """Overwrite the moving statistics."""
+    def _set_statistics(self, flat: Array) -> None:
         assign(self._statistics, flat)
 
     def replicas(self) -> list[Array]:
         """Return a copy of the trainable weights of the one replica of this process."""
         return [self.parameters()]
 
-    def optimizer_state(self) -> Array:
-        """Return a copy of slots, counters, loss scale, and the states of random generators (dropout), flat float64."""
+    def _read_optimizer(self) -> Array:
         owned = zip(self._workers, self._own(self._seeds), strict=True)
         # Without the workers' own part they are mostly equal, and checkpoints keep what is equal once.
         seeds = [shifted(read(variables, np.float64), -worker) for worker, variables in owned]
         return np.concatenate([read(self._remembered, np.float64), *seeds])
 
-    def set_optimizer_state(self, flat: Array) -> None:
-        """Overwrite all of it: with parameters and statistics, steps then go on to the bit as they would have."""
+    def _set_optimizer(self, flat: Array) -> None:
         num_seeds = 2 * len(self._seeds) * len(self._workers)
         assign(self._remembered, flat[: flat.size - num_seeds])
         self._set_seeds(flat[flat.size - num_seeds :])

@@ -1,7 +1,7 @@
 """Softmax and linear regression and ReLU networks in plain NumPy, on the processor; starts in a tenth of a second."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -81,26 +81,32 @@ class NumpyTrainer:
         """Overwrite all weights."""
         self._stack.parameters[...] = flat
 
-    def statistics(self) -> Array:
-        """Return an empty vector: dense layers keep no moving statistics."""
-        return np.empty(0, self._stack.parameters.dtype)
+    def state(self, *names: str) -> dict[str, Array]:
+        """Return copies of all that training changes, or of what is named; dense layers have no moving statistics."""
+        state = {
+            "parameters": self.parameters,
+            "statistics": lambda: np.empty(0, self._stack.parameters.dtype),
+            "optimizer": self._optimizer.state,
+        }
+        return {name: state[name]() for name in names or state}
 
-    def set_statistics(self, flat: Array) -> None:
-        """Take an empty vector."""
-        if flat.size:
-            raise ValueError(f"there are no moving statistics to overwrite with {flat.size} numbers")
+    def set_state(self, state: Mapping[str, Array]) -> None:
+        """Overwrite what is named.
+
+        Raises:
+            ValueError: A vector has more or fewer numbers than what it overwrites.
+        """
+        for name, flat in state.items():
+            if name == "parameters":
+                self.set_parameters(flat)
+            elif name == "optimizer":
+                self._optimizer.set_state(flat)
+            elif flat.size:
+                raise ValueError(f"there are no moving statistics to overwrite with {flat.size} numbers")
 
     def replicas(self) -> list[Array]:
         """Return a copy of the weights of the one replica of this process."""
         return [self.parameters()]
-
-    def optimizer_state(self) -> Array:
-        """Return a copy of the optimizer's state, flat float64."""
-        return self._optimizer.state()
-
-    def set_optimizer_state(self, flat: Array) -> None:
-        """Overwrite the optimizer's state."""
-        self._optimizer.set_state(flat)
 
     def compile(
         self, in_graph: Callable[[list[Any]], list[Any]] | None, in_forward: Callable[[Any], Any] | None = None

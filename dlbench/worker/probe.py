@@ -115,7 +115,7 @@ def train_a_little(replica: ProbeReplica, run: "RunSpec") -> None:
     chosen = data.validation[: run.settings.evaluation_batch_size]
     trainer.evaluate(data.validation_x[chosen], data.validation_y[chosen])
     if run.settings.checkpoint_every is not None:
-        state = [trainer.parameters(), trainer.statistics(), trainer.optimizer_state()]
+        state = trainer.state()
         del state
     trainer.synchronize()
     # Held until here: a worker has them as long as it trains.

@@ -63,10 +63,10 @@ def regularised(problem: Problem) -> Any:
 
 def test_parts_move_statistics_and_generators_once_each(given: Batch) -> None:
     whole, parted = own(with_everything), own(with_everything, gradient_accumulation_steps=3)
-    before = whole.optimizer_state()
+    before = whole.state("optimizer")["optimizer"]
     for trainer in (whole, parted):
         trainer.gradient(*given, 0.1)
-    once, thrice = whole.optimizer_state() - before, parted.optimizer_state() - before
+    once, thrice = whole.state("optimizer")["optimizer"] - before, parted.state("optimizer")["optimizer"] - before
     assert once.sum() == 2  # two generators
     np.testing.assert_array_equal(thrice, 3 * once)
 
@@ -83,8 +83,8 @@ def test_parts_without_any_samples_leave_synchronised_statistics(given: Batch) -
         return trainer
 
     parted, expected = stepped(5), stepped(2)
-    assert np.isfinite(parted.statistics()).all()
-    np.testing.assert_array_equal(parted.statistics(), expected.statistics())
+    assert np.isfinite(parted.state("statistics")["statistics"]).all()
+    np.testing.assert_array_equal(parted.state("statistics")["statistics"], expected.state("statistics")["statistics"])
     np.testing.assert_allclose(parted.parameters(), expected.parameters(), rtol=0, atol=1e-12)
 
 
@@ -298,7 +298,7 @@ def test_all_workers_skip_the_step_that_overflows_on_one() -> None:
     assert not np.array_equal(workers[0].parameters(), first)
     for worker in workers[1:]:
         assert np.array_equal(worker.parameters(), workers[0].parameters())
-        assert np.array_equal(worker.optimizer_state(), workers[0].optimizer_state())
+        assert np.array_equal(worker.state("optimizer")["optimizer"], workers[0].state("optimizer")["optimizer"])
 
 
 def triples(workers: list[Any], batches: list[Batch]) -> list[tuple[Any, Array, Array]]:

@@ -53,15 +53,15 @@ def test_batch_norm(given: Batch) -> None:
     """Gradients are right; statistics move in training, stay in evaluation, and come back."""
     trainer = create(KERAS, "cnn", WHAT, {"filters": (4, 6), "batch_norm": True})
     contract.check_gradient_is_that_of_the_loss(trainer, given)
-    moved = trainer.statistics()
+    moved = trainer.state("statistics")["statistics"]
     assert moved.size > 0
     trainer.evaluate(*given)
-    assert np.array_equal(trainer.statistics(), moved)
+    assert np.array_equal(trainer.state("statistics")["statistics"], moved)
     trainer.gradient(*given, 1.0)
-    assert not np.array_equal(trainer.statistics(), moved)
+    assert not np.array_equal(trainer.state("statistics")["statistics"], moved)
     loss = trainer.evaluate(*given)["loss"]
-    trainer.set_statistics(moved)
-    assert np.array_equal(trainer.statistics(), moved)
+    trainer.set_state({"statistics": moved})
+    assert np.array_equal(trainer.state("statistics")["statistics"], moved)
     assert trainer.evaluate(*given)["loss"] != loss
     contract.check_evaluation_is_exact(trainer, given)
 

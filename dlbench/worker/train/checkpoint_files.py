@@ -20,7 +20,7 @@ import numpy.typing as npt
 from dlbench.records.files import replacing, sync_folder
 
 FORMAT = "dlbench checkpoint"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 # How many of a run's checkpoints stay: the newest and a second choice.
 NUM_KEPT = 2
 

@@ -13,16 +13,15 @@ from pathlib import Path
 import numpy as np
 
 import dlbench
-from dlbench.errors import UserError
 from dlbench.records.assignment import Assignment
-from dlbench.strategies import Communicator
+from dlbench.strategies import Communicator, Strategy
 from dlbench.telemetry.reporter import Reporter
 from dlbench.trainers import Array, Trainer
 from dlbench.worker.train.checkpoint_files import Arrays, Checkpoint, newest, write
 from dlbench.worker.training_record import TrainingProgress
 
-# The state that a trainer keeps from step to step; its methods are named so, with `set_` before to restore it.
-KINDS = ("parameters", "statistics", "optimizer_state")
+# Names of a strategy's state begin with it.
+STRATEGY = "strategy."
 
 
 def identity(assignment: Assignment) -> str:
@@ -42,24 +41,23 @@ def identity(assignment: Assignment) -> str:
 class Checkpoints:
     """One process's side of a run's checkpoints; `save` and `restore` are collectives.
 
-    Raises:
-        UserError: The trainer does not expose its optimizer's state.
+    They keep all of the trainer's state, and the strategy's where it has any.
     """
 
     def __init__(
-        self, assignment: Assignment, trainer: Trainer, communicator: Communicator, reporter: Reporter
+        self,
+        assignment: Assignment,
+        trainer: Trainer,
+        strategy: Strategy,
+        communicator: Communicator,
+        reporter: Reporter,
     ) -> None:
-        if not hasattr(trainer, "optimizer_state"):
-            raise UserError(
-                f"the trainer {assignment.run.settings.trainer} cannot make checkpoints",
-                hint="leave checkpoint_every away, or give the trainer optimizer_state() and set_optimizer_state()",
-            )
         self._folder, self._identity = Path(assignment.checkpoint_folder), identity(assignment)
         self._attempt = assignment.attempt
         # Where dlbench's own folder cannot be seen, dlbench cannot see the checkpoints either, and not take them away.
         self._is_far = not Path(assignment.log_folder).is_dir()
         self._stay = assignment.run.limits.keep_checkpoints
-        self._trainer, self._communicator, self._reporter = trainer, communicator, reporter
+        self._trainer, self._strategy, self._communicator, self._reporter = trainer, strategy, communicator, reporter
         self._notes: list[str] = []
 
     def save(self, progress: TrainingProgress) -> None:
@@ -68,7 +66,7 @@ class Checkpoints:
         state = progress.model_copy(update={"rows": rows}).model_dump(mode="json")
         self._reporter.phase = "barrier"
         states = self._communicator.all_gather(state)
-        arrays = {name: array for kind in KINDS for name, array in self._gathered(kind).items()}
+        arrays = {name: array for of_one in self._state().items() for name, array in self._gathered(*of_one).items()}
         if self._communicator.rank == 0:
             self._reporter.phase = "checkpoint"
             self._write(Checkpoint(self._identity, progress.epoch, states, arrays))
@@ -126,9 +124,13 @@ class Checkpoints:
         self._notes.append(text)
         self._reporter.send_facts({"checkpoint_note": "; ".join(self._notes)})
 
-    def _gathered(self, kind: str) -> Arrays:
+    def _state(self) -> Arrays:
+        """Return this process's state by name."""
+        of_strategy = self._strategy.state() if hasattr(self._strategy, "state") else {}
+        return self._trainer.state() | {STRATEGY + name: array for name, array in of_strategy.items()}
+
+    def _gathered(self, kind: str, array_here: Array) -> Arrays:
         """Return one kind of array by name, at worker 0; the same of all processes once, else that of each."""
-        array_here: Array = np.ascontiguousarray(getattr(self._trainer, kind)())
         digests = self._communicator.all_gather(hashlib.sha256(array_here.tobytes()).hexdigest())
         if len(set(digests)) == 1:
             return {kind: array_here}
@@ -149,5 +151,9 @@ class Checkpoints:
             kind, _, rank = name.partition("-")
             if rank in ("", str(self._communicator.rank)):
                 states[kind] = array
-        for kind in KINDS:
-            getattr(self._trainer, f"set_{kind}")(states[kind])
+        of_strategy = {
+            name.removeprefix(STRATEGY): states.pop(name) for name in list(states) if name.startswith(STRATEGY)
+        }
+        self._trainer.set_state(states)
+        if of_strategy:
+            self._strategy.set_state(of_strategy)  # type: ignore[attr-defined]

@@ -40,12 +40,12 @@ def average_statistics(trainer: Trainer, communicator: Communicator, num_replica
         communicator: Connects all processes.
         num_replicas: Replicas of this process.
     """
-    statistics = trainer.statistics()
+    statistics = trainer.state("statistics")["statistics"]
     if statistics.size and (communicator.size > 1 or num_replicas > 1):
         total = statistics.reshape(num_replicas, -1).sum(axis=0)
         sums = np.append(total, np.asarray(num_replicas, total.dtype))
         communicator.all_reduce(sums, sums)
-        trainer.set_statistics(np.tile(sums[:-1] / sums[-1], num_replicas))
+        trainer.set_state({"statistics": np.tile(sums[:-1] / sums[-1], num_replicas)})
 
 
 def evaluate(

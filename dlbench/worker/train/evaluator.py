@@ -50,7 +50,7 @@ class Evaluator:
     ) -> None:
         self.scores: dict[int, Scores] = {}
         self._world, self._replica, self._run, self._reporter = world, replica, run, reporter
-        statistics = replica.trainer.statistics()
+        statistics = replica.trainer.state("statistics")["statistics"]
         self._statistics_dtype, self._num_statistics = statistics.dtype, statistics.size
         # By epoch, what nodes have sent so far.
         self._copies: dict[int, dict[int, Copy]] = {}
@@ -128,7 +128,7 @@ class Evaluator:
             parameters = _mean([copies[worker].parameters for worker in workers])
         trainer.set_parameters(parameters)
         if self._num_statistics:
-            trainer.set_statistics(_mean([copies[worker].statistics for worker in workers]))
+            trainer.set_state({"statistics": _mean([copies[worker].statistics for worker in workers])})
         batch_size = self._run.settings.evaluation_batch_size
         return evaluate(trainer, SingleCommunicator(), data, batch_size, self._reporter)
 

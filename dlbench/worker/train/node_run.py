@@ -277,7 +277,8 @@ class NodeRun:
             self._num_ended += 1
             ended.ended_at_s = perf_counter() - self.recorder.zero
             if self._num_ended % every == 0 or self._num_ended == epochs:
-                statistics = np.empty(0) if self._replica is None else self._replica.trainer.statistics()
+                state = {} if self._replica is None else self._replica.trainer.state("statistics")
+                statistics = state.get("statistics", _NOTHING)
                 is_scored, moved = self.plan.is_scored(self.communicator.rank), self._bytes_moved
                 copy = Copy(node.parameters.copy() if is_scored else _NOTHING, statistics)
                 self._moved_for_copies += self._bytes_moved - moved

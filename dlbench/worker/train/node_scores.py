@@ -74,7 +74,7 @@ def score(
             trainer, data = replica
             trainer.set_parameters(parameters)
             if statistics.size:
-                trainer.set_statistics(statistics[number])
+                trainer.set_state({"statistics": statistics[number]})
             mine = data.validation[communicator.rank :: world.num_workers]
             num_own = len(mine)
             sums[number] = summed(trainer, data, mine, batch_size)

@@ -63,7 +63,9 @@ def train(assignment: Assignment, rank: int, reporter: Reporter, observer: Obser
     workers = assignment.layout.places[rank].workers
     data = data_of(run, arrays, workers)
     reporter.send_facts({**trainer.facts(), **strategy.facts(), **_guesses(run, rank, data)})
-    checkpoints = Checkpoints(assignment, trainer, communicator, reporter) if assignment.checkpoint_folder else None
+    checkpoints = None
+    if assignment.checkpoint_folder:
+        checkpoints = Checkpoints(assignment, trainer, strategy, communicator, reporter)
     earlier = checkpoints.restore() if checkpoints else None
     loop = Loop(run, trainer, strategy, communicator, data, reporter, observer, checkpoints, earlier, workers)
     result = loop.train()

@@ -20,7 +20,7 @@ def differences(communicator: HorovodCommunicator) -> dict[str, list[float]]:
     found = {}
     for kind in ("synchronized", "local"):
         trainer, one = build(kind, communicator.size), build(kind, 1)
-        start = trainer.parameters(), trainer.statistics()
+        start = trainer.parameters(), trainer.state("statistics")["statistics"]
         one.compile(None)
         trainer.compile(strategy.in_graph, strategy.in_forward)
         joined = train(one, start, lambda array: array)
@@ -41,7 +41,7 @@ def build(kind: str, workers: int) -> Trainer:
 def train(trainer: Trainer, start: tuple[Array, Array], mine: Slice) -> tuple[Array, Array]:
     """Return weights and moving statistics after training on slices of the global batches."""
     trainer.set_parameters(start[0])
-    trainer.set_statistics(start[1])
+    trainer.set_state({"statistics": start[1]})
     for x, y in batches():
         trainer.step(np.ascontiguousarray(mine(x)), mine(y), 1 / len(y), LEARNING_RATE)
-    return trainer.parameters(), trainer.statistics()
+    return trainer.parameters(), trainer.state("statistics")["statistics"]

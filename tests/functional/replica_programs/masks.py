@@ -69,7 +69,7 @@ def masks(num_workers: int, make_replicas: Callable[[], Trainer]) -> dict[str, A
         ]
         found[name] = np.any(apart, axis=0).tolist()
     other = make_replicas()
-    other.set_optimizer_state(replicas.optimizer_state())
+    other.set_state(replicas.state("optimizer"))
     following = [walk(trainer, everyone, num_workers) for trainer in (replicas, other)]
     again = walk(make_replicas(), everyone, num_workers)
     return {**found, "again": again, "following": following[0], "restored": following[1]}

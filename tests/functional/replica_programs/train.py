@@ -93,9 +93,9 @@ def found(case: Case, workers: int) -> dict[str, Any]:
         "last": verdicts[-1],
         "difference": difference(many.parameters(), joined.parameters()),
         "statistics_difference": [
-            difference(own, joined.statistics())
-            for own in np.split(many.statistics(), workers)
-            if joined.statistics().size
+            difference(own, joined.state("statistics")["statistics"])
+            for own in np.split(many.state("statistics")["statistics"], workers)
+            if joined.state("statistics")["statistics"].size
         ],
         "sums": sums,
         "num_replicas": len(many.replicas()),
@@ -142,17 +142,22 @@ def others_of_the_contract(many: Trainer, joined: Trainer) -> dict[str, Any]:
     """Return evaluations (more samples than replicas, and fewer), gradients and state, next to those of one worker."""
     x, y = next(batches())
     joined.set_parameters(many.parameters())
-    joined.set_statistics(many.statistics()[: joined.statistics().size])
-    many.set_statistics(np.tile(joined.statistics(), len(many.replicas())))
+    size = joined.state("statistics")["statistics"].size
+    first = many.state("statistics")["statistics"][:size]
+    joined.set_state({"statistics": first})
+    many.set_state({"statistics": np.tile(first, len(many.replicas()))})
     scores = [[list(t.evaluate(x[:n], y[:n]).values()) for t in (joined, many)] for n in (len(y), 1)]
     one, several = (np.array(trainer.gradient(x, y, 0.1)[0]) for trainer in (joined, many))
-    state: Array = many.optimizer_state()
-    many.set_optimizer_state(state)
+    state: Array = many.state("optimizer")["optimizer"]
+    many.set_state({"optimizer": state})
     return {
         "scores": scores,
         "gradient_difference": difference(several, one),
-        "state_comes_back": bool(np.array_equal(many.optimizer_state(), state)),
-        "statistics": [int(many.statistics().size), int(joined.statistics().size)],
+        "state_comes_back": bool(np.array_equal(many.state("optimizer")["optimizer"], state)),
+        "statistics": [
+            many.state("statistics")["statistics"].size,
+            size,
+        ],
     }
 
 

@@ -159,10 +159,10 @@ def check_memory_is_not_shared(trainer: Trainer, given: Batch) -> None:
 
 def check_every_update_is_applied(trainer: Trainer, given: Batch) -> None:
     """The gradient itself, changed in place as a strategy does, its copy, and one of an earlier call move alike."""
-    start = trainer.parameters(), trainer.statistics(), trainer.optimizer_state()
+    start = trainer.state()
     ends = []
     for is_copy, comes_late in ((False, False), (True, False), (True, True)):
-        restore(trainer, *start)
+        trainer.set_state(start)
         update, _ = trainer.gradient(*given, 0.1)
         update *= 3
         update = update.copy() if is_copy else update
@@ -170,10 +170,10 @@ def check_every_update_is_applied(trainer: Trainer, given: Batch) -> None:
             trainer.gradient(given[0][:5], given[1][:5], 0.1)
         trainer.apply(update, 0.01)
         ends.append(trainer.parameters())
-    assert np.abs(ends[0] - start[0]).max() > 0
+    assert np.abs(ends[0] - start["parameters"]).max() > 0
     for end in ends[1:]:
         assert np.array_equal(end, ends[0])
-    restore(trainer, *start)
+    trainer.set_state(start)
     trainer.apply(gradient(trainer, *given, 0.1), 0.01)
     assert not np.array_equal(trainer.parameters(), ends[0])
 
@@ -219,46 +219,43 @@ def check_no_samples_are_zeros(trainer: Trainer, given: Batch) -> None:
     """A worker without samples has a gradient of zeros, and nothing in it changes; with a hook, it makes the step."""
     nothing = given[0][:0], given[1][:0]
     trainer.compile(None)
-    before = trainer.parameters(), trainer.statistics(), trainer.optimizer_state()
+    before = trainer.state()
     flat, sums = trainer.gradient(*nothing, 0.1)
     zeros = dict.fromkeys(trainer.scores, 0)
     assert (flat == 0).all()
     assert sums == zeros
-    for was, now in zip(before, (trainer.parameters(), trainer.statistics(), trainer.optimizer_state()), strict=True):
-        assert np.array_equal(was, now)
+    must_be_same(trainer, before)
     trainer.compile(lambda parts: [part + 1.0 for part in parts])
     assert trainer.step(*nothing, 0.1, 0.25) == zeros
-    np.testing.assert_allclose(before[0] - trainer.parameters(), 0.25, rtol=1e-6)  # sgd
-    assert np.array_equal(trainer.statistics(), before[1])
+    np.testing.assert_allclose(before["parameters"] - trainer.parameters(), 0.25, rtol=1e-6)  # sgd
+    must_be_same(trainer, trainer.state("parameters") | {"statistics": before["statistics"]})
     trainer.compile(None)
 
 
 def check_resumes_to_the_bit(make, given: Batch, at_once: bool = False) -> None:
     """Five steps, and five more by another trainer from the state of the first, end where ten steps do."""
     first, other = make(), make()
-    initial = other.optimizer_state()
+    initial = other.state("optimizer")
     walk(first, given, range(5), at_once)
-    saved = first.parameters(), first.statistics(), first.optimizer_state()
-    assert saved[2].dtype == np.float64
+    saved = first.state()
+    assert saved["optimizer"].dtype == np.float64
     walk(first, given, range(5, 10), at_once)
     walk(other, given, range(3), at_once)  # its own past does not matter
-    restore(other, *saved)
+    other.set_state(saved)
     walk(other, given, range(5, 10), at_once)
-    assert np.array_equal(other.parameters(), first.parameters())
-    assert np.array_equal(other.statistics(), first.statistics())
-    assert np.array_equal(other.optimizer_state(), first.optimizer_state())
-    if np.any(saved[2] != initial):  # parameters and statistics alone are not enough
-        restore(other, *saved[:2], initial)
+    must_be_same(other, first.state())
+    if np.any(saved["optimizer"] != initial["optimizer"]):  # parameters and statistics alone are not enough
+        other.set_state(saved | initial)
         walk(other, given, range(5, 10), at_once)
-        assert not np.array_equal(other.optimizer_state(), first.optimizer_state())
+        assert not np.array_equal(other.state("optimizer")["optimizer"], first.state("optimizer")["optimizer"])
     with pytest.raises(ValueError, match=r"cannot be made from|do not fill"):
-        first.set_optimizer_state(np.zeros(saved[2].size + 1))
+        first.set_state({"optimizer": np.zeros(saved["optimizer"].size + 1)})
 
 
-def restore(trainer: Trainer, parameters: Array, statistics: Array, optimizer_state: Array) -> None:
-    trainer.set_parameters(parameters)
-    trainer.set_statistics(statistics)
-    trainer.set_optimizer_state(optimizer_state)
+def must_be_same(trainer: Trainer, state: dict[str, Array]) -> None:
+    """Compare what is named, bit for bit."""
+    for name, array in trainer.state(*state).items():
+        assert np.array_equal(array, state[name]), name
 
 
 def walk(trainer: Trainer, given: Batch, steps: range, at_once: bool) -> None:

@@ -146,10 +146,10 @@ def test_what_it_hands_out_and_takes(given: Batch) -> None:
     facts = trainer.facts()
     assert (facts["numpy_version"], facts["intra_op_threads"]) == (np.__version__, 1)
     assert facts["device_name"]
-    assert trainer.statistics().size == 0
-    trainer.set_statistics(np.empty(0))
+    assert trainer.state("statistics")["statistics"].size == 0
+    trainer.set_state({"statistics": np.empty(0)})
     with pytest.raises(ValueError, match="no moving statistics"):
-        trainer.set_statistics(np.zeros(1))
+        trainer.set_state({"statistics": np.zeros(1)})
 
 
 def test_what_it_cannot_do_is_refused() -> None:

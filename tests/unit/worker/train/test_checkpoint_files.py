@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dlbench.worker.train import checkpoint_files
-from dlbench.worker.train.checkpoint_files import Checkpoint, CheckpointError, newest, read, write
+from dlbench.worker.train.checkpoint_files import FORMAT_VERSION, Checkpoint, CheckpointError, newest, read, write
 
 IDENTITY = "this run"
 
@@ -16,7 +16,7 @@ def made(epoch: int, identity: str = IDENTITY) -> Checkpoint:
     random = np.random.default_rng(epoch)
     arrays = {
         "parameters": random.normal(size=100).astype(np.float32),
-        "optimizer_state-0": np.array([np.nan, -0.0, np.inf, 2.0**53, 5e-324, epoch]),
+        "optimizer-0": np.array([np.nan, -0.0, np.inf, 2.0**53, 5e-324, epoch]),
         "statistics": np.empty(0, np.float32),
     }
     return Checkpoint(identity, epoch, [{"epoch": epoch, "loss": 0.1 + 0.2}, {"rows": [{"epoch": 1}]}], arrays)
@@ -105,7 +105,7 @@ def test_another_version_of_the_format_is_refused_with_both_numbers(
     with monkeypatch.context() as patch:
         patch.setattr(checkpoint_files, "FORMAT_VERSION", 7)
         write(tmp_path, made(4))
-    with pytest.raises(CheckpointError, match="version 7, not 1"):
+    with pytest.raises(CheckpointError, match=f"version 7, not {FORMAT_VERSION}"):
         read(tmp_path, 4, IDENTITY)
 
 

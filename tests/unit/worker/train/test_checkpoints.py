@@ -2,22 +2,20 @@
 
 import errno
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from dlbench.errors import UserError
 from dlbench.records.assignment import Assignment
 from dlbench.records.columns import names
 from dlbench.records.result import Result
 from dlbench.scenario.layout import Layout, Place
 from dlbench.scenario.run_spec import Limits, RunSpec, Target
 from dlbench.trainers import Sums
-from dlbench.worker.train import checkpoints
-from dlbench.worker.train.checkpoints import Checkpoints, identity
+from dlbench.worker.train.checkpoints import STRATEGY, Checkpoints, identity
 from dlbench.worker.train.loop import Loop
 from tests.fakes import IdleObserver, KeptReporter, LinearTrainer, SumStrategy, ThreadCommunicator, in_threads
 from tests.unit.worker.train.test_loop import samples, spec
@@ -46,11 +44,14 @@ class Rich(LinearTrainer):
         self.moving = np.zeros(6)
         self.dies_at, self.steps = dies_at, 0
 
-    def optimizer_state(self) -> np.ndarray:
-        return np.append(self.velocity, float(self.drawn))
+    def state(self, *names: str) -> dict[str, np.ndarray]:
+        state = super().state() | {"optimizer": np.append(self.velocity, float(self.drawn))}
+        return {name: state[name] for name in names or state}
 
-    def set_optimizer_state(self, flat: np.ndarray) -> None:
-        self.velocity, self.drawn = flat[:-1].copy(), int(flat[-1])
+    def set_state(self, state: Mapping[str, np.ndarray]) -> None:
+        super().set_state(state)
+        if "optimizer" in state:
+            self.velocity, self.drawn = state["optimizer"][:-1].copy(), int(state["optimizer"][-1])
 
     def gradient(self, x: np.ndarray, y: np.ndarray, scale: float) -> tuple[np.ndarray, Sums]:
         self.steps += 1
@@ -71,6 +72,26 @@ class Rich(LinearTrainer):
         return super().evaluate(x - self.moving, y)
 
 
+class Rounding(SumStrategy):
+    """A strategy with a memory: it sums rounded gradients, and adds what is left out to the next one."""
+
+    def __init__(self, communicator: ThreadCommunicator) -> None:
+        super().__init__(communicator)
+        self.residual = np.zeros(18)
+
+    def all_reduce(self, gradient: np.ndarray) -> np.ndarray:
+        total = gradient + self.residual
+        rounded = np.round(total, 2)
+        self.residual = total - rounded
+        return super().all_reduce(rounded)
+
+    def state(self) -> dict[str, np.ndarray]:
+        return {"residual": self.residual.copy()}
+
+    def set_state(self, state: Mapping[str, np.ndarray]) -> None:
+        self.residual = state["residual"].copy()
+
+
 class Attempt:
     """One attempt of a run in one thread for each worker; `dies_at` is the step in which the last worker dies."""
 
@@ -84,9 +105,9 @@ class Attempt:
         def body(communicator: ThreadCommunicator) -> tuple[Rich, Result]:
             reporter = self.streams[communicator.rank]
             trainer = Rich(communicator.rank, dies_at if communicator.rank == workers - 1 else None)
-            checkpoints = Checkpoints(assignment, trainer, communicator, reporter)
+            strategy, observer = Rounding(communicator), IdleObserver()
+            checkpoints = Checkpoints(assignment, trainer, strategy, communicator, reporter)
             earlier = checkpoints.restore()
-            strategy, observer = SumStrategy(communicator), IdleObserver()
             loop = Loop(run, trainer, strategy, communicator, samples(), reporter, observer, checkpoints, earlier)
             return trainer, loop.train()
 
@@ -127,8 +148,10 @@ def must_be_equal(found: Attempt, expected: Attempt) -> None:
         rows = [[{name: row.get(name) for name in ROW} for row in of.rows(rank)] for of in (found, expected)]
         assert rows[0] == rows[1]
     for after, before in zip(found.trainers, expected.trainers, strict=True):
-        for kind in checkpoints.KINDS:
-            assert getattr(after, kind)().tobytes() == getattr(before, kind)().tobytes()
+        states = after.state(), before.state()
+        assert states[0].keys() == states[1].keys()
+        for name in states[0]:
+            assert states[0][name].tobytes() == states[1][name].tobytes(), name
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])
@@ -152,12 +175,13 @@ def test_workers_did_differ_and_got_back_their_own(tmp_path: Path) -> None:
     Attempt(run, tmp_path, 1, dies_at=25)
     with np.load(tmp_path / "checkpoints" / "epoch-2.npz") as arrays:
         assert sorted(arrays.files) == [
-            "optimizer_state-0", "optimizer_state-1", "parameters", "statistics-0", "statistics-1",
+            "optimizer-0", "optimizer-1", "parameters", "statistics-0", "statistics-1", "strategy.residual-0",
+            "strategy.residual-1",
         ]  # fmt: skip
         assert (arrays["statistics-0"] != arrays["statistics-1"]).all()
 
 
-@pytest.mark.parametrize("kind", checkpoints.KINDS)
+@pytest.mark.parametrize("kind", ["parameters", "statistics", "optimizer", "strategy.residual"])
 def test_whatever_is_not_restored_changes_the_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
@@ -167,9 +191,12 @@ def test_whatever_is_not_restored_changes_the_result(
     original = Checkpoints._put
 
     def put_all_but_one(self: Checkpoints, arrays: Any) -> None:
-        before = getattr(self._trainer, kind)()
+        before = self._state()[kind]
         original(self, arrays)
-        getattr(self._trainer, f"set_{kind}")(before)
+        if kind.startswith(STRATEGY):
+            self._strategy.set_state({kind.removeprefix(STRATEGY): before})
+        else:
+            self._trainer.set_state({kind: before})
 
     monkeypatch.setattr(Checkpoints, "_put", put_all_but_one)
     second = Attempt(run, tmp_path / "cut", 2)
@@ -310,12 +337,6 @@ def test_a_folder_that_cannot_be_made_ends_nothing(tmp_path: Path) -> None:
     assert "after epoch 2 could not be written: File exists" in attempt.facts()["checkpoint_note"]
 
 
-def test_a_trainer_without_an_optimizers_state_is_refused(tmp_path: Path) -> None:
-    given = assigned(checkpointed(), tmp_path)
-    with pytest.raises(UserError, match="cannot make checkpoints"):
-        in_threads(1, lambda communicator: Checkpoints(given, LinearTrainer(6, 3), communicator, KeptReporter()))
-
-
 def test_identity_is_that_of_run_repeat_data_and_processes(tmp_path: Path) -> None:
     run = checkpointed(workers=2)
     given = assigned(run, tmp_path)
@@ -339,6 +360,6 @@ def test_worker_0_takes_away_what_dlbench_cannot_see(tmp_path: Path) -> None:
         Attempt(run, folder)
         given = assigned(run, folder, log_folder=str(folder / "elsewhere" if is_far else folder))
         in_threads(1, lambda communicator, given=given: Checkpoints(
-            given, Rich(0, None), communicator, KeptReporter()
+            given, Rich(0, None), Rounding(communicator), communicator, KeptReporter()
         ).leave())  # fmt: skip
         assert (folder / "checkpoints").exists() is (keep or not is_far), (keep, is_far)

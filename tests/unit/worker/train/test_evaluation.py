@@ -29,7 +29,7 @@ def test_statistics_are_averaged_over_all_replicas_of_all_processes() -> None:
             own = statistics[communicator.rank]
             trainer = trainer_with(own)
             average_statistics(trainer, communicator, num_replicas=len(own) // 2)
-            return trainer.statistics().tolist()
+            return trainer.state("statistics")["statistics"].tolist()
 
         assert in_threads(len(statistics), average) == expected
 

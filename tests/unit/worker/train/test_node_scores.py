@@ -1,5 +1,6 @@
 """Scores of copies that nodes kept: joined from shards or meaned over workers, each validation sample once."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -74,8 +75,8 @@ def test_moving_statistics_are_the_mean_of_the_workers() -> None:
     kept: list[np.ndarray] = []
 
     class Trainer(LinearTrainer):
-        def set_statistics(self, flat: np.ndarray) -> None:
-            kept.append(flat.copy())
+        def set_state(self, state: Mapping[str, np.ndarray]) -> None:
+            kept.append(state["statistics"].copy())
 
     world = World(2, 1, np.zeros(INPUTS * CLASSES), lambda step: 0.1, lambda parameters: None)  # type: ignore[arg-type,return-value]
 
