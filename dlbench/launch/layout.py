@@ -2,9 +2,8 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from dlbench.errors import UserError
 from dlbench.scenario.cluster import Cluster, Host
@@ -12,11 +11,10 @@ from dlbench.scenario.cluster.spread import spread
 from dlbench.scenario.layout import Layout, Place
 from dlbench.scenario.needs import Needs
 from dlbench.scenario.plugin_settings import needs_of
+from dlbench.scenario.roles import roles_of
 from dlbench.scenario.run_spec import RunSpec
-from dlbench.scenario.settings import ServerPlacement, Settings
+from dlbench.scenario.settings import Settings
 
-_AS_SERVER: dict[str, Any] = {"role": "server", "workers": ()}
-_AS_EVALUATOR: dict[str, Any] = {"role": "evaluator", "workers": ()}
 # Floating-point room for shares such as 2 cores / 3 workers.
 _EPSILON = 1e-9
 
@@ -42,7 +40,7 @@ def plan_layout(run: RunSpec, cluster: Cluster) -> Layout:
     needs, wanted = needs_of(run.settings.strategy), run.settings.cores_per_worker
     shared = [(host, _divide(host, count, wanted)) for host, count in spread(run.settings, cluster)]
     hosts = [host for host, _ in shared]
-    places = _joined(shared) if needs.one_process else _with_servers(_separate(shared), run.settings)
+    places = _joined(shared) if needs.one_process else _with_roles(_separate(shared), run.settings)
     threads = _threads([place for place in places if place.workers], wanted)
     return Layout(
         places=tuple(places),
@@ -113,6 +111,7 @@ def _separate(shared: Shared) -> list[Place]:
     return [
         Place(
             rank=rank,
+            index=rank,
             workers=(rank,),
             host=host.address,
             machine=host.machine,
@@ -124,32 +123,28 @@ def _separate(shared: Shared) -> list[Place]:
     ]
 
 
-def _with_servers(places: list[Place], settings: Settings) -> list[Place]:
-    """Make servers and the evaluator of the last places, where they have their own, or add them beside workers.
+def _with_roles(places: list[Place], settings: Settings) -> list[Place]:
+    """Give places that are no worker's to other roles, where these have their own, or add some beside workers.
 
-    Servers are spread evenly. Who is beside workers may run on the cores of all workers of its host: a server works
-    while one of them waits for it.
+    Those beside workers are spread evenly, and may run on the cores of all workers of their host: a server works while
+    one of them waits for it.
     """
     workers = len(places) if settings.is_simulated else settings.workers
-    evaluators = [places[-1]] if settings.evaluator is ServerPlacement.OWN and not settings.is_simulated else []
-    servers = places[workers : len(places) - len(evaluators)]
-    placed = [*places[:workers], *(place.model_copy(update=_AS_SERVER) for place in servers)]
-    beside = settings.num_server_processes - len(servers)
-    for server in range(beside):
-        placed.append(_beside(places[server * workers // beside], placed, _AS_SERVER))
-    for place in evaluators:
-        here = sum(other.host == place.host for other in placed)
-        placed.append(place.model_copy(update={"rank": len(placed), "local_index": here, **_AS_EVALUATOR}))
-    if settings.evaluator is ServerPlacement.BESIDE:
-        placed.append(_beside(places[0], placed, _AS_EVALUATOR))
+    placed, own = places[:workers], iter(places[workers:])
+    for role in roles_of(settings):
+        for index in range(role.number):
+            place = next(own) if role.has_own_slots else _beside(places[index * workers // role.number], placed)
+            here = sum(other.host == place.host for other in placed)
+            changes = {"rank": len(placed), "role": role.name, "index": index, "workers": (), "local_index": here}
+            placed.append(place.model_copy(update=changes))
     return placed
 
 
-def _beside(peer: Place, found: list[Place], role: Mapping[str, Any]) -> Place:
+def _beside(peer: Place, placed: list[Place]) -> Place:
     """Return a place on the host of another, on the cores of all workers there."""
-    here = [place for place in found if place.host == peer.host]
-    cores = tuple(sorted({core for place in here if place.workers for core in place.cores}))
-    return peer.model_copy(update={"rank": len(found), "local_index": len(here), "cores": cores, "quota": None, **role})
+    on_host = [place for place in placed if place.host == peer.host]
+    cores = tuple(sorted({core for place in on_host if place.workers for core in place.cores}))
+    return peer.model_copy(update={"cores": cores, "quota": None})
 
 
 def _joined(shared: Shared) -> list[Place]:

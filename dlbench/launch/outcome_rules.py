@@ -287,11 +287,10 @@ def _doubt(view: WorkerView, how: str, evidence: Evidence) -> str:
 
 def _named(views: Sequence[WorkerView]) -> str:
     """Return `worker 1 or 2 or server 0`."""
-    kinds = (
-        ("worker", [view.rank for view in views if view.server is None]),
-        ("server", [view.server for view in views if view.server is not None]),
-    )
-    return " or ".join(f"{kind} {' or '.join(map(str, numbers))}" for kind, numbers in kinds if numbers)
+    numbers: dict[str, list[str]] = {}
+    for view in views:
+        numbers.setdefault(view.role, []).append(str(view.number))
+    return " or ".join(f"{role} {' or '.join(of_role)}" for role, of_role in numbers.items())
 
 
 def _perhaps_memory(evidence: Evidence) -> str:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from dlbench.launch.processes import WorkerStates
 from dlbench.records.outcome import Status
+from dlbench.scenario.needs import EVALUATOR
 from dlbench.scenario.run_spec import Limits
 from dlbench.telemetry.attempt_session import WorkerView
 from dlbench.telemetry.messages import START_UP_PHASES
@@ -155,7 +156,7 @@ def _culprits(views: list[WorkerView], silent: frozenset[int]) -> list[WorkerVie
     quiet = [view for view in views if view.rank in silent] if silent < {view.rank for view in views} else []
     outside = [view for view in views if view.phase not in WAITING_PHASES]
     # The evaluator has its own steps: others wait for it in no step.
-    training = [view for view in views if not view.is_evaluator]
+    training = [view for view in views if view.role != EVALUATOR.name]
     least = min((_position(view) for view in training), default=(0, 0))
     behind = [view for view in training if _position(view) == least]
     return unheard or quiet or outside or behind

@@ -1,11 +1,11 @@
 """Who runs where: the layout of one run over hosts, cores and devices. Made by `dlbench.launch`, read by workers."""
 
 from itertools import groupby
-from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
 from dlbench.scenario.cluster import HERE
+from dlbench.scenario.needs import EVALUATOR
 
 
 class Place(BaseModel):
@@ -13,7 +13,8 @@ class Place(BaseModel):
 
     Attributes:
         rank: Index over all processes; workers first, in order.
-        role: `worker`; `server`: it holds a part of the parameters and trains nothing; `evaluator`: it scores them.
+        role: `worker`, or what else it does (`dlbench.scenario.needs.Role`).
+        index: Its number among the processes of its role.
         workers: The workers it holds: one, or all of them for `mirrored`, or none.
         host: Address of the host; `localhost` for this machine.
         machine: Number of the machine that it is; None where it is not known.
@@ -25,7 +26,8 @@ class Place(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     rank: int
-    role: Literal["worker", "server", "evaluator"] = "worker"
+    role: str = "worker"
+    index: int = 0
     workers: tuple[int, ...]
     host: str = "localhost"
     machine: int | None = None
@@ -68,7 +70,7 @@ class Layout(BaseModel):
     @property
     def evaluator(self) -> int | None:
         """The rank that scores while others train, if there is one."""
-        return next((place.rank for place in self.places if place.role == "evaluator"), None)
+        return next((place.rank for place in self.places if place.role == EVALUATOR.name), None)
 
     @property
     def is_here(self) -> bool:

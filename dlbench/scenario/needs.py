@@ -5,6 +5,28 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict
 
 
+class Role(BaseModel):
+    """What some of a strategy's processes do beside its workers; they come after these, in the order of roles.
+
+    Attributes:
+        name: What a process is called: `server`.
+        count: How many there are, or the setting that says it.
+        placement: The setting that says where they are (`Placement`); where empty, they are beside workers.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    count: int | str = 1
+    placement: str = ""
+
+
+# Holds a part of the parameters, and trains nothing.
+SERVER = Role(name="server", count="servers", placement="server_placement")
+# Scores parameters while others train: of any strategy made of nodes, where the setting `evaluator` asks for it.
+EVALUATOR = Role(name="evaluator", placement="evaluator")
+
+
 class Needs(BaseModel):
     """What a strategy asks of launcher, layout and trainer; validation and planning read it.
 
@@ -21,7 +43,7 @@ class Needs(BaseModel):
         jit: Whether the compiled step may be compiled with XLA.
         nodes: Whether it is made of nodes that send each other messages (`dlbench.strategies._protocol`).
         simulated: Whether it can be simulated (`communicator: simulated`), though it has no communicator.
-        servers: Whether it has servers, which hold parameters and train nothing (`servers`).
+        roles: What processes there are beside workers, such as `SERVER`.
         hands_out: Whether the next samples go to the worker that asks first; else each worker has its share of a step.
         shares_memory: Whether workers read and write common parameters (`dlbench.strategies._protocol.Memory`).
         agrees: Whether all workers hold the same parameters at the end.
@@ -40,21 +62,19 @@ class Needs(BaseModel):
     jit: bool = True
     nodes: bool = False
     simulated: bool = False
-    servers: bool = False
+    roles: tuple[Role, ...] = ()
     hands_out: bool = False
     shares_memory: bool = False
     agrees: bool = True
 
     @classmethod
-    def of_nodes(
-        cls, *, servers: bool = False, hands_out: bool = False, shares_memory: bool = False, agrees: bool = True
-    ) -> Self:
+    def of_nodes(cls, *roles: Role, hands_out: bool = False, shares_memory: bool = False, agrees: bool = True) -> Self:
         """Return what a strategy of nodes needs: real processes that MPI connects, or a simulation."""
         return cls(
             collectives=("mpi",),
             communicators=("mpi", "simulated"),
             nodes=True,
-            servers=servers,
+            roles=roles,
             hands_out=hands_out,
             shares_memory=shares_memory,
             agrees=agrees,

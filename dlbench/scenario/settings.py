@@ -74,8 +74,8 @@ class Mode(StrEnum):
     SCALE_OUT = "scale-out"
 
 
-class ServerPlacement(StrEnum):
-    """Where servers are: on hosts and cores of their own, or on those of workers."""
+class Placement(StrEnum):
+    """Where processes beside workers are: with slots and cores of their own, or on those of workers."""
 
     OWN = "own"
     BESIDE = "beside"
@@ -200,7 +200,7 @@ class Settings(BaseModel):
         description="Servers, each of which holds a part of the parameters, of equal bytes; default: one where the "
         "strategy has servers.",
     )
-    server_placement: Annotated[ServerPlacement | None, Setting(Affects.DISTRIBUTION)] = Field(
+    server_placement: Annotated[Placement | None, Setting(Affects.DISTRIBUTION)] = Field(
         None,
         description="`beside`: servers share hosts with workers, spread over them evenly, and their cores; `own`: each "
         "has its own slot and cores, after those of the workers, or where they are simulated a host. Default: "
@@ -311,7 +311,7 @@ class Settings(BaseModel):
     checkpoint_every: Annotated[Count | None, Setting(Affects.OBSERVATION, "epochs")] = Field(
         None, description="Epochs between checkpoints, from which `--resume` goes on; default: none are made."
     )
-    evaluator: Annotated[ServerPlacement | None, Setting(Affects.DISTRIBUTION)] = Field(
+    evaluator: Annotated[Placement | None, Setting(Affects.DISTRIBUTION)] = Field(
         None,
         description="Of strategies of nodes: a process that scores the parameters of each epoch while workers train "
         "on, as `stop` of a target needs it. `own`: with its own slot and cores, after workers and servers; "
@@ -342,17 +342,6 @@ class Settings(BaseModel):
     def is_simulated(self) -> bool:
         """Whether one process simulates all workers."""
         return self.communicator == SIMULATED
-
-    @property
-    def num_server_processes(self) -> int:
-        """Servers that are processes: all but simulated ones."""
-        return 0 if self.is_simulated else self.servers or 0
-
-    @property
-    def num_slots(self) -> int:
-        """Slots that its processes take: those of workers, and of servers and an evaluator that have their own."""
-        num_servers = self.num_server_processes if self.server_placement is ServerPlacement.OWN else 0
-        return self.workers + num_servers + (self.evaluator is ServerPlacement.OWN)
 
 
 # Options of these plugin kinds are dotted keys of a scenario: `model.hidden` belongs to the plugin of `model`.

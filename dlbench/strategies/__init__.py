@@ -18,7 +18,7 @@ or, where it can be simulated (see `dlbench.strategies._protocol`), and in place
 that send messages (`NEEDS = Needs.of_nodes(...)`),
 
     def create_worker(options: Options, world: World, rank: int, port: Port) -> WorkerNode: ...
-    def create_server(options: Options, world: World, shard: int, port: Port) -> ServerNode: ...   # with NEEDS.servers
+    def create_server(options: Options, world: World, shard: int, port: Port) -> ServerNode: ...   # with `SERVER`
     def batches_per_update(options: Options, workers: int) -> int: ...   # where it is neither 1 (samples are handed
                                                                          # out) nor all (each has its share of a step)
     def share_of_gradient(options: Options, workers: int) -> float: ...  # where samples are handed out, and a gradient

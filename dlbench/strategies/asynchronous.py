@@ -5,12 +5,12 @@ With P equal workers its staleness is P - 1 on average.
 """
 
 from dlbench.plugins import Options
-from dlbench.scenario.needs import Needs
+from dlbench.scenario.needs import SERVER, Needs
 from dlbench.strategies._protocol import Message, Port, World
 from dlbench.strategies._servers import PushingWorker, Shard
 
 OPTIONS = Options
-NEEDS = Needs.of_nodes(servers=True, hands_out=True, agrees=False)
+NEEDS = Needs.of_nodes(SERVER, hands_out=True, agrees=False)
 
 
 class AsynchronousServer(Shard):

@@ -7,13 +7,13 @@ gradients of a step are applied. `workers` counts all N + b.
 from pydantic import Field
 
 from dlbench.plugins import Options
-from dlbench.scenario.needs import Needs
+from dlbench.scenario.needs import SERVER, Needs
 from dlbench.scenario.settings import Settings
 from dlbench.strategies._protocol import Port, World
 from dlbench.strategies._servers import PushingWorker
 from dlbench.strategies.parameter_server import SynchronousServer
 
-NEEDS = Needs.of_nodes(servers=True, hands_out=True, agrees=False)
+NEEDS = Needs.of_nodes(SERVER, hands_out=True, agrees=False)
 
 
 class BackupOptions(Options):

@@ -10,12 +10,12 @@ import numpy as np
 from pydantic import Field
 
 from dlbench.plugins import Options
-from dlbench.scenario.needs import Needs
+from dlbench.scenario.needs import SERVER, Needs
 from dlbench.strategies import Array
 from dlbench.strategies._peers import LocalWorker
 from dlbench.strategies._protocol import Gradient, Message, Port, World
 
-NEEDS = Needs.of_nodes(servers=True, hands_out=True, agrees=False)
+NEEDS = Needs.of_nodes(SERVER, hands_out=True, agrees=False)
 
 
 class ElasticOptions(Options):

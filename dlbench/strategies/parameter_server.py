@@ -5,12 +5,12 @@ result does not depend on who came first, nor on the number of shards.
 """
 
 from dlbench.plugins import Options
-from dlbench.scenario.needs import Needs
+from dlbench.scenario.needs import SERVER, Needs
 from dlbench.strategies._protocol import Message, Port, World, weighted_mean
 from dlbench.strategies._servers import PushingWorker, Shard
 
 OPTIONS = Options
-NEEDS = Needs.of_nodes(servers=True)
+NEEDS = Needs.of_nodes(SERVER)
 
 
 class SynchronousServer(Shard):

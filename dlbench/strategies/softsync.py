@@ -11,12 +11,12 @@ import numpy as np
 from pydantic import Field
 
 from dlbench.plugins import Options
-from dlbench.scenario.needs import Needs
+from dlbench.scenario.needs import SERVER, Needs
 from dlbench.scenario.settings import Settings
 from dlbench.strategies._protocol import Message, Port, World, weighted_mean
 from dlbench.strategies._servers import PushingWorker, Shard
 
-NEEDS = Needs.of_nodes(servers=True, hands_out=True, agrees=False)
+NEEDS = Needs.of_nodes(SERVER, hands_out=True, agrees=False)
 
 
 class SoftsyncOptions(Options):

@@ -13,12 +13,12 @@ from typing import Literal
 from pydantic import Field
 
 from dlbench.plugins import Options
-from dlbench.scenario.needs import Needs
+from dlbench.scenario.needs import SERVER, Needs
 from dlbench.scenario.settings import Settings
 from dlbench.strategies._protocol import Gradient, Message, Port, World
 from dlbench.strategies._servers import PushingWorker, Shard
 
-NEEDS = Needs.of_nodes(servers=True, agrees=False)
+NEEDS = Needs.of_nodes(SERVER, agrees=False)
 
 _FINISHED = 1 << 60
 

@@ -10,6 +10,7 @@ from statistics import fmean, median
 
 from dlbench.errors import UserError, shown
 from dlbench.records.outcome import Status
+from dlbench.scenario.roles import num_slots
 from dlbench.scenario.run_spec import RunSpec, arm_name
 from dlbench.scenario.units import with_units
 
@@ -65,7 +66,7 @@ class Spending:
 
     def left_s(self, run: RunSpec) -> float:
         """Return how long a run may take."""
-        hours = (self.budget.device_hours - self._device_hours) / run.settings.num_slots
+        hours = (self.budget.device_hours - self._device_hours) / num_slots(run.settings)
         return min(self.budget.seconds - (self.clock() - self._begun_at), 3600 * hours)
 
     @property
@@ -76,13 +77,13 @@ class Spending:
     def has_room(self, runs: Iterable[tuple[RunSpec, float]]) -> bool:
         """Whether what is left suffices for runs that each take this many seconds."""
         every = list(runs)
-        hours = sum(run.settings.num_slots * seconds / 3600 for run, seconds in every)
+        hours = sum(num_slots(run.settings) * seconds / 3600 for run, seconds in every)
         is_in_time = sum(seconds for _, seconds in every) <= self.budget.seconds - (self.clock() - self._begun_at)
         return is_in_time and hours <= self.budget.device_hours - self._device_hours
 
     def add(self, run: RunSpec, seconds: float) -> None:
         """Count the devices of a run that has taken so long."""
-        self._device_hours += run.settings.num_slots * seconds / 3600
+        self._device_hours += num_slots(run.settings) * seconds / 3600
 
     def stop(self, run: RunSpec, stop: threading.Event) -> threading.Event:
         """Return what ends a run: where the user does, and where the budget is spent."""

@@ -27,8 +27,8 @@ class WorkerView:
     """What is known of one worker; times are monotonic seconds of arrival.
 
     Attributes:
-        server: Which server it is, 0, 1, ...; None for a worker.
-        is_evaluator: Whether it scores while others train.
+        role: `worker`, or what else it does.
+        index: Its number among those of its role; None for a worker, whose rank it is.
         oom_kills: How many processes the kernel of its host had killed for lack of memory when it first connected.
         is_connected: Whether it has a connection open.
         has_trained: Whether it ever got past build and broadcast.
@@ -38,8 +38,8 @@ class WorkerView:
     """
 
     rank: int
-    server: int | None = None
-    is_evaluator: bool = False
+    role: str = "worker"
+    index: int | None = None
     host: str = ""
     pid: int = 0
     oom_kills: int | None = None
@@ -60,10 +60,13 @@ class WorkerView:
 
     @property
     def name(self) -> str:
-        """What it is called: `worker 2`, `server 0`, `the evaluator`."""
-        if self.is_evaluator:
-            return "the evaluator"
-        return f"worker {self.rank}" if self.server is None else f"server {self.server}"
+        """What it is called: `worker 2`, `server 0`."""
+        return f"{self.role} {self.number}"
+
+    @property
+    def number(self) -> int:
+        """Its number among the processes of its role."""
+        return self.rank if self.index is None else self.index
 
     @property
     def has_connected(self) -> bool:
@@ -92,15 +95,8 @@ class AttemptSession:
         self._journal = JournalWriter(journal)
         self._end = end
         self._lock = threading.Lock()
-        servers = [place.rank for place in assignment.layout.places if place.role == "server"]
-        self._views = {
-            place.rank: WorkerView(
-                place.rank,
-                servers.index(place.rank) if place.rank in servers else None,
-                is_evaluator=place.rank == assignment.layout.evaluator,
-            )
-            for place in assignment.layout.places
-        }
+        places = assignment.layout.places
+        self._views = {place.rank: WorkerView(place.rank, place.role, place.index) for place in places}
         self._held = dict.fromkeys(self._views, 0)
         self._checkers = {rank: LineChecker() for rank in self._views}
         # What has arrived since the last commit: lines with their messages, and the highest number of each worker.

@@ -169,4 +169,4 @@ def next_reading(turn: int, elapsed_s: float, interval_s: float) -> tuple[int, f
 def _is_first_on_host(layout: Layout, place: Place) -> bool:
     """Whether a process reads what belongs to its whole host: the first worker there, or of servers alone the first."""
     here = [other for other in layout.places if other.host == place.host]
-    return min(here, key=lambda other: (other.role != "worker", other.rank)).rank == place.rank
+    return min(here, key=lambda other: (not other.workers, other.rank)).rank == place.rank

@@ -208,7 +208,7 @@ def test_a_killed_evaluator_ends_the_run_and_is_named(work: Bench) -> None:
         process.communicate(timeout=60)
     (row,) = work.rows()
     assert row["status"] == "failed"
-    reason = "the evaluator exited before sending its result (killed by SIGKILL)"
+    reason = "evaluator 0 exited before sending its result (killed by SIGKILL)"
     assert row["reason"].startswith(reason), row["reason"]
     assert work.left_running() == []
 

@@ -20,7 +20,9 @@ from dlbench.records.result import AGREEMENTS, BEST, Result
 from dlbench.scenario.cluster import Prices
 from dlbench.scenario.layout import Layout
 from dlbench.scenario.metrics import SCORE_COLUMNS
+from dlbench.scenario.needs import SERVER
 from dlbench.scenario.plugin_settings import update_of
+from dlbench.scenario.roles import num_slots
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.telemetry.journal import Journal
 
@@ -186,13 +188,13 @@ def _layout(run: RunSpec, layout: Layout, attempt: AttemptRecords) -> dict[str, 
         "hosts": len(layout.hosts),
         "workers_per_host": max(workers.values(), default=0),
         "processes": len(layout.places),
-        "servers": sum(place.role == "server" for place in layout.places),
+        "servers": sum(place.role == SERVER.name for place in layout.places),
         "emulated": ";".join(layout.emulated) or None,
         "cores_enforced": enforced,
     }
     if (prices := attempt.prices) is not None and (wall_time_s := attempt.outcome.wall_time_s):
-        # Beside the workers there are servers and an evaluator with slots of their own.
-        slots = workers.total() + run.settings.num_slots - run.settings.workers
+        # Beside the workers there are processes of other roles with slots of their own.
+        slots = workers.total() + num_slots(run.settings) - run.settings.workers
         row["cost"] = prices.cost(wall_time_s, len(layout.hosts), slots)
         row["cost_currency"] = prices.currency
     return row

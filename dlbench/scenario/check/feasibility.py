@@ -12,8 +12,10 @@ from dlbench.scenario.check.scripts import missing_replicas, nested_launcher
 from dlbench.scenario.check.training import TRAINING_CHECKS, choice
 from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.cluster.spread import slots_in_words, spread, starts_here
+from dlbench.scenario.needs import SERVER
 from dlbench.scenario.placeholders import names
 from dlbench.scenario.plugin_settings import provides
+from dlbench.scenario.roles import num_slots
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import (
     PLUGIN_SETTINGS,
@@ -64,7 +66,7 @@ def _choices(case: Case) -> str:
 
 def _servers(case: Case) -> str:
     settings = case.settings
-    if case.needs.servers or (settings.servers is None and settings.server_placement is None):
+    if SERVER in case.needs.roles or (settings.servers is None and settings.server_placement is None):
         return ""
     key = "server_placement" if settings.servers is None else "servers"
     return f"the strategy {settings.strategy} has no servers: remove `{key}`"
@@ -166,14 +168,13 @@ def _room(settings: Settings, counts: Sequence[tuple[Host, int]]) -> str:
     if sum(count for _, count in counts) > slots:
         return f"{slots_in_words(settings)} do not fit on {slots} slots"
     crowded = [(count, host) for host, count in counts if count > host.slots]
-    who = "workers" if settings.num_slots == settings.workers else "workers and servers"
-    who = who if settings.evaluator is None else "processes"
+    who = "workers" if num_slots(settings) == settings.workers else "processes"
     return f"{crowded[0][0]} {who} do not fit on {crowded[0][1].slots} slots" if crowded else ""
 
 
 def _fitting(counts: Sequence[tuple[Host, int]], settings: Settings, cluster: Cluster) -> str:
     """Return what would fit: fewer workers, or hosts with more slots."""
-    needed = settings.workers_per_host or -(-settings.num_slots // len(counts))
+    needed = settings.workers_per_host or -(-num_slots(settings) // len(counts))
     fewer = f"at most {sum(host.slots for host, _ in counts)} fit"
     if cluster.submitter == "direct":
         return f"{fewer}, or hosts with {needed} slots each"
@@ -186,7 +187,7 @@ def _mode(settings: Settings) -> str:
         return ""
     if settings.mode is Mode.SCALE_OUT and per_host != 1:
         return f"mode scale-out means one worker per host, workers_per_host says {per_host}"
-    if settings.mode is Mode.SCALE_UP and per_host < settings.num_slots:
+    if settings.mode is Mode.SCALE_UP and per_host < num_slots(settings):
         return f"mode scale-up means all {slots_in_words(settings)} on one host, workers_per_host says {per_host}"
     return ""
 

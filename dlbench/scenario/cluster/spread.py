@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dlbench import plugins
 from dlbench.errors import UserError
 from dlbench.scenario.cluster import Cluster, Host
-from dlbench.scenario.settings import Mode, ServerPlacement, Settings
+from dlbench.scenario.roles import num_slots, roles_of
+from dlbench.scenario.settings import Mode, Settings
 
 
 def starts_here(cluster: Cluster) -> bool:
@@ -18,7 +19,7 @@ def starts_here(cluster: Cluster) -> bool:
 def spread(settings: Settings, cluster: Cluster) -> list[tuple[Host, int]]:
     """Return the hosts that are used with the number of slots taken on each, in the order of ranks.
 
-    A slot is a worker's, or a server's or an evaluator's that has its own; these are the last. Where workers are
+    A slot is a worker's, or that of a process of another role that has its own; these are the last. Where workers are
     simulated, their one process counts as one worker.
 
     Raises:
@@ -30,12 +31,12 @@ def spread(settings: Settings, cluster: Cluster) -> list[tuple[Host, int]]:
     if per_host is not None:
         return _even(settings, per_host, cluster.hosts)
     if settings.mode is Mode.SCALE_UP:
-        return [(_roomiest(settings.num_slots, cluster.hosts), settings.num_slots)]
-    return _filled(settings.num_slots, cluster.hosts)
+        return [(_roomiest(num_slots(settings), cluster.hosts), num_slots(settings))]
+    return _filled(num_slots(settings), cluster.hosts)
 
 
 def _even(settings: Settings, per_host: int, hosts: Sequence[Host]) -> list[tuple[Host, int]]:
-    workers = settings.num_slots
+    workers = num_slots(settings)
     needed = -(-workers // per_host)
     if needed > len(hosts):
         raise UserError(
@@ -65,12 +66,9 @@ def _filled(workers: int, hosts: Sequence[Host]) -> list[tuple[Host, int]]:
 
 
 def slots_in_words(settings: Settings) -> str:
-    """Return what takes slots: `4 workers`, or `4 workers, 2 servers and an evaluator` where these have their own."""
-    evaluators = int(settings.evaluator is ServerPlacement.OWN)
-    servers = settings.num_slots - settings.workers - evaluators
+    """Return what takes slots: `4 workers`, or `4 workers, 2 servers and 1 evaluator` where these have their own."""
     *first, last = [
         f"{settings.workers} workers",
-        *([f"{servers} server{'s' * (servers > 1)}"] if servers else []),
-        *(["an evaluator"] if evaluators else []),
+        *(role.words for role in roles_of(settings) if role.has_own_slots and role.number),
     ]
     return f"{', '.join(first)} and {last}" if first else last

@@ -13,11 +13,12 @@ from dlbench.errors import UserError
 from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.cluster.spread import starts_here
 from dlbench.scenario.expand.points import Point
-from dlbench.scenario.needs import Needs
+from dlbench.scenario.needs import SERVER, Needs
 from dlbench.scenario.plugin_settings import LABELS_OF_A_COMMAND, is_label, load, needs_of, provides
+from dlbench.scenario.roles import num_slots
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.scenario import Scenario
-from dlbench.scenario.settings import OPTION_PREFIXES, SIMULATED, Mode, ServerPlacement, Settings, value_of
+from dlbench.scenario.settings import OPTION_PREFIXES, SIMULATED, Mode, Placement, Settings, value_of
 from dlbench.scenario.source import Path, Source, translate
 
 # The order in which launchers are tried where several can carry a strategy.
@@ -148,22 +149,22 @@ def _communicator(settings: Settings, needs: Needs, point: Point) -> str | None:
 
 def _servers(settings: Settings, needs: Needs, point: Point) -> int | None:
     """Return how many servers there are; what `base` says for all does not reach a strategy that has none."""
-    if needs.servers:
+    if SERVER in needs.roles:
         return settings.servers or 1
     return None if point.is_common("servers") and not point.is_common("strategy") else settings.servers
 
 
-def _server_placement(
-    settings: Settings, needs: Needs, point: Point, communicator: str | None
-) -> ServerPlacement | None:
+def _server_placement(settings: Settings, needs: Needs, point: Point, communicator: str | None) -> Placement | None:
     """Return where servers are: real ones take no cores away from the workers that all arms have, unless asked to."""
-    if needs.servers and settings.server_placement is None:
-        return ServerPlacement.OWN if communicator == SIMULATED else ServerPlacement.BESIDE
-    is_for_others = not needs.servers and point.is_common("server_placement") and not point.is_common("strategy")
+    if SERVER in needs.roles and settings.server_placement is None:
+        return Placement.OWN if communicator == SIMULATED else Placement.BESIDE
+    is_for_others = (
+        SERVER not in needs.roles and point.is_common("server_placement") and not point.is_common("strategy")
+    )
     return None if is_for_others else settings.server_placement
 
 
-def _evaluator(settings: Settings, needs: Needs, point: Point) -> ServerPlacement | None:
+def _evaluator(settings: Settings, needs: Needs, point: Point) -> Placement | None:
     """Return where the evaluator is; what `base` says for all does not reach workers that score together."""
     is_for_others = not needs.nodes and point.is_common("evaluator") and not point.is_common("strategy")
     return None if is_for_others else settings.evaluator
@@ -200,7 +201,7 @@ def _mode(settings: Settings, cluster: Cluster) -> Mode | None:
     """Return where the workers sit: on one host if they fit there, unless the scenario says otherwise."""
     if settings.mode is not None or settings.workers_per_host is not None:
         return settings.mode
-    fits = len(cluster.hosts) == 1 or settings.num_slots <= max(host.slots for host in cluster.hosts)
+    fits = len(cluster.hosts) == 1 or num_slots(settings) <= max(host.slots for host in cluster.hosts)
     return Mode.SCALE_UP if fits else None
 
 

@@ -12,7 +12,7 @@ from dlbench.communicators._single import SingleCommunicator
 from dlbench.communicators.simulated import SimulatedOptions
 from dlbench.records.result import NodeAccount, Result, Segment
 from dlbench.scenario.run_spec import RunSpec
-from dlbench.scenario.settings import ServerPlacement
+from dlbench.scenario.settings import Placement
 from dlbench.strategies import Array
 from dlbench.strategies._protocol import Optimizer
 from dlbench.telemetry.reporter import Reporter
@@ -61,7 +61,7 @@ class Simulation:
             settings.workers,
             self.world.num_servers,
             self._machines.workers_per_host,
-            beside=settings.server_placement is ServerPlacement.BESIDE,
+            beside=settings.server_placement is Placement.BESIDE,
         )
         self.simulated = self._build()
         self._record = TrainingRecord(run, reporter)

@@ -89,8 +89,8 @@ class NodeRun:
         Raises:
             Diverged: A loss is not finite, or workers disagree that are to agree.
         """
-        world, rank, process = self.plan.world, self.communicator.rank, self.process
-        if isinstance(self.plan.schedule, HandedOut) and rank == self._dispenser:
+        process = self.process
+        if isinstance(self.plan.schedule, HandedOut) and self.communicator.rank == self._dispenser:
             process.hand_out(self.plan.schedule)
         self._rehearse()
         self.reporter.phase = "barrier"
@@ -101,7 +101,7 @@ class NodeRun:
         self.communicator.barrier()  # which all leave at the same moment
         self.recorder.start(self.observer.zero)
         try:
-            last = self._take_part(rank - world.num_workers)
+            last = self._take_part()
         finally:
             self.recorder.flush()
         self.observer.mark()
@@ -111,12 +111,8 @@ class NodeRun:
             self._log, self._scorer,
         ).result(last)  # fmt: skip
 
-    def _take_part(self, number: int) -> Array:
-        """Train, serve or evaluate until all is over; return the node's last parameters.
-
-        Args:
-            number: Of a server among the servers.
-        """
+    def _take_part(self) -> Array:
+        """Train, serve or evaluate until all is over; return the node's last parameters."""
         process = self.process
         node: WorkerNode | ServerNode | None = None
         served: ServerNode | None = None
@@ -130,7 +126,7 @@ class NodeRun:
             process.evaluate(self._scorer, self._dispenser if isinstance(self.plan.schedule, HandedOut) else None)
             last = np.zeros_like(self.plan.world.parameters)
         else:
-            served = node = self.plan.server(number, process.port)
+            served = node = self.plan.server(self._layout.places[self.communicator.rank].index, process.port)
             self._serve(served)
             last = served.parameters
         epochs = self._whole_epochs(served)

@@ -18,6 +18,7 @@ from dlbench.errors import UserError
 from dlbench.records.assignment import Assignment
 from dlbench.records.result import Result
 from dlbench.scenario.metrics import SAMPLES
+from dlbench.scenario.needs import EVALUATOR
 from dlbench.scenario.plugin_settings import needs_of
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Input
@@ -114,12 +115,12 @@ def run_node(assignment: Assignment, rank: int, reporter: Reporter, observer: Ob
     _check_places(communicator, assignment, rank)
     reporter.phase = "build"
     replica, place = None, assignment.layout.places[rank]
-    if place.role != "server":
+    if place.workers or place.role == EVALUATOR.name:
         arrays = open_arrays(Path(assignment.data_folder_of(rank)), assignment.data_checksum)
         trainer = build(assignment, rank, arrays)
         trainer.compile(None)
         replica = Replica(trainer, data_of(run, arrays, place.workers or _FIRST))
-    if replica is not None and place.role == "worker":
+    if replica is not None and place.workers:
         guesses = _guesses(run, rank, replica.data)
         reporter.send_facts({**trainer.facts(), "mpi_version": communicator.library, **guesses})
     reporter.phase = "broadcast"

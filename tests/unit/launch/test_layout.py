@@ -233,7 +233,7 @@ def test_the_evaluator_comes_last_on_a_slot_of_its_own_or_beside_the_first_worke
     ]  # fmt: skip
     assert cores(beside)[-1] == (0, 1)
     assert (beside.evaluator, with_servers(host("a", 2), workers=2).evaluator) == (6, None)
-    with pytest.raises(UserError, match="2 workers and an evaluator with 1 on each host need 3 hosts"):
+    with pytest.raises(UserError, match="2 workers and 1 evaluator with 1 on each host need 3 hosts"):
         with_servers(host("a"), host("b"), workers=2, servers=1, evaluator="own", mode=Mode.SCALE_OUT)
 
 

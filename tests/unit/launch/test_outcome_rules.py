@@ -326,10 +326,10 @@ def test_a_launcher_that_was_asked_to_end_is_named() -> None:
 
 
 def test_servers_are_called_so() -> None:
-    gone = replace(lost(2), server=0)
+    gone = replace(lost(2), role="server", index=0)
     assert failed(well_ended(0), gone, first=(2, -9)) == f"server 0 {EARLY} (killed by SIGKILL), {AT_5}"
-    said = replace(hurt(2, "MemoryError: no room"), server=0)
+    said = replace(hurt(2, "MemoryError: no room"), role="server", index=0)
     assert failed(lost(0, at=2.0), said) == "server 0: MemoryError: no room"
     starting = view(1, is_connected=False, closed_at=1.0, phase="start", step=None, has_trained=False)
-    unheard = replace(WorkerView(2), server=0), replace(WorkerView(3), server=1)
+    unheard = replace(WorkerView(2), role="server", index=0), replace(WorkerView(3), role="server", index=1)
     assert "; or worker 0 or server 0 or 1 did, which" in failed(WorkerView(0), starting, *unheard, first=(1, -9))
