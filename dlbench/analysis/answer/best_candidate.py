@@ -8,19 +8,23 @@ from dlbench.analysis.answer.comparison_group import ComparisonGroup
 from dlbench.analysis.answer.decide import Wanted, criteria, learned_nothing
 from dlbench.analysis.answer.doubts import not_completed
 from dlbench.analysis.arms import Arm
+from dlbench.records.result import BEST
 from dlbench.scenario.metrics import RATE, TIME_TO_TARGET, TRAIN_TIME, Metric
 
 EPOCHS, LOSS = "epochs_to_target", "validation_loss"
+# The score whose best value at any evaluation is the column `BEST`.
+OF_BEST = "validation_accuracy"
 
 
 def best_first(arms: Sequence[Arm], wanted: Wanted, *, is_time_choice: bool) -> tuple[list[Arm], int]:
     """Return the candidates of one arm, the best first, and how many of them are as sound as that one.
 
-    Those that did not complete, learned nothing or missed the target come last. The others go by what the goal wants,
-    each by its worst run: a learning rate at which one of two seeds learns nothing is no good one. Where what is
-    tried does not change the time of a step, a target is reached soonest in the fewest epochs, whatever else the
-    machine did at the time; and of candidates whose score differs by no more than what matters, or than two standard
-    errors of an accuracy over the validation samples, the one with the least loss is first.
+    Those that did not complete, learned nothing or missed the target come last; of those that learned nothing by their
+    end, the one that had learned most at any evaluation is first: the rates to try next are on its side. The others go
+    by what the goal wants, each by its worst run: a learning rate at which one of two seeds learns nothing is no good
+    one. Where what is tried does not change the time of a step, a target is reached soonest in the fewest epochs,
+    whatever else the machine did at the time; and of candidates whose score differs by no more than what matters, or
+    than two standard errors of an accuracy over the validation samples, the one with the least loss is first.
 
     Args:
         arms: The runs of each candidate.
@@ -42,6 +46,8 @@ def best_first(arms: Sequence[Arm], wanted: Wanted, *, is_time_choice: bool) -> 
     def rank(arm: Arm) -> tuple[bool, int, float, float, float]:
         is_bad = bool(not_completed(arm.rows) or (score and learned_nothing(arm, score, wanted.metrics)))
         missed = sum(map(math.isinf, arm.comparable(decided.time.column).values())) if decided.target else 0
+        if is_bad and score is not None and score.column == OF_BEST:
+            return is_bad, missed, _less(arm, replace(score, column=BEST)), _less(arm, score), math.inf
         return is_bad, missed, _less(arm, first), _less(arm, score), _less(arm, wanted.metrics[LOSS])
 
     ranked = sorted(arms, key=rank)

@@ -146,6 +146,19 @@ def test_auto_ends_somewhere() -> None:
     assert "is the largest tried" in edge
 
 
+def test_auto_goes_on_to_where_most_was_learned_where_no_first_value_learns_anything() -> None:
+    asked = plan(BASE + "baseline: none\ntune: {learning_rate: auto}\n")
+
+    def explodes(run: RunSpec) -> dict[str, Any]:
+        rate = run.settings.learning_rate
+        if rate < 0.002:
+            return row(run, 0.9 - rate, best_validation_accuracy=0.95)
+        # All end at chance, the larger rates by chance a little above it; the least one had learned something.
+        return row(run, 0.1 + min(rate, 0.03) / 10, best_validation_accuracy=0.1 + 0.001 / rate)
+
+    assert max(chosen(asked, made(asked, explodes)).values()) < 0.002
+
+
 def test_a_candidate_that_fails_is_not_chosen() -> None:
     asked = plan(BASE + "baseline: none\ntune: {learning_rate: [0.1, 5, 6]}\n")
     assert set(chosen(asked, made(asked)).values()) == {0.1}
