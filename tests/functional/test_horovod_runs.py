@@ -37,7 +37,7 @@ SOUND: dict[str, dict[str, Any]] = {
         "epochs": 10,
     },
 }
-# Horovod's own optimizer, beside a strategy that does nothing: under Keras 3 it silently reduces nothing (horovod#4290).
+# Horovod's own optimizer beside a strategy that does nothing; under Keras 3 it silently reduces nothing (horovod#4290).
 UNSOUND = {"strategy": f"{PLUGINS}:Unreduced", "trainer": f"{PLUGINS}:OwnOptimizer"}
 Rows = dict[str, dict[str, str]]
 
