@@ -1,4 +1,4 @@
-"""Train a few steps on slices of each global batch and on the whole of it, with some algorithms, sound and sabotaged.
+"""Train a few steps on slices of each global batch and on all of it, with some algorithms, sound and sabotaged.
 
 Hands in, for each case: the verdict on the agreement of workers after the first step and at the end, and the largest
 difference to one worker that trained on the joined batches, relative to the largest weight.
