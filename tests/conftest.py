@@ -8,18 +8,30 @@ from pathlib import Path
 
 import pytest
 
-# Files that take a minute or more come first: processes that share the tests then end at the same time.
+# Files that take some minute on one core come first: processes that share the tests then end at the same time.
 LONGEST = [
     f"test_{name}.py"
     for name in (
         "faults_on_hosts",
-        "horovod_runs",
-        "checkpoints",
+        "node_runs",
+        "docs",
         "horovod",
-        "faults",
-        "killed_dlbench",
-        "fit",
         "sbatch",
+        "replica_runs",
+        "faults",
+        "checkpoints",
+        "keras_models",
+        "keras_engine",
+        "tune",
+        "horovod_runs",
+        "several_hosts",
+        "report_command",
+        "mpich",
+        "kubernetes",
+        "fit",
+        "nodes_over_mpi",
+        "killed_dlbench",
+        "mirrored_rules",
     )
 ]
 

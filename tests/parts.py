@@ -1,7 +1,7 @@
 """All checks and tests, part by part: `python -m tests.parts`, which `make test` calls.
 
 It prints the time of each part and the twenty slowest tests. The exit code is 1 if a part fails; the others run
-nevertheless. Functional tests start MPI, ssh, Slurm and Horovod on cores that three of them share: those that fail run
+nevertheless. Functional tests start MPI, ssh, Slurm and Horovod on cores that they share: those that fail run
 once more, one at a time, and fail the part only if they fail again. Both runs are printed.
 """
 
@@ -15,7 +15,7 @@ from pathlib import Path
 BIN = Path(sys.executable).parent
 PYTEST = (sys.executable, "-m", "pytest")
 # Unit tests use two cores; functional tests wait for other processes nearly half of their time.
-TWO, THREE = ("--numprocesses", "2"), ("--numprocesses", "3")
+NUM_UNIT, NUM_FUNCTIONAL = ("--numprocesses", "2"), ("--numprocesses", "3")
 BY_FILE = ("--dist", "loadfile", "--no-loadscope-reorder")
 # Tests that measure rates, or read what is counted for the whole machine, take turns: they are marked `alone`.
 PARTS = {
@@ -23,8 +23,8 @@ PARTS = {
     "format": (str(BIN / "ruff"), "format", "--check", "."),
     "types": (str(BIN / "mypy"),),
     "imports": (str(BIN / "lint-imports"), "--no-logo"),
-    "unit": (*PYTEST, *TWO, "--dist", "worksteal", "tests/unit", "tests/golden"),
-    "functional": (*PYTEST, *THREE, *BY_FILE, "tests/functional", "-m", "not alone"),
+    "unit": (*PYTEST, *NUM_UNIT, "--dist", "worksteal", "tests/unit", "tests/golden"),
+    "functional": (*PYTEST, *NUM_FUNCTIONAL, *BY_FILE, "tests/functional", "-m", "not alone"),
     "alone": (*PYTEST, "tests/functional", "-m", "alone"),
 }
 AGAIN = {"functional": (*PYTEST, "tests/functional", "-m", "not alone", "--last-failed", "--maxfail", "1")}

@@ -171,17 +171,17 @@ def test_killed_again_and_again_at_random_moments(tmp_path: Path) -> None:
     draw = random.Random(SEED)
     # Wide enough for an epoch of some 20 ms: workers whose dlbench was killed go on until the next one ends them.
     base = "trainer: numpy, model: mlp, model.hidden: [256, 256], optimizer: sgd, momentum: 0.9, nesterov: true"
-    settings = {"epochs": 150, "evaluate_every": 7}
+    settings = {"epochs": 100, "evaluate_every": 7}
     (tmp_path / "cut").mkdir()
     with left_alone(tmp_path / "whole", base, 2, **settings) as whole, Bench(tmp_path / "cut") as work:
         arguments = [scenario(work, base, 2, **settings)]
-        for victim in draw.sample(["dlbench", "0", "1"], 3):
+        for victim in draw.sample(["dlbench", draw.choice("01")], 2):
             cut(work, arguments, has_made(1, work), draw.uniform(0, 0.3), victim)
             arguments = ["s.yaml", "--resume"]
         rows = must_be_resumed(work, whole)
         resumed = [int(row["resumed_from_epoch"] or 0) for row in rows]
         assert resumed == sorted(resumed)
-        assert len(rows) == 4
+        assert len(rows) == 3
         must_have_right_totals(work, rows[-1])
 
 
@@ -207,7 +207,7 @@ def must_have_right_totals(work: Bench, row: dict[str, str]) -> None:
 def test_killed_while_a_checkpoint_is_written(tmp_path: Path) -> None:
     """A writer leaves a temporary file behind, or arrays without a manifest: no run resumes from those."""
     base = "trainer: numpy, model: mlp, model.hidden: [900, 900], optimizer: adam"
-    settings = {"epochs": 8, "checkpoint_every": 1, "evaluate_every": 5}
+    settings = {"epochs": 6, "checkpoint_every": 1, "evaluate_every": 5}
     (tmp_path / "cut").mkdir()
     with left_alone(tmp_path / "whole", base, 1, **settings) as whole, Bench(tmp_path / "cut") as work:
         name = scenario(work, base, 1, **settings)
@@ -226,11 +226,11 @@ def test_a_network_with_a_memory_resumes_to_the_bit(tmp_path: Path) -> None:
     """Two workers of Keras: Adam's slots, each worker's own moving statistics, dropout's and augmentation's draws."""
     base = KERAS.format(optimizer="optimizer: adam")
     (tmp_path / "cut").mkdir()
-    with left_alone(tmp_path / "whole", base, 2, epochs=8) as whole, Bench(tmp_path / "cut") as work:
-        name = scenario(work, base, 2, epochs=8)
-        cut(work, [name], lambda: newest_epoch(work) >= 4, 0.0, "1")
+    with left_alone(tmp_path / "whole", base, 2, epochs=6) as whole, Bench(tmp_path / "cut") as work:
+        name = scenario(work, base, 2, epochs=6)
+        cut(work, [name], lambda: newest_epoch(work) >= 2, 0.0, "1")
         (_, last) = must_be_resumed(work, whole)
-        assert int(last["resumed_from_epoch"]) >= 4
+        assert int(last["resumed_from_epoch"]) >= 2
 
 
 def test_a_time_out_an_interruption_and_a_damaged_checkpoint(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import csv
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -21,7 +22,8 @@ FILES = re.compile(r"^`([\w.-]+)`:\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOT
 SHELL = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#]+?)(?:#[^)]*)?\)")
 # What a page's command is given besides, so that it ends soon.
-SHORT = {"run pays.yaml --report": ["--repeats", "1", "--only", "batch_size=256"]}
+SOON = ("--set", "extend_window=false", "--set", "epochs=2")
+SHORT = {"run pays.yaml --report": ["--repeats", "1", "--only", "batch_size=256", "--only", "workers=2", *SOON]}
 # Makes the study, of one run, that commands of a page look at.
 LOOKED_AT = (
     "run",
@@ -34,18 +36,33 @@ LOOKED_AT = (
     "batch_size=256",
     "--set",
     "workers=1",
+    *SOON,
 )
+
+
+def write_files(folder: Path) -> None:
+    """Write the files of all pages."""
+    for page in PAGES:
+        for name, content in FILES.findall(page.read_text(encoding="utf-8")):
+            assert not (folder / name).exists(), f"{name} is on two pages"
+            (folder / name).write_text(content, encoding="utf-8")
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Return a folder that holds the files of all pages."""
-    for page in PAGES:
-        for name, content in FILES.findall(page.read_text(encoding="utf-8")):
-            assert not (tmp_path / name).exists(), f"{name} is on two pages"
-            (tmp_path / name).write_text(content, encoding="utf-8")
+    write_files(tmp_path)
     (tmp_path / "results").symlink_to(ROOT / "results")
     return tmp_path
+
+
+@pytest.fixture(scope="module")
+def studies(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of studies with the one that commands look at, made once for all pages."""
+    folder = tmp_path_factory.mktemp("looked-at")
+    write_files(folder)
+    dlbench(folder, *LOOKED_AT)
+    return folder / "studies"
 
 
 def call(folder: Path, *argv: str, code: int = 0) -> str:
@@ -88,7 +105,7 @@ def test_files_are_found_and_valid(folder: Path) -> None:
 @pytest.mark.mpi
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("page", [page for page in PAGES if SHELL.search(page.read_text())], ids=lambda page: page.stem)
-def test_commands_work(page: Path, folder: Path) -> None:
+def test_commands_work(page: Path, folder: Path, request: pytest.FixtureRequest) -> None:
     """Every command of a page's `sh` blocks, in order; a run that is not made short is only rehearsed."""
     blocks = SHELL.findall(page.read_text(encoding="utf-8"))
     for line in (line for block in blocks for line in block.splitlines()):
@@ -98,7 +115,7 @@ def test_commands_work(page: Path, folder: Path) -> None:
         if "--resume" in words:  # there is nothing to continue
             continue
         if (command in ("show", "logs", "export") or words == ["studies"]) and not (folder / "studies").exists():
-            dlbench(folder, *LOOKED_AT)
+            shutil.copytree(request.getfixturevalue("studies"), folder / "studies", symlinks=True)
         words = ["mlp-mpi" if word == "RUN" else word for word in words]
         if command == "run" and "--dry-run" not in words:
             words += SHORT.get(" ".join([command, *words]), ["--dry-run"])

@@ -1,6 +1,6 @@
 """One fault of each kind and one in each phase: right status and reason, nothing left or lost, `--resume` completes.
 
-`python -m tests.soak faults` strikes at random, a hundred times.
+`python -m tests.soak faults` strikes with each kind in each phase.
 """
 
 from pathlib import Path
@@ -15,10 +15,8 @@ STUDIES = {
     "one worker": (
         Shape(**LONG),
         [
-            Fault("memory", "build", 0, 1, 0),
-            Fault("raise", "update", 0, 31, 0),
-            Fault("gigabyte", "gradient", 0, 12, 0),
-            Fault("sysexit0", "evaluate", 0, 30, 0),
+            Fault("gigabyte", "first", 0, 1, 0),
+            Fault("memory", "evaluate", 0, 30, 0),
             Fault("exit0", "finish", 0, 1, 0),
         ],
     ),
@@ -27,10 +25,8 @@ STUDIES = {
         [
             Fault("exit0", "rendezvous", 2, 1, 0),
             Fault("sysexit0", "broadcast", 1, 1, 0),
-            Fault("segfault", "first", 0, 1, 0),
-            Fault("kill", "all_reduce", 1, 17, 0),
-            Fault("raise", "gradient", 2, 9, 0),
-            Fault("memory", "update", 0, 20, 0),
+            Fault("segfault", "all_reduce", 1, 17, 0),
+            Fault("raise", "update", 0, 9, 0),
             Fault("kill", "exit", 2, 1, 0),
         ],
     ),

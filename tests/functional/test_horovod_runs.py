@@ -29,21 +29,16 @@ BASE = {
 }
 # Each option, library and launcher once.
 SOUND: dict[str, dict[str, Any]] = {
-    "gloo": {"collectives": "gloo"},
     "fp16 and adasum": {"collectives": "mpi", "strategy.compression": "fp16", "strategy.adasum": True},
-    "autotune by horovodrun": {
+    "autotune over gloo": {
         "strategy": f"{PLUGINS}:QuickAutotuning",
         "strategy.autotune": True,
-        "collectives": "mpi",
-        "launcher": "horovodrun",
+        "collectives": "gloo",
         "epochs": 10,
     },
 }
-UNSOUND: dict[str, dict[str, Any]] = {
-    "unreduced": {"strategy": f"{PLUGINS}:Unreduced", "collectives": "gloo"},
-    # Horovod's own optimizer: under Keras 3 it silently reduces nothing (horovod#4290).
-    "own optimizer": {"strategy": f"{PLUGINS}:Unreduced", "trainer": f"{PLUGINS}:OwnOptimizer"},
-}
+# Horovod's own optimizer beside a strategy that does nothing; under Keras 3 it silently reduces nothing (horovod#4290).
+UNSOUND = {"strategy": f"{PLUGINS}:Unreduced", "trainer": f"{PLUGINS}:OwnOptimizer"}
 Rows = dict[str, dict[str, str]]
 
 
@@ -56,52 +51,48 @@ def scenario(folder: Path, points: list[dict[str, Any]], **more: Any) -> Path:
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Bench, Rows]]:
-    """Return one study of every sound and unsound arm, and its rows by arm."""
+    """Return one study of every sound arm and of the unsound one, and its rows by arm."""
     with Bench(tmp_path_factory.mktemp("horovod")) as found:
-        found.run(scenario(found.folder, [*SOUND.values(), *UNSOUND.values()]), timeout_s=800, code=1)
+        found.run(scenario(found.folder, [*SOUND.values(), UNSOUND]), timeout_s=800, code=1)
         assert found.left_running() == []
-        yield found, dict(zip([*SOUND, *UNSOUND], found.rows(), strict=True))
+        yield found, dict(zip([*SOUND, "own optimizer"], found.rows(), strict=True))
 
 
 def test_sound_arms_complete_and_their_rows_name_what_moved_bytes(study: tuple[Bench, Rows]) -> None:
-    launchers = {"gloo": "horovodrun", "fp16 and adasum": "mpirun", "autotune by horovodrun": "horovodrun"}
+    launchers = {"mpi": "mpirun", "gloo": "horovodrun"}
     for name, settings in SOUND.items():
         row = study[1][name]
         assert (row["status"], row["workers_agree"]) == ("completed", "exact"), (name, row["reason"])
-        assert (row["collectives"], row["launcher"]) == (settings["collectives"], launchers[name])
+        assert (row["collectives"], row["launcher"]) == (settings["collectives"], launchers[row["collectives"]])
         assert row["horovod_version"] == "0.28.1"
         assert row["mpi_version"].startswith("Open MPI") == (row["collectives"] == "mpi")
 
 
 def test_autotunings_log_and_result_are_kept(study: tuple[Bench, Rows]) -> None:
     found, rows = study
-    row = rows["autotune by horovodrun"]
+    row = rows["autotune over gloo"]
     log = found.study() / "runs" / row["run_id"] / "1" / "autotune.csv"
     assert log.read_text().startswith("hierarchical_allreduce,")
     assert (row["strategy.fusion_threshold_mb"], row["strategy.cycle_time_ms"]) == ("", "")
     assert float(row["autotuned_cycle_time_ms"]) > 0
     assert 0 <= float(row["autotuned_fusion_threshold_mb"]) <= 64
-    other = rows["gloo"]
+    other = rows["fp16 and adasum"]
     assert (other["strategy.fusion_threshold_mb"], other["strategy.cycle_time_ms"]) == ("128.0", "1.0")
     assert other["autotuned_cycle_time_ms"] == ""
 
 
 def test_what_does_not_synchronise_is_diverged(study: tuple[Bench, Rows]) -> None:
-    for name in UNSOUND:
-        row = study[1][name]
-        assert row["status"] == "diverged", (name, row["reason"])
-        assert "workers disagree after step 1" in row["reason"], name
+    row = study[1]["own optimizer"]
+    assert row["status"] == "diverged", row["reason"]
+    assert "workers disagree after step 1" in row["reason"]
 
 
 STALL_TIMEOUT_S = 15
-# Kind of fault -> collectives, status, beginning of the reason. Those that stall come first: they mostly wait.
+# Kind of fault -> collectives, status, beginning of the reason. What stalls comes first: it mostly waits.
 FAULTS = {
-    # Five steps are over before the next beat: the phase is the one of the last that was sent.
-    "stop": ("gloo", "stalled", "worker 1 (in phase "),
     "hang": ("mpi", "stalled", f"no progress for stall_timeout_s ({STALL_TIMEOUT_S} s): "),
     "raise": ("mpi", "failed", "worker 1: RuntimeError: struck in gradient"),
     "kill": ("gloo", "failed", "worker 1 exited before sending its result (killed by SIGKILL)"),
-    "exit0": ("mpi", "failed", "worker 1 exited before sending its result ("),
 }
 
 
@@ -126,4 +117,3 @@ def test_a_fault_is_reported_and_leaves_nothing(tmp_path: Path) -> None:
         row, log = ended[kind]
         assert f"struck by {kind} in gradient" in log
         assert (row["status"], row["reason"][: len(reason)]) == (status, reason), (kind, row["reason"])
-    assert "is stopped" in ended["stop"][0]["reason"]

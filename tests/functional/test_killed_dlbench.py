@@ -1,6 +1,6 @@
 """dlbench is killed (-9): its workers end themselves, `--resume` completes, nothing acknowledged is lost.
 
-`python -m tests.soak kills` does so at every moment with every launcher.
+`python -m tests.soak kills` does so at every moment with every launcher, and with workers that hang in any way.
 """
 
 from pathlib import Path
@@ -8,22 +8,18 @@ from pathlib import Path
 import pytest
 
 from tests.functional.faults.fault import Fault
-from tests.functional.faults.kill import LIMITS, MOMENTS, ORPHAN_TIMEOUT_S, Kill, examine
+from tests.functional.faults.kill import LIMITS, MOMENTS, Kill, examine
 from tests.functional.faults.study import Shape
 
 ALONE, RING = Shape(**LIMITS), Shape(2, "ring", **LIMITS)
-SHORT = Shape(startup_timeout_s=15, stall_timeout_s=15, orphan_timeout_s=ORPHAN_TIMEOUT_S)
+# Before there is a study, before its first worker connects, while workers train, while rows are written.
 KILLS = [
     Kill("folder", 0.01, ALONE),
-    Kill("prepare", 0.05, RING),
-    Kill("launch", 0.05, ALONE),
+    Kill("launch", 0.05, RING),
     Kill("training", 0.1, RING),
-    Kill("outcome", 0.0, ALONE),
-    Kill("collecting", 0.0, RING),
-    # Workers that cannot end themselves by their own code.
-    Kill("struck", 0.3, RING, Fault("hang", "gradient", 1, 20, 0)),
+    Kill("collecting", 0.0, ALONE),
+    # A worker that cannot end itself by its own code.
     Kill("struck", 0.3, RING, Fault("stop", "gradient", 0, 12, 0)),
-    Kill("struck", 0.3, SHORT, Fault("hang_gil", "gradient", 0, 30, 0)),
 ]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.functional.mpi_programs.launch import run
 from tests.functional.mpi_programs.train import FAR, TOLERANCES
-from tests.functional.replica_programs.train import CASES
+from tests.functional.replica_programs.train import CASES, MASKED
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.slow, pytest.mark.timeout(700)]
 
@@ -71,6 +71,7 @@ def test_sabotages_are_found(cases: list[Case]) -> None:
         assert min(case["difference"], *case["statistics_difference"], 1.0) > FAR or sabotage == "other-replica", case
 
 
+@pytest.mark.parametrize("program", [MASKED], indirect=True)
 def test_each_replica_drops_what_its_worker_drops_in_a_process_of_its_own(program: dict[str, Any]) -> None:
     found = program["masks"]
     assert found["replicas"] == found["processes"] == found["again"]

@@ -131,7 +131,7 @@ def test_simulated_and_real_runs_of_a_case_without_chance_have_the_same_numbers(
 def test_the_window_of_workers_that_do_not_wait_is_that_of_barriers_where_they_do(work: Bench) -> None:
     """Both definitions on one synchronous run: from the first step's end to the last's, and from update to update."""
     base = {
-        "model": "mlp", "model.hidden": [256, 128], "epochs": 400, "evaluate_every": 400, "remainder": "drop",
+        "model": "mlp", "model.hidden": [256, 128], "epochs": 150, "evaluate_every": 150, "remainder": "drop",
         "strategy": "parameter_server",
     }  # fmt: skip
     work.run(write(work, base))
@@ -230,7 +230,7 @@ def test_keras_models_train_with_servers_and_their_moving_statistics(work: Bench
         "trainer": "keras_tensorflow", "model": "cnn", "model.batch_norm": "local", "epochs": 2, "batch_size": 32,
         "train_samples": 320, "learning_rate": 0.02, "evaluator": "beside",
     }  # fmt: skip
-    work.run(write(work, base, matrix={"strategy": ["mpi", "parameter_server", "asynchronous"]}))
+    work.run(write(work, base, matrix={"strategy": ["mpi", "parameter_server"]}))
     found = {row["strategy"]: row for row in work.rows()}
     assert {row["status"] for row in found.values()} == {"completed"}
     losses = [float(found[strategy]["validation_loss"]) for strategy in ("mpi", "parameter_server")]

@@ -27,7 +27,7 @@ def cases(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     ended = mpirun(folder, workers, "train", trainer, workers, mca=mpi.mca("ring"), timeout_s=600)
     assert ended.code == 0, ended.output
     by_case = [list(seen) for seen in zip(*ended.results, strict=True)]
-    assert len(by_case) == len(NETWORKS[trainer]) * len(ALGORITHMS) * len(SABOTAGES)
+    assert len(by_case) == len(NETWORKS[trainer]) * len(ALGORITHMS[trainer]) * len(SABOTAGES)
     assert {len(seen) for seen in by_case} == {seen[0]["size"] for seen in by_case} == {workers}
     return by_case
 

@@ -65,7 +65,8 @@ def test_arms_are_measured_at_what_the_search_found_and_its_rows_are_no_results(
 
 
 def test_a_search_that_was_killed_goes_on_to_the_same_choice(work, tmp_path: Path):
-    path = scenario(work)
+    text = TEXT.replace("0.001, 0.03, 0.5", "0.001, 0.5")
+    path = scenario(work, text)
     with work.start(path, "--repeats", "1") as process:
         wait_for(process, lambda: len(list(work.folder.glob("studies/*/runs/*/1/outcome.json"))) >= 2)
         process.send_signal(signal.SIGKILL)
@@ -73,7 +74,7 @@ def test_a_search_that_was_killed_goes_on_to_the_same_choice(work, tmp_path: Pat
     other = tmp_path / "other"
     other.mkdir()
     with Bench(other) as whole:
-        whole.run(scenario(whole), "--repeats", "1")
+        whole.run(scenario(whole, text), "--repeats", "1")
         assert {row["run_id"] for row in work.rows()} == {row["run_id"] for row in whole.rows()}
         assert rates(work.rows()) == rates(whole.rows())
     last = {row["run_id"]: row["status"] for row in work.rows()}
