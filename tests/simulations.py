@@ -7,6 +7,7 @@ import numpy as np
 
 from dlbench import plugins
 from dlbench.records.result import Result
+from dlbench.scenario.needs import SERVER
 from dlbench.scenario.run_spec import RunSpec, Target
 from dlbench.scenario.settings import Settings
 from dlbench.trainers import Problem, Threads
@@ -57,7 +58,7 @@ def simulation(
     given = {key: value for key, value in chosen.items() if "__" not in key}
     defaults = {
         "trainer": "numpy", "communicator": "simulated", "model": "softmax", "precision": "float64", "batch_size": 6,
-        "epochs": 3, "learning_rate": 0.1, "servers": 1 if plugin.get("NEEDS").servers else None,
+        "epochs": 3, "learning_rate": 0.1, "servers": 1 if SERVER in plugin.get("NEEDS").roles else None,
     }  # fmt: skip
     settings = Settings(strategy=strategy, workers=workers, **defaults | given)
     options: dict[str, Any] = {}

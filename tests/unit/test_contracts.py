@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from dlbench import plugins
-from dlbench.scenario.needs import Needs
+from dlbench.scenario.needs import SERVER, Needs
 from dlbench.scenario.settings import Precision
 
 COLLECTIVES = {"mpi", "gloo", "nccl", "grpc"}
@@ -88,7 +88,7 @@ def test_a_strategy_reduces_for_a_loop_or_is_made_of_nodes_that_can_be_simulated
         assert (needs.simulated or needs.nodes) == (plugin.get("create_worker") is not None), name
         assert needs.nodes == (plugin.get("create") is None), name
         assert needs.nodes == ("simulated" in needs.communicators), name
-        assert needs.servers == (plugin.get("create_server") is not None), name
+        assert (SERVER in needs.roles) == (plugin.get("create_server") is not None), name
     assert [name for name, plugin in of("communicators").items() if plugin.get("connect") is None] == ["simulated"]
 
 

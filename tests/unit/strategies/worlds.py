@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dlbench import plugins
+from dlbench.scenario.needs import SERVER
 from dlbench.strategies._protocol import Gradient, Message, Port, World
 from dlbench.worker.simulate.memory import SimulatedMemory
 
@@ -104,7 +105,7 @@ class FuzzedWorld:
         self._gradient = gradient
         plugin = plugins.load("strategies", strategy)
         given, needs = plugin.options(**(options or {})), plugin.get("NEEDS")
-        num_servers = servers if needs.servers else 0
+        num_servers = servers if SERVER in needs.roles else 0
         first = np.random.default_rng(99).normal(size=SIZE).astype(dtype)
         self.world = World(workers, num_servers, first, lambda step: rate, Sgd, seed)
         self.record, self.channels, self.sent = Record(), {}, []
