@@ -111,7 +111,6 @@ def _separate(shared: Shared) -> list[Place]:
     return [
         Place(
             rank=rank,
-            index=rank,
             workers=(rank,),
             host=host.address,
             machine=host.machine,

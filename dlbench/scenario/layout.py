@@ -14,7 +14,7 @@ class Place(BaseModel):
     Attributes:
         rank: Index over all processes; workers first, in order.
         role: `worker`, or what else it does (`dlbench.scenario.needs.Role`).
-        index: Its number among the processes of its role.
+        index: Its number among the processes of its role; a worker's is its rank.
         workers: The workers it holds: one, or all of them for `mirrored`, or none.
         host: Address of the host; `localhost` for this machine.
         machine: Number of the machine that it is; None where it is not known.
@@ -34,6 +34,11 @@ class Place(BaseModel):
     local_index: int = 0
     cores: tuple[int, ...] = ()
     quota: float | None = None
+
+    @property
+    def name(self) -> str:
+        """What the process is called: `worker 2`, `server 0`."""
+        return f"{self.role} {self.rank if self.workers else self.index}"
 
 
 class Layout(BaseModel):

@@ -95,8 +95,10 @@ class AttemptSession:
         self._journal = JournalWriter(journal)
         self._end = end
         self._lock = threading.Lock()
-        places = assignment.layout.places
-        self._views = {place.rank: WorkerView(place.rank, place.role, place.index) for place in places}
+        self._views = {
+            place.rank: WorkerView(place.rank, place.role, None if place.workers else place.index)
+            for place in assignment.layout.places
+        }
         self._held = dict.fromkeys(self._views, 0)
         self._checkers = {rank: LineChecker() for rank in self._views}
         # What has arrived since the last commit: lines with their messages, and the highest number of each worker.
