@@ -90,10 +90,7 @@ def _layout(layout: "Layout") -> Iterator[str]:
     """Yield a line for each host: its processes and their cores."""
     for host in layout.hosts:
         places = [place for place in layout.places if place.host == host]
-        shown = ", ".join(
-            f"{place.role} {place.rank if place.workers else place.index}{_cores(place.cores, place.quota)}"
-            for place in places[:MOST_PLACES]
-        )
+        shown = ", ".join(f"{place.name}{_cores(place.cores, place.quota)}" for place in places[:MOST_PLACES])
         more = f" and {len(places) - MOST_PLACES} more" if len(places) > MOST_PLACES else ""
         yield f"{host}: {shown}{more}; {counted(layout.intra_op_threads, 'thread')} each"
 
