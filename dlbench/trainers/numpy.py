@@ -96,13 +96,13 @@ class NumpyTrainer:
         Raises:
             ValueError: A vector has more or fewer numbers than what it overwrites.
         """
+        overwrite = {
+            "parameters": self.set_parameters,
+            "statistics": _refuse_statistics,
+            "optimizer": self._optimizer.set_state,
+        }
         for name, flat in state.items():
-            if name == "parameters":
-                self.set_parameters(flat)
-            elif name == "optimizer":
-                self._optimizer.set_state(flat)
-            elif flat.size:
-                raise ValueError(f"there are no moving statistics to overwrite with {flat.size} numbers")
+            overwrite[name](flat)
 
     def replicas(self) -> list[Array]:
         """Return a copy of the weights of the one replica of this process."""
@@ -185,3 +185,8 @@ def _limit_threads(num_threads: int) -> int:
     threadpool_limits(num_threads, user_api="blas")
     counted = [int(pool["num_threads"]) for pool in threadpool_info() if pool["user_api"] == "blas"]
     return max(counted, default=1)
+
+
+def _refuse_statistics(flat: Array) -> None:
+    if flat.size:
+        raise ValueError(f"there are no moving statistics to overwrite with {flat.size} numbers")

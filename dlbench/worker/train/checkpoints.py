@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 import dlbench
+from dlbench.errors import UserError
 from dlbench.records.assignment import Assignment
 from dlbench.strategies import Communicator, Strategy
 from dlbench.telemetry.reporter import Reporter
@@ -42,6 +43,9 @@ class Checkpoints:
     """One process's side of a run's checkpoints; `save` and `restore` are collectives.
 
     They keep all of the trainer's state, and the strategy's where it has any.
+
+    Raises:
+        UserError: The trainer does not expose its optimizer's state.
     """
 
     def __init__(
@@ -52,6 +56,13 @@ class Checkpoints:
         communicator: Communicator,
         reporter: Reporter,
     ) -> None:
+        try:
+            trainer.state("optimizer")
+        except KeyError:
+            raise UserError(
+                f"the trainer {assignment.run.settings.trainer} cannot make checkpoints",
+                hint="leave checkpoint_every away, or give the trainer's state() and set_state() an `optimizer`",
+            ) from None
         self._folder, self._identity = Path(assignment.checkpoint_folder), identity(assignment)
         self._attempt = assignment.attempt
         # Where dlbench's own folder cannot be seen, dlbench cannot see the checkpoints either, and not take them away.

@@ -46,6 +46,14 @@ def test_without_the_reduction_they_do_not() -> None:
     assert not np.allclose(broken.parameters(), one, atol=1e-6)
 
 
+def test_simulated_workers_that_differ_by_rounding_disagree() -> None:
+    made = simulation("ring", 2, batch_size=14, batch_scope="global")
+    first, begin = made.simulated.workers[0], made.simulated.workers[0].begin
+    first.begin = lambda: begin() * (1 + 1e-15)  # type: ignore[method-assign]
+    with pytest.raises(Diverged, match="disagree"):
+        made.train()
+
+
 # The centre of elastic averaging follows the worker, and is what is evaluated.
 @pytest.mark.parametrize("strategy", sorted({"single", *ALL} - {"elastic_averaging"}))
 def test_one_worker_is_plain_sgd_under_every_strategy(strategy: str) -> None:

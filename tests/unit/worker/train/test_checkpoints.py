@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dlbench.errors import UserError
 from dlbench.records.assignment import Assignment
 from dlbench.records.columns import names
 from dlbench.records.result import Result
@@ -335,6 +336,14 @@ def test_a_folder_that_cannot_be_made_ends_nothing(tmp_path: Path) -> None:
     attempt = Attempt(checkpointed(epochs=4), tmp_path)
     assert attempt.results[0].epochs_completed == 4
     assert "after epoch 2 could not be written: File exists" in attempt.facts()["checkpoint_note"]
+
+
+def test_a_trainer_without_an_optimizers_state_is_refused(tmp_path: Path) -> None:
+    given = assigned(checkpointed(), tmp_path)
+    with pytest.raises(UserError, match="cannot make checkpoints"):
+        in_threads(1, lambda communicator: Checkpoints(
+            given, LinearTrainer(6, 3), Rounding(communicator), communicator, KeptReporter()
+        ))  # fmt: skip
 
 
 def test_identity_is_that_of_run_repeat_data_and_processes(tmp_path: Path) -> None:
