@@ -28,6 +28,7 @@ from statistics import NormalDist, median
 import numpy as np
 
 from dlbench.analysis.statistics.rank_tests import Floats, holm, mann_whitney
+from dlbench.analysis.statistics.sequential import SIGNIFICANCE, pairs_pay
 from dlbench.analysis.statistics.welch import (
     SAME_DIGITS,
     Difference,
@@ -39,13 +40,8 @@ from dlbench.analysis.statistics.welch import (
 )
 from dlbench.scenario.metrics import Metric
 
-# An arm is wrongly said to keep, or to lose, in at most this share of families.
-SIGNIFICANCE = 0.05
 # With this probability a difference of the size that is named is found.
 POWER = 0.8
-# Pairs halve the degrees of freedom: where that widens an interval by more than this ratio, they cost more than they
-# gain.
-_MOST_WIDENED = 1.21
 # Fewer repeats do not show how values scatter.
 LEAST_REPEATS = 3
 # With this many they begin to settle questions.
@@ -337,16 +333,6 @@ def _scale(arms: Sequence[Values], metric: Metric) -> _Scale:
     varies = any(len(set(arm.values())) > 1 for arm in arms)
     step = unit * smallest_step((np.log(finite) if is_log else np.array(finite)) / unit) if varies else 0.0
     return _Scale(1.0 if metric.is_higher_better else -1.0, is_log, margin, step, share)
-
-
-def pairs_pay(repeats: int, significance: float = SIGNIFICANCE) -> bool:
-    """Whether arms that share this many repeats are compared in pairs: from 5 on, at smaller levels than 5% later."""
-    from scipy.special import stdtrit
-
-    if repeats < LEAST_REPEATS:
-        return False
-    of_pairs, of_arms = (stdtrit(freedom, 1 - significance / 2) for freedom in (repeats - 1, 2 * repeats - 2))
-    return bool(of_pairs <= _MOST_WIDENED * of_arms)
 
 
 def _pairs(arms: Sequence[Values], scale: _Scale, significance: float = SIGNIFICANCE) -> Difference:

@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 
 from dlbench.analysis.compare.comparison import Change, ChangeKind, Comparison
 from dlbench.analysis.formatting import Unit, counted, number, one_line, p_value, percent, unit_of
-from dlbench.analysis.judge import LEAST_REPEATS, SIGNIFICANCE
+from dlbench.analysis.judge import LEAST_REPEATS
 from dlbench.analysis.statistics.intervals import Interval
+from dlbench.analysis.statistics.sequential import SIGNIFICANCE
 from dlbench.analysis.summary_tables import defused
 from dlbench.errors import shorten
 from dlbench.records.tables import line

@@ -9,8 +9,9 @@ from dlbench.analysis.arms import Arm
 from dlbench.analysis.claims.claim_check import EQUAL_WORK
 from dlbench.analysis.formatting import Unit, difference, listed, number, percent
 from dlbench.analysis.groups import TASK
-from dlbench.analysis.judge import LEAST_REPEATS, MOST_REPEATS, POWER, SIGNIFICANCE, Family, Judgement, Verdict, judge
+from dlbench.analysis.judge import LEAST_REPEATS, MOST_REPEATS, POWER, Family, Judgement, Verdict, judge
 from dlbench.analysis.statistics.intervals import Interval, ratio_interval
+from dlbench.analysis.statistics.sequential import SIGNIFICANCE
 from dlbench.scenario.metrics import BUILT_IN, Metric
 
 SAME, CLOSE = "open", "no worse"

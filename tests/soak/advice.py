@@ -20,7 +20,7 @@ from dlbench.analysis.answer.decide import Wanted
 from dlbench.analysis.answer.lines import heading, lines
 from dlbench.analysis.answer.recommend import recommend
 from dlbench.analysis.arms import arms
-from dlbench.analysis.judge import SIGNIFICANCE
+from dlbench.analysis.statistics.sequential import SIGNIFICANCE
 from dlbench.scenario.metrics import MetricDeclaration, declared
 from tests.soak.page import machine, table, write_table
 from tests.unit.analysis import made

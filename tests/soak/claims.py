@@ -18,7 +18,7 @@ from scipy.stats import binom
 from dlbench.analysis.arms import arms
 from dlbench.analysis.claims.claim_check import check_claims
 from dlbench.analysis.claims.claim_tests import ClaimState
-from dlbench.analysis.judge import SIGNIFICANCE
+from dlbench.analysis.statistics.sequential import SIGNIFICANCE
 from dlbench.scenario.claims import Shape
 from dlbench.scenario.reference import Reference
 from tests.soak.page import machine, table, write_table

@@ -16,11 +16,11 @@ from dlbench.analysis.answer.doubts import MUCH_LOAD, Weighed, doubts, not_compl
 from dlbench.analysis.arms import Arm, Repeat, Row, quotient
 from dlbench.analysis.formatting import counted, difference, number, quantity
 from dlbench.analysis.groups import written_name
-from dlbench.analysis.judge import SIGNIFICANCE, Family, Values, Verdict, judge
+from dlbench.analysis.judge import Family, Values, Verdict, judge
 from dlbench.analysis.metrics.lost_time import lost_time
 from dlbench.analysis.metrics.pareto import front, knee
 from dlbench.analysis.statistics.intervals import median_interval
-from dlbench.analysis.statistics.sequential import significance_of
+from dlbench.analysis.statistics.sequential import SIGNIFICANCE, significance_of
 from dlbench.errors import UserError
 from dlbench.records.outcome import Status
 from dlbench.scenario.cluster import Prices

@@ -3,8 +3,8 @@
 import math
 
 from dlbench.analysis.formatting import counted, percent
-from dlbench.analysis.judge import ENOUGH_REPEATS, LEAST_REPEATS, POWER, SIGNIFICANCE
-from dlbench.analysis.statistics.sequential import nominal_level
+from dlbench.analysis.judge import ENOUGH_REPEATS, LEAST_REPEATS, POWER
+from dlbench.analysis.statistics.sequential import SIGNIFICANCE, nominal_level
 from dlbench.scenario.scenario import Repeats
 
 # Of times on a quiet machine.
