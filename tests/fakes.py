@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dlbench.strategies._step import Between
 from dlbench.telemetry.messages import STEP_FIELDS
 from dlbench.telemetry.reporter import Reporter
 from dlbench.trainers import Sums
@@ -102,14 +103,14 @@ def in_threads(size: int, body: Callable[[Any], Any], kind: type[ThreadCommunica
 class SumStrategy:
     """Sums gradients over all workers; `sabotaged` leaves each with its own."""
 
-    in_graph: Any = None
-    in_forward = None
-
     def __init__(self, communicator: ThreadCommunicator, *, sabotaged: bool = False) -> None:
         self.communicator, self.sabotaged, self.bytes_sent = communicator, sabotaged, 0
 
     def broadcast(self, parameters: np.ndarray) -> None:
         self.communicator.broadcast(parameters)
+
+    def bind(self, trainer: Any, reporter: Reporter) -> Between:
+        return Between(trainer, reporter, self.communicator.barrier, self.communicator.size, self.all_reduce)
 
     def all_reduce(self, gradient: np.ndarray) -> np.ndarray:
         if not self.sabotaged:

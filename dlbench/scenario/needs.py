@@ -1,8 +1,23 @@
 """What a strategy needs of the world, known without importing a framework."""
 
-from typing import Self
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict
+
+
+class Exchange(StrEnum):
+    """How workers exchange what they learn: in lock step by a bound step, or as nodes that send each other messages."""
+
+    # Of flat gradients, between two compiled calls (`dlbench.strategies._step.Between`).
+    BETWEEN = "between"
+    # By a hook inside the compiled step (`dlbench.strategies._step.Inside`).
+    INSIDE = "inside"
+    # Inside, too, by the engine itself, which holds the replicas.
+    WRAPPED = "wrapped"
+    # Of nodes (`dlbench.strategies._protocol`).
+    MESSAGES = "messages"
 
 
 class Role(BaseModel):
@@ -31,6 +46,7 @@ class Needs(BaseModel):
     """What a strategy asks of launcher, layout and trainer; validation and planning read it.
 
     Attributes:
+        exchange: How workers exchange what they learn.
         one_process: Whether one process holds all workers (`mirrored`); else each worker is a process.
         collectives: Libraries that can carry it (`mpi`, `gloo`, `nccl`, `grpc`); empty where it needs none.
         communicators: Communicators that can carry its messages, the default first; empty where it needs none.
@@ -38,19 +54,20 @@ class Needs(BaseModel):
         min_workers: Fewest workers.
         max_workers: Most workers, or None.
         trainers: Trainers that can serve it; empty means any.
-        reduces_in_step: Whether it reduces inside the compiled step (`in_graph`), and so can also average batch
-            statistics over workers in the forward pass (`in_forward`).
         jit: Whether the compiled step may be compiled with XLA.
-        nodes: Whether it is made of nodes that send each other messages (`dlbench.strategies._protocol`).
         simulated: Whether it can be simulated (`communicator: simulated`), though it has no communicator.
         roles: What processes there are beside workers, such as `SERVER`.
         hands_out: Whether the next samples go to the worker that asks first; else each worker has its share of a step.
         shares_memory: Whether workers read and write common parameters (`dlbench.strategies._protocol.Memory`).
-        agrees: Whether all workers hold the same parameters at the end.
+        agrees: Whether it promises that all workers hold the same parameters at the end.
+        as_one_worker: Options with which it promises that N workers equal one on the joined batch; None where there
+            are none.
+        bounded_by: The option that bounds by how many steps a worker may be ahead of the slowest; "" where nothing does.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    exchange: Exchange = Exchange.BETWEEN
     one_process: bool = False
     collectives: tuple[str, ...] = ()
     communicators: tuple[str, ...] = ()
@@ -58,24 +75,27 @@ class Needs(BaseModel):
     min_workers: int = 1
     max_workers: int | None = None
     trainers: tuple[str, ...] = ()
-    reduces_in_step: bool = False
     jit: bool = True
-    nodes: bool = False
     simulated: bool = False
     roles: tuple[Role, ...] = ()
     hands_out: bool = False
     shares_memory: bool = False
     agrees: bool = True
+    as_one_worker: Mapping[str, Any] | None = None
+    bounded_by: str = ""
 
     @classmethod
-    def of_nodes(cls, *roles: Role, hands_out: bool = False, shares_memory: bool = False, agrees: bool = True) -> Self:
+    def of_nodes(cls, *roles: Role, **others: Any) -> Self:
         """Return what a strategy of nodes needs: real processes that MPI connects, or a simulation."""
-        return cls(
-            collectives=("mpi",),
-            communicators=("mpi", "simulated"),
-            nodes=True,
-            roles=roles,
-            hands_out=hands_out,
-            shares_memory=shares_memory,
-            agrees=agrees,
-        )
+        communicators = ("mpi", "simulated")
+        return cls(exchange=Exchange.MESSAGES, collectives=("mpi",), communicators=communicators, roles=roles, **others)
+
+    @property
+    def nodes(self) -> bool:
+        """Whether it is made of nodes that send each other messages."""
+        return self.exchange is Exchange.MESSAGES
+
+    @property
+    def reduces_in_step(self) -> bool:
+        """Whether it reduces inside the compiled step, and so can average batch statistics over workers there, too."""
+        return self.exchange in (Exchange.INSIDE, Exchange.WRAPPED)

@@ -24,16 +24,12 @@ that send messages (`NEEDS = Needs.of_nodes(...)`),
     def share_of_gradient(options: Options, workers: int) -> float: ...  # where samples are handed out, and a gradient
                                                                          # enters with another part than 1 / batches
 
-The worker owns the step. A strategy that reduces inside the compiled step sets `in_graph` to a function from
-gradients to gradients; for the others the worker computes the local gradient, calls `all_reduce`, and applies what
-it returns. Gradients arrive already scaled by 1 / samples of all workers in the step, so that their *sum* over workers
-is the mean over the step, whatever the sizes of the local batches. In an epoch's last, smaller step a worker may have
-no samples: its gradient is zero, and it takes part like the others. A strategy whose rule is none of sums sets
-
-    takes_local_means = True
-
-and gets each worker's own mean instead, zeros of a worker without samples. A strategy that remembers something from
-step to step, such as what a compression left out, has besides
+A strategy of lock step binds a step to its trainer (`dlbench.strategies._step`): `Between` two compiled calls a flat
+gradient is reduced, `Inside` the compiled call a hook reduces. Gradients arrive already scaled by 1 / samples of all
+workers in the step, so that their *sum* over workers is the mean over the step, whatever the sizes of the local
+batches. In an epoch's last, smaller step a worker may have no samples: its gradient is zero, and it takes part like the
+others. A step whose rule is none of sums `takes_local_means`. A strategy that remembers something from step to step,
+such as what a compression left out, has besides
 
     def state(self) -> dict[str, Array]: ...                     # copies, flat vectors by name
     def set_state(self, state: Mapping[str, Array]) -> None: ...
@@ -41,10 +37,13 @@ step to step, such as what a compression left out, has besides
 so that checkpoints keep it.
 """
 
-from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy.typing as npt
+
+from dlbench.strategies._step import Step
+from dlbench.telemetry.reporter import Reporter
+from dlbench.trainers import Trainer
 
 Array = npt.NDArray[Any]
 
@@ -80,19 +79,14 @@ class Communicator(Protocol):
 class Strategy(Protocol):
     """One worker's side of a synchronisation strategy."""
 
-    # A function from gradients to reduced gradients inside the compiled step, or None.
-    in_graph: Callable[[list[Any]], list[Any]] | None
-    # A differentiable function from a tensor to its sum over workers inside the compiled step, for synchronised
-    # batch norm; None where there is none. With one worker it returns the tensor.
-    in_forward: Callable[[Any], Any] | None
     # Bytes this worker has sent in reductions so far; None where it cannot count.
     bytes_sent: int | None
 
     def broadcast(self, parameters: Array) -> None:
         """Overwrite the flat parameters with worker 0's, before the first step."""
 
-    def all_reduce(self, gradient: Array) -> Array:
-        """Return the sum of all workers' flat gradients; may overwrite and return `gradient` itself."""
+    def bind(self, trainer: Trainer, reporter: Reporter) -> Step:
+        """Return the step of a trainer that holds the common first weights; compiles it."""
 
     def facts(self) -> dict[str, Any]:
         """Return what is known once, by column name: `collectives`, `mpi_version`, `algorithm_proof`."""

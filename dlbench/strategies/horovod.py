@@ -16,16 +16,20 @@ from dlbench.plugins import Options
 from dlbench.records.assignment import Assignment
 from dlbench.records.mpi import MPICH, OPEN_MPI, mpi_of
 from dlbench.records.software import mpirun_path
-from dlbench.scenario.needs import Needs
+from dlbench.scenario.needs import Exchange, Needs
 from dlbench.scenario.settings import Mode, Settings
 from dlbench.strategies import Array, Communicator
 from dlbench.strategies._ring import cut
+from dlbench.strategies._step import Inside
+from dlbench.telemetry.reporter import Reporter
+from dlbench.trainers import Trainer
 
 NEEDS = Needs(
+    exchange=Exchange.INSIDE,
     collectives=("mpi", "gloo", "nccl"),
     communicators=("horovod",),
     trainers=("keras_tensorflow",),
-    reduces_in_step=True,
+    as_one_worker={},
     jit=False,
 )
 
@@ -275,7 +279,6 @@ class Horovod:
         self._options, self._communicator = options, communicator
         self._hvd, self._tf = communicator.hvd, communicator.tf
         self._compression = getattr(self._hvd.Compression, options.compression)
-        self.takes_local_means = options.adasum
         is_compressed = options.compression != "none"
         self._factor = communicator.size if is_compressed and not options.adasum else 1
         average = self._hvd.Average if is_compressed else self._hvd.Sum
@@ -340,10 +343,9 @@ class Horovod:
         """Overwrite the flat parameters with worker 0's."""
         self._communicator.broadcast(parameters)
 
-    def all_reduce(self, gradient: Array) -> Array:
-        """Overwrite the gradient with the sum over all workers and return it: for what is not in the graph."""
-        self._communicator.all_reduce(gradient, gradient)
-        return gradient
+    def bind(self, trainer: Trainer, reporter: Reporter) -> Inside:
+        """Return the step: Horovod's operations are in the graph."""
+        return Inside(trainer, reporter, self.in_graph, self.in_forward, takes_local_means=self._options.adasum)
 
     def facts(self) -> dict[str, Any]:
         """Return the libraries and, once autotuning has ended, what it settled on."""

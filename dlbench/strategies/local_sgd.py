@@ -15,7 +15,7 @@ from dlbench.strategies import Array
 from dlbench.strategies._peers import LocalWorker, RingSum, refuse_large_ring
 from dlbench.strategies._protocol import Gradient, Message, Port, World
 
-NEEDS = Needs.of_nodes()
+NEEDS = Needs.of_nodes(as_one_worker={"period": 1})
 
 
 class LocalOptions(Options):

@@ -5,16 +5,20 @@ from typing import Any, Literal
 from pydantic import Field
 
 from dlbench.plugins import Options
-from dlbench.scenario.needs import Needs
+from dlbench.scenario.needs import Exchange, Needs
 from dlbench.scenario.settings import Mode, Settings
 from dlbench.strategies import Array, Communicator
+from dlbench.strategies._step import Inside
+from dlbench.telemetry.reporter import Reporter
+from dlbench.trainers import Trainer
 
 # XLA compiles for one device: a step over several ends with "Trying to access resource ... located in device CPU:1
 # from device CPU:0" (TensorFlow 2.21).
 NEEDS = Needs(
+    exchange=Exchange.WRAPPED,
     one_process=True,
     trainers=("keras_tensorflow",),
-    reduces_in_step=True,
+    as_one_worker={},
     jit=False,
 )
 
@@ -64,9 +68,9 @@ class Replicated:
         """Return the sum of all replicas' tensors; its gradient is the sum of all replicas' gradients."""
         return _sum_over_replicas(tensor)
 
-    def all_reduce(self, gradient: Array) -> Array:
-        """Refuse: what is outside the compiled step has no replicas."""
-        raise RuntimeError("replicas of tf.distribute reduce their gradients inside the compiled step")
+    def bind(self, trainer: Trainer, reporter: Reporter) -> Inside:
+        """Return the step of all replicas of this process."""
+        return Inside(trainer, reporter, self.in_graph, self.in_forward)
 
 
 class Mirrored(Replicated):

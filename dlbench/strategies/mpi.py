@@ -4,6 +4,7 @@ An MCA parameter is only a request: another component may stand above `tuned` (`
 file may outrank it, and a misspelt name is silently ignored. So a run asks the library which algorithm it selected.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -17,11 +18,15 @@ from dlbench.scenario.needs import Needs
 from dlbench.scenario.settings import Settings
 from dlbench.strategies import Array, Communicator, _volume
 from dlbench.strategies._ring import Ring
+from dlbench.strategies._step import Between
+from dlbench.telemetry.reporter import Reporter
+from dlbench.trainers import Trainer
 
 NEEDS = Needs(
     collectives=("mpi",),
     communicators=("mpi",),
     algorithms=("auto", "ring", "recursive-doubling", "rabenseifner", "own-ring"),
+    as_one_worker={},
 )
 
 # dlbench's names, and the names in Open MPI's own enumeration of `coll_tuned_allreduce_algorithm`, which takes names
@@ -120,14 +125,19 @@ def _contradiction(algorithm: str, found: dict[str, str | None], rules_file: str
     )
 
 
-class _AllReduce:
-    """What both ways of reducing share: the broadcast, and the name of the library."""
-
-    in_graph = None
-    in_forward = None
+class _AllReduce(ABC):
+    """What both ways of reducing share: the broadcast, the step, and the name of the library."""
 
     def __init__(self, communicator: MpiLibraryCommunicator) -> None:
         self.communicator = communicator
+
+    @abstractmethod
+    def all_reduce(self, gradient: Array) -> Array:
+        """Overwrite the gradient with the sum over all workers and return it."""
+
+    def bind(self, trainer: Trainer, reporter: Reporter) -> Between:
+        """Return the step: gradients are reduced between two compiled calls."""
+        return Between(trainer, reporter, self.communicator.barrier, self.communicator.size, self.all_reduce)
 
     def broadcast(self, parameters: Array) -> None:
         """Overwrite the flat parameters with worker 0's."""

@@ -12,17 +12,18 @@ from typing import Any
 
 from dlbench.plugins import Options
 from dlbench.records.assignment import ADDRESS_VARIABLE, Assignment
-from dlbench.scenario.needs import Needs
+from dlbench.scenario.needs import Exchange, Needs
 from dlbench.scenario.settings import Settings
 from dlbench.strategies import Array, Communicator
 from dlbench.strategies.mirrored import Replicated
 
 # The processes connect over MPI, which carries barriers and counts; TensorFlow's own collectives sum gradients.
 NEEDS = Needs(
+    exchange=Exchange.WRAPPED,
     collectives=("grpc", "nccl"),
     communicators=("mpi",),
     trainers=("keras_tensorflow",),
-    reduces_in_step=True,
+    as_one_worker={},
     jit=False,
 )
 

@@ -13,7 +13,7 @@ from dlbench.strategies._peers import LocalWorker, RingSum, refuse_large_ring
 from dlbench.strategies._protocol import Gradient, Message, Port, World
 
 OPTIONS = Options
-NEEDS = Needs.of_nodes()
+NEEDS = Needs.of_nodes(as_one_worker={})
 
 
 class RingWorker(LocalWorker):

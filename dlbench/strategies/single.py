@@ -3,13 +3,16 @@
 from typing import Any
 
 from dlbench.plugins import Options
-from dlbench.scenario.needs import Needs
+from dlbench.scenario.needs import Exchange, Needs
 from dlbench.strategies import Array, Communicator
 from dlbench.strategies._peers import LocalWorker
 from dlbench.strategies._protocol import Gradient, Message, Port, World
+from dlbench.strategies._step import Inside
+from dlbench.telemetry.reporter import Reporter
+from dlbench.trainers import Trainer
 
 OPTIONS = Options
-NEEDS = Needs(max_workers=1, reduces_in_step=True, simulated=True)
+NEEDS = Needs(exchange=Exchange.INSIDE, max_workers=1, simulated=True, as_one_worker={})
 
 
 class Single:
@@ -17,20 +20,12 @@ class Single:
 
     bytes_sent: int | None = 0
 
-    def in_graph(self, gradients: list[Any]) -> list[Any]:
-        """Return the gradients as they are: the compiled step does everything."""
-        return gradients
-
-    def in_forward(self, tensor: Any) -> Any:
-        """Return the tensor: it is the sum over one worker."""
-        return tensor
+    def bind(self, trainer: Trainer, reporter: Reporter) -> Inside:
+        """Return the step: a compiled call does everything, and one worker's gradients are their sum."""
+        return Inside(trainer, reporter, in_graph=lambda gradients: gradients, in_forward=lambda tensor: tensor)
 
     def broadcast(self, parameters: Array) -> None:
         """Leave worker 0's parameters as they are."""
-
-    def all_reduce(self, gradient: Array) -> Array:
-        """Return the gradient: it is the sum over one worker."""
-        return gradient
 
     def facts(self) -> dict[str, Any]:
         """Return nothing: no library was loaded."""

@@ -96,7 +96,7 @@ def prepare(assignment: Assignment) -> ProbeReplica:
     communicator, strategy = connect(assignment, 0)
     arrays = open_arrays(Path(assignment.data_folder), assignment.data_checksum)
     trainer = build(assignment, 0, arrays, strategy)
-    trainer.compile(strategy.in_graph, strategy.in_forward)
+    trainer.compile(list, lambda tensor: tensor)
     device_name = str(trainer.facts().get("device_name", ""))
     data = data_of(assignment.run, arrays)
     return ProbeReplica(trainer, data, communicator, device_name, device_name != processor_name())

@@ -12,17 +12,16 @@ import math
 from array import array
 from collections.abc import Callable
 from time import perf_counter, process_time, time
-from typing import NamedTuple
 
 import numpy as np
 
 from dlbench.records.columns import PHASE
 from dlbench.records.result import Segment
+from dlbench.strategies._step import NAN, StepTimestamps
 from dlbench.telemetry.reporter import Reporter
 from dlbench.trainers import Array
 from dlbench.worker.train.agreement import Diverged
 
-NAN = float("nan")
 # Before `sample_every` the window is cut at 8, 16, 32, ... steps: the warm-up takes whole pieces with it.
 FIRST_CUT_STEP = 8
 
@@ -34,21 +33,6 @@ def is_cut(step: int, sample_every: int) -> bool:
     """
     is_power_of_two = step & (step - 1) == 0
     return step % sample_every == 0 or (FIRST_CUT_STEP <= step < sample_every and is_power_of_two)
-
-
-class StepTimestamps(NamedTuple):
-    """Moments of one step on `perf_counter`; NaN where a moment was not observed.
-
-    Attributes:
-        peers_ready: End of the barrier before the all-reduce, in marked steps only.
-    """
-
-    started: float
-    batch_ready: float
-    gradient_ready: float
-    peers_ready: float
-    reduced: float
-    ended: float
 
 
 class StepRecorder:

@@ -27,10 +27,11 @@ def main() -> None:
 
 def train(assignment: Assignment, rank: int) -> None:
     """Train as `dlbench.worker` does."""
-    from dlbench.worker.train import gradient_noise, setup
+    from dlbench.strategies import _step
+    from dlbench.worker.train import setup
 
     if WITHOUT_NORMS in sys.argv[1:]:
-        gradient_noise.EVERY = sys.maxsize
+        _step.NORMS_EVERY = sys.maxsize
     reporter = Reporter(assignment, rank)
     observer = Observer(assignment, rank, reporter)
     if assignment.endpoint is not None:

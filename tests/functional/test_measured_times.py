@@ -42,7 +42,7 @@ def count_evaluations(patch: pytest.MonkeyPatch) -> None:
     close = Loop._close_window
 
     def close_at_cuts(self: Loop) -> None:
-        if is_cut(self._step, self.run.settings.sample_every):
+        if is_cut(self._steps, self.run.settings.sample_every):
             close(self)
 
     patch.setattr(Loop, "_close_window", close_at_cuts)
@@ -131,8 +131,9 @@ def train(workers: int = 1, batch_s: float = 0.0, sample_every: int = 1000, **pa
             0,
             Threads(1, 1, communicator.rank),
         )
-        reporter = KeptReporter()
-        result = Loop(run, trainer, SumStrategy(communicator), communicator, samples, reporter, IdleObserver()).train()
+        reporter, strategy = KeptReporter(), SumStrategy(communicator)
+        step = strategy.bind(trainer, reporter)
+        result = Loop(run, step, strategy, communicator, samples, IdleObserver()).train()
         return result, reporter.rows, np.add(trainer.slept_s, samples.slept_s)  # type: ignore[attr-defined]
 
     results, steps, slept_s = zip(*in_threads(workers, work), strict=True)

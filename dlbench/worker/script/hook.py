@@ -30,11 +30,11 @@ from dlbench.records.assignment import VARIABLE
 from dlbench.scenario.metrics import BUILT_IN, SCORE_COLUMNS
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Settings
+from dlbench.strategies._step import NAN, StepTimestamps
 from dlbench.telemetry.line_check import MOST_SAMPLES, ROUNDING
 from dlbench.worker.process.rank import read_assignment
 from dlbench.worker.script.recorder import EpochScores, ScriptRecorder
 from dlbench.worker.script.session import Session
-from dlbench.worker.step_recorder import NAN, StepTimestamps
 from dlbench.worker.train.agreement import Diverged
 
 

@@ -17,10 +17,11 @@ import numpy.typing as npt
 
 from dlbench.records.result import Result
 from dlbench.scenario.run_spec import RunSpec
+from dlbench.strategies._step import StepTimestamps
 from dlbench.telemetry.reporter import Reporter
 from dlbench.worker.observer import Observer
 from dlbench.worker.process.memory import resident_peak_bytes
-from dlbench.worker.step_recorder import StepRecorder, StepTimestamps, Window, is_cut
+from dlbench.worker.step_recorder import StepRecorder, Window, is_cut
 from dlbench.worker.train.agreement import weights_hash
 from dlbench.worker.training_record import Epoch, TrainingRecord
 

@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from time import perf_counter
 
 import numpy as np
@@ -11,17 +12,15 @@ from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS, Result
 from dlbench.records.warm_up import batch_medians, pieces_left_out, truncation
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.strategies import Communicator, Strategy
-from dlbench.telemetry.reporter import Reporter
-from dlbench.trainers import Sums, Trainer
+from dlbench.strategies._step import Step
+from dlbench.trainers import Sums
 from dlbench.worker.observer import Observer
 from dlbench.worker.step_recorder import StepRecorder, Window, is_cut
 from dlbench.worker.train.agreement import compare
 from dlbench.worker.train.batches import TrainingData
 from dlbench.worker.train.checkpoints import Checkpoints
 from dlbench.worker.train.evaluation import evaluate
-from dlbench.worker.train.gradient_noise import GradientNorms
 from dlbench.worker.train.order import DataOrder, Share, learning_rate
-from dlbench.worker.train.step import RunStep, all_reduce_step, compiled_step, scale_of
 from dlbench.worker.train.sync_point import SyncPoint
 from dlbench.worker.training_record import Epoch, Scores, TrainingProgress, TrainingRecord, means_of
 
@@ -36,11 +35,10 @@ class Loop:
 
     Args:
         run: The run.
-        trainer: Its replica, or replicas, compiled and holding the common first weights.
-        strategy: Its side of the synchronisation.
+        step: Of its replica, or replicas, which hold the common first weights.
+        strategy: Its side of the synchronisation, to which the step is bound.
         communicator: Barriers and sums over all workers.
         data: What it trains and evaluates on.
-        reporter: Sends rows and messages.
         observer: Reads the sensors, at the start of training and before each evaluation among others.
         checkpoints: Where the run's checkpoints go; None where it makes none.
         earlier: How far an earlier attempt had come, its weights being in the trainer already.
@@ -50,32 +48,30 @@ class Loop:
     def __init__(
         self,
         run: RunSpec,
-        trainer: Trainer,
+        step: Step,
         strategy: Strategy,
         communicator: Communicator,
         data: TrainingData,
-        reporter: Reporter,
         observer: Observer,
         checkpoints: Checkpoints | None = None,
         earlier: TrainingProgress | None = None,
         workers: tuple[int, ...] = (),
     ) -> None:
-        self.run, self.trainer, self.strategy, self.communicator = run, trainer, strategy, communicator
-        self.data, self.reporter, self.observer, self.checkpoints = data, reporter, observer, checkpoints
+        self.run, self.step, self.strategy, self.communicator = run, step, strategy, communicator
+        self.data, self.observer, self.checkpoints = data, observer, checkpoints
+        self.trainer, self.reporter = step.trainer, step.reporter
         self.workers = workers or (communicator.rank,)
         self.order = DataOrder.of(run, self.workers, len(data.train))
-        self.record = TrainingRecord(run, reporter, earlier)
+        self.record = TrainingRecord(run, self.reporter, earlier)
         self.progress = self.record.progress
-        self.norms = GradientNorms()
         # Steps are counted on in an extended window, in which the progress stays.
-        self._step = self.progress.steps
-        self._first_step, self._earlier_train_time_s = self._step + 1, self.progress.train_time_s or 0.0
+        self._steps = self.progress.steps
+        self._first_step, self._earlier_train_time_s = self._steps + 1, self.progress.train_time_s or 0.0
         self._earlier_bytes, self._bytes_before = self.progress.bytes_sent, strategy.bytes_sent or 0
-        self.sync_point = SyncPoint(communicator, trainer, reporter)
-        self.recorder = StepRecorder(reporter, run.limits.flush_interval_s)
-        self.window = Window(self.sync_point.barrier, reporter.observer_cpu_s)
-        self._run_step = self._make_step()
-        self._can_mark = strategy.in_graph is None and communicator.size > 1
+        self.sync_point = SyncPoint(communicator, self.trainer, self.reporter)
+        self.recorder = StepRecorder(self.reporter, run.limits.flush_interval_s)
+        self.window = Window(self.sync_point.barrier, self.reporter.observer_cpu_s)
+        self._batches = data.batches or data.batch
         # Epochs that are not yet summed over all workers: that is done at evaluations, outside the timed window.
         self._pending: list[Epoch] = []
         self._scores: Scores | None = None
@@ -119,13 +115,13 @@ class Loop:
 
     def _train_epoch(self, epoch: Epoch) -> None:
         for share in self.order.epoch(epoch.number):
-            rate = epoch.learning_rate = learning_rate(self.run, self._step + 1, self.order.steps_per_epoch)
+            rate = epoch.learning_rate = learning_rate(self.run, self._steps + 1, self.order.steps_per_epoch)
             epoch.add(self._train_step(share, rate, epoch.number), len(share.indices))
             if self._is_first:
                 self._pausing(self._agree)
                 self._pausing(self._rehearse)
         now = perf_counter()
-        epoch.steps, epoch.train_time_s, epoch.ended_at_s = self._step, self._train_time(now), now - self.recorder.zero
+        epoch.steps, epoch.train_time_s, epoch.ended_at_s = self._steps, self._train_time(now), now - self.recorder.zero
         self._pending.append(epoch)
 
     def _train_step(self, share: Share, rate: float, epoch: int) -> Sums:
@@ -134,23 +130,25 @@ class Loop:
         Raises:
             Diverged: Its loss is not finite.
         """
-        self._step += 1
+        self._steps += 1
         phase, num_samples = self._phase(share), len(share.indices)
         if phase in ("sampled", "remainder"):
             self._close_window()
         elif phase != "first" and not self.window.is_open:
             self.window.open()
-        timestamps, sums = self._run_step(share, epoch, rate, self._can_mark and phase == "sampled")
+        timestamps, sums = self.step.run(
+            partial(self._batches, share, epoch), share.total, rate, marked=self.step.can_mark and phase == "sampled"
+        )
         if self.window.is_open:
             self.window.count(num_samples, timestamps.ended - timestamps.started)
         loss = sums["loss"] / num_samples if num_samples else None
-        self.recorder.add(self._step, epoch, phase, num_samples, timestamps, loss)
+        self.recorder.add(self._steps, epoch, phase, num_samples, timestamps, loss)
         return sums
 
     @property
     def _is_first(self) -> bool:
         """Whether the step is the first one of this attempt."""
-        return self._step == self._first_step
+        return self._steps == self._first_step
 
     def _rehearse(self) -> None:
         """Let the trainer compile the remainder's steps, whose batches have other sizes; a collective.
@@ -162,9 +160,8 @@ class Loop:
         if rehearse is None or not shares:
             return
         self.reporter.phase = "compile"
-        batches = self.data.batches or self.data.batch
         for share in shares:
-            rehearse(*batches(share, 1), scale_of(share, self.strategy))
+            rehearse(*self._batches(share, 1), self.step.scale(len(share.indices), share.total))
         self.sync_point.barrier()
 
     def _phase(self, share: Share) -> str:
@@ -173,7 +170,7 @@ class Loop:
             return "first"
         if not share.is_full:
             return "remainder"
-        if is_cut(self._step - self._first_step + 1, self.run.settings.sample_every):
+        if is_cut(self._steps - self._first_step + 1, self.run.settings.sample_every):
             return "sampled"
         return "extended" if self.window.extended else "timed"
 
@@ -217,7 +214,7 @@ class Loop:
     def _sum_up(self) -> None:
         """Bring the totals of the progress up to now."""
         progress, sent, earlier = self.progress, self.strategy.bytes_sent, self._earlier_bytes
-        progress.steps, progress.train_time_s = self._step, self._train_time(perf_counter())
+        progress.steps, progress.train_time_s = self._steps, self._train_time(perf_counter())
         progress.bytes_sent = None if sent is None or earlier is None else earlier + sent - self._bytes_before
 
     def _score(self) -> None:
@@ -229,7 +226,7 @@ class Loop:
             self.reporter,
             len(self.workers),
         )
-        self._scores.refuse_infinite(f"after step {self._step}")
+        self._scores.refuse_infinite(f"after step {self._steps}")
 
     def _extend(self) -> None:
         """Step on until the window holds enough for a rate; nothing of these steps counts but the rate."""
@@ -266,7 +263,7 @@ class Loop:
         """Compare trainable weights over all workers; a collective."""
         self.reporter.phase = "agree"
         first, *others = self.trainer.replicas()
-        self.record.agree(compare(first, self.communicator, others), f"after step {self._step}")
+        self.record.agree(compare(first, self.communicator, others), f"after step {self._steps}")
 
     def _pausing(self, action: Callable[[], None]) -> float:
         """Do something that is no training; return its seconds, which training time leaves out."""
@@ -284,14 +281,8 @@ class Loop:
         seconds = sum(segment.closed_at_s - segment.opened_at_s for segment in segments)
         return sum(segment.steps for segment in segments) * self.run.global_batch_size / seconds if seconds else None
 
-    def _make_step(self) -> RunStep:
-        batches = self.data.batches or self.data.batch
-        if self.strategy.in_graph is not None:
-            return compiled_step(self.trainer, self.strategy, batches, self.reporter)
-        return all_reduce_step(self.trainer, self.strategy, self.communicator, batches, self.reporter, self.norms)
-
     def _account(self) -> Result:
-        window, trainer = self.window, self.trainer
+        window, trainer, norms = self.window, self.trainer, self.step.norms
         return self.record.result(
             extended_steps=sum(segment.steps for segment in window.segments if segment.extended),
             samples_dropped=self.progress.epoch * self.order.dropped_per_epoch,
@@ -304,10 +295,5 @@ class Loop:
             checkpoint_time_s=None if self.checkpoints is None else self._checkpoint_s,
             segments=tuple(window.segments),
             learning_rate=self.run.full_learning_rate,
-            gradient_norms=None if self._has_no_norms() else (self.norms.count, self.norms.local, self.norms.mean),
+            gradient_norms=(norms.count, norms.local, norms.mean) if norms is not None and norms.count else None,
         )
-
-    def _has_no_norms(self) -> bool:
-        """Whether no norms of gradients are known: of one worker, or where a strategy's result is no mean of them."""
-        is_alone = self.communicator.size == 1 or not self.norms.count
-        return is_alone or bool(getattr(self.strategy, "takes_local_means", False))

@@ -13,10 +13,11 @@ from dlbench.records.result import Result
 from dlbench.scenario.layout import Layout
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.strategies._protocol import ServerNode, WorkerNode
+from dlbench.strategies._step import NAN, StepTimestamps
 from dlbench.telemetry.reporter import Reporter
 from dlbench.trainers import Array
 from dlbench.worker.observer import Observer
-from dlbench.worker.step_recorder import NAN, StepRecorder, StepTimestamps
+from dlbench.worker.step_recorder import StepRecorder
 from dlbench.worker.train.evaluator import Evaluator, packed
 from dlbench.worker.train.loop import ANNOUNCE_S
 from dlbench.worker.train.node_account import NodeConclusion, NodeEpoch, NodeLog

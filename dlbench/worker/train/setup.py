@@ -60,7 +60,7 @@ def train(assignment: Assignment, rank: int, reporter: Reporter, observer: Obser
     parameters = trainer.parameters()
     strategy.broadcast(parameters)
     trainer.set_parameters(parameters)
-    trainer.compile(strategy.in_graph, strategy.in_forward)
+    step = strategy.bind(trainer, reporter)
     workers = assignment.layout.places[rank].workers
     data = data_of(run, arrays, workers)
     reporter.send_facts({**trainer.facts(), **strategy.facts(), **_guesses(run, rank, data)})
@@ -68,7 +68,7 @@ def train(assignment: Assignment, rank: int, reporter: Reporter, observer: Obser
     if assignment.checkpoint_folder:
         checkpoints = Checkpoints(assignment, trainer, strategy, communicator, reporter)
     earlier = checkpoints.restore() if checkpoints else None
-    loop = Loop(run, trainer, strategy, communicator, data, reporter, observer, checkpoints, earlier, workers)
+    loop = Loop(run, step, strategy, communicator, data, observer, checkpoints, earlier, workers)
     result = loop.train()
     reporter.phase = "finish"
     # Some of the strategy's are known only now, such as what a library tuned while it trained.

@@ -3,6 +3,7 @@
 from typing import Any
 
 from dlbench.strategies import Array, mpi, single
+from dlbench.strategies._step import Inside
 from tests.functional.faults.fault import Fault, of_this_process, strike
 
 
@@ -25,7 +26,7 @@ class Single:
             strike(fault, "all_reduce", count[0])
             return gradients
 
-        vars(strategy)["in_graph"] = in_graph
+        vars(strategy)["bind"] = lambda trainer, reporter: Inside(trainer, reporter, in_graph)
         _break_into(strategy, communicator, fault)
         return strategy
 

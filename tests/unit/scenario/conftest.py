@@ -12,7 +12,7 @@ from dlbench.datasets import Description
 from dlbench.errors import UserError, nearest
 from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.expand.runs import expand
-from dlbench.scenario.needs import Needs
+from dlbench.scenario.needs import Exchange, Needs
 from dlbench.scenario.read.scenario_file import parse
 from dlbench.scenario.run_spec import RunSpec
 
@@ -99,7 +99,7 @@ HOUSE = {
             NEEDS=Needs(collectives=("mpi",), communicators=("mpi",), algorithms=("auto", "ring", "own-ring")),
         ),
         "pair": _module(NEEDS=Needs(min_workers=2, trainers=("keras_tensorflow",))),
-        "within": _module(NEEDS=Needs(reduces_in_step=True)),
+        "within": _module(NEEDS=Needs(exchange=Exchange.INSIDE)),
         "fast": _module(NEEDS=Needs(collectives=("nccl",))),
         "plain": _module(NEEDS=Needs(jit=False)),
         "replicas": _module(NEEDS=Needs(one_process=True)),

@@ -54,11 +54,6 @@ def test_mirrored_is_for_one_process() -> None:
         in_threads(2, lambda communicator: mirrored.create(MIRRORED(), communicator, None))
 
 
-def test_outside_the_step_there_are_no_replicas() -> None:
-    with pytest.raises(RuntimeError, match="inside the compiled step"):
-        mirrored.Replicated().all_reduce(None)  # type: ignore[arg-type]
-
-
 def test_several_processes_agree_on_their_addresses() -> None:
     found = in_threads(3, lambda communicator: multi_worker.MultiWorker(communicator, "grpc")._configuration())
     workers = found[0]["cluster"]["worker"]

@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dlbench import plugins
+from dlbench.scenario.needs import Needs
 from dlbench.strategies._protocol import HEADER_BYTES, Message, cut, weighted_mean
 from dlbench.strategies._servers import Shard
 from tests.unit.strategies import rules
 from tests.unit.strategies.worlds import SIZE, FuzzedWorld, gradient_of, synchronous
 
-LOCK_STEP = ("parameter_server", "ring", "stale_synchronous", "local_sgd")
-# Options with which a strategy is synchronous SGD.
-AS_SYNCHRONOUS: dict[str, dict[str, Any]] = {"stale_synchronous": {"bound": 0}, "local_sgd": {"period": 1}}
-ASYNCHRONOUS = ("asynchronous", "softsync", "downpour", "backup_workers", "elastic_averaging", "gossip")
+NEEDS: dict[str, Needs] = {name: plugins.load("strategies", name).get("NEEDS") for name in plugins.names("strategies")}
+OF_NODES = [name for name, needs in NEEDS.items() if needs.nodes]
 SEEDS = range(25)
 
 
@@ -28,11 +28,11 @@ def close(first: np.ndarray, second: np.ndarray) -> None:
     np.testing.assert_allclose(first, second, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("strategy", LOCK_STEP)
+@pytest.mark.parametrize("strategy", [name for name in OF_NODES if NEEDS[name].as_one_worker is not None])
 def test_synchronous_strategies_equal_one_worker_on_the_joined_batch_whatever_comes_first(strategy: str) -> None:
     for seed in SEEDS:
         workers, servers = 1 + seed % 5, 1 + seed % 3
-        world = FuzzedWorld(strategy, workers, 6, seed, servers, AS_SYNCHRONOUS.get(strategy), samples=uneven).run()
+        world = FuzzedWorld(strategy, workers, 6, seed, servers, NEEDS[strategy].as_one_worker, samples=uneven).run()
         expected = synchronous(workers, 6, samples=uneven)
         for worker in world.workers:
             close(worker.begin(), expected)
@@ -109,6 +109,21 @@ def test_a_stale_gradient_has_a_rate_of_its_own() -> None:
     for worker, version in ((0, 3), (1, 0)):
         server.on_message(Message("push", worker, 1, version, 0, 1, np.full(SIZE, 6.0)))
     close(server.parameters, before - 0.1 * np.full(SIZE, (6.0 + 2.0) / 2))
+
+
+def test_agreeing_nodes_end_with_the_same_bits_and_others_do_not_promise_it() -> None:
+    agreeing = [name for name in OF_NODES if NEEDS[name].agrees and not NEEDS[name].shares_memory]
+    assert {"ring", "parameter_server", "local_sgd"} <= set(agreeing)
+    for strategy in agreeing:
+        for seed in SEEDS:
+            world = FuzzedWorld(strategy, 2 + seed % 4, 5, seed, 1 + seed % 3).run()
+            assert len({worker.begin().tobytes() for worker in world.workers}) == 1, strategy
+
+
+def test_what_bounds_a_lead_is_an_option_with_a_test() -> None:
+    assert {name: needs.bounded_by for name, needs in NEEDS.items() if needs.bounded_by} == {
+        "stale_synchronous": "bound"
+    }
 
 
 @pytest.mark.parametrize("reads", ["fresh", "cached"])
@@ -334,7 +349,7 @@ def test_gossip_keeps_the_sum_of_a_pair() -> None:
             assert (source % 2, to % 2) == ((0, 1) if message.type == "average" else (1, 0))
 
 
-@pytest.mark.parametrize("strategy", [*LOCK_STEP, *ASYNCHRONOUS])
+@pytest.mark.parametrize("strategy", OF_NODES)
 def test_every_strategy_ends_and_counts_each_sample_whatever_comes_first(strategy: str) -> None:
     for seed in SEEDS:
         workers = 2 + seed % 4
@@ -345,7 +360,7 @@ def test_every_strategy_ends_and_counts_each_sample_whatever_comes_first(strateg
 
 
 def test_a_world_is_the_same_each_time() -> None:
-    for strategy in (*LOCK_STEP, *ASYNCHRONOUS):
+    for strategy in OF_NODES:
         first, second = (FuzzedWorld(strategy, 3, 5, 7).run() for _ in range(2))
         assert [source for source, _, _ in first.sent] == [source for source, _, _ in second.sent]
         assert np.array_equal(first.workers[1].parameters, second.workers[1].parameters)

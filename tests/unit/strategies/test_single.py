@@ -1,17 +1,16 @@
-import numpy as np
 import pytest
 
 from dlbench import plugins
 from dlbench.communicators import _single
 from dlbench.strategies import single
-from tests.fakes import in_threads
+from tests.fakes import KeptReporter, LinearTrainer, in_threads
 
 
 def test_a_single_worker_gets_back_what_it_gave_and_sends_nothing() -> None:
     strategy = single.create(single.OPTIONS(), _single.connect(1), None)
-    gradient = np.arange(3.0)
-    assert strategy.all_reduce(gradient) is gradient
-    assert strategy.in_graph([1, 2]) == [1, 2]
+    trainer = LinearTrainer(1, 1)
+    assert not strategy.bind(trainer, KeptReporter()).can_mark
+    assert trainer.in_graph([1, 2]) == [1, 2]
     assert (strategy.bytes_sent, strategy.facts()) == (0, {})
 
 

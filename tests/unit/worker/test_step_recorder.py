@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 
 from dlbench.records.columns import FIELD
+from dlbench.strategies._step import NAN, StepTimestamps
 from dlbench.worker import step_recorder as recorder_module
-from dlbench.worker.step_recorder import NAN, StepRecorder, StepTimestamps, Window, is_cut
+from dlbench.worker.step_recorder import StepRecorder, Window, is_cut
 from dlbench.worker.train.agreement import Diverged
 from tests.fakes import KeptReporter
 

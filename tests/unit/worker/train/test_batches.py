@@ -179,7 +179,8 @@ def test_the_loop_trains_on_what_each_epoch_is_given() -> None:
 
         changed = {"validation_x": PICTURES.reshape(NUM, -1) / 255, "validation_y": CLASSES, "validation": np.arange(9)}
         given, trainer = replace(data, batches=flat, **changed), LinearTrainer(192, 5)
-        Loop(run, trainer, SumStrategy(communicator), communicator, given, KeptReporter(), IdleObserver()).train()
+        strategy = SumStrategy(communicator)
+        Loop(run, strategy.bind(trainer, KeptReporter()), strategy, communicator, given, IdleObserver()).train()
         return trainer.weights, epochs
 
     ((alone, _),) = in_threads(1, body)

@@ -109,7 +109,8 @@ class Attempt:
             strategy, observer = Rounding(communicator), IdleObserver()
             checkpoints = Checkpoints(assignment, trainer, strategy, communicator, reporter)
             earlier = checkpoints.restore()
-            loop = Loop(run, trainer, strategy, communicator, samples(), reporter, observer, checkpoints, earlier)
+            step = strategy.bind(trainer, reporter)
+            loop = Loop(run, step, strategy, communicator, samples(), observer, checkpoints, earlier)
             return trainer, loop.train()
 
         try:

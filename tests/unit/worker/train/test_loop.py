@@ -11,6 +11,7 @@ from dlbench.records.columns import FIELD, STEP_PHASES
 from dlbench.records.result import MIN_TIMED_STEPS, Result
 from dlbench.scenario.run_spec import RunSpec, Target
 from dlbench.scenario.settings import Settings
+from dlbench.strategies._step import Inside, Step
 from dlbench.telemetry.journal import Journal
 from dlbench.trainers import Sums
 from dlbench.worker.train.agreement import Diverged
@@ -68,9 +69,10 @@ class Worker:
         self.trainer, self.reporter, self.observer = WarmingTrainer(transient_s), KeptReporter(), IdleObserver()
         strategy = SumStrategy(communicator, sabotaged=sabotaged)
         if in_graph:
-            strategy.in_graph = strategy.all_reduce
-        self.trainer.compile(strategy.in_graph)
-        self.loop = Loop(run, self.trainer, strategy, communicator, samples(), self.reporter, self.observer)
+            step: Step = Inside(self.trainer, self.reporter, strategy.all_reduce)
+        else:
+            step = strategy.bind(self.trainer, self.reporter)
+        self.loop = Loop(run, step, strategy, communicator, samples(), self.observer)
         self.result: Result = self.loop.train()
 
     @property
@@ -149,14 +151,14 @@ def test_the_remainder_is_a_smaller_last_step_outside_the_window() -> None:
 
 def test_a_remainder_that_is_weighted_by_the_full_batch_is_not_one_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     (one,) = train(spec())
-    monkeypatch.setattr("dlbench.worker.train.step.scale_of", lambda share, strategy: 0.1)
+    monkeypatch.setattr(Step, "scale", lambda step, samples, total: 0.1)
     for worker in train(spec(workers=2)):
         assert worker.result.agreement == "exact"
         assert np.abs(worker.trainer.weights - one.trainer.weights).max() > 1e-3
 
 
 def test_a_strategy_that_is_no_sum_gets_each_workers_own_mean(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SumStrategy, "takes_local_means", True, raising=False)
+    monkeypatch.setattr(Step, "takes_local_means", True)
     scales: list[float] = []
     gradient = LinearTrainer.gradient
     monkeypatch.setattr(LinearTrainer, "gradient", lambda *given: scales.append(given[3]) or gradient(*given))
@@ -286,7 +288,7 @@ def test_the_rows_before_an_error_are_handed_on() -> None:
 
     def body(communicator: ThreadCommunicator) -> None:
         strategy, observer = SumStrategy(communicator), IdleObserver()
-        Loop(spec(), Breaking(6, 3), strategy, communicator, samples(), reporter, observer).train()
+        Loop(spec(), strategy.bind(Breaking(6, 3), reporter), strategy, communicator, samples(), observer).train()
 
     with pytest.raises(RuntimeError, match="out of luck"):
         in_threads(1, body)
@@ -307,7 +309,8 @@ def test_sensors_are_read_where_training_begins_and_may_end_outside_its_time() -
 
     def body(communicator: ThreadCommunicator) -> Result:
         run, strategy = spec(epochs=4, evaluate_every=2), SumStrategy(communicator)
-        return Loop(run, LinearTrainer(6, 3, 0), strategy, communicator, samples(), reporter, observer).train()
+        step = strategy.bind(LinearTrainer(6, 3, 0), reporter)
+        return Loop(run, step, strategy, communicator, samples(), observer).train()
 
     (result,) = in_threads(1, body)
     assert observer.asked == ["baseline", "zero", "mark", "mark"]

@@ -30,7 +30,7 @@ def train(workers: int, model: str, *, sabotaged: bool = False) -> list[Any]:
     def work(communicator: Any) -> Any:
         trainer, reporter = create("numpy", model, Problem((6,), 0)), KeptReporter()
         strategy = SumStrategy(communicator, sabotaged=sabotaged)
-        loop = Loop(run, trainer, strategy, communicator, DATA, reporter, IdleObserver())
+        loop = Loop(run, strategy.bind(trainer, reporter), strategy, communicator, DATA, IdleObserver())
         result = loop.train()
         return trainer.parameters(), [message["row"] for message in reporter.of_kind("epoch")], result
 

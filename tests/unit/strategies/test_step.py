@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dlbench.analysis.metrics.gradient_noise import LEAST_STEPS, noise_scale
-from dlbench.worker.train.gradient_noise import EVERY, GradientNorms
+from dlbench.strategies._step import NORMS_EVERY, GradientNorms
 
 SIZE, SIGNAL, NOISE = 1_000, 2.0, 3.0  # of each number of a gradient, and of one sample's
 
@@ -13,7 +13,7 @@ def norms_of(workers: int, batch: int, steps: int, seed: int = 0) -> list[tuple[
     """Return what so many workers add up whose gradients are means over so many noisy samples each."""
     generator = np.random.default_rng(seed)
     found = [GradientNorms() for _ in range(workers)]
-    for _ in range(steps * EVERY):
+    for _ in range(steps * NORMS_EVERY):
         local = SIGNAL + NOISE / np.sqrt(batch) * generator.standard_normal((workers, SIZE))
         for one, gradient in zip(found, local, strict=True):
             one.before((gradient / workers).astype(np.float32), scale=1 / workers)
@@ -31,7 +31,7 @@ def test_known_noise_is_given_back_within_5_percent(workers: int, batch: int) ->
 
 def test_norms_are_taken_at_every_eighth_step() -> None:
     norms = GradientNorms()
-    for _ in range(3 * EVERY + EVERY - 1):
+    for _ in range(3 * NORMS_EVERY + NORMS_EVERY - 1):
         norms.before(np.full(4, 0.5), scale=0.5)
         norms.after(np.ones(4))
     assert (norms.count, norms.local, norms.mean) == (3, 12.0, 12.0)

@@ -1,0 +1,198 @@
+"""One step of training in lock step, bound to its trainer: gradient, exchange and update, with their moments.
+
+The helpers are the ways in which gradients are exchanged: `Between` two compiled calls, or `Inside` the compiled one.
+An engine that holds the replicas itself exchanges inside, too, by what it is wrapped in (see `dlbench.strategies`).
+Another way is another `Step`.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dlbench.telemetry.reporter import Reporter
+from dlbench.trainers import Array, Sums, Trainer
+
+NAN = float("nan")
+# Gradients' norms are added up at every eighth step: two passes over a gradient are then a small part of a step.
+NORMS_EVERY = 8
+
+
+class StepTimestamps(NamedTuple):
+    """Moments of one step on `perf_counter`; NaN where a moment was not observed.
+
+    Attributes:
+        peers_ready: End of the barrier before the exchange, in marked steps only.
+        reduced: End of the exchange.
+    """
+
+    started: float
+    batch_ready: float
+    gradient_ready: float
+    peers_ready: float
+    reduced: float
+    ended: float
+
+
+class GradientNorms:
+    """Adds up |g_i|^2 of this worker's gradients and |g|^2 of their means over all workers, at every eighth step.
+
+    Attributes:
+        count: Steps that were added up.
+        local: Sum of the squared norms of this worker's gradients.
+        mean: Sum of the squared norms of the means.
+    """
+
+    def __init__(self) -> None:
+        self.count, self.local, self.mean = 0, 0.0, 0.0
+        self._steps = 0
+        self._waits: float | None = None
+
+    def before(self, gradient: Array, scale: float) -> None:
+        """Take a local gradient before it is reduced.
+
+        Args:
+            gradient: Of this worker, times `scale`.
+            scale: What makes the sum of all workers' gradients the mean over the step: 1 / workers of equal batches.
+        """
+        self._steps += 1
+        if self._steps % NORMS_EVERY == 0:
+            self._waits = float(np.vdot(gradient, gradient)) / scale**2
+
+    def after(self, mean: Array) -> None:
+        """Take the mean over all workers of the same step."""
+        if self._waits is not None:
+            self.count += 1
+            self.local += self._waits
+            self.mean += float(np.vdot(mean, mean))
+            self._waits = None
+
+
+class Step(ABC):
+    """A worker's step.
+
+    Attributes:
+        can_mark: Whether a barrier can be put before the exchange, to see how long it takes without waiting.
+        takes_local_means: Whether the exchange gets each worker's own mean gradient, zeros of a worker without samples;
+            else gradients scaled so that their sum over workers is the mean over the step.
+        norms: Of gradients and their means; None where they cannot be seen.
+    """
+
+    can_mark = False
+    takes_local_means = False
+    norms: GradientNorms | None = None
+
+    def __init__(self, trainer: Trainer, reporter: Reporter) -> None:
+        self.trainer, self.reporter = trainer, reporter
+
+    def scale(self, samples: int, total: int) -> float:
+        """Return what losses are multiplied by: of a batch's samples, in a step of all workers' total."""
+        return 1 / max(1, samples) if self.takes_local_means else 1 / total
+
+    @abstractmethod
+    def run(
+        self, batch: Callable[[], tuple[Array, Array]], total: int, learning_rate: float, *, marked: bool
+    ) -> tuple[StepTimestamps, Sums]:
+        """Train one step; return its moments, and the sums over this worker's samples.
+
+        Args:
+            batch: Returns this worker's samples and what is to be predicted.
+            total: Samples of all workers in the step.
+            learning_rate: Of the update.
+            marked: Whether all workers meet before the exchange.
+        """
+
+
+class Between(Step):
+    """Flat gradients are reduced between two compiled calls.
+
+    Args:
+        trainer: Of this worker.
+        reporter: Is told the phase.
+        barrier: Waits for all workers.
+        num_workers: All of them.
+        all_reduce: Returns the sum of all workers' flat gradients; may overwrite and return its argument.
+    """
+
+    def __init__(
+        self,
+        trainer: Trainer,
+        reporter: Reporter,
+        barrier: Callable[[], None],
+        num_workers: int,
+        all_reduce: Callable[[Array], Array],
+    ) -> None:
+        super().__init__(trainer, reporter)
+        trainer.compile(None)
+        self._barrier, self._num_workers, self._all_reduce = barrier, num_workers, all_reduce
+        self.can_mark = num_workers > 1
+        self.norms = GradientNorms() if num_workers > 1 else None
+
+    def run(
+        self, batch: Callable[[], tuple[Array, Array]], total: int, learning_rate: float, *, marked: bool
+    ) -> tuple[StepTimestamps, Sums]:
+        """Train one step; see `Step`."""
+        reporter, norms = self.reporter, self.norms
+        reporter.phase = "data"
+        started = perf_counter()
+        x, y = batch()
+        reporter.phase = "compute"
+        batch_ready = perf_counter()
+        gradient, sums = self.trainer.gradient(x, y, self.scale(len(y), total))
+        is_even = norms is not None and len(y) * self._num_workers == total
+        if norms is not None and is_even:
+            norms.before(gradient, scale=1 / self._num_workers)
+        gradient_ready = perf_counter()
+        peers_ready = NAN
+        if marked:
+            reporter.phase = "barrier"
+            self._barrier()
+            peers_ready = perf_counter()
+        reporter.phase = "all_reduce"
+        update = self._all_reduce(gradient)
+        reporter.phase = "update"
+        reduced = perf_counter()
+        if norms is not None and is_even:
+            norms.after(update)
+        self.trainer.apply(update, learning_rate)
+        return StepTimestamps(started, batch_ready, gradient_ready, peers_ready, reduced, perf_counter()), sums
+
+
+class Inside(Step):
+    """Gradients are reduced inside the compiled step: nothing between can be observed.
+
+    Args:
+        trainer: Of this worker, or of all that one process holds.
+        reporter: Is told the phase.
+        in_graph: A function from gradients to reduced gradients inside the compiled step.
+        in_forward: A differentiable function from a tensor to its sum over workers inside the compiled step, for
+            synchronised batch norm. With one worker it returns the tensor.
+        takes_local_means: See `Step`.
+    """
+
+    def __init__(
+        self,
+        trainer: Trainer,
+        reporter: Reporter,
+        in_graph: Callable[[list[Any]], list[Any]],
+        in_forward: Callable[[Any], Any] | None = None,
+        *,
+        takes_local_means: bool = False,
+    ) -> None:
+        super().__init__(trainer, reporter)
+        trainer.compile(in_graph, in_forward)
+        self.takes_local_means = takes_local_means
+
+    def run(
+        self, batch: Callable[[], tuple[Array, Array]], total: int, learning_rate: float, *, marked: bool
+    ) -> tuple[StepTimestamps, Sums]:
+        """Train one step; see `Step`."""
+        self.reporter.phase = "data"
+        started = perf_counter()
+        x, y = batch()
+        self.reporter.phase = "compute"
+        batch_ready = perf_counter()
+        sums = self.trainer.step(x, y, self.scale(len(y), total), learning_rate)
+        return StepTimestamps(started, batch_ready, NAN, NAN, NAN, perf_counter()), sums
