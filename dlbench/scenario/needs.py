@@ -36,6 +36,8 @@ class Role(BaseModel):
     placement: str = ""
 
 
+# The role of what trains.
+WORKER = "worker"
 # Holds a part of the parameters, and trains nothing.
 SERVER = Role(name="server", count="servers", placement="server_placement")
 # Scores parameters while others train: of any strategy made of nodes, where the setting `evaluator` asks for it.
@@ -62,7 +64,7 @@ class Needs(BaseModel):
         agrees: Whether it promises that all workers hold the same parameters at the end.
         as_one_worker: Options with which it promises that N workers equal one on the joined batch; None where there
             are none.
-        bounded_by: The option that bounds by how many steps a worker may be ahead of the slowest; "" where nothing does.
+        bounded_by: The option that bounds by how many steps a worker may be ahead of the slowest; "" without one.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

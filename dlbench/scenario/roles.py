@@ -34,10 +34,18 @@ def roles_of(settings: Settings) -> list[RoleProcesses]:
     return [_processes(role, settings) for role in (*needs_of(settings.strategy).roles, *evaluators)]
 
 
+def num_nodes_of(settings: Settings) -> dict[str, int]:
+    """Return how many nodes a strategy has of each role that it declares, in order; simulated or not."""
+    return {role.name: _count(role, settings) for role in needs_of(settings.strategy).roles}
+
+
 def _processes(role: Role, settings: Settings) -> RoleProcesses:
-    count = getattr(settings, role.count) if isinstance(role.count, str) else role.count
     placement = getattr(settings, role.placement) if role.placement else Placement.BESIDE
-    return RoleProcesses(role.name, count or 0, placement is Placement.OWN)
+    return RoleProcesses(role.name, _count(role, settings), placement is Placement.OWN)
+
+
+def _count(role: Role, settings: Settings) -> int:
+    return (getattr(settings, role.count) or 0) if isinstance(role.count, str) else role.count
 
 
 def num_slots(settings: Settings) -> int:

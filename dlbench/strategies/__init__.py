@@ -17,8 +17,8 @@ and, where the engine itself holds the replicas, its strategy has a method
 or, where it can be simulated (see `dlbench.strategies._protocol`), and in place of `create` where it is made of nodes
 that send messages (`NEEDS = Needs.of_nodes(...)`),
 
-    def create_worker(options: Options, world: World, rank: int, port: Port) -> WorkerNode: ...
-    def create_server(options: Options, world: World, shard: int, port: Port) -> ServerNode: ...   # with `SERVER`
+    def node(options: Options, world: World, role: str, index: int, port: Port) -> WorkerNode | OtherNode: ...
+                                                                         # of each role that `NEEDS` has, and workers
     def batches_per_update(options: Options, workers: int) -> int: ...   # where it is neither 1 (samples are handed
                                                                          # out) nor all (each has its share of a step)
     def share_of_gradient(options: Options, workers: int) -> float: ...  # where samples are handed out, and a gradient

@@ -8,22 +8,28 @@ Parameters and gradients are flat vectors. An array that was given to `send`, or
 again. A gradient is the mean over the samples of one worker's batch, of which the message says how many there were.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from struct import Struct
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from dlbench.scenario.needs import SERVER, WORKER
 from dlbench.strategies import Array
 
-# What messages say.
+# What messages of strategies say.
 TYPES = ("push", "pull", "parameters", "finished", "block", "move", "average", "averaged", "push_pull")
-_WITH_NUMBERS = frozenset(TYPES) - {"pull", "finished"}
-# What a message takes besides its numbers: type and shard, worker, step, version, samples.
-_HEADER = Struct("<iiqqqq")
+# What the run's own say, which no strategy counts: a worker asks for samples, and gets them; a node sends the evaluator
+# a copy of what it holds; a worker asks whether an epoch was the last, and is told; hand out no more samples.
+RUN_TYPES = ("ask", "hand_out", "copy", "is_last", "told", "close")
+_ALL_TYPES = (*TYPES, *RUN_TYPES)
+# How the numbers of a body are encoded, which its message says; "" stands for no body.
+_ENCODINGS = ("", "float16", "float32", "float64", "uint8", "uint32", "int32", "int64")
+# What a message takes besides its numbers: type and encoding, shard, worker, step, version, samples.
+_HEADER = Struct("<hhiqqqq")
 HEADER_BYTES = _HEADER.size
 # Numbers that a mean takes at a time.
 _PIECE = 2**15
@@ -33,14 +39,14 @@ class Message(NamedTuple):
     """One message between two nodes.
 
     Attributes:
-        type: What it says, one of `TYPES`: `push` (a gradient or parameters), `pull`, `push_pull` (both), `parameters`,
-            `finished`, ...
+        type: What it says, one of `TYPES` or `RUN_TYPES`: `push` (a gradient or parameters), `pull`, `push_pull`
+            (both), `parameters`, `finished`, ...
         worker: The worker it is about.
         step: That worker's step, 1, 2, ...
         version: Updates that the parameters had seen: those it carries, or those its gradient was computed at.
         shard: The part of the parameters.
         samples: Samples behind a gradient.
-        body: Numbers [size of the shard], or None.
+        body: Numbers [n], of a type that messages can carry, or None.
     """
 
     type: str
@@ -61,27 +67,27 @@ def pack_header(message: Message) -> Array:
     """Return all of a message but its numbers, as bytes [HEADER_BYTES] (uint8).
 
     Raises:
-        ValueError: It has numbers, and its type has none, or the other way round.
+        ValueError: There is no such message, or its numbers have a type that messages do not carry.
     """
-    if (message.body is not None) != (message.type in _WITH_NUMBERS):
-        raise ValueError(f"a message {message.type} has {'no ' if message.body is None else ''}numbers")
-    kind = TYPES.index(message.type)
-    header = _HEADER.pack(kind, message.shard, message.worker, message.step, message.version, message.samples)
-    return np.frombuffer(header, np.uint8)
+    kind = _ALL_TYPES.index(message.type)
+    encoding = _ENCODINGS.index("" if message.body is None else message.body.dtype.name)
+    whole = message.shard, message.worker, message.step, message.version, message.samples
+    return np.frombuffer(_HEADER.pack(kind, encoding, *whole), np.uint8)
 
 
-def unpack_header(header: Array) -> tuple[Message, bool]:
-    """Return the message whose header this is, without its numbers, and whether it has any.
+def unpack_header(header: Array) -> tuple[Message, np.dtype[Any] | None]:
+    """Return the message whose header this is, without its numbers, and their type; None where it has none.
 
     Raises:
         ValueError: The bytes are no header.
     """
     if header.size != HEADER_BYTES:
         raise ValueError(f"{header.size} bytes are no message's header")
-    kind, shard, worker, step, version, samples = _HEADER.unpack(header.tobytes())
-    if not 0 <= kind < len(TYPES):
-        raise ValueError(f"there is no message of type {kind}")
-    return Message(TYPES[kind], worker, step, version, shard, samples), TYPES[kind] in _WITH_NUMBERS
+    kind, encoding, shard, worker, step, version, samples = _HEADER.unpack(header.tobytes())
+    if not 0 <= kind < len(_ALL_TYPES) or not 0 <= encoding < len(_ENCODINGS):
+        raise ValueError(f"there is no message of type {kind} with numbers of encoding {encoding}")
+    message = Message(_ALL_TYPES[kind], worker, step, version, shard, samples)
+    return message, np.dtype(_ENCODINGS[encoding]) if encoding else None
 
 
 class Memory(Protocol):
@@ -127,11 +133,11 @@ class Optimizer(Protocol):
 
 @dataclass(frozen=True)
 class World:
-    """What every node knows from the start. Nodes are numbered: workers from 0, then servers.
+    """What every node knows from the start. Nodes are numbered: workers from 0, then those of other roles, in order.
 
     Attributes:
         num_workers: Workers.
-        num_servers: Servers; the parameters are cut into as many shards.
+        others: How many nodes there are of each other role, by its name.
         parameters: The common first parameters; not to be written.
         rate: Returns the learning rate of a gradient's step 1, 2, ...
         make_optimizer: Returns the run's optimizer for a vector of parameters.
@@ -139,20 +145,49 @@ class World:
     """
 
     num_workers: int
-    num_servers: int
+    others: Mapping[str, int]
     parameters: Array
     rate: Callable[[int], float]
     make_optimizer: Callable[[Array], Optimizer]
     seed: int = 0
+
+    @property
+    def num_servers(self) -> int:
+        """Servers; the parameters are cut into as many shards."""
+        return self.others.get(SERVER.name, 0)
+
+    @property
+    def num_nodes(self) -> int:
+        """Nodes of all roles."""
+        return self.num_workers + sum(self.others.values())
 
     @cached_property
     def shards(self) -> tuple[slice, ...]:
         """The parts of the parameters, of equal bytes (or one number more), one for each server; one without any."""
         return cut(self.parameters.size, max(1, self.num_servers))
 
+    def node(self, role: str, index: int) -> int:
+        """Return the number of a node beside the workers."""
+        return self._first_of[role] + index
+
     def server(self, shard: int) -> int:
         """Return the node that holds a shard."""
-        return self.num_workers + shard
+        return self.node(SERVER.name, shard)
+
+    def role(self, node: int) -> tuple[str, int]:
+        """Return the role of a node, and its number among those of this role."""
+        if node < self.num_workers:
+            return WORKER, node
+        return self._others[node - self.num_workers]
+
+    @cached_property
+    def _first_of(self) -> dict[str, int]:
+        ends = accumulate(self.others.values(), initial=self.num_workers)
+        return dict(zip(self.others, ends, strict=False))
+
+    @cached_property
+    def _others(self) -> list[tuple[str, int]]:
+        return [(role, index) for role, count in self.others.items() for index in range(count)]
 
 
 class Gradient(NamedTuple):
@@ -195,10 +230,10 @@ class WorkerNode(Protocol):
         """Take part to the end: there are no more samples for this worker."""
 
 
-class ServerNode(Protocol):
-    """The side of the server that holds one shard."""
+class OtherNode(Protocol):
+    """The side of a node that is no worker, such as the server that holds one shard."""
 
-    # Its shard, how many updates that has seen (0 where it counts none), and the samples behind it.
+    # What it holds (a server its shard), how many updates that has seen (0 where it counts none), samples behind it.
     parameters: Array
     version: int
     samples: int

@@ -25,11 +25,8 @@ class AsynchronousServer(Shard):
         self.send(message.worker)
 
 
-def create_worker(options: Options, world: World, rank: int, port: Port) -> PushingWorker:
-    """Return one worker's side."""
-    return PushingWorker(world, rank, port)
-
-
-def create_server(options: Options, world: World, shard: int, port: Port) -> AsynchronousServer:
-    """Return the side of the server of one shard."""
-    return AsynchronousServer(world, shard, port)
+def node(options: Options, world: World, role: str, index: int, port: Port) -> PushingWorker | AsynchronousServer:
+    """Return the node of a role."""
+    if role == SERVER.name:
+        return AsynchronousServer(world, index, port)
+    return PushingWorker(world, index, port)

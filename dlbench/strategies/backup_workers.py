@@ -39,11 +39,8 @@ def batches_per_update(options: BackupOptions, workers: int) -> int:
     return workers - options.backups
 
 
-def create_worker(options: BackupOptions, world: World, rank: int, port: Port) -> PushingWorker:
-    """Return one worker's side."""
-    return PushingWorker(world, rank, port)
-
-
-def create_server(options: BackupOptions, world: World, shard: int, port: Port) -> SynchronousServer:
-    """Return the side of the server of one shard."""
-    return SynchronousServer(world, shard, port, options.backups)
+def node(options: BackupOptions, world: World, role: str, index: int, port: Port) -> PushingWorker | SynchronousServer:
+    """Return the node of a role."""
+    if role == SERVER.name:
+        return SynchronousServer(world, index, port, options.backups)
+    return PushingWorker(world, index, port)

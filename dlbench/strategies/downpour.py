@@ -104,11 +104,8 @@ def refuse(options: DownpourOptions, settings: Settings) -> str:
     return "downpour uses Adagrad: use plain `optimizer: sgd`, or `strategy.adagrad: false` for your own on the servers"
 
 
-def create_worker(options: DownpourOptions, world: World, rank: int, port: Port) -> DownpourWorker:
-    """Return one worker's side."""
-    return DownpourWorker(world, rank, port, options)
-
-
-def create_server(options: DownpourOptions, world: World, shard: int, port: Port) -> DownpourServer:
-    """Return the side of the server of one shard."""
-    return DownpourServer(world, shard, port, options)
+def node(options: DownpourOptions, world: World, role: str, index: int, port: Port) -> DownpourWorker | DownpourServer:
+    """Return the node of a role."""
+    if role == SERVER.name:
+        return DownpourServer(world, index, port, options)
+    return DownpourWorker(world, index, port, options)

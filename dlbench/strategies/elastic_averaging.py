@@ -99,11 +99,8 @@ class Centre:
         self._port.send(message.worker, Message("move", message.worker, message.step, 0, message.shard, 0, move))
 
 
-def create_worker(options: ElasticOptions, world: World, rank: int, port: Port) -> ElasticWorker:
-    """Return one worker's side."""
-    return ElasticWorker(world, rank, port, options)
-
-
-def create_server(options: ElasticOptions, world: World, shard: int, port: Port) -> Centre:
-    """Return the side of the server of one shard."""
-    return Centre(world, shard, port, options.moving_rate)
+def node(options: ElasticOptions, world: World, role: str, index: int, port: Port) -> ElasticWorker | Centre:
+    """Return the node of a role."""
+    if role == SERVER.name:
+        return Centre(world, index, port, options.moving_rate)
+    return ElasticWorker(world, index, port, options)

@@ -72,6 +72,6 @@ class GossipWorker(LocalWorker):
         return mean
 
 
-def create_worker(options: Options, world: World, rank: int, port: Port) -> GossipWorker:
-    """Return one worker's side."""
-    return GossipWorker(world, rank, port)
+def node(options: Options, world: World, role: str, index: int, port: Port) -> GossipWorker:
+    """Return a worker's node."""
+    return GossipWorker(world, index, port)

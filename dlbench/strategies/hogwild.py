@@ -89,6 +89,6 @@ def refuse(options: HogwildOptions, settings: Settings) -> str:
     return ""
 
 
-def create_worker(options: HogwildOptions, world: World, rank: int, port: Port) -> HogwildWorker:
-    """Return one worker's side."""
+def node(options: HogwildOptions, world: World, role: str, index: int, port: Port) -> HogwildWorker:
+    """Return a worker's node."""
     return HogwildWorker(world, port, sparse=options.sparse)

@@ -74,6 +74,6 @@ def refuse(options: LocalOptions, settings: Settings) -> str:
     return refuse_large_ring(settings.workers)
 
 
-def create_worker(options: LocalOptions, world: World, rank: int, port: Port) -> AveragingWorker:
-    """Return one worker's side."""
-    return AveragingWorker(world, rank, port, options)
+def node(options: LocalOptions, world: World, role: str, index: int, port: Port) -> AveragingWorker:
+    """Return a worker's node."""
+    return AveragingWorker(world, index, port, options)

@@ -52,11 +52,8 @@ class SynchronousServer(Shard):
                 self.send(worker)
 
 
-def create_worker(options: Options, world: World, rank: int, port: Port) -> PushingWorker:
-    """Return one worker's side."""
-    return PushingWorker(world, rank, port)
-
-
-def create_server(options: Options, world: World, shard: int, port: Port) -> SynchronousServer:
-    """Return the side of the server of one shard."""
-    return SynchronousServer(world, shard, port)
+def node(options: Options, world: World, role: str, index: int, port: Port) -> PushingWorker | SynchronousServer:
+    """Return the node of a role."""
+    if role == SERVER.name:
+        return SynchronousServer(world, index, port)
+    return PushingWorker(world, index, port)

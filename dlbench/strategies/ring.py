@@ -47,6 +47,6 @@ def refuse(options: Options, settings: Settings) -> str:
     return refuse_large_ring(settings.workers)
 
 
-def create_worker(options: Options, world: World, rank: int, port: Port) -> RingWorker:
-    """Return one worker's side."""
-    return RingWorker(world, rank, port)
+def node(options: Options, world: World, role: str, index: int, port: Port) -> RingWorker:
+    """Return a worker's node."""
+    return RingWorker(world, index, port)

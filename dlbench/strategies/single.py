@@ -49,9 +49,9 @@ class AloneWorker(LocalWorker):
         raise RuntimeError(f"a single worker has a message of worker {message.worker}")
 
 
-def create_worker(options: Options, world: World, rank: int, port: Port) -> AloneWorker:
-    """Return the worker of a simulation."""
-    return AloneWorker(world, rank, port)
+def node(options: Options, world: World, role: str, index: int, port: Port) -> AloneWorker:
+    """Return a worker's node."""
+    return AloneWorker(world, index, port)
 
 
 def create(options: Options, communicator: Communicator, algorithm: str | None) -> Single:

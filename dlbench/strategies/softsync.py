@@ -76,11 +76,8 @@ def batches_per_update(options: SoftsyncOptions, workers: int) -> int:
     return workers // options.n
 
 
-def create_worker(options: SoftsyncOptions, world: World, rank: int, port: Port) -> PushingWorker:
-    """Return one worker's side."""
-    return PushingWorker(world, rank, port)
-
-
-def create_server(options: SoftsyncOptions, world: World, shard: int, port: Port) -> SoftsyncServer:
-    """Return the side of the server of one shard."""
-    return SoftsyncServer(world, shard, port, options)
+def node(options: SoftsyncOptions, world: World, role: str, index: int, port: Port) -> PushingWorker | SoftsyncServer:
+    """Return the node of a role."""
+    if role == SERVER.name:
+        return SoftsyncServer(world, index, port, options)
+    return PushingWorker(world, index, port)

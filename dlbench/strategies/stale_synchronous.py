@@ -124,11 +124,8 @@ def refuse(options: StaleOptions, settings: Settings) -> str:
     return "stale_synchronous adds the workers' updates one by one: use plain `optimizer: sgd`, without momentum"
 
 
-def create_worker(options: StaleOptions, world: World, rank: int, port: Port) -> StaleWorker:
-    """Return one worker's side."""
-    return StaleWorker(world, rank, port, options)
-
-
-def create_server(options: StaleOptions, world: World, shard: int, port: Port) -> StaleServer:
-    """Return the side of the server of one shard."""
-    return StaleServer(world, shard, port, options)
+def node(options: StaleOptions, world: World, role: str, index: int, port: Port) -> StaleWorker | StaleServer:
+    """Return the node of a role."""
+    if role == SERVER.name:
+        return StaleServer(world, index, port, options)
+    return StaleWorker(world, index, port, options)

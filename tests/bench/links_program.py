@@ -55,7 +55,7 @@ class Answerer:
 
     def __init__(self, world: World, port: Any) -> None:
         self._port, self.handled = port, []
-        self._shard = parameter_server.create_server(parameter_server.Options(), world, 0, self)
+        self._shard = parameter_server.node(parameter_server.Options(), world, "server", 0, self)
         self.parameters, self.version, self.samples = self._shard.parameters, 0, 0
 
     def on_message(self, message: Message) -> None:
@@ -78,8 +78,8 @@ def main() -> None:
     keep_memory()
     communicator = connect(2)
     gradient = np.random.default_rng(0).normal(size=int(sys.argv[1])).astype(np.float32)
-    world = World(1, 1, np.zeros_like(gradient), lambda step: 0.01, lambda parameters: Sgd(parameters, 0.0))
-    process = NodeProcess(communicator, gradient.dtype)
+    world = World(1, {"server": 1}, np.zeros_like(gradient), lambda step: 0.01, lambda parameters: Sgd(parameters, 0.0))
+    process = NodeProcess(communicator)
     if communicator.rank == 1:
         server = Answerer(world, process.port)
         process.serve(server)

@@ -65,6 +65,17 @@ def test_every_strategy_trains_all_samples_in_its_processes(study: Bench) -> Non
         assert row["workers_agree"] == ("exact" if strategy in {*SYNCHRONOUS, "local_sgd", "hogwild"} else ""), strategy
 
 
+def test_a_strategy_with_a_role_of_its_own_needs_no_other_file(work: Bench) -> None:
+    base = {"strategy": "tests.coordinated:Coordinated", "epochs": 3, "batch_size": 8, "remainder": "drop"}
+    work.run(write(work, base, matrix={"communicator": ["mpi", "simulated"]}))
+    (row, simulated), nodes = work.rows(), work.rows("nodes")
+    assert (row["status"], row["processes"], row["workers_agree"]) == ("completed", "3", "exact")
+    assert simulated["workers_agree"] == "exact"
+    assert (row["messages"], row["bytes_sent"]) == (simulated["messages"], simulated["bytes_sent"])
+    assert [node["role"] for node in nodes] == ["worker", "worker", "coordinator"] * 2
+    assert float(row["validation_loss"]) == pytest.approx(float(simulated["validation_loss"]), rel=1e-6)
+
+
 def test_synchronous_strategies_have_the_losses_of_all_reduce_in_every_epoch(study: Bench) -> None:
     epochs = {
         strategy: sorted(rows, key=lambda row: (row["worker"], int(row["epoch"])))

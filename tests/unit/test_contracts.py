@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from dlbench import plugins
-from dlbench.scenario.needs import SERVER, Needs
+from dlbench.scenario.needs import Needs
 from dlbench.scenario.settings import Precision
 
 COLLECTIVES = {"mpi", "gloo", "nccl", "grpc"}
@@ -32,8 +32,7 @@ FUNCTIONS = {
 OPTIONAL = {
     "strategies": {
         "create": 3,
-        "create_worker": 4,
-        "create_server": 4,
+        "node": 5,
         "batches_per_update": 2,
         "share_of_gradient": 2,
         "environment": 2,
@@ -85,10 +84,9 @@ def test_options_are_frozen_described_and_know_their_names(subtests):
 def test_a_strategy_reduces_for_a_loop_or_is_made_of_nodes_that_can_be_simulated():
     for name, plugin in of("strategies").items():
         needs = plugin.get("NEEDS")
-        assert (needs.simulated or needs.nodes) == (plugin.get("create_worker") is not None), name
+        assert (needs.simulated or needs.nodes) == (plugin.get("node") is not None), name
         assert needs.nodes == (plugin.get("create") is None), name
         assert needs.nodes == ("simulated" in needs.communicators), name
-        assert (SERVER in needs.roles) == (plugin.get("create_server") is not None), name
     assert [name for name, plugin in of("communicators").items() if plugin.get("connect") is None] == ["simulated"]
 
 

@@ -59,8 +59,8 @@ class Links:
         return done
 
 
-def hosts_of(num_workers: int, num_servers: int, workers_per_host: int, *, beside: bool) -> list[int]:
-    """Return the host of each node: workers fill hosts in order; servers have their own, or share those in turn."""
+def hosts_of(num_workers: int, num_others: int, workers_per_host: int, *, beside: bool) -> list[int]:
+    """Return the host of each node: workers fill hosts in order; others have their own, or share those in turn."""
     workers = [worker // workers_per_host for worker in range(num_workers)]
     used = workers[-1] + 1
-    return workers + [server % used if beside else used + server for server in range(num_servers)]
+    return workers + [other % used if beside else used + other for other in range(num_others)]

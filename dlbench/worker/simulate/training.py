@@ -59,7 +59,7 @@ class Simulation:
         self._batches = data.batches or data.batch
         self._hosts = hosts_of(
             settings.workers,
-            self.world.num_servers,
+            self.world.num_nodes - self.world.num_workers,
             self._machines.workers_per_host,
             beside=settings.server_placement is Placement.BESIDE,
         )
@@ -130,10 +130,9 @@ class Simulation:
             machines.host_bandwidth_bytes_per_s,
         )
         simulated = SimulatedWorld(
-            world.num_workers,
+            world,
             plan.worker,
-            plan.server,
-            world.num_servers,
+            plan.other,
             self.schedule,
             self,
             links,
@@ -239,7 +238,7 @@ class Simulation:
                 "ended_at_s": ended_at_s,
             }
         return NodeAccount(
-            role="worker" if work else "server",
+            role=self.world.role(node)[0],
             host=self._hosts[node],
             messages_sent=counts.messages_sent[node],
             messages_received=counts.messages_received[node],

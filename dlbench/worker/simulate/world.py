@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from dlbench.strategies import Array
-from dlbench.strategies._protocol import Gradient, Memory, Message, Port, ServerNode, WorkerNode
+from dlbench.strategies._protocol import Gradient, Memory, Message, OtherNode, Port, WorkerNode, World
 from dlbench.worker.simulate.links import Links
 from dlbench.worker.simulate.times import ComputeTimes
 from dlbench.worker.train.schedule import Schedule, Ticket
@@ -76,25 +76,23 @@ class SimulatedWorld:
     Events at the same moment happen in the order in which they were planned, so that a run is the same each time.
 
     Args:
-        num_workers: Workers; servers come after them.
+        world: What nodes there are.
         make_worker: Makes the node of a worker, given its number and its port.
-        make_server: Makes the node of the server of a shard.
-        num_servers: Servers.
+        make_other: Makes a node that is no worker, such as a server.
         schedule: Gives workers their samples.
         computes: GradientComputer gradients.
         links: How long messages take.
         times: How long gradients take.
-        server_bytes_per_s: Bytes that a server handles in a second, one message at a time.
+        server_bytes_per_s: Bytes that a node that is no worker handles in a second, one message at a time.
         memory: What workers share, if they do.
         memory_bytes: Its size: a worker moves it twice through its host's memory for each gradient.
     """
 
     def __init__(
         self,
-        num_workers: int,
+        world: World,
         make_worker: Callable[[int, Port], WorkerNode],
-        make_server: Callable[[int, Port], ServerNode],
-        num_servers: int,
+        make_other: Callable[[int, Port], OtherNode],
         schedule: Schedule,
         computes: GradientComputer,
         links: Links,
@@ -105,7 +103,7 @@ class SimulatedWorld:
     ) -> None:
         self.now = 0.0
         self.memory, self._memory_bytes = memory, memory_bytes
-        nodes = num_workers + num_servers
+        num_workers, nodes = world.num_workers, world.num_nodes
         self.counts = Counts(
             messages_sent=[0] * nodes,
             messages_received=[0] * nodes,
@@ -130,9 +128,10 @@ class SimulatedWorld:
         # Set where `between` is to be called after this event.
         self.interrupted = False
         self._dead: dict[int, float] = {}
-        self._serving_until = [0.0] * num_servers
+        self._world, self._serving_until = world, [0.0] * nodes
         self.workers = [make_worker(rank, _NodePort(self, rank)) for rank in range(num_workers)]
-        self.servers = [make_server(shard, _NodePort(self, num_workers + shard)) for shard in range(num_servers)]
+        self._others = {node: make_other(node, _NodePort(self, node)) for node in range(num_workers, nodes)}
+        self.servers = [self._others[world.server(shard)] for shard in range(world.num_servers)]
 
     def fail(self, node: int, at_s: float) -> None:
         """Let a node end at a moment without notice."""
@@ -256,23 +255,22 @@ class SimulatedWorld:
     def _deliver(self, to: int, message: Message) -> None:
         if to in self._dead:
             return
-        server = to - len(self.workers)
-        if server < 0:
+        if to < len(self.workers):
             self.workers[to].on_message(message)
             self._try_to_begin(to)
         else:
-            self._queue(server, to, message)
+            self._queue(to, message)
 
-    def _queue(self, server: int, to: int, message: Message) -> None:
+    def _queue(self, to: int, message: Message) -> None:
         """Let a server handle a message after those before it."""
         num_bytes = 0 if message.body is None else message.body.nbytes
-        done = max(self.now, self._serving_until[server]) + num_bytes * self._server_s_per_byte
-        self._serving_until[server] = done
+        done = max(self.now, self._serving_until[to]) + num_bytes * self._server_s_per_byte
+        self._serving_until[to] = done
         self._plan(done, self._serve, to, message)
 
     def _serve(self, to: int, message: Message) -> None:
         if to not in self._dead:
-            self.servers[to - len(self.workers)].on_message(message)
+            self._others[to].on_message(message)
 
     def _die(self, node: int, _: None) -> None:
         self._failures -= 1
@@ -281,13 +279,10 @@ class SimulatedWorld:
     def _why(self, waiting: Sequence[int]) -> str:
         named = ", ".join(str(rank) for rank in waiting[:_MOST_NAMED])
         more = f" and {len(waiting) - _MOST_NAMED} more" if len(waiting) > _MOST_NAMED else ""
-        gone = "; ".join(f"{self._name(node)} ended at {moment:.3g} s" for node, moment in self._dead.items())
+        dead = ((*self._world.role(node), moment) for node, moment in self._dead.items())
+        gone = "; ".join(f"{role} {index} ended at {moment:.3g} s" for role, index, moment in dead)
         because = f"{gone}, and " if gone else ""
         return f"{because}worker{'s' if len(waiting) > 1 else ''} {named}{more} wait for messages that will not come"
-
-    def _name(self, node: int) -> str:
-        server = node - len(self.workers)
-        return f"worker {node}" if server < 0 else f"server {server}"
 
 
 class _NodePort:

@@ -8,7 +8,7 @@ import numpy as np
 from dlbench.communicators._single import SingleCommunicator
 from dlbench.errors import UserError
 from dlbench.scenario.run_spec import RunSpec
-from dlbench.strategies._protocol import World
+from dlbench.strategies._protocol import Message, Port, World
 from dlbench.telemetry.reporter import Reporter
 from dlbench.trainers import Array
 from dlbench.worker.train.evaluation import evaluate
@@ -17,22 +17,23 @@ from dlbench.worker.training_record import Scores
 
 # Copies that may wait until they are scored.
 MOST_KEPT_BYTES = 4 * 2**30
-# Before the numbers of a copy: its epoch, and the bytes of its parameters.
-_HEADER = 2
 
 
-def packed(epoch: int, copy: Copy) -> Array:
-    """Return what one node kept of an epoch as bytes [n] (uint8)."""
-    header = np.array([epoch, copy.parameters.nbytes], np.int64)
-    parts = [np.ascontiguousarray(part).view(np.uint8) for part in (header, copy.parameters, copy.statistics)]
-    return np.concatenate(parts)
+def copied(node: int, epoch: int, copy: Copy) -> Message:
+    """Return what a node kept of an epoch as a message; `samples` says how many numbers are parameters."""
+    dtype = (copy.parameters if copy.parameters.size else copy.statistics).dtype
+    body = np.concatenate([part.astype(dtype, copy=False) for part in copy])
+    return Message("copy", node, epoch, samples=copy.parameters.size, body=body)
 
 
 class Evaluator:
-    """Collects the copies of each epoch, joins and scores them in order.
+    """The node that collects the copies of each epoch, joins and scores them in order, and tells who asks.
 
     Args:
-        world: How many nodes there are of which kind.
+        port: How it answers.
+        dispenser: The node that is told to hand out no more samples when training is to end; None where workers ask for
+            themselves.
+        world: What nodes there are.
         replica: What it scores with.
         run: Its target may end training.
         reporter: Sends the heartbeat.
@@ -43,48 +44,52 @@ class Evaluator:
 
     def __init__(
         self,
+        port: Port,
+        dispenser: int | None,
         world: World,
         replica: Replica,
         run: RunSpec,
         reporter: Reporter,
     ) -> None:
         self.scores: dict[int, Scores] = {}
+        self._port, self._dispenser = port, dispenser
         self._world, self._replica, self._run, self._reporter = world, replica, run, reporter
-        statistics = replica.trainer.state("statistics")["statistics"]
-        self._statistics_dtype, self._num_statistics = statistics.dtype, statistics.size
+        self._num_statistics = replica.trainer.state("statistics")["statistics"].size
         # By epoch, what nodes have sent so far.
         self._copies: dict[int, dict[int, Copy]] = {}
-        self._ends = False
+        self._ends = self._has_told = False
         self._answers: dict[int, bool] = {}
         self._sources = self._nodes_that_send()
         self._kept_bytes = 0
 
-    def take(self, source: int, data: Array) -> None:
-        """Take what a node has kept of an epoch.
+    def on_message(self, message: Message) -> None:
+        """Take what a node has kept of an epoch, or tell a worker whether an epoch was the last.
 
         Raises:
             UserError: Too much waits for a score.
         """
-        epoch, num_bytes = data[: 8 * _HEADER].view(np.int64).tolist()
-        body = data[8 * _HEADER :]
-        parameters, statistics = body[:num_bytes], body[num_bytes:]
-        self._kept_bytes += data.nbytes
+        if message.type == "is_last":
+            # All who ask are told what was known when the first one asked.
+            is_last = self._answers.setdefault(message.step, self._ends)
+            self._port.send(message.worker, Message("told", message.worker, message.step, samples=int(is_last)))
+            return
+        assert message.body is not None
+        self._kept_bytes += message.body.nbytes
         if self._kept_bytes > MOST_KEPT_BYTES:
             raise UserError(
                 f"copies of the parameters that wait for a score take more than {MOST_KEPT_BYTES / 2**30:.0f} GiB: "
                 "epochs end faster than they are scored",
                 hint="evaluate less often: evaluate_every",
             )
-        self._copies.setdefault(epoch, {})[source] = Copy(
-            parameters.view(self._world.parameters.dtype), statistics.view(self._statistics_dtype)
-        )
+        copy = Copy(*np.split(message.body, [message.samples]))
+        self._copies.setdefault(message.step, {})[message.worker] = copy
 
     def is_due(self) -> bool:
         """Whether all nodes have sent what they kept of an epoch that is not scored."""
         return any(self._is_whole(epoch) for epoch in list(self._copies))
 
-    def score(self) -> bool:
-        """Score the first epoch that is due; return whether it is the first that reaches what ends training.
+    def compute(self) -> None:
+        """Score the first epoch that is due.
 
         Raises:
             Diverged: Its loss is not finite.
@@ -94,20 +99,21 @@ class Evaluator:
         self._reporter.step += 1
         started = perf_counter()
         copies = self._copies.pop(epoch)
-        self._kept_bytes -= sum(part.nbytes for copy in copies.values() for part in copy) + 8 * _HEADER * len(copies)
+        self._kept_bytes -= sum(part.nbytes for copy in copies.values() for part in copy)
         scores = self._evaluate(copies)
         scores.refuse_infinite(f"after epoch {epoch}")
         self.scores[epoch] = scores._replace(seconds=perf_counter() - started)
         self._reporter.epoch, self._reporter.accuracy = epoch, scores.means.get("accuracy")
         self._reporter.phase = "serve"
-        had_ended, target = self._ends, self._run.target
+        target = self._run.target
         if target is not None and target.stop and self._run.reaches_target(scores.cells):
             self._ends = True
-        return self._ends and not had_ended
 
-    def is_last(self, epoch: int) -> bool:
-        """Whether training ends with an epoch, by what is scored when the first worker asks."""
-        return self._answers.setdefault(epoch, self._ends)
+    def on_computed(self) -> None:
+        """Let no more samples be handed out once training is to end."""
+        if self._ends and not self._has_told and self._dispenser is not None:
+            self._has_told = True
+            self._port.send(self._dispenser, Message("close", 0))
 
     def _nodes_that_send(self) -> frozenset[int]:
         """Return who sends something of each epoch: servers, and workers that hold parameters or statistics."""

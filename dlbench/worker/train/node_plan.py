@@ -4,11 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dlbench import plugins
-from dlbench.scenario.needs import Needs
+from dlbench.scenario.needs import SERVER, WORKER, Needs
 from dlbench.scenario.plugin_settings import update_of
+from dlbench.scenario.roles import num_nodes_of
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.strategies import Array
-from dlbench.strategies._protocol import Optimizer, Port, ServerNode, WorkerNode, World
+from dlbench.strategies._protocol import Optimizer, OtherNode, Port, WorkerNode, World
 from dlbench.worker.train.order import learning_rate
 from dlbench.worker.train.schedule import HandedOut, InLockStep, schedule_of
 
@@ -39,18 +40,18 @@ class NodePlan:
 
     def is_scored(self, node: int) -> bool:
         """Whether what is scored is made of a node's parameters: a server's where there are any, else a worker's."""
-        first, stop = self.world.num_workers, self.world.num_workers + self.world.num_servers
-        return first <= node < stop if self.world.num_servers else node < first
+        role = SERVER.name if self.world.num_servers else WORKER
+        return node < self.world.num_nodes and self.world.role(node)[0] == role
 
     def worker(self, rank: int, port: Port) -> WorkerNode:
         """Return the node of a worker."""
-        create: Callable[..., WorkerNode] = self.strategy.get("create_worker")
-        return create(self.options, self.world, rank, port)
+        create: Callable[..., WorkerNode] = self.strategy.get("node")
+        return create(self.options, self.world, WORKER, rank, port)
 
-    def server(self, shard: int, port: Port) -> ServerNode:
-        """Return the node of the server of a shard."""
-        create: Callable[..., ServerNode] = self.strategy.get("create_server")
-        return create(self.options, self.world, shard, port)
+    def other(self, node: int, port: Port) -> OtherNode:
+        """Return a node that is no worker, such as a server, by its number."""
+        create: Callable[..., OtherNode] = self.strategy.get("node")
+        return create(self.options, self.world, *self.world.role(node), port)
 
 
 def plan_nodes(
@@ -75,5 +76,5 @@ def plan_nodes(
     def rate(step: int) -> float:
         return learning_rate(run, step, schedule.steps_per_epoch) * (full_rate / run.full_learning_rate)
 
-    world = World(settings.workers, settings.servers or 0, parameters, rate, make_optimizer, run.seed)
+    world = World(settings.workers, num_nodes_of(settings), parameters, rate, make_optimizer, run.seed)
     return NodePlan(world, schedule, full_rate, needs.agrees, needs.shares_memory, strategy, options, tuple(scores))

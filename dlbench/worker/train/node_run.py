@@ -12,13 +12,13 @@ from dlbench.errors import UserError
 from dlbench.records.result import Result
 from dlbench.scenario.layout import Layout
 from dlbench.scenario.run_spec import RunSpec
-from dlbench.strategies._protocol import ServerNode, WorkerNode
+from dlbench.strategies._protocol import OtherNode, WorkerNode
 from dlbench.strategies._step import NAN, StepTimestamps
 from dlbench.telemetry.reporter import Reporter
 from dlbench.trainers import Array
 from dlbench.worker.observer import Observer
 from dlbench.worker.step_recorder import StepRecorder
-from dlbench.worker.train.evaluator import Evaluator, packed
+from dlbench.worker.train.evaluator import Evaluator, copied
 from dlbench.worker.train.loop import ANNOUNCE_S
 from dlbench.worker.train.node_account import NodeConclusion, NodeEpoch, NodeLog
 from dlbench.worker.train.node_plan import NodePlan
@@ -38,10 +38,10 @@ class NodeRun:
         run: The run.
         layout: Who runs where.
         plan: Makes the nodes.
-        communicator: Connects all nodes: workers, then servers, then the evaluator.
+        communicator: Connects all nodes: workers, then those of other roles, then the evaluator.
         reporter: Sends rows and the heartbeat.
         observer: Reads the sensors.
-        replica: Of a worker, and of the evaluator; None for a server.
+        replica: Of a worker, and of the evaluator; None for others.
 
     Raises:
         UserError: Copies of the parameters would take too much memory until they are scored.
@@ -67,7 +67,7 @@ class NodeRun:
         self._memory = communicator.share(first, plan.world.num_workers) if plan.shares_memory else None
         # Bytes moved one-sidedly: in training, and for copies that are scored.
         self._moved = self._moved_for_copies = 0
-        self.process = NodeProcess(communicator, first.dtype, self._memory)
+        self.process = NodeProcess(communicator, self._memory)
         self.recorder = StepRecorder(reporter, run.limits.flush_interval_s)
         self._log = NodeLog(
             [NodeEpoch(dict.fromkeys(plan.scores, 0.0), number) for number in range(1, run.epochs_per_worker + 1)]
@@ -78,7 +78,8 @@ class NodeRun:
         self._scorer: Evaluator | None = None
         if is_evaluator:
             assert replica is not None
-            self._scorer = Evaluator(plan.world, replica, run, reporter)
+            dispenser = self._dispenser if isinstance(plan.schedule, HandedOut) else None
+            self._scorer = Evaluator(self.process.port, dispenser, plan.world, replica, run, reporter)
         # When the step under way began, had its batch, the parameters, and its gradient; its mean loss.
         self._moments = (0.0, 0.0, 0.0, 0.0)
         self._loss: float | None = None
@@ -115,8 +116,10 @@ class NodeRun:
     def _take_part(self) -> Array:
         """Train, serve or evaluate until all is over; return the node's last parameters."""
         process = self.process
-        node: WorkerNode | ServerNode | None = None
-        served: ServerNode | None = None
+        node: WorkerNode | OtherNode | None = None
+        # What the evaluator has, and a node that holds no parameters.
+        last = np.zeros_like(self.plan.world.parameters)
+        served: OtherNode | None = None
         if self._replica is not None:
             worker = node = self.plan.worker(self.communicator.rank, process.port)
             self._train(worker, self._replica)
@@ -124,12 +127,11 @@ class NodeRun:
             last = worker.begin()  # which takes what has come for it
         elif self._scorer is not None:
             self.reporter.phase = "serve"
-            process.evaluate(self._scorer, self._dispenser if isinstance(self.plan.schedule, HandedOut) else None)
-            last = np.zeros_like(self.plan.world.parameters)
+            process.serve_and_compute(self._scorer)
         else:
-            served = node = self.plan.server(self._layout.places[self.communicator.rank].index, process.port)
+            served = node = self.plan.other(self.communicator.rank, process.port)
             self._serve(served)
-            last = served.parameters
+            last = served.parameters if self.plan.is_scored(self.communicator.rank) else last
         epochs = self._whole_epochs(served)
         del self._log.epochs[epochs:]
         if node is not None:
@@ -137,7 +139,7 @@ class NodeRun:
         if self._evaluator is not None:
             process.deliver_all()
             while self._scorer is not None and self._scorer.is_due():
-                self._scorer.score()
+                self._scorer.compute()
             meet(self.communicator)
         return last
 
@@ -145,7 +147,7 @@ class NodeRun:
     def _bytes_moved(self) -> int:
         return 0 if self._memory is None else self._memory.bytes_moved
 
-    def _whole_epochs(self, server: ServerNode | None) -> int:
+    def _whole_epochs(self, server: OtherNode | None) -> int:
         """Return how many epochs count: all of the run, unless the evaluator has ended training; a collective.
 
         Of workers in lock step each knows; of those that are handed samples, who hands them out.
@@ -254,7 +256,7 @@ class NodeRun:
         self.recorder.add(self._log.steps, epoch, phase, len(ticket.share.indices), timestamps, self._loss)
         self.reporter.phase = "data"
 
-    def _serve(self, node: ServerNode) -> None:
+    def _serve(self, node: OtherNode) -> None:
         """Serve, and copy the parameters when they have had an epoch's samples."""
         per_epoch, reporter = self.plan.schedule.samples_per_epoch, self.reporter
         reporter.phase = "serve"
@@ -266,7 +268,7 @@ class NodeRun:
 
         self.process.serve(node, look)
 
-    def _end_epochs(self, last: int, node: WorkerNode | ServerNode) -> None:
+    def _end_epochs(self, last: int, node: WorkerNode | OtherNode) -> None:
         """Note that all epochs up to one are over, and keep what is to be scored of them."""
         every, epochs = self.run.settings.evaluate_every, len(self._log.epochs)
         while self._num_ended < last:
@@ -282,7 +284,7 @@ class NodeRun:
                 if self._evaluator is None:
                     ended.kept = copy
                 elif is_scored or statistics.size:
-                    self.process.send_copy(packed(self._num_ended, copy), self._evaluator)
+                    self.process.send(self._evaluator, copied(self.communicator.rank, self._num_ended, copy))
 
     def _rehearse(self) -> None:
         """Let the trainer compile for the sizes of batches that only end an epoch: it would delay others later."""

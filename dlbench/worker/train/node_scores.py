@@ -93,9 +93,11 @@ def score(
 def joined(own: Array, world: World, communicator: Communicator) -> Array:
     """Return [n, size]: of n copies [n, own size], what servers hold together, or workers' means; a collective."""
     if not world.num_servers:
-        total = own.astype(np.float64)
+        total = np.zeros((len(own), world.parameters.size))
+        if own.size:  # a node that is no worker holds nothing
+            total += own
         communicator.all_reduce(total, total)
-        mean: Array = (total / world.num_workers).astype(own.dtype)
+        mean: Array = (total / world.num_workers).astype(world.parameters.dtype)
         return mean
     joined_copies = np.empty((len(own), world.parameters.size), world.parameters.dtype)
     for shard, part in enumerate(world.shards):

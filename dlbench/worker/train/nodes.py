@@ -1,7 +1,8 @@
 """One node of a strategy in its own process: real messages, and a loop that computes while others send.
 
 The node is the same object that a simulation drives (`dlbench.worker.simulate`). Beside the strategy's messages there
-are those of dlbench's own that hand out samples; they are not counted.
+are the run's own (`dlbench.strategies._protocol.RUN_TYPES`), which hand out samples and serve the evaluator; they are
+not counted.
 """
 
 import contextlib
@@ -19,11 +20,12 @@ import numpy as np
 
 from dlbench.strategies import Array
 from dlbench.strategies._protocol import (
+    RUN_TYPES,
     Gradient,
     Memory,
     Message,
+    OtherNode,
     Port,
-    ServerNode,
     WorkerNode,
     pack_header,
     unpack_header,
@@ -41,25 +43,24 @@ _MEETING_POLL_S = 1e-3
 # Parameters of mallopt(3), the largest block that it can keep, and how much it keeps.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 _LARGEST_KEPT_BYTES, _MOST_KEPT_BYTES = 2**25, 2**30
-# Tags: messages between nodes and their numbers; what asks for samples, and what answers that; a copy of parameters for
-# the evaluator, the question whether an epoch was the last, its answer, and the request to hand out no more samples.
-_OF_NODES, _NUMBERS, _ASK, _HAND_OUT, _COPY, _IS_LAST, _ANSWER, _CLOSE = range(8)
+# Tags: messages, and their numbers.
+_MESSAGES, _NUMBERS = range(2)
 
 
-class CopyScorer(Protocol):
-    """Scores copies of parameters while others train; see `dlbench.worker.train.evaluator`."""
+class ServingNode(Protocol):
+    """A node that answers messages, and may have something to compute between them, such as the evaluator."""
 
-    def take(self, source: int, data: Array) -> None:
-        """Take a copy that a node has sent: bytes [n] (uint8)."""
+    def on_message(self, message: Message) -> None:
+        """Take a message."""
 
     def is_due(self) -> bool:
-        """Whether all that is needed for an epoch's score is there."""
+        """Whether it has something to compute."""
 
-    def score(self) -> bool:
-        """Score it; return whether training is to end, the first time that this is so."""
+    def compute(self) -> None:
+        """Compute it, without sending; messages come meanwhile, in another thread."""
 
-    def is_last(self, epoch: int) -> bool:
-        """Whether training ends with an epoch: the same for all who ask."""
+    def on_computed(self) -> None:
+        """Send what follows from it."""
 
 
 class MessageCommunicator(Protocol):
@@ -114,8 +115,7 @@ class NodeProcess:
     """Runs one node.
 
     Args:
-        communicator: Connects all nodes: workers, then servers, then the evaluator.
-        dtype: Of parameters and gradients.
+        communicator: Connects all nodes: workers, then those of other roles, then the evaluator.
         memory: What workers share, where they do.
 
     Attributes:
@@ -126,12 +126,11 @@ class NodeProcess:
         num_dropped: Gradients that it has left out.
         active_at: When it last computed, or a message came.
         closed_after: Whole epochs that it had handed out when it was told to hand out no more; else None.
+        told: What a worker was told last of whether an epoch was the last; None before.
         found_no_more_at: When it was told that there are no more samples for it; None before, and for a server.
     """
 
-    def __init__(
-        self, communicator: MessageCommunicator, dtype: np.dtype[np.floating], memory: Memory | None = None
-    ) -> None:
+    def __init__(self, communicator: MessageCommunicator, memory: Memory | None = None) -> None:
         self.memory = memory
         self.sent = self.received = self.bytes_sent = self.bytes_received = self.num_dropped = 0
         self.links: dict[int, tuple[int, int]] = {}
@@ -139,17 +138,16 @@ class NodeProcess:
         self.staleness: Counter[int] = Counter()
         self.active_at = perf_counter()
         self.found_no_more_at: float | None = None
-        self._communicator, self._dtype = communicator, dtype
+        self._communicator = communicator
         # Of the node that hands out samples: what there is. Of a worker that asks for them: whom, and the answer.
         self._stock: HandedOut | None = None
         self._is_ending = False
         self._asked = -1
         self._offered: tuple[int, int] | None = None
-        self._node: WorkerNode | ServerNode | None = None
-        # Copies and words that no node counts, sent and received; who takes them; what was answered; epochs at a close.
+        self._node: WorkerNode | OtherNode | ServingNode | None = None
+        # Messages of the run's own, sent and received.
         self._others_sent = self._others_received = 0
-        self._copies: CopyScorer | None = None
-        self._answer: bool | None = None
+        self.told: bool | None = None
         self.closed_after: int | None = None
         self._after_message: Callable[[], None] = _nothing
         self._pool = ThreadPoolExecutor(1)
@@ -165,12 +163,15 @@ class NodeProcess:
         return sum(self.samples_of)
 
     def send(self, to: int, message: Message) -> None:
-        """Send a message to a node."""
-        self.sent += 1
-        self.bytes_sent += message.num_bytes
-        messages, num_bytes = self.links.get(to, (0, 0))
-        self.links[to] = messages + 1, num_bytes + message.num_bytes
-        self._communicator.send(pack_header(message), to, _OF_NODES)
+        """Send a message to a node; count it unless it is one of the run's own."""
+        if message.type in RUN_TYPES:
+            self._others_sent += 1
+        else:
+            self.sent += 1
+            self.bytes_sent += message.num_bytes
+            messages, num_bytes = self.links.get(to, (0, 0))
+            self.links[to] = messages + 1, num_bytes + message.num_bytes
+        self._communicator.send(pack_header(message), to, _MESSAGES)
         if message.body is not None:
             # By themselves: to put them behind the header would be a copy of all of them.
             self._communicator.send(np.ascontiguousarray(message.body).view(np.uint8), to, _NUMBERS)
@@ -194,7 +195,7 @@ class NodeProcess:
     def ask(self, node: int) -> None:
         """Ask the node that hands out samples for the first ones of this worker."""
         self._asked = node
-        self._communicator.send(np.empty(0, np.uint8), node, _ASK)
+        self.send(node, Message("ask", self._communicator.rank))
 
     def next_handed_out(self, schedule: HandedOut) -> Ticket | None:
         """Return the samples that were handed out to this worker, and ask for those after them; None at the end."""
@@ -237,42 +238,27 @@ class NodeProcess:
         self._until(node.may_begin)
         self._end_with_all()
 
-    def send_copy(self, data: Array, to: int) -> None:
-        """Send the evaluator a copy of parameters, bytes [n] (uint8)."""
-        self._send_other(data, to, _COPY)
-
     def is_last(self, epoch: int, evaluator: int) -> bool:
         """Ask the evaluator whether training ends with an epoch; all who ask are told the same."""
-        self._answer = None
-        self._communicator.send(np.array([epoch], np.int64).view(np.uint8), evaluator, _IS_LAST)
-        self._until(lambda: self._answer is not None)
-        return bool(self._answer)
+        self.told = None
+        self.send(evaluator, Message("is_last", self._communicator.rank, epoch))
+        self._until(lambda: self.told is not None)
+        return bool(self.told)
 
-    def evaluate(self, copies: CopyScorer, dispenser: int | None) -> None:
-        """Score copies while others train, until all workers have ended; a collective.
-
-        Args:
-            copies: Takes and scores them; messages are answered while it does.
-            dispenser: The node that is asked to hand out no more samples when training is to end; None where workers
-                ask for themselves.
-        """
-        self._copies = copies
+    def serve_and_compute(self, node: ServingNode) -> None:
+        """Serve, and compute what is due, until all workers have ended; a collective."""
+        self._node = node
         is_over = self._communicator.enter_barrier()
         while True:
-            self._until(lambda: copies.is_due() or is_over())
-            if not copies.is_due():
+            self._until(lambda: node.is_due() or is_over())
+            if not node.is_due():
                 break
             with self._answering():
-                ends = copies.score()
-            if ends and dispenser is not None:
-                self._send_other(np.empty(0, np.uint8), dispenser, _CLOSE)
+                node.compute()
+            node.on_computed()
         self.deliver_all()
 
-    def _send_other(self, data: Array, to: int, tag: int) -> None:
-        self._others_sent += 1
-        self._communicator.send(data, to, tag)
-
-    def serve(self, node: ServerNode, after_message: Callable[[], None] = _nothing) -> None:
+    def serve(self, node: OtherNode, after_message: Callable[[], None] = _nothing) -> None:
         """Serve until all workers have ended; a collective. `after_message` is called after each message."""
         self._node, self._after_message = node, after_message
         self._end_with_all()
@@ -313,46 +299,39 @@ class NodeProcess:
         has_any = False
         while (envelope := self._communicator.probe()) is not None:
             has_any = True
-            source, tag, _ = envelope
-            data = self._communicator.receive(*envelope)
-            if tag == _ASK:
-                answer = np.array(self._take(), np.int64)
-                self._communicator.send(answer.view(np.uint8), source, _HAND_OUT)
-            elif tag == _HAND_OUT:
-                number, size = data.view(np.int64).tolist()
-                self._offered = number, size
-            elif tag in (_COPY, _CLOSE):
-                self._others_received += 1
-                self._take_other(source, tag, data)
-            elif tag == _IS_LAST:
-                assert self._copies is not None
-                is_last = self._copies.is_last(int(data.view(np.int64)[0]))
-                self._communicator.send(np.array([is_last], np.uint8), source, _ANSWER)
-            elif tag == _ANSWER:
-                self._answer = bool(data[0])
-            else:
-                self._take_message(source, data)
+            self._take_message(envelope[0], self._communicator.receive(*envelope))
         return has_any
 
     def _take_message(self, source: int, header: Array) -> None:
+        message, dtype = unpack_header(header)
+        if dtype is not None:
+            message = message._replace(body=self._communicator.receive(source, _NUMBERS).view(dtype))
+        if message.type in RUN_TYPES:
+            self._others_received += 1
+            self._take_of_run(message)
+            return
         assert self._node is not None
-        message, has_numbers = unpack_header(header)
-        if has_numbers:
-            message = message._replace(body=self._communicator.receive(source, _NUMBERS).view(self._dtype))
         self.received += 1
         self.bytes_received += message.num_bytes
         self._node.on_message(message)
         self.active_at = perf_counter()
         self._after_message()
 
-    def _take_other(self, source: int, tag: int, data: Array) -> None:
-        if tag == _COPY:
-            assert self._copies is not None
-            self._copies.take(source, data)
-        else:
+    def _take_of_run(self, message: Message) -> None:
+        if message.type == "ask":
+            number, size = self._take()
+            self.send(message.worker, Message("hand_out", message.worker, number, samples=size))
+        elif message.type == "hand_out":
+            self._offered = message.step, message.samples
+        elif message.type == "told":
+            self.told = bool(message.samples)
+        elif message.type == "close":
             assert self._stock is not None
             if not self._is_ending:  # else it had nothing more to hand out by itself
                 self.closed_after, self._is_ending = self._stock.close(), True
+        else:
+            assert self._node is not None
+            self._node.on_message(message)
 
     def _take(self) -> tuple[int, int]:
         """Hand out the next samples: their number and how many; none once a worker was told that there are none."""

@@ -15,16 +15,16 @@ if __name__ == "__main__":
     strategy, workers = chosen.pop("strategy"), chosen.pop("workers")
     found = simulation(strategy, workers, **chosen)
     world, plugin = found.world, plugins.load("strategies", strategy)
-    options = plugin.options(**found.run.options_of("strategy"))
-    communicator = connect(world.num_workers + world.num_servers)
+    options, make = plugin.options(**found.run.options_of("strategy")), plugin.get("node")
+    communicator = connect(world.num_nodes)
     memory = communicator.share(world.parameters, workers) if plugin.get("NEEDS").shares_memory else None
-    process, rank = NodeProcess(communicator, world.parameters.dtype, memory), communicator.rank
-    schedule, hands_out = found.schedule, world.num_workers if world.num_servers else 0
+    process, rank = NodeProcess(communicator, memory), communicator.rank
+    schedule, hands_out = found.schedule, world.server(0) if world.num_servers else 0
     is_handed_out = isinstance(schedule, HandedOut)
     if is_handed_out and rank == hands_out:
         process.hand_out(schedule)
+    node = make(options, world, *world.role(rank), process.port)
     if rank < world.num_workers:
-        node = plugin.get("create_worker")(options, world, rank, process.port)
         if is_handed_out and rank != hands_out:
             process.ask(hands_out)
         next_ticket = process.next_handed_out if is_handed_out else lambda known: known.next(rank)
@@ -37,7 +37,6 @@ if __name__ == "__main__":
         process.finish(node)
         parameters = node.begin().copy()
     else:
-        node = plugin.get("create_server")(options, world, rank - world.num_workers, process.port)
         process.serve(node)
         parameters = node.parameters
     communicator.close()

@@ -9,7 +9,7 @@ import pytest
 
 from dlbench import plugins
 from dlbench.scenario.needs import Needs
-from dlbench.strategies._protocol import HEADER_BYTES, Message, cut, weighted_mean
+from dlbench.strategies._protocol import HEADER_BYTES, Message, cut, pack_header, unpack_header, weighted_mean
 from dlbench.strategies._servers import Shard
 from tests.unit.strategies import rules
 from tests.unit.strategies.worlds import SIZE, FuzzedWorld, gradient_of, synchronous
@@ -364,6 +364,25 @@ def test_a_world_is_the_same_each_time() -> None:
         first, second = (FuzzedWorld(strategy, 3, 5, 7).run() for _ in range(2))
         assert [source for source, _, _ in first.sent] == [source for source, _, _ in second.sent]
         assert np.array_equal(first.workers[1].parameters, second.workers[1].parameters)
+
+
+@pytest.mark.parametrize("dtype", [None, "float16", "float32", "float64", "uint8", "uint32", "int32", "int64"])
+def test_a_header_gives_back_its_message_and_says_the_type_of_its_numbers(dtype: str | None) -> None:
+    message = Message("block", 3, 5, 2**40, 7, 11, None if dtype is None else np.zeros(4, dtype))
+    header = pack_header(message)
+    assert header.size == HEADER_BYTES == 40
+    found, of_numbers = unpack_header(header)
+    assert found == message._replace(body=None)
+    assert of_numbers == (None if dtype is None else np.dtype(dtype))
+
+
+def test_what_is_no_message_is_refused() -> None:
+    for message in (Message("hello", 0), Message("push", 0, body=np.zeros(2, complex))):
+        with pytest.raises(ValueError, match="not in tuple"):
+            pack_header(message)
+    for header in (np.zeros(HEADER_BYTES - 1, np.uint8), np.full(HEADER_BYTES, 99, np.uint8)):
+        with pytest.raises(ValueError, match="no message"):
+            unpack_header(header)
 
 
 def test_shards_have_equal_bytes_and_leave_out_nothing() -> None:

@@ -107,7 +107,7 @@ class FuzzedWorld:
         given, needs = plugin.options(**(options or {})), plugin.get("NEEDS")
         num_servers = servers if SERVER in needs.roles else 0
         first = np.random.default_rng(99).normal(size=SIZE).astype(dtype)
-        self.world = World(workers, num_servers, first, lambda step: rate, Sgd, seed)
+        self.world = World(workers, {SERVER.name: num_servers}, first, lambda step: rate, Sgd, seed)
         self.record, self.channels, self.sent = Record(), {}, []
         self.memory = memory(first) if needs.shares_memory else None
         self._random = random.Random(seed)
@@ -117,12 +117,12 @@ class FuzzedWorld:
         self._finished = [False] * workers
         self.handed_out = 0
 
-        def made(create: str, number: int, node: int) -> Any:
+        def made(node: int) -> Any:
             port: Port = NodePort(self, node)
-            return change(plugin.get(create)(given, self.world, number, port))
+            return change(plugin.get("node")(given, self.world, *self.world.role(node), port))
 
-        self.workers = [made("create_worker", rank, rank) for rank in range(workers)]
-        self.servers = [made("create_server", shard, workers + shard) for shard in range(num_servers)]
+        self.workers = [made(rank) for rank in range(workers)]
+        self.servers = [made(self.world.server(shard)) for shard in range(num_servers)]
         self.on_event: Callable[[], None] = lambda: None
 
     def run(self) -> "FuzzedWorld":

@@ -22,7 +22,7 @@ NONE = np.empty(0)
 
 def scored(workers: int, servers: int, copies: Any, begun: list[int] | None = None) -> list[list[Scores]]:
     """Return each node's scores; `copies` returns what a node has kept."""
-    world = World(workers, servers, np.zeros(INPUTS * CLASSES), lambda step: 0.1, lambda parameters: None)  # type: ignore[arg-type,return-value]
+    world = World(workers, {"server": servers}, np.zeros(INPUTS * CLASSES), lambda step: 0.1, lambda parameters: None)  # type: ignore[arg-type,return-value]
 
     def body(communicator: Any) -> list[Scores]:
         replica = Replica(LinearTrainer(INPUTS, CLASSES), DATA) if communicator.rank < workers else None  # type: ignore[arg-type]
@@ -78,7 +78,7 @@ def test_moving_statistics_are_the_mean_of_the_workers() -> None:
         def set_state(self, state: Mapping[str, np.ndarray]) -> None:
             kept.append(state["statistics"].copy())
 
-    world = World(2, 1, np.zeros(INPUTS * CLASSES), lambda step: 0.1, lambda parameters: None)  # type: ignore[arg-type,return-value]
+    world = World(2, {"server": 1}, np.zeros(INPUTS * CLASSES), lambda step: 0.1, lambda parameters: None)  # type: ignore[arg-type,return-value]
 
     def body(communicator: Any) -> None:
         rank = communicator.rank
