@@ -23,31 +23,19 @@ from dlbench.strategies import Array
 OPTIONS = Options
 
 
-class MpiCommunicator:
-    """One rank of a private duplicate of MPI_COMM_WORLD. One thread at a time may call it.
+class MpiGroup:
+    """Some ranks that have collectives of their own, in the order of their ranks. One thread at a time may call it.
 
     Attributes:
-        comm: The duplicate, an `mpi4py.MPI.Comm`.
-        library: Name and version of the MPI library, such as "Open MPI 5.0.11".
-        components: Collective components that serve the communicator, the first asked last; empty where the library
-            was not asked to report them (`coll_base_verbose`).
+        comm: An `mpi4py.MPI.Comm`.
     """
 
-    def __init__(self, mpi: Any) -> None:
-        self._mpi = mpi
-        self.library = _rendezvous.short_version(mpi.Get_library_version())
-        _check_links(mpi.COMM_WORLD)
-        with captured_stderr() as captured:
-            self.comm = mpi.COMM_WORLD.Dup()
-        sys.stderr.write(other_lines(captured.text))
-        self.components = selected_components(captured.text)
-        self.rank: int = self.comm.rank
-        self.size: int = self.comm.size
+    def __init__(self, mpi: Any, comm: Any) -> None:
+        self._mpi, self.comm = mpi, comm
+        self.rank: int = comm.rank
+        self.size: int = comm.size
         self._operations = {"sum": mpi.SUM, "max": mpi.MAX, "min": mpi.MIN}
         self._types: dict[np.dtype[Any], Any] = {}
-        # Messages on their way, whose memory must stay.
-        self._sending: deque[tuple[Any, Array]] = deque()
-        self._memory: MpiMemory | None = None
         self._closed = False
 
     def barrier(self) -> None:
@@ -76,6 +64,58 @@ class MpiCommunicator:
     def sendrecv(self, send: Array, to: int, receive: Array, source: int) -> None:
         """Send to one peer and receive from one peer at once (point to point)."""
         self.comm.Sendrecv(self._buffer(send), to, 0, self._buffer(receive), source, 0)
+
+    def all_gather_array(self, array: Array, out: Array) -> None:
+        """Write all workers' arrays [n] to `out` [size, n], by rank."""
+        self.comm.Allgather(self._buffer(array), self._buffer(out))
+
+    def reduce_scatter(self, array: Array, out: Array) -> None:
+        """Write the sum of all workers' row of this rank of `array` [size, n] to `out` [n]."""
+        self.comm.Reduce_scatter_block(self._buffer(array), self._buffer(out), self._mpi.SUM)
+
+    def all_to_all(self, send: Array, receive: Array) -> None:
+        """Send row i of `send` [size, n] to rank i, and write what rank i has sent to row i of `receive` [size, n]."""
+        self.comm.Alltoall(self._buffer(send), self._buffer(receive))
+
+    def split(self, color: int) -> "MpiGroup":
+        """Return the group of all ranks with the same color, such as those of one host; a collective."""
+        return MpiGroup(self._mpi, self.comm.Split(color, self.rank))
+
+    def close(self) -> None:
+        """Give the group up; a collective."""
+        if not self._closed:
+            self._closed = True
+            self.comm.Free()
+
+    def _buffer(self, array: Array) -> list[Any]:
+        """Return an array with its MPI type: looking the type up anew costs more than a short message."""
+        datatype = self._types.get(array.dtype)
+        if datatype is None:
+            # Predefined types only: the library reduces no derived one.
+            datatype = self._types[array.dtype] = self._mpi.Datatype.fromcode(array.dtype.char)
+        return [array, datatype]
+
+
+class MpiCommunicator(MpiGroup):
+    """One rank of a private duplicate of MPI_COMM_WORLD. One thread at a time may call it.
+
+    Attributes:
+        library: Name and version of the MPI library, such as "Open MPI 5.0.11".
+        components: Collective components that serve the communicator, the first asked last; empty where the library
+            was not asked to report them (`coll_base_verbose`).
+    """
+
+    def __init__(self, mpi: Any) -> None:
+        self.library = _rendezvous.short_version(mpi.Get_library_version())
+        _check_links(mpi.COMM_WORLD)
+        with captured_stderr() as captured:
+            comm = mpi.COMM_WORLD.Dup()
+        sys.stderr.write(other_lines(captured.text))
+        self.components = selected_components(captured.text)
+        super().__init__(mpi, comm)
+        # Messages on their way, whose memory must stay.
+        self._sending: deque[tuple[Any, Array]] = deque()
+        self._memory: MpiMemory | None = None
 
     def send(self, data: Array, to: int, tag: int = 0) -> None:
         """Send bytes [n] (uint8) to a rank without waiting; those with one tag arrive in order.
@@ -147,14 +187,6 @@ class MpiCommunicator:
         self.comm.Barrier()
         self.comm.Free()
         self._mpi.Finalize()
-
-    def _buffer(self, array: Array) -> list[Any]:
-        """Return an array with its MPI type: looking the type up anew costs more than a short message."""
-        datatype = self._types.get(array.dtype)
-        if datatype is None:
-            # Predefined types only: the library reduces no derived one.
-            datatype = self._types[array.dtype] = self._mpi.Datatype.fromcode(array.dtype.char)
-        return [array, datatype]
 
 
 def connect(num_workers: int) -> MpiCommunicator:

@@ -76,6 +76,22 @@ class Communicator(Protocol):
         """Disconnect; a collective."""
 
 
+class GroupCommunicator(Communicator, Protocol):
+    """What strategies of sharded models and of groups need besides; the communicator `mpi` has it. All collective."""
+
+    def all_gather_array(self, array: Array, out: Array) -> None:
+        """Write all workers' arrays [n] to `out` [size, n], by rank."""
+
+    def reduce_scatter(self, array: Array, out: Array) -> None:
+        """Write the sum of all workers' row of this rank of `array` [size, n] to `out` [n]."""
+
+    def all_to_all(self, send: Array, receive: Array) -> None:
+        """Send row i of `send` [size, n] to rank i, and write what rank i has sent to row i of `receive` [size, n]."""
+
+    def split(self, color: int) -> "GroupCommunicator":
+        """Return the group of all ranks with the same color, such as those of one host."""
+
+
 class Strategy(Protocol):
     """One worker's side of a synchronisation strategy."""
 

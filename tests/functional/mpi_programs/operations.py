@@ -4,7 +4,7 @@ import sys
 
 import numpy as np
 
-from dlbench.communicators.mpi import MpiCommunicator, connect
+from dlbench.communicators.mpi import MpiCommunicator, MpiGroup, connect
 from tests.functional.collectives import arrays, gathers
 from tests.functional.mpi_programs.launch import hand_in
 
@@ -20,9 +20,34 @@ def failures(communicator: MpiCommunicator) -> list[str]:
                 f"{name} {dtype.__name__} {count}": ok for name, ok in arrays(communicator, dtype, count).items()
             }
             checks[f"sendrecv {dtype.__name__} {count}"] = arrives(communicator, dtype, count)
+            checks |= {f"{name} {dtype.__name__} {count}": ok for name, ok in rows(communicator, dtype, count).items()}
     checks["all_gather"] = gathers(communicator)
     communicator.barrier()
     return [name for name, ok in checks.items() if not ok]
+
+
+def rows(communicator: MpiGroup, dtype: type, count: int) -> dict[str, bool]:
+    """Return whether what a rank's rows become is right: gathered, summed and scattered, exchanged; in groups, too."""
+    size, rank = communicator.size, communicator.rank
+    # Of each rank one row for each other one.
+    of = [(np.arange(size * count) % 5 + 7 * other).astype(dtype).reshape(size, count) for other in range(size)]
+    gathered, summed, exchanged = np.zeros((size, count), dtype), np.zeros(count, dtype), np.zeros((size, count), dtype)
+    communicator.all_gather_array(of[rank][0], gathered)
+    communicator.reduce_scatter(of[rank], summed)
+    communicator.all_to_all(of[rank], exchanged)
+    group = communicator.split(rank % 2)
+    total = of[rank][0].copy()
+    group.all_reduce(total, total)
+    members = range(rank % 2, size, 2)
+    checks = {
+        "all_gather_array": np.array_equal(gathered, [others[0] for others in of]),
+        "reduce_scatter": np.array_equal(summed, sum(others[rank] for others in of)),
+        "all_to_all": np.array_equal(exchanged, [others[rank] for others in of]),
+        "split": (group.rank, group.size) == (members.index(rank), len(members))
+        and np.array_equal(total, sum(of[member][0] for member in members)),
+    }
+    group.close()
+    return checks
 
 
 def arrives(communicator: MpiCommunicator, dtype: type, count: int) -> bool:
