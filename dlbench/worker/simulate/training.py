@@ -18,9 +18,8 @@ from dlbench.strategies._protocol import Optimizer
 from dlbench.telemetry.reporter import Reporter
 from dlbench.trainers import Trainer
 from dlbench.worker.simulate.links import Links, hosts_of
-from dlbench.worker.simulate.memory import SimulatedMemory
 from dlbench.worker.simulate.times import ComputeTimes
-from dlbench.worker.simulate.world import SimulatedWorld, mean_of
+from dlbench.worker.simulate.world import SimulatedMemory, SimulatedWorld, mean_of
 from dlbench.worker.train.agreement import Agreement, Diverged, compare
 from dlbench.worker.train.batches import TrainingData
 from dlbench.worker.train.evaluation import evaluate

@@ -9,29 +9,16 @@ server's or worker 0's: where workers are in lock step the others' updates lie a
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from dlbench.records.result import Segment
-from dlbench.trainers import Array
+from dlbench.strategies import Communicator
 
 PIECES = 64
 Floats = npt.NDArray[np.float64]
-
-
 _NONE: Floats = np.empty(0)
-
-
-class Collective(Protocol):
-    """Sums over all nodes."""
-
-    rank: int
-    size: int
-
-    def all_reduce(self, array: Array, out: Array, operation: str = "sum") -> None:
-        """Write the `sum`, `max` or `min` of all nodes' `array` to `out`."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +38,7 @@ class Seen:
     found_no_more_s: float | None
 
 
-def pieces(seen: Seen, communicator: Collective, *, counts_for_all: bool) -> tuple[Segment, ...]:
+def pieces(seen: Seen, communicator: Communicator, *, counts_for_all: bool) -> tuple[Segment, ...]:
     """Return the pieces of the window: with a node's own steps, and the samples of all; a collective.
 
     Args:
@@ -83,13 +70,13 @@ def pieces(seen: Seen, communicator: Collective, *, counts_for_all: bool) -> tup
     )
 
 
-def _is_first(seen: Seen, communicator: Collective) -> bool:
+def _is_first(seen: Seen, communicator: Communicator) -> bool:
     """Whether this node is the first of those that make updates."""
     rank = communicator.rank if len(seen.updates_s) else communicator.size
     return rank == -_most(communicator, -rank)
 
 
-def _at_updates(updates_s: Floats, edges: Floats, communicator: Collective) -> Floats:
+def _at_updates(updates_s: Floats, edges: Floats, communicator: Communicator) -> Floats:
     """Return edges moved to the first update from there on, the last one to the last update before it; a collective."""
     if not len(edges):
         return edges
@@ -101,7 +88,7 @@ def _at_updates(updates_s: Floats, edges: Floats, communicator: Collective) -> F
     return np.unique(np.append(moved[:-1][moved[:-1] < closed], closed)) if np.isfinite(closed) else np.empty(0)
 
 
-def _most(communicator: Collective, value: float) -> float:
+def _most(communicator: Communicator, value: float) -> float:
     values = np.array([value])
     communicator.all_reduce(values, values, "max")
     return float(values[0])

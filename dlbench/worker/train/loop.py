@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
 
@@ -13,7 +14,8 @@ from dlbench.records.warm_up import batch_medians, pieces_left_out, truncation
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.strategies import Communicator, Strategy
 from dlbench.strategies._step import Step
-from dlbench.trainers import Sums
+from dlbench.telemetry.reporter import Reporter
+from dlbench.trainers import Array, Sums, Trainer
 from dlbench.worker.observer import Observer
 from dlbench.worker.step_recorder import StepRecorder, Window, is_cut
 from dlbench.worker.train.agreement import compare
@@ -21,13 +23,39 @@ from dlbench.worker.train.batches import TrainingData
 from dlbench.worker.train.checkpoints import Checkpoints
 from dlbench.worker.train.evaluation import evaluate
 from dlbench.worker.train.order import DataOrder, Share, learning_rate
-from dlbench.worker.train.sync_point import SyncPoint
 from dlbench.worker.training_record import Epoch, Scores, TrainingProgress, TrainingRecord, means_of
 
 # The longest wait for the acknowledgement of what was sent before the first step.
 ANNOUNCE_S = 2.0
 # An extended window is planned no further ahead than this: steps may become slower.
 LOOK_AGAIN_S = 1.0
+
+
+@dataclass(frozen=True)
+class SyncPoint:
+    """Where all workers synchronise, with the phase reported; every method is a collective."""
+
+    communicator: Communicator
+    trainer: Trainer
+    reporter: Reporter
+
+    def barrier(self) -> None:
+        """Wait for this worker's device, then for every worker."""
+        self.trainer.synchronize()
+        self.reporter.phase = "barrier"
+        self.communicator.barrier()
+
+    def most(self, value: float) -> float:
+        """Return the largest of all workers' values."""
+        return float(self.largest(np.array([value]))[0])
+
+    def largest(self, values: Array) -> Array:
+        """Return the largest of all workers' values, element by element: float64 [n], the same n on all."""
+        largest = np.array(values)
+        if len(largest):
+            self.reporter.phase = "barrier"
+            self.communicator.all_reduce(largest, largest, "max")
+        return largest
 
 
 class Loop:

@@ -5,7 +5,7 @@ import pytest
 
 from dlbench.strategies import hogwild
 from dlbench.strategies._protocol import Message
-from dlbench.worker.simulate.memory import SimulatedMemory
+from dlbench.worker.simulate.world import SimulatedMemory
 from tests.simulations import simulation, trained
 from tests.unit.strategies.worlds import SIZE, FuzzedWorld, gradient_of
 

@@ -11,7 +11,7 @@ import numpy as np
 from dlbench import plugins
 from dlbench.scenario.needs import SERVER
 from dlbench.strategies._protocol import Gradient, Message, Port, World
-from dlbench.worker.simulate.memory import SimulatedMemory
+from dlbench.worker.simulate.world import SimulatedMemory
 
 Array = np.ndarray
 SIZE = 6
