@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from dlbench.parts import size_of_part
 from dlbench.scenario.metrics import SCORE_COLUMNS, MetricDeclaration, declared
 from dlbench.scenario.settings import BatchScope, Divide, Finite, LearningRateScale, Seconds, Settings
 
@@ -182,8 +183,7 @@ class RunSpec(BaseModel):
 
     def local_batch_size(self, worker: int) -> int:
         """Samples of one worker in one step; where the global batch does not divide, the first take one more."""
-        whole, remainder = divmod(self.global_batch_size, self.settings.workers)
-        return whole + (worker < remainder)
+        return size_of_part(self.global_batch_size, self.settings.workers, worker)
 
     @property
     def epochs_per_worker(self) -> int:

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 
+from dlbench.parts import cut
 from dlbench.strategies import Array
-from dlbench.strategies._protocol import Message, Port, World, cut
+from dlbench.strategies._protocol import Message, Port, World
 
 # Of a larger ring a step's messages alone would take minutes to simulate.
 MOST_IN_A_RING = 1024

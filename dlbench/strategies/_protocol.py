@@ -11,12 +11,13 @@ again. A gradient is the mean over the samples of one worker's batch, of which t
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from struct import Struct
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from dlbench.parts import cut
 from dlbench.scenario.needs import SERVER, WORKER
 from dlbench.strategies import Array
 
@@ -164,7 +165,7 @@ class World:
     @cached_property
     def shards(self) -> tuple[slice, ...]:
         """The parts of the parameters, of equal bytes (or one number more), one for each server; one without any."""
-        return cut(self.parameters.size, max(1, self.num_servers))
+        return tuple(cut(self.parameters.size, max(1, self.num_servers)))
 
     def node(self, role: str, index: int) -> int:
         """Return the number of a node beside the workers."""
@@ -240,12 +241,6 @@ class OtherNode(Protocol):
 
     def on_message(self, message: Message) -> None:
         """Take a message."""
-
-
-def cut(size: int, parts: int) -> tuple[slice, ...]:
-    """Return a vector's parts, whose sizes differ by one at most."""
-    ends = [size * part // parts for part in range(parts + 1)]
-    return tuple(slice(*part) for part in pairwise(ends))
 
 
 def weighted_mean(gradients: Sequence[tuple[Array, int]]) -> Array:

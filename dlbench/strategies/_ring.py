@@ -6,19 +6,12 @@ from its left; then each rank holds one finished block, and p-1 more steps pass 
 once, along one path, and copied: all ranks end with the same bits.
 """
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from dlbench.parts import cut
 from dlbench.strategies import Array, Communicator
-
-
-def cut(start: int, stop: int, parts: int) -> list[slice]:
-    """Cut a range into `parts` adjoining slices; the first (stop - start) % parts are one longer, some may be empty."""
-    whole, remainder = divmod(stop - start, parts)
-    edges = [start + part * whole + min(part, remainder) for part in range(parts + 1)]
-    return [slice(low, high) for low, high in pairwise(edges)]
 
 
 class Ring:
@@ -59,7 +52,7 @@ class Ring:
         longest = -(-array.size // size)
         limit = max(1, self.chunk_bytes // array.itemsize) if self.chunk_bytes else max(1, longest)
         pieces = max(1, -(-longest // limit))
-        self._blocks = [cut(block.start, block.stop, pieces) for block in cut(0, array.size, size)]
+        self._blocks = [cut(block.stop - block.start, pieces, block.start) for block in cut(array.size, size)]
         self._scratch = np.empty(-(-longest // pieces), array.dtype)
         self._shape = (array.size, array.dtype)
 

@@ -7,6 +7,8 @@ monitoring of the library itself counts the same (`tests/functional/test_mpi_str
 
 from collections.abc import Callable
 
+from dlbench.parts import size_of_part
+
 
 def ring(num_elements: int, size: int, rank: int) -> int:
     """Return 2n - b(r+1) - b(r+2), where b(i) is the length of block i: 2n(p-1)/p where p divides n.
@@ -16,8 +18,7 @@ def ring(num_elements: int, size: int, rank: int) -> int:
     """
     if size == 1:
         return 0
-    whole, remainder = divmod(num_elements, size)
-    kept = sum(whole + ((rank + step) % size < remainder) for step in (1, 2))
+    kept = sum(size_of_part(num_elements, size, (rank + step) % size) for step in (1, 2))
     return 2 * num_elements - kept
 
 

@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 
 from pydantic import Field, StrictBool, model_validator
 
+from dlbench.parts import cut
 from dlbench.plugins import Options
 from dlbench.records.assignment import Assignment
 from dlbench.records.mpi import MPICH, OPEN_MPI, mpi_of
@@ -19,7 +20,6 @@ from dlbench.records.software import mpirun_path
 from dlbench.scenario.needs import Exchange, Needs
 from dlbench.scenario.settings import Mode, Settings
 from dlbench.strategies import Array, Communicator
-from dlbench.strategies._ring import cut
 from dlbench.strategies._step import Inside
 from dlbench.telemetry.reporter import Reporter
 from dlbench.trainers import Trainer
@@ -294,7 +294,7 @@ class Horovod:
             gradients = self._all_ready(gradients)
         if self._options.groups == 0:
             return [self._reduce(gradient, f"gradient_{number}") for number, gradient in enumerate(gradients)]
-        groups = cut(0, len(gradients), min(self._options.groups, len(gradients)))
+        groups = cut(len(gradients), min(self._options.groups, len(gradients)))
         reduced = (self._reduce_group(gradients[group], f"gradients_{group.start}") for group in groups)
         return [gradient for group in reduced for gradient in group]
 

@@ -23,7 +23,6 @@ updates are one contiguous vector in the same order, so that a strategy moves on
 import platform
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -31,6 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dlbench.cgroups import ROOT
+from dlbench.parts import cut
 from dlbench.records import hardware
 from dlbench.scenario.metrics import evaluated
 
@@ -185,10 +185,9 @@ def flatten(arrays: list[Array], dtype: Any) -> Array:
 def parts_of_batch(num_samples: int, num_parts: int) -> list[slice]:
     """Return the parts in which a batch is computed one after the other; their sizes differ by one at most.
 
-    The first ones are empty where there are fewer samples than parts, as in the last step of an epoch.
+    The last ones are the larger: they have samples where there are fewer than parts, as in the last step of an epoch.
     """
-    ends = [num_samples * part // num_parts for part in range(num_parts + 1)]
-    return [slice(*part) for part in pairwise(ends)]
+    return [slice(num_samples - part.stop, num_samples - part.start) for part in cut(num_samples, num_parts)[::-1]]
 
 
 def processor_name(root: Path = ROOT) -> str:

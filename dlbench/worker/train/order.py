@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dlbench.errors import UserError
+from dlbench.parts import size_of_part
 from dlbench.scenario.check.training import no_full_batch
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Divide, Remainder
@@ -146,8 +147,8 @@ class DataOrder:
         """Return the samples of every worker in a step (0, 1, ...) of the remainder."""
         if self.divide is Divide.EPOCHS:
             return tuple(min(batch, max(0, self.num_samples - step * batch)) for batch in self.local_batches)
-        whole, remainder = divmod(self.num_samples - self.full_steps * sum(self.local_batches), len(self.local_batches))
-        return tuple(whole + (worker < remainder) for worker in range(len(self.local_batches)))
+        left, workers = self.num_samples - self.full_steps * sum(self.local_batches), len(self.local_batches)
+        return tuple(size_of_part(left, workers, worker) for worker in range(workers))
 
     @cached_property
     def _full(self) -> tuple[tuple[int, ...], tuple[int, ...], int]:

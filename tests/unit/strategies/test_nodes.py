@@ -9,7 +9,7 @@ import pytest
 
 from dlbench import plugins
 from dlbench.scenario.needs import Needs
-from dlbench.strategies._protocol import HEADER_BYTES, Message, cut, pack_header, unpack_header, weighted_mean
+from dlbench.strategies._protocol import HEADER_BYTES, Message, pack_header, unpack_header, weighted_mean
 from dlbench.strategies._servers import Shard
 from tests.unit.strategies import rules
 from tests.unit.strategies.worlds import SIZE, FuzzedWorld, gradient_of, synchronous
@@ -383,15 +383,6 @@ def test_what_is_no_message_is_refused() -> None:
     for header in (np.zeros(HEADER_BYTES - 1, np.uint8), np.full(HEADER_BYTES, 99, np.uint8)):
         with pytest.raises(ValueError, match="no message"):
             unpack_header(header)
-
-
-def test_shards_have_equal_bytes_and_leave_out_nothing() -> None:
-    for size, parts in ((10, 3), (3, 5), (0, 2), (8, 8)):
-        found = cut(size, parts)
-        assert [part.start for part in found] == [0, *(part.stop for part in found[:-1])]
-        assert found[-1].stop == size
-        sizes = [part.stop - part.start for part in found]
-        assert max(sizes) - min(sizes) <= 1
 
 
 def test_a_mean_is_weighted_by_samples_and_needs_some() -> None:

@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dlbench.strategies import _volume
-from dlbench.strategies._ring import Ring, cut
+from dlbench.strategies._ring import Ring
 from tests.fakes import ThreadCommunicator, in_threads
 
 SIZES = (1, 2, 3, 4, 5, 8)
@@ -63,12 +63,3 @@ def test_it_is_used_again_with_other_lengths_and_types() -> None:
     for results in in_threads(3, work):
         for result, inputs in zip(results, rounds, strict=True):
             np.testing.assert_allclose(result, np.sum(inputs, axis=0), rtol=1e-4, atol=1e-6)
-
-
-@given(start=st.integers(0, 50), length=st.integers(0, 50), parts=st.integers(1, 20))
-def test_cuts_adjoin_and_differ_by_one_at_most(start: int, length: int, parts: int) -> None:
-    pieces = cut(start, start + length, parts)
-    lengths = [piece.stop - piece.start for piece in pieces]
-    assert [i for piece in pieces for i in range(piece.start, piece.stop)] == list(range(start, start + length))
-    assert lengths == sorted(lengths, reverse=True)
-    assert max(lengths) - min(lengths) <= 1
