@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dlbench.hosts.doctor.checks import BETWEEN_HOSTS, NAMES, OF_A_HOST, examine, verdicts
-from dlbench.hosts.doctor.facts import CheckVerdict, ClusterFacts, worst
+from dlbench.hosts.doctor.facts import CheckVerdict, ClusterFacts, Finding
 from dlbench.hosts.doctor.network import speed
 from dlbench.hosts.links import BrokenLink, LinkMeasurement
 from dlbench.scenario.cluster import Host
@@ -286,9 +286,9 @@ def test_of_a_host_that_does_not_answer_nothing_else_is_known() -> None:
 
 
 def test_the_worst_verdict_counts() -> None:
-    assert worst([CheckVerdict.WARN, CheckVerdict.FAIL, CheckVerdict.PASS]) is CheckVerdict.FAIL
-    assert worst([CheckVerdict.WARN, CheckVerdict.PASS]) is CheckVerdict.WARN
-    assert worst([]) is CheckVerdict.PASS
+    for order in (("warn", "fail", "pass"), ("pass", "warn")):
+        findings = [Finding(CheckVerdict(verdict), "", host="a", check="mpi") for verdict in order]
+        assert verdicts(findings) == {("a", "mpi"): "fail" if "fail" in order else "warn"}
 
 
 def test_whatever_is_wrong_has_a_command_that_fixes_it() -> None:
