@@ -91,7 +91,9 @@ def _problem(host: Host, found: Mapping[str, Any] | str, here: Mapping[str, Any]
     missing = [core for core in host.cores if core not in there]
     if missing:
         return f"has no core {', '.join(map(str, missing))}; its cores are {', '.join(map(str, there))}"
-    return _other_versions(here["machine"], found["machine"]) or _other_files(here["files"], found["files"])
+    if different := other_versions(_versions(here["machine"]), _versions(found["machine"])):
+        return f"has other versions: {', '.join(different)}"
+    return _other_files(here["files"], found["files"])
 
 
 def _other_files(here: Mapping[str, str | None], there: Mapping[str, str | None]) -> str:
@@ -101,12 +103,6 @@ def _other_files(here: Mapping[str, str | None], there: Mapping[str, str | None]
         return f"has no {', '.join(missing)} in {Path.cwd()}"
     different = [path for path, digest in here.items() if there[path] != digest]
     return f"has another {', '.join(different)}" if different else ""
-
-
-def _other_versions(here: Mapping[str, Any], there: Mapping[str, Any]) -> str:
-    """Return in which versions two machines differ, or an empty string."""
-    different = other_versions(_versions(here), _versions(there))
-    return f"has other versions: {', '.join(different)}" if different else ""
 
 
 def _versions(machine: Mapping[str, Any]) -> dict[str, Any]:
