@@ -11,10 +11,10 @@ from pydantic import ValidationError
 
 from dlbench import plugins
 from dlbench.errors import UserError
-from dlbench.launch.submission import JobStatus, Stage, Submission, cluster_text
+from dlbench.launch.submission import Job, JobStatus, Stage, Submission, cluster_text
 from dlbench.launch.submitters import _slurm_script, direct, sbatch
-from dlbench.launch.submitters._job import Tail
-from dlbench.launch.submitters._slurm_job import job_status
+from dlbench.launch.submitters.sbatch import job_status
+from dlbench.records import files
 from dlbench.scenario.cluster import Cluster, Host, Prices, cluster_file
 
 TWO = Cluster(hosts=tuple(Host(address=f"queue-{n}", slots=4) for n in range(2)), submitter="sbatch")
@@ -84,19 +84,19 @@ def test_all_cores_of_this_machine_are_not_asked_for_by_number() -> None:
 def test_the_output_of_a_job_that_cannot_be_read_for_a_while_is_read_on_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tail = Tail(tmp_path / "output.log")
-    (tmp_path / "output.log").write_text("one\n")
-    assert tail.read() == "one\n"
+    job = Job("7", tmp_path)
+    (tmp_path / files.JOB_OUTPUT).write_text("one\n")
+    assert job.output() == "one\n"
 
     def fails(*given: Any) -> Any:
         raise OSError(errno.ESTALE, "Stale file handle")
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "open", fails)
-        assert tail.read() == ""
-    with (tmp_path / "output.log").open("a") as file:
+        assert job.output() == ""
+    with (tmp_path / files.JOB_OUTPUT).open("a") as file:
         file.write("two\n")
-    assert tail.read() == "two\n"
+    assert job.output() == "two\n"
 
 
 def test_a_job_of_one_host_is_this_machine_with_the_slots_that_were_asked_for() -> None:
@@ -115,7 +115,7 @@ def test_a_job_of_one_host_is_this_machine_with_the_slots_that_were_asked_for() 
         ({"time_limit": 14400}, "valid string"),
         ({"time_limit": "4 hours"}, "days-hours"),
         ({"time_limit": "4:70:00"}, "days-hours"),
-        ({"setup": ["a\nb"]}, "single lines"),
+        ({"setup": ["a\nb"]}, "is a single line"),
         ({"extra": {"--constraint": "a"}}, "by their long names: constraint, not '--constraint'"),
         ({"extra": {"C": "a"}}, "by their long names: constraint, not 'C'"),
         ({"extra": {"": "a"}}, "by their long names"),
