@@ -129,16 +129,9 @@ def has_killed_elsewhere(
 
 def decide(evidence: Evidence) -> tuple[Status, str]:
     """Return the status of an attempt and the reason; the reason is empty where it is completed."""
-    status, reason = (
-        _journal_failed(evidence)
-        or _diverged(evidence)
-        or _completed(evidence)
-        or _interrupted(evidence)
-        or _out_of_memory(evidence)
-        or _reported_error(evidence)
-        or _ended_by_us(evidence)
-        or (Status.FAILED, _unexplained(evidence) + _perhaps_memory(evidence))
-    )
+    rules = (_journal_failed, _diverged, _completed, _interrupted, _out_of_memory, _reported_error, _ended_by_us)
+    outcome = next((outcome for rule in rules if (outcome := rule(evidence))), None)
+    status, reason = outcome or (Status.FAILED, _unexplained(evidence) + _perhaps_memory(evidence))
     if not evidence.remaining:
         return status, reason
     note = f"processes that SIGKILL does not end: {', '.join(map(str, evidence.remaining))}"
@@ -329,11 +322,8 @@ def _first_to_fail(evidence: Evidence) -> int | None:
     is_unnamed_crash = first is not None and first.rank is None and -first.code in _CRASHES
     if crashed and (evidence.is_over_a_lost_peer or is_unnamed_crash):
         return crashed[0]
-    if (
-        first is not None
-        and first.rank in evidence.views.keys() - _followers(evidence)
-        and not evidence.is_over_a_lost_peer
-    ):
+    causes = set() if evidence.is_over_a_lost_peer else evidence.views.keys() - _followers(evidence)
+    if first is not None and first.rank in causes:
         return first.rank
     if evidence.was_launcher_killed:
         return None
@@ -365,9 +355,8 @@ def _followers(evidence: Evidence) -> set[int]:
 
 
 def _is_follower(error: WorkerError) -> bool:
-    if _SHUT_DOWN.search(error.traceback):
-        return True
-    return bool(_FOLLOWERS.search(error.error) or _FOLLOWERS.search(_last_line(error.traceback)))
+    texts = (error.error, _last_line(error.traceback))
+    return bool(_SHUT_DOWN.search(error.traceback)) or any(_FOLLOWERS.search(text) for text in texts)
 
 
 def _said(error: WorkerError, evidence: Evidence) -> str:

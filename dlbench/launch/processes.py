@@ -97,7 +97,9 @@ def worker_states(attempt_id: str, views: Mapping[int, WorkerView], host: str) -
 
 def leftovers(attempt_id: str, session: int | None = None) -> list[int]:
     """Return the living processes of an attempt, by its id and, if given, by the launcher's session."""
-    return [pid for pid in _all_pids() if _belongs(pid, attempt_id, session)]
+    pids = [int(entry.name) for entry in os.scandir(_PROC) if entry.name.isdecimal()]
+    alive = (seen for pid in pids if pid != os.getpid() and (seen := state(pid)) is not None and seen.is_alive)
+    return [seen.pid for seen in alive if seen.session == session or has_attempt_id(seen.pid, attempt_id)]
 
 
 def wait_for(pid: int, seconds: float) -> None:
@@ -166,17 +168,6 @@ def _send(pids: Iterable[int], *signals: signal.Signals) -> None:
                 os.kill(pid, number)
 
 
-def _all_pids() -> list[int]:
-    return [int(entry.name) for entry in os.scandir(_PROC) if entry.name.isdecimal()]
-
-
 def _is_alive(pid: int) -> bool:
     seen = state(pid)
     return seen is not None and seen.is_alive
-
-
-def _belongs(pid: int, attempt_id: str, session: int | None) -> bool:
-    seen = state(pid)
-    if seen is None or not seen.is_alive or pid == os.getpid():
-        return False
-    return seen.session == session or has_attempt_id(pid, attempt_id)
