@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from dlbench import plugins
 from dlbench.errors import UserError
 from dlbench.launch.submission import Job, JobStatus, Stage, Submission, cluster_text
 from dlbench.launch.submitters import _slurm_script, direct, sbatch
@@ -27,12 +26,8 @@ def submission(folder: Path, **parts: Any) -> Submission:
     return Submission(**given | parts)
 
 
-def test_direct_is_always_inside() -> None:
-    assert direct.inside(TWO, {}) == TWO
-    assert direct.available() == ""
-
-
 def test_outside_of_the_job_that_dlbench_was_submitted_as_there_are_no_hosts() -> None:
+    assert direct.inside(TWO, {}) == TWO, "that is always inside"
     interactive = {name: value for name, value in JOB.items() if name != "DLBENCH_SUBMITTED"}
     for environment in ({}, interactive, {**interactive, "DLBENCH_SUBMITTED": "6"}):
         assert sbatch.inside(TWO, environment) is None, environment
@@ -200,10 +195,8 @@ def test_what_a_job_is_given_can_be_read_by_its_user_alone(tmp_path: Path, monke
     given = submission(tmp_path, cluster=cluster)
     given.folder.mkdir(parents=True)
     assert sbatch.submit(given, sbatch.OPTIONS()) == "7"
-    assert {path.name: path.stat().st_mode & 0o777 for path in given.folder.iterdir()} == {
-        "cluster.yaml": 0o600,
-        "job.sh": 0o600,
-    }
+    modes = {path.name: path.stat().st_mode & 0o777 for path in given.folder.iterdir()}
+    assert modes == {"cluster.yaml": 0o600, "job.sh": 0o600}
     assert "opensesame" in (given.folder / "cluster.yaml").read_text()
 
 
@@ -237,7 +230,3 @@ def test_a_cluster_reads_back_from_the_file_that_a_job_gets() -> None:
 )
 def test_the_words_of_slurm_are_read(state: str, reason: str, hosts: str, stage: Stage, text: str) -> None:
     assert job_status("7", state, reason, hosts) == JobStatus(stage, text)
-
-
-def test_submitters_are_found_by_name() -> None:
-    assert {"direct", "sbatch"} <= set(plugins.names("submitters"))
