@@ -119,8 +119,8 @@ def wait_for(pid: int, seconds: float) -> None:
 
 def end(pids: Iterable[int], grace_s: float) -> list[int]:
     """End processes, stopped ones too, within one shared deadline; return those that could not be ended."""
-    states = {pid: state(pid) for pid in pids}
-    return end_all(lambda: [pid for pid, seen in states.items() if seen is not None and _is_alive(pid)], grace_s)
+    there = [pid for pid in pids if state(pid) is not None]
+    return end_all(lambda: [pid for pid in there if (seen := state(pid)) is not None and seen.is_alive], grace_s)
 
 
 def end_all(find: Callable[[], list[int]], grace_s: float, launcher: int = 0) -> list[int]:
@@ -166,8 +166,3 @@ def _send(pids: Iterable[int], *signals: signal.Signals) -> None:
         for number in signals:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, number)
-
-
-def _is_alive(pid: int) -> bool:
-    seen = state(pid)
-    return seen is not None and seen.is_alive

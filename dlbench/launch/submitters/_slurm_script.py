@@ -2,7 +2,6 @@
 
 import re
 import shlex
-from collections.abc import Iterator
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import AfterValidator, Field, field_validator
@@ -202,36 +201,31 @@ def asked(submission: Submission, options: OPTIONS) -> list[tuple[str, Value]]:
     Raises:
         UserError: The hosts differ in slots, which Slurm cannot be asked for.
     """
-    if len({host.slots for host in submission.cluster.hosts}) > 1:
-        raise UserError("hosts of a Slurm job have as many slots each", hint="hosts: {count: 2, slots: 4}")
-    extra = ((name, value) for name, value in options.extra.items() if name != "gres")
-    lines = [*_of_hosts(submission, options), *_of_job(options), *extra]
-    return [(name, value) for name, value in lines if value is not None and value is not False]
-
-
-def _of_hosts(submission: Submission, options: OPTIONS) -> Iterator[tuple[str, Value]]:
     hosts = submission.cluster.hosts
+    if len({host.slots for host in hosts}) > 1:
+        raise UserError("hosts of a Slurm job have as many slots each", hint="hosts: {count: 2, slots: 4}")
     is_named = not hosts[0].address.startswith(ANY_HOST)
-    yield "job-name", "dlbench-" + re.sub(r"[^A-Za-z0-9._-]+", "-", submission.study.name)
-    yield "nodes", len(hosts)
-    yield "nodelist", ",".join(host.address for host in hosts) if is_named else None
-    yield "ntasks-per-node", hosts[0].slots
-    yield "cpus-per-task", options.cores_per_slot
     # Of two lines sbatch takes the last alone.
     gres = [f"gpu:{options.gpus_per_host}" if options.gpus_per_host else "", options.extra.get("gres")]
-    yield "gres", ",".join(str(part) for part in gres if part) or None
-    yield "mem", options.memory
-    yield "exclusive", options.exclusive
-
-
-def _of_job(options: OPTIONS) -> Iterator[tuple[str, Value]]:
-    yield "partition", options.partition
-    yield "account", options.account
-    yield "qos", options.qos
-    yield "time", options.time_limit
-    yield "no-requeue", True
-    yield "signal", f"B:TERM@{_NOTICE_S}"
-    yield "output", "/dev/null"
+    values: dict[str, Value] = {
+        "job-name": "dlbench-" + re.sub(r"[^A-Za-z0-9._-]+", "-", submission.study.name),
+        "nodes": len(hosts),
+        "nodelist": ",".join(host.address for host in hosts) if is_named else None,
+        "ntasks-per-node": hosts[0].slots,
+        "cpus-per-task": options.cores_per_slot,
+        "gres": ",".join(str(part) for part in gres if part) or None,
+        "mem": options.memory,
+        "exclusive": options.exclusive,
+        "partition": options.partition,
+        "account": options.account,
+        "qos": options.qos,
+        "time": options.time_limit,
+        "no-requeue": True,
+        "signal": f"B:TERM@{_NOTICE_S}",
+        "output": "/dev/null",
+    }
+    values |= {name: value for name, value in options.extra.items() if name != "gres"}
+    return [(name, value) for name, value in values.items() if value is not None and value is not False]
 
 
 def _written(value: Value) -> str:
