@@ -14,8 +14,7 @@ from dlbench.records.assignment import Assignment
 from dlbench.telemetry.failure import WorkerError
 from dlbench.telemetry.journal import JournalWriter
 from dlbench.telemetry.line_check import LineChecker
-from dlbench.telemetry.messages import PROTOCOL_VERSION, TRAINING_PHASES, decode
-from dlbench.telemetry.seal import SERVER, WORKER, Seal
+from dlbench.telemetry.messages import PROTOCOL_VERSION, SERVER, TRAINING_PHASES, WORKER, Seal, decode
 
 # Kinds that a worker sends only once it trains.
 _TRAINING_KINDS = frozenset({"steps", "epoch", "result", "bye"})

@@ -17,8 +17,7 @@ from time import monotonic
 from typing import Any
 
 from dlbench.records.assignment import Endpoint
-from dlbench.telemetry.messages import decode, encode, encode_steps
-from dlbench.telemetry.seal import SERVER, WORKER, Seal, new_nonce
+from dlbench.telemetry.messages import SERVER, WORKER, Seal, decode, encode, encode_steps, new_nonce
 from dlbench.telemetry.spool import Spool
 from dlbench.telemetry.watchdog import Watchdog
 

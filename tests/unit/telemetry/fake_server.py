@@ -8,8 +8,7 @@ import time
 
 from dlbench.records.assignment import Endpoint
 from dlbench.scenario.run_spec import Limits
-from dlbench.telemetry.messages import decode, encode
-from dlbench.telemetry.seal import CODE_LENGTH, SERVER, WORKER, Seal, new_nonce
+from dlbench.telemetry.messages import CODE_LENGTH, SERVER, WORKER, Seal, decode, encode, new_nonce
 from tests.unit.launch import fakes
 
 TOKEN = "secret"
