@@ -146,7 +146,7 @@ def _diverged(evidence: Evidence) -> tuple[Status, str] | None:
     """Weights differ between workers, a loss is not finite, or a worker says so."""
     for error in evidence.errors:
         if error.status == Status.DIVERGED:
-            return Status.DIVERGED, _said(error, evidence)
+            return Status.DIVERGED, _reason_of(error, evidence)
     for view in evidence.views.values():
         result = view.result or {}
         if result.get("agreement") == "no":
@@ -181,7 +181,7 @@ def _out_of_memory(evidence: Evidence) -> tuple[Status, str] | None:
     """A worker says so, its log does where a library has ended it, or the kernel has killed one."""
     for error in evidence.errors:
         if error.out_of_memory:
-            return Status.OUT_OF_MEMORY, _said(error, evidence)
+            return Status.OUT_OF_MEMORY, _reason_of(error, evidence)
     if evidence.termination is not None:
         return None
     rank = _first_to_fail(evidence)
@@ -210,7 +210,7 @@ def _reported_error(evidence: Evidence) -> tuple[Status, str] | None:
     hosts = evidence.launcher_log.unreachable
     # What a worker gets to see of it is an "internal error".
     route = f": MPI finds no route between {hosts}" if hosts else ""
-    return Status.FAILED, _said((causes or errors)[0], evidence) + route
+    return Status.FAILED, _reason_of((causes or errors)[0], evidence) + route
 
 
 def _has_silent_cause(evidence: Evidence) -> bool:
@@ -359,7 +359,7 @@ def _is_follower(error: WorkerError) -> bool:
     return bool(_SHUT_DOWN.search(error.traceback)) or any(_FOLLOWERS.search(text) for text in texts)
 
 
-def _said(error: WorkerError, evidence: Evidence) -> str:
+def _reason_of(error: WorkerError, evidence: Evidence) -> str:
     text = error.error.strip() or _last_line(error.traceback) or "an error without a message"
     return f"{evidence.views[error.worker].name}: {text}"
 

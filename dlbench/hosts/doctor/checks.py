@@ -32,6 +32,8 @@ _SSH_FIXES = {
     "not resolve hostname": "echo 'ADDRESS {name}' | sudo tee -a /etc/hosts",
 }
 _CPUS = "/sys/devices/system/cpu"
+# Of other processors, and of Intel's.
+_NO_TURBO = (f"echo 0 | sudo tee {_CPUS}/cpufreq/boost", f"echo 1 | sudo tee {_CPUS}/intel_pstate/no_turbo")
 
 
 @dataclass(frozen=True)
@@ -175,7 +177,7 @@ OF_A_HOST: Checks = {
         Rule(WARN, lambda f, h: h["machine.cpu.governor"] not in (None, "performance"),
              "the frequency governor is {h[machine.cpu.governor]}: the clock follows the load, and first steps are "
              "slower", f"echo performance | sudo tee {_CPUS}/cpu*/cpufreq/scaling_governor"),
-        Rule(WARN, lambda f, h: h["machine.cpu.boost"] and _no_turbo(h),
+        Rule(WARN, lambda f, h: h["machine.cpu.boost"] and _NO_TURBO[h["machine.cpu.vendor"] == "GenuineIntel"],
              "turbo is on: few busy cores run at a higher clock than many, so that one worker looks better than each "
              "of several", "{it}"),
         Rule(WARN, lambda f, h: h["machine.cpu.smt"],
@@ -333,12 +335,6 @@ def _first_on_path(report: HostReport) -> dict[str, str]:
     if not report["mpi.on_path"] or first == used:
         return {}
     return {"says": first or "nothing", "folder": shlex.quote(report["mpi.mpirun"].rpartition("/")[0])}
-
-
-def _no_turbo(report: HostReport) -> str:
-    if report["machine.cpu.vendor"] == "GenuineIntel":
-        return f"echo 1 | sudo tee {_CPUS}/intel_pstate/no_turbo"
-    return f"echo 0 | sudo tee {_CPUS}/cpufreq/boost"
 
 
 def _offset(report: HostReport, is_large: bool) -> str:

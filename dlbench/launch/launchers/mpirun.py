@@ -77,7 +77,7 @@ def argv(
             hint="on several hosts it works with Open MPI's or MPICH's beside Python",
         )
     if _mpi().has_hydra:
-        # It forgets the last variable of its own environment (5.0.2), so that one more is put there. In a job it would
+        # It forgets the last variable of the environment that it gets (5.0.2): one more is put there. In a job it would
         # ask the queue for hosts: they are named here. Open MPI hands its own variables to other hosts unasked.
         passed = ",".join(sorted({*variables, *environment(layout, options, settings)}))
         start = ("/usr/bin/env", "DLBENCH_LAST=1", mpirun, "-n", count, "-rmk", "user", *_hosts_of_hydra(layout))

@@ -82,7 +82,7 @@ def submit(submission: Submission, options: OPTIONS) -> str:
         raise UserError("the job cannot be submitted to Slurm: sbatch does not answer")
     name = done.stdout.strip().partition(";")[0]
     if done.returncode or not name.isdecimal():
-        raise UserError(f"Slurm refused the job: {_said(done.stderr)}", hint="the options are in the cluster file")
+        raise UserError(f"Slurm refused the job: {_refusal(done.stderr)}", hint="the options are in the cluster file")
     return name
 
 
@@ -186,17 +186,17 @@ def job_status(name: str, state: str, reason: str, hosts: str) -> JobStatus:
     return JobStatus(Stage.RUNNING, f"job {name} runs{f' on {hosts}' if hosts else ''}{because}")
 
 
-def _as_asked(given: Sequence[Host], cluster: Cluster) -> tuple[Host, ...]:
+def _as_asked(allocated: Sequence[Host], cluster: Cluster) -> tuple[Host, ...]:
     """Return the hosts of a job with the cores that the cluster file names, in its order.
 
     Slurm sorts them, and its srun assigns ranks in Slurm's order in any case.
     """
     asked = cluster.hosts
     if asked[0].address.startswith(ANY_HOST):
-        return tuple(host.model_copy(update={"cores": asked[0].cores}) for host in given)
+        return tuple(host.model_copy(update={"cores": asked[0].cores}) for host in allocated)
     order = {} if cluster.launcher == "srun" else {host.address: number for number, host in enumerate(asked)}
     cores = {host.address: host.cores for host in asked}
-    ordered = sorted(given, key=lambda host: order.get(host.address, len(order)))
+    ordered = sorted(allocated, key=lambda host: order.get(host.address, len(order)))
     return tuple(host.model_copy(update={"cores": cores.get(host.address, ())}) for host in ordered)
 
 
@@ -206,6 +206,6 @@ def _environment(named: set[str], base: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in base.items() if name not in dropped | _NEVER}
 
 
-def _said(stderr: str) -> str:
+def _refusal(stderr: str) -> str:
     lines = [line.removeprefix("sbatch: ").removeprefix("error: ") for line in stderr.splitlines() if line.strip()]
     return shorten("; ".join(lines)) or "it gives no reason"
