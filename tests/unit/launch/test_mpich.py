@@ -29,14 +29,6 @@ def argv(*hosts: str, **parts: Any) -> tuple[str, ...]:
     return mpirun.argv(layout(*hosts, **parts), PROGRAM, mpirun.OPTIONS(), MPI, VARIABLES)
 
 
-def test_on_this_machine_no_host_is_connected_to() -> None:
-    assert argv("localhost", "localhost") == (
-        *("/usr/bin/env", "DLBENCH_LAST=1"),
-        *("/opt/env/bin/mpirun", "-n", "2", "-rmk", "user", "-launcher", "fork", "-bind-to", "none"),
-        *("-genvlist", "DLBENCH_ASSIGNMENT,MPIR_CVAR_ENABLE_HEAVY_YIELD,PATH", *PROGRAM),
-    )
-
-
 def test_hosts_are_listed_with_their_processes() -> None:
     words = argv("a", "a", "b")
     assert words[words.index("-hosts") + 1] == "a:2,b:1"
