@@ -102,11 +102,6 @@ class Evidence:
         return not self.is_direct and is_silent and is_own and is_early
 
     @property
-    def sole_worker(self) -> int | None:
-        """The rank of the only worker where nothing is between: it is the process that dlbench has started itself."""
-        return next(iter(self.views)) if self.is_direct else None
-
-    @property
     def was_launcher_killed(self) -> bool:
         """Whether a signal ended the launcher itself: it would have reported the end of a process that it started."""
         return not self.is_direct and (self.exit_code or 0) < 0
@@ -334,7 +329,9 @@ def _first_to_fail(evidence: Evidence) -> int | None:
     lost, gone = _lost(evidence), _gone(evidence)
     silent = [view for view in lost if not view.has_connected]
     telling = [view for view in silent if evidence.lines.get(view.rank)]
-    return next((view.rank for view in (*telling, *gone, *silent)), evidence.sole_worker)
+    # With nothing between, the only worker is the process that dlbench has started itself.
+    sole_worker = next(iter(evidence.views)) if evidence.is_direct else None
+    return next((view.rank for view in (*telling, *gone, *silent)), sole_worker)
 
 
 def _lost(evidence: Evidence) -> list[WorkerView]:
