@@ -33,8 +33,7 @@ def command(where: "ClusterOptions", studies: Path, as_json: bool) -> int:
 
     from dlbench.datasets._cache import cache_root
     from dlbench.hosts.doctor.checks import examine
-    from dlbench.hosts.doctor.facts import CheckVerdict
-    from dlbench.hosts.doctor.gather import gather
+    from dlbench.hosts.doctor.facts import CheckVerdict, gather
     from dlbench.study.plan import cluster_of
 
     folders = {"studies": studies.absolute(), "cache": cache_root()}

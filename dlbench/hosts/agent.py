@@ -20,7 +20,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -95,37 +95,29 @@ def _kernel() -> str:
 
 def hashes(paths: Iterable[str]) -> dict[str, str | None]:
     """Return the SHA-256 of each file, by its path as given; None where it cannot be read."""
-    return {path: _hash(Path(path)) for path in paths}
-
-
-def _hash(path: Path) -> str | None:
-    with contextlib.suppress(OSError), path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-    return None
+    digests: dict[str, str | None] = dict.fromkeys(paths)
+    for path in digests:
+        with contextlib.suppress(OSError), Path(path).open("rb") as file:
+            digests[path] = hashlib.file_digest(file, "sha256").hexdigest()
+    return digests
 
 
 def _clean_up(attempt_id: str, grace_s: float, ranks: Sequence[int]) -> Facts:
-    """End what is left of an attempt; take the logs of its workers out of the temporary files."""
+    """End what is left of an attempt; take the logs that workers without a folder of it have in temporary files."""
     from dlbench import scratch
     from dlbench.cgroups import oom_kills
     from dlbench.launch.processes import end_all, leftovers
-
-    remaining = end_all(lambda: leftovers(attempt_id), grace_s)
-    scratch.sweep()
-    return {"remaining": remaining, "logs": dict(_logs(attempt_id, ranks)), "oom_kills": oom_kills()}
-
-
-def _logs(attempt_id: str, ranks: Sequence[int]) -> Iterator[tuple[str, str]]:
-    """Yield the logs that workers wrote among the temporary files, having no folder of the attempt; remove them."""
     from dlbench.records.files import own_log, worker_log
 
-    for rank in ranks:
-        path = own_log(attempt_id, worker_log(rank))
+    remaining, logs = end_all(lambda: leftovers(attempt_id), grace_s), {}
+    scratch.sweep()
+    for path in (own_log(attempt_id, worker_log(rank)) for rank in ranks):
         with contextlib.suppress(OSError):
             if path is not None:
                 text = path.read_bytes()[-_MAX_LOG_BYTES:].decode(errors="replace")
                 path.unlink()
-                yield path.name.removeprefix(f"{attempt_id}-"), text
+                logs[path.name.removeprefix(f"{attempt_id}-")] = text
+    return {"remaining": remaining, "logs": logs, "oom_kills": oom_kills()}
 
 
 def _load_mpi() -> Facts:

@@ -83,15 +83,17 @@ def _ask(agents: Agents, host: Host, files: Sequence[str]) -> dict[str, Any] | s
         return str(error)
 
 
-def _problem(host: Host, found: Mapping[str, Any] | str, here: Mapping[str, Any]) -> str:
+def _problem(host: Host, there: Mapping[str, Any] | str, here: Mapping[str, Any]) -> str:
     """Return why a host cannot be used, or an empty string."""
-    if isinstance(found, str):
-        return found
-    there = list(map(int, found["cores"]))
-    missing = [core for core in host.cores if core not in there]
+    if isinstance(there, str):
+        return there
+    cores = list(map(int, there["cores"]))
+    missing = [core for core in host.cores if core not in cores]
     if missing:
-        return f"has no core {', '.join(map(str, missing))}; its cores are {', '.join(map(str, there))}"
-    return _other_versions(here["machine"], found["machine"]) or _other_files(here["files"], found["files"])
+        return f"has no core {', '.join(map(str, missing))}; its cores are {', '.join(map(str, cores))}"
+    if different := other_versions(_versions(here["machine"]), _versions(there["machine"])):
+        return f"has other versions: {', '.join(different)}"
+    return _other_files(here["files"], there["files"])
 
 
 def _other_files(here: Mapping[str, str | None], there: Mapping[str, str | None]) -> str:
@@ -103,12 +105,6 @@ def _other_files(here: Mapping[str, str | None], there: Mapping[str, str | None]
     return f"has another {', '.join(different)}" if different else ""
 
 
-def _other_versions(here: Mapping[str, Any], there: Mapping[str, Any]) -> str:
-    """Return in which versions two machines differ, or an empty string."""
-    different = other_versions(_versions(here), _versions(there))
-    return f"has other versions: {', '.join(different)}" if different else ""
-
-
 def _versions(machine: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "Python": found_in(machine, "software", "python"),
@@ -117,10 +113,10 @@ def _versions(machine: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _with_facts(host: Host, found: Mapping[str, Any], kernels: Sequence[str]) -> Host:
+def _with_facts(host: Host, facts: Mapping[str, Any], kernels: Sequence[str]) -> Host:
     """Return a host with its cores, unless the cluster names them, and the number of its machine."""
-    cores = host.cores or tuple(map(int, found["cores"]))
-    machine = kernels.index(found["kernel"]) if found["kernel"] else None
+    cores = host.cores or tuple(map(int, facts["cores"]))
+    machine = kernels.index(facts["kernel"]) if facts["kernel"] else None
     return host.model_copy(update={"cores": cores, "machine": machine})
 
 

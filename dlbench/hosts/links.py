@@ -111,27 +111,27 @@ def measure(
         return ()
     links = []
     with started(Agents(cluster, environment, python)) as agents:
-        for a, b in pairs(len(cluster.hosts)):
-            names = " and ".join(cluster.hosts[number].address for number in (a, b))
-            try:
-                links.append(_Pair(cluster, agents, a, b).measure(MESSAGE_SIZES))
-            except HostError as error:
-                raise UserError(
-                    f"{names} cannot connect: {error}", hint="`dlbench doctor` examines all hosts"
-                ) from error
+        for link in measure_each(cluster, agents, MESSAGE_SIZES):
+            if isinstance(link, BrokenLink):
+                names = " and ".join(cluster.hosts[number].address for number in (link.a, link.b))
+                raise UserError(f"{names} cannot connect: {link.problem}", hint="`dlbench doctor` examines all hosts")
+            links.append(link)
     return tuple(links)
 
 
-def measure_each(cluster: Cluster, agents: Sequence[Agent]) -> Iterator[LinkMeasurement | BrokenLink]:
+def measure_each(
+    cluster: Cluster, agents: Sequence[Agent], sizes: Sequence[int] = ()
+) -> Iterator[LinkMeasurement | BrokenLink]:
     """Yield what is found between each pair of hosts, in order; goes on after a failure.
 
     Args:
         cluster: The hosts.
         agents: The agent on each of them.
+        sizes: Bytes of the messages that are timed.
     """
     for a, b in pairs(len(cluster.hosts)):
         try:
-            yield _Pair(cluster, agents, a, b).measure()
+            yield _Pair(cluster, agents, a, b).measure(sizes)
         except HostError as error:
             yield BrokenLink(a, b, str(error))
 
@@ -152,7 +152,7 @@ class _Pair:
     a: int
     b: int
 
-    def measure(self, sizes: Sequence[int] = ()) -> LinkMeasurement:
+    def measure(self, sizes: Sequence[int]) -> LinkMeasurement:
         """Measure both directions, with messages of these sizes.
 
         Raises:

@@ -1,7 +1,8 @@
 """Reach other hosts: a program started there over ssh, and the agent (`dlbench.hosts.agent`), asked line by line.
 
 Hosts are reached as Open MPI reaches them: by ssh, or by the command that the cluster file or Open MPI's parameter
-names. A program runs in the folder dlbench was called in, with the same interpreter.
+names. A program runs in the folder dlbench was called in, with the same interpreter. After an attempt what is left of
+it there is ended, and the logs that are only there are fetched.
 """
 
 import contextlib
@@ -23,6 +24,8 @@ from typing import Any, Self, TypeVar
 from dlbench.errors import shorten
 from dlbench.hosts import MARK
 from dlbench.launch.environment import agent as agent_command
+from dlbench.records import files
+from dlbench.records.assignment import Assignment
 from dlbench.scenario.cluster import Cluster, Host
 from dlbench.search_path import SHELL_LINE, inherited, program
 
@@ -33,6 +36,8 @@ _SHELL = ("sh", "-c", f'cd "$1" 2>/dev/null; shift; {SHELL_LINE}; exec "$@"', "s
 _CONNECT_S = 10
 _SSH_FAILED, _NO_COMMAND = 255, (126, 127)
 _END_S = 0.5
+# For cleaning up, beyond what ending processes may take.
+_ANSWER_S = 30.0
 # ssh to more hosts at once would be more processes than some machines start.
 _MAX_PARALLEL = 64
 _T = TypeVar("_T")
@@ -229,3 +234,46 @@ def started(agents: Agents) -> Iterator[list[Agent]]:
     """Yield the agent on every host, in order; all are started at once."""
     with contextlib.ExitStack() as opened:
         yield [opened.enter_context(agents.start(host)) for host in agents.cluster.hosts]
+
+
+def collect_remote(
+    cluster: Cluster, environment: Mapping[str, str], assignment: Assignment, folder: Path, went_well: bool
+) -> dict[str, int]:
+    """Clean up on every other host that took part, unless all went well and every log is here.
+
+    A host that does not answer is passed over: it may be why the attempt has failed.
+
+    Args:
+        cluster: The hosts.
+        environment: Says how they are reached, where the cluster does not.
+        assignment: The attempt.
+        folder: Its folder here, where logs are put.
+        went_well: Whether it ended by itself and without an error.
+
+    Returns:
+        How many processes the kernel has killed for lack of memory on each host that was asked, by address.
+    """
+    places = assignment.layout.places
+    ranks = {
+        host: [place.rank for place in places if place.host == host.address]
+        for host in remote_hosts(cluster)
+        if any(place.host == host.address for place in places)
+    }
+    logs = [folder / files.worker_log(rank) for of_host in ranks.values() for rank in of_host]
+    if not ranks or (went_well and all(log.exists() for log in logs)):
+        return {}
+    agents, grace_s = Agents(cluster, environment), assignment.run.limits.grace_s
+
+    def clean_up(host: Host) -> dict[str, Any]:
+        request = {"attempt_id": assignment.attempt_id, "grace_s": grace_s, "ranks": ranks[host]}
+        try:
+            return agents.ask(host, "clean up", _ANSWER_S + grace_s, **request)
+        except HostError:
+            return {}
+
+    answers = dict(zip(ranks, in_parallel(clean_up, list(ranks)), strict=True))
+    for name, text in (log for answer in answers.values() for log in answer.get("logs", {}).items()):
+        # It is here already, or the disk is full, which is reported elsewhere.
+        with contextlib.suppress(OSError), (folder / Path(name).name).open("x", encoding="utf-8") as file:
+            file.write(str(text))
+    return {host.address: int(answer["oom_kills"]) for host, answer in answers.items() if "oom_kills" in answer}

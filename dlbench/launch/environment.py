@@ -19,49 +19,17 @@ from dlbench.search_path import PATH_VARIABLE, relative_entries
 
 # Set by launchers, schedulers and earlier jobs around us; inside a job they would make it another one.
 _LEAKING_PREFIXES = (
-    "OMPI_",
-    "PMIX_",
-    "PMI_",
-    "PRTE_",
-    "HYDRA_",
-    "HYDI_",
-    "MPICH_",
-    "MPIR_",
-    "MPI_LOCAL",
-    "HOROVOD_",
-    "OMP_",
-    "MKL_",
-    "OPENBLAS_",
-    "KMP_",
-    "GOMP_",
-)
-_LEAKING = frozenset(
-    {
-        VARIABLE,
-        ATTEMPT_VARIABLE,
-        RANK_VARIABLE,
-        INTERFACE_VARIABLE,
-        ADDRESS_VARIABLE,
-        # What a shell happens to set, the hosts of a run would not all have.
-        "NCCL_SOCKET_IFNAME",
-        "GLOO_SOCKET_IFNAME",
-        "TF_CONFIG",
-        "TF_XLA_FLAGS",
-        "TF_NUM_INTRAOP_THREADS",
-        "TF_NUM_INTEROP_THREADS",
-        "GOTO_NUM_THREADS",
-        "BLIS_NUM_THREADS",
-        "NUMEXPR_NUM_THREADS",
-        "VECLIB_MAXIMUM_THREADS",
-        "PYTHONSTARTUP",
-        "PYTHONINSPECT",
-        "PYTHONDEVMODE",
-        "PYTHONTRACEMALLOC",
-        "PYTHONPROFILEIMPORTTIME",
-        "PYTHONASYNCIODEBUG",
-        "PYTHONMALLOC",
-    }
-)
+    "OMPI_", "PMIX_", "PMI_", "PRTE_", "HYDRA_", "HYDI_", "MPICH_", "MPIR_", "MPI_LOCAL", "HOROVOD_", "OMP_", "MKL_",
+    "OPENBLAS_", "KMP_", "GOMP_",
+)  # fmt: skip
+_LEAKING = frozenset({
+    VARIABLE, ATTEMPT_VARIABLE, RANK_VARIABLE, INTERFACE_VARIABLE, ADDRESS_VARIABLE,
+    # What a shell happens to set, the hosts of a run would not all have.
+    "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "TF_CONFIG", "TF_XLA_FLAGS", "TF_NUM_INTRAOP_THREADS",
+    "TF_NUM_INTEROP_THREADS", "GOTO_NUM_THREADS", "BLIS_NUM_THREADS", "NUMEXPR_NUM_THREADS", "VECLIB_MAXIMUM_THREADS",
+    "PYTHONSTARTUP", "PYTHONINSPECT", "PYTHONDEVMODE", "PYTHONTRACEMALLOC", "PYTHONPROFILEIMPORTTIME",
+    "PYTHONASYNCIODEBUG", "PYTHONMALLOC",
+})  # fmt: skip
 # The program with which Open MPI 5 and 4 start theirs on other hosts.
 AGENTS = ("PRTE_MCA_plm_ssh_agent", "OMPI_MCA_plm_rsh_agent")
 # The same for MPICH: the program, and its arguments.
@@ -117,14 +85,9 @@ def not_passed_on(base: Mapping[str, str], cluster: Cluster, launchers: Collecti
 
 def thread_variables(layout: Layout) -> dict[str, str]:
     """Return the variables that set every thread pool to the layout's number of threads."""
-    intra, inter = str(layout.intra_op_threads), str(layout.inter_op_threads)
-    return {
-        "OMP_NUM_THREADS": intra,
-        "OPENBLAS_NUM_THREADS": intra,
-        "MKL_NUM_THREADS": intra,
-        "TF_NUM_INTRAOP_THREADS": intra,
-        "TF_NUM_INTEROP_THREADS": inter,
-    }
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "TF_NUM_INTRAOP_THREADS")
+    intra = dict.fromkeys(names, str(layout.intra_op_threads))
+    return intra | {"TF_NUM_INTEROP_THREADS": str(layout.inter_op_threads)}
 
 
 def logging_variables() -> dict[str, str]:

@@ -138,16 +138,11 @@ class _Attempt:
                 os.close(descriptor)
             scratch.sweep()
 
-    def _start(self, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    def _start(self, env: dict[str, str]) -> subprocess.Popen[bytes]:
         """Start the launcher in its own session."""
         with (self.folder / files.LAUNCHER_LOG).open("ab") as log:
             return subprocess.Popen(
-                self.plan.argv,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
+                self.plan.argv, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
 
     def _follow(self, launcher: subprocess.Popen[bytes], oom_kills_before: int) -> Evidence:
@@ -164,14 +159,16 @@ class _Attempt:
         killed = {} if self.collect_remote is None else self.collect_remote(self.assignment, self.folder, went_well)
         views = self.session.workers()
         self.on_progress(Progress(time.monotonic() - started_at, tuple(views.values())))
-        launcher_log = self.folder / files.LAUNCHER_LOG
+        # A number that processes of two hosts share tells nothing.
+        pids = Counter(view.pid for view in views.values())
+        ranks = {view.pid: rank for rank, view in views.items() if pids[view.pid] == 1}
         hosts = {place.rank: place.host for place in self.assignment.layout.places}
         return Evidence(
             views=views,
             hosts=hosts,
             exit_code=launcher.returncode,
             is_direct=self.assignment.run.settings.launcher == "local" and len(views) == 1,
-            launcher_log=read_launcher_log(launcher_log, _ranks_by_pid(views)),
+            launcher_log=read_launcher_log(self.folder / files.LAUNCHER_LOG, ranks),
             lines={rank: telling_line(self.folder / files.worker_log(rank)) for rank in views},
             termination=termination,
             ended_at=ended_at,
@@ -228,9 +225,3 @@ class _Attempt:
     def logs(self) -> LogBounds:
         """Keeper of the logs' sizes."""
         return LogBounds(self.folder)
-
-
-def _ranks_by_pid(views: dict[int, WorkerView]) -> dict[int, int]:
-    """Return the rank of each process by its number; a number that processes of two hosts share is left out."""
-    seen = Counter(view.pid for view in views.values())
-    return {view.pid: rank for rank, view in views.items() if seen[view.pid] == 1}

@@ -41,7 +41,8 @@ def plan_layout(run: RunSpec, cluster: Cluster) -> Layout:
     shared = [(host, _divide(host, count, wanted)) for host, count in spread(run.settings, cluster)]
     hosts = [host for host, _ in shared]
     places = _joined(shared) if needs.one_process else _with_roles(_separate(shared), run.settings)
-    threads = _threads([place for place in places if place.workers], wanted)
+    # Of the process that has the fewest cores, the same for all: arms and peers are equal.
+    threads = max(1, min(_whole_cores(place, wanted) for place in places if place.workers))
     return Layout(
         places=tuple(places),
         intra_op_threads=threads,
@@ -159,11 +160,6 @@ def _joined(shared: Shared) -> list[Place]:
     less = quota if quota < len(cores) - _EPSILON else None
     workers = tuple(range(len(shares)))
     return [Place(rank=0, workers=workers, host=host.address, machine=host.machine, cores=cores, quota=less)]
-
-
-def _threads(places: list[Place], wanted: float | None) -> int:
-    """Threads that fill the cores of the process that has the fewest, the same for all: arms and peers are equal."""
-    return max(1, min(_whole_cores(place, wanted) for place in places))
 
 
 def _whole_cores(place: Place, wanted: float | None) -> int:

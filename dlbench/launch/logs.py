@@ -181,7 +181,8 @@ def _telling_line(text: str) -> str:
     fatal = [line for line in lines if _FATAL.match(line)]
     if fatal:
         return next((line for line in lines if says_out_of_memory(line)), fatal[-1])
-    return _last_exception(lines) or _last_meaningful(lines)
+    meaningful = (line.strip() for line in reversed(lines) if not _NOISE.match(line.strip()))
+    return _last_exception(lines) or next(meaningful, "")
 
 
 def _missing_host(text: str) -> MissingHost | None:
@@ -244,7 +245,3 @@ def _last_exception(lines: list[str]) -> str:
         if line and not line[0].isspace():
             return line
     return ""
-
-
-def _last_meaningful(lines: list[str]) -> str:
-    return next((line.strip() for line in reversed(lines) if not _NOISE.match(line.strip())), "")

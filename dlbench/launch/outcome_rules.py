@@ -102,11 +102,6 @@ class Evidence:
         return not self.is_direct and is_silent and is_own and is_early
 
     @property
-    def sole_worker(self) -> int | None:
-        """The rank of the only worker where nothing is between: it is the process that dlbench has started itself."""
-        return next(iter(self.views)) if self.is_direct else None
-
-    @property
     def was_launcher_killed(self) -> bool:
         """Whether a signal ended the launcher itself: it would have reported the end of a process that it started."""
         return not self.is_direct and (self.exit_code or 0) < 0
@@ -129,16 +124,9 @@ def has_killed_elsewhere(
 
 def decide(evidence: Evidence) -> tuple[Status, str]:
     """Return the status of an attempt and the reason; the reason is empty where it is completed."""
-    status, reason = (
-        _journal_failed(evidence)
-        or _diverged(evidence)
-        or _completed(evidence)
-        or _interrupted(evidence)
-        or _out_of_memory(evidence)
-        or _reported_error(evidence)
-        or _ended_by_us(evidence)
-        or (Status.FAILED, _unexplained(evidence) + _perhaps_memory(evidence))
-    )
+    rules = (_journal_failed, _diverged, _completed, _interrupted, _out_of_memory, _reported_error, _ended_by_us)
+    outcome = next((outcome for rule in rules if (outcome := rule(evidence))), None)
+    status, reason = outcome or (Status.FAILED, _unexplained(evidence) + _perhaps_memory(evidence))
     if not evidence.remaining:
         return status, reason
     note = f"processes that SIGKILL does not end: {', '.join(map(str, evidence.remaining))}"
@@ -153,7 +141,7 @@ def _diverged(evidence: Evidence) -> tuple[Status, str] | None:
     """Weights differ between workers, a loss is not finite, or a worker says so."""
     for error in evidence.errors:
         if error.status == Status.DIVERGED:
-            return Status.DIVERGED, _said(error, evidence)
+            return Status.DIVERGED, _reason_of(error, evidence)
     for view in evidence.views.values():
         result = view.result or {}
         if result.get("agreement") == "no":
@@ -188,7 +176,7 @@ def _out_of_memory(evidence: Evidence) -> tuple[Status, str] | None:
     """A worker says so, its log does where a library has ended it, or the kernel has killed one."""
     for error in evidence.errors:
         if error.out_of_memory:
-            return Status.OUT_OF_MEMORY, _said(error, evidence)
+            return Status.OUT_OF_MEMORY, _reason_of(error, evidence)
     if evidence.termination is not None:
         return None
     rank = _first_to_fail(evidence)
@@ -217,7 +205,7 @@ def _reported_error(evidence: Evidence) -> tuple[Status, str] | None:
     hosts = evidence.launcher_log.unreachable
     # What a worker gets to see of it is an "internal error".
     route = f": MPI finds no route between {hosts}" if hosts else ""
-    return Status.FAILED, _said((causes or errors)[0], evidence) + route
+    return Status.FAILED, _reason_of((causes or errors)[0], evidence) + route
 
 
 def _has_silent_cause(evidence: Evidence) -> bool:
@@ -329,11 +317,8 @@ def _first_to_fail(evidence: Evidence) -> int | None:
     is_unnamed_crash = first is not None and first.rank is None and -first.code in _CRASHES
     if crashed and (evidence.is_over_a_lost_peer or is_unnamed_crash):
         return crashed[0]
-    if (
-        first is not None
-        and first.rank in evidence.views.keys() - _followers(evidence)
-        and not evidence.is_over_a_lost_peer
-    ):
+    causes = set() if evidence.is_over_a_lost_peer else evidence.views.keys() - _followers(evidence)
+    if first is not None and first.rank in causes:
         return first.rank
     if evidence.was_launcher_killed:
         return None
@@ -344,7 +329,9 @@ def _first_to_fail(evidence: Evidence) -> int | None:
     lost, gone = _lost(evidence), _gone(evidence)
     silent = [view for view in lost if not view.has_connected]
     telling = [view for view in silent if evidence.lines.get(view.rank)]
-    return next((view.rank for view in (*telling, *gone, *silent)), evidence.sole_worker)
+    # With nothing between, the only worker is the process that dlbench has started itself.
+    sole_worker = next(iter(evidence.views)) if evidence.is_direct else None
+    return next((view.rank for view in (*telling, *gone, *silent)), sole_worker)
 
 
 def _lost(evidence: Evidence) -> list[WorkerView]:
@@ -365,12 +352,11 @@ def _followers(evidence: Evidence) -> set[int]:
 
 
 def _is_follower(error: WorkerError) -> bool:
-    if _SHUT_DOWN.search(error.traceback):
-        return True
-    return bool(_FOLLOWERS.search(error.error) or _FOLLOWERS.search(_last_line(error.traceback)))
+    texts = (error.error, _last_line(error.traceback))
+    return bool(_SHUT_DOWN.search(error.traceback)) or any(_FOLLOWERS.search(text) for text in texts)
 
 
-def _said(error: WorkerError, evidence: Evidence) -> str:
+def _reason_of(error: WorkerError, evidence: Evidence) -> str:
     text = error.error.strip() or _last_line(error.traceback) or "an error without a message"
     return f"{evidence.views[error.worker].name}: {text}"
 

@@ -82,7 +82,8 @@ def plan(
     env |= launcher.target.environment(layout, options, settings)
     env = inherited(env | cluster.environment)
     env |= dict.fromkeys(paths - env.keys(), "")
-    hidden = _hidden(assignment)
+    endpoint = assignment.endpoint and assignment.endpoint.model_copy(update={"token": _HIDDEN_TOKEN})
+    hidden = assignment.model_copy(update={"endpoint": endpoint})
     added = {name: env[name] for name in sorted(env) if base.get(name) != env[name]}
     added[VARIABLE] = hidden.model_dump_json()
     removed = tuple(sorted(set(base) - set(env)))
@@ -92,8 +93,7 @@ def plan(
 def _of_strategy(assignment: Assignment) -> dict[str, str]:
     """Return the variables that set up the library beneath the run's strategy."""
     strategy = plugins.load("strategies", assignment.run.settings.strategy)
-    environment = strategy.get("environment")
-    if environment is None:
+    if (environment := strategy.get("environment")) is None:
         return {}
     return dict(environment(strategy.options(**assignment.run.options_of("strategy")), assignment))
 
@@ -119,13 +119,6 @@ def render(plan: LaunchPlan, but: Collection[str] = ()) -> str:
     shown = {**plan.added, VARIABLE: "{...}"}
     added = [f"{name}={shlex.quote(value)}" for name, value in shown.items() if name not in but]
     return " \\\n  ".join(["env", *removed, *added, shlex.join(plan.argv)]) + "\n"
-
-
-def _hidden(assignment: Assignment) -> Assignment:
-    if assignment.endpoint is None:
-        return assignment
-    endpoint = assignment.endpoint.model_copy(update={"token": _HIDDEN_TOKEN})
-    return assignment.model_copy(update={"endpoint": endpoint})
 
 
 def _files(argv: Sequence[str], added: Mapping[str, str], removed: Sequence[str], hidden: Assignment) -> dict[str, str]:

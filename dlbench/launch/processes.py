@@ -97,7 +97,9 @@ def worker_states(attempt_id: str, views: Mapping[int, WorkerView], host: str) -
 
 def leftovers(attempt_id: str, session: int | None = None) -> list[int]:
     """Return the living processes of an attempt, by its id and, if given, by the launcher's session."""
-    return [pid for pid in _all_pids() if _belongs(pid, attempt_id, session)]
+    pids = [int(entry.name) for entry in os.scandir(_PROC) if entry.name.isdecimal()]
+    alive = (seen for pid in pids if pid != os.getpid() and (seen := state(pid)) is not None and seen.is_alive)
+    return [seen.pid for seen in alive if seen.session == session or has_attempt_id(seen.pid, attempt_id)]
 
 
 def wait_for(pid: int, seconds: float) -> None:
@@ -117,8 +119,8 @@ def wait_for(pid: int, seconds: float) -> None:
 
 def end(pids: Iterable[int], grace_s: float) -> list[int]:
     """End processes, stopped ones too, within one shared deadline; return those that could not be ended."""
-    states = {pid: state(pid) for pid in pids}
-    return end_all(lambda: [pid for pid, seen in states.items() if seen is not None and _is_alive(pid)], grace_s)
+    there = [pid for pid in pids if state(pid) is not None]
+    return end_all(lambda: [pid for pid in there if (seen := state(pid)) is not None and seen.is_alive], grace_s)
 
 
 def end_all(find: Callable[[], list[int]], grace_s: float, launcher: int = 0) -> list[int]:
@@ -164,19 +166,3 @@ def _send(pids: Iterable[int], *signals: signal.Signals) -> None:
         for number in signals:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, number)
-
-
-def _all_pids() -> list[int]:
-    return [int(entry.name) for entry in os.scandir(_PROC) if entry.name.isdecimal()]
-
-
-def _is_alive(pid: int) -> bool:
-    seen = state(pid)
-    return seen is not None and seen.is_alive
-
-
-def _belongs(pid: int, attempt_id: str, session: int | None) -> bool:
-    seen = state(pid)
-    if seen is None or not seen.is_alive or pid == os.getpid():
-        return False
-    return seen.session == session or has_attempt_id(pid, attempt_id)

@@ -1,10 +1,11 @@
-"""A submission to a queue and the state of its job: shared by all submitters. Pure."""
+"""A submission to a queue, its job, and how the queue's own commands are asked: shared by all submitters."""
 
+import codecs
+import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
 
 import yaml
 
@@ -16,6 +17,8 @@ from dlbench.search_path import program
 
 # The name of a host that the queue chooses, with its number.
 ANY_HOST = "queue-"
+_ANSWER_S = 60.0
+_MAX_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -91,28 +94,61 @@ class JobStatus:
     exit_code: int | None = None
 
 
-class Job(Protocol):
-    """A job that was submitted."""
+class Job:
+    """A job that was submitted; each submitter has its own class.
 
-    name: str
+    Args:
+        name: What its queue calls it.
+        folder: Where its output is, once it is there.
+    """
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.name = name
+        self._output_path = folder / files.JOB_OUTPUT
+        self._read_bytes = 0
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
 
     def status(self) -> JobStatus:
         """Return how it stands; may be called several times a second."""
+        raise NotImplementedError
 
     def output(self) -> str:
-        """Return what it has printed since the last call."""
+        """Return what it has printed since the last call: whole letters, at most 1 MiB at once."""
+        try:
+            with self._output_path.open("rb") as file:
+                file.seek(self._read_bytes)
+                piece = file.read(_MAX_BYTES)
+        except OSError:  # it is not there yet, or a file system over a network has hiccups: it is read on later
+            return ""
+        self._read_bytes += len(piece)
+        return self._decoder.decode(piece)
 
     def cancel(self) -> None:
         """Ask it to end cleanly, and take it out of the queue if it still waits."""
+        raise NotImplementedError
 
     def kill(self) -> None:
         """End it at once."""
+        raise NotImplementedError
 
     def detach(self) -> None:
         """Follow it no more; it goes on."""
 
     def clean_up(self) -> None:
         """Remove what is left of it in the queue once it has ended; its results stay where they are."""
+
+
+def ask(
+    *argv: str, timeout_s: float = _ANSWER_S, env: Mapping[str, str] | None = None
+) -> "subprocess.CompletedProcess[str] | None":
+    """Run a command of a queue and return what it printed; None where it cannot be run or does not end."""
+    try:
+        return subprocess.run(
+            argv, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+            timeout=timeout_s, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return None
 
 
 def cluster_text(cluster: Cluster, options: Options) -> str:

@@ -142,7 +142,7 @@ def _blame(views: Mapping[int, WorkerView], silent: frozenset[int], states: Work
     culprits = _culprits(busy, silent) if busy else ending
     others = [view for view in ending if view not in culprits]
     quiet = sorted(silent & {view.rank for view in culprits})
-    note = f" (no heartbeat from {_ranks(quiet)})" if quiet else ""
+    note = f" (no heartbeat from worker{'s' * (len(quiet) > 1)} {', '.join(map(str, quiet))})" if quiet else ""
     return f"{_where(culprits)}{note}{_while(others)}"
 
 
@@ -190,7 +190,3 @@ def _place(view: WorkerView) -> str:
         return "which has sent its result and is still running"
     at = f" at step {view.step}" if view.step is not None else ""
     return f"in phase {view.phase or 'start'}{at}"
-
-
-def _ranks(ranks: list[int]) -> str:
-    return ("worker " if len(ranks) == 1 else "workers ") + ", ".join(map(str, ranks))

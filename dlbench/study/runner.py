@@ -18,7 +18,7 @@ from dlbench import scratch
 from dlbench.analysis.answer.decide import pointless
 from dlbench.analysis.formatting import counted, duration
 from dlbench.errors import UserError
-from dlbench.hosts.collect_remote import collect_remote
+from dlbench.hosts.remote import collect_remote
 from dlbench.launch.execute import Progress, execute
 from dlbench.launch.layout import plan_layout
 from dlbench.launch.plan import plan

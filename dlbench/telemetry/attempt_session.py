@@ -14,8 +14,7 @@ from dlbench.records.assignment import Assignment
 from dlbench.telemetry.failure import WorkerError
 from dlbench.telemetry.journal import JournalWriter
 from dlbench.telemetry.line_check import LineChecker
-from dlbench.telemetry.messages import PROTOCOL_VERSION, TRAINING_PHASES, decode
-from dlbench.telemetry.seal import SERVER, WORKER, Seal
+from dlbench.telemetry.messages import PROTOCOL_VERSION, SERVER, TRAINING_PHASES, WORKER, Seal, decode
 
 # Kinds that a worker sends only once it trains.
 _TRAINING_KINDS = frozenset({"steps", "epoch", "result", "bye"})
@@ -256,15 +255,14 @@ class AttemptSession:
         view, now = self._views[rank], time.monotonic()
         phase = str(message.get("phase") or view.phase)[:_LONGEST_PHASE]
         step, epoch = _whole(message.get("step")), _whole(message.get("epoch"))
+        numbers = {name: _float(message.get(name)) for name in ("loss", "accuracy", "samples_per_s")}
         has_moved = (phase, step, epoch) != (view.phase, view.step, view.epoch)
         self._update(
             rank,
             phase=phase,
             step=step,
             epoch=epoch,
-            loss=_float(message.get("loss")),
-            accuracy=_float(message.get("accuracy")),
-            samples_per_s=_float(message.get("samples_per_s")),
+            **numbers,
             beat_at=now,
             progressed_at=now if has_moved else view.progressed_at,
             has_trained=view.has_trained or phase in TRAINING_PHASES,

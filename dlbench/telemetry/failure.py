@@ -1,7 +1,7 @@
 """The report of an exception that ended a worker: one line, its traceback, and whether memory was the reason."""
 
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -61,19 +61,12 @@ def one_line(exception: BaseException) -> str:
 
 def is_out_of_memory(exception: BaseException) -> bool:
     """Whether the exception, or one it came from, says that memory ran out, of the host or of a device."""
-    return any(_says_out_of_memory(link) for link in _chain(exception))
-
-
-def _says_out_of_memory(exception: BaseException) -> bool:
-    if isinstance(exception, MemoryError) or type(exception).__name__ in OUT_OF_MEMORY_TYPES:
-        return True
-    return says_out_of_memory(str(exception))
-
-
-def _chain(exception: BaseException) -> Iterator[BaseException]:
     seen: set[int] = set()
     link: BaseException | None = exception
     while link is not None and id(link) not in seen:
+        is_of_memory = isinstance(link, MemoryError) or type(link).__name__ in OUT_OF_MEMORY_TYPES
+        if is_of_memory or says_out_of_memory(str(link)):
+            return True
         seen.add(id(link))
-        yield link
         link = link.__cause__ or link.__context__
+    return False

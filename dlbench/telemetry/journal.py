@@ -105,8 +105,10 @@ def read_journal(path: Path) -> Journal:
     held, checkers = defaultdict[int, int](int), defaultdict[int, LineChecker](LineChecker)
     for number, message in _messages(path):
         try:
-            worker = int(message["worker"])
-            _follow(worker, message.get("seq"), held)
+            worker, sequence = int(message["worker"]), message.get("seq")
+            held[worker] += 1
+            if sequence not in (None, held[worker]):
+                raise ValueError(f"line {held[worker]} of worker {worker} is missing")
             rows = _step_rows(message["rows"]) if message.get("kind") == "steps" else None
             checkers[worker].check(message, rows)
             if rows is not None:
@@ -120,17 +122,6 @@ def read_journal(path: Path) -> Journal:
         facts=dict(sorted(journal.facts.items())),
         results=dict(sorted(journal.results.items())),
     )
-
-
-def _follow(worker: int, number: Any, held: dict[int, int]) -> None:
-    """Note the number of a worker's line.
-
-    Raises:
-        ValueError: It is not the one after the last.
-    """
-    if number is not None and number != held[worker] + 1:
-        raise ValueError(f"line {held[worker] + 1} of worker {worker} is missing")
-    held[worker] += 1
 
 
 def _step_rows(text: str) -> Rows:

@@ -145,24 +145,19 @@ def _field(message: Mapping[str, Any], name: str, kind: type) -> Any:
 
 def _check_cells(row: Mapping[str, Any], kinds: Mapping[str, Kind]) -> None:
     for name, value in row.items():
-        kind = kinds.get(name)
-        if kind is None or value is None:
-            continue
-        if kind in ("text", "time"):
-            _check_text(name, value)
-        elif kind != "bool":
-            _check_number(name, kind, value)
-        elif not isinstance(value, bool):
-            raise ValueError(f"{name} is {shown(value)}")
+        if name in kinds and value is not None:
+            _check_value(name, kinds[name], value)
 
 
-def _check_number(name: str, kind: Kind | None, value: Any) -> None:
-    if not isinstance(value, int | float) or isinstance(value, bool) or not range_of(name, kind).holds(value):
-        raise ValueError(f"{name} is {shown(value)}")
-
-
-def _check_text(name: str, value: Any) -> None:
-    if not isinstance(value, str) or len(value) > LONGEST_TEXT or value.startswith(FORMULA_MARKS):
+def _check_value(name: str, kind: Kind, value: Any) -> None:
+    if kind in ("text", "time"):
+        is_sound = isinstance(value, str) and len(value) <= LONGEST_TEXT and not value.startswith(FORMULA_MARKS)
+    elif kind == "bool":
+        is_sound = isinstance(value, bool)
+    else:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        is_sound = is_number and range_of(name, kind).holds(value)
+    if not is_sound:
         raise ValueError(f"{name} is {shown(value)}")
 
 
@@ -170,11 +165,9 @@ def _check_reading(row: Any) -> None:
     if not isinstance(row, list) or len(row) != 4:
         raise ValueError(f"{shown(row)} is no reading of a sensor")
     at_s, sensor, quantity, value = row
-    _check_text("sensor", sensor)
-    _check_text("quantity", quantity)
-    for name, number in (("at_s", at_s), ("value", value)):
-        if number is not None:
-            _check_number(name, "float", number)
+    _check_value("sensor", "text", sensor)
+    _check_value("quantity", "text", quantity)
+    _check_cells({"at_s": at_s, "value": value}, {"at_s": "float", "value": "float"})
 
 
 def _check_result(result: Result) -> None:
@@ -197,7 +190,5 @@ def _check_values(name: str, value: Any) -> None:
     elif isinstance(value, list | tuple):
         for item in value:
             _check_values(name, item)
-    elif isinstance(value, str):
-        _check_text(name, value)
     elif value is not None and not isinstance(value, bool):
-        _check_number(name, "int" if isinstance(value, int) else "float", value)
+        _check_value(name, "text" if isinstance(value, str) else "int" if isinstance(value, int) else "float", value)

@@ -1,13 +1,13 @@
 """The protocol: JSON lines over TCP from each worker to the telemetry server, acknowledged once they are on disk.
 
-The server opens with `{"nonce": "..."}`, the client answers with a hello that has its own nonce. From the hello
-on every line of both sides is sealed (`dlbench.telemetry.seal`): it shows that its sender knows the attempt's token,
-which itself is never sent. The server answers the hello with `{"ack": n}`: the highest sequence number it holds of
-this worker, 0 at first. Then the client sends lines; each journaled one carries `seq`, counting from 1 without gaps.
-The server checks it (`dlbench.telemetry.line_check`), appends it to the attempt's `journal.jsonl` (with `worker`
-added), forces it to disk, and answers `{"ack": n}`. After a broken connection the client says hello again and sends
-everything after the acknowledged number; the server drops what it holds already. `beat` has no number, is not
-journaled and not acknowledged: it is the heartbeat.
+The server opens with `{"nonce": "..."}`, the client answers with a hello that has its own nonce. From the hello on
+every line of both sides is sealed (`Seal`): it shows that its sender knows the attempt's token, which itself is never
+sent. The server answers the hello with `{"ack": n}`: the highest sequence number it holds of this worker, 0 at first.
+Then the client sends lines; each journaled one carries `seq`, counting from 1 without gaps. The server checks it
+(`dlbench.telemetry.line_check`), appends it to the attempt's `journal.jsonl` (with `worker` added), forces it to disk,
+and answers `{"ack": n}`. After a broken connection the client says hello again and sends everything after the
+acknowledged number; the server drops what it holds already. `beat` has no number, is not journaled and not
+acknowledged: it is the heartbeat.
 
 Kinds of lines, all with `kind`:
 
@@ -25,7 +25,9 @@ Kinds of lines, all with `kind`:
 """
 
 import base64
+import hmac
 import json
+import secrets
 from typing import Any
 
 import numpy as np
@@ -53,6 +55,11 @@ PHASES = START_UP_PHASES + TRAINING_PHASES
 # that do. Without this mark, which is no base64 character, a text is plain rows.
 COMPACT = "~"
 _VARYING, _CONSTANT, _COUNTED = 0, 1, 2
+
+# The two sides of a connection.
+WORKER, SERVER = "worker", "server"
+# Characters of the code before each line.
+CODE_LENGTH = 32
 
 
 def encode(message: dict[str, Any]) -> bytes:
@@ -159,3 +166,48 @@ def _finite(value: Any) -> Any:
     if isinstance(value, float) and not np.isfinite(value):
         return None
     return value
+
+
+def new_nonce() -> str:
+    """Return 128 random bits, in hexadecimal digits."""
+    return secrets.token_hex(16)
+
+
+class Seal:
+    """The lines of one direction of one connection, in order, each preceded by a code that needs the attempt's token.
+
+    Each connection has a nonce of either side, and each direction a key that is made from the token and both nonces.
+    The code is the first 128 bits of an HMAC (RFC 2104) over the line's number and its bytes. Whoever is between the
+    two can neither speak as one of them, nor repeat a line on this or another connection, nor leave one out; they can
+    read, and cut the connection.
+
+    Args:
+        token: What both sides know.
+        server_nonce: The server's, of this connection.
+        worker_nonce: The worker's.
+        sender: Whose lines these are: `WORKER` or `SERVER`.
+    """
+
+    def __init__(self, token: str, server_nonce: str, worker_nonce: str, sender: str) -> None:
+        context = " ".join(("dlbench telemetry", sender, server_nonce, worker_nonce))
+        self._key = hmac.digest(token.encode(), context.encode(), "sha256")
+        self._count = 0
+
+    def sealed(self, line: bytes) -> bytes:
+        """Return the next line, which ends with a newline, with its code before it."""
+        return self._code(line[:-1]) + line
+
+    def opened(self, line: bytes) -> bytes:
+        """Return what the next line says, without its code; the line comes without its newline.
+
+        Raises:
+            ConnectionError: It was not sealed by the other side, or is not the next of its lines.
+        """
+        content = line[CODE_LENGTH:]
+        if not hmac.compare_digest(line[:CODE_LENGTH], self._code(content)):
+            raise ConnectionError("a line that is not sealed by the other side")
+        return content
+
+    def _code(self, content: bytes) -> bytes:
+        self._count += 1
+        return hmac.digest(self._key, b"%d %b" % (self._count, content), "sha256").hex().encode()[:CODE_LENGTH]

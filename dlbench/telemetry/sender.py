@@ -17,8 +17,7 @@ from time import monotonic
 from typing import Any
 
 from dlbench.records.assignment import Endpoint
-from dlbench.telemetry.messages import decode, encode, encode_steps
-from dlbench.telemetry.seal import SERVER, WORKER, Seal, new_nonce
+from dlbench.telemetry.messages import SERVER, WORKER, Seal, decode, encode, encode_steps, new_nonce
 from dlbench.telemetry.spool import Spool
 from dlbench.telemetry.watchdog import Watchdog
 
@@ -152,16 +151,15 @@ class Connection:
 
     def _transmit(self, connection: socket.socket) -> None:
         with contextlib.suppress(BlockingIOError):
-            while self._outgoing or self._fill():
+            while True:
+                if not self._outgoing and self.is_open:
+                    self._outgoing = memoryview(b"".join(self._next_lines()))
+                if not self._outgoing:
+                    return
                 self._outgoing = self._outgoing[connection.send(self._outgoing) :]
 
-    def _fill(self) -> bool:
-        """Take the next chunk of whole lines; return whether there is one."""
-        if self.is_open:
-            self._outgoing = memoryview(b"".join(self._next_lines()))
-        return bool(self._outgoing)
-
     def _next_lines(self) -> Iterator[bytes]:
+        """Yield the next chunk of whole lines."""
         assert self._seals is not None, "it is open"
         seal = self._seals[0]
         num_bytes = len(self._beat)

@@ -27,7 +27,7 @@ from dlbench.records.assignment import Assignment, Endpoint
 from dlbench.records.interfaces import route_out
 from dlbench.telemetry import messages
 from dlbench.telemetry.attempt_session import AttemptSession
-from dlbench.telemetry.seal import CODE_LENGTH, Seal, new_nonce
+from dlbench.telemetry.messages import CODE_LENGTH, Seal, new_nonce
 
 _LOCAL = "127.0.0.1"
 _EVERYWHERE = ""

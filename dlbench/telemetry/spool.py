@@ -65,7 +65,8 @@ class Spool:
             else:
                 self._num_on_disk -= 1
         if self._file is not None and not self._num_on_disk:
-            self._remove_file()
+            self._file.close()
+            self._file, self._end = None, 0
 
     def lines_after(self, number: int) -> Iterator[bytes]:
         """Yield the unacknowledged lines after this number, oldest first."""
@@ -93,8 +94,3 @@ class Spool:
         if len(line) != length:
             raise OSError("the file of unacknowledged rows was cut short")
         return line
-
-    def _remove_file(self) -> None:
-        assert self._file is not None
-        self._file.close()
-        self._file, self._end = None, 0

@@ -25,8 +25,7 @@ from dlbench.scenario.layout import Layout, Place
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Settings
 from dlbench.telemetry.journal import read_journal
-from dlbench.telemetry.messages import STEP_FIELDS, decode, encode, pack_steps
-from dlbench.telemetry.seal import CODE_LENGTH, WORKER, Seal, new_nonce
+from dlbench.telemetry.messages import CODE_LENGTH, STEP_FIELDS, WORKER, Seal, decode, encode, new_nonce, pack_steps
 from dlbench.telemetry.server import TelemetryServer
 
 PROCESSES = 2

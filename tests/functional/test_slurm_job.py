@@ -8,7 +8,7 @@ import pytest
 from dlbench.errors import UserError
 from dlbench.launch.submission import JobStatus, Stage, Submission
 from dlbench.launch.submitters import sbatch
-from dlbench.launch.submitters._slurm_job import SlurmJob
+from dlbench.launch.submitters.sbatch import SlurmJob
 from dlbench.records import files
 from dlbench.scenario.cluster import Cluster, Host
 from tests.functional.executables import write_executable

@@ -22,8 +22,16 @@ from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Settings
 from dlbench.telemetry import server as server_module
 from dlbench.telemetry.attempt_session import AttemptSession
-from dlbench.telemetry.messages import COMPACT, MOST_ROWS, PROTOCOL_VERSION, STEP_FIELDS, pack_steps
-from dlbench.telemetry.seal import SERVER, WORKER, Seal
+from dlbench.telemetry.messages import (
+    COMPACT,
+    MOST_ROWS,
+    PROTOCOL_VERSION,
+    SERVER,
+    STEP_FIELDS,
+    WORKER,
+    Seal,
+    pack_steps,
+)
 from dlbench.telemetry.sender import Connection
 from dlbench.telemetry.server import TelemetryServer
 from dlbench.telemetry.spool import Spool

@@ -19,7 +19,7 @@ from pathlib import Path
 import click
 import psutil
 
-from dlbench.telemetry.seal import WORKER, Seal
+from dlbench.telemetry.messages import WORKER, Seal
 from tests.functional.faults.study import Shape, Study
 from tests.functional.waiting import wait_until
 from tests.soak.page import in_memory, machine, table, write_table

@@ -1,14 +1,35 @@
-"""What is known of a cluster's hosts, and what checks find."""
+"""What is known of a cluster's hosts, and what checks find.
 
+All hosts are asked at once, this machine among them; then the links between them are measured.
+"""
+
+import contextlib
 import shlex
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+import socketserver
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
-from dlbench.hosts.links import BrokenLink, LinkMeasurement
+import dlbench
+from dlbench.errors import UserError
+from dlbench.hosts.doctor.probes import PROBING_S
+from dlbench.hosts.links import BrokenLink, LinkMeasurement, measure_each
+from dlbench.hosts.remote import Agent, Agents, HostError, remote_hosts, ssh_words, started
 from dlbench.records.machine import found_in
-from dlbench.scenario.cluster import Cluster, Host
+from dlbench.scenario.cluster import Cluster, Host, this_machine
+from dlbench.telemetry.server import own_address
+
+# ssh gives up after ten seconds; then a host examines itself.
+_ANSWER_S = 10.0 + PROBING_S
+_LOCAL = "127.0.0.1"
+_POLL_S = 0.1
+_MAX_LINE_BYTES = 64
 
 
 class CheckVerdict(StrEnum):
@@ -19,7 +40,7 @@ class CheckVerdict(StrEnum):
     FAIL = "fail"
 
 
-_ORDER = (CheckVerdict.PASS, CheckVerdict.WARN, CheckVerdict.FAIL)
+PASS, WARN, FAIL = CheckVerdict
 
 
 @dataclass(frozen=True)
@@ -39,26 +60,6 @@ class Finding:
     fix: str = ""
     host: str = ""
     check: str = ""
-
-
-def passed(text: str) -> Finding:
-    """Return the finding that all is well."""
-    return Finding(CheckVerdict.PASS, text)
-
-
-def warned(text: str, fix: str) -> Finding:
-    """Return the finding that runs work, but are slower or other than they could be."""
-    return Finding(CheckVerdict.WARN, text, fix)
-
-
-def failed(text: str, fix: str) -> Finding:
-    """Return the finding that some runs do not work."""
-    return Finding(CheckVerdict.FAIL, text, fix)
-
-
-def worst(verdicts: Iterable[CheckVerdict]) -> CheckVerdict:
-    """Return the worst of some verdicts; of none, pass."""
-    return max(verdicts, key=_ORDER.index, default=CheckVerdict.PASS)
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,10 @@ class HostReport:
     def get(self, *keys: str) -> Any:
         """Return what it answered under these keys; None where there is nothing."""
         return found_in(self.answer, *keys)
+
+    def __getitem__(self, path: str) -> Any:
+        """Return what it answered at a path such as `machine.cpu.vendor`; None where there is nothing."""
+        return self.get(*path.split("."))
 
     def command(self, line: str) -> str:
         """Return the line that runs a shell command on this host when it is entered on this machine."""
@@ -133,3 +138,100 @@ class ClusterFacts:
         kept = [folder for folder in folders if not any(folder.startswith(f"{other}/") for other in folders)]
         shell = ["-e", shlex.join(report.ssh[:-1])] if report.ssh[:-1] not in ((), ("ssh",)) else []
         return shlex.join(["rsync", "-a", "--relative", *shell, *kept, f"{report.name}:/"])
+
+
+def gather(
+    cluster: Cluster, environment: Mapping[str, str], folders: Mapping[str, Path], python: str = sys.executable
+) -> ClusterFacts:
+    """Return what all hosts report, and what the links between those that answer carry.
+
+    Args:
+        cluster: The hosts.
+        environment: Says how they are reached.
+        folders: Where room is needed, by what it is for.
+        python: The interpreter, here and there.
+
+    Raises:
+        UserError: The hosts are a queue's, which gives them later.
+    """
+    if cluster.submitter != "direct":
+        raise UserError(
+            f"the hosts of {cluster.submitter} are given later, and cannot be examined from here",
+            hint="put `dlbench doctor` in place of `dlbench run` into the job: it finds the job's hosts",
+        )
+    names = [host.address.strip("[]") for host in cluster.hosts if not host.is_here]
+    others = remote_hosts(cluster)
+    telemetry_address = own_address(names) if others else _LOCAL
+    # This machine comes last where it is none of the hosts.
+    asked = list(cluster.hosts) + ([this_machine().hosts[0]] if len(others) == len(cluster.hosts) else [])
+    agents = Agents(cluster.model_copy(update={"hosts": tuple(asked)}), environment, python)
+    with started(agents) as running, _clock_server("" if others else _LOCAL) as port:
+        request = {
+            "names": [*names, *([telemetry_address] if others and len(names) < len(cluster.hosts) else [])],
+            "home": [telemetry_address, port],
+            "folders": {name: str(path) for name, path in folders.items()},
+        }
+        ssh = ssh_words(cluster, environment)
+        with ThreadPoolExecutor(len(asked)) as threads:
+            answers = list(threads.map(lambda agent: _answer(agent, request), running))
+        reports = [
+            HostReport(host, host not in others, problem, answer, (*ssh, host.address.strip("[]")) * (host in others))
+            for host, (problem, answer) in zip(asked, answers, strict=True)
+        ]
+        facts = ClusterFacts(
+            cluster=cluster,
+            hosts=tuple(reports[: len(cluster.hosts)]),
+            here=next(report for report in reports if report.is_here),
+            links=(),
+            telemetry_address=telemetry_address,
+            python=python,
+            prefix=sys.prefix,
+            root=str(Path(dlbench.__file__).parents[1]),
+        )
+        return replace(facts, links=tuple(_links(facts, running)))
+
+
+def _answer(agent: Agent, request: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return why a host cannot be examined, or an empty string, and its answer."""
+    try:
+        answer = agent.ask("check", _ANSWER_S, **request)
+    except HostError as error:
+        return str(error), {}
+    problem = found_in(answer, "machine", "error")
+    return f"cannot be examined: {problem}" if problem else "", answer
+
+
+def _links(facts: ClusterFacts, agents: list[Agent]) -> Iterator[Any]:
+    """Measure between the hosts that answer, and give the links the positions of the whole cluster."""
+    positions = [number for number, report in enumerate(facts.hosts) if not report.problem]
+    hosts: tuple[Host, ...] = tuple(facts.cluster.hosts[number] for number in positions)
+    if len(positions) > 1:
+        answering = facts.cluster.model_copy(update={"hosts": hosts})
+        for link in measure_each(answering, [agents[number] for number in positions]):
+            yield replace(link, a=positions[link.a], b=positions[link.b])
+
+
+class _Clock(socketserver.StreamRequestHandler):
+    """Answers each line with the time, in seconds since 1970."""
+
+    timeout, disable_nagle_algorithm = 5.0, True
+
+    def handle(self) -> None:
+        with contextlib.suppress(OSError):
+            while self.rfile.readline(_MAX_LINE_BYTES):
+                self.wfile.write(f"{time.time():.6f}\n".encode())
+
+
+class _ClockServer(socketserver.ThreadingTCPServer):
+    daemon_threads, request_queue_size = True, 512
+
+
+@contextlib.contextmanager
+def _clock_server(address: str) -> Iterator[int]:
+    """Yield a port of this machine on which `_Clock` answers."""
+    with _ClockServer((address, 0), _Clock) as server:
+        threading.Thread(target=server.serve_forever, args=(_POLL_S,), name="clock", daemon=True).start()
+        try:
+            yield int(server.server_address[1])
+        finally:
+            server.shutdown()

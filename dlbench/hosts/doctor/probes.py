@@ -80,11 +80,11 @@ def in_time(probes: Mapping[str, Callable[[], Any]]) -> _Facts:
     return {name: _result(future, deadline) for name, future in started.items()}
 
 
-def _result(found: Future[Any], deadline: float) -> Any:
+def _result(future: Future[Any], deadline: float) -> Any:
     try:
-        return found.result(max(0.0, deadline - time.monotonic()))
+        return future.result(max(0.0, deadline - time.monotonic()))
     except TimeoutError:  # the probe's own, such as of a connection, or that of all
-        return {"error": "timed out" if found.done() else f"no answer within {PROBING_S:g} s"}
+        return {"error": "timed out" if future.done() else f"no answer within {PROBING_S:g} s"}
     except OSError as error:
         return {"error": _why(error)}
 

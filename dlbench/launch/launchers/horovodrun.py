@@ -1,7 +1,6 @@
 """Starts the processes with Horovod's horovodrun; they can use Gloo, or MPI through its mpirun."""
 
 import sys
-from collections.abc import Iterator
 from importlib.util import find_spec
 
 from dlbench.launch.launchers import mpirun
@@ -34,23 +33,12 @@ def argv(
     layout: Layout, program: tuple[str, ...], options: Options, settings: Settings, variables: tuple[str, ...]
 ) -> tuple[str, ...]:
     """Return horovodrun's command, run so that no variable's value is on a command line."""
-    count = str(len(layout.places))
-    return (program[0], *_PROGRAM, "-np", count, *_way(settings), *_SHELL, *program)
-
-
-def _way(settings: Settings) -> Iterator[str]:
+    way = ("--gloo",) if settings.collectives == "gloo" else ("--mpi", "--binding-args", _BINDING)
     # One host: everything goes over the loopback interface, whatever other interfaces there are.
-    yield from ("--network-interfaces", "lo")
-    if _is_gloo(settings):
-        yield "--gloo"
-    else:
-        yield from ("--mpi", "--binding-args", _BINDING)
-
-
-def _is_gloo(settings: Settings) -> bool:
-    return settings.collectives == "gloo"
+    start = ("-np", str(len(layout.places)), "--network-interfaces", "lo", *way)
+    return (program[0], *_PROGRAM, *start, *_SHELL, *program)
 
 
 def environment(layout: Layout, options: Options, settings: Settings) -> dict[str, str]:
     """Return what mpirun needs where horovodrun starts it."""
-    return {} if _is_gloo(settings) else mpirun.environment(layout, mpirun.OPTIONS(), settings)
+    return {} if settings.collectives == "gloo" else mpirun.environment(layout, mpirun.OPTIONS(), settings)

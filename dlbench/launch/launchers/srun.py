@@ -6,7 +6,6 @@ import shutil
 from pydantic import Field
 
 from dlbench.launch.launchers import mpirun
-from dlbench.plugins import Options as BaseOptions
 from dlbench.scenario.layout import Layout
 from dlbench.scenario.settings import Settings
 
@@ -17,17 +16,13 @@ MULTIPLE_HOSTS = True
 _LAST_S = 60
 
 
-class OPTIONS(BaseOptions):
+class OPTIONS(mpirun.OPTIONS):
     """Options of `srun`."""
 
     mpi: str = Field(
         "pmix",
         pattern="[a-z][a-z0-9_]*",
         description="Process manager interface, as `srun --mpi=list` names it: pmix for Open MPI 5, pmi2 for MPICH.",
-    )
-    mca: dict[str, str] = Field(
-        default_factory=dict,
-        description="Open MPI's own parameters by name, such as {btl: 'self,sm,tcp'}; they win over dlbench's.",
     )
 
 
@@ -54,21 +49,15 @@ def argv(
     """
     step = (f"--mpi={options.mpi}", "--export=ALL", "--cpu-bind=none", "--overlap", "--overcommit")
     ending = ("--kill-on-bad-exit=1", f"--wait={_LAST_S}", "--unbuffered")
-    return ("srun", *step, *_placing(layout), *ending, *program)
-
-
-def _placing(layout: Layout) -> tuple[str, ...]:
-    """Return the words that put the processes on their hosts, in the order of ranks.
-
-    Slurm sorts the hosts of a step by their names; only its arbitrary distribution takes them as they are listed, one
-    name for each process.
-    """
+    # Slurm sorts the hosts of a step by their names; only its arbitrary distribution takes them as they are listed, one
+    # name for each process.
+    placing: tuple[str, ...] = ("--distribution=block",)
+    if not layout.is_here:
+        placing = ("--distribution=arbitrary", f"--nodelist={','.join(place.host for place in layout.places)}")
     number = (f"--nodes={len(layout.hosts)}", f"--ntasks={len(layout.places)}")
-    if layout.is_here:
-        return (*number, "--distribution=block")
-    return (*number, "--distribution=arbitrary", f"--nodelist={','.join(place.host for place in layout.places)}")
+    return ("srun", *step, *number, *placing, *ending, *program)
 
 
 def environment(layout: Layout, options: OPTIONS, settings: Settings) -> dict[str, str]:
     """Return the parameters of MPI as variables."""
-    return mpirun.environment(layout, mpirun.OPTIONS(mca=options.mca), settings)
+    return mpirun.environment(layout, options, settings)

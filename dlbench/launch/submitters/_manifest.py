@@ -165,7 +165,7 @@ def _documents(submission: Submission, options: OPTIONS, content: Mapping[str, s
     """Return the ConfigMap with this content, and the MPIJob."""
     name, hosts = name_of(submission, options), submission.cluster.hosts
     labels = {"app.kubernetes.io/name": "dlbench", INSTANCE: name}
-    metadata = _given(name=name, namespace=options.namespace, labels=labels)
+    metadata = _without_empty(name=name, namespace=options.namespace, labels=labels)
     # The operator makes its own ConfigMap, which ends in `-config`.
     config = f"{name}-study"
     volumes = [
@@ -174,7 +174,7 @@ def _documents(submission: Submission, options: OPTIONS, content: Mapping[str, s
     ]
 
     def replicas(count: int, container: dict[str, Any]) -> dict[str, Any]:
-        pod = _given(
+        pod = _without_empty(
             terminationGracePeriodSeconds=_GRACE_S,
             containers=[container],
             volumes=volumes,
@@ -189,7 +189,7 @@ def _documents(submission: Submission, options: OPTIONS, content: Mapping[str, s
         "launcherCreationPolicy": "WaitForWorkersReady",
         "sshAuthMountPath": options.keys,
         # A second launcher would not be followed: `--resume` makes what is missing.
-        "runPolicy": _given(cleanPodPolicy="All", backoffLimit=0, activeDeadlineSeconds=options.deadline_s),
+        "runPolicy": _without_empty(cleanPodPolicy="All", backoffLimit=0, activeDeadlineSeconds=options.deadline_s),
         "mpiReplicaSpecs": {
             "Launcher": replicas(1, _launcher(options)),
             "Worker": replicas(len(hosts), _worker(options)),
@@ -227,7 +227,7 @@ def _container(
     if options.entry_point:  # docker/entrypoint: where the operator mounts the keys of the job, and the port of ssh
         variables = {**variables, "DLBENCH_KEYS": options.keys, "DLBENCH_SSH_PORT": str(options.port)}
     places = {"job": JOB, "studies": STUDIES}
-    return _given(
+    return _without_empty(
         name=name,
         image=options.image,
         imagePullPolicy=options.image_pull_policy,
@@ -239,6 +239,6 @@ def _container(
     )
 
 
-def _given(**fields: Any) -> dict[str, Any]:
+def _without_empty(**fields: Any) -> dict[str, Any]:
     """Return the fields that have a value; Kubernetes chooses the others."""
     return {name: value for name, value in fields.items() if value not in (None, {}, [])}

@@ -2,10 +2,9 @@
 
 import re
 import shlex
-from collections.abc import Iterator
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field, field_validator
 
 from dlbench.errors import UserError
 from dlbench.launch.submission import ANY_HOST, Submission
@@ -52,6 +51,7 @@ leave "$code"
 
 _WORD = re.compile(r"[^\s\"'\\#]+")
 _TIME = re.compile(r"[0-9]+(:[0-5]?[0-9]){0,2}|[0-9]+-[0-9]{1,2}(:[0-5]?[0-9]){0,2}", re.ASCII)
+_LINE = re.compile(r"[^\n\0]*")
 _NAME = re.compile(r"[a-z][a-z0-9-]*", re.ASCII)
 _HOSTS, _NAMED_HOSTS = "`hosts: {count: 2, slots: 4}`", "`hosts: [{address: c1, slots: 4}]`"
 _GPUS, _CORES, _MEMORY = "`submitter.gpus_per_host`", "`submitter.cores_per_slot`", "`submitter.memory` (of each host)"
@@ -90,16 +90,34 @@ _FREE = ({*_LETTERS.values()} - _DECIDED.keys()) | {
 Value: TypeAlias = str | int | bool | None
 
 
+def _matching(pattern: re.Pattern[str], what: str) -> AfterValidator:
+    """Return the check that a text matches a pattern; `what` says what it is."""
+
+    def check(value: str) -> str:
+        if not pattern.fullmatch(value):
+            raise ValueError(what)
+        return value
+
+    return AfterValidator(check)
+
+
+_Word = Annotated[str, _matching(_WORD, "is one word, without quotes")]
+_TimeLimit = Annotated[
+    str, _matching(_TIME, "is minutes, hours:minutes:seconds, or days-hours, such as '4:00:00', in quotes")
+]
+_Line = Annotated[str, _matching(_LINE, "is a single line")]
+
+
 class OPTIONS(Options):
     """Options of `sbatch`."""
 
     per: Literal["study", "run"] = Field(
         "study", description="One job for the whole study, or one for each run, one after the other."
     )
-    partition: str | None = Field(None, description="Partition of the job; Slurm's default where it is not given.")
-    account: str | None = Field(None, description="Account that is charged.")
-    qos: str | None = Field(None, description="Quality of service.")
-    time_limit: str | None = Field(
+    partition: _Word | None = Field(None, description="Partition of the job; Slurm's default where it is not given.")
+    account: _Word | None = Field(None, description="Account that is charged.")
+    qos: _Word | None = Field(None, description="Quality of service.")
+    time_limit: _TimeLimit | None = Field(
         None,
         description="Time limit of a job, such as '4:00:00', in quotes; a run is ended in order before it.",
     )
@@ -107,33 +125,12 @@ class OPTIONS(Options):
     cores_per_slot: int | None = Field(
         None, ge=1, le=10_000, description="Cores for each slot of a host, where a job does not get whole hosts."
     )
-    memory: str | None = Field(None, description="Memory of each host, such as '64G', or '0' for all of it.")
+    memory: _Word | None = Field(None, description="Memory of each host, such as '64G', or '0' for all of it.")
     exclusive: bool = Field(True, description="Whole hosts: what others compute there would be measured, too.")
-    setup: tuple[str, ...] = Field((), description="Lines of bash before dlbench starts, such as 'module load cuda'.")
+    setup: tuple[_Line, ...] = Field((), description="Lines of bash before dlbench starts, such as 'module load cuda'.")
     extra: dict[str, str | int | bool] = Field(
         default_factory=dict, description="Further options of sbatch by name, such as {constraint: a100}."
     )
-
-    @field_validator("partition", "account", "qos", "memory")
-    @classmethod
-    def _is_word(cls, value: str | None) -> str | None:
-        if value is not None and not _WORD.fullmatch(value):
-            raise ValueError("is one word, without quotes")
-        return value
-
-    @field_validator("time_limit")
-    @classmethod
-    def _is_time(cls, value: str | None) -> str | None:
-        if value is not None and not _TIME.fullmatch(value):
-            raise ValueError("is minutes, hours:minutes:seconds, or days-hours, such as '4:00:00', in quotes")
-        return value
-
-    @field_validator("setup")
-    @classmethod
-    def _are_lines(cls, lines: tuple[str, ...]) -> tuple[str, ...]:
-        if any("\n" in line or "\0" in line for line in lines):
-            raise ValueError("is a list of single lines")
-        return lines
 
     @field_validator("extra")
     @classmethod
@@ -204,36 +201,31 @@ def asked(submission: Submission, options: OPTIONS) -> list[tuple[str, Value]]:
     Raises:
         UserError: The hosts differ in slots, which Slurm cannot be asked for.
     """
-    if len({host.slots for host in submission.cluster.hosts}) > 1:
-        raise UserError("hosts of a Slurm job have as many slots each", hint="hosts: {count: 2, slots: 4}")
-    extra = ((name, value) for name, value in options.extra.items() if name != "gres")
-    lines = [*_of_hosts(submission, options), *_of_job(options), *extra]
-    return [(name, value) for name, value in lines if value is not None and value is not False]
-
-
-def _of_hosts(submission: Submission, options: OPTIONS) -> Iterator[tuple[str, Value]]:
     hosts = submission.cluster.hosts
+    if len({host.slots for host in hosts}) > 1:
+        raise UserError("hosts of a Slurm job have as many slots each", hint="hosts: {count: 2, slots: 4}")
     is_named = not hosts[0].address.startswith(ANY_HOST)
-    yield "job-name", "dlbench-" + re.sub(r"[^A-Za-z0-9._-]+", "-", submission.study.name)
-    yield "nodes", len(hosts)
-    yield "nodelist", ",".join(host.address for host in hosts) if is_named else None
-    yield "ntasks-per-node", hosts[0].slots
-    yield "cpus-per-task", options.cores_per_slot
     # Of two lines sbatch takes the last alone.
     gres = [f"gpu:{options.gpus_per_host}" if options.gpus_per_host else "", options.extra.get("gres")]
-    yield "gres", ",".join(str(part) for part in gres if part) or None
-    yield "mem", options.memory
-    yield "exclusive", options.exclusive
-
-
-def _of_job(options: OPTIONS) -> Iterator[tuple[str, Value]]:
-    yield "partition", options.partition
-    yield "account", options.account
-    yield "qos", options.qos
-    yield "time", options.time_limit
-    yield "no-requeue", True
-    yield "signal", f"B:TERM@{_NOTICE_S}"
-    yield "output", "/dev/null"
+    values: dict[str, Value] = {
+        "job-name": "dlbench-" + re.sub(r"[^A-Za-z0-9._-]+", "-", submission.study.name),
+        "nodes": len(hosts),
+        "nodelist": ",".join(host.address for host in hosts) if is_named else None,
+        "ntasks-per-node": hosts[0].slots,
+        "cpus-per-task": options.cores_per_slot,
+        "gres": ",".join(str(part) for part in gres if part) or None,
+        "mem": options.memory,
+        "exclusive": options.exclusive,
+        "partition": options.partition,
+        "account": options.account,
+        "qos": options.qos,
+        "time": options.time_limit,
+        "no-requeue": True,
+        "signal": f"B:TERM@{_NOTICE_S}",
+        "output": "/dev/null",
+    }
+    values |= {name: value for name, value in options.extra.items() if name != "gres"}
+    return [(name, value) for name, value in values.items() if value is not None and value is not False]
 
 
 def _written(value: Value) -> str:

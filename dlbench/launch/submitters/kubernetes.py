@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dlbench.errors import UserError, shorten
-from dlbench.launch.submission import JobStatus, Stage, Submission
-from dlbench.launch.submitters._job import Tail, ask
+from dlbench.launch.submission import Job, JobStatus, Stage, Submission, ask
 from dlbench.launch.submitters._manifest import INSTANCE, OPTIONS, name_of, text
 from dlbench.records import files
 from dlbench.scenario.cluster import Cluster
@@ -79,7 +78,7 @@ def kubectl(options: OPTIONS, *words: str) -> tuple[str, ...]:
     return ("kubectl", *(() if options.namespace is None else (f"--namespace={options.namespace}",)), *words)
 
 
-class KubernetesJob:
+class KubernetesJob(Job):
     """A job that was created, seen through kubectl.
 
     Args:
@@ -89,13 +88,12 @@ class KubernetesJob:
     """
 
     def __init__(self, name: str, submission: Submission, options: OPTIONS) -> None:
-        self.name = name
+        super().__init__(name, submission.folder)
         self._submission, self._options = submission, options
         self._ask_at = time.monotonic()
         self._status = JobStatus(Stage.WAITING, f"job {name} is created")
         self._pod = ""
         self._log: subprocess.Popen[bytes] | None = None
-        self._tail = Tail(submission.folder / files.JOB_OUTPUT)
 
     def status(self) -> JobStatus:
         """Return how it stands; asks every few seconds."""
@@ -108,17 +106,17 @@ class KubernetesJob:
         """Return what dlbench has printed since the last call."""
         if self._pod and (self._log is None or (self._log.poll() is not None and self._status.stage is Stage.RUNNING)):
             # From its beginning, into the file that is read on where it was left.
-            with (self._submission.folder / files.JOB_OUTPUT).open("wb") as file:
+            with self._output_path.open("wb") as file:
                 argv = kubectl(self._options, "logs", "--follow", self._pod)
                 self._log = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.DEVNULL)
         if self._log is not None and self._status.stage is Stage.ENDED:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._log.wait(_LOG_S)
-        return self._tail.read()
+        return super().output()
 
     def cancel(self) -> None:
         """Ask dlbench in the launcher's pod to end; without such a pod there is nothing to keep."""
-        if not self._pod or self._inside("/bin/sh", "-c", "kill -TERM 1") is None:
+        if not self._pod or self._answer("exec", self._pod, "--", "/bin/sh", "-c", "kill -TERM 1") is None:
             self.kill()
             self._status = JobStatus(Stage.ENDED, f"job {self.name} is deleted")
 
@@ -154,10 +152,6 @@ class KubernetesJob:
             return status
         study = f"its study is {self._submission.study.name} on the volume claim {self._options.volume_claim}"
         return replace(status, text=f"{status.text}; {study}")
-
-    def _inside(self, *words: str) -> str | None:
-        """Run a command in the launcher's pod and return what it printed; None where it fails."""
-        return self._answer("exec", self._pod, "--", *words)
 
     def _answer(self, *words: str) -> str | None:
         """Run kubectl and return what it printed; None where it fails."""

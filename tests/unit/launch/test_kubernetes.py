@@ -160,28 +160,18 @@ class FakeLog:
         return 0
 
 
-def ended_job(folder: Path, kubectl: FakeKubectl, monkeypatch: pytest.MonkeyPatch) -> tuple[KubernetesJob, FakeLog]:
-    monkeypatch.setattr(subprocess, "run", kubectl)
-    found, log = kubernetes.job("d", submission(str(folder / "d")), OPTIONS), FakeLog()
-    found._status, found._pod = JobStatus(Stage.ENDED, "job d has ended", 0), "d-launcher-x"
-    monkeypatch.setattr(found, "_log", log)
-    return found, log
-
-
-def test_a_job_that_has_ended_is_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kubectl = FakeKubectl()
-    found, log = ended_job(tmp_path, kubectl, monkeypatch)
-    found.clean_up()
-    assert ["delete" in argv for argv in kubectl.calls] == [True]
-    assert log.ended
-
-
-def test_the_log_of_a_job_that_is_left_is_followed_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kubectl = FakeKubectl()
-    found, log = ended_job(tmp_path, kubectl, monkeypatch)
-    found.detach()
-    assert log.ended
-    assert kubectl.calls == []
+def test_a_job_that_has_ended_is_deleted_and_of_one_that_is_left_the_log_is_followed_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for end, is_deleted in ((KubernetesJob.clean_up, [True]), (KubernetesJob.detach, [])):
+        kubectl, log = FakeKubectl(), FakeLog()
+        monkeypatch.setattr(subprocess, "run", kubectl)
+        left = kubernetes.job("d", submission(str(tmp_path / "d")), OPTIONS)
+        left._status, left._pod = JobStatus(Stage.ENDED, "job d has ended", 0), "d-launcher-x"
+        monkeypatch.setattr(left, "_log", log)
+        end(left)
+        assert ["delete" in argv for argv in kubectl.calls] == is_deleted
+        assert log.ended
 
 
 def test_a_job_is_created_and_deleted_by_its_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

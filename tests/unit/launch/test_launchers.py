@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dlbench.launch.launchers import horovodrun, local, mpirun, srun
+from dlbench.launch.launchers import horovodrun, mpirun, srun
 from dlbench.launch.plan import plan
 from dlbench.records.assignment import ATTEMPT_VARIABLE
 from dlbench.records.mpi import Mpi
@@ -23,15 +23,6 @@ def environment(
     monkeypatch.setattr(os, "geteuid", lambda: uid)
     chosen = Settings.model_validate({"strategy": "mpi", **settings})
     return mpirun.environment(layout("localhost"), mpirun.OPTIONS(mca=mca or {}), chosen)
-
-
-def test_local_starts_one_process_itself_and_several_by_a_supervisor() -> None:
-    one, two = layout("localhost"), layout("localhost", "localhost")
-    assert local.argv(one, PROGRAM, local.OPTIONS(), Settings(), ()) == PROGRAM
-    assert local.environment(one, local.OPTIONS(), Settings()) == {"DLBENCH_RANK": "0"}
-    supervisor = ("/p/python", "-P", "-m", "dlbench.launch.spawn", "DLBENCH_RANK", "2", "--")
-    assert local.argv(two, PROGRAM, local.OPTIONS(), Settings(), ()) == (*supervisor, *PROGRAM)
-    assert local.environment(two, local.OPTIONS(), Settings()) == {}
 
 
 def test_mpirun_beside_this_python_wins_over_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,13 +59,6 @@ def test_mpirun_lists_hosts_only_where_there_are_others(monkeypatch: pytest.Monk
     assert "-H" not in mpirun.argv(layout("localhost", "localhost"), PROGRAM, mpirun.OPTIONS(), Settings(), VARIABLES)
 
 
-def test_variables_are_passed_on_by_name_only() -> None:
-    argv = mpirun.argv(layout("localhost"), PROGRAM, mpirun.OPTIONS(), Settings(), VARIABLES)
-    passed = [argv[index + 1] for index, word in enumerate(argv) if word == "-x"]
-    assert tuple(passed) == VARIABLES
-    assert not [name for name in passed if "=" in name]
-
-
 def test_only_root_is_allowed_to_run_as_root(monkeypatch: pytest.MonkeyPatch) -> None:
     names = {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"}
     for uid, allowed in ((0, names), (1000, set())):
@@ -105,13 +89,6 @@ def test_an_algorithm_brings_its_parameters(monkeypatch: pytest.MonkeyPatch) -> 
 def by_horovodrun(**settings: str) -> tuple[str, ...]:
     chosen = Settings.model_validate({"strategy": "horovod", **settings})
     return horovodrun.argv(layout("localhost", "localhost"), PROGRAM, horovodrun.OPTIONS(), chosen, VARIABLES)
-
-
-def test_horovodrun_starts_a_shell_that_stays_between() -> None:
-    argv = by_horovodrun(collectives="gloo")
-    assert argv[:6] == ("/p/python", "-P", "-m", "dlbench.launch.horovodrun", "-np", "2")
-    assert argv[-8:] == ("/bin/sh", "-c", '"$@"; exit $?', "sh", *PROGRAM)
-    assert not [word for word in argv if "DLBENCH" in word]
 
 
 def test_horovodrun_takes_the_way_of_the_collectives() -> None:

@@ -114,7 +114,7 @@ def test_hosts_whose_cores_are_not_known_are_not_bound() -> None:
     assert (made.intra_op_threads, made.emulated) == (3, ())
 
 
-def test_one_process_may_hold_all_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_process_may_hold_all_workers_and_has_the_sum_of_their_shares(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layout_module, "needs_of", lambda _: Needs(one_process=True))
     made = plan_layout(run(workers=3, cores_per_worker=2), cluster(host("a", 3, 8), host("b", 3, 8)))
     (place,) = made.places
@@ -123,10 +123,7 @@ def test_one_process_may_hold_all_workers(monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(UserError, match="do not fit on one host"):
         plan_layout(run(workers=2, mode=Mode.SCALE_OUT), cluster(host("a"), host("b")))
 
-
-def test_one_process_of_all_workers_gets_the_sum_of_their_shares(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As much as the workers of other strategies have, not every core that is there."""
-    monkeypatch.setattr(layout_module, "needs_of", lambda _: Needs(one_process=True))
+    # As much as the workers of other strategies have, not every core that is there.
     made = plan_layout(run(workers=2, cores_per_worker=2 / 3), cluster(host("a", 2, 2)))
     (place,) = made.places
     assert place.quota == pytest.approx(4 / 3)
@@ -134,15 +131,9 @@ def test_one_process_of_all_workers_gets_the_sum_of_their_shares(monkeypatch: py
     assert (made.intra_op_threads, made.inter_op_threads) == (2, 2)
 
 
-@pytest.mark.parametrize(
-    ("cores", "workers", "threads"), [(1, 2, 1), (2, 2, 2), (4, 4, 4), (8, 4, 8), (8, 2, 4), (2, 4, 2)]
-)
-def test_replicas_of_one_process_run_at_once_where_there_are_cores(cores: int, workers: int, threads: int) -> None:
-    assert inter_op_threads(cores, workers) == threads
-
-
-def test_one_core_gets_one_thread() -> None:
-    assert [inter_op_threads(cores) for cores in (1, 2, 8)] == [1, 2, 2]
+def test_one_core_gets_one_thread_and_replicas_of_one_process_run_at_once_where_there_are_cores() -> None:
+    threads = {(1, 1): 1, (2, 1): 2, (8, 1): 2, (1, 2): 1, (2, 2): 2, (4, 4): 4, (8, 4): 8, (8, 2): 4, (2, 4): 2}
+    assert {case: inter_op_threads(*case) for case in threads} == threads
 
 
 @pytest.mark.parametrize("strategy", plugins.names("strategies"))

@@ -10,27 +10,14 @@ from dlbench.errors import UserError
 from dlbench.launch.plan import plan, render
 from dlbench.records.assignment import Assignment
 from dlbench.scenario.cluster import Cluster, Host
-from tests.unit.launch.fakes import TOKEN, assignment
+from tests.unit.launch.fakes import TOKEN, assignment, layout
 
 PYTHON = "/opt/env/bin/python"
 LEAKING = [
-    "OMPI_COMM_WORLD_RANK",
-    "OMPI_MCA_btl",
-    "PMIX_RANK",
-    "PMI_SIZE",
-    "PRTE_MCA_plm",
-    "SLURM_PROCID",
-    "TF_CONFIG",
-    "HOROVOD_RANK",
-    "OMP_PROC_BIND",
-    "MKL_DYNAMIC",
-    "OPENBLAS_MAIN_FREE",
-    "KMP_AFFINITY",
-    "TF_XLA_FLAGS",
-    "PYTHONSTARTUP",
-    "PYTHONINSPECT",
-    "DLBENCH_RANK",
-]
+    "OMPI_COMM_WORLD_RANK", "OMPI_MCA_btl", "PMIX_RANK", "PMI_SIZE", "PRTE_MCA_plm", "SLURM_PROCID", "TF_CONFIG",
+    "HOROVOD_RANK", "OMP_PROC_BIND", "MKL_DYNAMIC", "OPENBLAS_MAIN_FREE", "KMP_AFFINITY", "TF_XLA_FLAGS",
+    "PYTHONSTARTUP", "PYTHONINSPECT", "DLBENCH_RANK",
+]  # fmt: skip
 KEPT = ["HOME", "LANG", "CUDA_VISIBLE_DEVICES", "DLBENCH_CACHE", "TMPDIR", "COVERAGE_PROCESS_START"]
 
 
@@ -46,21 +33,19 @@ def test_what_leaks_is_removed_and_the_rest_is_kept(launcher: str) -> None:
 
 
 def test_pools_match_the_layout() -> None:
-    wide = assignment()
-    wide = wide.model_copy(
-        update={"layout": wide.layout.model_copy(update={"intra_op_threads": 3, "inter_op_threads": 2})}
-    )
-    env = plan(wide, {"OMP_NUM_THREADS": "64"}, PYTHON).env
+    pools = assignment().layout.model_copy(update={"intra_op_threads": 3, "inter_op_threads": 2})
+    env = plan(assignment().model_copy(update={"layout": pools}), {"OMP_NUM_THREADS": "64"}, PYTHON).env
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "TF_NUM_INTRAOP_THREADS")
     assert [env[name] for name in names] == ["3"] * 4
     assert env["TF_NUM_INTEROP_THREADS"] == "2"
 
 
-def test_the_assignment_travels_whole() -> None:
+def test_the_assignment_travels_whole_to_this_interpreter_by_default() -> None:
     sent = assignment(workers=2)
-    env = plan(sent, {}, PYTHON).env
-    assert Assignment.model_validate_json(env["DLBENCH_ASSIGNMENT"]) == sent
-    assert env["DLBENCH_ATTEMPT"] == "a1"
+    made = plan(sent, {})
+    assert Assignment.model_validate_json(made.env["DLBENCH_ASSIGNMENT"]) == sent
+    assert made.env["DLBENCH_ATTEMPT"] == "a1"
+    assert made.argv[-4:] == (sys.executable, "-P", "-m", "dlbench.worker")
 
 
 def test_the_environment_of_this_python_comes_first() -> None:
@@ -109,10 +94,7 @@ def test_what_is_shown_is_what_is_run() -> None:
 def test_relative_entries_of_pythonpath_reach_no_worker() -> None:
     far = Cluster(hosts=(Host(address="a", slots=1), Host(address="b", slots=1)))
     given = assignment(workers=2, launcher="mpirun")
-    places = tuple(
-        place.model_copy(update={"host": host}) for place, host in zip(given.layout.places, "ab", strict=True)
-    )
-    spread = given.model_copy(update={"layout": given.layout.model_copy(update={"places": places})})
+    spread = given.model_copy(update={"layout": layout("a", "b")})
     for base, said, here, there in [
         ({"PYTHONPATH": ":/x:lib"}, {}, "/x", "/x"),
         ({"PYTHONPATH": "/x"}, {"PYTHONPATH": ".:/y"}, "/y", "/y"),
@@ -129,10 +111,6 @@ def test_relative_entries_of_pythonpath_reach_no_worker() -> None:
 def test_wrong_options_of_a_launcher_are_the_user_s_to_mend() -> None:
     with pytest.raises(UserError, match=r"launcher\.mca"):
         plan(assignment(launcher="mpirun", options={"launcher.mca": {"btl": [1]}}), {}, PYTHON)
-
-
-def test_the_default_interpreter_is_this_one() -> None:
-    assert plan(assignment(), {}).argv == (sys.executable, "-P", "-m", "dlbench.worker")
 
 
 def test_other_hosts_are_reached_as_the_cluster_or_the_user_says() -> None:

@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from dlbench import plugins
 from dlbench.errors import UserError
-from dlbench.launch.submission import JobStatus, Stage, Submission, cluster_text
+from dlbench.launch.submission import Job, JobStatus, Stage, Submission, cluster_text
 from dlbench.launch.submitters import _slurm_script, direct, sbatch
-from dlbench.launch.submitters._job import Tail
-from dlbench.launch.submitters._slurm_job import job_status
+from dlbench.launch.submitters.sbatch import job_status
+from dlbench.records import files
 from dlbench.scenario.cluster import Cluster, Host, Prices, cluster_file
 
 TWO = Cluster(hosts=tuple(Host(address=f"queue-{n}", slots=4) for n in range(2)), submitter="sbatch")
@@ -27,12 +26,8 @@ def submission(folder: Path, **parts: Any) -> Submission:
     return Submission(**given | parts)
 
 
-def test_direct_is_always_inside() -> None:
-    assert direct.inside(TWO, {}) == TWO
-    assert direct.available() == ""
-
-
 def test_outside_of_the_job_that_dlbench_was_submitted_as_there_are_no_hosts() -> None:
+    assert direct.inside(TWO, {}) == TWO, "that is always inside"
     interactive = {name: value for name, value in JOB.items() if name != "DLBENCH_SUBMITTED"}
     for environment in ({}, interactive, {**interactive, "DLBENCH_SUBMITTED": "6"}):
         assert sbatch.inside(TWO, environment) is None, environment
@@ -84,19 +79,19 @@ def test_all_cores_of_this_machine_are_not_asked_for_by_number() -> None:
 def test_the_output_of_a_job_that_cannot_be_read_for_a_while_is_read_on_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tail = Tail(tmp_path / "output.log")
-    (tmp_path / "output.log").write_text("one\n")
-    assert tail.read() == "one\n"
+    job = Job("7", tmp_path)
+    (tmp_path / files.JOB_OUTPUT).write_text("one\n")
+    assert job.output() == "one\n"
 
     def fails(*given: Any) -> Any:
         raise OSError(errno.ESTALE, "Stale file handle")
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "open", fails)
-        assert tail.read() == ""
-    with (tmp_path / "output.log").open("a") as file:
+        assert job.output() == ""
+    with (tmp_path / files.JOB_OUTPUT).open("a") as file:
         file.write("two\n")
-    assert tail.read() == "two\n"
+    assert job.output() == "two\n"
 
 
 def test_a_job_of_one_host_is_this_machine_with_the_slots_that_were_asked_for() -> None:
@@ -115,7 +110,7 @@ def test_a_job_of_one_host_is_this_machine_with_the_slots_that_were_asked_for() 
         ({"time_limit": 14400}, "valid string"),
         ({"time_limit": "4 hours"}, "days-hours"),
         ({"time_limit": "4:70:00"}, "days-hours"),
-        ({"setup": ["a\nb"]}, "single lines"),
+        ({"setup": ["a\nb"]}, "is a single line"),
         ({"extra": {"--constraint": "a"}}, "by their long names: constraint, not '--constraint'"),
         ({"extra": {"C": "a"}}, "by their long names: constraint, not 'C'"),
         ({"extra": {"": "a"}}, "by their long names"),
@@ -200,10 +195,8 @@ def test_what_a_job_is_given_can_be_read_by_its_user_alone(tmp_path: Path, monke
     given = submission(tmp_path, cluster=cluster)
     given.folder.mkdir(parents=True)
     assert sbatch.submit(given, sbatch.OPTIONS()) == "7"
-    assert {path.name: path.stat().st_mode & 0o777 for path in given.folder.iterdir()} == {
-        "cluster.yaml": 0o600,
-        "job.sh": 0o600,
-    }
+    modes = {path.name: path.stat().st_mode & 0o777 for path in given.folder.iterdir()}
+    assert modes == {"cluster.yaml": 0o600, "job.sh": 0o600}
     assert "opensesame" in (given.folder / "cluster.yaml").read_text()
 
 
@@ -237,7 +230,3 @@ def test_a_cluster_reads_back_from_the_file_that_a_job_gets() -> None:
 )
 def test_the_words_of_slurm_are_read(state: str, reason: str, hosts: str, stage: Stage, text: str) -> None:
     assert job_status("7", state, reason, hosts) == JobStatus(stage, text)
-
-
-def test_submitters_are_found_by_name() -> None:
-    assert {"direct", "sbatch"} <= set(plugins.names("submitters"))

@@ -51,10 +51,7 @@ def test_start_up_names_who_is_behind() -> None:
 
     for seen, said in (
         ((starts(0, "rendezvous"), WorkerView(1)), "worker 1 has not connected, while worker 0 (in phase rendezvous)"),
-        (
-            (view(0, progressed_at=49.0), starts(1, "build")),
-            "worker 1 (in phase build), while worker 0 (in phase",
-        ),
+        ((view(0, progressed_at=49.0), starts(1, "build")), "worker 1 (in phase build), while worker 0 (in phase"),
         (
             (starts(0, "broadcast"), starts(1, "rendezvous")),
             "worker 1 (in phase rendezvous), while worker 0 (in phase broadcast)",
@@ -99,8 +96,6 @@ def test_a_stopped_worker_is_named_before_a_time_out() -> None:
         seen = (view(0, phase="all_reduce"), view(1, has_trained=has_trained))
         said = reason(check(50.0, *seen, sight=stopped), Status.STALLED)
         assert said.startswith("worker 1 (in phase compute at step 5) is stopped: ")
-    said = reason(follow(view(1), stopped, 1.2, stall_timeout_s=2.0), Status.STALLED)
-    assert "worker 1 (in phase compute at step 5) is stopped" in said
 
 
 def test_a_stall_after_the_end_names_who_has_not_ended() -> None:
@@ -120,11 +115,28 @@ def follow(seen: WorkerView, sight: WorkerStates, seconds: float, **limits: Any)
     return None
 
 
-def test_a_stopped_worker_is_named_soon() -> None:
-    sight = WorkerStates(stopped=frozenset({1}))
-    assert follow(view(1), sight, STOPPED_PATIENCE_S - 0.2) is None
-    said = reason(follow(view(1), sight, STOPPED_PATIENCE_S + 0.2), Status.STALLED)
-    assert said == ("worker 1 (in phase compute at step 5) is stopped: process 101 was sent a signal such as SIGSTOP")
+def test_a_worker_that_is_stopped_gone_or_cut_off_is_named_after_a_while() -> None:
+    at_5, lost = "(in phase compute at step 5)", view(1, is_connected=False, closed_at=1.0)
+    stopped, gone = WorkerStates(stopped=frozenset({1})), WorkerStates(gone=frozenset({1}))
+    is_stopped = f"worker 1 {at_5} is stopped: process 101 was sent a signal such as SIGSTOP"
+    early = "worker 1 exited before sending its result (exit code 0), in phase compute at step 5"
+    rows: tuple[tuple[WorkerView, WorkerStates, float, dict[str, float], Status, str], ...] = (
+        (view(1), stopped, STOPPED_PATIENCE_S, {}, Status.STALLED, is_stopped),
+        (view(1), stopped, 1.0, {"stall_timeout_s": 2.0}, Status.STALLED, is_stopped),
+        (lost, gone, DEATH_PATIENCE_S, {}, Status.FAILED, early),
+        # It may connect again.
+        (
+            lost,
+            WorkerStates(),
+            10,
+            {"orphan_timeout_s": 10},
+            Status.FAILED,
+            f"the connection to worker 1 {at_5} is lost",
+        ),
+    )
+    for seen, sight, patience_s, limits, status, said in rows:
+        assert follow(seen, sight, patience_s - 0.2, **limits) is None, said
+        assert reason(follow(seen, sight, patience_s + 0.2, **limits), status) == said
 
 
 def test_a_worker_stopped_for_a_moment_goes_on() -> None:
@@ -132,20 +144,6 @@ def test_a_worker_stopped_for_a_moment_goes_on() -> None:
     for now, stopped in ((1.0, True), (3.5, True), (3.6, False), (4.5, True), (6.0, True)):
         sight = WorkerStates(stopped=frozenset({1} if stopped else ()))
         assert watch.check(now, views(view(0), view(1)), sight) is None
-
-
-def test_a_worker_that_is_gone_is_named_soon() -> None:
-    lost, sight = view(1, is_connected=False, closed_at=1.0), WorkerStates(gone=frozenset({1}))
-    assert follow(lost, sight, DEATH_PATIENCE_S - 0.2) is None
-    said = reason(follow(lost, sight, DEATH_PATIENCE_S + 0.2), Status.FAILED)
-    assert said == "worker 1 exited before sending its result (exit code 0), in phase compute at step 5"
-
-
-def test_a_worker_out_of_sight_may_call_again() -> None:
-    lost = view(1, is_connected=False, closed_at=1.0)
-    assert follow(lost, WorkerStates(), 9.8, orphan_timeout_s=10) is None
-    said = reason(follow(lost, WorkerStates(), 10.2, orphan_timeout_s=10), Status.FAILED)
-    assert said == "the connection to worker 1 (in phase compute at step 5) is lost"
 
 
 def test_a_worker_that_never_called_is_named_where_the_connection_to_another_is_lost() -> None:

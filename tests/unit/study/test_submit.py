@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dlbench.errors import UserError
-from dlbench.launch.submission import JobStatus, Stage
+from dlbench.launch.submission import Job, JobStatus, Stage
 from dlbench.records import files
 from dlbench.records.outcome import Status
 from dlbench.scenario.cluster import Cluster, Host, MeasuredLink
@@ -150,12 +150,11 @@ def test_in_a_job_the_hosts_of_a_study_are_those_of_the_job(monkeypatch: pytest.
     assert found.submitter == "sbatch"
 
 
-class FakeJob:
+class FakeJob(Job):
     """A job with given states, which records what it is asked for."""
 
-    name = "7"
-
     def __init__(self, *sights: JobStatus, output: tuple[str, ...] = ()) -> None:
+        self.name = "7"
         self._sights = list(sights)
         self._output = list(output)
         self.calls: list[str] = []

@@ -6,12 +6,10 @@ import socket
 import threading
 import time
 
-from dlbench.records.assignment import Assignment, Endpoint
-from dlbench.scenario.layout import Layout, Place
-from dlbench.scenario.run_spec import Limits, RunSpec
-from dlbench.scenario.settings import Settings
-from dlbench.telemetry.messages import decode, encode
-from dlbench.telemetry.seal import CODE_LENGTH, SERVER, WORKER, Seal, new_nonce
+from dlbench.records.assignment import Endpoint
+from dlbench.scenario.run_spec import Limits
+from dlbench.telemetry.messages import CODE_LENGTH, SERVER, WORKER, Seal, decode, encode, new_nonce
+from tests.unit.launch import fakes
 
 TOKEN = "secret"
 
@@ -119,21 +117,11 @@ class FakeServer:
 
 def assignment(endpoint=None, **limits):
     """Return the assignment of a run of one worker; `limits` are fields of `Limits`."""
-    limits = {"flush_interval_s": 0.02, "orphan_timeout_s": 60.0, **limits}
-    settings = Settings(workers=1, epochs=2, trainer="numpy", strategy="single")
-    run = RunSpec(scenario="test", label="", repeat=3, settings=settings, limits=Limits(**limits))
-    layout = Layout(
-        places=(Place(rank=0, workers=(0,), local_index=0),),
-        intra_op_threads=1,
-        inter_op_threads=1,
+    made = fakes.assignment()
+    run = made.run.model_copy(
+        update={"limits": Limits(**{"flush_interval_s": 0.02, "orphan_timeout_s": 60.0, **limits})}
     )
-    return Assignment(
-        run=run,
-        attempt=1,
-        attempt_id=f"test-{time.monotonic_ns()}",
-        layout=layout,
-        endpoint=endpoint,
-    )
+    return made.model_copy(update={"run": run, "attempt_id": f"test-{time.monotonic_ns()}", "endpoint": endpoint})
 
 
 def wait_until(condition, timeout_s=60.0):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dlbench.telemetry.attempt_session import AttemptSession
-from dlbench.telemetry.seal import SERVER, WORKER, Seal
+from dlbench.telemetry.messages import SERVER, WORKER, Seal
 from tests.unit.launch.fakes import TOKEN, assignment
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dlbench.hosts.doctor.checks import BETWEEN_HOSTS, NAMES, OF_A_HOST, examine, verdicts
-from dlbench.hosts.doctor.facts import CheckVerdict, ClusterFacts, worst
+from dlbench.hosts.doctor.facts import CheckVerdict, ClusterFacts, Finding
 from dlbench.hosts.doctor.network import speed
 from dlbench.hosts.links import BrokenLink, LinkMeasurement
 from dlbench.scenario.cluster import Host
@@ -43,20 +43,10 @@ ANSWERS: list[tuple[str, dict[str, Any], str, str, str]] = [
     ("mpi", {"mpi/problem": "cannot load MPI library"}, "fail", "cannot load MPI library", "pip install"),
     ("mpi", {"mpi": SILENT}, "warn", "no answer within 8 s", "MPI.Get_library_version()"),
     ("mpi", {"mpi/error": "not loaded within 6 s"}, "warn", "not loaded within 6 s", "MPI.Get_library_version()"),
-    (
-        "mpi",
-        {"mpi/on_path": "/usr/bin/mpirun", "mpi/on_path_version": OPEN_MPI_4},
-        "pass warn",
-        "/usr/bin/mpirun is first on PATH",
-        "1i export PATH=/env/bin:$PATH",
-    ),
-    (
-        "horovod",
-        {"horovod": {"library": "", "operations": []}},
-        "warn",
-        "not installed",
-        "make -C /work/dlbench horovod",
-    ),
+    ("mpi", {"mpi/on_path": "/usr/bin/mpirun", "mpi/on_path_version": OPEN_MPI_4}, "pass warn",
+     "/usr/bin/mpirun is first on PATH", "1i export PATH=/env/bin:$PATH"),
+    ("horovod", {"horovod": {"library": "", "operations": []}}, "warn",
+     "not installed", "make -C /work/dlbench horovod"),
     ("horovod", {"horovod/operations": ["MPI"]}, "warn", "without Gloo", "rm -f /work/dlbench/.venv/installed-horovod"),
     ("horovod", {"machine/gpus": GPUS}, "warn", "without NCCL", "HOROVOD_GPU_OPERATIONS=NCCL"),
     ("horovod", {"machine/gpus": GPUS, "horovod/operations": ["MPI", "Gloo", "NCCL"]}, "pass", "NCCL", ""),
@@ -64,20 +54,10 @@ ANSWERS: list[tuple[str, dict[str, Any], str, str, str]] = [
     ("horovod", {"horovod": SILENT}, "warn", "no answer within 8 s", "import horovod.tensorflow"),
     ("slots", {"cores": [0]}, "warn", "2 slots on 1 core:", "--hosts a:2,b:1"),
     ("slots", {"machine/gpus": GPUS[:1]}, "warn", "2 slots on 1 GPU and 4 cores", "--hosts a:2,b:1"),
-    (
-        "slots",
-        {"kernel": "kernel 0"},
-        "warn",
-        "workers of several would get the same cores",
-        "--hosts a:4, or separate `cores:`",
-    ),
-    (
-        "slots",
-        {"kernel": "kernel 0", "cores": [0, 1, 2]},
-        "warn",
-        "workers of several would",
-        "--hosts a:4, or separate `cores:`",
-    ),
+    ("slots", {"kernel": "kernel 0"}, "warn",
+     "workers of several would get the same cores", "--hosts a:4, or separate `cores:`"),
+    ("slots", {"kernel": "kernel 0", "cores": [0, 1, 2]}, "warn",
+     "workers of several would", "--hosts a:4, or separate `cores:`"),
     ("slots", {"kernel": ""}, "pass", "2 slots on 4 cores", ""),
     ("limits", {"machine/limits": {"cpu_cores": 2.5, "memory_bytes": 4 * GIB}}, "pass", "2.5 cores and 4.0 GiB", ""),
     ("limits", {"machine/limits/cpu_cores": 1.5}, "warn", "1.5 cores for 2 slots", "docker update --cpus=2"),
@@ -100,20 +80,10 @@ ANSWERS: list[tuple[str, dict[str, Any], str, str, str]] = [
     ("disk", {"folders.cache": SILENT}, "fail", "no answer within 8 s", "DLBENCH_CACHE"),
     # Studies lie on this machine only.
     ("disk", {"folders.studies": {"path": "/s", "free_bytes": 0, "is_writable": True}}, "pass", "cache", ""),
-    (
-        "shm",
-        {"shared_memory/total_bytes": 64 * MIB},
-        "warn",
-        "64 MiB",
-        "ssh b 'sudo mount -o remount,size=1g /dev/shm'",
-    ),
-    (
-        "shm",
-        {"shared_memory/total_bytes": 64 * MIB, "machine/virtualisation/container": "docker"},
-        "warn",
-        "may need 128 MiB",
-        "docker run --shm-size=1g",
-    ),
+    ("shm", {"shared_memory/total_bytes": 64 * MIB}, "warn",
+     "64 MiB", "ssh b 'sudo mount -o remount,size=1g /dev/shm'"),
+    ("shm", {"shared_memory/total_bytes": 64 * MIB, "machine/virtualisation/container": "docker"}, "warn",
+     "may need 128 MiB", "docker run --shm-size=1g"),
     ("shm", {"shared_memory": SILENT}, "warn", "no /dev/shm", "mount"),
     ("noise", {"machine/cpu": {}, "load": None, "machine/memory/transparent_hugepages": None}, "pass", "nothing", ""),
     ("noise", {"machine/virtualisation/hypervisor": "KVM"}, "pass", "its neighbours took", ""),
@@ -137,7 +107,7 @@ ANSWERS: list[tuple[str, dict[str, Any], str, str, str]] = [
     ("clock", {"home/offset_s": -0.11}, "warn", "0.11 s behind", "chronyc"),
     ("clock", {"home": {"offset_s": 0.11, "round_trip_s": 0.1}}, "pass", "", ""),
     ("clock", {"home": {"error": "timed out"}}, "", "", ""),
-]
+]  # fmt: skip
 
 
 def found_on(found: ClusterFacts, host: str, check: str) -> tuple[str, str, str]:
@@ -151,12 +121,8 @@ def found_on(found: ClusterFacts, host: str, check: str) -> tuple[str, str, str]
 def test_what_a_host_answers_decides_the_verdict_and_the_fix() -> None:
     for check, answer, *expected in ANSWERS:
         verdict, text, fix = found_on(two(answer=answer), "b", check)
-        assert (verdict, expected[1] in text, expected[2] in fix) == (expected[0], True, True), (
-            check,
-            answer,
-            text,
-            fix,
-        )
+        seen = (verdict, expected[1] in text, expected[2] in fix)
+        assert seen == (expected[0], True, True), (check, answer, text, fix)
     assert {check for check, *_ in ANSWERS} == {*OF_A_HOST, *BETWEEN_HOSTS} - {"links"}
 
 
@@ -286,9 +252,9 @@ def test_of_a_host_that_does_not_answer_nothing_else_is_known() -> None:
 
 
 def test_the_worst_verdict_counts() -> None:
-    assert worst([CheckVerdict.WARN, CheckVerdict.FAIL, CheckVerdict.PASS]) is CheckVerdict.FAIL
-    assert worst([CheckVerdict.WARN, CheckVerdict.PASS]) is CheckVerdict.WARN
-    assert worst([]) is CheckVerdict.PASS
+    for order in (("warn", "fail", "pass"), ("pass", "warn")):
+        findings = [Finding(CheckVerdict(verdict), "", host="a", check="mpi") for verdict in order]
+        assert verdicts(findings) == {("a", "mpi"): "fail" if "fail" in order else "warn"}
 
 
 def test_whatever_is_wrong_has_a_command_that_fixes_it() -> None:

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from dlbench.hosts.doctor import probes
-from dlbench.hosts.doctor.gather import _clock_server
+from dlbench.hosts.doctor.facts import _clock_server
 from dlbench.records.mpi import version_text
 
 
