@@ -11,10 +11,9 @@ from dlbench import plugins
 from dlbench.analysis.summary_tables import ARMS, SUMMARY, arms_csv, summary_csv
 from dlbench.errors import UserError, unwritable
 from dlbench.records import files
-from dlbench.report import references, table
-from dlbench.report.answers import answers_of
+from dlbench.report.answers import answers_of, verdicts
 from dlbench.report.caption import caption
-from dlbench.report.chart import Chart, Hues, MissingRowsError
+from dlbench.report.chart import Chart, Hues, MissingRowsError, chart_csv
 from dlbench.report.data import ReportData
 from dlbench.report.page import render as page
 from dlbench.report.page.content import Content, RenderedFigure
@@ -93,13 +92,11 @@ def write_report(
             task = partial(render, chart, request.style, pictures, figure.caption, page_id)
             pending.append((figure, chart, pool.submit(task)))
         if not request.figures:
-            content = Content(
-                data, answers_of(data).answers, references.verdicts(data), (), tuple(report_files.left_out), note
-            )
+            content = Content(data, answers_of(data).answers, verdicts(data), (), tuple(report_files.left_out), note)
         for done, (figure, chart, element) in enumerate(pending):
             report_progress(done, len(pending))
             drawn.append(replace(figure, svg=element()))
-            table.write(request.output / f"{figure.name}.csv", figure.name, chart)
+            files.write_text(request.output / f"{figure.name}.csv", chart_csv(figure.name, chart))
             report_files.written += [request.output / file for file in figure.files]
         report_progress(len(pending), len(pending))
         if content:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from statistics import median
 
 from dlbench.analysis.arms import Arm, Row, columns_of, flags_of, option_columns, quotient
-from dlbench.analysis.formatting import counted, listed, number
+from dlbench.analysis.formatting import counted, joined, listed, number
 from dlbench.analysis.groups import SETTINGS, TASK, groups, values_of, varying, without_base_lines
 from dlbench.records.outcome import Status
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Role, Series, line_mark
@@ -114,12 +114,11 @@ def _panels(part: Part) -> Iterator[Panel]:
     for column, (axis, above) in COMPARED.items():
         if not values_of(out, ratio(column)):
             continue
-        name = axis.label.partition(" (")[0]
-        title = ", ".join(filter(None, (part.title, name)))
+        title = joined(part.title, axis.name)
         yield with_categories(Panel(title, WORKERS, axis, series(part, column)))
         lines = series(replace(part, arms=out, keys=("placement",)), ratio(column))
         ratios = tuple(replace(line, label=f"{line.label} / {Mode.SCALE_UP}") for line in lines)
-        y = Axis(f"{name}, {listed(dict.fromkeys(line.label for line in ratios))}")
+        y = Axis(f"{axis.name}, {listed(dict.fromkeys(line.label for line in ratios))}")
         panel = with_categories(Panel(f"{title}: above 1 {above}", WORKERS, y, ratios))
         # A little beyond the outermost places, so that it is a line at a single number of workers too.
         ends = (line_mark(-0.4, 1.0), line_mark(len(panel.x.categories) - 0.6, 1.0))

@@ -3,25 +3,20 @@
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from dlbench.analysis.answer.answer import Answer
 from dlbench.analysis.answer.batches import batch_text
 from dlbench.analysis.answer.lines import heading, lines
 from dlbench.analysis.arm_table import ArmTable, arm_table, in_order, label_of
 from dlbench.analysis.arms import Arm, Row, distinct
-from dlbench.analysis.formatting import counted, listed, quantity
+from dlbench.analysis.formatting import counted, listed, quantity, readable
 from dlbench.analysis.groups import tuned_of
 from dlbench.analysis.metrics.lost_time import lost_time, sentence
 from dlbench.records.outcome import Status
-from dlbench.report.answers import metrics_of
+from dlbench.report.answers import ClaimResult, metrics_of
 from dlbench.report.data import ReportData, run_of
-from dlbench.report.formatting import readable
 from dlbench.scenario.metrics import BUILT_IN, QUALITY
 from dlbench.scenario.run_spec import Phase
-
-if TYPE_CHECKING:
-    from dlbench.report.references import ClaimResult
 
 # More arms of a study than this are not listed.
 MOST_ARMS = 1_000
@@ -75,7 +70,7 @@ class Content:
 
     data: ReportData
     answers: tuple[Answer, ...] = ()
-    judged: "tuple[ClaimResult, ...]" = ()
+    judged: tuple[ClaimResult, ...] = ()
     drawn: tuple[RenderedFigure, ...] = ()
     left_out: tuple[tuple[str, str], ...] = ()
     thinning: str = ""

@@ -14,8 +14,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 from markupsafe import Markup, escape
 
 from dlbench.analysis.arm_table import ArmTable
+from dlbench.analysis.formatting import readable
 from dlbench.report.data import attempt_of
-from dlbench.report.formatting import readable
 from dlbench.report.markdown import escaped, table
 from dlbench.report.page.content import Content, RenderedFigure
 from dlbench.report.page.machines import machines

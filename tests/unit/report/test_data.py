@@ -8,6 +8,7 @@ import pytest
 from dlbench.errors import UserError
 from dlbench.records.tables import write_table
 from dlbench.report.data import read
+from tests.unit.report.figures.makers import report_data, run
 
 ROOT = Path(__file__).parents[3]
 FIXTURE = ROOT / "tests" / "fixtures" / "study-v3"
@@ -75,6 +76,22 @@ def test_what_is_not_known_of_scenario_and_machine_stays_unknown(tmp_path: Path)
     (source,) = read([folder]).studies
     assert (source.scenario, source.machine) == (None, {})
     assert source.scenario_text == "a: ["
+
+
+def test_studies_made_for_tests_are_what_reading_their_files_gives(tmp_path: Path) -> None:
+    options = ({"model.x": 1, "model.y": "[16]", "strategy.z": 0.5}, {"model.x": 2.5, "strategy.z": 1, "model.w": True})
+    rows = [run(workers=2, repeat=n, momentum=1, tuned="a;b", **option) for n, option in enumerate(options)]
+    rows += [run(status="failed", started_at=None, reason="one\ntwo, three"), run(phase="tune", batch_size=8)]
+    folder = tmp_path / "study"
+    folder.mkdir()
+    write_table(
+        folder / "runs.csv", "runs", rows, list(dict.fromkeys(key for row in rows for key in row if "." in key))
+    )
+    (source,), (made,) = read([folder]).studies, report_data(*rows, tmp_path=tmp_path).studies
+    for found, expected in ((made.attempts, source.attempts), (made.others, source.others)):
+        assert found == expected
+        assert [list(map(type, row.values())) for row in found] == [list(map(type, row.values())) for row in expected]
+        assert list(map(list, found)) == list(map(list, expected))
 
 
 def test_no_study(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from dlbench.analysis.statistics.intervals import ratio_interval
 from dlbench.report.chart import Role
-from dlbench.report.figures._scaling import WHOLE
+from dlbench.report.figures._reference_lines import WHOLE
 from dlbench.report.figures._table import TABLE
 from tests.unit.report.figures.cases import Case, check_cases, drawn, see
 from tests.unit.report.figures.makers import Row, base_line, line, repeats
