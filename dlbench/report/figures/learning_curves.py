@@ -11,7 +11,7 @@ from dlbench.records.outcome import Status
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Palette, Panel, Series, medians_of
 from dlbench.report.data import RUN, ReportData, run_of
 from dlbench.report.figures._shown import in_chart, learning_rates, left_out_note, synthetic_note
-from dlbench.report.lines import MOST_SERIES, Course, Part, along, known_series, of_runs, parts, series, ways_vary
+from dlbench.report.lines import MOST_SERIES, Course, along, known_series, of_runs, parts, series, ways_vary
 from dlbench.scenario.run_spec import arm_name
 
 ORDER = 60
@@ -57,7 +57,11 @@ def chart(data: ReportData) -> Chart:
     candidates.sort(key=lambda part: max(values_of(part.arms, "workers"), default=0), reverse=True)
     most = max(1, MOST_PANELS // max(1, len(places) * len(values)))
     left_out, whole = candidates[most:], [along(part, course) for part in candidates[:most]]
-    drawn = list(map(_with_room, whole))
+    # Base lines are left out where panels have no room for them.
+    drawn = [
+        part if len(series(part, "epoch")) <= MOST_SERIES else replace(part, arms=tuple(ways(part.arms) or part.arms))
+        for part in whole
+    ]
     # Colours are those of batch sizes or numbers of workers, where lines stand for these.
     palette: Palette = "sizes" if {"batch_size", "workers"}.intersection(keys) else "ways"
     only = drawn[0].title if len(drawn) == 1 else ""
@@ -112,12 +116,6 @@ def _course(data: ReportData) -> Course:
         failed = [run_of(row) for row in arm.rows if row["status"] != Status.COMPLETED and end is not None]
         course |= {run: {float(end): dict.fromkeys(PLACES)} for run in failed}
     return course
-
-
-def _with_room(part: Part) -> Part:
-    """Return the part, without base lines where its panels have no room for them."""
-    has_room = len(series(part, "epoch")) <= MOST_SERIES
-    return part if has_room else replace(part, arms=tuple(ways(part.arms) or part.arms))
 
 
 def _shortened(line: Series, palette: Palette) -> Series:

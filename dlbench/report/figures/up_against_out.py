@@ -91,8 +91,10 @@ def _paired(arms: Sequence[Arm]) -> list[Arm]:
             bases = {tuple(map(row.get, REPEAT)): row for row in up.rows}
             for row in out.rows:
                 if base := bases.get(tuple(map(row.get, REPEAT))):
+                    both = row["status"] == base["status"] == Status.COMPLETED
+                    ratios = {ratio(name): quotient(row.get(name), base.get(name)) for name in COMPARED if both}
                     kept.setdefault(up, {})[base["run_id"]] = base
-                    kept.setdefault(out, {})[row["run_id"]] = {**row, **_ratios(row, base)}
+                    kept.setdefault(out, {})[row["run_id"]] = {**row, **ratios}
     return [replace(arm, rows=tuple(kept[arm].values())) for arm in arms if arm in kept]
 
 
@@ -100,12 +102,6 @@ def _equal_settings(arms: Sequence[Arm]) -> list[str]:
     """Return the settings and options in which a pair must agree: of those in which arms differ at all."""
     names = dict.fromkeys((*TASK, EMULATED, *SETTINGS, *ALSO_EQUAL, *option_columns(columns_of(arms))))
     return [name for name in names if not name.startswith((*PAIRED, *LAUNCHING)) and len(values_of(arms, name)) > 1]
-
-
-def _ratios(row: Row, base: Row) -> dict[str, float | None]:
-    """Return the ratios of what two completed runs have."""
-    is_known = row["status"] == base["status"] == Status.COMPLETED
-    return {ratio(column): quotient(row.get(column), base.get(column)) for column in COMPARED if is_known}
 
 
 def _panels(part: Part) -> Iterator[Panel]:
