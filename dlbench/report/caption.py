@@ -63,7 +63,8 @@ def _joined(sentences: Iterable[str]) -> str:
 def _medians(chart: Chart) -> Iterator[str]:
     """Yield how many repeats there are at each place, and what the intervals around their medians hold."""
     marks = [mark for mark in chart.marks(OF_RUNS) if mark.interval]
-    counts = {mark.interval.n for mark in marks if mark.interval}
+    intervals = [mark.interval for mark in marks if mark.interval]
+    counts = {interval.n for interval in intervals}
     if counts == {1}:
         yield "One repeat at each place: there are no intervals"
     elif counts:
@@ -71,11 +72,9 @@ def _medians(chart: Chart) -> Iterator[str]:
         parts = [f"{' and '.join(forms)}: medians of {_range(counts)} repeats"]
         if "Cells" not in forms:
             parts += ["dots: runs"] * any(mark.points for mark in marks)
-            intervals = [mark.interval for mark in marks if mark.interval and mark.interval.low is not None]
-            coverages = [interval.coverage for interval in intervals if interval.coverage]
-            parts += (
-                [f"bars: intervals (coverage at least {math.floor(100 * min(coverages) + 1e-9)}%)"] if coverages else []
-            )
+            coverages = [interval.coverage for interval in intervals if interval.low is not None and interval.coverage]
+            if coverages:
+                parts.append(f"bars: intervals (coverage at least {math.floor(100 * min(coverages) + 1e-9)}%)")
         yield "; ".join(parts)
 
 

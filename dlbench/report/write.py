@@ -18,7 +18,7 @@ from dlbench.report.data import ReportData
 from dlbench.report.page import render as page
 from dlbench.report.page.content import Content, RenderedFigure
 from dlbench.report.rendering.pool import RenderPool, render
-from dlbench.report.thinning import takes_all, thinned
+from dlbench.report.thinning import thinned
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as MatplotlibFigure
@@ -28,6 +28,8 @@ FOLDER = "report"
 PAGE = "report.html"
 MARKDOWN = "report.md"
 FORMATS = ("png", "svg")
+# Of more arms than this no figure sums up all: each arm takes a moment.
+MOST_ARMS = 2_000
 
 
 @dataclass(frozen=True)
@@ -150,7 +152,7 @@ def _figures(
         hues.applied(plugins.load("figures", "training_time").get("chart")(thin))
     for name in names:
         plugin = plugins.load("figures", name)
-        data = whole if takes_all(plugin, whole) else thin
+        data = whole if plugin.get("ALL_ARMS", False) and len(whole.arms) <= MOST_ARMS else thin
         try:
             chart = hues.applied(plugin.get("chart")(data))
         except MissingRowsError as lacking:
