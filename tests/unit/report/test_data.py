@@ -94,25 +94,18 @@ def test_studies_made_for_tests_are_what_reading_their_files_gives(tmp_path: Pat
         assert list(map(list, found)) == list(map(list, expected))
 
 
-def test_no_study(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no study is given"):
-        read([])
-    with pytest.raises(UserError, match="not a study folder"):
-        read([tmp_path / "absent"])
-    with pytest.raises(UserError, match=r"it has no runs\.csv"):
-        read([tmp_path])
-
-
-def test_a_folder_of_studies_names_them(tmp_path: Path) -> None:
-    study(tmp_path / "one", {})
-    with pytest.raises(UserError, match="there are studies: one"):
-        read([tmp_path])
-
-
-def test_the_same_study_twice(tmp_path: Path) -> None:
-    folder = study(tmp_path / "s", {})
-    with pytest.raises(UserError, match="given twice"):
-        read([folder, tmp_path / "." / "s"])
+def test_folders_that_are_no_studies_or_one_twice(tmp_path: Path) -> None:
+    folder = study(tmp_path / "one", {})
+    (tmp_path / "empty").mkdir()
+    for paths, words in (
+        ([], "no study is given"),
+        ([tmp_path / "absent"], "not a study folder"),
+        ([tmp_path / "empty"], r"it has no runs\.csv"),
+        ([tmp_path], "there are studies: one"),
+        ([folder, tmp_path / "." / "one"], "given twice"),
+    ):
+        with pytest.raises(UserError, match=words):
+            read(paths)
 
 
 @pytest.mark.parametrize(
@@ -140,9 +133,6 @@ def test_a_table_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "runs.csv").write_bytes(b"\x00\xff\xfe")
     with pytest.raises(UserError, match=r"runs\.csv"):
         read([tmp_path])
-
-
-def test_a_table_of_epochs_that_is_none(tmp_path: Path) -> None:
     folder = study(tmp_path / "s", {})
     (folder / "epochs.csv").write_text("run_id,attempt\r\na,b\r\n")
     with pytest.raises(UserError, match=r"epochs\.csv"):
