@@ -196,11 +196,11 @@ class Hues:
         panels = [replace(panel, series=tuple(map(self._numbered, panel.series))) for panel in chart.panels]
         return replace(chart, panels=tuple(panels))
 
-    def _numbered(self, one: Series) -> Series:
-        if one.role in (Role.IDEAL, Role.TOTAL) or one.palette == "parts":
-            return one
-        numbers = self._numbers.setdefault("grey" if one.role is Role.BASE_LINE else one.palette, {})
-        return replace(one, hue=numbers.setdefault(one.like or one.label, len(numbers)))
+    def _numbered(self, series: Series) -> Series:
+        if series.role in (Role.IDEAL, Role.TOTAL) or series.palette == "parts":
+            return series
+        numbers = self._numbers.setdefault("grey" if series.role is Role.BASE_LINE else series.palette, {})
+        return replace(series, hue=numbers.setdefault(series.like or series.label, len(numbers)))
 
 
 def ringed(chart: Chart) -> frozenset[str]:

@@ -148,8 +148,12 @@ def _noted(comparison: Comparison) -> list[str]:
 
 def _ordered(comparison: Comparison) -> list[Change]:
     """Return the changes by what was found, the worst first."""
-    kinds, worse = list(ChangeKind), ChangeKind.WORSE
-    return sorted(comparison.changes, key=lambda one: (kinds.index(one.kind), -one.worsening * (one.kind is worse)))
+    kinds = list(ChangeKind)
+
+    def place(change: Change) -> tuple[int, float]:
+        return kinds.index(change.kind), -change.worsening if change.kind is ChangeKind.WORSE else 0.0
+
+    return sorted(comparison.changes, key=place)
 
 
 def _interval(interval: Interval | None, unit: Unit) -> str:

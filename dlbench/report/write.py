@@ -138,7 +138,7 @@ def _names(request: ReportRequest) -> list[str]:
 
 
 def _figures(
-    whole: ReportData, thin: ReportData, names: Iterable[str], request: ReportRequest, made: ReportFiles
+    whole: ReportData, thin: ReportData, names: Iterable[str], request: ReportRequest, report_files: ReportFiles
 ) -> Iterator[tuple[RenderedFigure, Chart]]:
     """Yield the figures before they are rendered, with their charts; note those that cannot be drawn.
 
@@ -158,7 +158,7 @@ def _figures(
         except MissingRowsError as lacking:
             if request.figures:
                 raise UserError(f"the figure {name} cannot be drawn: {lacking}") from lacking
-            made.left_out.append((name, str(lacking)))
+            report_files.left_out.append((name, str(lacking)))
             continue
         text = caption(chart, data)
         files = tuple(f"{name}.{suffix}" for suffix in (*request.formats, "csv"))

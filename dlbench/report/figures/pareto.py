@@ -106,8 +106,8 @@ def _drawn(field: Part) -> tuple[list[Panel], list[str]]:
     named = {x: described({field.x: standing[x].get(field.x)}) for x, _ in best}
     dashed = [Series(FRONT, tuple(line_mark(*place) for place in best), Role.IDEAL)] * (len(best) > 1)
 
-    def with_names(one: Series) -> Series:
-        return replace(one, marks=tuple(replace(mark, name=named.get(mark.x, "")) for mark in one.marks))
+    def with_names(curve: Series) -> Series:
+        return replace(curve, marks=tuple(replace(mark, name=named.get(mark.x, "")) for mark in curve.marks))
 
     panels = [replace(panel, series=(*map(with_names, panel.series), *dashed)) for panel in panels]
     where = f" ({field.title})" if field.title else ""
