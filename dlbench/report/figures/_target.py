@@ -38,7 +38,7 @@ def with_ends(arms: Iterable[Arm]) -> list[Arm]:
 
 
 def with_messages(arms: Iterable[Arm]) -> list[Arm]:
-    """Return the arms of several workers with the column PER_SAMPLE, and what those came to that missed a target.
+    """Return the arms of several workers with the column PER_SAMPLE, and how long runs took that missed a target.
 
     Raises:
         MissingRowsError: None sends messages between nodes.
