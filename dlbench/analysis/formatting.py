@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from dlbench.analysis.statistics.intervals import Interval
+from dlbench.errors import shorten, spelled
 from dlbench.scenario.metrics import Metric
 
 # Names in one sentence; more are counted.
@@ -124,9 +125,15 @@ def duration(seconds: float | None) -> str:
     return f"{minutes // 60} h {minutes % 60:02d} min"
 
 
-def one_line(text: object) -> str:
-    """Return a text without line ends, repeated spaces, and marks that would steer a terminal."""
-    return " ".join("".join(letter if letter.isprintable() else " " for letter in str(text)).split())
+def readable(text: str) -> str:
+    """Return a text with its control characters spelled out, as on a terminal; a carriage return ends a line."""
+    return spelled(text.replace("\r\n", "\n").replace("\r", "\n"))
+
+
+def one_line(text: object, most: int | None = None) -> str:
+    """Return a readable text on one line, cut in the middle where it is longer than about `most` letters."""
+    line = " ".join(readable(str(text)).split())
+    return line if most is None else shorten(line, most)
 
 
 def joined(*parts: object, sep: str = ", ") -> str:

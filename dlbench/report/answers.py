@@ -1,8 +1,11 @@
-"""The answers of studies on disk: goals, conditions and prices from their own files, or as they are asked for."""
+"""The answers of studies on disk, and their verdicts on the claims of published studies.
+
+Goals, conditions and prices come from the studies' own files, or as they are asked for.
+"""
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -10,8 +13,11 @@ from pydantic import ValidationError
 from dlbench.analysis.answer.answer import Answers, Doubt
 from dlbench.analysis.answer.decide import Wanted
 from dlbench.analysis.answer.recommend import StudyPlace, recommend, retargeted
-from dlbench.analysis.arms import Arm, Row, columns_of, option_columns
+from dlbench.analysis.arms import Arm, columns_of, option_columns
 from dlbench.analysis.arms import arms as arms_of
+from dlbench.analysis.claims.claim_check import check_claims
+from dlbench.analysis.claims.claim_tests import ClaimState
+from dlbench.analysis.formatting import listed
 from dlbench.analysis.groups import SETTINGS, written_name
 from dlbench.errors import UserError, nearest
 from dlbench.records import files
@@ -24,6 +30,24 @@ from dlbench.scenario.cluster import Prices
 from dlbench.scenario.goal import read_goal
 from dlbench.scenario.metrics import Metric, declared
 from dlbench.scenario.run_spec import Phase, arm_name
+
+
+@dataclass(frozen=True)
+class ClaimResult:
+    """What is said of one claim of a published study.
+
+    Attributes:
+        reference: Whose claim it is.
+        claim: The claim, whether it is inferred, and of which runs, as a sentence without a full stop.
+        state: holds, does not hold, or cannot be told.
+        why: The reason, as a sentence without a full stop; says so where the runs are emulated.
+    """
+
+    reference: str
+    claim: str
+    state: ClaimState
+    why: str
+
 
 # Of what was seen of a machine before and after a study alone.
 DISTURBED = 40
@@ -55,7 +79,9 @@ def answers_of(data: ReportData, goal: str = "", given: Sequence[str] = (), want
     decisive = read_goal(next(iter(goals)), metrics) if goals else None
     target = decisive.target if decisive else None
     arms: Sequence[Arm] = data.arms
-    fresh = [row for study in data.studies for row in study.others if _is_evidence(row)]
+    # Runs on fresh seeds that were not interrupted are evidence as well.
+    others = [row for study in data.studies for row in study.others if row["phase"] == Phase.CONFIRM]
+    fresh = [row for row in others if row["status"] != Status.INTERRUPTED]
     if target and {(arm.get("target_metric"), arm.get("target_value")) for arm in arms} != {target}:
         if data.epochs.empty:
             raise UserError("a target after the fact needs the scores of the epochs, which no study here has")
@@ -79,9 +105,26 @@ def answers_of(data: ReportData, goal: str = "", given: Sequence[str] = (), want
     return Answers(answers=tuple(answers))
 
 
-def _is_evidence(row: Row) -> bool:
-    """Whether a row is of a run on fresh seeds that was not interrupted."""
-    return bool(row["phase"] == Phase.CONFIRM and row["status"] != Status.INTERRUPTED)
+def verdicts(data: ReportData) -> tuple[ClaimResult, ...]:
+    """Return what the report's runs say of each claim of each reference, in the references' order.
+
+    Studies that name the same reference are judged together: a claim may be about two of them.
+
+    Raises:
+        UserError: A `reference.csv` is not of the form.
+    """
+    results = []
+    for reference, studies in data.references.items():
+        # Where groups of runs get the same words on a claim, that is said once.
+        families: dict[ClaimResult, list[str]] = {}
+        for check in check_claims([arm for arm in data.arms if arm.study in studies], reference):
+            emulated = f"on emulated hardware ({check.emulated.replace(';', ', ')}): " if check.emulated else ""
+            claim, why = check.claim.said(reference.x), f"{emulated}{check.verdict.why}"
+            families.setdefault(ClaimResult(reference.source, claim, check.verdict.state, why), []).append(check.family)
+        for words, names in families.items():
+            of = listed(filter(None, names), separator="; ")
+            results.append(replace(words, claim=f"{words.claim} ({of})") if of else words)
+    return tuple(results)
 
 
 def _place(study: StudyData, record: Any) -> StudyPlace:

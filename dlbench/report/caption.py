@@ -7,12 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from dlbench.analysis.arms import Row, distinct, emulation, flags_of
-from dlbench.analysis.formatting import counted
+from dlbench.analysis.formatting import counted, joined, one_line
 from dlbench.errors import shorten
 from dlbench.records.outcome import Status
-from dlbench.report.chart import OF_RUNS, Chart, marks_of, ringed
+from dlbench.report.chart import OF_RUNS, Chart, ringed
 from dlbench.report.data import ReportData
-from dlbench.report.formatting import one_line
 from dlbench.report.page.machines import VERSIONS
 
 # What a run was, where the hardware was not representative, by the word in its row.
@@ -51,7 +50,7 @@ def caption(chart: Chart, data: ReportData) -> Caption:
     runs = [row for row in data.runs if not chart.runs or (row["study"], row["run_id"]) in chart.runs]
     text = (chart.lead, *_medians(chart), *_failures(chart, runs), *_flags(chart, runs), *_device(chart, runs))
     triangles = "Open triangles are runs that ended before: their value is at least that"
-    ended = [triangles] * any(mark.ended for mark in marks_of(chart))
+    ended = [triangles] * any(mark.ended for mark in chart.marks())
     details = (*ended, *_hardware(runs), *chart.notes)
     return Caption(_joined(text), _joined(details))
 
@@ -63,8 +62,9 @@ def _joined(sentences: Iterable[str]) -> str:
 
 def _medians(chart: Chart) -> Iterator[str]:
     """Yield how many repeats there are at each place, and what the intervals around their medians hold."""
-    marks = [mark for mark in marks_of(chart, OF_RUNS) if mark.interval]
-    counts = {mark.interval.n for mark in marks if mark.interval}
+    marks = [mark for mark in chart.marks(OF_RUNS) if mark.interval]
+    intervals = [mark.interval for mark in marks if mark.interval]
+    counts = {interval.n for interval in intervals}
     if counts == {1}:
         yield "One repeat at each place: there are no intervals"
     elif counts:
@@ -72,17 +72,15 @@ def _medians(chart: Chart) -> Iterator[str]:
         parts = [f"{' and '.join(forms)}: medians of {_range(counts)} repeats"]
         if "Cells" not in forms:
             parts += ["dots: runs"] * any(mark.points for mark in marks)
-            intervals = [mark.interval for mark in marks if mark.interval and mark.interval.low is not None]
-            coverages = [interval.coverage for interval in intervals if interval.coverage]
-            parts += (
-                [f"bars: intervals (coverage at least {math.floor(100 * min(coverages) + 1e-9)}%)"] if coverages else []
-            )
+            coverages = [interval.coverage for interval in intervals if interval.low is not None and interval.coverage]
+            if coverages:
+                parts.append(f"bars: intervals (coverage at least {math.floor(100 * min(coverages) + 1e-9)}%)")
         yield "; ".join(parts)
 
 
 def _flags(chart: Chart, runs: Sequence[Row]) -> Iterator[str]:
     """Yield how many runs have each flag that a mark has; flags of the minority of marks are drawn as rings."""
-    shown = {word for mark in marks_of(chart) if mark.interval and mark.points for word in mark.flags.split(";")}
+    shown = {word for mark in chart.marks() if mark.interval and mark.points for word in mark.flags.split(";")}
     flags = [flags_of(row).split(";") for row in runs if row["status"] == Status.COMPLETED]
     rings, how = ringed(chart), "*" if _is_map(chart) else "ringed"
     for word, meaning in FLAGS.items():
@@ -120,7 +118,7 @@ def _failures(chart: Chart, runs: Sequence[Row]) -> Iterator[str]:
     failed = Counter(row["status"] for row in runs if row["status"] != Status.COMPLETED)
     if failed:
         how = ", ".join(f"{count} {status}" for status, count in sorted(failed.items()))
-        crosses = " (crosses)" * (not _is_map(chart) and any(mark.num_failed for mark in marks_of(chart)))
+        crosses = " (crosses)" * (not _is_map(chart) and any(mark.num_failed for mark in chart.marks()))
         yield f"{failed.total()} of {counted(len(runs), 'run')} did not complete{crosses}: {how}"
 
 
@@ -141,8 +139,8 @@ def _hardware(runs: Sequence[Row]) -> Iterator[str]:
     cores = _amount(runs, "cores_per_worker", "core")
     devices = " and ".join(sorted(map(str, distinct(runs, "device_name"))))
     parts = [devices, hosts, f"{cores} per worker{quota}" if cores else ""]
-    if any(parts):
-        yield f"Hardware: {'; '.join(filter(None, parts))}"
+    if hardware := joined(*parts, sep="; "):
+        yield f"Hardware: {hardware}"
     for column, name in VERSIONS:
         if len(versions := sorted(map(str, distinct(runs, column)))) > 1:
             yield f"The runs had different versions of {name or 'the MPI library'}: {', '.join(versions)}"

@@ -1,15 +1,18 @@
-"""What a figure shows, before anything is drawn: panels of series of marks. The summary files are these, as tables.
+"""What a figure shows, before anything is drawn: panels of series of marks, and the same as tidy rows.
 
 A figure file makes a `Chart` out of rows, without matplotlib; `dlbench.report.rendering` makes a picture of it.
 """
 
+import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Literal
 
 from dlbench.analysis.statistics.intervals import Interval
+from dlbench.analysis.summary_tables import defused
+from dlbench.records.tables import line
 
 Scale = Literal["linear", "log2", "log10"]
 # What a colour stands for: a way to train, a batch size, or a part of a step.
@@ -33,6 +36,11 @@ class Role(StrEnum):
 
 # Series of which a number of runs is known.
 OF_RUNS = (Role.MEASURED, Role.BASE_LINE, Role.TOTAL)
+# The columns of a figure's CSV file.
+COLUMNS = (
+    "figure", "panel", "series", "role", "x_label", "x", "category", "y_label", "value", "low", "high", "n", "coverage",
+    "num_ended", "num_failed", "emulated", "flags",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -112,6 +120,11 @@ class Axis:
     most: float | None = None
     percent: bool = False
 
+    @property
+    def name(self) -> str:
+        """The label without the unit."""
+        return self.label.partition(" (")[0]
+
 
 @dataclass(frozen=True)
 class Panel:
@@ -134,6 +147,15 @@ class Panel:
     form: Literal["lines", "bars", "cells"] = "lines"
     is_scatter: bool = False
 
+    def marks(self, roles: Container[Role] = tuple(Role)) -> list[Mark]:
+        """Return the marks of all series that have one of these roles."""
+        return [mark for series in self.series if series.role in roles for mark in series.marks]
+
+    @property
+    def places(self) -> list[float]:
+        """The places of all marks, each once, in their order."""
+        return sorted({mark.x for mark in self.marks()})
+
 
 @dataclass(frozen=True)
 class Chart:
@@ -155,6 +177,10 @@ class Chart:
     notes: tuple[str, ...] = ()
     runs: frozenset[tuple[str, str]] = frozenset()
 
+    def marks(self, roles: Container[Role] = tuple(Role)) -> list[Mark]:
+        """Return the marks of all panels whose series have one of these roles."""
+        return [mark for panel in self.panels for mark in panel.marks(roles)]
+
 
 class Hues:
     """Numbers of colours: one for each label, the same in all charts that it is asked about, by first appearance."""
@@ -170,20 +196,57 @@ class Hues:
         panels = [replace(panel, series=tuple(map(self._numbered, panel.series))) for panel in chart.panels]
         return replace(chart, panels=tuple(panels))
 
-    def _numbered(self, one: Series) -> Series:
-        if one.role in (Role.IDEAL, Role.TOTAL) or one.palette == "parts":
-            return one
-        numbers = self._numbers.setdefault("grey" if one.role is Role.BASE_LINE else one.palette, {})
-        return replace(one, hue=numbers.setdefault(one.like or one.label, len(numbers)))
+    def _numbered(self, series: Series) -> Series:
+        if series.role in (Role.IDEAL, Role.TOTAL) or series.palette == "parts":
+            return series
+        numbers = self._numbers.setdefault("grey" if series.role is Role.BASE_LINE else series.palette, {})
+        return replace(series, hue=numbers.setdefault(series.like or series.label, len(numbers)))
 
 
 def ringed(chart: Chart) -> frozenset[str]:
     """Return the flags that are drawn as rings: those of the minority; what most marks have is said in words."""
-    valued = [mark.flags.split(";") for mark in marks_of(chart) if mark.interval and mark.points]
+    valued = [mark.flags.split(";") for mark in chart.marks() if mark.interval and mark.points]
     counts = Counter(flag for flags in valued for flag in flags if flag)
     return frozenset(flag for flag, count in counts.items() if 2 * count <= len(valued))
 
 
-def marks_of(chart: Chart, roles: tuple[Role, ...] = tuple(Role)) -> Iterator[Mark]:
-    """Yield all marks of the series that have one of these roles."""
-    return (mark for panel in chart.panels for series in panel.series if series.role in roles for mark in series.marks)
+def medians_of(curves: Iterable[Series]) -> list[float]:
+    """Return the medians of series at all places where they have one."""
+    return [mark.interval.value for curve in curves for mark in curve.marks if mark.interval]
+
+
+def chart_rows(name: str, chart: Chart) -> list[dict[str, object]]:
+    """Return a row for each mark of a chart, with the keys COLUMNS in order; what is unknown is None.
+
+    Args:
+        name: The figure's.
+        chart: What it shows.
+    """
+    return [
+        _row(name, panel, series, mark) for panel in chart.panels for series in panel.series for mark in series.marks
+    ]
+
+
+def chart_csv(name: str, chart: Chart) -> str:
+    """Return the rows of a chart as CSV; texts that a spreadsheet would compute get a `'` in front."""
+    return line(COLUMNS) + "".join(line(map(defused, row.values())) for row in chart_rows(name, chart))
+
+
+def _row(name: str, panel: Panel, series: Series, mark: Mark) -> dict[str, object]:
+    interval = mark.interval
+    value, low, high, coverage = (_number(getattr(interval, key, None)) for key in ("value", "low", "high", "coverage"))
+    # An ideal, a fit and a published number stand for no runs.
+    num_runs = None if series.role not in OF_RUNS else interval.n if interval else len(mark.points)
+    x = _number(mark.x)
+    is_whole = x is not None and x.is_integer() and abs(x) < 2**53
+    category = panel.x.categories[int(mark.x)] if is_whole and 0 <= mark.x < len(panel.x.categories) else None
+    cells = (
+        name, panel.title or None, series.label or None, str(series.role), panel.x.label or None,
+        int(mark.x) if is_whole else x, category, panel.y.label or None, value, low, high, num_runs, coverage,
+        len(mark.ended), mark.num_failed, series.emulated or None, mark.flags or None,
+    )  # fmt: skip
+    return dict(zip(COLUMNS, cells, strict=True))
+
+
+def _number(value: float | None) -> float | None:
+    return float(value) if value is not None and math.isfinite(value) else None

@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from dlbench.analysis.compare.comparison import Change, ChangeKind, Comparison
-from dlbench.analysis.formatting import Unit, counted, number, one_line, p_value, percent, unit_of
+from dlbench.analysis.formatting import Unit, counted, joined, number, one_line, p_value, percent, unit_of
 from dlbench.analysis.judge import LEAST_REPEATS
 from dlbench.analysis.statistics.intervals import Interval
 from dlbench.analysis.statistics.sequential import SIGNIFICANCE
 from dlbench.analysis.summary_tables import defused
-from dlbench.errors import shorten
 from dlbench.records.tables import line
 from dlbench.report.exporters.junit import Case, document, suite
 from dlbench.report.markdown import escaped, table
@@ -129,17 +128,17 @@ def _sentence(change: Change) -> str:
 def cells(change: Change) -> tuple[str, ...]:
     """Return a change as the cells of a row under `COLUMNS`, plain text in one line."""
     metric = BUILT_IN.get(change.metric)
-    title = (change.metric or "all") if metric is None else ", ".join(filter(None, (metric.title, metric.unit)))
+    title = (change.metric or "all") if metric is None else joined(metric.title, metric.unit)
     unit = Unit(number if metric is None else unit_of(metric).written)
     intervals = (_interval(change.base, unit), _interval(change.new, unit), _interval(change.ratio, Unit(number)))
     p = change.judgement.p if change.judgement else None
-    of_arm = (change.kind.value, shorten(one_line(change.arm), MOST_LETTERS))
+    of_arm = (change.kind.value, one_line(change.arm, MOST_LETTERS))
     runs = (_runs(*change.base_runs), _runs(*change.new_runs))
     return (*of_arm, title, *intervals, UNKNOWN if p is None else p_value(p), *runs)
 
 
 def _names(comparison: Comparison) -> str:
-    base, new = (shorten(one_line(name), MOST_LETTERS) for name in (comparison.base_name, comparison.new_name))
+    base, new = (one_line(name, MOST_LETTERS) for name in (comparison.base_name, comparison.new_name))
     return f"{new or 'NEW'} against {base or 'BASE'}"
 
 
@@ -149,8 +148,12 @@ def _noted(comparison: Comparison) -> list[str]:
 
 def _ordered(comparison: Comparison) -> list[Change]:
     """Return the changes by what was found, the worst first."""
-    kinds, worse = list(ChangeKind), ChangeKind.WORSE
-    return sorted(comparison.changes, key=lambda one: (kinds.index(one.kind), -one.worsening * (one.kind is worse)))
+    kinds = list(ChangeKind)
+
+    def place(change: Change) -> tuple[int, float]:
+        return kinds.index(change.kind), -change.worsening if change.kind is ChangeKind.WORSE else 0.0
+
+    return sorted(comparison.changes, key=place)
 
 
 def _interval(interval: Interval | None, unit: Unit) -> str:

@@ -18,7 +18,9 @@ from dlbench.records.machine import read_machine
 from dlbench.records.outcome import Status
 from dlbench.records.tables import pieces, read_table
 from dlbench.regular_file import read_regular
+from dlbench.scenario import reference
 from dlbench.scenario.read.scenario_file import parse
+from dlbench.scenario.reference import Reference
 from dlbench.scenario.run_spec import Phase
 from dlbench.scenario.scenario import Scenario
 from dlbench.scenario.settings import BatchScope
@@ -64,6 +66,16 @@ class StudyData:
             return parse(self.scenario_text, f"{name}.yaml") if self.scenario_text else None
         except UserError:
             return None
+
+    @cached_property
+    def reference(self) -> Reference | None:
+        """The published numbers that it keeps a copy of; None where it has none.
+
+        Raises:
+            UserError: Its `reference.csv` is not of the form.
+        """
+        path = self.path / files.REFERENCE
+        return reference.read(path) if path.is_file() else None
 
     @cached_property
     def runs(self) -> tuple[Row, ...]:
@@ -125,6 +137,19 @@ class ReportData:
         return (*varying(self.arms), *tuned_columns(self.arms))
 
     @cached_property
+    def references(self) -> dict[Reference, list[str]]:
+        """Each reference with the names of all studies of the report that are compared with it.
+
+        Raises:
+            UserError: A `reference.csv` is not of the form.
+        """
+        studies_of: dict[Reference, list[str]] = {}
+        for study in self.studies:
+            if study.reference:
+                studies_of.setdefault(study.reference, []).append(study.name)
+        return studies_of
+
+    @cached_property
     def epochs(self) -> "pd.DataFrame":
         """Rows of `epochs.csv` with the column `study`; empty where no study has the file."""
         return self._last("epochs")
@@ -175,9 +200,11 @@ def _read_study(path: Path, taken: set[str]) -> StudyData:
     if not path.is_dir():
         raise UserError(f"{path} is not a study folder", hint="`dlbench run` prints its path")
     if not (path / files.table("runs")).is_file():
-        raise UserError(f"{path} is not a study: it has no {files.table('runs')}", hint=_inside(path))
-    attempts = read_table(path / files.table("runs"))
-    _check(attempts, str(path / files.table("runs")))
+        studies = sorted(folder.name for folder in path.iterdir() if (folder / files.table("runs")).is_file())
+        hint = f"in it there are studies: {', '.join(studies[:5])}" if studies else "`dlbench run` prints its path"
+        raise UserError(f"{path} is not a study: it has no {files.table('runs')}", hint=hint)
+    attempts, where = read_table(path / files.table("runs")), str(path / files.table("runs"))
+    _check(attempts, where)
     base = next(iter(attempts["study"].dropna()), path.resolve().name)
     # With a number where another study of the report has the same name.
     name = next(name for name in chain([base], (f"{base} ({number})" for number in count(2))) if name not in taken)
@@ -188,11 +215,11 @@ def _read_study(path: Path, taken: set[str]) -> StudyData:
     results = tuple(measured(rows))
     others = tuple(row for row in rows if row.get("phase") not in (None, Phase.MEASURE))
     if not results:
-        raise UserError("holds no measured run yet, only runs of a search", where=str(path / files.table("runs")))
+        raise UserError("holds no measured run yet, only runs of a search", where=where)
     study = StudyData(path, name, results, text, read_machine(path / files.MACHINE), others)
     for metric in study.scenario.metrics if study.scenario else ():
         if not are_numbers(row.get(metric) for row in rows):
-            raise UserError(f"has text in {metric}, a metric of its scenario", where=str(path / files.table("runs")))
+            raise UserError(f"has text in {metric}, a metric of its scenario", where=where)
     return study
 
 
@@ -218,8 +245,3 @@ def _check(attempts: "pd.DataFrame", where: str) -> None:
         raise UserError(f"has two rows of {twice['run_id'].iloc[0]}, attempt {twice['attempt'].iloc[0]}", where=where)
     for version in attempts["schema_version"].dropna().unique():
         require_version(version, where)
-
-
-def _inside(path: Path) -> str:
-    names = sorted(folder.name for folder in path.iterdir() if (folder / files.table("runs")).is_file())
-    return f"in it there are studies: {', '.join(names[:5])}" if names else "`dlbench run` prints its path"

@@ -1,12 +1,18 @@
-"""Arms turned into lines: arms that do different work apart, emulated and real ones apart, failed runs counted."""
+"""Arms turned into lines: arms that do different work apart, emulated and real ones apart, failed runs counted.
+
+Arms stand at one place of x each, or along a course: at each place of what a table such as `epochs.csv` says of a run.
+"""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections import ChainMap
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from statistics import median
+from typing import Any, cast
 
-from dlbench.analysis.arms import EFFICIENCY, Arm, equal_columns
+from dlbench.analysis.arms import EFFICIENCY, Arm, Row, equal_columns
+from dlbench.analysis.formatting import joined
 from dlbench.analysis.groups import (
     ALONE,
     TASK,
@@ -22,12 +28,14 @@ from dlbench.analysis.groups import (
 )
 from dlbench.analysis.statistics.intervals import Interval, censored_median
 from dlbench.report.chart import Mark, Role, Series
+from dlbench.report.data import run_of
 
 # More lines than this in one panel are hard to distinguish; further ones get other panels.
 MOST_SERIES = 7
 # Column of the words that hold of a run's value, joined by `;`.
 FLAGS = ".flags"
-# The column of a run's rate over that of its base line: its interval is that of the arm.
+# What is known of each run, by study and run_id, at each place. A failed run has one place, at which it is counted.
+Course = dict[tuple[str, str], dict[float, dict[str, Any]]]
 
 
 @dataclass(frozen=True)
@@ -75,8 +83,7 @@ def parts(arms: Sequence[Arm], *, x: str, always: Iterable[str] = TASK) -> list[
         shares = [every[start : start + size] for start in range(0, len(every), size)]
         for place, share in enumerate(shares, 1):
             which = f"{place} of {len(shares)}" if len(shares) > 1 else ""
-            title = ", ".join(filter(None, (described(values), which)))
-            divided.append(Part(title, (*chain(*share), *base), tuple(left), x))
+            divided.append(Part(joined(described(values), which), (*chain(*share), *base), tuple(left), x))
     return divided or [Part("", tuple(arms), tuple(left), x)]
 
 
@@ -141,7 +148,7 @@ def named(part: Part) -> Iterator[tuple[Role, str, list[Arm]]]:
     for values, alike in groups(parallel, part.keys):
         yield Role.MEASURED, described(values) or (ALONE if all(arm.is_alone for arm in alike) else "measured"), alike
     for values, alike in groups(base, of_base):
-        yield Role.BASE_LINE, ", ".join(filter(None, (ALONE, described(values)))), alike
+        yield Role.BASE_LINE, joined(ALONE, described(values)), alike
 
 
 def ended(column: str) -> str:
@@ -182,3 +189,31 @@ def _mark(place: float, arms: Sequence[Arm], column: str) -> Mark:
         runs=tuple(row["run_id"] for row in reached),
         ended_runs=tuple(row["run_id"] for row in late),
     )
+
+
+def of_runs(arms: Iterable[Arm], runs: Container[tuple[str, str]]) -> list[Arm]:
+    """Return the arms with some of their runs alone, and those without any not at all."""
+    kept = [(arm, tuple(row for row in arm.rows if run_of(row) in runs)) for arm in arms]
+    return [replace(arm, rows=rows) for arm, rows in kept if rows]
+
+
+def along(part: Part, course: Course) -> Part:
+    """Return a part with its arms at each place of their runs, which is their x."""
+    arms: list[Arm] = []
+    for arm in part.arms:
+        places: dict[float, list[Row]] = {}
+        for row in arm.rows:
+            for place, columns in course.get(run_of(row), {}).items():
+                # Not a copy of all columns of a run for each of its places.
+                here = ChainMap({**columns, part.x: place}, cast("dict[str, Any]", row))
+                places.setdefault(place, []).append(here)
+        arms += [replace(arm, rows=tuple(rows)) for rows in places.values()]
+    return replace(part, arms=tuple(arms))
+
+
+def known_series(part: Part, column: str) -> list[Series]:
+    """Return the series of a part along a course, without the places where nothing is known of a column."""
+    return [
+        replace(curve, marks=tuple(mark for mark in curve.marks if mark.points or mark.num_failed))
+        for curve in series(part, column)
+    ]

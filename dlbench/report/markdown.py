@@ -4,7 +4,7 @@ import html
 import re
 from collections.abc import Collection, Iterable, Sequence
 
-from dlbench.report.formatting import one_line
+from dlbench.analysis.formatting import one_line
 
 # Longer texts are cut in the middle; the page has them in full.
 MOST = 400

@@ -6,7 +6,6 @@ from typing import Any
 from dlbench.analysis.arms import METRICS, Arm
 from dlbench.analysis.formatting import listed
 from dlbench.analysis.groups import is_shared, place_of, varying, ways
-from dlbench.plugins import Plugin
 from dlbench.report.data import ReportData
 from dlbench.scenario.metrics import BUILT_IN
 
@@ -39,11 +38,6 @@ def thinned(data: ReportData) -> tuple[ReportData, str]:
     what = listed(settings) or "evenly chosen"
     note = f"Charts show {len(kept)} of {len(data.arms):,} arms ({what}), the best among them; `arms.csv` has all."
     return data.of(kept), note
-
-
-def takes_all(plugin: Plugin, data: ReportData) -> bool:
-    """Whether a figure gets all arms: one that says `ALL_ARMS` sums them up, where they are not too many."""
-    return bool(plugin.get("ALL_ARMS", False)) and len(data.arms) <= 2000  # each takes a moment
 
 
 def _best(arms: Iterable[Arm]) -> list[Arm]:

@@ -11,15 +11,14 @@ from dlbench import plugins
 from dlbench.analysis.summary_tables import ARMS, SUMMARY, arms_csv, summary_csv
 from dlbench.errors import UserError, unwritable
 from dlbench.records import files
-from dlbench.report import references, table
-from dlbench.report.answers import answers_of
+from dlbench.report.answers import answers_of, verdicts
 from dlbench.report.caption import caption
-from dlbench.report.chart import Chart, Hues, MissingRowsError
+from dlbench.report.chart import Chart, Hues, MissingRowsError, chart_csv
 from dlbench.report.data import ReportData
 from dlbench.report.page import render as page
 from dlbench.report.page.content import Content, RenderedFigure
 from dlbench.report.rendering.pool import RenderPool, render
-from dlbench.report.thinning import takes_all, thinned
+from dlbench.report.thinning import thinned
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as MatplotlibFigure
@@ -29,6 +28,8 @@ FOLDER = "report"
 PAGE = "report.html"
 MARKDOWN = "report.md"
 FORMATS = ("png", "svg")
+# Of more arms than this no figure sums up all: each arm takes a moment.
+MOST_ARMS = 2_000
 
 
 @dataclass(frozen=True)
@@ -93,13 +94,11 @@ def write_report(
             task = partial(render, chart, request.style, pictures, figure.caption, page_id)
             pending.append((figure, chart, pool.submit(task)))
         if not request.figures:
-            content = Content(
-                data, answers_of(data).answers, references.verdicts(data), (), tuple(report_files.left_out), note
-            )
+            content = Content(data, answers_of(data).answers, verdicts(data), (), tuple(report_files.left_out), note)
         for done, (figure, chart, element) in enumerate(pending):
             report_progress(done, len(pending))
             drawn.append(replace(figure, svg=element()))
-            table.write(request.output / f"{figure.name}.csv", figure.name, chart)
+            files.write_text(request.output / f"{figure.name}.csv", chart_csv(figure.name, chart))
             report_files.written += [request.output / file for file in figure.files]
         report_progress(len(pending), len(pending))
         if content:
@@ -139,7 +138,7 @@ def _names(request: ReportRequest) -> list[str]:
 
 
 def _figures(
-    whole: ReportData, thin: ReportData, names: Iterable[str], request: ReportRequest, made: ReportFiles
+    whole: ReportData, thin: ReportData, names: Iterable[str], request: ReportRequest, report_files: ReportFiles
 ) -> Iterator[tuple[RenderedFigure, Chart]]:
     """Yield the figures before they are rendered, with their charts; note those that cannot be drawn.
 
@@ -153,13 +152,13 @@ def _figures(
         hues.applied(plugins.load("figures", "training_time").get("chart")(thin))
     for name in names:
         plugin = plugins.load("figures", name)
-        data = whole if takes_all(plugin, whole) else thin
+        data = whole if plugin.get("ALL_ARMS", False) and len(whole.arms) <= MOST_ARMS else thin
         try:
             chart = hues.applied(plugin.get("chart")(data))
         except MissingRowsError as lacking:
             if request.figures:
                 raise UserError(f"the figure {name} cannot be drawn: {lacking}") from lacking
-            made.left_out.append((name, str(lacking)))
+            report_files.left_out.append((name, str(lacking)))
             continue
         text = caption(chart, data)
         files = tuple(f"{name}.{suffix}" for suffix in (*request.formats, "csv"))

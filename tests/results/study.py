@@ -25,9 +25,8 @@ from dlbench.analysis.claims.claim_tests import ClaimState
 from dlbench.analysis.formatting import counted, listed, number
 from dlbench.analysis.groups import described
 from dlbench.analysis.judge import Family
-from dlbench.report import references, table
-from dlbench.report.answers import answers_of, metrics_of
-from dlbench.report.chart import Chart
+from dlbench.report.answers import answers_of, metrics_of, verdicts
+from dlbench.report.chart import Chart, chart_rows
 from dlbench.report.markdown import escaped
 from dlbench.report.markdown import table as markdown_table
 from dlbench.report.page.machines import machines
@@ -258,13 +257,13 @@ class StudyText:
         return "" if a is None or b is None else f"{a / b:.2f}"
 
     def _published(self, column: str, place: float, series: str) -> float | None:
-        known = references.of(self.data.studies[0])
+        known = self.data.studies[0].reference
         curve = dict(known.curve(column, series)) if known else {}
         return median(curve[place]) if place in curve else None
 
     def claims(self) -> str:
         """Return the verdicts on the published claims: those that hold or do not, and why others cannot be told."""
-        found = references.verdicts(self.data)
+        found = verdicts(self.data)
         told = [one for one in found if one.state != ClaimState.CANNOT_BE_TOLD]
         rows = [[escaped(one.claim, WHOLE), f"**{one.state}**", escaped(one.why, WHOLE)] for one in told]
         reasons: dict[str, list[str]] = {}
@@ -292,7 +291,7 @@ class StudyText:
 
     def published_notes(self) -> str:
         """Return what a reader has to know of the published study and of how its claims were read."""
-        known = references.of(self.data.studies[0])
+        known = self.data.studies[0].reference
         return items(known.notes) if known else ""
 
     def answer(self) -> str:
@@ -329,7 +328,7 @@ class StudyText:
         """Return a checksum of the numbers that a figure shows, to six digits."""
         rows = [
             [f"{v:.6g}" if isinstance(v, float) else v for v in row.values()]
-            for row in table.rows(name, self._chart(name))
+            for row in chart_rows(name, self._chart(name))
         ]
         return hashlib.sha256(json.dumps(rows, default=str).encode()).hexdigest()
 

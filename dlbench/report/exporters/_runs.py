@@ -102,20 +102,20 @@ def runs_of(data: ReportData, runs: Iterable[Row]) -> Iterator[ExportedRun]:
             began_s=began_s,
             first_step_s=first_step_s,
             ended_s=_sum(began_s, row.get("wall_time_s")),
-            settings=known(row, settings),
+            settings=known_values(row, settings),
             results=_numbers(row, results),
             epochs=tuple(sorted(epochs, key=lambda epoch: epoch.number)),
         )
 
 
-def known(row: Row, names: Iterable[str] | None = None) -> dict[str, Any]:
+def known_values(row: Row, names: Iterable[str] | None = None) -> dict[str, Any]:
     """Return those values of a row, of all its columns or some, that are known and finite."""
     values = {name: row[name] for name in (row if names is None else names) if row.get(name) is not None}
     return {name: value for name, value in values.items() if not isinstance(value, float) or math.isfinite(value)}
 
 
 def _numbers(row: Row, names: Iterable[str]) -> dict[str, float]:
-    return {name: float(value) for name, value in known(row, names).items() if isinstance(value, int | float)}
+    return {name: float(value) for name, value in known_values(row, names).items() if isinstance(value, int | float)}
 
 
 def _sum(*parts: float | None) -> float | None:

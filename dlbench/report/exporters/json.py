@@ -11,7 +11,7 @@ from dlbench.analysis.arms import Arm
 from dlbench.analysis.statistics.intervals import Interval
 from dlbench.records.files import write_text
 from dlbench.report.data import ReportData, StudyData
-from dlbench.report.exporters._runs import known
+from dlbench.report.exporters._runs import known_values
 from dlbench.scenario.run_spec import arm_name
 
 
@@ -67,7 +67,7 @@ def _study(data: ReportData, study: StudyData) -> StudyDocument:
         name=study.name,
         scenario=study.scenario_text or None,
         machine=dict(study.machine),
-        runs=[known({**row, "arm": arm_name(row["run_id"])}) for row in study.runs],
+        runs=[known_values({**row, "arm": arm_name(row["run_id"])}) for row in study.runs],
         arms=[arm_document(arm) for arm in data.arms if arm.study == study.name and arm.completed],
     )
 

@@ -11,7 +11,7 @@ from dlbench.errors import UserError, shorten
 from dlbench.records.outcome import Status
 from dlbench.regular_file import read_regular, require_kind
 from dlbench.report.data import ReportData
-from dlbench.report.exporters._runs import FACTS, ExportedRun, known, ms, runs_of
+from dlbench.report.exporters._runs import FACTS, ExportedRun, known_values, ms, runs_of
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -51,7 +51,7 @@ def export(data: ReportData, output: Path) -> list[Path | str]:
     from mlflow import MlflowClient
     from mlflow.exceptions import MlflowException
 
-    # It would say that it creates the tables of its own file.
+    # It logs the creation of the tables in its file.
     logging.getLogger("mlflow").setLevel(logging.WARNING)
     server = os.environ.get(SERVER, "")
     output = output.absolute()
@@ -103,7 +103,7 @@ def _write_study(client: "MlflowClient", name: str, runs: Iterator[ExportedRun],
 def _write(client: "MlflowClient", experiment: str, run: ExportedRun) -> None:
     from mlflow.entities import Metric, Param
 
-    began, facts = ms(run.began_s), known(run.row, (*FACTS, "hostname"))
+    began, facts = ms(run.began_s), known_values(run.row, (*FACTS, "hostname"))
     # Without an end MLflow would take the present; where it is unknown, the run ended no earlier than it began.
     ended = ms(run.ended_s) or began or 0
     tags = {f"dlbench.{name}": shorten(str(fact)) for name, fact in facts.items() if fact != ""}

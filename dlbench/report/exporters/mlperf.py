@@ -10,7 +10,7 @@ from typing import Any
 from dlbench.analysis.arms import Row
 from dlbench.records import files
 from dlbench.report.data import ReportData
-from dlbench.report.exporters._runs import Epoch, ExportedRun, distinct_name, known, ms, runs_of
+from dlbench.report.exporters._runs import Epoch, ExportedRun, distinct_name, known_values, ms, runs_of
 from dlbench.scenario.metrics import BUILT_IN, QUALITY, TIME_TO_TARGET
 from dlbench.scenario.run_spec import arm_name
 
@@ -87,7 +87,7 @@ def _events(run: ExportedRun, began_s: float, has_scenario: bool) -> Iterator[Ev
 
 def _training(run: ExportedRun, first_step_s: float) -> Iterator[Event]:
     """Yield what happened from the first step to the end of the last evaluation."""
-    yield "run_start", first_step_s, known(run.row, ("run_id", "emulated")), None
+    yield "run_start", first_step_s, known_values(run.row, ("run_id", "emulated")), None
     # Parameters of servers are scored while workers go on, and simulated ones in no simulated time.
     is_beside = run.row.get("updates") is not None
     stopped_s = None
@@ -99,7 +99,7 @@ def _training(run: ExportedRun, first_step_s: float) -> Iterator[Event]:
             yield from _epoch(epoch, before, epoch.ended_s, evaluation_s, first_step_s)
     if stopped_s is not None:
         # With a target, `success` means in MLPerf that it was reached.
-        target = known(run.row, ("target_metric", "target_value", TIME_TO_TARGET.column))
+        target = known_values(run.row, ("target_metric", "target_value", TIME_TO_TARGET.column))
         is_missed = "target_value" in target and TIME_TO_TARGET.column not in target
         yield "run_stop", stopped_s, {"status": "aborted" if is_missed else "success", **target}, None
 

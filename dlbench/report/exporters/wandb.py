@@ -9,7 +9,7 @@ from dlbench.records.files import make_folder
 from dlbench.records.outcome import Status
 from dlbench.regular_file import require_kind
 from dlbench.report.data import ReportData
-from dlbench.report.exporters._runs import FACTS, ExportedRun, distinct_name, known, runs_of
+from dlbench.report.exporters._runs import FACTS, ExportedRun, distinct_name, known_values, runs_of
 
 PACKAGE = "wandb"
 # The folder that wandb makes in the one it is given.
@@ -58,7 +58,7 @@ def _write(run: ExportedRun, name: str, output: Path) -> Path:
         id=name,
         name=run.row["run_id"],
         group=str(run.row.get("label") or "") or None,
-        config={**run.settings, **known(run.row, FACTS), **started},
+        config={**run.settings, **known_values(run.row, FACTS), **started},
         dir=str(output),
         mode="offline",
         settings={**_SETTINGS, "host": str(run.row["hostname"] or "unknown")},

@@ -1,12 +1,16 @@
-"""What stands on x: the batch size wherever it varies, with one line for each way to train; workers; other settings."""
+"""What stands on x: the batch size wherever it varies, with one line for each way to train; workers; other settings.
+
+Maps have workers on x: a map for each condition, a row for each strategy.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from dlbench.analysis.arms import Arm, columns_of, equal_columns
-from dlbench.analysis.formatting import chosen
+from dlbench.analysis.formatting import chosen, joined
 from dlbench.analysis.groups import (
     TASK,
+    condition_text,
     described,
     follows,
     groups,
@@ -16,7 +20,7 @@ from dlbench.analysis.groups import (
     varying,
     without_base_lines,
 )
-from dlbench.report.chart import Axis, Panel, Series
+from dlbench.report.chart import Axis, Panel, Series, medians_of
 from dlbench.report.lines import Part, brief_keys, parts, ways_vary
 
 WORKERS = Axis("workers", "log2")
@@ -34,6 +38,8 @@ OF_WHOM = {"per-worker": " of one worker", "global": " of all workers"}
 # What papers call the comparison of workers, by `batch_scope`, and what the batch is in it.
 SCALING = {"per-worker": "weak scaling", "global": "strong scaling"}
 MEANINGS = {"per-worker": "every worker keeps its batch", "global": "one batch is divided over the workers"}
+# What belongs to a strategy: variants of it differ in these.
+OF_STRATEGY = ("strategy", "algorithm", "collectives", "launcher", "servers", "server_placement", "placement", "mode")
 
 
 def placed(arms: Sequence[Arm], *, scaling: bool = False, others: bool = False) -> Iterator[tuple[Part, Axis]]:
@@ -53,8 +59,7 @@ def placed(arms: Sequence[Arm], *, scaling: bool = False, others: bool = False) 
         for part in parts(alike, x="batch_size"):
             if len(values_of(without_base_lines(part.arms), "batch_size")) > 1:
                 whose = f"batch{OF_WHOM.get(scope, '')}" if len(scopes) > 1 else ""
-                title = ", ".join(filter(None, (part.title, whose)))
-                by_batch.append((brief_keys(replace(part, title=title)), batch_axis(alike)))
+                by_batch.append((brief_keys(replace(part, title=joined(part.title, whose))), batch_axis(alike)))
             else:
                 left += part.arms
     yield from by_batch
@@ -65,7 +70,7 @@ def placed(arms: Sequence[Arm], *, scaling: bool = False, others: bool = False) 
         tasks = {key: values_of(chosen, key) for key in TASK if len(values_of(arms, key)) > 1}
         task = described({key: values[0] for key, values in tasks.items() if len(values) == 1})
         for part in _scaled(chosen) if scaling else map(brief_keys, parts(chosen, x="workers")):
-            yield replace(part, title=", ".join(filter(None, (part.title, task)))), WORKERS
+            yield replace(part, title=joined(part.title, task)), WORKERS
     yield from further
 
 
@@ -87,7 +92,7 @@ def _scaled(arms: Sequence[Arm]) -> Iterator[Part]:
     for scope, alike in _by_scope(arms):
         for part in parts(alike, x="workers", always=equal):
             keys = tuple(key for key in together if key not in (*TASK, *equal))
-            yield replace(part, title=", ".join(filter(None, (SCALING.get(scope, ""), part.title))), keys=keys)
+            yield replace(part, title=joined(SCALING.get(scope), part.title), keys=keys)
 
 
 def _further(arms: Sequence[Arm], *, is_alone: bool) -> Iterator[tuple[Part, Axis]]:
@@ -123,6 +128,20 @@ def _numbered(arms: Sequence[Arm], key: str) -> tuple[list[Arm], tuple[str, ...]
     return [arm.having(**{PLACE: lambda row: places.get(row.get(key))}) for arm in arms], names
 
 
+def belongs_to_strategy(key: str) -> bool:
+    """Whether a setting or option makes a variant of a strategy, and no other condition."""
+    return key in OF_STRATEGY or key.startswith("strategy.")
+
+
+def by_condition(arms: Sequence[Arm]) -> Iterator[tuple[Part, Axis]]:
+    """Yield the arms of each condition against workers; variants of strategies are told apart."""
+    keys = varying(arms, x="workers")
+    variants = [key for key in keys if key != "strategy" and belongs_to_strategy(key)]
+    for values, alike in groups(arms, [key for key in keys if not belongs_to_strategy(key)]):
+        part = Part(condition_text(values, arms), tuple(alike), ("strategy", *variants), "workers")
+        yield brief_keys(part), WORKERS
+
+
 def batch_axis(arms: Iterable[Arm]) -> Axis:
     """Return the axis of `batch_size`, which states whose samples it counts where all arms count alike."""
     scopes = values_of(arms, "batch_scope")
@@ -131,7 +150,7 @@ def batch_axis(arms: Iterable[Arm]) -> Axis:
 
 def spread(axis: Axis, shown: Sequence[Series]) -> Axis:
     """Return an axis of times or sizes from zero, or a logarithmic one where their medians lie far apart."""
-    medians = [mark.interval.value for curve in shown for mark in curve.marks if mark.interval]
+    medians = medians_of(shown)
     can_be = axis.low == 0.0 and not axis.percent and bool(medians)
     is_far = can_be and max(medians) > FAR_APART * min(medians) > 0
     return replace(axis, scale="log10", low=None) if is_far else axis
@@ -139,12 +158,11 @@ def spread(axis: Axis, shown: Sequence[Series]) -> Axis:
 
 def with_categories(panel: Panel) -> Panel:
     """Return a panel with its places beside each other, as categories."""
-    places = sorted({mark.x for curve in panel.series for mark in curve.marks})
-    slots = {place: float(slot) for slot, place in enumerate(places)}
+    slots = {place: float(slot) for slot, place in enumerate(panel.places)}
     moved = (
         replace(curve, marks=tuple(replace(mark, x=slots[mark.x]) for mark in curve.marks)) for curve in panel.series
     )
-    return replace(panel, x=Axis(panel.x.label, categories=tuple(map(chosen, places))), series=tuple(moved))
+    return replace(panel, x=Axis(panel.x.label, categories=tuple(map(chosen, slots))), series=tuple(moved))
 
 
 def meanings(arms: Iterable[Arm]) -> list[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dlbench.analysis.arms import Arm
-from dlbench.analysis.formatting import listed
+from dlbench.analysis.formatting import joined, listed
 from dlbench.analysis.groups import groups, values_of
 from dlbench.plugins import Options
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Role, Series
@@ -89,7 +89,7 @@ class QuantityFigure:
         for target, aimed in by_target if columns else ():
             prefix = target_name(target) if len(by_target) > 1 else ""
             for part, x in self.places(aimed):
-                title = ": ".join(filter(None, (prefix, part.title)))
+                title = joined(prefix, part.title, sep=": ")
                 every = [self._panel(title, x, column, series(part, column)) for column in columns]
                 comparable = [panel for panel in every if self._compares(panel, part)]
                 for panel in comparable:
@@ -106,13 +106,15 @@ class QuantityFigure:
             of_two = f", of two or more {what} that are equal in all else; those with a value: {names}" if names else ""
             raise MissingRowsError(f"needs completed runs with {self.needs}{of_two}")
         # Without units, and without whose batch it is.
-        against = dict.fromkeys(panel.x.label.partition(" (")[0].partition(" of ")[0] for panel in panels)
+        against = dict.fromkeys(panel.x.name.partition(" of ")[0] for panel in panels)
         goal = "the targets" if len(by_target) > 1 else f"a {target_name(target)}" if target else ""
+        # What is shown depends on the learning rates.
+        depends = any(name in SCORE_COLUMNS or "target" in name or name == "updates" for name in self.shown)
         return Chart(
             title=self.title.format(target=goal, x=" and by ".join(against)),
             panels=tuple(panels),
             columns=2 if (len(columns) if len(columns) > 1 else len(panels)) in (2, 4) else 3,
-            lead=" ".join(filter(None, (UNEQUAL if unequal else "", self._rates(list(shown.values()))))),
+            lead=joined(unequal and UNEQUAL, depends and learning_rates(list(shown.values())), sep=" "),
             notes=(
                 *dict.fromkeys(notes),
                 *[self.definition] * bool(self.definition),
@@ -121,11 +123,6 @@ class QuantityFigure:
             ),
             runs=in_chart(shown.values(), [*columns, *map(ended, columns)]),
         )
-
-    def _rates(self, arms: Sequence[Arm]) -> str:
-        """Say at which learning rates arms were measured, where what is shown depends on them."""
-        depends = any(name in SCORE_COLUMNS or "target" in name or name == "updates" for name in self.shown)
-        return learning_rates(arms) if depends else ""
 
     def _panel(self, title: str, x: Axis, column: str, lines: tuple[Series, ...]) -> Panel:
         y = self.shown[column]

@@ -8,7 +8,7 @@ from dlbench.analysis.groups import groups, learning_rate_note
 from dlbench.records.outcome import Status
 from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS
 from dlbench.report.chart import Axis
-from dlbench.report.figures._curves import Run, run_of
+from dlbench.report.data import run_of
 from dlbench.scenario import metrics
 
 RATE = metrics.RATE.column
@@ -19,7 +19,7 @@ SEEN, ALIKE = "samples_seen", 0.01
 UNEQUAL = "The arms saw unequal numbers of samples."
 
 
-def in_chart(arms: Iterable[Arm], columns: Iterable[str] = ("run_id",)) -> frozenset[Run]:
+def in_chart(arms: Iterable[Arm], columns: Iterable[str] = ("run_id",)) -> frozenset[tuple[str, str]]:
     """Return the runs in a chart of these columns, as `Chart.runs` holds them: those with a value, and failed ones."""
     names, rows = list(columns), (row for arm in arms for row in arm.rows)
     return frozenset(

@@ -7,13 +7,28 @@ from dlbench.analysis.arms import EFFICIENCY, Arm, quotient
 from dlbench.analysis.formatting import counted, percent
 from dlbench.analysis.groups import values_of
 from dlbench.report.chart import Axis
-from dlbench.report.figures._critical_batch import by_global_batch, with_fits, with_updates
-from dlbench.report.figures._messages import PER_SAMPLE, by_condition, message_notes, with_messages
-from dlbench.report.figures._places import placed
+from dlbench.report.figures._places import by_condition, placed
 from dlbench.report.figures._quantities import QuantityFigure
-from dlbench.report.figures._scaling import efficiency_notes, with_efficiencies, with_ideals, with_rates, with_whole
+from dlbench.report.figures._reference_lines import (
+    by_global_batch,
+    efficiency_notes,
+    with_efficiencies,
+    with_fits,
+    with_ideals,
+    with_rates,
+    with_updates,
+    with_whole,
+)
 from dlbench.report.figures._shown import RATE, RATE_AXIS, SEEN, rate_note, synthetic_note
-from dlbench.report.figures._target import EPOCHS, TIME, target_notes, with_ends
+from dlbench.report.figures._target import (
+    EPOCHS,
+    PER_SAMPLE,
+    TIME,
+    message_notes,
+    target_notes,
+    with_ends,
+    with_messages,
+)
 
 GIB = 2.0**30
 # Below this share of the processors' time neither the hypervisor nor dlbench itself explains a difference.

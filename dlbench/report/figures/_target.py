@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from dlbench.analysis.arms import Arm, Row
+from dlbench.analysis.arms import Arm, Row, quotient
 from dlbench.analysis.formatting import counted
-from dlbench.analysis.groups import values_of
+from dlbench.analysis.groups import groups, values_of, ways
 from dlbench.report.chart import MissingRowsError
 from dlbench.report.figures._shown import synthetic_note
 from dlbench.report.lines import ended
@@ -14,6 +14,7 @@ from dlbench.scenario.metrics import BUILT_IN, TIME_TO_TARGET
 # Settings that say what a run was to reach.
 TARGET = ("target_metric", "target_value")
 TIME, EPOCHS = TIME_TO_TARGET.column, "epochs_to_target"
+PER_SAMPLE = "bytes_per_sample"
 
 
 def late(row: Row) -> float | None:
@@ -34,6 +35,19 @@ def with_ends(arms: Iterable[Arm]) -> list[Arm]:
         )
     ends = {ended(TIME): late, ended(EPOCHS): lambda row: row.get("epochs_completed")}
     return [arm.having(**ends) for arm in aimed]
+
+
+def with_messages(arms: Iterable[Arm]) -> list[Arm]:
+    """Return the arms of several workers with the column PER_SAMPLE, and how long runs took that missed a target.
+
+    Raises:
+        MissingRowsError: None sends messages between nodes.
+    """
+    parallel = ways(arms)
+    if not values_of(parallel, "messages"):
+        raise MissingRowsError("needs completed runs of two or more strategies, one of which sends messages")
+    columns = {PER_SAMPLE: lambda row: quotient(row.get("bytes_sent"), row.get("samples_seen")), ended(TIME): late}
+    return [arm.having(**columns) for arm in parallel]
 
 
 def target_name(values: Mapping[str, Any]) -> str:
@@ -60,3 +74,10 @@ def target_notes(arms: Iterable[Arm], shown: Sequence[Arm]) -> Iterator[str]:
     """Say how the runs that were late count, and which of all are left out because they cannot have reached it."""
     yield from end_notes(shown)
     yield from synthetic_note(arm for arm in arms if arm.get("target_value") is not None)
+
+
+def message_notes(_: Sequence[Arm], shown: Sequence[Arm]) -> Iterator[str]:
+    """Say what the targets are, and how the runs count that did not reach them."""
+    aimed = [arm for arm in shown if arm.get("target_value") is not None]
+    yield from (f"The target is a {target_name(values)}." for values, _ in groups(aimed, TARGET))
+    yield from end_notes(aimed)

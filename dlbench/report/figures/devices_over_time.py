@@ -3,11 +3,10 @@
 from dlbench.analysis.arms import Arm
 from dlbench.records.outcome import Status
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel
-from dlbench.report.data import RUN, ReportData
-from dlbench.report.figures._curves import Course, along, lines, of_runs, run_of
+from dlbench.report.data import RUN, ReportData, run_of
 from dlbench.report.figures._shown import in_chart
 from dlbench.report.figures._table import GIB
-from dlbench.report.lines import parts
+from dlbench.report.lines import Course, along, known_series, of_runs, parts
 
 ORDER = 110
 X = Axis("time since the first step (s)")
@@ -39,7 +38,9 @@ def chart(data: ReportData) -> Chart:
     for part in parts(of_runs(data.arms, course), x="at_s"):
         moving = along(part, course)
         drawn = [
-            Panel(part.title, X, axis, tuple(lines(moving, level))) for level, axis in LEVELS.items() if level in read
+            Panel(part.title, X, axis, tuple(known_series(moving, level)))
+            for level, axis in LEVELS.items()
+            if level in read
         ]
         # Where no series has values at two places, nothing varies along x.
         if any(sum(bool(mark.points) for mark in curve.marks) > 1 for panel in drawn for curve in panel.series):

@@ -5,13 +5,13 @@ from dataclasses import replace
 from itertools import chain, product
 
 from dlbench.analysis.arms import records
+from dlbench.analysis.formatting import joined
 from dlbench.analysis.groups import TASK, values_of, ways
 from dlbench.records.outcome import Status
-from dlbench.report.chart import Axis, Chart, MissingRowsError, Palette, Panel, Series
-from dlbench.report.data import RUN, ReportData
-from dlbench.report.figures._curves import Course, along, lines, of_runs, run_of
+from dlbench.report.chart import Axis, Chart, MissingRowsError, Palette, Panel, Series, medians_of
+from dlbench.report.data import RUN, ReportData, run_of
 from dlbench.report.figures._shown import in_chart, learning_rates, left_out_note, synthetic_note
-from dlbench.report.lines import MOST_SERIES, Part, parts, series, ways_vary
+from dlbench.report.lines import MOST_SERIES, Course, along, known_series, of_runs, parts, series, ways_vary
 from dlbench.scenario.run_spec import arm_name
 
 ORDER = 60
@@ -57,24 +57,28 @@ def chart(data: ReportData) -> Chart:
     candidates.sort(key=lambda part: max(values_of(part.arms, "workers"), default=0), reverse=True)
     most = max(1, MOST_PANELS // max(1, len(places) * len(values)))
     left_out, whole = candidates[most:], [along(part, course) for part in candidates[:most]]
-    drawn = list(map(_with_room, whole))
+    # Base lines are left out where panels have no room for them.
+    drawn = [
+        part if len(series(part, "epoch")) <= MOST_SERIES else replace(part, arms=tuple(ways(part.arms) or part.arms))
+        for part in whole
+    ]
     # Colours are those of batch sizes or numbers of workers, where lines stand for these.
     palette: Palette = "sizes" if {"batch_size", "workers"}.intersection(keys) else "ways"
     only = drawn[0].title if len(drawn) == 1 else ""
     panels: list[Panel] = []
     for part, value in product(drawn, values):
         curves_at = {
-            place: [_shortened(curve, palette) for curve in lines(replace(part, x=place), value)] for place in places
+            place: [_shortened(curve, palette) for curve in known_series(replace(part, x=place), value)]
+            for place in places
         }
-        if any(
-            len(curve.marks) > 1 for curve in curves_at["epoch"]
-        ):  # the accuracy chart has what is known at one epoch alone
+        # The accuracy chart has what is known at one epoch alone.
+        if any(len(curve.marks) > 1 for curve in curves_at["epoch"]):
             panels += [_panel("" if only else part.title, place, value, curves) for place, curves in curves_at.items()]
     if not panels:
         raise MissingRowsError("needs epochs.csv with two or more epochs of completed runs on data that can be learned")
     in_panels = [arm for part in drawn for arm in part.arms]
     return Chart(
-        title=": ".join(filter(None, ("Loss and accuracy while training", only))),
+        title=joined("Loss and accuracy while training", only, sep=": "),
         panels=tuple(panels),
         columns=len(places),
         lead=learning_rates(in_panels),
@@ -114,12 +118,6 @@ def _course(data: ReportData) -> Course:
     return course
 
 
-def _with_room(part: Part) -> Part:
-    """Return the part, without base lines where its panels have no room for them."""
-    has_room = len(series(part, "epoch")) <= MOST_SERIES
-    return part if has_room else replace(part, arms=tuple(ways(part.arms) or part.arms))
-
-
 def _shortened(line: Series, palette: Palette) -> Series:
     """Return a line of many marks without points of runs, and with marks at equal steps up to the last."""
     marks = line.marks
@@ -133,10 +131,9 @@ def _panel(title: str, place: str, value: str, shown: Sequence[Series]) -> Panel
     """Return a panel whose axes are logarithmic where lines end far apart, or losses fall far."""
     (x, against), y = PLACES[place], VALUES[value]
     ends = [curve.marks[-1].x for curve in shown]
-    medians = [mark.interval.value for curve in shown for mark in curve.marks if mark.interval]
+    medians = medians_of(shown)
     if ends and max(ends) > FAR_APART * min(ends) > 0:
         x = replace(x, scale="log10")
     if value.endswith("loss") and medians and max(medians) > FAR_DOWN * min(medians) > 0:
         y = replace(y, scale="log10")
-    what = f"{y.label.partition(' (')[0]} by {against}"
-    return Panel(": ".join(filter(None, (title, what))), x, y, tuple(shown))
+    return Panel(joined(title, f"{y.name} by {against}", sep=": "), x, y, tuple(shown))

@@ -5,7 +5,7 @@ from dataclasses import replace
 from statistics import median
 
 from dlbench.analysis.arms import Arm
-from dlbench.analysis.formatting import counted, number
+from dlbench.analysis.formatting import counted, joined, number
 from dlbench.analysis.groups import TASK, by_emulation, described, groups, values_of, without_base_lines
 from dlbench.analysis.metrics.pareto import front, knee
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Role, Series, line_mark
@@ -84,7 +84,7 @@ def _fields(arms: Sequence[Arm]) -> Iterator[Part]:
         task, target = described({key: value for key, value in values.items() if key in TASK}), _target(alike)
         wanted = f"to a {target}" if target and not values.keys().isdisjoint(TARGET) else ""
         for emulated, members in by_emulation(alike):
-            title = ", ".join(filter(None, (task, wanted, "emulated" if emulated else "")))
+            title = joined(task, wanted, emulated and "emulated")
             yield Part(title, tuple(members), keys, along)
 
 
@@ -97,17 +97,17 @@ def _drawn(field: Part) -> tuple[list[Panel], list[str]]:
     for part in parts(field.arms, x=field.x):
         keys = tuple(key for key in field.keys if key in part.keys or key not in varying)
         lines = series(replace(part, keys=keys, x=PLACE), column)
-        title = ": ".join(filter(None, (field.title, part.title)))
+        title = joined(field.title, part.title, sep=": ")
         panels.append(Panel(title, Axis(DEVICE_TIME, "log10"), Axis(axis, "log10"), lines, is_scatter=True))
-    marks = [mark for panel in panels for one in panel.series for mark in one.marks]
+    marks = (mark for panel in panels for mark in panel.marks())
     best = front((mark.x, mark.interval.value) for mark in marks if mark.interval and mark.interval.value > 0)
     turn = knee(best)
     # The arms on the front are named beside their marks; its line belongs to no series and has no colour.
     named = {x: described({field.x: standing[x].get(field.x)}) for x, _ in best}
     dashed = [Series(FRONT, tuple(line_mark(*place) for place in best), Role.IDEAL)] * (len(best) > 1)
 
-    def with_names(one: Series) -> Series:
-        return replace(one, marks=tuple(replace(mark, name=named.get(mark.x, "")) for mark in one.marks))
+    def with_names(curve: Series) -> Series:
+        return replace(curve, marks=tuple(replace(mark, name=named.get(mark.x, "")) for mark in curve.marks))
 
     panels = [replace(panel, series=(*map(with_names, panel.series), *dashed)) for panel in panels]
     where = f" ({field.title})" if field.title else ""

@@ -7,7 +7,7 @@ from operator import itemgetter
 from statistics import fmean
 
 from dlbench.analysis.arms import Arm, Row, emulation
-from dlbench.analysis.formatting import counted, listed
+from dlbench.analysis.formatting import counted, joined, listed
 from dlbench.analysis.groups import (
     by_emulation,
     groups,
@@ -97,7 +97,7 @@ def _panels(arms: Sequence[Arm]) -> Iterator[Panel]:
             shown.update(part.arms)
             for _, name, way in _base_lines_first(part):
                 sizes = [(f"{size['batch_size']:g}", alike) for size, alike in groups(way, ["batch_size"])]
-                yield _panel(": ".join(filter(None, (part.title, name))), axis.label, sizes)
+                yield _panel(joined(part.title, name, sep=": "), axis.label, sizes)
         elif not shown.issuperset(without_base_lines(part.arms)):
             keys = (*part.keys, *["workers"] * (len(values_of(ways(part.arms), "workers")) > 1))
             # The names of settings are those of the axis: `mpi, epochs, linear`.

@@ -5,7 +5,7 @@ from dataclasses import replace
 from statistics import median
 
 from dlbench.analysis.arms import Arm, Row, columns_of, flags_of, option_columns, quotient
-from dlbench.analysis.formatting import counted, listed, number
+from dlbench.analysis.formatting import counted, joined, listed, number
 from dlbench.analysis.groups import SETTINGS, TASK, groups, values_of, varying, without_base_lines
 from dlbench.records.outcome import Status
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Role, Series, line_mark
@@ -91,8 +91,10 @@ def _paired(arms: Sequence[Arm]) -> list[Arm]:
             bases = {tuple(map(row.get, REPEAT)): row for row in up.rows}
             for row in out.rows:
                 if base := bases.get(tuple(map(row.get, REPEAT))):
+                    both = row["status"] == base["status"] == Status.COMPLETED
+                    ratios = {ratio(name): quotient(row.get(name), base.get(name)) for name in COMPARED if both}
                     kept.setdefault(up, {})[base["run_id"]] = base
-                    kept.setdefault(out, {})[row["run_id"]] = {**row, **_ratios(row, base)}
+                    kept.setdefault(out, {})[row["run_id"]] = {**row, **ratios}
     return [replace(arm, rows=tuple(kept[arm].values())) for arm in arms if arm in kept]
 
 
@@ -102,24 +104,17 @@ def _equal_settings(arms: Sequence[Arm]) -> list[str]:
     return [name for name in names if not name.startswith((*PAIRED, *LAUNCHING)) and len(values_of(arms, name)) > 1]
 
 
-def _ratios(row: Row, base: Row) -> dict[str, float | None]:
-    """Return the ratios of what two completed runs have."""
-    is_known = row["status"] == base["status"] == Status.COMPLETED
-    return {ratio(column): quotient(row.get(column), base.get(column)) for column in COMPARED if is_known}
-
-
 def _panels(part: Part) -> Iterator[Panel]:
     """Yield, for each quantity that pairs have, the panel of all placements and that of their ratios."""
     out = tuple(_sides(part.arms)[1])
     for column, (axis, above) in COMPARED.items():
         if not values_of(out, ratio(column)):
             continue
-        name = axis.label.partition(" (")[0]
-        title = ", ".join(filter(None, (part.title, name)))
+        title = joined(part.title, axis.name)
         yield with_categories(Panel(title, WORKERS, axis, series(part, column)))
         lines = series(replace(part, arms=out, keys=("placement",)), ratio(column))
         ratios = tuple(replace(line, label=f"{line.label} / {Mode.SCALE_UP}") for line in lines)
-        y = Axis(f"{name}, {listed(dict.fromkeys(line.label for line in ratios))}")
+        y = Axis(f"{axis.name}, {listed(dict.fromkeys(line.label for line in ratios))}")
         panel = with_categories(Panel(f"{title}: above 1 {above}", WORKERS, y, ratios))
         # A little beyond the outermost places, so that it is a line at a single number of workers too.
         ends = (line_mark(-0.4, 1.0), line_mark(len(panel.x.categories) - 0.6, 1.0))

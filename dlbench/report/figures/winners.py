@@ -7,12 +7,12 @@ from statistics import median
 from dlbench.analysis.answer.comparison_group import comparison_groups
 from dlbench.analysis.answer.decide import Wanted, families
 from dlbench.analysis.arms import Arm
+from dlbench.analysis.formatting import joined
 from dlbench.analysis.groups import TASK, by_emulation, condition_text, described, groups, values_of, varying, ways
 from dlbench.analysis.judge import Family, Verdict
 from dlbench.report.chart import Axis, Chart, Mark, MissingRowsError, Panel, Series
 from dlbench.report.data import ReportData
-from dlbench.report.figures._messages import belongs_to_strategy
-from dlbench.report.figures._places import WORKERS, with_categories
+from dlbench.report.figures._places import WORKERS, belongs_to_strategy, with_categories
 from dlbench.report.figures._shown import in_chart
 from dlbench.report.figures._target import TARGET, TIME, end_notes, target_name, with_ends
 from dlbench.report.lines import ended, marks
@@ -40,9 +40,9 @@ def chart(data: ReportData) -> Chart:
     tasks = [key for key in varying(arms, x="workers") if key in TASK]
     panels = []
     for values, alike in groups(arms, [*TARGET, *tasks]):
-        title = ": ".join(filter(None, (described({key: values[key] for key in tasks}), f"to a {target_name(values)}")))
+        title = joined(described({key: values[key] for key in tasks}), f"to a {target_name(values)}", sep=": ")
         panel = _panel(title, alike, judged)
-        if sum(len(curve.marks) for curve in panel.series) > 1:
+        if len(panel.marks()) > 1:
             panels.append(panel)
     if not panels:
         raise MissingRowsError("needs runs of two or more strategies that reached one target, at two places or more")

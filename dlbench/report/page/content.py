@@ -3,25 +3,20 @@
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from dlbench.analysis.answer.answer import Answer
 from dlbench.analysis.answer.batches import batch_text
 from dlbench.analysis.answer.lines import heading, lines
 from dlbench.analysis.arm_table import ArmTable, arm_table, in_order, label_of
-from dlbench.analysis.arms import Arm, Row, distinct
-from dlbench.analysis.formatting import counted, listed, quantity
+from dlbench.analysis.arms import Row, distinct
+from dlbench.analysis.formatting import counted, listed, quantity, readable
 from dlbench.analysis.groups import tuned_of
 from dlbench.analysis.metrics.lost_time import lost_time, sentence
 from dlbench.records.outcome import Status
-from dlbench.report.answers import metrics_of
+from dlbench.report.answers import ClaimResult, metrics_of
 from dlbench.report.data import ReportData, run_of
-from dlbench.report.formatting import readable
 from dlbench.scenario.metrics import BUILT_IN, QUALITY
 from dlbench.scenario.run_spec import Phase
-
-if TYPE_CHECKING:
-    from dlbench.report.references import ClaimResult
 
 # More arms of a study than this are not listed.
 MOST_ARMS = 1_000
@@ -75,7 +70,7 @@ class Content:
 
     data: ReportData
     answers: tuple[Answer, ...] = ()
-    judged: "tuple[ClaimResult, ...]" = ()
+    judged: tuple[ClaimResult, ...] = ()
     drawn: tuple[RenderedFigure, ...] = ()
     left_out: tuple[tuple[str, str], ...] = ()
     thinning: str = ""
@@ -127,7 +122,12 @@ class Content:
             scores = [f"{metric.title} {quantity(metric, row[metric.column])}" for metric in metrics]
             came_to = ", ".join(scores) if row["status"] == Status.COMPLETED else row["status"]
             label = label_of(row).removeprefix("tune ")
-            chosen = " (chosen)" * any(_is_of(row, arm) for arm in measured)
+            # An arm was measured at what its search chose.
+            chosen = " (chosen)" * any(
+                str(row.get("label")).startswith(f"tune {arm.first.get('label')} ")
+                and all(row.get(column) == arm.get(column) for column in ("study", *tuned_of(arm)))
+                for arm in measured
+            )
             lines.append(f"{label}{chosen}, repeat {row['repeat']}: {came_to} in {counted(row['epochs'], 'epoch')}")
         return lines
 
@@ -176,13 +176,6 @@ class Content:
         failed = [(row, lasts[run_of(row)]) for row in self.data.attempts if row["status"] != Status.COMPLETED]
         failed.sort(key=lambda pair: pair[1]["status"] == Status.COMPLETED)
         return [_failure(row, last) for row, last in failed]
-
-
-def _is_of(candidate: Row, arm: Arm) -> bool:
-    """Whether a candidate of a search is what an arm was measured at."""
-    label, of_arm = str(candidate.get("label")), str(arm.first.get("label"))
-    is_of_arm = label.startswith(f"tune {of_arm} ") and candidate["study"] == arm.study
-    return is_of_arm and all(candidate.get(column) == arm.get(column) for column in tuned_of(arm))
 
 
 def _failure(row: Row, last: Row) -> Row:

@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from dlbench.analysis.arms import Row, distinct
-from dlbench.analysis.formatting import counted, number, percent
+from dlbench.analysis.formatting import counted, joined, number, one_line, percent
 from dlbench.records.machine import found_in, processor
 from dlbench.records.noise import LEAST_SHARE
 from dlbench.report.data import ReportData, StudyData
-from dlbench.report.formatting import one_line
 
 Fact = tuple[str, str]
 
@@ -52,7 +51,7 @@ def machines(data: ReportData) -> dict[tuple[Fact, ...], list[str]]:
 def unsteady(data: ReportData) -> Iterator[str]:
     """Yield warnings for studies before or after which others computed on a core, or a core computed more slowly."""
     for study in data.studies:
-        name = f"{one_line(study.name)}: " if len(data.studies) > 1 else ""
+        name = f"{one_line(study.name, 300)}: " if len(data.studies) > 1 else ""
         shares = _by_core(study.machine, "spin_share_by_core").items()
         if busy := [core for core, values in shares if min(values) < LEAST_SHARE]:
             yield f"{name}other programs computed on core {', '.join(busy)} before or after the runs"
@@ -86,13 +85,9 @@ def _caches(cpu: Mapping[str, Any]) -> str:
 
 def _gpus(gpus: Sequence[Any]) -> str:
     """Return each kind of GPU with how many there are; `none found` only where it was looked for."""
-    kinds = Counter((gpu.get("name") or "unnamed", _joined(gpu, _GPU)) for gpu in gpus)
+    kinds = Counter((gpu.get("name") or "unnamed", _described(gpu, _GPU)) for gpu in gpus)
     each = (f"{count} x {name}" + (f" ({details})" if details else "") for (name, details), count in kinds.items())
     return ", ".join(each) or "none found"
-
-
-def _libraries(versions: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {_written(version, '{}')}".strip() for name, version in versions.items())
 
 
 # How a value is written: in a form, by one of two texts for yes and no, or by a function.
@@ -122,7 +117,11 @@ _HARDWARE: dict[str, dict[str, _Form]] = {
 }
 _SOFTWARE: dict[str, dict[str, _Form]] = {
     "Operating system": {"software.os": "{}", "software.kernel": "{}", "software.architecture": "{}"},
-    "Installed": {"software.libraries": _libraries},
+    "Installed": {
+        "software.libraries": lambda libraries: joined(
+            *(f"{name} {_written(version, '{}')}".strip() for name, version in libraries.items())
+        )
+    },
     "Commit of dlbench": {"software.dlbench.commit": "{}", "software.dlbench.dirty": ("with changes", "")},
 }
 
@@ -131,20 +130,19 @@ def _facts(study: StudyData) -> tuple[Fact, ...]:
     """Return what is known; a damaged or older description has less."""
     machine, rows = {**study.machine, "processor": processor(study.machine)}, study.attempts
     facts = [("Machine", "" if study.machine else NOT_KNOWN)]
-    facts += [(title, _joined(machine, places)) for title, places in _HARDWARE.items()]
+    facts += [(title, _described(machine, places)) for title, places in _HARDWARE.items()]
     facts += [(title, ", ".join(_distinct(rows, column))) for column, title in _ROWS]
     # As measured before the studies.
-    facts.append(("Slowest link of a run", ", ".join(filter(None, (_range(rows, *column) for column in _LINK)))))
+    facts.append(("Slowest link of a run", joined(*(_range(rows, *column) for column in _LINK))))
     versions = ((name, " and ".join(_distinct(rows, column))) for column, name in VERSIONS)
     facts.append(("Versions in the runs", ", ".join(f"{name} {text}".strip() for name, text in versions if text)))
-    facts += [(title, _joined(machine, places)) for title, places in _SOFTWARE.items()]
+    facts += [(title, _described(machine, places)) for title, places in _SOFTWARE.items()]
     return tuple((title, text) for title, text in facts if text)
 
 
-def _joined(description: Mapping[str, Any], places: Mapping[str, _Form]) -> str:
+def _described(description: Mapping[str, Any], places: Mapping[str, _Form]) -> str:
     """Return the values at some places of a description, written and joined."""
-    texts = (_written(found_in(description, *place.split(".")), form) for place, form in places.items())
-    return ", ".join(filter(None, texts))
+    return joined(*(_written(found_in(description, *place.split(".")), form) for place, form in places.items()))
 
 
 def _written(value: Any, form: _Form) -> str:

@@ -14,8 +14,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 from markupsafe import Markup, escape
 
 from dlbench.analysis.arm_table import ArmTable
+from dlbench.analysis.formatting import readable
 from dlbench.report.data import attempt_of
-from dlbench.report.formatting import readable
 from dlbench.report.markdown import escaped, table
 from dlbench.report.page.content import Content, RenderedFigure
 from dlbench.report.page.machines import machines
@@ -49,8 +49,17 @@ def html(content: Content) -> str:
 
 def markdown(content: Content) -> str:
     """Return the report as Markdown: the same content gives the same text."""
+
+    def arm_lines(arms: ArmTable) -> str:
+        rows = (map(escaped, row) for row in arms.rows)
+        return "\n".join(table(list(arms.columns), rows, arms.columns.keys() - arms.texts))
+
+    def picture_of(chart: RenderedFigure) -> str:
+        files = [file for suffix in PICTURES for file in chart.files if file.endswith(suffix)]
+        return f"![{escaped(chart.title)}]({quote(files[0])})" if files else ""
+
     template = _environment().get_template("report.md.j2")
-    return template.render(content=content, most_failures=MOST_FAILURES, arm_lines=_arm_lines, picture_of=_picture_of)
+    return template.render(content=content, most_failures=MOST_FAILURES, arm_lines=arm_lines, picture_of=picture_of)
 
 
 def policy(style: str, script: str) -> str:
@@ -58,12 +67,9 @@ def policy(style: str, script: str) -> str:
 
     Pictures have no style of their own, as `rendering.svg` makes them; an image is one inside a picture.
     """
-    allowed = f"script-src {_hash(script)}; style-src {_hash(style)}; img-src data:"
+    digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (script, style))
+    allowed = "script-src 'sha256-{}'; style-src 'sha256-{}'; img-src data:".format(*digests)
     return f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
-
-
-def _hash(text: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 def ticked(text: str) -> Markup:
@@ -81,25 +87,11 @@ def _environment() -> Environment:
         loader=FileSystemLoader(HERE),
         autoescape=select_autoescape(["html.j2"]),
         undefined=StrictUndefined,
-        finalize=_finalized,
+        # Control characters of every text are spelled out before it is escaped.
+        finalize=lambda value: readable(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
     environment.filters |= {"ticked": ticked, "cut": escaped, "whole": partial(escaped, most=WHOLE)}
     return environment
-
-
-def _finalized(value: object) -> object:
-    """Spell out control characters of every text, before it is escaped."""
-    return readable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-
-def _arm_lines(arms: ArmTable) -> str:
-    rows = (map(escaped, row) for row in arms.rows)
-    return "\n".join(table(list(arms.columns), rows, arms.columns.keys() - arms.texts))
-
-
-def _picture_of(chart: RenderedFigure) -> str:
-    files = [file for suffix in PICTURES for file in chart.files if file.endswith(suffix)]
-    return f"![{escaped(chart.title)}]({quote(files[0])})" if files else ""

@@ -7,8 +7,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap, LogNorm, Normalize
 
+from dlbench.analysis.formatting import joined
 from dlbench.report.chart import Mark, Panel
-from dlbench.report.rendering import hover
+from dlbench.report.rendering import svg
 from dlbench.report.rendering.style import Looks, Sheet, legend_label, wrapped
 from dlbench.report.rendering.ticks import BASES, can_show, set_names, set_ticks
 
@@ -48,9 +49,9 @@ def draw_cells(axes: Axes, panel: Panel, letters: int, sheet: Sheet) -> float:
         colour = style.foreground if math.isnan(value) else "#111111" if is_pale else "#fefefe"
         mark = marks[row][column]
         drawn = axes.text(column + 0.5, row + 0.5, cell_text(mark, panel, sheet.rings), color=colour, **looks)
-        says.append("\n".join(filter(None, hover.of_mark(panel.series[row], mark, panel.y))))
-        hover.say(drawn, says[-1:])
-    hover.say(mesh, says)
+        says.append(joined(*svg.texts_of(panel.series[row], mark, panel.y), sep="\n"))
+        svg.say(drawn, says[-1:])
+    svg.say(mesh, says)
     axes.invert_yaxis()
     axes.grid(visible=False)
     set_names(axes, panel.x.categories, letters, first=0.5)
@@ -70,19 +71,19 @@ def draw_cells(axes: Axes, panel: Panel, letters: int, sheet: Sheet) -> float:
         bar.outline.set_visible(False)
         height = max(height, bar.ax.yaxis.label.get_window_extent().height / axes.figure.dpi)
     else:  # nothing else names what is equal in all cells
-        axes.set_title(wrapped(": ".join(filter(None, (panel.title, panel.y.label))), int(BOLD * letters)))
+        axes.set_title(wrapped(joined(panel.title, panel.y.label, sep=": "), int(BOLD * letters)))
     return height
 
 
 def cell_letters(panel: Panel) -> int:
     """Return the most letters in one line of a panel's cells, with the distance to the next cell."""
-    lines = [line for curve in panel.series for mark in curve.marks for line in cell_text(mark, panel).split("\n")]
+    lines = [line for mark in panel.marks() for line in cell_text(mark, panel).split("\n")]
     return max(map(len, lines), default=1) + 2
 
 
 def cell_text(mark: Mark, panel: Panel, flags: frozenset[str] = frozenset()) -> str:
     """Return what a cell says: its name, its value or what it is at least, how many runs failed; `-` for nothing."""
-    _, unit = hover.quantity_of(panel.y)
+    _, unit = svg.quantity_of(panel.y)
     star = "*" if flags.intersection(mark.flags.split(";")) else ""
     lines = [mark.name] if mark.name else []
     if mark.interval and math.isfinite(mark.interval.value):

@@ -18,9 +18,9 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.legend import Legend
 from PIL import Image
 
+from dlbench.analysis.formatting import joined, one_line
 from dlbench.records import files
 from dlbench.report.chart import Axis, Chart, Panel, ringed
-from dlbench.report.formatting import one_line
 from dlbench.report.rendering import svg
 from dlbench.report.rendering.cells import NAME_LETTERS, cell_letters
 from dlbench.report.rendering.panels import AT_LEAST, FAILED, HOLLOW, RINGED, draw_panel, values_of
@@ -79,7 +79,7 @@ def draw(chart: Chart, style: Style, paths: Sequence[Path] = (), caption: str = 
         figure, ends = _composed(chart, style, caption)
         is_vector = {path: path.suffix == ".svg" for path in paths}
         if page_id or any(is_vector.values()):
-            tree = svg.tree(figure, one_line(chart.title), described(chart))
+            tree = svg.tree(figure, one_line(chart.title, 300), described(chart))
         for path in paths:
             with files.replacing(path, "wb") as file:
                 file.write(ElementTree.tostring(tree, "utf-8") if is_vector[path] else _png(figure))
@@ -90,9 +90,9 @@ def described(chart: Chart) -> str:
     """Return in words what a chart shows, for those who do not see it."""
     sentences = []
     for panel in chart.panels:
-        what = " by ".join(filter(None, (panel.y.label, panel.x.label)))
+        what = joined(panel.title, joined(panel.y.label, panel.x.label, sep=" by "), sep=": ")
         names = "; ".join(curve.label for curve in panel.series) or "nothing"
-        sentences.append(one_line(f"{': '.join(filter(None, (panel.title, what)))} of {names}.", 1_000))
+        sentences.append(one_line(f"{what} of {names}.", 1_000))
     return " ".join(sentences) or "Nothing to show."
 
 

@@ -12,9 +12,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.transforms import offset_copy
 
-from dlbench.analysis.formatting import counted
+from dlbench.analysis.formatting import counted, joined
 from dlbench.report.chart import OF_RUNS, Axis, Mark, Panel, Role, Series
-from dlbench.report.rendering import hover
+from dlbench.report.rendering import svg
 from dlbench.report.rendering.cells import BOLD, draw_cells
 from dlbench.report.rendering.style import (
     CROSS,
@@ -64,8 +64,7 @@ def draw_panel(axes: Axes, panel: Panel, letters: int, sheet: Sheet) -> float:
         The height in inches that it needs between its labels; 0 where any will do.
     """
     axes.set_title(wrapped(panel.title, int(BOLD * letters)))
-    labels = (wrapped(panel.x.label, letters, 2), wrapped(num_left_out(panel), letters))
-    axes.set_xlabel("\n".join(filter(None, labels)))
+    axes.set_xlabel(joined(wrapped(panel.x.label, letters, 2), wrapped(num_left_out(panel), letters), sep="\n"))
     if not _num_values(panel, tuple(Role)):
         axes.set(xticks=[], yticks=[])
         axes.text(0.5, 0.5, NOTHING, ha="center", va="center", transform=axes.transAxes)
@@ -88,9 +87,9 @@ def draw_panel(axes: Axes, panel: Panel, letters: int, sheet: Sheet) -> float:
     if panel.x.categories:
         set_names(axes, panel.x.categories, letters)
     else:
-        of_runs = [curve for curve in panel.series if curve.role in OF_VALUES] or panel.series
-        tick_places(axes, panel.x, sorted({float(mark.x) for curve in of_runs for mark in curve.marks}), letters)
-    if any(values_of(mark) for curve in panel.series for mark in curve.marks):
+        of_runs = panel.marks(OF_VALUES) or panel.marks()
+        tick_places(axes, panel.x, sorted({float(mark.x) for mark in of_runs}), letters)
+    if any(map(values_of, panel.marks())):
         set_ticks(axes.yaxis, panel.y)
     else:  # failed runs alone
         axes.set_yticks([])
@@ -105,8 +104,7 @@ def num_left_out(panel: Panel) -> str:
 
 
 def _num_values(panel: Panel, roles: Sequence[Role] = OF_VALUES) -> int:
-    marks = [mark for curve in panel.series if curve.role in roles for mark in curve.marks]
-    return sum(mark.num_failed + len(values_of(mark)) for mark in marks)
+    return sum(mark.num_failed + len(values_of(mark)) for mark in panel.marks(roles))
 
 
 def values_of(mark: Mark) -> list[float]:
@@ -166,7 +164,7 @@ def _limit_x(axes: Axes, panel: Panel) -> None:
     if panel.x.categories:
         axes.set_xlim(-0.5, len(panel.x.categories) - 0.5)
         return
-    marks = [mark for curve in panel.series for mark in curve.marks]
+    marks = panel.marks()
     axes.update_datalim([(mark.x, 1.0) for mark in marks], updatey=False)
     axes.margins(x=ROOM)
     axes.autoscale(axis="x")
@@ -204,7 +202,7 @@ def _draw_line(axes: Axes, panel: Panel, series: Series, shift: float, sheet: Sh
     first = series.hue % every  # long lines have their markers at different places
     ys = [mark.interval.value if mark.interval else math.nan for mark in marks]
     (line,) = axes.plot(xs, ys, markevery=(first, every), **looks)
-    hover.say(line, [hover.of_median(series, mark, panel.y) for mark in marks[first::every] if mark.interval])
+    svg.say(line, [svg.median_text(series, mark, panel.y) for mark in marks[first::every] if mark.interval])
     shown = [(x, y, mark) for x, y, mark in zip(xs, ys, marks, strict=True) if mark.interval]
     if flagged := [(x, y) for x, y, mark in shown if sheet.rings.intersection(mark.flags.split(";"))]:
         (sheet.legend[RINGED],) = axes.plot(*zip(*flagged, strict=True), color=sheet.style.foreground, **RING)
@@ -233,7 +231,7 @@ def _draw_runs(axes: Axes, panel: Panel, series: Series, xs: Sequence[float], sh
         if at:
             places, shares, ys = zip(*at, strict=True)
             (dots,) = axes.plot(_moved(axes, places, shares), ys, rasterized=len(at) > MAX_POINTS, **looks)
-            hover.say(dots, [text for runs, values in of_runs for text in hover.of_runs(runs, values, panel.y, bound)])
+            svg.say(dots, [text for runs, values in of_runs for text in svg.run_texts(runs, values, panel.y, bound)])
     if any(mark.ended for mark in marks):
         sheet.legend[AT_LEAST] = Line2D([], [], color=sheet.style.foreground, **TRIANGLE)
     ends = [
@@ -256,7 +254,7 @@ def _draw_bars(axes: Axes, panel: Panel, sheet: Sheet) -> None:
                 bottom = tops[mark.x, height < 0]
                 tops[mark.x, height < 0] += height
                 (box,) = axes.bar(mark.x, height, width, bottom, zorder=1.5, **sheet.style.part(series))
-                hover.say(box, [hover.of_median(series, mark, panel.y)])
+                svg.say(box, [svg.median_text(series, mark, panel.y)])
                 sheet.legend.setdefault(series.label, Patch(**sheet.style.part(replace(series, emulated=""))))
                 if series.emulated:
                     sheet.legend[HOLLOW] = Patch(facecolor="none", edgecolor=sheet.style.foreground, linestyle=DASH_DOT)
@@ -265,7 +263,7 @@ def _draw_bars(axes: Axes, panel: Panel, sheet: Sheet) -> None:
 
 def _draw_failures(axes: Axes, panel: Panel, sheet: Sheet) -> None:
     """Count the runs that did not complete, at each place, in a strip below all values."""
-    counts = Counter(mark.x for curve in panel.series for mark in curve.marks for _ in range(mark.num_failed))
+    counts = Counter(mark.x for mark in panel.marks() for _ in range(mark.num_failed))
     if not counts:
         return
     axes.spines.bottom.set_position(("outward", STRIP_PT))

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dlbench.analysis.formatting import one_line
 from dlbench.errors import UserError, nearest, shown
 from dlbench.report.chart import Palette, Role, Series
-from dlbench.report.formatting import one_line
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

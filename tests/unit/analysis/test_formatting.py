@@ -15,6 +15,7 @@ from dlbench.analysis.formatting import (
     one_line,
     percent,
     quantity,
+    readable,
     rounded,
     unit_of,
 )
@@ -53,9 +54,11 @@ def test_intervals_say_the_unit_once():
     assert Unit(accuracy).with_ends(Interval(0.95, None, None, 1, None)) == "0.950"
 
 
-def test_what_a_terminal_would_obey_is_left_out():
-    assert one_line("a\nb\t c\x1b[31m\u202ed") == "a b c [31m d"
+def test_what_a_terminal_would_obey_is_spelled_out():
+    assert one_line(" a\nb\t c\x1b[31m\u202ed") == r"a b c\x1b[31m\u202ed"
     assert one_line("학습률 <script> $x_1$") == "학습률 <script> $x_1$"
+    assert len(one_line("x" * 100_000, 300)) < 300
+    assert len(one_line("x" * 100_000)) == 100_000
 
 
 def test_lists_count_what_they_leave_out():
@@ -112,3 +115,14 @@ def test_a_margin_is_never_narrower_than_the_interval() -> None:
     assert seconds.with_margin(Interval(100.0, 98.9, 100.5, 5, 0.93)) == "100 s ±2%"
     assert seconds.with_margin(Interval(100.0, 99.95, 100.51, 5, 0.93)) == "100 s ±0.6%"
     assert seconds.with_margin(Interval(100.0, None, None, 1, None)) == "100 s"
+
+
+@pytest.mark.parametrize("text", ["", "plain", "tab\tand\nline", "한국어 עברית", "<b>&amp;"])
+def test_what_can_be_read_stays(text):
+    assert readable(text) == text
+
+
+def test_what_cannot_be_seen_is_shown():
+    assert readable("a\x00b\x1b[0m\x7f\x9b\u202e\ud800\ufffe") == r"a\x00b\x1b[0m\u007f\u009b\u202e\ud800\ufffe"
+    assert readable("one\r\ntwo\rthree") == "one\ntwo\nthree"
+    assert readable("\ud800").encode()

@@ -100,7 +100,10 @@ def many_panels(count: int = 40, columns: int = 3, *series: Series) -> Chart:
 def hostile() -> Chart:
     """Return a chart all of whose texts are what nobody should write."""
     series = tuple(measured(label, hue=hue) for hue, label in enumerate(HOSTILE))
-    panels = tuple(Panel(text, replace(WORKERS, label=text), replace(RATE, label=text), series) for text in HOSTILE)
+    panels = tuple(
+        Panel(text, replace(WORKERS, label=text), replace(RATE, label=text), series[number:])
+        for number, text in enumerate(HOSTILE)
+    )
     named = Axis(HOSTILE[0], categories=HOSTILE)
     rows = tuple(Series(label, tuple(mark(place, 1.0) for place in range(len(HOSTILE)))) for label in HOSTILE)
     more = (

@@ -8,13 +8,13 @@ from typing import Any
 
 from dlbench import plugins
 from dlbench.analysis.statistics.intervals import Interval
-from dlbench.records.tables import write_table
 from dlbench.report.caption import Caption, caption
 from dlbench.report.chart import Chart, Mark, MissingRowsError, Role, Series
-from dlbench.report.data import ReportData, read
+from dlbench.report.data import ReportData, StudyData, read
 from dlbench.report.rendering.figure import LETTERS_IN, WIDTH_IN
 from dlbench.report.rendering.style import wrapped
 from tests.unit.report.charts import HOSTILE, bars, cells, line_mark, lines, mark
+from tests.unit.report.figures.makers import typed
 
 RESULTS = Path(__file__).parents[3] / "results"
 ROW = {
@@ -24,10 +24,8 @@ ROW = {
 
 
 def report_data(folder: Path, *rows: Mapping[str, Any]) -> ReportData:
-    folder.mkdir(parents=True, exist_ok=True)
     full = [ROW | {"study": folder.name, "run_id": f"arm-r{number}"} | dict(row) for number, row in enumerate(rows)]
-    write_table(folder / "runs.csv", "runs", full)
-    return read([folder])
+    return ReportData((StudyData(folder, folder.name, tuple(typed(full)), "", {}),))
 
 
 def series(*marks: Mark, **settings: Any) -> Series:

@@ -8,6 +8,7 @@ import pytest
 from dlbench.errors import UserError
 from dlbench.records.tables import write_table
 from dlbench.report.data import read
+from tests.unit.report.figures.makers import report_data, run
 
 ROOT = Path(__file__).parents[3]
 FIXTURE = ROOT / "tests" / "fixtures" / "study-v3"
@@ -77,25 +78,34 @@ def test_what_is_not_known_of_scenario_and_machine_stays_unknown(tmp_path: Path)
     assert source.scenario_text == "a: ["
 
 
-def test_no_study(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no study is given"):
-        read([])
-    with pytest.raises(UserError, match="not a study folder"):
-        read([tmp_path / "absent"])
-    with pytest.raises(UserError, match=r"it has no runs\.csv"):
-        read([tmp_path])
+def test_studies_made_for_tests_are_what_reading_their_files_gives(tmp_path: Path) -> None:
+    options = ({"model.x": 1, "model.y": "[16]", "strategy.z": 0.5}, {"model.x": 2.5, "strategy.z": 1, "model.w": True})
+    rows = [run(workers=2, repeat=n, momentum=1, tuned="a;b", **option) for n, option in enumerate(options)]
+    rows += [run(status="failed", started_at=None, reason="one\ntwo, three"), run(phase="tune", batch_size=8)]
+    folder = tmp_path / "study"
+    folder.mkdir()
+    write_table(
+        folder / "runs.csv", "runs", rows, list(dict.fromkeys(key for row in rows for key in row if "." in key))
+    )
+    (source,), (made,) = read([folder]).studies, report_data(*rows, tmp_path=tmp_path).studies
+    for found, expected in ((made.attempts, source.attempts), (made.others, source.others)):
+        assert found == expected
+        assert [list(map(type, row.values())) for row in found] == [list(map(type, row.values())) for row in expected]
+        assert list(map(list, found)) == list(map(list, expected))
 
 
-def test_a_folder_of_studies_names_them(tmp_path: Path) -> None:
-    study(tmp_path / "one", {})
-    with pytest.raises(UserError, match="there are studies: one"):
-        read([tmp_path])
-
-
-def test_the_same_study_twice(tmp_path: Path) -> None:
-    folder = study(tmp_path / "s", {})
-    with pytest.raises(UserError, match="given twice"):
-        read([folder, tmp_path / "." / "s"])
+def test_folders_that_are_no_studies_or_one_twice(tmp_path: Path) -> None:
+    folder = study(tmp_path / "one", {})
+    (tmp_path / "empty").mkdir()
+    for paths, words in (
+        ([], "no study is given"),
+        ([tmp_path / "absent"], "not a study folder"),
+        ([tmp_path / "empty"], r"it has no runs\.csv"),
+        ([tmp_path], "there are studies: one"),
+        ([folder, tmp_path / "." / "one"], "given twice"),
+    ):
+        with pytest.raises(UserError, match=words):
+            read(paths)
 
 
 @pytest.mark.parametrize(
@@ -123,9 +133,6 @@ def test_a_table_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "runs.csv").write_bytes(b"\x00\xff\xfe")
     with pytest.raises(UserError, match=r"runs\.csv"):
         read([tmp_path])
-
-
-def test_a_table_of_epochs_that_is_none(tmp_path: Path) -> None:
     folder = study(tmp_path / "s", {})
     (folder / "epochs.csv").write_text("run_id,attempt\r\na,b\r\n")
     with pytest.raises(UserError, match=r"epochs\.csv"):

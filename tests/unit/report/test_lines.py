@@ -1,17 +1,13 @@
 """Runs turned into series: what shares a panel, what is counted, what is never joined."""
 
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 from dlbench.analysis.groups import ALONE, is_shared
 from dlbench.report.chart import Axis, Panel, Role
 from dlbench.report.data import ReportData
-from dlbench.report.lines import MOST_SERIES, Part, ended, parts, series
-from tests.unit.report.figures.makers import base_line, repeats, report_data, run
+from dlbench.report.lines import MOST_SERIES, parts, series
+from tests.unit.report.figures.makers import report_data
 
-TIME = "time_to_target_s"
 BATCH, RATE = Axis("batch size", "log2"), Axis("samples/s")
 
 
@@ -24,26 +20,6 @@ def numbered(tmp_path: Path, *rows: dict[str, object]) -> ReportData:
 def panels(found: ReportData) -> list[Panel]:
     made = [(part, series(part, "samples_per_s")) for part in parts(found.arms, x="batch_size")]
     return [Panel(part.title, BATCH, RATE, lines) for part, lines in made]
-
-
-def test_one_series_has_every_run_at_its_place(tmp_path: Path) -> None:
-    rows = [{"batch_size": b, "samples_per_s": r} for b, r in ((8, 1.0), (8, 3.0), (8, 2.0), (16, 5.0))]
-    (panel,) = panels(numbered(tmp_path, *rows))
-    (line,) = panel.series
-    assert [mark.x for mark in line.marks] == [8, 16]
-    assert sorted(line.marks[0].points) == [1, 2, 3]
-    assert line.marks[0].interval is not None
-    assert (line.marks[0].interval.value, line.marks[0].interval.low, line.marks[0].interval.high) == (2, 1, 3)
-    assert line.marks[1].interval is not None
-    assert line.marks[1].interval.low is None
-    assert panel.title == ""
-
-
-def test_failed_runs_are_counted_and_their_numbers_are_not_shown(tmp_path: Path) -> None:
-    rows = [{"samples_per_s": 1.0}, {"samples_per_s": 9.0, "status": "failed"}, {"batch_size": 64, "status": "stalled"}]
-    (panel,) = panels(numbered(tmp_path, *rows))
-    (line,) = panel.series
-    assert [(mark.x, mark.points, mark.num_failed) for mark in line.marks] == [(32, (1.0,), 1), (64, (), 1)]
 
 
 def test_emulated_and_real_runs_never_share_a_series(tmp_path: Path) -> None:
@@ -106,53 +82,6 @@ def test_what_nobody_measured_has_no_series(tmp_path: Path) -> None:
     assert series(part, "energy_j") == ()
 
 
-@pytest.mark.parametrize(("key", "shared"), [("batch_size", True), ("workers", False), ("strategy.groups", False)])
-def test_what_a_base_line_shares_with_its_arms(key: str, shared: bool) -> None:
-    assert is_shared(key) is shared
-
-
-def part_of(x: str, *rows: dict[str, Any], tmp_path: Path, keys: tuple[str, ...] = ()) -> Part:
-    late = {ended(TIME): lambda row: row.get("train_time_s") if row.get(TIME) is None else None}
-    return Part("", tuple(arm.having(**late) for arm in report_data(*rows, tmp_path=tmp_path).arms), keys, x)
-
-
-def test_every_run_is_a_point_or_has_ended_or_failed(tmp_path: Path) -> None:
-    rows = [
-        *repeats(3, batch_size=8, time_to_target_s=[3.0, 1.0, None], train_time_s=[9.0, 9.0, 9.5]),
-        run(batch_size=8, repeat=3, status="stalled"),
-        *repeats(2, batch_size=16, time_to_target_s=[None, None], train_time_s=[7.0, 8.0]),
-    ]
-    (line,) = series(part_of("batch_size", *rows, tmp_path=tmp_path), TIME)
-    first, second = line.marks
-    assert (first.x, sorted(first.points), first.ended, first.num_failed) == (8, [1, 3], (9.5,), 1)
-    assert first.interval is not None
-    assert (first.interval.value, first.interval.high) == (3, None)
-    assert (second.x, second.points, second.ended, second.interval) == (16, (), (7, 8), None)
-
-
-def test_censored_emulated_runs_and_base_lines_stay_apart(tmp_path: Path) -> None:
-    rows = [
-        run(time_to_target_s=2.0, workers=2),
-        run(time_to_target_s=None, train_time_s=5.0, workers=2, emulated="simulated", run_id="other-r0"),
-        *base_line(time_to_target_s=4.0),
-    ]
-    found = series(part_of("workers", *rows, tmp_path=tmp_path), TIME)
-    assert [(one.role, one.emulated, one.marks[0].points, one.marks[0].ended) for one in found] == [
-        (Role.MEASURED, "", (2,), ()),
-        (Role.MEASURED, "simulated", (), (5,)),
-        (Role.BASE_LINE, "", (4,), ()),
-    ]
-
-
-def test_an_arm_of_which_none_reached_it_is_not_lost(tmp_path: Path) -> None:
-    rows = [run(strategy="mpi", time_to_target_s=2.0), run(strategy="horovod", time_to_target_s=None, train_time_s=3.0)]
-    found = series(part_of("workers", *rows, tmp_path=tmp_path, keys=("strategy",)), TIME)
-    assert {one.label: (one.marks[0].points, one.marks[0].ended) for one in found} == {
-        "horovod": ((), (3,)),
-        "mpi": ((2,), ()),
-    }
-
-
 def test_series_that_one_setting_alone_distinguishes_are_shared_out_over_few_panels(tmp_path: Path) -> None:
     names = [f"strategy{number:02}" for number in range(12)]
     rows = [{"strategy": name, "samples_per_s": 1.0} for name in names]
@@ -168,3 +97,7 @@ def test_names_say_the_strategy_that_all_runs_have_and_one_worker_alone_needs_no
     alone = {"strategy": "single", "workers": 1, "samples_per_s": 1.0}
     (panel,) = panels(numbered(tmp_path, *(alone | {"batch_size": size} for size in (8, 16))))
     assert [line.label for line in panel.series] == [ALONE]
+
+
+def test_what_a_base_line_shares_with_its_arms() -> None:
+    assert [is_shared(key) for key in ("batch_size", "workers", "strategy.groups")] == [True, False, False]

@@ -58,7 +58,7 @@ def test_values_are_those_of_completed_runs_that_are_numbers():
 def test_hostile_names_stay_one_line():
     label = 'a\nb<script>alert(1)</script>$x_1$|`학습`\x1b[31m"'
     (found,) = comparison_groups(read(timed("a", 1.0, label=label, **ALONE), failed("b", 1, label="b", **ALONE)))
-    assert found.arms[0].title == 'a b<script>alert(1)</script>$x_1$|`학습` [31m"'
+    assert found.arms[0].title == r'a b<script>alert(1)</script>$x_1$|`학습`\x1b[31m"'
 
 
 def test_unknown_cells_are_none():

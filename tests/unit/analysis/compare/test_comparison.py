@@ -232,4 +232,4 @@ def test_base_lines_are_compared_too_and_arms_stand_in_the_order_of_people():
 
 def test_hostile_labels_stay_one_line():
     runs = read(measured("a", 9.0, 1, label="<script>\n|`$x`\x1b[31m 학습"))
-    assert compare(runs, runs).changes[0].arm == "<script> |`$x` [31m 학습"
+    assert compare(runs, runs).changes[0].arm == r"<script> |`$x`\x1b[31m 학습"

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,7 @@ def see(*points: float, **others: object) -> tuple[tuple[float, ...], dict[str, 
     return tuple(sorted(points)), others
 
 
+@cache
 def study(name: str) -> ReportData:
     """Read a study of the repository."""
     return read([STUDIES[name]])

@@ -22,20 +22,9 @@ TARGET = {"target_metric": "validation_accuracy", "target_value": 0.9}
 # Columns that a study of another version, a user's own script or an early end may leave empty. Without the settings all
 # at once most figures still have something to show; without a result few do.
 SETTINGS = (
-    "algorithm",
-    "mode",
-    "workers_per_host",
-    "batch_scope",
-    "train_samples",
-    "momentum",
-    "learning_rate_base",
-    "epochs",
-    "epochs_per_worker",
-    "input",
-    "label",
-    "emulated",
-    "baseline",
-)
+    "algorithm", "mode", "workers_per_host", "batch_scope", "train_samples", "momentum", "learning_rate_base", "epochs",
+    "epochs_per_worker", "input", "label", "emulated", "baseline",
+)  # fmt: skip
 RESULTS = (
     "train_time_s", "samples_per_s", "samples_per_s_per_worker", "steps", "target_value", "timed_window_s",
     "device_utilization",
@@ -43,10 +32,7 @@ RESULTS = (
 
 
 def rich(
-    repeats: int = 2,
-    emulated: Iterable[str | None] = (None,),
-    workers: Iterable[int] = (2, 4),
-    **values: object,
+    repeats: int = 2, emulated: Iterable[str | None] = (None,), workers: Iterable[int] = (2, 4), **values: object
 ) -> list[Row]:
     """Return runs that every figure can draw: strategies, modes, batch sizes, workers, targets and base lines."""
     ways = [("mpi", "scale-up"), ("mpi", "scale-out"), ("horovod", "scale-up")]

@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from dlbench.analysis.statistics.intervals import Interval, median_interval
 from dlbench.records import files
-from dlbench.report.chart import Chart, Hues, MissingRowsError, Role
-from dlbench.report.figures.reference import chart
+from dlbench.report.chart import Axis, Chart, Hues, Mark, MissingRowsError, Panel, Role, Series
+from dlbench.report.figures.reference import chart, published, relative, relative_panel
+from dlbench.scenario.reference import parse
 from tests.unit.report.figures.makers import Row, base_line, line, medians, repeats, report_data, run
 
 TEXT = """\
@@ -29,6 +31,7 @@ scale-up,2,80
 scale-out,1,110
 scale-out,2,90
 """
+SECONDS, BATCH = Axis("training time (s)"), Axis("batch size", "log2")
 TIME, ACCURACY, RELATIVE = "training time", "training accuracy", "relative to its own at batch size 8"
 
 
@@ -105,3 +108,82 @@ def test_series_of_the_reference_and_of_the_study(tmp_path: Path) -> None:
     for panel in (both, relative):
         hues = {one.label: one.hue for one in panel.series}
         assert hues["mpi, scale-up"] == hues["A, scale-up"] != hues["mpi, scale-out"] == hues["A, scale-out"]
+
+
+def test_published_curves_have_values_alone_and_repeats_have_points() -> None:
+    found = parse(f"{TEXT}8,1100,\n8,1200,\n", "r.csv")
+    (time_s,) = published(found, "train_time_s")
+    assert (time_s.label, time_s.role) == ("Kim $x_y$ <script>alert(1)</script> 2024", Role.PUBLISHED)
+    assert time_s.marks[0] == Mark(8.0, (1000.0, 1100.0, 1200.0), median_interval([1000.0, 1100.0, 1200.0]))
+    assert time_s.marks[1] == Mark(16.0, (), Interval(600.0, None, None, 1, None))
+    (accuracy,) = published(found, "train_accuracy")
+    assert [mark.x for mark in accuracy.marks] == [8.0, 16.0]
+    assert published(found, "samples_per_s") == ()
+
+
+def curve(*values: float, role: Role = Role.MEASURED, places: tuple[float, ...] = (8.0, 16.0, 32.0)) -> Series:
+    marks = [Mark(x, (y,), median_interval([y])) for x, y in zip(places, values, strict=False)]
+    return Series("one", tuple(marks), role)
+
+
+def test_a_curve_is_divided_by_its_median_at_the_base() -> None:
+    marks = (
+        Mark(8.0, (4.0, 5.0, 6.0), median_interval([4.0, 5.0, 6.0]), num_failed=1),
+        Mark(16.0, (2.0, 2.5, 3.0), median_interval([2.0, 2.5, 3.0]), ended=(4.0,)),
+        Mark(32.0, num_failed=2),
+    )
+    found = relative(Series("a", marks, emulated="oversubscribed"), 8.0)
+    assert found is not None
+    first, second, third = found.marks
+    assert (first.points, first.interval, first.num_failed) == ((0.8, 1.0, 1.2), Interval(1.0, None, None, 3, None), 1)
+    assert (second.points, second.ended) == ((0.4, 0.5, 0.6), (0.8,))
+    assert second.interval is not None
+    assert second.interval.value == 0.5
+    assert second.interval.low is not None
+    assert second.interval.low < 0.5
+    assert (third.points, third.interval, third.num_failed) == ((), None, 2)
+    assert found.emulated == "oversubscribed"
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0])
+def test_what_is_not_above_zero_divides_nothing(value: float) -> None:
+    assert relative(curve(value, 2.0), 8.0) is None
+    assert relative(curve(1.0, 2.0), 64.0) is None
+    assert relative(Series("a", (Mark(8.0, num_failed=3),)), 8.0) is None
+
+
+def published_curve(*values: float, places: tuple[float, ...] = (8.0, 16.0, 32.0)) -> Series:
+    return curve(*values, role=Role.PUBLISHED, places=places)
+
+
+def test_a_relative_panel_names_what_each_line_is_divided_by() -> None:
+    lines = (curve(4, 2), curve(1, role=Role.BASE_LINE), published_curve(10, 8, 5))
+    found = relative_panel(Panel("cnn", BATCH, SECONDS, lines), "batch_size")
+    assert found is not None
+    assert found.title == "cnn: relative to its own at batch size 8"
+    assert found.y.label == "training time / the line's own at batch size 8"
+    assert [[mark.interval and mark.interval.value for mark in one.marks] for one in found.series] == [
+        [1, 0.5], [1, 0.8, 0.5],
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (),
+        (curve(4, 2),),
+        (curve(4, 2), published_curve(10, places=(64.0,))),
+        (curve(4), published_curve(10, 8)),  # 1 at the base alone says nothing
+    ],
+)
+def test_without_a_place_that_all_have_nothing_is_relative(lines: tuple[Series, ...]) -> None:
+    assert relative_panel(Panel("", BATCH, SECONDS, lines), "batch_size") is None
+
+
+@pytest.mark.parametrize(("base", "said"), [(1.0, "at 1 worker"), (4.0, "at 4 workers")])
+def test_workers_are_counted(base: float, said: str) -> None:
+    places = (base, 8.0)
+    lines = (curve(4, 2, places=places), published_curve(4, 2, places=places))
+    found = relative_panel(Panel("", Axis("workers"), SECONDS, lines), "workers")
+    assert found is not None
+    assert found.title == f"relative to its own {said}"

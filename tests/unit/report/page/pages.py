@@ -8,9 +8,9 @@ from typing import Any
 
 from dlbench.analysis.answer.answer import Answer, ArmAnswer, Doubt, Judged, Next, Spread
 from dlbench.analysis.judge import Verdict
+from dlbench.report.answers import ClaimResult
 from dlbench.report.data import ReportData
 from dlbench.report.page.content import Content, RenderedFigure
-from dlbench.report.references import ClaimResult
 from tests.unit.report.figures.makers import base_line, repeats, report_data, run
 
 # What a name, a label or an error may hold. Each must be read as it is written, and do nothing.

@@ -97,44 +97,33 @@ def test_a_damaged_description_says_less_and_breaks_nothing(tmp_path, machine):
         assert "None" not in text
 
 
+def noise(*parts, name="spin_best_per_s_by_core"):
+    """Return what was measured before and after each part of a study, by core or of one core."""
+    moments = (({"0": one} if not isinstance(one, dict) else one for one in part) for part in parts)
+    return [{"before": {name: before}, "after": {name: after}} for before, after in moments]
+
+
 @pytest.mark.parametrize(
-    ("speeds", "said"),
+    ("measured", "said"),
     [
-        ([(30e6, 29e6)], ""),
-        ([(32_700_149, 17_401_836)], "differed by 47%"),
-        ([(30e6, 29e6), (29e6, 20e6)], "differed by 33%"),
-        ([(30e6, 28.2e6)], "differed by 6.0%"),
-        ([(None, "fast"), (0, -1)], ""),
+        ([], ""),
+        (noise((30e6, 29e6)), ""),
+        (noise((32_700_149, 17_401_836)), "differed by 47%"),
+        (noise((30e6, 29e6), (29e6, 20e6)), "differed by 33%"),
+        (noise((30e6, 28.2e6)), "differed by 6.0%"),
+        (noise((None, "fast"), (0, -1)), ""),
+        # Each core is compared with itself.
+        (noise(({"0": 30e6, "1": 20e6}, {"0": 29e6, "1": 20e6})), ""),
+        (noise(({"0": 30e6, "1": 20e6}, {"0": 30e6, "1": 18e6})), "differed by 10%"),
+        (noise(({"0": 0.98, "1": 0.9}, {"0": 1.0}), name="spin_share_by_core"), ""),
+        (
+            noise(({"2": 0.4, "10": 0.98}, {"2": 1.0, "10": 0.5}), name="spin_share_by_core"),
+            "computed on core 2, 10 before",
+        ),
     ],
 )
-def test_a_processor_that_slows_down_is_a_warning(tmp_path, speeds, said):
-    name = "spin_best_per_s_by_core"
-    parts = [{"before": {name: {"0": one}}, "after": {name: {"0": other}}} for one, other in speeds]
-    found = " ".join(unsteady(report_data(run(), tmp_path=tmp_path, machine={"noise": [*parts, "broken", {}]})))
-    assert said in found
-    assert bool(found) is bool(said)
-
-
-def test_each_core_is_compared_with_itself(tmp_path):
-    def warned(after):
-        moments = ({"0": 30e6, "1": 20e6}, after)
-        part = {name: {"spin_best_per_s_by_core": one} for name, one in zip(("before", "after"), moments, strict=True)}
-        return list(unsteady(report_data(run(), tmp_path=tmp_path, machine={"noise": [part]})))
-
-    assert warned({"0": 29e6, "1": 20e6}) == []
-    (text,) = warned({"0": 30e6, "1": 18e6})
-    assert "differed by 10%" in text
-
-
-def test_a_core_on_which_others_computed_is_named(tmp_path):
-    def warned(before, after):
-        part = {"before": {"spin_share_by_core": before}, "after": {"spin_share_by_core": after}}
-        return list(unsteady(report_data(run(), tmp_path=tmp_path, machine={"noise": [part, {"before": 3}]})))
-
-    assert warned({"0": 0.98, "1": 0.9}, {"0": 1.0}) == []
-    (text,) = warned({"2": 0.4, "10": 0.98}, {"2": 1.0, "10": 0.5})
-    assert "computed on core 2, 10 before" in text
-
-
-def test_of_a_machine_that_is_not_known_there_is_no_warning(tmp_path):
-    assert list(unsteady(report_data(run(), tmp_path=tmp_path))) == []
+def test_cores_that_slow_down_or_that_others_computed_on_are_a_warning(tmp_path, measured, said):
+    machine = {"noise": [*measured, "broken", {}, {"before": 3}]} if measured else None
+    warnings = list(unsteady(report_data(run(), tmp_path=tmp_path, machine=machine)))
+    assert len(warnings) == bool(said)
+    assert said in " ".join(warnings)

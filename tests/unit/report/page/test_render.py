@@ -201,10 +201,11 @@ def test_studies_are_told_apart(tmp_path):
     assert "attempt 1, of two" in reader.text("li")
 
 
-def test_real_studies_have_all_their_runs_and_failures():
+def test_real_studies_have_all_their_runs_arms_and_failures():
     for path in STUDIES:
         found = read([path])
-        html = page.html(content(found))
+        html, text = page.html(content(found)), page.markdown(content(found))
+        assert text.count("\n| ") > sum(arm.n > 0 for arm in found.arms), path
         rows = sum(attributes.get("scope") == "row" for attributes in read_html(html).all("th"))
         assert rows == len(found.runs), path
         failed = [row for row in found.attempts if row["status"] != "completed"]

@@ -1,20 +1,16 @@
 """The Markdown: read by a reader of Markdown, it says what the page says, and every text from outside is text."""
 
 import re
-from pathlib import Path
 
 import pytest
 from markdown_it import MarkdownIt
 
-from dlbench.report.data import read
 from dlbench.report.markdown import escaped, table
 from dlbench.report.page.content import RenderedFigure
 from dlbench.report.page.render import markdown
 from tests.unit.report.figures.makers import base_line, repeats, report_data, run
 from tests.unit.report.page.pages import HOSTILE, NUL, UNSEEN, content, hostile, large, read_html, study
 
-ROOT = Path(__file__).parents[4]
-STUDIES = [*sorted(path.parent for path in (ROOT / "results").glob("*/runs.csv")), ROOT / "tests/fixtures/study-v3"]
 # Reads what GitHub reads: raw HTML is on, so that what is not escaped would show.
 READER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
 
@@ -154,13 +150,6 @@ def test_a_picture_is_the_png_where_there_is_one(tmp_path):
         drawn = (RenderedFigure("a", "A.", "A [x]", "<svg/>", "c", tuple(names.split())),)
         assert f"![A \\[x\\]]({shown})" in markdown(content(found, drawn=drawn))
     assert "![" not in markdown(content(found, drawn=(RenderedFigure("a", "A.", "A", "<svg/>", "c", ("a.csv",)),)))
-
-
-@pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.name)
-def test_real_studies(path):
-    found = read([path])
-    text = markdown(content(found))
-    assert text.count("\n| ") > sum(arm.n > 0 for arm in found.arms)
 
 
 def test_it_is_the_same_each_time_and_for_many_runs(tmp_path):

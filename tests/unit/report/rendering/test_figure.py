@@ -2,8 +2,6 @@
 
 import itertools
 import logging
-import math
-import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,94 +13,27 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
-from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 from PIL import Image
 
-from dlbench.report.chart import Axis, Chart, Hues, Panel, Role, Scale, Series, line_mark
+from dlbench.report.chart import Axis, Chart, Hues, Series
 from dlbench.report.rendering import figure as rendering
-from dlbench.report.rendering.cells import cell_text
 from dlbench.report.rendering.figure import WIDTH_IN, described, draw, picture
-from dlbench.report.rendering.panels import AT_LEAST, FAILED, HOLLOW, MAX_POINTS, NO_VALUE, RINGED, num_left_out
+from dlbench.report.rendering.panels import AT_LEAST
 from dlbench.report.rendering.style import (
     CURRENT,
-    MARKER_PT,
-    MARKERS,
-    POINT_PT,
-    RING_PT,
     STYLES,
-    TOTAL_PT,
     applied,
-    style_of,
 )
-from tests.unit.report import charts
-from tests.unit.report.charts import EVERY, HOSTILE, cells, hostile, lines, many_panels, mark, measured
+from tests.unit.report.charts import EVERY, HOSTILE, hostile, lines, many_panels, mark, measured
+from tests.unit.report.rendering.pictures import LIGHT, assert_legible, drawn, said, svg
 
-LIGHT = style_of("light")
-SLACK = 2.5  # a pixel or two of rounding
 FORMS = ("lines", "bars", "cells")
 LONG_CAPTION = "Large markers are medians of 5 repeats; small dots are single runs. " * 8
 
 
-def drawn(chart: Chart) -> Figure:
-    return picture(chart, LIGHT)
-
-
-def svg(chart: Chart, page_id: str) -> str:
-    return draw(chart, LIGHT, page_id=page_id)
-
-
 def save_all(chart: Chart, caption: str, paths: Sequence[Path]) -> None:
     assert draw(chart, LIGHT, paths, caption) == ""
-
-
-def ticks(figure: Figure) -> list[list[Text]]:
-    """Return the tick labels of each axis that lie within its ends: matplotlib shows no others."""
-    found = []
-    for axes in figure.axes:
-        for axis, (one, other) in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
-            places = zip(axis.get_ticklocs(), axis.get_ticklabels(), strict=True)
-            low, high = min(one, other), max(one, other)
-            found.append([label for place, label in places if low <= place <= high and label.get_text()])
-    return found
-
-
-def texts(figure: Figure) -> list[tuple[str, Bbox]]:
-    """Return each visible text with its box in pixels."""
-    with applied(LIGHT):
-        figure.draw_without_rendering()
-        shown = [label for labels in ticks(figure) for label in labels]
-        every = {label for axes in figure.axes for axis in (axes.xaxis, axes.yaxis) for label in axis.get_ticklabels()}
-        others = [text for text in figure.findobj(Text) if text.get_visible() and text not in every]
-        found = [text for text in (*shown, *others) if text.get_text().strip()]
-        return [(text.get_text(), text.get_window_extent()) for text in found]
-
-
-def said(figure: Figure) -> list[str]:
-    return [text.get_text() for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
-
-
-def overlaps(boxes: Sequence[Bbox]) -> list[tuple[Bbox, Bbox]]:
-    return [
-        (one, other)
-        for one, other in itertools.combinations(boxes, 2)
-        if min(one.x1, other.x1) - max(one.x0, other.x0) > 0.5 and min(one.y1, other.y1) - max(one.y0, other.y0) > 0.5
-    ]
-
-
-def assert_legible(figure: Figure) -> None:
-    """Assert that no text leaves the canvas, and that neither ticks nor panels with their labels cover another."""
-    width, height = figure.canvas.get_width_height()
-    for text, box in texts(figure):
-        assert min(box.x0, box.y0) >= -SLACK, text
-        assert box.x1 <= width + SLACK, text
-        assert box.y1 <= height + SLACK, text
-    with applied(LIGHT):
-        for labels in ticks(figure):
-            assert not overlaps([label.get_window_extent() for label in labels]), labels
-        for axes in figure.axes:
-            assert not overlaps([text.get_window_extent() for text in axes.texts])  # in cells, above crosses
-        assert not overlaps([axes.get_tightbbox() for axes in figure.axes])
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -121,14 +52,7 @@ def test_hostile_labels_stay_text_inside_the_canvas(caplog: pytest.LogCaptureFix
     figure = drawn(hostile())
     assert_legible(figure)
     everything = " ".join(said(figure))
-    for text in (
-        "<script>alert(1)</script>",
-        "$x^2_i$ and $",
-        "_underscore %s",
-        "two lines",
-        "한글 이름",
-        r"\x1b[31mred\x00",
-    ):
+    for text in (*HOSTILE[:3], "two lines", HOSTILE[4], r"\x1b[31mred\x00"):
         assert text in everything, text
     found = svg(hostile(), "rate")
     root = ElementTree.fromstring(found)
@@ -174,7 +98,7 @@ def test_the_same_chart_gives_the_same_bytes(tmp_path: Path) -> None:
         for number in "12":
             paths = [tmp_path / f"{number}{suffix}" for suffix in (".png", ".svg")]
             save_all(EVERY[name], LONG_CAPTION, paths)
-            found.append([path.read_bytes() for path in paths] + [svg(EVERY[name], "x").encode()])
+            found.append([path.read_bytes() for path in paths] + [draw(EVERY[name], LIGHT, page_id="x").encode()])
         assert found[0] == found[1], name
     assert sorted(path.name for path in tmp_path.iterdir()) == ["1.png", "1.svg", "2.png", "2.svg"]
 
@@ -211,74 +135,13 @@ def test_a_file_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> 
 
 
 def test_the_settings_of_the_user_neither_show_nor_change() -> None:
-    plain = svg(lines(), "x")
+    plain = svg(lines())
     with matplotlib.rc_context({"font.size": 30, "axes.facecolor": "red", "text.parse_math": True, "axes.grid": True}):
         before, filters = matplotlib.rcParams.copy(), list(warnings.filters)
-        assert svg(lines(), "x") == plain
+        assert draw(lines(), LIGHT, page_id="x") == plain
         picture(lines(), LIGHT)
         assert matplotlib.rcParams.copy() == before
         assert list(warnings.filters) == filters
-
-
-def test_every_point_is_drawn_beside_its_place() -> None:
-    series = measured()
-    dots = [line for line in drawn(lines(series)).axes[0].lines if line.get_markersize() == POINT_PT]
-    ys = sorted(value for line in dots for value in line.get_ydata())
-    assert ys == sorted(point for one in series.marks for point in one.points)
-    xs = [value for line in dots for value in line.get_xdata()]
-    assert len(set(xs)) == len(xs)
-    assert all(min(abs(math.log2(x / one.x)) for one in series.marks) < 0.1 for x in xs)
-
-
-def test_series_at_one_place_stand_beside_each_other_and_inside() -> None:
-    several = [measured(str(number)) for number in range(5)]
-    figure = picture(Chart("t", (Panel("", Axis("workers", "log2"), Axis("y"), tuple(several)),)), LIGHT)
-    (axes,) = figure.axes
-    joined = [line for line in axes.lines if len(line.get_xdata()) == 4 and line.get_linestyle() == "-"]
-    places = np.array([line.get_transform().transform(line.get_xydata())[:, 0] for line in joined])
-    assert places.shape == (5, 4)
-    assert (np.diff(places, axis=0) * 72 / figure.dpi > 1.0).all()
-    assert np.ptp(places, axis=0).max() < 0.5 * np.diff(places.mean(axis=0)).min()
-    assert axes.bbox.x0 < places.min() - 2
-    assert places.max() + 2 < axes.bbox.x1
-
-
-def test_medians_and_intervals_are_drawn() -> None:
-    (axes,) = drawn(lines(measured())).axes
-    (line,) = [line for line in axes.lines if line.get_marker() == MARKERS[0] and len(line.get_xdata()) == 4]
-    assert list(line.get_ydata()) == [102.0, 195.0, 350.0, 600.0]
-    (intervals,) = [line for line in axes.lines if line.get_marker() == "_"]
-    ends = [y for y in intervals.get_ydata() if not math.isnan(y)]
-    assert ends == [100.0, 104.0, 190.0, 201.0, 340.0, 361.0]
-
-
-def test_failed_runs_break_the_line_and_are_counted_below_all_values() -> None:
-    series = (
-        Series("mpi", (mark(1, 1.0), mark(2, 2.0), mark(4, failed=2), mark(8, 3.0))),
-        Series("horovod", (mark(4, 2.0, failed=3),), hue=1),
-    )
-    figure = drawn(lines(*series))
-    (axes,) = figure.axes
-    (line,) = [line for line in axes.lines if line.get_linestyle() == "-" and len(line.get_xdata()) == 4]
-    assert np.isnan(line.get_ydata()).tolist() == [False, False, True, False]
-    boxes = dict(texts(figure))
-    assert FAILED in boxes
-    assert boxes["5"].y1 <= axes.bbox.y0 + SLACK  # the values end here
-    assert boxes["5"].y0 >= axes.spines.bottom.get_window_extent().y0 - SLACK
-    (cross,) = [line for line in axes.lines if line.get_marker() == "x"]
-    assert list(cross.get_xdata()) == [4.0]
-    only_failed = drawn(EVERY["only failed"])
-    assert f"mpi{NO_VALUE}" in said(only_failed)
-    assert [label.get_text() for label in only_failed.axes[0].get_yticklabels()] == []
-    assert [label.get_text() for label in only_failed.axes[0].get_xticklabels()] == ["1", "2"]
-
-
-def test_emulated_runs_are_hollow_and_named() -> None:
-    figure = drawn(lines(measured("real"), measured("shared", emulated="oversubscribed", hue=1)))
-    assert {"real", "shared (emulated)"} <= set(said(figure))
-    faces = [line.get_markerfacecolor() for line in figure.axes[0].lines if len(line.get_xdata()) == 4]
-    assert faces == [LIGHT.colour(0), LIGHT.background]
-    assert LIGHT.background not in svg(lines(measured(emulated="simulated")), "x")  # on the page they are empty
 
 
 def test_the_legend_names_each_series_once_in_full() -> None:
@@ -292,114 +155,9 @@ def test_the_legend_names_each_series_once_in_full() -> None:
     assert len(legend.get_texts()) == len(HOSTILE)  # also of labels that begin with an underscore
 
 
-def test_a_line_of_one_place_is_visible() -> None:
-    for role in Role:
-        figure = drawn(lines(Series("x", (line_mark(4, 100.0),), role)))
-        (line,) = [line for line in figure.axes[0].lines if len(line.get_xdata()) == 1 and line.get_markersize() > 3]
-        assert line.get_marker() != "none", role
-        assert line.get_markersize() <= TOTAL_PT, role
-
-
-def labels(figure: Figure) -> list[str]:
-    return [label.get_text() for label in figure.axes[0].get_xticklabels()]
-
-
-def test_ticks_stand_at_chosen_values_and_else_at_round_ones() -> None:
-    def chart(*places: float, scale: str = "log2") -> Chart:
-        return lines(Series("mpi", tuple(mark(x, 1.0 + x) for x in places)), x=Axis("x", scale))  # type: ignore[arg-type]
-
-    assert labels(drawn(chart(8, 16, 24, 32))) == ["8", "16", "24", "32"]
-    crowded = drawn(chart(*range(1, 30)))
-    assert set(labels(crowded)) <= {"0.5", "1", "2", "4", "8", "16", "32", "64"}
-    assert len(crowded.axes[0].get_xticks()) > 2
-    measured_places = labels(drawn(chart(41.371, 77.313, scale="linear")))
-    assert measured_places
-    assert not {"41.371", "77.313"} & set(measured_places)
-    (panel,) = lines(Series("mpi", (mark(1, 2.1e4), mark(2, 2.9e4))), y=Axis("y", "log10")).panels
-    (axes,) = drawn(Chart("within one power", (panel,))).axes
-    low, high = axes.get_ylim()
-    assert sum(low <= value <= high for value in axes.get_yticks()) > 1
-
-
-def test_an_axis_keeps_its_ends_but_for_values_beyond() -> None:
-    for chart, bottom, top in (
-        (lines(measured(), y=Axis("y", low=0.0)), 0.0, None),
-        (lines(measured(), y=Axis("y", low=200.0)), None, None),
-        (lines(measured(), y=Axis("y", low=0.0, high=1000.0)), 0.0, 1000.0),
-        (lines(Series("mpi", (mark(1, 0.4), mark(8, 0.7))), y=Axis("y", low=0.0, high=1.1, percent=True)), 0.0, 1.1),
-    ):
-        low, high = drawn(chart).axes[0].get_ylim()
-        values = [point for one in chart.panels[0].series for each in one.marks for point in each.points]
-        assert low <= min(values) < max(values) <= high
-        assert bottom in (None, low)
-        assert top in (None, high)
-    (axes,) = drawn(EVERY["efficiency"]).axes
-    assert axes.get_ylim()[1] > 1.3
-    assert "100%" in [label.get_text() for label in axes.get_yticklabels()]
-
-
-def test_what_a_logarithm_cannot_show_is_counted() -> None:
-    (panel,) = EVERY["zeros on logs"].panels
-    assert num_left_out(panel).startswith("4 values not shown")
-    assert any("4 values not shown" in text for text in said(drawn(EVERY["zeros on logs"])))
-    assert num_left_out(lines().panels[0]) == ""
-    for name in ("no series", "no panel", "cells without values"):
-        assert any("nothing to show" in text for text in said(drawn(EVERY[name]))), name
-
-
-@pytest.mark.parametrize("scale", ["linear", "log2", "log10"])
-def test_absurd_values_are_drawn_or_counted(scale: Scale) -> None:
-    values = (1e-310, 1.0, 1e300, math.inf, math.nan)
-    series = Series("mpi", tuple(mark(x, value, ended=(value,)) for x, value in enumerate(values, 1)))
-    axis = Axis("x", categories=tuple("abcde"))
-    for panel in (
-        Panel("", Axis("x", scale), Axis("y", scale), (series,)),
-        Panel("", axis, Axis("y", scale), (series,), form="bars"),
-        Panel(
-            "", axis, Axis("y", scale), (Series("mpi", (mark(0, 2.0), mark(1, 2.0), mark(2, -1e300))),), form="cells"
-        ),
-    ):
-        assert len(svg(Chart("t", (panel,)), "x")) > 1_000
-
-
-def test_parts_of_a_bar_stand_on_each_other_and_negative_ones_hang() -> None:
-    (axes,) = (figure := drawn(charts.bars())).axes
-    boxes = [(box.get_x() + box.get_width() / 2, box.get_y(), box.get_height()) for box in axes.patches]
-    assert len(boxes) == 5
-    for place, bottom, height in ((0, 0.0, 1.1), (0, 1.1, 8.1), (1, 1.25 + 8.25, 2.25)):
-        assert any(box == pytest.approx((place, bottom, height)) for box in boxes), (place, bottom, boxes)
-    assert axes.get_ylim()[0] == 0
-    assert axes.get_ylim()[1] > 1.25 + 8.3 + 2.3
-    assert {"waiting for data", "all-reduce", HOLLOW, "3"} <= set(said(figure))
-    (axes,) = drawn(charts.bars(series=(Series("a", (mark(0, -2.0),)), Series("b", (mark(0, 3.0),))))).axes
-    assert [(box.get_y(), box.get_height()) for box in axes.patches] == [(0.0, -2.0), (0.0, 3.0)]
-    assert axes.get_ylim()[0] < -2.0
-
-
-def test_cells_hold_their_values_and_have_a_colour_each() -> None:
-    found = said(drawn(cells()))
-    assert {"101", "100", "200", "400", "-", "5 failed", "mirrored (emulated)"} <= set(found)
-    (count,), (percent,) = cells().panels, cells(y=Axis("share", percent=True)).panels
-    assert cell_text(mark(0, ended=(7.0, 9.0)), count) == "≥ 7"
-    assert cell_text(mark(0, 0.5, failed=1), percent) == "50%\n1 failed"
-    drifted = replace(mark(0, 7.0), flags="drift;extended")
-    assert cell_text(drifted, count, frozenset({"drift"})) == "7*"
-    (panel,) = cells().panels
-    flagged = replace(panel.series[1], marks=(replace(panel.series[1].marks[0], flags="drift"),))
-    assert any("*" in text for text in said(drawn(Chart("t", (replace(panel, series=(panel.series[0], flagged)),)))))
-    for axis in (Axis("x", "log10"), Axis("x", percent=True), Axis("x", low=0.0, high=1e3)):
-        figure = drawn(cells(y=axis))
-        figure.draw_without_rendering()
-        (mesh,) = figure.axes[0].collections
-        assert len({tuple(colour) for colour in mesh.get_facecolor()}) >= 4, axis
-        _, bar = figure.axes
-        assert bar.get_ylabel() == axis.label
-        assert sum(low <= at <= high for at in bar.get_yticks() for low, high in [bar.get_ylim()]) > 1
-
-
 def test_many_panels_are_legible_in_few_columns() -> None:
-    figure = drawn(many_panels(24, 3, measured()))
-    assert len(figure.axes) == 24
+    figure = drawn(many_panels(12, 3, measured()))
+    assert len(figure.axes) == 12
     assert figure.get_figwidth() <= WIDTH_IN[2]
     assert_legible(figure)
     for columns, across in ((1, 1), (2, 2), (4, 2), (5, 3), (9, 3)):
@@ -415,91 +173,10 @@ def test_a_very_high_picture_has_fewer_pixels_an_inch(monkeypatch: pytest.Monkey
     assert_legible(figure)
 
 
-def test_a_great_many_points_stay_a_small_file() -> None:
-    points = tuple(float(number) for number in range(MAX_POINTS + 1))
-    found = svg(lines(Series("mpi", (mark(1, *points), mark(2, 1.0)))), "x")
-    assert found.count("<use") < 200
-    assert "data:image/png" in found
-
-
 def test_the_description_names_panels_and_series() -> None:
     assert described(lines()).startswith("digits, mlp: throughput (samples/s) by workers of mpi; horovod")
     assert described(many_panels(40)).count("panel 39: ") == 1
     assert described(Chart("x", ())) == "Nothing to show."
-
-
-def test_base_lines_have_markers_of_their_own() -> None:
-    series = [Series(name, (mark(1, 1.0, 2.0),), Role.BASE_LINE) for name in ("alone, batch 8", "alone, batch 16")]
-    (axes,) = drawn(Hues().applied(lines(measured(), *series))).axes
-    assert [line.get_marker() for line in axes.lines if len(line.get_xdata()) == 1] == ["*", "X"]
-
-
-def test_a_line_has_three_places_and_marks_that_were_measured_stay_at_theirs() -> None:
-    several = [
-        Series("two", (mark(1, 1.0), mark(2, 2.0)), hue=0),
-        Series("three", (mark(1, 1.0), mark(2, 2.0), mark(4, 3.0)), hue=1),
-    ]
-    (axes,) = drawn(lines(*several)).axes
-    found = {len(line.get_xdata()): line.get_linestyle() for line in axes.lines if line.get_markersize() == MARKER_PT}
-    assert found == {2: "None", 3: "-"}
-    (panel,) = lines(*(replace(one, marks=one.marks[1:2]) for one in several)).panels
-    for is_scatter in (False, True):
-        (axes,) = drawn(Chart("places", (replace(panel, is_scatter=is_scatter),))).axes
-        at = [float(line.get_xdata()[0]) for line in axes.lines if line.get_markersize() == MARKER_PT]
-        assert (at == [2.0, 2.0]) is is_scatter
-        assert at == pytest.approx([2.0, 2.0], abs=0.05)
-
-
-def test_ticks_are_numbers_apart_and_none_is_beyond_what_there_can_be() -> None:
-    updates = Series("mpi", tuple(mark(x, 0.9 + x / 12_800) for x in (80, 160, 320, 480, 640, 800, 960, 1280)))
-    (axes,) = (figure := drawn(lines(updates, x=Axis("update", "log10"), y=Axis("accuracy", most=1.0)))).axes
-    figure.draw_without_rendering()
-    assert not [label for label in axes.get_xticklabels(which="minor") if label.get_text()]
-    assert max(tick for tick in axes.get_yticks() if tick <= axes.get_ylim()[1]) == 1.0
-    assert axes.get_ylim()[1] > 1.0  # the marker is whole
-    (axes,) = drawn(lines(Series("all right", (mark(1, 1.0), mark(2, 1.0))), y=Axis("accuracy", most=1.0))).axes
-    assert 1.0 < axes.get_ylim()[1] < 1.01
-    near = Series("mpi", tuple(mark(0.001 + x / 1e5, 1.0) for x in (9.71, 31.3, 55.7, 93.1)))
-    panel = Panel("", Axis("hours", "log10"), Axis("y"), (near,), is_scatter=True)
-    boxes = [label.get_window_extent() for label in ticks(drawn(Chart("narrow", (panel,) * 3)))[0]]
-    assert len(boxes) > 1
-    assert all(one.x1 < other.x0 for one, other in itertools.pairwise(boxes))
-
-
-def test_two_places_are_not_joined_and_marks_of_one_place_stand_apart() -> None:
-    for places, style in (((1, 2), "None"), ((1, 2, 4), "-")):
-        several = [
-            Series(name, tuple(mark(x, 1.0 * x, 2.0 * x) for x in places), hue=hue) for hue, name in enumerate("ab")
-        ]
-        (axes,) = drawn(lines(*several)).axes
-        joined = [line for line in axes.lines if line.get_marker() in MARKERS and len(line.get_xdata()) == len(places)]
-        assert [line.get_linestyle() for line in joined if line.get_markersize() > POINT_PT] == [style] * 2
-
-
-def test_flags_of_the_minority_are_rings_and_names_stand_beside_marks() -> None:
-    marks = [replace(mark(x, 1.0 * x, 2.0), flags="unsteady" if x == 4 else "extended") for x in (1, 2, 4)]
-    figure = drawn(lines(Series("mpi", (*marks[:2], replace(marks[2], name="batch 8")))))
-    rings = [line for line in figure.axes[0].lines if line.get_markersize() == RING_PT]
-    assert [list(line.get_xdata()) for line in rings] == [[4.0]]
-    assert {RINGED, "batch 8"} <= set(said(figure))
-    assert dict(texts(figure))["batch 8"].x0 >= figure.axes[0].bbox.x0
-
-
-def test_logarithmic_axes_have_ticks_of_1_2_5_or_the_values_themselves() -> None:
-    for low, high, expected in (
-        (6_500, 110_000, ["10,000", "20,000", "50,000", "100,000"]),
-        (2_000, 8_000, ["2,000", "4,000", "6,000", "8,000"]),
-        (0.4, 7.0, ["0.5", "1", "2", "5"]),
-        (1.0, 90_000.0, ["1", "10", "100", "1,000", "10,000"]),
-    ):
-        panel = Panel("", Axis("x"), Axis("y", "log10"), (Series("a", (mark(1, low), mark(2, high))),))
-        figure = drawn(Chart("t", (panel,)))
-        figure.draw_without_rendering()
-        axes, (bottom, top) = figure.axes[0], figure.axes[0].get_ylim()
-        shown = [text.get_text() for text, at in zip(axes.get_yticklabels(), axes.get_yticks(), strict=True)
-                 if bottom <= at <= top]  # fmt: skip
-        assert [text for text in shown if text in expected] == expected, shown
-        assert len(shown) <= len(expected) + 2
 
 
 def test_one_label_has_one_colour_in_all_charts_and_parts_keep_theirs() -> None:
@@ -527,7 +204,7 @@ def test_the_palette_of_a_png_keeps_white_and_pure_colours(tmp_path: Path) -> No
 
 
 def test_the_legend_stands_below_the_title_and_above_all_panels() -> None:
-    for chart in (lines(), many_panels()):
+    for chart in (lines(), many_panels(6)):
         figure = drawn(chart)
         with applied(LIGHT):
             (legend,) = figure.legends
@@ -539,15 +216,6 @@ def test_the_legend_stands_below_the_title_and_above_all_panels() -> None:
         assert figure.bbox.y1 > title.y1 > title.y0 > entries.y1 > entries.y0 >= box.y0 >= panels.y1
 
 
-def test_few_bars_are_slim() -> None:
-    (panel,) = charts.bars().panels
-    one = tuple(replace(series, marks=series.marks[:1]) for series in panel.series)
-    figure = drawn(charts.bars(x=Axis("", categories=("mpi",)), series=one))
-    boxes = [patch.get_window_extent() for patch in figure.axes[0].patches]
-    assert boxes
-    assert max(box.width for box in boxes) < 0.25 * figure.bbox.width
-
-
 def test_panels_reach_from_side_to_side() -> None:
     for name in ("lines", "bars", "cells"):
         figure = drawn(EVERY[name])
@@ -556,29 +224,11 @@ def test_panels_reach_from_side_to_side() -> None:
         assert panels.width > 0.95 * figure.bbox.width, name
 
 
-@pytest.mark.parametrize("scale", ["linear", "log10"])
-@pytest.mark.parametrize("size", [2e-4, 0.3, 700.0, 1_493_887.0])
-def test_ticks_of_every_size_have_separators_and_no_exponent(size: float, scale: Scale) -> None:
-    marks = (mark(size, size), mark(2 * size, 3 * size), mark(7 * size, 9 * size))
-    axis = Axis("steady throughput (samples/s)", scale)
-    figure = drawn(lines(Series("mpi", marks), x=axis, y=axis))
-    with applied(LIGHT):
-        figure.draw_without_rendering()
-        (axes,) = figure.axes
-        assert [axes.xaxis.get_offset_text().get_text(), axes.yaxis.get_offset_text().get_text()] == ["", ""]
-    labels = [label.get_text() for found in ticks(figure) for label in found]
-    assert len(labels) > 4
-    for label in labels:
-        whole, _, part = label.partition(".")
-        assert re.fullmatch(r"\d{1,3}(,\d{3})*", whole), label
-        assert part.isdigit() or not part, label
-
-
 def test_each_mark_on_the_page_says_its_run_repeat_and_value() -> None:
     runs = ("cnn-mpi-w2-1f-r0", "cnn-mpi-w2-1f-r1", "cnn-mpi-w2-1f-r2")
     marks = (replace(mark(1, 2.0, 4.0, 3.0), runs=runs), replace(mark(2, ended=(7.0,)), ended_runs=("b-r4",)))
     chart = lines(Series("mpi, 2 workers", marks), y=Axis("training time (s)"))
-    found = [title.text for title in ElementTree.fromstring(svg(chart, "x")).findall(".//{*}use/{*}title")]
+    found = [title.text for title in ElementTree.fromstring(svg(chart)).findall(".//{*}use/{*}title")]
     assert sorted(map(str, found)) == [
         "mpi, 2 workers: training time 3 s [2, 4], median of 3 runs",
         "run b-r4, repeat 4: training time at least 7 s",
@@ -592,7 +242,7 @@ def test_marks_that_are_left_out_do_not_shift_what_others_say() -> None:
     chart = lines(
         Series("mpi", (replace(mark(1, 0.0, 4.0), runs=("a-r0", "a-r1")),)), y=Axis("training loss (nats)", "log10")
     )
-    texts = [title.text for title in ElementTree.fromstring(svg(chart, "x")).findall(".//{*}use/{*}title")]
+    texts = [title.text for title in ElementTree.fromstring(svg(chart)).findall(".//{*}use/{*}title")]
     assert texts[0] == "run a-r1, repeat 1: training loss 4 nats"
 
 
@@ -614,4 +264,4 @@ def test_files_and_hostile_names_say_the_same(tmp_path: Path) -> None:
     assert not any(artist.get_gid() for artist in drawn(lines()).findobj())
     names = tuple(f"{text}-r0" for text in HOSTILE)
     odd = Series("mpi", (replace(mark(1, *map(float, range(1, len(names) + 1))), runs=names),))
-    assert len(ElementTree.fromstring(svg(lines(odd), "x")).findall(".//{*}use/{*}title")) == len(names) + 1
+    assert len(ElementTree.fromstring(svg(lines(odd))).findall(".//{*}use/{*}title")) == len(names) + 1

@@ -4,7 +4,7 @@ from xml.etree import ElementTree
 
 from matplotlib.figure import Figure
 
-from dlbench.report.rendering import hover, svg
+from dlbench.report.rendering import svg
 from dlbench.report.rendering.style import CURRENT, LIGHT, PAPER, applied
 
 
@@ -15,7 +15,7 @@ def drawing() -> ElementTree.Element:
         axes.axis("off")
         for height, looks in ((1, {"color": "#0072b2", "markerfacecolor": PAPER}), (2, {"color": CURRENT})):
             (line,) = axes.plot([1, 2, 3], [height, float("nan"), height], marker="o", **looks)
-            hover.say(line, ["first", 'third < "3"'])
+            svg.say(line, ["first", 'third < "3"'])
         axes.text(1, 1, 'id="x" <b id="y"> url(#z)')
         figure.text(0, 0.9, "the title", gid=svg.TITLE)
         return svg.tree(figure, "1 < 2 & more", 'says "so".')

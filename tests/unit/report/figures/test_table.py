@@ -1,0 +1,256 @@
+"""The figures of `_table.TABLE`, but for maps (`test_maps`) and those with lines to compare with."""
+
+from pathlib import Path
+from typing import Any
+
+from dlbench.report.chart import Role
+from dlbench.report.figures._shown import UNEQUAL
+from dlbench.report.figures._table import TABLE
+from dlbench.report.lines import ALONE
+from tests.unit.report.figures.cases import Case, check_cases, drawn, see
+from tests.unit.report.figures.makers import Row, base_line, repeats, run
+
+accuracy = TABLE["accuracy"].chart
+
+ONE = repeats(3, workers=1, validation_accuracy=[0.9, 0.94, 0.92], train_loss=[0.1, 0.2, 0.3])
+TWO = repeats(3, workers=2, validation_accuracy=[0.8, 0.84, 0.82], train_loss=[0.4, 0.5, 0.6])
+TWO_WORKERS = see(0.8, 0.82, 0.84, value=0.82, low=0.8, high=0.84, n=3)
+
+ACCURACY = (
+    Case(
+        "every run, its median and interval", ONE + TWO,
+        {0: {"mpi": {1: 0.92, 2: TWO_WORKERS}}, 3: {"mpi": {1: 0.2, 2: 0.5}}},
+        says=["the global batch grows with the workers"], num_runs=6,
+    ),
+    Case("a global batch does not grow", [run(workers=w, batch_scope="global") for w in (1, 2)], silent=["grows"]),
+    Case("divided epochs", [run(workers=w, divide="epochs") for w in (1, 2)], says=["passes over all samples"]),
+    Case(
+        "a task with one arm",
+        [run(model="cnn", workers=1), run(model="cnn", workers=2), run(model="lstm")],
+        titles=["cnn"] * 4, says=["Left out, without a second arm: lstm."], num_runs=2,
+    ),
+    Case(
+        "random numbers", [run(workers=w, input=i) for w in (1, 2) for i in ("mapped", "synthetic")],
+        says=["2 runs on synthetic input left out"], num_runs=2,
+    ),
+)  # fmt: skip
+
+
+def test_cases_of_accuracy(tmp_path: Path) -> None:
+    check_cases(accuracy, ACCURACY, tmp_path)
+    assert [panel.y.label for panel in drawn(accuracy, *ONE, *TWO, tmp_path=tmp_path).panels] == [
+        "validation accuracy", "validation loss (nats)", "training accuracy", "training loss (nats)",
+    ]  # fmt: skip
+
+
+devices = TABLE["devices"].chart
+
+GIB = 2**30
+BUSY = [
+    *repeats(3, batch_size=8, device_utilization=[0.5, 0.7, 0.6], host_memory_peak_bytes=[GIB, GIB, GIB]),
+    *repeats(3, batch_size=16, device_utilization=[0.8, 0.9, 0.85], host_memory_peak_bytes=[GIB, 3 * GIB, 2 * GIB]),
+]
+for row in BUSY:
+    row["device_memory_peak_bytes"] = 4 * row["host_memory_peak_bytes"]
+STOLEN = [run(batch_size=size, steal_fraction=share, workers=2) for size, share in ((8, 0.05), (16, 0.002))]
+# 0.3 s of 2 workers x 1 core x 5 s.
+OBSERVED = [run(batch_size=size, observer_cpu_s=0.3, workers=2) for size in (8, 16)]
+
+DEVICES = (
+    Case(
+        "shares and gibibytes", BUSY,
+        {0: {"mpi": {8: 0.6, 16: 0.85}}, 1: {"mpi": {8: 4, 16: 8}},
+         2: {"mpi": {8: 1, 16: see(1, 2, 3, value=2)}}},
+    ),
+    Case(
+        "what the hypervisor took", STOLEN, silent=["observing"],
+        says=["In 1 of 2 runs the hypervisor took more than 1% of the processors' time, at most 5.0%."],
+    ),
+    Case(
+        "what dlbench took", OBSERVED, silent=["hypervisor"],
+        says=["In 2 of 2 runs dlbench's own observing threads took more than 1%", "at most 3.0%."],
+    ),
+)  # fmt: skip
+
+
+def test_cases_of_devices(tmp_path: Path) -> None:
+    check_cases(devices, DEVICES, tmp_path)
+    utilisation, *memory = drawn(devices, *BUSY, tmp_path=tmp_path).panels
+    assert (utilisation.y.percent, utilisation.x.scale) == (True, "log2")
+    assert [one.y.label for one in memory] == [
+        "peak memory of a device (GiB)",
+        "peak host memory of a worker (GiB)",
+    ]
+
+
+def test_models_and_what_a_batch_counts_have_panels_of_their_own(tmp_path: Path) -> None:
+    rows = [run(model=m, batch_size=b) for m in ("cnn", "lstm") for b in (8, 16)]
+    made = drawn(devices, *rows, *(run(batch_size=b, batch_scope="global") for b in (32, 64)), tmp_path=tmp_path)
+    assert [(panel.title, panel.x.label) for panel in made.panels[::2]] == [
+        ("batch of all workers", "batch size of all workers (samples)"),
+        ("cnn, batch of one worker", "batch size of one worker (samples)"),
+        ("lstm, batch of one worker", "batch size of one worker (samples)"),
+    ]
+
+
+strategies = TABLE["strategies"].chart
+
+
+def ways(**values: object) -> list[Row]:
+    mpi = repeats(3, workers=2, strategy="mpi", samples_per_s=[150.0, 170.0, 160.0], **values)
+    horovod = repeats(3, workers=4, strategy="horovod", samples_per_s=[290.0, 310.0, 300.0], **values)
+    return mpi + horovod
+
+
+WAYS = [*ways(), *base_line(3, samples_per_s=[90.0, 100.0, 110.0])]
+SIZES = [
+    row
+    for size, rate in ((16, 10.0), (64, 20.0))
+    for row in (*ways(batch_size=size), *base_line(1, batch_size=size, samples_per_s=rate))
+]
+STRATEGIES = (
+    # The place of a cell is the number of its column.
+    Case(
+        "rows are ways and columns are workers where the batch does not vary", WAYS, num_runs=9,
+        shows={"weak scaling": {ALONE: {0: 100}, "horovod": {2: 300}, "mpi": {1: see(150, 160, 170, value=160)}}},
+    ),
+    Case(
+        "batch sizes are columns where they vary, each way is a row",
+        [*SIZES, run(model="cnn", workers=2, batch_size=16)],
+        {"mlp": {ALONE: {0: 10, 1: 20}, "horovod": ..., "mpi": {0: 160, 1: 160}}},
+        titles=["mlp"], says=["Left out, with one strategy only: weak scaling, cnn"],
+    ),
+)  # fmt: skip
+
+
+def test_cases_of_strategies(tmp_path: Path) -> None:
+    check_cases(strategies, STRATEGIES, tmp_path)
+    (panel,) = drawn(strategies, *ways(extended_steps=9), tmp_path=tmp_path).panels
+    assert {mark.flags for one in panel.series for mark in one.marks} == {"extended"}
+    (panel,) = drawn(strategies, *WAYS, tmp_path=tmp_path).panels
+    assert (panel.form, panel.x.categories) == ("cells", ("1", "2", "4"))
+    assert [one.role for one in panel.series] == [Role.BASE_LINE, Role.MEASURED, Role.MEASURED]
+
+
+time_to_target = TABLE["time_to_target"].chart
+
+BATCH = "batch size of one worker (samples)"
+
+
+def reached(time_s: float | None, epochs: int | None, **values: Any) -> Row:
+    target = {"target_metric": "validation_accuracy", "target_value": 0.9}
+    return run(**{**target, "time_to_target_s": time_s, "epochs_to_target": epochs, **values})
+
+
+TIMES = {8: (10.0, 14.0, 12.0), 16: (6.0, 5.0, 9.0)}
+IN_TIME = [reached(t, int(t), batch_size=b, repeat=r) for b, found in TIMES.items() for r, t in enumerate(found)]
+LATE = [
+    reached(10.0, 2, batch_size=8),
+    reached(11.0, 3, batch_size=8, repeat=1),
+    reached(None, None, batch_size=8, repeat=2, train_time_s=20.0, epochs_completed=4),
+    reached(5.0, 1, batch_size=16),
+    reached(None, None, batch_size=16, repeat=1, train_time_s=15.0, epochs_completed=4),
+    reached(None, None, batch_size=32, train_time_s=12.0, epochs_completed=4),
+]
+GRID = [reached(4.0, 1, batch_size=b, workers=w) for b in (8, 16) for w in (1, 2)]
+TIME_TO_TARGET = (
+    Case("medians", IN_TIME, {0: {"mpi": {8: 12, 16: 6}}, 1: {"mpi": {8: see(10, 12, 14), 16: see(5, 6, 9)}}}),
+    Case(
+        "runs that never reached it are shown where they ended", LATE, num_runs=6,
+        says=["3 runs of 6 that completed ended before the target"],
+        shows={
+            0: {"mpi": {8: see(10, 11, ended=(20,), value=11), 16: see(5, ended=(15,)), 32: see(ended=(12,))}},
+            1: {"mpi": {8: see(2, 3, ended=(4,)), 16: see(1, ended=(4,)), 32: see(ended=(4,))}},
+        },
+    ),
+    Case(
+        "a failed run is none of them",
+        [*LATE, reached(None, None, batch_size=8, train_time_s=9.0, status="failed", repeat=4)],
+        says=["3 runs of 6 that completed ended before the target"], num_runs=7,
+    ),
+    Case("half of them: no median", LATE, {0: {"mpi": {8: 11, 16: None, 32: None}}}),
+    Case(
+        "how finely the moment is known", [reached(4.0, 2, workers=w, evaluate_every=2) for w in (1, 2)],
+        says=["The target is looked for at evaluations alone: every 2 epochs."],
+    ),
+    Case(
+        "random numbers, and no target", num_runs=2, says=["1 run on synthetic input left out"],
+        rows=[*GRID[:2], reached(None, None, workers=4, input="synthetic"), run(workers=8)],
+        shows={0: {"mpi": {1: 4, 2: 4}}},
+    ),
+    Case(
+        "where both vary the batch size stands on x", GRID,
+        {0: {"mpi, 1 worker": ..., "mpi, 2 workers": ...}, 1: {"mpi, 1 worker": ..., "mpi, 2 workers": ...}},
+        titles=["", ""],
+    ),
+)  # fmt: skip
+
+
+def test_cases_of_time_to_target(tmp_path: Path) -> None:
+    check_cases(time_to_target, TIME_TO_TARGET, tmp_path)
+    made = drawn(time_to_target, *IN_TIME, tmp_path=tmp_path)
+    assert made.title == "Time and epochs to a validation accuracy of at least 0.9 by batch size"
+    assert [(one.x.label, one.y.label) for one in made.panels] == [
+        (BATCH, "time to target (s)"), (BATCH, "epochs to target"),
+    ]  # fmt: skip
+
+
+training_time = TABLE["training_time"].chart
+
+
+def two_sizes(**values: object) -> list[Row]:
+    same = {"samples_seen": 5000, **values}
+    return [
+        *repeats(3, batch_size=16, train_time_s=[4.0, 2.0, 3.0], **same),
+        *repeats(3, batch_size=64, train_time_s=[1.5, 1.0, 2.0], **same),
+    ]
+
+
+BASE = [base_line(2, batch_size=b, train_time_s=t, samples_seen=5000) for b, t in ((16, 5.0), (64, 4.0))]
+TRAINING_TIME = (
+    Case(
+        "one line for each way, with every run and the median, and its base line",
+        [*two_sizes(workers=2), *two_sizes(workers=4), *BASE[0], *BASE[1]], num_runs=16, titles=[""],
+        shows={0: {"mpi, 2 workers": {16: see(2, 3, 4, value=3, low=2, high=4), 64: 1.5}, "mpi, 4 workers": ...,
+                   ALONE: {16: 5, 64: 4}}},
+    ),
+    Case(
+        "workers stand on x where the batch does not vary",
+        [run(workers=w, train_time_s=t, samples_seen=9) for w, t in ((1, 4.0), (2, 3.0))],
+        {0: {"mpi": {1: 4, 2: 3}}},
+    ),
+    Case(
+        "both do where the workers make a curve", [row for w in (1, 2, 4) for row in two_sizes(workers=w)],
+        {0: {"mpi, 1 worker": ..., "mpi, 2 workers": ..., "mpi, 4 workers": ...},
+         1: {"mpi, batch 16": ..., "mpi, batch 64": ...}},
+    ),
+    Case(
+        "the samples seen stand beside it where they differ",
+        [*two_sizes(), run(batch_size=64, repeat=3, samples_seen=4900, train_time_s=1.5)],
+        {1: {"mpi": {16: 5000, 64: 5000}}}, titles=["", ""],
+    ),
+    Case(
+        "a model without a second arm is named", [*two_sizes(model="cnn"), run(model="resnet20", batch_size=16)],
+        says=["Left out, without a second arm: resnet20."], num_runs=6,
+    ),
+)  # fmt: skip
+
+
+def test_cases_of_training_time(tmp_path: Path) -> None:
+    check_cases(training_time, TRAINING_TIME, tmp_path)
+    equal, unequal = (
+        drawn(training_time, *two_sizes(**seen), tmp_path=tmp_path) for seen in ({}, {"samples_seen": None})
+    )
+    assert (equal.title, equal.lead, unequal.lead) == ("Training time by batch size", "", "")
+    assert drawn(training_time, *TRAINING_TIME[3].rows, tmp_path=tmp_path).lead == UNEQUAL
+
+
+def test_batches_of_one_worker_and_of_all_never_share_a_panel(tmp_path: Path) -> None:
+    # Mirrored counts all samples here: the scope follows from the strategy, and must still split the panels.
+    rows = [*two_sizes(workers=2), *two_sizes(workers=2, batch_scope="global", strategy="mirrored")]
+    panels = drawn(training_time, *rows, tmp_path=tmp_path).panels
+    assert [(one.title, one.x.label) for one in panels] == [
+        ("batch of all workers", "batch size of all workers (samples)"),
+        ("batch of one worker", "batch size of one worker (samples)"),
+    ]
+    assert all(len(one.series) == 1 and one.x.scale == "log2" for one in panels)
