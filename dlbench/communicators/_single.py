@@ -12,6 +12,7 @@ class SingleCommunicator:
 
     rank = 0
     size = 1
+    library = ""
 
     def barrier(self) -> None:
         """Return at once."""

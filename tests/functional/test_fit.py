@@ -46,7 +46,7 @@ def trials_of(work: Bench) -> list[int]:
     found, own = [], f"DLBENCH_CACHE={work.folder / 'cache'}".encode()
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
-            if b"dlbench.worker.probe" in path.read_bytes() and own in (path.parent / "environ").read_bytes():
+            if b"dlbench.worker" in path.read_bytes() and own in (path.parent / "environ").read_bytes():
                 found.append(int(path.parent.name))
     return found
 
