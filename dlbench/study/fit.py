@@ -39,7 +39,7 @@ RESERVE_SHARE = 1 / 16
 # Free memory is never twice the same; rounded down to this share of all, a second search gives the same answer.
 _GRAIN = 1 / 16
 # The search keeps this share of a worker's memory free: a long run's memory is in more pieces than that of few steps,
-# and messages to other workers need some.
+# and messages to other workers need some, as does a comparison of weights that differ.
 MARGIN = 0.1
 _GIB = 2**30
 
