@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from dlbench.analysis.formatting import counted, percent
-from dlbench.cli import candidates, tables
-from dlbench.errors import UserError, nearest, shown, unwritable
+from dlbench.cli import options, tables
+from dlbench.errors import UserError, nearest, shown
 
 if TYPE_CHECKING:
     from dlbench.analysis.compare.comparison import Comparison
@@ -39,8 +39,8 @@ def read_share(text: str) -> float:
 
 
 @click.command("compare")
-@click.argument("base", type=click.Path(path_type=Path), shell_complete=candidates.studies)
-@click.argument("new", type=click.Path(path_type=Path), shell_complete=candidates.studies)
+@click.argument("base", type=click.Path(path_type=Path), shell_complete=options.study_paths)
+@click.argument("new", type=click.Path(path_type=Path), shell_complete=options.study_paths)
 @click.option(
     "--fail-above", metavar="5%",
     help="Exit with 3 where a median is worse by more than this, significantly, or an arm now fails.",
@@ -92,7 +92,11 @@ def command(
     except UserError as error:
         refusal = error
     if output is not None or not comparison.refused:
-        _write(_rendered(comparison, form, allowed, refusal), output)
+        text = _rendered(comparison, form, allowed, refusal)
+        if output is None:
+            click.echo(text, nl=False)
+        else:
+            options.write_file(output, text)
     if refusal is not None:
         raise refusal
     return code
@@ -124,66 +128,30 @@ def _rendered(found: "Comparison", form: str, allowed: float | None, refusal: Us
     return comparison.csv(found) if form == "csv" else comparison.text(found, tables.plain)
 
 
-def _write(text: str, output: Path | None) -> None:
-    """Print a text, or replace a file by it.
-
-    Raises:
-        UserError: The file cannot be written.
-    """
-    from dlbench.records.files import write_text
-
-    if output is None:
-        click.echo(text, nl=False)
-        return
-    try:
-        write_text(output, text)
-    except OSError as error:
-        raise unwritable(error, output) from error
-
-
 def _verdict(found: "Comparison", allowed: float | None, ignored: frozenset[str]) -> int:
     """Return the exit code: of a gate, if there is one.
 
     Raises:
-        UserError: The studies cannot be compared, or the gate cannot judge.
+        UserError: The studies cannot be compared, or machine or versions differ and are not ignored, so that a verdict
+            would say nothing of what was changed, or the gate cannot judge.
     """
-    _refuse(found)
+    if found.refused:
+        more = len(found.refused) - MOST_REASONS
+        reasons = [*found.refused[:MOST_REASONS], *([f"and {more} more"] if more > 0 else [])]
+        raise UserError(
+            "the studies cannot be compared: " + "; ".join(reasons),
+            hint="arms of different settings are compared within one study: make them an axis of its scenario",
+        )
     if allowed is None:
         return COMPLETED
-    _refuse_gate(found, ignored)
-    return _judge(found, allowed)
-
-
-def _refuse(found: "Comparison") -> None:
-    """Refuse studies that cannot be compared.
-
-    Raises:
-        UserError: They cannot; all reasons are said, but for very many.
-    """
-    if not found.refused:
-        return
-    more = len(found.refused) - MOST_REASONS
-    reasons = [*found.refused[:MOST_REASONS], *([f"and {more} more"] if more > 0 else [])]
-    raise UserError(
-        "the studies cannot be compared: " + "; ".join(reasons),
-        hint="arms of different settings are compared within one study: make them an axis of its scenario",
-    )
-
-
-def _refuse_gate(found: "Comparison", ignored: frozenset[str]) -> None:
-    """Refuse to judge where a verdict would say nothing of what was changed.
-
-    Raises:
-        UserError: Machine or versions differ and are not ignored.
-    """
-    differing = [difference for difference in found.warnings if difference.kind in set(IGNORABLE) - ignored]
-    if differing:
+    if differing := [difference for difference in found.warnings if difference.kind in set(IGNORABLE) - ignored]:
         kinds = [kind for kind in IGNORABLE if any(difference.kind == kind for difference in differing)]
-        reasons = "; ".join(difference.text for difference in differing[:MOST_REASONS])
+        texts = "; ".join(difference.text for difference in differing[:MOST_REASONS])
         raise UserError(
-            f"--fail-above cannot judge: the studies differ, or may differ, in {' and '.join(kinds)}: {reasons}",
+            f"--fail-above cannot judge: the studies differ, or may differ, in {' and '.join(kinds)}: {texts}",
             hint=f"to ignore this: --ignore {','.join(kinds)}",
         )
+    return _judge(found, allowed)
 
 
 def _judge(found: "Comparison", allowed: float) -> int:

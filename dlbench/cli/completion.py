@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 from click.shell_completion import get_completion_class
 
+from dlbench.cli import options
 from dlbench.errors import UserError, unwritable
 
 PROGRAM = "dlbench"
@@ -51,14 +52,12 @@ def command(shell: str | None, is_installed: bool) -> None:
     if not is_installed:
         click.echo(script(name), nl=False)
         return
-    from dlbench.records.files import write_text
-
     path = PLACES[name](os.environ)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_text(path, script(name))
     except OSError as error:
         raise unwritable(error, path) from error
+    options.write_file(path, script(name))
     click.echo(f"written: {path}")
     click.echo(_next_step(name, path))
 

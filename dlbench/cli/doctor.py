@@ -48,6 +48,7 @@ def command(where: "ClusterOptions", studies: Path, as_json: bool) -> int:
 
 def _show(facts: "ClusterFacts", findings: "Sequence[Finding]") -> None:
     from dlbench.hosts.doctor.checks import NAMES, verdicts
+    from dlbench.hosts.doctor.facts import CheckVerdict
 
     worst = verdicts(findings)
     checks = [name for name in NAMES if any(check == name for _, check in worst)]
@@ -58,7 +59,9 @@ def _show(facts: "ClusterFacts", findings: "Sequence[Finding]") -> None:
         tables.show("links", ("hosts", "bandwidth", "round trip", "interfaces"), list(_link_rows(facts)))
     for lines in _problems(findings):
         click.echo(f"\n{lines}")
-    click.echo(f"\n{_sum(findings)}")
+    words = {CheckVerdict.PASS: "passed", CheckVerdict.WARN: "warned", CheckVerdict.FAIL: "failed"}
+    counts = (f"{list(worst.values()).count(verdict)} {word}" for verdict, word in words.items())
+    click.echo(f"\n{', '.join(counts)}")
 
 
 def _turned(columns: list[str], rows: list[list[str]]) -> tuple[list[str], list[list[str]]]:
@@ -99,15 +102,6 @@ def _problems(findings: "Sequence[Finding]") -> Iterable[str]:
                 same.setdefault(key, []).append(finding.host)
         for (check, text, fix), hosts in same.items():
             yield f"{verdict}  {', '.join(hosts)}  {check}: {text}\n      fix: {fix}"
-
-
-def _sum(findings: "Sequence[Finding]") -> str:
-    from dlbench.hosts.doctor.checks import verdicts
-    from dlbench.hosts.doctor.facts import CheckVerdict
-
-    worst_of = list(verdicts(findings).values())
-    counts = {verdict: worst_of.count(verdict) for verdict in (CheckVerdict.PASS, CheckVerdict.WARN, CheckVerdict.FAIL)}
-    return f"{counts[CheckVerdict.PASS]} passed, {counts[CheckVerdict.WARN]} warned, {counts[CheckVerdict.FAIL]} failed"
 
 
 def _as_json(facts: "ClusterFacts", findings: "Sequence[Finding]") -> str:

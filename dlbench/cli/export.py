@@ -9,15 +9,15 @@ from pathlib import Path
 import click
 
 from dlbench.analysis.formatting import counted
-from dlbench.cli import candidates, options
+from dlbench.cli import options
 from dlbench.errors import UserError, unwritable
 
 
 @click.command("export")
-@click.argument("study", type=click.Path(path_type=Path), required=False, shell_complete=candidates.studies)
+@click.argument("study", type=click.Path(path_type=Path), required=False, shell_complete=options.study_paths)
 @options.studies
 @click.option(
-    "--to", "form", required=True, metavar="FORMAT", shell_complete=candidates.plugins_of("exporters"),
+    "--to", "form", required=True, metavar="FORMAT", shell_complete=options.plugins_of("exporters"),
     help="`dlbench list exporters` shows all.",
 )  # fmt: skip
 @click.option("--output", type=click.Path(path_type=Path), metavar="DIR", help="Default: `FORMAT` in the study.")

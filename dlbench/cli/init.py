@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
-from dlbench.cli import candidates
-from dlbench.errors import UserError, unwritable
+from dlbench.cli import options
+from dlbench.errors import UserError
 
 
 @click.command("init")
@@ -16,7 +16,7 @@ from dlbench.errors import UserError, unwritable
 )
 @click.option("--script", metavar="FILE", help="A training script (mpi4py, Horovod, PyTorch, Keras) in place of data.")
 @click.option(
-    "--model", metavar="NAME", shell_complete=candidates.plugins_of("models"),
+    "--model", metavar="NAME", shell_complete=options.plugins_of("models"),
     help="Default: one that suits the data.",
 )  # fmt: skip
 @click.option("--compare", metavar="A,B", help="What varies: workers, batch_size, strategy.")
@@ -38,7 +38,6 @@ def command(
     force: bool,
 ) -> None:
     """Write FILE (scenario.yaml), a commented scenario that runs as it is. Asks for what is not given."""
-    from dlbench.records.files import write_text
     from dlbench.scenario.check.scripts import launcher_warnings, simple_commands
     from dlbench.scenario.cluster import this_machine
     from dlbench.scenario.expand.runs import expand
@@ -67,10 +66,7 @@ def command(
         verify(runs, lambda line: click.echo(line, err=True))
     except UserError as error:  # of a file that is not written no line is of use
         raise UserError(error.message, hint=error.hint) from error
-    try:
-        write_text(file, text)
-    except OSError as error:
-        raise unwritable(error, file) from error
+    options.write_file(file, text)
     click.echo(
         f"{file}: {len(runs)} runs of {len({run.fingerprint for run in runs})} arms. Next: dlbench run {file} --report"
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
-from dlbench.cli import candidates, options, tables
+from dlbench.cli import options, tables
 from dlbench.errors import UserError, nearest
 from dlbench.plugins import FOLDERS
 
@@ -22,7 +22,7 @@ _OPTION_COLUMNS = ("name", "type", "default", "meaning")
 
 
 def _kinds(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
-    return candidates.starting_with(LISTED, begun)
+    return options.starting_with(LISTED, begun)
 
 
 def _names_of_kind(context: click.Context, _: click.Parameter, begun: str) -> list[CompletionItem]:
@@ -32,7 +32,7 @@ def _names_of_kind(context: click.Context, _: click.Parameter, begun: str) -> li
 
     kind = str(context.params.get("kind"))
     names = packaged.names() if kind == "scenarios" else plugins.names(kind) if kind in FOLDERS else ()
-    return candidates.starting_with(names, begun)
+    return options.starting_with(names, begun)
 
 
 @click.command("list")

@@ -1,16 +1,52 @@
-"""Options that several commands share, and how to read their values."""
+"""Options that several commands share, how to read their values, and what completion in a shell offers for them."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
-from dlbench.cli import candidates
-from dlbench.errors import UserError
+from dlbench.errors import UserError, unwritable
 
-scenario = click.argument("scenario", type=click.Path(path_type=Path), shell_complete=candidates.scenarios)
+Candidates = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+
+
+def scenario_names(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Offer the YAML files of this folder and the scenarios that come with dlbench, else any file."""
+    from dlbench.scenario.read import packaged
+
+    here = sorted(path.name for path in Path().glob("*.y*ml"))
+    return starting_with([*here, *packaged.names()], begun) or [CompletionItem(begun, type="file")]
+
+
+def study_paths(context: click.Context, _: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Offer the studies of the folder of studies, else any folder."""
+    from dlbench.records import files
+
+    parent = Path(context.params.get("studies") or context.params.get("output") or "studies")
+    paths = sorted(str(path.parent) for path in parent.glob(f"*/{files.STUDY}"))
+    return starting_with(paths, begun) or [CompletionItem(begun, type="dir")]
+
+
+def plugins_of(kind: str) -> Candidates:
+    """Return what offers the plugins of a kind."""
+
+    def offered(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
+        from dlbench import plugins
+
+        return starting_with(plugins.names(kind), begun)
+
+    return offered
+
+
+def starting_with(names: Iterable[str], begun: str) -> list[CompletionItem]:
+    """Offer the names that begin with what is typed."""
+    return [CompletionItem(name) for name in names if name.startswith(begun)]
+
+
+scenario = click.argument("scenario", type=click.Path(path_type=Path), shell_complete=scenario_names)
 _hosts = click.option(
     "--hosts", metavar="a:4,b:4", help="Hosts and how many workers fit on each; default: this machine."
 )
@@ -98,3 +134,17 @@ def read_part(text: str | None) -> tuple[int, int] | None:
     if not (number.isdecimal() and total.isdecimal()):
         raise UserError(f"--part {text!r} is not of the form 3/12")
     return int(number), int(total)
+
+
+def write_file(path: Path, text: str) -> None:
+    """Replace a file that the user names.
+
+    Raises:
+        UserError: It cannot be written.
+    """
+    from dlbench.records.files import write_text
+
+    try:
+        write_text(path, text)
+    except OSError as error:
+        raise unwritable(error, path) from error

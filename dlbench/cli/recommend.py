@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from dlbench.cli import candidates, tables
+from dlbench.cli import options, tables
 from dlbench.errors import UserError
 from dlbench.scenario.goal import FORMS
 
@@ -14,7 +14,7 @@ COMPLETED, NOTHING = 0, 4
 @click.command("recommend")
 @click.argument(
     "studies", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="STUDY...",
-    shell_complete=candidates.studies,
+    shell_complete=options.study_paths,
 )  # fmt: skip
 @click.option("--goal", default="", metavar="GOAL", help=f"What decides: {FORMS.replace('`', '')}.")
 @click.option("--given", multiple=True, metavar="AXIS", help="A condition, not a choice; may be given again.")

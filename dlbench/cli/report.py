@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from dlbench.cli import candidates, tables
+from dlbench.cli import options, tables
 
 COMPLETED = 0
 
@@ -16,14 +16,14 @@ COMPLETED = 0
 @click.command("report")
 @click.argument(
     "studies", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="STUDY...",
-    shell_complete=candidates.studies,
+    shell_complete=options.study_paths,
 )  # fmt: skip
 @click.option(
     "--output", type=click.Path(path_type=Path), metavar="DIR",
     help="Folder of the report; default: `report` in the study, or here where there are several studies.",
 )  # fmt: skip
 @click.option(
-    "--figure", "figures", multiple=True, metavar="NAME", shell_complete=candidates.plugins_of("figures"),
+    "--figure", "figures", multiple=True, metavar="NAME", shell_complete=options.plugins_of("figures"),
     help="Only this figure; may be given again.",
 )  # fmt: skip
 @click.option("--format", "formats", default="png,svg", show_default=True, metavar="png,svg", help="Image formats.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dlbench.cli import INTERRUPTED, candidates, options, tables
+from dlbench.cli import INTERRUPTED, options, tables
 from dlbench.cli.report import draw
 from dlbench.cli.signals import stop_on_signals
 from dlbench.errors import UserError
@@ -27,13 +27,13 @@ HUNG_UP = 128 + signal.SIGHUP
 
 
 @click.command("run")
-@click.argument("scenario", type=click.Path(path_type=Path), required=False, shell_complete=candidates.scenarios)
+@click.argument("scenario", type=click.Path(path_type=Path), required=False, shell_complete=options.scenario_names)
 @options.hosts
 @options.only
 @click.option("--dry-run", is_flag=True, help="Print exactly what each run would execute, and start nothing.")
 @click.option("--json", "as_json", is_flag=True, help="With --dry-run: print JSON for programs.")
 @click.option(
-    "--study", type=click.Path(path_type=Path), metavar="DIR", shell_complete=candidates.studies,
+    "--study", type=click.Path(path_type=Path), metavar="DIR", shell_complete=options.study_paths,
     help="Continue this study.",
 )  # fmt: skip
 @click.option("--resume", is_flag=True, help="Continue the newest study of the scenario.")

@@ -12,6 +12,7 @@ class SingleCommunicator:
 
     rank = 0
     size = 1
+    library = ""  # that carries messages, as `mpi` reports it
 
     def barrier(self) -> None:
         """Return at once."""

@@ -3,6 +3,9 @@
 A size doubles until one does not fit, or halves until one does; then the gap is halved. Sizes above 16 are multiples
 of 8, and all are multiples of the parts of a batch (`gradient_accumulation_steps`). The answer was itself tried and
 did fit, whatever the sizes between may do.
+
+Sizes are tried in runs whose gradient and update are apart, as message-passing strategies make them: whole gradients
+then pass through the host. The answer is tried again in one compiled call, so that what fits here fits both.
 """
 
 import json
@@ -22,6 +25,7 @@ from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Affects, Divide, Settings, option_prefixes_of, settings_of
 from dlbench.study.fit_trial import Trial, Trials
 from dlbench.study.prepare import Say, prepare, recipe_of
+from dlbench.telemetry.server import TelemetryServer
 
 FIRST = 32
 # The answer is at most this share below the smallest size that is known not to fit.
@@ -34,10 +38,8 @@ RESERVE_BYTES = 256 * 2**20
 RESERVE_SHARE = 1 / 16
 # Free memory is never twice the same; rounded down to this share of all, a second search gives the same answer.
 _GRAIN = 1 / 16
-# A worker's own threads and messages, which a trial does not have.
-WORKER_BYTES = 64 * 2**20
 # The search keeps this share of a worker's memory free: a long run's memory is in more pieces than that of few steps,
-# and messages to other workers need some.
+# and messages to other workers need some, as does a comparison of weights that differ.
 MARGIN = 0.1
 _GIB = 2**30
 
@@ -117,10 +119,11 @@ def find_largest_batches(
     alike = groups(runs)
     data = prepare((group.run for group in alike), say, stop)
     largest = []
-    for group in alike:
-        memory_bytes = worker_memory_bytes(group.run.settings, workers)
-        trials = Trials(group.run, cluster, data[recipe_of(group.run) or ""], trial_memory_bytes(memory_bytes), stop)
-        largest.append(_Search(group, workers, sharing, memory_bytes, trials, say).run())
+    with TelemetryServer([host.address for host in cluster.hosts]) as server:
+        for group in alike:
+            memory_bytes = worker_memory_bytes(group.run.settings, workers)
+            trials = Trials(group.run, cluster, data[recipe_of(group.run) or ""], server, stop)
+            largest.append(_Search(group, workers, sharing, memory_bytes, trials, say).run())
     return largest
 
 
@@ -163,11 +166,6 @@ def worker_memory_bytes(settings: Settings, workers: int) -> int:
     return share if settings.memory_limit_bytes is None else min(share, settings.memory_limit_bytes)
 
 
-def trial_memory_bytes(memory_bytes: int) -> int:
-    """Return what a trial may take so that a worker with `memory_bytes` survives a full run."""
-    return max(int(memory_bytes * (1 - MARGIN)) - WORKER_BYTES, 1)
-
-
 @dataclass
 class _Search:
     """The search for one group's largest batch.
@@ -179,7 +177,9 @@ class _Search:
         memory_bytes: What one worker may take of the machine's memory.
         trials: Tries sizes.
         say: Takes lines about the progress.
-        tried: Every size that was tried, in order.
+        is_limited: Whether trials may take no more of the host's memory than is planned for one worker: not those on
+            accelerators, whose own memory is the limit, unless the run has a limit itself.
+        tried: Every trial that counts, by size and by whether it made its steps in one call.
     """
 
     group: Group
@@ -188,57 +188,73 @@ class _Search:
     memory_bytes: int
     trials: Trials
     say: Say
-    tried: dict[int, Trial] = field(default_factory=dict)
+    is_limited: bool = True
+    tried: dict[tuple[int, bool], Trial] = field(default_factory=dict)
 
     def run(self) -> LargestBatch:
         """Try sizes until the answer is known."""
         parts = self.group.run.settings.gradient_accumulation_steps
         self.say(f"{self.group.name}: {self.memory_bytes / _GIB:.2f} GiB for each of {self.workers} workers")
-        trial = self._smallest(parts)
-        assert trial.answer is not None
-        most = trial.answer.train_samples // self.sharing
+        most = self.trials.num_samples // self.sharing
         if most < parts:
             raise UserError(f"one worker of {self.sharing} has {most} training samples, and its batch {parts} parts")
-        size = largest(self._fits, most, parts)
+        smallest = self._smallest(parts)
+        size = largest(lambda size: self._attempt(size).fits, most, parts)
+        while size and not self._attempt(size, in_one_call=True).fits:
+            size = grid_floor(size * (1 - RESOLUTION), parts)
+        if not size:
+            raise self._too_large(parts, self.tried[parts, True].reason)
         limited_by = self._limited_by(size, grid_floor(most, parts))
-        if trial.answer.on_accelerator and limited_by != "samples":
+        if smallest.on_accelerator and limited_by != "samples":
             size = max(grid_floor(size * (1 - MARGIN), parts), parts)
         return LargestBatch(
             name=self.group.name,
             batch_size=size,
             limited_by=limited_by,
             workers=self.workers,
-            memory_bytes=None if trial.answer.on_accelerator else self.memory_bytes,
-            device_name=trial.answer.device_name,
+            memory_bytes=None if smallest.on_accelerator else self.memory_bytes,
+            device_name=smallest.device_name,
             most_samples=most,
             trials=tuple(self.tried.values()),
         )
 
     def _smallest(self, size: int) -> Trial:
-        """Try the smallest batch, whose answer also has the number of samples and the device."""
+        """Try the smallest batch, which shows the device; once more where another limit belongs to that."""
+        num_gpus = len(describe_gpus())
+        has_limit = self.group.run.settings.memory_limit_bytes is not None
+        self.is_limited = has_limit or not num_gpus
         trial = self._attempt(size)
-        if trial.answer is None or not trial.fits:
-            raise UserError(
-                f"not even a batch of {size} of {self.group.name} can be trained with "
-                f"{self.memory_bytes / _GIB:.2f} GiB for each worker: {trial.reason}",
-                hint="give each worker more memory: fewer workers, or a higher memory_limit_bytes",
-            )
-        if trial.answer.on_accelerator and self.workers > (num_gpus := len(describe_gpus())):
+        if trial.device_name and self.is_limited != (has_limit or not trial.on_accelerator):
+            self.is_limited = not self.is_limited
+            del self.tried[size, False]
+            trial = self._attempt(size)
+        if not trial.fits:
+            raise self._too_large(size, trial.reason)
+        if trial.on_accelerator and self.workers > num_gpus:
             raise UserError(
                 f"each worker needs a device: there are up to {self.workers} workers and {num_gpus} GPUs",
                 hint=f"--workers {num_gpus} fits the batch of as many workers as there are GPUs",
             )
         return trial
 
-    def _fits(self, size: int) -> bool:
-        return (self.tried.get(size) or self._attempt(size)).fits
+    def _too_large(self, size: int, reason: str) -> UserError:
+        return UserError(
+            f"not even a batch of {size} of {self.group.name} can be trained with "
+            f"{self.memory_bytes / _GIB:.2f} GiB for each worker: {reason}",
+            hint="give each worker more memory: fewer workers, or a higher memory_limit_bytes",
+        )
 
-    def _attempt(self, size: int) -> Trial:
-        trial = self.tried[size] = self.trials.attempt(size)
-        used = "" if trial.answer is None else f", {trial.answer.resident_peak_bytes / _GIB:.2f} GiB resident"
-        verdict = "fits" if trial.fits else f"does not fit: {trial.reason[:100]}"
-        self.say(f"  batch {size}: {verdict} ({trial.wall_time_s:.1f} s{used})")
-        return trial
+    def _attempt(self, size: int, *, in_one_call: bool = False) -> Trial:
+        """Try a size, unless that was done before."""
+        if (size, in_one_call) not in self.tried:
+            limit = int(self.memory_bytes * (1 - MARGIN)) if self.is_limited else None
+            trial = self.tried[size, in_one_call] = self.trials.attempt(size, limit, in_one_call=in_one_call)
+            used = trial.resident_peak_bytes
+            resident = "" if used is None else f", {used / _GIB:.2f} GiB resident"
+            verdict = "fits" if trial.fits else f"does not fit: {trial.reason[:100]}"
+            how = " in one call" if in_one_call else ""
+            self.say(f"  batch {size}{how}: {verdict} ({trial.wall_time_s:.1f} s{resident})")
+        return self.tried[size, in_one_call]
 
     def _limited_by(self, size: int, ceiling: int) -> Literal["memory", "time", "samples"]:
         if size == ceiling:

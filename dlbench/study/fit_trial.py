@@ -1,36 +1,45 @@
-"""One batch size tried in its own process: started as a worker is, watched, and ended whatever happens."""
+"""One batch size, tried by an ordinary run: one worker, few steps and a limit of its memory."""
 
 import os
+import platform
 import secrets
-import signal
-import subprocess
-import sys
 import tempfile
 import threading
-import time
 from dataclasses import dataclass
-from typing import IO
+from pathlib import Path
 
+from dlbench.datasets._format import open_arrays
+from dlbench.datasets._split import split
 from dlbench.errors import UserError
+from dlbench.launch.execute import execute
 from dlbench.launch.layout import plan_layout
 from dlbench.launch.plan import plan
-from dlbench.launch.processes import end_all, leftovers
+from dlbench.records import files, hardware
 from dlbench.records.assignment import Assignment
-from dlbench.records.outcome import says_out_of_memory
-from dlbench.records.probe import ANSWER, PROGRAM, ProbeResult
+from dlbench.records.outcome import Outcome, Status, says_out_of_memory
 from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.run_spec import RunSpec
-from dlbench.scenario.settings import Affects, Settings, option_prefixes_of, settings_of
-from dlbench.study.prepare import Prepared, wait
+from dlbench.scenario.settings import Affects, Input, Settings, option_prefixes_of, settings_of
+from dlbench.study.prepare import Prepared, Stopped
+from dlbench.telemetry.journal import Journal, read_journal
+from dlbench.telemetry.server import TelemetryServer
 
-_USAGE = 2
+# One replica alone, whatever the strategy of the run: nothing else decides what one worker needs.
+_ALONE = {name: Settings.model_fields[name].default for name in settings_of(Affects.DISTRIBUTION)}
+_ALONE |= {"launcher": "local"}
+_OTHERS = option_prefixes_of(Affects.DISTRIBUTION)
+# Gradient and update in one compiled call; and apart, which `mpi` does with one worker without loading MPI.
+_IN_ONE_CALL, _APART = "single", "mpi"
+# Two steps, each with the smaller one of an epoch's end, at a rate at which no loss explodes; then one evaluation.
+_EPOCHS, _LEARNING_RATE = 2, 1e-9
+# What a worker keeps of each training sample beside its data: its row, and its place in the order of an epoch.
+_INDEX_BYTES = 16
+_LEAST_LIMIT_BYTES = 2**20
+# What a worker that may take no more memory prints where it is about to start, or to leave.
+_SIGNS_UNDER_A_LIMIT = ("MemoryError", "can't start new thread", "cannot map zero-fill pages")
 _SHOWN_LINES = 12
 _LONGEST_OUTPUT = 1 << 16
 _LONGEST_REASON = 500
-# One replica alone, whatever the strategy of the run: nothing else decides what one worker needs.
-_ALONE = {name: Settings.model_fields[name].default for name in settings_of(Affects.DISTRIBUTION)}
-_ALONE |= {"strategy": "single", "launcher": "local"}
-_OTHERS = option_prefixes_of(Affects.DISTRIBUTION)
 
 
 @dataclass(frozen=True)
@@ -39,132 +48,164 @@ class Trial:
 
     Attributes:
         batch_size: Samples of one worker.
+        in_one_call: Whether gradient and update were one compiled call, or apart.
         fits: Whether the steps could be made.
         reason: Why not; empty where they could.
         is_slow: Whether it was ended because it took longer than `startup_timeout_s`.
         wall_time_s: From start to end of the process.
-        answer: What the process found; None where it ended without an answer.
+        device_name: Processor or accelerator; empty where it ended before it was known.
+        resident_peak_bytes: Largest resident memory of the process on its host; None where it was not read.
     """
 
     batch_size: int
+    in_one_call: bool
     fits: bool
     reason: str
     is_slow: bool
     wall_time_s: float
-    answer: ProbeResult | None = None
+    device_name: str = ""
+    resident_peak_bytes: int | None = None
+
+    @property
+    def on_accelerator(self) -> bool:
+        """Whether the device's own memory was the limit, not the host's."""
+        processor = hardware.processor_name(hardware.cpu_info()) or platform.machine()
+        return self.device_name not in ("", processor)
 
 
-@dataclass(frozen=True)
 class Trials:
     """Tries sizes of one run's batch.
 
-    Attributes:
+    Args:
         run: The run.
         cluster: This machine.
         data: Its prepared data set.
-        memory_bytes: What a trial may take of the host's memory.
+        server: Takes what the workers report.
         stop: Set when the user ends dlbench.
+
+    Attributes:
+        num_samples: Training samples that the run has.
+
+    Raises:
+        UserError: The data set has fewer samples than the run asks for.
     """
 
-    run: RunSpec
-    cluster: Cluster
-    data: Prepared
-    memory_bytes: int
-    stop: threading.Event
+    def __init__(
+        self, run: RunSpec, cluster: Cluster, data: Prepared, server: TelemetryServer, stop: threading.Event
+    ) -> None:
+        self._run, self._cluster, self._data, self._server, self._stop = run, cluster, data, server, stop
+        settings, arrays = run.settings, open_arrays(data.folder, data.checksum)
+        wanted = settings.validation_fraction, settings.train_samples, settings.validation_samples
+        parts = split(arrays, settings.seed, *wanted)
+        self.num_samples, self._num_validation = len(parts.train), len(parts.validation)
+        self._sample_bytes = arrays.x[:1].nbytes + arrays.y[:1].nbytes if settings.input is Input.MEMORY else 0
 
-    def attempt(self, batch_size: int) -> Trial:
+    def attempt(self, batch_size: int, memory_bytes: int | None, *, in_one_call: bool) -> Trial:
         """Try one size.
+
+        Args:
+            batch_size: The size.
+            memory_bytes: What the worker may take of the host's memory; None: it is not limited.
+            in_one_call: Whether gradient and update are one compiled call.
 
         Raises:
             UserError: The run cannot be built or cannot make a step, for another reason than memory.
             Stopped: `stop` was set.
         """
-        started = time.monotonic()
-        with tempfile.TemporaryFile() as output:
-            code = self._execute(self._assignment(batch_size), output)
-            wall_time_s = round(time.monotonic() - started, 3)
-            text = _tail(output)
-        answer = _answer(text)
-        if answer is not None:
-            return Trial(batch_size, answer.fits, answer.reason, False, wall_time_s, answer)
-        reason = why_not(code, text, batch_size, self.run.limits.startup_timeout_s)
-        return Trial(batch_size, False, reason, code is None, wall_time_s)
+        with tempfile.TemporaryDirectory(prefix="dlbench-fit-") as name:
+            folder = Path(name)
+            assignment = self._assignment(batch_size, memory_bytes, _IN_ONE_CALL if in_one_call else _APART, folder)
+            launch = plan(assignment, os.environ)
+            outcome = execute(launch, assignment, folder, self._server, lambda progress: None, self._stop)
+            journal = read_journal(folder / files.JOURNAL)
+            reason = why_not(outcome, journal, _tail(folder / files.worker_log(0)), assignment.run)
+        resident_peaks = [seen.value for seen in journal.sensors if seen.quantity == "peak_rss_bytes" and seen.value]
+        return Trial(
+            batch_size=batch_size,
+            in_one_call=in_one_call,
+            fits=not reason,
+            reason=reason,
+            is_slow=outcome.status is Status.TIMEOUT,
+            wall_time_s=round(outcome.wall_time_s, 3),
+            device_name=str(journal.facts.get(0, {}).get("device_name", "")),
+            resident_peak_bytes=int(max(resident_peaks)) if resident_peaks else None,
+        )
 
-    def _assignment(self, batch_size: int) -> Assignment:
-        settings = self.run.settings.model_copy(update=_ALONE | {"batch_size": batch_size})
-        options = {key: value for key, value in self.run.options.items() if not key.startswith(_OTHERS)}
-        run = self.run.model_copy(update={"settings": settings, "options": options})
+    def _assignment(self, batch_size: int, memory_bytes: int | None, strategy: str, folder: Path) -> Assignment:
+        settings = self._run.settings
+        num_samples = min(2 * batch_size - 1, self.num_samples)
+        if memory_bytes is not None:
+            left_out_bytes = (self.num_samples - num_samples) * (self._sample_bytes + _INDEX_BYTES)
+            memory_bytes = max(memory_bytes - left_out_bytes, _LEAST_LIMIT_BYTES)
+        changed = {
+            "strategy": strategy,
+            "batch_size": batch_size,
+            "memory_limit_bytes": memory_bytes,
+            "train_samples": num_samples,
+            "validation_samples": min(settings.evaluation_batch_size, self._num_validation),
+            "epochs": _EPOCHS,
+            "evaluate_every": _EPOCHS,
+            "checkpoint_every": settings.checkpoint_every and _EPOCHS,
+            "extend_window": False,
+            "learning_rate": _LEARNING_RATE,
+        }
+        limits = dict.fromkeys(
+            ("timeout_s", "startup_timeout_s", "stall_timeout_s"), self._run.limits.startup_timeout_s
+        )
+        run = self._run.model_copy(
+            update={
+                "settings": settings.model_copy(update=_ALONE | changed),
+                "options": {key: value for key, value in self._run.options.items() if not key.startswith(_OTHERS)},
+                "target": None,
+                "limits": self._run.limits.model_copy(update=limits),
+            }
+        )
         return Assignment(
             run=run,
             attempt=1,
-            attempt_id=f"probe-{secrets.token_hex(8)}",
-            layout=plan_layout(run, self.cluster),
-            data_folder=str(self.data.folder),
-            data_checksum=self.data.checksum,
+            attempt_id=f"fit-{secrets.token_hex(8)}",
+            layout=plan_layout(run, self._cluster),
+            endpoint=self._server.endpoint(),
+            data_folder=str(self._data.folder),
+            data_checksum=self._data.checksum,
+            log_folder=str(folder),
+            checkpoint_folder=str(folder) if settings.checkpoint_every else "",
         )
 
-    def _execute(self, assignment: Assignment, output: IO[bytes]) -> int | None:
-        """Run the process to its end; return its exit code, None where it took too long."""
-        process = subprocess.Popen(
-            [sys.executable, *PROGRAM, str(self.memory_bytes)],
-            env=plan(assignment, os.environ).env,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
-        try:
-            return wait(process, self.stop, self.run.limits.startup_timeout_s)
-        finally:
-            _end(process, assignment)
 
-
-def why_not(code: int | None, text: str, batch_size: int, timeout_s: float) -> str:
-    """Return why a size does not fit whose process gave no answer.
+def why_not(outcome: Outcome, journal: Journal, printed: str, run: RunSpec) -> str:
+    """Return why a run does not fit, and nothing where it does.
 
     Args:
-        code: Exit code of the process; None where it took too long.
-        text: What it printed.
-        batch_size: The size.
-        timeout_s: How long it was given.
+        outcome: How it ended.
+        journal: What its worker reported.
+        printed: The end of the worker's log.
+        run: The run.
 
     Raises:
         UserError: It failed, and not for lack of memory or time.
+        Stopped: The user ended it.
     """
-    if code is None:
-        return f"took longer than startup_timeout_s ({timeout_s:g} s)"
-    printed = [line for line in text.splitlines() if line.strip()]
-    signs = [line for line in printed if says_out_of_memory(line)]
-    if signs:
+    if outcome.status is Status.INTERRUPTED:
+        raise Stopped
+    if outcome.status in (Status.COMPLETED, Status.OUT_OF_MEMORY):
+        return outcome.reason[:_LONGEST_REASON]
+    if outcome.status is Status.TIMEOUT:
+        return f"took longer than startup_timeout_s ({run.limits.startup_timeout_s:g} s)"
+    lines = [line for line in printed.splitlines() if line.strip()]
+    signs_here = _SIGNS_UNDER_A_LIMIT if run.settings.memory_limit_bytes is not None else ()
+    if signs := [line for line in lines if says_out_of_memory(line) or any(sign in line for sign in signs_here)]:
         return signs[-1].strip()[:_LONGEST_REASON]
-    if code < 0:
-        return f"ended by {signal.Signals(-code).name} without an answer: probably a failed allocation"
-    lines = "\n  ".join(printed[-_SHOWN_LINES:])
-    if code == _USAGE:
-        raise UserError(f"the largest batch cannot be found: {lines}")
-    raise UserError(
-        f"the largest batch cannot be found: with a batch of {batch_size} a step fails (exit code {code}), "
-        f"and not for lack of memory:\n  {lines}"
-    )
+    if (outcome.exit_code or 0) < 0 and not journal.errors:
+        return f"{outcome.reason[:_LONGEST_REASON]}: probably a failed allocation"
+    what = f"with a batch of {run.settings.batch_size} a run fails, and not for lack of memory: {outcome.reason}"
+    raise UserError("\n  ".join([f"the largest batch cannot be found: {what}", *lines[-_SHOWN_LINES:]]))
 
 
-def _tail(output: IO[bytes]) -> str:
-    size = output.seek(0, os.SEEK_END)
-    output.seek(max(0, size - _LONGEST_OUTPUT))
-    return output.read().decode(errors="replace")
-
-
-def _answer(text: str) -> ProbeResult | None:
-    lines = [line for line in text.splitlines() if line.startswith(ANSWER)]
-    return ProbeResult.model_validate_json(lines[-1].removeprefix(ANSWER)) if lines else None
-
-
-def _end(process: subprocess.Popen[bytes], assignment: Assignment) -> None:
-    """End the process and whatever it started."""
-
-    def find() -> list[int]:
-        process.poll()
-        return leftovers(assignment.attempt_id, session=process.pid)
-
-    end_all(find, assignment.run.limits.grace_s)
-    process.wait()
+def _tail(log: Path) -> str:
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _LONGEST_OUTPUT))
+            return file.read().decode(errors="replace")
+    except FileNotFoundError:
+        return ""

@@ -1,5 +1,6 @@
 """The folder of a study: create one, open one, find those of a scenario and how long their runs took."""
 
+import contextlib
 import csv
 import errno
 import hashlib
@@ -248,23 +249,17 @@ def write_machine(path: Path, machine: Mapping[str, Any]) -> None:
 def _make(parent: Path, name: str) -> Path:
     try:
         parent.mkdir(parents=True, exist_ok=True)
-        return _make_unused(parent, name)
+        for number in range(1, 1000):
+            path = parent / (name if number == 1 else f"{name}-{number}")
+            with contextlib.suppress(FileExistsError):
+                path.mkdir()
+                return path
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise
         raise UserError(
             f"no study can be made in {parent}: {error.strerror}", hint="choose another --output"
         ) from error
-
-
-def _make_unused(parent: Path, name: str) -> Path:
-    for number in range(1, 1000):
-        path = parent / (name if number == 1 else f"{name}-{number}")
-        try:
-            path.mkdir()
-        except FileExistsError:
-            continue
-        return path
     raise UserError(f"all 999 names are taken, from {parent / name} to {name}-999")
 
 

@@ -31,7 +31,6 @@ from dlbench.scenario.placeholders import names as placeholders
 from dlbench.scenario.read.scenario_file import parse, read_with_text, reference_of
 from dlbench.scenario.run_spec import Phase, RunSpec
 from dlbench.scenario.scenario import Repeats, Scenario, StepTable
-from dlbench.scenario.settings import Settings
 from dlbench.study.budget import Budget
 from dlbench.study.folder import (
     DEFAULT_PARENT,
@@ -107,8 +106,11 @@ def plan_study(request: Request) -> tuple[StudyPlan, Folder | None]:
     runs = expand(scenario, cluster, request.only, repeats)
     # What was begun on fresh seeds is finished.
     confirms = request.confirms or any(run.phase is Phase.CONFIRM for run in (folder.record.runs if folder else ()))
-    reference = _reference(scenario, request)
-    return StudyPlan(scenario, text, runs, cluster, describe(), reference, repeats, confirms), folder
+    reference = None
+    if request.scenario is not None:  # a study that goes on by itself has its own copy of the published numbers
+        reference = reference_of(scenario, request.scenario if isinstance(request.scenario, Path) else None)
+    numbers = "" if reference is None else reference.text
+    return StudyPlan(scenario, text, runs, cluster, describe(), numbers, repeats, confirms), folder
 
 
 def require_tables(scenario: Scenario) -> None:
@@ -198,37 +200,25 @@ def require_launchable(runs: Sequence[RunSpec], cluster: Cluster) -> None:
     Raises:
         UserError: Says all that is missing, and the commands that install it.
     """
-    missing = [error for settings in {run.settings.launcher: run.settings for run in runs}.values()
-               if (error := _launcher_missing(settings.launcher))]  # fmt: skip
-    for settings in {run.settings.strategy: run.settings for run in runs}.values():
-        missing += _library_missing(settings)
-    for trainer in sorted({run.settings.trainer for run in runs if run.settings.command is None}):
-        missing += _engine_missing(trainer)
+    missing = [
+        UserError(f"the launcher {name!r} cannot be used here: {why}")
+        for name in dict.fromkeys(run.settings.launcher for run in runs)
+        if (why := plugins.load("launchers", name).target.available())
+    ]
+    for name, settings in {run.settings.strategy: run.settings for run in runs}.items():
+        available = plugins.load("strategies", name).get("available")
+        if available is not None and (why := available(settings)):
+            missing.append(UserError(f"the strategy {name!r} cannot be used here: {why}"))
+    for name in sorted({run.settings.trainer for run in runs if run.settings.command is None}):
+        package = plugins.load("trainers", name).get("PACKAGE")
+        if package is not None and find_spec(package) is None:
+            hint = "pip install 'dlbench[cpu]' (or [gpu]), or use `trainer: numpy`"
+            missing.append(UserError(f"the trainer {name!r} needs {package}, which is not installed", hint=hint))
     if cluster.is_here:
         for command in sorted({run.settings.command for run in runs if run.settings.command is not None}):
             missing += _command_missing(shlex.split(command))
     if missing:
         raise joined(missing, "things are missing")
-
-
-def _launcher_missing(name: str) -> UserError | None:
-    missing = plugins.load("launchers", name).target.available()
-    return UserError(f"the launcher {name!r} cannot be used here: {missing}") if missing else None
-
-
-def _library_missing(settings: Settings) -> Iterator[UserError]:
-    available = plugins.load("strategies", settings.strategy).get("available")
-    if available is not None and (missing := available(settings)):
-        yield UserError(f"the strategy {settings.strategy!r} cannot be used here: {missing}")
-
-
-def _engine_missing(trainer: str) -> Iterator[UserError]:
-    package = plugins.load("trainers", trainer).get("PACKAGE")
-    if package is not None and find_spec(package) is None:
-        yield UserError(
-            f"the trainer {trainer!r} needs {package}, which is not installed",
-            hint="pip install 'dlbench[cpu]' (or [gpu]), or use `trainer: numpy`",
-        )
 
 
 def _command_missing(words: Sequence[str]) -> Iterator[UserError]:
@@ -278,14 +268,6 @@ def _scenario(request: Request, folder: Folder | None) -> tuple[Scenario, str]:
     if folder is None:
         raise UserError("no scenario given", hint="dlbench run quickstart, or --study DIR to continue one")
     return scenario_of(folder), scenario_text(folder)
-
-
-def _reference(scenario: Scenario, request: Request) -> str:
-    """Return the file of the published numbers, verbatim; a study that goes on by itself has its own copy."""
-    if request.scenario is None:
-        return ""
-    reference = reference_of(scenario, request.scenario if isinstance(request.scenario, Path) else None)
-    return "" if reference is None else reference.text
 
 
 def cluster_of(where: ClusterOptions, begun_on: Cluster | None = None) -> Cluster:

@@ -80,20 +80,14 @@ def next_round(
         searched = [run for of_arm in todo for run in of_arm]
         random.Random(plan.scenario.name).shuffle(searched)  # so that a slow hour of the machine is no arm's alone
         return tuple(searched)
-    runs = _measured_runs(plan, measured_first, last, has_searches=bool(searches))
+    runs = plan.runs
+    if isinstance(plan.rule, Repeats):
+        runs = _repeated(measured_first, _until_decided(measured_first, plan.rule, plan, last), plan)
+    elif searches:
+        runs = _repeated(measured_first, [plan.rule] * len(measured_first), plan)
     if not plan.confirms or any(run.run_id not in last for run in runs):
         return runs
     return (*runs, *_on_fresh_seeds(plan, measured_first, list(last.values())))
-
-
-def _measured_runs(
-    plan: StudyPlan, found: Sequence[RunSpec], known: Mapping[str, Row], *, has_searches: bool
-) -> tuple[RunSpec, ...]:
-    """Return the runs of the arms by now, in the order of execution."""
-    rule = plan.rule
-    if isinstance(rule, Repeats):
-        return _repeated(found, _until_decided(found, rule, plan, known), plan)
-    return _repeated(found, [rule] * len(found), plan) if has_searches else plan.runs
 
 
 def _on_fresh_seeds(plan: StudyPlan, found: Sequence[RunSpec], rows: Sequence[Row]) -> tuple[RunSpec, ...]:
@@ -309,7 +303,8 @@ def _measured(best: RunSpec, is_scattered: bool | None, tried: Sequence[RunSpec]
 
 def _edge(key: str, value: Any, tried: Sequence[RunSpec]) -> str:
     """Say that a value is the least or greatest of those that were tried, where there may be others beyond it."""
-    values = {_value(run.tuned, key) for run in tried}
+    searched = (run.tuned.values.get(key) if run.tuned else None for run in tried)
+    values: set[Any] = {tuple(each) if isinstance(each, list) else each for each in searched}
     if len(values) < 2 or not all(isinstance(each, int | float) and not isinstance(each, bool) for each in values):
         return ""
     if value == max(values):
@@ -326,8 +321,3 @@ def _place(run: RunSpec, tune: Tune) -> tuple[float, ...]:
         (tried.index(value) if value in tried else len(tried)) if (tried := tune.candidates[key]) else float(value)
         for key, value in values.items()
     )
-
-
-def _value(tuned: Tuned | None, key: str) -> Any:
-    searched = tuned.values.get(key) if tuned else None
-    return tuple(searched) if isinstance(searched, list) else searched

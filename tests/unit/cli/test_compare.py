@@ -1,3 +1,4 @@
+import itertools
 import json
 import re
 from pathlib import Path
@@ -7,8 +8,8 @@ import xmlschema
 from click.testing import CliRunner, Result
 
 from dlbench.analysis.compare.comparison import NOISE
-from dlbench.cli import COMMANDS, USAGE, group
-from dlbench.cli.compare import REGRESSION, read_ignored, read_share
+from dlbench.cli import USAGE, group
+from dlbench.cli.compare import REGRESSION, command, read_ignored, read_share
 from dlbench.errors import UserError
 from dlbench.records.columns import names
 from dlbench.records.tables import write_table
@@ -32,12 +33,14 @@ def study(folder: Path, rows: list[dict], machine: dict | None = MACHINE) -> Pat
 
 
 @pytest.fixture
-def compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def compared(tmp_path: Path):
     """Compare a base with a new study by `dlbench compare`."""
-    monkeypatch.setitem(COMMANDS, "compare", "Compare two studies.")
+    counter = itertools.count()
 
     def run(new: list[dict], *options: str, base: list[dict] | None = None, machine: dict | None = MACHINE) -> Result:
-        folders = study(tmp_path / "base", base or measured("a", 9.0, 1)), study(tmp_path / "new 학습", new, machine)
+        parent = tmp_path / str(next(counter))
+        parent.mkdir()
+        folders = study(parent / "base", base or measured("a", 9.0, 1)), study(parent / "new 학습", new, machine)
         return CliRunner().invoke(group, ["compare", *map(str, folders), *options])
 
     return run
@@ -62,19 +65,13 @@ def test_a_gate_of_five_repeats_finds_one_arm_of_six_that_takes_10_percent_longe
     assert compared(new, "--fail-above", "5%", base=base).exit_code == code
 
 
-def test_a_gate_fails_above_its_share(compared):
+def test_a_gate_fails_above_its_share_and_where_an_arm_fails_now(compared):
     result = compared(measured("a", 10.5, 2), "--fail-above", "5%")
     assert result.exit_code == REGRESSION
     assert "dlbench: label of a: train_time_s worse by 1" in result.stderr
     assert "2 worse" in result.stdout
-
-
-@pytest.mark.parametrize("share", ["50%", "0.5"])
-def test_a_gate_passes_below_its_share(compared, share):
-    assert compared(measured("a", 10.5, 2), "--fail-above", share).exit_code == 0
-
-
-def test_an_arm_that_fails_now_fails_the_gate(compared):
+    for share in ("50%", "0.5"):
+        assert compared(measured("a", 10.5, 2), "--fail-above", share).exit_code == 0
     result = compared(failed("a", 8), "--fail-above", "90%")
     assert result.exit_code == REGRESSION
     assert "dlbench: label of a: now fails" in result.stderr
@@ -88,34 +85,22 @@ def test_a_gate_that_cannot_fail_is_refused(compared):
     assert "--repeats 3" in result.stderr
 
 
-@pytest.mark.parametrize("machine", [{**MACHINE, "cpu": {"model": "Xeon"}}, None])
-def test_a_gate_needs_the_same_machine(compared, machine):
-    result = compared(measured("a", 9.0, 2), "--fail-above", "5%", machine=machine)
-    assert result.exit_code == USAGE
-    assert "--ignore machine\n" in result.stderr
-    assert "made-1 against made-1" in result.stdout
-
-
-def test_the_machine_is_ignored_when_asked(compared):
-    machine = {"cpu": {"model": "Xeon"}, "software": {"python": "3.12.1"}}
-    options = ("--fail-above", "5%", "--ignore", "machine,versions")
-    result = compared(measured("a", 9.0, 2), *options, machine=machine)
-    assert result.exit_code == 0
-    assert "machine: CPU model: was AMD EPYC, is Xeon" in result.stdout
-
-
-def test_versions_are_not_the_machine(compared):
-    machine = {**MACHINE, "software": {"python": "3.12.1"}}
-    result = compared(measured("a", 9.0, 2), "--fail-above", "5%", "--ignore", "machine", machine=machine)
+def test_a_gate_needs_the_same_machine_and_versions_unless_they_are_ignored(compared):
+    xeon, newer = {"cpu": {"model": "Xeon"}}, {"software": {"python": "3.12.1"}}
+    for machine in (MACHINE | xeon, None):
+        result = compared(measured("a", 9.0, 2), "--fail-above", "5%", machine=machine)
+        assert result.exit_code == USAGE
+        assert "--ignore machine\n" in result.stderr
+        assert "made-1 against made-1" in result.stdout
+    result = compared(measured("a", 9.0, 2), "--fail-above", "5%", "--ignore", "machine", machine=MACHINE | newer)
     assert result.exit_code == USAGE
     assert "Python: was 3.11.7, is 3.12.1" in result.stderr
     assert "--ignore versions\n" in result.stderr
-
-
-def test_without_a_gate_another_machine_is_a_warning(compared):
-    result = compared(measured("a", 9.0, 2), machine={"cpu": {"model": "Xeon"}})
-    assert result.exit_code == 0
-    assert "machine: CPU model: was AMD EPYC, is Xeon" in result.stdout
+    ignored = ("--fail-above", "5%", "--ignore", "machine,versions")
+    for options, machine in ((ignored, xeon | newer), ((), xeon)):  # without a gate it is a warning
+        result = compared(measured("a", 9.0, 2), *options, machine=machine)
+        assert result.exit_code == 0
+        assert "machine: CPU model: was AMD EPYC, is Xeon" in result.stdout
 
 
 def test_other_settings_are_refused_and_the_file_says_so(compared, tmp_path):
@@ -133,14 +118,12 @@ def test_very_many_reasons_are_counted(compared):
     assert "and 3 more" in compared(new, base=base).stderr
 
 
-@pytest.mark.parametrize(
-    ("form", "begins"), [("markdown", "**dlbench: "), ("csv", "verdict,arm,metric,"), ("text", "made-1")]
-)
-def test_forms(compared, tmp_path, form, begins):
+def test_forms(compared, tmp_path):
     file = tmp_path / "said"
-    result = compared(measured("a", 9.0, 2), "--format", form, "--output", str(file))
-    assert (result.exit_code, result.stdout) == (0, "")
-    assert file.read_text().startswith(begins)
+    for form, begins in {"markdown": "**dlbench: ", "csv": "verdict,arm,metric,", "text": "made-1"}.items():
+        result = compared(measured("a", 9.0, 2), "--format", form, "--output", str(file))
+        assert (result.exit_code, result.stdout) == (0, "")
+        assert file.read_text().startswith(begins)
 
 
 def junit_of(file: Path) -> dict:
@@ -208,42 +191,29 @@ def test_a_file_that_cannot_be_written(compared, tmp_path):
     assert result.stderr.startswith(f"dlbench: {tmp_path}/no/folder: ")
 
 
-@pytest.mark.parametrize(
-    "options", [("--fail-above", "5"), ("--noise", "nan"), ("--ignore", "wether"), ("--format", "pdf")]
-)
-def test_wrong_options(compared, options):
-    assert compared(measured("a", 9.0, 2), *options).exit_code == USAGE
+def test_wrong_options(compared):
+    for options in (("--fail-above", "5"), ("--noise", "nan"), ("--ignore", "wether"), ("--format", "pdf")):
+        assert compared(measured("a", 9.0, 2), *options).exit_code == USAGE, options
 
 
 def test_the_noise_is_a_parameter(compared):
     assert "2 worse" not in compared(measured("a", 10.0, 2), "--noise", "30%").stdout
+    (option,) = [option for option in command.params if option.name == "noise"]
+    assert read_share(option.default) == NOISE, "the default is that of the analysis"
 
 
-def test_no_study(tmp_path, monkeypatch):
-    monkeypatch.setitem(COMMANDS, "compare", "Compare two studies.")
+def test_no_study(tmp_path):
     result = CliRunner().invoke(group, ["compare", str(tmp_path / "no"), str(tmp_path / "where")])
     assert result.exit_code == USAGE
     assert "is not a study folder" in result.stderr
 
 
-@pytest.mark.parametrize(
-    ("text", "share"), [("5%", 0.05), ("0.05", 0.05), ("0", 0.0), (" 150% ", 1.5), ("2.5%", 0.025)]
-)
-def test_shares(text, share):
-    assert read_share(text) == pytest.approx(share)
-
-
-@pytest.mark.parametrize("text", ["5", "-1%", "nan", "inf", "inf%", "five", "", "%", "1"])
-def test_what_is_no_share(text):
-    with pytest.raises(UserError, match=r"write 5% or 0\.05"):
-        read_share(text)
-
-
-def test_the_default_noise_is_that_of_the_analysis():
-    from dlbench.cli.compare import command
-
-    (option,) = [option for option in command.params if option.name == "noise"]
-    assert read_share(option.default) == NOISE
+def test_shares():
+    for text, share in {"5%": 0.05, "0.05": 0.05, "0": 0.0, " 150% ": 1.5, "2.5%": 0.025}.items():
+        assert read_share(text) == pytest.approx(share)
+    for text in ("5", "-1%", "nan", "inf", "inf%", "five", "", "%", "1"):
+        with pytest.raises(UserError, match=r"write 5% or 0\.05"):
+            read_share(text)
 
 
 def test_what_is_ignored():

@@ -28,6 +28,10 @@ def folder(tmp_path):
     return create(tmp_path, planned(asked=runs(40)))
 
 
+def full(*_):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
 def read(folder, name: str) -> list[dict]:
     with (folder.path / files.table(name)).open(newline="") as file:
         return list(csv.DictReader(file))
@@ -49,29 +53,21 @@ def test_tables_hold_every_attempt_in_the_order_of_their_starts(folder):
     assert read(folder, "runs")[0]["model.hidden"] == "[8]"
 
 
-def test_adding_one_by_one_gives_the_same_files_as_rebuilding(folder):
+def test_adding_one_by_one_gives_the_same_files_as_rebuilding_and_copies_steps_a_few_times_only(folder, monkeypatch):
+    flushes = []
+    original = Collector.flush
+    monkeypatch.setattr(Collector, "flush", lambda self: flushes.append(1) or original(self))
     collector = Collector(folder)
     collector.rebuild()
     for index, run in enumerate(runs(40)):
         attempt = ended(folder, run, steps=5 + index, at=index)
         collector.add(attempt, attempt.outcome())
         assert len(read(folder, "runs")) == index + 1
+    assert len(flushes) < 30
     collector.flush()
     texts = [(folder.path / files.table(name)).read_bytes() for name in ("runs", "epochs", "steps", "sensors")]
     Collector(folder).rebuild()
     assert [(folder.path / files.table(name)).read_bytes() for name in ("runs", "epochs", "steps", "sensors")] == texts
-
-
-def test_steps_are_copied_a_few_times_only(folder, monkeypatch):
-    read_journals = []
-    original = collect.Collector.flush
-    monkeypatch.setattr(collect.Collector, "flush", lambda self: read_journals.append(1) or original(self))
-    collector = Collector(folder)
-    collector.rebuild()
-    for index, run in enumerate(runs(40)):
-        attempt = ended(folder, run, at=index)
-        collector.add(attempt, attempt.outcome())
-    assert len(read_journals) < 30
 
 
 def test_a_full_disk_leaves_the_tables_as_they_were_and_loses_nothing(folder, monkeypatch):
@@ -81,9 +77,6 @@ def test_a_full_disk_leaves_the_tables_as_they_were_and_loses_nothing(folder, mo
     collector.rebuild()
     before = (folder.path / files.table("runs")).read_bytes()
     attempt = ended(folder, second, at=2)
-
-    def full(*_):
-        raise OSError(errno.ENOSPC, "No space left on device")
 
     def add():
         with full_disk_reported(folder.path):
@@ -226,12 +219,9 @@ def test_a_folder_in_the_place_of_a_table_stops_nothing(folder, table):
     assert not list(folder.path.glob(".*csv*"))
 
 
-def test_a_study_whose_folder_is_gone_is_said_to_be(tmp_path):
+def test_a_folder_that_is_gone_and_other_errors_are_no_full_disk(tmp_path):
     with pytest.raises(UserError, match="the folder of the study is gone"), full_disk_reported(tmp_path / "s"):
         raise FileNotFoundError(errno.ENOENT, "No such file")
-
-
-def test_another_error_is_no_full_disk(tmp_path):
     with pytest.raises(PermissionError), full_disk_reported(tmp_path):
         raise PermissionError(errno.EACCES, "denied")
 
@@ -305,10 +295,6 @@ def test_a_full_disk_leaves_the_csv_table_as_it_was(folder, monkeypatch):
     ended(folder, runs()[0], at=1)
     collector.rebuild()
     before = (folder.path / "steps.csv").read_bytes()
-
-    def full(*_):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
     monkeypatch.setattr(pyarrow.parquet.ParquetWriter, "write_batch", full)
     with pytest.raises(OSError, match="No space left"):
         collector.compact()

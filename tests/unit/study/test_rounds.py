@@ -65,10 +65,12 @@ def chosen(plan: StudyPlan, rows: Rows) -> dict[str, float]:
 def test_without_a_search_the_plan_is_what_is_made() -> None:
     asked = plan(BASE + AXES)
     assert next_round(asked, []) == asked.runs
+    assert announced(asked.runs) == []
 
 
-def test_each_arm_is_measured_at_its_own_best_rate() -> None:
+def test_each_arm_is_measured_at_its_own_best_rate_which_is_announced() -> None:
     asked = plan(BASE + AXES + "tune: {learning_rate: [0.01, 0.1, 0.3]}\n")
+    assert announced(next_round(asked, [])) == ["search for learning_rate: 18 runs of 6 arms, 8 epochs"]
     rows = made(asked)
     assert chosen(asked, rows) == {
         "baseline batch_size=8": 0.01,
@@ -84,14 +86,15 @@ def test_each_arm_is_measured_at_its_own_best_rate() -> None:
     assert {run.seed for run in measured} == {0, 1, 2, 3}
     # Block by block, as without a search.
     assert [run.repeat for run in measured] == [repeat for repeat in range(4) for _ in range(6)]
-
-
-def test_what_lies_at_the_edge_of_its_values_says_so() -> None:
-    asked = plan(BASE + AXES + "tune: {learning_rate: [0.01, 0.1, 0.3]}\n")
-    edges = {run.label: run.tuned.at_edge for run in next_round(asked, made(asked)) if run.tuned}
+    assert {run.arm for run in asked.runs} == {run.label for run in measured}
+    # What lies at the edge of its values says so.
+    edges = {run.label: run.tuned.at_edge for run in measured if run.tuned}
     assert edges["workers=2 batch_size=64"] == "learning_rate 0.3 is the largest tried"
     assert edges["workers=1 batch_size=8"] == "learning_rate 0.01 is the smallest tried"
     assert edges["workers=1 batch_size=64"] == ""
+    lines = announced(measured)
+    assert "workers=2 batch_size=64: learning_rate=0.3 (learning_rate 0.3 is the largest tried)" in lines
+    assert len(lines) == 6
 
 
 def test_nothing_lies_beyond_zero_or_below_one_of_a_count() -> None:
@@ -161,6 +164,9 @@ def test_auto_goes_on_to_where_most_was_learned_where_no_first_value_learns_anyt
 def test_a_candidate_that_fails_is_not_chosen() -> None:
     asked = plan(BASE + "baseline: none\ntune: {learning_rate: [0.1, 5, 6]}\n")
     assert set(chosen(asked, made(asked)).values()) == {0.1}
+    asked = plan(BASE + AXES + "baseline: none\ntune: {learning_rate: [6, 7]}\n")
+    assert {one["phase"] for one in made(asked)} == {"tune"}, "an arm whose candidates all diverged is not measured"
+    assert next_round(asked, made(asked)) == ()
 
 
 def test_a_rate_at_which_one_of_two_seeds_comes_to_nothing_is_not_chosen() -> None:
@@ -214,14 +220,6 @@ def test_what_changes_the_time_of_a_step_is_chosen_for_it_among_equal_scores() -
     assert {run.settings.batch_size for run in next_round(asked, rows)} == {8}
 
 
-def test_more_repeats_than_the_scenario_has_change_no_search() -> None:
-    text = BASE + "baseline: none\ntune: {learning_rate: [0.01, 0.1, 1]}\n"
-    rows = made(plan(text))
-    more = next_round(plan(text, repeats=9), rows)
-    assert {run.phase for run in more} == {Phase.MEASURE}
-    assert len(more) == 9
-
-
 def test_the_size_of_a_search_is_that_of_the_file_whatever_repeats_are_asked_for() -> None:
     text = BASE.replace("repeats: 4", "repeats: 1") + "baseline: none\ntune: {learning_rate: [0.01, 0.1, 1]}\n"
     scenario, cluster = parse(text, "s.yaml"), planned().cluster
@@ -246,12 +244,6 @@ def test_auto_widens_rates_beside_another_value() -> None:
     assert all(0.03 < run.settings.learning_rate < 0.3 for run in next_round(asked, rows))
     searched = [one for one in rows if one["phase"] == "tune"]
     assert len({one["run_id"] for one in searched}) == len(searched), "no candidate is tried twice"
-
-
-def test_an_arm_whose_candidates_all_diverged_is_not_measured() -> None:
-    asked = plan(BASE + AXES + "baseline: none\ntune: {learning_rate: [6, 7]}\n")
-    assert {one["phase"] for one in made(asked)} == {"tune"}
-    assert next_round(asked, made(asked)) == ()
 
 
 def test_a_candidate_that_failed_is_tried_again_until_its_arm_is_measured() -> None:
@@ -291,15 +283,6 @@ def test_a_budget_searches_for_as_many_arms_as_can_be_measured() -> None:
     assert {(run.phase, run.settings.batch_size) for run in todo(None)} == {(Phase.TUNE, other)}, "another call goes on"
 
 
-def test_a_round_says_what_is_searched_for_and_what_was_chosen() -> None:
-    asked = plan(BASE + AXES + "tune: {learning_rate: [0.01, 0.1, 0.3]}\n")
-    assert announced(next_round(asked, [])) == ["search for learning_rate: 18 runs of 6 arms, 8 epochs"]
-    lines = announced(next_round(asked, made(asked)))
-    assert "workers=2 batch_size=64: learning_rate=0.3 (learning_rate 0.3 is the largest tried)" in lines
-    assert len(lines) == 6
-    assert announced(plan(BASE + AXES).runs) == []
-
-
 UNTIL = BASE.replace("repeats: 4", "repeats: {min: 3, max: 9, until: decided}")
 
 
@@ -325,6 +308,12 @@ def test_arms_that_are_decided_are_measured_no_more() -> None:
     assert set(counts(quiet).values()) == {3}, "arms that are alike by less than what matters are equal enough"
     assert {one["repeats_rule"] for one in quiet} == {"until decided: 3 to 9"}
 
+    def knows_nothing(run: RunSpec) -> dict[str, Any]:
+        found = of_batch(run, {8: 1.0, 16: 1.0, 32: 1.0}, 0.2)
+        return found | {"validation_accuracy": 0.1} if run.settings.batch_size == 32 else found
+
+    assert counts(made(asked, knows_nothing)) == {8: 9, 16: 9, 32: 3}, "an arm that is out is measured no more"
+
 
 def test_rounds_are_interleaved_and_go_on_where_they_were_interrupted() -> None:
     asked = plan(UNTIL + "matrix: {batch_size: [8, 16, 32]}\nbaseline: none\n")
@@ -337,16 +326,6 @@ def test_rounds_are_interleaved_and_go_on_where_they_were_interrupted() -> None:
         while todo := [run for run in next_round(asked, again) if run.run_id not in {one["run_id"] for one in again}]:
             again += map(score, todo)
         assert {one["run_id"] for one in again} >= {one["run_id"] for one in whole if one["repeat"] < 3}
-
-
-def test_an_arm_that_is_out_is_measured_no_more() -> None:
-    asked = plan(UNTIL + "matrix: {batch_size: [8, 16, 32]}\nbaseline: none\n")
-
-    def score(run: RunSpec) -> dict[str, Any]:
-        found = of_batch(run, {8: 1.0, 16: 1.0, 32: 1.0}, 0.2)
-        return found | {"validation_accuracy": 0.1} if run.settings.batch_size == 32 else found
-
-    assert counts(made(asked, score)) == {8: 9, 16: 9, 32: 3}
 
 
 def test_repeats_that_are_asked_for_are_made_whatever_is_decided() -> None:
@@ -375,11 +354,6 @@ def test_a_base_line_of_two_conditions_is_repeated_once_in_a_round() -> None:
     further = next_round(asked, rows)
     assert any(run.settings.workers == 1 for run in further if run.repeat == 3)
     assert {run.repeat for run in further} <= {0, 1, 2, 3}
-
-
-def test_a_candidate_is_of_the_arm_that_it_is_searched_for() -> None:
-    asked = plan(BASE + AXES + "tune: {learning_rate: [0.1, 0.01, 0.001]}\n")
-    assert {run.arm for run in asked.runs} == {run.label for run in next_round(asked, made(asked))}
 
 
 RATES = [0.01, 0.02, 0.04, 0.08, 0.16]
