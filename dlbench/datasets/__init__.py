@@ -27,7 +27,6 @@ read-only, so that memory grows neither with their number nor with the data.
     _download.py   published files: downloaded, verified, kept in the cache
     _disk.py       locks, errors of the disk
     _table.py      the published data sets; _cifar.py and _keras.py read them
-    _function.py   a user's own function as a data set
     _image_listing.py, _image_decoding.py   the files of `image_folder`
 """
 

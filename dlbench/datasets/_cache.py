@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from dlbench.datasets._disk import ELSEWHERE, Say, disk_errors, locked, try_lock
-from dlbench.datasets._format import META, SCHEMA_VERSION, DatasetContent, DatasetMeta, fingerprint, read_entry
+from dlbench.datasets._format import META, SCHEMA_VERSION, DatasetMeta, fingerprint, read_entry
 from dlbench.datasets._writer import ArrayWriter
 from dlbench.errors import UserError
 from dlbench.records.files import open_lock, sync_folder, write_text
@@ -105,16 +105,11 @@ def lookup(recipe: Recipe, cache: Path) -> Entry | None:
 
 def _own(folder: Path) -> Path:
     """Return where this user's entry is: where others may have put or changed one, under a name of the user's own."""
-    return folder.with_name(f"{folder.name}.{os.getuid()}") if is_of_others(folder) else folder
-
-
-def is_of_others(path: Path) -> bool:
-    """Whether a path is there that belongs to another user, root aside, or that others may write to."""
-    try:
-        status = path.lstat()
-    except OSError:
-        return False
-    return status.st_uid not in (0, os.getuid()) or bool(status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+    with contextlib.suppress(OSError):
+        status = folder.lstat()
+        if status.st_uid not in (0, os.getuid()) or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            return folder.with_name(f"{folder.name}.{os.getuid()}")
+    return folder
 
 
 def _as_json(identity: dict[str, Any]) -> dict[str, Any]:
@@ -178,7 +173,12 @@ def _make(recipe: Recipe, identity: dict[str, Any], folder: Path, say: Say) -> E
 
 
 def _fill(recipe: Recipe, identity: dict[str, Any], temporary: Path, say: Say) -> DatasetMeta:
-    content = _write(recipe, temporary, say)
+    try:
+        with ArrayWriter(temporary, say) as writer:
+            recipe.fill(writer)
+            content = writer.finish()
+    except UserError as error:
+        raise UserError(f"data set {recipe.dataset!r}: {error.message}", hint=error.hint) from error
     if _as_json(recipe.identity()) != identity:
         raise UserError(f"the source of data set {recipe.dataset!r} changed while it was prepared", hint="run it again")
     meta = DatasetMeta(
@@ -193,12 +193,3 @@ def _fill(recipe: Recipe, identity: dict[str, Any], temporary: Path, say: Say) -
         write_text(temporary / META, meta.model_dump_json(indent=2) + "\n")
         sync_folder(temporary)
     return meta
-
-
-def _write(recipe: Recipe, temporary: Path, say: Say) -> DatasetContent:
-    try:
-        with ArrayWriter(temporary, say) as writer:
-            recipe.fill(writer)
-            return writer.finish()
-    except UserError as error:
-        raise UserError(f"data set {recipe.dataset!r}: {error.message}", hint=error.hint) from error

@@ -8,6 +8,8 @@ Exit codes: 0, 2 for what a user can fix (reported on stderr after the line `PRE
 else, 130 when interrupted, 143 when terminated or no longer held.
 """
 
+import hashlib
+import inspect
 import json
 import os
 import signal
@@ -15,6 +17,7 @@ import sys
 import threading
 import time
 import traceback
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -25,7 +28,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from dlbench import plugins
 from dlbench.datasets._cache import Entry, Recipe, cache_root, ensure, lookup
 from dlbench.datasets._disk import Say
-from dlbench.datasets._function import FunctionDataset
+from dlbench.datasets._writer import ArrayWriter
 from dlbench.errors import PREPARATION_REFUSED, UserError, lacking
 
 # How long a library may take to return to Python once stdin is closed.
@@ -42,6 +45,61 @@ class PreparationRequest(BaseModel):
     cache: str | None = None
     verify: bool = False
     held: bool = False
+
+
+@dataclass(frozen=True)
+class FunctionDataset:
+    """The functions of a data set file, made from a user's own `package.module:function` that returns arrays."""
+
+    plugin: plugins.Plugin
+
+    def identity(self, options: plugins.Options) -> dict[str, Any]:
+        """Return the hash of the source file that holds the function, and the options.
+
+        Files that the function reads and modules that it imports are not included: give such a function an option,
+        such as a version, and change it when they change.
+
+        Raises:
+            UserError: The function has no source file, or cannot be called with its options.
+        """
+        try:
+            inspect.signature(self.plugin.target).bind(**options.model_dump())
+        except (TypeError, ValueError) as error:
+            raise UserError(
+                f"data set {self.plugin.name!r} cannot be called: {error}",
+                hint="its parameters must be keyword-only, after a `*`; each is then an option `dataset.<name>`",
+            ) from error
+        return {
+            "function": self.plugin.name,
+            "source": hashlib.sha256(self._source_file().read_bytes()).hexdigest(),
+            "options": options.model_dump(mode="json"),
+        }
+
+    def prepare(self, options: plugins.Options, writer: ArrayWriter) -> None:
+        """Call the function and write what it returns.
+
+        Raises:
+            UserError: It does not return two or four arrays of matching lengths.
+        """
+        arrays = self.plugin.target(**options.model_dump())
+        if not isinstance(arrays, tuple | list) or len(arrays) not in (2, 4):
+            returned = f"{len(arrays)} values" if isinstance(arrays, tuple | list) else type(arrays).__name__
+            raise UserError(f"it returned {returned}", hint="return (x, y) or (x, y, validation_x, validation_y)")
+        writer.describe(source=f"{self.plugin.name} in {self._source_file()}")
+        writer.append(arrays[0], arrays[1])
+        if len(arrays) == 4:
+            writer.append(arrays[2], arrays[3], "validation")
+
+    def _source_file(self) -> Path:
+        function = inspect.unwrap(self.plugin.target)
+        module = sys.modules.get(getattr(function, "__module__", None) or "")
+        file = getattr(module, "__file__", None)
+        if file is None or not Path(file).is_file():
+            raise UserError(
+                f"data set {self.plugin.name!r} has no source file that would identify its version",
+                hint="name a function that is defined in a .py file",
+            )
+        return Path(file)
 
 
 def prepare(request: PreparationRequest, say: Say) -> Entry:

@@ -23,42 +23,6 @@ BEYOND = 2.0
 
 
 @dataclass(frozen=True)
-class EpochsFit:
-    """A fit of E(B) = E_min (1 + B / B_c), to any two or more batch sizes.
-
-    Attributes:
-        epochs_min: E_min, in the unit of what was fitted.
-        batch: B_c, in samples; nearly infinite where the epochs do not grow with the batch.
-    """
-
-    epochs_min: float
-    batch: float
-
-    def epochs(self, batch: float) -> float:
-        """Return the epochs that a global batch takes."""
-        return self.epochs_min * (1 + batch / self.batch)
-
-
-def fit_epochs(batches: Sequence[float], epochs: Sequence[float]) -> EpochsFit:
-    """Return the fit, in logarithms, so that residuals are relative.
-
-    Args:
-        batches: Global batch of each run, in samples.
-        epochs: Epochs (or samples) that it needed to reach its target.
-
-    Raises:
-        ValueError: There are not as many of both, fewer than two batch sizes, or one is not above zero.
-    """
-    if len(batches) != len(epochs) or len(set(batches)) < 2:
-        raise ValueError("needs two or more batch sizes, and of each run a batch and its epochs")
-    if any(not 0 < value < math.inf for value in (*batches, *epochs)):
-        raise ValueError("batches and epochs are above zero")
-    log_batches = np.log(np.asarray(batches, np.float64))
-    log_steps, log_critical = fit_steps(log_batches, np.log(np.asarray(epochs, np.float64)) - log_batches)
-    return EpochsFit(math.exp(log_steps + log_critical), math.exp(log_critical))
-
-
-@dataclass(frozen=True)
 class BestBatch:
     """The global batch that comes to the target soonest.
 

@@ -5,11 +5,23 @@
 with S the updates to the target and B the global batch (McCandlish et al. 2018, "An Empirical Model of Large-Batch
 Training"). It is fitted in logarithms, so that residuals are relative, to every run. B_c is given only where the runs
 show it: three or more batch sizes, of which the largest lies past the bend.
+
+The gradient noise scale of a single run is a hint of the same: how large a batch may grow before its gradient is known
+well enough (appendix A.1).
+
+    B_simple = tr(S) / |G|^2
+
+Of P workers with batches of b samples each, gradients g_i and their mean g:
+
+    |G|^2 = (P |g|^2 - mean |g_i|^2) / (P - 1)        tr(S) = (mean |g_i|^2 - |g|^2) b P / (P - 1)
+
+Each is averaged over steps before one is divided by the other.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 import numpy as np
 
@@ -22,6 +34,8 @@ RESAMPLES = 499
 SEED = 0
 # If steps at the smallest batch are within this of S_min, they do not fall with the batch: B_c may be anything below.
 LEAST_FALL = 0.1
+# Fewer steps with norms do not give a noise scale.
+LEAST_NORMS = 50
 
 
 class NotIdentifiableError(Exception):
@@ -117,3 +131,20 @@ def _interval(log_batches: Floats, log_steps: Floats, log_critical: float) -> tu
     is_far = ends <= log_batches.min() + math.log(LEAST_FALL)
     low, high = np.select([ends >= log_batches.max(), is_far], [math.inf, 0.0], np.exp(ends)).tolist()
     return low, high
+
+
+def noise_scale(norms: Sequence[tuple[int, float, float] | None], batch: int) -> float | None:
+    """Return the noise scale in samples; None where it is not known, or noise hides the gradient.
+
+    Args:
+        norms: Of each worker: steps, sum of |g_i|^2, sum of |g|^2.
+        batch: Of all workers together.
+    """
+    enough = [norm for norm in norms if norm is not None and norm[0] >= LEAST_NORMS]
+    workers = len(norms)
+    if workers < 2 or len(enough) < workers:
+        return None
+    local, mean = (fmean(norm[part] / norm[0] for norm in enough) for part in (1, 2))
+    signal = (workers * mean - local) / (workers - 1)
+    noise = (local - mean) * batch / (workers - 1)
+    return noise / signal if signal > 0 and noise > 0 else None

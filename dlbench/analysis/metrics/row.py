@@ -1,8 +1,11 @@
-"""One attempt as a row of `runs.csv`: from its specification, its layout and its journal. None is unknown."""
+"""One attempt as a row of `runs.csv`, and its processes as rows of `topology.csv`. None is unknown.
+
+They are made from its specification, its layout and its journal.
+"""
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -11,13 +14,13 @@ from typing import Any
 import dlbench
 from dlbench import plugins
 from dlbench.analysis.metrics import rates, sensors
-from dlbench.analysis.metrics.gradient_noise import noise_scale
+from dlbench.analysis.metrics.critical_batch import noise_scale
 from dlbench.analysis.metrics.warm_up import without_warm_up
 from dlbench.errors import UserError
 from dlbench.records.columns import SCHEMA_VERSION, names
 from dlbench.records.outcome import Outcome
 from dlbench.records.result import AGREEMENTS, BEST, Result
-from dlbench.scenario.cluster import Prices
+from dlbench.scenario.cluster import Cluster, Prices
 from dlbench.scenario.layout import Layout
 from dlbench.scenario.metrics import SCORE_COLUMNS
 from dlbench.scenario.needs import SERVER
@@ -106,6 +109,33 @@ def run_row(run: RunSpec, layout: Layout | None, attempt: AttemptRecords, journa
     row |= _facts(run, journal, attempt.machine, row)
     row |= run.options
     return row
+
+
+def topology(layout: Layout, cluster: Cluster, journal: Journal) -> Iterator[dict[str, Any]]:
+    """Yield a row of `topology.csv` for each process of an attempt: where it was put, and what it reported.
+
+    Args:
+        layout: Where it was put.
+        cluster: The hosts, which rows name by number.
+        journal: What the processes reported.
+    """
+    # The number of each host in the cluster; of hosts that a queue gave, in the order of their first use.
+    addresses = [host.address for host in cluster.hosts]
+    if not set(layout.hosts) <= set(addresses):
+        addresses = list(layout.hosts)
+    sent = sensors.counted_by_worker(journal, "network", "wire_sent_bytes")
+    received = sensors.counted_by_worker(journal, "network", "wire_received_bytes")
+    for place in layout.places:
+        facts = journal.facts.get(place.rank, {})
+        yield place.model_dump(include={"rank", "role", "machine", "local_index"}) | {
+            "held_workers": ";".join(map(str, place.workers)),
+            "host": addresses.index(place.host),
+            "cores": ";".join(map(str, place.cores)),
+            "device_name": facts.get("device_name"),
+            "interface": facts.get("interface"),
+            "wire_sent_bytes": sent.get(place.rank),
+            "wire_received_bytes": received.get(place.rank),
+        }
 
 
 def startup_time(started_at: str, results: Iterable[Result]) -> float | None:

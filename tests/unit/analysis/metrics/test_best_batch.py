@@ -1,30 +1,12 @@
-"""The best batch size: published epochs are foretold, known optima found, and what is not shown is not said."""
+"""The best batch size: known optima are found, and what is not shown is not said."""
 
 import math
 
 import numpy as np
 import pytest
 
-from dlbench.analysis.metrics.best_batch import best_batch, fit_epochs
+from dlbench.analysis.metrics.best_batch import best_batch
 from dlbench.analysis.metrics.critical_batch import NotIdentifiableError
-
-# MLPerf reference points of ResNet-50: global batch and epochs to 75.9%.
-RESNET50 = {
-    1632: 35.0, 3264: 35.15, 4096: 39.88, 8192: 41.88, 13056: 45.5, 32768: 56.0, 49152: 68.0, 58880: 80.0,
-    65536: 84.5, 67840: 85.88,
-}  # fmt: skip
-
-
-def test_published_epochs_are_fitted_as_they_were() -> None:
-    fit = fit_epochs(list(RESNET50), list(RESNET50.values()))
-    assert fit.epochs_min == pytest.approx(34.6, abs=0.1)
-    assert fit.batch == pytest.approx(46_900, rel=0.01)
-
-
-def test_the_largest_published_batch_is_foretold_from_the_others() -> None:
-    *batches, largest = RESNET50
-    fit = fit_epochs(batches, [RESNET50[batch] for batch in batches])
-    assert fit.epochs(largest) == pytest.approx(RESNET50[largest], rel=0.038)
 
 
 def runs(a: float, c: float, critical: float, noise: float = 0.0, count: int = 3) -> tuple[list[float], ...]:
@@ -67,9 +49,5 @@ def test_what_the_runs_do_not_show_is_not_said(critical: float) -> None:
 
 
 def test_wrong_input() -> None:
-    with pytest.raises(ValueError, match="two or more batch sizes"):
-        fit_epochs([8, 8], [1, 2])
-    with pytest.raises(ValueError, match="above zero"):
-        fit_epochs([8, 16], [1, 0])
     with pytest.raises(ValueError, match="a time of a step of each run"):
         best_batch([8, 16, 32], [3, 2, 1], [1, 1])

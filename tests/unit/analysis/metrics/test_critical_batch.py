@@ -37,6 +37,8 @@ def test_published_points_of_resnet_50() -> None:
     assert found.batch == pytest.approx(46_900, rel=0.005)
     assert found.steps_min * found.batch / SAMPLES == pytest.approx(34.6, abs=0.05)
     assert found.rms == pytest.approx(0.037, abs=0.0005)
+    others = critical_batch(list(MLPERF)[:-1], updates[:-1])
+    assert others.steps(list(MLPERF)[-1]) == pytest.approx(updates[-1], rel=0.038), "the largest batch is foretold"
 
 
 @pytest.mark.parametrize("unit", [1e-6, 1e6])
