@@ -73,25 +73,24 @@ def entry_name(dataset: str, identity: dict[str, Any]) -> str:
     return f"{slug or 'dataset'}-{key[:16]}"
 
 
-def ensure(recipe: Recipe, cache: Path, say: Say, *, verify: bool = False) -> Entry:
+def ensure(recipe: Recipe, cache: Path, say: Say) -> Entry:
     """Return the prepared data set, preparing it if it does not exist or is damaged.
 
     Args:
         recipe: How to prepare it.
         cache: Folder of all prepared data sets.
         say: Receives lines about the progress.
-        verify: Also read the arrays of an existing entry and compare their checksums.
 
     Raises:
         UserError: The data set or the cache's disk has a fault that the user can fix.
     """
     identity = _as_json(recipe.identity())
     folder = _own(cache / entry_name(recipe.dataset, identity))
-    if usable := _usable(folder, identity, say, verify):
+    if usable := _usable(folder, identity, say):
         return usable
     with locked(folder.with_name(f".{folder.name}.lock"), f"prepares {folder.name}", say):
         # Another process may have prepared it while this one waited.
-        if usable := _usable(folder, identity, say, verify):
+        if usable := _usable(folder, identity, say):
             return usable
         _sweep(cache, folder)
         return _make(recipe, identity, folder, say)
@@ -100,7 +99,7 @@ def ensure(recipe: Recipe, cache: Path, say: Say, *, verify: bool = False) -> En
 def lookup(recipe: Recipe, cache: Path) -> Entry | None:
     """Return the data set if it is prepared; None where it is not, or is damaged."""
     identity = _as_json(recipe.identity())
-    return _usable(_own(cache / entry_name(recipe.dataset, identity)), identity, lambda line: None, verify=False)
+    return _usable(_own(cache / entry_name(recipe.dataset, identity)), identity, lambda line: None)
 
 
 def _own(folder: Path) -> Path:
@@ -118,11 +117,11 @@ def _as_json(identity: dict[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def _usable(folder: Path, identity: dict[str, Any], say: Say, verify: bool) -> Entry | None:
+def _usable(folder: Path, identity: dict[str, Any], say: Say) -> Entry | None:
     if not os.path.lexists(folder):
         return None
     try:
-        meta = read_entry(folder, fully=verify)
+        meta = read_entry(folder)
         if meta.identity != identity:
             raise ValueError("it holds other samples")
     except (OSError, ValueError) as error:

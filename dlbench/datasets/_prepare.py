@@ -1,11 +1,10 @@
 """Prepares one data set: `python -m dlbench.datasets._prepare '{"dataset": ..., "options": {...}, "cache": ...}'`.
 
 A separate process, so that dlbench itself never holds a data set or a decoder in memory. It prints one line of JSON
-(`folder`, `checksum`); progress goes to stderr. `cache` is the default cache where it is missing or null;
-`"verify": true` also reads the arrays of a data set that exists and compares their checksums; with `"held": true` it
-ends when its stdin is closed, that is when the process that asked for the data has ended, on whatever host that was.
-Exit codes: 0, 2 for what a user can fix (reported on stderr after the line `PREPARATION_REFUSED`), 1 for anything
-else, 130 when interrupted, 143 when terminated or no longer held.
+(`folder`, `checksum`); progress goes to stderr. `cache` is the default cache where it is missing or null. With
+`"held": true` it ends when its stdin is closed, that is when the process that asked for the data has ended, on whatever
+host that was. Exit codes: 0, 2 for what a user can fix (reported on stderr after the line `PREPARATION_REFUSED`), 1 for
+anything else, 130 when interrupted, 143 when terminated or no longer held.
 """
 
 import hashlib
@@ -43,7 +42,6 @@ class PreparationRequest(BaseModel):
     dataset: str
     options: dict[str, Any] = {}
     cache: str | None = None
-    verify: bool = False
     held: bool = False
 
 
@@ -109,9 +107,7 @@ def prepare(request: PreparationRequest, say: Say) -> Entry:
         UserError: The data set, its options, its source or the cache's disk has a fault that the user can fix.
     """
     plugin = plugins.load("datasets", request.dataset)
-    return ensure(
-        _recipe(plugin, request), _cache(request), lambda line: say(f"{plugin.name}: {line}"), verify=request.verify
-    )
+    return ensure(_recipe(plugin, request), _cache(request), lambda line: say(f"{plugin.name}: {line}"))
 
 
 def prepared(request: PreparationRequest) -> Entry | None:
@@ -127,21 +123,17 @@ def _cache(request: PreparationRequest) -> Path:
 
 
 def _recipe(plugin: plugins.Plugin, request: PreparationRequest) -> Recipe:
-    options = _checked_options(plugin, request.options)
-    source = plugin.target if plugin.get("prepare") and plugin.get("identity") else FunctionDataset(plugin)
-    identity, fill = partial(source.identity, options), partial(source.prepare, options)
-    return Recipe(plugin.name, options.model_dump(mode="json"), identity, fill)
-
-
-def _checked_options(plugin: plugins.Plugin, options: dict[str, Any]) -> plugins.Options:
     try:
-        return plugin.options.model_validate(options)
+        options = plugin.options.model_validate(request.options)
     except ValidationError as error:
         lines = [f"dataset.{'.'.join(map(str, mistake['loc']))}: {mistake['msg']}" for mistake in error.errors()]
         raise UserError(
             f"data set {plugin.name!r}: " + "; ".join(lines),
             hint="`dlbench list datasets` shows the options of each",
         ) from error
+    source = plugin.target if plugin.get("prepare") and plugin.get("identity") else FunctionDataset(plugin)
+    identity, fill = partial(source.identity, options), partial(source.prepare, options)
+    return Recipe(plugin.name, options.model_dump(mode="json"), identity, fill)
 
 
 def _read_request(arguments: list[str]) -> PreparationRequest:

@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 
 from dlbench.analysis.answer.answer import BatchSize
 from dlbench.analysis.arms import Arm, Row, quotient
 from dlbench.analysis.formatting import number, percent
 from dlbench.analysis.groups import described, groups
-from dlbench.analysis.metrics.best_batch import BestBatch, best_batch
-from dlbench.analysis.metrics.critical_batch import LEAST_SIZES, NotIdentifiableError
+from dlbench.analysis.metrics.critical_batch import LEAST_SIZES, NotIdentifiableError, best_batch
 
 BATCH = "batch_size_global"
 # A target that is reached sooner compares warm-ups, and whole epochs tell little of it.
@@ -39,7 +39,7 @@ def batch_sizes(arms: Sequence[Arm], keys: Sequence[str]) -> Iterator[BatchSize]
         except NotIdentifiableError as error:
             yield BatchSize(arms=way, reason=f"not identifiable: {error}", noise=noise)
         else:
-            yield _shown(way, best).model_copy(update={"noise": noise})
+            yield BatchSize(arms=way, noise=noise, **asdict(best))
 
 
 def refuse_coarse(rows: Iterable[Row]) -> None:
@@ -63,18 +63,9 @@ def _evaluations(row: Row) -> float:
 def _run(row: Row) -> tuple[float, float, float] | None:
     """Return global batch, updates to the target and mean time of a step of a run; None where one is not known."""
     each = quotient(row.get("steps"), row.get("epochs_completed"))
-    times, epochs, batch = (
-        quotient(row.get("train_time_s"), row.get("steps")),
-        row.get("epochs_to_target"),
-        row.get(BATCH),
-    )
-    return (float(batch), float(epochs) * each, times) if batch and epochs and each and times else None
-
-
-def _shown(way: str, found: BestBatch) -> BatchSize:
-    return BatchSize(
-        arms=way, batch=found.batch, low=found.low, high=found.high, gain=found.gain, nearest=found.nearest
-    )
+    step_s = quotient(row.get("train_time_s"), row.get("steps"))
+    epochs, batch = row.get("epochs_to_target"), row.get(BATCH)
+    return (float(batch), float(epochs) * each, step_s) if batch and epochs and each and step_s else None
 
 
 def batch_text(one: BatchSize) -> str:
