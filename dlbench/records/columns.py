@@ -12,7 +12,7 @@ History:
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from dlbench.errors import UserError
 from dlbench.scenario.metrics import SCORES
@@ -371,6 +371,11 @@ def require_width(columns: Iterable[str], table: str) -> None:
         raise ValueError(f"it has {len(extra):,} columns besides dlbench's; {MOST_EXTRA} are the most that are read")
     if max(map(len, extra), default=0) > MOST_NAME_LETTERS:
         raise ValueError(f"a column's name has more than {MOST_NAME_LETTERS} letters")
+
+
+def dtypes(table: str) -> dict[str, Any]:
+    """Return what pandas holds the columns of a table as, by name."""
+    return {column.name: DTYPES[column.kind] for column in TABLES[table]}
 
 
 def names(table: str) -> tuple[str, ...]:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from dlbench.records import files, machine
-from dlbench.records.columns import SCHEMA_VERSION, TABLES, names
+from dlbench.records.columns import DTYPES, SCHEMA_VERSION, TABLES, names
 from dlbench.records.outcome import Status
-from dlbench.records.tables import DTYPES, read_table
+from dlbench.records.tables import read_table
 from dlbench.study import folder
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
