@@ -12,7 +12,6 @@ import tarfile
 import warnings
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -37,22 +36,12 @@ MAX_FILE_BYTES = 256 * 2**20
 MD5_DIGITS = 32
 
 
-@contextmanager
-def _archive_errors(found: Path) -> Iterator[None]:
-    try:
-        yield
-    except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
-        raise UserError(
-            f"{found} cannot be read: {error}", hint="remove a damaged archive and download it again"
-        ) from error
-
-
-def _check(found: Path, name: str, expected: str, content: bytes) -> None:
+def _check(place: Path, name: str, expected: str, content: bytes) -> None:
     kind = hashlib.md5 if len(expected) == MD5_DIGITS else hashlib.sha256
     checksum = kind(content, usedforsecurity=False).hexdigest()
     if checksum != expected:
         raise UserError(
-            f"{name} in {found} is not the published file: its checksum is {checksum}, not {expected}",
+            f"{name} in {place} is not the published file: its checksum is {checksum}, not {expected}",
             hint="remove it and download the archive again",
         )
 
@@ -197,7 +186,7 @@ class Cifar:
         Raises:
             UserError: A file cannot be read, or the archive is damaged or neither version.
         """
-        with _archive_errors(place):
+        try:
             if place.is_dir():
                 archive = self.binary if self.binary.is_in(place) else self.python
                 for name in archive.files:
@@ -217,6 +206,10 @@ class Cifar:
                 for name in archive.files:
                     member = opened.extractfile(f"{archive.folder}/{name}")
                     yield archive, name, b"" if member is None else member.read(MAX_FILE_BYTES)
+        except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
+            raise UserError(
+                f"{place} cannot be read: {error}", hint="remove a damaged archive and download it again"
+            ) from error
 
     def _decode(self, content: bytes, labels: str, is_python: bool) -> tuple[Array, Any]:
         """Return the pixels [n, 3072] and the class numbers [n] of a published file."""

@@ -112,8 +112,8 @@ def describe_virtualisation(root: Path = ROOT) -> dict[str, Any]:
     flags = cpu_info(root).get("flags", "").split()
     dmi = root / "sys/class/dmi/id"
     # lscpu reads it from the processor itself.
-    said = printed(["lscpu"], _PATIENCE_S) if root == ROOT else ""
-    hypervisor = re.search(r"^\s*Hypervisor vendor:\s*(.*\S)", said, re.MULTILINE)
+    facts = printed(["lscpu"], _PATIENCE_S) if root == ROOT else ""
+    hypervisor = re.search(r"^\s*Hypervisor vendor:\s*(.*\S)", facts, re.MULTILINE)
     marks = {"docker": ".dockerenv", "podman": "run/.containerenv", "singularity": ".singularity.d"}
     container = next((name for name, mark in marks.items() if (root / mark).exists()), None)
     return {

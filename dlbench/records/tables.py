@@ -186,19 +186,19 @@ def _wanted(piece: "pd.DataFrame", table: str, only: Collection[str] | None) -> 
     return piece if only is None else piece[piece["run_id"].isin(only)]
 
 
-def _completed(found: "pd.DataFrame", table: str) -> "pd.DataFrame":
+def _completed(rows: "pd.DataFrame", table: str) -> "pd.DataFrame":
     import pandas as pd
 
-    extra = found.columns.difference(list(names(table)), sort=False)
-    absent = {name: kind for name, kind in dtypes(table).items() if name not in found}
-    found = found.reindex(columns=[*names(table), *extra]).astype(absent)
+    extra = rows.columns.difference(list(names(table)), sort=False)
+    absent = {name: kind for name, kind in dtypes(table).items() if name not in rows}
+    rows = rows.reindex(columns=[*names(table), *extra]).astype(absent)
     for column in TABLES[table]:
         if column.kind == "time":
-            times = pd.to_datetime(found[column.name], utc=True, format="ISO8601", errors="coerce")
-            for no_time in found.loc[times.isna(), column.name].dropna().head(1):
+            times = pd.to_datetime(rows[column.name], utc=True, format="ISO8601", errors="coerce")
+            for no_time in rows.loc[times.isna(), column.name].dropna().head(1):
                 raise ValueError(f"{column.name} is {shown(no_time)}, which is no time (ISO 8601)")
-            found[column.name] = times
-    return found
+            rows[column.name] = times
+    return rows
 
 
 def _narrowed(column: "pd.Series[Any]") -> "pd.Series[Any]":

@@ -147,7 +147,7 @@ def _interval(log_batches: Floats, log_steps: Floats, log_critical: float) -> tu
 
 @dataclass(frozen=True)
 class BestBatch:
-    """The global batch that comes to the target soonest.
+    """The global batch that reaches the target soonest.
 
     Attributes:
         batch: In samples: between the smallest and largest that were run, or at most a doubling beyond.

@@ -261,34 +261,34 @@ def _facts(run: RunSpec, journal: Journal, machine: Mapping[str, Any], row: Mapp
     return columns
 
 
-def _results(found: list[Result], by_servers: list[Result], batch: int, *, complete: bool) -> dict[str, Any]:
+def _results(by_workers: list[Result], by_servers: list[Result], batch: int, *, complete: bool) -> dict[str, Any]:
     """Join the workers' accounts; what is a sum or a largest value over workers needs the account of each.
 
     What is counted is added up over servers, too.
     """
     columns = (*FIRST, *LARGEST, "max_difference")
     values = {
-        name: [value for of_worker in found if (value := getattr(of_worker, name)) is not None] for name in columns
+        name: [value for of_worker in by_workers if (value := getattr(of_worker, name)) is not None] for name in columns
     }
     row = {name: values[name][0] for name in FIRST if values[name]}
     if not complete:
         return row
     row |= {name: max(values[name]) for name in LARGEST if values[name]}
-    row |= {name: sensors.total([getattr(of_worker, name) for of_worker in (*found, *by_servers)]) for name in SUM}
-    row["gradient_noise_scale"] = noise_scale([of_worker.gradient_norms for of_worker in found], batch)
-    row["workers_agree"] = workers_agree(found)
+    row |= {name: sensors.total([getattr(of_worker, name) for of_worker in (*by_workers, *by_servers)]) for name in SUM}
+    row["gradient_noise_scale"] = noise_scale([of_worker.gradient_norms for of_worker in by_workers], batch)
+    row["workers_agree"] = workers_agree(by_workers)
     if row["workers_agree"] != "exact":
         row["workers_max_difference"] = max(values["max_difference"], default=None)
-    counts = [pair for result in (*found, *by_servers) for pair in result.staleness]
+    counts = [pair for result in (*by_workers, *by_servers) for pair in result.staleness]
     if gradients := sum(number for _, number in counts):
         row["staleness_mean"] = sum(stale * number for stale, number in counts) / gradients
         row["staleness_max"] = max(stale for stale, _ in counts)
     if gradients and row["updates"]:
         row["samples_per_update"] = row["samples_seen"] / row["updates"]
         row["updates_per_s"] = row["updates"] / row["train_time_s"] if row.get("train_time_s") else None
-    steps = sum(result.steps for result in found)
-    if all(result.nodes for result in found):
-        row["steps"] = steps // len(found)  # where samples are handed out, workers make different numbers
+    steps = sum(result.steps for result in by_workers)
+    if all(result.nodes for result in by_workers):
+        row["steps"] = steps // len(by_workers)  # where samples are handed out, workers make different numbers
     if row["bytes_sent"] is not None and steps:
         row["bytes_sent_per_step"] = row["bytes_sent"] / steps
     return row

@@ -26,7 +26,7 @@ Floats = npt.NDArray[np.float64]
 EXACT_UP_TO = 20_000
 # Values that are equal to this many digits after the point, on a scale of about 1, differ by rounding alone.
 SAME_DIGITS = 12
-# Degrees of freedom that a group takes over from others, as a multiple of its own number.
+# Degrees of freedom that a group takes over from others, as a multiple of those that it has.
 MOST_BORROWED = 2.0
 # A variance so large has a group by chance in this share of families.
 WILD = 0.1
