@@ -303,9 +303,9 @@ def distinct(rows: Iterable[Row], column: str) -> set[Any]:
     return {row.get(column) for row in rows} - {None}
 
 
-def columns_of(found: Iterable[Arm]) -> tuple[str, ...]:
+def columns_of(some_arms: Iterable[Arm]) -> tuple[str, ...]:
     """Return the columns of the runs of some arms."""
-    return tuple(dict.fromkeys(name for arm in found for name in arm.columns))
+    return tuple(dict.fromkeys(name for arm in some_arms for name in arm.columns))
 
 
 def records(runs: "pd.DataFrame") -> list[dict[str, Any]]:

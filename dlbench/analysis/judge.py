@@ -13,9 +13,9 @@ difference from another one is more than the margin and more than chance, with p
 
 Quantities whose margin is a share are compared by their logarithms. Arms that all share five repeats or more are
 compared in pairs by repeat and seed; with fewer, pairing costs more than it gains (`pairs_pay`). Variances of three
-arms or more are moderated (`dlbench.analysis.statistics.welch`). Arms that are shown to be worse than the best by more
-than the margin are set aside, and the others judged among themselves. `python -m tests.bench inference` measures how
-often all this errs, `python -m tests.soak advice` how often the answers that are made of it do.
+arms or more are moderated (`dlbench.analysis.statistics.differences`). Arms that are shown to be worse than the best by
+more than the margin are set aside, and the others judged among themselves. `python -m tests.bench inference` measures
+how often all this errs, `python -m tests.soak advice` how often the answers that are made of it do.
 """
 
 import math
@@ -27,17 +27,19 @@ from statistics import NormalDist, median
 
 import numpy as np
 
-from dlbench.analysis.statistics.rank_tests import Floats, holm, mann_whitney
-from dlbench.analysis.statistics.sequential import SIGNIFICANCE, pairs_pay
-from dlbench.analysis.statistics.welch import (
+from dlbench.analysis.statistics.differences import (
     SAME_DIGITS,
     Difference,
+    Floats,
     are_wild,
+    holm,
+    mann_whitney,
     moderated,
     smallest_step,
     studentized_range_p,
     welch,
 )
+from dlbench.analysis.statistics.sequential import SIGNIFICANCE, pairs_pay
 from dlbench.scenario.metrics import Metric
 
 # With this probability a difference of the size that is named is found.

@@ -53,17 +53,17 @@ def summary_csv(runs: Sequence[Row], settings: Sequence[str]) -> str:
     return head + "".join(line(defused(run.get(name)) for name in columns) for run in ordered)
 
 
-def arms_csv(found: Iterable[Arm], settings: Sequence[str]) -> str:
+def arms_csv(all_arms: Iterable[Arm], settings: Sequence[str]) -> str:
     """Return `arms.csv`: every arm with a completed run, a row for every metric that it has.
 
     Args:
-        found: The arms, of one or several studies.
+        all_arms: The arms, of one or several studies.
         settings: The settings in which they differ.
     """
     varied = _settings(settings, ARM_COLUMNS)
     columns = (*ARM_COLUMNS[:3], *varied, *ARM_COLUMNS[3:])
     lines = [line(map(written_name, columns))]
-    for arm in (arm for arm in found if arm.completed):
+    for arm in (arm for arm in all_arms if arm.completed):
         first = (arm.study, arm.name, arm.label, *map(arm.first.get, varied), arm.workers, arm.baseline, arm.emulated)
         lines += [
             line((*map(defused, first), metric, mid.value, mid.low, mid.high, mid.coverage, mid.n))
@@ -73,11 +73,11 @@ def arms_csv(found: Iterable[Arm], settings: Sequence[str]) -> str:
     return "".join(lines)
 
 
-def arms_frame(found: Iterable[Arm], settings: Sequence[str]) -> "pd.DataFrame":
+def arms_frame(all_arms: Iterable[Arm], settings: Sequence[str]) -> "pd.DataFrame":
     """Return `arms.csv` as a table."""
     import pandas as pd
 
-    return pd.read_csv(StringIO(arms_csv(found, settings)), dtype={"emulated": "string"})
+    return pd.read_csv(StringIO(arms_csv(all_arms, settings)), dtype={"emulated": "string"})
 
 
 def _settings(settings: Iterable[str], there: Sequence[str]) -> list[str]:

@@ -27,7 +27,6 @@ read-only, so that memory grows neither with their number nor with the data.
     _download.py   published files: downloaded, verified, kept in the cache
     _disk.py       locks, errors of the disk
     _table.py      the published data sets; _cifar.py and _keras.py read them
-    _function.py   a user's own function as a data set
     _image_listing.py, _image_decoding.py   the files of `image_folder`
 """
 
@@ -43,8 +42,8 @@ class Description:
 
     Attributes:
         num_train: Training samples; all samples where the data set is not split.
-        num_validation: Validation samples of its own split; None where it has none and `validation_fraction` of the
-            training samples is kept for validation.
+        num_validation: Validation samples, where the data set is split; None where it is not, and
+            `validation_fraction` of the training samples is kept for validation.
         input_shape: Shape of one sample, without the batch; None where it is known only after preparing.
         num_classes: Number of classes, 0 where numbers are predicted; None where it is known only after preparing.
         vocabulary: Number of different tokens, where samples are tokens (whole numbers below it).

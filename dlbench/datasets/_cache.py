@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from dlbench.datasets._disk import ELSEWHERE, Say, disk_errors, locked, try_lock
-from dlbench.datasets._format import META, SCHEMA_VERSION, DatasetContent, DatasetMeta, fingerprint, read_entry
+from dlbench.datasets._format import META, SCHEMA_VERSION, DatasetMeta, fingerprint, read_entry
 from dlbench.datasets._writer import ArrayWriter
 from dlbench.errors import UserError
 from dlbench.records.files import open_lock, sync_folder, write_text
@@ -73,25 +73,24 @@ def entry_name(dataset: str, identity: dict[str, Any]) -> str:
     return f"{slug or 'dataset'}-{key[:16]}"
 
 
-def ensure(recipe: Recipe, cache: Path, say: Say, *, verify: bool = False) -> Entry:
+def ensure(recipe: Recipe, cache: Path, say: Say) -> Entry:
     """Return the prepared data set, preparing it if it does not exist or is damaged.
 
     Args:
         recipe: How to prepare it.
         cache: Folder of all prepared data sets.
         say: Receives lines about the progress.
-        verify: Also read the arrays of an existing entry and compare their checksums.
 
     Raises:
         UserError: The data set or the cache's disk has a fault that the user can fix.
     """
     identity = _as_json(recipe.identity())
     folder = _own(cache / entry_name(recipe.dataset, identity))
-    if usable := _usable(folder, identity, say, verify):
+    if usable := _usable(folder, identity, say):
         return usable
     with locked(folder.with_name(f".{folder.name}.lock"), f"prepares {folder.name}", say):
         # Another process may have prepared it while this one waited.
-        if usable := _usable(folder, identity, say, verify):
+        if usable := _usable(folder, identity, say):
             return usable
         _sweep(cache, folder)
         return _make(recipe, identity, folder, say)
@@ -100,21 +99,16 @@ def ensure(recipe: Recipe, cache: Path, say: Say, *, verify: bool = False) -> En
 def lookup(recipe: Recipe, cache: Path) -> Entry | None:
     """Return the data set if it is prepared; None where it is not, or is damaged."""
     identity = _as_json(recipe.identity())
-    return _usable(_own(cache / entry_name(recipe.dataset, identity)), identity, lambda line: None, verify=False)
+    return _usable(_own(cache / entry_name(recipe.dataset, identity)), identity, lambda line: None)
 
 
 def _own(folder: Path) -> Path:
     """Return where this user's entry is: where others may have put or changed one, under a name of the user's own."""
-    return folder.with_name(f"{folder.name}.{os.getuid()}") if is_of_others(folder) else folder
-
-
-def is_of_others(path: Path) -> bool:
-    """Whether a path is there that belongs to another user, root aside, or that others may write to."""
-    try:
-        status = path.lstat()
-    except OSError:
-        return False
-    return status.st_uid not in (0, os.getuid()) or bool(status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+    with contextlib.suppress(OSError):
+        status = folder.lstat()
+        if status.st_uid not in (0, os.getuid()) or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            return folder.with_name(f"{folder.name}.{os.getuid()}")
+    return folder
 
 
 def _as_json(identity: dict[str, Any]) -> dict[str, Any]:
@@ -123,11 +117,11 @@ def _as_json(identity: dict[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def _usable(folder: Path, identity: dict[str, Any], say: Say, verify: bool) -> Entry | None:
+def _usable(folder: Path, identity: dict[str, Any], say: Say) -> Entry | None:
     if not os.path.lexists(folder):
         return None
     try:
-        meta = read_entry(folder, fully=verify)
+        meta = read_entry(folder)
         if meta.identity != identity:
             raise ValueError("it holds other samples")
     except (OSError, ValueError) as error:
@@ -178,7 +172,12 @@ def _make(recipe: Recipe, identity: dict[str, Any], folder: Path, say: Say) -> E
 
 
 def _fill(recipe: Recipe, identity: dict[str, Any], temporary: Path, say: Say) -> DatasetMeta:
-    content = _write(recipe, temporary, say)
+    try:
+        with ArrayWriter(temporary, say) as writer:
+            recipe.fill(writer)
+            content = writer.finish()
+    except UserError as error:
+        raise UserError(f"data set {recipe.dataset!r}: {error.message}", hint=error.hint) from error
     if _as_json(recipe.identity()) != identity:
         raise UserError(f"the source of data set {recipe.dataset!r} changed while it was prepared", hint="run it again")
     meta = DatasetMeta(
@@ -193,12 +192,3 @@ def _fill(recipe: Recipe, identity: dict[str, Any], temporary: Path, say: Say) -
         write_text(temporary / META, meta.model_dump_json(indent=2) + "\n")
         sync_folder(temporary)
     return meta
-
-
-def _write(recipe: Recipe, temporary: Path, say: Say) -> DatasetContent:
-    try:
-        with ArrayWriter(temporary, say) as writer:
-            recipe.fill(writer)
-            return writer.finish()
-    except UserError as error:
-        raise UserError(f"data set {recipe.dataset!r}: {error.message}", hint=error.hint) from error

@@ -12,7 +12,6 @@ import tarfile
 import warnings
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -37,40 +36,12 @@ MAX_FILE_BYTES = 256 * 2**20
 MD5_DIGITS = 32
 
 
-def _contents(archive: "Archive", found: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield name and content of each file, one at a time: all of them are more than a small machine has.
-
-    Raises:
-        UserError: A file cannot be read, or the archive is damaged.
-    """
-    with _archive_errors(found):
-        if found.is_dir():
-            for name in archive.files:
-                with (found / name).open("rb") as file:
-                    yield name, file.read(MAX_FILE_BYTES)
-            return
-        with tarfile.open(found) as opened:
-            for name in archive.files:
-                member = opened.extractfile(f"{archive.folder}/{name}")
-                yield name, b"" if member is None else member.read(MAX_FILE_BYTES)
-
-
-@contextmanager
-def _archive_errors(found: Path) -> Iterator[None]:
-    try:
-        yield
-    except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
-        raise UserError(
-            f"{found} cannot be read: {error}", hint="remove a damaged archive and download it again"
-        ) from error
-
-
-def _check(found: Path, name: str, expected: str, content: bytes) -> None:
+def _check(place: Path, name: str, expected: str, content: bytes) -> None:
     kind = hashlib.md5 if len(expected) == MD5_DIGITS else hashlib.sha256
     checksum = kind(content, usedforsecurity=False).hexdigest()
     if checksum != expected:
         raise UserError(
-            f"{name} in {found} is not the published file: its checksum is {checksum}, not {expected}",
+            f"{name} in {place} is not the published file: its checksum is {checksum}, not {expected}",
             hint="remove it and download the archive again",
         )
 
@@ -177,8 +148,7 @@ class Cifar:
             notes={"labels": labels},
             num_samples=NUM_TRAIN + NUM_VALIDATION,
         )
-        archive = self._archive_in(place)
-        for name, content in _contents(archive, place):
+        for archive, name, content in self._contents(place):
             _check(place, name, archive.files[name], content)
             pixels, classes = self._decode(content, labels, is_python=archive is self.python)
             x = pixels.reshape(-1, CHANNELS, HEIGHT, WIDTH).transpose(0, 2, 3, 1)
@@ -210,23 +180,36 @@ class Cifar:
             )
         return places[0]
 
-    def _archive_in(self, found: Path) -> Archive:
-        """Return which version is found.
+    def _contents(self, place: Path) -> Iterator[tuple[Archive, str, bytes]]:
+        """Yield version, name and content of each file, one at a time: all of them are more than a small machine has.
 
         Raises:
-            UserError: It is neither.
+            UserError: A file cannot be read, or the archive is damaged or neither version.
         """
-        if found.is_dir():
-            return self.binary if self.binary.is_in(found) else self.python
-        with _archive_errors(found), tarfile.open(found) as opened:
-            names = set(opened.getnames())
-        for version in (self.binary, self.python):
-            if names >= {f"{version.folder}/{name}" for name in version.files}:
-                return version
-        raise UserError(
-            f"{found} does not hold the files of {self.binary.name} or {self.python.name}",
-            hint=f"download {self.source.url}",
-        )
+        try:
+            if place.is_dir():
+                archive = self.binary if self.binary.is_in(place) else self.python
+                for name in archive.files:
+                    with (place / name).open("rb") as file:
+                        yield archive, name, file.read(MAX_FILE_BYTES)
+                return
+            with tarfile.open(place) as opened:
+                members = set(opened.getnames())
+                versions = (self.binary, self.python)
+                whole = [it for it in versions if members >= {f"{it.folder}/{name}" for name in it.files}]
+                if not whole:
+                    raise UserError(
+                        f"{place} does not hold the files of {self.binary.name} or {self.python.name}",
+                        hint=f"download {self.source.url}",
+                    )
+                archive = whole[0]
+                for name in archive.files:
+                    member = opened.extractfile(f"{archive.folder}/{name}")
+                    yield archive, name, b"" if member is None else member.read(MAX_FILE_BYTES)
+        except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
+            raise UserError(
+                f"{place} cannot be read: {error}", hint="remove a damaged archive and download it again"
+            ) from error
 
     def _decode(self, content: bytes, labels: str, is_python: bool) -> tuple[Array, Any]:
         """Return the pixels [n, 3072] and the class numbers [n] of a published file."""

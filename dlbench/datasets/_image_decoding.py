@@ -134,25 +134,18 @@ def _decode(path: Path, color: Color) -> Any:
     Raises:
         Exception: Of any kind, as decoders have them; Pillow refuses an image of more pixels than memory is given for.
     """
-    from PIL import Image
-
-    with open_regular(path) as file, Image.open(file, formats=FORMATS) as image:
-        return _upright(image, color)
-
-
-def _upright(image: Any, color: Color) -> Any:
-    """Return an opened image decoded, upright and in its colors."""
     from PIL import Image, ImageOps
 
-    ImageOps.exif_transpose(image, in_place=True)
-    if image.mode.startswith("I"):
-        # 16-bit grey: PIL's own conversion clips at 255 instead of scaling.
-        grey = (np.asarray(image, dtype=np.float64) / 257).round().astype(np.uint8)
-        return Image.fromarray(grey).convert(MODES[color])
-    if "transparency" in image.info or image.mode in ("RGBA", "LA", "PA", "RGBa", "La"):
-        upper = image.convert("RGBA")
-        return Image.alpha_composite(Image.new("RGBA", upper.size, "white"), upper).convert(MODES[color])
-    return image.convert(MODES[color])
+    with open_regular(path) as file, Image.open(file, formats=FORMATS) as image:
+        ImageOps.exif_transpose(image, in_place=True)
+        if image.mode.startswith("I"):
+            # 16-bit grey: PIL's own conversion clips at 255 instead of scaling.
+            grey = (np.asarray(image, dtype=np.float64) / 257).round().astype(np.uint8)
+            return Image.fromarray(grey).convert(MODES[color])
+        if "transparency" in image.info or image.mode in ("RGBA", "LA", "PA", "RGBa", "La"):
+            upper = image.convert("RGBA")
+            return Image.alpha_composite(Image.new("RGBA", upper.size, "white"), upper).convert(MODES[color])
+        return image.convert(MODES[color])
 
 
 def _reason(error: Exception) -> str:

@@ -4,7 +4,7 @@ import hashlib
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations, islice, product
 from pathlib import Path
@@ -91,10 +91,13 @@ def read_listing(root: Path, limit_per_class: int | None, seed: int) -> Listing:
         images: list[ImageFile] = []
         for label, name in enumerate(class_names):
             files = list(_walk(folder / name, frozenset())) if (folder / name).is_dir() else []
-            images_here = [entry for entry in files if _is_image(entry.name)]
-            images += _limited(_image_files(root, images_here, label), limit_per_class, seed)
-            others = (entry.name for entry in files if not (_is_image(entry.name) or _is_hidden(entry.name)))
-            ignored_files.update((_readable(name), Path(other).suffix.lower()) for other in others)
+            visible = [entry for entry in files if not _is_hidden(entry.name)]
+            pictures = [entry for entry in visible if _is_image(entry.name)]
+            by_path = sorted((os.path.relpath(entry.path, root), entry.stat()) for entry in pictures)
+            of_class = [ImageFile(path, label, status.st_size, status.st_mtime_ns) for path, status in by_path]
+            images += _limited(of_class, limit_per_class, seed)
+            others = (Path(entry.name).suffix.lower() for entry in visible if not _is_image(entry.name))
+            ignored_files.update((_readable(name), suffix) for suffix in others)
         parts[part] = tuple(images)
     _check_classes(folders, class_names, parts, ignored_files)
     return Listing(
@@ -224,13 +227,7 @@ def _is_hidden(name: str) -> bool:
 
 
 def _is_image(name: str) -> bool:
-    return name.lower().endswith(EXTENSIONS) and not _is_hidden(name)
-
-
-def _image_files(root: Path, entries: Iterable["os.DirEntry[str]"], label: int) -> list[ImageFile]:
-    """Return the images of one class, sorted by path."""
-    files = [(os.path.relpath(entry.path, root), entry.stat()) for entry in entries]
-    return [ImageFile(path, label, status.st_size, status.st_mtime_ns) for path, status in sorted(files)]
+    return name.lower().endswith(EXTENSIONS)
 
 
 def _limited(images: list[ImageFile], limit: int | None, seed: int) -> list[ImageFile]:

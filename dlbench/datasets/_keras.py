@@ -26,10 +26,6 @@ Side = Literal["pre", "post"]
 ROWS = 4096
 
 
-class NoOptions(Options):
-    """There is nothing to choose."""
-
-
 class WordsOptions(Options):
     """How texts become samples."""
 
@@ -141,7 +137,7 @@ class Images(KerasDataset):
 
     shape: tuple[int, int, int]
     files: Mapping[str, str] = field(default_factory=dict)
-    OPTIONS: type[Options] = NoOptions
+    OPTIONS: type[Options] = Options
 
     def identity(self, options: Options) -> dict[str, Any]:
         """Return the version of Keras."""

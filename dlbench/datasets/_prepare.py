@@ -1,13 +1,14 @@
 """Prepares one data set: `python -m dlbench.datasets._prepare '{"dataset": ..., "options": {...}, "cache": ...}'`.
 
 A separate process, so that dlbench itself never holds a data set or a decoder in memory. It prints one line of JSON
-(`folder`, `checksum`); progress goes to stderr. `cache` is the default cache where it is missing or null;
-`"verify": true` also reads the arrays of a data set that exists and compares their checksums; with `"held": true` it
-ends when its stdin is closed, that is when the process that asked for the data has ended, on whatever host that was.
-Exit codes: 0, 2 for what a user can fix (reported on stderr after the line `PREPARATION_REFUSED`), 1 for anything
-else, 130 when interrupted, 143 when terminated or no longer held.
+(`folder`, `checksum`); progress goes to stderr. `cache` is the default cache where it is missing or null. With
+`"held": true` it ends when its stdin is closed, that is when the process that asked for the data has ended, on whatever
+host that was. Exit codes: 0, 2 for what a user can fix (reported on stderr after the line `PREPARATION_REFUSED`), 1 for
+anything else, 130 when interrupted, 143 when terminated or no longer held.
 """
 
+import hashlib
+import inspect
 import json
 import os
 import signal
@@ -15,6 +16,7 @@ import sys
 import threading
 import time
 import traceback
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -25,7 +27,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from dlbench import plugins
 from dlbench.datasets._cache import Entry, Recipe, cache_root, ensure, lookup
 from dlbench.datasets._disk import Say
-from dlbench.datasets._function import FunctionDataset
+from dlbench.datasets._writer import ArrayWriter
 from dlbench.errors import PREPARATION_REFUSED, UserError, lacking
 
 # How long a library may take to return to Python once stdin is closed.
@@ -40,8 +42,62 @@ class PreparationRequest(BaseModel):
     dataset: str
     options: dict[str, Any] = {}
     cache: str | None = None
-    verify: bool = False
     held: bool = False
+
+
+@dataclass(frozen=True)
+class FunctionDataset:
+    """The functions of a data set file, made from a user's own `package.module:function` that returns arrays."""
+
+    plugin: plugins.Plugin
+
+    def identity(self, options: plugins.Options) -> dict[str, Any]:
+        """Return the hash of the source file that holds the function, and the options.
+
+        Files that the function reads and modules that it imports are not included: give such a function an option,
+        such as a version, and change it when they change.
+
+        Raises:
+            UserError: The function has no source file, or cannot be called with its options.
+        """
+        try:
+            inspect.signature(self.plugin.target).bind(**options.model_dump())
+        except (TypeError, ValueError) as error:
+            raise UserError(
+                f"data set {self.plugin.name!r} cannot be called: {error}",
+                hint="its parameters must be keyword-only, after a `*`; each is then an option `dataset.<name>`",
+            ) from error
+        return {
+            "function": self.plugin.name,
+            "source": hashlib.sha256(self._source_file().read_bytes()).hexdigest(),
+            "options": options.model_dump(mode="json"),
+        }
+
+    def prepare(self, options: plugins.Options, writer: ArrayWriter) -> None:
+        """Call the function and write what it returns.
+
+        Raises:
+            UserError: It does not return two or four arrays of matching lengths.
+        """
+        arrays = self.plugin.target(**options.model_dump())
+        if not isinstance(arrays, tuple | list) or len(arrays) not in (2, 4):
+            returned = f"{len(arrays)} values" if isinstance(arrays, tuple | list) else type(arrays).__name__
+            raise UserError(f"it returned {returned}", hint="return (x, y) or (x, y, validation_x, validation_y)")
+        writer.describe(source=f"{self.plugin.name} in {self._source_file()}")
+        writer.append(arrays[0], arrays[1])
+        if len(arrays) == 4:
+            writer.append(arrays[2], arrays[3], "validation")
+
+    def _source_file(self) -> Path:
+        function = inspect.unwrap(self.plugin.target)
+        module = sys.modules.get(getattr(function, "__module__", None) or "")
+        file = getattr(module, "__file__", None)
+        if file is None or not Path(file).is_file():
+            raise UserError(
+                f"data set {self.plugin.name!r} has no source file that would identify its version",
+                hint="name a function that is defined in a .py file",
+            )
+        return Path(file)
 
 
 def prepare(request: PreparationRequest, say: Say) -> Entry:
@@ -51,9 +107,7 @@ def prepare(request: PreparationRequest, say: Say) -> Entry:
         UserError: The data set, its options, its source or the cache's disk has a fault that the user can fix.
     """
     plugin = plugins.load("datasets", request.dataset)
-    return ensure(
-        _recipe(plugin, request), _cache(request), lambda line: say(f"{plugin.name}: {line}"), verify=request.verify
-    )
+    return ensure(_recipe(plugin, request), _cache(request), lambda line: say(f"{plugin.name}: {line}"))
 
 
 def prepared(request: PreparationRequest) -> Entry | None:
@@ -69,21 +123,17 @@ def _cache(request: PreparationRequest) -> Path:
 
 
 def _recipe(plugin: plugins.Plugin, request: PreparationRequest) -> Recipe:
-    options = _checked_options(plugin, request.options)
-    source = plugin.target if plugin.get("prepare") and plugin.get("identity") else FunctionDataset(plugin)
-    identity, fill = partial(source.identity, options), partial(source.prepare, options)
-    return Recipe(plugin.name, options.model_dump(mode="json"), identity, fill)
-
-
-def _checked_options(plugin: plugins.Plugin, options: dict[str, Any]) -> plugins.Options:
     try:
-        return plugin.options.model_validate(options)
+        options = plugin.options.model_validate(request.options)
     except ValidationError as error:
         lines = [f"dataset.{'.'.join(map(str, mistake['loc']))}: {mistake['msg']}" for mistake in error.errors()]
         raise UserError(
             f"data set {plugin.name!r}: " + "; ".join(lines),
             hint="`dlbench list datasets` shows the options of each",
         ) from error
+    source = plugin.target if plugin.get("prepare") and plugin.get("identity") else FunctionDataset(plugin)
+    identity, fill = partial(source.identity, options), partial(source.prepare, options)
+    return Recipe(plugin.name, options.model_dump(mode="json"), identity, fill)
 
 
 def _read_request(arguments: list[str]) -> PreparationRequest:

@@ -8,7 +8,7 @@ import hashlib
 import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import IO, Any, Self
@@ -28,13 +28,6 @@ PIECE_BYTES = 4 * 2**20
 PROGRESS_INTERVAL_S = 1.0
 # Numbers the classes of any type from 0.
 _NUMBERED = "`np.unique(y, return_inverse=True)[1]`"
-
-
-def pieces(x: Array) -> Iterator[slice]:
-    """Yield slices of rows of about `PIECE_BYTES` each that cover `x`."""
-    rows = max(1, PIECE_BYTES // max(1, x[:1].nbytes))
-    for start in range(0, len(x), rows):
-        yield slice(start, start + rows)
 
 
 class NpyStream:
@@ -130,11 +123,11 @@ class ArrayChecker:
         Raises:
             UserError: The arrays do not fit each other or the pieces before, or hold what cannot be trained on.
         """
-        name_x, name_y = self._array_names[part]
-        x, y = _as_array(name_x, x), _as_array(name_y, y)
+        x, y = (_as_array(name, value) for name, value in zip(self._array_names[part], (x, y), strict=True))
         self.check_form(x, y, part)
-        for rows in pieces(x):
-            self._append_piece(part, x[rows], y[rows])
+        rows = max(1, PIECE_BYTES // max(1, x[:1].nbytes))
+        for start in range(0, len(x), rows):
+            self._append_piece(part, x[start : start + rows], y[start : start + rows])
 
     def check_form(self, x: Array, y: Array, part: str = "train") -> None:
         """Check the shape and type of samples, and all of their classes; no sample is read.
@@ -144,8 +137,8 @@ class ArrayChecker:
         """
         name_x, name_y = self._array_names[part]
         _check_samples(name_x, x)
-        can_be_numbers = self._class_names is None and not self._target_shape
-        is_regression = self._predicts_numbers or (can_be_numbers and _has_fractions(y))
+        can_be_numbers = self._class_names is None and not self._target_shape and y.dtype.kind == "f"
+        is_regression = self._predicts_numbers or (can_be_numbers and not _are_whole(y))
         if is_regression:
             _check_targets(name_y, y)
         else:
@@ -184,10 +177,15 @@ class ArrayChecker:
 
     def _append_piece(self, part: str, x: Array, y: Array) -> None:
         name = self._array_names[part][0]
-        if x.dtype.kind == "f" and not (np.abs(x) <= np.finfo(np.float32).max).all():
-            raise UserError(f"{name} holds numbers that are not finite in float32 (NaN, infinity, or beyond 3.4e38)")
-        if self._vocabulary is not None:
-            _check_tokens(name, x, self._vocabulary)
+        if x.dtype.kind == "f":
+            _require_finite(name, x)
+        if self._vocabulary is None:
+            return
+        if x.dtype.kind not in "ui":
+            raise UserError(f"{name} holds {x.dtype}; tokens are integers")
+        if x.size and (int(x.min()) < 0 or int(x.max()) >= self._vocabulary):
+            span = f"from {x.min()} to {x.max()}; there are {self._vocabulary:,}, numbered from 0"
+            raise UserError(f"{name} holds tokens {span}")
 
     def remark(self) -> str:
         """Return that numbers are predicted, or which classes without names no sample has, in words; or ""."""
@@ -347,14 +345,18 @@ def _check_samples(name: str, x: Array) -> None:
         raise UserError(f"{name} has shape {x.shape}: its samples are empty")
 
 
-def _has_fractions(y: Array) -> bool:
-    return y.dtype.kind == "f" and not (np.isfinite(y) & (y == np.round(y))).all()
+def _are_whole(y: Array) -> bool:
+    return bool((np.isfinite(y) & (y == np.round(y))).all())
 
 
 def _check_targets(name: str, y: Array) -> None:
     if y.ndim != 1 or y.dtype.kind not in "uif":
         raise UserError(f"{name} has shape {y.shape} and type {y.dtype}; it must be [n], one number for each sample")
-    if not (np.abs(y) <= np.finfo(np.float32).max).all():
+    _require_finite(name, y)
+
+
+def _require_finite(name: str, numbers: Array) -> None:
+    if not (np.abs(numbers) <= np.finfo(np.float32).max).all():
         raise UserError(f"{name} holds numbers that are not finite in float32 (NaN, infinity, or beyond 3.4e38)")
 
 
@@ -368,13 +370,6 @@ def _check_classes(name: str, y: Array, target_shape: tuple[int, ...]) -> None:
         raise UserError(f"{name} has shape {y.shape}; each sample needs class numbers of shape {target_shape}")
     if y.dtype.kind not in "ui" and len(y):
         hint = "`.astype(int)`" if y.dtype.kind == "b" else _NUMBERED
-        if y.dtype.kind == "f" and (np.isfinite(y) & (y == np.round(y))).all():
+        if y.dtype.kind == "f" and _are_whole(y):
             hint = "`.astype(int)`; where they are numbers to predict, standardise them: they are taken for classes"
         raise UserError(f"{name} holds {y.dtype}; class numbers are integers", hint=hint)
-
-
-def _check_tokens(name: str, x: Array, vocabulary: int) -> None:
-    if x.dtype.kind not in "ui":
-        raise UserError(f"{name} holds {x.dtype}; tokens are integers")
-    if x.size and (int(x.min()) < 0 or int(x.max()) >= vocabulary):
-        raise UserError(f"{name} holds tokens from {x.min()} to {x.max()}; there are {vocabulary:,}, numbered from 0")

@@ -9,25 +9,20 @@ from dlbench.datasets import Description
 from dlbench.datasets._writer import ArrayWriter
 from dlbench.plugins import Options
 
-
-class DigitsOptions(Options):
-    """There is nothing to choose."""
+OPTIONS = Options
 
 
-OPTIONS = DigitsOptions
-
-
-def identity(options: DigitsOptions) -> dict[str, Any]:
+def identity(options: Options) -> dict[str, Any]:
     """Return the version of the package that holds the images."""
     return {"scikit-learn": version("scikit-learn")}
 
 
-def describe(options: DigitsOptions) -> Description:
+def describe(options: Options) -> Description:
     """Return the known sizes; a test compares them with the images themselves."""
     return Description(num_train=1797, num_validation=None, input_shape=(8, 8, 1), num_classes=10)
 
 
-def prepare(options: DigitsOptions, writer: ArrayWriter) -> None:
+def prepare(options: Options, writer: ArrayWriter) -> None:
     """Write the images as uint8 [8, 8, 1] from 0 to 16; they enter the network as 0 to 1."""
     from sklearn.datasets import load_digits
 

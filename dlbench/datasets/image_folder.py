@@ -127,7 +127,14 @@ def prepare(options: ImageFolderOptions, writer: ArrayWriter) -> None:
             source=f"images of {listing.root}",
             class_names=listing.class_names,
             scale=1 / 255,
-            notes=_notes(listing, form),
+            notes={
+                "ignored_files": listing.ignored_files.total(),
+                "ignored_folders": list(listing.ignored_folders),
+                "resize": "bilinear, aspect ratio not kept" if form.resize else "none",
+                "color": f"{form.color}; EXIF orientation applied; transparent parts laid on white; 16-bit grey scaled "
+                "to 8",
+                "decoder": f"pillow {version('pillow')}",
+            },
             num_samples=sum(len(images) for images in listing.parts.values()),
         )
         for part, images in listing.parts.items():
@@ -157,16 +164,13 @@ def _listing(options: ImageFolderOptions) -> Listing:
     except RuntimeError as error:
         raise UserError(f"image_folder: {options.path!r}: there is no such user, or no home folder is known") from error
     except OSError as error:
+        # An archive may lie where its folder is named.
+        beside = sorted(root.parent.glob(f"{glob.escape(root.name)}.*"))
+        archives = (foreign.hint for archive in beside if (foreign := refusal(archive)))
         raise UserError(
             f"image_folder: cannot read {error.filename}: {error.strerror}",
-            hint=_unpacked(root) or _NOT_THERE,
+            hint=next(archives, _NOT_THERE),
         ) from error
-
-
-def _unpacked(root: Path) -> str:
-    """Return what to do with an archive that lies where its folder is named; else nothing."""
-    beside = sorted(root.parent.glob(f"{glob.escape(root.name)}.*"))
-    return next((foreign.hint for archive in beside if (foreign := refusal(archive))), "")
 
 
 def _paths(listing: Listing) -> list[Path]:
@@ -210,13 +214,3 @@ def _unusable(root: Path, failures: list[DecodingFailure]) -> UserError:
         f"{len(failures):,} of the images in {root} cannot be used:\n{shown}{more}",
         hint="set `dataset.image_size: [height, width]` to resize" if resize else "replace or remove these files",
     )
-
-
-def _notes(listing: Listing, form: Form) -> dict[str, Any]:
-    return {
-        "ignored_files": listing.ignored_files.total(),
-        "ignored_folders": list(listing.ignored_folders),
-        "resize": "bilinear, aspect ratio not kept" if form.resize else "none",
-        "color": f"{form.color}; EXIF orientation applied; transparent parts laid on white; 16-bit grey scaled to 8",
-        "decoder": f"pillow {version('pillow')}",
-    }

@@ -116,7 +116,11 @@ class StoredArray:
         self.name = _array_name(member)
         self._archive, self._member, self._options = archive, member, options
         with _reading(options, self.name), archive.open(member) as file:
-            shape, self._is_fortran, dtype = _header(file)
+            version = np.lib.format.read_magic(file)
+            if version not in _READERS:
+                raise ValueError(f"it has version {version[0]}.{version[1]} of NumPy's format; 1.0 and 2.0 can be read")
+            with warnings.catch_warnings(action="ignore"):  # of headers as Python 2 wrote them
+                shape, self._is_fortran, dtype = _READERS[version](file)
             self._start = file.tell()
             self.form: Array = np.broadcast_to(np.zeros((), dtype), shape)
             # Objects have no size of their own: the form alone refuses them.
@@ -211,19 +215,6 @@ def _reading(options: NpzOptions, array: str = "") -> Iterator[None]:
             f"npz: {what} cannot be read: {shorten(reason)}",
             hint="the file is damaged or was not written by np.savez: write it again",
         ) from error
-
-
-def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Return shape, whether the order is Fortran's, and type.
-
-    Raises:
-        ValueError: There is no header, or one that NumPy does not write for arrays of numbers.
-    """
-    version = np.lib.format.read_magic(file)
-    if version not in _READERS:
-        raise ValueError(f"it has version {version[0]}.{version[1]} of NumPy's format; 1.0 and 2.0 can be read")
-    with warnings.catch_warnings(action="ignore"):  # of headers as Python 2 wrote them
-        return _READERS[version](file)
 
 
 def _exactly(file: IO[bytes], num_bytes: int) -> bytearray:

@@ -4,15 +4,12 @@ import math
 from typing import Annotated, Any, Self
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from dlbench.datasets import Description
 from dlbench.datasets._writer import PIECE_BYTES, ArrayWriter
 from dlbench.plugins import Options
 from dlbench.scenario.settings import Count, Natural
-
-Array = npt.NDArray[Any]
 
 # Numbers in one sample, and in all class means together: small enough for any machine.
 MAX_NUMBERS = 10**7
@@ -34,7 +31,6 @@ class SyntheticOptions(Options):
         ge=0,
         le=10**6,
         strict=True,
-        allow_inf_nan=False,
         description="Standard deviation of the noise added to each number; class means have one of 1.",
     )
     seed: Natural = Field(0, description="Draws the class means and the samples.")
@@ -72,21 +68,14 @@ def prepare(options: SyntheticOptions, writer: ArrayWriter) -> None:
         scale=1 / math.sqrt(1 + options.noise**2),
         num_samples=options.num_samples + options.num_validation,
     )
-    means = _generator(options, _MEANS).standard_normal((options.num_classes, *options.shape), dtype=np.float32)
-    _write_part(options, means, "train", options.num_samples, writer)
-    _write_part(options, means, "validation", options.num_validation, writer)
-
-
-def _write_part(options: SyntheticOptions, means: Array, part: str, num_samples: int, writer: ArrayWriter) -> None:
-    generator = _generator(options, _TRAIN if part == "train" else _VALIDATION)
+    of_means, *of_parts = (np.random.default_rng([options.seed, draw]) for draw in (_MEANS, _TRAIN, _VALIDATION))
+    means = of_means.standard_normal((options.num_classes, *options.shape), dtype=np.float32)
     rows = max(1, PIECE_BYTES // means[0].nbytes)
-    for start in range(0, num_samples, rows):
-        y = np.arange(start, min(start + rows, num_samples)) % options.num_classes
-        x = generator.standard_normal((len(y), *options.shape), dtype=np.float32)
-        x *= np.float32(options.noise)
-        x += means[y]
-        writer.append(x, y, part)
-
-
-def _generator(options: SyntheticOptions, draw: int) -> np.random.Generator:
-    return np.random.default_rng([options.seed, draw])
+    sizes = {"train": options.num_samples, "validation": options.num_validation}
+    for (part, num_samples), generator in zip(sizes.items(), of_parts, strict=True):
+        for start in range(0, num_samples, rows):
+            y = np.arange(start, min(start + rows, num_samples)) % options.num_classes
+            x = generator.standard_normal((len(y), *options.shape), dtype=np.float32)
+            x *= np.float32(options.noise)
+            x += means[y]
+            writer.append(x, y, part)

@@ -63,7 +63,6 @@ class TextOptions(Options):
         gt=0,
         lt=1,
         strict=True,
-        allow_inf_nan=False,
         description="Share of the text, at its end, that is kept for validation; no sample crosses the border.",
     )
 
@@ -72,6 +71,11 @@ class TextOptions(Options):
         if self.stride is not None and self.predict == "every" and self.stride > self.sequence_length:
             raise ValueError(f"stride {self.stride} is more than sequence_length {self.sequence_length}: it skips text")
         return self
+
+    @property
+    def target_shape(self) -> tuple[int, ...]:
+        """One class for each position, or one for the whole sample."""
+        return (self.sequence_length,) if self.predict == "every" else ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +113,7 @@ def describe(options: TextOptions) -> Description:
         input_shape=(options.sequence_length,),
         num_classes=len(content.names),
         vocabulary=len(content.names),
-        target_shape=_target_shape(options),
+        target_shape=options.target_shape,
     )
 
 
@@ -127,10 +131,17 @@ def prepare(options: TextOptions, writer: ArrayWriter) -> None:
     writer.describe(
         source=f"{options.unit}s of {options.path}; validation is its last {options.validation_share:.6g}",
         class_names=content.names,
-        notes=_notes(options, content),
+        notes={
+            "training_characters": len(content.train),
+            "validation_characters": len(content.validation),
+            "validation": "the last part of the text; no sample crosses the border",
+            "vocabulary": f"of the training part, in order of code; {content.num_unknown:,} characters became the "
+            "unknown",
+            "end": "what fills no whole window at the end of a part is left out",
+        },
         num_samples=sum(len(windows) for windows in parts.values()),
         vocabulary=len(content.names),
-        target_shape=_target_shape(options),
+        target_shape=options.target_shape,
     )
     for part, windows in parts.items():
         writer.append(windows[:, :-1], windows[:, 1:] if options.predict == "every" else windows[:, -1], part)
@@ -156,20 +167,6 @@ def _windows(tokens: Array, options: TextOptions) -> Array:
     return windows
 
 
-def _target_shape(options: TextOptions) -> tuple[int, ...]:
-    return (options.sequence_length,) if options.predict == "every" else ()
-
-
-def _notes(options: TextOptions, found: Characters) -> dict[str, Any]:
-    return {
-        "training_characters": len(found.train),
-        "validation_characters": len(found.validation),
-        "validation": "the last part of the text; no sample crosses the border",
-        "vocabulary": f"of the training part, in order of code; {found.num_unknown:,} characters became the unknown",
-        "end": "what fills no whole window at the end of a part is left out",
-    }
-
-
 def read_codes(path: str, unit: Unit, lower_case: bool) -> Array:
     """Return the codes of a text: code points, or bytes.
 
@@ -193,7 +190,8 @@ def number(codes: Array, border: int, unit: Unit, min_count: int) -> Characters:
     in_training = _counts(codes[:border], num_codes)
     frequent = np.flatnonzero(in_training >= max(1, min_count))
     num_unknown = len(codes) - int((in_training + _counts(codes[border:], num_codes))[frequent].sum())
-    names = [_name(int(code), unit) for code in frequent] + [UNKNOWN] * bool(num_unknown)
+    names = [chr(code) if unit == "character" else f"0x{code:02x}" for code in frequent.tolist()]
+    names += [UNKNOWN] * bool(num_unknown)
     if len(names) < 2:
         raise UserError("the text has a single class; at least two different characters are needed")
     numbers = np.full(num_codes, len(names) - 1, np.min_scalar_type(len(names) - 1))
@@ -208,10 +206,6 @@ def _counts(codes: Array, num_codes: int) -> Array:
     for start in range(0, len(codes), PIECE):
         counts += np.bincount(codes[start : start + PIECE], minlength=num_codes)
     return counts
-
-
-def _name(code: int, unit: Unit) -> str:
-    return chr(code) if unit == "character" else f"0x{code:02x}"
 
 
 def _bytes_of(path: str, unit: Unit) -> bytes:

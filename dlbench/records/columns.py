@@ -12,7 +12,7 @@ History:
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from dlbench.errors import UserError
 from dlbench.scenario.metrics import SCORES
@@ -53,7 +53,11 @@ def require_version(version: int, where: str) -> None:
         raise UserError(message, where=where, hint=f"{older} dlbench wrote it; read it with that one")
 
 
-def _table(*rows: tuple[str, Kind, str, str]) -> tuple[Column, ...]:
+# Name, kind, unit and meaning of a column.
+Row = tuple[str, Kind, str, str]
+
+
+def _table(*rows: Row) -> tuple[Column, ...]:
     return tuple(Column(*row) for row in rows)
 
 
@@ -65,7 +69,7 @@ _MEANS = {
 }
 
 
-def _of_scores(form: str, meaning: str) -> Iterator[tuple[str, Kind, str, str]]:
+def _of_scores(form: str, meaning: str) -> Iterator[Row]:
     for name in SCORES:
         unit, what = _MEANS[name]
         yield form.format(name), "float", unit, f"{what}{meaning}"
@@ -73,6 +77,12 @@ def _of_scores(form: str, meaning: str) -> Iterator[tuple[str, Kind, str, str]]:
 
 # One row a line, however long: a table is read down its columns.
 # fmt: off
+_OF_A_RUN: tuple[Row, ...] = (
+    ("run_id", "text", "", "The run."),
+    ("attempt", "int", "", "The attempt."),
+)
+_OF_A_WORKER: tuple[Row, ...] = (*_OF_A_RUN, ("worker", "int", "", "The worker."))
+
 RUNS = _table(
     ("study", "text", "", "Name of the study's folder."),
     ("run_id", "text", "", "Slug, hash of the resolved specification, and repeat."),
@@ -237,9 +247,7 @@ RUNS = _table(
 )
 
 EPOCHS = _table(
-    ("run_id", "text", "", "The run."),
-    ("attempt", "int", "", "The attempt."),
-    ("worker", "int", "", "The worker."),
+    *_OF_A_WORKER,
     ("epoch", "int", "", "1, 2, ...; the row is written at the epoch's end."),
     ("steps", "int", "steps", "Steps of this worker so far."),
     ("samples", "int", "samples", "Samples this worker trained on in this epoch."),
@@ -254,9 +262,7 @@ EPOCHS = _table(
 )
 
 STEPS = _table(
-    ("run_id", "text", "", "The run."),
-    ("attempt", "int", "", "The attempt."),
-    ("worker", "int", "", "The worker."),
+    *_OF_A_WORKER,
     ("step", "int", "", "1, 2, ...: number of the (last) step; an attempt that went on from a checkpoint begins after its steps."),
     ("num_steps", "int", "steps", "Steps this row stands for: more than 1 where one call ran several."),
     ("epoch", "int", "", "1, 2, ...; 0 in an extended window."),
@@ -273,8 +279,7 @@ STEPS = _table(
 )
 
 SENSORS = _table(
-    ("run_id", "text", "", "The run."),
-    ("attempt", "int", "", "The attempt."),
+    *_OF_A_RUN,
     ("worker", "int", "", "The worker that read it."),
     ("at_s", "float", "s", "Seconds since the worker's first step; negative before it."),
     ("sensor", "text", "", "Which sensor."),
@@ -283,8 +288,7 @@ SENSORS = _table(
 )
 
 TOPOLOGY = _table(
-    ("run_id", "text", "", "The run."),
-    ("attempt", "int", "", "The attempt."),
+    *_OF_A_RUN,
     ("rank", "int", "", "The process; workers first, in order."),
     ("role", "text", "", "worker; server: it held a part of the parameters and trained nothing; evaluator: it scored them."),
     ("held_workers", "text", "", "The workers it held, joined by ';': one, or all of them where one process holds them."),
@@ -299,8 +303,7 @@ TOPOLOGY = _table(
 )
 
 NODES = _table(
-    ("run_id", "text", "", "The run."),
-    ("attempt", "int", "", "The attempt."),
+    *_OF_A_RUN,
     ("node", "int", "", "Workers from 0, then servers, then the evaluator."),
     ("role", "text", "", "worker, server or evaluator."),
     ("host", "int", "", "Number of its host, from 0 in the order of first use; of a simulated run, of the simulated host."),
@@ -315,8 +318,7 @@ NODES = _table(
 )
 
 LINKS = _table(
-    ("run_id", "text", "", "The run."),
-    ("attempt", "int", "", "The attempt."),
+    *_OF_A_RUN,
     ("node", "int", "", "The sender: workers from 0, then servers."),
     ("to_node", "int", "", "The receiver."),
     ("messages", "int", "", "Messages that it sent there; none are listed of runs with more than 100,000 links."),
@@ -324,8 +326,7 @@ LINKS = _table(
 )
 
 STALENESS = _table(
-    ("run_id", "text", "", "The run."),
-    ("attempt", "int", "", "The attempt."),
+    *_OF_A_RUN,
     ("staleness", "int", "updates", "Version of the parameters at the update - version that the gradient was computed at."),
     ("gradients", "int", "", "Gradients that had it; of `downpour` pushes."),
 )
@@ -370,6 +371,11 @@ def require_width(columns: Iterable[str], table: str) -> None:
         raise ValueError(f"it has {len(extra):,} columns besides dlbench's; {MOST_EXTRA} are the most that are read")
     if max(map(len, extra), default=0) > MOST_NAME_LETTERS:
         raise ValueError(f"a column's name has more than {MOST_NAME_LETTERS} letters")
+
+
+def dtypes(table: str) -> dict[str, Any]:
+    """Return what pandas holds the columns of a table as, by name."""
+    return {column.name: DTYPES[column.kind] for column in TABLES[table]}
 
 
 def names(table: str) -> tuple[str, ...]:

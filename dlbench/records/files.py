@@ -17,6 +17,7 @@
 import contextlib
 import errno
 import os
+import secrets
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -90,15 +91,6 @@ def checkpoint_folder(study: Path, run_id: str) -> Path:
     return study / CHECKPOINTS_FOLDER / run_id
 
 
-def _umask() -> int:
-    """Return what this process's new files are not allowed, which the kernel tells without a change of it."""
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines():
-            if line.startswith("Umask:"):
-                return int(line.split()[1], 8)
-    return 0o022
-
-
 @contextlib.contextmanager
 def replacing(path: Path, mode: Literal["w", "wb"] = "w", *, is_private: bool = False) -> Iterator[IO[Any]]:
     """Open a file that replaces `path` as a whole, on disk, when the block ends without an error; text by default.
@@ -110,8 +102,11 @@ def replacing(path: Path, mode: Literal["w", "wb"] = "w", *, is_private: bool = 
             is then as it was.
     """
     require_kind(path)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        descriptor = os.open(
+            temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600 if is_private else 0o666
+        )
     except OSError as error:
         error.filename = str(path)
         raise
@@ -121,10 +116,9 @@ def replacing(path: Path, mode: Literal["w", "wb"] = "w", *, is_private: bool = 
             yield file
             file.flush()
             os.fsync(file.fileno())
-        Path(temporary).chmod(0o600 if is_private else 0o666 & ~_umask())
-        Path(temporary).replace(path)
+        temporary.replace(path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 

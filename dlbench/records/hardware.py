@@ -1,16 +1,15 @@
 """The hardware of this host: processors, memory, network and virtualisation."""
 
-import json
 import os
 import re
-import subprocess
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 from dlbench.cgroups import ROOT, number, read
+from dlbench.records.mpi import printed
 
 CPUS = "sys/devices/system/cpu"
 # What fast matrix products need; the other hundred flags do not affect speed.
@@ -20,6 +19,7 @@ _FLAGS = (
 )
 # Each container adds one such interface, under a random name.
 _CONTAINER_INTERFACES = ("veth", "cali", "lxc")
+_PATIENCE_S = 5.0
 
 
 def processor_name(info: Mapping[str, str]) -> str:
@@ -46,6 +46,8 @@ def describe_cpu(root: Path = ROOT) -> dict[str, Any]:
     folder = root / CPUS
     info = cpu_info(root)
     max_khz = number(folder / "cpu0/cpufreq/cpuinfo_max_freq")
+    sockets = {read(cpu / "topology/physical_package_id") for cpu in folder.glob("cpu[0-9]*")} - {""}
+    boost, no_turbo = read(folder / "cpufreq/boost"), read(folder / "intel_pstate/no_turbo")
     return {
         "model": info.get("model name") or info.get("Hardware") or "",
         "name": processor_name(info),
@@ -55,7 +57,11 @@ def describe_cpu(root: Path = ROOT) -> dict[str, Any]:
         "stepping": info.get("stepping") or info.get("CPU revision"),
         "microcode": info.get("microcode"),
         "flags": [flag for flag in _FLAGS if flag in (info.get("flags") or info.get("Features") or "").split()],
-        **_cores(folder),
+        "sockets": len(sockets) or None,
+        "cores": psutil.cpu_count(logical=False),
+        "logical_cpus": psutil.cpu_count(),
+        "usable_cpus": len(os.sched_getaffinity(0)),
+        "smt": {"1": True, "0": False}.get(read(folder / "smt/active")),
         "caches": _caches(folder / "cpu0" / "cache", "size"),
         "caches_shared_by": _caches(folder / "cpu0" / "cache", "shared_cpu_list"),
         "numa": {
@@ -63,18 +69,7 @@ def describe_cpu(root: Path = ROOT) -> dict[str, Any]:
         },
         "governor": read(folder / "cpu0/cpufreq/scaling_governor") or None,
         "max_mhz": None if max_khz is None else max_khz / 1000,
-        "boost": _boost(folder),
-    }
-
-
-def _cores(folder: Path) -> dict[str, Any]:
-    sockets = {read(cpu / "topology/physical_package_id") for cpu in folder.glob("cpu[0-9]*")} - {""}
-    return {
-        "sockets": len(sockets) or None,
-        "cores": psutil.cpu_count(logical=False),
-        "logical_cpus": psutil.cpu_count(),
-        "usable_cpus": len(os.sched_getaffinity(0)),
-        "smt": {"1": True, "0": False}.get(read(folder / "smt/active")),
+        "boost": {"1": True, "0": False}.get(boost, {"0": True, "1": False}.get(no_turbo)),
     }
 
 
@@ -85,11 +80,6 @@ def _caches(folder: Path, fact: str) -> dict[str, str]:
         kind = {"Data": "d", "Instruction": "i"}.get(read(index / "type"), "")
         caches[f"L{read(index / 'level')}{kind}"] = read(index / fact)
     return caches
-
-
-def _boost(folder: Path) -> bool | None:
-    boost, no_turbo = read(folder / "cpufreq/boost"), read(folder / "intel_pstate/no_turbo")
-    return {"1": True, "0": False}.get(boost, {"0": True, "1": False}.get(no_turbo))
 
 
 def describe_memory(root: Path = ROOT) -> dict[str, Any]:
@@ -121,38 +111,16 @@ def describe_virtualisation(root: Path = ROOT) -> dict[str, Any]:
     """Return what stands between the program and the hardware: hypervisor and container."""
     flags = cpu_info(root).get("flags", "").split()
     dmi = root / "sys/class/dmi/id"
+    # lscpu reads it from the processor itself.
+    facts = printed(["lscpu"], _PATIENCE_S) if root == ROOT else ""
+    hypervisor = re.search(r"^\s*Hypervisor vendor:\s*(.*\S)", facts, re.MULTILINE)
+    marks = {"docker": ".dockerenv", "podman": "run/.containerenv", "singularity": ".singularity.d"}
+    container = next((name for name, mark in marks.items() if (root / mark).exists()), None)
     return {
         "virtual_machine": "hypervisor" in flags or (root / "sys/hypervisor/type").exists(),
-        "hypervisor": _hypervisor() if root == ROOT else None,
+        "hypervisor": hypervisor[1] if hypervisor else None,
         "vendor": read(dmi / "sys_vendor") or read(root / "sys/hypervisor/type") or None,
         "product": read(dmi / "product_name") or None,
-        "container": _container(root),
+        "container": "kubernetes" if "KUBERNETES_SERVICE_HOST" in os.environ else container,
         "clock_source": read(root / "sys/devices/system/clocksource/clocksource0/current_clocksource") or None,
     }
-
-
-def _hypervisor() -> str | None:
-    """Return the hypervisor's name as lscpu reads it from the processor; None without lscpu."""
-    try:
-        done = subprocess.run(
-            ["lscpu", "--json"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=5, check=False,
-            env={**os.environ, "LC_ALL": "C"},
-        )  # fmt: skip
-        rows = json.loads(done.stdout)["lscpu"]
-    except (OSError, ValueError, KeyError, subprocess.TimeoutExpired):
-        return None
-    return next((str(row["data"]) for row in _all_rows(rows) if row.get("field") == "Hypervisor vendor:"), None)
-
-
-def _all_rows(rows: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """Yield rows and those below them: newer versions of lscpu nest them."""
-    for row in rows:
-        yield row
-        yield from _all_rows(row.get("children") or ())
-
-
-def _container(root: Path) -> str | None:
-    if "KUBERNETES_SERVICE_HOST" in os.environ:
-        return "kubernetes"
-    marks = {"docker": ".dockerenv", "podman": "run/.containerenv", "singularity": ".singularity.d"}
-    return next((name for name, mark in marks.items() if (root / mark).exists()), None)

@@ -66,10 +66,14 @@ def route_to(host: str, family: int = socket.AF_UNSPEC) -> Route:
         UnknownNameError: Its name cannot be resolved.
         OSError: There is no route to it.
     """
-    problem = ""
-    for found_family, place in _resolved(host.strip("[]"), family):
+    host, problem = host.strip("[]"), ""
+    try:
+        infos = socket.getaddrinfo(host, _PORT, family=family, type=socket.SOCK_DGRAM)
+    except socket.gaierror as error:
+        raise UnknownNameError(f"the name {host} is not known: {error.strerror}") from error
+    for family_of_place, _, _, _, place in infos:
         try:
-            with socket.socket(found_family, socket.SOCK_DGRAM) as probe:
+            with socket.socket(family_of_place, socket.SOCK_DGRAM) as probe:
                 probe.connect(place)
                 source = str(probe.getsockname()[0])
         except OSError as error:
@@ -89,15 +93,6 @@ def route_out(hosts: Iterable[str], family: int = socket.AF_UNSPEC) -> Route | N
     return None
 
 
-def _resolved(host: str, family: int) -> list[tuple[int, Any]]:
-    """Return the addresses of a host, each with its family."""
-    try:
-        infos = socket.getaddrinfo(host, _PORT, family=family, type=socket.SOCK_DGRAM)
-    except socket.gaierror as error:
-        raise UnknownNameError(f"the name {host} is not known: {error.strerror}") from error
-    return [(found_family, place) for found_family, _, _, _, place in infos]
-
-
 def address_on(interface: str) -> str:
     """Return this machine's address on an interface, or in a network such as `10.1.0.0/16`; IPv4 first.
 
@@ -108,16 +103,14 @@ def address_on(interface: str) -> str:
         OSError: It has none there.
     """
     by_address = addresses()
-    there = [
-        address for address, name in by_address.items() if _matches(interface, name, ipaddress.ip_address(address))
-    ]
-    if not there:
-        names = ", ".join(sorted(set(by_address.values()))) or "none"
-        raise OSError(f"it has no address on {interface or 'any interface'}; its interfaces are {names}")
-    return there[0]
-
-
-def _matches(interface: str, name: str, address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
-    if "/" in interface:
-        return address in ipaddress.ip_network(interface)
-    return name == interface if interface else not (address.is_loopback or address.is_link_local)
+    network = ipaddress.ip_network(interface) if "/" in interface else None
+    for address, name in by_address.items():
+        parsed = ipaddress.ip_address(address)
+        if network is not None:
+            is_there = parsed in network
+        else:
+            is_there = name == interface if interface else not (parsed.is_loopback or parsed.is_link_local)
+        if is_there:
+            return address
+    names = ", ".join(sorted(set(by_address.values()))) or "none"
+    raise OSError(f"it has no address on {interface or 'any interface'}; its interfaces are {names}")

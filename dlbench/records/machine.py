@@ -73,9 +73,10 @@ def fingerprint(machine: dict[str, Any]) -> dict[str, Any]:
 
     What a damaged or older description lacks is None.
     """
+    numbers = [found_in(machine, "cpu", name) for name in ("family", "model_number", "stepping")]
     return {
         "CPU model": found_in(machine, "cpu", "model"),
-        "CPU family, model, stepping": _identification(machine),
+        "CPU family, model, stepping": None if None in numbers else " ".join(map(str, numbers)),
         "instruction sets": found_in(machine, "cpu", "flags"),
         "CPU cores": found_in(machine, "cpu", "cores"),
         "usable CPUs": found_in(machine, "cpu", "usable_cpus"),
@@ -83,7 +84,10 @@ def fingerprint(machine: dict[str, Any]) -> dict[str, Any]:
         "SMT": found_in(machine, "cpu", "smt"),
         "memory": found_in(machine, "memory", "total_bytes"),
         "memory limit": found_in(machine, "limits", "memory_bytes"),
-        "GPUs": [_gpu(gpu) for gpu in found_in(machine, "gpus") or ()],
+        "GPUs": [
+            f"{found_in(gpu, 'name')} ({_readable(found_in(gpu, 'memory_bytes'))}, driver {found_in(gpu, 'driver')})"
+            for gpu in found_in(machine, "gpus") or ()
+        ],
         "Python": found_in(machine, "software", "python"),
         "MPI": found_in(machine, "software", "mpi", "mpirun"),
         **{f"version of {name}": version for name, version in library_versions(machine).items()},
@@ -98,11 +102,6 @@ def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
         for name in old
         if not _is_alike(name, old[name], new[name])
     ]
-
-
-def _identification(machine: dict[str, Any]) -> str | None:
-    numbers = [found_in(machine, "cpu", name) for name in ("family", "model_number", "stepping")]
-    return None if None in numbers else " ".join(map(str, numbers))
 
 
 def processor(machine: Mapping[str, Any]) -> str:
@@ -145,8 +144,3 @@ def other_versions(here: Mapping[str, Any], there: Mapping[str, Any]) -> list[st
         for name in {**here, **there}
         if here.get(name) != there.get(name)
     ]
-
-
-def _gpu(gpu: dict[str, Any]) -> str:
-    memory = _readable(found_in(gpu, "memory_bytes"))
-    return f"{found_in(gpu, 'name')} ({memory}, driver {found_in(gpu, 'driver')})"

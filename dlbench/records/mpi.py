@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -55,14 +56,18 @@ def version_text(mpirun: str, timeout_s: float = _PATIENCE_S) -> str:
     """
     # Intel's is a script that looks for its programs on PATH.
     path = os.pathsep.join([str(Path(mpirun).parent), os.environ.get("PATH", os.defpath)])
+    return printed([mpirun, "--version"], timeout_s, PATH=path)
+
+
+def printed(argv: Sequence[str], timeout_s: float, **environment: str) -> str:
+    """Return what a program prints, in English; empty where it is absent or slow."""
     try:
-        done = subprocess.run(
-            [mpirun, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
-            env={**os.environ, "LC_ALL": "C", "PATH": path}, timeout=timeout_s, check=False,
-        )  # fmt: skip
+        return subprocess.run(
+            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+            env={**os.environ, "LC_ALL": "C", **environment}, timeout=timeout_s, check=False,
+        ).stdout  # fmt: skip
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    return done.stdout
 
 
 def mpi_of(mpirun: str) -> Mpi:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dlbench.errors import UserError
-from dlbench.records.columns import DTYPES, TABLES, Kind, require_width
+from dlbench.records.columns import TABLES, Kind, dtypes, require_width
 from dlbench.records.files import replacing
 from dlbench.regular_file import open_regular
 
@@ -77,7 +77,7 @@ def pieces(path: Path, table: str, rows: int, columns: Sequence[str] | None = No
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    kinds = {column.name: DTYPES[column.kind] for column in TABLES[table]}
+    kinds = dtypes(table)
     try:
         with open_regular(path) as file:
             names = pq.read_schema(file).names

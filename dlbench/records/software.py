@@ -1,15 +1,14 @@
 """What runs here besides the hardware: versions, the MPI that would be used, dlbench's commit."""
 
+import contextlib
 import importlib.metadata
-import os
 import platform
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-from dlbench.records.mpi import in_one_line, version_text
+from dlbench.records.mpi import in_one_line, printed, version_text
 
 # Those that decide how fast a run is, or what it computes.
 DECISIVE_LIBRARIES = (
@@ -49,10 +48,8 @@ def versions() -> dict[str, str]:
     """Return the versions of the libraries that are installed, by distribution name."""
     installed = {}
     for name in LIBRARIES:
-        try:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             installed[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
     return installed
 
 
@@ -95,18 +92,6 @@ def _git_status() -> str:
     if not (package.parent / ".git").exists():
         return ""
     options = ("--porcelain=v2", "--branch", "--untracked-files=normal")
-    return _printed(("git", "-C", str(package.parent), "status", *options, "--", package.name))
-
-
-def _printed(argv: tuple[str, ...]) -> str:
-    """Return what a program prints; empty where it is absent, fails or is slow."""
+    argv = ("git", "-C", str(package.parent), "status", *options, "--", package.name)
     # Without optional locks, this never blocks a git command of the user's.
-    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
-    try:
-        done = subprocess.run(
-            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=environment, timeout=_PATIENCE_S,
-            check=True,
-        )  # fmt: skip
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return done.stdout
+    return printed(argv, _PATIENCE_S, GIT_OPTIONAL_LOCKS="0")

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from dlbench.errors import UserError, shorten, shown
 from dlbench.records import parquet
-from dlbench.records.columns import DTYPES, KEYS, TABLES, names, require_width
+from dlbench.records.columns import KEYS, TABLES, dtypes, names, require_width
 from dlbench.records.files import replacing
 from dlbench.regular_file import open_regular
 
@@ -160,7 +160,7 @@ def _csv_pieces(path: Path, table: str) -> "Iterator[pd.DataFrame]":
     import pandas as pd
 
     # Columns that are not in `records.columns` come as text.
-    kinds = defaultdict(lambda: "string", {column.name: DTYPES[column.kind] for column in TABLES[table]})
+    kinds = defaultdict(lambda: "string", dtypes(table))
     # A count that is no whole number is refused; that its cast is invalid need not be said as well.
     with open_regular(path) as file, np.errstate(invalid="ignore"):
         require_width(pd.read_csv(file, nrows=0).columns, table)
@@ -186,24 +186,19 @@ def _wanted(piece: "pd.DataFrame", table: str, only: Collection[str] | None) -> 
     return piece if only is None else piece[piece["run_id"].isin(only)]
 
 
-def _completed(found: "pd.DataFrame", table: str) -> "pd.DataFrame":
+def _completed(rows: "pd.DataFrame", table: str) -> "pd.DataFrame":
     import pandas as pd
 
-    standard = names(table)
-    extra = [name for name in found.columns if name not in standard]
-    absent = {
-        column.name: pd.Series([None] * len(found), index=found.index, dtype=cast("Any", DTYPES[column.kind]))
-        for column in TABLES[table]
-        if column.name not in found.columns
-    }
-    found = pd.concat([found, pd.DataFrame(absent, index=found.index)], axis=1)[[*standard, *extra]]
+    extra = rows.columns.difference(list(names(table)), sort=False)
+    absent = {name: kind for name, kind in dtypes(table).items() if name not in rows}
+    rows = rows.reindex(columns=[*names(table), *extra]).astype(absent)
     for column in TABLES[table]:
         if column.kind == "time":
-            times = pd.to_datetime(found[column.name], utc=True, format="ISO8601", errors="coerce")
-            for no_time in found.loc[times.isna(), column.name].dropna().head(1):
+            times = pd.to_datetime(rows[column.name], utc=True, format="ISO8601", errors="coerce")
+            for no_time in rows.loc[times.isna(), column.name].dropna().head(1):
                 raise ValueError(f"{column.name} is {shown(no_time)}, which is no time (ISO 8601)")
-            found[column.name] = times
-    return found
+            rows[column.name] = times
+    return rows
 
 
 def _narrowed(column: "pd.Series[Any]") -> "pd.Series[Any]":

@@ -70,7 +70,9 @@ def tuning(environment: Mapping[str, str]) -> dict[str, str | None]:
 
 def public(name: str, value: str) -> str:
     """Return the value of a variable whose name is listed, else its digest; a digest stays as it is."""
-    if is_digest(value) or (_RECORDED.fullmatch(name) and _is_plain(name, value)):
+    form = _FLAGS if name.endswith("XLA_FLAGS") else _PLAIN_VALUE
+    is_plain = form.fullmatch(value) and not _ADDRESS.search(value) and not _KEY_LIKE.search(value)
+    if is_digest(value) or (is_plain and _RECORDED.fullmatch(name)):
         return value
     return f"sha256:{hashlib.sha256(value.encode(errors='surrogateescape')).hexdigest()[:8]}"
 
@@ -78,11 +80,6 @@ def public(name: str, value: str) -> str:
 def is_digest(value: str) -> bool:
     """Return whether a text is what `public` puts in place of a value."""
     return _DIGEST.fullmatch(value) is not None
-
-
-def _is_plain(name: str, value: str) -> bool:
-    form = _FLAGS if name.endswith("XLA_FLAGS") else _PLAIN_VALUE
-    return bool(form.fullmatch(value)) and not _ADDRESS.search(value) and not _KEY_LIKE.search(value)
 
 
 def _names_someone(name: str, value: str) -> bool:

@@ -17,8 +17,7 @@ import numpy as np
 
 from dlbench.analysis import summary_tables
 from dlbench.analysis.arms import measured
-from dlbench.analysis.metrics.row import AttemptRecords, run_row
-from dlbench.analysis.metrics.topology import topology
+from dlbench.analysis.metrics.row import AttemptRecords, run_row, topology
 from dlbench.analysis.metrics.warm_up import without_warm_up
 from dlbench.errors import UserError, shown
 from dlbench.records import files, parquet

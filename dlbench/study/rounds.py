@@ -10,9 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from dlbench.analysis.answer.answer import ArmAnswer
-from dlbench.analysis.answer.best_candidate import best_first
 from dlbench.analysis.answer.comparison_group import comparison_groups
-from dlbench.analysis.answer.decide import Wanted, decide, undecided
+from dlbench.analysis.answer.decide import Wanted, best_first, decide, undecided
 from dlbench.analysis.answer.power import power_text
 from dlbench.analysis.answer.recommend import CONTENDERS
 from dlbench.analysis.arms import Arm, Row, arms, last_attempts

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dlbench import scratch
-from dlbench.analysis.answer.decide import pointless
+from dlbench.analysis.answer.doubts import pointless
 from dlbench.analysis.formatting import counted, duration
 from dlbench.errors import UserError
 from dlbench.hosts.remote import collect_remote

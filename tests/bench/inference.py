@@ -16,8 +16,8 @@ import numpy as np
 from scipy.stats import binom
 
 from dlbench.analysis.judge import Values, judge, judge_pairs
+from dlbench.analysis.statistics.differences import Floats
 from dlbench.analysis.statistics.intervals import ratio_interval
-from dlbench.analysis.statistics.rank_tests import Floats
 from dlbench.analysis.statistics.sequential import SIGNIFICANCE
 from dlbench.report.markdown import table
 from dlbench.scenario.metrics import BUILT_IN, TRAIN_TIME

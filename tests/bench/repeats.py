@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from dlbench.analysis.judge import Family, Verdict, judge
-from dlbench.analysis.statistics.rank_tests import Floats
+from dlbench.analysis.statistics.differences import Floats
 from dlbench.analysis.statistics.sequential import SIGNIFICANCE, nominal_level
 from dlbench.report.markdown import table
 from dlbench.scenario.metrics import TRAIN_TIME

@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 
 from dlbench.analysis.answer.answer import BatchSize
 from dlbench.analysis.arms import Arm, Row, quotient
 from dlbench.analysis.formatting import number, percent
 from dlbench.analysis.groups import described, groups
-from dlbench.analysis.metrics.best_batch import BestBatch, best_batch
-from dlbench.analysis.metrics.critical_batch import LEAST_SIZES, NotIdentifiableError
+from dlbench.analysis.metrics.critical_batch import LEAST_SIZES, NotIdentifiableError, best_batch
 
 BATCH = "batch_size_global"
 # A target that is reached sooner compares warm-ups, and whole epochs tell little of it.
@@ -16,7 +16,7 @@ LEAST_EVALUATIONS = 5
 
 
 def batch_sizes(arms: Sequence[Arm], keys: Sequence[str]) -> Iterator[BatchSize]:
-    """Yield for each way to train at three or more batch sizes which of them would come to the target soonest.
+    """Yield for each way to train at three or more batch sizes which of them would reach the target soonest.
 
     Args:
         arms: Arms with a target that can be compared.
@@ -39,7 +39,7 @@ def batch_sizes(arms: Sequence[Arm], keys: Sequence[str]) -> Iterator[BatchSize]
         except NotIdentifiableError as error:
             yield BatchSize(arms=way, reason=f"not identifiable: {error}", noise=noise)
         else:
-            yield _shown(way, best).model_copy(update={"noise": noise})
+            yield BatchSize(arms=way, noise=noise, **asdict(best))
 
 
 def refuse_coarse(rows: Iterable[Row]) -> None:
@@ -63,28 +63,19 @@ def _evaluations(row: Row) -> float:
 def _run(row: Row) -> tuple[float, float, float] | None:
     """Return global batch, updates to the target and mean time of a step of a run; None where one is not known."""
     each = quotient(row.get("steps"), row.get("epochs_completed"))
-    times, epochs, batch = (
-        quotient(row.get("train_time_s"), row.get("steps")),
-        row.get("epochs_to_target"),
-        row.get(BATCH),
-    )
-    return (float(batch), float(epochs) * each, times) if batch and epochs and each and times else None
+    step_s = quotient(row.get("train_time_s"), row.get("steps"))
+    epochs, batch = row.get("epochs_to_target"), row.get(BATCH)
+    return (float(batch), float(epochs) * each, step_s) if batch and epochs and each and step_s else None
 
 
-def _shown(way: str, found: BestBatch) -> BatchSize:
-    return BatchSize(
-        arms=way, batch=found.batch, low=found.low, high=found.high, gain=found.gain, nearest=found.nearest
-    )
-
-
-def batch_text(one: BatchSize) -> str:
+def batch_text(size: BatchSize) -> str:
     """Return what is said of the batch sizes of one way to train."""
-    ends = "" if one.noise is None else f"{number(one.noise[0])} to {number(one.noise[1])} samples"
+    ends = "" if size.noise is None else f"{number(size.noise[0])} to {number(size.noise[1])} samples"
     hint = f"; a hint: gradient noise scale {ends}, fair to two to four times a batch" if ends else ""
-    if one.batch is None or one.nearest is None:
-        return f"{one.arms}: {one.reason}{hint}"
-    held = f" [{number(one.low)}, {number(one.high)}]" if one.low is not None and one.high is not None else ""
-    sooner = f"{percent(one.gain)} sooner than" if one.gain else "as soon as"
-    best = f"{one.arms}: a global batch of {round(one.batch):,}{held}"
-    text = f"{best} would reach the target {sooner} {number(one.nearest)}"
+    if size.batch is None or size.nearest is None:
+        return f"{size.arms}: {size.reason}{hint}"
+    held = f" [{number(size.low)}, {number(size.high)}]" if size.low is not None and size.high is not None else ""
+    sooner = f"{percent(size.gain)} sooner than" if size.gain else "as soon as"
+    best = f"{size.arms}: a global batch of {round(size.batch):,}{held}"
+    text = f"{best} would reach the target {sooner} {number(size.nearest)}"
     return f"{text}, by fits of E = E_min (1 + B / B_c) and of step times{hint}"

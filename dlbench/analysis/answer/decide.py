@@ -1,19 +1,16 @@
-"""The decision: which arms are out, which keep, lose or are open, which one to use, and what would settle the rest."""
+"""The decision: which arms are out, which keep, lose or are open, which one to use, and which candidate is the best."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cache
 from statistics import median
 from typing import Any
 
-from dlbench import plugins
 from dlbench.analysis.answer.answer import Answer, ArmAnswer, Difference, Judged, Spread
 from dlbench.analysis.answer.batches import batch_sizes
 from dlbench.analysis.answer.comparison_group import ComparisonGroup
-from dlbench.analysis.answer.doubts import MUCH_LOAD, Weighed, doubts, not_completed, unlike_batch
-from dlbench.analysis.arms import Arm, Repeat, Row, quotient
+from dlbench.analysis.answer.doubts import Weighed, doubts, learned_nothing, not_completed, scores_of
+from dlbench.analysis.arms import Arm, Repeat, quotient
 from dlbench.analysis.formatting import counted, difference, number, quantity
 from dlbench.analysis.groups import written_name
 from dlbench.analysis.judge import Family, Values, Verdict, judge
@@ -21,15 +18,11 @@ from dlbench.analysis.metrics.lost_time import lost_time
 from dlbench.analysis.metrics.pareto import front, knee
 from dlbench.analysis.statistics.intervals import median_interval
 from dlbench.analysis.statistics.sequential import SIGNIFICANCE, significance_of
-from dlbench.errors import UserError
-from dlbench.records.outcome import Status
+from dlbench.records.result import BEST
 from dlbench.scenario.cluster import Prices
 from dlbench.scenario.goal import Goal
-from dlbench.scenario.metrics import BUILT_IN, QUALITY, RATE, TIME_TO_TARGET, TRAIN_TIME, Metric, Metrics
-from dlbench.scenario.run_spec import arm_name
+from dlbench.scenario.metrics import BUILT_IN, RATE, TIME_TO_TARGET, TRAIN_TIME, Metric, Metrics
 
-# A validation loss this many times that of a model that knows nothing is no loss of a model that learns.
-EXPLODED = 10.0
 # Why one worker of a strategy that communicates is no choice beside the base line.
 OVERHEAD = "one worker alone does the same without messages"
 # Of one worker alone nothing is divided: it is one arm, however the others divide.
@@ -40,6 +33,9 @@ TOO_SHORT = "the timed window is too short"
 FAR = 50.0
 # Arms that save less than this share of the worker-hours are not called cheaper.
 LEAST_SAVING = 0.1
+LOSS = "validation_loss"
+# The score whose best value at any evaluation is the column `BEST`.
+OF_BEST = "validation_accuracy"
 # Column of the price or worker-hours of training, computed here; a row's own cost is of the whole run.
 COST = "cost"
 
@@ -211,7 +207,7 @@ def _doubts_of_use(use: Arm, left: Iterable[Arm], out: Mapping[Arm, str], decide
         ratio = quotient(theirs, mine) if value.is_higher_better else quotient(mine, theirs)
         if ratio is not None and ratio > 1 + value.margin:
             yield 78, f"{arm.title} came to {quantity(value, theirs)}, but {out[arm]}"
-    for metric in (metrics[name] for name in _scores(metrics) if metrics[name] is not quality):
+    for metric in (metrics[name] for name in scores_of(metrics) if metrics[name] is not quality):
         scores = decided.medians(left, metric)
         if use in scores:
             best = max(scores, key=lambda arm: metric.gain(scores[arm], 0.0))
@@ -225,7 +221,7 @@ def _doubts_of_use(use: Arm, left: Iterable[Arm], out: Mapping[Arm, str], decide
 def criteria(group: ComparisonGroup, wanted: Wanted) -> _Decided:
     """Return what decides between the arms of a group: the goal that is asked for, else what their scores allow."""
     learned = [arm for arm in group.completed if arm.scores_mean_something]
-    scored = [name for name in _scores(wanted.metrics) if any(arm.comparable(name) for arm in learned)]
+    scored = [name for name in scores_of(wanted.metrics) if any(arm.comparable(name) for arm in learned)]
     goal = wanted.goal
     if goal is None:
         targets = {(arm.get("target_metric"), arm.get("target_value")) for arm in group.completed}
@@ -288,72 +284,6 @@ def _fault(arm: Arm, decided: _Decided) -> str:
     return ""
 
 
-def learned_nothing(arm: Arm, judged: Metric, metrics: Metrics) -> str:
-    """Say that runs of an arm are no better than a model that knows nothing, or that their loss exploded."""
-    if not arm.scores_mean_something:
-        return "it trained on random numbers"
-    for metric in dict.fromkeys((judged, metrics["validation_loss"])):
-        values, nothing = list(arm.comparable(metric.column).values()), of_nothing(arm, metric)
-        if not values or nothing is None:
-            continue
-        shown = quantity(metric, median(values))
-        if metric.score == "loss" and (bad := sum(value > EXPLODED * nothing for value in values)):
-            return f"exploded in {bad} of {counted(len(values), 'run')}: {metric.title} {shown}"
-        if metric is judged and (bad := sum(not _knows_more(metric, value, nothing, arm) for value in values)):
-            which = "" if bad == len(values) else f" in {bad} of {counted(len(values), 'run')}"
-            return f"no better than knowing nothing ({quantity(metric, nothing)}){which}: {metric.title} {shown}"
-    return ""
-
-
-def pointless(row: Row, metrics: Metrics) -> dict[str, str]:
-    """Return what makes runs like this one pointless, by kind; empty where nothing does, or it did not complete."""
-    if row["status"] != Status.COMPLETED:
-        return {}
-    arm, reasons = Arm(arm_name(row["run_id"]), (row,)), {}
-    if (size := unlike_batch(row)) is not None:
-        steps = f"its steps have {size:.4g} samples of a worker, not {row['batch_size_per_worker']:.4g}"
-        reasons["batch"] = f"{steps}: does the script read `batch_size`?"
-    judged = next((metrics[name] for name in _scores(metrics) if arm.comparable(name)), None)
-    if judged and (reason := learned_nothing(arm, judged, metrics)):
-        reasons["nothing"] = reason
-    if (load := row.get("other_cpu_cores") or 0.0) >= MUCH_LOAD:
-        reasons["load"] = f"other programs keep {load:.1f} cores busy"
-    return reasons
-
-
-def _scores(metrics: Metrics) -> tuple[str, ...]:
-    """Return the columns of scores by which arms may be judged, those that are declared first."""
-    return (*(name for name in metrics if name not in BUILT_IN), *QUALITY)
-
-
-def _knows_more(metric: Metric, value: float, nothing: float, arm: Arm) -> bool:
-    """Whether a score is better than that of a model that knows nothing by more than the margin and chance."""
-    margin = metric.margin_at(nothing)
-    samples = arm.first.get("validation_samples")
-    if metric.score == "accuracy" and samples and 0 <= nothing <= 1:
-        margin = max(margin, 2 * math.sqrt(nothing * (1 - nothing) / samples))
-    return metric.gain(value, nothing) > margin
-
-
-def of_nothing(arm: Arm, metric: Metric) -> float | None:
-    """Return what a model that knows nothing scores on the data of an arm; None where that is not known."""
-    recorded = arm.get(f"knows_nothing_{metric.score}")
-    if recorded is not None:
-        return float(recorded)
-    classes = _num_classes(str(arm.first.get("dataset") or "")) if arm.first.get("command") is None else None
-    return metric.of_classes(classes) if classes else metric.knows_nothing
-
-
-@cache
-def _num_classes(dataset: str) -> int | None:
-    """Return the number of classes of one of dlbench's own data sets, for rows of versions that did not record it."""
-    with suppress(UserError, ValueError, OSError, TypeError):
-        plugin = plugins.load("datasets", dataset) if dataset in plugins.built_in("datasets") else None
-        described = plugin.get("describe")(plugin.options()) if plugin else None
-        return described.num_classes if described else None
-    return None
-
-
 def _shown(metric: Metric, values: Mapping[Arm, Values], family: Family) -> dict[Arm, Judged]:
     """Return what is shown of each arm of a family."""
     arms, shown = list(values), {}
@@ -397,3 +327,64 @@ def _arm_answer(arm: Arm, group: ComparisonGroup, decided: _Decided, reason: str
 
 def _median(values: Sequence[float]) -> float | None:
     return median(values) if values else None
+
+
+def best_first(arms: Sequence[Arm], wanted: Wanted, *, is_time_choice: bool) -> tuple[list[Arm], int]:
+    """Return the candidates of one arm, the best first, and how many of them are as sound as that one.
+
+    Those that did not complete, learned nothing or missed the target come last; of those that learned nothing by their
+    end, the one that had learned most at any evaluation is first: the rates to try next are on its side. The others go
+    by what the goal wants, each by its worst run: a learning rate at which one of two seeds learns nothing is no good
+    one. Where what is tried does not change the time of a step, a target is reached soonest in the fewest epochs,
+    whatever else the machine did at the time; and of candidates whose score differs by no more than what matters, or
+    than two standard errors of an accuracy over the validation samples, the one with the least loss is first.
+
+    Args:
+        arms: The runs of each candidate.
+        wanted: Goal and metrics.
+        is_time_choice: Whether the time of a step depends on what is tried.
+    """
+    decided = criteria(ComparisonGroup("", "", tuple(arms)), wanted)
+    score = decided.target[0] if decided.target else decided.quality
+    first, second = (decided.value, score) if decided.target or score is None else (score, wanted.metrics[LOSS])
+    if decided.target and not is_time_choice:
+        first = replace(TIME_TO_TARGET, column="epochs_to_target", margin=0.0)
+    if decided.target and score is not None and all(map(math.isinf, (_less(arm, first) for arm in arms))):
+        first, second = score, wanted.metrics[LOSS]  # as near as they came to it
+    if decided.quality and is_time_choice:
+        second = decided.value
+    if first is RATE and not all(arm.comparable(RATE.column) for arm in arms):
+        first = TRAIN_TIME  # of as many samples
+
+    def rank(arm: Arm) -> tuple[bool, int, float, float, float]:
+        is_bad = bool(not_completed(arm.rows) or (score and learned_nothing(arm, score, wanted.metrics)))
+        missed = sum(map(math.isinf, arm.comparable(decided.time.column).values())) if decided.target else 0
+        if is_bad and score is not None and score.column == OF_BEST:
+            return is_bad, missed, _less(arm, replace(score, column=BEST)), _less(arm, score), math.inf
+        return is_bad, missed, _less(arm, first), _less(arm, score), _less(arm, wanted.metrics[LOSS])
+
+    ranked = sorted(arms, key=rank)
+    best = rank(ranked[0])
+    num_sound = 1 if best[0] else sum(rank(arm)[:2] == best[:2] for arm in ranked)
+    allowed = max(first.margin * (abs(best[2]) if first.is_share else 1.0), _sampling_error(ranked[0], first))
+    if second is None or not math.isfinite(best[2]):
+        return ranked, num_sound
+    alike = [arm for arm in ranked[:num_sound] if rank(arm)[2] <= best[2] + allowed]
+    chosen = min(alike, key=lambda arm: _less(arm, second))
+    if second is decided.value and _less(chosen, second) > (1 - second.margin) * _less(ranked[0], second):
+        return ranked, num_sound
+    alike = [chosen] if second is decided.value else sorted(alike, key=lambda arm: _less(arm, second))
+    return [*alike, *(arm for arm in ranked if arm not in alike)], num_sound
+
+
+def _sampling_error(arm: Arm, metric: Metric) -> float:
+    """Return two standard errors of an arm's accuracy, the samples of its validation set being drawn; 0 of others."""
+    samples, share = arm.get("validation_samples"), abs(_less(arm, metric))
+    return 2 * math.sqrt(share * (1 - share) / samples) if metric.score == "accuracy" and samples and share < 1 else 0.0
+
+
+def _less(arm: Arm, metric: Metric | None) -> float:
+    """Return an arm's worst run, less being better; infinity where it has none."""
+    values = arm.comparable(metric.column).values() if metric else ()
+    sign = -1.0 if metric and metric.is_higher_better else 1.0
+    return max((sign * value for value in values), default=math.inf)

@@ -1,19 +1,28 @@
-"""What speaks against trusting an answer, what could change it most first, each with the number of runs it is of."""
+"""What speaks against trusting an answer, what could change it most first, each with the number of runs it is of.
 
+And what makes runs unusable: they did not complete, had other batches than were asked for, or learned nothing.
+"""
+
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import cache
 from statistics import median
 
+from dlbench import plugins
 from dlbench.analysis.answer.answer import Doubt
 from dlbench.analysis.answer.comparison_group import ComparisonGroup
 from dlbench.analysis.arms import Arm, Row, can_extend, distinct, is_unsteady, quotient
 from dlbench.analysis.claims.claim_check import EQUAL_WORK
-from dlbench.analysis.formatting import chosen, counted, listed, one_line, percent
+from dlbench.analysis.formatting import chosen, counted, listed, one_line, percent, quantity
 from dlbench.analysis.groups import not_tuned_for, tuned_of
 from dlbench.analysis.judge import ENOUGH_REPEATS
+from dlbench.errors import UserError
 from dlbench.records.outcome import Status
 from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS
-from dlbench.scenario.metrics import TRAIN_TIME
+from dlbench.scenario.metrics import BUILT_IN, QUALITY, TRAIN_TIME, Metric, Metrics
+from dlbench.scenario.run_spec import arm_name
 from dlbench.scenario.settings import Input
 
 # How much a doubt could change the answer, and what it is.
@@ -30,6 +39,8 @@ _ROUNDING = 1e-6
 OTHER_SPEED = 0.1
 # A share of the timed window that may decide between arms.
 MUCH_BOOKKEEPING = 0.1
+# A validation loss this many times that of a model that knows nothing is no loss of a model that learns.
+EXPLODED = 10.0
 # A first step, with its compilation, that is so much of the training says little about a longer one.
 MUCH_FIRST_STEP = 0.2
 
@@ -162,6 +173,72 @@ def not_completed(rows: Sequence[Row]) -> str:
     failed = Counter(str(row["status"]) for row in rows if row["status"] != Status.COMPLETED)
     how = ", ".join(f"{count} {status}" for status, count in failed.most_common())
     return f"{failed.total()} of {counted(len(rows), 'run')} did not complete: {how}" if failed else ""
+
+
+def learned_nothing(arm: Arm, judged: Metric, metrics: Metrics) -> str:
+    """Say that runs of an arm are no better than a model that knows nothing, or that their loss exploded."""
+    if not arm.scores_mean_something:
+        return "it trained on random numbers"
+    for metric in dict.fromkeys((judged, metrics["validation_loss"])):
+        values, nothing = list(arm.comparable(metric.column).values()), of_nothing(arm, metric)
+        if not values or nothing is None:
+            continue
+        shown = quantity(metric, median(values))
+        if metric.score == "loss" and (bad := sum(value > EXPLODED * nothing for value in values)):
+            return f"exploded in {bad} of {counted(len(values), 'run')}: {metric.title} {shown}"
+        if metric is judged and (bad := sum(not _knows_more(metric, value, nothing, arm) for value in values)):
+            which = "" if bad == len(values) else f" in {bad} of {counted(len(values), 'run')}"
+            return f"no better than knowing nothing ({quantity(metric, nothing)}){which}: {metric.title} {shown}"
+    return ""
+
+
+def pointless(row: Row, metrics: Metrics) -> dict[str, str]:
+    """Return what makes runs like this one pointless, by kind; empty where nothing does, or it did not complete."""
+    if row["status"] != Status.COMPLETED:
+        return {}
+    arm, reasons = Arm(arm_name(row["run_id"]), (row,)), {}
+    if (size := unlike_batch(row)) is not None:
+        steps = f"its steps have {size:.4g} samples of a worker, not {row['batch_size_per_worker']:.4g}"
+        reasons["batch"] = f"{steps}: does the script read `batch_size`?"
+    judged = next((metrics[name] for name in scores_of(metrics) if arm.comparable(name)), None)
+    if judged and (reason := learned_nothing(arm, judged, metrics)):
+        reasons["nothing"] = reason
+    if (load := row.get("other_cpu_cores") or 0.0) >= MUCH_LOAD:
+        reasons["load"] = f"other programs keep {load:.1f} cores busy"
+    return reasons
+
+
+def scores_of(metrics: Metrics) -> tuple[str, ...]:
+    """Return the columns of scores by which arms may be judged, those that are declared first."""
+    return (*(name for name in metrics if name not in BUILT_IN), *QUALITY)
+
+
+def _knows_more(metric: Metric, value: float, nothing: float, arm: Arm) -> bool:
+    """Whether a score is better than that of a model that knows nothing by more than the margin and chance."""
+    margin = metric.margin_at(nothing)
+    samples = arm.first.get("validation_samples")
+    if metric.score == "accuracy" and samples and 0 <= nothing <= 1:
+        margin = max(margin, 2 * math.sqrt(nothing * (1 - nothing) / samples))
+    return metric.gain(value, nothing) > margin
+
+
+def of_nothing(arm: Arm, metric: Metric) -> float | None:
+    """Return what a model that knows nothing scores on the data of an arm; None where that is not known."""
+    recorded = arm.get(f"knows_nothing_{metric.score}")
+    if recorded is not None:
+        return float(recorded)
+    classes = _num_classes(str(arm.first.get("dataset") or "")) if arm.first.get("command") is None else None
+    return metric.of_classes(classes) if classes else metric.knows_nothing
+
+
+@cache
+def _num_classes(dataset: str) -> int | None:
+    """Return the number of classes of one of dlbench's own data sets, for rows of versions that did not record it."""
+    with suppress(UserError, ValueError, OSError, TypeError):
+        plugin = plugins.load("datasets", dataset) if dataset in plugins.built_in("datasets") else None
+        described = plugin.get("describe")(plugin.options()) if plugin else None
+        return described.num_classes if described else None
+    return None
 
 
 def _runs(is_so: Sequence[bool]) -> str:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from dlbench.analysis.answer.answer import Answer, Doubt, Next
 from dlbench.analysis.answer.comparison_group import ComparisonGroup, comparison_groups
-from dlbench.analysis.answer.decide import TOO_SHORT, Wanted, decide, of_nothing
+from dlbench.analysis.answer.decide import TOO_SHORT, Wanted, decide
+from dlbench.analysis.answer.doubts import of_nothing
 from dlbench.analysis.answer.lines import open_arms
 from dlbench.analysis.arms import Arm, Row, can_extend
 from dlbench.analysis.formatting import counted, listed, percent

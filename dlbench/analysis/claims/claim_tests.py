@@ -26,7 +26,7 @@ from itertools import chain, combinations
 from dlbench.analysis.claims.contrast import Evidence, Group, Power, contrast, every, some
 from dlbench.analysis.formatting import chance, counted, joined, p_value
 from dlbench.analysis.judge import LEAST_REPEATS
-from dlbench.analysis.statistics.rank_tests import holm
+from dlbench.analysis.statistics.differences import holm
 from dlbench.analysis.statistics.sequential import SIGNIFICANCE
 from dlbench.scenario.claims import Claim, Shape
 

@@ -8,8 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from dlbench.analysis.arms import Arm
-from dlbench.analysis.compare.comparability import Difference, refusals, warnings
-from dlbench.analysis.compare.matching import Pair, matched
+from dlbench.analysis.compare.comparability import Difference, Pair, matched, refusals, warnings
 from dlbench.analysis.formatting import counted, one_line
 from dlbench.analysis.judge import Judgement, Verdict, judge_pairs
 from dlbench.analysis.statistics.intervals import Interval, median_interval, ratio_interval

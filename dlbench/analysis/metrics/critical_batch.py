@@ -1,20 +1,42 @@
-"""The critical batch size: below it twice the batch halves the steps to a target, above it that buys little.
+"""What the batch size does: the critical batch, the batch that reaches a target soonest, and the noise of gradients.
+
+Below the critical batch size twice the batch halves the steps to a target, above it that buys little:
 
     S = S_min (1 + B_c / B)
 
 with S the updates to the target and B the global batch (McCandlish et al. 2018, "An Empirical Model of Large-Batch
 Training"). It is fitted in logarithms, so that residuals are relative, to every run. B_c is given only where the runs
 show it: three or more batch sizes, of which the largest lies past the bend.
+
+The best batch follows from the epochs that each takes and the time of its steps:
+
+    E(B) = S(B) B / N = E_min (1 + B / B_c),    T_step(B) = a + c B
+    time to target = E(B) N / B T_step(B),    least at B* = sqrt(a B_c / c)
+
+The time of a step has a part that is the same for all batches (a: launches, messages) and one for each sample (c).
+
+The gradient noise scale of a single run is a hint of the same: how large a batch may grow before its gradient is known
+well enough (appendix A.1).
+
+    B_simple = tr(S) / |G|^2
+
+Of P workers with batches of b samples each, gradients g_i and their mean g:
+
+    |G|^2 = (P |g|^2 - mean |g_i|^2) / (P - 1)        tr(S) = (mean |g_i|^2 - |g|^2) b P / (P - 1)
+
+Each is averaged over steps before one is divided by the other.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 import numpy as np
+from numpy.typing import NDArray
 
+from dlbench.analysis.statistics.differences import Floats
 from dlbench.analysis.statistics.intervals import LEVEL
-from dlbench.analysis.statistics.rank_tests import Floats
 
 LEAST_SIZES = 3
 # A fit takes about a millisecond, and the ends of an interval need no more digits than this many draws give.
@@ -22,6 +44,10 @@ RESAMPLES = 499
 SEED = 0
 # If steps at the smallest batch are within this of S_min, they do not fall with the batch: B_c may be anything below.
 LEAST_FALL = 0.1
+# Fewer steps with norms do not give a noise scale.
+LEAST_NORMS = 50
+# No further than this beyond the batch sizes that were run is anything said.
+BEYOND = 2.0
 
 
 class NotIdentifiableError(Exception):
@@ -117,3 +143,94 @@ def _interval(log_batches: Floats, log_steps: Floats, log_critical: float) -> tu
     is_far = ends <= log_batches.min() + math.log(LEAST_FALL)
     low, high = np.select([ends >= log_batches.max(), is_far], [math.inf, 0.0], np.exp(ends)).tolist()
     return low, high
+
+
+@dataclass(frozen=True)
+class BestBatch:
+    """The global batch that reaches the target soonest.
+
+    Attributes:
+        batch: In samples: between the smallest and largest that were run, or at most a doubling beyond.
+        low: Lower end of its interval over resampled runs; None where no batch size was repeated.
+        high: Upper end.
+        gain: Share by which its time to the target is below that of the best batch that was run.
+        nearest: The best batch that was run, by the fit.
+    """
+
+    batch: float
+    low: float | None
+    high: float | None
+    gain: float
+    nearest: float
+
+
+def best_batch(batches: Sequence[float], steps: Sequence[float], step_times: Sequence[float]) -> BestBatch:
+    """Return the batch of least time to the target, from runs that reached it.
+
+    Args:
+        batches: Global batch of each run, in samples.
+        steps: Updates that it needed to reach the target.
+        step_times: Mean time of its steps, in s.
+
+    Raises:
+        ValueError: There are not as many of each, or one is not above zero.
+        NotIdentifiableError: The runs do not show how steps depend on the batch.
+    """
+    if len(step_times) != len(batches) or any(not 0 < value < math.inf for value in step_times):
+        raise ValueError("needs a time of a step of each run, above zero")
+    critical_batch(batches, steps)
+    runs = np.log(np.array([batches, steps, step_times], np.float64))
+    sizes = np.unique(runs[0])
+    best, times = _least(runs, sizes)
+    groups = [np.flatnonzero(runs[0] == size) for size in sizes]
+    low = high = None
+    if any(len(group) > 1 for group in groups):
+        generator = np.random.default_rng(SEED)
+        start = fit_steps(*runs[:2])[1]
+        drawn = [_least(_resampled(runs, groups, generator), sizes, start)[0] for _ in range(RESAMPLES)]
+        low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]).tolist()
+    of_runs = times[:-1]
+    nearest = math.exp(sizes[int(np.argmin(of_runs))])
+    return BestBatch(best, low, high, max(0.0, 1 - float(times[-1] / of_runs.min())), nearest)
+
+
+def _resampled(runs: Floats, groups: Iterable[NDArray[np.signedinteger]], generator: np.random.Generator) -> Floats:
+    """Return runs drawn within each batch size, about its mean as widely as such runs scatter, not as these few do."""
+    drawn = runs.copy()
+    for group in groups:
+        mean, count = runs[:, group].mean(1, keepdims=True), len(group)
+        wider = math.sqrt(count / max(count - 1, 1))
+        drawn[:, group] = mean + wider * (runs[:, generator.choice(group, count)] - mean)
+    return drawn
+
+
+def _least(runs: Floats, sizes: Floats, start: float | None = None) -> tuple[float, Floats]:
+    """Return the best batch, and the times to the target of all sizes and of it; all inputs are logarithms."""
+    from scipy.optimize import nnls
+
+    log_batches, log_steps, log_times = runs
+    log_min, log_critical = fit_steps(log_batches, log_steps, start)
+    weights = np.exp(-log_times)
+    fixed, each = nnls(np.stack([weights, np.exp(log_batches) * weights], axis=1), np.ones(len(weights)))[0]
+    ends = math.exp(sizes[0]) / BEYOND, math.exp(sizes[-1]) * BEYOND
+    wanted = math.sqrt(fixed * math.exp(log_critical) / each) if each > 0 else math.inf
+    best = min(max(wanted, ends[0]), ends[1])
+    every = np.append(np.exp(sizes), best)
+    return best, np.exp(log_min) * (1 + math.exp(log_critical) / every) * (fixed + each * every)
+
+
+def noise_scale(norms: Sequence[tuple[int, float, float] | None], batch: int) -> float | None:
+    """Return the noise scale in samples; None where it is not known, or noise hides the gradient.
+
+    Args:
+        norms: Of each worker: steps, sum of |g_i|^2, sum of |g|^2.
+        batch: Of all workers together.
+    """
+    enough = [norm for norm in norms if norm is not None and norm[0] >= LEAST_NORMS]
+    workers = len(norms)
+    if workers < 2 or len(enough) < workers:
+        return None
+    local, mean = (fmean(norm[part] / norm[0] for norm in enough) for part in (1, 2))
+    signal = (workers * mean - local) / (workers - 1)
+    noise = (local - mean) * batch / (workers - 1)
+    return noise / signal if signal > 0 and noise > 0 else None

@@ -57,8 +57,7 @@ def between_steps(results: Collection[Result], steps: Collection[Rows]) -> tuple
         pieces = [piece for piece in result.segments if piece.steps]  # a worker that does not wait may have none
         moments = [(piece.opened_at_s, piece.closing_at_s, piece.closed_at_s) for piece in pieces]
         opened, closing, closed = np.array(moments, np.float64).T
-        started = rows[:, FIELD["started_at_s"]]
-        ended = started + rows[:, FIELD["step_time_s"]]
+        started, ended = rows[:, FIELD["started_at_s"]], ended_at(rows)
         last = np.cumsum([piece.steps for piece in pieces]) - 1
         before = np.concatenate([[np.nan], ended[:-1]])
         before[np.concatenate([[0], last[:-1] + 1])] = opened
@@ -79,6 +78,11 @@ def drift(steps: Collection[Rows]) -> float | None:
     first = sum(float(worker[: len(worker) // 2].sum()) for worker in times)
     second = sum(float(worker[-(len(worker) // 2) :].sum()) for worker in times)
     return first / second - 1 if second else None
+
+
+def ended_at(rows: Rows) -> Rows:
+    """Return when each step ended, in seconds since the worker's first step began."""
+    return np.asarray(rows[:, FIELD["started_at_s"]] + rows[:, FIELD["step_time_s"]])
 
 
 def in_window(rows: Rows) -> Rows:

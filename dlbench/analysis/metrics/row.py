@@ -1,8 +1,11 @@
-"""One attempt as a row of `runs.csv`: from its specification, its layout and its journal. None is unknown."""
+"""One attempt as a row of `runs.csv`, and its processes as rows of `topology.csv`. None is unknown.
+
+They are made from its specification, its layout and its journal.
+"""
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -11,13 +14,13 @@ from typing import Any
 import dlbench
 from dlbench import plugins
 from dlbench.analysis.metrics import rates, sensors
-from dlbench.analysis.metrics.gradient_noise import noise_scale
+from dlbench.analysis.metrics.critical_batch import noise_scale
 from dlbench.analysis.metrics.warm_up import without_warm_up
 from dlbench.errors import UserError
 from dlbench.records.columns import SCHEMA_VERSION, names
 from dlbench.records.outcome import Outcome
 from dlbench.records.result import AGREEMENTS, BEST, Result
-from dlbench.scenario.cluster import Prices
+from dlbench.scenario.cluster import Cluster, Prices
 from dlbench.scenario.layout import Layout
 from dlbench.scenario.metrics import SCORE_COLUMNS
 from dlbench.scenario.needs import SERVER
@@ -106,6 +109,33 @@ def run_row(run: RunSpec, layout: Layout | None, attempt: AttemptRecords, journa
     row |= _facts(run, journal, attempt.machine, row)
     row |= run.options
     return row
+
+
+def topology(layout: Layout, cluster: Cluster, journal: Journal) -> Iterator[dict[str, Any]]:
+    """Yield a row of `topology.csv` for each process of an attempt: where it was put, and what it reported.
+
+    Args:
+        layout: Where it was put.
+        cluster: The hosts, which rows name by number.
+        journal: What the processes reported.
+    """
+    # The number of each host in the cluster; of hosts that a queue gave, in the order of their first use.
+    addresses = [host.address for host in cluster.hosts]
+    if not set(layout.hosts) <= set(addresses):
+        addresses = list(layout.hosts)
+    sent = sensors.counted_by_worker(journal, "network", "wire_sent_bytes")
+    received = sensors.counted_by_worker(journal, "network", "wire_received_bytes")
+    for place in layout.places:
+        facts = journal.facts.get(place.rank, {})
+        yield place.model_dump(include={"rank", "role", "machine", "local_index"}) | {
+            "held_workers": ";".join(map(str, place.workers)),
+            "host": addresses.index(place.host),
+            "cores": ";".join(map(str, place.cores)),
+            "device_name": facts.get("device_name"),
+            "interface": facts.get("interface"),
+            "wire_sent_bytes": sent.get(place.rank),
+            "wire_received_bytes": received.get(place.rank),
+        }
 
 
 def startup_time(started_at: str, results: Iterable[Result]) -> float | None:
@@ -231,34 +261,34 @@ def _facts(run: RunSpec, journal: Journal, machine: Mapping[str, Any], row: Mapp
     return columns
 
 
-def _results(found: list[Result], by_servers: list[Result], batch: int, *, complete: bool) -> dict[str, Any]:
+def _results(by_workers: list[Result], by_servers: list[Result], batch: int, *, complete: bool) -> dict[str, Any]:
     """Join the workers' accounts; what is a sum or a largest value over workers needs the account of each.
 
     What is counted is added up over servers, too.
     """
     columns = (*FIRST, *LARGEST, "max_difference")
     values = {
-        name: [value for of_worker in found if (value := getattr(of_worker, name)) is not None] for name in columns
+        name: [value for of_worker in by_workers if (value := getattr(of_worker, name)) is not None] for name in columns
     }
     row = {name: values[name][0] for name in FIRST if values[name]}
     if not complete:
         return row
     row |= {name: max(values[name]) for name in LARGEST if values[name]}
-    row |= {name: sensors.total([getattr(of_worker, name) for of_worker in (*found, *by_servers)]) for name in SUM}
-    row["gradient_noise_scale"] = noise_scale([of_worker.gradient_norms for of_worker in found], batch)
-    row["workers_agree"] = workers_agree(found)
+    row |= {name: sensors.total([getattr(of_worker, name) for of_worker in (*by_workers, *by_servers)]) for name in SUM}
+    row["gradient_noise_scale"] = noise_scale([of_worker.gradient_norms for of_worker in by_workers], batch)
+    row["workers_agree"] = workers_agree(by_workers)
     if row["workers_agree"] != "exact":
         row["workers_max_difference"] = max(values["max_difference"], default=None)
-    counts = [pair for result in (*found, *by_servers) for pair in result.staleness]
+    counts = [pair for result in (*by_workers, *by_servers) for pair in result.staleness]
     if gradients := sum(number for _, number in counts):
         row["staleness_mean"] = sum(stale * number for stale, number in counts) / gradients
         row["staleness_max"] = max(stale for stale, _ in counts)
     if gradients and row["updates"]:
         row["samples_per_update"] = row["samples_seen"] / row["updates"]
         row["updates_per_s"] = row["updates"] / row["train_time_s"] if row.get("train_time_s") else None
-    steps = sum(result.steps for result in found)
-    if all(result.nodes for result in found):
-        row["steps"] = steps // len(found)  # where samples are handed out, workers make different numbers
+    steps = sum(result.steps for result in by_workers)
+    if all(result.nodes for result in by_workers):
+        row["steps"] = steps // len(by_workers)  # where samples are handed out, workers make different numbers
     if row["bytes_sent"] is not None and steps:
         row["bytes_sent_per_step"] = row["bytes_sent"] / steps
     return row

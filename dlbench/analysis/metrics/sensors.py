@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from dlbench.analysis.metrics.rates import ended_at
 from dlbench.records.columns import FIELD
 from dlbench.telemetry.journal import Journal, Rows
 
@@ -61,9 +62,7 @@ def mean_in_window(journal: Journal, sensor: str, quantity: str) -> float | None
 def training_end(rows: Rows | None) -> float:
     """Return when a worker's last training step ended, in seconds since its first one began; 0 where it made none."""
     trained = None if rows is None else rows[rows[:, FIELD["epoch"]] != EXTENDED_EPOCH]
-    if trained is None or not len(trained):
-        return 0.0
-    return float(trained[-1, FIELD["started_at_s"]] + trained[-1, FIELD["step_time_s"]])
+    return 0.0 if trained is None or not len(trained) else float(ended_at(trained)[-1])
 
 
 def _readings(journal: Journal, sensor: str, quantity: str) -> list[tuple[int, Rows]]:

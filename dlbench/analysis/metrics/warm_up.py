@@ -69,23 +69,20 @@ def _of_common_pieces(journal: Journal, warmup_steps: int) -> tuple[dict[int, tu
 
 def _counted(pieces: tuple[Segment, ...], rows: Rows) -> tuple[Segment, ...]:
     """Return pieces with as many steps as there are rows of the window that ended in each."""
-    inside = rates.in_window(rows)
-    ended = inside[:, FIELD["started_at_s"]] + inside[:, FIELD["step_time_s"]]
     edges = np.array([*(piece.opened_at_s for piece in pieces), *(piece.closed_at_s for piece in pieces[-1:])])
-    counts = np.diff(np.searchsorted(ended, edges + ROUNDING_S, "right"))
+    counts = np.diff(np.searchsorted(rates.ended_at(rates.in_window(rows)), edges + ROUNDING_S, "right"))
     return tuple(piece.model_copy(update={"steps": int(n)}) for piece, n in zip(pieces, counts, strict=True))
 
 
 def _warm_at(rows: Rows, warmup_steps: int) -> float:
     """Return when a worker's first step and this many after it were over."""
     inside = rates.in_window(rows)[:warmup_steps]
-    last = inside[-1] if len(inside) else rows[0]
-    return float(last[FIELD["started_at_s"]] + last[FIELD["step_time_s"]])
+    return float(rates.ended_at(inside if len(inside) else rows[:1])[-1])
 
 
 def _outside(rows: Rows, opened: float, closed: float) -> Rows:
     """Return the rows with other phases for steps that ended before a window opened, or after it closed."""
-    ended = rows[:, FIELD["started_at_s"]] + rows[:, FIELD["step_time_s"]]
+    ended = rates.ended_at(rows)
     is_counted = np.isin(rows[:, FIELD["phase"]], rates.IN_WINDOW)
     labelled = rows.copy()
     labelled[is_counted & (ended <= opened + ROUNDING_S), FIELD["phase"]] = PHASE["warm-up"]
@@ -102,8 +99,7 @@ def _pieces(results: Mapping[int, Result], steps: Mapping[int, Rows]) -> list[in
         rows = rates.in_window(steps[worker])
         if len(rows) != sum(counts[0]):
             return []
-        started = rows[:, FIELD["started_at_s"]]
-        ended = started + rows[:, FIELD["step_time_s"]]
+        started, ended = rows[:, FIELD["started_at_s"]], rates.ended_at(rows)
         opened = np.repeat([piece.opened_at_s for piece in result.segments], counts[0])
         closed = np.repeat([piece.closed_at_s for piece in result.segments], counts[0])
         if not (np.all(started >= opened - ROUNDING_S) and np.all(ended <= closed + ROUNDING_S)):

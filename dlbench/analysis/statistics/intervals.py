@@ -14,7 +14,7 @@ from statistics import median
 
 import numpy as np
 
-from dlbench.analysis.statistics.welch import welch
+from dlbench.analysis.statistics.differences import welch
 
 LEVEL = 0.95
 

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from dlbench.analysis.statistics.rank_tests import Floats
+from dlbench.analysis.statistics.differences import Floats
 
 # An arm is wrongly said to keep, or to lose, in at most this share of families.
 SIGNIFICANCE = 0.05

@@ -15,8 +15,8 @@ class Prepared:
         self.cache = cache
         self.said: list[str] = []
 
-    def entry(self, dataset: str, *, verify: bool = False, **options: Any) -> Entry:
-        request = PreparationRequest(dataset=dataset, options=options, cache=str(self.cache), verify=verify)
+    def entry(self, dataset: str, **options: Any) -> Entry:
+        request = PreparationRequest(dataset=dataset, options=options, cache=str(self.cache))
         return prepare(request, self.said.append)
 
     def arrays(self, dataset: str, **options: Any) -> Arrays:

@@ -31,28 +31,24 @@ def module(tmp_path, monkeypatch):
         sys.modules.pop(name, None)
 
 
-def test_two_arrays(prepared, module):
+def test_two_or_four_arrays(prepared, module):
     name = module("""
         def load(*, num: int = 6):
             return np.arange(num * 2.0).reshape(num, 2), np.arange(num) % 3
+        def load_four():
+            return [[0.0], [1.0]], [0, 1], [[2.0]], [1]
     """)
     arrays = prepared.arrays(f"{name}:load", num=9)
     assert np.array_equal(arrays.x, np.arange(18.0).reshape(9, 2))
     assert arrays.num_classes == 3
     assert arrays.validation_x is None
     assert (arrays.scale, arrays.offset) == (1.0, 0.0)
-
-
-def test_four_arrays(prepared, module):
-    name = module("""
-        def load():
-            return [[0.0], [1.0]], [0, 1], [[2.0]], [1]
-    """)
-    arrays = prepared.arrays(f"{name}:load")
+    arrays = prepared.arrays(f"{name}:load_four")
     assert arrays.validation_x.tolist() == [[2.0]]
     assert arrays.validation_y.tolist() == [1]
 
 
+# What a function returns, and a part of the message.
 WRONG = [
     ("1", "returned int"),
     ("None", "returned NoneType"),
@@ -83,24 +79,21 @@ def test_a_changed_source_or_option_is_prepared_again(prepared, module):
     assert changed.meta.checksum == first.meta.checksum
 
 
-def test_unknown_option_and_function_are_refused(prepared, module):
-    name = module("def load(*, a=0):\n    return np.eye(2) + a, [0, 1]\n")
-    with pytest.raises(UserError, match=r"dataset\.b"):
-        prepared.entry(f"{name}:load", b=1)
-    with pytest.raises(UserError, match="cannot import"):
-        prepared.entry(f"{name}:laod")
-
-
-def test_a_function_that_needs_positional_arguments_is_refused(prepared, module):
-    name = module("def load(num):\n    return np.eye(num), [0, 1]\n")
-    with pytest.raises(UserError, match="cannot be called: missing a required argument"):
-        prepared.entry(f"{name}:load")
-
-
-def test_a_function_without_source_is_refused(prepared, module):
-    name = module("def load():\n    return np.eye(2), [0, 1]\nload.__module__ = 'nowhere'\n")
-    with pytest.raises(UserError, match="no source file"):
-        prepared.entry(f"{name}:load")
+def test_a_function_that_cannot_be_used_is_refused(prepared, module):
+    name = module("""
+        def load(*, a=0): return np.eye(2) + a, [0, 1]
+        def positional(num): return np.eye(num), [0, 1]
+        def homeless(): return np.eye(2), [0, 1]
+        homeless.__module__ = "nowhere"
+    """)
+    for function, options, message in (
+        ("load", {"b": 1}, r"dataset\.b"),
+        ("laod", {}, "cannot import"),
+        ("positional", {}, "cannot be called: missing a required argument"),
+        ("homeless", {}, "no source file"),
+    ):
+        with pytest.raises(UserError, match=message):
+            prepared.entry(f"{name}:{function}", **options)
 
 
 def test_a_module_may_be_a_whole_data_set(prepared, module):

@@ -55,38 +55,18 @@ def test_class_folders(two, prepared):
     assert sizes(two) == (4, None, (4, 6, 3), 2)
 
 
-def test_parts(tmp_path, prepared):
-    for name in ("test", "val", "validation"):
-        folder = tmp_path / name
-        for label, color in {"cat": RED, "dog": BLUE}.items():
-            save(folder / "train" / label / "1.png", color)
-            save(folder / "train" / label / "2.png", color)
-        save(folder / name / "dog" / "1.png", BLUE)
-        save(folder / "extra" / "1.png", BLUE)
-        arrays = prepared.arrays("image_folder", path=str(folder))
-        assert arrays.y.tolist() == [0, 0, 1, 1], name
-        assert arrays.validation_y.tolist() == [1], name
-        assert (arrays.validation_x == BLUE).all(), name
-        notes = prepared.entry("image_folder", path=str(folder)).meta.content.notes
-        assert notes["ignored_folders"] == ["extra"], name
-        assert sizes(folder, image_size=(4, 6)) == (4, 1, (4, 6, 3), 2), name
-
-
-def test_a_validation_part_is_preferred_to_a_test_part(folder):
-    for part, num in {"train": 3, "val": 2, "test": 1}.items():
-        for index in range(num):
-            save(folder / part / "a" / f"{index}.png")
-            save(folder / part / "b" / f"{index}.png")
-    assert describe(folder).num_validation == 4
-
-
-def test_train_is_a_class_among_others_and_alone_the_training_part(tmp_path):
-    for name in ("bus", "car", "train"):
-        save(tmp_path / "classes" / name / "1.png")
-    assert sizes(tmp_path / "classes") == (3, None, (4, 6, 3), 3)
-    for name in ("a", "b"):
-        save(tmp_path / "part" / "train" / name / "1.png")
-    assert sizes(tmp_path / "part") == (2, None, (4, 6, 3), 2)
+def test_parts(folder, prepared):
+    for label, color in {"cat": RED, "dog": BLUE}.items():
+        save(folder / "train" / label / "1.png", color)
+        save(folder / "train" / label / "2.png", color)
+    save(folder / "test" / "dog" / "1.png", BLUE)
+    save(folder / "extra" / "1.png", BLUE)
+    arrays = prepared.arrays("image_folder", path=str(folder))
+    assert (arrays.y.tolist(), arrays.validation_y.tolist()) == ([0, 0, 1, 1], [1])
+    assert (arrays.validation_x == BLUE).all()
+    notes = prepared.entry("image_folder", path=str(folder)).meta.content.notes
+    assert notes["ignored_folders"] == ["extra"]
+    assert sizes(folder, image_size=(4, 6)) == (4, 1, (4, 6, 3), 2)
 
 
 def test_odd_names_nested_folders_and_files_that_are_not_images(folder, prepared):
@@ -388,6 +368,7 @@ PARTS = {
     "train/{a,b}/1 dev/{a,b}/1": (2, 2, "ab", ()),
     "train/{a,b}/1 eval/{a,b}/1": (2, 2, "ab", ()),
     "train/{a,b}/1 valid/{a,b}/1": (2, 2, "ab", ()),
+    "train/{a,b}/1 validation/{a,b}/1": (2, 2, "ab", ()),
     "1.Training/{a,b}/1 2.Validation/{a,b}/1": (2, 2, "ab", ()),
     "images-train/{a,b}/1 images-test/{a,b}/1": (2, 2, "ab", ()),
     "pets_train/{a,b}/1 pets_test/{a,b}/1": (2, 2, "ab", ()),

@@ -81,16 +81,12 @@ def test_subset_is_stratified_within_one_sample_of_each_class():
         assert np.all(np.abs(counts - size * share) <= 1), size
 
 
-def test_larger_subset_contains_the_smaller():
+def test_larger_subset_contains_the_smaller_and_neither_is_the_first():
     arrays = arrays_of(skewed())
     small, large = (split(arrays, 2, 0.2, train_samples=size) for size in (50, 300))
     assert set(small.train) < set(large.train)
     assert np.array_equal(small.validation, large.validation)
-
-
-def test_subset_is_drawn_and_not_the_first():
-    y = np.repeat([0, 1], 500)
-    found = split(arrays_of(y, validation_y=[0, 1]), seed=4, validation_fraction=0.2, train_samples=100)
+    found = split(arrays_of(np.repeat([0, 1], 500), validation_y=[0, 1]), 4, 0.2, train_samples=100)
     assert found.train.tolist() != [*range(50), *range(500, 550)]
     assert np.all(np.diff(found.train) > 0)
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from dlbench.records import files, machine
-from dlbench.records.columns import SCHEMA_VERSION, TABLES, names
+from dlbench.records.columns import DTYPES, SCHEMA_VERSION, TABLES, names
 from dlbench.records.outcome import Status
-from dlbench.records.tables import DTYPES, read_table
+from dlbench.records.tables import read_table
 from dlbench.study import folder
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -26,7 +26,6 @@ EVERY_TABLE = [
 ]
 
 every_study = pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
-every_table = pytest.mark.parametrize("path", EVERY_TABLE)
 
 
 def cells(path):
@@ -46,34 +45,20 @@ def test_the_newest_study_has_the_columns_of_today():
         assert [column for column in found if "." not in column] == list(names(name)), name
 
 
-@every_table
-def test_every_cell_that_was_written_is_read(path):
-    found = read_table(path)
-    written = cells(path)
+@pytest.mark.parametrize("path", EVERY_TABLE)
+def test_every_cell_is_read_as_it_was_written_and_every_column_of_today_is_there(path):
+    found, written = read_table(path), cells(path)
     assert len(found) == len(written) > 0
     for name in written[0]:
-        empty = [row[name] == "" for row in written]
-        assert found[name].isna().tolist() == empty, name
-
-
-@every_table
-def test_every_column_of_today_is_there_and_has_its_kind(path):
-    found = read_table(path)
+        assert found[name].isna().tolist() == [row[name] == "" for row in written], name
     for column in TABLES[path.stem]:
         if column.kind == "time":
             assert str(found[column.name].dt.tz) == "UTC"
         else:
             assert found[column.name].dtype == DTYPES[column.kind], column.name
-
-
-@every_table
-def test_numbers_are_read_as_they_were_written(path):
-    found = read_table(path)
     numbers = [column.name for column in TABLES[path.stem] if column.kind in ("int", "float")]
-    for row, values in zip(cells(path), found[numbers].to_dict("records"), strict=True):
-        for name in numbers:
-            if row.get(name):
-                assert float(row[name]) == float(values[name])
+    for row, values in zip(written, found[numbers].to_dict("records"), strict=True):
+        assert all(float(row[name]) == float(values[name]) for name in numbers if row.get(name))
 
 
 @every_study

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from dlbench.records import gpus, hardware, machine, noise, software, variables
+from dlbench.records import gpus, hardware, machine, mpi, noise, software, variables
 
 
 @pytest.fixture(scope="module")
@@ -197,10 +197,9 @@ def test_the_environments_own_mpirun_comes_first(monkeypatch, tmp_path):
     assert software.mpirun_path() is None
 
 
-def test_a_program_that_hangs_or_fails_is_unknown_and_leaves_nothing_running(monkeypatch):
-    monkeypatch.setattr(software, "_PATIENCE_S", 0.05)
+def test_a_program_that_hangs_or_fails_is_unknown_and_leaves_nothing_running():
     for argv in (("sleep", "30.123"), ("false",), ("/absent/program",)):
-        assert software._printed(argv) == "", argv
+        assert mpi.printed(argv, 0.05) == "", argv
     assert ["sleep", "30.123"] not in [process.cmdline() for process in psutil.Process().children()]
 
 

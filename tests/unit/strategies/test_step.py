@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dlbench.analysis.metrics.gradient_noise import LEAST_STEPS, noise_scale
+from dlbench.analysis.metrics.critical_batch import LEAST_NORMS, noise_scale
 from dlbench.strategies._step import NORMS_EVERY, GradientNorms
 
 SIZE, SIGNAL, NOISE = 1_000, 2.0, 3.0  # of each number of a gradient, and of one sample's
@@ -38,10 +38,10 @@ def test_norms_are_taken_at_every_eighth_step() -> None:
 
 
 def test_what_is_not_known_is_not_said() -> None:
-    known = norms_of(2, 4, LEAST_STEPS)
+    known = norms_of(2, 4, LEAST_NORMS)
     assert noise_scale(known, 8) is not None
     assert noise_scale([known[0], None], 8) is None
     assert noise_scale(known[:1], 4) is None
-    assert noise_scale(norms_of(2, 4, LEAST_STEPS - 1), 8) is None
+    assert noise_scale(norms_of(2, 4, LEAST_NORMS - 1), 8) is None
     # Workers whose gradients are noise alone.
     assert noise_scale([(100, 100.0, 50.0), (100, 100.0, 50.0)], 8) is None

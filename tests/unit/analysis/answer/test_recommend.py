@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dlbench.analysis.answer.answer import Answer, ArmAnswer
+from dlbench.analysis.answer.answer import Answer, ArmAnswer, Next
 from dlbench.analysis.answer.decide import Wanted
 from dlbench.analysis.answer.lines import MOST_LINES, heading, lines
 from dlbench.analysis.answer.recommend import StudyPlace, recommend
@@ -44,11 +44,17 @@ def named(found: Answer) -> dict[str, ArmAnswer]:
     return {one.name: one for one in found.arms}
 
 
-def text(found: Answer) -> str:
-    return text_of(found, BUILT_IN)
+def used(found: Answer) -> ArmAnswer:
+    assert found.use is not None
+    return found.use
 
 
-def text_of(found: Answer, metrics: Mapping[str, Metric]) -> str:
+def tried(found: Answer) -> Next:
+    assert found.next is not None
+    return found.next
+
+
+def text(found: Answer, metrics: Mapping[str, Metric] = BUILT_IN) -> str:
     return "\n".join((heading(found), *(f"{label} {line}" for label, line in lines(found, metrics))))
 
 
@@ -57,15 +63,13 @@ SLOW, FAST = trained("slow", 10.0, batch_size=8), trained("fast", 5.0, batch_siz
 
 def test_the_fastest_arm_that_keeps_quality_is_recommended() -> None:
     found = answer(SLOW, FAST)
-    assert found.use is not None
-    assert found.use.name == "fast"
+    assert used(found).name == "fast"
     assert {one.name: one.word for one in found.arms} == {"slow": "keeps", "fast": "keeps"}
 
 
 def test_an_arm_that_loses_quality_is_named_with_its_price_and_not_recommended() -> None:
     found = answer(SLOW, trained("fast", 5.0, 0.80, batch_size=16, seed=3))
-    assert found.use is not None
-    assert (found.use.name, found.faster) == ("slow", "mpi, batch 16")
+    assert (used(found).name, found.faster) == ("slow", "mpi, batch 16")
     assert "loses: validation accuracy 15 points lower" in text(found)
 
 
@@ -90,8 +94,7 @@ def test_not_significant_is_not_equal() -> None:
 def test_an_arm_that_cannot_be_recommended_is_out_with_its_reason(bad: list[dict[str, Any]], reason: str) -> None:
     found = answer(SLOW, FAST, bad)
     assert (named(found)["bad"].word, reason in named(found)["bad"].reason) == ("out", True), named(found)["bad"].reason
-    assert found.use is not None
-    assert found.use.name == "fast"
+    assert used(found).name == "fast"
 
 
 @pytest.mark.parametrize(("loss", "change"), [(18.0, "learning_rate=5"), (2.3, "epochs=10")])
@@ -104,16 +107,14 @@ def test_nothing_is_recommended_where_nothing_is_learned(loss: float, change: st
     )  # fmt: skip
     assert found.use is None
     assert {one.word for one in found.arms} == {"out"}
-    assert found.next is not None
-    assert found.next.command == f"dlbench run studies/made-1/scenario.yaml --set {change}"
+    assert tried(found).command == f"dlbench run studies/made-1/scenario.yaml --set {change}"
 
 
 def test_an_arm_that_missed_the_target_in_some_run_is_no_advice() -> None:
     two = trained("two", 5.0, 0.75, 3, batch_size=32, time_to_target_s=[2.0, None, None], **TARGET)
     one = trained("one", 9.0, 0.75, 3, batch_size=32, seed=3, time_to_target_s=[4.0, 4.1, 3.9], **ALONE, **TARGET)
     found = answer(two, one)
-    assert found.use is not None
-    assert found.use.name == "one"
+    assert used(found).name == "one"
     assert named(found)["two"].reason == "1 of 3 runs reached validation accuracy 0.7"
 
 
@@ -126,8 +127,7 @@ def test_a_target_that_nobody_reached_recommends_nothing_and_says_so_first() -> 
         "none",
         "no arm can be recommended: 0 of 5 runs reached validation accuracy 0.7 (3 arms)",
     )
-    assert found.next is not None
-    assert "--set epochs=10" in found.next.command
+    assert "--set epochs=10" in tried(found).command
 
 
 def test_conditions_are_never_advised_and_never_compared() -> None:
@@ -156,14 +156,12 @@ def test_one_worker_of_a_library_is_no_choice_beside_the_base_line() -> None:
         trained("alone", 10.0, seed=5, **ALONE),
     )  # fmt: skip
     assert named(found)["mpi1"].reason == "one worker alone does the same without messages"
-    assert found.use is not None
-    assert found.use.name == "mpi2"
+    assert used(found).name == "mpi2"
 
 
 def test_workers_that_do_not_pay_are_not_added() -> None:
     found = answer(trained("two", 12.0, workers=2), trained("alone", 10.0, seed=5, **ALONE))
-    assert found.use is not None
-    assert found.use.title == "one worker alone"
+    assert used(found).title == "one worker alone"
     assert "do not add workers" in text(found)
 
 
@@ -173,16 +171,14 @@ def test_arms_of_about_the_same_time_are_either_and_more_repeats_are_named() -> 
     found = answer(a, b)
     assert found.use is None
     assert set(found.either) == {"mpi, batch 8", "mpi, batch 16"}
-    assert found.next is not None
-    assert found.next.command.startswith("dlbench run --study studies/made-1 --repeats ")
+    assert tried(found).command.startswith("dlbench run --study studies/made-1 --repeats ")
     assert lines(found)[0][0] == "either"
 
 
 def test_one_repeat_recommends_nothing_and_names_the_command_that_would_tell() -> None:
     found = answer(trained("a", 10.0, count=1, batch_size=8), trained("b", 5.0, count=1, batch_size=16))
     assert found.use is None
-    assert found.next is not None
-    assert found.next.command == "dlbench run --study studies/made-1 --repeats 5"
+    assert tried(found).command == "dlbench run --study studies/made-1 --repeats 5"
     assert found.next.seconds == pytest.approx(4 * 2 * 8.5)
 
 
@@ -191,8 +187,7 @@ def test_nothing_is_recommended_while_an_arm_has_no_run() -> None:
     (found,) = recommend(read(SLOW, FAST), Wanted(), place)
     assert (found.use, found.missing) == (None, 3)
     assert lines(found)[0] == ("none", "no answer yet: 3 runs to be made")
-    assert found.next is not None
-    assert found.next.command == "dlbench run --study studies/made-1"
+    assert tried(found).command == "dlbench run --study studies/made-1"
 
 
 def test_while_repeats_are_missing_the_others_are_judged() -> None:
@@ -200,8 +195,7 @@ def test_while_repeats_are_missing_the_others_are_judged() -> None:
     (found,) = recommend(read(SLOW, FAST), Wanted(), place)
     assert found.use is not None
     assert "3 runs of the study are still to be made" in [doubt.text for doubt in found.doubts]
-    assert found.next is not None
-    assert found.next.command == "dlbench run --study studies/made-1"
+    assert tried(found).command == "dlbench run --study studies/made-1"
 
 
 def fresh(name: str, seconds: float, **values: Any) -> list[dict[str, Any]]:
@@ -213,11 +207,9 @@ def fresh(name: str, seconds: float, **values: Any) -> list[dict[str, Any]]:
 def test_the_arm_to_use_is_confirmed_on_fresh_seeds() -> None:
     again = read(fresh("slow", 10.0, batch_size=8), fresh("fast", 5.0, batch_size=16))
     (found,) = recommend(read(SLOW, FAST), Wanted(), PLACE, confirming=again)
-    assert found.use is not None
-    assert (found.use.name, found.confirmed) == ("fast", 5)
+    assert (used(found).name, found.confirmed) == ("fast", 5)
     assert "confirmed on 5 fresh seeds" in dict(lines(found))["use"]
-    assert found.next is not None
-    assert "--confirm" not in found.next.command
+    assert "--confirm" not in tried(found).command
 
 
 def test_an_arm_that_loses_on_fresh_seeds_is_not_used() -> None:
@@ -241,20 +233,17 @@ def test_fresh_seeds_that_settle_nothing_are_a_doubt() -> None:
 
 def test_what_is_run_next_is_a_search_where_rates_were_not_tuned_and_then_fresh_seeds() -> None:
     untuned = answer(SLOW, FAST)
-    assert untuned.next is not None
-    assert untuned.next.command == "dlbench run studies/made-1/scenario.yaml --set tune.learning_rate=auto"
+    assert tried(untuned).command == "dlbench run studies/made-1/scenario.yaml --set tune.learning_rate=auto"
     tuned = [[{**row, "tuned": "learning_rate"} for row in rows] for rows in (SLOW, FAST)]
     found = answer(*tuned)
-    assert found.next is not None
-    assert found.next.command == "dlbench run --study studies/made-1 --confirm"
+    assert tried(found).command == "dlbench run --study studies/made-1 --confirm"
     assert "not tuned" not in " ".join(doubt.text for doubt in found.doubts)
     edge = [[{**row, "tuned_at_edge": "learning_rate 0.3 is the largest tried"} for row in rows] for rows in tuned]
     found = answer(*edge)
     assert "learning_rate 0.3 is the largest tried, of 2 arms: others beyond may be better" in [
         doubt.text for doubt in found.doubts
     ]
-    assert found.next is not None
-    assert "tune.learning_rate=auto" in found.next.command
+    assert "tune.learning_rate=auto" in tried(found).command
     scattered = [[{**row, "tuned_scattered": True} for row in rows] for rows in tuned]
     doubts = [doubt.text for doubt in answer(*scattered).doubts]
     assert "the searches of 2 arms did not tell learning rates apart (`tune.repeats`)" in doubts
@@ -271,8 +260,7 @@ def test_repeats_until_decided_are_judged_at_a_smaller_level() -> None:
 
 def test_a_failed_run_is_repeated_first() -> None:
     found = answer(SLOW, FAST, trained("c", 2.0, batch_size=64, status=["completed"] * 4 + ["failed"]))
-    assert found.next is not None
-    assert found.next.command == "dlbench run --study studies/made-1"
+    assert tried(found).command == "dlbench run --study studies/made-1"
 
 
 def test_random_numbers_are_judged_by_throughput_and_not_by_scores() -> None:
@@ -283,8 +271,7 @@ def test_random_numbers_are_judged_by_throughput_and_not_by_scores() -> None:
     ]
     found = answer(*arms)
     assert found.goal == "highest throughput"
-    assert found.use is not None
-    assert found.use.name == "b"
+    assert used(found).name == "b"
 
 
 def test_a_deadline_is_one_of_training_times_where_throughput_decides() -> None:
@@ -294,8 +281,7 @@ def test_a_deadline_is_one_of_training_times_where_throughput_decides() -> None:
     ]
     found = answer(*arms, wanted=Wanted(goal=Goal(least="throughput"), deadline_s=20.0))
     assert named(found)["b"].reason.startswith("over the deadline: ")
-    assert found.use is not None
-    assert found.use.name == "a"
+    assert used(found).name == "a"
 
 
 METRICS = declared(
@@ -322,25 +308,21 @@ def test_prices_deadline_and_most_cost() -> None:
     arms = (trained("four", 3600.0, workers=4), trained("one", 7200.0, seed=3, **ALONE))
     prices = Prices(currency="USD", worker_hour=2.5)
     found = answer(*arms, wanted=Wanted(prices=prices))
-    assert found.use is not None
-    assert (found.use.name, found.cheaper) == ("four", "one worker alone")
+    assert (used(found).name, found.cheaper) == ("four", "one worker alone")
     assert found.use.cost == pytest.approx(10.0, rel=0.02)
     cheapest = answer(*arms, wanted=Wanted(goal=Goal(least="cost"), prices=prices))
-    assert cheapest.use is not None
-    assert cheapest.use.name == "one"
+    assert used(cheapest).name == "one"
     late = answer(*arms, wanted=Wanted(prices=prices, deadline_s=5000.0))
     assert named(late)["one"].reason.startswith("over the deadline: 7,")
     dear = answer(*arms, wanted=Wanted(prices=prices, max_cost=6.0))
-    assert dear.use is not None
-    assert dear.use.name == "one"
+    assert used(dear).name == "one"
 
 
 def test_of_arms_that_are_alike_the_cheapest_is_used() -> None:
     times = {1: 20.0, 2: 10.0, 4: 9.99, 8: 9.98}
     arms = [trained(f"w{n}", seconds, workers=n, seed=n) for n, seconds in times.items()]
     found = answer(*arms)
-    assert found.use is not None
-    assert found.use.name == "w2"
+    assert used(found).name == "w2"
     assert "do not add workers" in text(found)
 
 
@@ -349,8 +331,7 @@ def test_a_price_of_nothing_is_a_price_and_servers_take_places() -> None:
     assert {one.cost for one in free.arms} == {0.0}
     servers = trained("ps", 3500.0, strategy="parameter_server", servers=2, server_placement="own", workers=2)
     cheap = answer(servers, trained("ring", 3600.0, workers=2, seed=3), wanted=Wanted(goal=Goal(least="cost")))
-    assert cheap.use is not None
-    assert (cheap.use.name, named(cheap)["ps"].worker_hours) == ("ring", pytest.approx(4 * 3500 / 3600, rel=0.01))
+    assert (used(cheap).name, named(cheap)["ps"].worker_hours) == ("ring", pytest.approx(4 * 3500 / 3600, rel=0.01))
 
 
 def test_one_worker_alone_is_one_arm_however_the_others_divide() -> None:
@@ -385,8 +366,7 @@ def test_what_is_run_next_says_its_time_and_what_it_settles() -> None:
     assert found.next.why == "settles 1 of 2 open arms"
     assert found.next.seconds == pytest.approx(further * (11 + 3 + 1001))
     dead = answer(SLOW, failed("dead", 3, "out-of-memory", batch_size=64))
-    assert dead.next is not None
-    assert dead.next.command == "dlbench logs dead-r0 --study studies/made-1"
+    assert tried(dead).command == "dlbench logs dead-r0 --study studies/made-1"
     once = answer(SLOW, [*FAST[:4], FAST[4] | {"status": "timeout"}])
     assert once.next is not None
     assert (once.next.why, once.next.seconds) == ("repeats 1 run that failed", pytest.approx(6.0))
@@ -411,7 +391,7 @@ def test_differences_are_in_the_metrics_own_unit_and_direction(goal: str, said: 
         trained(name, seconds, batch_size=batch, seed=batch, **{goal: [score] * 5})
         for name, seconds, batch, score in (("slow", 10.0, 8, scores[0]), ("fast", 2.0, 16, scores[1]))
     ]
-    assert said in text_of(answer(*arms, wanted=Wanted(goal=Goal(quality=goal), metrics=metrics)), metrics)
+    assert said in text(answer(*arms, wanted=Wanted(goal=Goal(quality=goal), metrics=metrics)), metrics)
 
 
 def test_a_script_with_batches_of_its_own_is_the_first_doubt() -> None:

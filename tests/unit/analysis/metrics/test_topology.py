@@ -3,7 +3,7 @@
 import numpy as np
 
 from dlbench.analysis.metrics.rates import FIELD
-from dlbench.analysis.metrics.topology import topology
+from dlbench.analysis.metrics.row import topology
 from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.layout import Layout, Place
 from dlbench.telemetry.journal import Journal, Rows, SensorReading
