@@ -290,7 +290,8 @@ SENSORS = _table(
 TOPOLOGY = _table(
     *_OF_A_RUN,
     ("rank", "int", "", "The process; workers first, in order."),
-    ("role", "text", "", "worker; server: it held a part of the parameters and trained nothing; evaluator: it scored them."),
+    ("role", "text", "", "worker; server: it held a part of the parameters and trained nothing; evaluator: it scored them; or another role of a strategy."),
+    ("role_index", "int", "", "Its number among the processes of its role, from 0; a worker's is its rank."),
     ("held_workers", "text", "", "The workers it held, joined by ';': one, or all of them where one process holds them."),
     ("host", "int", "", "Number of its host, from 0 in the order of the cluster, or of a queue's hosts in that of their first use; names stay out of rows that get published."),
     ("machine", "int", "", "Number of the machine that the host is; hosts with the same number run on one kernel."),

@@ -128,6 +128,7 @@ def topology(layout: Layout, cluster: Cluster, journal: Journal) -> Iterator[dic
     for place in layout.places:
         facts = journal.facts.get(place.rank, {})
         yield place.model_dump(include={"rank", "role", "machine", "local_index"}) | {
+            "role_index": place.rank if place.workers else place.index,
             "held_workers": ";".join(map(str, place.workers)),
             "host": addresses.index(place.host),
             "cores": ";".join(map(str, place.cores)),
