@@ -18,7 +18,6 @@ from dlbench.scenario.read import document
 from dlbench.scenario.read.document import read_text
 from dlbench.scenario.source import Path as DataPath
 from dlbench.scenario.source import Source, translate, unknown_key
-from dlbench.scenario.units import with_units
 
 # Keys of a host; which machine it is, is asked, not written.
 _HOST_KEYS = ("address", "slots", "cores")
@@ -51,7 +50,6 @@ def parse(text: str, name: str) -> Cluster:
     data, source = parsed.data, parsed.source
     if not isinstance(data, dict):
         raise UserError(f"a cluster is a mapping with `hosts`, not {shown(data)}", where=source.where())
-    data = with_units(data)
     content = {key: value for key, value in data.items() if not key.startswith(_OPTION)}
     for key in _NOT_WRITTEN & content.keys():
         raise unknown_key(key, _keys(), source.where((key,)))

@@ -21,7 +21,6 @@ from dlbench.scenario.run_spec import Phase, RunSpec
 from dlbench.scenario.scenario import Order, Repeats, Scenario
 from dlbench.scenario.settings import Settings, value_of
 from dlbench.scenario.source import Path, Source, translate, unknown_key
-from dlbench.scenario.units import with_units
 
 # Reasons and points that one message names.
 _MOST_REASONS, _MOST_POINTS = 5, 20
@@ -182,7 +181,7 @@ def _wanted(only: Mapping[str, str], scenario: Scenario) -> dict[str, Any]:
         if scenario.tune is not None and key in scenario.tune.candidates:
             hint = f"--set tune.{key}=[...] tries other values"
             raise UserError(f"{key} is searched for: no run can be chosen by it", where=where, hint=hint)
-        value = with_units(parse_value(text, where), key)
+        value = parse_value(text, where, key)
         wanted[key] = _setting(key, value, where) if key in Settings.model_fields else value
     return wanted
 

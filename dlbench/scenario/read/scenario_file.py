@@ -14,9 +14,8 @@ from dlbench.errors import UserError, joined, nearest, shown
 from dlbench.scenario import reference
 from dlbench.scenario.goal import Goal, read_goal
 from dlbench.scenario.metrics import BUILT_IN, MetricDeclaration, declared
-from dlbench.scenario.read import document
-from dlbench.scenario.read.document import read_text
-from dlbench.scenario.read.overrides import overridden, written
+from dlbench.scenario.read.document import Document, inline, parse_value, read_text
+from dlbench.scenario.read.document import parse as parse_document
 from dlbench.scenario.read.packaged import located
 from dlbench.scenario.read.values import AXES, mistakes
 from dlbench.scenario.reference import Reference
@@ -25,7 +24,6 @@ from dlbench.scenario.scenario import FORMS_OF_REPEATS, Repeats, Scenario, name_
 from dlbench.scenario.settings import Settings
 from dlbench.scenario.source import Path as DataPath
 from dlbench.scenario.source import Source, translate
-from dlbench.scenario.units import with_units
 
 # What leaves network, data, engine, workers and evaluations as they are.
 TUNED = frozenset({
@@ -33,6 +31,9 @@ TUNED = frozenset({
     "momentum", "nesterov", "optimizer", "server_placement", "servers", "warmup_epochs", "weight_decay",
 })  # fmt: skip
 NOT_TUNED = ("dataset.", "model.", "communicator.", "launcher.")
+# Keys of a scenario that hold one value; all others are settings of `base` or axes.
+_SECTIONS = frozenset({"base", "matrix", "zip", "include", "exclude"})
+_TOP = frozenset(Scenario.model_fields) - _SECTIONS
 _METRIC_NAME = re.compile(r"[a-z]\w{0,59}", re.ASCII | re.IGNORECASE)
 
 
@@ -58,12 +59,12 @@ def read_with_text(path: Path, values: Mapping[str, str]) -> tuple[Scenario, str
     """
     path = located(path)
     text = read_text(path, "scenario")
-    parsed = document.parse(text, str(path))
+    parsed = parse_document(text, str(path))
     if values:
-        parsed = overridden(parsed, values)
+        parsed = _overridden(parsed, values)
     scenario = _scenario(parsed, name_from(path.stem))
     reference_of(scenario, path)
-    return scenario, written(parsed.data, values) if values else text
+    return scenario, _written(parsed.data, values) if values else text
 
 
 def parse(text: str, name: str) -> Scenario:
@@ -71,7 +72,7 @@ def parse(text: str, name: str) -> Scenario:
 
     Whether the reference that it names is there is not asked: `reference_of` does.
     """
-    return _scenario(document.parse(text, name), name_from(Path(name).stem))
+    return _scenario(parse_document(text, name), name_from(Path(name).stem))
 
 
 def reference_of(scenario: Scenario, path: Path | None = None) -> Reference | None:
@@ -90,14 +91,91 @@ def reference_of(scenario: Scenario, path: Path | None = None) -> Reference | No
     return reference.read(reference.find(scenario.reference, beside, scenario.source.where(("reference",))))
 
 
-def _scenario(written_as: document.Document, name: str) -> Scenario:
+def _overridden(parsed: Document, values: Mapping[str, str]) -> Document:
+    """Return a scenario's document with the values of `--set` in place of its own, as if the file held them.
+
+    A key of the scenario itself (`repeats`) is replaced there, `target.value` in the target, `tune.repeats` in the
+    search, an axis in its place by one value or a list, and any other option in `base`, as is a setting; several
+    values of one become an axis.
+
+    Args:
+        parsed: The document; its data is changed.
+        values: By key, as they are written in YAML.
+
+    Raises:
+        UserError: A value is no YAML, or a key varies together with others, so that it alone cannot change.
+    """
+    options = {}
+    for key, value in values.items() if isinstance(parsed.data, dict) else ():
+        option = f"--set {key}"
+        options[_replace(parsed.data, key, parse_value(value, option, key))] = option
+    return Document(parsed.data, replace(parsed.source, options=options))
+
+
+def _written(data: Mapping[str, Any], values: Mapping[str, str]) -> str:
+    """Return a scenario as text that reads back to the same values, and says what was replaced."""
+    options = " ".join(f"--set {key}={value}" for key, value in values.items())
+    return "\n".join((f"# With {' '.join(options.split())}", *_lines(data))) + "\n"
+
+
+def _lines(data: Mapping[str, Any]) -> Iterator[str]:
+    for key, value in data.items():
+        if isinstance(value, dict) and value:
+            yield f"{inline(key)}:"
+            yield from (f"  {inline(name)}: {inline(item)}" for name, item in value.items())
+        else:
+            yield f"{inline(key)}: {inline(value)}"
+
+
+def _replace(data: dict[str, Any], key: str, value: Any) -> Path:
+    """Replace one value; return its path."""
+    section, _, inner = key.partition(".")
+    if key in _SECTIONS:
+        raise UserError(f"--set {key}: it holds many values", hint="name one of its keys, such as `--set epochs=2`")
+    if key in _TOP:
+        data[key] = value
+        return (key,)
+    if section in ("target", "tune") and inner:
+        _section(data, section)[inner] = value
+        return section, inner
+    linked = data.get("zip")
+    groups = linked if isinstance(linked, list) else [linked]
+    if any(isinstance(axes, dict) and key in axes for axes in groups):
+        raise UserError(f"--set {key}: it varies together with others (`zip`)", hint="change it in the file")
+    for name in ("include", "exclude"):
+        points = data.get(name)
+        if any(isinstance(point, dict) and key in point for point in (points if isinstance(points, list) else ())):
+            raise UserError(f"--set {key}: `{name}` names it, too", hint="change it in the file")
+    axes = data.get("matrix")
+    if isinstance(axes, dict) and key in axes:
+        axes[key] = value if isinstance(value, list) else [value]
+        return "matrix", key
+    base = _section(data, "base")
+    if isinstance(value, list) and key in Settings.model_fields:
+        base.pop(key, None)
+        _section(data, "matrix")[key] = value
+        return "matrix", key
+    base[key] = value
+    return "base", key
+
+
+def _section(data: dict[str, Any], name: str) -> dict[str, Any]:
+    section = data.get(name)
+    if section is None:
+        section = data[name] = {}
+    if not isinstance(section, dict):
+        raise UserError(f"`{name}` is a mapping of keys to values, not {shown(section)}")
+    return section
+
+
+def _scenario(written_as: Document, name: str) -> Scenario:
     data, source = written_as.data, written_as.source
     if data is None:
         raise UserError("is empty", where=source.name, hint="a scenario needs `base` or `matrix`")
     if not isinstance(data, dict):
         raise UserError(f"a scenario is a mapping of keys to values, not {shown(data)}", where=source.where())
     source = _linked_lines(data, source)
-    content = {"name": name} | with_units(data)
+    content = {"name": name} | data
     try:
         scenario = Scenario.model_validate(content).written_in(source)
     except ValidationError as error:
