@@ -1,7 +1,7 @@
 """Resolve a point to an arm: every default filled in, nothing `auto` left."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -13,7 +13,7 @@ from dlbench.errors import UserError
 from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.cluster.spread import starts_here
 from dlbench.scenario.expand.points import Point
-from dlbench.scenario.needs import SERVER, Needs
+from dlbench.scenario.needs import SERVER
 from dlbench.scenario.plugin_settings import LABELS_OF_A_COMMAND, is_label, load, needs_of, provides
 from dlbench.scenario.roles import num_slots
 from dlbench.scenario.run_spec import RunSpec
@@ -68,35 +68,24 @@ class PlannedArm:
 
 
 def resolve(point: Point, scenario: Scenario, cluster: Cluster, *, is_baseline: bool = False) -> PlannedArm:
-    """Return the arm of a point.
+    """Return the arm of a point; its settings were checked where the scenario was read.
 
     Raises:
-        UserError: A value is not one of its setting's or option's.
+        UserError: A value is not one of its option's.
     """
-    written = _settings(point, scenario.source)
-    needs = needs_of(written.strategy)
-    communicator = _communicator(written, needs, point)
-    if communicator == SIMULATED:
-        needs = needs.model_copy(update={"collectives": ()})
-    collectives = _collectives(written, needs, point, cluster)
-    servers = {
-        "communicator": communicator,
-        "servers": _servers(written, needs, point),
-        "server_placement": _server_placement(written, needs, point, communicator),
-        "evaluator": _evaluator(written, needs, point),
-    }
-    resolved = {
-        **servers,
-        "algorithm": _first(written.algorithm, needs.algorithms, point, "algorithm"),
-        "collectives": collectives,
-        "launcher": _launcher(written, collectives, cluster),
+    written = Settings.model_validate({key: value for key, value in point.values.items() if "." not in key})
+    resolved = _of_strategy(written, point, cluster)
+    resolved |= {
+        "launcher": _launcher(written, resolved["collectives"], cluster),
         "submitter": written.submitter if "submitter" in point.values else cluster.submitter,
-        "mode": _mode(written.model_copy(update=servers), cluster),
-        **_labels(written, point),
     }
+    if written.command is not None:
+        # The user's own script decides them: what is left out is unknown.
+        resolved |= {key: "" for key in LABELS_OF_A_COMMAND if key not in point.values}
     settings = written.model_copy(update=resolved)
-    if settings.is_simulated:
-        settings = settings.model_copy(update={"mode": written.mode})
+    if not settings.is_simulated:
+        resolved["mode"] = _mode(settings, cluster)
+        settings = settings.model_copy(update={"mode": resolved["mode"]})
     run = RunSpec(
         scenario=scenario.name,
         label="",
@@ -111,74 +100,40 @@ def resolve(point: Point, scenario: Scenario, cluster: Cluster, *, is_baseline: 
     return PlannedArm(point, {key: getattr(written, key) for key in (*resolved, "cores_per_worker")}, run)
 
 
-def _settings(point: Point, source: Source) -> Settings:
-    values = {key: value for key, value in point.values.items() if "." not in key}
-    try:
-        return Settings.model_validate(values)
-    except ValidationError as error:
-        raise translate(error, source, lambda _: Settings.model_fields, _place(point)) from error
+def _of_strategy(written: Settings, point: Point, cluster: Cluster) -> dict[str, Any]:
+    """Return the settings that a strategy may have: what is written, else its own choice.
 
+    What `base` says for all arms does not reach a strategy that has no such setting.
+    """
+    needs = needs_of(written.strategy)
 
-def _place(point: Point) -> Any:
-    def place(location: Path) -> Path:
-        return (*point.origins.get(str(location[0]), ()), *location[1:]) if location else ()
+    def reaching(key: str, has_it: object) -> Any:
+        is_for_others = not has_it and point.is_common(key) and not point.is_common("strategy")
+        return None if is_for_others else getattr(written, key)
 
-    return place
+    def chosen(key: str, choices: Sequence[str]) -> Any:
+        value = reaching(key, choices)
+        return value if value is not None else next(iter(choices), None)
 
-
-def _labels(settings: Settings, point: Point) -> dict[str, str]:
-    """Return empty labels for model, data and engine that a user's own script leaves out: they are unknown."""
-    if settings.command is None:
-        return {}
-    return {key: "" for key in LABELS_OF_A_COMMAND if key not in point.values}
-
-
-def _first(value: str | None, known: tuple[str, ...], point: Point, key: str) -> str | None:
-    """Return the value, or the strategy's own; what `base` says for all does not reach a strategy without a choice."""
-    if not known and point.is_common(key) and not point.is_common("strategy"):
-        return None
-    return value if value is not None else next(iter(known), None)
-
-
-def _communicator(settings: Settings, needs: Needs, point: Point) -> str | None:
-    """Return what carries the messages; a strategy that needs nothing of the kind can still be simulated."""
-    if needs.simulated and settings.is_simulated:
-        return settings.communicator
-    return _first(settings.communicator, needs.communicators, point, "communicator")
-
-
-def _servers(settings: Settings, needs: Needs, point: Point) -> int | None:
-    """Return how many servers there are; what `base` says for all does not reach a strategy that has none."""
-    if SERVER in needs.roles:
-        return settings.servers or 1
-    return None if point.is_common("servers") and not point.is_common("strategy") else settings.servers
-
-
-def _server_placement(settings: Settings, needs: Needs, point: Point, communicator: str | None) -> Placement | None:
-    """Return where servers are: real ones take no cores away from the workers that all arms have, unless asked to."""
-    if SERVER in needs.roles and settings.server_placement is None:
-        return Placement.OWN if communicator == SIMULATED else Placement.BESIDE
-    is_for_others = (
-        SERVER not in needs.roles and point.is_common("server_placement") and not point.is_common("strategy")
-    )
-    return None if is_for_others else settings.server_placement
-
-
-def _evaluator(settings: Settings, needs: Needs, point: Point) -> Placement | None:
-    """Return where the evaluator is; what `base` says for all does not reach workers that score together."""
-    is_for_others = not needs.nodes and point.is_common("evaluator") and not point.is_common("strategy")
-    return None if is_for_others else settings.evaluator
-
-
-def _collectives(settings: Settings, needs: Needs, point: Point, cluster: Cluster) -> str | None:
-    """Return the library that moves bytes: the one that is given, else the strategy's first that can be there."""
-    usable = needs.collectives
-    possible = tuple(name for name in usable if _carries(_launcher(settings, name, cluster), name))
-    return _first(settings.collectives, possible or usable, point, "collectives")
-
-
-def _carries(launcher: str, collectives: str) -> bool:
-    return launcher != "auto" and collectives in provides(launcher)
+    can_be_simulated = needs.simulated and written.is_simulated
+    communicator = chosen("communicator", (SIMULATED,) if can_be_simulated else needs.communicators)
+    usable = () if communicator == SIMULATED else needs.collectives
+    launchers = {name: _launcher(written, name, cluster) for name in usable}
+    there = [name for name, launcher in launchers.items() if launcher != "auto" and name in provides(launcher)]
+    has_servers = SERVER in needs.roles
+    servers, placement = reaching("servers", has_servers), reaching("server_placement", has_servers)
+    if has_servers:
+        servers = servers or 1
+        # Real ones take no cores away from the workers that all arms have, unless asked to.
+        placement = placement or (Placement.OWN if communicator == SIMULATED else Placement.BESIDE)
+    return {
+        "communicator": communicator,
+        "algorithm": chosen("algorithm", needs.algorithms),
+        "collectives": chosen("collectives", there or usable),
+        "servers": servers,
+        "server_placement": placement,
+        "evaluator": reaching("evaluator", needs.nodes),
+    }
 
 
 def _launcher(settings: Settings, collectives: str | None, cluster: Cluster) -> str:
@@ -189,12 +144,9 @@ def _launcher(settings: Settings, collectives: str | None, cluster: Cluster) -> 
         return cluster.launcher
     is_here = starts_here(cluster)
     names = [name for name in plugins.names("launchers") if is_here or load("launchers", name).get("MULTIPLE_HOSTS")]
-    order = sorted(names, key=lambda name: (name not in _PREFERRED_LAUNCHERS, _rank(name), name))
+    order = [name for name in _PREFERRED_LAUNCHERS if name in names]
+    order += [name for name in names if name not in order]
     return next((name for name in order if collectives is None or collectives in provides(name)), "auto")
-
-
-def _rank(name: str) -> int:
-    return _PREFERRED_LAUNCHERS.index(name) if name in _PREFERRED_LAUNCHERS else 0
 
 
 def _mode(settings: Settings, cluster: Cluster) -> Mode | None:

@@ -127,7 +127,7 @@ def _lines(data: Mapping[str, Any]) -> Iterator[str]:
             yield f"{inline(key)}: {inline(value)}"
 
 
-def _replace(data: dict[str, Any], key: str, value: Any) -> Path:
+def _replace(data: dict[str, Any], key: str, value: Any) -> DataPath:
     """Replace one value; return its path."""
     section, _, inner = key.partition(".")
     if key in _SECTIONS:
