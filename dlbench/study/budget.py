@@ -10,7 +10,7 @@ from statistics import fmean, median
 
 from dlbench.errors import UserError, shown
 from dlbench.records.outcome import Status
-from dlbench.scenario.roles import num_slots
+from dlbench.scenario.plugin_settings import num_slots
 from dlbench.scenario.run_spec import RunSpec, arm_name
 from dlbench.scenario.units import in_unit_of
 

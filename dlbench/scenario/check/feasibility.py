@@ -14,8 +14,7 @@ from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.cluster.spread import slots_in_words, spread, starts_here
 from dlbench.scenario.needs import SERVER
 from dlbench.scenario.placeholders import names
-from dlbench.scenario.plugin_settings import provides
-from dlbench.scenario.roles import num_slots
+from dlbench.scenario.plugin_settings import num_slots, provides
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import (
     PLUGIN_SETTINGS,

@@ -11,8 +11,7 @@ from pydantic import ValidationError
 from dlbench.cgroups import usable_cores
 from dlbench.errors import UserError, joined, shown
 from dlbench.scenario.cluster import MAX_CORES, MAX_SLOTS, Cluster, Host, Prices
-from dlbench.scenario.cluster.host_list import ADDRESS, known, parse_hostfile, parse_hosts
-from dlbench.scenario.cluster.identity import refuse_same_host
+from dlbench.scenario.cluster.host_list import ADDRESS, known, parse_hostfile, parse_hosts, refuse_same_host
 from dlbench.scenario.plugin_settings import load
 from dlbench.scenario.read import document
 from dlbench.scenario.read.document import read_text

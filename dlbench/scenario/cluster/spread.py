@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dlbench import plugins
 from dlbench.errors import UserError
 from dlbench.scenario.cluster import Cluster, Host
-from dlbench.scenario.roles import num_slots, roles_of
+from dlbench.scenario.plugin_settings import num_slots, roles_of
 from dlbench.scenario.settings import Mode, Settings
 
 

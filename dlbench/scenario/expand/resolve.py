@@ -14,8 +14,7 @@ from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.cluster.spread import starts_here
 from dlbench.scenario.expand.points import Point
 from dlbench.scenario.needs import SERVER
-from dlbench.scenario.plugin_settings import LABELS_OF_A_COMMAND, is_label, load, needs_of, provides
-from dlbench.scenario.roles import num_slots
+from dlbench.scenario.plugin_settings import LABELS_OF_A_COMMAND, is_label, load, needs_of, num_slots, provides
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.scenario import Scenario
 from dlbench.scenario.settings import OPTION_PREFIXES, SIMULATED, Mode, Placement, Settings, value_of
