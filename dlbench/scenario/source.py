@@ -78,7 +78,7 @@ class Source:
 def translate(
     error: ValidationError,
     source: Source,
-    allowed: Callable[[Path], Iterable[str]],
+    allowed: Callable[[Path], Iterable[str]] = lambda _: (),
     place: Callable[[Path], Path] = tuple,
     only: str | None = None,
 ) -> UserError:

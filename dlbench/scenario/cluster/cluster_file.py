@@ -54,7 +54,11 @@ def parse(text: str, name: str) -> Cluster:
         raise unknown_key(key, _keys(), source.where((key,)))
     content["hosts"] = _hosts(data, source)
     if isinstance(environment := content.get("environment"), dict):
-        content["environment"] = {key: _text(value) for key, value in environment.items()}
+        # A whole number is the text that a variable holds.
+        content["environment"] = {
+            key: str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+            for key, value in environment.items()
+        }
     try:
         cluster = Cluster.model_validate(content)
     except ValidationError as error:
@@ -72,11 +76,6 @@ def _allowed(path: DataPath) -> Iterable[str]:
     if path[0] == "hosts" and len(path) > 1:
         return _HOST_KEYS
     return Prices.model_fields if path[0] == "prices" and len(path) > 1 else _keys()
-
-
-def _text(value: Any) -> Any:
-    """Return a whole number as the text that a variable holds; all else as it is."""
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _hosts(data: dict[str, Any], source: Source) -> list[Any]:

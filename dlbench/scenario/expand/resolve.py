@@ -163,14 +163,12 @@ def _options(settings: Settings, point: Point, source: Source) -> dict[str, Any]
         name = getattr(settings, prefix)
         if name not in (None, "auto") and not is_label(settings, prefix):
             plugin = load(kind, name, source.where(point.origins.get(prefix, ())))
-            options |= _options_of(plugin, prefix, settings, point, source)
+            options |= _options_of(plugin, prefix, point, source)
     return options
 
 
-def _options_of(
-    plugin: plugins.Plugin, prefix: str, settings: Settings, point: Point, source: Source
-) -> dict[str, Any]:
-    written = dict(_given(plugin.options.model_fields, prefix, settings, point))
+def _options_of(plugin: plugins.Plugin, prefix: str, point: Point, source: Source) -> dict[str, Any]:
+    written = dict(_given(plugin.options.model_fields, prefix, point))
     origins = {name: point.origins[f"{prefix}.{name}"] for name in written}
 
     def place(location: Path) -> Path:
@@ -192,7 +190,7 @@ def _complete(options: type[plugins.Options], given: str) -> Mapping[str, Any]:
     return options.model_validate(json.loads(given)).model_dump(mode="json")
 
 
-def _given(fields: Iterable[str], prefix: str, settings: Settings, point: Point) -> Iterable[tuple[str, Any]]:
+def _given(fields: Iterable[str], prefix: str, point: Point) -> Iterable[tuple[str, Any]]:
     """Yield the options a point gives to one plugin.
 
     What `base` gives reaches the plugins that have it where an axis (or `auto`) chooses the plugin; everywhere else an

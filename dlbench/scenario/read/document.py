@@ -67,10 +67,6 @@ def read_text(path: FilePath, kind: str) -> str:
         raise UserError(f"cannot be read: {reason}", where=name) from error
     if len(content) > MAX_BYTES:
         raise UserError(f"exceeds the limit of {MAX_BYTES} bytes", where=name)
-    return _decoded(content, name)
-
-
-def _decoded(content: bytes, name: str) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -238,7 +234,8 @@ def _refused(error: yaml.YAMLError, text: str, name: str) -> UserError:
         return UserError("a second document begins here; a file holds one", where=where, hint="remove the `---`")
     if "'\\t'" in problem:
         return UserError("there is a tab here; YAML is indented with spaces", where=where)
-    return UserError(f"not readable as YAML: {_context(error)}{problem}", where=where, hint=_hint(problem))
+    context = f"{error.context}, " if error.context and error.problem else ""
+    return UserError(f"not readable as YAML: {context}{problem}", where=where, hint=_hint(problem))
 
 
 def _without_space(text: str, last: int) -> tuple[int, str] | None:
@@ -248,10 +245,6 @@ def _without_space(text: str, last: int) -> tuple[int, str] | None:
         if match := re.fullmatch(r"\s*([A-Za-z][\w.-]*:[^\s:/'\"]+)\s*(#.*)?", lines[number - 1]):
             return number, match[1]
     return None
-
-
-def _context(error: yaml.MarkedYAMLError) -> str:
-    return f"{error.context}, " if error.context and error.problem else ""
 
 
 def _hint(problem: str) -> str:

@@ -174,15 +174,16 @@ def _scenario(written_as: Document, name: str) -> Scenario:
         raise UserError("is empty", where=source.name, hint="a scenario needs `base` or `matrix`")
     if not isinstance(data, dict):
         raise UserError(f"a scenario is a mapping of keys to values, not {shown(data)}", where=source.where())
-    source = _linked_lines(data, source)
-    content = {"name": name} | data
+    content: dict[str, Any] = {"name": name} | data
+    if isinstance(data.get("zip"), dict):
+        # One mapping stands for a list of one.
+        content["zip"] = [data["zip"]]
+        lines = {("zip", 0, *path[1:]) if path[:1] == ("zip",) else path: line for path, line in source.lines.items()}
+        source = replace(source, lines=lines)
     try:
         scenario = Scenario.model_validate(content).written_in(source)
     except ValidationError as error:
-        places = [detail["loc"] for detail in error.errors() if detail["loc"]]
-        # Of a matrix whose one axis is wrong the others are looked at.
-        wrong = {place[: 2 if place[0] == "matrix" else 1] for place in places}
-        raise joined([translate(error, source, _allowed, _place), *_others(content, wrong, source)]) from error
+        raise joined([translate(error, source, _allowed, _place), *_others(content, error, source)]) from error
     if errors := [
         *_metric_mistakes(scenario),
         *_target_mistakes(scenario),
@@ -199,28 +200,20 @@ def _place(location: DataPath) -> DataPath:
     return tuple(part for part in location if part not in FORMS_OF_REPEATS)
 
 
-def _others(given: dict[str, Any], wrong: set[DataPath], source: Source) -> Sequence[UserError]:
-    """Return what is wrong in other parts of a scenario than those that are wrong in themselves."""
-    right = {
-        key: {name: part for name, part in value.items() if (key, name) not in wrong}
-        if isinstance(value, dict)
-        else value
-        for key, value in given.items()
-        if (key,) not in wrong
-    }
+def _others(content: dict[str, Any], error: ValidationError, source: Source) -> Sequence[UserError]:
+    """Return what is wrong in other parts of a scenario than those that have not the right form."""
+    right = dict(content)
+    for section, *inner in (detail["loc"] for detail in error.errors() if detail["loc"]):
+        # Of a matrix whose one axis is wrong the others are looked at.
+        if section == "matrix" and inner and section in right:
+            right[section] = {key: axis for key, axis in right[section].items() if key != inner[0]}
+        else:
+            right.pop(str(section), None)
     try:
         valid = Scenario.model_validate(right)
     except ValidationError:
         return ()
-    return mistakes(valid.written_in(source), is_whole=AXES.isdisjoint(path[0] for path in wrong))
-
-
-def _linked_lines(data: dict[str, Any], source: Source) -> Source:
-    """Return the lines as if a single `zip` mapping had been written as a list of one: so the model holds it."""
-    if not isinstance(data.get("zip"), dict):
-        return source
-    moved = {("zip", 0, *path[1:]) if path[:1] == ("zip",) else path: line for path, line in source.lines.items()}
-    return replace(source, lines=moved)
+    return mistakes(valid.written_in(source), is_whole=all(content.get(key) == right.get(key) for key in AXES))
 
 
 def _allowed(path: DataPath) -> Iterable[str]:
