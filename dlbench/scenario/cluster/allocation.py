@@ -105,18 +105,16 @@ def counts_per_node(text: str, name: str) -> list[int]:
     return counts
 
 
-def _piece(found: re.Match[str]) -> Iterator[str]:
+def _piece(piece: re.Match[str]) -> Iterator[str]:
     """Yield what a piece of a name stands for: itself, or each number in brackets, as many digits as the first has."""
-    if found[1] is None:
-        yield found[2]
+    if piece[1] is None:
+        yield piece[2]
         return
-    for part in found[1].split(","):
+    for part in piece[1].split(","):
         ends = _RANGE.fullmatch(part)
-        if ends is None:
-            raise UserError(f"{NODES}: {shown(found[0])} is not a list of numbers", hint=_HINT)
-        first, last = int(ends[1]), int(ends[2] or ends[1])
-        if last < first:
-            raise UserError(f"{NODES}: {shown(found[0])} is not a list of numbers", hint=_HINT)
+        first, last = (int(ends[1]), int(ends[2] or ends[1])) if ends else (1, 0)
+        if ends is None or last < first:
+            raise UserError(f"{NODES}: {shown(piece[0])} is not a list of numbers", hint=_HINT)
         _limit(last - first + 1)
         yield from (f"{number:0{len(ends[1])}d}" for number in range(first, last + 1))
 

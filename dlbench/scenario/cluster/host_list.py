@@ -185,17 +185,13 @@ def _same(cluster: Cluster, addresses: Mapping[str, frozenset[str]]) -> str:
     here = {item.address.partition("%")[0] for items in psutil.net_if_addrs().values() for item in items}
     # The first host of each name and address.
     first: dict[str, str] = {}
-    for address in addresses:
-        keys = _keys(address, addresses[address], here)
+    for address, its_addresses in addresses.items():
+        name = host_name(address)
+        is_here = name == socket.gethostname().lower() or any(_is_here(item, here) for item in its_addresses)
+        keys = [name, *([LOCAL] if is_here else []), *its_addresses]
         chosen = next((first[key] for key in keys if key in first), address)
         first |= dict.fromkeys(keys, chosen)
     return same_host(cluster.hosts, lambda address: first[host_name(address)])
-
-
-def _keys(address: str, addresses: frozenset[str], here: Collection[str]) -> list[str]:
-    name = host_name(address)
-    is_here = name == socket.gethostname().lower() or any(_is_here(item, here) for item in addresses)
-    return [name, *([LOCAL] if is_here else []), *addresses]
 
 
 def _looked_up(names: Iterable[str]) -> dict[str, frozenset[str]]:

@@ -236,12 +236,17 @@ def _metric_mistakes(scenario: Scenario) -> Iterator[UserError]:
 
 
 def _goal_mistakes(scenario: Scenario) -> Iterator[UserError]:
-    if scenario.goal:
-        try:
-            goal = read_goal(scenario.goal, declared(scenario.metrics), scenario.source.where(("goal",)))
-            yield from _aimless(scenario, goal)
-        except UserError as error:
-            yield error
+    where = scenario.source.where(("goal",))
+    try:
+        goal = read_goal(scenario.goal, declared(scenario.metrics), where) if scenario.goal else Goal()
+    except UserError as error:
+        goal = Goal()
+        yield error
+    target, set_target = goal.target, scenario.target and (scenario.target.metric, scenario.target.value)
+    # Runs depend on it before any answer is asked for.
+    if target and target != set_target and (scenario.tune is not None or isinstance(scenario.repeats, Repeats)):
+        hint = f"add `target: {{metric: {target[0]}, value: {target[1]:g}}}`"
+        yield UserError("searches and repeats until decided need the goal's target as `target`", where=where, hint=hint)
     axes = dict.fromkeys(key for _, key, _ in scenario.entries())
     for place, key in enumerate(scenario.given):
         if key not in axes:
@@ -250,26 +255,14 @@ def _goal_mistakes(scenario: Scenario) -> Iterator[UserError]:
             yield UserError(f"given names {shown(key)}, which is no axis of the scenario", where=where, hint=hint)
 
 
-def _aimless(scenario: Scenario, goal: Goal) -> Iterator[UserError]:
-    """Refuse a target that only the goal has where runs depend on it before anybody asks for an answer."""
-    target = scenario.target
-    is_set = target is not None and (target.metric, target.value) == goal.target
-    if goal.target and not is_set and (scenario.tune is not None or isinstance(scenario.repeats, Repeats)):
-        name, value = goal.target
-        where = scenario.source.where(("goal",))
-        hint = f"add `target: {{metric: {name}, value: {value:g}}}`"
-        yield UserError("searches and repeats until decided need the goal's target as `target`", where=where, hint=hint)
-
-
 def _tune_mistakes(scenario: Scenario) -> Iterator[UserError]:
     candidates = scenario.tune.candidates if scenario.tune else {}
     axes = {key for path, key, _ in scenario.entries() if path[0] in ("matrix", "zip", "include")}
     if scenario.tune and not candidates:
         hint = "such as `learning_rate: auto`"
         yield UserError("tune names nothing to search for", where=scenario.source.where(("tune",)), hint=hint)
-    warm_up = max(
-        (value for _, key, value in scenario.entries() if key == "warmup_epochs" and _is_number(value)), default=0
-    )
+    warm_ups = [value for _, key, value in scenario.entries() if key == "warmup_epochs"]
+    warm_up = max((value for value in warm_ups if isinstance(value, int | float)), default=0)
     if scenario.tune and scenario.tune.epochs is not None and scenario.tune.epochs < warm_up:
         where = scenario.source.where(("tune", "epochs"))
         yield UserError(f"tune.epochs is less than warmup_epochs {warm_up:g}: no rate is ever reached", where=where)
@@ -285,10 +278,6 @@ def _tune_mistakes(scenario: Scenario) -> Iterator[UserError]:
         elif not values and key != "learning_rate" and (key in Settings.model_fields or "." in key):
             hint = f"write the values to try: `{key}: [..., ...]`"
             yield UserError(f"values of {key} cannot be found by themselves", where=where, hint=hint)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _target_mistakes(scenario: Scenario) -> Iterator[UserError]:
@@ -307,8 +296,7 @@ def _target_mistakes(scenario: Scenario) -> Iterator[UserError]:
         return
     worst = metric.least if metric.is_higher_better else metric.most
     if target.value == worst or not metric.least <= target.value <= metric.most:
-        limits = (
-            f"between {metric.least:g} and {metric.most:g}" if metric.most < math.inf else f"above {metric.least:g}"
-        )
+        is_bounded = metric.most < math.inf
+        limits = f"between {metric.least:g} and {metric.most:g}" if is_bounded else f"above {metric.least:g}"
         where = scenario.source.where(("target", "value"))
         yield UserError(f"{metric.title} lies {limits}: {target.value:g} is no target", where=where)
