@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from dlbench.cgroups import usable_cores
 from dlbench.errors import UserError, joined, shown
 from dlbench.scenario.cluster import MAX_CORES, MAX_SLOTS, Cluster, Host, Prices
-from dlbench.scenario.cluster.host_list import ADDRESS, known, parse_hostfile, parse_hosts, refuse_same_host
+from dlbench.scenario.cluster.host_list import ADDRESS, parse_hostfile, parse_hosts, refuse_same_host, with_its_cores
 from dlbench.scenario.plugin_settings import load
 from dlbench.scenario.read import document
 from dlbench.scenario.read.document import read_text
@@ -63,7 +63,7 @@ def parse(text: str, name: str) -> Cluster:
         cluster = Cluster.model_validate(content)
     except ValidationError as error:
         raise translate(error, source, _allowed) from error
-    hosts = tuple(_here(known(host), number, source) for number, host in enumerate(cluster.hosts))
+    hosts = tuple(_here(with_its_cores(host), number, source) for number, host in enumerate(cluster.hosts))
     return _with_plugins(cluster.model_copy(update={"hosts": hosts}), data, source)
 
 

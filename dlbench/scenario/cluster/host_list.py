@@ -98,7 +98,7 @@ def parse_hostfile(text: str, name: str) -> Cluster:
     if is_bare:
         _refuse_launch_host(slots, name)
     try:
-        hosts = tuple(known(Host(address=address, slots=count)) for address, count in slots.items())
+        hosts = tuple(with_its_cores(Host(address=address, slots=count)) for address, count in slots.items())
     except ValidationError as error:
         raise UserError(first_fault(error), where=name) from error
     if same := same_host(hosts):
@@ -133,7 +133,7 @@ def _refuse_launch_host(slots: Mapping[str, int], name: str) -> None:
         )
 
 
-def known(host: Host) -> Host:
+def with_its_cores(host: Host) -> Host:
     """Return a host with its cores, if it is this machine and they are not given."""
     return host.model_copy(update={"cores": usable_cores()}) if host.is_here and not host.cores else host
 
@@ -153,7 +153,7 @@ def _host(part: str, what: str, name: str) -> Host:
         raise UserError(f"{what}: {shorten(repr(address))} is not an address", hint=form)
     if not re.fullmatch("[0-9]{1,7}", slots, re.ASCII) or not 1 <= int(slots) <= MAX_SLOTS:
         raise UserError(f"{what}: {shorten(repr(slots))} is not a number of slots (1 to {MAX_SLOTS})", hint=form)
-    return known(Host(address=address, slots=int(slots)))
+    return with_its_cores(Host(address=address, slots=int(slots)))
 
 
 def refuse_same_host(cluster: Cluster, where: str) -> None:

@@ -30,13 +30,13 @@ class PlannedArm:
 
     Attributes:
         point: What was written.
-        given: What was written, or the default, of the settings that are resolved.
+        unresolved: What was written, or the default, of the settings that are resolved.
         run: Its first repeat. `launcher` stays `auto` where none can carry the strategy; the cores of a worker depend
             on the other arms, and so does what the run is called: its label and axes are empty.
     """
 
     point: Point
-    given: Mapping[str, Any]
+    unresolved: Mapping[str, Any]
     run: RunSpec
 
     def has(self, key: str, value: Any) -> bool:
@@ -47,7 +47,7 @@ class PlannedArm:
 
     def written(self, key: str) -> Any:
         """Return the value of a setting as it was written, or its default."""
-        return self.given[key] if key in self.given else getattr(self.run.settings, key)
+        return self.unresolved[key] if key in self.unresolved else getattr(self.run.settings, key)
 
     def _as_option(self, key: str, value: Any) -> Any:
         """Return a value as its plugin reads it: `batch_norm: true` is `local`."""
@@ -185,9 +185,9 @@ def _options_of(plugin: plugins.Plugin, prefix: str, point: Point, source: Sourc
 
 
 @lru_cache(maxsize=1024)
-def _complete(options: type[plugins.Options], given: str) -> Mapping[str, Any]:
+def _complete(options: type[plugins.Options], written: str) -> Mapping[str, Any]:
     """Return a plugin's options with their defaults: most arms of a study have the same."""
-    return options.model_validate(json.loads(given)).model_dump(mode="json")
+    return options.model_validate(json.loads(written)).model_dump(mode="json")
 
 
 def _given(fields: Iterable[str], prefix: str, point: Point) -> Iterable[tuple[str, Any]]:
@@ -204,12 +204,12 @@ def _given(fields: Iterable[str], prefix: str, point: Point) -> Iterable[tuple[s
             yield name, value
 
 
-def _explained(found: UserError, error: ValidationError, plugin: plugins.Plugin, prefix: str) -> UserError:
+def _explained(refusal: UserError, error: ValidationError, plugin: plugins.Plugin, prefix: str) -> UserError:
     """Say which plugin lacks an option, or which option it cannot do without."""
     detail = error.errors()[0]
     name = ".".join(str(part) for part in detail["loc"])
     if detail["type"] == "extra_forbidden":
-        return UserError(f"{plugin.name} has no option {prefix}.{name}", hint=found.hint, where=found.where)
+        return UserError(f"{plugin.name} has no option {prefix}.{name}", hint=refusal.hint, where=refusal.where)
     if detail["type"] == "missing":
-        return UserError(f"{plugin.name} needs {prefix}.{name}", hint=f"add `{prefix}.{name}`", where=found.where)
-    return found
+        return UserError(f"{plugin.name} needs {prefix}.{name}", hint=f"add `{prefix}.{name}`", where=refusal.where)
+    return refusal
