@@ -149,14 +149,15 @@ def _here(host: Host, number: int, source: Source) -> Host:
 def _cores(value: Any, path: DataPath, source: Source) -> tuple[int, ...]:
     """Return the cores written as `0-3,8`, as a list of such parts, or as one number."""
     parts = value if isinstance(value, list) else str(value).split(",")
-    cores: list[int] = []
+    cores: dict[int, None] = {}
     for part in parts:
         ends = _RANGE.fullmatch(str(part).strip())
         if ends is None or isinstance(part, bool) or int(ends[1]) > int(ends[2] or ends[1]):
             raise UserError(f"cores are written as 0-3,8, not {shown(value)}", where=source.where(path))
-        cores += range(int(ends[1]), int(ends[2] or ends[1]) + 1)
-    if len(set(cores)) < len(cores):
-        raise UserError(f"cores: {shown(value)} names one twice", where=source.where(path))
+        numbers = range(int(ends[1]), int(ends[2] or ends[1]) + 1)
+        if any(number in cores for number in numbers):
+            raise UserError(f"cores: {shown(value)} names one twice", where=source.where(path))
+        cores |= dict.fromkeys(numbers)
     return tuple(cores)
 
 
