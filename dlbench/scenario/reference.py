@@ -8,7 +8,7 @@ is described in `scenarios/reference/README.md`.
 import csv
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,6 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from dlbench.errors import UserError, nearest, shown
 from dlbench.scenario.claims import COLUMNS, OPTION, PLACES, SERIES, Claim
 from dlbench.scenario.read import document
-from dlbench.scenario.source import Path as DataPath
 from dlbench.scenario.source import Source, translate
 
 FOLDER = "reference"
@@ -201,11 +200,7 @@ def _head(lines: Sequence[str], name: str) -> tuple[Head, Source]:
     try:
         return Head.model_validate(parsed.data), parsed.source
     except ValidationError as error:
-        raise translate(error, parsed.source, _allowed) from error
-
-
-def _allowed(path: DataPath) -> Iterable[str]:
-    return Claim.model_fields if len(path) > 1 else Head.model_fields
+        raise translate(error, parsed.source, lambda path: (Claim if path[1:] else Head).model_fields) from error
 
 
 def _cells(lines: Sequence[str], name: str, offset: int) -> list[tuple[int, list[str]]]:

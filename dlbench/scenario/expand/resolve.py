@@ -1,7 +1,7 @@
 """Resolve a point to an arm: every default filled in, nothing `auto` left."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -168,7 +168,15 @@ def _options(settings: Settings, point: Point, source: Source) -> dict[str, Any]
 
 
 def _options_of(plugin: plugins.Plugin, prefix: str, point: Point, source: Source) -> dict[str, Any]:
-    written = dict(_given(plugin.options.model_fields, prefix, point))
+    """Return the options that a point gives to one plugin, and the defaults of its others."""
+    is_chosen = not point.is_common(prefix) or point.values.get(prefix, "auto") == "auto"
+    written = {}
+    for key, value in point.values.items():
+        start, dot, name = key.partition(".")
+        # What `base` says for all reaches the plugins that have it where an axis (or `auto`) chooses the plugin.
+        is_for_others = is_chosen and point.is_common(key) and name not in plugin.options.model_fields
+        if dot and start == prefix and not is_for_others:
+            written[name] = value
     origins = {name: point.origins[f"{prefix}.{name}"] for name in written}
 
     def place(location: Path) -> Path:
@@ -188,20 +196,6 @@ def _options_of(plugin: plugins.Plugin, prefix: str, point: Point, source: Sourc
 def _complete(options: type[plugins.Options], written: str) -> Mapping[str, Any]:
     """Return a plugin's options with their defaults: most arms of a study have the same."""
     return options.model_validate(json.loads(written)).model_dump(mode="json")
-
-
-def _given(fields: Iterable[str], prefix: str, point: Point) -> Iterable[tuple[str, Any]]:
-    """Yield the options a point gives to one plugin.
-
-    What `base` gives reaches the plugins that have it where an axis (or `auto`) chooses the plugin; everywhere else an
-    option that the plugin lacks is an error.
-    """
-    names = set(fields)
-    is_chosen = not point.is_common(prefix) or prefix not in point.values or point.values[prefix] == "auto"
-    for key, value in point.values.items():
-        start, dot, name = key.partition(".")
-        if dot and start == prefix and not (name not in names and is_chosen and point.is_common(key)):
-            yield name, value
 
 
 def _explained(refusal: UserError, error: ValidationError, plugin: plugins.Plugin, prefix: str) -> UserError:
