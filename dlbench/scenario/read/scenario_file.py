@@ -92,7 +92,7 @@ def reference_of(scenario: Scenario, path: Path | None = None) -> Reference | No
 
 
 def _overridden(parsed: Document, values: Mapping[str, str]) -> Document:
-    """Return a scenario's document with the values of `--set` in place of its own, as if the file held them.
+    """Return a scenario's document with the values of `--set`, as if the file held them.
 
     A key of the scenario itself (`repeats`) is replaced there, `target.value` in the target, `tune.repeats` in the
     search, an axis in its place by one value or a list, and any other option in `base`, as is a setting; several
