@@ -64,7 +64,8 @@ scale-out, 1, 12, 1e12
 def test_ends_of_lines_and_a_mark_at_the_start_change_nothing(tmp_path: Path) -> None:
     path = tmp_path / "r.csv"
     path.write_bytes(b"\xef\xbb\xbf" + SMALL.replace("\n", "\r\n").encode())
-    assert read(path).model_dump(exclude={"text"}) == parse(SMALL, "r.csv").model_dump(exclude={"text"})
+    assert read(path) == parse(SMALL, "r.csv")
+    assert hash(read(path)) == hash(parse(SMALL, "r.csv"))
     assert read(path).text == SMALL.replace("\n", "\r\n")
 
 
