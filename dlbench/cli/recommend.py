@@ -57,9 +57,9 @@ def _seconds(text: str | None) -> float | None:
     Raises:
         UserError: It is none.
     """
-    from dlbench.scenario.units import with_units
+    from dlbench.scenario.units import in_unit_of
 
     try:
-        return None if text is None else float(with_units({"deadline_s": text})["deadline_s"])
+        return None if text is None else float(in_unit_of("deadline_s", text))
     except ValueError:
         raise UserError(f"--deadline {text!r} is no time", hint="for example 90s, 30min, 2h") from None

@@ -10,8 +10,7 @@ from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.cluster.spread import spread
 from dlbench.scenario.layout import Layout, Place
 from dlbench.scenario.needs import Needs
-from dlbench.scenario.plugin_settings import needs_of
-from dlbench.scenario.roles import roles_of
+from dlbench.scenario.plugin_settings import needs_of, roles_of
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Settings
 

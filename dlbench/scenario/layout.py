@@ -102,12 +102,8 @@ class Layout(BaseModel):
     @property
     def cores_per_worker(self) -> float | None:
         """Cores that each worker is bound to, or its share of one (the fewest of all); None where one is unbound."""
-        shares = [_cores_of_each(place) for place in self.places if place.workers]
-        numbers = [share for share in shares if share is not None]
-        return min(numbers) if numbers and len(numbers) == len(shares) else None
-
-
-def _cores_of_each(place: Place) -> float | None:
-    if not place.cores:
-        return None
-    return (len(place.cores) if place.quota is None else place.quota) / len(place.workers)
+        places = [place for place in self.places if place.workers]
+        if not all(place.cores for place in places):
+            return None
+        cores = (len(place.cores) if place.quota is None else place.quota for place in places)
+        return min((total / len(place.workers) for total, place in zip(cores, places, strict=True)), default=None)

@@ -8,8 +8,8 @@ is described in `scenarios/reference/README.md`.
 import csv
 import math
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,10 +17,8 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from dlbench.errors import UserError, nearest, shown
-from dlbench.regular_file import read_regular
 from dlbench.scenario.claims import COLUMNS, OPTION, PLACES, SERIES, Claim
 from dlbench.scenario.read import document
-from dlbench.scenario.source import Path as DataPath
 from dlbench.scenario.source import Source, translate
 
 FOLDER = "reference"
@@ -46,8 +44,18 @@ def _setting(known: tuple[str, ...], value: str) -> str:
     return value
 
 
-class _Head(BaseModel):
-    """The head of a reference file."""
+class Head(BaseModel):
+    """The head of a reference file.
+
+    Attributes:
+        source: Who published the numbers, and when.
+        about: What was trained, with what.
+        hardware: On what.
+        notes: What a reader has to know, such as what was assumed.
+        x: The setting that varies along the curves: a column of `runs.csv`.
+        series: The setting in which curves differ, or None.
+        claims: What the study claims.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -75,33 +83,25 @@ class ReferenceRow:
     values: tuple[float | None, ...]
 
 
-@dataclass(frozen=True)
-class Reference:
-    """A study's published numbers.
+class Reference(Head):
+    """A study's published numbers: the head of their file, and its table.
 
     Attributes:
-        source: Who published them, and when.
-        about: What was trained, with what.
-        hardware: On what.
-        notes: What a reader has to know, such as what was assumed.
-        x: The setting that varies along the curves: a column of `runs.csv`.
-        series: The setting in which curves differ, or None.
-        claims: What the study claims.
         columns: The measured columns, named as those of `runs.csv`.
         rows: The numbers.
         text: The file, verbatim.
     """
 
-    source: str
-    about: str
-    hardware: str
-    notes: tuple[str, ...]
-    x: str
-    series: str | None
-    claims: tuple[Claim, ...]
     columns: tuple[str, ...]
     rows: tuple[ReferenceRow, ...]
-    text: str = field(repr=False, compare=False)
+    text: str = Field(repr=False)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both say the same; their texts may differ, such as in the ends of lines."""
+        return isinstance(other, Reference) and dict(self) | {"text": ""} == dict(other) | {"text": ""}
+
+    def __hash__(self) -> int:
+        return hash((self.source, self.x, self.columns, self.rows))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -170,13 +170,7 @@ def read(path: Path) -> Reference:
     Raises:
         UserError: It cannot be read, or is not of the form; says file and line.
     """
-    try:
-        text = read_regular(path, document.MAX_BYTES + 1).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UserError("not UTF-8 text", where=str(path), hint="save it as CSV in UTF-8") from error
-    except OSError as error:
-        raise UserError(f"cannot be read: {error.strerror or error}", where=str(path)) from error
-    return parse(text, str(path))
+    return parse(document.read_text(path, "reference"), str(path))
 
 
 def parse(text: str, name: str) -> Reference:
@@ -201,25 +195,19 @@ def parse(text: str, name: str) -> Reference:
             hint = "one line for each place, below the names of the columns"
             raise UserError("holds no numbers", where=name, hint=hint)
     _check_claims(head, {row.series for row in rows} if rows else None, source)
-    return Reference(
-        head.source, head.about, head.hardware, head.notes, head.x, head.series, head.claims, columns, rows, text
-    )
+    return Reference(**dict(head), columns=columns, rows=rows, text=text)
 
 
-def _head(lines: Sequence[str], name: str) -> tuple[_Head, Source]:
+def _head(lines: Sequence[str], name: str) -> tuple[Head, Source]:
     """Return what the head says; its lines keep their numbers."""
     parsed = document.parse("\n".join(line.removeprefix(HEAD).removeprefix(" ") for line in lines), name)
     if not isinstance(parsed.data, dict):
         hint = "it begins with lines such as `# source: Who 2024` and `# x: workers`"
         raise UserError("has no head", where=name, hint=hint)
     try:
-        return _Head.model_validate(parsed.data), parsed.source
+        return Head.model_validate(parsed.data), parsed.source
     except ValidationError as error:
-        raise translate(error, parsed.source, _allowed) from error
-
-
-def _allowed(path: DataPath) -> Iterable[str]:
-    return Claim.model_fields if len(path) > 1 else _Head.model_fields
+        raise translate(error, parsed.source, lambda path: (Claim if path[1:] else Head).model_fields) from error
 
 
 def _cells(lines: Sequence[str], name: str, offset: int) -> list[tuple[int, list[str]]]:
@@ -237,7 +225,7 @@ def _cells(lines: Sequence[str], name: str, offset: int) -> list[tuple[int, list
     return filled
 
 
-def _columns(cells: Sequence[tuple[int, list[str]]], head: _Head, name: str) -> tuple[str, ...]:
+def _columns(cells: Sequence[tuple[int, list[str]]], head: Head, name: str) -> tuple[str, ...]:
     """Return the measured columns, in the order of the file."""
     line, names = cells[0]
     where = f"{name}:{line}"
@@ -258,7 +246,7 @@ def _columns(cells: Sequence[tuple[int, list[str]]], head: _Head, name: str) -> 
 
 
 def _row(
-    line: int, cells: list[str], names: list[str], columns: tuple[str, ...], head: _Head, name: str
+    line: int, cells: list[str], names: list[str], columns: tuple[str, ...], head: Head, name: str
 ) -> ReferenceRow:
     where = f"{name}:{line}"
     if len(cells) != len(names):
@@ -289,7 +277,7 @@ def _number(cell: str, column: str, where: str) -> float | None:
     return value
 
 
-def _check_claims(head: _Head, series: set[str] | None, source: Source) -> None:
+def _check_claims(head: Head, series: set[str] | None, source: Source) -> None:
     """Refuse claims that are made twice, or are about series that are not in the table.
 
     Without a table any series can be claimed of, where there are several.

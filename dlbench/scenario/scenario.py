@@ -78,13 +78,6 @@ def _filled(value: Any) -> Any:
 
 
 def _listed(value: Any) -> Any:
-    """Take one mapping for a list of one, and an empty section for an empty list."""
-    if value is None:
-        return ()
-    return (value,) if isinstance(value, dict) else value
-
-
-def _points(value: Any) -> Any:
     """Take an empty section for an empty list."""
     return () if value is None else value
 
@@ -189,10 +182,10 @@ class Scenario(Limits):
     zip: Annotated[tuple[Linked, ...], BeforeValidator(_listed)] = Field(
         (), description="Linked axes: lists of equal length that vary together. Several mappings multiply."
     )
-    include: Annotated[tuple[Partial, ...], BeforeValidator(_points)] = Field(
+    include: Annotated[tuple[Partial, ...], BeforeValidator(_listed)] = Field(
         (), description="Whole points added to the matrix, each over `base`."
     )
-    exclude: Annotated[tuple[Partial, ...], BeforeValidator(_points)] = Field(
+    exclude: Annotated[tuple[Partial, ...], BeforeValidator(_listed)] = Field(
         (), description="Points of the matrix left out: those that have all values of one of these."
     )
     tune: Tune | None = Field(

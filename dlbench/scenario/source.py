@@ -42,6 +42,19 @@ _RANGE = re.compile(r"\s*([0-9]{1,9})\s*(?:\.\.\.?|-|:)\s*([0-9]{1,9})\s*", re.A
 # The most values of a range that a hint shows.
 _MOST_VALUES = 8
 
+# What pydantic says, in the words of dlbench.
+_WORDS = {
+    "Input should": "must",
+    "a valid string": "text",
+    "a valid tuple": "a list",
+    "a valid list": "a list",
+    "a valid integer": "a whole number",
+    "a valid number": "a number",
+    "a valid dictionary": "a mapping of keys to values",
+    ", unable to parse string as an integer": "",
+    ", unable to parse string as a number": "",
+    ", got a number with a fractional part": "",
+}
 _HINTS = {
     "tuple_type": "write a list: [{value}]",
     "list_type": "write a list: [{value}]",
@@ -78,7 +91,7 @@ class Source:
 def translate(
     error: ValidationError,
     source: Source,
-    allowed: Callable[[Path], Iterable[str]],
+    allowed: Callable[[Path], Iterable[str]] = lambda _: (),
     place: Callable[[Path], Path] = tuple,
     only: str | None = None,
 ) -> UserError:
@@ -114,26 +127,14 @@ def _one(detail: ErrorDetails, path: Path, source: Source, allowed: tuple[str, .
         return unknown_key(str(path[-1]), allowed, where)
     if kind == "missing":
         return UserError(f"{dotted(path)} is missing", where=where)
-    message = _message(detail)
-    text = f"{dotted(path)} {message}" if path else message
-    if kind not in ("value_error", "too_short", "missing"):
-        text += f", not {shown(value)}"
-    return UserError(text, where=where, hint=_hint(kind, value, detail, path))
-
-
-def _message(detail: ErrorDetails) -> str:
-    """Return pydantic's message in the words of dlbench."""
-    if detail["type"] == "too_short":
-        return "must not be empty"
-    message = detail["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
-    for ours, theirs in (("text", "a valid string"), ("a list", "a valid tuple"), ("a list", "a valid list")):
+    message = re.sub(r" or instance of \w+$", "", detail["msg"].removeprefix("Value error, "))
+    for theirs, ours in _WORDS.items():
         message = message.replace(theirs, ours)
-    message = re.sub(r" or instance of \w+$", "", message)
-    for kind in ("integer", "number"):
-        parsed = f", unable to parse string as {'an' if kind == 'integer' else 'a'} {kind}"
-        message = message.replace(parsed, "").replace(", got a number with a fractional part", "")
-    message = message.replace("a valid integer", "a whole number").replace("a valid number", "a number")
-    return message.replace("a valid dictionary", "a mapping of keys to values").replace("Input should", "must")
+    if kind == "too_short":
+        message = "must not be empty"
+    elif kind != "value_error":
+        message += f", not {shown(value)}"
+    return UserError(f"{dotted(path)} {message}".lstrip(), where=where, hint=_hint(kind, value, detail, path))
 
 
 def _hint(kind: str, value: Any, detail: ErrorDetails, path: Path) -> str:

@@ -3,7 +3,6 @@
 import math
 import re
 from decimal import Decimal
-from typing import Any
 
 _TIMES = {"ms": 1e-3, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SIZES = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
@@ -24,15 +23,6 @@ def pattern_of(key: str) -> str:
     return rf"^\s*{_NUMBER.pattern.partition(' ?')[0]} ?({'|'.join(units)})\s*$" if units else ""
 
 
-def with_units(value: Any, key: str = "") -> Any:
-    """Return a document in which every text with a unit that its key takes is a number in the key's own unit."""
-    if isinstance(value, dict):
-        return {name: with_units(item, str(name)) for name, item in value.items()}
-    if isinstance(value, list):
-        return [with_units(item, key) for item in value]
-    return _number(value, _units(key)) if isinstance(value, str) else value
-
-
 def _units(key: str) -> dict[str, float]:
     if key.endswith("_bytes_per_s"):
         return _RATES
@@ -41,8 +31,9 @@ def _units(key: str) -> dict[str, float]:
     return _TIMES if key.endswith("_s") and not key.endswith("_per_s") else {}
 
 
-def _number(text: str, units: dict[str, float]) -> float | str:
-    match = _NUMBER.fullmatch(text.strip())
+def in_unit_of(key: str, text: str) -> float | str:
+    """Return a text with a unit that its key takes as a number in the key's own unit; any other text as it is."""
+    match, units = _NUMBER.fullmatch(text.strip()), _units(key)
     if not match or match[2] not in units:
         return text
     # Exactly: 4.1 GB are 4,100,000,000 bytes, which they are not in binary fractions.

@@ -10,9 +10,9 @@ from statistics import fmean, median
 
 from dlbench.errors import UserError, shown
 from dlbench.records.outcome import Status
-from dlbench.scenario.roles import num_slots
+from dlbench.scenario.plugin_settings import num_slots
 from dlbench.scenario.run_spec import RunSpec, arm_name
-from dlbench.scenario.units import with_units
+from dlbench.scenario.units import in_unit_of
 
 _DEVICE_HOURS = re.compile(r"(\d+(?:\.\d+)?) ?device-h(?:ours?)?")
 _EXAMPLE = "for example --budget 90min, --budget 2h, --budget '8 device-hours'"
@@ -39,7 +39,7 @@ def read_budget(text: str) -> Budget:
         budget = Budget(device_hours=float(match[1]))
     else:
         try:
-            budget = Budget(seconds=float(with_units({"budget_s": text})["budget_s"]))
+            budget = Budget(seconds=float(in_unit_of("budget_s", text)))
         except ValueError:
             raise UserError(f"--budget {shown(text)} is no time", hint=_EXAMPLE) from None
     if not min(budget.seconds, budget.device_hours) > 0:

@@ -22,9 +22,8 @@ from dlbench.records.machine import describe
 from dlbench.records.variables import is_digest
 from dlbench.scenario.check.scripts import executed, python_fault
 from dlbench.scenario.cluster import Cluster, MeasuredLink, this_machine
-from dlbench.scenario.cluster.allocation import allocation
+from dlbench.scenario.cluster.allocation import allocation, refuse_unnamed_hosts
 from dlbench.scenario.cluster.cluster_file import ClusterOptions
-from dlbench.scenario.cluster.queues import refuse_unnamed_hosts
 from dlbench.scenario.cluster.spread import spread
 from dlbench.scenario.expand.runs import expand
 from dlbench.scenario.placeholders import names as placeholders

@@ -24,8 +24,7 @@ from dlbench.scenario.cluster import Cluster, Prices
 from dlbench.scenario.layout import Layout
 from dlbench.scenario.metrics import SCORE_COLUMNS
 from dlbench.scenario.needs import SERVER
-from dlbench.scenario.plugin_settings import update_of
-from dlbench.scenario.roles import num_slots
+from dlbench.scenario.plugin_settings import num_slots, update_of
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.telemetry.journal import Journal
 

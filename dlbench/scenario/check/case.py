@@ -1,10 +1,10 @@
 """One run to be checked, with what its plugins say of themselves; nothing is imported or read for it but that."""
 
 import json
-from collections.abc import MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dlbench import plugins
 from dlbench.errors import UserError, shorten
@@ -55,9 +55,10 @@ class Case:
     @cached_property
     def description(self) -> "Description | None":
         """What is known of its data set before it is prepared; None where nothing is."""
-        key = json.dumps([self.settings.dataset, self.run.options_of("dataset")])
+        options = self.run.options_of("dataset")
+        key = json.dumps([self.settings.dataset, options])
         if key not in self.seen:
-            self.seen[key] = _describe(self.run)
+            self.seen[key] = _described(plugins.load("datasets", self.settings.dataset), options)
         return self.seen[key]
 
 
@@ -72,20 +73,16 @@ def num_steps(case: Case) -> float:
     return run.epochs_per_worker * (samples // batch)
 
 
-def _describe(run: RunSpec) -> "Description | None":
-    """Return what is known of a run's data set before it is prepared; None where nothing is.
+def _described(plugin: plugins.Plugin, options: Mapping[str, Any]) -> "Description | None":
+    """Return what a data set says of itself.
 
     Raises:
-        UserError: The data set refuses its options.
+        UserError: It refuses its options.
     """
-    plugin = plugins.load("datasets", run.settings.dataset)
+    function: Callable[..., Description | None] | None
     function = None if callable(plugin.target) else plugin.get("describe")
-    if function is None:
-        return None
     try:
-        description: Description | None = function(plugin.options(**run.options_of("dataset")))
+        return function(plugin.options(**options)) if function else None
     except OSError as error:
-        raise UserError(
-            f"the data set {plugin.name} cannot be read: {shorten(error.strerror or str(error))}"
-        ) from error
-    return description
+        reason = shorten(error.strerror or str(error))
+        raise UserError(f"the data set {plugin.name} cannot be read: {reason}") from error

@@ -1,6 +1,7 @@
-"""Warnings of `dlbench check`: what is allowed and probably not intended."""
+"""What is said of runs before they start: warnings of what is probably not intended, and the form of step rows."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 
 from dlbench.scenario.check.case import Case, Descriptions, num_steps
 from dlbench.scenario.check.scripts import script_warnings
@@ -8,10 +9,15 @@ from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.cluster.spread import spread
 from dlbench.scenario.plugin_settings import needs_of
 from dlbench.scenario.run_spec import RunSpec
+from dlbench.scenario.scenario import Scenario, StepTable
 from dlbench.scenario.settings import Input
 
 # Rates come from at least this many steps after warm-up: `MIN_TIMED_STEPS` of `records.result`, a layer above this one.
 _WINDOW_STEPS = 50
+# From here on `auto` keeps step rows as Parquet.
+MOST_CSV_BYTES = 50_000_000
+# Of a step's row in `steps.csv`: measured, 125 to 137.
+ROW_BYTES = 130
 
 
 def warnings(runs: Sequence[RunSpec], cluster: Cluster) -> tuple[str, ...]:
@@ -21,86 +27,77 @@ def warnings(runs: Sequence[RunSpec], cluster: Cluster) -> tuple[str, ...]:
     real = [run for run in arms if not run.settings.is_simulated]
     return (
         *_window(real, cluster),
-        *_oversubscribed(real, cluster),
-        *_logical(real),
-        *_shares(real),
-        *_target(arms),
-        *_warm_up(arms),
-        *_synthetic(arms),
+        *_on_cores(real, cluster),
+        *_training(arms),
         *script_warnings(arms),
     )
 
 
-def _window(arms: Sequence[RunSpec], cluster: Cluster) -> list[str]:
+def _window(arms: Sequence[RunSpec], cluster: Cluster) -> Iterator[str]:
     seen: Descriptions = {}
     short = [
         run for run in arms if not run.settings.extend_window and num_steps(Case(run, cluster, seen)) <= _WINDOW_STEPS
     ]
-    if not short:
-        return []
-    can_extend = not any(needs_of(run.settings.strategy).nodes for run in short)
-    remedy = "`extend_window: true` or more epochs" if can_extend else "more epochs"
-    labels = _some([run.label for run in short])
-    return [f"fewer than {_WINDOW_STEPS} steps after warm-up, so no samples_per_s: {labels}; {remedy} would fill it"]
+    if short:
+        can_extend = not any(needs_of(run.settings.strategy).nodes for run in short)
+        remedy = "`extend_window: true` or more epochs" if can_extend else "more epochs"
+        labels = _some([run.label for run in short])
+        yield f"fewer than {_WINDOW_STEPS} steps after warm-up, so no samples_per_s: {labels}; {remedy} would fill it"
 
 
-def _oversubscribed(arms: Sequence[RunSpec], cluster: Cluster) -> list[str]:
+def _on_cores(arms: Sequence[RunSpec], cluster: Cluster) -> Iterator[str]:
+    """Warn of workers that have no whole core, or none that a device of theirs would be."""
     counts = [num_processes for run in arms for num_processes in spread(run.settings, cluster)]
-    crowded = [(count, host.slots) for host, count in counts if count > host.slots]
-    if not crowded:
-        return []
-    most, slots = max(crowded)
-    return [f"up to {most} workers share {slots} cores: such rows are marked `oversubscribed`, not real scaling"]
-
-
-def _logical(arms: Sequence[RunSpec]) -> list[str]:
-    """Warn of workers that are logical devices of one process: drawn on its processors, they are no devices."""
-    labels = sorted(
-        {
-            run.settings.strategy
-            for run in arms
-            if needs_of(run.settings.strategy).one_process and run.settings.workers > 1
-        }
-    )
-    if not labels:
-        return []
-    rows = "such rows are marked `logical-devices`, and compared with no real ones"
-    return [f"workers of {', '.join(labels)} are logical devices on this machine's processors: {rows}"]
-
-
-def _shares(arms: Sequence[RunSpec]) -> list[str]:
-    """Warn of shares of a core where numbers of workers are compared: messages wait for workers without a turn."""
+    if crowded := [(count, host.slots) for host, count in counts if count > host.slots]:
+        most, slots = max(crowded)
+        yield f"up to {most} workers share {slots} cores: such rows are marked `oversubscribed`, not real scaling"
+    several = {run.settings.strategy for run in arms if run.settings.workers > 1}
+    # Drawn on the processors of one process, logical devices are no devices.
+    if logical := sorted(strategy for strategy in several if needs_of(strategy).one_process):
+        rows = "such rows are marked `logical-devices`, and compared with no real ones"
+        yield f"workers of {', '.join(logical)} are logical devices on this machine's processors: {rows}"
     cores = sorted({run.settings.cores_per_worker or 1.0 for run in arms})
-    if len({run.settings.workers for run in arms}) <= 1 or all(number.is_integer() for number in cores):
-        return []
-    shares = " and ".join(f"{number:g}" for number in cores)
-    why = "a worker that has used up its quota lets the others wait, which counts as communication"
-    how = "use whole cores to measure communication alone"
-    return [f"numbers of workers are compared with {shares} cores per worker: {why}; {how}"]
+    # Messages wait for workers without a turn.
+    if len({run.settings.workers for run in arms}) > 1 and not all(number.is_integer() for number in cores):
+        shares = " and ".join(f"{number:g}" for number in cores)
+        why = "a worker that has used up its quota lets the others wait, which counts as communication"
+        how = "use whole cores to measure communication alone"
+        yield f"numbers of workers are compared with {shares} cores per worker: {why}; {how}"
 
 
-def _target(arms: Sequence[RunSpec]) -> list[str]:
-    rare = [run.label for run in arms if run.target and run.settings.evaluate_every > run.epochs_per_worker]
-    return [f"evaluated only after training, so the target is seen late: {_some(rare)}"] if rare else []
-
-
-def _warm_up(arms: Sequence[RunSpec]) -> list[str]:
-    whole = [
-        run.label
-        for run in arms
-        if run.settings.command is None and run.settings.warmup_epochs == run.epochs_per_worker
-    ]
-    why = "warmup_epochs is all of the training, so the learning rate reaches its value in the last step only"
-    return [f"{why}: {_some(whole)}"] if whole else []
-
-
-def _synthetic(arms: Sequence[RunSpec]) -> list[str]:
-    labels = [run.label for run in arms if run.settings.command is None and run.settings.input is Input.SYNTHETIC]
-    why = "trained on random numbers (input synthetic), so that losses and accuracies mean nothing"
-    return [f"{why}: {_some(labels)}"] if labels else []
+def _training(arms: Sequence[RunSpec]) -> Iterator[str]:
+    if rare := [run.label for run in arms if run.target and run.settings.evaluate_every > run.epochs_per_worker]:
+        yield f"evaluated only after training, so the target is seen late: {_some(rare)}"
+    trained = [run for run in arms if run.settings.command is None]
+    if whole := [run.label for run in trained if run.settings.warmup_epochs == run.epochs_per_worker]:
+        why = "warmup_epochs is all of the training, so the learning rate reaches its value in the last step only"
+        yield f"{why}: {_some(whole)}"
+    if random := [run.label for run in trained if run.settings.input is Input.SYNTHETIC]:
+        why = "trained on random numbers (input synthetic), so that losses and accuracies mean nothing"
+        yield f"{why}: {_some(random)}"
 
 
 def _some(labels: Sequence[str]) -> str:
     labels = list(dict.fromkeys(labels))
     more = f" and {len(labels) - 3} more" if len(labels) > 3 else ""
     return ", ".join(f"[{label}]" for label in labels[:3]) + more
+
+
+def announcement(scenario: Scenario, runs: Iterable[RunSpec], cluster: Cluster) -> str:
+    """Say that step rows will be kept as Parquet though the scenario does not ask for it; else nothing."""
+    if scenario.step_table is not StepTable.AUTO:
+        return ""
+    size = csv_bytes(runs, cluster)
+    if size <= MOST_CSV_BYTES:
+        return ""
+    return (
+        f"about {size / 1e6:,.0f} MB of step rows: they are kept as steps.parquet, a quarter of that; "
+        "`step_table: csv` keeps CSV"
+    )
+
+
+def csv_bytes(runs: Iterable[RunSpec], cluster: Cluster) -> float:
+    """Return how large `steps.csv` will be at least: steps of extended windows and of scripts are not known before."""
+    seen: Descriptions = {}
+    counts = ((run.settings.workers, num_steps(Case(run, cluster, seen))) for run in runs)
+    return ROW_BYTES * sum(workers * steps for workers, steps in counts if math.isfinite(steps))

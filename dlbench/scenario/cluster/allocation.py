@@ -1,4 +1,4 @@
-"""The hosts that Slurm has given to the job dlbench runs in, as Slurm's variables say.
+"""The hosts of the job of a queue that dlbench runs in: those of Slurm by its variables, others by the option for them.
 
 The forms are those of Slurm's own documents: `SLURM_JOB_NODELIST` (a list of names, numbers in brackets),
 `SLURM_TASKS_PER_NODE` and `SLURM_JOB_CPUS_PER_NODE` (`2(x3),1`), see `man sbatch`, OUTPUT ENVIRONMENT VARIABLES.
@@ -6,10 +6,13 @@ The forms are those of Slurm's own documents: `SLURM_JOB_NODELIST` (a list of na
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import product
+from pathlib import Path
 
-from dlbench.errors import UserError, shown
+from dlbench.cgroups import usable_cores
+from dlbench.errors import UserError, shorten, shown
 from dlbench.scenario.cluster import Cluster, Host
 
 NODES, TASKS, PROCESSORS = "SLURM_JOB_NODELIST", "SLURM_TASKS_PER_NODE", "SLURM_JOB_CPUS_PER_NODE"
@@ -23,6 +26,22 @@ _NAME = re.compile(r"(?:[^\[\],]|\[[^\[\]]*\])+")
 _PIECE = re.compile(r"\[([^\[\]]*)\]|([^\[\],]+)")
 _RANGE = re.compile(r"([0-9]{1,12})(?:-([0-9]{1,12}))?", re.ASCII)
 _TIMES = re.compile(r"([1-9][0-9]{0,5})(?:\(x([1-9][0-9]{0,5})\))?", re.ASCII)
+# The variable that names a job's file of hosts, by queue.
+_FILES = {
+    "PBS": "PBS_NODEFILE",
+    "LSF": "LSB_DJOB_HOSTFILE",
+    "Grid Engine": "PE_HOSTFILE",
+    "Cobalt": "COBALT_NODEFILE",
+    "OAR": "OAR_NODEFILE",
+    "Fujitsu": "PJM_O_NODEINF",
+    "HyperQueue": "HQ_NODE_FILE",
+    "LoadLeveler": "LOADL_HOSTFILE",
+}
+_LSF_PAIRS, _LSF_NAMES = "LSB_MCPU_HOSTS", "LSB_HOSTS"
+_FLUX, _FLUX_HOSTS = ("FLUX_JOB_ID", "FLUX_URI"), "FLUX_JOB_NNODES"
+_OLD_SLURM = "SLURM_NODELIST"
+# Outside of a job the second is an option of srun.
+_SLURM_JOB, _SLURM_COUNTS = ("SLURM_JOB_ID", "SLURM_JOBID"), ("SLURM_JOB_NUM_NODES", "SLURM_NNODES")
 
 
 def allocation(environment: Mapping[str, str]) -> Cluster | None:
@@ -86,18 +105,16 @@ def counts_per_node(text: str, name: str) -> list[int]:
     return counts
 
 
-def _piece(found: re.Match[str]) -> Iterator[str]:
+def _piece(piece: re.Match[str]) -> Iterator[str]:
     """Yield what a piece of a name stands for: itself, or each number in brackets, as many digits as the first has."""
-    if found[1] is None:
-        yield found[2]
+    if piece[1] is None:
+        yield piece[2]
         return
-    for part in found[1].split(","):
+    for part in piece[1].split(","):
         ends = _RANGE.fullmatch(part)
-        if ends is None:
-            raise UserError(f"{NODES}: {shown(found[0])} is not a list of numbers", hint=_HINT)
-        first, last = int(ends[1]), int(ends[2] or ends[1])
-        if last < first:
-            raise UserError(f"{NODES}: {shown(found[0])} is not a list of numbers", hint=_HINT)
+        first, last = (int(ends[1]), int(ends[2] or ends[1])) if ends else (1, 0)
+        if ends is None or last < first:
+            raise UserError(f"{NODES}: {shown(piece[0])} is not a list of numbers", hint=_HINT)
         _limit(last - first + 1)
         yield from (f"{number:0{len(ends[1])}d}" for number in range(first, last + 1))
 
@@ -105,3 +122,62 @@ def _piece(found: re.Match[str]) -> Iterator[str]:
 def _limit(count: int) -> None:
     if count > _MOST:
         raise UserError(f"Slurm's variables name more than {_MOST} hosts", hint=_HINT)
+
+
+def refuse_unnamed_hosts(environment: Mapping[str, str]) -> None:
+    """Refuse to take this machine for the hosts of a job that has several.
+
+    Raises:
+        UserError: Says which queue's job it is, and the option that names its hosts.
+    """
+    for queue, variable in _FILES.items():
+        if path := environment.get(variable):
+            _refuse(queue, _hosts_in(Path(path)), f"{variable}={shorten(path)}", f'--hostfile "${variable}"')
+    if not environment.get(_FILES["LSF"]):
+        _refuse_lists_of_lsf(environment)
+    if not environment.get(NODES):
+        _refuse_slurm_without_list(environment)
+    if any(map(environment.get, _FLUX)):
+        num_hosts = 1 if environment.get(_FLUX_HOSTS) == "1" else 0
+        _refuse("Flux", num_hosts, "`flux resource list` shows them", "--hosts a:4,b:4")
+
+
+def _refuse_lists_of_lsf(environment: Mapping[str, str]) -> None:
+    words = environment.get(_LSF_PAIRS, "").split()
+    slots: Mapping[str, str | int]
+    if words and len(words) % 2 == 0:
+        slots, variable = dict(zip(words[::2], words[1::2], strict=True)), _LSF_PAIRS
+    else:
+        slots, variable = Counter(environment.get(_LSF_NAMES, "").split()), _LSF_NAMES
+    if slots:
+        listed = ",".join(f"{name}:{count}" for name, count in slots.items())
+        _refuse("LSF", len(slots), variable, f"--hosts {listed}")
+
+
+def _refuse_slurm_without_list(environment: Mapping[str, str]) -> None:
+    names = (_OLD_SLURM, *(_SLURM_COUNTS if any(map(environment.get, _SLURM_JOB)) else ()))
+    if variable := next(filter(environment.get, names), ""):
+        value = environment[variable]
+        is_one = value == "1" if variable in _SLURM_COUNTS else not set(value) & set(",[")
+        _refuse("Slurm", int(is_one), f"{variable}={shorten(value)} and no {NODES}", "--hosts a:4,b:4")
+
+
+def _refuse(queue: str, num_hosts: int, where: str, option: str) -> None:
+    """Refuse a job of several hosts; 0 where it is not known how many it has."""
+    if num_hosts == 1:
+        return
+    hosts = f"has {num_hosts} hosts" if num_hosts else "may have several hosts"
+    here = f"--hosts localhost:{len(usable_cores())}"
+    raise UserError(
+        f"this {queue} job {hosts} ({where}), and no option names them",
+        hint=f"{option} uses them, and {here} this machine alone",
+    )
+
+
+def _hosts_in(path: Path) -> int:
+    """Return how many hosts a queue's file names; 0 if it cannot be read."""
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return 0
+    return len({line.split()[0] for line in lines if line.strip()})

@@ -11,14 +11,12 @@ from pydantic import ValidationError
 from dlbench.cgroups import usable_cores
 from dlbench.errors import UserError, joined, shown
 from dlbench.scenario.cluster import MAX_CORES, MAX_SLOTS, Cluster, Host, Prices
-from dlbench.scenario.cluster.host_list import ADDRESS, known, parse_hostfile, parse_hosts
-from dlbench.scenario.cluster.identity import refuse_same_host
+from dlbench.scenario.cluster.host_list import ADDRESS, parse_hostfile, parse_hosts, refuse_same_host, with_its_cores
 from dlbench.scenario.plugin_settings import load
 from dlbench.scenario.read import document
 from dlbench.scenario.read.document import read_text
 from dlbench.scenario.source import Path as DataPath
 from dlbench.scenario.source import Source, translate, unknown_key
-from dlbench.scenario.units import with_units
 
 # Keys of a host; which machine it is, is asked, not written.
 _HOST_KEYS = ("address", "slots", "cores")
@@ -51,18 +49,21 @@ def parse(text: str, name: str) -> Cluster:
     data, source = parsed.data, parsed.source
     if not isinstance(data, dict):
         raise UserError(f"a cluster is a mapping with `hosts`, not {shown(data)}", where=source.where())
-    data = with_units(data)
     content = {key: value for key, value in data.items() if not key.startswith(_OPTION)}
     for key in _NOT_WRITTEN & content.keys():
         raise unknown_key(key, _keys(), source.where((key,)))
     content["hosts"] = _hosts(data, source)
     if isinstance(environment := content.get("environment"), dict):
-        content["environment"] = {key: _text(value) for key, value in environment.items()}
+        # A whole number is the text that a variable holds.
+        content["environment"] = {
+            key: str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+            for key, value in environment.items()
+        }
     try:
         cluster = Cluster.model_validate(content)
     except ValidationError as error:
         raise translate(error, source, _allowed) from error
-    hosts = tuple(_here(known(host), number, source) for number, host in enumerate(cluster.hosts))
+    hosts = tuple(_here(with_its_cores(host), number, source) for number, host in enumerate(cluster.hosts))
     return _with_plugins(cluster.model_copy(update={"hosts": hosts}), data, source)
 
 
@@ -75,11 +76,6 @@ def _allowed(path: DataPath) -> Iterable[str]:
     if path[0] == "hosts" and len(path) > 1:
         return _HOST_KEYS
     return Prices.model_fields if path[0] == "prices" and len(path) > 1 else _keys()
-
-
-def _text(value: Any) -> Any:
-    """Return a whole number as the text that a variable holds; all else as it is."""
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _hosts(data: dict[str, Any], source: Source) -> list[Any]:
@@ -153,14 +149,15 @@ def _here(host: Host, number: int, source: Source) -> Host:
 def _cores(value: Any, path: DataPath, source: Source) -> tuple[int, ...]:
     """Return the cores written as `0-3,8`, as a list of such parts, or as one number."""
     parts = value if isinstance(value, list) else str(value).split(",")
-    cores: list[int] = []
+    cores: dict[int, None] = {}
     for part in parts:
         ends = _RANGE.fullmatch(str(part).strip())
         if ends is None or isinstance(part, bool) or int(ends[1]) > int(ends[2] or ends[1]):
             raise UserError(f"cores are written as 0-3,8, not {shown(value)}", where=source.where(path))
-        cores += range(int(ends[1]), int(ends[2] or ends[1]) + 1)
-    if len(set(cores)) < len(cores):
-        raise UserError(f"cores: {shown(value)} names one twice", where=source.where(path))
+        numbers = range(int(ends[1]), int(ends[2] or ends[1]) + 1)
+        if any(number in cores for number in numbers):
+            raise UserError(f"cores: {shown(value)} names one twice", where=source.where(path))
+        cores |= dict.fromkeys(numbers)
     return tuple(cores)
 
 

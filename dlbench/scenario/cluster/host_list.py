@@ -1,13 +1,19 @@
-"""Hosts as users write them: `--hosts a:4,b:4`, and the hostfiles of Open MPI, MPICH and queues."""
+"""Hosts as users write them: `--hosts a:4,b:4`, hostfiles of Open MPI, MPICH and queues; whether two are the same."""
 
+import contextlib
+import ipaddress
 import re
-from collections.abc import Mapping
+import secrets
+import socket
+import threading
+from collections.abc import Collection, Iterable, Mapping
 
+import psutil
 from pydantic import ValidationError
 
 from dlbench.cgroups import usable_cores
 from dlbench.errors import UserError, shorten, shown
-from dlbench.scenario.cluster import MAX_SLOTS, Cluster, Host, same_host
+from dlbench.scenario.cluster import LOCAL, MAX_SLOTS, Cluster, Host, host_name, same_host
 from dlbench.scenario.source import first_fault
 
 ADDRESS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\]")
@@ -41,6 +47,8 @@ _OTHER_FORMS = (
         "write  a:4 ; NCCL_IB_HCA or UCX_NET_DEVICES go into `environment` of a cluster file",
     ),
 )
+# A name server that does not answer must not keep `dlbench check`: what it would say, ssh says later.
+_LOOK_UP_S = 2.0
 _FORM = "hosts are written as {name} a:4,b:4 : address, colon, number of workers that fit on it"
 
 
@@ -90,7 +98,7 @@ def parse_hostfile(text: str, name: str) -> Cluster:
     if is_bare:
         _refuse_launch_host(slots, name)
     try:
-        hosts = tuple(known(Host(address=address, slots=count)) for address, count in slots.items())
+        hosts = tuple(with_its_cores(Host(address=address, slots=count)) for address, count in slots.items())
     except ValidationError as error:
         raise UserError(first_fault(error), where=name) from error
     if same := same_host(hosts):
@@ -125,7 +133,7 @@ def _refuse_launch_host(slots: Mapping[str, int], name: str) -> None:
         )
 
 
-def known(host: Host) -> Host:
+def with_its_cores(host: Host) -> Host:
     """Return a host with its cores, if it is this machine and they are not given."""
     return host.model_copy(update={"cores": usable_cores()}) if host.is_here and not host.cores else host
 
@@ -145,4 +153,64 @@ def _host(part: str, what: str, name: str) -> Host:
         raise UserError(f"{what}: {shorten(repr(address))} is not an address", hint=form)
     if not re.fullmatch("[0-9]{1,7}", slots, re.ASCII) or not 1 <= int(slots) <= MAX_SLOTS:
         raise UserError(f"{what}: {shorten(repr(slots))} is not a number of slots (1 to {MAX_SLOTS})", hint=form)
-    return known(Host(address=address, slots=int(slots)))
+    return with_its_cores(Host(address=address, slots=int(slots)))
+
+
+def refuse_same_host(cluster: Cluster, where: str) -> None:
+    """Refuse two names of one host, such as `localhost` and this machine's own, or a name and its address.
+
+    Containers on one machine have an address each: they are different hosts.
+
+    Args:
+        cluster: The hosts.
+        where: Where they are written.
+
+    Raises:
+        UserError: Says which are the same, and what to write instead.
+    """
+    if len(cluster.hosts) == 1 or cluster.submitter != "direct":
+        return
+    addresses = _looked_up(host.address for host in cluster.hosts)
+    if _same(cluster, addresses):
+        # Addresses that any name of a domain has, by a wildcard, say nothing about a host.
+        random_name = secrets.token_hex(8)
+        others = {name: f"{random_name}.{name.partition('.')[2]}".rstrip(".") for name in addresses}
+        of_any = _looked_up(others.values())
+        addresses = {name: addresses[name] - of_any[others[name]] for name in addresses}
+        if same := _same(cluster, addresses):
+            raise UserError(same, where=where)
+
+
+def _same(cluster: Cluster, addresses: Mapping[str, frozenset[str]]) -> str:
+    here = {item.address.partition("%")[0] for items in psutil.net_if_addrs().values() for item in items}
+    # The first host of each name and address.
+    first: dict[str, str] = {}
+    for address, its_addresses in addresses.items():
+        name = host_name(address)
+        is_here = name == socket.gethostname().lower() or any(_is_here(item, here) for item in its_addresses)
+        keys = [name, *([LOCAL] if is_here else []), *its_addresses]
+        chosen = next((first[key] for key in keys if key in first), address)
+        first |= dict.fromkeys(keys, chosen)
+    return same_host(cluster.hosts, lambda address: first[host_name(address)])
+
+
+def _looked_up(names: Iterable[str]) -> dict[str, frozenset[str]]:
+    """Return the addresses of each name; none where it has none, or its name server is silent."""
+    addresses: dict[str, frozenset[str]] = dict.fromkeys(names, frozenset())
+
+    def look_up() -> None:
+        for name in list(addresses):
+            with contextlib.suppress(OSError, UnicodeError):
+                infos = socket.getaddrinfo(name.strip("[]"), None, type=socket.SOCK_STREAM)
+                addresses[name] = frozenset(str(info[4][0]) for info in infos)
+
+    thread = threading.Thread(target=look_up, daemon=True)
+    thread.start()
+    thread.join(_LOOK_UP_S)
+    return dict(addresses)
+
+
+def _is_here(address: str, here: Collection[str]) -> bool:
+    ip = ipaddress.ip_address(address.partition("%")[0])
+    ip = getattr(ip, "ipv4_mapped", None) or ip
+    return ip.is_loopback or ip.is_unspecified or str(ip) in here

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dlbench import plugins
 from dlbench.errors import UserError
 from dlbench.scenario.cluster import Cluster, Host
-from dlbench.scenario.roles import num_slots, roles_of
+from dlbench.scenario.plugin_settings import num_slots, roles_of
 from dlbench.scenario.settings import Mode, Settings
 
 
@@ -31,7 +31,9 @@ def spread(settings: Settings, cluster: Cluster) -> list[tuple[Host, int]]:
     if per_host is not None:
         return _even(settings, per_host, cluster.hosts)
     if settings.mode is Mode.SCALE_UP:
-        return [(_roomiest(num_slots(settings), cluster.hosts), num_slots(settings))]
+        slots = num_slots(settings)
+        # The first host that has a slot for each, else the first of those with the most slots.
+        return [(max(cluster.hosts, key=lambda host: min(host.slots, slots)), slots)]
     return _filled(num_slots(settings), cluster.hosts)
 
 
@@ -45,12 +47,6 @@ def _even(settings: Settings, per_host: int, hosts: Sequence[Host]) -> list[tupl
             hint="name more hosts with --hosts a:4,b:4, or use `mode: scale-up`",
         )
     return [(host, min(per_host, workers - i * per_host)) for i, host in enumerate(hosts[:needed])]
-
-
-def _roomiest(workers: int, hosts: Sequence[Host]) -> Host:
-    """Return the first host that has a slot for each worker, else the first of those with the most slots."""
-    enough = [host for host in hosts if host.slots >= workers]
-    return enough[0] if enough else max(hosts, key=lambda host: host.slots)
 
 
 def _filled(workers: int, hosts: Sequence[Host]) -> list[tuple[Host, int]]:

@@ -69,13 +69,15 @@ def with_cores(arms: Sequence[PlannedArm], cluster: Cluster) -> tuple[PlannedArm
     shares = [host.num_cores / count for settings in real for host, count in spread(settings, cluster)]
     share = min(shares, default=1.0)
     share = float(math.floor(share)) if share >= 1 else share
-    return tuple(_on_cores(arm, share) if arm.run.settings.cores_per_worker is None else arm for arm in arms)
-
-
-def _on_cores(arm: PlannedArm, share: float) -> PlannedArm:
-    """Return an arm whose workers have this many cores; all that one process simulates share one."""
-    cores = 1.0 if arm.run.settings.is_simulated else share
-    return changed(arm, settings=arm.run.settings.model_copy(update={"cores_per_worker": cores}))
+    planned = []
+    for arm in arms:
+        settings = arm.run.settings
+        if settings.cores_per_worker is None:
+            # All workers that one process simulates share one core.
+            cores = 1.0 if settings.is_simulated else share
+            arm = changed(arm, settings=settings.model_copy(update={"cores_per_worker": cores}))
+        planned.append(arm)
+    return tuple(planned)
 
 
 def with_names(arms: Sequence[PlannedArm], scenario: Scenario) -> tuple[PlannedArm, ...]:
@@ -84,14 +86,19 @@ def with_names(arms: Sequence[PlannedArm], scenario: Scenario) -> tuple[PlannedA
     written = [arm for arm in arms if not arm.run.baseline]
     varying = [key for key in keys if len({inline(arm.value(key)) for arm in written}) > 1]
     return tuple(
-        changed(arm, label=_label(arm, varying), axes={key: arm.value(key) for key in keys if _has_axis(arm, key)})
+        changed(
+            arm,
+            label=_label(arm, varying),
+            axes={key: arm.value(key) for key in keys if key in Settings.model_fields or key in arm.run.options},
+        )
         for arm in arms
     )
 
 
 def in_words(values: Mapping[str, Any]) -> str:
     """Return values as a label has them, such as `batch_size=8 workers=2`; those that are None are left out."""
-    return " ".join(f"{key}={_word(value)}" for key, value in values.items() if value is not None)
+    words = {key: value if isinstance(value, str) else inline(value) for key, value in values.items()}
+    return " ".join(f"{key}={word}" for key, word in words.items() if values[key] is not None)
 
 
 def changed(arm: PlannedArm, **update: Any) -> PlannedArm:
@@ -148,17 +155,9 @@ def is_shared(key: str) -> bool:
     return name not in Settings.model_fields or about(name).affects is not Affects.DISTRIBUTION
 
 
-def _has_axis(arm: PlannedArm, key: str) -> bool:
-    return key in Settings.model_fields or key in arm.run.options
-
-
 def _label(arm: PlannedArm, varying: Sequence[str]) -> str:
     shown = [key for key in varying if not arm.run.baseline or is_shared(key)]
     words = in_words({key: arm.value(key) for key in shown})
     if arm.run.baseline:
         return f"baseline {words}".rstrip()
     return words or f"strategy={arm.run.settings.strategy} workers={arm.run.settings.workers}"
-
-
-def _word(value: Any) -> str:
-    return value if isinstance(value, str) else inline(value)

@@ -8,7 +8,7 @@ from typing import Any
 
 from dlbench.errors import UserError
 from dlbench.scenario.scenario import Axes, Scenario
-from dlbench.scenario.settings import Settings
+from dlbench.scenario.settings import MAX_RATE, Settings
 from dlbench.scenario.source import Path
 
 MAX_RUNS, MAX_ARMS = 100_000, 20_000
@@ -108,14 +108,15 @@ def _tried(scenario: Scenario) -> list[list[Choice]]:
     tune = scenario.tune.candidates if scenario.tune else {}
     return [
         [(("tune", key, index), key, value) for index, value in enumerate(values)]
-        or [(("tune", key), key, value) for value in _around(float(scenario.base.get(key, Settings().learning_rate)))]
+        or [(("tune", key), key, rate) for rate in _around(float(scenario.base.get(key, Settings().learning_rate)))]
         for key, values in tune.items()
     ]
 
 
 def _around(rate: float) -> list[float]:
-    """Return a rate with the next ones below and above it."""
-    return [next_rate(rate, 1 / RATE_STEP), rate, next_rate(rate, RATE_STEP)]
+    """Return a rate with the next ones below and above it that a run can have."""
+    rates = (next_rate(rate, 1 / RATE_STEP), rate, next_rate(rate, RATE_STEP))
+    return [each for each in rates if 0 < each <= MAX_RATE]
 
 
 def next_rate(rate: float, factor: float) -> float:

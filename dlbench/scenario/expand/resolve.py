@@ -1,7 +1,7 @@
 """Resolve a point to an arm: every default filled in, nothing `auto` left."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -13,9 +13,8 @@ from dlbench.errors import UserError
 from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.cluster.spread import starts_here
 from dlbench.scenario.expand.points import Point
-from dlbench.scenario.needs import SERVER, Needs
-from dlbench.scenario.plugin_settings import LABELS_OF_A_COMMAND, is_label, load, needs_of, provides
-from dlbench.scenario.roles import num_slots
+from dlbench.scenario.needs import SERVER
+from dlbench.scenario.plugin_settings import LABELS_OF_A_COMMAND, is_label, load, needs_of, num_slots, provides
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.scenario import Scenario
 from dlbench.scenario.settings import OPTION_PREFIXES, SIMULATED, Mode, Placement, Settings, value_of
@@ -31,13 +30,13 @@ class PlannedArm:
 
     Attributes:
         point: What was written.
-        given: What was written, or the default, of the settings that are resolved.
+        unresolved: What was written, or the default, of the settings that are resolved.
         run: Its first repeat. `launcher` stays `auto` where none can carry the strategy; the cores of a worker depend
             on the other arms, and so does what the run is called: its label and axes are empty.
     """
 
     point: Point
-    given: Mapping[str, Any]
+    unresolved: Mapping[str, Any]
     run: RunSpec
 
     def has(self, key: str, value: Any) -> bool:
@@ -48,7 +47,7 @@ class PlannedArm:
 
     def written(self, key: str) -> Any:
         """Return the value of a setting as it was written, or its default."""
-        return self.given[key] if key in self.given else getattr(self.run.settings, key)
+        return self.unresolved[key] if key in self.unresolved else getattr(self.run.settings, key)
 
     def _as_option(self, key: str, value: Any) -> Any:
         """Return a value as its plugin reads it: `batch_norm: true` is `local`."""
@@ -68,35 +67,24 @@ class PlannedArm:
 
 
 def resolve(point: Point, scenario: Scenario, cluster: Cluster, *, is_baseline: bool = False) -> PlannedArm:
-    """Return the arm of a point.
+    """Return the arm of a point; its settings were checked where the scenario was read.
 
     Raises:
-        UserError: A value is not one of its setting's or option's.
+        UserError: A value is not one of its option's.
     """
-    written = _settings(point, scenario.source)
-    needs = needs_of(written.strategy)
-    communicator = _communicator(written, needs, point)
-    if communicator == SIMULATED:
-        needs = needs.model_copy(update={"collectives": ()})
-    collectives = _collectives(written, needs, point, cluster)
-    servers = {
-        "communicator": communicator,
-        "servers": _servers(written, needs, point),
-        "server_placement": _server_placement(written, needs, point, communicator),
-        "evaluator": _evaluator(written, needs, point),
-    }
-    resolved = {
-        **servers,
-        "algorithm": _first(written.algorithm, needs.algorithms, point, "algorithm"),
-        "collectives": collectives,
-        "launcher": _launcher(written, collectives, cluster),
+    written = Settings.model_validate({key: value for key, value in point.values.items() if "." not in key})
+    resolved = _of_strategy(written, point, cluster)
+    resolved |= {
+        "launcher": _launcher(written, resolved["collectives"], cluster),
         "submitter": written.submitter if "submitter" in point.values else cluster.submitter,
-        "mode": _mode(written.model_copy(update=servers), cluster),
-        **_labels(written, point),
     }
+    if written.command is not None:
+        # The user's own script decides them: what is left out is unknown.
+        resolved |= {key: "" for key in LABELS_OF_A_COMMAND if key not in point.values}
     settings = written.model_copy(update=resolved)
-    if settings.is_simulated:
-        settings = settings.model_copy(update={"mode": written.mode})
+    if not settings.is_simulated:
+        resolved["mode"] = _mode(settings, cluster)
+        settings = settings.model_copy(update={"mode": resolved["mode"]})
     run = RunSpec(
         scenario=scenario.name,
         label="",
@@ -111,74 +99,40 @@ def resolve(point: Point, scenario: Scenario, cluster: Cluster, *, is_baseline: 
     return PlannedArm(point, {key: getattr(written, key) for key in (*resolved, "cores_per_worker")}, run)
 
 
-def _settings(point: Point, source: Source) -> Settings:
-    values = {key: value for key, value in point.values.items() if "." not in key}
-    try:
-        return Settings.model_validate(values)
-    except ValidationError as error:
-        raise translate(error, source, lambda _: Settings.model_fields, _place(point)) from error
+def _of_strategy(written: Settings, point: Point, cluster: Cluster) -> dict[str, Any]:
+    """Return the settings that a strategy may have: what is written, else its own choice.
 
+    What `base` says for all arms does not reach a strategy that has no such setting.
+    """
+    needs = needs_of(written.strategy)
 
-def _place(point: Point) -> Any:
-    def place(location: Path) -> Path:
-        return (*point.origins.get(str(location[0]), ()), *location[1:]) if location else ()
+    def reaching(key: str, has_it: object) -> Any:
+        is_for_others = not has_it and point.is_common(key) and not point.is_common("strategy")
+        return None if is_for_others else getattr(written, key)
 
-    return place
+    def chosen(key: str, choices: Sequence[str]) -> Any:
+        value = reaching(key, choices)
+        return value if value is not None else next(iter(choices), None)
 
-
-def _labels(settings: Settings, point: Point) -> dict[str, str]:
-    """Return empty labels for model, data and engine that a user's own script leaves out: they are unknown."""
-    if settings.command is None:
-        return {}
-    return {key: "" for key in LABELS_OF_A_COMMAND if key not in point.values}
-
-
-def _first(value: str | None, known: tuple[str, ...], point: Point, key: str) -> str | None:
-    """Return the value, or the strategy's own; what `base` says for all does not reach a strategy without a choice."""
-    if not known and point.is_common(key) and not point.is_common("strategy"):
-        return None
-    return value if value is not None else next(iter(known), None)
-
-
-def _communicator(settings: Settings, needs: Needs, point: Point) -> str | None:
-    """Return what carries the messages; a strategy that needs nothing of the kind can still be simulated."""
-    if needs.simulated and settings.is_simulated:
-        return settings.communicator
-    return _first(settings.communicator, needs.communicators, point, "communicator")
-
-
-def _servers(settings: Settings, needs: Needs, point: Point) -> int | None:
-    """Return how many servers there are; what `base` says for all does not reach a strategy that has none."""
-    if SERVER in needs.roles:
-        return settings.servers or 1
-    return None if point.is_common("servers") and not point.is_common("strategy") else settings.servers
-
-
-def _server_placement(settings: Settings, needs: Needs, point: Point, communicator: str | None) -> Placement | None:
-    """Return where servers are: real ones take no cores away from the workers that all arms have, unless asked to."""
-    if SERVER in needs.roles and settings.server_placement is None:
-        return Placement.OWN if communicator == SIMULATED else Placement.BESIDE
-    is_for_others = (
-        SERVER not in needs.roles and point.is_common("server_placement") and not point.is_common("strategy")
-    )
-    return None if is_for_others else settings.server_placement
-
-
-def _evaluator(settings: Settings, needs: Needs, point: Point) -> Placement | None:
-    """Return where the evaluator is; what `base` says for all does not reach workers that score together."""
-    is_for_others = not needs.nodes and point.is_common("evaluator") and not point.is_common("strategy")
-    return None if is_for_others else settings.evaluator
-
-
-def _collectives(settings: Settings, needs: Needs, point: Point, cluster: Cluster) -> str | None:
-    """Return the library that moves bytes: the one that is given, else the strategy's first that can be there."""
-    usable = needs.collectives
-    possible = tuple(name for name in usable if _carries(_launcher(settings, name, cluster), name))
-    return _first(settings.collectives, possible or usable, point, "collectives")
-
-
-def _carries(launcher: str, collectives: str) -> bool:
-    return launcher != "auto" and collectives in provides(launcher)
+    can_be_simulated = needs.simulated and written.is_simulated
+    communicator = chosen("communicator", (SIMULATED,) if can_be_simulated else needs.communicators)
+    usable = () if communicator == SIMULATED else needs.collectives
+    launchers = {name: _launcher(written, name, cluster) for name in usable}
+    there = [name for name, launcher in launchers.items() if launcher != "auto" and name in provides(launcher)]
+    has_servers = SERVER in needs.roles
+    servers, placement = reaching("servers", has_servers), reaching("server_placement", has_servers)
+    if has_servers:
+        servers = servers or 1
+        # Real ones take no cores away from the workers that all arms have, unless asked to.
+        placement = placement or (Placement.OWN if communicator == SIMULATED else Placement.BESIDE)
+    return {
+        "communicator": communicator,
+        "algorithm": chosen("algorithm", needs.algorithms),
+        "collectives": chosen("collectives", there or usable),
+        "servers": servers,
+        "server_placement": placement,
+        "evaluator": reaching("evaluator", needs.nodes),
+    }
 
 
 def _launcher(settings: Settings, collectives: str | None, cluster: Cluster) -> str:
@@ -189,12 +143,9 @@ def _launcher(settings: Settings, collectives: str | None, cluster: Cluster) -> 
         return cluster.launcher
     is_here = starts_here(cluster)
     names = [name for name in plugins.names("launchers") if is_here or load("launchers", name).get("MULTIPLE_HOSTS")]
-    order = sorted(names, key=lambda name: (name not in _PREFERRED_LAUNCHERS, _rank(name), name))
+    order = [name for name in _PREFERRED_LAUNCHERS if name in names]
+    order += [name for name in names if name not in order]
     return next((name for name in order if collectives is None or collectives in provides(name)), "auto")
-
-
-def _rank(name: str) -> int:
-    return _PREFERRED_LAUNCHERS.index(name) if name in _PREFERRED_LAUNCHERS else 0
 
 
 def _mode(settings: Settings, cluster: Cluster) -> Mode | None:
@@ -212,14 +163,20 @@ def _options(settings: Settings, point: Point, source: Source) -> dict[str, Any]
         name = getattr(settings, prefix)
         if name not in (None, "auto") and not is_label(settings, prefix):
             plugin = load(kind, name, source.where(point.origins.get(prefix, ())))
-            options |= _options_of(plugin, prefix, settings, point, source)
+            options |= _options_of(plugin, prefix, point, source)
     return options
 
 
-def _options_of(
-    plugin: plugins.Plugin, prefix: str, settings: Settings, point: Point, source: Source
-) -> dict[str, Any]:
-    written = dict(_given(plugin.options.model_fields, prefix, settings, point))
+def _options_of(plugin: plugins.Plugin, prefix: str, point: Point, source: Source) -> dict[str, Any]:
+    """Return the options that a point gives to one plugin, and the defaults of its others."""
+    is_chosen = not point.is_common(prefix) or point.values.get(prefix, "auto") == "auto"
+    written = {}
+    for key, value in point.values.items():
+        start, dot, name = key.partition(".")
+        # What `base` says for all reaches the plugins that have it where an axis (or `auto`) chooses the plugin.
+        is_for_others = is_chosen and point.is_common(key) and name not in plugin.options.model_fields
+        if dot and start == prefix and not is_for_others:
+            written[name] = value
     origins = {name: point.origins[f"{prefix}.{name}"] for name in written}
 
     def place(location: Path) -> Path:
@@ -236,31 +193,17 @@ def _options_of(
 
 
 @lru_cache(maxsize=1024)
-def _complete(options: type[plugins.Options], given: str) -> Mapping[str, Any]:
+def _complete(options: type[plugins.Options], written: str) -> Mapping[str, Any]:
     """Return a plugin's options with their defaults: most arms of a study have the same."""
-    return options.model_validate(json.loads(given)).model_dump(mode="json")
+    return options.model_validate(json.loads(written)).model_dump(mode="json")
 
 
-def _given(fields: Iterable[str], prefix: str, settings: Settings, point: Point) -> Iterable[tuple[str, Any]]:
-    """Yield the options a point gives to one plugin.
-
-    What `base` gives reaches the plugins that have it where an axis (or `auto`) chooses the plugin; everywhere else an
-    option that the plugin lacks is an error.
-    """
-    names = set(fields)
-    is_chosen = not point.is_common(prefix) or prefix not in point.values or point.values[prefix] == "auto"
-    for key, value in point.values.items():
-        start, dot, name = key.partition(".")
-        if dot and start == prefix and not (name not in names and is_chosen and point.is_common(key)):
-            yield name, value
-
-
-def _explained(found: UserError, error: ValidationError, plugin: plugins.Plugin, prefix: str) -> UserError:
+def _explained(refusal: UserError, error: ValidationError, plugin: plugins.Plugin, prefix: str) -> UserError:
     """Say which plugin lacks an option, or which option it cannot do without."""
     detail = error.errors()[0]
     name = ".".join(str(part) for part in detail["loc"])
     if detail["type"] == "extra_forbidden":
-        return UserError(f"{plugin.name} has no option {prefix}.{name}", hint=found.hint, where=found.where)
+        return UserError(f"{plugin.name} has no option {prefix}.{name}", hint=refusal.hint, where=refusal.where)
     if detail["type"] == "missing":
-        return UserError(f"{plugin.name} needs {prefix}.{name}", hint=f"add `{prefix}.{name}`", where=found.where)
-    return found
+        return UserError(f"{plugin.name} needs {prefix}.{name}", hint=f"add `{prefix}.{name}`", where=refusal.where)
+    return refusal

@@ -21,7 +21,6 @@ from dlbench.scenario.run_spec import Phase, RunSpec
 from dlbench.scenario.scenario import Order, Repeats, Scenario
 from dlbench.scenario.settings import Settings, value_of
 from dlbench.scenario.source import Path, Source, translate, unknown_key
-from dlbench.scenario.units import with_units
 
 # Reasons and points that one message names.
 _MOST_REASONS, _MOST_POINTS = 5, 20
@@ -110,7 +109,8 @@ def _reasons(arms: Sequence[PlannedArm], scenario: Scenario, cluster: Cluster) -
         try:
             reasons.append(infeasibility(arm.run, cluster, seen))
         except UserError as error:
-            where = error.where or scenario.source.where(_dataset_path(arm.point))
+            options = (path for key, path in arm.point.origins.items() if key.startswith("dataset."))
+            where = error.where or scenario.source.where(next(options, arm.point.origins.get("dataset", ())))
             raise UserError(error.message, hint=error.hint, where=where) from error
     return reasons
 
@@ -135,7 +135,12 @@ def _listed(why: Counter[str]) -> str:
 
 def _remedy(bad: Sequence[Point]) -> str:
     """Say what removes the impossible points: a line of `exclude` for each, or its place in `include`."""
-    lines = [f"  - {inline(_chosen(point))}" for point in bad if not point.is_included]
+    chosen = [
+        {key: value for key, value in point.values.items() if key in point.chosen | point.tuned}
+        for point in bad
+        if not point.is_included
+    ]
+    lines = [f"  - {inline(values)}" for values in chosen]
     numbers = [str(int(_place(point)[1]) + 1) for point in bad if point.is_included]
     more = [f"  # and {len(lines) - _MOST_POINTS} more"] if len(lines) > _MOST_POINTS else []
     hints = ["leave them out with\nexclude:\n" + "\n".join(lines[:_MOST_POINTS] + more)] if lines else []
@@ -144,21 +149,12 @@ def _remedy(bad: Sequence[Point]) -> str:
     return "\n".join(hints)
 
 
-def _chosen(point: Point) -> dict[str, Any]:
-    return {key: value for key, value in point.values.items() if key in point.chosen | point.tuned}
-
-
 def _place(point: Point) -> Path:
     """Return where a point was written: its included point, the last of its axes, or `base`."""
     paths = [path for key, path in point.origins.items() if key in point.chosen | point.tuned]
     if point.is_included:
         return paths[0][:2]
     return paths[-1] if paths else ("base",)
-
-
-def _dataset_path(point: Point) -> Path:
-    options = [path for key, path in point.origins.items() if key.startswith("dataset.")]
-    return next(iter(options), point.origins.get("dataset", ()))
 
 
 def execution_order(num_arms: int, scenario: Scenario, repeats: int) -> list[tuple[int, int]]:
@@ -182,26 +178,21 @@ def _wanted(only: Mapping[str, str], scenario: Scenario) -> dict[str, Any]:
         if scenario.tune is not None and key in scenario.tune.candidates:
             hint = f"--set tune.{key}=[...] tries other values"
             raise UserError(f"{key} is searched for: no run can be chosen by it", where=where, hint=hint)
-        value = with_units(parse_value(text, where), key)
-        wanted[key] = _setting(key, value, where) if key in Settings.model_fields else value
+        value = parse_value(text, where, key)
+        try:
+            wanted[key] = value_of(key, value) if key in Settings.model_fields else value
+        except ValidationError as error:
+            raise translate(error, Source(where)) from error
     return wanted
 
 
-def _setting(key: str, value: Any, where: str) -> Any:
-    try:
-        return value_of(key, value)
-    except ValidationError as error:
-        raise translate(error, Source(where), lambda _: ()) from error
-
-
 def _is_wanted(arm: PlannedArm, wanted: Mapping[str, Any]) -> bool:
-    return all(_matches(arm, key, value) for key, value in wanted.items())
-
-
-def _matches(arm: PlannedArm, key: str, value: Any) -> bool:
-    if key in Settings.model_fields:
-        return value in (arm.written(key), getattr(arm.run.settings, key))
-    return bool(arm.run.options.get(key) == value)
+    return all(
+        value in (arm.written(key), getattr(arm.run.settings, key))
+        if key in Settings.model_fields
+        else arm.run.options.get(key) == value
+        for key, value in wanted.items()
+    )
 
 
 def _nothing(only: Mapping[str, str], arms: Sequence[PlannedArm]) -> UserError:

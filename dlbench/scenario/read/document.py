@@ -1,6 +1,7 @@
 """YAML text to plain values, each with its line: the careful subset of YAML that scenarios and clusters are written in.
 
-Plain words mean what YAML 1.2 says: `1e-3` is a number, `yes` and `4:30` are text. Refused are duplicate keys, keys
+Plain words mean what YAML 1.2 says: `1e-3` is a number, `yes` and `4:30` are text. A text with a unit that its key
+takes is a number: `timeout_s: 5m` is 300. Refused are duplicate keys, keys
 that are no text, tags, several documents, aliases that contain themselves, and texts that grow beyond all measure.
 """
 
@@ -16,6 +17,7 @@ import yaml
 from dlbench.errors import UserError, shown
 from dlbench.regular_file import read_regular
 from dlbench.scenario.source import Path, Source
+from dlbench.scenario.units import in_unit_of
 
 MAX_BYTES = 2**20
 _MAX_DEPTH = 30
@@ -65,10 +67,6 @@ def read_text(path: FilePath, kind: str) -> str:
         raise UserError(f"cannot be read: {reason}", where=name) from error
     if len(content) > MAX_BYTES:
         raise UserError(f"exceeds the limit of {MAX_BYTES} bytes", where=name)
-    return _decoded(content, name)
-
-
-def _decoded(content: bytes, name: str) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -85,12 +83,13 @@ def _inside(folder: FilePath) -> str:
     return f"in {str(folder) or '.'} there are: {', '.join(names)}" if names else ""
 
 
-def parse(text: str, name: str) -> Document:
+def parse(text: str, name: str, key: str = "") -> Document:
     """Parse one YAML document; an empty one is None.
 
     Args:
         text: The text.
         name: What messages call it, usually the path of the file.
+        key: The key whose value the whole text is; it decides which units are read.
 
     Raises:
         UserError: The text is not the YAML described above; says the line.
@@ -105,13 +104,13 @@ def parse(text: str, name: str) -> Document:
     except yaml.YAMLError as error:
         raise _refused(error, text, name) from error
     reader = _Reader(name)
-    data = None if node is None else reader.value(node, ())
+    data = None if node is None else reader.value(node, (), key)
     return Document(data, Source(name, reader.lines))
 
 
-def parse_value(text: str, name: str) -> Any:
-    """Parse one value as it would stand in a scenario: `8`, `1e-3`, `[64, 32]`, `ring`."""
-    return parse(text, name).data
+def parse_value(text: str, name: str, key: str = "") -> Any:
+    """Parse the value of a key as it would stand in a scenario: `8`, `1e-3`, `5m`, `[64, 32]`, `ring`."""
+    return parse(text, name, key).data
 
 
 def inline(value: Any) -> str:
@@ -134,7 +133,7 @@ class _Reader:
         self._open: list[yaml.Node] = []
         self._num_values = 0
 
-    def value(self, node: yaml.Node, path: Path) -> Any:
+    def value(self, node: yaml.Node, path: Path, key: str) -> Any:
         self.lines[path] = node.start_mark.line + 1
         self._num_values += 1
         if len(path) > _MAX_DEPTH:
@@ -144,16 +143,17 @@ class _Reader:
         if node.tag not in _PLAIN_TAGS:
             raise self._error(node, f"tags such as {shown(node.tag)} are not supported", hint="write the plain value")
         if isinstance(node, yaml.ScalarNode):
-            return self._scalar(node)
+            return self._scalar(node, key)
         if any(node is outer for outer in self._open):
             raise self._error(node, "an alias contains itself")
         self._open.append(node)
-        content = self._mapping(node, path) if isinstance(node, yaml.MappingNode) else self._sequence(node, path)
+        content: Any
+        if isinstance(node, yaml.MappingNode):
+            content = self._mapping(node, path)
+        else:
+            content = [self.value(item, (*path, index), key) for index, item in enumerate(node.value)]
         self._open.pop()
         return content
-
-    def _sequence(self, node: yaml.Node, path: Path) -> list[Any]:
-        return [self.value(item, (*path, index)) for index, item in enumerate(node.value)]
 
     def _mapping(self, node: yaml.Node, path: Path) -> dict[str, Any]:
         content: dict[str, Any] = {}
@@ -162,7 +162,7 @@ class _Reader:
             if key in content:
                 first = self.lines[(*path, key)]
                 raise self._error(key_node, f"the key {shown(key)} is given a second time; first in line {first}")
-            content[key] = self.value(value_node, (*path, key))
+            content[key] = self.value(value_node, (*path, key), key)
             self.lines[(*path, key)] = key_node.start_mark.line + 1
         return content
 
@@ -175,16 +175,15 @@ class _Reader:
             raise self._error(node, "merge keys (<<) are not supported", hint="put what is common under `base`")
         return key
 
-    def _scalar(self, node: yaml.ScalarNode) -> Any:
+    def _scalar(self, node: yaml.ScalarNode, key: str = "") -> Any:
         text = str(node.value)
         if _UNPRINTABLE.search(text):
             raise self._error(node, f"{shown(text)} holds a control character or half a character")
-        if node.style is not None:
-            return text
         try:
-            return _plain(text)
+            value = _plain(text) if node.style is None else text
         except ValueError as error:
             raise self._error(node, str(error)) from error
+        return in_unit_of(key, value) if isinstance(value, str) else value
 
     def _error(self, node: yaml.Node, message: str, hint: str = "") -> UserError:
         return UserError(message, hint=hint, where=f"{self._name}:{node.start_mark.line + 1}")
@@ -235,7 +234,8 @@ def _refused(error: yaml.YAMLError, text: str, name: str) -> UserError:
         return UserError("a second document begins here; a file holds one", where=where, hint="remove the `---`")
     if "'\\t'" in problem:
         return UserError("there is a tab here; YAML is indented with spaces", where=where)
-    return UserError(f"not readable as YAML: {_context(error)}{problem}", where=where, hint=_hint(problem))
+    context = f"{error.context}, " if error.context and error.problem else ""
+    return UserError(f"not readable as YAML: {context}{problem}", where=where, hint=_hint(problem))
 
 
 def _without_space(text: str, last: int) -> tuple[int, str] | None:
@@ -245,10 +245,6 @@ def _without_space(text: str, last: int) -> tuple[int, str] | None:
         if match := re.fullmatch(r"\s*([A-Za-z][\w.-]*:[^\s:/'\"]+)\s*(#.*)?", lines[number - 1]):
             return number, match[1]
     return None
-
-
-def _context(error: yaml.MarkedYAMLError) -> str:
-    return f"{error.context}, " if error.context and error.problem else ""
 
 
 def _hint(problem: str) -> str:

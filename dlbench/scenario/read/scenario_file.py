@@ -14,9 +14,8 @@ from dlbench.errors import UserError, joined, nearest, shown
 from dlbench.scenario import reference
 from dlbench.scenario.goal import Goal, read_goal
 from dlbench.scenario.metrics import BUILT_IN, MetricDeclaration, declared
-from dlbench.scenario.read import document
-from dlbench.scenario.read.document import read_text
-from dlbench.scenario.read.overrides import overridden, written
+from dlbench.scenario.read.document import Document, inline, parse_value, read_text
+from dlbench.scenario.read.document import parse as parse_document
 from dlbench.scenario.read.packaged import located
 from dlbench.scenario.read.values import AXES, mistakes
 from dlbench.scenario.reference import Reference
@@ -25,7 +24,6 @@ from dlbench.scenario.scenario import FORMS_OF_REPEATS, Repeats, Scenario, name_
 from dlbench.scenario.settings import Settings
 from dlbench.scenario.source import Path as DataPath
 from dlbench.scenario.source import Source, translate
-from dlbench.scenario.units import with_units
 
 # What leaves network, data, engine, workers and evaluations as they are.
 TUNED = frozenset({
@@ -33,6 +31,9 @@ TUNED = frozenset({
     "momentum", "nesterov", "optimizer", "server_placement", "servers", "warmup_epochs", "weight_decay",
 })  # fmt: skip
 NOT_TUNED = ("dataset.", "model.", "communicator.", "launcher.")
+# Keys of a scenario that hold one value; all others are settings of `base` or axes.
+_SECTIONS = frozenset({"base", "matrix", "zip", "include", "exclude"})
+_TOP = frozenset(Scenario.model_fields) - _SECTIONS
 _METRIC_NAME = re.compile(r"[a-z]\w{0,59}", re.ASCII | re.IGNORECASE)
 
 
@@ -58,12 +59,12 @@ def read_with_text(path: Path, values: Mapping[str, str]) -> tuple[Scenario, str
     """
     path = located(path)
     text = read_text(path, "scenario")
-    parsed = document.parse(text, str(path))
+    parsed = parse_document(text, str(path))
     if values:
-        parsed = overridden(parsed, values)
+        parsed = _overridden(parsed, values)
     scenario = _scenario(parsed, name_from(path.stem))
     reference_of(scenario, path)
-    return scenario, written(parsed.data, values) if values else text
+    return scenario, _written(parsed.data, values) if values else text
 
 
 def parse(text: str, name: str) -> Scenario:
@@ -71,7 +72,7 @@ def parse(text: str, name: str) -> Scenario:
 
     Whether the reference that it names is there is not asked: `reference_of` does.
     """
-    return _scenario(document.parse(text, name), name_from(Path(name).stem))
+    return _scenario(parse_document(text, name), name_from(Path(name).stem))
 
 
 def reference_of(scenario: Scenario, path: Path | None = None) -> Reference | None:
@@ -90,21 +91,99 @@ def reference_of(scenario: Scenario, path: Path | None = None) -> Reference | No
     return reference.read(reference.find(scenario.reference, beside, scenario.source.where(("reference",))))
 
 
-def _scenario(written_as: document.Document, name: str) -> Scenario:
+def _overridden(parsed: Document, values: Mapping[str, str]) -> Document:
+    """Return a scenario's document with the values of `--set`, as if the file held them.
+
+    A key of the scenario itself (`repeats`) is replaced there, `target.value` in the target, `tune.repeats` in the
+    search, an axis in its place by one value or a list, and any other option in `base`, as is a setting; several
+    values of one become an axis.
+
+    Args:
+        parsed: The document; its data is changed.
+        values: By key, as they are written in YAML.
+
+    Raises:
+        UserError: A value is no YAML, or a key varies together with others, so that it alone cannot change.
+    """
+    options = {}
+    for key, value in values.items() if isinstance(parsed.data, dict) else ():
+        option = f"--set {key}"
+        options[_replace(parsed.data, key, parse_value(value, option, key))] = option
+    return Document(parsed.data, replace(parsed.source, options=options))
+
+
+def _written(data: Mapping[str, Any], values: Mapping[str, str]) -> str:
+    """Return a scenario as text that reads back to the same values, and says what was replaced."""
+    options = " ".join(f"--set {key}={value}" for key, value in values.items())
+    return "\n".join((f"# With {' '.join(options.split())}", *_lines(data))) + "\n"
+
+
+def _lines(data: Mapping[str, Any]) -> Iterator[str]:
+    for key, value in data.items():
+        if isinstance(value, dict) and value:
+            yield f"{inline(key)}:"
+            yield from (f"  {inline(name)}: {inline(item)}" for name, item in value.items())
+        else:
+            yield f"{inline(key)}: {inline(value)}"
+
+
+def _replace(data: dict[str, Any], key: str, value: Any) -> DataPath:
+    """Replace one value; return its path."""
+    section, _, inner = key.partition(".")
+    if key in _SECTIONS:
+        raise UserError(f"--set {key}: it holds many values", hint="name one of its keys, such as `--set epochs=2`")
+    if key in _TOP:
+        data[key] = value
+        return (key,)
+    if section in ("target", "tune") and inner:
+        _section(data, section)[inner] = value
+        return section, inner
+    linked = data.get("zip")
+    groups = linked if isinstance(linked, list) else [linked]
+    if any(isinstance(axes, dict) and key in axes for axes in groups):
+        raise UserError(f"--set {key}: it varies together with others (`zip`)", hint="change it in the file")
+    for name in ("include", "exclude"):
+        points = data.get(name)
+        if any(isinstance(point, dict) and key in point for point in (points if isinstance(points, list) else ())):
+            raise UserError(f"--set {key}: `{name}` names it, too", hint="change it in the file")
+    axes = data.get("matrix")
+    if isinstance(axes, dict) and key in axes:
+        axes[key] = value if isinstance(value, list) else [value]
+        return "matrix", key
+    base = _section(data, "base")
+    if isinstance(value, list) and key in Settings.model_fields:
+        base.pop(key, None)
+        _section(data, "matrix")[key] = value
+        return "matrix", key
+    base[key] = value
+    return "base", key
+
+
+def _section(data: dict[str, Any], name: str) -> dict[str, Any]:
+    section = data.get(name)
+    if section is None:
+        section = data[name] = {}
+    if not isinstance(section, dict):
+        raise UserError(f"`{name}` is a mapping of keys to values, not {shown(section)}")
+    return section
+
+
+def _scenario(written_as: Document, name: str) -> Scenario:
     data, source = written_as.data, written_as.source
     if data is None:
         raise UserError("is empty", where=source.name, hint="a scenario needs `base` or `matrix`")
     if not isinstance(data, dict):
         raise UserError(f"a scenario is a mapping of keys to values, not {shown(data)}", where=source.where())
-    source = _linked_lines(data, source)
-    content = {"name": name} | with_units(data)
+    content: dict[str, Any] = {"name": name} | data
+    if isinstance(data.get("zip"), dict):
+        # One mapping stands for a list of one.
+        content["zip"] = [data["zip"]]
+        lines = {("zip", 0, *path[1:]) if path[:1] == ("zip",) else path: line for path, line in source.lines.items()}
+        source = replace(source, lines=lines)
     try:
         scenario = Scenario.model_validate(content).written_in(source)
     except ValidationError as error:
-        places = [detail["loc"] for detail in error.errors() if detail["loc"]]
-        # Of a matrix whose one axis is wrong the others are looked at.
-        wrong = {place[: 2 if place[0] == "matrix" else 1] for place in places}
-        raise joined([translate(error, source, _allowed, _place), *_others(content, wrong, source)]) from error
+        raise joined([translate(error, source, _allowed, _place), *_others(content, error, source)]) from error
     if errors := [
         *_metric_mistakes(scenario),
         *_target_mistakes(scenario),
@@ -121,28 +200,20 @@ def _place(location: DataPath) -> DataPath:
     return tuple(part for part in location if part not in FORMS_OF_REPEATS)
 
 
-def _others(given: dict[str, Any], wrong: set[DataPath], source: Source) -> Sequence[UserError]:
-    """Return what is wrong in other parts of a scenario than those that are wrong in themselves."""
-    right = {
-        key: {name: part for name, part in value.items() if (key, name) not in wrong}
-        if isinstance(value, dict)
-        else value
-        for key, value in given.items()
-        if (key,) not in wrong
-    }
+def _others(content: dict[str, Any], error: ValidationError, source: Source) -> Sequence[UserError]:
+    """Return what is wrong in other parts of a scenario than those that have not the right form."""
+    right = dict(content)
+    for section, *inner in (detail["loc"] for detail in error.errors() if detail["loc"]):
+        # Of a matrix whose one axis is wrong the others are looked at.
+        if section == "matrix" and inner and section in right:
+            right[section] = {key: axis for key, axis in right[section].items() if key != inner[0]}
+        else:
+            right.pop(str(section), None)
     try:
         valid = Scenario.model_validate(right)
     except ValidationError:
         return ()
-    return mistakes(valid.written_in(source), is_whole=AXES.isdisjoint(path[0] for path in wrong))
-
-
-def _linked_lines(data: dict[str, Any], source: Source) -> Source:
-    """Return the lines as if a single `zip` mapping had been written as a list of one: so the model holds it."""
-    if not isinstance(data.get("zip"), dict):
-        return source
-    moved = {("zip", 0, *path[1:]) if path[:1] == ("zip",) else path: line for path, line in source.lines.items()}
-    return replace(source, lines=moved)
+    return mistakes(valid.written_in(source), is_whole=all(content.get(key) == right.get(key) for key in AXES))
 
 
 def _allowed(path: DataPath) -> Iterable[str]:
@@ -165,12 +236,17 @@ def _metric_mistakes(scenario: Scenario) -> Iterator[UserError]:
 
 
 def _goal_mistakes(scenario: Scenario) -> Iterator[UserError]:
-    if scenario.goal:
-        try:
-            goal = read_goal(scenario.goal, declared(scenario.metrics), scenario.source.where(("goal",)))
-            yield from _aimless(scenario, goal)
-        except UserError as error:
-            yield error
+    where = scenario.source.where(("goal",))
+    try:
+        goal = read_goal(scenario.goal, declared(scenario.metrics), where) if scenario.goal else Goal()
+    except UserError as error:
+        goal = Goal()
+        yield error
+    target, set_target = goal.target, scenario.target and (scenario.target.metric, scenario.target.value)
+    # Runs depend on it before any answer is asked for.
+    if target and target != set_target and (scenario.tune is not None or isinstance(scenario.repeats, Repeats)):
+        hint = f"add `target: {{metric: {target[0]}, value: {target[1]:g}}}`"
+        yield UserError("searches and repeats until decided need the goal's target as `target`", where=where, hint=hint)
     axes = dict.fromkeys(key for _, key, _ in scenario.entries())
     for place, key in enumerate(scenario.given):
         if key not in axes:
@@ -179,26 +255,14 @@ def _goal_mistakes(scenario: Scenario) -> Iterator[UserError]:
             yield UserError(f"given names {shown(key)}, which is no axis of the scenario", where=where, hint=hint)
 
 
-def _aimless(scenario: Scenario, goal: Goal) -> Iterator[UserError]:
-    """Refuse a target that only the goal has where runs depend on it before anybody asks for an answer."""
-    target = scenario.target
-    is_set = target is not None and (target.metric, target.value) == goal.target
-    if goal.target and not is_set and (scenario.tune is not None or isinstance(scenario.repeats, Repeats)):
-        name, value = goal.target
-        where = scenario.source.where(("goal",))
-        hint = f"add `target: {{metric: {name}, value: {value:g}}}`"
-        yield UserError("searches and repeats until decided need the goal's target as `target`", where=where, hint=hint)
-
-
 def _tune_mistakes(scenario: Scenario) -> Iterator[UserError]:
     candidates = scenario.tune.candidates if scenario.tune else {}
     axes = {key for path, key, _ in scenario.entries() if path[0] in ("matrix", "zip", "include")}
     if scenario.tune and not candidates:
         hint = "such as `learning_rate: auto`"
         yield UserError("tune names nothing to search for", where=scenario.source.where(("tune",)), hint=hint)
-    warm_up = max(
-        (value for _, key, value in scenario.entries() if key == "warmup_epochs" and _is_number(value)), default=0
-    )
+    warm_ups = [value for _, key, value in scenario.entries() if key == "warmup_epochs"]
+    warm_up = max((value for value in warm_ups if isinstance(value, int | float)), default=0)
     if scenario.tune and scenario.tune.epochs is not None and scenario.tune.epochs < warm_up:
         where = scenario.source.where(("tune", "epochs"))
         yield UserError(f"tune.epochs is less than warmup_epochs {warm_up:g}: no rate is ever reached", where=where)
@@ -214,10 +278,6 @@ def _tune_mistakes(scenario: Scenario) -> Iterator[UserError]:
         elif not values and key != "learning_rate" and (key in Settings.model_fields or "." in key):
             hint = f"write the values to try: `{key}: [..., ...]`"
             yield UserError(f"values of {key} cannot be found by themselves", where=where, hint=hint)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _target_mistakes(scenario: Scenario) -> Iterator[UserError]:
@@ -236,8 +296,7 @@ def _target_mistakes(scenario: Scenario) -> Iterator[UserError]:
         return
     worst = metric.least if metric.is_higher_better else metric.most
     if target.value == worst or not metric.least <= target.value <= metric.most:
-        limits = (
-            f"between {metric.least:g} and {metric.most:g}" if metric.most < math.inf else f"above {metric.least:g}"
-        )
+        is_bounded = metric.most < math.inf
+        limits = f"between {metric.least:g} and {metric.most:g}" if is_bounded else f"above {metric.least:g}"
         where = scenario.source.where(("target", "value"))
         yield UserError(f"{metric.title} lies {limits}: {target.value:g} is no target", where=where)

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from pydantic import BaseModel
+
 from dlbench import plugins
 from dlbench.scenario.scenario import Scenario
 from dlbench.scenario.settings import OPTION_PREFIXES, PLUGIN_SETTINGS, Settings
@@ -16,9 +18,11 @@ _AXES = {"$ref": "#/$defs/axes"}
 def schema() -> Schema:
     """Return the JSON Schema (draft 2020-12) of a scenario file with the plugins that are installed."""
     definitions: Schema = {}
-    keys = _with_units(_settings(definitions) | _options(definitions))
-    whole = _taken(Scenario.model_json_schema(), definitions)
-    properties = _with_units(whole["properties"]) | _sections(whole["properties"])
+    settings = _properties(Settings, definitions)
+    settings |= {key: _named(key, settings[key]) for key in settings if key in PLUGIN_SETTINGS}
+    keys = _with_units(settings | _options(definitions))
+    properties = _properties(Scenario, definitions)
+    properties = _with_units(properties) | _sections(properties)
     definitions["point"] = _mapping(keys)
     tried = {key: _axis(value) for key, value in keys.items()}
     tried["learning_rate"] = {"anyOf": [tried["learning_rate"], {"const": "auto"}]}
@@ -60,9 +64,11 @@ def _sections(properties: Schema) -> Schema:
     }
 
 
-def _settings(definitions: Schema) -> Schema:
-    properties: Schema = _taken(Settings.model_json_schema(), definitions)["properties"]
-    return {key: _named(key, value) if key in PLUGIN_SETTINGS else value for key, value in properties.items()}
+def _properties(model: type[BaseModel], definitions: Schema) -> Schema:
+    """Return the schema of each field of a model, whose definitions join the others."""
+    schema_of = model.model_json_schema()
+    definitions |= schema_of.get("$defs", {})
+    return dict(schema_of["properties"])
 
 
 def _named(key: str, value: Schema) -> Schema:
@@ -89,19 +95,9 @@ def _options(definitions: Schema) -> Schema:
             for inner, definition in options.get("$defs", {}).items():
                 definitions[f"{kind}.{name}.{inner}"] = definition
             for option, value in options.get("properties", {}).items():
-                by_key.setdefault(f"{prefix}.{option}", []).append(value)
-    return {key: _any_of(values) for key, values in by_key.items()}
-
-
-def _any_of(values: list[Schema]) -> Schema:
-    distinct = [value for index, value in enumerate(values) if value not in values[:index]]
-    return distinct[0] if len(distinct) == 1 else {"anyOf": distinct}
-
-
-def _taken(found: Schema, definitions: Schema) -> Schema:
-    """Return a model's schema without its definitions, which join the others."""
-    definitions |= found.get("$defs", {})
-    return found
+                values = by_key.setdefault(f"{prefix}.{option}", [])
+                values += [value] if value not in values else []
+    return {key: values[0] if len(values) == 1 else {"anyOf": values} for key, values in by_key.items()}
 
 
 def _axis(value: Schema) -> Schema:

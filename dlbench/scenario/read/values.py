@@ -16,6 +16,8 @@ from dlbench.scenario.source import Path, Source, translate, unknown_key
 
 # The sections whose points name plugins.
 AXES = frozenset({"base", "matrix", "zip", "include"})
+# By prefix of options, the plugins that have them.
+Candidates = dict[str, tuple[plugins.Plugin, ...]]
 
 
 def mistakes(scenario: Scenario, *, is_whole: bool = True) -> list[UserError]:
@@ -25,7 +27,7 @@ def mistakes(scenario: Scenario, *, is_whole: bool = True) -> list[UserError]:
         scenario: The scenario.
         is_whole: Whether all its axes are here: else it is unknown which plugins it names, so whose options it may set.
     """
-    candidates: dict[str, tuple[plugins.Plugin, ...]] = {}
+    candidates: Candidates = {}
     errors: list[UserError] = []
     for prefix, kind in OPTION_PREFIXES.items():
         try:
@@ -50,16 +52,12 @@ def uses_command(scenario: Scenario) -> bool:
 
 def keys(scenario: Scenario) -> tuple[str, ...]:
     """Return every key that a point of this scenario may have: settings, and options of the plugins it names."""
-    options = [f"{prefix}.{name}" for prefix, plugin in _candidates(scenario).items() for name in _option_names(plugin)]
-    return (*Settings.model_fields, *options)
-
-
-def _candidates(scenario: Scenario) -> dict[str, tuple[plugins.Plugin, ...]]:
-    """Return, by prefix, the plugins whose options this scenario may set: those that its points can have."""
-    return {prefix: tuple(_named(prefix, kind, scenario)) for prefix, kind in OPTION_PREFIXES.items()}
+    candidates = {prefix: tuple(_named(prefix, kind, scenario)) for prefix, kind in OPTION_PREFIXES.items()}
+    return (*Settings.model_fields, *_option_keys(candidates))
 
 
 def _named(prefix: str, kind: str, scenario: Scenario) -> Iterator[plugins.Plugin]:
+    """Yield the plugins of a kind that the points of a scenario can have: those whose options it may set."""
     names: dict[str, Path] = {}
     for path, key, value in scenario.entries():
         if key == prefix and isinstance(value, str):
@@ -83,15 +81,17 @@ def _may_be_default(key: str, scenario: Scenario) -> bool:
     return (has_matrix and not in_matrix) or any(key not in point for point in scenario.include)
 
 
-def _option_names(found: tuple[plugins.Plugin, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name for plugin in found for name in plugin.options.model_fields))
+def _option_keys(candidates: Candidates) -> tuple[str, ...]:
+    """Return the options of some plugins by dotted name, each once."""
+    pairs = ((prefix, plugin) for prefix, some in candidates.items() for plugin in some)
+    return tuple(dict.fromkeys(f"{prefix}.{name}" for prefix, plugin in pairs for name in plugin.options.model_fields))
 
 
 def _check_setting(path: Path, key: str, value: Any, scenario: Scenario) -> None:
     try:
         value_of(key, value)
     except ValidationError as error:
-        raise translate(error, scenario.source, lambda _: (), lambda location: (*path, *location[1:])) from error
+        raise translate(error, scenario.source, place=lambda location: (*path, *location[1:])) from error
     if key == "command" and isinstance(value, str):
         _check_placeholders(path, value, scenario)
     kind = PLUGIN_SETTINGS.get(key)
@@ -119,9 +119,7 @@ def _check_placeholders(path: Path, command: str, scenario: Scenario) -> None:
         )
 
 
-def _check_option(
-    path: Path, key: str, value: Any, candidates: dict[str, tuple[plugins.Plugin, ...]], source: Source
-) -> None:
+def _check_option(path: Path, key: str, value: Any, candidates: Candidates, source: Source) -> None:
     prefix, dot, name = key.partition(".")
     if dot and prefix in OPTION_PREFIXES and prefix not in candidates:
         return  # a plugin that it names is not there, which has been said
@@ -129,24 +127,18 @@ def _check_option(
         if (section := prefix if dot else key) in Scenario.model_fields:
             hint = f"`{section}` belongs to the scenario itself: write it beside `{path[0]}`, not inside it"
             raise UserError(f"unknown key {shown(key)}", where=source.where(path), hint=hint)
-        options = (f"{start}.{option}" for start, each in candidates.items() for option in _option_names(each))
         more = "`dlbench list settings` shows all; options of plugins are dotted: `model.hidden`"
-        raise unknown_key(key, (*Settings.model_fields, *options), source.where(path), more)
+        raise unknown_key(key, (*Settings.model_fields, *_option_keys(candidates)), source.where(path), more)
     where = source.where(path)
     owners = [plugin for plugin in candidates[prefix] if name in plugin.options.model_fields]
     if not owners:
-        raise _no_such_option(key, candidates[prefix], where)
+        options = _option_keys({prefix: candidates[prefix]})
+        who = ", ".join(plugin.name for plugin in candidates[prefix]) or f"this {prefix}"
+        hint = unknown_key(key, options, where).hint if options else f"it takes no options; remove `{shown(key)[1:-1]}`"
+        raise UserError(f"{who} has no option {shown(name)}", hint=hint, where=where)
     failures = [error for plugin in owners if (error := _option_error(plugin.options, name, value)) is not None]
     if len(failures) == len(owners):
-        raise translate(failures[0], source, lambda _: (), lambda location: (*path, *location[1:]), only=name)
-
-
-def _no_such_option(key: str, found: tuple[plugins.Plugin, ...], where: str) -> UserError:
-    prefix, _, name = key.partition(".")
-    who = ", ".join(plugin.name for plugin in found) or f"this {prefix}"
-    options = tuple(f"{prefix}.{option}" for option in _option_names(found))
-    hint = unknown_key(key, options, where).hint if options else f"it takes no options; remove `{shown(key)[1:-1]}`"
-    return UserError(f"{who} has no option {shown(name)}", hint=hint, where=where)
+        raise translate(failures[0], source, place=lambda location: (*path, *location[1:]), only=name)
 
 
 def _option_error(options: type[BaseModel], name: str, value: Any) -> ValidationError | None:

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from dlbench import plugins
 from dlbench.scenario.needs import SERVER, WORKER, Needs
-from dlbench.scenario.plugin_settings import update_of
-from dlbench.scenario.roles import num_nodes_of
+from dlbench.scenario.plugin_settings import num_nodes_of, update_of
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.strategies import Array
 from dlbench.strategies._protocol import Optimizer, OtherNode, Port, WorkerNode, World

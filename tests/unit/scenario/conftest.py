@@ -41,7 +41,7 @@ class MpirunOptions(plugins.Options):
     extra: tuple[str, ...] = ()
 
 
-def _module(**attributes: Any) -> ModuleType:
+def module(**attributes: Any) -> ModuleType:
     module = ModuleType("fake", "A fake.")
     vars(module).update({"OPTIONS": plugins.Options} | attributes)
     return module
@@ -67,23 +67,23 @@ def build(*_: Any) -> None:
 ALL = ("float32", "float64", "mixed_bfloat16", "mixed_float16")
 HOUSE = {
     "models": {
-        "mlp": _module(OPTIONS=MlpOptions, keras=build, numpy=build),
-        "conv": _module(OPTIONS=ConvOptions, keras=build, refuse=_refuse_flat),
+        "mlp": module(OPTIONS=MlpOptions, keras=build, numpy=build),
+        "conv": module(OPTIONS=ConvOptions, keras=build, refuse=_refuse_flat),
     },
     "datasets": {
-        "digits": _module(describe=lambda options: Description(1000, 0, (64,), 10)),
-        "image_folder": _module(OPTIONS=FolderOptions, describe=_describe_folder),
-        "silent": _module(describe=lambda options: None),
-        "shapeless": _module(describe=lambda options: Description(1000, 100, None, 10)),
+        "digits": module(describe=lambda options: Description(1000, 0, (64,), 10)),
+        "image_folder": module(OPTIONS=FolderOptions, describe=_describe_folder),
+        "silent": module(describe=lambda options: None),
+        "shapeless": module(describe=lambda options: Description(1000, 100, None, 10)),
     },
     "trainers": {
-        "numpy": _module(
+        "numpy": module(
             BUILDER="numpy",
             OPTIMIZERS=("sgd", "adam"),
             OPTIMIZER_SETTINGS={"momentum": ("sgd",)},
             PRECISIONS=("float32", "float64"),
         ),
-        "keras_tensorflow": _module(
+        "keras_tensorflow": module(
             BUILDER="keras",
             OPTIMIZERS=("sgd", "rmsprop", "adam"),
             OPTIMIZER_SETTINGS={"momentum": ("sgd", "rmsprop"), "nesterov": ("sgd",), "weight_decay": ("sgd", "adam")},
@@ -93,23 +93,23 @@ HOUSE = {
         ),
     },
     "strategies": {
-        "single": _module(NEEDS=Needs(max_workers=1)),
-        "mpi": _module(
+        "single": module(NEEDS=Needs(max_workers=1)),
+        "mpi": module(
             OPTIONS=MpiOptions,
             NEEDS=Needs(collectives=("mpi",), communicators=("mpi",), algorithms=("auto", "ring", "own-ring")),
         ),
-        "pair": _module(NEEDS=Needs(min_workers=2, trainers=("keras_tensorflow",))),
-        "within": _module(NEEDS=Needs(exchange=Exchange.INSIDE)),
-        "fast": _module(NEEDS=Needs(collectives=("nccl",))),
-        "plain": _module(NEEDS=Needs(jit=False)),
-        "replicas": _module(NEEDS=Needs(one_process=True)),
+        "pair": module(NEEDS=Needs(min_workers=2, trainers=("keras_tensorflow",))),
+        "within": module(NEEDS=Needs(exchange=Exchange.INSIDE)),
+        "fast": module(NEEDS=Needs(collectives=("nccl",))),
+        "plain": module(NEEDS=Needs(jit=False)),
+        "replicas": module(NEEDS=Needs(one_process=True)),
     },
-    "communicators": {"mpi": _module(), "simulated": _module()},
+    "communicators": {"mpi": module(), "simulated": module()},
     "launchers": {
-        "local": _module(PROVIDES=(), MULTIPLE_HOSTS=False),
-        "mpirun": _module(OPTIONS=MpirunOptions, PROVIDES=("mpi",), MULTIPLE_HOSTS=True),
+        "local": module(PROVIDES=(), MULTIPLE_HOSTS=False),
+        "mpirun": module(OPTIONS=MpirunOptions, PROVIDES=("mpi",), MULTIPLE_HOSTS=True),
     },
-    "submitters": {"direct": _module(), "sbatch": _module()},
+    "submitters": {"direct": module(), "sbatch": module()},
 }
 
 

@@ -1,15 +1,13 @@
 """Which library moves a strategy's bytes: the first that can be, with the launcher that provides it."""
 
 from collections.abc import Callable
-from types import ModuleType
-from typing import Any
 
 import pytest
 
 from dlbench import plugins
 from dlbench.scenario.needs import Needs
 from dlbench.scenario.settings import Settings
-from tests.unit.scenario.conftest import HOUSE, Runs
+from tests.unit.scenario.conftest import HOUSE, Runs, module
 
 
 class WideOptions(plugins.Options):
@@ -18,12 +16,6 @@ class WideOptions(plugins.Options):
 
 def refuse(options: WideOptions, settings: Settings) -> str:
     return f"steep does not go over {settings.collectives}" if options.steep and settings.collectives != "nccl" else ""
-
-
-def module(**attributes: Any) -> ModuleType:
-    made = ModuleType("fake", "A fake.")
-    vars(made).update({"OPTIONS": plugins.Options} | attributes)
-    return made
 
 
 @pytest.fixture(autouse=True)

@@ -54,8 +54,12 @@ def test_one_value_needs_no_search(runs) -> None:
 
 
 def test_auto_begins_around_the_rate_of_base(runs) -> None:
-    found = runs("base: {trainer: numpy, learning_rate: 0.2}\nbaseline: none\ntune: {learning_rate: auto}\n")
-    assert sorted({run.settings.learning_rate for run in found}) == [0.067, 0.2, 0.6]
+    # No run has a rate above 1e6.
+    for rate, rates in ((0.2, [0.067, 0.2, 0.6]), (1e6, [330_000, 1e6])):
+        planned = runs(
+            f"base: {{trainer: numpy, learning_rate: {rate}}}\nbaseline: none\ntune: {{learning_rate: auto}}\n"
+        )
+        assert sorted({run.settings.learning_rate for run in planned}) == rates
 
 
 def test_only_leaves_candidates_alone(runs, refusal) -> None:

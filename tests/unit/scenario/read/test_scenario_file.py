@@ -13,12 +13,6 @@ def refused(text: str) -> str:
     return str(caught.value)
 
 
-def unreadable(path: Path) -> str:
-    with pytest.raises(UserError) as caught:
-        read(path)
-    return str(caught.value)
-
-
 def test_defaults() -> None:
     scenario = parse("base: {workers: 1}", "folder/my study.yaml")
     assert scenario.name == "my study"
@@ -186,30 +180,20 @@ def test_what_follows_from_a_mistake_is_none_of_its_own() -> None:
     assert found.startswith("s.yaml:2: matrix.dataset must be a list")
 
 
-def test_a_missing_file_names_its_neighbours(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_says_why(tmp_path: Path) -> None:
     (tmp_path / "digits.yaml").write_text("base: {}")
-    message = unreadable(tmp_path / "digit.yaml")
-    assert "there is no such file" in message
-    assert "digits.yaml" in message
-
-
-def test_a_folder_is_no_scenario(tmp_path: Path) -> None:
-    assert "is a folder" in unreadable(tmp_path)
-
-
-def test_a_path_no_system_has(tmp_path: Path) -> None:
-    assert "cannot be read" in unreadable(tmp_path / "a\0b.yaml")
-    assert "cannot be read" in unreadable(tmp_path / ("x" * 300 + ".yaml"))
-
-
-def test_a_device_without_end_is_no_file() -> None:
-    assert "it is a pipe or a device, not a file" in unreadable(Path("/dev/zero"))
-
-
-def test_bytes_that_are_no_text_name_the_line(tmp_path: Path) -> None:
-    path = tmp_path / "s.yaml"
-    path.write_bytes(b"base: {}\n# \xff\xfe\n")
-    assert unreadable(path).startswith(f"{path}:2: not UTF-8 text")
+    (tmp_path / "s.yaml").write_bytes(b"base: {}\n# \xff\xfe\n")
+    for path, said in [
+        (tmp_path / "digit.yaml", f"there is no such file\n  hint: in {tmp_path} there are: digits.yaml"),
+        (tmp_path, "is a folder"),
+        (tmp_path / "a\0b.yaml", "cannot be read"),
+        (tmp_path / ("x" * 300 + ".yaml"), "cannot be read"),
+        (Path("/dev/zero"), "it is a pipe or a device, not a file"),
+        (tmp_path / "s.yaml", f"{tmp_path}/s.yaml:2: not UTF-8 text"),
+    ]:
+        with pytest.raises(UserError) as caught:
+            read(path)
+        assert said in str(caught.value)
 
 
 def test_a_byte_order_mark_and_windows_line_ends_are_read(tmp_path: Path) -> None:
