@@ -155,5 +155,6 @@ def sentence(arm: Arm, lost: LostTime) -> str:
         return start + once
     others = "".join(f", {other} {percent(part)}" for other, part in ranked if other != name and part >= LEAST)
     gain = percent(share / (1 - share))
-    what = f"{name.capitalize()} {'take' if name == 'messages' else 'takes'} {percent(share)} beyond that: {_remedy(name, arm)} (at most {gain} faster){others}"
-    return f"{start}. {what}{once}"
+    takes = "take" if name == "messages" else "takes"
+    what = f"{name.capitalize()} {takes} {percent(share)} beyond that: {_remedy(name, arm)} (at most {gain} faster)"
+    return f"{start}. {what}{others}{once}"

@@ -62,7 +62,7 @@ def test_a_cause_in_the_steps_is_named(steps: dict[str, float], values: dict[str
     assert lost is not None
     assert sum(lost.parts.values()) == pytest.approx(1 - lost.efficiency)
     text = sentence(slow, lost)
-    assert f"{name.capitalize()} takes" in text
+    assert f"{name.capitalize()} take" in text
     assert remedy in text
 
 
@@ -120,4 +120,4 @@ def test_a_slow_link_is_named_in_real_runs(study: str, is_named: bool) -> None:
     (out,) = (one for one in arms if one.workers == 4 and one.get("mode") == "scale-out")
     lost = lost_time(out)
     assert lost is not None
-    assert ("Messages takes" in sentence(out, lost)) == is_named
+    assert ("Messages take" in sentence(out, lost)) == is_named
