@@ -103,6 +103,8 @@ def in_threads(size: int, body: Callable[[Any], Any], kind: type[ThreadCommunica
 class SumStrategy:
     """Sums gradients over all workers; `sabotaged` leaves each with its own."""
 
+    takes_local_means = False
+
     def __init__(self, communicator: ThreadCommunicator, *, sabotaged: bool = False) -> None:
         self.communicator, self.sabotaged, self.bytes_sent = communicator, sabotaged, 0
 
@@ -110,7 +112,11 @@ class SumStrategy:
         self.communicator.broadcast(parameters)
 
     def bind(self, trainer: Any, reporter: Reporter) -> Between:
-        return Between(trainer, reporter, self.communicator.barrier, self.communicator.size, self.all_reduce)
+        communicator = self.communicator
+        means = self.takes_local_means
+        return Between(
+            trainer, reporter, communicator.barrier, communicator.size, self.all_reduce, takes_local_means=means
+        )
 
     def all_reduce(self, gradient: np.ndarray) -> np.ndarray:
         if not self.sabotaged:

@@ -59,6 +59,7 @@ def simulation(
     defaults = {
         "trainer": "numpy", "communicator": "simulated", "model": "softmax", "precision": "float64", "batch_size": 6,
         "epochs": 3, "learning_rate": 0.1, "servers": 1 if SERVER in plugin.get("NEEDS").roles else None,
+        "server_placement": "own",
     }  # fmt: skip
     settings = Settings(strategy=strategy, workers=workers, **defaults | given)
     options: dict[str, Any] = {}

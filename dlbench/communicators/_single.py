@@ -12,7 +12,7 @@ class SingleCommunicator:
 
     rank = 0
     size = 1
-    library = ""  # that carries messages, as `mpi` reports it
+    library = ""  # none carries messages
 
     def barrier(self) -> None:
         """Return at once."""

@@ -24,7 +24,7 @@ OPTIONS = Options
 
 
 class MpiGroup:
-    """Some ranks that have collectives of their own, in the order of their ranks. One thread at a time may call it.
+    """A group of ranks with its own collectives. One thread at a time may call it.
 
     Attributes:
         comm: An `mpi4py.MPI.Comm`.

@@ -56,7 +56,8 @@ class SimulatedOptions(Options):
         4e9,
         ge=1,
         le=1e15,
-        description="Bytes of gradients or parameters that a server handles per second, one message at a time.",
+        description="Bytes of gradients or parameters that a server, or another node that is no worker, handles "
+        "per second, one message at a time.",
     )
     failed_worker: int | None = Field(None, ge=0, description="This worker ends at `failed_at_s` without notice.")
     failed_server: int | None = Field(None, ge=0, description="This server does.")

@@ -1,6 +1,7 @@
 """The hardware of this host: processors, memory, network and virtualisation."""
 
 import os
+import platform
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,6 +21,11 @@ _FLAGS = (
 # Each container adds one such interface, under a random name.
 _CONTAINER_INTERFACES = ("veth", "cali", "lxc")
 _PATIENCE_S = 5.0
+
+
+def processor(root: Path = ROOT) -> str:
+    """Return the processor's name with its family and model, or its architecture where the kernel gives no name."""
+    return processor_name(cpu_info(root)) or platform.machine()
 
 
 def processor_name(info: Mapping[str, str]) -> str:
@@ -113,7 +119,7 @@ def describe_virtualisation(root: Path = ROOT) -> dict[str, Any]:
     dmi = root / "sys/class/dmi/id"
     # lscpu reads it from the processor itself.
     facts = printed(["lscpu"], _PATIENCE_S) if root == ROOT else ""
-    hypervisor = re.search(r"^\s*Hypervisor vendor:\s*(.*\S)", facts, re.MULTILINE)
+    hypervisor = re.search(r"^[ \t]*Hypervisor vendor:[ \t]*(.*\S)", facts, re.MULTILINE)
     marks = {"docker": ".dockerenv", "podman": "run/.containerenv", "singularity": ".singularity.d"}
     container = next((name for name, mark in marks.items() if (root / mark).exists()), None)
     return {

@@ -60,7 +60,7 @@ def version_text(mpirun: str, timeout_s: float = _PATIENCE_S) -> str:
 
 
 def printed(argv: Sequence[str], timeout_s: float, **environment: str) -> str:
-    """Return what a program prints, in English; empty where it is absent or slow."""
+    """Return what a program prints, in English, however it ends; empty where it is absent or slow."""
     try:
         return subprocess.run(
             argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",

@@ -42,7 +42,7 @@ class Segment(BaseModel):
 
 
 class NodeAccount(BaseModel):
-    """What one node did; see `nodes.csv`. None where a server has nothing of the kind."""
+    """What one node did; see `nodes.csv`. None where a node that is no worker has nothing of the kind."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -76,7 +76,7 @@ class Result(BaseModel):
         gradient_norms: Steps at which norms were taken, and sums of the squared norms of this worker's gradients and of
             the means over all workers; None where there are no two workers, or gradients are reduced elsewhere.
         staleness: Staleness and the number of gradients that had it, rising.
-        nodes: What this process did as a node; of a simulation, all workers and servers in order.
+        nodes: What this process did as a node; of a simulation, all of them in order.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -96,22 +96,19 @@ def roles_of(settings: Settings) -> list[RoleProcesses]:
     """Return the processes of a run beside its workers, by role in the order of ranks; of a simulated run none."""
     if settings.is_simulated:
         return []
-    evaluators = [EVALUATOR] if settings.evaluator is not None else []
-    return [_processes(role, settings) for role in (*needs_of(settings.strategy).roles, *evaluators)]
+    evaluators = [_processes(EVALUATOR, settings)] if settings.evaluator is not None else []
+    return [*nodes_of(settings), *evaluators]
 
 
-def num_nodes_of(settings: Settings) -> dict[str, int]:
-    """Return how many nodes a strategy has of each role that it declares, in order; simulated or not."""
-    return {role.name: _count(role, settings) for role in needs_of(settings.strategy).roles}
+def nodes_of(settings: Settings) -> list[RoleProcesses]:
+    """Return the nodes that a strategy has beside workers, by role in order; simulated or not."""
+    return [_processes(role, settings) for role in needs_of(settings.strategy).roles]
 
 
 def _processes(role: Role, settings: Settings) -> RoleProcesses:
+    count = getattr(settings, role.count) if isinstance(role.count, str) else role.count
     placement = getattr(settings, role.placement) if role.placement else Placement.BESIDE
-    return RoleProcesses(role.name, _count(role, settings), placement is Placement.OWN)
-
-
-def _count(role: Role, settings: Settings) -> int:
-    return (getattr(settings, role.count) or 0) if isinstance(role.count, str) else role.count
+    return RoleProcesses(role.name, count or 0, placement is Placement.OWN)
 
 
 def num_slots(settings: Settings) -> int:

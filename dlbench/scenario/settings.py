@@ -155,7 +155,11 @@ Cores = Annotated[
 
 
 class Settings(BaseModel):
-    """What one run does. Every field is a key of `base`, an axis of `matrix`, and a column of `runs.csv`."""
+    """What one run does. Every field is a key of `base`, an axis of `matrix`, and a column of `runs.csv`.
+
+    Fields are checked one by one, where a scenario is read (`dlbench.scenario.read.values`): no validator looks at
+    several.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
 

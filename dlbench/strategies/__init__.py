@@ -28,7 +28,7 @@ A strategy of lock step binds a step to its trainer (`dlbench.strategies._step`)
 gradient is reduced, `Inside` the compiled call a hook reduces. Gradients arrive already scaled by 1 / samples of all
 workers in the step, so that their *sum* over workers is the mean over the step, whatever the sizes of the local
 batches. In an epoch's last, smaller step a worker may have no samples: its gradient is zero, and it takes part like the
-others. A step whose rule is none of sums `takes_local_means`. A strategy that remembers something from step to step,
+others. A step whose exchange is no sum `takes_local_means`. A strategy that remembers something from step to step,
 such as what a compression left out, has besides
 
     def state(self) -> dict[str, Array]: ...                     # copies, flat vectors by name

@@ -21,12 +21,15 @@ from dlbench.parts import cut
 from dlbench.scenario.needs import SERVER, WORKER
 from dlbench.strategies import Array
 
-# What messages of strategies say.
+# Types of strategies' messages.
 TYPES = ("push", "pull", "parameters", "finished", "block", "move", "average", "averaged", "push_pull")
-# What the run's own say, which no strategy counts: a worker asks for samples, and gets them; a node sends the evaluator
-# a copy of what it holds; a worker asks whether an epoch was the last, and is told; hand out no more samples.
-RUN_TYPES = ("ask", "hand_out", "copy", "is_last", "told", "close")
+# Types of the run's own, which no strategy counts. `ask`: a worker asks for samples; `hand_out`: it gets a batch, whose
+# number is `step`, of `samples`; `copy`: a node sends the evaluator what it held when the epoch `step` ended, of which
+# `samples` numbers are parameters; `is_last`: a worker asks whether the epoch `step` was the last; `answer`: it was
+# where `samples` is 1; `close`: hand out no more samples.
+RUN_TYPES = ("ask", "hand_out", "copy", "is_last", "answer", "close")
 _ALL_TYPES = (*TYPES, *RUN_TYPES)
+_WITHOUT_NUMBERS = frozenset(("pull", "finished", *RUN_TYPES)) - {"copy"}
 # How the numbers of a body are encoded, which its message says; "" stands for no body.
 _ENCODINGS = ("", "float16", "float32", "float64", "uint8", "uint32", "int32", "int64")
 # What a message takes besides its numbers: type and encoding, shard, worker, step, version, samples.
@@ -68,12 +71,19 @@ def pack_header(message: Message) -> Array:
     """Return all of a message but its numbers, as bytes [HEADER_BYTES] (uint8).
 
     Raises:
-        ValueError: There is no such message, or its numbers have a type that messages do not carry.
+        ValueError: There is no such message, it lacks numbers or has some against its type, or messages do not carry
+            numbers of theirs.
     """
-    kind = _ALL_TYPES.index(message.type)
-    encoding = _ENCODINGS.index("" if message.body is None else message.body.dtype.name)
-    whole = message.shard, message.worker, message.step, message.version, message.samples
-    return np.frombuffer(_HEADER.pack(kind, encoding, *whole), np.uint8)
+    encoding = "" if message.body is None else message.body.dtype.name
+    if message.type not in _ALL_TYPES:
+        raise ValueError(f"there is no message of type {message.type!r}; strategies send {', '.join(TYPES)}")
+    if encoding not in _ENCODINGS:
+        raise ValueError(f"messages do not carry {encoding}; they carry {', '.join(_ENCODINGS[1:])}")
+    if (message.body is None) != (message.type in _WITHOUT_NUMBERS):
+        raise ValueError(f"a message {message.type} has {'no ' if message.body is None else ''}numbers")
+    fields = message.shard, message.worker, message.step, message.version, message.samples
+    codes = _ALL_TYPES.index(message.type), _ENCODINGS.index(encoding)
+    return np.frombuffer(_HEADER.pack(*codes, *fields), np.uint8)
 
 
 def unpack_header(header: Array) -> tuple[Message, np.dtype[Any] | None]:
@@ -168,7 +178,7 @@ class World:
         return tuple(cut(self.parameters.size, max(1, self.num_servers)))
 
     def node(self, role: str, index: int) -> int:
-        """Return the number of a node beside the workers."""
+        """Return the number of a node."""
         return self._first_of[role] + index
 
     def server(self, shard: int) -> int:
@@ -183,8 +193,8 @@ class World:
 
     @cached_property
     def _first_of(self) -> dict[str, int]:
-        ends = accumulate(self.others.values(), initial=self.num_workers)
-        return dict(zip(self.others, ends, strict=False))
+        firsts = accumulate((self.num_workers, *self.others.values()), initial=0)
+        return dict(zip((WORKER, *self.others), firsts, strict=False))
 
     @cached_property
     def _others(self) -> list[tuple[str, int]]:

@@ -110,10 +110,11 @@ class Between(Step):
 
     Args:
         trainer: Of this worker.
-        reporter: Is told the phase.
+        reporter: Gets the phase.
         barrier: Waits for all workers.
         num_workers: All of them.
         all_reduce: Returns the sum of all workers' flat gradients; may overwrite and return its argument.
+        takes_local_means: See `Step`; then what `all_reduce` returns is no sum.
     """
 
     def __init__(
@@ -123,12 +124,15 @@ class Between(Step):
         barrier: Callable[[], None],
         num_workers: int,
         all_reduce: Callable[[Array], Array],
+        *,
+        takes_local_means: bool = False,
     ) -> None:
         super().__init__(trainer, reporter)
         trainer.compile(None)
+        self.takes_local_means = takes_local_means
         self._barrier, self._num_workers, self._all_reduce = barrier, num_workers, all_reduce
         self.can_mark = num_workers > 1
-        self.norms = GradientNorms() if num_workers > 1 else None
+        self.norms = GradientNorms() if num_workers > 1 and not takes_local_means else None
 
     def run(
         self, batch: Callable[[], tuple[Array, Array]], total: int, learning_rate: float, *, marked: bool
@@ -165,7 +169,7 @@ class Inside(Step):
 
     Args:
         trainer: Of this worker, or of all that one process holds.
-        reporter: Is told the phase.
+        reporter: Gets the phase.
         in_graph: A function from gradients to reduced gradients inside the compiled step.
         in_forward: A differentiable function from a tensor to its sum over workers inside the compiled step, for
             synchronised batch norm. With one worker it returns the tensor.

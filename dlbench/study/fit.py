@@ -5,7 +5,8 @@ of 8, and all are multiples of the parts of a batch (`gradient_accumulation_step
 did fit, whatever the sizes between may do.
 
 Sizes are tried in runs whose gradient and update are apart, as message-passing strategies make them: whole gradients
-then pass through the host. The answer is tried again in one compiled call, so that what fits here fits both.
+then pass through the host. The answer is tried again in one compiled call; where that does not fit, smaller sizes are
+tried both ways.
 """
 
 import json
@@ -81,7 +82,7 @@ class LargestBatch:
         memory_bytes: What one worker may take of its memory; None where an accelerator's memory was the limit.
         device_name: Processor or accelerator.
         most_samples: Training samples of one worker: no larger batch was tried.
-        trials: Every size that was tried, in order.
+        trials: Every trial that counts, in order.
     """
 
     name: str
@@ -200,8 +201,8 @@ class _Search:
             raise UserError(f"one worker of {self.sharing} has {most} training samples, and its batch {parts} parts")
         smallest = self._smallest(parts)
         size = largest(lambda size: self._attempt(size).fits, most, parts)
-        while size and not self._attempt(size, in_one_call=True).fits:
-            size = grid_floor(size * (1 - RESOLUTION), parts)
+        if size and not self._fits_both_ways(size):
+            size = largest(self._fits_both_ways, size, parts)
         if not size:
             raise self._too_large(parts, self.tried[parts, True].reason)
         limited_by = self._limited_by(size, grid_floor(most, parts))
@@ -217,6 +218,9 @@ class _Search:
             most_samples=most,
             trials=tuple(self.tried.values()),
         )
+
+    def _fits_both_ways(self, size: int) -> bool:
+        return self._attempt(size).fits and self._attempt(size, in_one_call=True).fits
 
     def _smallest(self, size: int) -> Trial:
         """Try the smallest batch, which shows the device; once more where another limit belongs to that."""

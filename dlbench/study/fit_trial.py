@@ -1,7 +1,6 @@
 """One batch size, tried by an ordinary run: one worker, few steps and a limit of its memory."""
 
 import os
-import platform
 import secrets
 import tempfile
 import threading
@@ -30,7 +29,7 @@ _ALONE |= {"launcher": "local"}
 _OTHERS = option_prefixes_of(Affects.DISTRIBUTION)
 # Gradient and update in one compiled call; and apart, which `mpi` does with one worker without loading MPI.
 _IN_ONE_CALL, _APART = "single", "mpi"
-# Two steps, each with the smaller one of an epoch's end, at a rate at which no loss explodes; then one evaluation.
+# Two epochs of two steps, the second one sample smaller, at a rate at which no loss explodes; then one evaluation.
 _EPOCHS, _LEARNING_RATE = 2, 1e-9
 # What a worker keeps of each training sample beside its data: its row, and its place in the order of an epoch.
 _INDEX_BYTES = 16
@@ -69,8 +68,7 @@ class Trial:
     @property
     def on_accelerator(self) -> bool:
         """Whether the device's own memory was the limit, not the host's."""
-        processor = hardware.processor_name(hardware.cpu_info()) or platform.machine()
-        return self.device_name not in ("", processor)
+        return self.device_name not in ("", hardware.processor())
 
 
 class Trials:
@@ -174,7 +172,7 @@ class Trials:
 
 
 def why_not(outcome: Outcome, journal: Journal, printed: str, run: RunSpec) -> str:
-    """Return why a run does not fit, and nothing where it does.
+    """Return why a run does not fit, or an empty string where it does.
 
     Args:
         outcome: How it ended.

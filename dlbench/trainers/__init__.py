@@ -20,18 +20,14 @@ and
 updates are one contiguous vector in the same order, so that a strategy moves one buffer.
 """
 
-import platform
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from dlbench.cgroups import ROOT
 from dlbench.parts import cut
-from dlbench.records import hardware
 from dlbench.scenario.metrics import evaluated
 
 Array = npt.NDArray[Any]
@@ -188,8 +184,3 @@ def parts_of_batch(num_samples: int, num_parts: int) -> list[slice]:
     The last ones are the larger: they have samples where there are fewer than parts, as in the last step of an epoch.
     """
     return [slice(num_samples - part.stop, num_samples - part.start) for part in cut(num_samples, num_parts)[::-1]]
-
-
-def processor_name(root: Path = ROOT) -> str:
-    """Return the processor's name with its family and model, or its architecture where the kernel gives no name."""
-    return hardware.processor_name(hardware.cpu_info(root)) or platform.machine()

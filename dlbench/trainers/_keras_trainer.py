@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from dlbench.errors import UserError
-from dlbench.trainers import Array, Sums, _keras_model, added, flatten, parts_of_batch, processor_name
+from dlbench.records import hardware
+from dlbench.trainers import Array, Sums, _keras_model, added, flatten, parts_of_batch
 from dlbench.trainers._keras_graph import Graph, InputSpecs
 
 # What Eigen aligns tensors to; TensorFlow aborts the process on a tensor that is aligned to less.
@@ -324,7 +325,7 @@ class KerasTrainer:
     def _device_name(self) -> str:
         devices = self._tf.config.get_visible_devices("GPU")
         if not devices:
-            return processor_name()
+            return hardware.processor()
         details = self._tf.config.experimental.get_device_details(devices[0])
         return str(details.get("device_name", devices[0].name))
 

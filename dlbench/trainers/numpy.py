@@ -8,8 +8,9 @@ import numpy as np
 
 from dlbench.errors import UserError
 from dlbench.plugins import Options, Plugin
+from dlbench.records import hardware
 from dlbench.scenario.settings import Settings
-from dlbench.trainers import Array, Problem, Sums, Threads, added, parts_of_batch, processor_name
+from dlbench.trainers import Array, Problem, Sums, Threads, added, parts_of_batch
 from dlbench.trainers._dense import DenseStack, cross_entropy, squared_error
 from dlbench.trainers._flat_optimizers import FLAT_OPTIMIZERS, FlatOptimizer, make_flat_optimizer
 
@@ -150,7 +151,7 @@ class NumpyTrainer:
         return {
             "backend": BACKEND,
             "numpy_version": np.__version__,
-            "device_name": processor_name(),
+            "device_name": hardware.processor(),
             "intra_op_threads": self._num_threads,
             "inter_op_threads": 1,
         }

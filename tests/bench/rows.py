@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
-from dlbench.trainers import processor_name
+from dlbench.records import hardware
 from tests.bench.pairs import turn
 
 # What decides how quick either side is.
@@ -132,4 +132,4 @@ def versions() -> str:
 @cache
 def processor() -> str:
     """Return the processor's name and the number of its cores that may be used."""
-    return f"{processor_name()}, {len(os.sched_getaffinity(0))} cores"
+    return f"{hardware.processor()}, {len(os.sched_getaffinity(0))} cores"

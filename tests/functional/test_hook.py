@@ -12,9 +12,9 @@ import pytest
 from dlbench.analysis.metrics import rates
 from dlbench.analysis.metrics.row import workers_agree
 from dlbench.analysis.metrics.warm_up import without_warm_up
+from dlbench.records import hardware
 from dlbench.records.columns import PHASE
 from dlbench.telemetry.messages import STEP_FIELDS
-from dlbench.trainers import processor_name
 from tests.functional.mpi_programs.launch import BASE
 from tests.functional.worker_runs import MPI, SCRIPTS, raw_messages, spec, work
 
@@ -65,7 +65,7 @@ def test_a_plain_script_has_the_rows_of_a_run(tmp_path):
     assert result.num_parameters == 650
     assert result.segments == ()  # no barrier, no rate
     assert "numpy_version" in ended.journal.facts[0]
-    assert ended.journal.facts[0]["device_name"] == processor_name()
+    assert ended.journal.facts[0]["device_name"] == hardware.processor()
     assert ended.journal.ended == {0}
     assert ended.logs[0].count("validation accuracy") == 4
     # The parts of a step follow one another without gaps; between steps lies what the hook itself takes, and no more.

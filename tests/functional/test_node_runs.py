@@ -73,6 +73,8 @@ def test_a_strategy_with_a_role_of_its_own_needs_no_other_file(work: Bench) -> N
     assert simulated["workers_agree"] == "exact"
     assert (row["messages"], row["bytes_sent"]) == (simulated["messages"], simulated["bytes_sent"])
     assert [node["role"] for node in nodes] == ["worker", "worker", "coordinator"] * 2
+    # It is beside the first worker; simulated workers have a host each.
+    assert [node["host"] for node in nodes] == ["0", "0", "0", "0", "1", "0"]
     assert float(row["validation_loss"]) == pytest.approx(float(simulated["validation_loss"]), rel=1e-6)
 
 

@@ -106,7 +106,7 @@ def variables(report: HostReport) -> dict[str, str]:
 def too_few(report: HostReport, kind: str) -> dict[str, int]:
     """Return what is allowed of a kind (`processes`, `group_processes`, `files`), where a run may need more."""
     wanted = MIN_FILES if kind == "files" else report.host.slots * THREADS_PER_WORKER + OTHER_THREADS
-    allowed = report["limits"][kind]
+    allowed = report[f"limits.{kind}"]
     is_enough = allowed is None or allowed >= wanted
     return {} if is_enough else {"allowed": allowed, "wanted": wanted, "more": 4 * wanted}
 

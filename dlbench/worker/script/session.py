@@ -10,9 +10,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from dlbench.errors import UserError
+from dlbench.records import hardware
 from dlbench.records.assignment import Assignment
 from dlbench.telemetry.reporter import ERROR_DRAIN_S, Reporter
-from dlbench.trainers import processor_name
 from dlbench.worker.observer import Observer
 from dlbench.worker.process import network_interface
 from dlbench.worker.process import rank as ranks
@@ -100,7 +100,7 @@ class Session:
         layout, settings = self._assignment.layout, self._assignment.run.settings
         place = next(place for place in layout.places if place.rank == self.rank)
         columns = facts() | network_interface.facts(os.environ, settings.collectives)
-        columns["device_name"] = nvml.device_name(place) or processor_name()
+        columns["device_name"] = nvml.device_name(place) or hardware.processor()
         self._reporter.send_facts({**columns, **self._observer.totals()})
         self._reporter.send_result(result)
         self._is_finished = True

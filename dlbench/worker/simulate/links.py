@@ -1,6 +1,9 @@
 """How long messages take: alpha-beta links between hosts, and queues at each host's interface."""
 
 from collections.abc import Sequence
+from itertools import count
+
+from dlbench.scenario.plugin_settings import RoleProcesses
 
 
 class Links:
@@ -59,8 +62,10 @@ class Links:
         return done
 
 
-def hosts_of(num_workers: int, num_others: int, workers_per_host: int, *, beside: bool) -> list[int]:
+def hosts_of(num_workers: int, others: Sequence[RoleProcesses], workers_per_host: int) -> list[int]:
     """Return the host of each node: workers fill hosts in order; others have their own, or share those in turn."""
     workers = [worker // workers_per_host for worker in range(num_workers)]
     used = workers[-1] + 1
-    return workers + [other % used if beside else used + other for other in range(num_others)]
+    places = [(index, role.has_own_slots) for role in others for index in range(role.number)]
+    own = count(used)
+    return workers + [next(own) if has_own_slots else index % used for index, has_own_slots in places]

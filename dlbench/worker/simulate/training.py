@@ -11,8 +11,8 @@ import numpy as np
 from dlbench.communicators._single import SingleCommunicator
 from dlbench.communicators.simulated import SimulatedOptions
 from dlbench.records.result import NodeAccount, Result, Segment
+from dlbench.scenario.plugin_settings import nodes_of
 from dlbench.scenario.run_spec import RunSpec
-from dlbench.scenario.settings import Placement
 from dlbench.strategies import Array
 from dlbench.strategies._protocol import Optimizer
 from dlbench.telemetry.reporter import Reporter
@@ -56,12 +56,7 @@ class Simulation:
         self._plan = plan_nodes(run, len(data.train), trainer.parameters(), make_optimizer, trainer.scores)
         self.world, self.schedule = self._plan.world, self._plan.schedule
         self._batches = data.batches or data.batch
-        self._hosts = hosts_of(
-            settings.workers,
-            self.world.num_nodes - self.world.num_workers,
-            self._machines.workers_per_host,
-            beside=settings.server_placement is Placement.BESIDE,
-        )
+        self._hosts = hosts_of(settings.workers, nodes_of(settings), self._machines.workers_per_host)
         self.simulated = self._build()
         self._record = TrainingRecord(run, reporter)
         # The gradients since the last epoch's end; of its steps, the number of the last one.

@@ -262,7 +262,7 @@ class SimulatedWorld:
             self._queue(to, message)
 
     def _queue(self, to: int, message: Message) -> None:
-        """Let a server handle a message after those before it."""
+        """Let a node that is no worker handle a message after those before it."""
         num_bytes = 0 if message.body is None else message.body.nbytes
         done = max(self.now, self._serving_until[to]) + num_bytes * self._server_s_per_byte
         self._serving_until[to] = done

@@ -28,8 +28,8 @@ class Seen:
     Attributes:
         updates_s: When it made each update, rising; none where it makes none that count.
         samples: Samples in each.
-        steps_s: When each of its steps ended, rising; none for a server.
-        found_no_more_s: When it found no more samples; None for a server.
+        steps_s: When each of its steps ended, rising; none for a node that is no worker.
+        found_no_more_s: When it found no more samples; None for a node that is no worker.
     """
 
     updates_s: Floats
@@ -46,10 +46,10 @@ def pieces(seen: Seen, communicator: Communicator, *, counts_for_all: bool) -> t
         communicator: Connects all nodes.
         counts_for_all: Whether this node's pieces are the ones that have the samples; those of others have none.
     """
-    is_server = seen.found_no_more_s is None
+    is_other = seen.found_no_more_s is None
     # A worker that has made no step has not begun.
-    opened = _most(communicator, -np.inf if is_server else seen.steps_s[0] if len(seen.steps_s) else np.inf)
-    closed = -_most(communicator, -np.inf if is_server else -(seen.found_no_more_s or 0.0))
+    opened = _most(communicator, -np.inf if is_other else seen.steps_s[0] if len(seen.steps_s) else np.inf)
+    closed = -_most(communicator, -np.inf if is_other else -(seen.found_no_more_s or 0.0))
     edges = np.linspace(opened, closed, PIECES + 1) if opened < closed else np.empty(0)
     edges = _at_updates(seen.updates_s if _is_first(seen, communicator) else _NONE, edges, communicator)
     if len(edges) < 2:

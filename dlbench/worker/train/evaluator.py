@@ -19,7 +19,7 @@ from dlbench.worker.training_record import Scores
 MOST_KEPT_BYTES = 4 * 2**30
 
 
-def copied(node: int, epoch: int, copy: Copy) -> Message:
+def copy_message(node: int, epoch: int, copy: Copy) -> Message:
     """Return what a node kept of an epoch as a message; `samples` says how many numbers are parameters."""
     dtype = (copy.parameters if copy.parameters.size else copy.statistics).dtype
     body = np.concatenate([part.astype(dtype, copy=False) for part in copy])
@@ -27,12 +27,12 @@ def copied(node: int, epoch: int, copy: Copy) -> Message:
 
 
 class Evaluator:
-    """The node that collects the copies of each epoch, joins and scores them in order, and tells who asks.
+    """The node that collects the copies of each epoch, joins and scores them in order, and answers workers.
 
     Args:
         port: How it answers.
-        dispenser: The node that is told to hand out no more samples when training is to end; None where workers ask for
-            themselves.
+        dispenser: The node that is asked to hand out no more samples when training is to end; None where workers ask
+            whether it is.
         world: What nodes there are.
         replica: What it scores with.
         run: Its target may end training.
@@ -57,25 +57,25 @@ class Evaluator:
         self._num_statistics = replica.trainer.state("statistics")["statistics"].size
         # By epoch, what nodes have sent so far.
         self._copies: dict[int, dict[int, Copy]] = {}
-        self._ends = self._has_told = False
+        self._ends = self._has_closed = False
         self._answers: dict[int, bool] = {}
         self._sources = self._nodes_that_send()
-        self._kept_bytes = 0
 
     def on_message(self, message: Message) -> None:
-        """Take what a node has kept of an epoch, or tell a worker whether an epoch was the last.
+        """Take what a node has kept of an epoch, or answer a worker whether an epoch was the last.
 
         Raises:
             UserError: Too much waits for a score.
         """
         if message.type == "is_last":
-            # All who ask are told what was known when the first one asked.
+            # All who ask get the answer that was right when the first one asked.
             is_last = self._answers.setdefault(message.step, self._ends)
-            self._port.send(message.worker, Message("told", message.worker, message.step, samples=int(is_last)))
+            self._port.send(message.worker, Message("answer", message.worker, message.step, samples=int(is_last)))
             return
         assert message.body is not None
-        self._kept_bytes += message.body.nbytes
-        if self._kept_bytes > MOST_KEPT_BYTES:
+        # Another thread may take copies away to score them.
+        waiting = [copy for copies in list(self._copies.values()) for copy in list(copies.values())]
+        if message.body.nbytes + sum(part.nbytes for copy in waiting for part in copy) > MOST_KEPT_BYTES:
             raise UserError(
                 f"copies of the parameters that wait for a score take more than {MOST_KEPT_BYTES / 2**30:.0f} GiB: "
                 "epochs end faster than they are scored",
@@ -99,7 +99,6 @@ class Evaluator:
         self._reporter.step += 1
         started = perf_counter()
         copies = self._copies.pop(epoch)
-        self._kept_bytes -= sum(part.nbytes for copy in copies.values() for part in copy)
         scores = self._evaluate(copies)
         scores.refuse_infinite(f"after epoch {epoch}")
         self.scores[epoch] = scores._replace(seconds=perf_counter() - started)
@@ -111,15 +110,15 @@ class Evaluator:
 
     def on_computed(self) -> None:
         """Let no more samples be handed out once training is to end."""
-        if self._ends and not self._has_told and self._dispenser is not None:
-            self._has_told = True
+        if self._ends and not self._has_closed and self._dispenser is not None:
+            self._has_closed = True
             self._port.send(self._dispenser, Message("close", 0))
 
     def _nodes_that_send(self) -> frozenset[int]:
         """Return who sends something of each epoch: servers, and workers that hold parameters or statistics."""
-        workers, servers = self._world.num_workers, self._world.num_servers
-        silent = servers and not self._num_statistics
-        return frozenset(range(workers if silent else 0, workers + servers))
+        world = self._world
+        servers = [world.server(shard) for shard in range(world.num_servers)]
+        return frozenset([*servers, *(range(world.num_workers) if self._num_statistics or not servers else ())])
 
     def _is_whole(self, epoch: int) -> bool:
         return self._copies[epoch].keys() >= self._sources

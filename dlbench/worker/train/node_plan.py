@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from dlbench import plugins
 from dlbench.scenario.needs import SERVER, WORKER, Needs
-from dlbench.scenario.plugin_settings import num_nodes_of, update_of
+from dlbench.scenario.plugin_settings import nodes_of, update_of
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.strategies import Array
 from dlbench.strategies._protocol import Optimizer, OtherNode, Port, WorkerNode, World
@@ -75,5 +75,6 @@ def plan_nodes(
     def rate(step: int) -> float:
         return learning_rate(run, step, schedule.steps_per_epoch) * (full_rate / run.full_learning_rate)
 
-    world = World(settings.workers, num_nodes_of(settings), parameters, rate, make_optimizer, run.seed)
+    others = {role.name: role.number for role in nodes_of(settings)}
+    world = World(settings.workers, others, parameters, rate, make_optimizer, run.seed)
     return NodePlan(world, schedule, full_rate, needs.agrees, needs.shares_memory, strategy, options, tuple(scores))

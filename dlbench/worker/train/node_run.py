@@ -18,7 +18,7 @@ from dlbench.telemetry.reporter import Reporter
 from dlbench.trainers import Array
 from dlbench.worker.observer import Observer
 from dlbench.worker.step_recorder import StepRecorder
-from dlbench.worker.train.evaluator import Evaluator, copied
+from dlbench.worker.train.evaluator import Evaluator, copy_message
 from dlbench.worker.train.loop import ANNOUNCE_S
 from dlbench.worker.train.node_account import NodeConclusion, NodeEpoch, NodeLog
 from dlbench.worker.train.node_plan import NodePlan
@@ -284,7 +284,7 @@ class NodeRun:
                 if self._evaluator is None:
                     ended.kept = copy
                 elif is_scored or statistics.size:
-                    self.process.send(self._evaluator, copied(self.communicator.rank, self._num_ended, copy))
+                    self.process.send(self._evaluator, copy_message(self.communicator.rank, self._num_ended, copy))
 
     def _rehearse(self) -> None:
         """Let the trainer compile for the sizes of batches that only end an epoch: it would delay others later."""

@@ -32,7 +32,7 @@ class NodeCommunicator(Communicator, MessageCommunicator, Protocol):
 
 
 class Replica(NamedTuple):
-    """What a worker trains and scores with, and a server does not have."""
+    """What a worker trains and scores with, and other nodes do not have."""
 
     trainer: Trainer
     data: TrainingData
@@ -61,7 +61,7 @@ def score(
         names: What a worker's trainer evaluates; the loss is the first.
         world: How many nodes there are of which kind.
         communicator: Connects them.
-        replica: A worker's; None for a server.
+        replica: A worker's; None for other nodes.
         batch_size: Samples that a worker scores at a time.
         begin_next: Called before each copy.
     """

@@ -47,7 +47,7 @@ _LARGEST_KEPT_BYTES, _MOST_KEPT_BYTES = 2**25, 2**30
 _MESSAGES, _NUMBERS = range(2)
 
 
-class ServingNode(Protocol):
+class ComputingNode(Protocol):
     """A node that answers messages, and may have something to compute between them, such as the evaluator."""
 
     def on_message(self, message: Message) -> None:
@@ -126,7 +126,7 @@ class NodeProcess:
         num_dropped: Gradients that it has left out.
         active_at: When it last computed, or a message came.
         closed_after: Whole epochs that it had handed out when it was told to hand out no more; else None.
-        told: What a worker was told last of whether an epoch was the last; None before.
+        last_answer: Whether an epoch was the last, as the evaluator has answered; None before it has.
         found_no_more_at: When it was told that there are no more samples for it; None before, and for a server.
     """
 
@@ -144,10 +144,10 @@ class NodeProcess:
         self._is_ending = False
         self._asked = -1
         self._offered: tuple[int, int] | None = None
-        self._node: WorkerNode | OtherNode | ServingNode | None = None
+        self._node: WorkerNode | OtherNode | ComputingNode | None = None
         # Messages of the run's own, sent and received.
-        self._others_sent = self._others_received = 0
-        self.told: bool | None = None
+        self._run_messages_sent = self._run_messages_received = 0
+        self.last_answer: bool | None = None
         self.closed_after: int | None = None
         self._after_message: Callable[[], None] = _nothing
         self._pool = ThreadPoolExecutor(1)
@@ -165,7 +165,7 @@ class NodeProcess:
     def send(self, to: int, message: Message) -> None:
         """Send a message to a node; count it unless it is one of the run's own."""
         if message.type in RUN_TYPES:
-            self._others_sent += 1
+            self._run_messages_sent += 1
         else:
             self.sent += 1
             self.bytes_sent += message.num_bytes
@@ -240,12 +240,12 @@ class NodeProcess:
 
     def is_last(self, epoch: int, evaluator: int) -> bool:
         """Ask the evaluator whether training ends with an epoch; all who ask are told the same."""
-        self.told = None
+        self.last_answer = None
         self.send(evaluator, Message("is_last", self._communicator.rank, epoch))
-        self._until(lambda: self.told is not None)
-        return bool(self.told)
+        self._until(lambda: self.last_answer is not None)
+        return bool(self.last_answer)
 
-    def serve_and_compute(self, node: ServingNode) -> None:
+    def serve_and_compute(self, node: ComputingNode) -> None:
         """Serve, and compute what is due, until all workers have ended; a collective."""
         self._node = node
         is_over = self._communicator.enter_barrier()
@@ -307,7 +307,7 @@ class NodeProcess:
         if dtype is not None:
             message = message._replace(body=self._communicator.receive(source, _NUMBERS).view(dtype))
         if message.type in RUN_TYPES:
-            self._others_received += 1
+            self._run_messages_received += 1
             self._take_of_run(message)
             return
         assert self._node is not None
@@ -323,8 +323,8 @@ class NodeProcess:
             self.send(message.worker, Message("hand_out", message.worker, number, samples=size))
         elif message.type == "hand_out":
             self._offered = message.step, message.samples
-        elif message.type == "told":
-            self.told = bool(message.samples)
+        elif message.type == "answer":
+            self.last_answer = bool(message.samples)
         elif message.type == "close":
             assert self._stock is not None
             if not self._is_ending:  # else it had nothing more to hand out by itself
@@ -357,7 +357,7 @@ class NodeProcess:
         before = np.array([-1, -1])
         while True:
             self._deliver()
-            counts = np.array([self.sent + self._others_sent, self.received + self._others_received])
+            counts = np.array([self.sent + self._run_messages_sent, self.received + self._run_messages_received])
             self._communicator.all_reduce(counts, counts)
             if counts[0] == counts[1] and np.array_equal(counts, before):
                 return

@@ -100,7 +100,7 @@ def simulate(assignment: Assignment, rank: int, reporter: Reporter) -> Result:
 
 
 def run_node(assignment: Assignment, rank: int, reporter: Reporter, observer: Observer) -> Result:
-    """Run the node of this process, a worker or a server, and return its account.
+    """Run the node of this process, of whatever role, and return its account.
 
     Raises:
         RuntimeError: The processes that connected are not those of the assignment.

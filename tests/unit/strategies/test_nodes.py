@@ -16,6 +16,8 @@ from tests.unit.strategies.worlds import SIZE, FuzzedWorld, gradient_of, synchro
 
 NEEDS: dict[str, Needs] = {name: plugins.load("strategies", name).get("NEEDS") for name in plugins.names("strategies")}
 OF_NODES = [name for name, needs in NEEDS.items() if needs.nodes]
+AS_ONE_WORKER = [name for name in OF_NODES if NEEDS[name].as_one_worker is not None]
+BOUNDED = [(name, needs.bounded_by) for name, needs in NEEDS.items() if needs.bounded_by]
 SEEDS = range(25)
 
 
@@ -28,7 +30,13 @@ def close(first: np.ndarray, second: np.ndarray) -> None:
     np.testing.assert_allclose(first, second, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("strategy", [name for name in OF_NODES if NEEDS[name].as_one_worker is not None])
+def test_what_promises_to_equal_one_worker_does_so_still() -> None:
+    assert {"ring", "parameter_server", "stale_synchronous", "local_sgd"} <= set(AS_ONE_WORKER)
+    of_lock_step = {name for name, needs in NEEDS.items() if needs.as_one_worker is not None} - set(AS_ONE_WORKER)
+    assert of_lock_step == {"horovod", "mirrored", "mpi", "multi_worker", "single"}
+
+
+@pytest.mark.parametrize("strategy", AS_ONE_WORKER)
 def test_synchronous_strategies_equal_one_worker_on_the_joined_batch_whatever_comes_first(strategy: str) -> None:
     for seed in SEEDS:
         workers, servers = 1 + seed % 5, 1 + seed % 3
@@ -111,7 +119,7 @@ def test_a_stale_gradient_has_a_rate_of_its_own() -> None:
     close(server.parameters, before - 0.1 * np.full(SIZE, (6.0 + 2.0) / 2))
 
 
-def test_agreeing_nodes_end_with_the_same_bits_and_others_do_not_promise_it() -> None:
+def test_agreeing_nodes_end_with_the_same_bits() -> None:
     agreeing = [name for name in OF_NODES if NEEDS[name].agrees and not NEEDS[name].shares_memory]
     assert {"ring", "parameter_server", "local_sgd"} <= set(agreeing)
     for strategy in agreeing:
@@ -120,10 +128,11 @@ def test_agreeing_nodes_end_with_the_same_bits_and_others_do_not_promise_it() ->
             assert len({worker.begin().tobytes() for worker in world.workers}) == 1, strategy
 
 
-def test_what_bounds_a_lead_is_an_option_with_a_test() -> None:
-    assert {name: needs.bounded_by for name, needs in NEEDS.items() if needs.bounded_by} == {
-        "stale_synchronous": "bound"
-    }
+@pytest.mark.parametrize(("strategy", "option"), BOUNDED)
+def test_a_promised_bound_is_kept_and_used(strategy: str, option: str) -> None:
+    for bound in range(4):
+        worlds = (FuzzedWorld(strategy, 3, 7, seed, options={option: bound}, speeds=[1, 1, 0.02]) for seed in SEEDS)
+        assert max(rules.bounded(world, bound) for world in worlds) == bound
 
 
 @pytest.mark.parametrize("reads", ["fresh", "cached"])
@@ -366,19 +375,25 @@ def test_a_world_is_the_same_each_time() -> None:
         assert np.array_equal(first.workers[1].parameters, second.workers[1].parameters)
 
 
-@pytest.mark.parametrize("dtype", [None, "float16", "float32", "float64", "uint8", "uint32", "int32", "int64"])
-def test_a_header_gives_back_its_message_and_says_the_type_of_its_numbers(dtype: str | None) -> None:
-    message = Message("block", 3, 5, 2**40, 7, 11, None if dtype is None else np.zeros(4, dtype))
+@pytest.mark.parametrize("dtype", ["", "float16", "float32", "float64", "uint8", "uint32", "int32", "int64"])
+def test_a_header_gives_back_its_message_and_says_the_type_of_its_numbers(dtype: str) -> None:
+    kind, body = ("block", np.zeros(4, dtype)) if dtype else ("pull", None)
+    message = Message(kind, 3, 5, 2**40, 7, 11, body)
     header = pack_header(message)
     assert header.size == HEADER_BYTES == 40
     found, of_numbers = unpack_header(header)
     assert found == message._replace(body=None)
-    assert of_numbers == (None if dtype is None else np.dtype(dtype))
+    assert of_numbers == (np.dtype(dtype) if dtype else None)
 
 
 def test_what_is_no_message_is_refused() -> None:
-    for message in (Message("hello", 0), Message("push", 0, body=np.zeros(2, complex))):
-        with pytest.raises(ValueError, match="not in tuple"):
+    for message, reason in (
+        (Message("hello", 0), "no message of type 'hello'; strategies send push, pull"),
+        (Message("push", 0, body=np.zeros(2, complex)), "do not carry complex128; they carry float16"),
+        (Message("push", 0), "push has no numbers"),
+        (Message("finished", 0, body=np.zeros(2)), "finished has numbers"),
+    ):
+        with pytest.raises(ValueError, match=reason):
             pack_header(message)
     for header in (np.zeros(HEADER_BYTES - 1, np.uint8), np.full(HEADER_BYTES, 99, np.uint8)):
         with pytest.raises(ValueError, match="no message"):

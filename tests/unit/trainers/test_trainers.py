@@ -3,7 +3,8 @@
 import platform
 from pathlib import Path
 
-from dlbench.trainers import parts_of_batch, processor_name
+from dlbench.records.hardware import processor
+from dlbench.trainers import parts_of_batch
 
 
 def test_parts_follow_each_other_and_are_nearly_equal() -> None:
@@ -21,8 +22,8 @@ def test_the_processor_has_its_name_or_its_architecture(tmp_path: Path) -> None:
     cpuinfo.parent.mkdir()
     named = "processor\t: 0\nmodel name\t: Fast   CPU @ 2.00GHz\n"
     cpuinfo.write_text(f"{named}\n{named}", encoding="utf-8")
-    assert processor_name(tmp_path) == "Fast CPU @ 2.00GHz"
+    assert processor(tmp_path) == "Fast CPU @ 2.00GHz"
     cpuinfo.write_text(f"{named}cpu family\t: 25\nmodel\t\t: 17\n", encoding="utf-8")
-    assert processor_name(tmp_path) == "Fast CPU @ 2.00GHz (family 25 model 17)"
+    assert processor(tmp_path) == "Fast CPU @ 2.00GHz (family 25 model 17)"
     cpuinfo.write_text("processor\t: 0\nmodel name\t:\n", encoding="utf-8")
-    assert processor_name(tmp_path) == processor_name(tmp_path / "missing") == platform.machine()
+    assert processor(tmp_path) == processor(tmp_path / "missing") == platform.machine()

@@ -67,6 +67,7 @@ ANSWERS: list[tuple[str, dict[str, Any], str, str, str]] = [
     ("threads", {"variables": {"OMP_NUM_THREADS": "7"}}, "warn", "OMP_NUM_THREADS=7", "grep -rnsE OMP_NUM_THREADS"),
     ("threads", {"limits/processes": 399}, "warn", "399 processes and threads are allowed (ulimit -u)", "nproc 1600"),
     ("threads", {"limits/processes": 400}, "pass", "", ""),
+    ("threads", {"limits": None}, "pass", "", ""),
     ("threads", {"limits/group_processes": 100}, "warn", "100 processes and threads", "--pids-limit=1600"),
     ("threads", {"limits/files": 1023}, "warn", "1023 open files are allowed (ulimit -n)", "nofile"),
     ("port", {"port": {"error": "Address already in use"}}, "fail", "Address already in use", "ip_local_port_range"),

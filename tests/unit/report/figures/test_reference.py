@@ -187,3 +187,9 @@ def test_workers_are_counted(base: float, said: str) -> None:
     found = relative_panel(Panel("", Axis("workers"), SECONDS, lines), "workers")
     assert found is not None
     assert found.title == f"relative to its own {said}"
+
+
+def test_a_published_curve_has_the_colour_of_its_measured_namesake() -> None:
+    measured = [Series("mpi, scale-out", (Mark(1, (1.0,), median_interval([1.0])),))]
+    found = published(parse(MODES, "r.csv"), "train_time_s", measured)
+    assert [curve.like for curve in found] == ["", "mpi, scale-out"]

@@ -1,5 +1,6 @@
 import pytest
 
+from dlbench.scenario.plugin_settings import RoleProcesses
 from dlbench.worker.simulate.links import Links, hosts_of
 
 
@@ -49,4 +50,10 @@ def test_within_a_host_messages_cross_its_memory() -> None:
     ],
 )
 def test_nodes_are_placed_on_hosts(workers: int, servers: int, per_host: int, beside: bool, expected: list) -> None:
-    assert hosts_of(workers, servers, per_host, beside=beside) == expected
+    roles = [RoleProcesses("server", servers, has_own_slots=not beside)]
+    assert hosts_of(workers, roles, per_host) == expected
+
+
+def test_each_role_has_its_own_placement() -> None:
+    roles = [RoleProcesses("server", 2, has_own_slots=True), RoleProcesses("coordinator", 1, has_own_slots=False)]
+    assert hosts_of(3, [*roles, RoleProcesses("stage", 1, has_own_slots=True)], 2) == [0, 0, 1, 2, 3, 0, 4]

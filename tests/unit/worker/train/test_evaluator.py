@@ -10,7 +10,7 @@ from dlbench.scenario.settings import Settings
 from dlbench.strategies._protocol import Message, World
 from dlbench.worker.train.agreement import Diverged
 from dlbench.worker.train.batches import TrainingData
-from dlbench.worker.train.evaluator import Evaluator, copied
+from dlbench.worker.train.evaluator import Evaluator, copy_message
 from dlbench.worker.train.node_scores import Copy, Replica
 from tests.fakes import KeptReporter, LinearTrainer
 
@@ -47,8 +47,9 @@ class Spy:
         raise AssertionError("the evaluator drops nothing")
 
 
-def evaluator(workers: int, servers: int, trainer: Any = None, **target: Any) -> Any:
-    world = World(workers, {"server": servers}, np.zeros(INPUTS * CLASSES), lambda step: 0.1, lambda parameters: None)  # type: ignore[arg-type,return-value]
+def evaluator(workers: int, servers: int, trainer: Any = None, coordinators: int = 0, **target: Any) -> Any:
+    others = {"coordinator": coordinators, "server": servers}
+    world = World(workers, others, np.zeros(INPUTS * CLASSES), lambda step: 0.1, lambda parameters: None)  # type: ignore[arg-type,return-value]
     run = RunSpec(
         scenario="s",
         label="",
@@ -62,14 +63,14 @@ def evaluator(workers: int, servers: int, trainer: Any = None, **target: Any) ->
 
 
 def send(made: Evaluator, source: int, epoch: int, parameters: np.ndarray, statistics: np.ndarray = NONE) -> None:
-    made.on_message(copied(source, epoch, Copy(parameters, statistics)))
+    made.on_message(copy_message(source, epoch, Copy(parameters, statistics)))
 
 
 def is_last(made: Any, epoch: int) -> bool:
     """Ask as a worker does."""
     made.on_message(Message("is_last", 0, epoch))
     to, answer = made._port.sent.pop()
-    assert (to, answer.type, answer.step) == (0, "told", epoch)
+    assert (to, answer.type, answer.step) == (0, "answer", epoch)
     return bool(answer.samples)
 
 
@@ -86,6 +87,16 @@ def test_shards_of_all_servers_are_needed_and_joined_whatever_comes_first() -> N
     assert made.scores[2].means["accuracy"] == 1.0 > made.scores[1].means["accuracy"]
     assert made.scores[1].means["loss"] > made.scores[2].means["loss"]
     assert made.scores[2].own_samples == SAMPLES
+
+
+def test_a_node_that_holds_nothing_is_not_waited_for() -> None:
+    for workers, servers, holders in ((2, 2, (3, 4)), (2, 0, (0, 1))):
+        made = evaluator(workers, servers, coordinators=1)
+        for source, part in zip(holders, np.split(BEST.ravel(), 2) if servers else [BEST.ravel()] * 2, strict=True):
+            assert not made.is_due()
+            send(made, source, 1, part)
+        made.compute()
+        assert made.scores[1].means["accuracy"] == 1.0
 
 
 def test_without_servers_workers_are_meaned_and_so_are_their_moving_statistics() -> None:

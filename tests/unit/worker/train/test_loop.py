@@ -158,12 +158,13 @@ def test_a_remainder_that_is_weighted_by_the_full_batch_is_not_one_workers(monke
 
 
 def test_a_strategy_that_is_no_sum_gets_each_workers_own_mean(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Step, "takes_local_means", True)
+    monkeypatch.setattr(SumStrategy, "takes_local_means", True)
     scales: list[float] = []
     gradient = LinearTrainer.gradient
     monkeypatch.setattr(LinearTrainer, "gradient", lambda *given: scales.append(given[3]) or gradient(*given))
-    train(spec(workers=4, batch_size=20, epochs=1))
+    workers = train(spec(workers=4, batch_size=20, epochs=1))
     assert sorted(scales) == [1 / 5] * 20 + [1.0] * 4
+    assert [worker.result.gradient_norms for worker in workers] == [None] * 4
 
 
 def test_trainers_that_compile_rehearse_the_remainder_once_after_the_first_step(
