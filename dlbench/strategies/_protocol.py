@@ -29,9 +29,11 @@ TYPES = ("push", "pull", "parameters", "finished", "block", "move", "average", "
 # where `samples` is 1; `close`: hand out no more samples.
 RUN_TYPES = ("ask", "hand_out", "copy", "is_last", "answer", "close")
 _ALL_TYPES = (*TYPES, *RUN_TYPES)
+_TYPE_CODES = {name: code for code, name in enumerate(_ALL_TYPES)}
 _WITHOUT_NUMBERS = frozenset(("pull", "finished", *RUN_TYPES)) - {"copy"}
-# How the numbers of a body are encoded, which its message says; "" stands for no body.
-_ENCODINGS = ("", "float16", "float32", "float64", "uint8", "uint32", "int32", "int64")
+# How the numbers of a body are encoded, which its message says; 0 stands for no body.
+_ENCODINGS = tuple(map(np.dtype, ("float16", "float32", "float64", "uint8", "uint32", "int32", "int64")))
+_ENCODING_CODES = {dtype: code for code, dtype in enumerate(_ENCODINGS, 1)}
 # What a message takes besides its numbers: type and encoding, shard, worker, step, version, samples.
 _HEADER = Struct("<hhiqqqq")
 HEADER_BYTES = _HEADER.size
@@ -74,16 +76,15 @@ def pack_header(message: Message) -> Array:
         ValueError: There is no such message, it lacks numbers or has some against its type, or messages do not carry
             numbers of theirs.
     """
-    encoding = "" if message.body is None else message.body.dtype.name
-    if message.type not in _ALL_TYPES:
-        raise ValueError(f"there is no message of type {message.type!r}; strategies send {', '.join(TYPES)}")
-    if encoding not in _ENCODINGS:
-        raise ValueError(f"messages do not carry {encoding}; they carry {', '.join(_ENCODINGS[1:])}")
-    if (message.body is None) != (message.type in _WITHOUT_NUMBERS):
-        raise ValueError(f"a message {message.type} has {'no ' if message.body is None else ''}numbers")
-    fields = message.shard, message.worker, message.step, message.version, message.samples
-    codes = _ALL_TYPES.index(message.type), _ENCODINGS.index(encoding)
-    return np.frombuffer(_HEADER.pack(*codes, *fields), np.uint8)
+    kind, worker, step, version, shard, samples, body = message
+    code, encoding = _TYPE_CODES.get(kind), 0 if body is None else _ENCODING_CODES.get(body.dtype)
+    if code is None:
+        raise ValueError(f"there is no message of type {kind!r}; strategies send {', '.join(TYPES)}")
+    if body is not None and encoding is None:
+        raise ValueError(f"messages do not carry {body.dtype}; they carry {', '.join(map(str, _ENCODINGS))}")
+    if (body is None) != (kind in _WITHOUT_NUMBERS):
+        raise ValueError(f"a message {kind} has {'no ' if body is None else ''}numbers")
+    return np.frombuffer(_HEADER.pack(code, encoding, shard, worker, step, version, samples), np.uint8)
 
 
 def unpack_header(header: Array) -> tuple[Message, np.dtype[Any] | None]:
@@ -95,10 +96,10 @@ def unpack_header(header: Array) -> tuple[Message, np.dtype[Any] | None]:
     if header.size != HEADER_BYTES:
         raise ValueError(f"{header.size} bytes are no message's header")
     kind, encoding, shard, worker, step, version, samples = _HEADER.unpack(header.tobytes())
-    if not 0 <= kind < len(_ALL_TYPES) or not 0 <= encoding < len(_ENCODINGS):
+    if not 0 <= kind < len(_ALL_TYPES) or not 0 <= encoding <= len(_ENCODINGS):
         raise ValueError(f"there is no message of type {kind} with numbers of encoding {encoding}")
     message = Message(_ALL_TYPES[kind], worker, step, version, shard, samples)
-    return message, np.dtype(_ENCODINGS[encoding]) if encoding else None
+    return message, _ENCODINGS[encoding - 1] if encoding else None
 
 
 class Memory(Protocol):
@@ -183,13 +184,17 @@ class World:
 
     def server(self, shard: int) -> int:
         """Return the node that holds a shard."""
-        return self.node(SERVER.name, shard)
+        return self._first_server + shard
 
     def role(self, node: int) -> tuple[str, int]:
         """Return the role of a node, and its number among those of this role."""
         if node < self.num_workers:
             return WORKER, node
         return self._others[node - self.num_workers]
+
+    @cached_property
+    def _first_server(self) -> int:
+        return self.node(SERVER.name, 0)
 
     @cached_property
     def _first_of(self) -> dict[str, int]:
