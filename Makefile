@@ -48,6 +48,7 @@ soak: .venv/installed-test .venv/installed-horovod  ## Run the long campaigns, h
 	$(BIN)/python -m tests.soak claims --output results/claims
 	$(BIN)/python -m tests.soak advice --output results/advice
 	$(BIN)/python -m tests.soak schedules --output results/fuzz/schedules
+	$(BIN)/python -m pytest -m soak tests
 	@for name in scenarios clusters hosts references studies; do \
 	  $(BIN)/python -m tests.soak mutations --of $$name --mutants 10000 --processes 2 --output results/fuzz/$$name; done
 

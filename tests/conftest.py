@@ -7,16 +7,30 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
-# Files that take some minute on one core come first: processes that share the tests then end at the same time.
-LONGEST = [
+# On hosts of their own tests mostly wait: one process takes all these files, in this order, while others compute.
+ON_HOSTS = [
     f"test_{name}.py"
     for name in (
+        "sbatch",
         "faults_on_hosts",
+        "several_hosts",
+        "hosts_without_shared_files",
+        "cluster_of_hosts",
+        "links",
+        "srun",
+        "doctor",
+    )
+]
+# Files that take some minute on one core come first: processes that share the tests then end at the same time.
+LONGEST = ON_HOSTS + [
+    f"test_{name}.py"
+    for name in (
         "node_runs",
         "docs",
         "horovod",
-        "sbatch",
         "replica_runs",
         "faults",
         "checkpoints",
@@ -24,7 +38,6 @@ LONGEST = [
         "keras_engine",
         "tune",
         "horovod_runs",
-        "several_hosts",
         "report_command",
         "mpich",
         "kubernetes",
@@ -58,6 +71,19 @@ def pytest_configure(config: pytest.Config) -> None:
     for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, usual)
+
+
+class OneProcessForHosts(LoadFileScheduling):
+    """Give each file to one process, and all files of `ON_HOSTS` to the same."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        path: str = super()._split_scope(nodeid)
+        return "on hosts" if path.rpartition("/")[2] in ON_HOSTS else path
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling | None:
+    """Return the scheduler of `--dist loadfile`."""
+    return OneProcessForHosts(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -24,10 +24,10 @@ PARTS = {
     "types": (str(BIN / "mypy"),),
     "imports": (str(BIN / "lint-imports"), "--no-logo"),
     "unit": (*PYTEST, *NUM_UNIT, "--dist", "worksteal", "tests/unit", "tests/golden"),
-    "functional": (*PYTEST, *NUM_FUNCTIONAL, *BY_FILE, "tests/functional", "-m", "not alone"),
-    "alone": (*PYTEST, "tests/functional", "-m", "alone"),
+    "functional": (*PYTEST, *NUM_FUNCTIONAL, *BY_FILE, "tests/functional", "-m", "not alone and not soak"),
+    "alone": (*PYTEST, "tests/functional", "-m", "alone and not soak"),
 }
-AGAIN = {"functional": (*PYTEST, "tests/functional", "-m", "not alone", "--last-failed", "--maxfail", "1")}
+AGAIN = {"functional": (*PYTEST, "tests/functional", "-m", "not alone and not soak", "--last-failed", "--maxfail", "1")}
 TESTS_FAILED = 1
 NUM_SLOWEST = 20
 

@@ -166,6 +166,7 @@ def must_be_resumed(work: Bench, whole: Bench) -> list[dict[str, str]]:
 
 @pytest.mark.mpi
 @pytest.mark.slow
+@pytest.mark.soak
 def test_killed_again_and_again_at_random_moments(tmp_path: Path) -> None:
     """Two workers of NumPy with momentum: parameters and velocity are all there is to restore."""
     draw = random.Random(SEED)
@@ -235,7 +236,7 @@ def test_a_network_with_a_memory_resumes_to_the_bit(tmp_path: Path) -> None:
 
 def test_a_time_out_an_interruption_and_a_damaged_checkpoint(tmp_path: Path) -> None:
     with Bench(tmp_path) as work:
-        name = scenario(work, NUMPY.format(optimizer="adam"), 1, "timeout_s: 10", epochs=100_000)
+        name = scenario(work, NUMPY.format(optimizer="adam"), 1, "timeout_s: 6", epochs=100_000)
         work.run(name, code=1)
         at_time_out = newest_epoch(work)
         assert at_time_out > 0

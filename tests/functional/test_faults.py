@@ -34,10 +34,8 @@ STUDIES = {
         Shape(2, "auto", **SHORT),
         [
             Fault("hang", "build", 1, 1, 0),
-            Fault("hang", "all_reduce", 0, 14, 0),
             Fault("hang_gil", "gradient", 1, 25, 0),
             Fault("stop", "update", 1, 8, 0),
-            Fault("hang", "exit", 0, 1, 0),
         ],
     ),
 }

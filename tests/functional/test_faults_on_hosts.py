@@ -19,12 +19,8 @@ from tests.functional.host_faults.study import HostShape, HostStudy, struck_stud
 # Those that end a run, or dlbench, each in another way; `python -m tests.soak hosts` has every kind. Each strikes an
 # attempt; what is ahead (a key, ports) strikes the one after it.
 FAULTS = (
-    Fault("killed", 1),
-    Fault("cut off", 2),
     Fault("daemon stopped", 2),
     Fault("wrong key", 1),
-    Fault("full disk", 0),
-    Fault("port in use", 2),
     Fault("dlbench killed", 0),
 )
 # Runs so long that none ends before it is struck, and limits that a slow machine does not come near. Few repeats: a run

@@ -60,7 +60,11 @@ def must_have_run_out(row: dict[str, str]) -> bool:
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize(
-    "text", [pytest.param(NUMPY, id="numpy"), pytest.param(TENSORFLOW, id="tensorflow", marks=pytest.mark.tensorflow)]
+    "text",
+    [
+        pytest.param(NUMPY, id="numpy"),
+        pytest.param(TENSORFLOW, id="tensorflow", marks=[pytest.mark.tensorflow, pytest.mark.soak]),
+    ],
 )
 def test_the_size_found_fits_and_four_times_as_much_does_not(work, text):
     path = write(work, text)

@@ -22,10 +22,10 @@ pytestmark = [pytest.mark.mpi, pytest.mark.tensorflow, pytest.mark.slow, pytest.
 # float16 has a mantissa of 11 bits, and a network of ReLUs enlarges what it leaves out.
 COARSE = 5e-2
 # Collectives, launcher, workers, parts of the program: one start for each serves all tests. Four workers take turns on
-# two cores: only operations need so many, for Adasum's pairs of pairs.
+# two cores: only Adasum's pairs of pairs need so many.
 LAUNCHES: dict[str, tuple[str, str, int, tuple[str, ...]]] = {
     "gloo-horovodrun-3": ("gloo", "horovodrun", 3, ("operations", "rules", "batch_norm")),
-    "mpi-horovodrun-2": ("mpi", "horovodrun", 2, ("rules",)),
+    "mpi-horovodrun-2": ("mpi", "horovodrun", 2, ("operations", "rules")),
     "mpi-mpirun-4": ("mpi", "mpirun", 4, ("operations",)),
 }
 # Launches of other parts come after these, so that each is made once.
@@ -53,7 +53,10 @@ class Launch:
         return [seen for seen in by_case if seen[0]["sabotage"] == sabotage]
 
 
-@pytest.fixture(scope="module", params=LAUNCHES)
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(name, marks=pytest.mark.soak if name == "mpi-mpirun-4" else ()) for name in LAUNCHES],
+)
 def launch(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Launch:
     collectives, launcher, workers, parts = LAUNCHES[request.param]
     folder: Path = tmp_path_factory.mktemp("horovod")

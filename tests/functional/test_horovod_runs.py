@@ -91,7 +91,6 @@ STALL_TIMEOUT_S = 15
 # Kind of fault -> collectives, status, beginning of the reason. What stalls comes first: it mostly waits.
 FAULTS = {
     "hang": ("mpi", "stalled", f"no progress for stall_timeout_s ({STALL_TIMEOUT_S} s): "),
-    "raise": ("mpi", "failed", "worker 1: RuntimeError: struck in gradient"),
     "kill": ("gloo", "failed", "worker 1 exited before sending its result (killed by SIGKILL)"),
 }
 

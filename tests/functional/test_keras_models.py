@@ -1,6 +1,7 @@
 """Every model keeps the trainer's contract, learns in lower precision, and has the published size and cost."""
 
 import math
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import numpy as np
@@ -69,6 +70,11 @@ PRECISIONS = {
 }
 
 
+def several(cases: Iterable[str], more: Collection[str]) -> list[Any]:
+    """Return cases as parameters, of which some are left to the soak."""
+    return [pytest.param(case, marks=pytest.mark.soak if case in more else ()) for case in cases]
+
+
 def make(case: str, **settings: Any) -> Trainer:
     model, what, options, _ = CASES[case]
     return create(KERAS, model, what, options, **settings)
@@ -78,7 +84,7 @@ def given_to(case: str) -> Batch:
     return contract.batch(CASES[case][1])
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", several(CASES, more=("resnet50-large", "lstm-images", "transformer-images")))
 def test_contract(case: str) -> None:
     trainer = make(case)
     assert trainer.num_parameters == CASES[case][3]
@@ -95,7 +101,9 @@ def test_every_model_is_tested_here_or_with_the_trainer() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", PRECISIONS)
+@pytest.mark.parametrize(
+    "case", several(PRECISIONS, more=set(PRECISIONS) - {"resnet50", "lstm-characters", "transformer-images"})
+)
 def test_each_learns_in_lower_precision(case: str) -> None:
     """The loss on a fixed batch falls well below that of guessing."""
     trainer, (x, y) = make(case, precision=PRECISIONS[case], optimizer="adam"), given_to(case)
@@ -108,7 +116,7 @@ def test_each_learns_in_lower_precision(case: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", ["lstm-characters", "transformer-characters", "resnet18"])
+@pytest.mark.parametrize("case", several(["transformer-characters", "lstm-characters", "resnet18"], more=["resnet18"]))
 def test_xla_computes_the_same(case: str) -> None:
     compiled, plain = make(case, jit_compile=True), make(case)
     flat = contract.gradient(plain, *given_to(case), 1.0)

@@ -39,7 +39,7 @@ def write(work: Bench, base: dict[str, Any], **parts: Any) -> Path:
 def study(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Make one study of all strategies with two workers."""
     with Bench(tmp_path_factory.mktemp("study")) as made:
-        base = {"epochs": 12, "batch_size": 8, "remainder": "drop"}
+        base = {"epochs": 6, "batch_size": 8, "remainder": "drop"}
         made.run(write(made, base, matrix={"strategy": [*HAND_OUT, *IN_SHARES, "mpi"]}))
         yield made
 
@@ -60,7 +60,7 @@ def test_every_strategy_trains_all_samples_in_its_processes(study: Bench) -> Non
         assert row["server_placement"] == ("beside" if servers else "")
         per_epoch = 1432 if strategy in HAND_OUT else 1424
         # The last gradients that are dropped are nobody's any more.
-        assert 0 <= 12 * per_epoch - int(row["samples_seen"]) <= (32 if strategy == "backup_workers" else 0), strategy
+        assert 0 <= 6 * per_epoch - int(row["samples_seen"]) <= (32 if strategy == "backup_workers" else 0), strategy
         assert float(row["validation_accuracy"]) > 0.85, strategy
         assert row["workers_agree"] == ("exact" if strategy in {*SYNCHRONOUS, "local_sgd", "hogwild"} else ""), strategy
 
@@ -84,7 +84,7 @@ def test_synchronous_strategies_have_the_losses_of_all_reduce_in_every_epoch(stu
         for strategy, rows in by_strategy(study, "epochs").items()
     }
     losses = {strategy: [float(row["validation_loss"]) for row in epochs[strategy]] for strategy in SYNCHRONOUS}
-    assert len(losses["mpi"]) == 2 * 12
+    assert len(losses["mpi"]) == 2 * 6
     for strategy in SYNCHRONOUS:
         assert losses[strategy] == pytest.approx(losses["mpi"], rel=1e-4), strategy
         assert {row["evaluated_samples"] for row in epochs[strategy]} == {"180", "179"}
@@ -157,7 +157,7 @@ def test_the_window_of_workers_that_do_not_wait_is_that_of_barriers_where_they_d
     assert int(row["timed_steps"]) == pytest.approx(len(steps) / 2, rel=0.01)
 
 
-@pytest.mark.parametrize(("rank", "name"), [(1, "worker 1"), (2, "server 0"), (3, "server 1")])
+@pytest.mark.parametrize(("rank", "name"), [(1, "worker 1"), (3, "server 1")])
 def test_a_killed_node_ends_the_run_and_is_named(work: Bench, rank: int, name: str) -> None:
     path = write(work, {"epochs": 100_000, "evaluate_every": 10_000, "strategy": "asynchronous", "servers": 2})
     with work.start(path) as process:
@@ -171,12 +171,14 @@ def test_a_killed_node_ends_the_run_and_is_named(work: Bench, rank: int, name: s
     assert work.left_running() == []
 
 
+# Workers that wait for nobody, for some, for a partner, for all, and for the slowest; with memory that is shared.
+ONE_OF_EACH_KIND = ["asynchronous", "backup_workers", "gossip", "hogwild", "ring", "stale_synchronous"]
 STOP = {"metric": "validation_accuracy", "value": 0.85, "stop": True}
 
 
 def test_an_evaluator_ends_training_when_the_target_is_reached(work: Bench) -> None:
     base = {"epochs": 5_000, "batch_size": 8, "evaluator": "beside"}
-    work.run(write(work, base, matrix={"strategy": [*HAND_OUT, *IN_SHARES]}, target=STOP))
+    work.run(write(work, base, matrix={"strategy": ONE_OF_EACH_KIND}, target=STOP))
     places = work.rows("topology")
     for strategy, (row,) in by_strategy(work).items():
         assert (row["status"], row["evaluator"]) == ("completed", "beside"), row["reason"]

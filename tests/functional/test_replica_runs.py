@@ -32,13 +32,13 @@ SABOTAGED = "tests.functional.replica_programs.sabotaged:OtherReplica"
 POINTS = {
     "one": {"strategy": "single", "precision": "float64"},
     "mirrored": {"strategy": "mirrored", "precision": "float64", "workers": 3},
-    "multi-worker": {"strategy": "multi-worker", "precision": "float64", "workers": 3},
+    "multi-worker": {"strategy": "multi-worker", "precision": "float64", "workers": 2},
     "sabotaged": {"strategy": SABOTAGED, "precision": "float64", "workers": 2},
     "divided": {"strategy": "mirrored", "workers": 2, "divide": "epochs"},
     "mirrored alone": {"strategy": "mirrored", "workers": 1},
     **{
         f"dropout under {strategy}": {"strategy": strategy, "precision": "float64", "workers": 2, "model": DROPPING}
-        for strategy in ("mpi", "mirrored", "multi-worker")
+        for strategy in ("mpi", "mirrored")
     },
 }
 SOUND = ("mirrored", "multi-worker")
@@ -121,7 +121,6 @@ def test_epochs_are_divided_over_replicas(rows: Rows) -> None:
     assert (int(row["samples_seen"]), int(row["samples_dropped"])) == (2 * SAMPLES, 0)
 
 
-def test_dropout_is_the_same_under_every_strategy(found: Bench, rows: Rows) -> None:
+def test_dropout_is_the_same_in_one_process_as_in_many(found: Bench, rows: Rows) -> None:
     expected = losses(found, rows["dropout under mpi"]["run_id"])
-    for strategy in ("mirrored", "multi-worker"):
-        assert losses(found, rows[f"dropout under {strategy}"]["run_id"]) == pytest.approx(expected, rel=1e-11)
+    assert losses(found, rows["dropout under mirrored"]["run_id"]) == pytest.approx(expected, rel=1e-11)

@@ -25,7 +25,6 @@ ROOT = Path(__file__).parents[2]
 # Two of them are one scenario, made over different networks.
 RESULTS = ROOT / "results"
 STUDIES = [
-    RESULTS / "cifar10-resnet20",
     RESULTS / "kim2018-four-hosts-small",
     RESULTS / "kim2018-four-hosts-small-1gbit",
 ]

@@ -146,6 +146,6 @@ def test_keras_models_train_simulated_workers(work):
 
 def test_a_report_draws_simulated_runs_and_says_so(work):
     work.run(scenario(work, "matrix: {strategy: [ring, asynchronous], workers: [8]}\nrepeats: 2\n"))
-    work.run(work.study(), command="report")
+    work.run(work.study(), "--format", "svg", command="report")
     page = (work.study() / "report" / "report.html").read_text()
     assert "one process trained for all workers; a simulator computed the times" in page

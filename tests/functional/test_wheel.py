@@ -82,7 +82,7 @@ def test_it_works_in_an_empty_folder_without_a_checkout(environment: Path, tmp_p
     assert list(tmp_path.iterdir()) == []
     assert "there are: quickstart" in call(program, "run", "quick", cwd=tmp_path, code=2)
 
-    call(program, "run", "quickstart", *QUICK, cwd=tmp_path)
+    call(program, "run", "quickstart", *QUICK, "--set", "repeats=1", cwd=tmp_path)
     (study,) = (tmp_path / "studies").glob("quickstart-*")
     with (study / "runs.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))

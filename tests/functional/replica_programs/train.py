@@ -55,7 +55,7 @@ CASES: dict[int, tuple[Case, ...]] = {
         Case(sabotage="other-replica"),
     ),
     3: (
-        *EVERYWHERE,
+        EVERYWHERE[0],
         Case(settings={"optimizer": "adam", "gradient_accumulation_steps": 3}),
         HIERARCHICAL,
         Case("cnn", model_options=CNN | {"batch_norm": "synchronized"}),
