@@ -25,7 +25,7 @@ COARSE = 5e-2
 # two cores: only Adasum's pairs of pairs need so many.
 LAUNCHES: dict[str, tuple[str, str, int, tuple[str, ...]]] = {
     "gloo-horovodrun-3": ("gloo", "horovodrun", 3, ("operations", "rules", "batch_norm")),
-    "mpi-horovodrun-2": ("mpi", "horovodrun", 2, ("operations", "rules")),
+    "mpi-horovodrun-2": ("mpi", "horovodrun", 2, ("rules",)),
     "mpi-mpirun-4": ("mpi", "mpirun", 4, ("operations",)),
 }
 # Launches of other parts come after these, so that each is made once.
@@ -116,7 +116,9 @@ def test_workers_agree_and_equal_one_on_the_joined_batch(launch: Launch) -> None
 
 @with_rules
 def test_each_sabotage_is_found(launch: Launch) -> None:
-    for sabotage in SABOTAGES:
+    made = {case.sabotage for case in CASES[launch.collectives]} & {*SABOTAGES}
+    assert made == {*SABOTAGES} if launch.collectives == "mpi" else made
+    for sabotage in made:
         (seen,) = launch.cases(sabotage)
         assert max(case["difference"] for case in seen) > FAR, seen[0]
         verdict = "exact" if sabotage in AGREEING else "no"

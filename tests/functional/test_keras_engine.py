@@ -144,7 +144,10 @@ PRECISIONS: list[tuple[str, bool, float, float]] = [
 ]
 
 
-@pytest.mark.parametrize(("precision", "jit", "least", "most"), PRECISIONS)
+@pytest.mark.parametrize(
+    ("precision", "jit", "least", "most"),
+    [pytest.param(*case, marks=() if case[0].startswith("mixed") else pytest.mark.soak) for case in PRECISIONS],
+)
 def test_every_precision_serves_every_kind_of_step(
     precision: str, jit: bool, least: float, most: float, given: Batch
 ) -> None:

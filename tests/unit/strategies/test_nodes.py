@@ -136,9 +136,9 @@ def test_a_promised_bound_is_kept_and_used(strategy: str, option: str) -> None:
 
 
 @pytest.mark.parametrize("reads", ["fresh", "cached"])
-def test_stale_workers_are_never_further_ahead_than_the_bound_in_thousands_of_schedules(reads: str) -> None:
+def test_stale_workers_are_never_further_ahead_than_the_bound_in_hundreds_of_schedules(reads: str) -> None:
     widest: Counter[int] = Counter()
-    for seed in range(3_000):
+    for seed in range(600):
         bound, lead = rules.stale_schedule(seed, reads)
         widest[bound] = max(widest[bound], lead)
     # The bound is used, not only kept.
