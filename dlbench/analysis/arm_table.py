@@ -12,8 +12,18 @@ from operator import itemgetter
 from statistics import median
 from typing import Any
 
-from dlbench.analysis.arms import EFFICIENCY, UNSTEADY, Arm, Row, are_numbers, is_alone, is_unsteady, reported
-from dlbench.analysis.formatting import Unit, joined, number, one_line, percent, rounded, unit_of
+from dlbench.analysis.arms import (
+    EFFICIENCY,
+    UNSTEADY,
+    Arm,
+    Row,
+    are_numbers,
+    is_alone,
+    is_unsteady,
+    reported,
+    stated_of,
+)
+from dlbench.analysis.formatting import Unit, joined, listed, number, one_line, percent, rounded, unit_of
 from dlbench.analysis.groups import (
     ALONE,
     learning_rate_note,
@@ -235,6 +245,8 @@ def _notes(arms: Sequence[Arm]) -> Iterator[str]:
         yield note
     sentences = [(arm.workers, sentence(arm, lost)) for arm in arms if arm.workers > 1 and (lost := lost_time(arm))]
     yield from [max(sentences, key=itemgetter(0))[1]] if sentences else []
+    if stated := dict.fromkeys(name for arm in arms for row in arm.completed for name in stated_of(row)):
+        yield f"{listed(stated)}: the script's own word, from what it printed or wrote; dlbench did not measure it"
     tuned = "".join(_tuned_cell(arm, column) for column in tuned_columns(arms) for arm in arms)
     yield from (f"{mark.strip()}: {text}" for mark, text in TUNED_NOTES.items() if mark in tuned)
     yield from rate_notes([arm.completed for arm in arms])

@@ -65,6 +65,16 @@ def can_extend(row: Row) -> bool:
     return row.get("command") is None and row.get("updates") is None
 
 
+def reports_no_steps(row: Row) -> bool:
+    """Whether the run was a script's that told dlbench nothing of its steps."""
+    return row.get("command") is not None and row.get("steps") is None and row.get("timed_window_s") is None
+
+
+def stated_of(row: Row) -> list[str]:
+    """Return the metrics that are the script's own word."""
+    return str(row.get("stated") or "").split(";") if row.get("stated") else []
+
+
 @dataclass(frozen=True, eq=False)
 class Arm:
     """All runs of one point of the matrix of one study, completed or not.

@@ -35,6 +35,7 @@ COMMANDS = {
     "recommend": "Say what to use, what is open and what to run next.",
     "report": "Turn studies into figures, one page and a summary.",
     "export": "Write a study for another tool.",
+    "import": "Make a study of a table of numbers that were measured elsewhere.",
     "compare": "Say what changed from one study to another.",
     "list": "Show plugins, settings, columns, scenarios and studies.",
     "schema": "Print the JSON Schema of a scenario for editors.",
@@ -74,7 +75,9 @@ class LazyGroup(click.Group):
         """Import one command."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"dlbench.cli.{cmd_name}").command
+        # A file cannot be called as a word of Python.
+        module = "import_table" if cmd_name == "import" else cmd_name
+        command: click.Command = importlib.import_module(f"dlbench.cli.{module}").command
         return command
 
     def resolve_command(

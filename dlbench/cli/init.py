@@ -38,7 +38,7 @@ def command(
     force: bool,
 ) -> None:
     """Write FILE (scenario.yaml), a commented scenario that runs as it is. Asks for what is not given."""
-    from dlbench.scenario.check.scripts import launcher_warnings, simple_commands
+    from dlbench.scenario.check.scripts import launcher_warnings, simple_commands, text_of
     from dlbench.scenario.cluster import this_machine
     from dlbench.scenario.expand.runs import expand
     from dlbench.scenario.read.scenario_file import parse
@@ -73,9 +73,19 @@ def command(
     commands = simple_commands(command_of(Path(script))) if script else ()
     for warning in launcher_warnings(commands):
         click.echo(f"warning: {warning}", err=True)
-    if script and lacks_hook(Path(script)):
+    if script and lacks_hook(Path(script)) and ".fit(" in (text_of(Path(script)) or ""):
         click.echo(
-            f"{script} never calls dlbench.worker, so nothing of it would be recorded; add to the Python script:",
+            f"{script} never calls dlbench.worker: its rows are its time, its end, and what `metrics` takes from what "
+            "it prints. For every step and epoch, where it is Keras that fits:",
+            err=True,
+        )
+        click.echo(
+            "    model.fit(..., callbacks=[dlbench.keras.Callback()])   # after `import dlbench.keras`", err=True
+        )
+    elif script and lacks_hook(Path(script)):
+        click.echo(
+            f"{script} never calls dlbench.worker: its rows are its time, its end, and what `metrics` takes from what "
+            "it prints. For every step, add to the Python script:",
             err=True,
         )
         for line in HOOK:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dlbench.analysis.arm_table import MARGINS, ArmTable, arm_table
-from dlbench.analysis.arms import Arm, Row, arms, can_extend, last_attempts, measured, reported
+from dlbench.analysis.arms import Arm, Row, arms, can_extend, last_attempts, measured, reported, reports_no_steps
 from dlbench.analysis.formatting import counted
 from dlbench.analysis.groups import written_name
 from dlbench.analysis.summary_tables import ARMS, LEADING, SUMMARY
@@ -109,7 +109,9 @@ def unexpected(rows: Iterable[Row]) -> list[Row]:
 
 def hints(rows: Iterable[Row]) -> list[str]:
     """Say why a rate does not count, once for each reason, and what would help."""
-    short = [row for row in rows if row["status"] == Status.COMPLETED and row["samples_per_s"] is None]
+    completed = [row for row in rows if row["status"] == Status.COMPLETED]
+    short = [row for row in completed if row["samples_per_s"] is None]
+    silent = [row for row in short if reports_no_steps(row)]
     timed = [row for row in short if row["timed_window_s"] is not None]
     lines = []
     if timed:
@@ -119,7 +121,14 @@ def hints(rows: Iterable[Row]) -> list[str]:
             f"{longest['timed_window_s']:.2g} s and {longest['timed_steps']} steps; a rate needs "
             f"{MIN_TIMED_STEPS} steps and {MIN_TIMED_S:g} s. {_longer(timed)}"
         )
-    if untimed := [row for row in short if row["timed_window_s"] is None]:
+    if silent:
+        lines.append(
+            f"{counted(len(silent), 'run')} without samples/s: the script reports no steps. `metrics` in the scenario "
+            "takes numbers from what it prints or writes, and a few lines report every step (docs/own-code.md)"
+        )
+    if notes := list(dict.fromkeys(str(row["stated_note"]) for row in completed if row.get("stated_note"))):
+        lines.append(f"not found in what the script printed or wrote: {'; '.join(notes)}")
+    if untimed := [row for row in short if row["timed_window_s"] is None and row not in silent]:
         lines.append(
             f"{counted(len(untimed), 'run')} without steady samples/s: no timed window was opened. {_longer(untimed)}"
         )

@@ -19,8 +19,10 @@ import json
 import os
 import re
 import signal
+import socket
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +67,8 @@ def _answers(do: str, request: Facts) -> Iterable[Facts]:
         return [probes.check(**request) | {"kernel": _kernel()}]
     if do == "clean up":
         return [_clean_up(**request)]
+    if do == "free ports":
+        return [{"ports": free_ports(**request)}]
     if do == "load mpi":
         return [_load_mpi()]
     from dlbench.hosts import link_ends
@@ -84,6 +88,12 @@ def describe(files: Iterable[str] = (), machine: Mapping[str, Any] | None = None
 
     facts = machine if machine is not None else describe_machine()
     return {"cores": usable_cores(), "machine": facts, "kernel": _kernel(), "files": hashes(files)}
+
+
+def free_ports(number: int) -> list[int]:
+    """Return so many ports of this host that nothing listens on now."""
+    with ExitStack() as held:
+        return [held.enter_context(socket.create_server(("", 0))).getsockname()[1] for _ in range(number)]
 
 
 def _kernel() -> str:

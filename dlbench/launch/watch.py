@@ -9,7 +9,7 @@ from dlbench.records.outcome import Status
 from dlbench.scenario.needs import EVALUATOR
 from dlbench.scenario.run_spec import Limits
 from dlbench.telemetry.attempt_session import WorkerView
-from dlbench.telemetry.messages import START_UP_PHASES
+from dlbench.telemetry.messages import SCRIPT_PHASE, START_UP_PHASES
 
 # Phases in which a worker waits for its peers; the culprit of a stall is one that is in none of them.
 WAITING_PHASES = frozenset({"rendezvous", "broadcast", "all_reduce", "serve", "barrier", "agree"})
@@ -92,7 +92,7 @@ class Watch:
 
     def _stall(self, now: float, views: Mapping[int, WorkerView], states: WorkerStates) -> Termination | None:
         limit = self.limits.stall_timeout_s
-        if not all(view.has_trained for view in views.values()):
+        if not all(view.has_trained and view.phase != SCRIPT_PHASE for view in views.values()):
             return None
         last = max((view.progressed_at or self.started_at for view in views.values()), default=now)
         if now - last < limit:
@@ -188,5 +188,5 @@ def _named(view: WorkerView) -> str:
 def _place(view: WorkerView) -> str:
     if view.has_left:
         return "which has sent its result and is still running"
-    at = f" at step {view.step}" if view.step is not None else ""
+    at = f" at step {view.step}" if view.step is not None and view.phase != SCRIPT_PHASE else ""
     return f"in phase {view.phase or 'start'}{at}"

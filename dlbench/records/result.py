@@ -77,6 +77,7 @@ class Result(BaseModel):
             the means over all workers; None where there are no two workers, or gradients are reduced elsewhere.
         staleness: Staleness and the number of gradients that had it, rising.
         nodes: What this process did as a node; of a simulation, all of them in order.
+        has_hook: Whether the process counted its steps; else numbers of steps, epochs and samples mean nothing.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -110,5 +111,6 @@ class Result(BaseModel):
     gradient_norms: tuple[int, float, float] | None = None
     staleness: tuple[tuple[int, int], ...] = ()
     nodes: tuple[NodeAccount, ...] = ()
+    has_hook: bool = True
     host_memory_peak_bytes: int | None = None
     device_memory_peak_bytes: int | None = None

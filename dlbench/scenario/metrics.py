@@ -1,8 +1,8 @@
 """What runs are scored and compared by: each quantity with its unit, its better side and what difference matters.
 
 The project's own trainers evaluate `SCORES`, on training and on validation samples. A script of the user's own reports
-others by name, which its scenario declares under `metrics`. Columns, targets, goals, figures, exporters and the answer
-derive from these declarations.
+others by name, which its scenario declares under `metrics`, or prints or writes any of them. Columns, targets, goals,
+figures, exporters and the answer derive from these declarations.
 """
 
 import math
@@ -139,37 +139,82 @@ def _matters(value: Any) -> Any:
     """Take a number for one in the metric's unit, and `2%` for a share."""
     if isinstance(value, str) and (match := _SHARE.fullmatch(value.strip())):
         return {"value": float(match[1]) / 100, "is_share": True}
-    if isinstance(value, bool | str | list | None):
+    if isinstance(value, bool | str | list):
         raise ValueError("must be a number in the metric's unit, or a share such as 2%")
     return {"value": value} if isinstance(value, int | float) else value
 
 
 class MetricDeclaration(BaseModel):
-    """A metric that a script reports with `run.epoch(NAME=...)`."""
+    """A metric that a script reports with `run.epoch(NAME=...)`, prints, or writes into a file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    better: Literal["higher", "lower"] = Field(description="Which values are better.")
-    matters: Annotated[Matters, BeforeValidator(_matters, json_schema_input_type=float | str)] = Field(
-        description="The smallest difference that matters: a number in its unit, or a share such as `2%`."
+    better: Literal["higher", "lower"] | None = Field(
+        None, description="Which values are better; of a metric that dlbench knows, that is known."
+    )
+    matters: Annotated[Matters | None, BeforeValidator(_matters, json_schema_input_type=float | str)] = Field(
+        None, description="The smallest difference that matters: a number in its unit, or a share such as `2%`."
     )
     unit: str = Field("", max_length=30, description="Unit of its values.")
     knows_nothing: float | None = Field(
         None, allow_inf_nan=False, description="What a model that knows nothing scores; such arms are not recommended."
     )
 
+    output: str = Field(
+        "",
+        description="A regular expression with one group for the value: its last match in what worker 0 prints counts.",
+        examples=["total images/sec: ([0-9.]+)"],
+    )
+    file: str = Field("", description="A file that worker 0 writes in its place: JSON, lines of JSON, or CSV.")
+    key: str = Field("", description="Where the value is in the file: a key (`eval.loss`), or a column's last value.")
+    times: float = Field(1.0, allow_inf_nan=False, description="What the value is multiplied by, such as 0.01 for %.")
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether the value is taken from what a script prints or writes."""
+        return bool(self.output or self.file)
+
+    @property
+    def mistake(self) -> str:
+        """Why nothing can be taken so, or an empty string."""
+        if self.output and self.file:
+            return "`output` and `file` exclude each other"
+        if bool(self.file) != bool(self.key):
+            return "`file` and `key` belong together: `{file: results.json, key: eval.loss}`"
+        try:
+            groups = re.compile(self.output).groups
+        except re.error as error:
+            return f"{self.output!r} is no regular expression: {error}"
+        if self.output and groups != 1:
+            return f"{self.output!r} has {groups} groups in parentheses, and one is the value; others are (?:...)"
+        return ""
+
     def metric(self, name: str) -> Metric:
-        """Return the metric that is declared."""
+        """Return the metric that is declared, or the known one of this name."""
+        if name in BUILT_IN:
+            return BUILT_IN[name]
+        matters = self.matters or Matters(value=0.02, is_share=True)
         return Metric(
             column=name,
             title=name.replace("_", " "),
-            is_higher_better=self.better == "higher",
-            margin=self.matters.value,
-            is_share=self.matters.is_share,
+            is_higher_better=self.better != "lower",
+            margin=matters.value,
+            is_share=matters.is_share,
             unit=self.unit,
             is_score=True,
             knows_nothing=self.knows_nothing,
         )
+
+
+def _declaration(value: Any) -> Any:
+    """Take a text for a regular expression."""
+    return {"output": value} if isinstance(value, str) else value
+
+
+# A metric as a scenario says it.
+Declaration = Annotated[
+    MetricDeclaration, BeforeValidator(_declaration, json_schema_input_type=str | MetricDeclaration)
+]
 
 
 def declared(metrics: Mapping[str, MetricDeclaration]) -> dict[str, Metric]:

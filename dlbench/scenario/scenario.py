@@ -18,7 +18,7 @@ from pydantic import (
 )
 
 from dlbench.scenario.goal import FORMS
-from dlbench.scenario.metrics import MetricDeclaration
+from dlbench.scenario.metrics import Declaration
 from dlbench.scenario.run_spec import Limits, Target
 from dlbench.scenario.settings import Count
 from dlbench.scenario.source import Path, Source
@@ -219,9 +219,9 @@ class Scenario(Limits):
     given: tuple[str, ...] = Field(
         (), description="Axes that are conditions, not choices: an answer is made for each, never across."
     )
-    metrics: Annotated[dict[str, MetricDeclaration], BeforeValidator(_filled)] = Field(
+    metrics: Annotated[dict[str, Declaration], BeforeValidator(_filled)] = Field(
         default_factory=dict,
-        description="What a script reports with `run.epoch(NAME=...)` besides losses and accuracies.",
+        description="What a script reports with `run.epoch(NAME=...)` besides losses and accuracies, prints or writes.",
     )
 
     _source: Source = PrivateAttr(default_factory=Source)

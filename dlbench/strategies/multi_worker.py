@@ -42,11 +42,6 @@ def environment(options: Options, assignment: Assignment) -> dict[str, str]:
 
 def refuse(options: Options, settings: Settings) -> str:
     """Return why these settings exclude each other, or ""."""
-    if settings.command is not None:
-        return (
-            f"the strategy multi_worker trains models of dlbench, and sets no {VARIABLE} for a script: use `strategy: "
-            f"mpi`, and let the script set {VARIABLE} itself (docs/own-code.md)"
-        )
     if settings.launcher == "horovodrun":
         return "the processes of the strategy multi_worker connect over MPI: use launcher: mpirun"
     return ""

@@ -36,6 +36,7 @@ from dlbench.records.outcome import Outcome, Status, write_outcome
 from dlbench.records.tables import cell, header, line, lines_of, narrowed, whole_cells, write_lines
 from dlbench.scenario.check.step_rows import MOST_CSV_BYTES
 from dlbench.scenario.layout import Layout
+from dlbench.scenario.metrics import BUILT_IN
 from dlbench.scenario.scenario import StepTable
 from dlbench.study.attempts import Attempt, attempts_of, damage
 from dlbench.study.folder import Folder
@@ -73,7 +74,8 @@ class Collector:
         self.rows: list[dict[str, Any]] = []
         self.problem = ""
         self.know(folder)
-        self._metrics = tuple(dict.fromkeys(name for run in folder.record.runs for name in run.metrics))
+        metrics = dict.fromkeys(name for run in folder.record.runs for name in run.metrics)
+        self._metrics = tuple(name for name in metrics if name not in BUILT_IN)
         self._options = tuple(dict.fromkeys(key for run in folder.record.runs for key in run.options))
         self._lines: list[str] = []
         self._waiting: list[tuple[Attempt, Layout | None]] = []

@@ -26,6 +26,7 @@ from dlbench.scenario.cluster.allocation import allocation, refuse_unnamed_hosts
 from dlbench.scenario.cluster.cluster_file import ClusterOptions
 from dlbench.scenario.cluster.spread import spread
 from dlbench.scenario.expand.runs import expand
+from dlbench.scenario.metrics import BUILT_IN
 from dlbench.scenario.placeholders import names as placeholders
 from dlbench.scenario.read.scenario_file import parse, read_with_text, reference_of
 from dlbench.scenario.run_spec import Phase, RunSpec
@@ -119,7 +120,7 @@ def require_tables(scenario: Scenario) -> None:
         UserError: pyarrow is missing, or there is such a column.
     """
     taken = {*names("runs"), *names("epochs"), "arm", "placement"}
-    if name := next((name for name in scenario.metrics if name in taken), ""):
+    if name := next((name for name in scenario.metrics if name in taken and name not in BUILT_IN), ""):
         where = scenario.source.where(("metrics", name))
         raise UserError(f"{name} is a column of the tables already", where=where, hint="give the metric another name")
     if scenario.step_table is StepTable.PARQUET and not parquet.is_installed():

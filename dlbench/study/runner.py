@@ -18,6 +18,7 @@ from dlbench import scratch
 from dlbench.analysis.answer.doubts import pointless
 from dlbench.analysis.formatting import counted, duration
 from dlbench.errors import UserError
+from dlbench.hosts.addresses import addresses
 from dlbench.hosts.remote import collect_remote
 from dlbench.launch.execute import Progress, execute
 from dlbench.launch.layout import plan_layout
@@ -292,16 +293,17 @@ class _Runner:
         return outcome
 
     def _assignment(self, run: RunSpec, attempt: Attempt, endpoint: Endpoint) -> Assignment:
-        prepared = self.data.get(recipe_of(run) or "")
+        prepared, layout = self.data.get(recipe_of(run) or ""), plan_layout(run, self.cluster)
         return Assignment(
             run=run,
             attempt=attempt.number,
             attempt_id=f"{run.run_id}-{attempt.number}-{secrets.token_hex(8)}",
-            layout=plan_layout(run, self.cluster),
+            layout=layout,
             endpoint=endpoint,
             data_folder=str(prepared.folder) if prepared else "",
             data_folders=dict(prepared.elsewhere) if prepared else {},
             data_checksum=prepared.checksum if prepared else "",
+            addresses=() if run.settings.command is None else addresses(layout, self.cluster, os.environ),
             log_folder=str(attempt.folder.absolute()),
             checkpoint_folder=attempts.checkpoint_folder(self.folder.path, run),
         )

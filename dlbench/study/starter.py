@@ -1,22 +1,28 @@
 """The scenario that `dlbench init` writes: a first comparison of a user's own data or script, ready to run."""
 
-import ast
 import re
 import shlex
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
-from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 from dlbench import plugins
 from dlbench.analysis.formatting import one_line
 from dlbench.errors import UserError, nearest
-from dlbench.scenario.check.scripts import HOOK, SHELLS, interpreter_of, python_fault, simple_commands, text_of
+from dlbench.scenario.check.scripts import (
+    HOOK,
+    SHELLS,
+    interpreter_of,
+    modules_of,
+    python_fault,
+    simple_commands,
+    text_of,
+)
 from dlbench.scenario.metrics import QUALITY
 from dlbench.scenario.read.document import inline
+from dlbench.study.script_arguments import arguments_of, filled
 
 AXES = ("workers", "batch_size", "strategy")
 # The first pair whose larger one is there for all workers.
@@ -24,7 +30,16 @@ BATCH_SIZES = ((32, 128), (8, 32), (2, 8), (1, 2))
 # Below this many pixels at a side a convolution has nothing to pool.
 SMALLEST_SIDE = 16
 # What a script uses, in this order, and the strategy that starts it.
-STARTED_BY = (("horovod", "horovod"), ("mpi4py", "mpi"), ("torch.distributed", "mpi"))
+STARTED_BY = (
+    ("horovod", "horovod"), ("mpi4py", "mpi"), ("torch.distributed", "mpi"), ("accelerate", "mpi"),
+    ("lightning", "mpi"), ("pytorch_lightning", "mpi"), ("transformers.Trainer", "mpi"),
+)  # fmt: skip
+# Where a script prints what it measures.
+PRINTED = (
+    "# metrics:                                                   # what the script prints, as columns",
+    "#   samples_per_s: 'images/sec: ([0-9.]+)'",
+    "#   validation_accuracy: {output: 'accuracy: ([0-9.]+)%', times: 0.01}",
+)
 # What executes a script by the end of its name; others are known by their first line.
 PROGRAMS = {".py": "python", ".pyw": "python", ".sh": "bash", ".bash": "bash"}
 # How scripts of queues are known: by the end of their names, or by a line for the queue.
@@ -58,6 +73,8 @@ class _Lines:
     found: list[tuple[str, Any, str]] = field(default_factory=list)
     num_samples: int | None = None
     num_classes: int | None = None
+    batch_size: int | None = None
+    takes_batch: bool = True
 
     def add(self, key: str, value: Any, why: str = "") -> None:
         self.found.append((key, value, why))
@@ -86,10 +103,12 @@ def starter(wish: Wish, name: str) -> str:
     strategy = _of_script(wish, base) if wish.script else _of_data(wish, base)
     counts = _counts(wish.max_workers)
     if not wish.compare:
-        wish = replace(wish, compare=AXES[1:2] if strategy == "single" else AXES[:2])
+        axes = ["workers"] * (strategy != "single") + ["batch_size"] * base.takes_batch
+        wish = replace(wish, compare=axes)
     if strategy == "single" and {"workers", "strategy"} & set(wish.compare):
         raise UserError(
-            f"{wish.script} uses neither mpi4py, Horovod nor torch.distributed: it trains with one worker",
+            f"{wish.script} uses neither mpi4py, Horovod, torch.distributed nor what is built on it: it trains with "
+            "one worker",
             hint="compare batch_size alone, or see docs/own-code.md for a script with several workers",
         )
     if "strategy" in wish.compare:
@@ -105,7 +124,7 @@ def starter(wish: Wish, name: str) -> str:
     if "batch_size" in wish.compare:
         matrix.add(
             "batch_size",
-            _batch_sizes(base.num_samples, counts[-1]),
+            [base.batch_size, 4 * base.batch_size] if base.batch_size else _batch_sizes(base.num_samples, counts[-1]),
             "of each worker; `batch_scope: global` makes it that of all",
         )
     return "\n".join((*_head(wish, name), "base:", *base.text(), "", *_axes(matrix), *_end(wish, base))) + "\n"
@@ -113,7 +132,8 @@ def starter(wish: Wish, name: str) -> str:
 
 def _head(wish: Wish, name: str) -> Iterator[str]:
     shown = one_line(shlex.quote(name))
-    yield f"# Compares {' and '.join(wish.compare)} for {one_line(wish.script or wish.data)}."
+    does = f"Compares {' and '.join(wish.compare)} for" if wish.compare else "Measures"
+    yield f"# {does} {one_line(wish.script or wish.data)}."
     yield "#"
     yield f"#   dlbench check {shown}            what would be run; starts nothing"
     yield f"#   dlbench run {shown} --report     run it, and draw the charts"
@@ -131,6 +151,8 @@ def _axes(matrix: _Lines) -> Iterator[str]:
 def _end(wish: Wish, base: _Lines) -> Iterator[str]:
     yield "repeats: 5   # fewer cannot show what is chance"
     yield "# timeout_s: 30m                                              # ends a run that takes longer"
+    if wish.script and lacks_hook(Path(wish.script)):
+        yield from PRINTED
     if not wish.script:
         target = f"{{metric: {QUALITY[1] if base.num_classes == 0 else QUALITY[0]}, value: 0.9}}"
         yield f"# target: {target.ljust(51)}# the time to it becomes a column"
@@ -145,13 +167,35 @@ def _of_script(wish: Wish, base: _Lines) -> str:
             f"{wish.script} starts processes itself, by `{nested.launcher}`, and dlbench starts one for each worker",
             hint=f"name the script that one process executes: --script {(*nested.scripts, 'train.py')[0]}",
         )
-    modules = {module for text in _texts(command) for module in _modules(text)}
-    base.add("command", command, "{batch_size} and every other setting can be filled in")
-    base.add("learning_rate", 0.1, "what the script reads as run.learning_rate")
-    base.add("epochs", 10, "what the script reads as run.epochs; a rate needs 50 steps and 5 s")
+    modules = {module for text in _texts(command) for module in modules_of(text)}
+    arguments = arguments_of(text_of(Path(wish.script)) or "") if command.startswith("python") else []
+    words, open_ones = filled(arguments)
+    filled_in = f"{', '.join(open_ones)}: say what it is to be" if open_ones else ""
+    base.add(
+        "command", " ".join([command, *words]), filled_in or "{batch_size} and every other setting can be filled in"
+    )
+    defaults = {argument.setting: argument.default for argument in arguments}
+    base.batch_size = _number(defaults.get("batch_size"), int)
+    has_hook = not lacks_hook(Path(wish.script))
+    base.takes_batch = has_hook or "batch_size" in defaults
+    if has_hook or "learning_rate" in defaults:
+        why = "what the script reads as run.learning_rate" if has_hook else ""
+        base.add("learning_rate", _number(defaults.get("learning_rate"), float) or 0.1, why)
+    if has_hook or "epochs" in defaults:
+        why = "what the script reads as run.epochs; a rate needs 50 steps and 5 s" if has_hook else ""
+        base.add("epochs", _number(defaults.get("epochs"), int) or 10, why)
     if nested:
         return "single"
     return next((strategy for module, strategy in STARTED_BY if module in modules), "single")
+
+
+def _number(value: object, kind: type[int] | type[float]) -> Any:
+    """Return a default as a positive number of a kind, such as 0.1 of "0.1"; None where it is none."""
+    try:
+        number = kind(str(value))
+    except (TypeError, ValueError):
+        return None
+    return number if number > 0 and not isinstance(value, bool) else None
 
 
 def command_of(script: Path) -> str:
@@ -198,23 +242,6 @@ def _texts(command: str) -> list[str]:
     """Return the texts of the scripts that a command starts."""
     paths = {Path(word) for it in simple_commands(command) for word in (*it.words[1:2], *map(str, it.scripts))}
     return [text for path in sorted(paths) if (text := text_of(path)) is not None]
-
-
-def _modules(text: str) -> Iterator[str]:
-    """Yield the modules that a Python script imports or names (`torch.distributed`), with the packages they are in."""
-    try:
-        with warnings.catch_warnings(action="ignore"):
-            tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # another language's
-        return
-    for node in ast.walk(tree):
-        names = [alias.name for alias in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
-        if isinstance(node, ast.ImportFrom):
-            names = [f"{node.module}.{name}" for name in names if not node.level]
-        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            names = [f"{node.value.id}.{node.attr}"]
-        for name in names:
-            yield from accumulate(name.split("."), "{}.{}".format)
 
 
 def _of_data(wish: Wish, base: _Lines) -> str:

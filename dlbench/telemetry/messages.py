@@ -46,9 +46,11 @@ MOST_ROWS = 2**17
 START_UP_PHASES = ("start", "rendezvous", "build", "broadcast")
 TRAINING_PHASES = (
     "data", "compute", "all_reduce", "update", "serve", "barrier", "agree", "compile", "evaluate", "checkpoint",
-    "finish", "done",
+    "script", "finish", "done",
 )  # fmt: skip
 PHASES = START_UP_PHASES + TRAINING_PHASES
+# That of a script without the hook: nothing is known of how far it is.
+SCRIPT_PHASE = "script"
 
 # Begins the text of rows sent column by column: after their number (4 bytes) and a byte for each field (varying,
 # constant, or counting up by one) come the first numbers of the fields that do not vary, then the columns of those

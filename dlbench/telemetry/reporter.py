@@ -162,6 +162,24 @@ class Reporter:
         }
 
 
+class HeldReporter(Reporter):
+    """Sends heartbeats alone until `release`: until then another process may report in its place."""
+
+    def __init__(self, assignment: Assignment, rank: int) -> None:
+        self._held: list[dict[str, Any]] = []
+        super().__init__(assignment, rank)
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Keep one message."""
+        self._held.append(message)
+
+    def release(self) -> None:
+        """Queue what was kept, and what comes."""
+        held, self.send = self._held, super().send  # type: ignore[method-assign]
+        for message in held:
+            self.send(message)
+
+
 class ThreadClocks:
     """CPU clocks of threads, readable from any thread, also after they ended."""
 

@@ -17,7 +17,7 @@ from dlbench.records.assignment import Assignment
 from dlbench.records.files import own_log, worker_log
 from dlbench.worker.process import cores, memory, network_interface
 from dlbench.worker.process.rank import identify, read_assignment
-from dlbench.worker.script import command
+from dlbench.worker.script import command, unhooked
 
 if TYPE_CHECKING:
     from dlbench.telemetry.reporter import Reporter
@@ -48,7 +48,10 @@ def main() -> int:
         enforced = cores.bind(assignment.layout.places[rank], assignment.attempt_id)
         network_interface.choose(assignment, rank)
         if assignment.run.settings.command is not None:
-            command.execute(assignment.run, enforced)
+            words = command.prepare(assignment, rank, enforced)
+            if not command.mentions_hook(words):
+                return unhooked.run(assignment, rank, words, leave, enforced)
+            command.become(words)
     except UserError as error:
         return report(assignment, rank, error)
     return work(assignment, rank, enforced)

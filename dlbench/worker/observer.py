@@ -4,7 +4,7 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from dlbench import plugins
@@ -23,14 +23,14 @@ PATIENCE_S = 2.0
 class Observer:
     """Reads the sensors of one process every `sensor_interval_s` and sends what they say.
 
-    A sensor that fails is dropped with a note in the facts; it never ends the run.
+    A sensor that fails is dropped with a note in the facts; it never ends the run. Those of `without` are not read.
     """
 
-    def __init__(self, assignment: Assignment, rank: int, reporter: Reporter) -> None:
+    def __init__(self, assignment: Assignment, rank: int, reporter: Reporter, without: Collection[str] = ()) -> None:
         settings, limits = assignment.run.settings, assignment.run.limits
         self._place = next(place for place in assignment.layout.places if place.rank == rank)
         self._reads_host = _is_first_on_host(assignment.layout, self._place)
-        self._reporter = reporter
+        self._reporter, self._without = reporter, without
         self._interval_s = settings.sensor_interval_s
         # Rows leave often enough for the bound on what a dead host can take with it.
         self._readings_per_message = max(1, int(limits.flush_interval_s / self._interval_s))
@@ -111,7 +111,7 @@ class Observer:
         return True
 
     def _open(self) -> None:
-        for name in plugins.names("sensors"):
+        for name in (name for name in plugins.names("sensors") if name not in self._without):
             try:
                 plugin = plugins.load("sensors", name)
                 if (self._reads_host or not plugin.get("PER_HOST", False)) and plugin.get("available")():

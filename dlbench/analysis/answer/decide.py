@@ -10,7 +10,7 @@ from dlbench.analysis.answer.answer import Answer, ArmAnswer, Difference, Judged
 from dlbench.analysis.answer.batches import batch_sizes
 from dlbench.analysis.answer.comparison_group import ComparisonGroup
 from dlbench.analysis.answer.doubts import Weighed, doubts, learned_nothing, not_completed, scores_of
-from dlbench.analysis.arms import Arm, Repeat, quotient
+from dlbench.analysis.arms import Arm, Repeat, quotient, reports_no_steps
 from dlbench.analysis.formatting import counted, difference, number, quantity
 from dlbench.analysis.groups import written_name
 from dlbench.analysis.judge import Family, Values, Verdict, judge
@@ -28,7 +28,7 @@ OVERHEAD = "one worker alone does the same without messages"
 # Of one worker alone nothing is divided: it is one arm, however the others divide.
 OF_DIVIDING, TWIN = ("batch_scope", "divide"), "another arm of one worker alone is the same training"
 # Why no throughput is known.
-TOO_SHORT = "the timed window is too short"
+TOO_SHORT, NO_STEPS = "the timed window is too short", "the script reports no steps"
 # This many margins behind in a score that does not decide is said.
 FAR = 50.0
 # Arms that save less than this share of the worker-hours are not called cheaper.
@@ -276,7 +276,8 @@ def _fault(arm: Arm, decided: _Decided) -> str:
         return f"{num_reached} of {counted(arm.n, 'run')} reached {decided.target[0].title} {decided.target[1]:g}"
     for metric in decided.judged:
         if len(decided.values(arm, metric)) < arm.n:
-            return f"no {metric.title}" + (f": {TOO_SHORT}" if metric is RATE else "")
+            why = NO_STEPS if any(map(reports_no_steps, arm.completed)) else TOO_SHORT
+            return f"no {metric.title}" + (f": {why}" if metric is RATE else "")
     if wanted.deadline_s is not None and time_s is not None and time_s > wanted.deadline_s:
         return f"over the deadline: {quantity(TRAIN_TIME, time_s)}"
     if wanted.max_cost is not None and cost is not None and cost > wanted.max_cost:

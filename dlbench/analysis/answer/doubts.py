@@ -13,7 +13,7 @@ from statistics import median
 from dlbench import plugins
 from dlbench.analysis.answer.answer import Doubt
 from dlbench.analysis.answer.comparison_group import ComparisonGroup
-from dlbench.analysis.arms import Arm, Row, can_extend, distinct, is_unsteady, quotient
+from dlbench.analysis.arms import Arm, Row, can_extend, distinct, is_unsteady, quotient, reports_no_steps, stated_of
 from dlbench.analysis.claims.claim_check import EQUAL_WORK
 from dlbench.analysis.formatting import chosen, counted, listed, one_line, percent, quantity
 from dlbench.analysis.groups import not_tuned_for, tuned_of
@@ -21,7 +21,7 @@ from dlbench.analysis.judge import ENOUGH_REPEATS
 from dlbench.errors import UserError
 from dlbench.records.outcome import Status
 from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS
-from dlbench.scenario.metrics import BUILT_IN, QUALITY, TRAIN_TIME, Metric, Metrics
+from dlbench.scenario.metrics import BUILT_IN, QUALITY, RATE, TRAIN_TIME, Metric, Metrics
 from dlbench.scenario.run_spec import arm_name
 from dlbench.scenario.settings import Input
 
@@ -136,6 +136,8 @@ def _of_measurement(rows: Sequence[Row], *, is_rate: bool) -> Iterator[Weighed]:
     """Yield by weight what the numbers say less of than they seem to."""
     if runs := _runs([is_unsteady(row) for row in rows]):
         yield 60 if is_rate else 10, f"throughput was not steady in {runs} (~)"
+    if runs := _runs([RATE.column in stated_of(row) for row in rows]):
+        yield 55 if is_rate else 8, f"throughput is what the script says of itself in {runs}"
     first_steps = _known(rows, "first_step_s", "train_time_s")
     if first_steps and median(first_steps) >= MUCH_FIRST_STEP:
         share = percent(median(first_steps))
@@ -149,7 +151,7 @@ def _of_measurement(rows: Sequence[Row], *, is_rate: bool) -> Iterator[Weighed]:
     bookkeeping = _known(rows, "bookkeeping_time_s", "timed_window_s")
     if runs := _runs([share >= MUCH_BOOKKEEPING for share in bookkeeping]):
         yield 15, f"dlbench itself took up to {percent(max(bookkeeping))} of the timed window in {runs}"
-    without = [row for row in rows if row.get("samples_per_s") is None]
+    without = [row for row in rows if row.get("samples_per_s") is None and not reports_no_steps(row)]
     if without:
         remedy = "`extend_window: true`" if all(map(can_extend, without)) else "more steps"
         needs = f"it needs {MIN_TIMED_STEPS} steps and {MIN_TIMED_S:g} s: {remedy}"

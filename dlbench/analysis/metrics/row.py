@@ -22,7 +22,7 @@ from dlbench.records.outcome import Outcome
 from dlbench.records.result import AGREEMENTS, BEST, Result
 from dlbench.scenario.cluster import Cluster, Prices
 from dlbench.scenario.layout import Layout
-from dlbench.scenario.metrics import SCORE_COLUMNS
+from dlbench.scenario.metrics import BUILT_IN, SCORE_COLUMNS
 from dlbench.scenario.needs import SERVER
 from dlbench.scenario.plugin_settings import num_slots, update_of
 from dlbench.scenario.run_spec import RunSpec
@@ -89,7 +89,9 @@ def run_row(run: RunSpec, layout: Layout | None, attempt: AttemptRecords, journa
     if layout is not None:
         row |= _layout(run, layout, attempt)
     row |= _results(list(journal.results.values()), by_servers, run.global_batch_size, complete=bool(results))
-    scored = (*SCORE_COLUMNS, BEST, *run.metrics)
+    # What a script states of its time is that of all its processes.
+    stated = run.metrics if is_complete else [name for name in run.metrics if name not in BUILT_IN]
+    scored = (*SCORE_COLUMNS, BEST, *stated)
     # The scores are the same of all workers: the first that is known counts.
     for result in reversed(journal.results.values()):
         row |= {name: value for name, value in result.scores.items() if name in scored and value is not None}
@@ -103,6 +105,7 @@ def run_row(run: RunSpec, layout: Layout | None, attempt: AttemptRecords, journa
         row["bookkeeping_time_s"], row["closing_wait_s"] = rates.between_steps(results.values(), steps)
     if row["samples_per_s"] is not None:
         row["rate_drift"] = rates.drift(journal.steps.values())
+        row["samples_per_s_per_worker"] = row["samples_per_s"] / run.settings.workers
     row |= _sensors(journal, 1 if layout is None else len(layout.hosts))
     row["startup_time_s"] = startup_time(attempt.outcome.started_at, results.values())
     row |= _facts(run, journal, attempt.machine, row)
@@ -266,6 +269,8 @@ def _results(by_workers: list[Result], by_servers: list[Result], batch: int, *, 
 
     What is counted is added up over servers, too.
     """
+    if not all(result.has_hook for result in by_workers):
+        return {"host_memory_peak_bytes": max(result.host_memory_peak_bytes or 0 for result in by_workers) or None}
     columns = (*FIRST, *LARGEST, "max_difference")
     values = {
         name: [value for of_worker in by_workers if (value := getattr(of_worker, name)) is not None] for name in columns
@@ -298,12 +303,11 @@ def _window(run: RunSpec, results: Mapping[int, Result], cores: float | None) ->
     window = rates.window(results.values())
     if not window:
         return {}
-    rate, workers = window["samples_per_s"], run.settings.workers
+    workers = run.settings.workers
     pieces = [piece for result in results.values() for piece in result.segments]
     used = sensors.total([piece.cpu_time_s for piece in pieces])
     available = workers * window["timed_window_s"] * (cores or 0.0)
     return window | {
-        "samples_per_s_per_worker": None if rate is None else rate / workers,
         "device_utilization": used / available if available and used is not None else None,
         "observer_cpu_s": sensors.total([piece.observer_cpu_s for piece in pieces]),
     }

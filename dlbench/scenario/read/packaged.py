@@ -6,6 +6,7 @@ from pathlib import Path
 from dlbench.errors import UserError, nearest
 
 SUFFIX = ".yaml"
+SCRIPTS = (".py", ".sh", ".bash", ".ipynb", ".sbatch", ".slurm")
 # In a checkout these are links to the files in `scenarios/`.
 _FOLDER = Path(__file__).parents[2] / "scenarios"
 
@@ -24,6 +25,11 @@ def located(path: Path) -> Path:
     name = str(path)
     is_folder = os.path.isdir(path)  # noqa: PTH112 - of a name that is too long pathlib raises an error
     if os.path.lexists(path) and not is_folder:
+        if path.suffix in SCRIPTS:
+            raise UserError(
+                f"{name} is a script, and a run needs a scenario that starts it",
+                hint=f"dlbench init {path.stem}.yaml --script {name} writes one; then dlbench run {path.stem}.yaml",
+            )
         return path
     if name in names():
         return _FOLDER / f"{name}{SUFFIX}"

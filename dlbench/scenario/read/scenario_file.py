@@ -34,6 +34,8 @@ NOT_TUNED = ("dataset.", "model.", "communicator.", "launcher.")
 # Keys of a scenario that hold one value; all others are settings of `base` or axes.
 _SECTIONS = frozenset({"base", "matrix", "zip", "include", "exclude"})
 _TOP = frozenset(Scenario.model_fields) - _SECTIONS
+# A line of a hostfile, of Open MPI's form or MPICH's.
+_HOSTFILE = re.compile(r"[\w.-]+(\s+slots\s*=|:\d+(\s|$))")
 _METRIC_NAME = re.compile(r"[a-z]\w{0,59}", re.ASCII | re.IGNORECASE)
 
 
@@ -173,7 +175,14 @@ def _scenario(written_as: Document, name: str) -> Scenario:
     if data is None:
         raise UserError("is empty", where=source.name, hint="a scenario needs `base` or `matrix`")
     if not isinstance(data, dict):
-        raise UserError(f"a scenario is a mapping of keys to values, not {shown(data)}", where=source.where())
+        is_hostfile = isinstance(data, str) and _HOSTFILE.match(data)
+        hint = f"it looks like a hostfile: dlbench run SCENARIO --hostfile {source.name}" if is_hostfile else ""
+        raise UserError(
+            f"a scenario is a mapping of keys to values, not {shown(data)}", where=source.where(), hint=hint
+        )
+    if "apiVersion" in data and "kind" in data:
+        hint = "a cluster file with `submitter: kubernetes` makes one of a scenario (docs/queues.md)"
+        raise UserError(f"it is a manifest of Kubernetes ({shown(data['kind'])})", where=source.where(), hint=hint)
     content: dict[str, Any] = {"name": name} | data
     if isinstance(data.get("zip"), dict):
         # One mapping stands for a list of one.
@@ -226,10 +235,22 @@ def _allowed(path: DataPath) -> Iterable[str]:
 
 def _metric_mistakes(scenario: Scenario) -> Iterator[UserError]:
     """Yield what is wrong with names of metrics; `dlbench.study.plan` refuses those of other columns."""
-    for name in scenario.metrics:
+    for name, declaration in scenario.metrics.items():
         where = scenario.source.where(("metrics", name))
-        if name in BUILT_IN:
-            yield UserError(f"{name} is known: it need not be declared", where=where)
+        lacking = [key for key in ("better", "matters") if getattr(declaration, key) is None]
+        has_command = any(key == "command" for _, key, _ in scenario.entries())
+        if declaration.mistake:
+            yield UserError(f"metrics.{name}: {declaration.mistake}", where=where)
+        elif declaration.is_taken and not has_command:
+            yield UserError(f"metrics.{name} is what a script prints or writes, and there is no `command`", where=where)
+        elif name in BUILT_IN and (len(lacking) < 2 or not declaration.is_taken):
+            hint = "where the script prints it: `" + name + ": 'a regular expression with (one group)'`"
+            yield UserError(f"{name} is known: it need not be declared", where=where, hint=hint)
+        elif name in BUILT_IN:
+            pass
+        elif lacking:
+            hint = f"such as `{name}: {{better: lower, matters: 2%}}`; known are: {', '.join(BUILT_IN)}"
+            yield UserError(f"metrics.{name}.{lacking[0]} is missing", where=where, hint=hint)
         elif not _METRIC_NAME.fullmatch(name) or iskeyword(name):
             hint = "letters, digits and _, as in `run.epoch(top5_accuracy=0.9)`"
             yield UserError(f"{shown(name)} cannot name a metric", where=where, hint=hint)

@@ -4,17 +4,22 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from dlbench import plugins
 from dlbench.errors import UserError, nearest
+from dlbench.records.assignment import Assignment
+from dlbench.scenario.check.scripts import HOOK, simple_commands, text_of
 from dlbench.scenario.placeholders import fill
 from dlbench.scenario.run_spec import RunSpec
 
 # For scripts that read no argument: the settings as JSON, and how their cores are enforced.
 SETTINGS_VARIABLE = "DLBENCH_SETTINGS"
 CORES_VARIABLE = "DLBENCH_CORES_ENFORCED"
+# The strategy whose scripts find each other by `TF_CONFIG`.
+TF_STRATEGY = "multi_worker"
 
 
 def values(run: RunSpec) -> dict[str, Any]:
@@ -37,25 +42,68 @@ def arguments(command: str, known: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(fill(word, lambda name: _value(name, known)) for word in words)
 
 
-def execute(run: RunSpec, cores_enforced: str) -> NoReturn:
+def prepare(assignment: Assignment, rank: int, cores_enforced: str) -> tuple[str, ...]:
+    """Return the words of the user's script, whose environment this process then has.
+
+    Raises:
+        UserError: They are none; see `arguments`.
+    """
+    settings = values(assignment.run)
+    words = arguments(assignment.run.settings.command or "", settings)
+    # `python` means the one that dlbench runs in, whether or not its environment is activated.
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    os.environ[SETTINGS_VARIABLE] = json.dumps(settings)
+    os.environ[CORES_VARIABLE] = cores_enforced
+    os.environ.update(process_group(assignment, rank))
+    sys.stdout.flush()
+    return words
+
+
+def process_group(assignment: Assignment, rank: int) -> dict[str, str]:
+    """Return where a process is among all, in the variables that torchrun sets (`torch.distributed.run`).
+
+    Scripts that connect by them (`init_method="env://"`) run unchanged; `TF_CONFIG` says the same to TensorFlow, where
+    the strategy is TensorFlow's own.
+    """
+    layout, addresses = assignment.layout, assignment.addresses
+    here = [place for place in layout.places if place.host == layout.places[rank].host]
+    variables: dict[str, object] = {
+        "RANK": rank,
+        "WORLD_SIZE": len(layout.places),
+        "LOCAL_RANK": here.index(layout.places[rank]),
+        "LOCAL_WORLD_SIZE": len(here),
+        "GROUP_RANK": layout.hosts.index(layout.places[rank].host),
+    }
+    if addresses:
+        host, _, port = addresses[0].rpartition(":")
+        variables |= {"MASTER_ADDR": host.strip("[]"), "MASTER_PORT": port}
+    if addresses and plugins.canonical(assignment.run.settings.strategy) == TF_STRATEGY:
+        task = {"type": "worker", "index": rank}
+        variables["TF_CONFIG"] = json.dumps({"cluster": {"worker": addresses}, "task": task})
+    return {name: str(value) for name, value in variables.items()}
+
+
+def mentions_hook(words: Sequence[str]) -> bool:
+    """Whether a script that these words start mentions the hook, by which it reports for itself."""
+    paths = {path for it in simple_commands(shlex.join(words)) for path in it.scripts}
+    return any(HOOK in (text_of(path) or "") for path in paths)
+
+
+def become(words: Sequence[str]) -> NoReturn:
     """Become the user's script: same process, same log, same cores.
 
     Raises:
         UserError: It cannot be started.
     """
-    settings = values(run)
-    words = arguments(run.settings.command or "", settings)
-    # `python` means the one that dlbench runs in, whether or not its environment is activated.
-    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-    os.environ[SETTINGS_VARIABLE] = json.dumps(settings)
-    os.environ[CORES_VARIABLE] = cores_enforced
-    sys.stdout.flush()
     try:
-        os.execvp(words[0], words)  # noqa: S606 - no shell is wanted
+        os.execvp(words[0], list(words))  # noqa: S606 - no shell is wanted
     except OSError as error:
-        raise UserError(
-            f"command: cannot start {words[0]!r}: {error.strerror}", hint="is it installed on this host?"
-        ) from error
+        raise cannot_start(words, error) from error
+
+
+def cannot_start(words: Sequence[str], error: OSError) -> UserError:
+    """Return the error of a command that cannot be started."""
+    return UserError(f"command: cannot start {words[0]!r}: {error.strerror}", hint="is it installed on this host?")
 
 
 def _value(name: str, known: Mapping[str, Any]) -> str:

@@ -35,6 +35,7 @@ from dlbench.telemetry.line_check import MOST_SAMPLES, ROUNDING
 from dlbench.worker.process.rank import read_assignment
 from dlbench.worker.script.recorder import EpochScores, ScriptRecorder
 from dlbench.worker.script.session import Session
+from dlbench.worker.script.unhooked import take_over
 from dlbench.worker.train.agreement import Diverged
 
 
@@ -103,6 +104,7 @@ class Run:
         batch_size: Samples of this process in one step, whatever `batch_scope` says.
         learning_rate: Rate after warm-up, scaled by the global batch as the scenario asks.
         epochs: Epochs this worker trains, divided over workers where the scenario asks for it.
+        metrics: What the scenario declares besides the scores that are known.
     """
 
     def __init__(self, spec: RunSpec, workers: Iterable[int], rank: int, size: int, session: Session | None) -> None:
@@ -110,7 +112,7 @@ class Run:
         self.rank, self.size = rank, size
         self.batch_size = sum(spec.local_batch_size(worker) for worker in workers)
         self.learning_rate, self.epochs = spec.full_learning_rate, spec.epochs_per_worker
-        self._metrics, self._session = spec.metrics, session
+        self.metrics, self._session = spec.metrics, session
         self._recorder = session.recorder if session else None
         self._step: Step | None = None
 
@@ -122,12 +124,12 @@ class Run:
         """
         return Step(self._recorder, num_samples)
 
-    def begin_step(self, num_samples: int) -> Step:
-        """Begin a step where a `with` statement does not fit; `end_step` ends it."""
+    def begin_step(self, num_samples: int = 0) -> Step:
+        """Begin a step where a `with` statement does not fit; `end_step` ends it, and may say its samples."""
         self._step = self.step(num_samples).__enter__()
         return self._step
 
-    def end_step(self, loss: float | None = None) -> None:
+    def end_step(self, loss: float | None = None, num_samples: int | None = None) -> None:
         """End the step that `begin_step` began.
 
         Raises:
@@ -137,6 +139,8 @@ class Run:
         if step is None:
             raise UserError("end_step: no step has begun")
         step.loss = step.loss if loss is None else loss
+        if num_samples is not None and self._recorder is not None:
+            step._num_samples = _count("num_samples", num_samples)
         step.__exit__(None, None, None)
 
     def epoch(self, *, learning_rate: float | None = None, **scores: float | None) -> bool:
@@ -161,8 +165,8 @@ class Run:
         return self._recorder.end_epoch(checked, _number("learning_rate", learning_rate, least=0))
 
     def _score(self, name: str, value: Any) -> float | None:
-        if name not in SCORE_COLUMNS and name not in self._metrics:
-            near = nearest(name, (*SCORE_COLUMNS, *self._metrics))
+        if name not in SCORE_COLUMNS and name not in self.metrics:
+            near = nearest(name, (*SCORE_COLUMNS, *self.metrics))
             hint = f"{near} declare it in the scenario: `metrics: {{{name}: {{better: lower, matters: 2%}}}}`".strip()
             raise UserError(f"run.epoch: the scenario declares no metric {name}", hint=hint, where=_place())
         metric = BUILT_IN.get(name)
@@ -206,6 +210,7 @@ def begin(
         spec = RunSpec(scenario="", label="", repeat=0, settings=stand_in_settings(size or 1, defaults or {}))
         return Run(spec, (rank or 0,), rank or 0, size or 1, None)
     assignment = read_assignment(os.environ)
+    take_over()
     session = Session.open(assignment, barrier)
     sys.excepthook = session.watch_exceptions(sys.excepthook)
     atexit.register(session.end)

@@ -34,6 +34,8 @@ def test_who_may_go_on() -> None:
         (99.9, (view(0, progressed_at=99.0),), {"timeout_s": 100}),
         # One worker that moves is progress of all; a stall is not looked for in start-up.
         (30.0, (view(0), view(1, progressed_at=15.0)), {}),
+        # Of a script without the hook nobody knows how far it is.
+        (1000.0, (view(0, phase="script", step=None), view(1, phase="script", step=None)), {}),
         (45.0, (view(0), view(1, has_trained=False, phase="build", step=None)), {"stall_timeout_s": 1}),
     )
     for now, seen, limits in rows:

@@ -49,6 +49,14 @@ def test_a_declaration_says_what_a_metric_is() -> None:
         ("metrics:\n  bleu:\n    better: higher\n    matters: true", 5, "a share such as 2%"),
         ("metrics:\n  bleu:\n    bettr: higher\n    better: higher\n    matters: 1", 4, "did you mean 'better'?"),
         ("metrics:\n  bleu: {better: higher}", 3, "metrics.bleu.matters is missing"),
+        ("metrics:\n  bleu: 'BLEU ([0-9]+)'", 3, "metrics.bleu.better is missing"),
+        ("metrics:\n  samples_per_s: {better: higher, output: '(x)'}", 3, "samples_per_s is known"),
+        ("metrics:\n  samples_per_s: 'images/sec'", 3, "has 0 groups in parentheses"),
+        ("metrics:\n  samples_per_s: '(a)(b)'", 3, "has 2 groups in parentheses"),
+        ("metrics:\n  samples_per_s: '(a'", 3, "is no regular expression"),
+        ("metrics:\n  samples_per_s: {file: log.csv}", 3, "`file` and `key` belong together"),
+        ("metrics:\n  samples_per_s: {key: rate}", 3, "`file` and `key` belong together"),
+        ("metrics:\n  samples_per_s: {file: log.csv, key: rate, output: '(a)'}", 3, "exclude each other"),
         ("metrics: [bleu]", 2, "metrics must be a mapping"),
         (TEXT + "target:\n  metric: blue\n  value: 1", 6, "did you mean 'bleu'?"),
         ("target:\n  metric: train_time_s\n  value: 1", 3, "there is no score 'train_time_s'"),
@@ -123,3 +131,12 @@ def test_a_target_that_is_never_measured_is_refused(base: str, said: str) -> Non
         expand(parse(text, "s.yaml"), this_machine())
     with pytest.raises(UserError, match="only a script of your own reports bleu"):
         expand(parse(f"base: {{{base}}}\n{TEXT}target: {{metric: bleu, value: 1}}", "s.yaml"), this_machine())
+
+
+def test_what_a_script_prints_needs_a_script() -> None:
+    text = "base: {model: softmax}\nmetrics:\n  samples_per_s: 'rate ([0-9.]+)'\n"
+    with pytest.raises(UserError, match="and there is no `command`"):
+        parse(text, "s.yaml")
+    scenario = parse(text.replace("model: softmax", "command: ./train"), "s.yaml")
+    assert scenario.metrics["samples_per_s"].is_taken
+    assert declared(scenario.metrics) == dict(BUILT_IN)

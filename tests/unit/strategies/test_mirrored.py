@@ -77,4 +77,4 @@ def test_processes_that_cannot_meet_over_mpi_are_refused() -> None:
     refuse = multi_worker.refuse
     assert "mpirun" in refuse(multi_worker.OPTIONS(), Settings(launcher="horovodrun"))
     assert refuse(multi_worker.OPTIONS(), Settings(launcher="mpirun")) == ""
-    assert "TF_CONFIG" in refuse(multi_worker.OPTIONS(), Settings(launcher="mpirun", command="python train.py"))
+    assert refuse(multi_worker.OPTIONS(), Settings(launcher="mpirun", command="python train.py")) == ""

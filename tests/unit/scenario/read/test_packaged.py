@@ -52,3 +52,22 @@ def test_a_path_is_no_name(path: str) -> None:
     with pytest.raises(UserError) as caught:
         read(Path(path))
     assert "quickstart" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said", "hint"),
+    [
+        ("train.py", "import keras\n", "train.py is a script", "dlbench init train.yaml --script train.py"),
+        ("hosts", "node1 slots=4\n", "a scenario is a mapping", "dlbench run SCENARIO --hostfile hosts"),
+        ("hosts", "node1:4\n", "a scenario is a mapping", "dlbench run SCENARIO --hostfile hosts"),
+        ("job.yaml", "apiVersion: v1\nkind: MPIJob\n", "a manifest of Kubernetes ('MPIJob')", "docs/queues.md"),
+    ],
+)
+def test_what_is_no_scenario_is_answered_with_the_command_that_was_meant(
+    name: str, text: str, said: str, hint: str
+) -> None:
+    Path(name).write_text(text)
+    with pytest.raises(UserError) as caught:
+        read(Path(name))
+    assert said in caught.value.message
+    assert hint in caught.value.hint

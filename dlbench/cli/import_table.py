@@ -1,0 +1,41 @@
+"""`dlbench import`: numbers that were measured elsewhere become a study."""
+
+from pathlib import Path
+
+import click
+
+from dlbench.analysis.formatting import counted
+from dlbench.errors import UserError, unwritable
+
+
+@click.command("import")
+@click.argument("table", type=click.Path(path_type=Path))
+@click.option(
+    "--output", type=click.Path(path_type=Path), default=Path("studies"), metavar="DIR", show_default=True,
+    help="Folder of all studies.",
+)  # fmt: skip
+@click.option("--name", default="", help="The study's name; default: the file's.")
+@click.option(
+    "--column", "columns", multiple=True, metavar="THEIRS=OURS",
+    help="What a column is, where it is not guessed (throughput=samples_per_s); THEIRS= leaves it out.",
+)  # fmt: skip
+def command(table: Path, output: Path, name: str, columns: tuple[str, ...]) -> None:
+    """Make a study of TABLE, a CSV file with a line for each run: workers, batch size, rate or time, hardware ...
+
+    `report`, `compare` and `recommend` read it; its rows say that dlbench has measured nothing of it (`stated`).
+    Columns that dlbench does not know tell arms apart.
+    """
+    from dlbench.study.imported import OTHER, import_table
+
+    given = dict(word.partition("=")[::2] for word in columns)
+    if wrong := next((word for word in columns if "=" not in word), None):
+        raise UserError(f"--column {wrong}: it has no `=`", hint="such as --column throughput=samples_per_s")
+    try:
+        made = import_table(table, output, name, given)
+    except OSError as error:
+        raise unwritable(error, output, "name another --output") from error
+    known = [f"{theirs} as {ours}" for theirs, ours in made.taken.items() if not ours.startswith(OTHER)]
+    others = [theirs for theirs, ours in made.taken.items() if ours.startswith(OTHER)]
+    click.echo(f"{made.folder}: {counted(made.num_runs, 'run')} of {counted(made.num_arms, 'arm')}")
+    click.echo(f"taken: {', '.join(known)}" + f"; apart by: {', '.join(others)}" * bool(others))
+    click.echo(f"Next: dlbench report {made.folder}")

@@ -1,0 +1,94 @@
+"""One line makes a script that calls Keras's `fit` a run: `model.fit(..., callbacks=[dlbench.keras.Callback()])`.
+
+It reports every step with its samples and its loss, every epoch with its scores, and the weights at the end. Outside
+dlbench it does nothing.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import keras  # noqa: TID253 - only a script that uses Keras imports this file
+
+from dlbench.scenario.metrics import SCORE_COLUMNS
+from dlbench.worker.script.hook import Run, begin
+
+# What Keras calls an accuracy, by the loss that it belongs to, and an error.
+_ACCURACIES = (
+    "accuracy", "acc", "sparse_categorical_accuracy", "categorical_accuracy", "binary_accuracy",
+)  # fmt: skip
+_ERRORS = ("mean_squared_error", "mse")
+
+
+class Callback(keras.callbacks.Callback):  # type: ignore[misc]
+    """Reports what `fit` does.
+
+    Args:
+        rank: Rank of this process as the script's own library knows it, such as `hvd.rank()`.
+        size: Number of processes as that library knows it.
+        barrier: Waits for all processes; with several of them there are no rates without it.
+        mean: Returns the mean of a number over all processes: losses and accuracies of training are reported only with
+            it where there are several, for each process knows its own alone.
+        defaults: Settings outside dlbench, such as `{"epochs": 3}`.
+
+    Attributes:
+        run: The run: its settings, `batch_size`, `learning_rate`, `epochs` and `seed` (`dlbench.worker.Run`).
+    """
+
+    def __init__(
+        self,
+        *,
+        rank: int | None = None,
+        size: int | None = None,
+        barrier: Callable[[], object] | None = None,
+        mean: Callable[[float], float] | None = None,
+        defaults: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        is_alone = (size or 1) == 1
+        wait = barrier if barrier or not is_alone else lambda: None
+        self.run: Run = begin(rank=rank, size=size, barrier=wait, defaults=defaults)
+        self._mean = (lambda value: value) if self.run.size == 1 else mean
+        self._total = self._count = 0.0
+
+    def on_train_batch_begin(self, batch: int, logs: Mapping[str, float] | None = None) -> None:
+        """A step begins."""
+        if batch == 0:  # Keras begins its means anew
+            self._total = self._count = 0.0
+        self.run.begin_step()
+
+    def on_train_batch_end(self, batch: int, logs: Mapping[str, float] | None = None) -> None:
+        """A step has ended; its samples and loss are what the mean of the epoch's loss has grown by."""
+        tracker = next(metric for metric in self.model.metrics if metric.name == "loss")
+        total, count = float(tracker.total), float(tracker.count)
+        samples, summed = count - self._count, total - self._total
+        if samples <= 0:  # the script has reset the means within an epoch
+            samples, summed = count, total
+        self._total, self._count = total, count
+        self.run.end_step(loss=summed / samples if samples else None, num_samples=round(samples))
+
+    def on_epoch_end(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
+        """An epoch has ended; where the run's target is reached, `fit` ends with it."""
+        rate = getattr(self.model.optimizer, "learning_rate", None)
+        scores = {name: value for name, value in self._scores(logs or {}) if value is not None}
+        if self.run.epoch(learning_rate=None if rate is None else float(rate), **scores):
+            self.model.stop_training = True
+
+    def on_train_end(self, logs: Mapping[str, float] | None = None) -> None:
+        """Training has ended."""
+        self.run.finish(weights=[variable.numpy() for variable in self.model.trainable_variables])
+
+    def _scores(self, logs: Mapping[str, float]) -> "list[tuple[str, float | None]]":
+        """Return what Keras calls scores under their names here; those of training over all processes or not at all."""
+        found: dict[str, float | None] = {}
+        for key, value in logs.items():
+            samples, name = ("validation", key[4:]) if key.startswith("val_") else ("train", key)
+            name = "accuracy" if name in _ACCURACIES else "mean_squared_error" if name in _ERRORS else name
+            column = f"{samples}_{name}"
+            column = column if column in SCORE_COLUMNS else key if key in self.run.metrics else name
+            if column not in (*SCORE_COLUMNS, *self.run.metrics):
+                continue
+            if samples == "validation":
+                found[column] = float(value)
+            elif self._mean is not None:
+                found.setdefault(column, self._mean(float(value)))
+        return list(found.items())

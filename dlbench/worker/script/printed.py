@@ -1,0 +1,119 @@
+"""What a script prints or writes, as values of metrics."""
+
+import csv
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from dlbench.errors import shown
+from dlbench.regular_file import read_regular
+from dlbench.scenario.metrics import MetricDeclaration, declared
+from dlbench.telemetry.line_check import ROUNDING
+
+# Of what was printed the end counts, which holds the last match; files are read whole.
+MOST_LOG_BYTES, MOST_FILE_BYTES = 2**26, 2**28
+# Where clocks of files and of processes differ.
+CLOCKS_S = 2.0
+
+
+def taken(metrics: Mapping[str, MetricDeclaration], log: Path, since: float) -> tuple[dict[str, float], list[str]]:
+    """Return the value of each metric that is taken from a script, and why there is none of others.
+
+    Args:
+        metrics: The run's, by name.
+        log: What the script has printed, which ends with it.
+        since: When it was started, in seconds since the epoch: a file that is older is not its own.
+    """
+    values, notes = {}, []
+    for name, declaration in metrics.items():
+        if not declaration.is_taken:
+            continue
+        try:
+            text = _printed(declaration, log) if declaration.output else _written(declaration, since)
+            values[name] = _checked(name, text, declaration)
+        except ValueError as error:
+            notes.append(f"{name}: {error}")
+    return values, notes
+
+
+def _printed(declaration: MetricDeclaration, log: Path) -> str:
+    """Return the last match of what was printed.
+
+    Raises:
+        ValueError: There is none.
+    """
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, file.seek(0, 2) - MOST_LOG_BYTES))
+            text = file.read().decode("utf-8", "replace")
+    except OSError as error:
+        raise ValueError(f"what was printed cannot be read: {error.strerror}") from error
+    match = None
+    # A bar that is drawn again and again has no line ends.
+    for match in re.finditer(declaration.output, text.replace("\r", "\n"), re.MULTILINE):  # noqa: B007
+        pass
+    if match is None or match[1] is None:
+        raise ValueError(f"nothing that was printed matches {declaration.output!r}")
+    return match[1]
+
+
+def _written(declaration: MetricDeclaration, since: float) -> Any:
+    """Return what a file says under a key, or last in a column.
+
+    Raises:
+        ValueError: It is not there, was not written by this run, or says nothing of the kind.
+    """
+    path = Path(declaration.file)
+    try:
+        if path.stat().st_mtime < since - CLOCKS_S:
+            raise ValueError(f"{path} was not written by this run: it is older")
+        text = read_regular(path, MOST_FILE_BYTES).decode("utf-8-sig", "replace")
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}") from error
+    found = [value for row in _rows(text) if (value := _under(row, declaration.key)) not in (None, "")]
+    if not found:
+        raise ValueError(f"{path} has nothing under {declaration.key!r}")
+    return found[-1]
+
+
+def _rows(text: str) -> Iterable[Any]:
+    """Return what a text holds: one JSON value, one on each line, or the rows of a table."""
+    try:
+        whole = json.loads(text)
+        return whole if isinstance(whole, list) else [whole]
+    except ValueError:
+        pass
+    try:
+        return [json.loads(line) for line in text.splitlines() if line.strip()]
+    except ValueError:
+        return list(csv.DictReader(text.splitlines()))
+
+
+def _under(row: Any, key: str) -> Any:
+    """Return what is under a key as it is written, or under its parts: `eval.loss` is `loss` in `eval`."""
+    if isinstance(row, dict) and key in row:
+        return row[key]
+    first, _, others = key.partition(".")
+    return _under(row[first], others) if isinstance(row, dict) and others and first in row else None
+
+
+def _checked(name: str, value: Any, declaration: MetricDeclaration) -> float:
+    """Return a value as a number of its metric.
+
+    Raises:
+        ValueError: It is none, or beyond its limits.
+    """
+    try:
+        number = float(str(value).replace(",", "")) * declaration.times
+    except ValueError:
+        raise ValueError(f"{shown(value)} is no number") from None
+    metric = declared({name: declaration})[name]
+    if not math.isfinite(number):
+        raise ValueError(f"it is {number}")
+    if not metric.least <= number <= metric.most + ROUNDING:
+        hint = "; is it in %? then say `times: 0.01`" if metric.most == 1 and number <= 100 else ""
+        raise ValueError(f"{number:g} is not between {metric.least:g} and {metric.most:g}{hint}")
+    return min(number, metric.most)

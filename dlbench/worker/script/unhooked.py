@@ -1,0 +1,128 @@
+"""A user's script that does not call the hook: its time, its end, and what it prints or writes are its row.
+
+The worker's process starts it as a child, reports for it, and ends as it ends. A script that calls the hook all the
+same, in a module that it imports, reports for itself: `dlbench.worker.begin` sends `TAKES_OVER` to this process, which
+then only waits.
+"""
+
+import ctypes
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from dlbench.records.assignment import Assignment
+from dlbench.records.files import own_log, worker_log
+from dlbench.telemetry.messages import SCRIPT_PHASE
+from dlbench.worker.process.cores import leave_group
+from dlbench.worker.script.command import cannot_start
+
+# Names the process that reports for a script, in the script's environment, and the signal that ends its reports.
+VARIABLE, TAKES_OVER = "DLBENCH_REPORTED_BY", signal.SIGRTMIN + 1
+# What the process of a script itself shows, which is another one.
+OF_THIS_PROCESS = ("cpu", "memory")
+_PR_SET_PDEATHSIG = 1
+
+
+def run(assignment: Assignment, rank: int, words: Sequence[str], leave: Callable[..., int], enforced: str) -> int:
+    """Run the script to its end, and report; return its exit code, or end on its signal.
+
+    Args:
+        assignment: What dlbench started this process for.
+        rank: Its rank.
+        words: The script's command.
+        leave: Waits until everything is acknowledged, and returns the exit code.
+        enforced: How its cores are enforced.
+
+    Raises:
+        UserError: The script cannot be started.
+    """
+    handed_over: list[int] = []
+    signal.signal(TAKES_OVER, lambda number, _: handed_over.append(number))
+    started_at = time.time()
+    child = _start(words)
+    # Here, not at the top: the script starts meanwhile.
+    from dlbench.telemetry.reporter import HeldReporter
+    from dlbench.worker.observer import Observer
+
+    reporter = HeldReporter(assignment, rank)
+
+    def hand_over(number: int, _: object) -> None:
+        handed_over.append(number)
+        reporter.abandon()
+
+    signal.signal(TAKES_OVER, hand_over)
+    if handed_over:
+        reporter.abandon()
+    reporter.phase = SCRIPT_PHASE
+    observer = Observer(assignment, rank, reporter, without=OF_THIS_PROCESS)
+    observer.start()
+    observer.baseline()
+    code = child.wait()
+    observer.stop()
+    if code or handed_over:
+        reporter.abandon()
+        leave_group(assignment.attempt_id, rank)
+        return _end_as(code)
+    reporter.release()
+    _send_row(assignment, rank, reporter, observer.totals() | {"cores_enforced": enforced}, started_at)
+    return leave(assignment, rank, reporter)
+
+
+def take_over() -> None:
+    """Report for this script from now on, where another process has done so."""
+    if (pid := os.environ.pop(VARIABLE, "")).isdecimal() and int(pid) != os.getpid():
+        os.kill(int(pid), TAKES_OVER)
+
+
+def _start(words: Sequence[str]) -> "subprocess.Popen[bytes]":
+    """Start the script, which the kernel kills should this process be gone."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    try:
+        return subprocess.Popen(
+            words,
+            env=os.environ | {VARIABLE: str(os.getpid())},
+            stdin=subprocess.DEVNULL,
+            preexec_fn=lambda: libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL),
+        )
+    except OSError as error:
+        raise cannot_start(words, error) from error
+
+
+def _send_row(assignment: Assignment, rank: int, reporter: Any, columns: dict[str, Any], started_at: float) -> None:
+    """Send what is known of a script that has ended well."""
+    from dlbench.records.result import Result
+    from dlbench.worker.script.printed import taken
+
+    values: dict[str, float] = {}
+    if rank == 0:
+        name = worker_log(rank)
+        logs = (Path(assignment.log_folder) / name, own_log(assignment.attempt_id, name))
+        log = next((path for path in logs if path is not None and path.is_file()), Path(os.devnull))
+        values, notes = taken(assignment.run.metrics, log, started_at)
+        columns |= {"stated": ";".join(values) or None, "stated_note": "; ".join(notes) or None}
+        for note in notes:
+            sys.stderr.write(f"dlbench: {note}\n")
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+    reporter.send_facts({name: value for name, value in columns.items() if value is not None})
+    scores: dict[str, float | None] = dict(values)
+    reporter.send_result(
+        Result(steps=0, has_hook=False, ready_at=started_at, scores=scores, host_memory_peak_bytes=peak)
+    )
+
+
+def _end_as(code: int) -> int:
+    """End on the signal that ended the script, or return its exit code."""
+    if code >= 0:
+        return code
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if -code not in (signal.SIGKILL, signal.SIGSTOP):
+        signal.signal(-code, signal.SIG_DFL)
+    os.kill(os.getpid(), -code)
+    return 128 - code

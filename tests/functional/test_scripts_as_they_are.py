@@ -1,0 +1,140 @@
+"""Scripts without the hook are runs: their time, their end, what they print and write, and how they find each other."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster.cluster import Cluster
+from tests.functional.studies import Bench, rows
+from tests.functional.test_several_hosts import cluster_file
+from tests.functional.test_several_hosts import run as run_on_hosts
+from tests.functional.worker_runs import SCRIPTS
+
+COMMAND = f"python '{SCRIPTS}/printing.py'"
+METRICS = {
+    "samples_per_s": "total images/sec: ([0-9.]+)",
+    "validation_accuracy": {"output": "accuracy: ([0-9.]+)%", "times": 0.01},
+    "perplexity": {"better": "lower", "matters": "2%", "file": "results.json", "key": "eval.perplexity"},
+    "train_loss": "loss ([0-9.]+)",
+}
+# A script whose own module calls the hook: dlbench cannot see it in the script.
+LOOP = """\
+import dlbench.worker
+
+run = dlbench.worker.begin(rank=0, size=1, barrier=lambda: None)
+for _ in range(run.epochs):
+    for _ in range(5):
+        with run.step(num_samples=run.batch_size) as step:
+            step.loss = 1.0
+    run.epoch(validation_accuracy=0.5)
+run.finish()
+"""
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Any:
+    with Bench(tmp_path) as found:
+        yield found
+
+
+def scenario(work: Bench, base: dict[str, Any], **parts: Any) -> Path:
+    path = work.folder / "s.yaml"
+    path.write_text(json.dumps({"baseline": "none", "order": "written", "base": {"command": COMMAND} | base, **parts}))
+    return path
+
+
+@pytest.mark.mpi
+def test_what_it_prints_and_writes_is_its_row(work: Bench) -> None:
+    points = [{"workers": 1, "strategy": "single"}, *({"workers": workers, "strategy": "mpi"} for workers in (3, 2))]
+    said = work.run(scenario(work, {}, include=points, metrics=METRICS))
+    for row, size in zip(work.rows(), (1, 3, 2), strict=True):
+        assert (row["status"], row["exit_code"]) == ("completed", "0"), row["reason"]
+        assert float(row["samples_per_s"]) == 100 * size + 0.5
+        assert float(row["samples_per_s_per_worker"]) == pytest.approx((100 * size + 0.5) / size)
+        assert (float(row["validation_accuracy"]), float(row["perplexity"])) == (pytest.approx(0.935), 12.5)
+        assert row["stated"] == "samples_per_s;validation_accuracy;perplexity"
+        assert row["stated_note"] == "train_loss: nothing that was printed matches 'loss ([0-9.]+)'"
+        # What nobody has counted stays unknown.
+        assert [row[name] for name in ("steps", "epochs_completed", "samples_seen", "train_time_s", "timed_steps")] == (
+            [""] * 5
+        )
+        assert 0 < float(row["startup_time_s"]) < float(row["wall_time_s"])
+        assert int(row["host_memory_peak_bytes"]) > 2**20
+    last = json.loads((work.folder / "results.json").read_text())
+    assert last["places"] == [[0, 0, 2, 0], [1, 1, 2, 0]]
+    assert last["tf_config"] is None
+    assert "the script's own word" in said
+
+
+@pytest.mark.mpi
+def test_tensorflow_finds_all_processes(work: Bench) -> None:
+    work.run(scenario(work, {"workers": 2, "strategy": "multi-worker"}))
+    (row,) = work.rows()
+    assert row["status"] == "completed", row["reason"]
+    found = json.loads(json.loads((work.folder / "results.json").read_text())["tf_config"])
+    assert found["task"] == {"type": "worker", "index": 0}
+    addresses = found["cluster"]["worker"]
+    assert len(set(addresses)) == 2
+    assert {address.rpartition(":")[0] for address in addresses} == {"127.0.0.1"}
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_script_that_fails_is_a_failed_run_with_its_reason(work: Bench, workers: int) -> None:
+    arms = [{"command": f"{COMMAND} {how}"} for how in ("raise", "signal")]
+    work.run(scenario(work, {"workers": workers, "strategy": "mpi"}, include=arms, metrics=METRICS), code=1)
+    raised, killed = work.rows()
+    assert (raised["status"], killed["status"]) == ("failed", "failed")
+    assert f"worker {workers - 1} exited before sending its result" in raised["reason"]
+    assert "ValueError: mine" in raised["reason"]
+    assert "SIGSEGV" in killed["reason"]
+    assert raised["samples_per_s"] == killed["samples_per_s"] == ""
+    assert work.left_running() == []
+
+
+def test_a_script_that_hangs_ends_at_its_time_limit_alone(work: Bench) -> None:
+    limits = {"timeout_s": 4, "stall_timeout_s": 1, "startup_timeout_s": 1.5}
+    work.run(scenario(work, {"command": "sleep 1000", "strategy": "single"}, **limits), code=1)
+    (row,) = work.rows()
+    assert row["status"] == "timeout"
+    assert row["reason"] == "it took longer than timeout_s (4 s); worker 0 (in phase script)"
+    assert work.left_running() == []
+
+
+def test_a_program_of_any_kind_is_a_run(work: Bench) -> None:
+    said = work.run(scenario(work, {"command": "bash -c 'echo rate 12.5'", "strategy": "single"},
+                             metrics={"samples_per_s": "rate ([0-9.]+)"}))  # fmt: skip
+    assert float(work.rows()[0]["samples_per_s"]) == 12.5, said
+
+
+def test_a_program_that_is_not_there_is_named(work: Bench) -> None:
+    work.run(scenario(work, {"command": "bash -c 'exec ./nosuch'", "strategy": "single"}), code=1)
+    (row,) = work.rows()
+    assert (row["status"], row["exit_code"]) == ("failed", "127")
+    assert "nosuch: No such file or directory" in row["reason"]
+
+
+def test_a_module_that_calls_the_hook_reports_for_itself(work: Bench) -> None:
+    (work.folder / "train.py").write_text("import loop\n")
+    (work.folder / "loop.py").write_text(LOOP)
+    for command in ("python train.py", "bash -c 'python train.py; exit $?'"):
+        work.run(scenario(work, {"command": command, "strategy": "single", "epochs": 3}))
+        (path,) = (work.folder / "studies").iterdir()
+        (row,) = work.rows()
+        assert (row["status"], row["steps"], row["epochs_completed"], row["stated"]) == ("completed", "15", "3", "")
+        assert float(row["validation_accuracy"]) == 0.5
+        path.rename(work.folder / f"done-{len(command)}")
+
+
+def test_processes_on_two_hosts_find_each_other(pair: Cluster, tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    base = {"command": f"{sys.executable} '{SCRIPTS}/printing.py'", "workers": 2, "workers_per_host": 1}
+    path.write_text(json.dumps({"baseline": "none", "base": base | {"strategy": "mpi"}, "metrics": METRICS}))
+    done = run_on_hosts(pair, path, cluster_file(pair, tmp_path))
+    assert done.returncode == 0, done.stdout + done.stderr
+    (row,) = rows(tmp_path)
+    assert (row["hosts"], float(row["samples_per_s"]), float(row["perplexity"])) == ("2", 200.5, 12.5)
+    assert json.loads((tmp_path / "results.json").read_text())["places"] == [[0, 0, 1, 0], [1, 0, 1, 1]]

@@ -1,0 +1,69 @@
+"""Where a script's process is among all: torchrun's variables, on one host and on several."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dlbench.records.assignment import Assignment
+from dlbench.scenario.layout import Layout, Place
+from dlbench.scenario.run_spec import RunSpec
+from dlbench.scenario.settings import Settings
+from dlbench.worker.script.command import mentions_hook, process_group
+
+HOSTS = ("a", "a", "b")
+
+
+def assignment(*addresses: str, strategy: str = "mpi") -> Assignment:
+    places = [
+        Place(rank=rank, workers=(rank,), host=host, local_index=HOSTS[:rank].count(host))
+        for rank, host in enumerate(HOSTS)
+    ]
+    settings = Settings(workers=3, command="./train", strategy=strategy)
+    return Assignment(
+        run=RunSpec(scenario="s", label="", repeat=0, settings=settings),
+        attempt=1,
+        attempt_id="a",
+        layout=Layout(places=tuple(places), intra_op_threads=1, inter_op_threads=1),
+        addresses=addresses,
+    )
+
+
+def test_every_process_knows_its_place() -> None:
+    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK")
+    given = assignment("a:1000", "a:1001", "b:1000")
+    seen = [[process_group(given, rank)[name] for name in names] for rank in range(3)]
+    assert seen == [["0", "3", "0", "2", "0"], ["1", "3", "1", "2", "0"], ["2", "3", "0", "1", "1"]]
+    assert {process_group(given, rank)["MASTER_ADDR"] for rank in range(3)} == {"a"}
+    assert {process_group(given, rank)["MASTER_PORT"] for rank in range(3)} == {"1000"}
+    assert "TF_CONFIG" not in process_group(given, 0)
+    assert "MASTER_ADDR" not in process_group(assignment(), 0)
+
+
+def test_an_address_of_ipv6_stands_in_brackets_only_beside_a_port() -> None:
+    assert process_group(assignment("[fd00::1]:1000"), 0)["MASTER_ADDR"] == "fd00::1"
+
+
+@pytest.mark.parametrize("strategy", ["multi_worker", "multi-worker"])
+def test_tensorflow_gets_all_addresses(strategy: str) -> None:
+    given = assignment("a:1000", "a:1001", "b:1000", strategy=strategy)
+    assert json.loads(process_group(given, 2)["TF_CONFIG"]) == {
+        "cluster": {"worker": ["a:1000", "a:1001", "b:1000"]},
+        "task": {"type": "worker", "index": 2},
+    }
+
+
+def test_a_script_that_names_the_hook_reports_for_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("with.py").write_text("import dlbench.worker\n")
+    Path("without.py").write_text("import keras\n")
+    Path("run.sh").write_text("exec python with.py\n")
+    for words, is_so in (
+        (("python", "with.py", "--lr", "1"), True),
+        (("python", "without.py"), False),
+        (("bash", "run.sh"), True),
+        (("bash", "-c", "python with.py; true"), True),
+        (("python", "-m", "with"), False),
+        (("./train",), False),
+    ):
+        assert mentions_hook(words) is is_so, words

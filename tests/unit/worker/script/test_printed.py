@@ -1,0 +1,98 @@
+"""What scripts print and write, as values of metrics: the last counts, and what is no value is said."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from dlbench.scenario.read.scenario_file import parse
+from dlbench.worker.script.printed import taken
+
+LOG = """\
+step 10: total images/sec: 1,234.5 +/- 2
+accuracy: 12.0%
+ 50%|#####     | loss=0.5\r100%|##########| loss=0.25\r
+step 20: total images/sec: 1,300.25 +/- 2
+accuracy: 93.5%
+accuracy: unknown
+bleu nan
+"""
+FILES = {
+    "one.json": '{"eval": {"loss": 0.5}, "eval.loss": 0.75, "n": {"m": "2"}}',
+    "lines.jsonl": '{"loss": 1}\n{"loss": 0.5}\n\n{"other": 2}\n',
+    "list.json": '[{"loss": 1}, {"loss": 0.25}]',
+    "table.csv": "epoch,loss\n1,0.5\n2,0.125\n3,\n",
+    "text": "nothing of the kind",
+}
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "log").write_text(LOG)
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def found(declaration: str, since: float = 0.0) -> tuple[dict[str, float], list[str]]:
+    metrics = parse(f"base: {{command: ./train}}\nmetrics:\n  {declaration}\n", "s.yaml").metrics
+    return taken(metrics, Path("log"), since)
+
+
+@pytest.mark.parametrize(
+    ("declaration", "value"),
+    [
+        ("samples_per_s: 'images/sec: ([0-9.,]+)'", 1300.25),
+        ("validation_accuracy: {output: 'accuracy: ([0-9.]+)%', times: 0.01}", 0.935),
+        ("train_loss: 'loss=([0-9.]+)'", 0.25),
+        ("train_loss: '^step (20):'", 20.0),
+        ("validation_loss: {file: one.json, key: eval.loss}", 0.75),
+        ("validation_loss: {file: one.json, key: n.m}", 2.0),
+        ("validation_loss: {file: lines.jsonl, key: loss}", 0.5),
+        ("validation_loss: {file: list.json, key: loss}", 0.25),
+        ("validation_loss: {file: table.csv, key: loss}", 0.125),
+        ("bleu: {better: higher, matters: 1, output: 'accuracy: ([0-9.]+)%'}", 93.5),
+    ],
+)
+def test_the_last_value_counts(declaration: str, value: float) -> None:
+    values, notes = found(declaration)
+    assert list(values.values()) == [pytest.approx(value)]
+    assert notes == []
+
+
+@pytest.mark.parametrize(
+    ("declaration", "note"),
+    [
+        ("samples_per_s: 'tokens/s (.*)'", "samples_per_s: nothing that was printed matches 'tokens/s (.*)'"),
+        (
+            "validation_accuracy: 'accuracy: ([0-9.]+)%'",
+            "not between 0 and 1; is it in %? then say `times: 0.01`",
+        ),
+        ("train_loss: 'accuracy: (unknown)'", "is no number"),
+        ("bleu: {better: higher, matters: 1, output: 'bleu (.*)'}", "bleu: it is nan"),
+        ("train_loss: {file: nosuch.json, key: loss}", "nosuch.json cannot be read: No such file or directory"),
+        ("train_loss: {file: one.json, key: lost}", "one.json has nothing under 'lost'"),
+        ("train_loss: {file: text, key: loss}", "text has nothing under 'loss'"),
+        ("train_loss: {file: one.json, key: eval}", "is no number"),
+    ],
+)
+def test_what_is_no_value_is_said(declaration: str, note: str) -> None:
+    values, notes = found(declaration)
+    assert values == {}
+    assert len(notes) == 1
+    assert note in notes[0]
+
+
+def test_a_file_of_an_earlier_run_does_not_count(here: Path) -> None:
+    now = time.time()
+    os.utime(here / "one.json", (now - 60, now - 60))
+    declaration = "validation_loss: {file: one.json, key: eval.loss}"
+    assert found(declaration, now)[1] == ["validation_loss: one.json was not written by this run: it is older"]
+    os.utime(here / "one.json", (now + 1, now + 1))
+    assert found(declaration, now)[0] == {"validation_loss": 0.75}
+
+
+def test_what_is_not_taken_is_left_to_the_hook() -> None:
+    assert found("bleu: {better: higher, matters: 1}") == ({}, [])
