@@ -39,9 +39,11 @@ def plan_layout(run: RunSpec, cluster: Cluster) -> Layout:
     needs, wanted = needs_of(run.settings.strategy), run.settings.cores_per_worker
     shared = [(host, _divide(host, count, wanted)) for host, count in spread(run.settings, cluster)]
     hosts = [host for host, _ in shared]
-    places = _joined(shared) if needs.one_process else _with_roles(_separate(shared), run.settings)
+    is_one = needs.one_process or run.settings.workers_inside
+    places = _joined(shared) if is_one else _with_roles(_separate(shared), run.settings)
     # Of the process that has the fewest cores, the same for all: arms and peers are equal.
-    threads = max(1, min(_whole_cores(place, wanted) for place in places if place.workers))
+    alike = _separate(shared) if run.settings.workers_inside else places
+    threads = max(1, min(_whole_cores(place, wanted) for place in alike if place.workers))
     return Layout(
         places=tuple(places),
         intra_op_threads=threads,
@@ -151,7 +153,7 @@ def _joined(shared: Shared) -> list[Place]:
     (host, shares), *others = shared
     if others:
         raise UserError(
-            f"this strategy holds all workers in one process, and they do not fit on one host ({host.address})",
+            f"all workers are in one process, or started by one, and they do not fit on one host ({host.address})",
             hint="use `mode: scale-up`",
         )
     cores = tuple(dict.fromkeys(core for share in shares for core in share.cores))

@@ -197,6 +197,11 @@ class Settings(BaseModel):
         description="A training script of your own, run in place of dlbench's worker; `{workers}`, `{batch_size}` "
         "and every other setting are filled in. It reports through `dlbench.worker`.",
     )
+    workers_inside: Annotated[bool, Setting(Affects.OBSERVATION)] = Field(
+        False,
+        description="The command starts all workers itself, as `torchrun --nproc-per-node {workers}` does: dlbench "
+        "starts it once, on one host and on the cores of all workers.",
+    )
     workers: Annotated[Count, Setting(Affects.DISTRIBUTION)] = Field(
         1, description="Number of replicas, each with its own device or share of cores."
     )

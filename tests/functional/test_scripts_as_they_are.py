@@ -33,6 +33,23 @@ for _ in range(run.epochs):
 run.finish()
 """
 
+# What torchrun does, in few lines.
+LAUNCHER = """\
+import os, socket, subprocess, sys
+
+size, command = int(sys.argv[1]), sys.argv[2:]
+assert "RANK" not in os.environ
+with socket.create_server(("", 0)) as held:
+    port = held.getsockname()[1]
+started = []
+for rank in range(size):
+    numbers = {"WORLD_SIZE": size, "LOCAL_WORLD_SIZE": size, "GROUP_RANK": 0, "RANK": rank, "LOCAL_RANK": rank}
+    numbers["MASTER_PORT"] = port
+    variables = {name: str(value) for name, value in numbers.items()} | {"MASTER_ADDR": "127.0.0.1"}
+    started.append(subprocess.Popen(command, env=os.environ | variables))
+sys.exit(max(process.wait() for process in started))
+"""
+
 
 @pytest.fixture
 def work(tmp_path: Path) -> Any:
@@ -127,6 +144,21 @@ def test_a_module_that_calls_the_hook_reports_for_itself(work: Bench) -> None:
         assert (row["status"], row["steps"], row["epochs_completed"], row["stated"]) == ("completed", "15", "3", "")
         assert float(row["validation_accuracy"]) == 0.5
         path.rename(work.folder / f"done-{len(command)}")
+
+
+def test_a_command_may_start_its_workers_itself(work: Bench) -> None:
+    (work.folder / "launch.py").write_text(LAUNCHER)
+    command = f"python launch.py {{workers}} {sys.executable} '{SCRIPTS}/printing.py'"
+    base = {"command": command, "workers": 2, "strategy": "mpi", "workers_inside": True}
+    work.run(scenario(work, base, metrics=METRICS))
+    (row,) = work.rows()
+    assert (row["status"], row["workers"], row["processes"], row["launcher"]) == ("completed", "2", "1", "local")
+    assert (float(row["samples_per_s"]), float(row["samples_per_s_per_worker"])) == (200.5, 100.25)
+    assert row["emulated"] == ""
+    said = work.run(scenario(work, {"command": "torchrun train.py", "workers": 2, "strategy": "mpi"}), code=2)
+    assert "set `workers_inside: true`" in " ".join(said.split())
+    model = {"workers": 2, "strategy": "mpi", "workers_inside": True, "command": None}
+    assert "is for a `command`" in " ".join(work.run(scenario(work, model), code=2).split())
 
 
 def test_processes_on_two_hosts_find_each_other(pair: Cluster, tmp_path: Path) -> None:

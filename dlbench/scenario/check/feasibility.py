@@ -115,6 +115,8 @@ def _start(case: Case) -> Iterator[str]:
     if settings.submitter != there:
         wanted = f"`submitter: {settings.submitter}`"
         yield f"{wanted} belongs in a cluster file, beside the hosts to request; here it is {there}"
+    if settings.workers_inside and settings.command is None:
+        yield "`workers_inside: true` is for a `command`, which alone can start workers itself"
     name, needed = settings.launcher, settings.collectives
     if name == "auto":
         yield f"no launcher provides what the strategy {settings.strategy} needs: {needed}"

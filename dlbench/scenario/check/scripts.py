@@ -130,7 +130,7 @@ def simple_commands(command: str) -> list[SimpleCommand]:
 def nested_launcher(case: Case) -> str:
     """Return why a command must not start several processes itself, or an empty string."""
     settings = case.settings
-    if settings.workers == 1 or case.needs.one_process:
+    if settings.workers == 1 or case.needs.one_process or settings.workers_inside:
         return ""
     nested = next((it for it in simple_commands(settings.command or "") if it.launcher), None)
     if nested is None:
@@ -139,7 +139,8 @@ def nested_launcher(case: Case) -> str:
     line = f", such as `command: {shorten(nested.remedy)}`" if nested.remedy else ""
     return (
         f"the command starts `{nested.launcher}`{place}, and dlbench starts the {settings.workers} workers itself: "
-        f"each would start all of them again; write what one process executes{line} (docs/own-code.md)"
+        f"each would start all of them again; write what one process executes{line}, or set `workers_inside: true` "
+        "where the command is to start them (docs/own-code.md)"
     )
 
 
@@ -204,13 +205,18 @@ def script_warnings(arms: Sequence[RunSpec]) -> list[str]:
             for text in unfilled(command, {*Settings.model_fields, *runs[0].options})
         ]
         commands = simple_commands(command)
-        if any(run.settings.workers == 1 or needs_of(run.settings.strategy).one_process for run in runs):
+        is_inside = runs[0].settings.workers_inside
+        if not is_inside and any(_is_one_process(run.settings) for run in runs):
             lines += launcher_warnings(commands)
         path = next((path for it in commands for path in it.scripts), None)
         text = text_of(path) if path else None
         if text is not None:
             lines += _about(str(path), text, command, runs)
     return list(dict.fromkeys(lines))
+
+
+def _is_one_process(settings: Settings) -> bool:
+    return settings.workers == 1 or needs_of(settings.strategy).one_process
 
 
 def launcher_warnings(commands: Iterable[SimpleCommand]) -> list[str]:

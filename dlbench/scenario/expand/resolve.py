@@ -74,6 +74,8 @@ def resolve(point: Point, scenario: Scenario, cluster: Cluster, *, is_baseline: 
     """
     written = Settings.model_validate({key: value for key, value in point.values.items() if "." not in key})
     resolved = _of_strategy(written, point, cluster)
+    if written.workers_inside:  # what connects them is no launcher's of dlbench's
+        resolved["collectives"] = None
     resolved |= {
         "launcher": _launcher(written, resolved["collectives"], cluster),
         "submitter": written.submitter if "submitter" in point.values else cluster.submitter,

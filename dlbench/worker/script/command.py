@@ -65,6 +65,8 @@ def process_group(assignment: Assignment, rank: int) -> dict[str, str]:
     Scripts that connect by them (`init_method="env://"`) run unchanged; `TF_CONFIG` says the same to TensorFlow, where
     the strategy is TensorFlow's own.
     """
+    if assignment.run.settings.workers_inside:  # it says so to those that it starts
+        return {}
     layout, addresses = assignment.layout, assignment.addresses
     here = [place for place in layout.places if place.host == layout.places[rank].host]
     variables: dict[str, object] = {
