@@ -165,9 +165,9 @@ class Reporter:
 class HeldReporter(Reporter):
     """Sends heartbeats alone until `release`: until then another process may report in its place."""
 
-    def __init__(self, assignment: Assignment, rank: int) -> None:
+    def __init__(self, assignment: Assignment, rank: int, watchdog: Callable[[Limits], Watchdog] = Watchdog) -> None:
         self._held: list[dict[str, Any]] = []
-        super().__init__(assignment, rank)
+        super().__init__(assignment, rank, watchdog)
 
     def send(self, message: dict[str, Any]) -> None:
         """Keep one message."""

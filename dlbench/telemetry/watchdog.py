@@ -17,7 +17,6 @@ import os
 import signal
 import sys
 from time import monotonic
-from typing import NoReturn
 
 from dlbench.scenario.run_spec import Limits
 
@@ -126,9 +125,30 @@ class Watchdog:
         self._kill_timer.close()
         os.close(self._log)
 
-    def _end(self, reason: str) -> NoReturn:
+    def _end(self, reason: str) -> None:
         seconds = self._limits.orphan_timeout_s
         os.write(self._log, f"dlbench: no connection to dlbench for {seconds:g} s ({reason}); ending\n".encode())
         faulthandler.dump_traceback(self._log, all_threads=True)
         sys.stdout.flush()
         os._exit(ORPHAN_EXIT_CODE)
+
+
+class GroupWatchdog(Watchdog):
+    """Watches a process that only waits for a group of others: these end with it, and it has no progress to show.
+
+    Args:
+        limits: The run's.
+        group: The group of the others.
+    """
+
+    def __init__(self, limits: Limits, group: int) -> None:
+        super().__init__(limits)
+        self._group = group
+
+    def progress(self, mark: tuple[str, int]) -> None:
+        """Nothing is known of it."""
+
+    def _end(self, reason: str) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._group, signal.SIGKILL)
+        super()._end(reason)

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from tests.cluster.cluster import Cluster
-from tests.functional.studies import Bench, rows
+from tests.functional.studies import Bench, rows, wait_for
 from tests.functional.test_several_hosts import cluster_file
 from tests.functional.test_several_hosts import run as run_on_hosts
+from tests.functional.waiting import wait_until
 from tests.functional.worker_runs import SCRIPTS
 
 COMMAND = f"python '{SCRIPTS}/printing.py'"
@@ -170,3 +171,15 @@ def test_processes_on_two_hosts_find_each_other(pair: Cluster, tmp_path: Path) -
     (row,) = rows(tmp_path)
     assert (row["hosts"], float(row["samples_per_s"]), float(row["perplexity"])) == ("2", 200.5, 12.5)
     assert json.loads((tmp_path / "results.json").read_text())["places"] == [[0, 0, 1, 0], [1, 0, 1, 1]]
+
+
+def test_a_script_ends_once_its_dlbench_is_gone(work: Bench) -> None:
+    """Also what it has started: a shell's child is no child of dlbench's."""
+    command = "bash -c 'sleep 1000 & echo begun; wait'"
+    path = scenario(work, {"command": command, "strategy": "single"}, orphan_timeout_s=2)
+    with work.start(path) as process:
+        wait_for(process, lambda: any(attempt.log(0) for attempt in work.attempts()))
+        assert len(work.left_running()) >= 3
+        process.kill()
+    wait_until(lambda: work.left_running() == [], "it still runs", 30)
+    assert "no connection to dlbench for 2 s" in work.attempts()[0].log(0)

@@ -48,9 +48,10 @@ def run(assignment: Assignment, rank: int, words: Sequence[str], leave: Callable
     child = _start(words)
     # Here, not at the top: the script starts meanwhile.
     from dlbench.telemetry.reporter import HeldReporter
+    from dlbench.telemetry.watchdog import GroupWatchdog
     from dlbench.worker.observer import Observer
 
-    reporter = HeldReporter(assignment, rank)
+    reporter = HeldReporter(assignment, rank, lambda limits: GroupWatchdog(limits, child.pid))
 
     def hand_over(number: int, _: object) -> None:
         handed_over.append(number)
@@ -81,13 +82,14 @@ def take_over() -> None:
 
 
 def _start(words: Sequence[str]) -> "subprocess.Popen[bytes]":
-    """Start the script, which the kernel kills should this process be gone."""
+    """Start the script in a group of its own; the kernel kills it should this process be gone."""
     libc = ctypes.CDLL(None, use_errno=True)
     try:
         return subprocess.Popen(
             words,
             env=os.environ | {VARIABLE: str(os.getpid())},
             stdin=subprocess.DEVNULL,
+            process_group=0,
             preexec_fn=lambda: libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL),
         )
     except OSError as error:
