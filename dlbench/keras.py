@@ -4,12 +4,16 @@ It reports every step with its samples and its loss, every epoch with its scores
 dlbench it does nothing.
 """
 
+import atexit
+import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras  # noqa: TID253 - only a script that uses Keras imports this file
 
+from dlbench.records.assignment import VARIABLE
 from dlbench.scenario.metrics import SCORE_COLUMNS
+from dlbench.worker.process.rank import read_assignment
 from dlbench.worker.script.hook import Run, begin
 
 # What Keras calls an accuracy, by the loss that it belongs to, and an error.
@@ -17,6 +21,8 @@ _ACCURACIES = (
     "accuracy", "acc", "sparse_categorical_accuracy", "categorical_accuracy", "binary_accuracy",
 )  # fmt: skip
 _ERRORS = ("mean_squared_error", "mse")
+# Above it a float32 has no odd numbers.
+FLOAT32_COUNTS = 2**24
 
 
 class Callback(keras.callbacks.Callback):  # type: ignore[misc]
@@ -44,11 +50,14 @@ class Callback(keras.callbacks.Callback):  # type: ignore[misc]
         defaults: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
-        is_alone = (size or 1) == 1
-        wait = barrier if barrier or not is_alone else lambda: None
+        is_alone = VARIABLE in os.environ and len(read_assignment(os.environ).layout.places) == 1
+        wait = (lambda: None) if is_alone and barrier is None else barrier
         self.run: Run = begin(rank=rank, size=size, barrier=wait, defaults=defaults)
-        self._mean = (lambda value: value) if self.run.size == 1 else mean
+        self._mean = float if self.run.size == 1 else mean
         self._total = self._count = 0.0
+        self._weights: list[Any] | None = None
+        # A script may fit several times, such as once more with all layers: before the hook's own end.
+        atexit.register(self._finish)
 
     def on_train_batch_begin(self, batch: int, logs: Mapping[str, float] | None = None) -> None:
         """A step begins."""
@@ -63,8 +72,11 @@ class Callback(keras.callbacks.Callback):  # type: ignore[misc]
         samples, summed = count - self._count, total - self._total
         if samples <= 0:  # the script has reset the means within an epoch
             samples, summed = count, total
+        if count >= FLOAT32_COUNTS:  # Keras's own counts end here
+            samples, summed = self.run.batch_size, 0.0
         self._total, self._count = total, count
-        self.run.end_step(loss=summed / samples if samples else None, num_samples=round(samples))
+        loss = summed / samples if samples and count < FLOAT32_COUNTS else None
+        self.run.end_step(loss=loss, num_samples=round(samples))
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
         """An epoch has ended; where the run's target is reached, `fit` ends with it."""
@@ -74,8 +86,12 @@ class Callback(keras.callbacks.Callback):  # type: ignore[misc]
             self.model.stop_training = True
 
     def on_train_end(self, logs: Mapping[str, float] | None = None) -> None:
-        """Training has ended."""
-        self.run.finish(weights=[variable.numpy() for variable in self.model.trainable_variables])
+        """One `fit` has ended; of the last the weights are handed in."""
+        self._weights = [variable.numpy() for variable in self.model.trainable_variables]
+
+    def _finish(self) -> None:
+        if self._weights is not None:  # else nothing was trained, which is no result
+            self.run.finish(weights=self._weights)
 
     def _scores(self, logs: Mapping[str, float]) -> "list[tuple[str, float | None]]":
         """Return what Keras calls scores under their names here; those of training over all processes or not at all."""

@@ -246,7 +246,7 @@ def _notes(arms: Sequence[Arm]) -> Iterator[str]:
     sentences = [(arm.workers, sentence(arm, lost)) for arm in arms if arm.workers > 1 and (lost := lost_time(arm))]
     yield from [max(sentences, key=itemgetter(0))[1]] if sentences else []
     if stated := dict.fromkeys(name for arm in arms for row in arm.completed for name in stated_of(row)):
-        yield f"{listed(stated)}: the script's own word, from what it printed or wrote; dlbench did not measure it"
+        yield f"{listed(stated)}: as the script, or a table, says (`stated`); dlbench did not measure it"
     tuned = "".join(_tuned_cell(arm, column) for column in tuned_columns(arms) for arm in arms)
     yield from (f"{mark.strip()}: {text}" for mark, text in TUNED_NOTES.items() if mark in tuned)
     yield from rate_notes([arm.completed for arm in arms])

@@ -38,7 +38,9 @@ MOST_REPORTED = 12
 # epoch holds. With one worker there is nothing to divide, so neither `batch_scope` nor `divide` is among them.
 _OF_A_STEP = (Affects.STEP, Affects.ARITHMETIC)
 EQUAL = ("dataset_checksum", "epochs", "remainder", *settings_of(*_OF_A_STEP))
-_EQUAL_OPTIONS = option_prefixes_of(*_OF_A_STEP)
+# The command of runs that were measured elsewhere, and what begins the columns that tables of them have besides.
+IMPORTED = "imported"
+_EQUAL_OPTIONS = (*option_prefixes_of(*_OF_A_STEP), f"{IMPORTED}.")
 
 # A rate that changes by more within the timed window depends on when it was measured.
 MOST_DRIFT = 0.05
@@ -67,11 +69,12 @@ def can_extend(row: Row) -> bool:
 
 def reports_no_steps(row: Row) -> bool:
     """Whether the run was a script's that told dlbench nothing of its steps."""
-    return row.get("command") is not None and row.get("steps") is None and row.get("timed_window_s") is None
+    is_script = row.get("command") not in (None, IMPORTED)
+    return is_script and row.get("steps") is None and row.get("timed_window_s") is None
 
 
 def stated_of(row: Row) -> list[str]:
-    """Return the metrics that are the script's own word."""
+    """Return the metrics that dlbench has not measured itself: what a script printed or wrote, or a table says."""
     return str(row.get("stated") or "").split(";") if row.get("stated") else []
 
 
@@ -279,7 +282,7 @@ def emulation(texts: Iterable[str | None]) -> str:
 
 def option_columns(columns: Iterable[str]) -> list[str]:
     """Return those of the columns that hold options of plugins."""
-    return [name for name in columns if name.startswith(tuple(f"{prefix}." for prefix in OPTION_PREFIXES))]
+    return [name for name in columns if name.startswith(tuple(f"{prefix}." for prefix in (*OPTION_PREFIXES, IMPORTED)))]
 
 
 def equal_columns(columns: Iterable[str]) -> tuple[str, ...]:
@@ -290,9 +293,11 @@ def equal_columns(columns: Iterable[str]) -> tuple[str, ...]:
 def base_line_key(row: Row, columns: Sequence[str]) -> Hashable:
     """Return what a run shares with its base line: the study, `equal_columns`, and whether it is emulated.
 
-    A base line is one worker alone with the same key. Emulated and real runs are never compared.
+    A base line is one worker alone with the same key. Emulated and real runs are never compared. A table from elsewhere
+    may hold several kinds of hardware.
     """
-    return row.get("study"), bool(row.get("emulated")), *map(row.get, columns)
+    device = row.get("device_name") if row.get("command") == IMPORTED else None
+    return row.get("study"), bool(row.get("emulated")), device, *map(row.get, columns)
 
 
 def are_numbers(values: Iterable[object]) -> bool:

@@ -12,13 +12,20 @@ from dlbench.telemetry.server import own_address
 TIMEOUT_S = 60.0
 
 
-def addresses(layout: Layout, cluster: Cluster, environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Return `host:port` of each process, by rank; ports that the hosts' kernels gave just now.
+def addresses(layout: Layout, cluster: Cluster, environment: Mapping[str, str], *, needs_all: bool) -> tuple[str, ...]:
+    """Return `host:port` of processes, by rank; ports that the hosts' kernels gave just now.
+
+    Args:
+        layout: Who is where.
+        cluster: The hosts, and how they are reached.
+        environment: Says how they are reached, where the cluster does not.
+        needs_all: Whether every process needs its own; else those of worker 0's host are enough.
 
     Raises:
         UserError: A host does not answer.
     """
-    numbers = {host: sum(place.host == host for place in layout.places) for host in layout.hosts}
+    hosts = layout.hosts if needs_all else layout.hosts[:1]
+    numbers = {host: sum(place.host == host for place in layout.places) for host in hosts}
     by_address = {host.address: host for host in cluster.hosts}
 
     def ports_of(host: Host) -> list[int]:
@@ -27,15 +34,17 @@ def addresses(layout: Layout, cluster: Cluster, environment: Mapping[str, str]) 
         except HostError as error:
             raise UserError(f"{host.address}: it gives no port to the script's processes: {error}") from error
 
-    agents, others = Agents(cluster, environment), [host for host in layout.hosts if host not in HERE]
+    agents, others = Agents(cluster, environment), [host for host in numbers if host not in HERE]
     asked = in_parallel(ports_of, [by_address[host] for host in others])
     ports = dict(zip(others, map(iter, asked), strict=True)) | {
-        host: iter(free_ports(numbers[host])) for host in layout.hosts if host in HERE
+        host: iter(free_ports(numbers[host])) for host in hosts if host in HERE
     }
-    here = own_address(others) if others else "127.0.0.1"
-    shown = {host: here if host in HERE else host for host in layout.hosts}
-    return tuple(f"{_bracketed(shown[place.host])}:{next(ports[place.host])}" for place in layout.places)
+    elsewhere = [host for host in layout.hosts if host not in HERE]
+    here = own_address(elsewhere) if elsewhere else "127.0.0.1"
+    shown = {host: here if host in HERE else host for host in hosts}
+    places = [place for place in layout.places if place.host in hosts]
+    return tuple(f"{_bracketed(shown[place.host])}:{next(ports[place.host])}" for place in places)
 
 
 def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
+    return f"[{host.strip('[]')}]" if ":" in host else host

@@ -41,7 +41,7 @@ class Assignment(BaseModel):
         data_folder: Prepared data set where dlbench was called; empty for a run of the user's own script.
         data_folders: The same on other hosts, by address.
         data_checksum: What `meta.json` in that folder must say.
-        addresses: Host and free port of each process, by rank, where these find each other: of a user's script alone.
+        addresses: Host and free port of processes of a user's script, by rank: of those on worker 0's host, or of all.
         log_folder: Folder for `worker-<rank>.log`; each process writes its own.
         checkpoint_folder: Folder of the run's checkpoints, on the host of worker 0; empty where none are made.
     """

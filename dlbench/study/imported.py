@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import dlbench
+from dlbench.analysis.arms import IMPORTED
 from dlbench.errors import UserError, nearest, shown
 from dlbench.records import files
 from dlbench.records.columns import RUNS, SCHEMA_VERSION, names
@@ -41,7 +42,6 @@ NAMES = {
     "repeat": ("repeat", "trial", "repetition", "seed"),
     "samples_per_s": ("samplespers", "throughput", "imagespersec", "imagespers", "imgpers", "imgs", "imgsec", "rate"),
     "train_time_s": ("traintimes", "trainingtime", "trainingtimes", "time", "times", "seconds", "runtime"),
-    "time_to_target_s": ("timetotargets", "timetoaccuracy", "timetotarget", "tta"),
     "validation_accuracy": ("validationaccuracy", "accuracy", "valaccuracy", "valacc", "testaccuracy", "top1"),
     "validation_loss": ("validationloss", "valloss", "testloss"),
     "train_loss": ("trainloss", "loss"),
@@ -50,10 +50,14 @@ NAMES = {
 }  # fmt: skip
 _BY_NAME = {name: column for column, found in NAMES.items() for name in found}
 # What a run has where a table does not say it.
-DEFAULTS: dict[str, Any] = {"workers": 1, "batch_size": 1, "strategy": "unknown", "model": "unknown", "dataset": ""}
+DEFAULTS: dict[str, Any] = {"workers": 1, "strategy": "unknown", "model": "unknown"}
 _KINDS = {column.name: column.kind for column in RUNS}
+# The table as it was.
+ORIGINAL = "imported.csv"
 # Begins the columns that are none of dlbench's: what they hold tells arms apart.
-OTHER = "imported."
+OTHER = f"{IMPORTED}."
+# 1,234,567.8: any other comma may be a decimal one.
+THOUSANDS = re.compile(r"\d{1,3}(,\d{3})+(\.\d+)?%?")
 # What only tells repeats apart.
 _REPEAT = "repeat"
 
@@ -95,7 +99,7 @@ def import_table(path: Path, parent: Path, name: str = "", columns: Mapping[str,
     folder.mkdir(parents=True)
     extra = tuple(column for column in taken.values() if column.startswith(OTHER))
     write_table(folder / files.table("runs"), "runs", rows, extra)
-    files.write_text(folder / path.name, path.read_text(encoding="utf-8-sig", errors="replace"))
+    files.write_text(folder / ORIGINAL, path.read_text(encoding="utf-8-sig"))
     return Imported(folder, len(rows), len({row["label"] for row in rows}), taken)
 
 
@@ -134,17 +138,23 @@ def _taken(header: Sequence[str], given: Mapping[str, str], where: str) -> dict[
             other = next(known for known, it in taken.items() if it == column)
             hint = f"say which: --column {other}= or --column {name}="
             raise UserError(f"{other} and {name} are both taken for {column}", where=where, hint=hint)
-        taken[name] = column or f"{OTHER}{re.sub(r'[^A-Za-z0-9_]', '_', name)}"
-    return taken
+        word = re.sub(r"\W+", "_", name).strip("_")
+        taken[name] = column or f"{OTHER}{word or 'column'}"
+    # Names that differ in signs alone stay apart.
+    columns = Counter(taken.values())
+    return {name: f"{c}_{header.index(name)}" if columns[c] > 1 else c for name, c in taken.items()}
 
 
 def _rows(
     path: Path, header: Sequence[str], lines: Sequence[tuple[int, list[str]]], taken: Mapping[str, str], study: str,
     moment: datetime,
 ) -> Iterator[dict[str, Any]]:  # fmt: skip
-    """Yield the row of each line; equal settings are repeats of one arm."""
-    repeats: Counter[str] = Counter()
-    for number, cells in lines:
+    """Yield the row of each line; equal settings are repeats of one arm.
+
+    Repeats of two arms are a pair only where the table numbers them: else each line has a number of its own.
+    """
+    found: set[tuple[str, Any]] = set()
+    for place, (number, cells) in enumerate(lines):
         where = f"{path}:{number}"
         if len(cells) != len(header):
             raise UserError(f"has {len(cells)} cells, and the header {len(header)}", where=where)
@@ -163,7 +173,12 @@ def _rows(
         digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:8]
         words = f"{row['model']}-{row['strategy']}-w{row['workers']}-b{row['batch_size']}"
         slug = re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")[:60]
-        repeat, repeats[digest] = repeats[digest], repeats[digest] + 1
+        repeat = values.get(_REPEAT)
+        if repeat is None:
+            repeat = place
+        elif (digest, repeat) in found:
+            raise UserError(f"is repeat {repeat} of the same settings again", where=where)
+        found.add((digest, repeat))
         yield row | {
             "study": study,
             "run_id": f"{slug}-{digest}-r{repeat}",
@@ -177,7 +192,7 @@ def _rows(
             "schema_version": SCHEMA_VERSION,
             "dlbench_version": dlbench.__version__,
             "phase": "measure",
-            "command": f"imported from {path.name}",
+            "command": IMPORTED,
             "stated": ";".join(metrics) or None,
         }
 
@@ -185,12 +200,12 @@ def _rows(
 def _derived(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return what follows from others: batches of all workers and of one, hosts, rates of one worker."""
     workers = row["workers"]
-    whole = row["batch_size_global"] or row["batch_size"] * workers
+    whole = row["batch_size_global"] or (row["batch_size"] and row["batch_size"] * workers)
     rate, per_host = row["samples_per_s"], row["workers_per_host"]
     return {
-        "batch_size": row["batch_size"] if not row["batch_size_global"] else max(1, round(whole / workers)),
+        "batch_size": row["batch_size_global"] or row["batch_size"],
         "batch_size_global": whole,
-        "batch_size_per_worker": whole / workers,
+        "batch_size_per_worker": whole and whole / workers,
         "batch_scope": "global" if row["batch_size_global"] else "per-worker",
         "processes": workers,
         "hosts": row["hosts"] or (-(-workers // per_host) if per_host else None),
@@ -211,12 +226,14 @@ def _value(column: str, text: str, where: str) -> Any:
     if kind not in ("int", "float"):
         return text
     try:
-        number = float(text.replace(",", "").removesuffix("%")) / (100 if text.endswith("%") else 1)
+        plain = text.replace(",", "") if THOUSANDS.fullmatch(text) else text
+        number = float(plain.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:
-        raise UserError(f"{column} is a number, not {shown(text)}", where=where) from None
+        hint = "a point separates decimals" if "," in text else ""
+        raise UserError(f"{column} is a number, not {shown(text)}", where=where, hint=hint) from None
     metric = BUILT_IN.get(column)
-    least = max(0.0, metric.least) if metric else 0.0
-    most = metric.most if metric else math.inf
+    is_loss = metric is not None and metric.is_score and math.isinf(metric.most)
+    least, most = -math.inf if is_loss else 0.0, metric.most if metric else math.inf
     if not math.isfinite(number) or not least <= number <= most or (column == "workers" and number < 1):
         hint = "write shares as 0.93 or 93%" if most == 1 else ""
         raise UserError(f"{column} cannot be {shown(text)}", where=where, hint=hint)

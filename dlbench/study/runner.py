@@ -24,12 +24,14 @@ from dlbench.launch.execute import Progress, execute
 from dlbench.launch.layout import plan_layout
 from dlbench.launch.plan import plan
 from dlbench.launch.processes import end, leftovers
+from dlbench.plugins import canonical
 from dlbench.records import files
 from dlbench.records.assignment import Assignment, Endpoint
 from dlbench.records.noise import LEAST_SHARE, noise
 from dlbench.records.outcome import Outcome, Status, write_outcome
 from dlbench.scenario.check.step_rows import announcement
 from dlbench.scenario.cluster import Cluster
+from dlbench.scenario.layout import Layout
 from dlbench.scenario.metrics import declared
 from dlbench.scenario.run_spec import Phase, RunSpec
 from dlbench.study import attempts
@@ -303,10 +305,17 @@ class _Runner:
             data_folder=str(prepared.folder) if prepared else "",
             data_folders=dict(prepared.elsewhere) if prepared else {},
             data_checksum=prepared.checksum if prepared else "",
-            addresses=() if run.settings.command is None else addresses(layout, self.cluster, os.environ),
+            addresses=_addresses(run, layout, self.cluster),
             log_folder=str(attempt.folder.absolute()),
             checkpoint_folder=attempts.checkpoint_folder(self.folder.path, run),
         )
+
+
+def _addresses(run: RunSpec, layout: Layout, cluster: Cluster) -> tuple[str, ...]:
+    """Return where the processes of a user's script find each other; none where it starts them itself."""
+    if run.settings.command is None or run.settings.workers_inside:
+        return ()
+    return addresses(layout, cluster, os.environ, needs_all=canonical(run.settings.strategy) == "multi_worker")
 
 
 def _require_room(study: Path) -> None:

@@ -12,8 +12,8 @@ from dlbench import plugins
 from dlbench.analysis.formatting import one_line
 from dlbench.errors import UserError, nearest
 from dlbench.scenario.check.scripts import (
-    HOOK,
     SHELLS,
+    has_hook,
     interpreter_of,
     modules_of,
     python_fault,
@@ -235,7 +235,7 @@ def command_of(script: Path) -> str:
 
 def lacks_hook(script: Path) -> bool:
     """Whether neither a script nor one that it starts calls the worker's hook, without which nothing is recorded."""
-    return not any(HOOK in text for text in _texts(command_of(script)))
+    return not any(map(has_hook, _texts(command_of(script))))
 
 
 def _texts(command: str) -> list[str]:

@@ -171,6 +171,8 @@ class AttemptSession:
             host=host if isinstance(host, str) else "",
             oom_kills=oom_kills if isinstance(oom_kills, int) and not view.has_connected else view.oom_kills,
             is_connected=True,
+            # Another process of this rank starts from the beginning.
+            has_trained=view.has_trained and pid == view.pid,
             progressed_at=view.progressed_at or time.monotonic(),
         )
         return self._held[rank]

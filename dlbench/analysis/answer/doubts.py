@@ -137,7 +137,7 @@ def _of_measurement(rows: Sequence[Row], *, is_rate: bool) -> Iterator[Weighed]:
     if runs := _runs([is_unsteady(row) for row in rows]):
         yield 60 if is_rate else 10, f"throughput was not steady in {runs} (~)"
     if runs := _runs([RATE.column in stated_of(row) for row in rows]):
-        yield 55 if is_rate else 8, f"throughput is what the script says of itself in {runs}"
+        yield 55 if is_rate else 8, f"throughput was not measured by dlbench, but stated, in {runs}"
     first_steps = _known(rows, "first_step_s", "train_time_s")
     if first_steps and median(first_steps) >= MUCH_FIRST_STEP:
         share = percent(median(first_steps))

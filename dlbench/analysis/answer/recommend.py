@@ -12,7 +12,7 @@ from dlbench.analysis.answer.comparison_group import ComparisonGroup, comparison
 from dlbench.analysis.answer.decide import TOO_SHORT, Wanted, decide
 from dlbench.analysis.answer.doubts import of_nothing
 from dlbench.analysis.answer.lines import open_arms
-from dlbench.analysis.arms import Arm, Row, can_extend
+from dlbench.analysis.arms import IMPORTED, Arm, Row, can_extend
 from dlbench.analysis.formatting import counted, listed, percent
 from dlbench.analysis.groups import not_tuned_for, values_of
 from dlbench.analysis.judge import ENOUGH_REPEATS
@@ -86,7 +86,8 @@ def recommend(
             answer = _doubted(answer, f"{counted(missing, 'run')} of the study are still to be made", 72)
         if without := [label for place in places_here for label in place.without]:
             answer = _doubted(answer, f"not measured, since no candidate completed: {listed(without, 3, '; ')}", 91)
-        if len(places_here) == 1:
+        is_imported = any(arm.get("command") == IMPORTED for arm in group.arms)  # nothing of it can be run again
+        if len(places_here) == 1 and not is_imported:
             command, why, seconds = next(_commands(answer, group, places_here.pop(), arms))
             answer = answer.model_copy(update={"next": Next(command=command, why=why, seconds=seconds)})
         answers.append(answer)

@@ -205,6 +205,11 @@ def script_warnings(arms: Sequence[RunSpec]) -> list[str]:
             for text in unfilled(command, {*Settings.model_fields, *runs[0].options})
         ]
         commands = simple_commands(command)
+        if _hides_failures(command):
+            lines.append(
+                "the last command of a pipe decides whether a run completed: begin with `set -o pipefail;`, or failed "
+                "training counts as completed"
+            )
         is_inside = runs[0].settings.workers_inside
         if not is_inside and any(_is_one_process(run.settings) for run in runs):
             lines += launcher_warnings(commands)
@@ -213,6 +218,14 @@ def script_warnings(arms: Sequence[RunSpec]) -> list[str]:
         if text is not None:
             lines += _about(str(path), text, command, runs)
     return list(dict.fromkeys(lines))
+
+
+def _hides_failures(command: str) -> bool:
+    """Whether a shell's command line has a pipe whose first part may fail unseen."""
+    with suppress(ValueError):
+        words = shlex.split(command)
+        return Path(words[0]).name in SHELLS and bool(re.search(r"[^|]\|[^|]", words[-1])) and "pipefail" not in command
+    return False
 
 
 def _is_one_process(settings: Settings) -> bool:
@@ -231,7 +244,7 @@ def launcher_warnings(commands: Iterable[SimpleCommand]) -> list[str]:
 
 def _about(path: str, text: str, command: str, arms: Sequence[RunSpec]) -> Iterable[str]:
     taken = {name for run in arms for name, declaration in run.metrics.items() if declaration.is_taken}
-    if HOOK not in text and not taken:
+    if not has_hook(text) and not taken:
         yield (
             f"{path} never mentions dlbench.worker: its row is its time and its end; `metrics` takes numbers from what "
             "it prints or writes, and a few lines report every step (docs/own-code.md)"
@@ -264,6 +277,11 @@ def modules_of(text: str) -> Iterator[str]:
             names = [f"{node.value.id}.{node.attr}"]
         for name in names:
             yield from accumulate(name.split("."), "{}.{}".format)
+
+
+def has_hook(text: str) -> bool:
+    """Whether a Python script names a module of dlbench: it reports for itself then."""
+    return any(module.partition(".")[0] == HOOK for module in modules_of(text))
 
 
 def imported_by(text: str) -> set[str]:

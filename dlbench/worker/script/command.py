@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from dlbench import plugins
 from dlbench.errors import UserError, nearest
 from dlbench.records.assignment import Assignment
-from dlbench.scenario.check.scripts import HOOK, simple_commands, text_of
+from dlbench.scenario.check.scripts import has_hook, simple_commands, text_of
 from dlbench.scenario.placeholders import fill
 from dlbench.scenario.run_spec import RunSpec
 
@@ -86,9 +86,9 @@ def process_group(assignment: Assignment, rank: int) -> dict[str, str]:
 
 
 def mentions_hook(words: Sequence[str]) -> bool:
-    """Whether a script that these words start mentions the hook, by which it reports for itself."""
+    """Whether a script that these words start names the hook, by which it reports for itself."""
     paths = {path for it in simple_commands(shlex.join(words)) for path in it.scripts}
-    return any(HOOK in (text_of(path) or "") for path in paths)
+    return any(has_hook(text_of(path) or "") for path in paths)
 
 
 def become(words: Sequence[str]) -> NoReturn:

@@ -3,38 +3,65 @@
 import csv
 import json
 import math
+import os
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from dlbench.errors import shown
+from dlbench.records.assignment import Assignment
+from dlbench.records.files import own_log, worker_log
 from dlbench.regular_file import read_regular
 from dlbench.scenario.metrics import MetricDeclaration, declared
-from dlbench.telemetry.line_check import ROUNDING
+from dlbench.telemetry.line_check import LONGEST_TEXT, ROUNDING
 
 # Of what was printed the end counts, which holds the last match; files are read whole.
 MOST_LOG_BYTES, MOST_FILE_BYTES = 2**26, 2**28
-# Where clocks of files and of processes differ.
-CLOCKS_S = 2.0
+# In place of what was dropped of a long log (`dlbench.launch.logs`).
+DROPPED = "[dlbench: about "
 
 
-def taken(metrics: Mapping[str, MetricDeclaration], log: Path, since: float) -> tuple[dict[str, float], list[str]]:
+# What a file is known by: when it was last written, its size and its number.
+Stamps = Mapping[str, tuple[int, int, int] | None]
+
+
+def stamps(metrics: Mapping[str, MetricDeclaration]) -> Stamps:
+    """Return what is known of the files of metrics now: one that does not change is not the run's own."""
+    return {declaration.file: _stamp(declaration.file) for declaration in metrics.values() if declaration.file}
+
+
+def taken_here(
+    assignment: Assignment, metrics: Mapping[str, MetricDeclaration], before: Stamps
+) -> tuple[dict[str, float], dict[str, str]]:
+    """Return what worker 0's script has printed and written by now, and the columns that say so; notes are printed."""
+    name = worker_log(0)
+    logs = (Path(assignment.log_folder) / name, own_log(assignment.attempt_id, name))
+    log = next((path for path in logs if path is not None and path.is_file()), Path(os.devnull))
+    values, notes = taken(metrics, log, before)
+    for note in notes:
+        sys.stderr.write(f"dlbench: {note}\n")
+    stated = {"stated": ";".join(values), "stated_note": "; ".join(notes)[:LONGEST_TEXT]}
+    return values, {column: text for column, text in stated.items() if text}
+
+
+def taken(metrics: Mapping[str, MetricDeclaration], log: Path, before: Stamps) -> tuple[dict[str, float], list[str]]:
     """Return the value of each metric that is taken from a script, and why there is none of others.
 
     Args:
         metrics: The run's, by name.
-        log: What the script has printed, which ends with it.
-        since: When it was started, in seconds since the epoch: a file that is older is not its own.
+        log: What the script has printed.
+        before: The files as they were before the script was started.
     """
     values, notes = {}, []
     for name, declaration in metrics.items():
         if not declaration.is_taken:
             continue
         try:
-            text = _printed(declaration, log) if declaration.output else _written(declaration, since)
+            text = _printed(declaration, log) if declaration.output else _written(declaration, before)
             values[name] = _checked(name, text, declaration)
-        except ValueError as error:
+        except (ValueError, RecursionError, csv.Error) as error:
             notes.append(f"{name}: {error}")
     return values, notes
 
@@ -51,25 +78,36 @@ def _printed(declaration: MetricDeclaration, log: Path) -> str:
             text = file.read().decode("utf-8", "replace")
     except OSError as error:
         raise ValueError(f"what was printed cannot be read: {error.strerror}") from error
-    match = None
+    text, match = text.replace("\r", "\n"), None
     # A bar that is drawn again and again has no line ends.
-    for match in re.finditer(declaration.output, text.replace("\r", "\n"), re.MULTILINE):  # noqa: B007
+    for match in re.finditer(declaration.output, text, re.MULTILINE):  # noqa: B007
         pass
     if match is None or match[1] is None:
         raise ValueError(f"nothing that was printed matches {declaration.output!r}")
+    if DROPPED in text[match.end() :]:
+        raise ValueError(f"a part of the log was dropped after the last match of {declaration.output!r}")
     return match[1]
 
 
-def _written(declaration: MetricDeclaration, since: float) -> Any:
+def _stamp(name: str) -> tuple[int, int, int] | None:
+    try:
+        status = Path(name).stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def _written(declaration: MetricDeclaration, before: Stamps) -> Any:
     """Return what a file says under a key, or last in a column.
 
     Raises:
         ValueError: It is not there, was not written by this run, or says nothing of the kind.
     """
     path = Path(declaration.file)
+    stamp = before.get(declaration.file)
+    if stamp is not None and stamp == _stamp(declaration.file):
+        raise ValueError(f"{path} was not written by this run: it is as it was before")
     try:
-        if path.stat().st_mtime < since - CLOCKS_S:
-            raise ValueError(f"{path} was not written by this run: it is older")
         text = read_regular(path, MOST_FILE_BYTES).decode("utf-8-sig", "replace")
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror}") from error
@@ -113,7 +151,9 @@ def _checked(name: str, value: Any, declaration: MetricDeclaration) -> float:
     metric = declared({name: declaration})[name]
     if not math.isfinite(number):
         raise ValueError(f"it is {number}")
-    if not metric.least <= number <= metric.most + ROUNDING:
+    # Of losses scripts have their own; `run.epoch` takes any, too.
+    is_bounded = metric.most < math.inf or not metric.is_score
+    if is_bounded and not max(metric.least, 0.0) <= number <= metric.most + ROUNDING:
         hint = "; is it in %? then say `times: 0.01`" if metric.most == 1 and number <= 100 else ""
-        raise ValueError(f"{number:g} is not between {metric.least:g} and {metric.most:g}{hint}")
+        raise ValueError(f"{number:g} is not between 0 and {metric.most:g}{hint}")
     return min(number, metric.most)

@@ -12,12 +12,14 @@ from typing import Any, Self
 from dlbench.errors import UserError
 from dlbench.records import hardware
 from dlbench.records.assignment import Assignment
+from dlbench.scenario.metrics import BUILT_IN
 from dlbench.telemetry.reporter import ERROR_DRAIN_S, Reporter
 from dlbench.worker.observer import Observer
 from dlbench.worker.process import network_interface
 from dlbench.worker.process import rank as ranks
 from dlbench.worker.process.cores import counted_threads, leave_group
 from dlbench.worker.script.command import CORES_VARIABLE
+from dlbench.worker.script.printed import stamps, taken_here
 from dlbench.worker.script.recorder import ScriptRecorder
 from dlbench.worker.sensors import nvml
 
@@ -56,6 +58,10 @@ class Session:
         self.recorder = ScriptRecorder(assignment.run, reporter, observer, barrier)
         self._assignment, self._reporter, self._observer = assignment, reporter, observer
         self._is_finished = self._has_failed = False
+        # What dlbench measures itself is no script's to state.
+        own = {name: it for name, it in assignment.run.metrics.items() if name not in BUILT_IN}
+        self._metrics = own if rank == 0 else {}
+        self._files = stamps(self._metrics)
         self._process = os.getpid()
 
     @classmethod
@@ -101,7 +107,9 @@ class Session:
         place = next(place for place in layout.places if place.rank == self.rank)
         columns = facts() | network_interface.facts(os.environ, settings.collectives)
         columns["device_name"] = nvml.device_name(place) or hardware.processor()
-        self._reporter.send_facts({**columns, **self._observer.totals()})
+        sys.stdout.flush()
+        values, stated = taken_here(self._assignment, self._metrics, self._files) if self._metrics else ({}, {})
+        self._reporter.send_facts({**columns, **self._observer.totals(), **values, **stated})
         self._reporter.send_result(result)
         self._is_finished = True
         self._reporter.drain(self._assignment.run.limits.orphan_timeout_s)

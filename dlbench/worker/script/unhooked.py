@@ -5,22 +5,20 @@ same, in a module that it imports, reports for itself: `dlbench.worker.begin` se
 then only waits.
 """
 
+import contextlib
 import ctypes
 import os
 import resource
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
 
 from dlbench.records.assignment import Assignment
-from dlbench.records.files import own_log, worker_log
 from dlbench.telemetry.messages import SCRIPT_PHASE
 from dlbench.worker.process.cores import leave_group
 from dlbench.worker.script.command import cannot_start
+from dlbench.worker.script.printed import stamps, taken_here
 
 # Names the process that reports for a script, in the script's environment, and the signal that ends its reports.
 VARIABLE, TAKES_OVER = "DLBENCH_REPORTED_BY", signal.SIGRTMIN + 1
@@ -42,14 +40,21 @@ def run(assignment: Assignment, rank: int, words: Sequence[str], leave: Callable
     Raises:
         UserError: The script cannot be started.
     """
+    metrics = assignment.run.metrics if rank == 0 else {}
+    before = stamps(metrics)
     handed_over: list[int] = []
     signal.signal(TAKES_OVER, lambda number, _: handed_over.append(number))
-    started_at = time.time()
     child = _start(words)
+    # It has its time to end, and this process ends with it.
+    signal.signal(signal.SIGTERM, lambda number, _: _pass_on(child.pid, number))
     # Here, not at the top: the script starts meanwhile.
+    from dlbench.records import hardware
+    from dlbench.records.result import Result
     from dlbench.telemetry.reporter import HeldReporter
     from dlbench.telemetry.watchdog import GroupWatchdog
     from dlbench.worker.observer import Observer
+    from dlbench.worker.process import network_interface
+    from dlbench.worker.sensors import nvml
 
     reporter = HeldReporter(assignment, rank, lambda limits: GroupWatchdog(limits, child.pid))
 
@@ -71,7 +76,14 @@ def run(assignment: Assignment, rank: int, words: Sequence[str], leave: Callable
         leave_group(assignment.attempt_id, rank)
         return _end_as(code)
     reporter.release()
-    _send_row(assignment, rank, reporter, observer.totals() | {"cores_enforced": enforced}, started_at)
+    place = assignment.layout.places[rank]
+    columns = network_interface.facts(os.environ, assignment.run.settings.collectives) | observer.totals()
+    columns |= {"cores_enforced": enforced, "device_name": nvml.device_name(place) or hardware.processor()}
+    values, stated = taken_here(assignment, metrics, before) if metrics else ({}, {})
+    reporter.send_facts({name: value for name, value in (columns | stated).items() if value is not None})
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+    scores: dict[str, float | None] = dict(values)
+    reporter.send_result(Result(steps=0, has_hook=False, scores=scores, host_memory_peak_bytes=peak))
     return leave(assignment, rank, reporter)
 
 
@@ -89,6 +101,7 @@ def _start(words: Sequence[str]) -> "subprocess.Popen[bytes]":
             words,
             env=os.environ | {VARIABLE: str(os.getpid())},
             stdin=subprocess.DEVNULL,
+            close_fds=False,  # a launcher may have left it one to talk through
             process_group=0,
             preexec_fn=lambda: libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL),
         )
@@ -96,26 +109,9 @@ def _start(words: Sequence[str]) -> "subprocess.Popen[bytes]":
         raise cannot_start(words, error) from error
 
 
-def _send_row(assignment: Assignment, rank: int, reporter: Any, columns: dict[str, Any], started_at: float) -> None:
-    """Send what is known of a script that has ended well."""
-    from dlbench.records.result import Result
-    from dlbench.worker.script.printed import taken
-
-    values: dict[str, float] = {}
-    if rank == 0:
-        name = worker_log(rank)
-        logs = (Path(assignment.log_folder) / name, own_log(assignment.attempt_id, name))
-        log = next((path for path in logs if path is not None and path.is_file()), Path(os.devnull))
-        values, notes = taken(assignment.run.metrics, log, started_at)
-        columns |= {"stated": ";".join(values) or None, "stated_note": "; ".join(notes) or None}
-        for note in notes:
-            sys.stderr.write(f"dlbench: {note}\n")
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
-    reporter.send_facts({name: value for name, value in columns.items() if value is not None})
-    scores: dict[str, float | None] = dict(values)
-    reporter.send_result(
-        Result(steps=0, has_hook=False, ready_at=started_at, scores=scores, host_memory_peak_bytes=peak)
-    )
+def _pass_on(group: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, number)
 
 
 def _end_as(code: int) -> int:

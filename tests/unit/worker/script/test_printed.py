@@ -1,13 +1,13 @@
 """What scripts print and write, as values of metrics: the last counts, and what is no value is said."""
 
 import os
-import time
 from pathlib import Path
 
 import pytest
 
+from dlbench.scenario.metrics import MetricDeclaration
 from dlbench.scenario.read.scenario_file import parse
-from dlbench.worker.script.printed import taken
+from dlbench.worker.script.printed import stamps, taken
 
 LOG = """\
 step 10: total images/sec: 1,234.5 +/- 2
@@ -36,9 +36,12 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def found(declaration: str, since: float = 0.0) -> tuple[dict[str, float], list[str]]:
-    metrics = parse(f"base: {{command: ./train}}\nmetrics:\n  {declaration}\n", "s.yaml").metrics
-    return taken(metrics, Path("log"), since)
+def metrics_of(declaration: str) -> dict[str, MetricDeclaration]:
+    return parse(f"base: {{command: ./train}}\nmetrics:\n  {declaration}\n", "s.yaml").metrics
+
+
+def found(declaration: str) -> tuple[dict[str, float], list[str]]:
+    return taken(metrics_of(declaration), Path("log"), {})
 
 
 @pytest.mark.parametrize(
@@ -54,6 +57,7 @@ def found(declaration: str, since: float = 0.0) -> tuple[dict[str, float], list[
         ("validation_loss: {file: list.json, key: loss}", 0.25),
         ("validation_loss: {file: table.csv, key: loss}", 0.125),
         ("bleu: {better: higher, matters: 1, output: 'accuracy: ([0-9.]+)%'}", 93.5),
+        ("train_loss: {output: 'loss=([0-9.]+)', times: -1}", -0.25),
     ],
 )
 def test_the_last_value_counts(declaration: str, value: float) -> None:
@@ -86,12 +90,26 @@ def test_what_is_no_value_is_said(declaration: str, note: str) -> None:
 
 
 def test_a_file_of_an_earlier_run_does_not_count(here: Path) -> None:
-    now = time.time()
-    os.utime(here / "one.json", (now - 60, now - 60))
-    declaration = "validation_loss: {file: one.json, key: eval.loss}"
-    assert found(declaration, now)[1] == ["validation_loss: one.json was not written by this run: it is older"]
-    os.utime(here / "one.json", (now + 1, now + 1))
-    assert found(declaration, now)[0] == {"validation_loss": 0.75}
+    metrics = metrics_of("validation_loss: {file: one.json, key: eval.loss}")
+    before = stamps(metrics)
+    note = "validation_loss: one.json was not written by this run: it is as it was before"
+    assert taken(metrics, Path("log"), before) == ({}, [note])
+    os.utime(here / "one.json", (0, 0))
+    assert taken(metrics, Path("log"), before) == ({"validation_loss": 0.75}, [])
+
+
+def test_a_value_before_a_gap_in_the_log_is_not_the_last(here: Path) -> None:
+    (here / "log").write_text("loss=1\n\n[dlbench: about 5,000 bytes of this log were dropped here]\nthe end\n")
+    values, notes = found("train_loss: 'loss=([0-9.]+)'")
+    assert values == {}
+    assert "a part of the log was dropped after the last match" in notes[0]
+
+
+def test_damaged_files_are_no_failures(here: Path) -> None:
+    (here / "one.json").write_text('{"loss": 1,' + "x" * 2**18)
+    (here / "list.json").write_text("[" * 100_000)
+    for name in ("one.json", "list.json"):
+        assert found(f"validation_loss: {{file: {name}, key: loss}}")[0] == {}
 
 
 def test_what_is_not_taken_is_left_to_the_hook() -> None:
