@@ -17,7 +17,7 @@ from dlbench.records.assignment import Assignment
 from dlbench.records.files import own_log, worker_log
 from dlbench.worker.process import cores, memory, network_interface
 from dlbench.worker.process.rank import identify, read_assignment
-from dlbench.worker.script import command, unhooked
+from dlbench.worker.script import command
 
 if TYPE_CHECKING:
     from dlbench.telemetry.reporter import Reporter
@@ -50,6 +50,8 @@ def main() -> int:
         if assignment.run.settings.command is not None:
             words = command.prepare(assignment, rank, enforced)
             if not command.mentions_hook(words):
+                from dlbench.worker.script import unhooked
+
                 return unhooked.run(assignment, rank, words, leave, enforced)
             command.become(words)
     except UserError as error:
