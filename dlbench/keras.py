@@ -95,7 +95,7 @@ class Callback(keras.callbacks.Callback):  # type: ignore[misc]
 
     def _scores(self, logs: Mapping[str, float]) -> "list[tuple[str, float | None]]":
         """Return what Keras calls scores under their names here; those of training over all processes or not at all."""
-        found: dict[str, float | None] = {}
+        scores: dict[str, float | None] = {}
         for key, value in logs.items():
             samples, name = ("validation", key[4:]) if key.startswith("val_") else ("train", key)
             name = "accuracy" if name in _ACCURACIES else "mean_squared_error" if name in _ERRORS else name
@@ -104,7 +104,7 @@ class Callback(keras.callbacks.Callback):  # type: ignore[misc]
             if column not in (*SCORE_COLUMNS, *self.run.metrics):
                 continue
             if samples == "validation":
-                found[column] = float(value)
+                scores[column] = float(value)
             elif self._mean is not None:
-                found.setdefault(column, self._mean(float(value)))
-        return list(found.items())
+                scores.setdefault(column, self._mean(float(value)))
+        return list(scores.items())

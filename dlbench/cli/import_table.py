@@ -27,15 +27,15 @@ def command(table: Path, output: Path, name: str, columns: tuple[str, ...]) -> N
     """
     from dlbench.study.imported import OTHER, import_table
 
-    given = dict(word.partition("=")[::2] for word in columns)
+    named = dict(word.partition("=")[::2] for word in columns)
     if wrong := next((word for word in columns if "=" not in word), None):
         raise UserError(f"--column {wrong}: it has no `=`", hint="such as --column throughput=samples_per_s")
     try:
-        made = import_table(table, output, name, given)
+        imported = import_table(table, output, name, named)
     except OSError as error:
         raise unwritable(error, output, "name another --output") from error
-    known = [f"{theirs} as {ours}" for theirs, ours in made.taken.items() if not ours.startswith(OTHER)]
-    others = [theirs for theirs, ours in made.taken.items() if ours.startswith(OTHER)]
-    click.echo(f"{made.folder}: {counted(made.num_runs, 'run')} of {counted(made.num_arms, 'arm')}")
-    click.echo(f"taken: {', '.join(known)}" + f"; apart by: {', '.join(others)}" * bool(others))
-    click.echo(f"Next: dlbench report {made.folder}")
+    taken = [f"{theirs} as {ours}" for theirs, ours in imported.taken.items() if not ours.startswith(OTHER)]
+    others = [theirs for theirs, ours in imported.taken.items() if ours.startswith(OTHER)]
+    click.echo(f"{imported.folder}: {counted(imported.num_runs, 'run')} of {counted(imported.num_arms, 'arm')}")
+    click.echo(f"taken: {', '.join(taken)}" + f"; apart by: {', '.join(others)}" * bool(others))
+    click.echo(f"Next: dlbench report {imported.folder}")

@@ -91,7 +91,7 @@ def describe(files: Iterable[str] = (), machine: Mapping[str, Any] | None = None
 
 
 def free_ports(number: int) -> list[int]:
-    """Return so many ports of this host that nothing listens on now."""
+    """Return a number of ports of this host that nothing listens on now."""
     with ExitStack() as held:
         return [held.enter_context(socket.create_server(("", 0))).getsockname()[1] for _ in range(number)]
 

@@ -48,7 +48,7 @@ NAMES = {
     "epochs": ("epochs", "numepochs"),
     "learning_rate": ("learningrate", "lr"),
 }  # fmt: skip
-_BY_NAME = {name: column for column, found in NAMES.items() for name in found}
+_BY_NAME = {name: column for column, theirs in NAMES.items() for name in theirs}
 # What a run has where a table does not say it.
 DEFAULTS: dict[str, Any] = {"workers": 1, "strategy": "unknown", "model": "unknown"}
 _KINDS = {column.name: column.kind for column in RUNS}
@@ -122,20 +122,20 @@ def _read(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
     return header, lines[1:]
 
 
-def _taken(header: Sequence[str], given: Mapping[str, str], where: str) -> dict[str, str]:
+def _taken(header: Sequence[str], named: Mapping[str, str], where: str) -> dict[str, str]:
     """Return the column of `runs.csv` for each column of the file; what is no known one tells arms apart."""
-    if unknown := next((name for name in given if name not in header), None):
+    if unknown := next((name for name in named if name not in header), None):
         raise UserError(f"there is no column {shown(unknown)}", where=where, hint=nearest(unknown, header))
     taken: dict[str, str] = {}
     for name in header:
-        column = given.get(name, _BY_NAME.get(re.sub(r"[^a-z0-9]", "", name.lower()), ""))
-        if name in given and column and column not in NAMES:
+        column = named.get(name, _BY_NAME.get(re.sub(r"[^a-z0-9]", "", name.lower()), ""))
+        if name in named and column and column not in NAMES:
             hint = nearest(column, NAMES) or f"there are: {', '.join(NAMES)}"
             raise UserError(f"--column {name}={column}: there is no column {shown(column)}", hint=hint)
-        if name in given and not column:
+        if name in named and not column:
             continue
         if column and column in taken.values():
-            other = next(known for known, it in taken.items() if it == column)
+            other = next(name for name, it in taken.items() if it == column)
             hint = f"say which: --column {other}= or --column {name}="
             raise UserError(f"{other} and {name} are both taken for {column}", where=where, hint=hint)
         word = re.sub(r"\W+", "_", name).strip("_")
@@ -151,9 +151,9 @@ def _rows(
 ) -> Iterator[dict[str, Any]]:  # fmt: skip
     """Yield the row of each line; equal settings are repeats of one arm.
 
-    Repeats of two arms are a pair only where the table numbers them: else each line has a number of its own.
+    Repeats of two arms are a pair only where the table numbers them: else each line has another number.
     """
-    found: set[tuple[str, Any]] = set()
+    numbered: set[tuple[str, Any]] = set()
     for place, (number, cells) in enumerate(lines):
         where = f"{path}:{number}"
         if len(cells) != len(header):
@@ -176,9 +176,9 @@ def _rows(
         repeat = values.get(_REPEAT)
         if repeat is None:
             repeat = place
-        elif (digest, repeat) in found:
+        elif (digest, repeat) in numbered:
             raise UserError(f"is repeat {repeat} of the same settings again", where=where)
-        found.add((digest, repeat))
+        numbered.add((digest, repeat))
         yield row | {
             "study": study,
             "run_id": f"{slug}-{digest}-r{repeat}",

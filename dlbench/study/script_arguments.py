@@ -20,10 +20,10 @@ SETTINGS = {name: setting for setting, names in NAMES.items() for name in names}
 FLAG = re.compile(r"--[A-Za-z][\w-]*")
 # Calls that declare an argument: of argparse, and of click.
 ADDERS = ("add_argument", "option", "argument")
-# Where a script may write, and numbers that it cannot do without, where nobody has said others.
+# Where a script may write, and numbers that it cannot do without, where no others are known.
 FOLDERS, FOLDER = ("output_dir", "out_dir", "save_dir", "log_dir", "logdir"), "output"
 STAND_INS = {"int": "1", "float": "1.0"}
-# Transformers reads the fields of its own class as options.
+# Transformers reads the fields of a class as options.
 TRANSFORMERS = ("--per_device_train_batch_size", "--learning_rate", "--num_train_epochs", "--seed")
 
 
@@ -76,14 +76,14 @@ def arguments_of(text: str) -> list[Argument]:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    found = [argument for call in sorted(calls, key=_place) for argument in _declared(call)]
+    arguments = [argument for call in sorted(calls, key=_place) for argument in _declared(call)]
     if any(_called(call) in ADDERS and call.args and isinstance(call.args[0], ast.Name) for call in calls):
         # Declared in a loop over their names.
         texts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
-        found += [Argument(text) for text in texts if isinstance(text, str) and FLAG.fullmatch(text)]
+        arguments += [Argument(text) for text in texts if isinstance(text, str) and FLAG.fullmatch(text)]
     if "HfArgumentParser" in text and "TrainingArguments" in text:
-        found += [Argument(flag) for flag in TRANSFORMERS] + [Argument("--output_dir", is_needed=True)]
-    return list({argument.flag: argument for argument in found}.values())
+        arguments += [Argument(flag) for flag in TRANSFORMERS] + [Argument("--output_dir", is_needed=True)]
+    return list({argument.flag: argument for argument in arguments}.values())
 
 
 def filled(arguments: list[Argument]) -> tuple[list[str], list[str]]:

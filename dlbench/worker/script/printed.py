@@ -111,10 +111,10 @@ def _written(declaration: MetricDeclaration, before: Stamps) -> Any:
         text = read_regular(path, MOST_FILE_BYTES).decode("utf-8-sig", "replace")
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror}") from error
-    found = [value for row in _rows(text) if (value := _under(row, declaration.key)) not in (None, "")]
-    if not found:
+    values = [value for row in _rows(text) if (value := _under(row, declaration.key)) not in (None, "")]
+    if not values:
         raise ValueError(f"{path} has nothing under {declaration.key!r}")
-    return found[-1]
+    return values[-1]
 
 
 def _rows(text: str) -> Iterable[Any]:

@@ -59,8 +59,8 @@ class Session:
         self._assignment, self._reporter, self._observer = assignment, reporter, observer
         self._is_finished = self._has_failed = False
         # What dlbench measures itself is no script's to state.
-        own = {name: it for name, it in assignment.run.metrics.items() if name not in BUILT_IN}
-        self._metrics = own if rank == 0 else {}
+        unmeasured = {name: it for name, it in assignment.run.metrics.items() if name not in BUILT_IN}
+        self._metrics = unmeasured if rank == 0 else {}
         self._files = stamps(self._metrics)
         self._process = os.getpid()
 

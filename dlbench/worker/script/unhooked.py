@@ -94,7 +94,7 @@ def take_over() -> None:
 
 
 def _start(words: Sequence[str]) -> "subprocess.Popen[bytes]":
-    """Start the script in a group of its own; the kernel kills it should this process be gone."""
+    """Start the script as the first of a new group; the kernel kills it should this process be gone."""
     libc = ctypes.CDLL(None, use_errno=True)
     try:
         return subprocess.Popen(
