@@ -23,10 +23,31 @@ if TYPE_CHECKING:
 
 COMPLETED = 0
 SOME_DID_NOT = 1
+LAUNCHED_BY = ("-np", "-n", "--np", "python", "python3", "mpirun", "mpiexec", "torchrun", "horovodrun", "srun")
 HUNG_UP = 128 + signal.SIGHUP
 
 
-@click.command("run")
+class Run(click.Command):
+    """Knows the command lines of launchers, in whose place people try this one."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Refuse a script in place of a scenario, with the command that was meant.
+
+        Raises:
+            UserError: It is one.
+        """
+        if args and Path(args[0]).name in LAUNCHED_BY:
+            script = next((word for word in args if word.endswith((".py", ".sh"))), "train.py")
+            numbers = [word for word in args if word.isdecimal()]
+            many = f" --workers {numbers[0]}" if numbers and args[0].startswith("-") else ""
+            raise UserError(
+                "`dlbench run` runs a scenario, which says how many workers a script has",
+                hint=f"dlbench init s.yaml --script {script}{many} writes one; then dlbench run s.yaml",
+            )
+        return super().parse_args(ctx, args)
+
+
+@click.command("run", cls=Run)
 @click.argument("scenario", type=click.Path(path_type=Path), required=False, shell_complete=options.scenario_names)
 @options.hosts
 @options.only

@@ -128,3 +128,17 @@ def test_help_imports_nothing_heavy() -> None:
     loaded = set(done.stderr.split())
     assert "click" in loaded
     assert not loaded & {"pydantic", "rich", "numpy", "yaml", "pandas", "tensorflow", "dlbench.scenario"}
+
+
+@pytest.mark.parametrize(
+    ("words", "wish"),
+    [
+        ("-np 2 python train.py", "--script train.py --workers 2"),
+        ("python train.py --lr 3", "--script train.py"),
+        ("torchrun --nproc-per-node 2 ddp.py", "--script ddp.py"),
+    ],
+)
+def test_a_launchers_command_line_is_answered_with_the_command_that_was_meant(words: str, wish: str) -> None:
+    done = CliRunner().invoke(group, ["run", *words.split()])
+    assert done.exit_code == 2
+    assert f"dlbench init s.yaml {wish} writes one; then dlbench run s.yaml" in done.stderr
