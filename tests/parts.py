@@ -15,7 +15,7 @@ from pathlib import Path
 BIN = Path(sys.executable).parent
 PYTEST = (sys.executable, "-m", "pytest")
 # Unit tests use two cores; functional tests wait for other processes, those on hosts most of their time.
-NUM_UNIT, NUM_FUNCTIONAL = ("--numprocesses", "2"), ("--numprocesses", "4")
+NUM_UNIT, NUM_FUNCTIONAL = ("--numprocesses", "2"), ("--numprocesses", "3")
 BY_FILE = ("--dist", "loadfile", "--no-loadscope-reorder")
 # Tests that measure rates, or read what is counted for the whole machine, take turns: they are marked `alone`.
 PARTS = {

@@ -116,6 +116,7 @@ RUNS = _table(
     ("interface", "text", "", "Network interface that messages between hosts took on the host of worker 0; empty on one host."),
     ("transports", "text", "", "What the library was set to move bytes with, such as Open MPI's layer and transports; empty where the choice was its own."),
     ("command", "text", "", "The user's own training script, if the run was one."),
+    ("workers_inside", "bool", "", "Whether that script started its workers itself, from one process."),
     ("mode", "text", "", "scale-up, scale-out, or empty where `workers_per_host` says it."),
     ("hosts", "int", "", "Number of hosts used; of a simulated run, of the hosts that its workers would be on."),
     ("machines", "int", "", "Number of machines that the hosts are: fewer than hosts where some are containers on one kernel, whose messages cross no network. Empty where they were not asked."),

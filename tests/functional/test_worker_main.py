@@ -55,7 +55,8 @@ def test_half_a_core_is_half_a_core(tmp_path):
     script.write_text(program)
     ended = work(spec(f"python '{script}'"), tmp_path, cores=(min(os.sched_getaffinity(0)),), quota=0.5)
     assert float(ended.logs[0]) < 0.7
-    swept = work(spec(epochs=1), tmp_path, cores=(min(os.sched_getaffinity(0)),), quota=0.9)
+    (tmp_path / "other").mkdir()  # each attempt has its journal
+    swept = work(spec(epochs=1), tmp_path / "other", cores=(min(os.sched_getaffinity(0)),), quota=0.9)
     assert swept.journal.facts[0]["cores_enforced"] == "quota"
     for attempt_id in (ended.attempt_id, swept.attempt_id):
         # Others' groups may come and go meanwhile, which `Path.glob` does not bear.
