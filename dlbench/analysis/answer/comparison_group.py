@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any
 
-from dlbench.analysis.arms import Arm, columns_of, emulation
+from dlbench.analysis.arms import IMPORTED, Arm, columns_of, emulation
 from dlbench.analysis.formatting import joined, one_line
 from dlbench.analysis.groups import (
     ALONE,
@@ -113,7 +113,8 @@ def _links(arms: Sequence[Arm]) -> dict[str | None, float]:
 
 
 def _task(arm: Arm) -> str:
-    return " on ".join(one_line(arm.first[key]) for key in TASK if arm.first.get(key)) or "a task without a name"
+    named = (arm.first.get(key) for key in TASK)
+    return " on ".join(one_line(name) for name in named if name and name != IMPORTED) or "a task without a name"
 
 
 def _titled(arms: Sequence[Arm], keys: Sequence[str]) -> tuple[Arm, ...]:
