@@ -91,7 +91,11 @@ def test_parts_without_any_samples_leave_synchronised_statistics(given: Batch) -
 # Resuming.
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+# Those that keep nothing, two slots, and matrices of their own kind.
+@pytest.mark.parametrize(
+    "optimizer",
+    [pytest.param(name, marks=() if name in ("sgd", "adam", "muon") else pytest.mark.soak) for name in OPTIMIZERS],
+)
 def test_every_optimizer_steps_and_resumes_to_the_bit(optimizer: str, given: Batch) -> None:
     settings: dict[str, Any] = {"optimizer": optimizer, "precision": "float32", "weight_decay": 0.05}
     settings |= {"momentum": 0.9} if optimizer in ("sgd", "rmsprop") else {}

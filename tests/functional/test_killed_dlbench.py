@@ -25,7 +25,11 @@ KILLS = [
 
 @pytest.mark.slow
 @pytest.mark.mpi
-@pytest.mark.parametrize("kill", KILLS, ids=str)
+@pytest.mark.parametrize(
+    "kill",
+    [pytest.param(kill, marks=pytest.mark.soak if kill.moment in ("launch", "collecting") else ()) for kill in KILLS],
+    ids=str,
+)
 def test_killed(tmp_path: Path, kill: Kill) -> None:
     assert kill.fault or kill.moment in MOMENTS
     found, complaints = examine(tmp_path / "study", kill)

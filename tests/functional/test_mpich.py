@@ -160,6 +160,15 @@ def test_a_worker_that_fails_ends_the_others(work: Work) -> None:
     assert "ValueError: mine" in work.rows()[0]["reason"]
 
 
+def test_a_script_without_the_hook_connects(work: Work) -> None:
+    """Hydra hands a process an open descriptor, which what it starts has to have, too."""
+    (work.folder / "train.py").write_text("from mpi4py.MPI import COMM_WORLD as comm\nprint('size', comm.size)\n")
+    metrics = {"processes_seen": {"better": "higher", "matters": 1, "output": "size ([0-9]+)"}}
+    done = work.run(base={"workers": 2, "strategy": "mpi", "command": "python train.py"}, metrics=metrics)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert work.rows()[0]["processes_seen"] == "2.0"
+
+
 def test_open_mpis_own_settings_are_refused_before_anything_starts(work: Work) -> None:
     refused: list[tuple[dict[str, Any], str]] = [
         ({"algorithm": "ring"}, "use `auto`, its own choice, or `own-ring`"),
