@@ -81,8 +81,7 @@ class Callback(keras.callbacks.Callback):  # type: ignore[misc]
     def on_epoch_end(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
         """An epoch has ended; where the run's target is reached, `fit` ends with it."""
         rate = getattr(self.model.optimizer, "learning_rate", None)
-        scores = {name: value for name, value in self._scores(logs or {}) if value is not None}
-        if self.run.epoch(learning_rate=None if rate is None else float(rate), **scores):
+        if self.run.epoch(learning_rate=None if rate is None else float(rate), **self._scores(logs or {})):
             self.model.stop_training = True
 
     def on_train_end(self, logs: Mapping[str, float] | None = None) -> None:
@@ -93,9 +92,9 @@ class Callback(keras.callbacks.Callback):  # type: ignore[misc]
         if self._weights is not None:  # else nothing was trained, which is no result
             self.run.finish(weights=self._weights)
 
-    def _scores(self, logs: Mapping[str, float]) -> "list[tuple[str, float | None]]":
+    def _scores(self, logs: Mapping[str, float]) -> dict[str, float]:
         """Return what Keras calls scores under their names here; those of training over all processes or not at all."""
-        scores: dict[str, float | None] = {}
+        scores: dict[str, float] = {}
         for key, value in logs.items():
             samples, name = ("validation", key[4:]) if key.startswith("val_") else ("train", key)
             name = "accuracy" if name in _ACCURACIES else "mean_squared_error" if name in _ERRORS else name
@@ -107,4 +106,4 @@ class Callback(keras.callbacks.Callback):  # type: ignore[misc]
                 scores[column] = float(value)
             elif self._mean is not None:
                 scores.setdefault(column, self._mean(float(value)))
-        return list(scores.items())
+        return scores

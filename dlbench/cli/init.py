@@ -73,26 +73,20 @@ def command(
     commands = simple_commands(command_of(Path(script))) if script else ()
     for warning in launcher_warnings(commands):
         click.echo(f"warning: {warning}", err=True)
-    if script and lacks_hook(Path(script)) and ".fit(" in (text_of(Path(script)) or ""):
+    if script and lacks_hook(Path(script)):
+        fits = ".fit(" in (text_of(Path(script)) or "")
+        how = "For every step and epoch, where it is Keras that fits" if fits else "For every step"
         click.echo(
             f"{script} never calls dlbench.worker: its rows are its time, its end, and what `metrics` takes from what "
-            "it prints. For every step and epoch, where it is Keras that fits:",
+            f"it prints. {how}, add to the Python script:",
             err=True,
         )
-        click.echo(
-            "    model.fit(..., callbacks=[dlbench.keras.Callback()])   # after `import dlbench.keras`", err=True
-        )
-    elif script and lacks_hook(Path(script)):
-        click.echo(
-            f"{script} never calls dlbench.worker: its rows are its time, its end, and what `metrics` takes from what "
-            "it prints. For every step, add to the Python script:",
-            err=True,
-        )
-        for line in HOOK:
+        for line in HOOK_OF_FIT if fits else HOOK:
             click.echo(f"    {line}", err=True)
 
 
-# What a script needs at least.
+# What a script needs at least, where it calls Keras's `fit`, and where it steps itself.
+HOOK_OF_FIT = ("import dlbench.keras", "model.fit(..., callbacks=[dlbench.keras.Callback()])")
 HOOK = (
     "import dlbench.worker as dlbench",
     "run = dlbench.begin(rank=..., size=..., barrier=...)     # before training; one worker: 0, 1, lambda: None",

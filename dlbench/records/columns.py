@@ -198,7 +198,7 @@ RUNS = _table(
     ("update_time_s", "float", "s", "Applying updates inside the window, mean over workers."),
     ("bookkeeping_time_s", "float", "s", "Inside the window, between steps: from the end of one to the start of the next, and from a piece's last step to its closing barrier; mean over workers."),
     ("closing_wait_s", "float", "s", "Inside the window, at the barriers that close its pieces: waiting for the device and for every worker, mean over workers."),
-    ("stated", "text", "", "Metrics that the run's script printed or wrote, joined by ';': what they are is its word, dlbench did not measure them."),
+    ("stated", "text", "", "Metrics that the run's script printed or wrote, or that a table from elsewhere says, joined by ';': dlbench did not measure them."),
     ("stated_note", "text", "", "Metrics that the scenario takes from what the script prints or writes, and that were not there, with the reason."),
     ("wall_time_s", "float", "s", "From the launcher's start until every process had ended."),
     ("cost", "float", "", "Price of the run as the cluster file has it: wall_time_s on its hosts and its workers' slots. Empty without prices."),

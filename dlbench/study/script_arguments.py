@@ -2,9 +2,10 @@
 
 import ast
 import re
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+
+from dlbench.scenario.check.scripts import parsed
 
 # What scripts call the settings, without dashes, by setting.
 NAMES = {
@@ -70,11 +71,7 @@ class Argument:
 
 def arguments_of(text: str) -> list[Argument]:
     """Return the arguments that a script declares by argparse, click, absl or Transformers, in order."""
-    try:
-        with warnings.catch_warnings(action="ignore"):
-            tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
+    tree = parsed(text)
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     arguments = [argument for call in sorted(calls, key=_place) for argument in _declared(call)]
     if any(_called(call) in ADDERS and call.args and isinstance(call.args[0], ast.Name) for call in calls):

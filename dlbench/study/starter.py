@@ -75,6 +75,7 @@ class _Lines:
     num_classes: int | None = None
     batch_size: int | None = None
     takes_batch: bool = True
+    has_hook: bool = False
 
     def add(self, key: str, value: Any, why: str = "") -> None:
         self.found.append((key, value, why))
@@ -151,7 +152,7 @@ def _axes(matrix: _Lines) -> Iterator[str]:
 def _end(wish: Wish, base: _Lines) -> Iterator[str]:
     yield "repeats: 5   # fewer cannot show what is chance"
     yield "# timeout_s: 30m                                              # ends a run that takes longer"
-    if wish.script and lacks_hook(Path(wish.script)):
+    if wish.script and not base.has_hook:
         yield from PRINTED
     if not wish.script:
         target = f"{{metric: {QUALITY[1] if base.num_classes == 0 else QUALITY[0]}, value: 0.9}}"
@@ -167,7 +168,8 @@ def _of_script(wish: Wish, base: _Lines) -> str:
             f"{wish.script} starts processes itself, by `{nested.launcher}`, and dlbench starts one for each worker",
             hint=f"name the script that one process executes: --script {(*nested.scripts, 'train.py')[0]}",
         )
-    modules = {module for text in _texts(command) for module in modules_of(text)}
+    texts = _texts(command)
+    modules = {module for text in texts for module in modules_of(text)}
     arguments = arguments_of(text_of(Path(wish.script)) or "") if command.startswith("python") else []
     words, open_ones = filled(arguments)
     filled_in = f"{', '.join(open_ones)}: say what it is to be" if open_ones else ""
@@ -176,13 +178,13 @@ def _of_script(wish: Wish, base: _Lines) -> str:
     )
     defaults = {argument.setting: argument.default for argument in arguments}
     base.batch_size = _number(defaults.get("batch_size"), int)
-    has_hook = not lacks_hook(Path(wish.script))
-    base.takes_batch = has_hook or "batch_size" in defaults
-    if has_hook or "learning_rate" in defaults:
-        why = "what the script reads as run.learning_rate" if has_hook else ""
+    base.has_hook = any(map(has_hook, texts))
+    base.takes_batch = base.has_hook or "batch_size" in defaults
+    if base.has_hook or "learning_rate" in defaults:
+        why = "what the script reads as run.learning_rate" if base.has_hook else ""
         base.add("learning_rate", _number(defaults.get("learning_rate"), float) or 0.1, why)
-    if has_hook or "epochs" in defaults:
-        why = "what the script reads as run.epochs; a rate needs 50 steps and 5 s" if has_hook else ""
+    if base.has_hook or "epochs" in defaults:
+        why = "what the script reads as run.epochs; a rate needs 50 steps and 5 s" if base.has_hook else ""
         base.add("epochs", _number(defaults.get("epochs"), int) or 10, why)
     if nested:
         return "single"

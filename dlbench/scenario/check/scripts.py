@@ -262,14 +262,18 @@ def _about(path: str, text: str, command: str, arms: Sequence[RunSpec]) -> Itera
             )
 
 
-def modules_of(text: str) -> Iterator[str]:
-    """Yield the modules that a Python script imports or names (`torch.distributed`), with the packages they are in."""
+def parsed(text: str) -> ast.Module:
+    """Return the tree of a Python script, an empty one of what is none; nothing is executed."""
     try:
         with warnings.catch_warnings(action="ignore"):
-            tree = ast.parse(text)
+            return ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # another language's
-        return
-    for node in ast.walk(tree):
+        return ast.Module([], [])
+
+
+def modules_of(text: str) -> Iterator[str]:
+    """Yield the modules that a Python script imports or names (`torch.distributed`), with the packages they are in."""
+    for node in ast.walk(parsed(text)):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
         if isinstance(node, ast.ImportFrom):
             names = [f"{node.module}.{name}" for name in names if not node.level]
@@ -286,13 +290,9 @@ def has_hook(text: str) -> bool:
 
 def imported_by(text: str) -> set[str]:
     """Return the packages that a Python script imports whatever happens: at its top, outside `try` and `if`."""
-    try:
-        with warnings.catch_warnings(action="ignore"):
-            tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return set()
-    modules = [alias.name for node in tree.body if isinstance(node, ast.Import) for alias in node.names]
-    modules += [node.module or "" for node in tree.body if isinstance(node, ast.ImportFrom) and not node.level]
+    body = parsed(text).body
+    modules = [alias.name for node in body if isinstance(node, ast.Import) for alias in node.names]
+    modules += [node.module or "" for node in body if isinstance(node, ast.ImportFrom) and not node.level]
     return {module.partition(".")[0] for module in modules}
 
 

@@ -108,7 +108,7 @@ class Session:
         columns = facts() | network_interface.facts(os.environ, settings.collectives)
         columns["device_name"] = nvml.device_name(place) or hardware.processor()
         sys.stdout.flush()
-        values, stated = taken_here(self._assignment, self._metrics, self._files) if self._metrics else ({}, {})
+        values, stated = taken_here(self._assignment, self._metrics, self._files)
         self._reporter.send_facts({**columns, **self._observer.totals(), **values, **stated})
         self._reporter.send_result(result)
         self._is_finished = True

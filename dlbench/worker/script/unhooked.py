@@ -79,7 +79,7 @@ def run(assignment: Assignment, rank: int, words: Sequence[str], leave: Callable
     place = assignment.layout.places[rank]
     columns = network_interface.facts(os.environ, assignment.run.settings.collectives) | observer.totals()
     columns |= {"cores_enforced": enforced, "device_name": nvml.device_name(place) or hardware.processor()}
-    values, stated = taken_here(assignment, metrics, before) if metrics else ({}, {})
+    values, stated = taken_here(assignment, metrics, before)
     reporter.send_facts({name: value for name, value in (columns | stated).items() if value is not None})
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
     scores: dict[str, float | None] = dict(values)
