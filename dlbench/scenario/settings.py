@@ -52,6 +52,15 @@ class Precision(StrEnum):
     MIXED_FLOAT16 = "mixed_float16"
 
 
+class Backend(StrEnum):
+    """What computes a model: the engine beneath Keras, or NumPy alone."""
+
+    TENSORFLOW = "tensorflow"
+    TORCH = "torch"
+    JAX = "jax"
+    NUMPY = "numpy"
+
+
 class Input(StrEnum):
     """Where a step's samples come from."""
 
@@ -172,6 +181,11 @@ class Settings(BaseModel):
     trainer: Annotated[PluginName, Setting(Affects.ARITHMETIC)] = Field(
         "keras_tensorflow", description="The engine that computes gradients."
     )
+    backend: Annotated[Backend | None, Setting(Affects.ARITHMETIC)] = Field(
+        None,
+        description="What computes a model: `torch` stands for `trainer: keras_torch`. The same samples, first weights "
+        "and settings give the same training on each.",
+    )
     strategy: Annotated[PluginName, Setting(Affects.DISTRIBUTION)] = Field(
         "single", description="How the workers' gradients or parameters are combined."
     )
@@ -290,7 +304,8 @@ class Settings(BaseModel):
         Precision.FLOAT32, description="The numbers the run computes in."
     )
     jit_compile: Annotated[bool, Setting(Affects.ARITHMETIC)] = Field(
-        False, description="Compile the step with XLA (Keras on TensorFlow)."
+        False,
+        description="Compile the step: with XLA on TensorFlow, with `torch.compile` on PyTorch; JAX always does.",
     )
     seed: Annotated[Natural, Setting(Affects.TRAINING)] = Field(
         0, description="Run seed = seed + repeat, the same in all arms, so that repeats pair."

@@ -212,7 +212,7 @@ def require_launchable(runs: Sequence[RunSpec], cluster: Cluster) -> None:
     for name in sorted({run.settings.trainer for run in runs if run.settings.command is None}):
         package = plugins.load("trainers", name).get("PACKAGE")
         if package is not None and find_spec(package) is None:
-            hint = "pip install 'dlbench[cpu]' (or [gpu]), or use `trainer: numpy`"
+            hint = plugins.load("trainers", name).get("INSTALL")
             missing.append(UserError(f"the trainer {name!r} needs {package}, which is not installed", hint=hint))
     if cluster.is_here:
         for command in sorted({run.settings.command for run in runs if run.settings.command is not None}):

@@ -4,7 +4,7 @@ A trainer file holds a one-line doc, `OPTIONS`, `BUILDER` (the name of the model
 `OPTIMIZERS` and `PRECISIONS` (names it takes), `OPTIMIZER_SETTINGS` (which optimizers take `momentum`, `nesterov` and
 `weight_decay`; a setting that is not named is refused), `JIT = True` where it can compile with XLA,
 `ACCUMULATES = True` where it honours `gradient_accumulation_steps`, `BACKEND` (the column), `PACKAGE` (the module that
-it needs; optional),
+it needs; optional), `INSTALL` (the command that installs it),
 
     FLAT_OPTIMIZERS: tuple[str, ...]                               # optimizers that there are for a flat vector, and
     def make_flat_optimizer(settings: Settings, parameters: Array) -> Optimizer: ...   # the run's: what strategies of

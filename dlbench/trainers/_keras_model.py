@@ -5,6 +5,7 @@ from typing import Any
 from dlbench.errors import UserError
 from dlbench.plugins import Options, Plugin
 from dlbench.trainers import Problem, _keras_cost
+from dlbench.trainers._keras_draws import drawn_by_numpy
 
 BUILDER = "keras"
 
@@ -16,9 +17,10 @@ def build(plugin: Plugin, options: Options, problem: Problem) -> Any:
         UserError: The plugin has no Keras builder, refuses the samples' shape, or returns something else than a
             model from samples to outputs [n, *target_shape, num_outputs].
     """
-    model = _call(plugin, options, problem)
-    _check_type(model, plugin.name)
-    _check_output(model, plugin.name, problem)
+    with drawn_by_numpy():
+        model = _call(plugin, options, problem)
+        _check_type(model, plugin.name)
+        _check_output(model, plugin.name, problem)
     _check_activation(model, plugin.name)
     if not model.trainable_variables:
         raise UserError(f"model {plugin.name!r} has no trainable weights")
@@ -39,7 +41,7 @@ def _call(plugin: Plugin, options: Options, problem: Problem) -> Any:
     if builder is None and callable(plugin.target):
         return plugin.target(problem, **{name: getattr(options, name) for name in type(options).model_fields})
     if builder is None:
-        raise UserError(f"model {plugin.name!r} has no `keras` builder: the keras_tensorflow trainer cannot train it")
+        raise UserError(f"model {plugin.name!r} has no `keras` builder: Keras cannot train it")
     refuse = plugin.get("refuse")
     reason = refuse(problem, options) if refuse else ""
     if reason:

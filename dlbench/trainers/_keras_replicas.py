@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from dlbench.trainers import Array, Sums, flatten
-from dlbench.trainers._keras_graph import Graph, InputSpecs
+from dlbench.trainers._graph import InputSpecs
 from dlbench.trainers._keras_trainer import KerasTrainer, assign, read
+from dlbench.trainers._tensorflow_graph import TensorFlowGraph
 
 Function = Callable[..., Any]
 
@@ -79,16 +80,15 @@ class ReplicatedTrainer(KerasTrainer):
 
     def __init__(
         self,
-        tf: Any,
         keras: Any,
         model: Any,
-        graph: Graph,
+        graph: TensorFlowGraph,
         num_workers: int,
         workers: tuple[int, ...],
         devices: Devices,
     ) -> None:
         self._devices, self._first = devices, graph.of_first_replica()
-        super().__init__(tf, keras, model, graph, num_workers, workers)
+        super().__init__(keras, model, graph, num_workers, workers)
         take_gradients_as_they_are(graph.optimizer)
 
     def replicas(self) -> list[Array]:
@@ -115,18 +115,13 @@ class ReplicatedTrainer(KerasTrainer):
         if len(y) >= self._devices.num_replicas:
             return super().evaluate(x, y)
         call = self._call("evaluate a few", InputSpecs(x.dtype, y.dtype), self._first.evaluate)
-        return self._as_sums(call(self._tensor("x", x), self._tensor("y", y)).numpy())
+        return self._as_sums(self._graph.array(call(self._graph.tensor("x", x), self._graph.tensor("y", y))))
 
     def _own(self, variables: list[Any]) -> list[list[Any]]:
         return self._devices.own(variables)
 
     def _read(self, variables: list[Any]) -> Array:
         return read(variables, self._dtype)
-
-    def _tensor(self, name: str, array: Array) -> Any:
-        """Return a tensor on the processor, from where each replica's device fetches its slice."""
-        with self._tf.device("CPU:0"):
-            return super()._tensor(name, array)
 
 
 def take_gradients_as_they_are(optimizer: Any) -> None:

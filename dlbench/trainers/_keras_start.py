@@ -1,6 +1,7 @@
-"""Start TensorFlow and Keras in this process: silently, with the threads, the device and the precision of the run."""
+"""Start Keras and its engine in this process: silently, with the threads, the device and the precision of the run."""
 
 import gc
+import importlib
 import os
 import sys
 from collections.abc import Iterator
@@ -15,53 +16,100 @@ from dlbench.trainers import Threads
 # Keras looks for these at import, for conveniences that dlbench does not use; they take a second to load.
 UNNEEDED = ("matplotlib", "matplotlib.pyplot", "pandas", "sklearn")
 
+# The command that installs an engine.
+INSTALL = {
+    "tensorflow": "pip install 'dlbench[cpu]' (or [gpu]), or use `backend: numpy`",
+    "torch": "pip install 'dlbench[torch]'",
+    "jax": "pip install 'dlbench[jax]'",
+}
 
-def start(precision: str, threads: Threads) -> tuple[Any, Any]:
-    """Return the modules (tensorflow, keras), ready to build a model in this precision.
+
+def start(backend: str, precision: str, threads: Threads) -> tuple[Any, Any]:
+    """Return the engine's module and Keras, ready to build a model in this precision.
 
     Threads and devices can be chosen once in a process, before the first operation; the same ones again are no
     change, so that a communicator may start the engine before the trainer does.
 
+    Args:
+        backend: `tensorflow`, `torch` or `jax`.
+        precision: Of `dlbench.scenario.settings.Precision`.
+        threads: Of this process.
+
     Raises:
-        UserError: TensorFlow or Keras is not installed, Keras already runs on another backend, or this host has too
-            few accelerators.
+        UserError: The engine or Keras is not installed, Keras already runs on another one, or this host has too few
+            accelerators.
     """
-    tf, keras = _import()
-    if keras.config.backend() != "tensorflow":
+    engine, keras = _import(backend)
+    if keras.config.backend() != backend:
         raise UserError(
             f"Keras was already imported with its {keras.config.backend()} backend",
-            hint="import nothing of Keras before dlbench does, or set KERAS_BACKEND=tensorflow",
+            hint=f"import nothing of Keras before dlbench does, or set KERAS_BACKEND={backend}",
         )
-    tf.config.threading.set_intra_op_parallelism_threads(threads.intra_op)
-    tf.config.threading.set_inter_op_parallelism_threads(threads.inter_op)
-    _choose_devices(tf, threads)
+    {"tensorflow": _start_tensorflow, "torch": _start_torch, "jax": _start_jax}[backend](engine, threads)
+    if backend != "tensorflow":
+        _allow_float64(engine, backend, precision == "float64")
     # Set explicitly: a user's ~/.keras/keras.json must not change what a run computes.
     keras.config.set_image_data_format("channels_last")
     keras.config.set_floatx("float64" if precision == "float64" else "float32")
     keras.config.set_dtype_policy(precision)
-    return tf, keras
+    return engine, keras
 
 
-def _import() -> tuple[Any, Any]:
+def _import(backend: str) -> tuple[Any, Any]:
     if "keras" not in sys.modules:
-        os.environ["KERAS_BACKEND"] = "tensorflow"
+        os.environ["KERAS_BACKEND"] = backend
         # Keras writes a configuration there at import, and a user's model what it downloads: not into ~/.keras.
         os.environ.setdefault("KERAS_HOME", str(cache_root() / "keras"))
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    # Else JAX takes three quarters of a GPU's memory at once, and several processes could not share one.
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     try:
         # Two lines of TensorFlow's start obey no log level; only turning oneDNN off, which costs speed, silences them.
         with quiet(), _without(UNNEEDED), _without_gc():
+            engine = importlib.import_module(backend)
             import keras
-            import tensorflow as tf
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
-        if missing not in ("tensorflow", "keras"):
+        if missing not in (backend, "keras"):
             raise
         raise UserError(
-            f"the keras_tensorflow trainer needs {missing}, which is not installed",
-            hint="pip install 'dlbench[cpu]' (or [gpu]), or use `trainer: numpy`",
+            f"the keras_{backend} trainer needs {missing}, which is not installed", hint=INSTALL[backend]
         ) from error
-    return tf, keras
+    return engine, keras
+
+
+def _start_tensorflow(tf: Any, threads: Threads) -> None:
+    tf.config.threading.set_intra_op_parallelism_threads(threads.intra_op)
+    tf.config.threading.set_inter_op_parallelism_threads(threads.inter_op)
+    _choose_devices(tf, threads)
+
+
+def _start_torch(torch: Any, threads: Threads) -> None:
+    torch.set_num_threads(threads.intra_op)
+    if torch.get_num_interop_threads() != threads.inter_op:  # refused once operations have run
+        torch.set_num_interop_threads(threads.inter_op)
+    if torch.cuda.is_available():
+        torch.cuda.set_device(_own_devices(list(range(torch.cuda.device_count())), threads)[0])
+
+
+def _start_jax(jax: Any, threads: Threads) -> None:
+    """Choose the device; on a processor XLA has a thread for each core that the process is bound to."""
+    jax.config.update("jax_default_device", _own_devices(jax.local_devices(), threads)[0])
+
+
+def _allow_float64(engine: Any, backend: str, allowed: bool) -> None:
+    """Let results be float64, which Keras rounds to float32 on all engines but TensorFlow, and JAX unless asked."""
+    from keras.src.backend.common import dtypes
+
+    dtypes.BIT64_TO_BIT32_DTYPE["float64"] = "float64" if allowed else "float32"
+    if backend == "jax":
+        engine.config.update("jax_enable_x64", allowed)
+
+
+def seed(keras: Any, number: int) -> None:
+    """Seed Python's, NumPy's and the engine's generators; without the 3 s of TensorFlow's import on another engine."""
+    with _without(("tensorflow",) if keras.config.backend() != "tensorflow" else ()):
+        keras.utils.set_random_seed(number)
 
 
 def _choose_devices(tf: Any, threads: Threads) -> None:

@@ -1,18 +1,17 @@
-"""A Keras model as a `Trainer`: flat NumPy vectors in and out, each step one or two compiled calls."""
+"""A Keras model as a `Trainer`, on any of Keras's engines: flat NumPy vectors in and out, each step a call or two.
 
-import math
+What an engine does its own way is its graph's: `dlbench.trainers._graph`.
+"""
+
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from dlbench.errors import UserError
-from dlbench.records import hardware
 from dlbench.trainers import Array, Sums, _keras_model, added, flatten, parts_of_batch
-from dlbench.trainers._keras_graph import Graph, InputSpecs
-
-# What Eigen aligns tensors to; TensorFlow aborts the process on a tensor that is aligned to less.
-ALIGNMENT = 64
+from dlbench.trainers._graph import Graph, InputSpecs
+from dlbench.trainers._keras_optimizers import all_variables
 
 # What Keras calls the state of a `SeedGenerator`: its seed, and how often it has drawn.
 SEED_STATE = "seed_generator_state"
@@ -40,17 +39,6 @@ def assign(variables: list[Any], flat: Array) -> None:
         # Keras names a variable's dtype, TensorFlow has its own kind for it.
         dtype = getattr(variable.dtype, "as_numpy_dtype", variable.dtype)
         variable.assign(part.reshape(variable.shape).astype(dtype, copy=False))
-
-
-def all_variables(keras: Any, optimizer: Any) -> list[Any]:
-    """Return an optimizer's variables, also those that Keras does not list.
-
-    `LossScaleOptimizer` builds the inner one while nothing is tracked: Nadam's product of momenta is missing then.
-    """
-    listed = list(optimizer.variables)
-    listed_ids = {id(variable) for variable in listed}
-    held = vars(getattr(optimizer, "inner_optimizer", optimizer)).values()
-    return listed + [each for each in held if isinstance(each, keras.Variable) and id(each) not in listed_ids]
 
 
 def shifted(seeds: Array, worker: int) -> Array:
@@ -84,50 +72,6 @@ def specs_of(x: Array, y: Array, scale: float) -> InputSpecs:
     return InputSpecs(x.dtype, y.dtype, len(y), scale)
 
 
-def _memory_of(tensor: Any) -> Array:
-    """Return a tensor's values as a writable array: its own memory on a processor, else a copy.
-
-    `Tensor.numpy()` copies what `_numpy()` returns (4 ms for 45 MB); DLPack gives a read-only array, which
-    cannot be reduced in place.
-    """
-    direct = getattr(tensor, "_numpy", None)
-    array: Array = direct() if direct is not None else tensor.numpy()
-    return array if array.flags.writeable else array.copy()
-
-
-class Buffers:
-    """Memory that keeps its place, and TensorFlow's tensors of it.
-
-    A copy into memory that is there costs less than a tensor of memory that is new: TensorFlow finds out its shape and
-    type anew in each call (30 us).
-
-    Args:
-        tf: The module.
-    """
-
-    def __init__(self, tf: Any) -> None:
-        self._tf = tf
-        self._held: dict[tuple[str, tuple[int, ...], np.dtype[Any]], tuple[Array, Any]] = {}
-
-    def tensor(self, name: str, array: Array) -> Any:
-        """Return a tensor of an array's values, which the next array of this name, shape and type overwrites."""
-        key = name, array.shape, array.dtype
-        held = self._held.get(key)
-        if held is None:
-            memory = _aligned(array.shape, array.dtype)
-            held = self._held[key] = memory, self._tf.experimental.dlpack.from_dlpack(memory.__dlpack__())
-        np.copyto(held[0], array)
-        return held[1]
-
-
-def _aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Return an empty array whose memory TensorFlow can use as it is."""
-    num_bytes = math.prod(shape) * dtype.itemsize
-    memory = np.empty(num_bytes + ALIGNMENT, np.uint8)
-    start = -memory.__array_interface__["data"][0] % ALIGNMENT
-    return memory[start : start + num_bytes].view(dtype).reshape(shape)
-
-
 class KerasTrainer:
     """One replica: weights live in the model, and flat NumPy vectors go in and out without a copy where possible.
 
@@ -138,7 +82,6 @@ class KerasTrainer:
     the same, and a worker draws the same under every strategy. A step without samples draws nothing.
 
     Args:
-        tf: The module.
         keras: The module.
         model: A built `keras.Model`, whose generators start alike on all workers.
         graph: What is compiled of it.
@@ -146,10 +89,8 @@ class KerasTrainer:
         workers: Those of this process, one for each replica.
     """
 
-    def __init__(
-        self, tf: Any, keras: Any, model: Any, graph: Graph, num_workers: int, workers: tuple[int, ...]
-    ) -> None:
-        self._tf, self._keras, self._model, self._graph = tf, keras, model, graph
+    def __init__(self, keras: Any, model: Any, graph: Graph, num_workers: int, workers: tuple[int, ...]) -> None:
+        self._keras, self._model, self._graph = keras, model, graph
         self._num_workers, self._workers = num_workers, workers
         self._weights = list(model.trainable_variables)
         self._seeds = [v for v in model.non_trainable_variables if v.name == SEED_STATE]
@@ -159,11 +100,10 @@ class KerasTrainer:
         counters = [v for v in others if not keras.backend.is_float_dtype(v.dtype)]
         self._remembered = [*all_variables(keras, graph.optimizer), *counters]
         self._set_seeds(np.concatenate([read(seeds, np.float64) for seeds in self._own(self._seeds)]))
-        self._dtype = np.dtype(graph.dtype.as_numpy_dtype)
+        self._dtype = graph.dtype
         self._compiled: dict[tuple[str, InputSpecs | None], Any] = {}
         # Before, weights are set once: nothing is traced for that.
         self._is_compiled = False
-        self._buffers = Buffers(tf)
         # The gradient that was returned and not yet applied, and the tensor whose memory it is.
         self._gradient: tuple[Array | None, Any] = (None, None)
         self._reduce: Callable[[list[Any]], list[Any]] | None = None
@@ -190,7 +130,7 @@ class KerasTrainer:
         call = self._compiled.get(("assign", None))
         if call is None:
             call = self._compiled["assign", None] = self._graph.assign()
-        call(self._tensor("parameters", flat.astype(self._dtype, copy=False)))
+        call(self._graph.tensor("parameters", flat.astype(self._dtype, copy=False)))
         self.synchronize()
 
     def state(self, *names: str) -> dict[str, Array]:
@@ -257,12 +197,12 @@ class KerasTrainer:
     def gradient(self, x: Array, y: Array, scale: float) -> tuple[Array, Sums]:
         """Return (flat gradient of scale x the sum of the losses, sums over the samples).
 
-        The gradient is TensorFlow's own memory, fresh in each call, not a copy of it.
+        The gradient is the engine's own memory where that is possible, not a copy of it.
         """
         x, y, sums = self._add_all_but_the_last(x, y, scale)
         call = self._call("gradient", specs_of(x, y, scale), self._graph.gradient)
-        tensor = call(self._tensor("x", x), self._tensor("y", y))
-        packed = _memory_of(tensor)
+        tensor = call(self._graph.tensor("x", x), self._graph.tensor("y", y))
+        packed = self._graph.array(tensor)
         if not len(y):
             packed = packed.copy()  # zeros may be memory of the graph's own: what is reduced into them would stay
         gradient, last = packed[: -len(self.scores)], packed[-len(self.scores) :]
@@ -277,7 +217,7 @@ class KerasTrainer:
         if call is None:
             call = self._compiled["apply", None] = self._graph.apply()
         (gradient, tensor), self._gradient = self._gradient, (None, None)
-        call(tensor if tensor is not None and update is gradient else self._tensor("update", update))
+        call(tensor if tensor is not None and update is gradient else self._graph.tensor("update", update))
         self.synchronize()
 
     def step(self, x: Array, y: Array, scale: float, learning_rate: float) -> Sums:
@@ -285,12 +225,14 @@ class KerasTrainer:
         self._set_learning_rate(learning_rate)
         x, y, sums = self._add_all_but_the_last(x, y, scale)
         call = self._call("step", specs_of(x, y, scale), lambda specs: self._graph.step(specs, self._reduce))
-        return added(sums, self._as_sums(_memory_of(call(self._tensor("x", x), self._tensor("y", y)))))
+        return added(
+            sums, self._as_sums(self._graph.array(call(self._graph.tensor("x", x), self._graph.tensor("y", y))))
+        )
 
     def evaluate(self, x: Array, y: Array) -> Sums:
         """Return the sums over one batch of any size, in inference mode."""
         call = self._call("evaluate", InputSpecs(x.dtype, y.dtype), self._graph.evaluate)
-        return self._as_sums(_memory_of(call(self._tensor("x", x), self._tensor("y", y))))
+        return self._as_sums(self._graph.array(call(self._graph.tensor("x", x), self._graph.tensor("y", y))))
 
     def rehearse(self, x: Array, y: Array, scale: float) -> None:
         """Trace, compile and run what a batch of this size needs, and put the state back."""
@@ -305,29 +247,12 @@ class KerasTrainer:
             variable.assign(value)
 
     def synchronize(self) -> None:
-        """Return once the device has done all it was given; on a processor it has when a call returns."""
-        if self._graph.on_accelerator:
-            self._tf.test.experimental.sync_devices()
+        """Return once the device has done all it was given."""
+        self._graph.synchronize()
 
     def facts(self) -> dict[str, Any]:
-        """Return versions, the device's name, and the threads that TensorFlow says it was given."""
-        threading = self._tf.config.threading
-        return {
-            "backend": "tensorflow",
-            "keras_version": self._keras.version(),
-            "tensorflow_version": self._tf.__version__,
-            "numpy_version": np.__version__,
-            "device_name": self._device_name(),
-            "intra_op_threads": threading.get_intra_op_parallelism_threads(),
-            "inter_op_threads": threading.get_inter_op_parallelism_threads(),
-        }
-
-    def _device_name(self) -> str:
-        devices = self._tf.config.get_visible_devices("GPU")
-        if not devices:
-            return hardware.processor()
-        details = self._tf.config.experimental.get_device_details(devices[0])
-        return str(details.get("device_name", devices[0].name))
+        """Return versions, the device's name, and the threads that the engine says it was given."""
+        return {"keras_version": self._keras.version(), "numpy_version": np.__version__, **self._graph.facts()}
 
     def _own(self, variables: list[Any]) -> list[list[Any]]:
         """Return the plain variables of each replica of this process."""
@@ -348,7 +273,12 @@ class KerasTrainer:
         for part in parts:
             part_x, part_y = x[part], y[part]
             call = self._call("add", specs_of(part_x, part_y, scale), self._graph.add)
-            sums = added(sums, self._as_sums(_memory_of(call(self._tensor("x", part_x), self._tensor("y", part_y)))))
+            sums = added(
+                sums,
+                self._as_sums(
+                    self._graph.array(call(self._graph.tensor("x", part_x), self._graph.tensor("y", part_y)))
+                ),
+            )
         return x[last], y[last], sums
 
     def _call(self, name: str, specs: InputSpecs, make: Callable[[InputSpecs], Any]) -> Any:
@@ -357,12 +287,6 @@ class KerasTrainer:
             call = self._compiled[name, specs] = make(specs)
         return call
 
-    def _tensor(self, name: str, array: Array) -> Any:
-        """Return a tensor of an array's values; the next one of this name may be in the same memory."""
-        if not array.size or self._graph.on_accelerator:
-            return self._tf.constant(array)
-        return self._buffers.tensor(name, array)
-
     def _as_sums(self, sums: Array) -> Sums:
         """Return sums by name; a count of correct predictions is whole where a sample has one class."""
         named = zip(self.scores, sums.tolist(), strict=True)
@@ -370,5 +294,5 @@ class KerasTrainer:
 
     def _set_learning_rate(self, value: float) -> None:
         if self._learning_rate != value:
-            self._graph.optimizer.learning_rate = value
+            self._graph.set_learning_rate(value)
             self._learning_rate = value

@@ -31,6 +31,8 @@ VERSIONS = (
     ("python_version", "Python"),
     ("keras_version", "Keras"),
     ("tensorflow_version", "TensorFlow"),
+    ("torch_version", "PyTorch"),
+    ("jax_version", "JAX"),
     ("numpy_version", "NumPy"),
     ("mpi_version", ""),  # its name is part of the version
     ("horovod_version", "Horovod"),

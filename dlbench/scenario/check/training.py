@@ -26,6 +26,8 @@ def _engine(case: Case) -> Iterator[str]:
     settings, who, serves = case.settings, _who(case), case.needs.trainers
     if serves and settings.trainer not in serves:
         yield f"the strategy {settings.strategy} works with {' or '.join(serves)}, not with {settings.trainer}"
+    if settings.backend not in (None, case.trainer.get("BACKEND")):
+        yield f"the {who} does not run on the backend {settings.backend}: name one of the two"
     yield _model(case)
     for what, attribute in (("precision", "PRECISIONS"), ("optimizer", "OPTIMIZERS")):
         allowed: tuple[str, ...] | None = case.trainer.get(attribute)

@@ -14,7 +14,15 @@ from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.cluster.spread import starts_here
 from dlbench.scenario.expand.points import Point
 from dlbench.scenario.needs import SERVER
-from dlbench.scenario.plugin_settings import LABELS_OF_A_COMMAND, is_label, load, needs_of, num_slots, provides
+from dlbench.scenario.plugin_settings import (
+    LABELS_OF_A_COMMAND,
+    is_label,
+    load,
+    needs_of,
+    num_slots,
+    provides,
+    trainer_of,
+)
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.scenario import Scenario
 from dlbench.scenario.settings import OPTION_PREFIXES, SIMULATED, Mode, Placement, Settings, value_of
@@ -76,6 +84,9 @@ def resolve(point: Point, scenario: Scenario, cluster: Cluster, *, is_baseline: 
     resolved = _of_strategy(written, point, cluster)
     if written.workers_inside:  # what connects them is no launcher's of dlbench's
         resolved["collectives"] = None
+    # An axis of backends goes before a trainer that `base` names for all; two that contradict each other are refused.
+    if "trainer" not in point.values or (point.is_common("trainer") and not point.is_common("backend")):
+        resolved["trainer"] = trainer_of(written)
     resolved |= {
         "launcher": _launcher(written, resolved["collectives"], cluster),
         "submitter": written.submitter if "submitter" in point.values else cluster.submitter,

@@ -28,7 +28,7 @@ FAILED_EXIT_CODE = 1
 ExceptHook = Callable[[type[BaseException], BaseException, TracebackType | None], Any]
 
 # Libraries whose version is a column, by the module that shows the script has loaded them.
-VERSIONS = {"numpy": "numpy_version", "keras": "keras_version", "tensorflow": "tensorflow_version"}
+VERSIONS = {name: f"{name}_version" for name in ("numpy", "keras", "tensorflow", "torch", "jax")}
 
 
 class EarlyEnd(Exception):  # noqa: N818 - it is how a run ends

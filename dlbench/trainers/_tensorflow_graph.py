@@ -1,4 +1,4 @@
-"""The compiled functions of a Keras model and its optimizer: gradient, apply, step, evaluate.
+"""The compiled functions of a Keras model on TensorFlow: gradient, apply, step, evaluate.
 
 Each is one TensorFlow graph. A worker's training batches are all of one size but an epoch's last, which has a graph of
 its own: knowing the size lets TensorFlow plan ahead (1 to 2% of a step). Evaluation has a free batch size, so that an
@@ -6,38 +6,60 @@ odd last batch needs no new trace. Gradients leave and updates enter as one flat
 concrete function is called, not `tf.function` itself, which would spend twice the time on finding it.
 """
 
+import contextlib
 import copy
 import math
 import threading
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
-from dlbench.trainers import Problem
+import numpy as np
 
-Reduce = Callable[[list[Any]], list[Any]]
+from dlbench.records import hardware
+from dlbench.trainers import Array, Problem
+from dlbench.trainers._graph import InputSpecs, Reduce
+
 # From a function to one that runs it on every replica; the number of its first arguments that are batches.
 Everywhere = Callable[[Callable[..., Any], int], Callable[..., Any]]
+# What Eigen aligns tensors to; TensorFlow aborts the process on a tensor that is aligned to less.
+ALIGNMENT = 64
 
 
-class InputSpecs(NamedTuple):
-    """What a graph is made for: the types of samples and classes, the batch size, None for any, and the losses' scale.
+class Buffers:
+    """Memory that keeps its place, and TensorFlow's tensors of it.
 
-    The scale is a constant of the graph: to pass one more tensor costs 30 us. It also tells an epoch's last steps from
-    full ones on all processes alike: TensorFlow's collectives are numbered as they are traced, so that where one
-    process traces a graph all have to.
+    A copy into memory that is there costs less than a tensor of memory that is new: TensorFlow finds out its shape and
+    type anew in each call (30 us).
+
+    Args:
+        tf: The module.
     """
 
-    x: Any
-    y: Any
-    num_samples: int | None = None
-    scale: float | None = None
+    def __init__(self, tf: Any) -> None:
+        self._tf = tf
+        self._held: dict[tuple[str, tuple[int, ...], np.dtype[Any]], tuple[Array, Any]] = {}
+
+    def tensor(self, name: str, array: Array) -> Any:
+        """Return a tensor of an array's values, which the next array of this name, shape and type overwrites."""
+        key = name, array.shape, array.dtype
+        held = self._held.get(key)
+        if held is None:
+            memory = _aligned(array.shape, array.dtype)
+            held = self._held[key] = memory, self._tf.experimental.dlpack.from_dlpack(memory.__dlpack__())
+        np.copyto(held[0], array)
+        return held[1]
 
 
-class Graph:
-    """What is compiled of one model.
+def _aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Return an empty array whose memory TensorFlow can use as it is."""
+    num_bytes = math.prod(shape) * dtype.itemsize
+    memory = np.empty(num_bytes + ALIGNMENT, np.uint8)
+    start = -memory.__array_interface__["data"][0] % ALIGNMENT
+    return memory[start : start + num_bytes].view(dtype).reshape(shape)
 
-    The objective is scale x the sum of the samples' losses, plus the model's own regularisation losses with
-    weight scale x n: summed over workers whose scales are 1 / global batch size, regularisation counts once.
+
+class TensorFlowGraph:
+    """What is compiled of one model; see `dlbench.trainers._graph.Graph`.
 
     Args:
         tf: The module.
@@ -45,9 +67,8 @@ class Graph:
         optimizer: A built optimizer.
         problem: How samples become numbers, and what is predicted of them.
         jit_compile: Compile with XLA.
-        num_parts: A batch is differentiated in this many: `add` is called with all but the last, and `gradient` or
-            `step` with that. Each part being its own call, its activations are gone when the next one starts,
-            and no graph grows with their number. The memory is one more gradient, on each replica.
+        num_parts: In how many parts a batch is differentiated. No graph grows with their number; the memory is one
+            more gradient, on each replica.
         everywhere: Where variables are mirrored, makes a function run on every replica.
     """
 
@@ -66,7 +87,9 @@ class Graph:
         self._jit_compile, self.num_parts = jit_compile, num_parts
         self._loss_scale = getattr(optimizer, "dynamic_scale", None)
         self._variables = list(model.trainable_variables)
-        self.dtype = tf.as_dtype(self._variables[0].dtype)
+        self._dtype = tf.as_dtype(self._variables[0].dtype)
+        self.dtype: np.dtype[Any] = np.dtype(self._dtype.as_numpy_dtype)
+        self._buffers = Buffers(tf)
         self.on_accelerator = bool(tf.config.get_visible_devices("GPU"))
         self._added = [] if num_parts == 1 else [self._empty(variable) for variable in self._variables]
         # Replicas are traced in threads of their own.
@@ -74,9 +97,9 @@ class Graph:
         # Zeros that the graph's optimizer cannot see, one for each gradient. TensorFlow does not know that Horovod's
         # operations talk to others: of a constant it would compute one once for all steps, and two of the same tensor
         # it would make one.
-        self._zeros = tf.Variable(tf.zeros([len(self._variables)], self.dtype), trainable=False)
+        self._zeros = tf.Variable(tf.zeros([len(self._variables)], self._dtype), trainable=False)
 
-    def of_first_replica(self) -> "Graph":
+    def of_first_replica(self) -> "TensorFlowGraph":
         """Return the same for the first replica alone."""
         other = copy.copy(self)
         other._everywhere = None
@@ -94,6 +117,10 @@ class Graph:
             return in_forward(tensor)
 
         return summed
+
+    def set_learning_rate(self, value: float) -> None:
+        """Set the rate of the next updates."""
+        self.optimizer.learning_rate = value
 
     def gradient(self, specs: InputSpecs) -> Any:
         """Return f(x, y) -> one vector: all gradients, then the sums of the scores."""
@@ -119,7 +146,7 @@ class Graph:
         return self._compile(assign, (), self._flat())
 
     def _flat(self) -> Any:
-        return self._tf.TensorSpec([None], self.dtype)
+        return self._tf.TensorSpec([None], self._dtype)
 
     def _shaped(self, flat: Any) -> list[Any]:
         """Return the parts of a flat vector in the shapes of the variables."""
@@ -156,6 +183,49 @@ class Graph:
 
         return self._compile(add, self._batch(specs))
 
+    def tensor(self, name: str, array: Array) -> Any:
+        """Return a tensor of an array's values; the next one of this name may be in the same memory.
+
+        Of mirrored variables, each replica's device fetches its slice of it from the processor.
+        """
+        with self._tf.device("CPU:0") if self._everywhere is not None else contextlib.nullcontext():
+            if not array.size or self.on_accelerator:
+                return self._tf.constant(array)
+            return self._buffers.tensor(name, array)
+
+    def array(self, tensor: Any) -> Array:
+        """Return a tensor's values as a writable array: its own memory on a processor, else a copy.
+
+        `Tensor.numpy()` copies what `_numpy()` returns (4 ms for 45 MB); DLPack gives a read-only array, which
+        cannot be reduced in place.
+        """
+        direct = getattr(tensor, "_numpy", None)
+        array: Array = direct() if direct is not None else tensor.numpy()
+        return array if array.flags.writeable else array.copy()
+
+    def synchronize(self) -> None:
+        """Return once the device has done all it was given; on a processor it has when a call returns."""
+        if self.on_accelerator:
+            self._tf.test.experimental.sync_devices()
+
+    def facts(self) -> dict[str, Any]:
+        """Return TensorFlow's version, the device's name, and the threads that TensorFlow says it was given."""
+        pools = self._tf.config.threading
+        return {
+            "backend": "tensorflow",
+            "tensorflow_version": self._tf.__version__,
+            "device_name": self._device_name(),
+            "intra_op_threads": pools.get_intra_op_parallelism_threads(),
+            "inter_op_threads": pools.get_inter_op_parallelism_threads(),
+        }
+
+    def _device_name(self) -> str:
+        devices = self._tf.config.get_visible_devices("GPU")
+        if not devices:
+            return hardware.processor()
+        details = self._tf.config.experimental.get_device_details(devices[0])
+        return str(details.get("device_name", devices[0].name))
+
     def _differentiate(self, x: Any, y: Any, scale: Any) -> tuple[list[Any], Any]:
         """Return (gradients and all that were kept, sums [scores]), and keep none any longer."""
         gradients, sums = self._differentiate_part(x, y, scale)
@@ -170,7 +240,7 @@ class Graph:
         """Return room for one variable's gradient; under mirrored variables each replica has its own."""
         tf = self._tf
         return tf.Variable(
-            tf.zeros(variable.shape, self.dtype),
+            tf.zeros(variable.shape, self._dtype),
             trainable=False,
             synchronization=tf.VariableSynchronization.ON_READ,
             aggregation=tf.VariableAggregation.SUM,
@@ -187,12 +257,12 @@ class Graph:
             scores = self._scores(x, y, training=True)
             objective = scale * tf.reduce_sum(scores[0])
             if self._model.losses:
-                count = tf.cast(tf.shape(x)[0], self.dtype)
-                objective += scale * count * tf.cast(tf.add_n(self._model.losses), self.dtype)
+                count = tf.cast(tf.shape(x)[0], self._dtype)
+                objective += scale * count * tf.cast(tf.add_n(self._model.losses), self._dtype)
             objective = self._scaled(objective)
         gradients = tape.gradient(objective, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
         # `convert_to_tensor` makes the sparse gradient of an embedding dense.
-        dense = [self._unscaled(tf.cast(tf.convert_to_tensor(g), self.dtype)) for g in gradients]
+        dense = [self._unscaled(tf.cast(tf.convert_to_tensor(g), self._dtype)) for g in gradients]
         return dense, self._sums(scores)
 
     def _differentiate_nothing(self, x: Any, y: Any, scale: Any) -> tuple[list[Any], Any]:
@@ -205,7 +275,7 @@ class Graph:
         summing = [layer for layer in self._model._flatten_layers() if getattr(layer, "reduce", None) is not None]
         if not summing:
             zeros = zip(self._variables, tf.unstack(self._zeros.read_value()), strict=True)
-            no_sums = tf.zeros([len(self.problem.scores)], self.dtype)
+            no_sums = tf.zeros([len(self.problem.scores)], self._dtype)
             return [tf.fill(variable.shape, zero) for variable, zero in zeros], no_sums
         shared = {id(variable) for layer in summing for variable in layer.non_trainable_variables}
         unshared = [variable for variable in self._model.non_trainable_variables if id(variable) not in shared]
@@ -226,13 +296,13 @@ class Graph:
         Where numbers are predicted, its squared error for both: it is the loss, too.
         """
         tf = self._tf
-        logits = tf.cast(self._model(self._as_input(x), training=training), self.dtype)
+        logits = tf.cast(self._model(self._as_input(x), training=training), self._dtype)
         if not self.problem.num_classes:
-            errors = tf.square(logits[:, 0] - tf.cast(y, self.dtype))
+            errors = tf.square(logits[:, 0] - tf.cast(y, self._dtype))
             return errors, errors
         labels = tf.cast(y, tf.int32)
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
-        correct = tf.cast(tf.equal(tf.argmax(logits, axis=-1, output_type=tf.int32), labels), self.dtype)
+        correct = tf.cast(tf.equal(tf.argmax(logits, axis=-1, output_type=tf.int32), labels), self._dtype)
         positions = list(range(1, 1 + len(self.problem.target_shape)))
         return (
             (tf.reduce_mean(losses, positions), tf.reduce_mean(correct, positions)) if positions else (losses, correct)
@@ -245,7 +315,7 @@ class Graph:
     def _as_input(self, x: Any) -> Any:
         if self.problem.vocabulary is not None:
             return self._tf.cast(x, self._tf.int32)
-        x = self._tf.cast(x, self.dtype)
+        x = self._tf.cast(x, self._dtype)
         if self.problem.scale != 1.0:
             x *= self.problem.scale
         if self.problem.offset != 0.0:
@@ -257,14 +327,14 @@ class Graph:
         self.optimizer.apply([self._scaled(gradient) for gradient in gradients], self._variables)
 
     def _scale(self, specs: InputSpecs) -> Any:
-        return self._tf.constant(specs.scale, self.dtype)
+        return self._tf.constant(specs.scale, self._dtype)
 
     def _scaled(self, value: Any) -> Any:
         """Return value x the optimizer's loss scale, if it has one: a power of two, so that nothing is rounded."""
-        return value if self._loss_scale is None else value * self._tf.cast(self._loss_scale, self.dtype)
+        return value if self._loss_scale is None else value * self._tf.cast(self._loss_scale, self._dtype)
 
     def _unscaled(self, value: Any) -> Any:
-        return value if self._loss_scale is None else value / self._tf.cast(self._loss_scale, self.dtype)
+        return value if self._loss_scale is None else value / self._tf.cast(self._loss_scale, self._dtype)
 
     def _batch(self, specs: InputSpecs) -> tuple[Any, Any]:
         spec, problem = self._tf.TensorSpec, self.problem

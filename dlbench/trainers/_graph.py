@@ -1,0 +1,86 @@
+"""What `KerasTrainer` asks of an engine: functions compiled of a Keras model, and tensors of arrays.
+
+Each function is compiled when it is first used, for the types and the size of its batch. Tensors are the engine's own:
+only the graph that made one looks into it.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from dlbench.trainers import Array, Problem
+
+Reduce = Callable[[list[Any]], list[Any]]
+
+
+class InputSpecs(NamedTuple):
+    """What a graph is made for: the types of samples and classes, the batch size, None for any, and the losses' scale.
+
+    The scale is a constant of the graph: to pass one more tensor costs 30 us. It also tells an epoch's last steps from
+    full ones on all processes alike: TensorFlow's collectives are numbered as they are traced, so that where one
+    process traces a graph all have to.
+    """
+
+    x: Any
+    y: Any
+    num_samples: int | None = None
+    scale: float | None = None
+
+
+class Graph(Protocol):
+    """The compiled functions of one model and its optimizer.
+
+    The objective is scale x the sum of the samples' losses, plus the model's own regularisation losses with
+    weight scale x n: summed over workers whose scales are 1 / global batch size, regularisation counts once.
+
+    Attributes:
+        optimizer: A built Keras optimizer.
+        problem: How samples become numbers, and what is predicted of them.
+        num_parts: A batch is differentiated in this many: `add` is called with all but the last, and `gradient` or
+            `step` with that. Each part being its own call, its activations are gone when the next one starts.
+        dtype: Of the flat vectors.
+        on_accelerator: Whether tensors are in a device's own memory.
+    """
+
+    optimizer: Any
+    problem: Problem
+    num_parts: int
+    dtype: np.dtype[Any]
+    on_accelerator: bool
+
+    def summing(self, in_forward: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """Return a sum over workers for the forward pass to which one without samples contributes zeros."""
+
+    def set_learning_rate(self, value: float) -> None:
+        """Set the rate of the next updates."""
+
+    def gradient(self, specs: InputSpecs) -> Callable[[Any, Any], Any]:
+        """Return f(x, y) -> one vector: all gradients, then the sums of the scores."""
+
+    def apply(self) -> Callable[[Any], Any]:
+        """Return f(update): one optimizer step with a flat gradient; what follows it, such as sums, is not read."""
+
+    def assign(self) -> Callable[[Any], Any]:
+        """Return f(parameters): overwrite all trainable weights in one call."""
+
+    def step(self, specs: InputSpecs, reduce: Reduce | None) -> Callable[[Any, Any], Any]:
+        """Return f(x, y) -> sums [scores]: gradient, `reduce` and update."""
+
+    def evaluate(self, specs: InputSpecs) -> Callable[[Any, Any], Any]:
+        """Return f(x, y) -> sums [scores] in inference mode."""
+
+    def add(self, specs: InputSpecs) -> Callable[[Any, Any], Any]:
+        """Return f(x, y) -> sums [scores], and keep the gradients."""
+
+    def tensor(self, name: str, array: Array) -> Any:
+        """Return a tensor of an array's values; the next one of this name may be in the same memory."""
+
+    def array(self, tensor: Any) -> Array:
+        """Return a tensor's values as a writable array: its own memory where that is possible, else a copy."""
+
+    def synchronize(self) -> None:
+        """Return once the device has done all it was given."""
+
+    def facts(self) -> dict[str, Any]:
+        """Return versions, the device's name and counted threads, by column."""

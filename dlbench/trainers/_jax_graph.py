@@ -1,0 +1,211 @@
+"""A Keras model on JAX: pure functions of all its variables, compiled by XLA, whose results the variables then hold."""
+
+import os
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from dlbench.records import hardware
+from dlbench.trainers import Array, Problem
+from dlbench.trainers._graph import InputSpecs, Reduce
+from dlbench.trainers._keras_optimizers import all_variables
+
+# Values of trainable variables, of the model's others and of the optimizer's, in the order of Keras.
+State = tuple[list[Any], list[Any], list[Any]]
+
+
+class JaxGraph:
+    """What is compiled of one model; see `dlbench.trainers._graph.Graph`.
+
+    Args:
+        jax: The module.
+        keras: The module.
+        model: A built `keras.Model` that gives logits, or the number that is predicted.
+        optimizer: A built optimizer.
+        problem: How samples become numbers, and what is predicted of them.
+        num_parts: In how many parts a batch is differentiated.
+    """
+
+    def __init__(self, jax: Any, keras: Any, model: Any, optimizer: Any, problem: Problem, num_parts: int = 1) -> None:
+        self._jax, self._np, self._keras = jax, jax.numpy, keras
+        self._model, self.optimizer, self.problem, self.num_parts = model, optimizer, problem, num_parts
+        self._variables = (
+            list(model.trainable_variables), list(model.non_trainable_variables), all_variables(keras, optimizer),
+        )  # fmt: skip
+        self.dtype: np.dtype[Any] = np.dtype(self._variables[0][0].dtype)
+        self._device = next(iter(self._variables[0][0].value.devices()))
+        self.on_accelerator = self._device.platform != "cpu"
+        self._added: list[Any] = []
+
+    def summing(self, in_forward: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """Return the sum over workers."""
+        return in_forward
+
+    def set_learning_rate(self, value: float) -> None:
+        """Set the rate of the next updates."""
+        self.optimizer.learning_rate = value
+
+    def gradient(self, specs: InputSpecs) -> Callable[[Any, Any], Any]:
+        """Return f(x, y) -> one vector: all gradients, then the sums of the scores."""
+
+        def gradient(state: State, added: list[Any], x: Any, y: Any) -> tuple[State, list[Any], Any]:
+            gradients, others, sums = self._differentiate(state, added, x, y, specs)
+            return (state[0], others, state[2]), [], self._np.concatenate([*(g.ravel() for g in gradients), sums])
+
+        return self._compile(gradient)
+
+    def apply(self) -> Callable[[Any], Any]:
+        """Return f(update): one optimizer step with a flat gradient; what follows it, such as sums, is not read."""
+
+        def apply(state: State, added: list[Any], update: Any) -> tuple[State, list[Any], None]:
+            return self._updated(state, self._shaped(update)), added, None
+
+        return self._compile(apply)
+
+    def assign(self) -> Callable[[Any], Any]:
+        """Return f(parameters): overwrite all trainable weights in one call."""
+
+        def assign(state: State, added: list[Any], parameters: Any) -> tuple[State, list[Any], None]:
+            return (self._shaped(parameters), *state[1:]), added, None
+
+        return self._compile(assign)
+
+    def step(self, specs: InputSpecs, reduce: Reduce | None) -> Callable[[Any, Any], Any]:
+        """Return f(x, y) -> sums [scores]: gradient, `reduce` and update."""
+
+        def step(state: State, added: list[Any], x: Any, y: Any) -> tuple[State, list[Any], Any]:
+            gradients, others, sums = self._differentiate(state, added, x, y, specs)
+            reduced = gradients if reduce is None else list(reduce(gradients))
+            return self._updated((state[0], others, state[2]), reduced), [], sums
+
+        return self._compile(step)
+
+    def evaluate(self, specs: InputSpecs) -> Callable[[Any, Any], Any]:
+        """Return f(x, y) -> sums [scores] in inference mode."""
+
+        def evaluate(trainable: list[Any], others: list[Any], x: Any, y: Any) -> Any:
+            outputs, _ = self._model.stateless_call(trainable, others, self._as_input(x), training=False)
+            return self._sums(self._scores(outputs, y))
+
+        compiled = self._jax.jit(evaluate)
+        return lambda x, y: compiled(*self._state()[:2], x, y)
+
+    def add(self, specs: InputSpecs) -> Callable[[Any, Any], Any]:
+        """Return f(x, y) -> sums [scores], and keep the gradients."""
+
+        def add(state: State, added: list[Any], x: Any, y: Any) -> tuple[State, list[Any], Any]:
+            gradients, others, sums = self._differentiate(state, added, x, y, specs)
+            return (state[0], others, state[2]), gradients, sums
+
+        return self._compile(add)
+
+    def tensor(self, name: str, array: Array) -> Any:
+        """Return the array itself, which a compiled call takes to its device."""
+        return array
+
+    def array(self, tensor: Any) -> Array:
+        """Return a copy of a tensor's values: JAX's own memory cannot be written to."""
+        return np.array(tensor)
+
+    def synchronize(self) -> None:
+        """Return once the device has done all it was given."""
+        self._jax.block_until_ready(self._state())
+
+    def facts(self) -> dict[str, Any]:
+        """Return JAX's version and the device's name; on a processor it has a thread for each core of this process."""
+        return {
+            "backend": "jax",
+            "jax_version": self._jax.__version__,
+            "device_name": self._device.device_kind if self.on_accelerator else hardware.processor(),
+            "intra_op_threads": len(os.sched_getaffinity(0)),
+        }
+
+    def _state(self) -> State:
+        trainable, others, optimizer = ([each.value for each in variables] for variables in self._variables)
+        return trainable, others, optimizer
+
+    def _compile(self, function: Callable[..., tuple[State, list[Any], Any]]) -> Callable[..., Any]:
+        """Return function(state, added, *arguments) compiled as f(*arguments): variables hold the state it returns.
+
+        The old state's memory becomes the new one's.
+        """
+        compiled = self._jax.jit(function, donate_argnums=(0, 1))
+
+        def call(*arguments: Any) -> Any:
+            state, self._added, result = compiled(self._state(), self._added, *arguments)
+            for variables, values in zip(self._variables, state, strict=True):
+                for variable, value in zip(variables, values, strict=True):
+                    variable._direct_assign(value)  # `assign` would convert and check each: 2 ms of a step
+            return result
+
+        return call
+
+    def _shaped(self, flat: Any) -> list[Any]:
+        """Return the parts of a flat vector in the shapes of the trainable variables."""
+        shapes = [variable.shape for variable in self._variables[0]]
+        ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
+        return [part.reshape(shape) for part, shape in zip(self._np.split(flat, ends), shapes, strict=False)]
+
+    def _differentiate(
+        self, state: State, added: list[Any], x: Any, y: Any, specs: InputSpecs
+    ) -> tuple[list[Any], list[Any], Any]:
+        """Return (gradients and all that were kept, values of the model's other variables, sums [scores])."""
+        trainable, others, _ = state
+        if x.shape[0] == 0:  # convolutions fail without a sample, and means would be 0 / 0
+            zeros = added or [self._np.zeros_like(value) for value in trainable]
+            return zeros, others, self._np.zeros(len(self.problem.scores), self.dtype)
+
+        def objective(trainable: list[Any]) -> tuple[Any, Any]:
+            outputs, after, losses = self._model.stateless_call(
+                trainable, others, self._as_input(x), training=True, return_losses=True
+            )
+            scores = self._scores(outputs, y)
+            loss = scores[0].sum() + x.shape[0] * sum(loss.astype(self.dtype) for loss in losses)
+            return specs.scale * loss, (after, self._sums(scores))
+
+        gradients, (after, sums) = self._jax.grad(objective, has_aux=True)(trainable)
+        totals = [kept + gradient for kept, gradient in zip(added, gradients, strict=True)] if added else gradients
+        return totals, after, sums
+
+    def _updated(self, state: State, gradients: list[Any]) -> State:
+        """Return the state after one step of the optimizer.
+
+        `stateless_apply` would leave out what Keras does not list of some optimizers (`all_variables`).
+        """
+        trainable, _, optimizer = self._variables
+        pairs = zip([*trainable, *optimizer], [*state[0], *state[2]], strict=True)
+        with self._keras.StatelessScope(pairs) as scope:
+            self.optimizer.apply(gradients, trainable)
+
+        def values(variables: Iterable[Any]) -> list[Any]:
+            return [scope.get_current_value(variable) for variable in variables]
+
+        return values(trainable), state[1], values(optimizer)
+
+    def _scores(self, outputs: Any, y: Any) -> tuple[Any, Any]:
+        """Return each sample's cross-entropy in nats and the share of its predictions that is correct.
+
+        Where numbers are predicted, its squared error for both: it is the loss, too.
+        """
+        outputs = outputs.astype(self.dtype)
+        if not self.problem.num_classes:
+            errors = self._np.square(outputs[:, 0] - y.astype(self.dtype))
+            return errors, errors
+        labels = y.astype("int32")
+        logs = self._jax.nn.log_softmax(outputs)
+        losses = -self._np.take_along_axis(logs, labels[..., None], axis=-1)[..., 0]
+        correct = (outputs.argmax(-1) == labels).astype(self.dtype)
+        positions = tuple(range(1, 1 + len(self.problem.target_shape)))
+        return (losses.mean(positions), correct.mean(positions)) if positions else (losses, correct)
+
+    def _sums(self, scores: tuple[Any, ...]) -> Any:
+        return self._np.stack([score.sum() for score in scores])
+
+    def _as_input(self, x: Any) -> Any:
+        if self.problem.vocabulary is not None:
+            return x.astype("int32")
+        x = x.astype(self.dtype)
+        if self.problem.scale != 1.0:
+            x = x * self.problem.scale
+        return x + self.problem.offset if self.problem.offset != 0.0 else x

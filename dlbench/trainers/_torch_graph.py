@@ -1,0 +1,228 @@
+"""A Keras model on PyTorch, eager or compiled by `torch.compile`; all gradients are parts of one flat buffer."""
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dlbench.records import hardware
+from dlbench.trainers import Array, Problem
+from dlbench.trainers._graph import InputSpecs, Reduce
+
+
+class TorchGraph:
+    """What is computed of one model; see `dlbench.trainers._graph.Graph`.
+
+    Every parameter's `grad` is a view of one flat buffer, in which autograd adds up: a strategy gets all gradients
+    without a copy, and gives them back in the same place.
+
+    Args:
+        torch: The module.
+        model: A built `keras.Model` that gives logits, or the number that is predicted.
+        optimizer: A built optimizer.
+        problem: How samples become numbers, and what is predicted of them.
+        jit_compile: Compile forward and backward pass with `torch.compile`.
+        num_parts: In how many parts a batch is differentiated.
+        wrapped: The same model within a module that reduces gradients while they are computed, such as
+            `DistributedDataParallel`, whose means over workers become sums by its attribute `num_workers`.
+    """
+
+    def __init__(
+        self,
+        torch: Any,
+        model: Any,
+        optimizer: Any,
+        problem: Problem,
+        jit_compile: bool,
+        num_parts: int = 1,
+        wrapped: Any = None,
+    ) -> None:
+        self._torch, self._model, self.optimizer, self.problem = torch, model, optimizer, problem
+        self.num_parts = num_parts
+        self._loss_scale = getattr(optimizer, "dynamic_scale", None)
+        self._variables = list(model.trainable_variables)
+        self._parameters = [variable.value for variable in self._variables]
+        first = self._parameters[0]
+        self._dtype, self._device = first.dtype, first.device
+        self.dtype: np.dtype[Any] = np.dtype(str(first.dtype).removeprefix("torch."))
+        self.on_accelerator = first.device.type != "cpu"
+        self._sizes = [parameter.numel() for parameter in self._parameters]
+        # All gradients, then the sums of the scores.
+        self._packed = torch.zeros(sum(self._sizes) + len(problem.scores), dtype=self._dtype, device=self._device)
+        self._gradients = self._shaped(self._packed)
+        self._holds_parts = False
+        self._wrapped = wrapped
+        self._forward: Callable[..., Any] = torch.compile(self._call, dynamic=False) if jit_compile else self._call
+        self._learning_rate = float("nan")
+        # A rate that is a tensor is fetched from its device in each step, where steps would wait for it.
+        inner = getattr(optimizer, "inner_optimizer", optimizer)
+        inner._get_current_learning_rate = lambda: self._learning_rate
+        for parameter, gradient in zip(self._parameters, self._gradients, strict=True):
+            parameter.grad = gradient
+
+    def summing(self, in_forward: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """Return the sum over workers; a worker without samples differentiates one that weighs nothing."""
+        return in_forward
+
+    def set_learning_rate(self, value: float) -> None:
+        """Set the rate of the next updates."""
+        self._learning_rate = value
+
+    def gradient(self, specs: InputSpecs) -> Callable[[Any, Any], Any]:
+        """Return f(x, y) -> one vector: all gradients, then the sums of the scores."""
+
+        def gradient(x: Any, y: Any) -> Any:
+            self._packed[-len(self.problem.scores) :] = self._differentiate(x, y, specs, is_last=True)
+            return self._packed
+
+        return gradient
+
+    def apply(self) -> Callable[[Any], Any]:
+        """Return f(update): one optimizer step with a flat gradient; what follows it, such as sums, is not read."""
+        return lambda update: self._update(self._gradients if update is self._packed else self._shaped(update))
+
+    def assign(self) -> Callable[[Any], Any]:
+        """Return f(parameters): overwrite all trainable weights."""
+
+        def assign(parameters: Any) -> None:
+            with self._torch.no_grad():
+                for parameter, part in zip(self._parameters, self._shaped(parameters), strict=True):
+                    parameter.copy_(part)
+
+        return assign
+
+    def step(self, specs: InputSpecs, reduce: Reduce | None) -> Callable[[Any, Any], Any]:
+        """Return f(x, y) -> sums [scores]: gradient, `reduce` and update."""
+
+        def step(x: Any, y: Any) -> Any:
+            sums = self._differentiate(x, y, specs, is_last=True)
+            gradients = [parameter.grad for parameter in self._parameters]
+            self._update(gradients if reduce is None else list(reduce(gradients)))
+            return sums
+
+        return step
+
+    def evaluate(self, specs: InputSpecs) -> Callable[[Any, Any], Any]:
+        """Return f(x, y) -> sums [scores] in inference mode."""
+
+        def evaluate(x: Any, y: Any) -> Any:
+            with self._torch.no_grad():
+                return self._sums(self._scores(self._model(self._as_input(x), training=False), y))
+
+        return evaluate
+
+    def add(self, specs: InputSpecs) -> Callable[[Any, Any], Any]:
+        """Return f(x, y) -> sums [scores], and keep the gradients."""
+        return lambda x, y: self._differentiate(x, y, specs, is_last=False)
+
+    def tensor(self, name: str, array: Array) -> Any:
+        """Return a tensor of an array's values: on a processor the array's own memory."""
+        tensor = self._torch.from_numpy(array if array.flags.writeable else array.copy())
+        return tensor.to(self._device, non_blocking=True)
+
+    def array(self, tensor: Any) -> Array:
+        """Return a tensor's values as a writable array: its own memory on a processor, else a copy."""
+        array: Array = tensor.detach().cpu().numpy()
+        return array
+
+    def synchronize(self) -> None:
+        """Return once the device has done all it was given; on a processor it has when a call returns."""
+        if self.on_accelerator:
+            self._torch.cuda.synchronize()
+
+    def facts(self) -> dict[str, Any]:
+        """Return PyTorch's version, the device's name, and its threads."""
+        torch = self._torch
+        is_cuda = self._device.type == "cuda"
+        return {
+            "backend": "torch",
+            "torch_version": torch.__version__,
+            "device_name": torch.cuda.get_device_name(self._device) if is_cuda else hardware.processor(),
+            "intra_op_threads": torch.get_num_threads(),
+            "inter_op_threads": torch.get_num_interop_threads(),
+        }
+
+    def _shaped(self, flat: Any) -> list[Any]:
+        """Return the parts of a flat vector in the shapes of the parameters; they share its memory."""
+        parts = flat[: sum(self._sizes)].split(self._sizes)
+        return [part.view(parameter.shape) for part, parameter in zip(parts, self._parameters, strict=True)]
+
+    def _differentiate(self, x: Any, y: Any, specs: InputSpecs, *, is_last: bool) -> Any:
+        """Add a part's gradients to those that are kept; return its sums [scores]."""
+        torch = self._torch
+        assert specs.scale is not None
+        if not self._holds_parts:
+            torch._foreach_zero_([parameter.grad for parameter in self._parameters])
+        self._holds_parts = not is_last
+        if len(y):
+            sums = self._backward(x, y, specs.scale, is_last=is_last)
+        else:
+            sums = torch.zeros(len(self.problem.scores), dtype=self._dtype, device=self._device)
+            if self._wrapped is not None:
+                self._backward_of_nothing(x, y, is_last=is_last)
+        if self._loss_scale is not None and is_last:
+            torch._foreach_div_([parameter.grad for parameter in self._parameters], self._loss_scale.value)
+        return sums
+
+    def _backward(self, x: Any, y: Any, scale: float, *, is_last: bool) -> Any:
+        """Add the gradients of a batch; return its sums [scores]."""
+        objective, sums = self._forward(x, y, scale)
+        if self._loss_scale is not None:
+            objective = objective * self._loss_scale.value
+        with contextlib.nullcontext() if is_last or self._wrapped is None else self._wrapped.no_sync():
+            objective.backward()
+        return sums
+
+    def _backward_of_nothing(self, x: Any, y: Any, *, is_last: bool) -> None:
+        """Enter the sums that other workers wait in, by a sample of zeros that weighs nothing and changes nothing."""
+        values = [variable.value for variable in self._model.non_trainable_variables]
+        before = [value.clone() for value in values]
+        x, y = (batch.new_zeros((1, *batch.shape[1:])) for batch in (x, y))
+        self._backward(x, y, 0.0, is_last=is_last)
+        with self._torch.no_grad():
+            for value, kept in zip(values, before, strict=True):
+                value.copy_(kept)
+
+    def _call(self, x: Any, y: Any, scale: float) -> tuple[Any, Any]:
+        """Return (the objective, sums [scores]) of a batch."""
+        model = self._model if self._wrapped is None else self._wrapped
+        scores = self._scores(model(self._as_input(x), training=True), y)
+        objective = scale * scores[0].sum()
+        if self._model.losses:
+            objective = objective + scale * len(x) * sum(loss.to(self._dtype) for loss in self._model.losses)
+        return objective, self._sums(scores).detach()
+
+    def _scores(self, outputs: Any, y: Any) -> tuple[Any, Any]:
+        """Return each sample's cross-entropy in nats and the share of its predictions that is correct.
+
+        Where numbers are predicted, its squared error for both: it is the loss, too.
+        """
+        outputs = outputs.to(self._dtype)
+        if not self.problem.num_classes:
+            errors = (outputs[:, 0] - y.to(self._dtype)).square()
+            return errors, errors
+        labels, logits = y.long(), outputs.flatten(0, -2)
+        losses = self._torch.nn.functional.cross_entropy(logits, labels.flatten(), reduction="none").view(labels.shape)
+        correct = (outputs.detach().argmax(-1) == labels).to(self._dtype)
+        if self.problem.target_shape:
+            return losses.flatten(1).mean(1), correct.flatten(1).mean(1)
+        return losses, correct
+
+    def _sums(self, scores: tuple[Any, ...]) -> Any:
+        return self._torch.stack([score.sum() for score in scores])
+
+    def _as_input(self, x: Any) -> Any:
+        if self.problem.vocabulary is not None:
+            return x.to(self._torch.int32)
+        x = x.to(self._dtype)
+        if self.problem.scale != 1.0:
+            x = x * self.problem.scale
+        return x + self.problem.offset if self.problem.offset != 0.0 else x
+
+    def _update(self, gradients: list[Any]) -> None:
+        """Run the optimizer; one that scales losses divides by its scale again and skips what is not finite."""
+        if self._loss_scale is not None:
+            gradients = [gradient * self._loss_scale.value for gradient in gradients]
+        with self._torch.no_grad():
+            self.optimizer.apply(gradients, self._variables)
