@@ -57,13 +57,44 @@ class BatchNormOptions(Options):
 
 def normalized(x: Any, options: BatchNormOptions) -> Any:
     """Return x, normalised as the options ask; x itself where they ask for no batch norm."""
-    from keras import layers
+    from keras import backend, layers
 
     if not options.has_batch_norm:
         return x
-    is_local = options.batch_norm is BatchNorm.LOCAL
-    kind = layers.BatchNormalization if is_local else synchronized_layer()
+    kind = layers.BatchNormalization if backend.backend() != "torch" else torch_layer()
+    if options.batch_norm is BatchNorm.SYNCHRONIZED:
+        kind = synchronized_layer()
     return kind(momentum=options.batch_norm_momentum)(x)
+
+
+@functools.cache
+def torch_layer() -> Any:
+    """Return the class of a `BatchNormalization` by PyTorch's own function: Keras's is many, which is slower.
+
+    Its sums differ from theirs by rounding. `torch.compile` sees it whole, where it stops at Keras's list of axes.
+    """
+    import keras
+    import torch
+
+    class TorchBatchNormalization(keras.layers.BatchNormalization):  # type: ignore[misc]  # keras is untyped
+        has_products = False
+
+        def call(self, inputs: Any, training: bool | None = None, mask: Any = None) -> Any:
+            if not training or not self.trainable or mask is not None or inputs.is_meta:
+                return super().call(inputs, training=training, mask=mask)
+            gamma, beta = (
+                weight.value.to(torch.promote_types(inputs.dtype, torch.float32)) for weight in self.trainable_variables
+            )
+            normal, mean, inverse = torch.native_batch_norm(
+                inputs.movedim(-1, 1), gamma, beta, None, None, True, 0.0, self.epsilon
+            )
+            with torch.no_grad():
+                variance = inverse.pow(-2) - self.epsilon
+                for moving, value in ((self.moving_mean, mean), (self.moving_variance, variance)):
+                    moving.value.lerp_(value.to(moving.value.dtype), 1 - self.momentum)
+            return normal.movedim(1, -1)
+
+    return TorchBatchNormalization
 
 
 @functools.cache

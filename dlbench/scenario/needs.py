@@ -65,6 +65,7 @@ class Needs(BaseModel):
         as_one_worker: Options with which it promises that N workers equal one on the joined batch; None where there
             are none.
         bounded_by: The option that bounds by how many steps a worker may be ahead of the slowest; "" without one.
+        rendezvous: Whether its processes connect by the address of worker 0: any launcher can start them.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -85,6 +86,7 @@ class Needs(BaseModel):
     agrees: bool = True
     as_one_worker: Mapping[str, Any] | None = None
     bounded_by: str = ""
+    rendezvous: bool = False
 
     @classmethod
     def of_nodes(cls, *roles: Role, **others: Any) -> Self:

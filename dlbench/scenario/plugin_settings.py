@@ -34,9 +34,10 @@ def needs_of(strategy: str) -> Needs:
     return needs
 
 
-def provides(launcher: str) -> tuple[str, ...]:
-    """Return the collectives that a launcher's processes can use."""
-    return tuple(load("launchers", launcher).get("PROVIDES"))
+def provides(launcher: str, strategy: str) -> tuple[str, ...]:
+    """Return the collectives that a strategy's processes can use under a launcher."""
+    needs = needs_of(strategy)
+    return needs.collectives if needs.rendezvous else tuple(load("launchers", launcher).get("PROVIDES"))
 
 
 def trainer_of(settings: Settings) -> str:

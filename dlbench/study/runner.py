@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dlbench import scratch
+from dlbench import plugins, scratch
 from dlbench.analysis.answer.doubts import pointless
 from dlbench.analysis.formatting import counted, duration
 from dlbench.errors import UserError
@@ -24,7 +24,6 @@ from dlbench.launch.execute import Progress, execute
 from dlbench.launch.layout import plan_layout
 from dlbench.launch.plan import plan
 from dlbench.launch.processes import end, leftovers
-from dlbench.plugins import canonical
 from dlbench.records import files
 from dlbench.records.assignment import Assignment, Endpoint
 from dlbench.records.noise import LEAST_SHARE, noise
@@ -312,10 +311,12 @@ class _Runner:
 
 
 def _addresses(run: RunSpec, layout: Layout, cluster: Cluster) -> tuple[str, ...]:
-    """Return where the processes of a user's script find each other; none where it starts them itself."""
-    if run.settings.command is None or run.settings.workers_inside:
+    """Return where the processes of a user's script, or of a communicator by addresses, find each other."""
+    communicator = run.settings.communicator
+    is_by_address = communicator is not None and plugins.load("communicators", communicator).get("NEEDS_ADDRESS", False)
+    if run.settings.workers_inside or (run.settings.command is None and not is_by_address):
         return ()
-    return addresses(layout, cluster, os.environ, needs_all=canonical(run.settings.strategy) == "multi_worker")
+    return addresses(layout, cluster, os.environ, needs_all=plugins.canonical(run.settings.strategy) == "multi_worker")
 
 
 def _require_room(study: Path) -> None:

@@ -25,7 +25,7 @@ class TorchGraph:
         jit_compile: Compile forward and backward pass with `torch.compile`.
         num_parts: In how many parts a batch is differentiated.
         wrapped: The same model within a module that reduces gradients while they are computed, such as
-            `DistributedDataParallel`, whose means over workers become sums by its attribute `num_workers`.
+            `DistributedDataParallel`.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class TorchGraph:
         # All gradients, then the sums of the scores.
         self._packed = torch.zeros(sum(self._sizes) + len(problem.scores), dtype=self._dtype, device=self._device)
         self._gradients = self._shaped(self._packed)
-        self._holds_parts = False
+        self._holds_parts, self._has_samples = False, True
         self._wrapped = wrapped
         self._forward: Callable[..., Any] = torch.compile(self._call, dynamic=False) if jit_compile else self._call
         self._learning_rate = float("nan")
@@ -62,8 +62,8 @@ class TorchGraph:
             parameter.grad = gradient
 
     def summing(self, in_forward: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """Return the sum over workers; a worker without samples differentiates one that weighs nothing."""
-        return in_forward
+        """Return a sum over workers for the forward pass to which one without samples contributes zeros."""
+        return lambda tensor: in_forward(tensor if self._has_samples else tensor * 0)
 
     def set_learning_rate(self, value: float) -> None:
         """Set the rate of the next updates."""
@@ -175,11 +175,21 @@ class TorchGraph:
         return sums
 
     def _backward_of_nothing(self, x: Any, y: Any, *, is_last: bool) -> None:
-        """Enter the sums that other workers wait in, by a sample of zeros that weighs nothing and changes nothing."""
-        values = [variable.value for variable in self._model.non_trainable_variables]
+        """Enter the sums that other workers wait in, by a sample of zeros that weighs nothing and changes nothing.
+
+        But where layers sum over workers in the forward pass, which change here as everywhere.
+        """
+        summing = [layer for layer in self._model._flatten_layers() if getattr(layer, "reduce", None) is not None]
+        shared = {id(variable) for layer in summing for variable in layer.non_trainable_variables}
+        variables = [variable for variable in self._model.non_trainable_variables if id(variable) not in shared]
+        values = [variable.value for variable in variables]
         before = [value.clone() for value in values]
         x, y = (batch.new_zeros((1, *batch.shape[1:])) for batch in (x, y))
-        self._backward(x, y, 0.0, is_last=is_last)
+        self._has_samples = False
+        try:
+            self._backward(x, y, 0.0, is_last=is_last)
+        finally:
+            self._has_samples = True
         with self._torch.no_grad():
             for value, kept in zip(values, before, strict=True):
                 value.copy_(kept)

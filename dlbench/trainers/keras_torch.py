@@ -46,5 +46,8 @@ def create(
     _keras_start.seed(keras, seed)
     model, optimizer = _keras_model.build(plugin, model_options, problem), make_optimizer(keras, settings)
     optimizer.build(model.trainable_variables)
-    graph = TorchGraph(torch, model, optimizer, problem, settings.jit_compile, settings.gradient_accumulation_steps)
+    wrap = None if threads.distribution is None else threads.distribution(torch)
+    wrapped = None if wrap is None else wrap(model)
+    how = problem, settings.jit_compile, settings.gradient_accumulation_steps, wrapped
+    graph = TorchGraph(torch, model, optimizer, *how)
     return KerasTrainer(keras, model, graph, settings.workers, threads.workers or (0,))

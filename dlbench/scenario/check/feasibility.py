@@ -120,7 +120,7 @@ def _start(case: Case) -> Iterator[str]:
     name, needed = settings.launcher, settings.collectives
     if name == "auto":
         yield f"no launcher provides what the strategy {settings.strategy} needs: {needed}"
-    if needed is not None and needed not in provides(name):
+    if needed is not None and needed not in provides(name, settings.strategy):
         yield f"the launcher {name} does not provide {needed} to the strategy {settings.strategy}"
     yield _refusal(case, "launcher")
     yield _refusal(case, "strategy")

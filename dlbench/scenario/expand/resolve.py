@@ -131,7 +131,11 @@ def _of_strategy(written: Settings, point: Point, cluster: Cluster) -> dict[str,
     communicator = chosen("communicator", (SIMULATED,) if can_be_simulated else needs.communicators)
     usable = () if communicator == SIMULATED else needs.collectives
     launchers = {name: _launcher(written, name, cluster) for name in usable}
-    there = [name for name, launcher in launchers.items() if launcher != "auto" and name in provides(launcher)]
+    there = [
+        name
+        for name, launcher in launchers.items()
+        if launcher != "auto" and name in provides(launcher, written.strategy)
+    ]
     has_servers = SERVER in needs.roles
     servers, placement = reaching("servers", has_servers), reaching("server_placement", has_servers)
     if has_servers:
@@ -152,13 +156,16 @@ def _launcher(settings: Settings, collectives: str | None, cluster: Cluster) -> 
     """Return who starts the processes and provides the collectives: the cluster's launcher, else the first that can."""
     if settings.launcher != "auto":
         return settings.launcher
-    if cluster.launcher is not None and (collectives is None or collectives in provides(cluster.launcher)):
+    if cluster.launcher is not None and (
+        collectives is None or collectives in provides(cluster.launcher, settings.strategy)
+    ):
         return cluster.launcher
     is_here = starts_here(cluster)
     names = [name for name in plugins.names("launchers") if is_here or load("launchers", name).get("MULTIPLE_HOSTS")]
     order = [name for name in _PREFERRED_LAUNCHERS if name in names]
     order += [name for name in names if name not in order]
-    return next((name for name in order if collectives is None or collectives in provides(name)), "auto")
+    able = (name for name in order if collectives is None or collectives in provides(name, settings.strategy))
+    return next(able, "auto")
 
 
 def _mode(settings: Settings, cluster: Cluster) -> Mode | None:

@@ -27,6 +27,7 @@ from dlbench.telemetry.reporter import Reporter
 from dlbench.trainers import Array, Problem, Threads, Trainer
 from dlbench.worker.observer import Observer
 from dlbench.worker.process import placement
+from dlbench.worker.script.command import process_group
 from dlbench.worker.train.batches import TrainingData, batches_of
 from dlbench.worker.train.checkpoints import Checkpoints
 from dlbench.worker.train.evaluation import knows_nothing
@@ -190,6 +191,8 @@ def _communicator(assignment: Assignment, rank: int) -> Communicator:
     if plugin.get("NEEDS_ENGINE", False):
         start = plugins.load("trainers", settings.trainer).get("start")
         start(settings, threads_of(assignment, rank))
+    if plugin.get("NEEDS_ADDRESS", False):
+        os.environ.update(process_group(assignment, rank))
     connect: Callable[[int], Communicator] = plugin.get("connect")
     return connect(num_processes)
 

@@ -1,0 +1,150 @@
+"""PyTorch's DistributedDataParallel: gradients are all-reduced in buckets while the backward pass goes on."""
+
+import os
+from enum import StrEnum
+from typing import Any
+
+from pydantic import Field
+
+from dlbench.plugins import Options
+from dlbench.records.assignment import Assignment
+from dlbench.scenario.needs import Exchange, Needs
+from dlbench.scenario.settings import Settings
+from dlbench.strategies import Array, Communicator
+from dlbench.strategies._step import Inside
+from dlbench.telemetry.reporter import Reporter
+from dlbench.trainers import Trainer
+
+NEEDS = Needs(
+    exchange=Exchange.WRAPPED,
+    collectives=("gloo", "nccl"),
+    communicators=("torch",),
+    rendezvous=True,
+    trainers=("keras_torch",),
+    as_one_worker={},
+)
+
+# Which collectives the run asks for.
+COLLECTIVES_VARIABLE = "DLBENCH_TORCH_COLLECTIVES"
+
+
+class CommunicationHook(StrEnum):
+    """What is sent of a bucket (`torch.distributed.algorithms.ddp_comm_hooks`)."""
+
+    NONE = "none"
+    FP16 = "fp16"
+    BF16 = "bf16"
+    POWER_SGD = "power-sgd"
+
+
+class DdpOptions(Options):
+    """Options of the strategy `ddp`."""
+
+    bucket_cap_mb: float = Field(25.0, gt=0, description="Size of a bucket in MiB; the first one has 1 MiB.")
+    gradient_as_bucket_view: bool = Field(
+        True, description="Gradients are parts of the buckets: one copy and the memory of one gradient less."
+    )
+    static_graph: bool = Field(False, description="Promise that the same parameters are used in every step.")
+    communication_hook: CommunicationHook = Field(
+        CommunicationHook.NONE,
+        description="`fp16`, `bf16`: buckets are sent in half precision; `power-sgd`: as products of matrices of low "
+        "rank with error feedback (Vogels et al. 2019). N workers equal one only without a hook.",
+    )
+    power_sgd_rank: int = Field(1, ge=1, description="Rank of these matrices.")
+    power_sgd_start_step: int = Field(
+        1000, ge=2, description="Steps before `power-sgd` begins; until then whole gradients are sent."
+    )
+
+
+OPTIONS = DdpOptions
+
+
+def environment(options: DdpOptions, assignment: Assignment) -> dict[str, str]:
+    """Return the variable that names the library that moves gradients; pure."""
+    return {COLLECTIVES_VARIABLE: assignment.run.settings.collectives or NEEDS.collectives[0]}
+
+
+def refuse(options: DdpOptions, settings: Settings) -> str:
+    """Return why these options and settings exclude each other, or ""."""
+    if settings.checkpoint_every is not None and options.communication_hook is CommunicationHook.POWER_SGD:
+        return "what strategy.communication_hook: power-sgd has left out is in no checkpoint: remove checkpoint_every"
+    return ""
+
+
+class Means(Inside):
+    """A step whose exchange makes means of gradients: scaled up by the workers, these are the sums of others."""
+
+    num_workers = 1
+
+    def scale(self, samples: int, total: int) -> float:
+        """Return what losses are multiplied by: of a batch's samples, in a step of all workers' total."""
+        return self.num_workers / total
+
+
+class Ddp:
+    """One worker's side."""
+
+    # PyTorch does not count them.
+    bytes_sent: int | None = None
+
+    def __init__(self, options: DdpOptions, communicator: Any, collectives: str) -> None:
+        self._options, self._communicator, self._collectives = options, communicator, collectives
+        self._distributed = communicator.torch.distributed
+        # NCCL's are for the gradients on GPUs: counts and barriers stay on the processor.
+        self._group = self._distributed.new_group(backend="nccl") if collectives == "nccl" else None
+
+    def distribution(self, engine: Any) -> Any:
+        """Return what wraps a model so that its gradients are reduced, given the module torch."""
+        return self._wrap
+
+    def bind(self, trainer: Trainer, reporter: Reporter) -> Inside:
+        """Return the step: the backward pass reduces."""
+        step = Means(trainer, reporter, in_graph=lambda gradients: gradients, in_forward=self._summed)
+        step.num_workers = self._communicator.size
+        return step
+
+    def broadcast(self, parameters: Array) -> None:
+        """Overwrite the flat parameters with worker 0's."""
+        self._communicator.broadcast(parameters)
+
+    def facts(self) -> dict[str, Any]:
+        """Return what moves the gradients."""
+        return {"collectives": self._distributed.get_backend(self._group)}
+
+    def _wrap(self, module: Any) -> Any:
+        options = self._options
+        wrapped = self._communicator.torch.nn.parallel.DistributedDataParallel(
+            module,
+            process_group=self._group,
+            # Moving statistics are each worker's own, as under all strategies, until they are evaluated.
+            broadcast_buffers=False,
+            bucket_cap_mb=options.bucket_cap_mb,
+            gradient_as_bucket_view=options.gradient_as_bucket_view,
+            static_graph=options.static_graph,
+        )
+        if options.communication_hook is not CommunicationHook.NONE:
+            wrapped.register_comm_hook(*self._hook())
+        return wrapped
+
+    def _hook(self) -> tuple[Any, Any]:
+        """Return the hook and its state."""
+        from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+        from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook as power_sgd
+
+        if self._options.communication_hook is CommunicationHook.POWER_SGD:
+            rank, start = self._options.power_sgd_rank, self._options.power_sgd_start_step
+            state = power_sgd.PowerSGDState(self._group, matrix_approximation_rank=rank, start_powerSGD_iter=start)
+            return state, power_sgd.powerSGD_hook
+        half = self._options.communication_hook is CommunicationHook.FP16
+        return self._group, default_hooks.fp16_compress_hook if half else default_hooks.bf16_compress_hook
+
+    def _summed(self, tensor: Any) -> Any:
+        """Return the sum of all workers' tensors; its gradient is the sum of all workers' gradients."""
+        from torch.distributed.nn.functional import all_reduce
+
+        return all_reduce(tensor, group=self._group if self._group is not None else self._distributed.group.WORLD)
+
+
+def create(options: DdpOptions, communicator: Communicator, algorithm: str | None) -> Ddp:
+    """Return one worker's side of the all-reduce."""
+    return Ddp(options, communicator, os.environ.get(COLLECTIVES_VARIABLE, NEEDS.collectives[0]))
