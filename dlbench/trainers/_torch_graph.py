@@ -1,6 +1,7 @@
 """A Keras model on PyTorch, eager or compiled by `torch.compile`; all gradients are parts of one flat buffer."""
 
 import contextlib
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,60 @@ import numpy as np
 from dlbench.records import hardware
 from dlbench.trainers import Array, Problem
 from dlbench.trainers._graph import InputSpecs, Reduce
+
+
+class CapturedCall:
+    """A function of a batch that a GPU repeats as one CUDA graph: launching its kernels takes longer than they do.
+
+    The first call runs as it is, for what is chosen and allocated once; the second is captured. What
+    cannot be captured, such as dropout's random numbers from a seed that the processor reads, runs as it is.
+
+    Args:
+        torch: The module.
+        function: From x and y to a tensor; what it does besides it does to memory that keeps its place.
+    """
+
+    def __init__(self, torch: Any, function: Callable[[Any, Any], Any]) -> None:
+        self._torch, self._function = torch, function
+        self._is_warm, self._can_capture = False, True
+        # The graph, its inputs and its result.
+        self._graph: Any = None
+        self._x: Any = None
+        self._y: Any = None
+        self._result: Any = None
+
+    def __call__(self, x: Any, y: Any) -> Any:
+        """Return function(x, y); the next call overwrites it."""
+        if self._is_warm and self._can_capture and self._graph is None:
+            self._capture(x, y)
+        if self._graph is None:
+            return self._run_beside(x, y)
+        self._x.copy_(x, non_blocking=True)
+        self._y.copy_(y, non_blocking=True)
+        self._graph.replay()
+        return self._result
+
+    def _run_beside(self, x: Any, y: Any) -> Any:
+        """Run on another stream than the default one, which a capture could not follow."""
+        cuda = self._torch.cuda
+        stream = cuda.Stream()
+        stream.wait_stream(cuda.current_stream())
+        with cuda.stream(stream):
+            result = self._function(x, y)
+        cuda.current_stream().wait_stream(stream)
+        self._is_warm = True
+        return result
+
+    def _capture(self, x: Any, y: Any) -> None:
+        graph = self._torch.cuda.CUDAGraph()
+        self._x, self._y = x.clone(), y.clone()
+        try:
+            with self._torch.cuda.graph(graph):
+                self._result = self._function(self._x, self._y)
+        except RuntimeError:
+            self._can_capture = False
+        else:
+            self._graph = graph
 
 
 class TorchGraph:
@@ -60,6 +115,8 @@ class TorchGraph:
         inner._get_current_learning_rate = lambda: self._learning_rate
         for parameter, gradient in zip(self._parameters, self._gradients, strict=True):
             parameter.grad = gradient
+        can_capture = first.device.type == "cuda" and wrapped is None and not jit_compile
+        self._captured: dict[InputSpecs, CapturedCall] | None = {} if can_capture else None
 
     def summing(self, in_forward: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """Return a sum over workers for the forward pass to which one without samples contributes zeros."""
@@ -156,7 +213,7 @@ class TorchGraph:
             torch._foreach_zero_([parameter.grad for parameter in self._parameters])
         self._holds_parts = not is_last
         if len(y):
-            sums = self._backward(x, y, specs.scale, is_last=is_last)
+            sums = self._backward_of(specs)(x, y) if is_last else self._backward(x, y, specs.scale, is_last=False)
         else:
             sums = torch.zeros(len(self.problem.scores), dtype=self._dtype, device=self._device)
             if self._wrapped is not None:
@@ -164,6 +221,14 @@ class TorchGraph:
         if self._loss_scale is not None and is_last:
             torch._foreach_div_([parameter.grad for parameter in self._parameters], self._loss_scale.value)
         return sums
+
+    def _backward_of(self, specs: InputSpecs) -> Callable[[Any, Any], Any]:
+        """Return f(x, y) that adds the gradients of a batch of this kind and returns its sums."""
+        assert specs.scale is not None
+        call = functools.partial(self._backward, scale=specs.scale, is_last=True)
+        if self._captured is None:
+            return call
+        return self._captured.setdefault(specs, CapturedCall(self._torch, call))
 
     def _backward(self, x: Any, y: Any, scale: float, *, is_last: bool) -> Any:
         """Add the gradients of a batch; return its sums [scores]."""
