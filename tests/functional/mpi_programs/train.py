@@ -21,14 +21,20 @@ from tests.functional.mpi_programs.switch import communicator_with
 
 # By trainer: only gradients pass between it and the strategy, so NumPy tries every algorithm, Keras one of the library
 # and one of dlbench.
-ALGORITHMS = {"numpy": mpi.NEEDS.algorithms, "keras_tensorflow": ("ring", "own-ring")}
+ALGORITHMS = {"numpy": mpi.NEEDS.algorithms, "keras_tensorflow": ("ring", "own-ring")} | dict.fromkeys(
+    ("keras_torch", "keras_jax"), ("ring",)
+)
 SABOTAGES = ("", "no-reduction", "no-broadcast", "equal-weights", "full-weights")
 # Those with which workers agree, and are wrong: a mean of means, and a remainder weighted as if its batch were full.
 AGREEING = ("equal-weights", "full-weights")
 # (model, its options, precision) of each trainer: no batch norm, no dropout.
-NETWORKS: dict[str, list[tuple[str, dict[str, Any], str]]] = {
+Network = tuple[str, dict[str, Any], str]
+_WITH_KERAS: list[Network] = [("mlp", {"hidden": (9, 7)}, "float64"), ("cnn", {"filters": (3, 4)}, "float32")]
+NETWORKS: dict[str, list[Network]] = {
     "numpy": [("mlp", {"hidden": (9, 7)}, "float64"), ("mlp", {"hidden": (9, 7)}, "float32")],
-    "keras_tensorflow": [("mlp", {"hidden": (9, 7)}, "float64"), ("cnn", {"filters": (3, 4)}, "float32")],
+    "keras_tensorflow": _WITH_KERAS,
+    "keras_torch": _WITH_KERAS,
+    "keras_jax": _WITH_KERAS[:1],  # it compiles anew for each size of a batch
 }
 PROBLEM = Problem(input_shape=(8, 8, 1), num_classes=5)
 GLOBAL_BATCH = 25  # divisible by none of 2, 3, 4
