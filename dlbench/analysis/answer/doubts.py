@@ -151,11 +151,10 @@ def _of_gpus(group: ComparisonGroup, rows: Sequence[Row]) -> Iterator[Weighed]:
         more, less = held[max(held)], held[min(held)]
         clocks = f"{held_back(more.completed)} in {more.title}, and {held_back(less.completed)} in {less.title}"
         yield 58, f"clocks of GPUs were {clocks}"
-    if runs := _runs([bool(row.get("device_rejected")) for row in rows]):
-        what = {
-            text.partition(" ")[0] for row in rows for text in (row.get("device_rejected") or "").split("; ") if text
-        }
-        yield 28, f"GPUs reported {listed(sorted(what))} that cannot be true in {runs}: left out"
+    texts = [row.get("device_rejected") or "" for row in rows]
+    if runs := _runs(list(map(bool, texts))):
+        names = {reading.partition(" ")[0] for text in filter(None, texts) for reading in text.split("; ")}
+        yield 28, f"GPUs reported {listed(sorted(names))} that cannot be true, left out, in {runs}"
 
 
 def _of_measurement(rows: Sequence[Row], *, is_rate: bool) -> Iterator[Weighed]:
