@@ -154,7 +154,7 @@ def _of_gpus(group: ComparisonGroup, rows: Sequence[Row]) -> Iterator[Weighed]:
     texts = [row.get("device_rejected") or "" for row in rows]
     if runs := _runs(list(map(bool, texts))):
         names = {reading.partition(" ")[0] for text in filter(None, texts) for reading in text.split("; ")}
-        yield 28, f"GPUs reported {listed(sorted(names))} that cannot be true, left out, in {runs}"
+        yield 28, f"readings of GPUs cannot be true and were left out ({listed(sorted(names))}) in {runs}"
 
 
 def _of_measurement(rows: Sequence[Row], *, is_rate: bool) -> Iterator[Weighed]:

@@ -59,4 +59,4 @@ def peak_flops(device_name: str, precision: Precision, *, tf32: bool | None) -> 
         Precision.MIXED_BFLOAT16: bfloat16,
         Precision.MIXED_FLOAT16: float16,
     }[precision]
-    return 1e12 * peak if peak and is_known else None
+    return round(1e12 * peak) if peak and is_known else None

@@ -132,7 +132,7 @@ def _facts(study: StudyData) -> tuple[Fact, ...]:
     facts = [("Machine", "" if study.machine else NOT_KNOWN)]
     facts += [(title, _described(machine, places)) for title, places in _HARDWARE.items()]
     facts += [(title, ", ".join(_distinct(rows, column))) for column, title in _ROWS]
-    facts.append(("Clocks of the GPUs", held_back(rows)))
+    facts.append(("Clocks of the GPUs, median run", held_back(rows)))
     # As measured before the studies.
     facts.append(("Slowest link of a run", joined(*(_range(rows, *column) for column in _LINK))))
     versions = ((name, " and ".join(_distinct(rows, column))) for column, name in VERSIONS)
