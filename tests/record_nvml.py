@@ -1,4 +1,4 @@
-"""Records what NVML answers about GPU 0 while something else computes on it, for `tests/functional/fake_nvml` to play.
+"""Records what NVML answers about GPU 0 while something else computes on it, for `tests/functional/fake_gpu` to play.
 
     python tests/record_nvml.py H100.json 30
 

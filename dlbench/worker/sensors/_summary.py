@@ -69,7 +69,8 @@ class Summary:
         computes = any(sensor == "nvml" for sensor, _ in self._last)
         if ("nvml", f"{REJECTED}energy_j") in self._last:
             return None
-        return self._growth("nvml" if computes else "rapl", "energy_j")
+        # A counter that did not move has counted nothing.
+        return self._growth("nvml" if computes else "rapl", "energy_j") or None
 
     def _steal_fraction(self) -> float | None:
         steal, capacity = self._growth("host", "cpu_steal_s"), self._growth("host", "cpu_capacity_s")

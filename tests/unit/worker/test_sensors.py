@@ -494,6 +494,7 @@ def test_energy_and_utilization_of_gpus_where_some_compute():
         {"nvml": [("rejected_energy_j", 1.0)], "rapl": [("energy_j", 17.0)]},
     )
     assert lied["energy_j"] is None
+    assert summary({"nvml": [("energy_j", 5.0)]}, {"nvml": [("energy_j", 5.0)]})["energy_j"] is None
 
 
 def test_a_second_beginning_forgets_what_was_before():
