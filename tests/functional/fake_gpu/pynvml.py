@@ -1,8 +1,8 @@
 """NVML's answers about one GPU that is not there, played from `h100.json` by whoever has this folder on `PYTHONPATH`.
 
-The file has the form that `tests/record_nvml.py` writes. Its values are not recorded, but put together by hand as an H100
-shows them: idle for 3 s, busy, from 12 s on often at its power limit, and idle again. It is played in the time that it
-says, and again from its beginning; energy rises all the same. `play` chooses another place in it, and what is spoiled.
+The file has the form that `tests/record_nvml.py` writes. Its values are not recorded, but put together by hand as an
+H100 shows them: idle for 3 s, busy, from 12 s on often at its power limit, and idle again. It is played in that
+time, and again from its beginning; energy rises all the same. `play` chooses another place in it, and what is spoiled.
 """
 
 import json
