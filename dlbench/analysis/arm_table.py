@@ -40,7 +40,7 @@ from dlbench.analysis.statistics.intervals import Interval
 from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS
 from dlbench.scenario.expand.arms import is_shared
 from dlbench.scenario.expand.points import axis_keys
-from dlbench.scenario.metrics import BUILT_IN, QUALITY, RATE, TIME_TO_TARGET, TRAIN_TIME
+from dlbench.scenario.metrics import BUILT_IN, MFU, QUALITY, RATE, TIME_TO_TARGET, TRAIN_TIME
 from dlbench.scenario.run_spec import RunSpec, arm_name
 from dlbench.scenario.scenario import Scenario
 
@@ -49,6 +49,7 @@ _DECISIVE = (TIME_TO_TARGET, TRAIN_TIME, *(BUILT_IN[name] for name in QUALITY))
 COLUMNS = (
     *((one.column, joined(one.title, one.unit), Unit(unit_of(one).written)) for one in _DECISIVE),
     (EFFICIENCY, "efficiency", Unit(percent)),
+    (MFU.column, "MFU", Unit(percent)),
     (RATE.column, "steady samples/s", Unit(number)),
 )
 # What `batch_scope` holds fixed, by the name that papers give the comparison.
@@ -146,7 +147,7 @@ def arm_table(arms: Sequence[Arm], spread: Spread = INTERVALS) -> ArmTable:
     if any(arm.metrics[TIME_TO_TARGET.column] for arm in arms):
         columns["reached"] = list(map(_reached, arms))
     own_columns = reported([row for arm in arms for row in arm.completed])
-    shown = [*COLUMNS[:-2], *((name, name.replace("_", " "), Unit(number)) for name in own_columns), *COLUMNS[-2:]]
+    shown = [*COLUMNS[:-3], *((name, name.replace("_", " "), Unit(number)) for name in own_columns), *COLUMNS[-3:]]
     for metric, heading, unit in shown:
         if any(cells := [_cell(arm, metric, unit, spread) for arm in arms]):
             columns[heading] = cells

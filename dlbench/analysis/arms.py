@@ -9,11 +9,12 @@ from operator import itemgetter
 from statistics import median
 from typing import TYPE_CHECKING, Any, cast
 
-from dlbench.analysis.formatting import one_line
+from dlbench.analysis.formatting import one_line, percent
 from dlbench.analysis.statistics.intervals import Interval, median_interval, ratio_interval
 from dlbench.records.columns import names
+from dlbench.records.gpus import THROTTLES
 from dlbench.records.outcome import Status
-from dlbench.scenario.metrics import BUILT_IN, QUALITY, RATE, TIME_TO_TARGET, TRAIN_TIME
+from dlbench.scenario.metrics import BUILT_IN, MFU, QUALITY, RATE, TIME_TO_TARGET, TRAIN_TIME
 from dlbench.scenario.run_spec import Phase, arm_name
 from dlbench.scenario.settings import OPTION_PREFIXES, Affects, Input, option_prefixes_of, settings_of
 
@@ -25,7 +26,7 @@ Row = Mapping[str, Any]
 # What pairs a run with one of another study: its repeat and seed, or its own name.
 Repeat = tuple[str, ...]
 
-METRICS = (TRAIN_TIME.column, *QUALITY, RATE.column)
+METRICS = (TRAIN_TIME.column, *QUALITY, RATE.column, MFU.column)
 EFFICIENCY = "efficiency"
 WORKER_RATE = "samples_per_s_per_worker"
 
@@ -60,6 +61,19 @@ def is_unsteady(row: Row) -> bool:
 def flags_of(row: Row) -> str:
     """Return what a reader must know of a run's rate, words joined by `;`: it was `extended`, it was `unsteady`."""
     return ";".join(["extended"] * bool(row.get("extended_steps")) + ["unsteady"] * is_unsteady(row))
+
+
+def held_back(rows: Iterable[Row]) -> str:
+    """Say by what the clocks of GPUs were held back, and in how much of the window of the median run.
+
+    Such as `held back by power cap in 62% of the window`, or `not held back`; empty where it is not known.
+    """
+    known = [row for row in rows if row.get("device_throttled") is not None]
+    if not known or not (share := median(row["device_throttled"] for row in known)):
+        return "not held back" if known else ""
+    total = {reason: sum(row.get(f"device_{name}") or 0.0 for row in known) for name, reason in THROTTLES.items()}
+    reasons = sorted(filter(None, total), key=total.__getitem__, reverse=True)
+    return f"held back by {' and '.join(filter(total.get, reasons))} in {percent(share)} of the window"
 
 
 def can_extend(row: Row) -> bool:

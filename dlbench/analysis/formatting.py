@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dlbench.analysis.statistics.intervals import Interval
 from dlbench.errors import shorten, spelled
-from dlbench.scenario.metrics import Metric
+from dlbench.scenario.metrics import MFU, Metric
 
 # Names in one sentence; more are counted.
 MOST_NAMES = 4
@@ -74,6 +74,8 @@ def unit_of(metric: Metric) -> Unit:
     """Return how values of a metric are written."""
     if metric.score == "accuracy":
         return Unit(accuracy)
+    if metric is MFU:
+        return Unit(percent)
     return Unit(number, f" {metric.unit}" if metric.unit else "")
 
 

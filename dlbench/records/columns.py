@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from dlbench.errors import UserError
+from dlbench.records.gpus import THROTTLES
 from dlbench.scenario.metrics import SCORES
 
 SCHEMA_VERSION = 3
@@ -173,6 +174,8 @@ RUNS = _table(
     ("emulated", "text", "", "Reasons why this is not representative hardware, joined by ';'."),
     ("num_parameters", "int", "", "Trainable parameters."),
     ("flops_per_sample", "float", "FLOP", "Training cost of one sample: 3 x forward; 1 MAC = 2 FLOP."),
+    ("tf32", "bool", "", "Whether products or convolutions of float32 could be computed in TF32, as the engine says. Empty where it does not."),
+    ("peak_flops", "float", "FLOP/s", "What one worker's device computes at most in this precision, dense, as its data sheet says (`dlbench/analysis/metrics/peaks.py`): of mixed precisions with sums in float32; of float32 in TF32 where `tf32` says so. Empty for processors and for devices that are not in that table, and where workers have different ones or `tf32` would decide and is empty."),
     ("train_samples", "int", "samples", "Training samples used."),
     ("validation_fraction", "float", "", "Share of the data kept for validation where the data set is not split."),
     ("validation_samples", "int", "samples", "Validation samples used; each is counted exactly once per evaluation."),
@@ -205,6 +208,7 @@ RUNS = _table(
     ("cost_currency", "text", "", "What cost is counted in."),
     ("samples_per_s", "float", "samples/s", "Samples of all workers in the window / its time; empty below 50 steps or 5 s (of simulated runs: below 50 steps)."),
     ("samples_per_s_per_worker", "float", "samples/s", "samples_per_s / workers."),
+    ("mfu", "float", "", "Model FLOP utilisation of one worker's device: flops_per_sample x samples_per_s_per_worker / peak_flops."),
     ("rate_drift", "float", "", "Rate of the second half of the window's steps / that of the first half - 1, by the step times of all workers; beyond +-0.05 the run is flagged. Empty where samples_per_s is."),
     ("step_time_p50_s", "float", "s", "Median step inside the window, all workers' steps together."),
     ("step_time_p95_s", "float", "s", "95th percentile of the same."),
@@ -226,6 +230,9 @@ RUNS = _table(
     ("bytes_sent_per_step", "float", "bytes", "The same per step and worker."),
     ("device_name", "text", "", "Processor (with family and model) or accelerator of the first worker."),
     ("device_utilization", "float", "", "Share of the devices in use inside the window: CPU time / (time x cores), or NVML's."),
+    ("device_throttled", "float", "", "Share of NVML's readings inside the window in which power, heat or the hardware held back the clocks of a worker's GPU, mean over workers; of a script whose steps are not counted, of all readings. Clocks that are set, and those of an idle GPU, are not held back."),
+    *((f"device_{name}", "float", "", f"The same where the reason was {reason}; there may be several at once.") for name, reason in THROTTLES.items() if reason),
+    ("device_rejected", "text", "", "Readings of GPUs that cannot be true and count nowhere, such as `power_w 3 of 60`, joined by '; ': more than all of the time or the memory, no power or more than twice the limit, energy once its counter fell or stood still. `sensors.csv` has them as `rejected_...`."),
     ("device_memory_peak_bytes", "int", "bytes", "Most memory in use on the device of one worker while the run trained, by whomever (NVML)."),
     ("host_memory_peak_bytes", "int", "bytes", "Largest resident memory of one worker since its start."),
     ("network_bytes", "int", "bytes", "Bytes sent on all interfaces of all hosts, loopback included, while the run trained."),

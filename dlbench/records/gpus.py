@@ -4,6 +4,15 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
+# What holds clocks back, as NVML's bits: its own power cap; its own or the hardware's thermal slow-down; the hardware's
+# slow-down or power brake. An idle GPU, clocks that were set and those of a group (sync boost) are no reasons.
+# https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEventReasons.html
+THROTTLE_REASONS = {"power_cap": 0x04, "heat": 0x20 | 0x40, "hardware_slowdown": 0x08 | 0x80}
+# The quantities that say so, and of each reason what a reader calls it.
+THROTTLES = {"throttled": "", **{f"throttled_{reason}": reason.replace("_", " ") for reason in THROTTLE_REASONS}}
+# Begins the name of the quantity that is a reading which cannot be true.
+REJECTED = "rejected_"
+
 
 @contextlib.contextmanager
 def nvml() -> Iterator[Any]:

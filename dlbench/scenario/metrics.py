@@ -90,6 +90,7 @@ SCORES: Metrics = {
 TRAIN_TIME = _time("train_time_s", "training time")
 TIME_TO_TARGET = _time("time_to_target_s", "time to target")
 RATE = Metric("samples_per_s", "steady throughput", True, 0.02, is_share=True, unit="samples/s")
+MFU = Metric("mfu", "model FLOP utilisation", True, 0.02, is_share=True, least=0.0, most=1.0)
 
 
 # Which samples a score is of, those that decide first.
@@ -119,6 +120,7 @@ BUILT_IN: Metrics = {
         TIME_TO_TARGET,
         TRAIN_TIME,
         RATE,
+        MFU,
         *(scored(samples, name) for samples in SAMPLES for name in ("accuracy", "loss", "mean_squared_error")),
     )
 }

@@ -41,6 +41,7 @@ NAMES = {
     "device_name": ("devicename", "hw", "hardware", "gpu", "device", "machine", "accelerator"),
     "repeat": ("repeat", "trial", "repetition", "seed"),
     "samples_per_s": ("samplespers", "throughput", "imagespersec", "imagespers", "imgpers", "imgs", "imgsec", "rate"),
+    "mfu": ("mfu", "modelflopsutilization", "modelfloputilization"),
     "train_time_s": ("traintimes", "trainingtime", "trainingtimes", "time", "times", "seconds", "runtime"),
     "validation_accuracy": ("validationaccuracy", "accuracy", "valaccuracy", "valacc", "testaccuracy", "top1"),
     "validation_loss": ("validationloss", "valloss", "testloss"),

@@ -13,7 +13,17 @@ from statistics import median
 from dlbench import plugins
 from dlbench.analysis.answer.answer import Doubt
 from dlbench.analysis.answer.comparison_group import ComparisonGroup
-from dlbench.analysis.arms import Arm, Row, can_extend, distinct, is_unsteady, quotient, reports_no_steps, stated_of
+from dlbench.analysis.arms import (
+    Arm,
+    Row,
+    can_extend,
+    distinct,
+    held_back,
+    is_unsteady,
+    quotient,
+    reports_no_steps,
+    stated_of,
+)
 from dlbench.analysis.claims.claim_check import EQUAL_WORK
 from dlbench.analysis.formatting import chosen, counted, listed, one_line, percent, quantity
 from dlbench.analysis.groups import not_tuned_for, tuned_of
@@ -37,6 +47,8 @@ MUCH_LOAD = 0.5
 _ROUNDING = 1e-6
 # Medians of few repeats differ by less than this share by chance.
 OTHER_SPEED = 0.1
+# In so much more of their windows were GPUs of one arm slowed down.
+UNLIKE_CLOCKS = 0.1
 # A share of the timed window that may decide between arms.
 MUCH_BOOKKEEPING = 0.1
 # A validation loss this many times that of a model that knows nothing is no loss of a model that learns.
@@ -56,7 +68,7 @@ def doubts(group: ComparisonGroup, *, is_rate: bool, is_learned: bool, others: I
     """
     rows = [row for arm in group.completed for row in arm.completed]
     weighed = [*others, *_of_comparison(group, rows, is_learned=is_learned), *_of_machine(group, rows)]
-    weighed += _of_measurement(rows, is_rate=is_rate)
+    weighed += [*_of_gpus(group, rows), *_of_measurement(rows, is_rate=is_rate)]
     return tuple(Doubt(text=text, weight=weight) for weight, text in sorted(weighed, reverse=True))
 
 
@@ -130,6 +142,19 @@ def _of_machine(group: ComparisonGroup, rows: Sequence[Row]) -> Iterator[Weighed
     machines = [row["machines"] < row["hosts"] for row in rows if (row.get("hosts") or 0) > 1 and row.get("machines")]
     if runs := _runs(machines):
         yield 30, f"hosts were one machine in {runs}: no network card"
+
+
+def _of_gpus(group: ComparisonGroup, rows: Sequence[Row]) -> Iterator[Weighed]:
+    """Yield by weight what GPUs reported that makes arms unequal, or cannot be true."""
+    held = {median(shares): arm for arm in group.completed if (shares := arm.values("device_throttled"))}
+    if held and max(held) - min(held) >= UNLIKE_CLOCKS:
+        more, less = held[max(held)], held[min(held)]
+        clocks = f"{held_back(more.completed)} in {more.title}, and {held_back(less.completed)} in {less.title}"
+        yield 58, f"clocks of GPUs were {clocks}"
+    texts = [row.get("device_rejected") or "" for row in rows]
+    if runs := _runs(list(map(bool, texts))):
+        names = {reading.partition(" ")[0] for text in filter(None, texts) for reading in text.split("; ")}
+        yield 28, f"readings of GPUs cannot be true and were left out ({listed(sorted(names))}) in {runs}"
 
 
 def _of_measurement(rows: Sequence[Row], *, is_rate: bool) -> Iterator[Weighed]:

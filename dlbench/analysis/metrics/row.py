@@ -15,9 +15,11 @@ import dlbench
 from dlbench import plugins
 from dlbench.analysis.metrics import rates, sensors
 from dlbench.analysis.metrics.critical_batch import noise_scale
+from dlbench.analysis.metrics.peaks import peak_flops
 from dlbench.analysis.metrics.warm_up import without_warm_up
 from dlbench.errors import UserError
 from dlbench.records.columns import SCHEMA_VERSION, names
+from dlbench.records.gpus import REJECTED, THROTTLES
 from dlbench.records.outcome import Outcome
 from dlbench.records.result import AGREEMENTS, BEST, Result
 from dlbench.scenario.cluster import Cluster, Prices
@@ -109,6 +111,11 @@ def run_row(run: RunSpec, layout: Layout | None, attempt: AttemptRecords, journa
     row |= _sensors(journal, 1 if layout is None else len(layout.hosts))
     row["startup_time_s"] = startup_time(attempt.outcome.started_at, results.values())
     row |= _facts(run, journal, attempt.machine, row)
+    devices = {journal.facts.get(place.rank, {}).get("device_name") for place in places if place.workers}
+    if len(devices) == 1 and "logical-devices" not in (row["emulated"] or ""):
+        row["peak_flops"] = peak_flops(devices.pop() or "", run.settings.precision, tf32=row["tf32"])
+    if row["mfu"] is None and all(map(row.get, ("flops_per_sample", "samples_per_s_per_worker", "peak_flops"))):
+        row["mfu"] = row["flops_per_sample"] * row["samples_per_s_per_worker"] / row["peak_flops"]
     row |= run.options
     return row
 
@@ -334,18 +341,24 @@ def _steps(journal: Journal, processes: int) -> dict[str, Any]:
 def _sensors(journal: Journal, num_hosts: int) -> dict[str, Any]:
     steal, capacity, busy = (sensors.counted(journal, "host", f"cpu_{of}_s") for of in ("steal", "capacity", "time"))
     workers = sensors.counted(journal, "cpu", "time_s")
-    energy = sensors.counted(journal, "nvml", "energy_j")
+    on_gpus = any(reading.sensor == "nvml" for reading in journal.sensors)
+    # A counter that did not move has counted nothing.
+    energy = sensors.counted(journal, "nvml" if on_gpus else "rapl", "energy_j") or None
     end = max(map(sensors.training_end, journal.steps.values()), default=0.0)
     others = max(0.0, busy - workers) if busy is not None and workers is not None else None
-    columns = {
+    columns: dict[str, Any] = {
         "network_bytes": _of_hosts(journal, "sent_bytes", num_hosts),
         "wire_bytes": _of_hosts(journal, "wire_sent_bytes", num_hosts),
-        "energy_j": sensors.counted(journal, "rapl", "energy_j") if energy is None else energy,
+        "energy_j": energy,
         "steal_fraction": steal / capacity if steal is not None and capacity else None,
         "other_cpu_cores": others / end if others is not None and end >= LEAST_BUSY_S else None,
     }
-    utilization = sensors.mean_in_window(journal, "nvml", "utilization")
-    return columns if utilization is None else columns | {"device_utilization": utilization}
+    seen = Counter(reading.quantity for reading in journal.sensors if reading.sensor == "nvml")
+    rejected = {name.removeprefix(REJECTED): count for name, count in seen.items() if name.startswith(REJECTED)}
+    texts = (f"{name} {count} of {count + seen[name]}" for name, count in sorted(rejected.items()))
+    columns["device_rejected"] = "; ".join(texts) or None
+    means = {name: sensors.mean_in_window(journal, "nvml", name) for name in ("utilization", *THROTTLES)}
+    return columns | {f"device_{name}": mean for name, mean in means.items() if mean is not None}
 
 
 def _of_hosts(journal: Journal, quantity: str, num_hosts: int) -> int | None:

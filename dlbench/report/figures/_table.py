@@ -29,6 +29,7 @@ from dlbench.report.figures._target import (
     with_ends,
     with_messages,
 )
+from dlbench.scenario.metrics import MFU
 
 GIB = 2.0**30
 # Below this share of the processors' time neither the hypervisor nor dlbench itself explains a difference.
@@ -151,11 +152,15 @@ TABLE: Mapping[str, QuantityFigure] = {
         needs="device_utilization or the peaks of device and host memory",
         shown={
             "device_utilization": Axis("utilisation of the devices", low=0.0, high=1.1, percent=True),
+            MFU.column: Axis("model FLOP utilisation", low=0.0, percent=True),
+            "device_throttled": Axis("clocks held back", low=0.0, high=1.1, percent=True),
             "device_memory_gib": Axis("peak memory of a device (GiB)", low=0.0),
             "host_memory_gib": Axis("peak host memory of a worker (GiB)", low=0.0),
         },
         definition="Utilisation: CPU time / (time x cores of the workers) inside the timed window, or on GPUs the "
-        "share of time in which a kernel ran, as NVML says.",
+        "share of time in which a kernel ran, as NVML says. Model FLOP utilisation: FLOP of the model's training steps "
+        "over what the data sheet of its device promises. Clocks held back: share of the timed window in which power, "
+        "heat or the hardware lowered those of a GPU.",
         arms=_with_shares, notes=_device_notes,
     ),
 }  # fmt: skip

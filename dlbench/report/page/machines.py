@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from dlbench.analysis.arms import Row, distinct
+from dlbench.analysis.arms import Row, distinct, held_back
 from dlbench.analysis.formatting import counted, joined, number, one_line, percent
 from dlbench.records.machine import found_in, processor
 from dlbench.records.noise import LEAST_SHARE
@@ -134,6 +134,7 @@ def _facts(study: StudyData) -> tuple[Fact, ...]:
     facts = [("Machine", "" if study.machine else NOT_KNOWN)]
     facts += [(title, _described(machine, places)) for title, places in _HARDWARE.items()]
     facts += [(title, ", ".join(_distinct(rows, column))) for column, title in _ROWS]
+    facts.append(("Clocks of the GPUs, median run", held_back(rows)))
     # As measured before the studies.
     facts.append(("Slowest link of a run", joined(*(_range(rows, *column) for column in _LINK))))
     versions = ((name, " and ".join(_distinct(rows, column))) for column, name in VERSIONS)

@@ -11,14 +11,14 @@ from dlbench.analysis.formatting import number, percent, unit_of
 from dlbench.analysis.groups import naming
 from dlbench.records.columns import RUNS
 from dlbench.report.data import ReportData
-from dlbench.scenario.metrics import BUILT_IN, RATE, TIME_TO_TARGET, TRAIN_TIME
+from dlbench.scenario.metrics import BUILT_IN, MFU, RATE, TIME_TO_TARGET, TRAIN_TIME
 
 # What is measured, in the order of reading, and what it is called here.
 MEASURES = {
     **{metric.column: metric.title for metric in (TRAIN_TIME, TIME_TO_TARGET)},
     **{column: metric.title for column, metric in BUILT_IN.items() if metric.is_score},
     EFFICIENCY: "efficiency",
-    RATE.column: RATE.title,
+    **{metric.column: metric.title for metric in (MFU, RATE)},
     "wall_time_s": "wall time",
 }
 WRITTEN = {EFFICIENCY: percent, **{name: unit_of(metric).written for name, metric in BUILT_IN.items()}}

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from dlbench.records.gpus import REJECTED, THROTTLES
 from dlbench.worker.sensors import Reading
 
 _Key = tuple[str, str]
@@ -48,6 +49,7 @@ class Summary:
             "host_memory_peak_bytes": _whole(self._largest.get(("memory", "peak_rss_bytes"))),
             "device_memory_peak_bytes": _whole(self._largest.get(("nvml", "memory_used_bytes"))),
             "device_utilization": self._mean("nvml", "utilization"),
+            **{f"device_{name}": self._mean("nvml", name) for name in THROTTLES},
             "energy_j": self._energy_j(),
             "steal_fraction": self._steal_fraction(),
             "network_bytes": _whole(self._growth("network", "sent_bytes")),
@@ -65,7 +67,10 @@ class Summary:
 
     def _energy_j(self) -> float | None:
         computes = any(sensor == "nvml" for sensor, _ in self._last)
-        return self._growth("nvml" if computes else "rapl", "energy_j")
+        if ("nvml", f"{REJECTED}energy_j") in self._last:
+            return None
+        # A counter that did not move has counted nothing.
+        return self._growth("nvml" if computes else "rapl", "energy_j") or None
 
     def _steal_fraction(self) -> float | None:
         steal, capacity = self._growth("host", "cpu_steal_s"), self._growth("host", "cpu_capacity_s")

@@ -9,6 +9,7 @@ import psutil
 import pytest
 
 from dlbench import plugins
+from dlbench.records.gpus import THROTTLES
 from dlbench.scenario.layout import Place
 from dlbench.worker.sensors import cpu, host, memory, network, nvml, rapl
 from dlbench.worker.sensors._summary import Summary
@@ -267,6 +268,8 @@ def gpu(number, **changes):
         ("nvmlDeviceGetTemperature", 0): 40 + number,
         ("nvmlDeviceGetClockInfo", 1): 1000 - number,
         ("nvmlDeviceGetClockInfo", 2): 2000 - number,
+        ("nvmlDeviceGetEnforcedPowerLimit",): 700_000,
+        ("nvmlDeviceGetCurrentClocksThrottleReasons",): 0x1,  # idle
     }
     return {key: value for key, value in answers.items() if key[0] not in changes.get("without", ())}
 
@@ -305,6 +308,7 @@ def test_a_worker_reads_its_own_gpu(driver, opened):
         "temperature_c": 42.0,
         "sm_clock_mhz": 998.0,
         "memory_clock_mhz": 1998.0,
+        **dict.fromkeys(THROTTLES, 0.0),
     }
     assert fake.users == 1
     sensor.close()
@@ -349,7 +353,67 @@ def test_a_worker_says_what_its_own_gpus_are_called(driver, tmp_path):
 
 def test_what_a_gpu_does_not_answer_is_left_out(driver, opened):
     driver(gpu(1, without=("nvmlDeviceGetTotalEnergyConsumption", "nvmlDeviceGetTemperature")))
-    assert set(dict(opened(nvml).read())) == set(nvml.QUANTITIES) - {"energy_j", "temperature_c"}
+    read = {name for name in nvml.QUANTITIES if not name.startswith("rejected_")}
+    assert set(dict(opened(nvml).read())) == read - {"energy_j", "temperature_c"}
+    driver(gpu(1, without=("nvmlDeviceGetCurrentClocksThrottleReasons",)))
+    assert set(dict(opened(nvml).read())) == read - set(THROTTLES)
+
+
+def test_clocks_are_held_back_by_power_heat_and_hardware_alone(driver, opened):
+    held = {
+        0x0: set(), 0x1: set(), 0x2: set(), 0x10: set(), 0x100: set(),  # none, idle, set, sync boost, display
+        0x4: {"throttled_power_cap"}, 0x20: {"throttled_heat"}, 0x48: {"throttled_heat", "throttled_hardware_slowdown"},
+        0x80: {"throttled_hardware_slowdown"}, 0x7: {"throttled_power_cap"},
+    }  # fmt: skip
+    for bits, reasons in held.items():
+        answers = gpu(2) | {("nvmlDeviceGetCurrentClocksEventReasons",): bits}  # which newer drivers answer
+        driver(gpu(1), answers)
+        reading = dict(opened(nvml, Place(rank=0, workers=(0, 1))).read())
+        expected = reasons | ({"throttled"} if reasons else set())
+        assert {name for name in THROTTLES if reading[name]} == expected, hex(bits)
+
+
+def test_readings_that_cannot_be_true_are_left_out_and_named(driver, opened):
+    lies = {
+        "utilization": ("nvmlDeviceGetUtilizationRates", types.SimpleNamespace(gpu=255), 2.55),
+        "memory_used_bytes": ("nvmlDeviceGetMemoryInfo", types.SimpleNamespace(total=100, used=101), 101.0),
+        "power_w": ("nvmlDeviceGetPowerUsage", 1_400_001, 1400.001),
+    }
+    none = {"power_w": ("nvmlDeviceGetPowerUsage", 0, 0.0)}
+    for name, (query, answer, value) in (*lies.items(), *none.items()):
+        fake = driver(gpu(1), gpu(2))
+        both = opened(nvml, Place(rank=0, workers=(0, 1)))
+        fake.gpus[1][(query,)] = answer
+        lied = dict(both.read())
+        assert lied[f"rejected_{name}"] == pytest.approx(value), name
+        assert name not in lied, name
+        # The other quantities are those of both GPUs all the same.
+        assert {"temperature_c", *lies} - {name} <= set(lied), name
+        fake.gpus[1].update(gpu(2))
+        assert dict(both.read())[name] > 0, name
+
+
+def test_energy_that_falls_or_stands_still_under_load_counts_no_more(driver, opened, monkeypatch):
+    energy, power, second = "nvmlDeviceGetTotalEnergyConsumption", "nvmlDeviceGetPowerUsage", iter(range(100))
+    monkeypatch.setattr(nvml.time, "monotonic", lambda: float(next(second)))
+
+    def counted(*readings):
+        """Return at which of readings, (mJ, mW) a second apart, energy was taken for true."""
+        fake = driver(gpu(1))
+        sensor = opened(nvml)
+        taken = []
+        for mj, mw in readings:
+            fake.gpus[0] |= {(energy,): mj, (power,): mw}
+            reading = dict(sensor.read())
+            assert ("energy_j" in reading) != ("rejected_energy_j" in reading)
+            taken.append("energy_j" in reading)
+        return taken
+
+    busy, idle = 500_000, 70_000
+    assert counted((10, busy), (20, busy), (20, busy), (30, busy)) == [True] * 4
+    assert counted((10, busy), (9, busy), (30, busy)) == [True, False, False]
+    assert counted(*[(10, busy)] * 5, (20, busy)) == [True] * 3 + [False] * 3
+    assert counted(*[(10, idle)] * 6, (20, busy)) == [True] * 7, "a GPU that sleeps may count nothing"
 
 
 def test_a_run_that_computes_on_no_gpu_reads_none(driver, opened, tmp_path):
@@ -367,7 +431,7 @@ def test_the_devices_cuda_may_see(driver, opened, monkeypatch):
     second = Place(rank=1, workers=(1,), local_index=1)
     for value, place, uuid in (("2,0", second, "GPU-1aaa"), ("GPU-3", HERE, "GPU-3aaa"), ("2,7,0", second, "GPU-3aaa")):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", value)
-        assert opened(nvml, place)._gpus[0][("nvmlDeviceGetUUID",)] == uuid, value
+        assert opened(nvml, place)._gpus[0].handle[("nvmlDeviceGetUUID",)] == uuid, value
     for value in ("", "-1", "none", "9"):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", value)
         assert not nvml.available(), value
@@ -406,6 +470,7 @@ def test_columns_of_a_worker_that_speaks_for_its_host():
         "host_memory_peak_bytes": 80,
         "device_memory_peak_bytes": None,
         "device_utilization": None,
+        **{f"device_{name}": None for name in THROTTLES},
         "energy_j": 10.5,
         "steal_fraction": pytest.approx(0.05),
         "network_bytes": 2000,
@@ -419,9 +484,17 @@ def test_energy_and_utilization_of_gpus_where_some_compute():
     found = summary(
         {"nvml": [("energy_j", 100.0), ("utilization", 0.0)], "rapl": [("energy_j", 7.0)]},
         {"nvml": [("energy_j", 130.0), ("utilization", 0.5), ("memory_used_bytes", 9.0)]},
-        {"nvml": [("energy_j", 160.0), ("utilization", 1.0), ("memory_used_bytes", 4.0)]},
+        {"nvml": [("energy_j", 160.0), ("utilization", 1.0), ("memory_used_bytes", 4.0), ("throttled", 1.0)]},
     )
     assert (found["energy_j"], found["device_utilization"], found["device_memory_peak_bytes"]) == (60, 0.75, 9)
+    assert found["device_throttled"] == 1.0
+    lied = summary(
+        {"nvml": [("energy_j", 100.0)], "rapl": [("energy_j", 7.0)]},
+        {"nvml": [("energy_j", 130.0)], "rapl": [("energy_j", 9.0)]},
+        {"nvml": [("rejected_energy_j", 1.0)], "rapl": [("energy_j", 17.0)]},
+    )
+    assert lied["energy_j"] is None
+    assert summary({"nvml": [("energy_j", 5.0)]}, {"nvml": [("energy_j", 5.0)]})["energy_j"] is None
 
 
 def test_a_second_beginning_forgets_what_was_before():

@@ -417,6 +417,20 @@ def test_doubts_are_sorted_by_how_much_they_could_change_the_answer() -> None:
     assert any(one.startswith("throughput was not steady in 5 of 10 runs") for one in texts)
 
 
+def test_gpus_that_were_held_back_differently_or_reported_nonsense_are_doubts() -> None:
+    held = {"device_throttled": 0.62, "device_throttled_power_cap": 0.6, "device_throttled_heat": 0.05}
+    free = {"device_throttled": 0.0, "device_throttled_power_cap": 0.0, "device_throttled_heat": 0.0}
+    odd = {"device_rejected": "energy_j 6 of 10; utilization 2 of 6"}
+    texts = [doubt.text for doubt in answer([row | held for row in SLOW], [row | free | odd for row in FAST]).doubts]
+    (clocks,) = (one for one in texts if one.startswith("clocks of GPUs"))
+    assert "were held back by power cap and heat in 62% of the window in " in clocks
+    assert ", and not held back in " in clocks
+    assert "readings of GPUs cannot be true and were left out (energy_j, utilization) in 5 of 10 runs" in texts
+    for alike in (held, free):
+        found = answer(*([row | alike for row in rows] for rows in (SLOW, FAST)))
+        assert not any("GPUs" in doubt.text for doubt in found.doubts)
+
+
 @pytest.mark.parametrize("width", [60, 90, None])
 def test_no_more_than_five_lines_and_no_wider_than_the_terminal(width: int | None) -> None:
     long = {"model": "a_model_with_a_long_name", "momentum": 0.9}

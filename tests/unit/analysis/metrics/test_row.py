@@ -9,7 +9,7 @@ from dlbench.records.result import Result, Segment
 from dlbench.scenario.layout import Layout, Place
 from dlbench.scenario.metrics import MetricDeclaration
 from dlbench.scenario.run_spec import RunSpec, Target
-from dlbench.scenario.settings import Settings
+from dlbench.scenario.settings import Precision, Settings
 from dlbench.telemetry.journal import Journal, SensorReading
 from dlbench.telemetry.messages import STEP_FIELDS
 
@@ -188,3 +188,69 @@ def test_a_device_is_used_as_much_as_inside_the_window():
     values = {-1.0: 0.0, 1.0: 0.1, 3.0: 0.8, 8.0: 0.6, 10.5: 0.0}
     readings = tuple(SensorReading(0, at_s, "nvml", "utilization", value) for at_s, value in values.items())
     assert row(extended_journal(readings, {}))["device_utilization"] == pytest.approx(0.7)
+
+
+def of_gpus(**readings: dict[float, float]) -> tuple[SensorReading, ...]:
+    """Return what both workers read of their GPUs, by quantity and moment."""
+    return tuple(
+        SensorReading(worker, at_s, "nvml", name, value)
+        for worker in (0, 1)
+        for name, values in readings.items()
+        for at_s, value in values.items()
+    )
+
+
+def test_clocks_are_held_back_in_a_share_of_the_window():
+    found = row(
+        extended_journal(
+            of_gpus(
+                throttled={1.0: 0.0, 3.0: 1.0, 5.0: 1.0, 8.0: 0.0, 9.0: 0.0, 10.5: 1.0},
+                throttled_heat={1.0: 1.0, 3.0: 1.0, 5.0: 0.0, 8.0: 0.0, 9.0: 0.0},
+            ),
+            {},
+        )
+    )
+    assert (found["device_throttled"], found["device_throttled_heat"]) == (0.5, 0.25)
+    assert found["device_throttled_power_cap"] is None
+    assert row(extended_journal((), {}))["device_throttled"] is None
+
+
+def test_readings_that_cannot_be_true_count_nowhere_and_are_named():
+    found = row(
+        extended_journal(
+            of_gpus(
+                utilization={3.0: 0.8, 8.0: 0.6},
+                rejected_utilization={5.0: 2.55},
+                energy_j={-0.1: 10.0, 2.0: 30.0},
+                rejected_energy_j={3.0: 10.0, 5.0: 20.0, 12.0: 90.0},
+            )
+            + tuple(SensorReading(0, at_s, "rapl", "energy_j", 10.0 * at_s) for at_s in (-0.1, 4.5, 12.0)),
+            {},
+        )
+    )
+    assert found["device_rejected"] == "energy_j 6 of 10; utilization 2 of 6"
+    assert found["device_utilization"] == pytest.approx(0.7)
+    assert found["energy_j"] is None, "neither a part of what the GPUs took, nor what the processors took"
+    still = row(extended_journal(of_gpus(energy_j={-0.1: 10.0, 5.0: 10.0, 12.0: 10.0}), {}))
+    assert still["energy_j"] is None
+    assert row(extended_journal(of_gpus(energy_j={-0.1: 10.0, 5.0: 20.0, 12.0: 90.0}), {}))["energy_j"] == 20.0
+
+
+def test_model_flop_utilisation_is_that_of_one_workers_device():
+    def mfu(*names: str, facts: dict | None = None, **changes) -> tuple:
+        """Return peak and utilisation of workers on these devices, each at 320 samples/s."""
+        run = RUN.model_copy(update={"settings": SETTINGS.model_copy(update=changes)})
+        journal = Journal(
+            steps={0: steps(0.01), 1: steps(0.03)},
+            results={0: result(flops_per_sample=1e9), 1: result(flops_per_sample=1e9), 2: Result(steps=0)},
+            facts={rank: {"device_name": name} | (facts or {}) for rank, name in enumerate((*names, "CPU"))},
+        )
+        found = row(journal, run=run)
+        return found["peak_flops"], found["mfu"]
+
+    h100, a100 = "NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-80GB"
+    assert mfu(h100, h100, precision=Precision.MIXED_BFLOAT16) == (989.4e12, pytest.approx(320e9 / 989.4e12))
+    assert mfu(h100, h100, facts={"tf32": True}) == (494.7e12, pytest.approx(320e9 / 494.7e12))
+    assert mfu(h100, h100, facts={"tf32": False})[0] == 66.9e12
+    for devices in ((h100, h100), (h100, a100), ("CPU", "CPU"), (f"{h100} and {a100}",) * 2):
+        assert mfu(*devices) == (None, None), devices
