@@ -65,11 +65,8 @@ class JaxGraph:
 
     def assign(self) -> Callable[[Any], Any]:
         """Return f(parameters): overwrite all trainable weights in one call."""
-
-        def assign(state: State, added: list[Any], parameters: Any) -> tuple[State, list[Any], None]:
-            return (self._shaped(parameters), *state[1:]), added, None
-
-        return self._compile(assign)
+        shaped = self._jax.jit(self._shaped)
+        return lambda parameters: _hold(self._variables[0], shaped(parameters))
 
     def step(self, specs: InputSpecs, reduce: Reduce | None) -> Callable[[Any, Any], Any]:
         """Return f(x, y) -> sums [scores]: gradient, `reduce` and update."""
@@ -117,6 +114,8 @@ class JaxGraph:
         return {
             "backend": "jax",
             "jax_version": self._jax.__version__,
+            "tf32": self.on_accelerator
+            and self._jax.config.jax_default_matmul_precision in (None, "default", "tensorfloat32"),
             "device_name": self._device.device_kind if self.on_accelerator else hardware.processor(),
             "intra_op_threads": len(os.sched_getaffinity(0)),
         }
@@ -135,8 +134,7 @@ class JaxGraph:
         def call(*arguments: Any) -> Any:
             state, self._added, result = compiled(self._state(), self._added, *arguments)
             for variables, values in zip(self._variables, state, strict=True):
-                for variable, value in zip(variables, values, strict=True):
-                    variable._direct_assign(value)  # `assign` would convert and check each: 2 ms of a step
+                _hold(variables, values)
             return result
 
         return call
@@ -209,3 +207,9 @@ class JaxGraph:
         if self.problem.scale != 1.0:
             x = x * self.problem.scale
         return x + self.problem.offset if self.problem.offset != 0.0 else x
+
+
+def _hold(variables: list[Any], values: list[Any]) -> None:
+    """Let Keras's variables hold these values; `assign` would convert and check each: 2 ms of a step."""
+    for variable, value in zip(variables, values, strict=True):
+        variable._direct_assign(value)

@@ -65,7 +65,7 @@ def _import(backend: str) -> tuple[Any, Any]:
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     try:
         # Two lines of TensorFlow's start obey no log level; only turning oneDNN off, which costs speed, silences them.
-        with quiet(), _without(UNNEEDED), _without_gc():
+        with quiet(), _without((*UNNEEDED, *({"torch", "jax"} - {backend}))), _without_gc():
             engine = importlib.import_module(backend)
             import keras
     except ModuleNotFoundError as error:

@@ -38,7 +38,7 @@ def assign(variables: list[Any], flat: Array) -> None:
     for variable, part in zip(variables, np.split(flat, ends[:-1]), strict=False):
         # Keras names a variable's dtype, TensorFlow has its own kind for it.
         dtype = getattr(variable.dtype, "as_numpy_dtype", variable.dtype)
-        variable.assign(part.reshape(variable.shape).astype(dtype, copy=False))
+        variable.assign(part.reshape(variable.shape).astype(dtype))  # a copy: JAX may keep the array's own memory
 
 
 def shifted(seeds: Array, worker: int) -> Array:

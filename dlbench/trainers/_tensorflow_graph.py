@@ -214,6 +214,7 @@ class TensorFlowGraph:
         return {
             "backend": "tensorflow",
             "tensorflow_version": self._tf.__version__,
+            "tf32": self.on_accelerator and self._tf.config.experimental.tensor_float_32_execution_enabled(),
             "device_name": self._device_name(),
             "intra_op_threads": pools.get_intra_op_parallelism_threads(),
             "inter_op_threads": pools.get_inter_op_parallelism_threads(),

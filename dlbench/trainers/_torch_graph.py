@@ -195,6 +195,7 @@ class TorchGraph:
         return {
             "backend": "torch",
             "torch_version": torch.__version__,
+            "tf32": is_cuda and (torch.backends.cuda.matmul.allow_tf32 or torch.backends.cudnn.allow_tf32),
             "device_name": torch.cuda.get_device_name(self._device) if is_cuda else hardware.processor(),
             "intra_op_threads": torch.get_num_threads(),
             "inter_op_threads": torch.get_num_interop_threads(),

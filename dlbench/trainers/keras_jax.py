@@ -1,4 +1,7 @@
-"""Keras 3 models on JAX: every step is compiled with XLA, whatever `jit_compile` says."""
+"""Keras 3 models on JAX: every step is compiled with XLA, whatever `jit_compile` says.
+
+JAX's attention has its softmax in float32 where the precision is float64, too (`jax.nn.dot_product_attention`).
+"""
 
 from dlbench.plugins import Options, Plugin
 from dlbench.scenario.settings import Settings

@@ -46,6 +46,11 @@ def create(
     _keras_start.seed(keras, seed)
     model, optimizer = _keras_model.build(plugin, model_options, problem), make_optimizer(keras, settings)
     optimizer.build(model.trainable_variables)
+    for layer in model._flatten_layers():
+        # Else dropout is drawn by PyTorch's own generator: alike on all workers, and in no checkpoint.
+        generator = getattr(layer, "seed_generator", None)
+        if generator is not None and generator._initial_seed is None:
+            generator._initial_seed = seed
     wrap = None if threads.distribution is None else threads.distribution(torch)
     wrapped = None if wrap is None else wrap(model)
     how = problem, settings.jit_compile, settings.gradient_accumulation_steps, wrapped
