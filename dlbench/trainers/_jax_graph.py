@@ -129,7 +129,7 @@ class JaxGraph:
 
         The old state's memory becomes the new one's.
         """
-        compiled = self._jax.jit(function, donate_argnums=(0, 1))
+        compiled = self._jax.jit(function, donate_argnums=0)
 
         def call(*arguments: Any) -> Any:
             state, self._added, result = compiled(self._state(), self._added, *arguments)
