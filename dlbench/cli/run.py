@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 COMPLETED = 0
 SOME_DID_NOT = 1
+NOT_AS_EXPECTED = 3
 LAUNCHED_BY = ("-np", "-n", "--np", "python", "python3", "mpirun", "mpiexec", "torchrun", "horovodrun", "srun")
 HUNG_UP = 128 + signal.SIGHUP
 
@@ -92,7 +93,8 @@ def command(
 ) -> int:
     """Make every run of SCENARIO, one at a time, and print the results.
 
-    Exit code: 0 where every run completed, 1 where some did not, 2 for a mistake in what was asked, 130 after Ctrl-C.
+    Exit code: 0 where every run completed, 1 where some did not, 2 for a mistake in what was asked, 3 where a run is
+    not what the scenario expects (`expect`), 130 after Ctrl-C.
     """
     from dlbench.study.budget import Budget, read_budget
     from dlbench.study.plan import Request
@@ -153,7 +155,36 @@ def _run(request: "Request", *, is_followed: bool, wants_report: bool, opens: bo
     if result.problem:
         click.echo(f"dlbench: {result.problem}; remove what is in its place, then continue with --resume", err=True)
     is_done = result.is_complete or (result.is_spent and not _failed(result.rows))
-    return COMPLETED if is_done and not result.problem else SOME_DID_NOT
+    if not is_done or result.problem:
+        return SOME_DID_NOT
+    return NOT_AS_EXPECTED if _say_unmet(result) else COMPLETED
+
+
+def _say_unmet(result: "StudyResult") -> bool:
+    """Print what is not as the scenario expects of its runs; return whether there is any."""
+    from dlbench.study.folder import scenario_of
+
+    expected = scenario_of(result.folder).expect
+    if not expected.model_fields_set:
+        return False
+    from dlbench.analysis.arms import last_attempts, measured
+    from dlbench.analysis.expectations import unmet
+    from dlbench.records import files
+    from dlbench.records.tables import read_table
+
+    epochs = read_table(files.table_path(result.folder.path, "epochs"))
+    losses = {str(run): list(rows["train_loss"]) for run, rows in epochs[epochs["worker"] == 0].groupby("run_id")}
+    rates: dict[tuple[str, str], list[float]] = {}
+    if expected.rate is not None:
+        measured_before = read_table(Path(expected.rate.of)).dropna(subset=["samples_per_s"])
+        rates = {
+            (str(label), str(device)): [float(rate) for rate in rows["samples_per_s"]]
+            for (label, device), rows in measured_before.groupby(["label", "device_name"])
+        }
+    reasons = list(unmet(expected, last_attempts(measured(result.rows)), losses, rates))
+    for reason in reasons:
+        click.echo(f"not as expected: {reason}")
+    return bool(reasons)
 
 
 def _failed(rows: "Iterable[Row]") -> bool:

@@ -129,6 +129,25 @@ class Tune(BaseModel):
         return self.__pydantic_extra__
 
 
+class LeastRate(BaseModel):
+    """A share of a stored rate below which a run is too slow."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    of: str = Field(description="A `runs.csv` whose runs have the rates, by label and device; a path from here.")
+    share: Annotated[float, Field(gt=0, le=1)] = Field(0.7, description="Of their median.")
+
+
+class Expectations(BaseModel):
+    """What a smoke test expects of every run; `dlbench run` says what is not so, and ends with code 3."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    gpu: bool = Field(False, description="It computes on a GPU, and no reading of the GPU's sensors is impossible.")
+    falling_loss: bool = Field(False, description="The training loss of its last epoch is below that of its first.")
+    rate: LeastRate | None = Field(None, description="It is not much slower than runs on the same device were.")
+
+
 class Repeats(BaseModel):
     """Repeats of each arm until the goal is decided."""
 
@@ -218,6 +237,9 @@ class Scenario(Limits):
     )
     given: tuple[str, ...] = Field(
         (), description="Axes that are conditions, not choices: an answer is made for each, never across."
+    )
+    expect: Annotated[Expectations, BeforeValidator(_filled)] = Field(
+        default_factory=Expectations, description="What must be so in every run, for smoke tests."
     )
     metrics: Annotated[dict[str, Declaration], BeforeValidator(_filled)] = Field(
         default_factory=dict,

@@ -94,8 +94,10 @@ class Step(ABC):
     @abstractmethod
     def run(
         self, batch: Callable[[], tuple[Array, Array]], total: int, learning_rate: float, *, marked: bool
-    ) -> tuple[StepTimestamps, Sums]:
+    ) -> tuple[StepTimestamps, Sums | Callable[[], Sums]]:
         """Train one step; return its moments, and the sums over this worker's samples.
+
+        Or what returns the sums once the device has made the step: until then it ends at no moment that is known.
 
         Args:
             batch: Returns this worker's samples and what is to be predicted.
@@ -191,12 +193,13 @@ class Inside(Step):
 
     def run(
         self, batch: Callable[[], tuple[Array, Array]], total: int, learning_rate: float, *, marked: bool
-    ) -> tuple[StepTimestamps, Sums]:
+    ) -> tuple[StepTimestamps, Sums | Callable[[], Sums]]:
         """Train one step; see `Step`."""
         self.reporter.phase = "data"
         started = perf_counter()
         x, y = batch()
         self.reporter.phase = "compute"
         batch_ready = perf_counter()
-        sums = self.trainer.step(x, y, self.scale(len(y), total), learning_rate)
+        start = getattr(self.trainer, "start_step", None) or self.trainer.step
+        sums = start(x, y, self.scale(len(y), total), learning_rate)
         return StepTimestamps(started, batch_ready, NAN, NAN, NAN, perf_counter()), sums

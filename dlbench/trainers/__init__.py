@@ -102,7 +102,11 @@ class Trainer(Protocol):
         def rehearse(self, x: Array, y: Array, scale: float) -> None: ...
 
     which prepares for a batch like this one, so that its first step takes no longer than a later one, and leaves the
-    trainer's state as it was; with a hook, all workers call it at once.
+    trainer's state as it was; with a hook, all workers call it at once. One whose device computes by itself has
+
+        def start_step(self, x: Array, y: Array, scale: float, learning_rate: float) -> Callable[[], Sums]: ...
+
+    which is `step` without waiting for it: what it returns waits, and may be called after the next step has begun.
     """
 
     num_parameters: int

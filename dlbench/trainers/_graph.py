@@ -41,6 +41,7 @@ class Graph(Protocol):
             `step` with that. Each part being its own call, its activations are gone when the next one starts.
         dtype: Of the flat vectors.
         on_accelerator: Whether tensors are in a device's own memory.
+        runs_ahead: Whether calls return before the device has made what was asked, and results may be read later.
     """
 
     optimizer: Any
@@ -48,6 +49,7 @@ class Graph(Protocol):
     num_parts: int
     dtype: np.dtype[Any]
     on_accelerator: bool
+    runs_ahead: bool
 
     def summing(self, in_forward: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """Return a sum over workers for the forward pass to which one without samples contributes zeros."""

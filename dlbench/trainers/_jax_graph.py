@@ -35,7 +35,7 @@ class JaxGraph:
         )  # fmt: skip
         self.dtype: np.dtype[Any] = np.dtype(self._variables[0][0].dtype)
         self._device = next(iter(self._variables[0][0].value.devices()))
-        self.on_accelerator = self._device.platform != "cpu"
+        self.on_accelerator = self.runs_ahead = self._device.platform != "cpu"
         self._added: list[Any] = []
 
     def summing(self, in_forward: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -111,6 +111,8 @@ class KerasTrainer:
         self.scores = graph.problem.scores
         # Of a sample with positions a share may be correct.
         self._counted = () if graph.problem.target_shape else ("accuracy",)
+        if graph.runs_ahead:
+            self.start_step = self._begin_step
         self.num_parameters = sum(int(np.prod(v.shape)) for v in self._weights)
         self.flops_per_sample = _keras_model.flops(model)
 
@@ -222,12 +224,15 @@ class KerasTrainer:
 
     def step(self, x: Array, y: Array, scale: float, learning_rate: float) -> Sums:
         """Run gradient, hook and update in one compiled call; return the sums over the samples."""
+        return self._begin_step(x, y, scale, learning_rate)()
+
+    def _begin_step(self, x: Array, y: Array, scale: float, learning_rate: float) -> Callable[[], Sums]:
+        """Begin a step; return what waits for it and returns the sums over its samples."""
         self._set_learning_rate(learning_rate)
         x, y, sums = self._add_all_but_the_last(x, y, scale)
         call = self._call("step", specs_of(x, y, scale), lambda specs: self._graph.step(specs, self._reduce))
-        return added(
-            sums, self._as_sums(self._graph.array(call(self._graph.tensor("x", x), self._graph.tensor("y", y))))
-        )
+        last = call(self._graph.tensor("x", x), self._graph.tensor("y", y))
+        return lambda: added(sums, self._as_sums(self._graph.array(last)))
 
     def evaluate(self, x: Array, y: Array) -> Sums:
         """Return the sums over one batch of any size, in inference mode."""

@@ -90,6 +90,7 @@ class TensorFlowGraph:
         self._dtype = tf.as_dtype(self._variables[0].dtype)
         self.dtype: np.dtype[Any] = np.dtype(self._dtype.as_numpy_dtype)
         self._buffers = Buffers(tf)
+        self.runs_ahead = False
         self.on_accelerator = bool(tf.config.get_visible_devices("GPU"))
         self._added = [] if num_parts == 1 else [self._empty(variable) for variable in self._variables]
         # Replicas are traced in threads of their own.

@@ -33,7 +33,7 @@ class CapturedCall:
         self._result: Any = None
 
     def __call__(self, x: Any, y: Any) -> Any:
-        """Return function(x, y); the next call overwrites it."""
+        """Return function(x, y)."""
         if self._is_warm and self._can_capture and self._graph is None:
             self._capture(x, y)
         if self._graph is None:
@@ -41,11 +41,13 @@ class CapturedCall:
         self._x.copy_(x, non_blocking=True)
         self._y.copy_(y, non_blocking=True)
         self._graph.replay()
-        return self._result
+        return self._result.clone()
 
     def _run_beside(self, x: Any, y: Any) -> Any:
         """Run on another stream than the default one, which a capture could not follow."""
         cuda = self._torch.cuda
+        if quiet := getattr(self._torch.autograd.graph, "set_warn_on_accumulate_grad_stream_mismatch", None):
+            quiet(False)  # the gradients are this class's own, and waited for below
         stream = cuda.Stream()
         stream.wait_stream(cuda.current_stream())
         with cuda.stream(stream):
@@ -101,7 +103,7 @@ class TorchGraph:
         first = self._parameters[0]
         self._dtype, self._device = first.dtype, first.device
         self.dtype: np.dtype[Any] = np.dtype(str(first.dtype).removeprefix("torch."))
-        self.on_accelerator = first.device.type != "cpu"
+        self.on_accelerator = self.runs_ahead = first.device.type != "cpu"
         self._sizes = [parameter.numel() for parameter in self._parameters]
         # All gradients, then the sums of the scores.
         self._packed = torch.zeros(sum(self._sizes) + len(problem.scores), dtype=self._dtype, device=self._device)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS, Result
 from dlbench.records.warm_up import batch_medians, pieces_left_out, truncation
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.strategies import Communicator, Strategy
-from dlbench.strategies._step import Step
+from dlbench.strategies._step import Step, StepTimestamps
 from dlbench.telemetry.reporter import Reporter
 from dlbench.trainers import Array, Sums, Trainer
 from dlbench.worker.observer import Observer
@@ -56,6 +57,17 @@ class SyncPoint:
             self.reporter.phase = "barrier"
             self.communicator.all_reduce(largest, largest, "max")
         return largest
+
+
+class RunningStep(NamedTuple):
+    """A step that has begun: its number, epoch and phase, and what is known of it; `sums` may wait for the device."""
+
+    number: int
+    epoch: Epoch
+    phase: str
+    num_samples: int
+    timestamps: StepTimestamps
+    sums: Sums | Callable[[], Sums]
 
 
 class Loop:
@@ -104,6 +116,8 @@ class Loop:
         self._pending: list[Epoch] = []
         self._scores: Scores | None = None
         self._checkpoint_s = 0.0
+        self._running: RunningStep | None = None
+        self._settled_at = 0.0
 
     def train(self) -> Result:
         """Train all epochs, extend the window if the run asks for it, and return this worker's account.
@@ -144,34 +158,62 @@ class Loop:
     def _train_epoch(self, epoch: Epoch) -> None:
         for share in self.order.epoch(epoch.number):
             rate = epoch.learning_rate = learning_rate(self.run, self._steps + 1, self.order.steps_per_epoch)
-            epoch.add(self._train_step(share, rate, epoch.number), len(share.indices))
+            self._train_step(share, rate, epoch)
             if self._is_first:
+                self._settle()
                 self._pausing(self._agree)
                 self._pausing(self._rehearse)
+        self._settle()
         now = perf_counter()
         epoch.steps, epoch.train_time_s, epoch.ended_at_s = self._steps, self._train_time(now), now - self.recorder.zero
         self._pending.append(epoch)
 
-    def _train_step(self, share: Share, rate: float, epoch: int) -> Sums:
-        """Run and record one step, inside or outside the window; return the sums over its samples.
+    def _train_step(self, share: Share, rate: float, epoch: Epoch) -> None:
+        """Run one step, inside or outside the window, and record it, or the one before while this one is computed.
 
         Raises:
             Diverged: Its loss is not finite.
         """
         self._steps += 1
-        phase, num_samples = self._phase(share), len(share.indices)
+        phase = self._phase(share)
         if phase in ("sampled", "remainder"):
             self._close_window()
         elif phase != "first" and not self.window.is_open:
+            self._settle()
             self.window.open()
         timestamps, sums = self.step.run(
-            partial(self._batches, share, epoch), share.total, rate, marked=self.step.can_mark and phase == "sampled"
+            partial(self._batches, share, epoch.number),
+            share.total,
+            rate,
+            marked=self.step.can_mark and phase == "sampled",
         )
-        if self.window.is_open:
+        self._settle()
+        self._running = RunningStep(self._steps, epoch, phase, len(share.indices), timestamps, sums)
+        if isinstance(sums, dict):
+            self._settle()
+
+    def _settle(self) -> None:
+        """Record the step that was run last, once its sums are there; then it has ended, too.
+
+        Where the device computes it while the next one is prepared, it began when the one before had ended.
+
+        Raises:
+            Diverged: Its loss is not finite.
+        """
+        running, self._running = self._running, None
+        if running is None:
+            return
+        step, epoch, phase, num_samples, timestamps, sums = running
+        if not isinstance(sums, dict):
+            sums, started = sums(), max(timestamps.started, self._settled_at)
+            batch_ready = max(timestamps.batch_ready, started)
+            timestamps = timestamps._replace(started=started, batch_ready=batch_ready, ended=perf_counter())
+        self._settled_at = timestamps.ended
+        if phase in ("timed", "extended"):
             self.window.count(num_samples, timestamps.ended - timestamps.started)
         loss = sums["loss"] / num_samples if num_samples else None
-        self.recorder.add(self._steps, epoch, phase, num_samples, timestamps, loss)
-        return sums
+        self.recorder.add(step, epoch.number, phase, num_samples, timestamps, loss)
+        epoch.add(sums, num_samples)
 
     @property
     def _is_first(self) -> bool:
@@ -259,10 +301,10 @@ class Loop:
     def _extend(self) -> None:
         """Step on until the window holds enough for a rate; nothing of these steps counts but the rate."""
         self.window.extended = True
-        source = self._endless()
+        source, no_epoch = self._endless(), Epoch(dict.fromkeys(self.trainer.scores, 0.0))
         while missing := self._steps_missing():
             for share in itertools.islice(source, missing):
-                self._train_step(share, self.run.full_learning_rate, 0)
+                self._train_step(share, self.run.full_learning_rate, no_epoch)
             self._close_window()
 
     def _endless(self) -> Iterator[Share]:
@@ -285,6 +327,7 @@ class Loop:
         return max(0, round(self.sync_point.most(float(missing_steps))))
 
     def _close_window(self) -> None:
+        self._settle()
         self.window.close_at_barrier(self.recorder.zero)
 
     def _agree(self) -> None:
