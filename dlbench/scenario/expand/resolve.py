@@ -74,7 +74,7 @@ def resolve(point: Point, scenario: Scenario, cluster: Cluster, *, is_baseline: 
     """
     written = Settings.model_validate({key: value for key, value in point.values.items() if "." not in key})
     resolved = _of_strategy(written, point, cluster)
-    if written.workers_inside:  # what connects them is no launcher's of dlbench's
+    if written.workers_inside or _connects_scripts(written):  # over which library is not known
         resolved["collectives"] = None
     resolved |= {
         "launcher": _launcher(written, resolved["collectives"], cluster),
@@ -99,6 +99,12 @@ def resolve(point: Point, scenario: Scenario, cluster: Cluster, *, is_baseline: 
         baseline=is_baseline,
     )
     return PlannedArm(point, {key: getattr(written, key) for key in (*resolved, "cores_per_worker")}, run)
+
+
+def _connects_scripts(written: Settings) -> bool:
+    """Whether a script's processes connect by what the launcher sets, whatever the strategy needs."""
+    is_chosen = written.command is not None and written.launcher != "auto"
+    return is_chosen and bool(load("launchers", written.launcher).get("CONNECTS_SCRIPTS"))
 
 
 def _of_strategy(written: Settings, point: Point, cluster: Cluster) -> dict[str, Any]:
