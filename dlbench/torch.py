@@ -22,7 +22,7 @@ from dlbench.scenario.metrics import SCORE_COLUMNS
 from dlbench.strategies._step import NAN, StepTimestamps
 from dlbench.worker.script.hook import Run, begin
 
-_SAMPLES = {"train": "train", "eval": "validation", "val": "validation", "valid": "validation"}
+_SAMPLES = {"train": "train", **dict.fromkeys(("eval", "val", "valid", "validation"), "validation")}
 _KINDS = {"acc": "accuracy", "mse": "mean_squared_error"}
 
 
@@ -147,7 +147,7 @@ class Steps:
         self._loss_sum = self._loss_samples = 0.0
         self.has_evaluated = False
         trained = {"train_loss": total / samples} if samples else {}
-        return self.run.epoch(learning_rate=learning_rate, **(trained | dict(scores)))
+        return self.run.epoch(learning_rate=learning_rate, **(dict(scores) | trained))
 
     def mean(self, value: float) -> float:
         """Return the mean of a number over all processes; a collective."""
