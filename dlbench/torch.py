@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import torch  # noqa: TID253 - only a script that uses PyTorch imports this file
 from torch import distributed  # noqa: TID253
 
+from dlbench.errors import UserError
 from dlbench.scenario.metrics import SCORE_COLUMNS
 from dlbench.strategies._step import NAN, StepTimestamps
 from dlbench.worker.script.hook import Run, begin
@@ -106,8 +107,17 @@ class Steps:
         self._begun = self.run.recorder.enter()
 
     def add_loss(self, loss: Any, samples: int) -> None:
-        """Add the mean loss of samples of the open step: a number, or a tensor that is not waited for."""
-        loss = (loss.detach() if isinstance(loss, torch.Tensor) else float(loss)) * samples
+        """Add the mean loss of samples of the open step: a number, or a tensor that is not waited for.
+
+        Raises:
+            UserError: No step is open.
+        """
+        if self._begun is None:
+            raise UserError(
+                "a loss belongs to no step", hint="report it between the model's pass and `optimizer.step()`"
+            )
+        loss = loss.detach() if isinstance(loss, torch.Tensor) else loss
+        loss = (float(loss) if self._device.type == "cpu" else loss) * samples
         self._loss = loss if self._loss is None else self._loss + loss
 
     def now(self) -> Any:
@@ -230,7 +240,11 @@ class Hook:
         atexit.register(self._finish)
 
     def loss(self, value: Any) -> None:
-        """Report the mean loss of the last forward pass, before `optimizer.step()`; a tensor is not waited for."""
+        """Report the mean loss of the last forward pass; a tensor is not waited for.
+
+        Raises:
+            UserError: `optimizer.step()` has ended its step.
+        """
         if self.run.recorder is not None:
             self._steps.add_loss(value, self._steps.last_samples)
 

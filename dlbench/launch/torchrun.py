@@ -1,7 +1,7 @@
 """`python -m dlbench.launch.torchrun ARGUMENTS`: torchrun, which ends as soon as its workers have.
 
-An interpreter that has imported PyTorch takes a second and more to end. Where a worker has failed, dlbench would see
-the others, which torchrun has ended, gone for that long.
+An interpreter that has imported PyTorch takes a second or more to exit. After a worker's failure dlbench would see the
+other workers, which torchrun has ended, gone for that time, and blame one of them.
 """
 
 import os

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dlbench.errors import UserError
 from dlbench.scenario.run_spec import Target
 from tests.fakes import KeptReporter
 from tests.unit.worker.script.test_hook import Clock, Script
@@ -82,6 +83,8 @@ def test_a_device_says_when_its_steps_have_ended(
         device.work(0.25)
         steps.add_loss(torch.tensor(2.0), 4)
         steps.end()
+        with pytest.raises(UserError, match="belongs to no step"):
+            steps.add_loss(torch.tensor(2.0), 4)
     steps.epoch(None, {})
     result = steps.run.recorder.result(None)
     times, waits = reporter.column("step_time_s"), reporter.column("data_wait_s")

@@ -14,20 +14,20 @@ CONNECTS_SCRIPTS = True
 MULTIPLE_HOSTS = False
 
 _PROGRAM = program("dlbench.launch.torchrun")
-# A free port of this machine for the rendezvous, and the address that scripts connect to: by default it is this host's
-# full name, which a machine without a network cannot resolve.
+# The rendezvous is on a free port of this machine. Scripts connect to the address; the default is this host's full name,
+# which a machine without a network does not resolve.
 _HERE = ("--standalone", "--nnodes", "1", "--local-addr", "127.0.0.1")
-# One worker's end ends the run, as under other launchers. torchrun names the first that failed by looking at all of
-# them in turn, and keeps a folder of logs unless it is told otherwise: workers have theirs.
+# No restarts. Of workers that fail between two looks at them, torchrun names the one with the lowest rank: it looks
+# often. Without `/dev/null` it leaves a folder of its logs behind.
 _ENDING = ("--max-restarts", "0", "--monitor-interval", "0.02", "--log-dir", "/dev/null")
-# Between SIGTERM and SIGKILL it waits half a minute, in which dlbench would not know why the run ends.
+# Between SIGTERM and SIGKILL; its default is half a minute, in which the cause is not reported.
 _SHUTDOWN_S = 2
 
 
 def available() -> str:
     """Return "" where PyTorch is there, else the command that installs it."""
     if find_spec("torch") is None:
-        return f"PyTorch is not installed beside {sys.executable}; `pip install dlbench[torch]` installs it"
+        return f"PyTorch is not installed beside {sys.executable}; `pip install 'dlbench[torch]'` installs it"
     return ""
 
 

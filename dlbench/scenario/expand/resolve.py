@@ -74,7 +74,7 @@ def resolve(point: Point, scenario: Scenario, cluster: Cluster, *, is_baseline: 
     """
     written = Settings.model_validate({key: value for key, value in point.values.items() if "." not in key})
     resolved = _of_strategy(written, point, cluster)
-    if written.workers_inside or _connects_scripts(written):  # over which library is not known
+    if written.workers_inside or _connects_scripts(written):  # their library is not known
         resolved["collectives"] = None
     resolved |= {
         "launcher": _launcher(written, resolved["collectives"], cluster),

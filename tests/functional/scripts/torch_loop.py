@@ -36,7 +36,6 @@ hook = dlbench.torch.Hook(model, optimizer)
 steps = []
 
 
-
 def evaluate():
     model.eval()
     with torch.no_grad():
