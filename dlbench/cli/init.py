@@ -89,14 +89,16 @@ def command(
 # What a script needs at least, by a module that it imports and a word in it: the first counts, the last is for any.
 _LIGHTNING = ("", ("import dlbench.lightning", "Trainer(..., callbacks=[dlbench.lightning.Callback()])"))
 HOOKS = {
-    ("transformers", "Trainer("): (
-        "", ("import dlbench.transformers", "Trainer(..., callbacks=[dlbench.transformers.Callback()])")
-    ),
+    ("transformers", "Trainer("): ("", (
+        "import dlbench.transformers",
+        "Trainer(..., callbacks=[dlbench.transformers.Callback()])",
+    )),
     ("lightning", "Trainer("): _LIGHTNING,
     ("pytorch_lightning", "Trainer("): _LIGHTNING,
-    ("", ".fit("): (
-        ", where it is Keras that fits", ("import dlbench.keras", "model.fit(..., callbacks=[dlbench.keras.Callback()])")
-    ),
+    ("", ".fit("): (", where it is Keras that fits", (
+        "import dlbench.keras",
+        "model.fit(..., callbacks=[dlbench.keras.Callback()])",
+    )),
     ("torch", ".step("): ("", (
         "import dlbench.torch",
         "hook = dlbench.torch.Hook(model, optimizer)  # before training; under DDP, of the wrapped model",

@@ -151,7 +151,7 @@ def epochs_of(reporter: KeptReporter, *columns: str) -> list[tuple[Any, ...]]:
 
 
 def test_what_transformers_calls_is_reported(torch: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its Trainer ends an epoch, then logs the loss, then evaluates; two batches for each update, the last is smaller."""
+    """Its Trainer ends an epoch, then logs the loss, then evaluates; an update has two batches, the last is smaller."""
     reporter = KeptReporter()
     script = script_of(reporter, clock)
     rows = callback("transformers", {"TrainerCallback": object}, script, monkeypatch)

@@ -14,8 +14,8 @@ CONNECTS_SCRIPTS = True
 MULTIPLE_HOSTS = False
 
 _PROGRAM = program("dlbench.launch.torchrun")
-# The rendezvous is on a free port of this machine. Scripts connect to the address; the default is this host's full name,
-# which a machine without a network does not resolve.
+# The rendezvous is on a free port of this machine. Scripts connect to the address; the default is this host's full
+# name, which a machine without a network does not resolve.
 _HERE = ("--standalone", "--nnodes", "1", "--local-addr", "127.0.0.1")
 # No restarts. Of workers that fail between two looks at them, torchrun names the one with the lowest rank: it looks
 # often. Without `/dev/null` it leaves a folder of its logs behind.
