@@ -66,12 +66,10 @@ class Callback(lightning.Callback):  # type: ignore[misc]
 
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
         """An epoch and its validation are over; where the run's target is reached, `fit` ends with it."""
-        if self.run.recorder is None:
-            return
         rates = [group["lr"] for optimizer in trainer.optimizers for group in optimizer.param_groups]
         # A module logs its process's own, unless it is asked for the mean.
         scores = scores_of(trainer.callback_metrics, self.run.metrics)
-        means = {name: self._steps.mean(value) for name, value in scores.items()}
+        means = {name: self._steps.mean(value) for name, value in scores.items()} if self.run.recorder else {}
         if self._steps.epoch(float(rates[0]) if rates else None, means):
             trainer.should_stop = True
 

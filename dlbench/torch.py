@@ -112,6 +112,8 @@ class Steps:
         Raises:
             UserError: No step is open.
         """
+        if self.run.recorder is None:
+            return
         if self._begun is None:
             raise UserError(
                 "a loss belongs to no step", hint="report it between the model's pass and `optimizer.step()`"
@@ -152,6 +154,8 @@ class Steps:
 
     def epoch(self, learning_rate: float | None, scores: Mapping[str, float | None]) -> bool:
         """End an epoch; a collective. Returns whether the run's target ends the run; see `dlbench.worker.Run.epoch`."""
+        if self.run.recorder is None:
+            return False
         self.drain()
         total, samples = self._sums(self._loss_sum, self._loss_samples)
         self._loss_sum = self._loss_samples = 0.0
@@ -245,8 +249,7 @@ class Hook:
         Raises:
             UserError: `optimizer.step()` has ended its step.
         """
-        if self.run.recorder is not None:
-            self._steps.add_loss(value, self._steps.last_samples)
+        self._steps.add_loss(value, self._steps.last_samples)
 
     def mean(self, value: float) -> float:
         """Return the mean of a number over all processes, such as an accuracy of as many samples; a collective."""

@@ -130,14 +130,14 @@ def test_scores_have_their_names_here(hook: Any) -> None:
     }  # fmt: skip
 
 
-def callback(name: str, parts: dict[str, Any], script: Script, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return a callback that reports to a script's recorder; of its library there are only these parts."""
+def callback(name: str, parts: dict[str, Any], script: Script | None, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return a callback that reports to a script's recorder, or to none; of its library there are only these parts."""
     library = ModuleType(name)
     vars(library).update(parts)
     monkeypatch.setitem(sys.modules, name, library)
     monkeypatch.delitem(sys.modules, f"dlbench.{name}", raising=False)
     made = getattr(__import__(f"dlbench.{name}"), name).Callback()
-    made.run.recorder = script.recorder
+    made.run.recorder = script and script.recorder
     return made
 
 
@@ -150,10 +150,13 @@ def epochs_of(reporter: KeptReporter, *columns: str) -> list[tuple[Any, ...]]:
     return [tuple(message["row"][name] for name in columns) for message in reporter.of_kind("epoch")]
 
 
-def test_what_transformers_calls_is_reported(torch: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_outside", [False, True])
+def test_what_transformers_calls_is_reported(
+    torch: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch, is_outside: bool
+) -> None:
     """Its Trainer ends an epoch, then logs the loss, then evaluates; an update has two batches, the last is smaller."""
     reporter = KeptReporter()
-    script = script_of(reporter, clock)
+    script = None if is_outside else script_of(reporter, clock)
     rows = callback("transformers", {"TrainerCallback": object}, script, monkeypatch)
     model = torch.nn.Linear(2, 1)
     state, control = SimpleNamespace(global_step=0), SimpleNamespace(should_log=False, should_evaluate=False)
@@ -188,8 +191,10 @@ def test_what_transformers_calls_is_reported(torch: Any, clock: Clock, monkeypat
         control.should_log = False
         rows.on_log(None, state, control, logs={"loss": 1.0 / epoch, "learning_rate": 0.2})
         evaluate(accuracy)
-        assert control.should_training_stop == (epoch == 2)
+        assert control.should_training_stop == (epoch == 2 and script is not None)
     rows.on_train_end(None, state, control)
+    if script is None:
+        return
     columns = ("samples", "steps", "train_loss", "validation_accuracy", "learning_rate")
     assert epochs_of(reporter, *columns) == [(15, 2, 2.0, 0.5, 0.2), (15, 4, 1.0, 0.95, 0.2)]
     result = script.recorder.result(rows._weights)
@@ -199,10 +204,13 @@ def test_what_transformers_calls_is_reported(torch: Any, clock: Clock, monkeypat
     assert (result.train_time_s, result.evaluation_time_s) == (5 + 5 + 6 + 5, 4002)
 
 
-def test_what_lightning_calls_is_reported(torch: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_outside", [False, True])
+def test_what_lightning_calls_is_reported(
+    torch: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch, is_outside: bool
+) -> None:
     """Its Trainer divides losses by the batches of an update, validates, then ends the epoch."""
     reporter = KeptReporter()
-    script = script_of(reporter, clock)
+    script = None if is_outside else script_of(reporter, clock)
     parts = {"pytorch": SimpleNamespace(Callback=object)}
     rows = callback("lightning", parts, script, monkeypatch)
     module = torch.nn.Linear(2, 1)
@@ -228,8 +236,10 @@ def test_what_lightning_calls_is_reported(torch: Any, clock: Clock, monkeypatch:
         trainer.callback_metrics = {"val_acc": torch.tensor(accuracy), "train_loss": torch.tensor(7.0)}
         rows.on_validation_end(trainer, module)
         rows.on_train_epoch_end(trainer, module)
-        assert trainer.should_stop == (epoch == 2)
+        assert trainer.should_stop == (epoch == 2 and script is not None)
     rows.on_train_end(trainer, module)
+    if script is None:
+        return
     loss = (3 * 4 * 4 + 3 * 3) / 15
     assert [row[:3] for row in epochs_of(reporter, "samples", "steps", "learning_rate")] == [(15, 2, 0.5), (15, 4, 0.5)]
     for row, accuracy in zip(epochs_of(reporter, "train_loss", "validation_accuracy"), (0.5, 0.95), strict=True):
