@@ -38,7 +38,7 @@ def command(
     force: bool,
 ) -> None:
     """Write FILE (scenario.yaml), a commented scenario that runs as it is. Asks for what is not given."""
-    from dlbench.scenario.check.scripts import launcher_warnings, simple_commands, text_of
+    from dlbench.scenario.check.scripts import launcher_warnings, modules_of, simple_commands, text_of
     from dlbench.scenario.cluster import this_machine
     from dlbench.scenario.expand.runs import expand
     from dlbench.scenario.read.scenario_file import parse
@@ -74,26 +74,45 @@ def command(
     for warning in launcher_warnings(commands):
         click.echo(f"warning: {warning}", err=True)
     if script and lacks_hook(Path(script)):
-        fits = ".fit(" in (text_of(Path(script)) or "")
-        how = "For every step and epoch, where it is Keras that fits" if fits else "For every step"
+        text = text_of(Path(script)) or ""
+        modules = {"", *modules_of(text)}
+        condition, lines = next(hook for (module, word), hook in HOOKS.items() if module in modules and word in text)
         click.echo(
             f"{script} never calls dlbench.worker: its rows are its time, its end, and what `metrics` takes from what "
-            f"it prints. {how}, add to the Python script:",
+            f"it prints. For every step and epoch{condition}, add to the Python script:",
             err=True,
         )
-        for line in HOOK_OF_FIT if fits else HOOK:
+        for line in lines:
             click.echo(f"    {line}", err=True)
 
 
-# What a script needs at least, where it calls Keras's `fit`, and where it steps itself.
-HOOK_OF_FIT = ("import dlbench.keras", "model.fit(..., callbacks=[dlbench.keras.Callback()])")
-HOOK = (
-    "import dlbench.worker as dlbench",
-    "run = dlbench.begin(rank=..., size=..., barrier=...)     # before training; one worker: 0, 1, lambda: None",
-    "with run.step(num_samples=...) as step: step.loss = ...  # around each step",
-    "run.epoch(validation_accuracy=...)                       # after each epoch",
-    "run.finish()                                             # at the end; docs/own-code.md has whole scripts",
-)
+# What a script needs at least, by a module that it imports and a word in it: the first counts, the last is for any.
+_LIGHTNING = ("", ("import dlbench.lightning", "Trainer(..., callbacks=[dlbench.lightning.Callback()])"))
+HOOKS = {
+    ("transformers", "Trainer("): ("", (
+        "import dlbench.transformers",
+        "Trainer(..., callbacks=[dlbench.transformers.Callback()])",
+    )),
+    ("lightning", "Trainer("): _LIGHTNING,
+    ("pytorch_lightning", "Trainer("): _LIGHTNING,
+    ("", ".fit("): (", where it is Keras that fits", (
+        "import dlbench.keras",
+        "model.fit(..., callbacks=[dlbench.keras.Callback()])",
+    )),
+    ("torch", ".step("): ("", (
+        "import dlbench.torch",
+        "hook = dlbench.torch.Hook(model, optimizer)  # before training; under DDP, of the wrapped model",
+        "hook.loss(loss)                              # before optimizer.step()",
+        "hook.epoch(validation_accuracy=...)          # after each epoch",
+    )),
+    ("", ""): ("", (
+        "import dlbench.worker as dlbench",
+        "run = dlbench.begin(rank=..., size=..., barrier=...)     # before training; one worker: 0, 1, lambda: None",
+        "with run.step(num_samples=...) as step: step.loss = ...  # around each step",
+        "run.epoch(validation_accuracy=...)                       # after each epoch",
+        "run.finish()                                             # at the end; docs/own-code.md has whole scripts",
+    )),
+}  # fmt: skip
 
 
 def _asked(question: str, default: str) -> str:

@@ -20,10 +20,10 @@ from dlbench.search_path import PATH_VARIABLE, relative_entries
 # Set by launchers, schedulers and earlier jobs around us; inside a job they would make it another one.
 _LEAKING_PREFIXES = (
     "OMPI_", "PMIX_", "PMI_", "PRTE_", "HYDRA_", "HYDI_", "MPICH_", "MPIR_", "MPI_LOCAL", "HOROVOD_", "OMP_", "MKL_",
-    "OPENBLAS_", "KMP_", "GOMP_",
+    "OPENBLAS_", "KMP_", "GOMP_", "TORCHELASTIC_", "PET_",
 )  # fmt: skip
 _LEAKING = frozenset({
-    VARIABLE, ATTEMPT_VARIABLE, RANK_VARIABLE, INTERFACE_VARIABLE, ADDRESS_VARIABLE,
+    VARIABLE, ATTEMPT_VARIABLE, RANK_VARIABLE, INTERFACE_VARIABLE, ADDRESS_VARIABLE, "RANK", "WORLD_SIZE",
     # What a shell happens to set, the hosts of a run would not all have.
     "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "TF_CONFIG", "TF_XLA_FLAGS", "TF_NUM_INTRAOP_THREADS",
     "TF_NUM_INTEROP_THREADS", "GOTO_NUM_THREADS", "BLIS_NUM_THREADS", "NUMEXPR_NUM_THREADS", "VECLIB_MAXIMUM_THREADS",

@@ -38,6 +38,11 @@ _RANK_EXIT = (
     # Without MPI_Finalize: Open MPI calls it abnormal although the process itself ended with 0.
     re.compile(r"process rank (?P<rank>\d+) with PID [^,]*? exiting\s+improperly"),
     re.compile(r"^Process (?P<rank>\d+) exit with status code (?P<code>\d+)\.", re.MULTILINE),  # horovodrun
+    re.compile(
+        r"^Root Cause \(first observed failure\):\n.*?^  rank +: (?P<rank>\d+) .*?"
+        r"^  exitcode +: (?:-(?P<signal>\d+)|(?P<code>\d+)) ",
+        re.DOTALL | re.MULTILINE,
+    ),  # torchrun
     re.compile(r"MPI_ABORT was invoked on rank (?P<rank>\d+).*?Errorcode: (?P<code>\d+)", re.DOTALL),
     re.compile(
         r"^Abort\((?P<code>\d+)\) on node (?P<rank>\d+) [^\n]*application called MPI_Abort", re.MULTILINE

@@ -10,7 +10,7 @@ warm-up is found later, from the step times of all workers: see `dlbench.records
 
 import math
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import perf_counter, process_time, time
 
 import numpy as np
@@ -140,7 +140,9 @@ class Window:
         self._barrier, self._read_observer = barrier, observer_cpu_s
         self._steps = self._samples = 0
         self._closing = 0.0
-        self._opened = self._ended = (0.0, 0.0, 0.0)
+        # Moment, CPU time of this process, CPU time of dlbench's own threads.
+        self._opened: Sequence[float] | Array = (0.0, 0.0, 0.0)
+        self._ended = (0.0, 0.0, 0.0)
 
     def open(self) -> None:
         """Open a piece; a collective."""
@@ -162,6 +164,11 @@ class Window:
         cpu_s, observer_s = self._cpu_clocks()
         self._ended = (perf_counter() if moment is None else moment, cpu_s, observer_s)
         self._closing = self._ended[0]
+
+    def leave_out(self) -> None:
+        """Leave out the time since the last step, in the open piece if there is one: it opens so much later."""
+        now = np.array([perf_counter(), *self._cpu_clocks()])
+        self._opened = now + np.subtract(self._opened, self._ended) if self._steps else now
 
     def close_at_barrier(self, zero: float) -> None:
         """Close the open piece, if there is one; a collective. `zero` is the moment that counts as 0 s."""

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,6 +25,10 @@ from tests.functional.attempt import FAKE_WORKER, FakeAttempt, fake_attempt
 AT_ONCE = 6
 
 both_launchers = pytest.mark.parametrize("launcher", ["local", pytest.param("mpirun", marks=pytest.mark.mpi)])
+has_torch = pytest.mark.skipif(find_spec("torch") is None, reason="needs PyTorch")
+every_launcher = pytest.mark.parametrize(
+    "launcher", ["local", pytest.param("mpirun", marks=pytest.mark.mpi), pytest.param("torchrun", marks=has_torch)]
+)
 
 
 class Row(NamedTuple):
@@ -110,7 +115,7 @@ def test_a_good_end_in_a_folder_with_an_odd_name(tmp_path: Path, launcher: str) 
     assert not [path for path in folder.iterdir() if token in path.read_text()]
 
 
-@both_launchers
+@every_launcher
 def test_every_way_to_end_has_its_status_and_reason(tmp_path: Path, launcher: str) -> None:
     def outcome_of(place: int) -> Outcome:
         folder = tmp_path / str(place)
@@ -125,7 +130,7 @@ def test_every_way_to_end_has_its_status_and_reason(tmp_path: Path, launcher: st
         assert outcome.wall_time_s < 90, (row, outcome)
 
 
-@both_launchers
+@every_launcher
 def test_an_interrupted_attempt_and_a_killed_launcher(tmp_path: Path, launcher: str) -> None:
     def outcome_of(name: str, act: Callable[[FakeAttempt], None]) -> Outcome:
         (tmp_path / name).mkdir()

@@ -181,4 +181,12 @@ def test_a_script_without_the_hook_is_told_the_lines() -> None:
     done = dlbench("init", "--script", "plain.py")
     assert done.exit_code == 0
     assert "run = dlbench.begin(" in done.output
+    for text, line in (
+        ("import torch\noptimizer.step()", "hook = dlbench.torch.Hook(model, optimizer)"),
+        ("import torch\nfrom transformers import Trainer\nTrainer(model)", "[dlbench.transformers.Callback()]"),
+        ("import lightning.pytorch as pl\npl.Trainer().fit(model)", "[dlbench.lightning.Callback()]"),
+        ("import keras\nmodel.fit(x, y)", "[dlbench.keras.Callback()]"),
+    ):
+        Path("other.py").write_text(text)
+        assert line in dlbench("init", "other.yaml", "--force", "--script", "other.py").output
     assert read(Path("scenario.yaml")).base["strategy"] == "single"

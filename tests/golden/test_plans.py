@@ -85,6 +85,7 @@ PLANS = {
         assignment(2, launcher="horovodrun", strategy="horovod", communicator="horovod", collectives="mpi"),
         "/opt/env/bin/python",
     ),
+    "torchrun-2": (assignment(2, launcher="torchrun", strategy="mpi", command="./train"), "/opt/my env's/bin/python"),
     "mpich-2": (assignment(2, launcher="mpirun", strategy="mpi", algorithm="auto"), "/opt/env/bin/python"),
     "mpich-2-hosts": (
         on_hosts(assignment(3, launcher="mpirun", strategy="mpi", algorithm="own-ring"), "a", "a", "10.1.0.2"),

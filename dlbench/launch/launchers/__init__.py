@@ -8,7 +8,8 @@ A launcher file holds a one-line doc, `OPTIONS`, `PROVIDES` (the collectives its
              variables: tuple[str, ...]) -> tuple[str, ...]: ...
     def environment(layout: Layout, options: Options, settings: Settings) -> dict[str, str]: ...
 
-and, where it may be another program with other words, or has daemons on other hosts that it starts by ssh,
+and, where scripts connect by the variables that it sets, `CONNECTS_SCRIPTS = True`: it may then start scripts of any
+strategy; where it may be another program with other words, or has daemons on other hosts that it starts by ssh,
 
     def refuse(options: Options, settings: Settings) -> str: ...   # "" where the run can be, else why not
     def daemons(layout: Layout, ssh: str, silence_s: float, variable: str) -> dict[str, str]: ...  # see `mpirun`

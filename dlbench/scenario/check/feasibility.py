@@ -149,7 +149,9 @@ def _layout(case: Case) -> Iterator[str]:
     others = [host.address for host, _ in counts if not host.is_here]
     can_reach = starts_here(cluster) or plugins.load("launchers", settings.launcher).get("MULTIPLE_HOSTS", False)
     if others and not can_reach:
-        yield f"the launcher {settings.launcher} starts nothing on other hosts, such as {others[0]}"
+        able = [name for name in plugins.names("launchers") if plugins.load("launchers", name).get("MULTIPLE_HOSTS")]
+        name = f"the launcher {settings.launcher} starts nothing on other hosts, such as {others[0]}"
+        yield f"{name}; {' and '.join(able)} do"
 
 
 def _room(settings: Settings, counts: Sequence[tuple[Host, int]]) -> str:

@@ -82,7 +82,7 @@ def resolve(point: Point, scenario: Scenario, cluster: Cluster, *, is_baseline: 
     """
     written = Settings.model_validate({key: value for key, value in point.values.items() if "." not in key})
     resolved = _of_strategy(written, point, cluster)
-    if written.workers_inside:  # what connects them is no launcher's of dlbench's
+    if written.workers_inside or _connects_scripts(written):  # their library is not known
         resolved["collectives"] = None
     # An axis of backends goes before a trainer that `base` names for all; two that contradict each other are refused.
     if "trainer" not in point.values or (point.is_common("trainer") and not point.is_common("backend")):
@@ -110,6 +110,12 @@ def resolve(point: Point, scenario: Scenario, cluster: Cluster, *, is_baseline: 
         baseline=is_baseline,
     )
     return PlannedArm(point, {key: getattr(written, key) for key in (*resolved, "cores_per_worker")}, run)
+
+
+def _connects_scripts(written: Settings) -> bool:
+    """Whether a script's processes connect by what the launcher sets, whatever the strategy needs."""
+    is_chosen = written.command is not None and written.launcher != "auto"
+    return is_chosen and bool(load("launchers", written.launcher).get("CONNECTS_SCRIPTS"))
 
 
 def _of_strategy(written: Settings, point: Point, cluster: Cluster) -> dict[str, Any]:

@@ -28,6 +28,7 @@ SOURCES = (
     RankSource("MPICH", "PMI_RANK", "PMI_SIZE"),
     RankSource("PMIx", "PMIX_RANK"),
     RankSource("Slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
+    RankSource("torchrun", "RANK", "WORLD_SIZE"),
 )
 
 

@@ -76,7 +76,7 @@ def process_group(assignment: Assignment, rank: int) -> dict[str, str]:
         "LOCAL_WORLD_SIZE": len(here),
         "GROUP_RANK": layout.hosts.index(layout.places[rank].host),
     }
-    if addresses:
+    if addresses and "TORCHELASTIC_RUN_ID" not in os.environ:  # else torchrun has set its own
         host, _, port = addresses[0].rpartition(":")
         variables |= {"MASTER_ADDR": host.strip("[]"), "MASTER_PORT": port}
     if addresses and plugins.canonical(assignment.run.settings.strategy) == TF_STRATEGY:

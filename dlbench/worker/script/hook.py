@@ -105,6 +105,7 @@ class Run:
         learning_rate: Rate after warm-up, scaled by the global batch as the scenario asks.
         epochs: Epochs this worker trains, divided over workers where the scenario asks for it.
         metrics: What the scenario declares besides the scores that are known.
+        recorder: What keeps its rows; None outside dlbench.
     """
 
     def __init__(self, spec: RunSpec, workers: Iterable[int], rank: int, size: int, session: Session | None) -> None:
@@ -113,8 +114,17 @@ class Run:
         self.batch_size = sum(spec.local_batch_size(worker) for worker in workers)
         self.learning_rate, self.epochs = spec.full_learning_rate, spec.epochs_per_worker
         self.metrics, self._session = spec.metrics, session
-        self._recorder = session.recorder if session else None
+        self.recorder = session.recorder if session else None
         self._step: Step | None = None
+
+    def check(self, rank: int, size: int) -> None:
+        """Check what the script's library says of this process, where it says so after `begin`.
+
+        Raises:
+            UserError: This is not the process, or there are not as many, as dlbench started.
+        """
+        if self._session is not None:
+            self._session.check(rank, size)
 
     def step(self, num_samples: int) -> Step:
         """Return the next step, to be used in a `with` statement; `num_samples` are those of this process.
@@ -122,7 +132,7 @@ class Run:
         Raises:
             UserError: They are no whole number, or negative; says the line of the script.
         """
-        return Step(self._recorder, num_samples)
+        return Step(self.recorder, num_samples)
 
     def begin_step(self, num_samples: int = 0) -> Step:
         """Begin a step where a `with` statement does not fit; `end_step` ends it, and may say its samples."""
@@ -139,7 +149,7 @@ class Run:
         if step is None:
             raise UserError("end_step: no step has begun")
         step.loss = step.loss if loss is None else loss
-        if num_samples is not None and self._recorder is not None:
+        if num_samples is not None and self.recorder is not None:
             step._num_samples = _count("num_samples", num_samples)
         step.__exit__(None, None, None)
 
@@ -159,10 +169,10 @@ class Run:
             UserError: It is none, or an accuracy is not between 0 and 1, or the scenario does not declare it; says the
                 line of the script.
         """
-        if self._recorder is None:
+        if self.recorder is None:
             return False
         checked: EpochScores = {name: self._score(name, value) for name, value in scores.items()}
-        return self._recorder.end_epoch(checked, _number("learning_rate", learning_rate, least=0))
+        return self.recorder.end_epoch(checked, _number("learning_rate", learning_rate, least=0))
 
     def _score(self, name: str, value: Any) -> float | None:
         if name not in SCORE_COLUMNS and name not in self.metrics:

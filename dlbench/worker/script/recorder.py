@@ -69,8 +69,26 @@ class ScriptRecorder:
             return self.counted_to
         return perf_counter()
 
-    def add(self, num_samples: int, timestamps: StepTimestamps, loss: float | None) -> None:
+    def meets(self, ahead: int) -> bool:
+        """Whether all processes meet, in this step from here, where a piece of the window begins or ends."""
+        step = self._steps + ahead
+        return step == 1 or self._is_cut(step) or self._is_cut(step + 1)
+
+    def pause(self) -> None:
+        """Leave the time since the last step out: the script has evaluated, perhaps in this process only."""
+        if self._steps:
+            self.record.progress.evaluation_time_s += perf_counter() - self.counted_to
+            self._window.leave_out()
+            self._pause_until_now()
+
+    def add(self, num_samples: int, timestamps: StepTimestamps, loss: float | None, *, is_past: bool = False) -> None:
         """A step has ended.
+
+        Args:
+            num_samples: Of this worker.
+            timestamps: Its moments.
+            loss: Its mean loss, where it is known.
+            is_past: Whether a device says its moments, and works on the next step by now.
 
         Raises:
             Diverged: Its loss is not a finite number.
@@ -87,7 +105,8 @@ class ScriptRecorder:
             self._window.close(self._recorder.zero)
         self._open_before_step()
         # What was noted here is bookkeeping between steps: the script does not wait for data yet.
-        self.counted_to = perf_counter()
+        if not is_past:
+            self.counted_to = perf_counter()
 
     def end_epoch(self, scores: EpochScores, learning_rate: float | None) -> bool:
         """An epoch has ended; return whether the run's target is reached and ends it."""

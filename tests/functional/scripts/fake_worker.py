@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 ASSIGNMENT = json.loads(os.environ["DLBENCH_ASSIGNMENT"])
-RANK = int(os.environ.get("DLBENCH_RANK") or os.environ["OMPI_COMM_WORLD_RANK"])
+RANK = int(next(os.environ[name] for name in ("DLBENCH_RANK", "OMPI_COMM_WORLD_RANK", "RANK") if name in os.environ))
 # Modes in which the others end well by themselves.
 HARMLESS = {"finish", "print", "fork", "teardown"}
 

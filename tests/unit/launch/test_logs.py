@@ -35,6 +35,31 @@ MPI_ABORT was invoked on rank 1 in communicator MPI_COMM_WORLD
   Errorcode: 7
 --------------------------------------------------------------------------
 """
+# Of PyTorch 2.13: it lists what it has ended first.
+TORCHRUN_EXIT = """\
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError: 
+============================================================
+python FAILED
+------------------------------------------------------------
+Failures:
+[1]:
+  time      : 2026-11-27_15:05:12
+  host      : localhost
+  rank      : 0 (local_rank: 0)
+  exitcode  : -15 (pid: 23595)  (SIGTERM)
+  error_file: <N/A>
+  traceback : Signal 15 (SIGTERM) received by PID 23595
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-11-27_15:05:12
+  host      : localhost
+  rank      : 1 (local_rank: 1)
+  exitcode  : {code} (pid: 23596) 
+  error_file: <N/A>
+  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html
+============================================================
+"""  # noqa: W291
 MPICH_SIGNAL = """
 
 ===================================================================================
@@ -149,6 +174,8 @@ def test_the_process_that_failed_first(tmp_path: Path) -> None:
         "dlbench: process rank 3 ended with exit code 4\n": (3, 4),
         "dlbench: process rank 3 ended on signal 11\n": (3, -11),
         HOROVODRUN_EXIT: (1, 137),
+        TORCHRUN_EXIT.format(code="-11"): (1, -11),
+        TORCHRUN_EXIT.format(code="3"): (1, 3),
         "all is well\n": None,
         # Hydra names a process by its number.
         MPICH_SIGNAL.format(code=9, said="Killed (signal 9)"): (None, -9),

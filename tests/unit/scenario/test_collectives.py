@@ -24,6 +24,8 @@ def wider(house: None, monkeypatch: pytest.MonkeyPatch) -> None:
     needs = Needs(collectives=("nccl", "mpi", "gloo"))
     monkeypatch.setitem(HOUSE["strategies"], "wide", module(OPTIONS=WideOptions, NEEDS=needs, refuse=refuse))
     monkeypatch.setitem(HOUSE["launchers"], "horovodrun", module(PROVIDES=("gloo", "mpi"), MULTIPLE_HOSTS=False))
+    torchrun = module(PROVIDES=(), CONNECTS_SCRIPTS=True, MULTIPLE_HOSTS=False)
+    monkeypatch.setitem(HOUSE["launchers"], "torchrun", torchrun)
 
 
 def resolved(runs: Callable[..., Runs], base: str) -> tuple[str | None, str]:
@@ -40,6 +42,8 @@ def test_the_first_library_that_can_be(subtests: pytest.Subtests, runs: Callable
         ("strategy: mpi, workers: 2", ("mpi", "mpirun")),
         ("strategy: mpi, workers: 2, launcher: horovodrun", ("mpi", "horovodrun")),
         ("strategy: single", (None, "local")),
+        ("strategy: mpi, workers: 2, command: ./train", ("mpi", "mpirun")),
+        ("strategy: mpi, workers: 2, command: ./train, launcher: torchrun", (None, "torchrun")),
     ]:
         with subtests.test(base=base):
             assert resolved(runs, base) == found
@@ -54,6 +58,7 @@ def test_what_cannot_be_is_refused_with_the_reason(subtests: pytest.Subtests, re
             "the launcher mpirun does not provide gloo to the strategy wide",
         ),
         ("strategy: wide, workers: 2, launcher: local", "the launcher local does not provide"),
+        ("strategy: wide, workers: 2, launcher: torchrun", "the launcher torchrun does not provide"),
         ("strategy: single, collectives: mpi", "the strategy single has no `collectives` setting"),
         ("strategy: wide, workers: 2, strategy.steep: true", "steep does not go over mpi"),
     ]:

@@ -40,6 +40,13 @@ def test_every_process_knows_its_place() -> None:
     assert "MASTER_ADDR" not in process_group(assignment(), 0)
 
 
+def test_the_port_that_torchrun_holds_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "x")
+    variables = process_group(assignment("a:1000"), 1)
+    assert "MASTER_ADDR" not in variables
+    assert variables["RANK"] == "1"
+
+
 def test_an_address_of_ipv6_stands_in_brackets_only_beside_a_port() -> None:
     assert process_group(assignment("[fd00::1]:1000"), 0)["MASTER_ADDR"] == "fd00::1"
 

@@ -126,6 +126,22 @@ def test_pieces_open_at_barriers_are_cut_where_all_runs_are_and_close_with_the_e
     assert result.evaluation_time_s == 2000
 
 
+def test_an_evaluation_within_an_epoch_is_left_out_and_no_other_process_is_waited_for(reporter, clock):
+    script = Script(reporter, clock, barrier_s=100)
+    for count in (0, 1, 3, 3):  # before any step, before and within a piece, at its border
+        script.steps(count)
+        clock.now += 1000
+        script.recorder.pause()
+    script.steps(2)
+    barriers = script.barriers
+    result = script.recorder.result(None)
+    assert [(piece.steps, piece.closed_at_s - piece.opened_at_s) for piece in result.segments] == [(6, 90), (1, 15)]
+    assert result.train_time_s == 14 + 15 * 8
+    assert result.evaluation_time_s == 3000
+    assert barriers == 2
+    assert list(reporter.column("data_wait_s")) == [0] + [1] * 8
+
+
 def test_without_a_barrier_nothing_is_timed(reporter, clock):
     script = Script(reporter, clock)
     script.steps(40)
@@ -294,7 +310,7 @@ def test_marks_out_of_order_are_refused_with_the_line_of_the_script(reporter, cl
 
 def run_of(script):
     run = hook.Run(script.spec, (0,), 0, 1, None)
-    run._recorder = script.recorder
+    run.recorder = script.recorder
     return run
 
 

@@ -1,0 +1,83 @@
+"""One line makes a script with Lightning's Trainer a run: `Trainer(callbacks=[dlbench.lightning.Callback()])`.
+
+It reports every step of the optimizer with its samples and its loss, every epoch with the scores that the module has
+logged, and the weights at the end. Outside dlbench it does nothing.
+"""
+
+import atexit
+from collections.abc import Mapping
+from typing import Any
+
+try:
+    from lightning import pytorch as lightning
+except ImportError:
+    import pytorch_lightning as lightning
+
+from dlbench.torch import Steps, num_samples, scores_of, weights_of
+
+
+class Callback(lightning.Callback):  # type: ignore[misc]
+    """Reports what `fit` does.
+
+    Args:
+        defaults: Settings outside dlbench, such as `{"epochs": 3}`.
+
+    Attributes:
+        run: The run: its settings, `batch_size`, `learning_rate`, `epochs` and `seed` (`dlbench.worker.Run`).
+    """
+
+    def __init__(self, *, defaults: Mapping[str, Any] | None = None) -> None:
+        super().__init__()
+        self._steps = Steps(defaults)
+        self.run = self._steps.run
+        self._weights: list[Any] | None = None
+        self._has_trained = False
+        self._updates = 0
+        atexit.register(self._finish)
+
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        """`fit` begins.
+
+        Raises:
+            UserError: PyTorch has connected other processes than dlbench has started.
+        """
+        self._updates = trainer.global_step
+        self._steps.attach(pl_module)
+
+    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
+        """A batch is there; the first after an update begins a step."""
+        self._steps.begin()
+        self._steps.samples += num_samples(batch)
+
+    def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+        """A batch is over, and where the optimizers have made an update, a step."""
+        loss = outputs.get("loss") if isinstance(outputs, Mapping) else outputs
+        if loss is not None:
+            # Lightning has divided it by the batches of an update.
+            parts = trainer.accumulate_grad_batches if pl_module.automatic_optimization else 1
+            self._steps.add_loss(loss * parts, num_samples(batch))
+        if trainer.global_step > self._updates:
+            self._updates = trainer.global_step
+            self._steps.end()
+
+    def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
+        """The time since the last step was no training."""
+        self._steps.has_evaluated = True
+
+    def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+        """An epoch and its validation are over; where the run's target is reached, `fit` ends with it."""
+        rates = [group["lr"] for optimizer in trainer.optimizers for group in optimizer.param_groups]
+        # A module logs its process's own, unless it is asked for the mean.
+        scores = scores_of(trainer.callback_metrics, self.run.metrics)
+        means = {name: self._steps.mean(value) for name, value in scores.items()} if self.run.recorder else {}
+        if self._steps.epoch(float(rates[0]) if rates else None, means):
+            trainer.should_stop = True
+
+    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+        """One `fit` has ended; of the last the weights are handed in."""
+        if self.run.recorder is not None:
+            self._has_trained, self._weights = True, weights_of(pl_module)
+
+    def _finish(self) -> None:
+        if self._has_trained:  # else there is no result
+            self._steps.finish(self._weights)

@@ -1,0 +1,323 @@
+"""One line makes a PyTorch loop a run: `hook = dlbench.torch.Hook(model, optimizer)`, alone or under DDP.
+
+It reports every step of the optimizer with its samples, and the weights at the end. Outside dlbench it does nothing.
+
+A device works behind the loop, which only queues what is to be computed. A hook that waited for it after each step
+would slow the script down, and the loop's own clock would say how fast it queues. So the device itself says when a step
+has ended, by an event in its queue, which is read once it has passed. It is waited for only where all processes meet
+anyway, between the pieces of the timed window, and at the end of an epoch.
+"""
+
+import atexit
+import sys
+from collections import deque
+from collections.abc import Collection, Iterable, Mapping
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import torch  # noqa: TID253 - only a script that uses PyTorch imports this file
+from torch import distributed  # noqa: TID253
+
+from dlbench.errors import UserError
+from dlbench.scenario.metrics import SCORE_COLUMNS
+from dlbench.strategies._step import NAN, StepTimestamps
+from dlbench.worker.script.hook import Run, begin
+
+_SAMPLES = {"train": "train", **dict.fromkeys(("eval", "val", "valid", "validation"), "validation")}
+_KINDS = {"acc": "accuracy", "mse": "mean_squared_error"}
+
+
+class _Ended(NamedTuple):
+    """A step that has been queued; moments are a device's events, on a CPU seconds on `perf_counter`."""
+
+    begun: float
+    gradient_ready: Any
+    reduced: Any
+    ended: Any
+    samples: int
+    loss: Any
+
+
+class Steps:
+    """The steps of one process, timed by the device of its model.
+
+    Args:
+        defaults: Settings outside dlbench, such as `{"epochs": 3}`.
+
+    Attributes:
+        run: The run: its settings, `batch_size`, `learning_rate`, `epochs` and `seed` (`dlbench.worker.Run`).
+        samples: Samples of the open step so far.
+        last_samples: Those of its last forward pass.
+        gradient_ready: Moment of the open step's last local gradient, where it is seen.
+        reduced: Moment at which the update of the open step begins, where it is seen.
+        has_evaluated: Whether the script has evaluated since the last step.
+    """
+
+    def __init__(self, defaults: Mapping[str, Any] | None) -> None:
+        self.run: Run = begin(barrier=lambda: self._sums(0.0), defaults=defaults)
+        self.samples = self.last_samples = 0
+        self.has_evaluated = False
+        self.gradient_ready: Any = NAN
+        self.reduced: Any = NAN
+        self._device = torch.device("cpu")
+        self._begun: float | None = None
+        self._loss: Any = None
+        self._queue: deque[_Ended] = deque()
+        # A moment that the device and the clock share.
+        self._zero: tuple[Any, float] = (None, 0.0)
+        self._loss_sum = self._loss_samples = 0.0
+
+    def attach(self, model: torch.nn.Module) -> None:
+        """Begin with a model that is where it is trained.
+
+        Raises:
+            UserError: PyTorch has connected other processes than dlbench has started.
+        """
+        connected = distributed.is_available() and distributed.is_initialized()
+        rank, size = (distributed.get_rank(), distributed.get_world_size()) if connected else (0, 1)
+        self.run.check(rank, size)
+        self._device = next(model.parameters()).device
+
+    def count_passes(self, model: torch.nn.Module) -> None:
+        """Count the samples of each forward pass of a model; the first of a step begins it."""
+
+        def before(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            if model.training and torch.is_grad_enabled():
+                self.begin()
+                self.last_samples = num_samples((args, kwargs))
+                self.samples += self.last_samples
+            else:
+                self.has_evaluated = True
+
+        # What compiles a model is to leave this out of the graph; without the compiler there, that would import it.
+        is_compiling = "torch._dynamo" in sys.modules
+        model.register_forward_pre_hook(torch.compiler.disable(before) if is_compiling else before, with_kwargs=True)
+
+    def begin(self) -> None:
+        """Begin a step, unless one has begun."""
+        if self._begun is not None or self.run.recorder is None:
+            return
+        if self.has_evaluated:
+            self.drain()
+            self.run.recorder.pause()
+            self.has_evaluated = False
+        if self._zero[1] == 0.0:
+            self._synchronize()
+        self.samples, self._loss, self.gradient_ready, self.reduced = 0, None, NAN, NAN
+        self._begun = self.run.recorder.enter()
+
+    def add_loss(self, loss: Any, samples: int) -> None:
+        """Add the mean loss of samples of the open step: a number, or a tensor that is not waited for.
+
+        Raises:
+            UserError: No step is open.
+        """
+        if self.run.recorder is None:
+            return
+        if self._begun is None:
+            raise UserError(
+                "a loss belongs to no step", hint="report it between the model's pass and `optimizer.step()`"
+            )
+        loss = loss.detach() if isinstance(loss, torch.Tensor) else loss
+        loss = (float(loss) if self._device.type == "cpu" else loss) * samples
+        self._loss = loss if self._loss is None else self._loss + loss
+
+    def now(self) -> Any:
+        """Return this moment of the device's queue."""
+        if self._device.type == "cpu":
+            return perf_counter()
+        event = torch.get_device_module(self._device).Event(enable_timing=True)
+        event.record()
+        return event
+
+    def end(self) -> None:
+        """End the open step, if there is one."""
+        recorder, loss = self.run.recorder, self._loss
+        if self._begun is None or recorder is None:
+            return
+        if isinstance(loss, torch.Tensor):
+            loss = loss.to("cpu", non_blocking=True)  # before the moment at which it is read
+        self._queue.append(_Ended(self._begun, self.gradient_ready, self.reduced, self.now(), self.samples, loss))
+        self._begun = None
+        if self._device.type == "cpu" or recorder.meets(len(self._queue)):
+            self.drain()
+        while self._queue and self._queue[0].ended.query():
+            self._add(self._queue.popleft())
+
+    def drain(self) -> None:
+        """Report all steps, once the device has done them."""
+        if self._queue and self._device.type != "cpu":
+            self._queue[-1].ended.synchronize()
+        while self._queue:
+            self._add(self._queue.popleft())
+        self._synchronize()
+
+    def epoch(self, learning_rate: float | None, scores: Mapping[str, float | None]) -> bool:
+        """End an epoch; a collective. Returns whether the run's target ends the run; see `dlbench.worker.Run.epoch`."""
+        if self.run.recorder is None:
+            return False
+        self.drain()
+        total, samples = self._sums(self._loss_sum, self._loss_samples)
+        self._loss_sum = self._loss_samples = 0.0
+        self.has_evaluated = False
+        trained = {"train_loss": total / samples} if samples else {}
+        return self.run.epoch(learning_rate=learning_rate, **(dict(scores) | trained))
+
+    def mean(self, value: float) -> float:
+        """Return the mean of a number over all processes; a collective."""
+        total, size = self._sums(float(value), 1.0)
+        return total / size
+
+    def finish(self, weights: Iterable[Any] | None) -> None:
+        """Hand in the account of this process."""
+        self.drain()
+        self.run.finish(weights=weights)
+
+    def _synchronize(self) -> None:
+        """Note a moment that the device and the clock share."""
+        if self._device.type != "cpu":
+            event = self.now()
+            event.synchronize()
+            self._zero = event, perf_counter()
+
+    def _add(self, step: _Ended) -> None:
+        moments = self._moment(step.gradient_ready), NAN, self._moment(step.reduced), self._moment(step.ended)
+        recorder = self.run.recorder
+        assert recorder is not None
+        loss = None if step.loss is None else float(step.loss) / max(1, step.samples)
+        if loss is not None:
+            self._loss_sum += loss * step.samples
+            self._loss_samples += step.samples
+        # A device that still works on the last step does not wait for what the loop prepares.
+        started = recorder.counted_to
+        timestamps = StepTimestamps(started, max(started, step.begun), *moments)
+        recorder.add(step.samples, timestamps, loss, is_past=self._device.type != "cpu")
+
+    def _moment(self, moment: Any) -> float:
+        event, clock = self._zero
+        return moment if isinstance(moment, float) else clock + event.elapsed_time(moment) / 1000
+
+    def _sums(self, *values: float) -> list[float]:
+        """Return the sum of each number over all processes, once all have given theirs."""
+        if not (distributed.is_available() and distributed.is_initialized()):
+            return list(values)
+        tensor = torch.tensor(values, dtype=torch.float64, device=self._device)
+        distributed.all_reduce(tensor)
+        return [float(value) for value in tensor.tolist()]
+
+
+class Hook:
+    """Reports what a loop does with a model and its optimizer.
+
+    A step begins with the first forward pass of the model in training mode after the last step, and ends with
+    `optimizer.step()`: several passes accumulate gradients. Its samples are the first dimension of the first tensor
+    that each pass gets. Passes in evaluation mode or without gradients are evaluation.
+
+    Args:
+        model: As the loop calls it: wrapped in DistributedDataParallel, compiled, on its device.
+        optimizer: Its step ends a step.
+        defaults: Settings outside dlbench, such as `{"epochs": 3}`.
+
+    Attributes:
+        run: The run: its settings, `batch_size`, `learning_rate`, `epochs` and `seed` (`dlbench.worker.Run`).
+
+    Raises:
+        UserError: PyTorch has connected other processes than dlbench has started.
+    """
+
+    def __init__(
+        self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, *, defaults: Mapping[str, Any] | None = None
+    ) -> None:
+        self._steps = Steps(defaults)
+        self.run = self._steps.run
+        self._model, self._optimizer = model, optimizer
+        self._has_trained = False
+        if self.run.recorder is None:
+            return
+        self._steps.attach(model)
+        self._steps.count_passes(model)
+        optimizer.register_step_post_hook(lambda *_: self._after_step())
+        if isinstance(model, torch.nn.parallel.DistributedDataParallel):
+            optimizer.register_step_pre_hook(lambda *_: setattr(self._steps, "reduced", self._steps.now()))
+            self._watch_gradients([parameter for parameter in model.parameters() if parameter.requires_grad])
+        # Before the hook's own end.
+        atexit.register(self._finish)
+
+    def loss(self, value: Any) -> None:
+        """Report the mean loss of the last forward pass; a tensor is not waited for.
+
+        Raises:
+            UserError: `optimizer.step()` has ended its step.
+        """
+        self._steps.add_loss(value, self._steps.last_samples)
+
+    def mean(self, value: float) -> float:
+        """Return the mean of a number over all processes, such as an accuracy of as many samples; a collective."""
+        return self._steps.mean(value)
+
+    def epoch(self, **scores: float | None) -> bool:
+        """End an epoch with its scores over all processes, the same on each; all call it.
+
+        `train_loss` is known where the losses are. Returns whether the run's target is reached and ends the run: then
+        leave the loop. See `dlbench.worker.Run.epoch`.
+        """
+        return self._steps.epoch(float(self._optimizer.param_groups[0]["lr"]), scores)
+
+    def _after_step(self) -> None:
+        self._has_trained = True
+        self._steps.end()
+
+    def _watch_gradients(self, parameters: list[torch.nn.Parameter]) -> None:
+        """Note the moment of the last local gradient: of all parameters in the first step, of the last of them then."""
+        order: list[torch.nn.Parameter] = []
+        handles = [it.register_post_accumulate_grad_hook(order.append) for it in parameters]
+
+        def note(_: torch.Tensor) -> None:
+            self._steps.gradient_ready = self._steps.now()
+
+        def choose(*_: object) -> None:
+            chosen.remove()
+            for handle in handles:
+                handle.remove()
+            if order:
+                order[-1].register_post_accumulate_grad_hook(note)
+
+        chosen = self._optimizer.register_step_post_hook(choose)
+
+    def _finish(self) -> None:
+        if self._has_trained:  # else there is no result
+            self._steps.finish(weights_of(self._model))
+
+
+def num_samples(batch: Any) -> int:
+    """Return the first dimension of the first tensor in nested lists, tuples and mappings; 0 where there is none."""
+    if isinstance(batch, torch.Tensor):
+        return int(batch.shape[0]) if batch.dim() else 0
+    parts = batch.values() if isinstance(batch, Mapping) else batch if isinstance(batch, list | tuple) else ()
+    return next(filter(None, map(num_samples, parts)), 0)
+
+
+def weights_of(model: torch.nn.Module) -> list[Any] | None:
+    """Return the trainable parameters as arrays; None where a process holds only shards of them (FSDP, ZeRO)."""
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    if any(type(it) is not torch.nn.Parameter or hasattr(it, "ds_id") for it in parameters):
+        return None
+    kinds = {torch.bfloat16: torch.float32}  # which NumPy does not have
+    return [it.detach().to("cpu", kinds.get(it.dtype, it.dtype)).numpy() for it in parameters]
+
+
+def scores_of(values: Mapping[str, Any], metrics: Collection[str]) -> dict[str, float]:
+    """Return what a library calls scores under their names here: `eval_accuracy` or `val_acc`: validation_accuracy.
+
+    Args:
+        values: By the library's names.
+        metrics: Names that the scenario declares, with or without the prefix.
+    """
+    scores: dict[str, float] = {}
+    for name, value in values.items():
+        first, _, kind = name.partition("_")
+        column = f"{_SAMPLES.get(first, '')}_{_KINDS.get(kind, kind)}"
+        known = next((it for it in (column, name, kind) if it in metrics or it in SCORE_COLUMNS), None)
+        if known is not None:
+            scores[known] = float(value)
+    return scores

@@ -1,0 +1,75 @@
+"""PyTorch loops with one line of dlbench: their rows are what they have logged themselves."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.functional.studies import Bench
+from tests.functional.worker_runs import SCRIPTS
+
+pytest.importorskip("torch", reason="needs PyTorch")
+
+SCRIPT = SCRIPTS / "torch_loop.py"
+COMMAND = f"python '{SCRIPT}' --epochs {{epochs}} --batch-size {{batch_size}} --lr {{learning_rate}}"
+EPOCHS = 6
+# What a shell inside torchrun would have set.
+LEAKED = {"RANK": "7", "WORLD_SIZE": "9", "TORCHELASTIC_RUN_ID": "x", "PET_NNODES": "3"}
+
+
+@pytest.mark.slow
+def test_rows_are_what_the_loop_has_logged(tmp_path: Path) -> None:
+    two = {"workers": 2, "strategy": "mpi", "launcher": "torchrun", "command": f"{COMMAND} --size 2"}
+    arms = [
+        {"workers": 1, "strategy": "single", "command": f"{COMMAND} --size 1"},
+        two,
+        {**two, "command": f"{two['command']} --apart"},
+        {**two, "command": f"{COMMAND} --size 1 --apart"},
+    ]
+    base = {"epochs": EPOCHS, "batch_size": 4, "learning_rate": 0.3}
+    scenario = {"baseline": "none", "order": "written", "base": base, "include": arms}
+    with Bench(tmp_path) as work:
+        (tmp_path / "s.yaml").write_text(json.dumps(scenario))
+        work.run("s.yaml", code=1, variables=LEAKED)
+        runs, epochs, steps = work.rows(), work.rows("epochs"), work.rows("steps")
+    for run in runs[:2]:
+        assert run["status"] == "completed", run["reason"]
+        workers = int(run["workers"])
+        losses = []
+        for worker in range(workers):
+            log = json.loads((tmp_path / f"log-{workers}-{worker}.json").read_text())["steps"]
+            mine = [row for row in steps if (row["run_id"], row["worker"]) == (run["run_id"], str(worker))]
+            assert [int(row["num_samples"]) for row in mine] == [samples for samples, _ in log]
+            assert [float(row["loss"]) for row in mine] == pytest.approx([loss for _, loss in log], rel=1e-5)
+            assert [row["epoch"] for row in mine] == [
+                str(epoch + 1) for epoch in range(EPOCHS) for _ in range(len(log) // EPOCHS)
+            ]
+            losses += log[-len(log) // EPOCHS :]
+            assert (mine[-1]["communication_time_s"] == "") == (workers == 1)
+        mean = sum(samples * loss for samples, loss in losses) / sum(samples for samples, _ in losses)
+        assert float(run["train_loss"]) == pytest.approx(mean, rel=1e-5)
+        assert (int(run["steps"]), int(run["samples_seen"])) == (len(log), EPOCHS * 300)
+        assert int(run["epochs_completed"]) == EPOCHS
+        accuracy = json.loads((tmp_path / f"log-{workers}-0.json").read_text())["accuracy"]
+        assert float(run["validation_accuracy"]) == pytest.approx(accuracy)
+        of_run = [row for row in epochs if row["run_id"] == run["run_id"]]
+        assert [row["epoch"] for row in of_run if row["worker"] == "0"] == [str(n + 1) for n in range(EPOCHS)]
+        # Evaluation within epochs is no training either.
+        assert float(run["evaluation_time_s"]) > sum(float(row["evaluation_time_s"]) for row in of_run) / workers
+    assert [run["workers_agree"] for run in runs[:2]] == ["", "exact"]
+    assert float(runs[1]["communication_time_s"]) > 0
+    assert runs[2]["status"] == "diverged"
+    assert "the workers' weights do not agree" in runs[2]["reason"]
+    assert runs[3]["status"] == "failed"
+    assert "there are 1 processes, this run has 2" in runs[3]["reason"]
+
+
+def test_outside_dlbench_the_loop_works_as_before(tmp_path: Path) -> None:
+    argv = [sys.executable, SCRIPT, "--epochs", "1", "--batch-size", "50", "--lr", "0.1", "--size", "1"]
+    ended = subprocess.run(argv, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(SCRIPTS.parents[2])},
+                           capture_output=True, text=True, timeout=120, check=False)  # fmt: skip
+    assert (ended.returncode, ended.stdout + ended.stderr) == (0, "")
+    assert len(json.loads((tmp_path / "log-1-0.json").read_text())["steps"]) == 3

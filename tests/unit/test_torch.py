@@ -1,0 +1,252 @@
+"""Steps of a device that works behind the loop; the calls of Transformers' and Lightning's trainers, as recorded."""
+
+import sys
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dlbench.errors import UserError
+from dlbench.scenario.run_spec import Target
+from tests.fakes import KeptReporter
+from tests.unit.worker.script.test_hook import Clock, Script
+
+
+@pytest.fixture
+def torch() -> Any:
+    return pytest.importorskip("torch", reason="needs PyTorch")
+
+
+@pytest.fixture
+def hook(torch: Any) -> Any:
+    import dlbench.torch
+
+    return dlbench.torch
+
+
+class Device:
+    """A queue of work: an event in it passes when what was queued before it is done."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock, self.free_at, self.waits = clock, 0.0, 0
+
+    def work(self, seconds: float) -> None:
+        self.free_at = max(self.free_at, self.clock.now) + seconds
+
+    def event(self, enable_timing: bool) -> Any:
+        device = self
+
+        class Event:
+            at = 0.0
+
+            def record(self) -> None:
+                self.at = max(device.free_at, device.clock.now)
+
+            def query(self) -> bool:
+                return device.clock.now >= self.at
+
+            def synchronize(self) -> None:
+                device.waits += device.clock.now < self.at
+                device.clock.now = max(device.clock.now, self.at)
+
+            def elapsed_time(self, later: "Event") -> float:
+                return 1000 * (later.at - self.at)
+
+        assert enable_timing
+        return Event()
+
+
+@pytest.fixture
+def clock(hook: Any, monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    for module in ("dlbench.worker.script.recorder", "dlbench.worker.step_recorder", "dlbench.torch"):
+        monkeypatch.setattr(f"{module}.perf_counter", made)
+    return made
+
+
+def test_a_device_says_when_its_steps_have_ended(
+    torch: Any, hook: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loop queues a step in 0.1 s, the device takes 1 s; for the 30th step data is late."""
+    reporter, device = KeptReporter(), Device(clock)
+    monkeypatch.setattr(torch, "get_device_module", lambda _: SimpleNamespace(Event=device.event))
+    steps = hook.Steps(None)
+    steps.run.recorder = Script(reporter, clock, barrier_s=100).recorder
+    steps._device = torch.device("cuda")
+    for number in range(1, 41):
+        clock.now += 20 if number == 30 else 0.1
+        steps.begin()
+        steps.samples += 4
+        device.work(0.75)
+        steps.gradient_ready = steps.reduced = steps.now()
+        device.work(0.25)
+        steps.add_loss(torch.tensor(2.0), 4)
+        steps.end()
+        with pytest.raises(UserError, match="belongs to no step"):
+            steps.add_loss(torch.tensor(2.0), 4)
+    steps.epoch(None, {})
+    result = steps.run.recorder.result(None)
+    times, waits = reporter.column("step_time_s"), reporter.column("data_wait_s")
+    # Where the device was waited for, at borders alone, the next step begins behind the loop.
+    late = dict.fromkeys((1, 7, 8, 15, 16, 31, 32), 0.1) | {29: 12 * 0.1 + 20 + 0.1 - 13.1}
+    np.testing.assert_allclose(waits, [late.get(step, 0.0) for step in range(40)], atol=1e-9)
+    np.testing.assert_allclose(times, [1 + wait for wait in waits])
+    assert device.waits == 8, "at borders, and at the end of the epoch"
+    np.testing.assert_allclose(reporter.column("update_time_s"), 0.25)
+    assert [piece.steps for piece in result.segments] == [6, 7, 15, 8]
+    first = 1
+    for piece in result.segments:
+        inside = times[first : first + piece.steps]
+        assert piece.closed_at_s - piece.opened_at_s == pytest.approx(inside.sum())
+        first += piece.steps + 1
+    assert result.train_time_s == pytest.approx(times.sum())
+    assert reporter.of_kind("epoch")[-1]["row"]["train_loss"] == 2.0
+
+
+def test_the_first_tensor_of_a_batch_says_how_many_samples_it_has(torch: Any, hook: Any) -> None:
+    x = torch.zeros(5, 2)
+    for batch, samples in (
+        (x, 5), ((x, torch.zeros(7)), 5), ({"flag": True, "x": [x]}, 5), ((torch.tensor(1.0), {"x": x}), 5), ((), 0),
+    ):  # fmt: skip
+        assert hook.num_samples(batch) == samples
+
+
+def test_weights_are_those_that_are_trained_unless_they_are_shards(torch: Any, hook: Any) -> None:
+    model = torch.nn.Linear(2, 1)
+    model.bias.requires_grad = False
+    model.weight.data = model.weight.data.to(torch.bfloat16)
+    (weights,) = hook.weights_of(model)
+    assert weights.dtype == np.float32
+    np.testing.assert_array_equal(weights, model.weight.detach().float().numpy())
+    model.weight.ds_id = 1  # as ZeRO marks a parameter of which each process holds a part
+    assert hook.weights_of(model) is None
+
+
+def test_scores_have_their_names_here(hook: Any) -> None:
+    values = {"eval_accuracy": 0.5, "eval_loss": 2, "eval_runtime": 3.0, "valid_mse": 0.25, "eval_bleu": 7, "mine": 1}
+    assert hook.scores_of(values, {"bleu", "mine"}) == {
+        "validation_accuracy": 0.5, "validation_loss": 2, "validation_mean_squared_error": 0.25, "bleu": 7, "mine": 1,
+    }  # fmt: skip
+
+
+def callback(name: str, parts: dict[str, Any], script: Script | None, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return a callback that reports to a script's recorder, or to none; of its library there are only these parts."""
+    library = ModuleType(name)
+    vars(library).update(parts)
+    monkeypatch.setitem(sys.modules, name, library)
+    monkeypatch.delitem(sys.modules, f"dlbench.{name}", raising=False)
+    made = getattr(__import__(f"dlbench.{name}"), name).Callback()
+    made.run.recorder = script and script.recorder
+    return made
+
+
+def script_of(reporter: KeptReporter, clock: Clock) -> Script:
+    target = Target(metric="validation_accuracy", value=0.9, stop=True)
+    return Script(reporter, clock, barrier_s=0, target=target)
+
+
+def epochs_of(reporter: KeptReporter, *columns: str) -> list[tuple[Any, ...]]:
+    return [tuple(message["row"][name] for name in columns) for message in reporter.of_kind("epoch")]
+
+
+@pytest.mark.parametrize("is_outside", [False, True])
+def test_what_transformers_calls_is_reported(
+    torch: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch, is_outside: bool
+) -> None:
+    """Its Trainer ends an epoch, then logs the loss, then evaluates; an update has two batches, the last is smaller."""
+    reporter = KeptReporter()
+    script = None if is_outside else script_of(reporter, clock)
+    rows = callback("transformers", {"TrainerCallback": object}, script, monkeypatch)
+    model = torch.nn.Linear(2, 1)
+    state, control = SimpleNamespace(global_step=0), SimpleNamespace(should_log=False, should_evaluate=False)
+    control.should_training_stop = False
+
+    def evaluate(accuracy: float) -> None:
+        model.eval()
+        with torch.no_grad():
+            model(torch.zeros(50, 2))
+        model.train()
+        clock.now += 1000
+        rows.on_log(None, state, control, logs={"eval_loss": 0.5})
+        control.should_evaluate = False
+        rows.on_evaluate(None, state, control, metrics={"eval_accuracy": accuracy, "eval_runtime": 9.0})
+
+    rows.on_train_begin(None, state, control, model=model)
+    for epoch, accuracy in ((1, 0.5), (2, 0.95)):
+        rows.on_epoch_begin(None, state, control)
+        for sizes in ((4, 4), (4, 3)):
+            for size in sizes:
+                clock.now += 1
+                model(input=torch.zeros(size, 2))
+                clock.now += 2
+            state.global_step += 1
+            rows.on_step_end(None, state, control)
+            if sizes == (4, 4):
+                control.should_evaluate = True
+                rows.on_log(None, state, control, logs={"loss": 3.0 / epoch, "learning_rate": 0.1})
+                evaluate(0.99)
+        control.should_log = control.should_evaluate = True
+        rows.on_epoch_end(None, state, control)
+        control.should_log = False
+        rows.on_log(None, state, control, logs={"loss": 1.0 / epoch, "learning_rate": 0.2})
+        evaluate(accuracy)
+        assert control.should_training_stop == (epoch == 2 and script is not None)
+    rows.on_train_end(None, state, control)
+    if script is None:
+        return
+    columns = ("samples", "steps", "train_loss", "validation_accuracy", "learning_rate")
+    assert epochs_of(reporter, *columns) == [(15, 2, 2.0, 0.5, 0.2), (15, 4, 1.0, 0.95, 0.2)]
+    result = script.recorder.result(rows._weights)
+    assert result.num_parameters == 3
+    assert list(reporter.column("num_samples")) == [8, 7, 8, 7]
+    # The first batch after an evaluation within an epoch is left out with it.
+    assert (result.train_time_s, result.evaluation_time_s) == (5 + 5 + 6 + 5, 4002)
+
+
+@pytest.mark.parametrize("is_outside", [False, True])
+def test_what_lightning_calls_is_reported(
+    torch: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch, is_outside: bool
+) -> None:
+    """Its Trainer divides losses by the batches of an update, validates, then ends the epoch."""
+    reporter = KeptReporter()
+    script = None if is_outside else script_of(reporter, clock)
+    parts = {"pytorch": SimpleNamespace(Callback=object)}
+    rows = callback("lightning", parts, script, monkeypatch)
+    module = torch.nn.Linear(2, 1)
+    module.automatic_optimization = True
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.5)
+    trainer = SimpleNamespace(
+        global_step=0, accumulate_grad_batches=2, optimizers=[optimizer], callback_metrics={}, should_stop=False
+    )
+    rows.on_validation_end(trainer, module)  # its check before training
+    rows.on_train_start(trainer, module)
+    for epoch, accuracy in ((1, 0.5), (2, 0.95)):
+        for number, size in enumerate((4, 4, 4, 3)):
+            clock.now += 1
+            batch = [torch.zeros(size, 2), torch.zeros(size)]
+            rows.on_train_batch_start(trainer, module, batch, number)
+            clock.now += 2
+            trainer.global_step += number % 2
+            rows.on_train_batch_end(trainer, module, {"loss": torch.tensor(float(size)) / 2}, batch, number)
+            if number == 1:
+                clock.now += 1000
+                rows.on_validation_end(trainer, module)
+        clock.now += 1000
+        trainer.callback_metrics = {"val_acc": torch.tensor(accuracy), "train_loss": torch.tensor(7.0)}
+        rows.on_validation_end(trainer, module)
+        rows.on_train_epoch_end(trainer, module)
+        assert trainer.should_stop == (epoch == 2 and script is not None)
+    rows.on_train_end(trainer, module)
+    if script is None:
+        return
+    loss = (3 * 4 * 4 + 3 * 3) / 15
+    assert [row[:3] for row in epochs_of(reporter, "samples", "steps", "learning_rate")] == [(15, 2, 0.5), (15, 4, 0.5)]
+    for row, accuracy in zip(epochs_of(reporter, "train_loss", "validation_accuracy"), (0.5, 0.95), strict=True):
+        assert row == pytest.approx((loss, accuracy))
+    result = script.recorder.result(rows._weights)
+    assert result.num_parameters == 3
+    assert list(reporter.column("num_samples")) == [8, 7, 8, 7]
+    np.testing.assert_allclose(reporter.column("loss"), [4, (16 + 9) / 7] * 2)
+    # The first batch after an evaluation within an epoch is left out with it.
+    assert (result.train_time_s, result.evaluation_time_s) == (5 + 5 + 6 + 5, 4002)
