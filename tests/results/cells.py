@@ -84,6 +84,8 @@ MEASURED: Mapping[str, tuple[str, Cell]] = {
     "efficiency": ("efficiency of steady throughput", lambda arm: interval_text(arm.efficiency, percent)),
     "exchange": ("share of the window in the exchange", _exchange),
     "sent_mb": ("sent by all hosts, MB", _sent),
+    "mfu": ("model FLOP utilisation", _spread("mfu", "{:.1%}".format)),
+    "first_step_s": ("first step, s", _spread("first_step_s")),
     "device_utilization": ("device busy", _spread("device_utilization", percent)),
     "train_loss": ("training loss", _spread("train_loss", "{:.4f}".format)),
     "train_accuracy": ("training accuracy", _spread("train_accuracy", accuracy)),

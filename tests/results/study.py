@@ -41,7 +41,9 @@ SETTINGS = (
     "cores_enforced", "batch_size", "batch_scope", "divide", "epochs", "remainder", "optimizer", "momentum",
     "learning_rate_base", "learning_rate_base_batch", "learning_rate_scale", "warmup_epochs",
 )  # fmt: skip
-FACTS = ("Processor", "Cores", "Memory", "Virtual", "Operating system", "Versions in the runs", "Slowest link of a run")
+FACTS = (
+    "GPUs", "Processor", "Cores", "Memory", "Virtual", "Operating system", "Versions in the runs", "Slowest link of a run",
+)  # fmt: skip
 WHOLE = 100_000
 
 
@@ -123,7 +125,11 @@ class StudyText:
     def ran(self) -> str:
         """Say when and on what it was measured, from `machine.json` and the rows."""
         (every,) = machines(self.data)
-        facts = [f"{name.lower()}: {text}" for name, text in every if name in FACTS]
+        facts = [
+            f"{name.lower().replace('gpu', 'GPU')}: {text}"
+            for name, text in every
+            if name in FACTS and text != "none found"
+        ]
         return f"Measured on {self.day} (UTC). {'; '.join(facts)}."
 
     @property
