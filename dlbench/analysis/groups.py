@@ -21,7 +21,7 @@ SETTINGS = tuple(dict.fromkeys(column for name in _DIFFERING if (column := _COLU
 # Runs that differ in one of these do different work: they never share axes.
 TASK = ("model", "dataset", "command")
 # What stands for itself: `cnn`, not `model=cnn`.
-_BARE = {*TASK, "trainer", "strategy", "algorithm", "mode", "optimizer", "precision", "study", "device_name"}
+_BARE = {*TASK, "trainer", "backend", "strategy", "algorithm", "mode", "optimizer", "precision", "study", "device_name"}
 # What others may follow from; x of a chart is added to them.
 _LEADING = (*TASK, "strategy", "algorithm")
 # What comes with a strategy or an algorithm, such as the library that moves bytes; all else that differs with these is
@@ -148,6 +148,8 @@ def _leads(key: str, leading: Iterable[str]) -> list[str]:
         return []
     if key in _APART:
         return [lead for lead in leading if lead in (*TASK, *_APART) and lead != key]
+    if key == "trainer":
+        leading = ["backend", *leading]
     with_strategy = key in _COMES_WITH or key.startswith(("strategy.", "launcher."))
     others = {"study"} | (set() if with_strategy else {"strategy", "algorithm"})
     return [lead for lead in leading if lead not in others]

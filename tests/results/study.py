@@ -42,7 +42,8 @@ SETTINGS = (
     "learning_rate_base", "learning_rate_base_batch", "learning_rate_scale", "warmup_epochs",
 )  # fmt: skip
 FACTS = (
-    "GPUs", "Processor", "Cores", "Memory", "Virtual", "Operating system", "Versions in the runs", "Slowest link of a run",
+    "GPUs", "Processor", "Cores", "Memory", "Virtual", "Operating system", "Versions in the runs",
+    "Slowest link of a run",
 )  # fmt: skip
 WHOLE = 100_000
 

@@ -52,7 +52,7 @@ MISTAKES = (
     ("base:\n  strategy: horvod\n", 2, "did you mean 'horovod'?"),
     ("base:\n  optimizer: Adam\n", 0, "did you mean 'adam'?"),
     ("base:\n  device: gpu\n", 2, "unknown key 'device'"),
-    ("base:\n  model: resnet20\n  trainer: numpy\n", 0, "cannot train the model resnet20; keras_tensorflow can"),
+    ("base:\n  model: resnet20\n  trainer: numpy\n", 0, "cannot train the model resnet20; keras_jax or keras_t"),
     ("base:\n  command: python train.py\n  extend_window: true\n", 0, "remove extend_window"),
     ("base:\n  command: python train.py --lr {learning_rat}\n", 2, "did you mean 'learning_rate'?"),
     (BASE + "  strategy: mpi\n  workers: 1000\n", 0, "one batch of all workers is 32000 samples"),

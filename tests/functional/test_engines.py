@@ -1,0 +1,111 @@
+"""Keras's engines: each keeps the contract of trainers, all train alike, and PyTorch's own distribution is right."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests.functional.mpi_programs.launch import ROOT, run
+from tests.functional.mpi_programs.train import FAR, TOLERANCES
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1")
+
+
+@pytest.mark.parametrize("engine", ["torch", "jax"])
+def test_an_engine_keeps_the_contract_and_loads_no_other(engine: str) -> None:
+    program = [sys.executable, "-m", "tests.functional.engine_programs.contract", f"keras_{engine}"]
+    ended = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=False, timeout=280)
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    first_weights, loaded = ended.stdout.splitlines()[-2:]
+    assert first_weights == "first weights 741.166 152204.401"  # on every engine
+    assert loaded == f"loaded {engine}"
+    assert "Warning" not in ended.stderr
+
+
+SCENARIO = """
+name: engines
+base: {model: cnn, model.batch_norm: true, dataset: digits, epochs: 2, batch_size: 50, learning_rate: 0.05, seed: 3}
+matrix: {backend: [tensorflow, torch, jax]}
+include:
+- {backend: torch, strategy: ddp, workers: 2, launcher: torchrun}
+- {backend: torch, strategy: parameter_server, workers: 2}
+- {backend: jax, strategy: mpi, workers: 2, optimizer: adam, learning_rate: 0.001}
+baseline: none
+order: written
+"""
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a study of all engines."""
+    folder = tmp_path_factory.mktemp("engines")
+    Path(folder, "engines.yaml").write_text(SCENARIO)
+    program = [sys.executable, "-m", "dlbench", "run", "engines.yaml"]
+    ended = subprocess.run(program, cwd=folder, capture_output=True, text=True, check=False, timeout=280)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return next(folder.glob("studies/*"))
+
+
+@pytest.mark.mpi
+@pytest.mark.tensorflow
+def test_three_engines_train_alike_from_the_same_weights(study: Path) -> None:
+    epochs = pd.read_csv(study / "epochs.csv").merge(
+        pd.read_csv(study / "runs.csv"), on="run_id", suffixes=("", "_run")
+    )
+    alone = epochs[epochs["strategy"] == "single"].set_index("backend")
+    for column in ("train_loss", "validation_loss", "train_accuracy"):
+        first = alone[alone["epoch"] == 1][column]
+        assert set(first.index) == {"tensorflow", "torch", "jax"}
+        assert first.max() - first.min() < 1e-4, column
+        assert first.iloc[0] - alone[alone["epoch"] == 2][column].iloc[0] != 0
+
+
+@pytest.mark.mpi
+@pytest.mark.tensorflow
+def test_strategies_run_on_every_engine(study: Path) -> None:
+    runs = pd.read_csv(study / "runs.csv").set_index(["backend", "strategy"])
+    assert set(runs["status"]) == {"completed"}
+    together = runs[runs["workers"] == 2]
+    assert set(together.index) == {("torch", "ddp"), ("torch", "parameter_server"), ("jax", "mpi")}
+    assert set(together["workers_agree"]) == {"exact"}
+    assert runs.loc[("torch", "ddp"), "collectives"] == "gloo"
+    assert runs.loc[("torch", "ddp"), "launcher"] == "torchrun"
+    versions = runs.loc[("torch", "single")]
+    assert versions["torch_version"]
+    assert versions[["tensorflow_version", "jax_version"]].isna().all()
+    assert set(runs["tf32"]) == {False}
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, object]]]:
+    """Return what each of three workers found of each case."""
+    program = [*TORCHRUN, "--nproc-per-node", 3, "-m", "tests.functional.engine_programs.ddp"]
+    ended = run(tmp_path_factory.mktemp("ddp"), program, timeout_s=200)
+    assert ended.code == 0, ended.output
+    assert len(ended.results) == 3
+    return {name: [of_rank[name] for of_rank in ended.results] for name in ended.results[0]}
+
+
+def test_workers_under_ddp_agree_and_equal_one(cases: dict[str, list[dict[str, float]]]) -> None:
+    """Also where an epoch's last step leaves workers without samples, and where batch norm sums over workers."""
+    for name in ("plain", "float32", "parts", "static", "synchronized"):
+        assert {case["verdict"] for case in cases[name]} == {"exact"}, name
+        tolerance = TOLERANCES["float32" if name == "float32" else "float64"]
+        assert max(case["difference"] for case in cases[name]) < tolerance, name
+        assert max(case["statistics"] for case in cases[name]) < tolerance, name
+
+
+def test_a_hook_sends_less_and_its_workers_agree(cases: dict[str, list[dict[str, float]]]) -> None:
+    for name, most in (("fp16", 0.05), ("power-sgd", 1.0)):
+        assert {case["verdict"] for case in cases[name]} == {"exact"}, name
+        assert TOLERANCES["float32"] < max(case["difference"] for case in cases[name]) < most, name
+
+
+def test_each_sabotage_of_ddp_is_found(cases: dict[str, list[dict[str, float]]]) -> None:
+    for name, verdict in (("no-reduction", "no"), ("full-weights", "exact")):
+        assert {case["verdict"] for case in cases[name]} == {verdict}
+        assert max(case["difference"] for case in cases[name]) > FAR
