@@ -1,6 +1,7 @@
 import itertools
 import math
-from time import sleep
+from collections.abc import Callable
+from time import perf_counter, sleep
 from typing import Any
 
 import numpy as np
@@ -275,6 +276,57 @@ def test_training_time_leaves_out_evaluations() -> None:
     assert result.evaluation_time_s > 0
     assert worker.epoch_rows[-1]["ended_at_s"] >= worker.epoch_rows[-1]["train_time_s"]
     assert math.isclose(sum(row.get("evaluation_time_s", 0) for row in worker.epoch_rows), result.evaluation_time_s)
+
+
+class DeviceTrainer(WarmingTrainer):
+    """A trainer whose device makes a step in `STEP_S`, one after the other, while the processor goes on."""
+
+    STEP_S = 0.004
+    free_at = 0.0
+    most_behind = 0
+
+    def __init__(self) -> None:
+        super().__init__(0.0)
+        self.unread: list[int] = []
+
+    def start_step(self, x: np.ndarray, y: np.ndarray, scale: float, learning_rate: float) -> Callable[[], Sums]:
+        sums = self.step(x, y, scale, learning_rate)
+        self.free_at = ready_at = max(self.free_at, perf_counter()) + self.STEP_S
+        self.unread.append(len(self.unread))
+        self.most_behind = max(self.most_behind, len(self.unread))
+
+        def read() -> Sums:
+            sleep(max(0.0, ready_at - perf_counter()))
+            self.unread.pop()
+            return sums
+
+        return read
+
+    def synchronize(self) -> None:
+        sleep(max(0.0, self.free_at - perf_counter()))
+
+
+def test_a_device_that_runs_ahead_has_the_rows_of_one_that_is_waited_for() -> None:
+    """But for moments: the next step is under way while one is read, and steps do not overlap in their rows."""
+    run = spec(workers=1, sample_every=8)
+    (plain,) = train(run, in_graph=True)
+    trainer, reporter = DeviceTrainer(), KeptReporter()
+
+    def body(communicator: ThreadCommunicator) -> Result:
+        strategy = SumStrategy(communicator)
+        step = Inside(trainer, reporter, strategy.all_reduce)
+        return Loop(run, step, strategy, communicator, samples(), IdleObserver()).train()
+
+    (result,) = in_threads(1, body)
+    assert trainer.most_behind == 2
+    assert trainer.unread == []
+    names = [FIELD[name] for name in ("step", "epoch", "phase", "num_samples", "loss")]
+    assert np.array_equal(reporter.rows[:, names], plain.reporter.rows[:, names], equal_nan=True)
+    started, duration = (reporter.rows[:, FIELD[name]] for name in ("started_at_s", "step_time_s"))
+    assert np.all(started[1:] >= (started + duration)[:-1] - 1e-9)
+    assert 0.9 * DeviceTrainer.STEP_S < np.median(duration) < 2 * DeviceTrainer.STEP_S
+    counted = [segment.steps for segment in result.segments]
+    assert counted == [segment.steps for segment in plain.result.segments] != []
 
 
 def test_the_rows_before_an_error_are_handed_on() -> None:
