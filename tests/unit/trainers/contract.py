@@ -76,7 +76,7 @@ def check_gradient_is_a_fair_buffer(trainer: Trainer, given: Batch) -> None:
 
 def check_gradient_is_that_of_the_loss(trainer: Trainer, given: Batch, num_coordinates: int = 8) -> None:
     """Compare with central differences where the gradient is large, and at a few places drawn at random."""
-    scale, step = 0.3, 1e-5
+    scale, step = 0.3, 1e-6
     weights, flat = trainer.parameters(), gradient(trainer, *given, scale)
     random = np.random.default_rng(0).choice(flat.size, num_coordinates, replace=False)
     for place in (*np.argsort(-np.abs(flat))[:num_coordinates], *random):
