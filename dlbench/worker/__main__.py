@@ -111,7 +111,10 @@ def work(assignment: Assignment, rank: int, cores_enforced: str) -> int:
         end_now()
     observer.stop()
     reporter.send_result(result)
-    return leave(assignment, rank, reporter)
+    code = leave(assignment, rank, reporter)
+    if assignment.run.settings.communicator == "torch":
+        end_now(code)  # threads of Gloo's now and then abort a process that exits, after all is done
+    return code
 
 
 def leave(assignment: Assignment, rank: int, reporter: "Reporter") -> int:
@@ -141,12 +144,12 @@ def report(assignment: Assignment, rank: int, error: UserError) -> int:
     return FAILED_EXIT_CODE
 
 
-def end_now() -> NoReturn:
+def end_now(code: int = FAILED_EXIT_CODE) -> NoReturn:
     """End without the interpreter's own end, in which MPI waits for the others; mpirun ends them on seeing the code."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError):  # a full disk
             stream.flush()
-    os._exit(FAILED_EXIT_CODE)
+    os._exit(code)
 
 
 if __name__ == "__main__":

@@ -182,6 +182,31 @@ def _hooked(case: Case, steps: int) -> float:
         return rate_of(json.loads(line.read_text()))
 
 
+def engines(case: Case, window_s: float) -> dict[str, Measure]:
+    """Return dlbench on each engine beside a plain script on it; those that are compared stand beside each other."""
+    steps = steps_of(case, window_s)
+
+    def by_dlbench(backend: str, strategy: str, workers: int = WORKERS) -> Measure:
+        return lambda: case.found(
+            dlbench(case, steps, workers, trainer=f"keras_{backend}", strategy=strategy), workers
+        )
+
+    def by_script(name: str, *words: str, workers: int = WORKERS) -> Measure:
+        return lambda: case.found(plain(case, name, steps, workers=workers, words=words), workers)
+
+    return {
+        "dlbench torch, ddp": by_dlbench("torch", "ddp"),
+        "plain torch, ddp": by_script("plain_keras_torch"),
+        "dlbench torch, mpi": by_dlbench("torch", "mpi"),
+        "plain torch, mpi": by_script("plain_keras_torch", "--mpi"),
+        "dlbench jax, 1 worker": by_dlbench("jax", "single", 1),
+        "plain jax, 1 worker": by_script("plain_keras_jax", workers=1),
+        "dlbench jax, mpi": by_dlbench("jax", "mpi"),
+        "dlbench tensorflow, mpi": by_dlbench("tensorflow", "mpi"),
+        "PyTorch's own layers, ddp": by_script("plain_torch_ddp"),
+    }
+
+
 WAYS: dict[str, dict[str, Any]] = {
     "single (1 worker)": {"strategy": "single", "workers": 1},
     "mpi, auto": {"strategy": "mpi"},
