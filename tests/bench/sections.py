@@ -261,6 +261,21 @@ SECTIONS = {
         (Comparison("yielding", "polling"),),
         is_extra=True,
     ),
+    "engines": Section(
+        "ResNet-20 with two workers on PyTorch and JAX, beside plain scripts on the same engine",
+        6,
+        18,
+        lambda record, turns, effort: record.turns(training.engines(CASES["resnet20"], effort.window_s), turns),
+        (
+            Comparison("dlbench torch, ddp", "plain torch, ddp", ">= 0.98"),
+            Comparison("dlbench torch, mpi", "plain torch, mpi", ">= 0.98"),
+            Comparison("dlbench jax, 1 worker", "plain jax, 1 worker", ">= 0.98"),
+            Comparison("dlbench torch, ddp", "PyTorch's own layers, ddp"),
+            Comparison("dlbench torch, ddp", "dlbench tensorflow, mpi"),
+            Comparison("dlbench jax, mpi", "dlbench tensorflow, mpi"),
+        ),
+        is_extra=True,
+    ),
     "strategies": Section(
         "all strategies side by side, in float32 and mixed_bfloat16", 3, 11, strategies, is_extra=True
     ),

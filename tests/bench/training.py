@@ -187,9 +187,7 @@ def engines(case: Case, window_s: float) -> dict[str, Measure]:
     steps = steps_of(case, window_s)
 
     def by_dlbench(backend: str, strategy: str, workers: int = WORKERS) -> Measure:
-        return lambda: case.found(
-            dlbench(case, steps, workers, trainer=f"keras_{backend}", strategy=strategy), workers
-        )
+        return lambda: case.found(dlbench(case, steps, workers, trainer=f"keras_{backend}", strategy=strategy), workers)
 
     def by_script(name: str, *words: str, workers: int = WORKERS) -> Measure:
         return lambda: case.found(plain(case, name, steps, workers=workers, words=words), workers)
