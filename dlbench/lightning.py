@@ -69,7 +69,7 @@ class Callback(lightning.Callback):  # type: ignore[misc]
         rates = [group["lr"] for optimizer in trainer.optimizers for group in optimizer.param_groups]
         # A module logs its process's own, unless it is asked for the mean.
         scores = scores_of(trainer.callback_metrics, self.run.metrics)
-        means = {name: self._steps.mean(value) for name, value in scores.items()} if self.run.recorder else {}
+        means = self._steps.means(scores) if self.run.recorder else {}
         if self._steps.epoch(float(rates[0]) if rates else None, means):
             trainer.should_stop = True
 

@@ -168,6 +168,14 @@ class Steps:
         total, size = self._sums(float(value), 1.0)
         return total / size
 
+    def means(self, scores: Mapping[str, float]) -> dict[str, float]:
+        """Return the mean of each score over the processes that have it; a collective, whoever has which."""
+        names = (*SCORE_COLUMNS, *self.run.metrics)
+        values, counts = [scores.get(name, 0.0) for name in names], [float(name in scores) for name in names]
+        sums = self._sums(*values, *counts)
+        pairs = zip(names, sums[: len(names)], sums[len(names) :], strict=True)
+        return {name: total / count for name, total, count in pairs if count}
+
     def finish(self, weights: Iterable[Any] | None) -> None:
         """Hand in the account of this process."""
         self.drain()

@@ -42,7 +42,7 @@ def _reasons(expected: Expectations, row: Row, losses: Sequence[float], rates: R
         yield "its loss is known of less than two epochs"
     elif expected.falling_loss and not losses[-1] < losses[0]:
         yield f"its training loss did not fall: {losses[0]:.4g} after the first epoch, {losses[-1]:.4g} at the end"
-    if expected.rate is not None and (alike := rates.get((row["label"], row["device_name"]))):
+    if expected.rate is not None and (alike := rates.get((row["label"] or "", row["device_name"] or ""))):
         usual, rate = median(alike), row["samples_per_s"]
         if rate is None:
             yield f"it has no steady rate; {usual:,.0f} samples/s are usual"

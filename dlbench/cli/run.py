@@ -172,16 +172,23 @@ def _say_unmet(result: "StudyResult") -> bool:
     from dlbench.records import files
     from dlbench.records.tables import read_table
 
+    rows = last_attempts(measured(result.rows))
+    attempts = {row["run_id"]: row["attempt"] for row in rows}
     epochs = read_table(files.table_path(result.folder.path, "epochs"))
-    losses = {str(run): list(rows["train_loss"]) for run, rows in epochs[epochs["worker"] == 0].groupby("run_id")}
+    losses = {
+        str(run): list(of_run[of_run["attempt"] == attempts.get(run)]["train_loss"])
+        for run, of_run in epochs[epochs["worker"] == 0].groupby("run_id")
+    }
     rates: dict[tuple[str, str], list[float]] = {}
     if expected.rate is not None:
-        measured_before = read_table(Path(expected.rate.of)).dropna(subset=["samples_per_s"])
-        rates = {
-            (str(label), str(device)): [float(rate) for rate in rows["samples_per_s"]]
-            for (label, device), rows in measured_before.groupby(["label", "device_name"])
-        }
-    reasons = list(unmet(expected, last_attempts(measured(result.rows)), losses, rates))
+        stored = read_table(Path(expected.rate.of))
+        known = stored[stored["samples_per_s"].notna()].fillna({"label": "", "device_name": ""})
+        for label, device, rate in zip(known["label"], known["device_name"], known["samples_per_s"], strict=True):
+            rates.setdefault((label, device), []).append(float(rate))
+        for row in rows:
+            if (row["label"] or "", row["device_name"] or "") not in rates:
+                click.echo(f"no rate is stored for {row['label'] or 'this run'} on {row['device_name']}")
+    reasons = list(unmet(expected, rows, losses, rates))
     for reason in reasons:
         click.echo(f"not as expected: {reason}")
     return bool(reasons)

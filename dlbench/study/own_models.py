@@ -17,7 +17,7 @@ from dlbench.search_path import inherited
 # Lines that are shown of a process that ended without an answer.
 SHOWN_LINES = 12
 # On the processor: what the build needs is no reason to disturb a run on an accelerator.
-_ENVIRONMENT = {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"}
+_ENVIRONMENT = {"CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "3"}
 
 
 def require_buildable(runs: Iterable[RunSpec], cluster: Cluster, say: Callable[[str], None]) -> None:
@@ -37,6 +37,13 @@ def require_buildable(runs: Iterable[RunSpec], cluster: Cluster, say: Callable[[
     if not trials:
         return
     say(f"building {_names(trials)} once")
+    # A process can hold one of Keras's engines.
+    for trainer in dict.fromkeys(trial.run.settings.trainer for trial in trials):
+        _build([trial for trial in trials if trial.run.settings.trainer == trainer])
+
+
+def _build(trials: Sequence[ModelTrial]) -> None:
+    """Build models on one engine; see `require_buildable`."""
     timeout_s = max(trial.run.limits.startup_timeout_s for trial in trials)
     try:
         done = subprocess.run(
@@ -74,7 +81,10 @@ def _trials(runs: Iterable[RunSpec], cluster: Cluster) -> Sequence[ModelTrial]:
         if settings.command is not None or ":" not in settings.model or not _is_keras(settings.trainer):
             continue
         key = json.dumps(
-            [settings.model, settings.dataset, settings.precision, run.options_of("model"), run.options_of("dataset")]
+            [
+                *(settings.model, settings.trainer, settings.dataset, settings.precision),
+                *(run.options_of("model"), run.options_of("dataset")),
+            ]
         )
         if key not in trials:
             trials[key] = ModelTrial(run=run, shapes=_shapes(Case(run, cluster, seen)))

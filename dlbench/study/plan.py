@@ -99,6 +99,11 @@ def plan_study(request: Request) -> tuple[StudyPlan, Folder | None]:
     if folder is None and request.resume:
         folder = newest(request.output, scenario.name)
     require_tables(scenario)
+    if scenario.expect.rate is not None and not Path(scenario.expect.rate.of).is_file():
+        raise UserError(
+            f"expect.rate: there is no file {scenario.expect.rate.of}",
+            hint="the path is relative to the folder that dlbench is started in; any study's runs.csv will do",
+        )
     cluster = cluster_of(request.where, folder.record.cluster if folder else None)
     if folder is not None and not cluster.is_here:
         refuse_other_hosts(folder, cluster)

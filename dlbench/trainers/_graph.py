@@ -41,6 +41,7 @@ class Graph(Protocol):
             `step` with that. Each part being its own call, its activations are gone when the next one starts.
         dtype: Of the flat vectors.
         on_accelerator: Whether tensors are in a device's own memory.
+        num_rehearsals: How often a function is called before it is as quick as it gets.
         runs_ahead: Whether calls return before the device has made what was asked, and results may be read later.
     """
 
@@ -50,6 +51,7 @@ class Graph(Protocol):
     dtype: np.dtype[Any]
     on_accelerator: bool
     runs_ahead: bool
+    num_rehearsals: int
 
     def summing(self, in_forward: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """Return a sum over workers for the forward pass to which one without samples contributes zeros."""
@@ -80,6 +82,9 @@ class Graph(Protocol):
 
     def array(self, tensor: Any) -> Array:
         """Return a tensor's values as a writable array: its own memory where that is possible, else a copy."""
+
+    def fetch(self, tensor: Any) -> Callable[[], Array]:
+        """Return what waits for a tensor and returns its values; other calls may follow before it is called."""
 
     def synchronize(self) -> None:
         """Return once the device has done all it was given."""

@@ -36,6 +36,7 @@ class JaxGraph:
         self.dtype: np.dtype[Any] = np.dtype(self._variables[0][0].dtype)
         self._device = next(iter(self._variables[0][0].value.devices()))
         self.on_accelerator = self.runs_ahead = self._device.platform != "cpu"
+        self.num_rehearsals = 1
         self._added: list[Any] = []
 
     def summing(self, in_forward: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -104,6 +105,10 @@ class JaxGraph:
     def array(self, tensor: Any) -> Array:
         """Return a copy of a tensor's values: JAX's own memory cannot be written to."""
         return np.array(tensor)
+
+    def fetch(self, tensor: Any) -> Callable[[], Array]:
+        """Return what waits for a tensor and returns its values."""
+        return lambda: self.array(tensor)
 
     def synchronize(self) -> None:
         """Return once the device has done all it was given."""

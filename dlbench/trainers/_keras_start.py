@@ -89,6 +89,7 @@ def _start_torch(torch: Any, threads: Threads) -> None:
     if torch.get_num_interop_threads() != threads.inter_op:  # refused once operations have run
         torch.set_num_interop_threads(threads.inter_op)
     if torch.cuda.is_available():
+        torch.set_float32_matmul_precision("high")  # TF32 where there is any, as the other engines do by themselves
         torch.cuda.set_device(_own_devices(list(range(torch.cuda.device_count())), threads)[0])
 
 

@@ -231,8 +231,8 @@ class KerasTrainer:
         self._set_learning_rate(learning_rate)
         x, y, sums = self._add_all_but_the_last(x, y, scale)
         call = self._call("step", specs_of(x, y, scale), lambda specs: self._graph.step(specs, self._reduce))
-        last = call(self._graph.tensor("x", x), self._graph.tensor("y", y))
-        return lambda: added(sums, self._as_sums(self._graph.array(last)))
+        fetched = self._graph.fetch(call(self._graph.tensor("x", x), self._graph.tensor("y", y)))
+        return lambda: added(sums, self._as_sums(fetched()))
 
     def evaluate(self, x: Array, y: Array) -> Sums:
         """Return the sums over one batch of any size, in inference mode."""
@@ -244,10 +244,11 @@ class KerasTrainer:
         kept = [*self._weights, *self._statistics, *self._remembered, *self._seeds]
         variables = [variable for replica in self._own(kept) for variable in replica]
         values = [variable.numpy() for variable in variables]
-        if self._reduce is None:
-            self.gradient(x, y, scale)
-        else:
-            self.step(x, y, scale, self._learning_rate)
+        for _ in range(self._graph.num_rehearsals):
+            if self._reduce is None:
+                self.gradient(x, y, scale)
+            else:
+                self.step(x, y, scale, self._learning_rate)
         for variable, value in zip(variables, values, strict=True):
             variable.assign(value)
 

@@ -90,7 +90,7 @@ class TensorFlowGraph:
         self._dtype = tf.as_dtype(self._variables[0].dtype)
         self.dtype: np.dtype[Any] = np.dtype(self._dtype.as_numpy_dtype)
         self._buffers = Buffers(tf)
-        self.runs_ahead = False
+        self.runs_ahead, self.num_rehearsals = False, 1
         self.on_accelerator = bool(tf.config.get_visible_devices("GPU"))
         self._added = [] if num_parts == 1 else [self._empty(variable) for variable in self._variables]
         # Replicas are traced in threads of their own.
@@ -203,6 +203,10 @@ class TensorFlowGraph:
         direct = getattr(tensor, "_numpy", None)
         array: Array = direct() if direct is not None else tensor.numpy()
         return array if array.flags.writeable else array.copy()
+
+    def fetch(self, tensor: Any) -> Callable[[], Array]:
+        """Return what waits for a tensor and returns its values."""
+        return lambda: self.array(tensor)
 
     def synchronize(self) -> None:
         """Return once the device has done all it was given; on a processor it has when a call returns."""

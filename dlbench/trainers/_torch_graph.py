@@ -21,10 +21,11 @@ class CapturedCall:
     Args:
         torch: The module.
         function: From x and y to a tensor; what it does besides it does to memory that keeps its place.
+        pool: The memory that graphs share.
     """
 
-    def __init__(self, torch: Any, function: Callable[[Any, Any], Any]) -> None:
-        self._torch, self._function = torch, function
+    def __init__(self, torch: Any, function: Callable[[Any, Any], Any], pool: Any) -> None:
+        self._torch, self._function, self._pool = torch, function, pool
         self._is_warm, self._can_capture = False, True
         # The graph, its inputs and its result.
         self._graph: Any = None
@@ -60,8 +61,10 @@ class CapturedCall:
         graph = self._torch.cuda.CUDAGraph()
         self._x, self._y = x.clone(), y.clone()
         try:
-            with self._torch.cuda.graph(graph):
+            with self._torch.cuda.graph(graph, pool=self._pool):
                 self._result = self._function(self._x, self._y)
+        except self._torch.OutOfMemoryError:
+            raise
         except RuntimeError:
             self._can_capture = False
         else:
@@ -119,6 +122,9 @@ class TorchGraph:
             parameter.grad = gradient
         can_capture = first.device.type == "cuda" and wrapped is None and not jit_compile
         self._captured: dict[InputSpecs, CapturedCall] | None = {} if can_capture else None
+        # One call runs at a time, and nothing of it is read after the next one: all share their memory.
+        self._pool = torch.cuda.graph_pool_handle() if can_capture else None
+        self.num_rehearsals = 2 if can_capture else 1
 
     def summing(self, in_forward: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """Return a sum over workers for the forward pass to which one without samples contributes zeros."""
@@ -185,6 +191,22 @@ class TorchGraph:
         array: Array = tensor.detach().cpu().numpy()
         return array
 
+    def fetch(self, tensor: Any) -> Callable[[], Array]:
+        """Return what waits for a tensor, and for nothing that the device was given after it."""
+        if not self.on_accelerator:
+            return lambda: self.array(tensor)
+        host = self._torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+        host.copy_(tensor.detach(), non_blocking=True)
+        copied = self._torch.cuda.Event()
+        copied.record()
+
+        def wait() -> Array:
+            copied.synchronize()
+            array: Array = host.numpy()
+            return array
+
+        return wait
+
     def synchronize(self) -> None:
         """Return once the device has done all it was given; on a processor it has when a call returns."""
         if self.on_accelerator:
@@ -216,7 +238,7 @@ class TorchGraph:
             torch._foreach_zero_([parameter.grad for parameter in self._parameters])
         self._holds_parts = not is_last
         if len(y):
-            sums = self._backward_of(specs)(x, y) if is_last else self._backward(x, y, specs.scale, is_last=False)
+            sums = self._backward_of(specs, is_last)(x, y)
         else:
             sums = torch.zeros(len(self.problem.scores), dtype=self._dtype, device=self._device)
             if self._wrapped is not None:
@@ -225,20 +247,21 @@ class TorchGraph:
             torch._foreach_div_([parameter.grad for parameter in self._parameters], self._loss_scale.value)
         return sums
 
-    def _backward_of(self, specs: InputSpecs) -> Callable[[Any, Any], Any]:
+    def _backward_of(self, specs: InputSpecs, is_last: bool) -> Callable[[Any, Any], Any]:
         """Return f(x, y) that adds the gradients of a batch of this kind and returns its sums."""
         assert specs.scale is not None
-        call = functools.partial(self._backward, scale=specs.scale, is_last=True)
+        call = functools.partial(self._backward, scale=specs.scale, is_last=is_last)
         if self._captured is None:
             return call
-        return self._captured.setdefault(specs, CapturedCall(self._torch, call))
+        return self._captured.setdefault(specs, CapturedCall(self._torch, call, self._pool))
 
     def _backward(self, x: Any, y: Any, scale: float, *, is_last: bool) -> Any:
         """Add the gradients of a batch; return its sums [scores]."""
-        objective, sums = self._forward(x, y, scale)
-        if self._loss_scale is not None:
-            objective = objective * self._loss_scale.value
+        # The forward pass, too, must know that nothing is reduced yet.
         with contextlib.nullcontext() if is_last or self._wrapped is None else self._wrapped.no_sync():
+            objective, sums = self._forward(x, y, scale)
+            if self._loss_scale is not None:
+                objective = objective * self._loss_scale.value
             objective.backward()
         return sums
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from tests.functional.mpi_programs.launch import ROOT, run
-from tests.functional.mpi_programs.train import FAR, TOLERANCES
+from tests.functional.mpi_programs.train import FAR, STEPS, TOLERANCES
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -97,6 +97,10 @@ def test_workers_under_ddp_agree_and_equal_one(cases: dict[str, list[dict[str, f
         tolerance = TOLERANCES["float32" if name == "float32" else "float64"]
         assert max(case["difference"] for case in cases[name]) < tolerance, name
         assert max(case["statistics"] for case in cases[name]) < tolerance, name
+
+
+def test_parts_of_a_batch_are_reduced_once(cases: dict[str, list[dict[str, int]]]) -> None:
+    assert {case["reductions"] for case in cases["parts"]} == {len(STEPS)}
 
 
 def test_a_hook_sends_less_and_its_workers_agree(cases: dict[str, list[dict[str, float]]]) -> None:

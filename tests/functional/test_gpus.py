@@ -11,7 +11,7 @@ FAKE_GPU = Path(__file__).with_name("fake_gpu")
 RECORDED = json.loads((FAKE_GPU / "h100.json").read_text())
 ROWS = [dict(zip(RECORDED["columns"], row, strict=True)) for row in RECORDED["rows"]]
 # Of the recording: before this second the GPU is hardly held back by its power cap, after it most of the time.
-CAPPED_S = 12
+CAPPED_S = 15.5
 SCENARIO = f"""\
 name: gpus
 base: {{trainer: "gpu_trainer:Trainer", model: mlp, dataset: digits, strategy: single, batch_size: 64, epochs: 13,

@@ -112,7 +112,9 @@ def run_row(run: RunSpec, layout: Layout | None, attempt: AttemptRecords, journa
     row["startup_time_s"] = startup_time(attempt.outcome.started_at, results.values())
     row |= _facts(run, journal, attempt.machine, row)
     devices = {journal.facts.get(place.rank, {}).get("device_name") for place in places if place.workers}
-    if len(devices) == 1 and "logical-devices" not in (row["emulated"] or ""):
+    gpus = attempt.machine.get("gpus") or ()
+    is_shared = bool(gpus) and (row["workers_per_host"] or 1) > len(gpus)  # of a GPU, none has the whole
+    if len(devices) == 1 and not is_shared and "logical-devices" not in (row["emulated"] or ""):
         row["peak_flops"] = peak_flops(devices.pop() or "", run.settings.precision, tf32=row["tf32"])
     if row["mfu"] is None and all(map(row.get, ("flops_per_sample", "samples_per_s_per_worker", "peak_flops"))):
         row["mfu"] = row["flops_per_sample"] * row["samples_per_s_per_worker"] / row["peak_flops"]

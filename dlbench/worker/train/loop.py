@@ -14,7 +14,7 @@ from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS, Result
 from dlbench.records.warm_up import batch_medians, pieces_left_out, truncation
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.strategies import Communicator, Strategy
-from dlbench.strategies._step import Step, StepTimestamps
+from dlbench.strategies._step import NAN, Step, StepTimestamps
 from dlbench.telemetry.reporter import Reporter
 from dlbench.trainers import Array, Sums, Trainer
 from dlbench.worker.observer import Observer
@@ -206,8 +206,8 @@ class Loop:
         step, epoch, phase, num_samples, timestamps, sums = running
         if not isinstance(sums, dict):
             sums, started = sums(), max(timestamps.started, self._settled_at)
-            batch_ready = max(timestamps.batch_ready, started)
-            timestamps = timestamps._replace(started=started, batch_ready=batch_ready, ended=perf_counter())
+            # Whether the device waited for the batch is not seen from here.
+            timestamps = timestamps._replace(started=started, batch_ready=NAN, ended=perf_counter())
         self._settled_at = timestamps.ended
         if phase in ("timed", "extended"):
             self.window.count(num_samples, timestamps.ended - timestamps.started)

@@ -7,6 +7,8 @@ to one worker, relative to the largest weight.
 import os
 from typing import Any
 
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+
 from dlbench import plugins
 from dlbench.communicators.torch import connect
 from dlbench.scenario.settings import Settings
@@ -32,7 +34,7 @@ CASES: list[Case] = [
     ("plain", MLP, {}, 1, ""),
     ("float32", (*MLP[:2], "float32"), {}, 1, ""),
     ("parts", MLP, {"gradient_as_bucket_view": False}, 2, ""),
-    ("static", MLP, {"static_graph": True, "bucket_cap_mb": 0.001}, 1, ""),
+    ("static", MLP, {"static_graph": True, "bucket_cap_mb": 0.001}, 2, ""),
     ("synchronized", SYNCHRONIZED, {}, 1, ""),
     ("fp16", MLP, {"communication_hook": "fp16"}, 1, ""),
     ("power-sgd", MLP, {"communication_hook": "power-sgd", "power_sgd_start_step": 2}, 1, ""),
@@ -62,6 +64,10 @@ def attempt(case: Case, world: Communicator) -> dict[str, Any]:
     trainer.set_parameters(start)
     step = strategy.bind(trainer, Reporter())
     wrapped = trainer._graph._wrapped  # type: ignore[attr-defined]
+    reductions: list[int] = []
+    if parts > 1 and not options.get("static_graph"):
+        hook = default_hooks.allreduce_hook
+        wrapped.register_comm_hook(reductions, lambda kept, bucket: kept.append(bucket.index()) or hook(None, bucket))
     for x, y in batches():
         my_x, my_y, _ = share(x, y, world)
         total = GLOBAL_BATCH if sabotage == "full-weights" else len(y)
@@ -74,6 +80,7 @@ def attempt(case: Case, world: Communicator) -> dict[str, Any]:
     statistics = (each.state("statistics")["statistics"] for each in (alone, trainer))
     return {
         "verdict": verdict,
+        "reductions": reductions.count(0),
         "difference": difference(trainer.parameters(), alone.parameters()),
         "statistics": max((float(abs(a - b)) for a, b in zip(*statistics, strict=True)), default=0.0),
     }

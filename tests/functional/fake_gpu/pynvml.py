@@ -1,8 +1,9 @@
 """NVML's answers about one GPU that is not there, played from `h100.json` by whoever has this folder on `PYTHONPATH`.
 
-The file has the form that `tests/record_nvml.py` writes. Its values are not recorded, but put together by hand as an
-H100 shows them: idle for 3 s, busy, from 12 s on often at its power limit, and idle again. It is played in that
-time, and again from its beginning; energy rises all the same. `play` chooses another place in it, and what is spoiled.
+The file is what `tests/record_nvml.py` wrote on an H100 that trained ResNet-20 with PyTorch: starting for 3 s, busy for
+12 s, the same 12 s again, and the start again. That GPU was never held back: in the second 12 s most answers about its
+clocks were changed by hand to the power cap. It is played in that time, and again from its beginning; energy rises all
+the same. `play` chooses another place in it, and what is spoiled.
 """
 
 import json
