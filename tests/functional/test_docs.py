@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.functional.mpi_programs.launch import BASE
-from tests.functional.studies import DLBENCH, rows
+from tests.functional.studies import DLBENCH, Bench, rows
 from tests.functional.worker_runs import MPI
 
 ROOT = Path(__file__).parents[2]
@@ -123,10 +123,8 @@ def test_commands_work(page: Path, folder: Path, request: pytest.FixtureRequest)
         if command == "report" and "--figure" not in words:
             words += ["--figure", "efficiency"]
         # Hosts of these names do not exist, as the doctor says; it may find fault with this machine as well.
-        if command == "doctor":
-            dlbench(folder, command, *(words or ["--help"]), code=1 if words else 0)
-        else:
-            dlbench(folder, command, *words)
+        code = 1 if command == "doctor" and words else 0
+        Bench(folder).call(*(words or ["--help"] * (command == "doctor")), command=command, code=code)
 
 
 @pytest.mark.mpi

@@ -53,7 +53,7 @@ def scenario(folder: Path, points: list[dict[str, Any]], **more: Any) -> Path:
 def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Bench, Rows]]:
     """Return one study of every sound arm and of the unsound one, and its rows by arm."""
     with Bench(tmp_path_factory.mktemp("horovod")) as found:
-        found.run(scenario(found.folder, [*SOUND.values(), UNSOUND]), timeout_s=800, code=1)
+        found.call(scenario(found.folder, [*SOUND.values(), UNSOUND]), code=1)
         assert found.left_running() == []
         yield found, dict(zip([*SOUND, "own optimizer"], found.rows(), strict=True))
 

@@ -24,7 +24,7 @@ def test_a_cause_is_named(tmp_path: Path, cause: str, name: str, share: float) -
     with Bench(tmp_path) as work:
         path = tmp_path / "s.yaml"
         path.write_text(TEXT.format(cause=cause))
-        said = work.run(path)
+        said = work.call(path)
         study = load_study(work.study())
     (arm,) = (arm for arm in study.report_data.arms if arm.workers == 2)
     lost = lost_time(arm)

@@ -48,7 +48,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Any:
     points += [{"strategy": strategy, "evaluator": "beside"} for strategy in SYNCHRONOUS[:2]]
     base = {"epochs": EPOCHS, "batch_size": 8, "remainder": "drop", "evaluate_every": 2, "precision": "float64"}
     with Bench(tmp_path_factory.mktemp("study")) as made:
-        made.run(write(made, base, include=points))
+        made.call(write(made, base, include=points))
         yield made
 
 
@@ -161,7 +161,7 @@ def test_the_window_of_workers_that_do_not_wait_is_that_of_barriers_where_they_d
         "model": "mlp", "model.hidden": [256, 128], "epochs": 150, "evaluate_every": 150, "remainder": "drop",
         "strategy": "parameter_server",
     }  # fmt: skip
-    work.run(write(work, base))
+    work.call(write(work, base))
     (row,) = work.rows()
     steps = [step for step in work.rows("steps") if step["phase"] == "timed"]
     ends = [float(step["started_at_s"]) + float(step["step_time_s"]) for step in steps]
@@ -193,7 +193,7 @@ STOP = {"metric": "validation_accuracy", "value": 0.85, "stop": True}
 @pytest.mark.parametrize("strategies", [KINDS[0], pytest.param(KINDS[1], marks=pytest.mark.soak)])
 def test_an_evaluator_ends_training_when_the_target_is_reached(work: Bench, strategies: list[str]) -> None:
     base = {"epochs": 5_000, "batch_size": 8, "evaluator": "beside"}
-    work.run(write(work, base, matrix={"strategy": strategies}, target=STOP))
+    work.call(write(work, base, matrix={"strategy": strategies}, target=STOP))
     places = work.rows("topology")
     for strategy, (row,) in by_strategy(work, evaluator="beside").items():
         assert (row["status"], row["evaluator"]) == ("completed", "beside"), row["reason"]
@@ -255,7 +255,7 @@ def test_keras_models_train_with_servers_and_their_moving_statistics(work: Bench
         "train_samples": 320, "learning_rate": 0.02, "evaluator": "beside",
     }  # fmt: skip
     points = [{"strategy": "mpi", "evaluator": None}, {"strategy": "parameter_server"}]
-    work.run(write(work, base, include=points))
+    work.call(write(work, base, include=points))
     found = {row["strategy"]: row for row in work.rows()}
     assert {row["status"] for row in found.values()} == {"completed"}
     losses = [float(found[strategy]["validation_loss"]) for strategy in ("mpi", "parameter_server")]
