@@ -62,7 +62,7 @@ def launch(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     folder: Path = tmp_path_factory.mktemp("horovod")
     timeline, original = folder / "timeline.json", horovod.environment
     with pytest.MonkeyPatch.context() as patch:
-        # Between collectives Horovod's processes ask each other once in a cycle: at its own millisecond it takes a core.
+        # Between collectives Horovod's processes ask each other in each cycle; one of a millisecond takes a core.
         more = {"HOROVOD_TIMELINE": str(timeline), "HOROVOD_CYCLE_TIME": "5"}
         patch.setattr(horovod, "environment", lambda options, given: original(options, given) | more)
         ended = start(folder, collectives, workers, "worker", workers, *parts, launcher=launcher)
