@@ -208,7 +208,7 @@ def must_have_right_totals(work: Bench, row: dict[str, str]) -> None:
 def test_killed_while_a_checkpoint_is_written(tmp_path: Path) -> None:
     """A writer leaves a temporary file behind, or arrays without a manifest: no run resumes from those."""
     base = "trainer: numpy, model: mlp, model.hidden: [900, 900], optimizer: adam"
-    settings = {"epochs": 6, "checkpoint_every": 1, "evaluate_every": 5}
+    settings = {"epochs": 4, "checkpoint_every": 1, "evaluate_every": 3}
     (tmp_path / "cut").mkdir()
     with left_alone(tmp_path / "whole", base, 1, **settings) as whole, Bench(tmp_path / "cut") as work:
         name = scenario(work, base, 1, **settings)
