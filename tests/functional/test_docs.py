@@ -130,7 +130,6 @@ def test_commands_work(page: Path, folder: Path, request: pytest.FixtureRequest)
 
 @pytest.mark.mpi
 def test_the_script_works_outside_dlbench(folder: Path) -> None:
-    call(folder, sys.executable, "train.py")
     call(folder, *MPI, "2", sys.executable, "train.py")
 
 
