@@ -236,7 +236,7 @@ def test_a_network_with_a_memory_resumes_to_the_bit(tmp_path: Path) -> None:
 
 def test_a_time_out_an_interruption_and_a_damaged_checkpoint(tmp_path: Path) -> None:
     with Bench(tmp_path) as work:
-        name = scenario(work, NUMPY.format(optimizer="adam"), 1, "timeout_s: 6", epochs=100_000)
+        name = scenario(work, NUMPY.format(optimizer="adam"), 1, "timeout_s: 4", epochs=100_000)
         work.call(name, code=1)
         at_time_out = newest_epoch(work)
         assert at_time_out > 0

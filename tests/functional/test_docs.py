@@ -128,6 +128,7 @@ def test_commands_work(page: Path, folder: Path, request: pytest.FixtureRequest)
             dlbench(folder, command, *words)
 
 
+@pytest.mark.soak  # that the hook then does nothing is tested with other scripts
 @pytest.mark.mpi
 def test_the_script_works_outside_dlbench(folder: Path) -> None:
     call(folder, *MPI, "2", sys.executable, "train.py")

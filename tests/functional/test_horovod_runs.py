@@ -50,11 +50,11 @@ def scenario(folder: Path, points: list[dict[str, Any]], **more: Any) -> Path:
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Bench, Rows]]:
-    """Return one study of every sound arm and of the unsound one, and its rows by arm."""
+    """Return one study of every sound arm, and its rows by arm."""
     with Bench(tmp_path_factory.mktemp("horovod")) as found:
-        found.call(scenario(found.folder, [*SOUND.values(), UNSOUND]), code=1)
+        found.call(scenario(found.folder, [*SOUND.values()]))
         assert found.left_running() == []
-        yield found, dict(zip([*SOUND, "own optimizer"], found.rows(), strict=True))
+        yield found, dict(zip(SOUND, found.rows(), strict=True))
 
 
 def test_sound_arms_complete_and_their_rows_name_what_moved_bytes(study: tuple[Bench, Rows]) -> None:
@@ -80,8 +80,11 @@ def test_autotunings_log_and_result_are_kept(study: tuple[Bench, Rows]) -> None:
     assert other["autotuned_cycle_time_ms"] == ""
 
 
-def test_what_does_not_synchronise_is_diverged(study: tuple[Bench, Rows]) -> None:
-    row = study[1]["own optimizer"]
+@pytest.mark.soak  # without a reduction workers disagree, and who disagrees is diverged: both are tested elsewhere
+def test_what_does_not_synchronise_is_diverged(tmp_path: Path) -> None:
+    with Bench(tmp_path) as found:
+        found.call(scenario(tmp_path, [UNSOUND]), code=1)
+        (row,) = found.rows()
     assert row["status"] == "diverged", row["reason"]
     assert "workers disagree after step 1" in row["reason"]
 

@@ -10,7 +10,7 @@ from tests.functional.studies import Bench
 
 TEXT = """\
 base:
-  {{trainer: "tests.functional.paced:Trainer", model: softmax, dataset: digits, strategy: mpi, workers: 2, epochs: 8,
+  {{trainer: "tests.functional.paced:Trainer", model: softmax, dataset: digits, strategy: mpi, workers: 2, epochs: 5,
     batch_size: 32, cores_per_worker: 1, trainer.step_s: 0.01, {cause}}}
 """
 
