@@ -32,7 +32,6 @@ POINTS = [
     {"strategy": "single", "trainer": "numpy"},
     {"strategy": "mpi", "trainer": "numpy"},
     {"strategy": "mpi", "trainer": "numpy", "workers": 2},
-    {"strategy": "single"},
     {"strategy": "horovod", "workers": 2},
     {"strategy": "mirrored", "workers": 2},
 ]

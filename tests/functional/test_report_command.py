@@ -46,7 +46,7 @@ def id_of(study: Path) -> str:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_report_of_several_real_studies(tmp_path: Path) -> None:
-    code, output, errors = report(*STUDIES, FIXTURE, "--output", tmp_path / "report")
+    code, output, errors = report(*STUDIES, FIXTURE, "--output", tmp_path / "report", "--format", "svg")
     assert (code, errors) == (0, ""), output + errors
     names = {path.name for path in (tmp_path / "report").iterdir()}
     assert {"report.html", "report.md", "arms.csv"} <= names
@@ -57,8 +57,7 @@ def test_a_report_of_several_real_studies(tmp_path: Path) -> None:
     assert drawn.isdisjoint(left_out)
     assert {"training_time", "throughput", "efficiency", "accuracy", "learning_curves"} <= drawn
     for name in drawn:
-        assert {f"{name}.png", f"{name}.svg", f"{name}.csv"} <= names
-        assert matplotlib.image.imread(tmp_path / "report" / f"{name}.png").shape[0] > 200
+        assert {f"{name}.svg", f"{name}.csv"} <= names
     page = (tmp_path / "report" / "report.html").read_text()
     assert page.count("<svg") == len(drawn)
     assert all(id_of(study) in page for study in STUDIES)
@@ -67,9 +66,10 @@ def test_a_report_of_several_real_studies(tmp_path: Path) -> None:
 def test_one_figure_in_one_format_and_its_table_of_what_was_measured(tmp_path: Path) -> None:
     study = tmp_path / "a study"
     shutil.copytree(RESULTS / "digits-batch-workers", study)
-    code, output, errors = report(study, "--figure", "throughput", "--format", "svg", "--style", "dark")
+    code, output, errors = report(study, "--figure", "throughput", "--format", "png", "--style", "dark")
     assert (code, errors) == (0, ""), output + errors
-    assert {path.name for path in (study / "report").iterdir()} == {"throughput.svg", "throughput.csv"}
+    assert {path.name for path in (study / "report").iterdir()} == {"throughput.png", "throughput.csv"}
+    assert matplotlib.image.imread(study / "report" / "throughput.png").shape[0] > 200
     with (study / "report" / "throughput.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     runs = dlbench.load_study(study).runs
