@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import psutil
 import pytest
@@ -17,10 +17,6 @@ from dlbench import plugins
 from dlbench.analysis.arms import records
 from dlbench.report.data import ReportData
 from tests.functional.test_export import STUDIES, export, found
-
-if TYPE_CHECKING:
-    from mlflow import MlflowClient
-    from mlflow.entities import Run
 
 # Eight runs with curves, two of which diverged.
 STUDY = STUDIES[1]
@@ -65,14 +61,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             process.kill()
 
 
-def client_of(place: str) -> "MlflowClient":
-    """Return MLflow's client, which takes a second to import: only the process that takes this file does so."""
+def client_of(place: str) -> Any:
+    """Return MLflow's client; only the process that takes this file is to take a second to import it."""
     from mlflow import MlflowClient
 
     return MlflowClient(tracking_uri=place, registry_uri=place)
 
 
-def runs_at(place: str, study: Path = STUDY) -> "dict[str, Run]":
+def runs_at(place: str, study: Path = STUDY) -> dict[str, Any]:
     """Return the runs that MLflow has of a study, by their names in the study; each is there once."""
     client = client_of(place)
     experiment = client.get_experiment_by_name(found(study).studies[0].name)
@@ -82,7 +78,7 @@ def runs_at(place: str, study: Path = STUDY) -> "dict[str, Run]":
     return dict(zip(names, runs, strict=True))
 
 
-def compare_with_rows(place: str, runs: "dict[str, Run]") -> None:
+def compare_with_rows(place: str, runs: dict[str, Any]) -> None:
     data, client = found(STUDY), client_of(place)
     curves = records(data.epochs[data.epochs["worker"] == 0])
     assert set(runs) == {row["run_id"] for row in data.runs}

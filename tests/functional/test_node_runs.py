@@ -67,18 +67,16 @@ def by_strategy(
 
 def test_every_strategy_trains_all_samples_in_its_processes(study: Bench) -> None:
     rows = by_strategy(study)
-    assert set(rows) == {*HAND_OUT, *IN_SHARES, "mpi", COORDINATED}
-    del rows[COORDINATED]
-    for strategy, (row,) in rows.items():
+    for strategy in (*HAND_OUT, *IN_SHARES, "mpi"):
+        (row,) = rows[strategy]
         servers = int(strategy not in WITHOUT_SERVERS)
         assert (row["status"], row["emulated"], row["communicator"]) == ("completed", "", "mpi"), row
         assert (row["servers"], row["processes"]) == (str(servers), str(2 + servers))
         assert row["server_placement"] == ("beside" if servers else "")
         per_epoch = 1432 if strategy in HAND_OUT else 1424
         # The last gradients that are dropped are nobody's any more.
-        assert 0 <= EPOCHS * per_epoch - int(row["samples_seen"]) <= (32 if strategy == "backup_workers" else 0), (
-            strategy
-        )
+        dropped = EPOCHS * per_epoch - int(row["samples_seen"])
+        assert 0 <= dropped <= (32 if strategy == "backup_workers" else 0), strategy
         assert float(row["validation_accuracy"]) > 0.85, strategy
         assert row["workers_agree"] == ("exact" if strategy in {*SYNCHRONOUS, "local_sgd", "hogwild"} else ""), strategy
 
