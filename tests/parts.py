@@ -14,6 +14,8 @@ from pathlib import Path
 
 BIN = Path(sys.executable).parent
 PYTEST = (sys.executable, "-m", "pytest")
+# None of these draws examples: without Hypothesis each of the processes starts two seconds sooner.
+FUNCTIONAL = (*PYTEST, "-p", "no:hypothesispytest", "tests/functional")
 # Unit tests use two cores; functional tests wait for other processes, those on hosts most of their time.
 NUM_UNIT, NUM_FUNCTIONAL = ("--numprocesses", "2"), ("--numprocesses", "3")
 BY_FILE = ("--dist", "loadfile", "--no-loadscope-reorder")
@@ -24,10 +26,10 @@ PARTS = {
     "types": (str(BIN / "mypy"),),
     "imports": (str(BIN / "lint-imports"), "--no-logo"),
     "unit": (*PYTEST, *NUM_UNIT, "--dist", "worksteal", "tests/unit", "tests/golden"),
-    "functional": (*PYTEST, *NUM_FUNCTIONAL, *BY_FILE, "tests/functional", "-m", "not alone and not soak"),
-    "alone": (*PYTEST, "tests/functional", "-m", "alone and not soak"),
+    "functional": (*FUNCTIONAL, *NUM_FUNCTIONAL, *BY_FILE, "-m", "not alone and not soak"),
+    "alone": (*FUNCTIONAL, "-m", "alone and not soak"),
 }
-AGAIN = {"functional": (*PYTEST, "tests/functional", "-m", "not alone and not soak", "--last-failed", "--maxfail", "1")}
+AGAIN = {"functional": (*FUNCTIONAL, "-m", "not alone and not soak", "--last-failed", "--maxfail", "1")}
 TESTS_FAILED = 1
 NUM_SLOWEST = 20
 

@@ -148,13 +148,13 @@ def interrupted(work: Bench, *arguments: str) -> None:
 def left_alone(folder: Path, base: str, workers: int, **settings: int) -> Iterator[Bench]:
     folder.mkdir()
     with Bench(folder) as work:
-        work.run(scenario(work, base, workers, **settings))
+        work.call(scenario(work, base, workers, **settings))
         yield work
 
 
 def must_be_resumed(work: Bench, whole: Bench) -> list[dict[str, str]]:
     """Complete a study that was cut; the result must be that of the whole one. Return its rows."""
-    work.run("s.yaml", "--resume")
+    work.call("s.yaml", "--resume")
     assert result(work) == result(whole)
     rows = work.rows()
     assert rows[-1]["resumed_from_epoch"] != ""
@@ -208,7 +208,7 @@ def must_have_right_totals(work: Bench, row: dict[str, str]) -> None:
 def test_killed_while_a_checkpoint_is_written(tmp_path: Path) -> None:
     """A writer leaves a temporary file behind, or arrays without a manifest: no run resumes from those."""
     base = "trainer: numpy, model: mlp, model.hidden: [900, 900], optimizer: adam"
-    settings = {"epochs": 6, "checkpoint_every": 1, "evaluate_every": 5}
+    settings = {"epochs": 4, "checkpoint_every": 1, "evaluate_every": 3}
     (tmp_path / "cut").mkdir()
     with left_alone(tmp_path / "whole", base, 1, **settings) as whole, Bench(tmp_path / "cut") as work:
         name = scenario(work, base, 1, **settings)
@@ -236,8 +236,8 @@ def test_a_network_with_a_memory_resumes_to_the_bit(tmp_path: Path) -> None:
 
 def test_a_time_out_an_interruption_and_a_damaged_checkpoint(tmp_path: Path) -> None:
     with Bench(tmp_path) as work:
-        name = scenario(work, NUMPY.format(optimizer="adam"), 1, "timeout_s: 6", epochs=100_000)
-        work.run(name, code=1)
+        name = scenario(work, NUMPY.format(optimizer="adam"), 1, "timeout_s: 4", epochs=100_000)
+        work.call(name, code=1)
         at_time_out = newest_epoch(work)
         assert at_time_out > 0
         interrupted(work, "s.yaml", "--resume")
@@ -259,8 +259,8 @@ def test_a_time_out_an_interruption_and_a_damaged_checkpoint(tmp_path: Path) -> 
 def test_checkpoints_stay_where_they_are_asked_for(tmp_path: Path) -> None:
     with Bench(tmp_path) as work:
         name = scenario(work, NUMPY.format(optimizer="sgd"), 1, "keep_checkpoints: true", epochs=6)
-        work.run(name)
-        work.run(name, "--resume")
+        work.call(name)
+        work.call(name, "--resume")
         assert newest_epoch(work) == 6
 
 
@@ -268,7 +268,7 @@ def test_a_full_disk_costs_the_checkpoint_not_the_run(tmp_path: Path) -> None:
     (tmp_path / "studies").mkdir()
     with small_disk(tmp_path / "studies", "2m"), Bench(tmp_path) as work:
         name = scenario(work, "trainer: numpy, model: mlp, model.hidden: [512, 512], optimizer: adam", 1, epochs=4)
-        work.run(name)
+        work.call(name)
         (row,) = work.rows()
         assert row["status"] == "completed"
         assert row["checkpoint_bytes"] == ""

@@ -68,7 +68,7 @@ def must_have_run_out(row: dict[str, str]) -> bool:
 )
 def test_the_size_found_fits_and_four_times_as_much_does_not(work, text):
     path = write(work, text)
-    output = work.run(path, "--json", command="fit", timeout_s=600)
+    output = work.call(path, "--json", command="fit")
     (found,) = json.loads(output[output.index("[\n") :])
     size = found["batch_size"]
     assert found["limited_by"] == "memory"
@@ -76,7 +76,7 @@ def test_the_size_found_fits_and_four_times_as_much_does_not(work, text):
     assert min(above) - size <= max(RESOLUTION * min(above), 8)
     assert all(trial["reason"] for trial in found["trials"] if not trial["fits"])
     assert trials_of(work) == []
-    work.run(write(work, text, f"[{4 * size}, {size}]"), timeout_s=600, code=1)
+    work.call(write(work, text, f"[{4 * size}, {size}]"), code=1)
     large, fitting = work.rows()
     assert must_have_run_out(large), large["reason"]
     assert (fitting["status"], fitting["memory_limit_bytes"]) == ("completed", large["memory_limit_bytes"])
@@ -95,7 +95,7 @@ def test_where_not_even_one_sample_fits_the_reason_is_shown(work):
         (NUMPY.replace(str(LIMIT), "150000000"), "not even a batch of 1"),
         (NUMPY + "startup_timeout_s: 0.05\n", "took longer than startup_timeout_s (0.05 s)"),
     ):
-        output = work.run(write(work, text), command="fit", code=2)
+        output = work.call(write(work, text), command="fit", code=2)
         assert reason in output
         assert "Traceback" not in output
 
@@ -146,7 +146,7 @@ def test_a_worker_that_the_kernel_kills_for_lack_of_memory(work):
             f"base: {{command: {json.dumps(sys.executable + ' eat.py')}}}\norder: written\nbaseline: none\n"
             "matrix: {batch_size: [200, 10]}\n"
         )
-        work.run(path, code=1)
+        work.call(path, code=1)
     killed, other = work.rows()
     assert (killed["status"], other["status"]) == ("out-of-memory", "completed")
     assert killed["reason"] == "the kernel killed worker 0 for lack of memory (SIGKILL)"

@@ -29,7 +29,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rows]:
     folder: Path = tmp_path_factory.mktemp("inputs")
     with Bench(folder) as found:
         (folder / "s.yaml").write_text(SCENARIO)
-        found.run("s.yaml")
+        found.call("s.yaml")
         yield {(row["input"], row["augmentation"], row["workers"]): row for row in found.rows()}
 
 

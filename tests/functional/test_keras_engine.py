@@ -103,7 +103,10 @@ def test_every_optimizer_steps_and_resumes_to_the_bit(optimizer: str, given: Bat
 
 
 # Nadam keeps a variable that Keras does not list where another optimizer scales its losses.
-@pytest.mark.parametrize(("optimizer", "precision"), [("adam", "mixed_bfloat16"), ("nadam", "mixed_float16")])
+@pytest.mark.parametrize(
+    ("optimizer", "precision"),
+    [pytest.param("adam", "mixed_bfloat16", marks=pytest.mark.soak), ("nadam", "mixed_float16")],
+)
 def test_mixed_precision_resumes_to_the_bit(optimizer: str, precision: str, given: Batch) -> None:
     def make() -> Any:
         return own(with_everything, optimizer=optimizer, precision=precision)
@@ -150,7 +153,7 @@ PRECISIONS: list[tuple[str, bool, float, float]] = [
 
 @pytest.mark.parametrize(
     ("precision", "jit", "least", "most"),
-    [pytest.param(*case, marks=() if case[0].startswith("mixed") else pytest.mark.soak) for case in PRECISIONS],
+    [pytest.param(*case, marks=() if case[0] == "mixed_float16" else pytest.mark.soak) for case in PRECISIONS],
 )
 def test_every_precision_serves_every_kind_of_step(
     precision: str, jit: bool, least: float, most: float, given: Batch

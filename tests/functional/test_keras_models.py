@@ -101,9 +101,7 @@ def test_every_model_is_tested_here_or_with_the_trainer() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "case", several(PRECISIONS, more=set(PRECISIONS) - {"resnet50", "lstm-characters", "transformer-images"})
-)
+@pytest.mark.parametrize("case", several(PRECISIONS, more=set(PRECISIONS) - {"resnet50", "lstm-characters"}))
 def test_each_learns_in_lower_precision(case: str) -> None:
     """The loss on a fixed batch falls well below that of guessing."""
     trainer, (x, y) = make(case, precision=PRECISIONS[case], optimizer="adam"), given_to(case)
@@ -116,7 +114,9 @@ def test_each_learns_in_lower_precision(case: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", several(["transformer-characters", "lstm-characters", "resnet18"], more=["resnet18"]))
+@pytest.mark.parametrize(
+    "case", several(["transformer-characters", "lstm-characters", "resnet18"], more=["lstm-characters", "resnet18"])
+)
 def test_xla_computes_the_same(case: str) -> None:
     compiled, plain = make(case, jit_compile=True), make(case)
     flat = contract.gradient(plain, *given_to(case), 1.0)
@@ -178,7 +178,12 @@ def num_parameters(model: Any) -> int:
     return sum(math.prod(variable.shape) for variable in model.trainable_variables)
 
 
-def test_sizes_and_costs_are_the_published_ones() -> None:
+def test_sizes_and_costs_are_the_published_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    import keras
+
+    # Drawing so many weights is all that would take time here.
+    zeros = lambda self, shape, dtype=None: keras.ops.zeros(shape, dtype)  # noqa: E731
+    monkeypatch.setattr(keras.initializers.VarianceScaling, "__call__", zeros)
     for name, what, options, size, millions in PUBLISHED:
         model = built(name, what, **options)
         assert num_parameters(model) == size, name

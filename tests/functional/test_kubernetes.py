@@ -94,6 +94,7 @@ def test_a_study_is_made_in_a_pod_and_stays_on_the_volume(tmp_path: Path, fake: 
     assert not (study(tmp_path) / files.RUNS_FOLDER).exists()
 
 
+@pytest.mark.soak  # a folder like any other
 @pytest.mark.mpi
 def test_where_the_volume_is_mounted_here_the_study_is_here(tmp_path: Path, fake: Path) -> None:
     write(tmp_path, workers=1, strategy="single")
@@ -116,6 +117,7 @@ def test_ctrl_c_ends_the_run_cleanly_and_deletes_the_job(tmp_path: Path, fake: P
     assert not (fake / "job.json").exists()
 
 
+@pytest.mark.soak  # a job that completes a study, and a next one with nothing left to make, are tested below
 @pytest.mark.mpi
 def test_a_study_goes_on_in_the_next_job(tmp_path: Path, fake: Path) -> None:
     write(tmp_path, workers=1, strategy="single")

@@ -10,7 +10,7 @@ from tests.functional.studies import Bench
 
 TEXT = """\
 base:
-  {{trainer: "tests.functional.paced:Trainer", model: softmax, dataset: digits, strategy: mpi, workers: 2, epochs: 8,
+  {{trainer: "tests.functional.paced:Trainer", model: softmax, dataset: digits, strategy: mpi, workers: 2, epochs: 5,
     batch_size: 32, cores_per_worker: 1, trainer.step_s: 0.01, {cause}}}
 """
 
@@ -24,7 +24,7 @@ def test_a_cause_is_named(tmp_path: Path, cause: str, name: str, share: float) -
     with Bench(tmp_path) as work:
         path = tmp_path / "s.yaml"
         path.write_text(TEXT.format(cause=cause))
-        said = work.run(path)
+        said = work.call(path)
         study = load_study(work.study())
     (arm,) = (arm for arm in study.report_data.arms if arm.workers == 2)
     lost = lost_time(arm)

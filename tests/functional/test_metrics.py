@@ -43,19 +43,19 @@ def written(work, text):
 
 
 def test_a_script_reports_a_declared_metric_and_ends_at_its_target(work):
-    work.run(written(work, SCRIPT.replace(" NAME", "")))
+    work.call(written(work, SCRIPT.replace(" NAME", "")))
     (row,) = work.rows()
     assert (row["status"], row["target_metric"], row["epochs_to_target"]) == ("completed", "perplexity", "4")
     assert float(row["perplexity"]) == 25.0
     assert float(row["time_to_target_s"]) <= float(row["train_time_s"])
     assert [float(epoch["perplexity"]) for epoch in work.rows("epochs")] == [200.0, 100.0, 50.0, 25.0]
     assert row["validation_accuracy"] == row["knows_nothing_loss"] == ""
-    work.run(work.study(), "--to", "json", command="export")
-    work.run(work.study(), command="show")
+    work.call(work.study(), "--to", "json", command="export")
+    work.call(work.study(), command="show")
 
 
 def test_a_metric_that_is_not_declared_fails_the_run_at_the_line_of_the_script(work):
-    work.run(written(work, SCRIPT.replace("NAME", "perplexty")), code=1)
+    work.call(written(work, SCRIPT.replace("NAME", "perplexty")), code=1)
     (row,) = work.rows()
     assert row["status"] == "failed"
     assert "language.py:16: run.epoch: the scenario declares no metric perplexty" in row["reason"]
@@ -67,7 +67,7 @@ def test_a_regression_is_the_same_with_any_number_of_workers(work):
     x = random.normal(size=(400, 5)).astype(np.float32)
     y = np.tanh(x @ random.normal(size=5)) + 0.1 * random.normal(size=400)
     np.savez(work.folder / "numbers.npz", x=x, y=y)
-    work.run(written(work, REGRESSION))
+    work.call(written(work, REGRESSION))
     rows = work.rows()
     assert {row["status"] for row in rows} == {"completed"}
     for row in rows:
@@ -80,7 +80,7 @@ def test_a_regression_is_the_same_with_any_number_of_workers(work):
         assert guess == float(row["knows_nothing_loss"]) > 2 * float(row["validation_mean_squared_error"])
         assert row["best_validation_accuracy"] == row["knows_nothing_accuracy"] == ""
         assert row["time_to_target_s"] != ""
-    work.run(work.study(), command="show")
+    work.call(work.study(), command="show")
     for target, said in (("validation_accuracy, value: 0.9", "numbers to predict"), ("bleu, value: 3", "no score")):
         text = REGRESSION.replace("validation_mean_squared_error, value: 0.5", target)
-        assert said in work.run(written(work, text), command="check", code=2)
+        assert said in work.call(written(work, text), command="check", code=2)

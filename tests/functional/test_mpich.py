@@ -131,6 +131,7 @@ def test_a_worker_that_a_signal_ends_is_named(work: Work) -> None:
     assert "killed by SIGKILL" in row["reason"]
 
 
+@pytest.mark.soak  # whichever MPI's it is, its processes are found by the attempt's variable
 def test_a_killed_mpirun_leaves_nothing(work: Work) -> None:
     with work.started(base=BASE | LONG) as process:
         (launcher,) = [pid for pid in work.left_running() if work.proc_file(pid, "comm") == b"mpirun\n"]

@@ -21,6 +21,11 @@ IN_SHARES = ("local_sgd", "parameter_server", "ring", "stale_synchronous")
 WITHOUT_SERVERS = {"gossip", "hogwild", "local_sgd", "ring", "mpi"}
 # All workers take the mean gradient of the joined batch.
 SYNCHRONOUS = ("ring", "parameter_server", "mpi")
+# Two workers that wait for each other: nothing depends on who is first.
+WITHOUT_CHANCE = ("ring", "parameter_server", "local_sgd")
+COORDINATED = "tests.coordinated:Coordinated"
+EPOCHS = 5
+EVALUATED = [2, 4, 5]
 
 
 @pytest.fixture
@@ -37,45 +42,54 @@ def write(work: Bench, base: dict[str, Any], **parts: Any) -> Path:
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Make one study of all strategies with two workers."""
+    """Make one study of all strategies with two workers, of which some are also simulated, or have an evaluator."""
+    points = [{"strategy": strategy} for strategy in (*HAND_OUT, *IN_SHARES, "mpi", COORDINATED)]
+    points += [{"strategy": strategy, "communicator": "simulated"} for strategy in (*WITHOUT_CHANCE, COORDINATED)]
+    points += [{"strategy": strategy, "evaluator": "beside"} for strategy in SYNCHRONOUS[:2]]
+    base = {"epochs": EPOCHS, "batch_size": 8, "remainder": "drop", "evaluate_every": 2, "precision": "float64"}
     with Bench(tmp_path_factory.mktemp("study")) as made:
-        base = {"epochs": 6, "batch_size": 8, "remainder": "drop"}
-        made.run(write(made, base, matrix={"strategy": [*HAND_OUT, *IN_SHARES, "mpi"]}))
+        made.call(write(made, base, include=points))
         yield made
 
 
-def by_strategy(study: Bench, table: str = "runs") -> dict[str, list[dict[str, str]]]:
-    of = {row["run_id"]: row["strategy"] for row in study.rows()}
+def by_strategy(
+    study: Bench, table: str = "runs", communicator: str = "mpi", evaluator: str = ""
+) -> dict[str, list[dict[str, str]]]:
+    """Return the rows of each strategy's run over this communicator, with this evaluator or none."""
+    kind = (communicator, evaluator)
+    of = {r["run_id"]: r["strategy"] for r in study.rows() if (r["communicator"], r["evaluator"]) == kind}
     found: dict[str, list[dict[str, str]]] = {strategy: [] for strategy in of.values()}
     for row in study.rows(table):
-        found[of[row["run_id"]]].append(row)
+        if row["run_id"] in of:
+            found[of[row["run_id"]]].append(row)
     return found
 
 
 def test_every_strategy_trains_all_samples_in_its_processes(study: Bench) -> None:
-    for strategy, (row,) in by_strategy(study).items():
+    rows = by_strategy(study)
+    for strategy in (*HAND_OUT, *IN_SHARES, "mpi"):
+        (row,) = rows[strategy]
         servers = int(strategy not in WITHOUT_SERVERS)
         assert (row["status"], row["emulated"], row["communicator"]) == ("completed", "", "mpi"), row
         assert (row["servers"], row["processes"]) == (str(servers), str(2 + servers))
         assert row["server_placement"] == ("beside" if servers else "")
         per_epoch = 1432 if strategy in HAND_OUT else 1424
         # The last gradients that are dropped are nobody's any more.
-        assert 0 <= 6 * per_epoch - int(row["samples_seen"]) <= (32 if strategy == "backup_workers" else 0), strategy
+        dropped = EPOCHS * per_epoch - int(row["samples_seen"])
+        assert 0 <= dropped <= (32 if strategy == "backup_workers" else 0), strategy
         assert float(row["validation_accuracy"]) > 0.85, strategy
         assert row["workers_agree"] == ("exact" if strategy in {*SYNCHRONOUS, "local_sgd", "hogwild"} else ""), strategy
 
 
-def test_a_strategy_with_a_role_of_its_own_needs_no_other_file(work: Bench) -> None:
-    base = {"strategy": "tests.coordinated:Coordinated", "epochs": 3, "batch_size": 8, "remainder": "drop"}
-    work.run(write(work, base, matrix={"communicator": ["mpi", "simulated"]}))
-    (row, simulated), nodes = work.rows(), work.rows("nodes")
+def test_a_strategy_with_a_role_of_its_own_needs_no_other_file(study: Bench) -> None:
+    (row,), (simulated,) = (by_strategy(study, communicator=name)[COORDINATED] for name in ("mpi", "simulated"))
     assert (row["status"], row["processes"], row["workers_agree"]) == ("completed", "3", "exact")
     assert simulated["workers_agree"] == "exact"
-    assert (row["messages"], row["bytes_sent"]) == (simulated["messages"], simulated["bytes_sent"])
-    assert [node["role"] for node in nodes] == ["worker", "worker", "coordinator"] * 2
     # It is beside the first worker; simulated workers have a host each.
-    assert [node["host"] for node in nodes] == ["0", "0", "0", "0", "1", "0"]
-    assert float(row["validation_loss"]) == pytest.approx(float(simulated["validation_loss"]), rel=1e-6)
+    for communicator, hosts in (("mpi", "000"), ("simulated", "010")):
+        nodes = by_strategy(study, "nodes", communicator)[COORDINATED]
+        assert [node["role"] for node in nodes] == ["worker", "worker", "coordinator"]
+        assert "".join(node["host"] for node in nodes) == hosts
 
 
 def test_synchronous_strategies_have_the_losses_of_all_reduce_in_every_epoch(study: Bench) -> None:
@@ -83,11 +97,13 @@ def test_synchronous_strategies_have_the_losses_of_all_reduce_in_every_epoch(stu
         strategy: sorted(rows, key=lambda row: (row["worker"], int(row["epoch"])))
         for strategy, rows in by_strategy(study, "epochs").items()
     }
-    losses = {strategy: [float(row["validation_loss"]) for row in epochs[strategy]] for strategy in SYNCHRONOUS}
-    assert len(losses["mpi"]) == 2 * 6
+    for name in ("train_loss", "validation_loss"):
+        losses = {strategy: [float(row[name]) for row in epochs[strategy] if row[name]] for strategy in SYNCHRONOUS}
+        assert len(losses["mpi"]) == 2 * (EPOCHS if name == "train_loss" else len(EVALUATED))
+        for strategy in SYNCHRONOUS:
+            assert losses[strategy] == pytest.approx(losses["mpi"], rel=1e-9), (strategy, name)
     for strategy in SYNCHRONOUS:
-        assert losses[strategy] == pytest.approx(losses["mpi"], rel=1e-4), strategy
-        assert {row["evaluated_samples"] for row in epochs[strategy]} == {"180", "179"}
+        assert {row["evaluated_samples"] for row in epochs[strategy] if row["validation_loss"]} == {"180", "179"}
 
 
 def test_what_nodes_sent_was_received_and_is_in_the_row(study: Bench) -> None:
@@ -126,15 +142,11 @@ def test_the_staleness_of_gradients_is_that_of_the_strategy(study: Bench) -> Non
     assert int(found["stale_synchronous"][0]["staleness_max"]) <= 3
 
 
-def test_simulated_and_real_runs_of_a_case_without_chance_have_the_same_numbers(work: Bench) -> None:
-    """Two workers that wait for each other: nothing depends on who is first."""
-    base = {"epochs": 3, "batch_size": 8, "precision": "float64"}
-    axes = {"strategy": ["ring", "parameter_server", "local_sgd"], "communicator": ["mpi", "simulated"]}
-    work.run(write(work, base, matrix=axes))
-    found = {(row["strategy"], row["communicator"]): row for row in work.rows()}
+def test_simulated_and_real_runs_of_a_case_without_chance_have_the_same_numbers(study: Bench) -> None:
     same = ("validation_loss", "validation_accuracy", "train_loss", "messages", "bytes_sent", "samples_seen", "steps")
-    for strategy in axes["strategy"]:
-        real, simulated = found[strategy, "mpi"], found[strategy, "simulated"]
+    found = [by_strategy(study, communicator=name) for name in ("mpi", "simulated")]
+    for strategy in (*WITHOUT_CHANCE, COORDINATED):
+        real, simulated = (rows[strategy][0] for rows in found)
         # Sums over the validation set are made by two workers, and by one.
         numbers = [{name: float(row[name]) for name in same} for row in (real, simulated)]
         assert numbers[0] == pytest.approx(numbers[1], rel=1e-12), strategy
@@ -147,7 +159,7 @@ def test_the_window_of_workers_that_do_not_wait_is_that_of_barriers_where_they_d
         "model": "mlp", "model.hidden": [256, 128], "epochs": 150, "evaluate_every": 150, "remainder": "drop",
         "strategy": "parameter_server",
     }  # fmt: skip
-    work.run(write(work, base))
+    work.call(write(work, base))
     (row,) = work.rows()
     steps = [step for step in work.rows("steps") if step["phase"] == "timed"]
     ends = [float(step["started_at_s"]) + float(step["step_time_s"]) for step in steps]
@@ -171,22 +183,23 @@ def test_a_killed_node_ends_the_run_and_is_named(work: Bench, rank: int, name: s
     assert work.left_running() == []
 
 
-# Workers that wait for nobody, for some, for a partner, for all, and for the slowest; with memory that is shared.
-ONE_OF_EACH_KIND = ["asynchronous", "backup_workers", "gossip", "hogwild", "ring", "stale_synchronous"]
+# Workers that wait for nobody, for a partner, and for all; with memory that is shared. Others wait for some.
+KINDS = [["asynchronous", "gossip", "hogwild", "ring"], ["backup_workers", "stale_synchronous"]]
 STOP = {"metric": "validation_accuracy", "value": 0.85, "stop": True}
 
 
-def test_an_evaluator_ends_training_when_the_target_is_reached(work: Bench) -> None:
+@pytest.mark.parametrize("strategies", [KINDS[0], pytest.param(KINDS[1], marks=pytest.mark.soak)])
+def test_an_evaluator_ends_training_when_the_target_is_reached(work: Bench, strategies: list[str]) -> None:
     base = {"epochs": 5_000, "batch_size": 8, "evaluator": "beside"}
-    work.run(write(work, base, matrix={"strategy": ONE_OF_EACH_KIND}, target=STOP))
+    work.call(write(work, base, matrix={"strategy": strategies}, target=STOP))
     places = work.rows("topology")
-    for strategy, (row,) in by_strategy(work).items():
+    for strategy, (row,) in by_strategy(work, evaluator="beside").items():
         assert (row["status"], row["evaluator"]) == ("completed", "beside"), row["reason"]
         epochs, reached = int(row["epochs_completed"]), int(row["epochs_to_target"])
         # It ends soon after, not at once: nobody waits for a score.
         assert 1 <= reached <= epochs < 1000, strategy
         assert float(row["time_to_target_s"]) <= float(row["train_time_s"])
-        scored = [own for own in by_strategy(work, "epochs")[strategy] if own["worker"] == "0"]
+        scored = [own for own in by_strategy(work, "epochs", evaluator="beside")[strategy] if own["worker"] == "0"]
         assert [int(own["epoch"]) for own in scored] == list(range(1, epochs + 1))
         accuracies = [float(own["validation_accuracy"]) for own in scored]
         assert max(accuracies[: reached - 1], default=0.0) < 0.85 <= accuracies[reached - 1]
@@ -199,18 +212,12 @@ def test_an_evaluator_ends_training_when_the_target_is_reached(work: Bench) -> N
         assert roles == ["worker"] * 2 + ["server"] * (strategy not in WITHOUT_SERVERS) + ["evaluator"]
 
 
-def test_an_evaluators_scores_are_those_that_workers_make_after_training(work: Bench) -> None:
-    base = {"epochs": 5, "batch_size": 8, "precision": "float64", "evaluate_every": 2}
-    axes = {"strategy": ["ring", "parameter_server"], "evaluator": [None, "beside"]}
-    work.run(write(work, base, matrix=axes))
-    found: dict[str, list[list[str]]] = {}
-    of = {row["run_id"]: row["strategy"] for row in work.rows()}
-    for run_id, strategy in of.items():
-        rows = [row for row in work.rows("epochs") if (row["run_id"], row["worker"]) == (run_id, "0")]
-        found.setdefault(strategy, []).append([row["validation_loss"] for row in rows])
-    for after, meanwhile in found.values():
-        assert [bool(loss) for loss in after] == [False, True, False, True, True]
-        numbers = [[float(loss) for loss in losses if loss] for losses in (after, meanwhile)]
+def test_an_evaluators_scores_are_those_that_workers_make_after_training(study: Bench) -> None:
+    epochs = [by_strategy(study, "epochs", evaluator=evaluator) for evaluator in ("", "beside")]
+    for strategy in SYNCHRONOUS[:2]:
+        after, meanwhile = ([own for own in rows[strategy] if own["worker"] == "0"] for rows in epochs)
+        assert [int(own["epoch"]) for own in after if own["validation_loss"]] == EVALUATED
+        numbers = [[float(own["validation_loss"] or 0) for own in rows] for rows in (after, meanwhile)]
         assert numbers[0] == pytest.approx(numbers[1], rel=1e-12)
 
 
@@ -245,7 +252,8 @@ def test_keras_models_train_with_servers_and_their_moving_statistics(work: Bench
         "trainer": "keras_tensorflow", "model": "cnn", "model.batch_norm": "local", "epochs": 2, "batch_size": 32,
         "train_samples": 320, "learning_rate": 0.02, "evaluator": "beside",
     }  # fmt: skip
-    work.run(write(work, base, matrix={"strategy": ["mpi", "parameter_server"]}))
+    points = [{"strategy": "mpi", "evaluator": None}, {"strategy": "parameter_server"}]
+    work.call(write(work, base, include=points))
     found = {row["strategy"]: row for row in work.rows()}
     assert {row["status"] for row in found.values()} == {"completed"}
     losses = [float(found[strategy]["validation_loss"]) for strategy in ("mpi", "parameter_server")]

@@ -1,37 +1,26 @@
 """The strategies' nodes over real MPI processes: the same bits as simulated, where the order decides nothing."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.functional.mpi_programs.launch import Ended, mpirun
+from tests.functional.mpi_programs.launch import mpirun
 from tests.functional.mpi_programs.memory import SIZE, WRITES
 from tests.simulations import NUM_TRAIN, simulation
 
 pytestmark = pytest.mark.mpi
 EPOCHS = 2
 COORDINATED = "tests.coordinated:Coordinated"
+Case = dict[str, Any]
+# What each rank hands in.
+Nodes = list[dict[str, Any]]
 
-
-def over_mpi(folder: Path, **chosen: Any) -> Ended:
-    """Run one node of a strategy on each of so many ranks."""
-    others = (chosen.get("servers") or 0) + (chosen["strategy"] == COORDINATED)
-    ended = mpirun(folder, chosen["workers"] + others, "nodes", json.dumps(chosen))
-    assert ended.code == 0, ended.output
-    return ended
-
-
-def parameters_of(ended: Ended, workers: int) -> np.ndarray:
-    """Return what the servers hold, or the mean of the workers."""
-    found = [np.frombuffer(bytes.fromhex(result["parameters"])) for result in ended.results]
-    held = [part for part in found[workers:] if part.size]  # a coordinator holds none
-    return np.concatenate(held) if held else np.mean(found[:workers], axis=0)
-
-
-CASES: tuple[dict[str, Any], ...] = (
+# One worker, or workers that wait for each other.
+SAME_BITS: tuple[Case, ...] = (
     {"strategy": "parameter_server", "workers": 2, "servers": 1, "momentum": 0.9},
     {"strategy": "parameter_server", "workers": 3, "servers": 2, "batch_size": 14, "batch_scope": "global"},
     {"strategy": "ring", "workers": 2},
@@ -49,32 +38,72 @@ CASES: tuple[dict[str, Any], ...] = (
     {"strategy": "hogwild", "workers": 1},
     {"strategy": "hogwild", "workers": 1, "strategy__sparse": True},
 )
-
-
-@pytest.mark.parametrize(
-    "case", CASES, ids=lambda case: f"{case['strategy'].split(':')[-1]}-{case['workers']}-{case.get('servers', 0)}"
+# Workers that do not wait.
+ASYNCHRONOUS: tuple[Case, ...] = (
+    {"strategy": "asynchronous", "workers": 3, "servers": 1},
+    {"strategy": "stale_synchronous", "workers": 3, "servers": 1},
+    {"strategy": "gossip", "workers": 3},
+    {"strategy": "elastic_averaging", "workers": 3, "servers": 1},
 )
-def test_simulated_and_real_runs_give_the_same_bits_and_as_many_messages(tmp_path: Path, case: dict[str, Any]) -> None:
-    ended = over_mpi(tmp_path, epochs=EPOCHS, **case)
-    simulated = simulation(epochs=EPOCHS, **case)
-    result = simulated.train()
-    assert parameters_of(ended, case["workers"]).tobytes() == simulated.parameters().tobytes()
-    assert sum(found["sent"] for found in ended.results) == result.messages
-    assert sum(found["bytes_sent"] for found in ended.results) == result.bytes_sent
-    assert sum(found["samples"] for found in ended.results) == result.samples_seen == EPOCHS * NUM_TRAIN
+SHARED_MEMORY: Case = {"strategy": "hogwild", "workers": 3}
 
 
-@pytest.mark.parametrize("strategy", ["asynchronous", "stale_synchronous", "gossip", "elastic_averaging"])
-def test_workers_that_do_not_wait_end_with_all_messages_delivered(tmp_path: Path, strategy: str) -> None:
-    servers = None if strategy == "gossip" else 1
-    ended = over_mpi(tmp_path, strategy=strategy, workers=3, servers=servers, epochs=EPOCHS)
-    sent, received = (sum(found[name] for found in ended.results) for name in ("sent", "received"))
-    assert sent == received > 0
-    assert np.isfinite(parameters_of(ended, 3)).all()
-    staleness = [stale for found in ended.results for stale in found["staleness"]]
-    # Gradients of three workers meet each other's updates, unless the machine ran them one after the other.
-    if strategy in ("asynchronous", "stale_synchronous"):
-        assert min(staleness) >= 0
+def num_ranks(case: Case) -> int:
+    return int(case["workers"]) + case.get("servers", 0) + (case["strategy"] == COORDINATED)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Nodes]:
+    """Return what the nodes of each case hand in; one start for all cases of as many ranks."""
+    found: dict[str, Nodes] = {}
+    everything = [*SAME_BITS, *ASYNCHRONOUS, SHARED_MEMORY]
+    for size in {num_ranks(case) for case in everything}:
+        cases = [case for case in everything if num_ranks(case) == size]
+        given = json.dumps([case | {"epochs": EPOCHS} for case in cases])
+        ended = mpirun(tmp_path_factory.mktemp("nodes"), size, "nodes", size, given)
+        assert ended.code == 0, ended.output
+        found |= {str(case): list(nodes) for case, nodes in zip(cases, zip(*ended.results, strict=True), strict=True)}
+    return found
+
+
+def parameters_of(nodes: Nodes, workers: int) -> np.ndarray:
+    """Return what the servers hold, or the mean of the workers."""
+    found = [np.frombuffer(bytes.fromhex(node["parameters"])) for node in nodes]
+    held = [part for part in found[workers:] if part.size]  # a coordinator holds none
+    return np.concatenate(held) if held else np.mean(found[:workers], axis=0)
+
+
+def total(nodes: Iterable[dict[str, Any]], name: str) -> int:
+    return sum(node[name] for node in nodes)
+
+
+def test_simulated_and_real_runs_give_the_same_bits_and_as_many_messages(trained: dict[str, Nodes]) -> None:
+    for case in SAME_BITS:
+        nodes, simulated = trained[str(case)], simulation(epochs=EPOCHS, **case)
+        result = simulated.train()
+        assert parameters_of(nodes, case["workers"]).tobytes() == simulated.parameters().tobytes(), case
+        assert (total(nodes, "sent"), total(nodes, "bytes_sent")) == (result.messages, result.bytes_sent), case
+        assert total(nodes, "samples") == result.samples_seen == EPOCHS * NUM_TRAIN, case
+
+
+def test_workers_that_do_not_wait_end_with_all_messages_delivered(trained: dict[str, Nodes]) -> None:
+    for case in ASYNCHRONOUS:
+        nodes = trained[str(case)]
+        assert total(nodes, "sent") == total(nodes, "received") > 0, case
+        assert np.isfinite(parameters_of(nodes, 3)).all(), case
+        # Gradients of three workers meet each other's updates, unless the machine ran them one after the other.
+        if case["strategy"] in ("asynchronous", "stale_synchronous"):
+            assert min(stale for node in nodes for stale in node["staleness"]) >= 0, case
+
+
+def test_workers_that_share_memory_train_all_samples_and_end_with_the_same_parameters(
+    trained: dict[str, Nodes],
+) -> None:
+    nodes = trained[str(SHARED_MEMORY)]
+    assert len({node["parameters"] for node in nodes}) == 1
+    assert (total(nodes, "samples"), total(nodes, "sent")) == (EPOCHS * NUM_TRAIN, 0)
+    staleness = [stale for node in nodes for stale in node["staleness"]]
+    assert 0 <= min(staleness) <= max(staleness) <= EPOCHS * NUM_TRAIN
 
 
 def test_a_large_message_leaves_while_its_sender_computes(tmp_path: Path) -> None:
@@ -102,12 +131,3 @@ def test_ranks_that_write_the_same_parameters_lose_no_write_that_cannot_be_lost(
     per_turn = SIZE // 3 + SIZE + SIZE
     moved = 0 if how == "shared" else 8 * (WRITES * per_turn + 2 * SIZE)
     assert [found["moved"] for found in ended.results] == [0, moved, moved]
-
-
-def test_workers_that_share_memory_train_all_samples_and_end_with_the_same_parameters(tmp_path: Path) -> None:
-    ended = over_mpi(tmp_path, strategy="hogwild", workers=3, epochs=4)
-    assert len({found["parameters"] for found in ended.results}) == 1
-    assert sum(found["samples"] for found in ended.results) == 4 * NUM_TRAIN
-    assert [found["sent"] for found in ended.results] == [0, 0, 0]
-    staleness = [stale for found in ended.results for stale in found["staleness"]]
-    assert 0 <= min(staleness) <= max(staleness) <= 4 * NUM_TRAIN

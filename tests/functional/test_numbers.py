@@ -38,7 +38,7 @@ def studies(tmp_path_factory: pytest.TempPathFactory) -> list[Study]:
     for text in (UNEQUAL, DIVIDED):
         with Bench(tmp_path_factory.mktemp("numbers")) as work:
             (work.folder / "s.yaml").write_text(text)
-            work.run("s.yaml")
+            work.call("s.yaml")
             found.append(load_study(work.study()))
     return found
 

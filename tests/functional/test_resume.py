@@ -38,7 +38,7 @@ def test_a_run_that_was_killed_is_repeated_and_the_old_attempt_stays(work):
         text = file.read_text()
         file.write_text(text.replace('"epochs": 100000', '"epochs": 1').replace("epochs: 100000", "epochs: 1"))
     rename_the_run(work, json.loads(record.read_text())["runs"][0])
-    work.run(path, "--resume")
+    work.call(path, "--resume")
     first, second = work.rows()
     assert (first["status"], first["reason"]) == ("interrupted", "dlbench itself was ended while this attempt ran")
     assert (second["status"], second["attempt"]) == ("completed", "2")
@@ -55,15 +55,15 @@ def rename_the_run(work, specification: dict) -> None:
 
 def test_resume_makes_only_what_is_missing_and_refuses_an_edited_scenario(work):
     path = work.scenario(epochs=1)
-    work.run(path, "--only", "batch_size=32")
+    work.call(path, "--only", "batch_size=32")
     assert [row["batch_size"] for row in work.rows()] == ["32"]
-    work.run(path, "--resume")
+    work.call(path, "--resume")
     assert sorted(row["batch_size"] for row in work.rows()) == ["16", "32", "64"]
-    output = work.run("--study", work.study())
+    output = work.call("--study", work.study())
     assert "0 runs to make" in output
     must_be_complete(work, 3)
     work.scenario(epochs=2)
-    output = work.run(path, "--resume", code=2)
+    output = work.call(path, "--resume", code=2)
     assert "-base:" in output
     assert "epochs: 2," in output
 
@@ -75,7 +75,7 @@ def test_a_full_disk_is_reported_and_resume_completes(tmp_path):
         # There is room for the rows of the first run, not for those of the second.
         path = work.scenario(epochs=60, batch_sizes="64, 8, 32")
         (tmp_path / "studies").symlink_to(small)
-        output = work.run(path, code=1)
+        output = work.call(path, code=1)
         assert "full" in output
         assert "Traceback" not in output
         assert work.left_running() == []
@@ -85,6 +85,6 @@ def test_a_full_disk_is_reported_and_resume_completes(tmp_path):
         before = work.num_rows()
         assert before >= 1000
         subprocess.run(["mount", "-o", "remount,size=100m", str(small)], check=True)
-        work.run(path, "--resume")
+        work.call(path, "--resume")
         assert work.num_rows() > before
         must_be_complete(work, 3)

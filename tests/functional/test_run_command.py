@@ -29,19 +29,19 @@ def test_an_odd_path_and_an_odd_name(tmp_path):
     folder.mkdir()
     name = odd.replace("\n", " ")
     with Bench(folder) as work:
-        work.run(work.scenario(epochs=1, batch_sizes="64", name=name))
+        work.call(work.scenario(epochs=1, batch_sizes="64", name=name))
         assert work.study().name.startswith(name + "-")
         assert work.rows()[0]["scenario"] == name
 
 
 def test_a_dry_run_prints_what_would_be_executed_and_starts_nothing(work):
-    output = work.run(work.scenario(), "--dry-run", "--repeats", "2")
+    output = work.call(work.scenario(), "--dry-run", "--repeats", "2")
     arms = output.split("\n\n")[1:]
     assert [arm.splitlines()[0].endswith(", repeat 0, 1") for arm in arms] == [True] * 3
     assert all(arm.count("-m dlbench.worker") == 1 for arm in arms)
     assert all("#   localhost: worker 0 (core " in arm for arm in arms)
     assert output.count("PYTHONFAULTHANDLER=") == 1  # what all runs share stands once
-    found = json.loads(work.run(work.scenario(), "--dry-run", "--json", "--only", "batch_size=32"))
+    found = json.loads(work.call(work.scenario(), "--dry-run", "--json", "--only", "batch_size=32"))
     (run,) = found["runs"]
     assert run["assignment"]["run"]["settings"]["batch_size"] == 32
     assert run["argv"][-2:] == ["-m", "dlbench.worker"]
@@ -53,7 +53,7 @@ def test_a_dry_run_prints_what_would_be_executed_and_starts_nothing(work):
 def test_a_dry_run_shows_the_users_own_command(work):
     path = work.scenario()
     path.write_text('base: {command: "python -c pass --batch {batch_size}"}\n')
-    assert "#   each worker executes: python -c pass --batch 32\n" in work.run(path, "--dry-run")
+    assert "#   each worker executes: python -c pass --batch 32\n" in work.call(path, "--dry-run")
 
 
 def test_a_failed_run_does_not_end_the_study(work):
@@ -63,7 +63,7 @@ def test_a_failed_run_does_not_end_the_study(work):
         "base: {trainer: numpy, dataset: digits}\n"
         "matrix: {command: [\"python -c 'raise ValueError(1)'\", null]}\n"
     )
-    output = work.run(path, code=1)
+    output = work.call(path, code=1)
     assert [row["status"] for row in work.rows()] == ["failed", "completed"]
     assert "ValueError" in work.rows()[0]["reason"]
     assert "1 run not completed" in output
@@ -76,7 +76,7 @@ def test_a_processor_is_never_used_by_more_than_all_of_it(work):
     path = work.folder / "s.yaml"
     path.write_text(
         "name: s\nbaseline: none\n"
-        "base: {trainer: numpy, model: mlp, model.hidden: [256], dataset: digits, epochs: 400, evaluate_every: 400}\n"
+        "base: {trainer: numpy, model: mlp, model.hidden: [256], dataset: digits, epochs: 200, evaluate_every: 200}\n"
         "zip: {strategy: [single, mpi, single, mpi], workers: [1, 2, 1, 2], cores_per_worker: [1, 1, 0.5, 0.5]}\n"
     )
     work.run(path)
@@ -93,7 +93,7 @@ def test_a_data_set_that_cannot_be_prepared_launches_nothing(work):
     path = work.folder / "s.yaml"
     path.write_text("base: {trainer: numpy, dataset: 'mine:images'}\n")
     (work.folder / "mine.py").write_text("def images():\n    raise RuntimeError('the disk of images is gone')\n")
-    output = work.run(path, code=1)
+    output = work.call(path, code=1)
     assert "the disk of images is gone" in output
     assert work.attempts() == []
 
@@ -125,7 +125,7 @@ def test_ctrl_c_while_data_is_prepared(work):
 def test_a_second_dlbench_is_refused_and_the_first_goes_on(work):
     with work.start(work.scenario(epochs=100_000)) as process:
         wait_for(process, lambda: work.num_rows() > 0)
-        output = work.run("--study", work.study(), code=2)
+        output = work.call("--study", work.study(), code=2)
         assert f"another dlbench is running in {work.study()}: process {process.pid} on " in output
         assert process.poll() is None
         interrupt(process)

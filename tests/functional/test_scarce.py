@@ -29,8 +29,8 @@ def run(work: Bench, before: str = "", redirected: str = "", **variables: str) -
 @pytest.mark.parametrize(
     ("redirected", "code", "said"),
     [
-        (">&-", 0, ""),
-        ("2>&-", 0, ""),
+        pytest.param(">&-", 0, "", marks=pytest.mark.soak),
+        pytest.param("2>&-", 0, "", marks=pytest.mark.soak),
         ("<&- >&- 2>&-", 0, ""),
         (">/dev/full", 1, "dlbench: standard output cannot be written: No space left on device\n"),
     ],

@@ -149,6 +149,7 @@ for hosts in json.loads(sys.argv[1]):
 """
 
 
+@pytest.mark.soak  # what is computed is tested on one host, what hosts are called and reach with other strategies
 @pytest.mark.slow
 @pytest.mark.tensorflow
 @pytest.mark.timeout(700)

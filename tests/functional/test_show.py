@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from dlbench.cli import group
+from tests.functional.studies import Bench
 
 GOOD = """\
 base: {dataset: digits, model: softmax, trainer: numpy, epochs: 1}
@@ -37,12 +38,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (path / "bad.yaml").write_text(BAD)
     (path / "train.py").write_text("print('\\x1b[31mfrom the script')\nraise ValueError('no data')\n")
     for name, code in (("good", 0), ("bad", 1)):
-        done = subprocess.run(
-            [sys.executable, "-m", "dlbench", "run", f"{name}.yaml", "--set", "order=written"],
-            cwd=path, capture_output=True, text=True, timeout=120, check=False,
-        )  # fmt: skip
-        assert done.returncode == code, done.stdout + done.stderr
-        (path / f"{name}.out").write_text(done.stdout)
+        (path / f"{name}.out").write_text(Bench(path).call(f"{name}.yaml", "--set", "order=written", code=code))
         time.sleep(1.1)  # studies are named by the second
     return path
 

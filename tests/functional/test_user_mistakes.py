@@ -185,7 +185,7 @@ def test_data_that_cannot_be_prepared_is_reported_once_and_leaves_no_study(
         pytest.skip("this disk takes a thousand million pictures")
     with Bench(tmp_path) as work:
         (work.folder / "s.yaml").write_text(f"base: {{{base}}}\n")
-        output = work.run("s.yaml", code=2)
+        output = work.call("s.yaml", code=2)
         assert output.count(message) == 1
         assert list((work.folder / "studies").iterdir()) == []
 
@@ -208,7 +208,7 @@ include:
         (folder / "con.yaml").write_text(scenario, encoding="utf-8")
         # A folder that is called like the scenario does no harm.
         (folder / "시험 🎉").mkdir()
-        work.run("con.yaml")
+        work.call("con.yaml")
         rows = work.rows()
         assert [row["status"] for row in rows] == ["completed"] * 2
         assert [row["steps"] for row in rows] == ["20", "45"]

@@ -15,8 +15,8 @@ TRAP = "from pathlib import Path\nPath({mark!r}).open('a').write({name!r} + ' ')
 SCENARIO = """\
 name: trapped
 baseline: none
-base: {{trainer: numpy, model: softmax, dataset: '{dataset}', epochs: 1, batch_size: 8, cores_per_worker: 0.5}}
-zip: {{strategy: [single, mpi], launcher: [local, mpirun], workers: [1, 2]}}
+base: {trainer: numpy, model: softmax, epochs: 1, batch_size: 8, cores_per_worker: 0.5}
+zip: {dataset: [digits, 'mine:images'], strategy: [single, mpi], launcher: [local, mpirun], workers: [1, 2]}
 """
 OWN = """\
 import numpy as np
@@ -64,25 +64,24 @@ def dlbench(folder: Path, *words: object, **variables: str) -> str:
     return done.stdout + done.stderr
 
 
-@pytest.mark.mpi
-def test_no_command_imports_from_the_working_folder(folder: Path, tmp_path: Path) -> None:
-    (folder / "s.yaml").write_text(SCENARIO.format(dataset="digits"))
-    dlbench(folder, "check", "s.yaml")
-    dlbench(folder, "run", "s.yaml")
-    dlbench(folder, "report", study(folder))
-    assert not (tmp_path / "sprung").exists(), (tmp_path / "sprung").read_text()
-
-
-@pytest.mark.mpi
-def test_a_users_own_module_comes_after_every_library(folder: Path, tmp_path: Path) -> None:
-    (folder / "s.yaml").write_text(SCENARIO.format(dataset="mine:images"))
+def write_scenario(folder: Path) -> None:
+    """Write a scenario, and the user's own modules that it names."""
+    (folder / "s.yaml").write_text(SCENARIO)
     (folder / "mine.py").write_text(OWN)
     for name in ("helper", "later"):
         (folder / f"{name}.py").write_text("ONE = 1\n")
+
+
+@pytest.mark.mpi
+def test_a_users_own_module_comes_after_every_library_and_no_command_imports_another(
+    folder: Path, tmp_path: Path
+) -> None:
+    write_scenario(folder)
     (folder / "evil-1.0.dist-info").mkdir()
     (folder / "evil-1.0.dist-info" / "entry_points.txt").write_text(ENTRY_POINTS)
     dlbench(folder, "check", "s.yaml")
     dlbench(folder, "run", "s.yaml")
+    dlbench(folder, "report", study(folder), "--format", "svg")
     assert not (tmp_path / "sprung").exists(), (tmp_path / "sprung").read_text()
 
 
@@ -91,10 +90,7 @@ def test_no_process_but_the_first_has_the_working_folder_by_pythonpath(tmp_path:
     mark = tmp_path / "started"
     for name in ("sitecustomize", "click", "numpy"):
         (tmp_path / f"{name}.py").write_text(f"open({str(mark)!r}, 'a').write({name!r} + '\\n')\n")
-    (tmp_path / "mine.py").write_text(OWN)
-    for name in ("helper", "later"):
-        (tmp_path / f"{name}.py").write_text("ONE = 1\n")
-    (tmp_path / "s.yaml").write_text(SCENARIO.format(dataset="mine:images"))
+    write_scenario(tmp_path)
     for word, path in (("check", ":/x"), ("run", ".")):
         said = dlbench(tmp_path, word, "s.yaml", PYTHONPATH=path, HOROVOD_CYCLE_TIME="7")
         assert "not passed on to workers: HOROVOD_CYCLE_TIME; " in said

@@ -1,22 +1,35 @@
-"""One node of a strategy on each rank: trains as `tests.simulations` simulates, and hands in parameters and counts."""
+"""Nodes of a strategy, one on each rank, case by case: trains as `tests.simulations` simulates; hands in what was sent.
+
+Cases that need as many ranks share one start.
+"""
 
 import json
 import sys
+from typing import Any
 
 from dlbench import plugins
-from dlbench.communicators.mpi import connect
+from dlbench.communicators.mpi import MpiCommunicator, connect
 from dlbench.worker.train.nodes import NodeProcess
 from dlbench.worker.train.schedule import HandedOut
 from tests.functional.mpi_programs.launch import hand_in
 from tests.simulations import simulation
 
-if __name__ == "__main__":
-    chosen = json.loads(sys.argv[1])
-    strategy, workers = chosen.pop("strategy"), chosen.pop("workers")
+
+def main(size: int, cases: list[dict[str, Any]]) -> None:
+    """Train every case and hand in what was found."""
+    world = connect(size)
+    hand_in(world.rank, [train(**case) for case in cases])
+    world.close()
+
+
+def train(strategy: str, workers: int, **chosen: Any) -> dict[str, Any]:
+    """Run this rank's node on a communicator for the case alone; return its parameters and counts."""
+    from mpi4py import MPI
+
     found = simulation(strategy, workers, **chosen)
     world, plugin = found.world, plugins.load("strategies", strategy)
     options, make = plugin.options(**found.run.options_of("strategy")), plugin.get("node")
-    communicator = connect(world.num_nodes)
+    communicator = MpiCommunicator(MPI)
     memory = communicator.share(world.parameters, workers) if plugin.get("NEEDS").shares_memory else None
     process, rank = NodeProcess(communicator, memory), communicator.rank
     schedule, hands_out = found.schedule, world.server(0) if world.num_servers else 0
@@ -39,17 +52,20 @@ if __name__ == "__main__":
     else:
         process.serve(node)
         parameters = node.parameters
-    communicator.close()
-    hand_in(
-        rank,
-        {
-            "parameters": parameters.tobytes().hex(),
-            "sent": process.sent,
-            "received": process.received,
-            "bytes_sent": process.bytes_sent,
-            "updates": len(process.moments),
-            "samples": process.samples,
-            "dropped": process.num_dropped,
-            "staleness": sorted(process.staleness.elements()),
-        },
-    )
+    while communicator.is_sending():
+        pass
+    if memory is not None:
+        memory.close()
+    communicator.comm.Free()
+    return {
+        "parameters": parameters.tobytes().hex(),
+        "sent": process.sent,
+        "received": process.received,
+        "bytes_sent": process.bytes_sent,
+        "samples": process.samples,
+        "staleness": sorted(process.staleness.elements()),
+    }
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), json.loads(sys.argv[2]))

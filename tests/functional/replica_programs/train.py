@@ -44,6 +44,11 @@ EVERYWHERE = (
     Case(sabotage="full-weights"),
 )
 HIERARCHICAL = Case(cross_device_ops="hierarchical_copy")
+IN_PARTS_AND_WITH_STATISTICS = (
+    Case(settings={"optimizer": "adam", "gradient_accumulation_steps": 3}),
+    Case("cnn", model_options=CNN | {"batch_norm": "synchronized"}),
+    Case("cnn", model_options=CNN | {"batch_norm": "local"}, sabotage="local-batch-norm"),
+)
 # By number of workers: each optimizer, way of summing, network and sabotage once.
 CASES: dict[int, tuple[Case, ...]] = {
     2: (
@@ -53,14 +58,9 @@ CASES: dict[int, tuple[Case, ...]] = {
         Case(cross_device_ops="reduce_to_one_device"),
         Case(sabotage="second-reduction"),
         Case(sabotage="other-replica"),
+        *IN_PARTS_AND_WITH_STATISTICS,
     ),
-    3: (
-        EVERYWHERE[0],
-        Case(settings={"optimizer": "adam", "gradient_accumulation_steps": 3}),
-        HIERARCHICAL,
-        Case("cnn", model_options=CNN | {"batch_norm": "synchronized"}),
-        Case("cnn", model_options=CNN | {"batch_norm": "local"}, sabotage="local-batch-norm"),
-    ),
+    3: (EVERYWHERE[0], HIERARCHICAL, *IN_PARTS_AND_WITH_STATISTICS),
 }
 # So many workers also draw masks: each is built many times for them.
 MASKED = 2
