@@ -68,6 +68,8 @@ def refuse(options: DdpOptions, settings: Settings) -> str:
     """Return why these options and settings exclude each other, or ""."""
     if settings.checkpoint_every is not None and options.communication_hook is CommunicationHook.POWER_SGD:
         return "what strategy.communication_hook: power-sgd has left out is in no checkpoint: remove checkpoint_every"
+    if options.static_graph and settings.gradient_accumulation_steps > 1:
+        return "strategy.static_graph needs every backward pass to be reduced: remove gradient_accumulation_steps"
     return ""
 
 

@@ -25,9 +25,9 @@ def choice(what: str, value: str | None, allowed: tuple[str, ...], who: str) -> 
 def _engine(case: Case) -> Iterator[str]:
     settings, who, serves = case.settings, _who(case), case.needs.trainers
     if serves and settings.trainer not in serves:
-        backends = " or ".join(f"backend: {plugins.load('trainers', name).get('BACKEND')}" for name in serves)
-        able = f"{' or '.join(serves)} ({backends})"
-        yield f"the strategy {settings.strategy} works with {able}, not with {settings.trainer}"
+        backend = plugins.load("trainers", serves[0]).get("BACKEND")
+        way = f": write `backend: {backend}`" if backend else ""
+        yield f"the strategy {settings.strategy} works with {' or '.join(serves)}, not with {settings.trainer}{way}"
     if settings.backend not in (None, case.trainer.get("BACKEND")):
         yield f"the {who} does not run on the backend {settings.backend}: name one of the two"
     yield _model(case)

@@ -34,7 +34,7 @@ CASES: list[Case] = [
     ("plain", MLP, {}, 1, ""),
     ("float32", (*MLP[:2], "float32"), {}, 1, ""),
     ("parts", MLP, {"gradient_as_bucket_view": False}, 2, ""),
-    ("static", MLP, {"static_graph": True, "bucket_cap_mb": 0.001}, 2, ""),
+    ("static", MLP, {"static_graph": True, "bucket_cap_mb": 0.001}, 1, ""),
     ("synchronized", SYNCHRONIZED, {}, 1, ""),
     ("fp16", MLP, {"communication_hook": "fp16"}, 1, ""),
     ("power-sgd", MLP, {"communication_hook": "power-sgd", "power_sgd_start_step": 2}, 1, ""),
@@ -65,7 +65,7 @@ def attempt(case: Case, world: Communicator) -> dict[str, Any]:
     step = strategy.bind(trainer, Reporter())
     wrapped = trainer._graph._wrapped  # type: ignore[attr-defined]
     reductions: list[int] = []
-    if parts > 1 and not options.get("static_graph"):
+    if parts > 1:
         hook = default_hooks.allreduce_hook
         wrapped.register_comm_hook(reductions, lambda kept, bucket: kept.append(bucket.index()) or hook(None, bucket))
     for x, y in batches():
