@@ -99,10 +99,11 @@ def plan_study(request: Request) -> tuple[StudyPlan, Folder | None]:
     if folder is None and request.resume:
         folder = newest(request.output, scenario.name)
     require_tables(scenario)
-    if scenario.expect.rate is not None and not Path(scenario.expect.rate.of).is_file():
+    rates = None if scenario.expect.rate is None else Path(scenario.expect.rate.of)
+    if rates is not None and not (rates.name == files.table("runs") and rates.is_file()):
         raise UserError(
-            f"expect.rate: there is no file {scenario.expect.rate.of}",
-            hint="the path is relative to the folder that dlbench is started in; any study's runs.csv will do",
+            f"expect.rate.of: {rates} is no study's runs.csv",
+            hint="the path is relative to the folder that dlbench is started in",
         )
     cluster = cluster_of(request.where, folder.record.cluster if folder else None)
     if folder is not None and not cluster.is_here:

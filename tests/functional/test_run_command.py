@@ -129,3 +129,25 @@ def test_a_second_dlbench_is_refused_and_the_first_goes_on(work):
         assert f"another dlbench is running in {work.study()}: process {process.pid} on " in output
         assert process.poll() is None
         interrupt(process)
+
+
+def test_what_a_scenario_expects_decides_the_exit_code(work):
+    """A rate that is stored for a run is looked at, and that none is stored is said."""
+    path, stored = work.folder / "expects.yaml", work.folder / "runs.csv"
+    scenario = """\
+name: expects
+base: {trainer: numpy, model: softmax, dataset: digits, epochs: 3, learning_rate: 0.1, extend_window: true}
+baseline: none
+expect: {falling_loss: true, gpu: IS_GPU, rate: {of: runs.csv}}
+"""
+    path.write_text(scenario.replace("IS_GPU", "false"))
+    assert "runs.csv is no study's runs.csv" in work.run(path, code=2)
+    columns = "study,run_id,attempt,label,device_name,samples_per_s"
+    stored.write_text(f"{columns}\ns,r-r0,1,,another,9\n")
+    assert "no rate is stored for" in work.run(path)
+    (row,) = work.rows()
+    stored.write_text(f"{columns}\ns,r-r0,1,{row['label']},{row['device_name']},{10 * float(row['samples_per_s'])}\n")
+    path.write_text(scenario.replace("IS_GPU", "true"))
+    printed = work.run(path, code=3)
+    assert "no GPU that NVML knows" in printed
+    assert "of the usual" in printed
