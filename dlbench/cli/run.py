@@ -182,8 +182,8 @@ def _say_unmet(result: "StudyResult") -> bool:
     rates: dict[tuple[str, str], list[float]] = {}
     if expected.rate is not None:
         stored = read_table(Path(expected.rate.of))
-        known = stored[stored["samples_per_s"].notna()].fillna({"label": "", "device_name": ""})
-        for label, device, rate in zip(known["label"], known["device_name"], known["samples_per_s"], strict=True):
+        rated = stored[stored["samples_per_s"].notna()].fillna({"label": "", "device_name": ""})
+        for label, device, rate in zip(rated["label"], rated["device_name"], rated["samples_per_s"], strict=True):
             rates.setdefault((label, device), []).append(float(rate))
         for row in rows:
             if (row["label"] or "", row["device_name"] or "") not in rates:
