@@ -71,7 +71,7 @@ def held_back(rows: Iterable[Row]) -> str:
     watched = [row for row in rows if row.get("device_throttled") is not None]
     if not watched or not (share := median(row["device_throttled"] for row in watched)):
         return "not held back" if watched else ""
-    total = {reason: sum(row.get(f"device_{name}") or 0.0 for row in known) for name, reason in THROTTLES.items()}
+    total = {reason: sum(row.get(f"device_{name}") or 0.0 for row in watched) for name, reason in THROTTLES.items()}
     reasons = sorted(filter(None, total), key=total.__getitem__, reverse=True)
     return f"held back by {' and '.join(filter(total.get, reasons))} in {percent(share)} of the window"
 
