@@ -32,9 +32,7 @@ def network(problem):
         layers.Dense(problem.num_classes),
     ])
 """
-KERAS = (
-    "trainer: keras_tensorflow, model: 'mine:network', augmentation: crop-flip, augmentation_padding: 1, {optimizer}"
-)
+KERAS = "trainer: keras_tensorflow, model: 'remembering:network', augmentation: crop-flip, augmentation_padding: 1, {optimizer}"
 SCENARIO = """\
 base: {{{base}, dataset: digits, strategy: {strategy}, workers: {workers}, cores_per_worker: 1, epochs: {epochs},
   batch_size: 16, train_samples: 640, learning_rate: 0.001, warmup_epochs: 2.5, evaluate_every: {evaluate_every},
@@ -58,7 +56,7 @@ EPOCH = (
 
 def scenario(work: Bench, base: str, workers: int, more: str = "", **settings: int) -> str:
     """Write a scenario and the network it may name; return the scenario's file name."""
-    (work.folder / "mine.py").write_text(NETWORK)
+    (work.folder / "remembering.py").write_text(NETWORK)
     given = {"epochs": 12, "evaluate_every": 3, "checkpoint_every": 2} | settings
     strategy = "mpi" if workers > 1 else "single"
     text = SCENARIO.format(base=base, workers=workers, strategy=strategy, more=more, **given)

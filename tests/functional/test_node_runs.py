@@ -156,7 +156,7 @@ def test_simulated_and_real_runs_of_a_case_without_chance_have_the_same_numbers(
 def test_the_window_of_workers_that_do_not_wait_is_that_of_barriers_where_they_do(work: Bench) -> None:
     """Both definitions on one synchronous run: from the first step's end to the last's, and from update to update."""
     base = {
-        "model": "mlp", "model.hidden": [256, 128], "epochs": 150, "evaluate_every": 150, "remainder": "drop",
+        "model": "mlp", "model.hidden": [256, 128], "epochs": 240, "evaluate_every": 240, "remainder": "drop",
         "strategy": "parameter_server",
     }  # fmt: skip
     work.call(write(work, base))
@@ -165,7 +165,7 @@ def test_the_window_of_workers_that_do_not_wait_is_that_of_barriers_where_they_d
     ends = [float(step["started_at_s"]) + float(step["step_time_s"]) for step in steps]
     begun = min(float(step["started_at_s"]) for step in steps)
     samples = sum(int(step["num_samples"]) for step in steps)
-    assert float(row["samples_per_s"]) == pytest.approx(samples / (max(ends) - begun), rel=0.01)
+    assert float(row["samples_per_s"]) == pytest.approx(samples / (max(ends) - begun), rel=0.02)
     assert int(row["timed_steps"]) == pytest.approx(len(steps) / 2, rel=0.01)
 
 

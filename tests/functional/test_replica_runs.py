@@ -27,7 +27,7 @@ BASE = {
     "validation_samples": EVALUATED,
     "evaluation_batch_size": 24,
     "momentum": 0.9,
-    "learning_rate": 0.2,
+    "learning_rate": 0.5,
 }
 DROPPING = "tests.functional.replica_programs.masks:network"
 SABOTAGED = "tests.functional.replica_programs.sabotaged:OtherReplica"
