@@ -239,18 +239,18 @@ def test_help_takes_little_more_than_its_library() -> None:
 
 @pytest.mark.tensorflow
 def test_models_of_ones_own_are_built_once_before_any_run(tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text(OWN)
-    text = "base: {epochs: 1, batch_size: 4, dataset: mine:data}\nmatrix: "
-    (tmp_path / "s.yaml").write_text(text + "{model: [mine:network, mine:typo, mine:softmax]}\n")
-    (tmp_path / "d.yaml").write_text(text + "{model: [mine:network], dataset: [mine:data, mine:broken]}\n")
-    (tmp_path / "d.yaml").write_text((tmp_path / "d.yaml").read_text().replace(", dataset: mine:data}", "}"))
+    (tmp_path / "tried.py").write_text(OWN)
+    text = "base: {epochs: 1, batch_size: 4, dataset: tried:data}\nmatrix: "
+    (tmp_path / "s.yaml").write_text(text + "{model: [tried:network, tried:typo, tried:softmax]}\n")
+    (tmp_path / "d.yaml").write_text(text + "{model: [tried:network], dataset: [tried:data, tried:broken]}\n")
+    (tmp_path / "d.yaml").write_text((tmp_path / "d.yaml").read_text().replace(", dataset: tried:data}", "}"))
     wrong = check("s.yaml", cwd=tmp_path)
     assert wrong.returncode == 2
     assert "2 mistakes" in wrong.stderr
-    assert "mine.py:11: AttributeError: module 'keras.layers' has no attribute 'Dens'" in wrong.stderr
-    assert "'mine:softmax' ends with a softmax" in wrong.stderr
-    assert "mine:network" not in wrong.stderr.partition("dlbench: ")[2]
+    assert "tried.py:11: AttributeError: module 'keras.layers' has no attribute 'Dens'" in wrong.stderr
+    assert "'tried:softmax' ends with a softmax" in wrong.stderr
+    assert "tried:network" not in wrong.stderr.partition("dlbench: ")[2]
     wrong = check("d.yaml", cwd=tmp_path)
     assert wrong.returncode == 2
-    assert "mine.py:28: TypeError" in wrong.stderr
+    assert "tried.py:28: TypeError" in wrong.stderr
     assert "mistakes" not in wrong.stderr

@@ -32,7 +32,10 @@ def network(problem):
         layers.Dense(problem.num_classes),
     ])
 """
-KERAS = "trainer: keras_tensorflow, model: 'remembering:network', augmentation: crop-flip, augmentation_padding: 1, {optimizer}"
+KERAS = (
+    "trainer: keras_tensorflow, model: 'remembering:network', augmentation: crop-flip, augmentation_padding: 1, "
+    "{optimizer}"
+)
 SCENARIO = """\
 base: {{{base}, dataset: digits, strategy: {strategy}, workers: {workers}, cores_per_worker: 1, epochs: {epochs},
   batch_size: 16, train_samples: 640, learning_rate: 0.001, warmup_epochs: 2.5, evaluate_every: {evaluate_every},
