@@ -37,7 +37,7 @@ horovod: .venv/installed-horovod  ## Build Horovod, install it into .venv and pr
 check: .venv/installed-test  ## Run lint, types and unit tests: two minutes
 	@$(BIN)/python -m tests.parts lint format types imports unit
 
-test: .venv/installed-test .venv/installed-horovod  ## Run all checks and tests: 20 minutes
+test: .venv/installed-test .venv/installed-horovod  ## Run all checks and tests: 18 minutes
 	@$(BIN)/python -m tests.parts
 
 soak: .venv/installed-test .venv/installed-horovod  ## Run the long campaigns, hours of them, and write their tables to results (root)
@@ -62,11 +62,11 @@ clean:  ## Remove the environment and what tools left; studies stay
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dlbench.egg-info
 
 .venv/installed-cpu: pyproject.toml constraints.txt | .venv/bin/python
-	$(call install,cpu)
+	$(call install,cpu,about 470 MB to load$(comma) 2.2 GB on disk)
 	@touch $@
 
 .venv/installed-test: pyproject.toml constraints.txt | .venv/bin/python
-	$(call install,cpu$(comma)test)
+	$(call install,cpu$(comma)test,for tests in all 3.8 GB on disk)
 	@touch $@ .venv/installed-cpu
 
 # What else is installed later can change what Horovod was built for: then it is built, or found, anew.
@@ -76,7 +76,7 @@ clean:  ## Remove the environment and what tools left; studies stay
 
 comma := ,
 define install
-	@$(SAY) "installing into .venv: a minute or a few, about 470 MB to load, 2.2 GB on disk; wheels only, no compiler, no root"
+	@$(SAY) "installing into .venv: a minute or a few, $(2); wheels only, no compiler, no root"
 	@echo unfinished > .venv/made-for
 	@$(INSTALL) --editable '.[$(1)]' || { \
 		$(SAY) "installing failed with $$($(BIN)/python --version) (proven: 3.11, 3.12, 3.13); pip's words are above." >&2; \

@@ -148,7 +148,7 @@ def _leads(key: str, leading: Iterable[str]) -> list[str]:
         return []
     if key in _APART:
         return [lead for lead in leading if lead in (*TASK, *_APART) and lead != key]
-    if key == "trainer":
+    if key == "trainer":  # a backend has one of dlbench's own: the two are one difference
         leading = ["backend", *leading]
     with_strategy = key in _COMES_WITH or key.startswith(("strategy.", "launcher."))
     others = {"study"} | (set() if with_strategy else {"strategy", "algorithm"})

@@ -215,6 +215,6 @@ class JaxGraph:
 
 
 def _hold(variables: list[Any], values: list[Any]) -> None:
-    """Let Keras's variables hold these values; `assign` would convert and check each: 2 ms of a step."""
+    """Let Keras's variables hold these values; `assign` would convert and check each: 0.3 ms for ResNet-20's."""
     for variable, value in zip(variables, values, strict=True):
         variable._direct_assign(value)

@@ -32,8 +32,8 @@ _CAST = ("momentum", "beta_1", "beta_2", "epsilon_2", "weight_decay")
 _CAST_BY_MUON = ("adam_beta_1", "adam_beta_2", "weight_decay", "adam_weight_decay")  # it multiplies by its momentum
 
 
-def make_optimizer(keras: Any, settings: Settings) -> Any:
-    """Return the optimizer; its rate is set before each step. float16 alone needs its losses scaled.
+def make_optimizer(keras: Any, settings: Settings, model: Any) -> Any:
+    """Return the optimizer, built for a model; its rate is set before each step. float16 alone needs its losses scaled.
 
     Weight decay is decoupled (Loshchilov and Hutter 2019, https://arxiv.org/abs/1711.05101), in Keras's form: before
     the step every weight, biases and batch norm's too, loses learning rate x weight decay x itself. 0 means none, also
@@ -52,7 +52,10 @@ def make_optimizer(keras: Any, settings: Settings) -> Any:
     _set_weight_decay(optimizer, settings.weight_decay)
     if settings.precision == "float64":
         _make_exact(optimizer)
-    return keras.optimizers.LossScaleOptimizer(optimizer) if settings.precision == "mixed_float16" else optimizer
+    if settings.precision == "mixed_float16":
+        optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
+    optimizer.build(model.trainable_variables)
+    return optimizer
 
 
 def all_variables(keras: Any, optimizer: Any) -> list[Any]:

@@ -250,6 +250,8 @@ class TorchGraph:
     def _backward_of(self, specs: InputSpecs, is_last: bool) -> Callable[[Any, Any], Any]:
         """Return f(x, y) that adds the gradients of a batch of this kind and returns its sums."""
         assert specs.scale is not None
+        if self._captured is not None and specs in self._captured:
+            return self._captured[specs]
         call = functools.partial(self._backward, scale=specs.scale, is_last=is_last)
         if self._captured is None:
             return call

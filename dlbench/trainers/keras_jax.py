@@ -47,7 +47,7 @@ def create(
     """
     jax, keras = _keras_start.start(BACKEND, settings.precision.value, threads)
     _keras_start.seed(keras, seed)
-    model, optimizer = _keras_model.build(plugin, model_options, problem), make_optimizer(keras, settings)
-    optimizer.build(model.trainable_variables)
+    model = _keras_model.build(plugin, model_options, problem)
+    optimizer = make_optimizer(keras, settings, model)
     graph = JaxGraph(jax, keras, model, optimizer, problem, settings.gradient_accumulation_steps)
     return KerasTrainer(keras, model, graph, settings.workers, threads.workers or (0,))

@@ -52,9 +52,8 @@ def create(
     _keras_start.seed(keras, seed)
 
     def make() -> tuple[Any, Any]:
-        model, optimizer = _keras_model.build(plugin, model_options, problem), make_optimizer(keras, settings)
-        optimizer.build(model.trainable_variables)
-        return model, optimizer
+        model = _keras_model.build(plugin, model_options, problem)
+        return model, make_optimizer(keras, settings, model)
 
     num_replicas = 1 if distribution is None else threads.replicas or 1
     workers = threads.workers or tuple(range(num_replicas))

@@ -44,8 +44,8 @@ def create(
     """
     torch, keras = _keras_start.start(BACKEND, settings.precision.value, threads)
     _keras_start.seed(keras, seed)
-    model, optimizer = _keras_model.build(plugin, model_options, problem), make_optimizer(keras, settings)
-    optimizer.build(model.trainable_variables)
+    model = _keras_model.build(plugin, model_options, problem)
+    optimizer = make_optimizer(keras, settings, model)
     for layer in model._flatten_layers():
         # Else dropout is drawn by PyTorch's own generator: alike on all workers, and in no checkpoint.
         generator = getattr(layer, "seed_generator", None)
