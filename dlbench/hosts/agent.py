@@ -8,6 +8,7 @@ Requests come on standard input, or as arguments; answers go to standard output.
 | check | names, home, folders | what `dlbench doctor` examines (`hosts.doctor.probes`) |
 | clean up | attempt_id, grace_s, ranks | logs (by file name), remaining (process ids), oom_kills |
 | load mpi | | library, library_version: what mpi4py loads; MPI is not started |
+| ask ray | | cluster: its address, cpus: of this node; `problem` where this is no node of one |
 | route, address, listen, call, stop | `hosts.link_ends` | `hosts.link_ends` |
 
 What cannot be done is answered with `error`.
@@ -71,6 +72,8 @@ def _answers(do: str, request: Facts) -> Iterable[Facts]:
         return [{"ports": free_ports(**request)}]
     if do == "load mpi":
         return [_load_mpi()]
+    if do == "ask ray":
+        return [_ask_ray()]
     from dlbench.hosts import link_ends
 
     return link_ends.answers(do, request)
@@ -142,6 +145,19 @@ def _load_mpi() -> Facts:
     match = _LIBMPI.search(Path("/proc/self/maps").read_text())
     version = MPI.Get_library_version().split(",")[0].strip("\0 \n")
     return {"library": match[1] if match else "", "library_version": version}
+
+
+def _ask_ray() -> Facts:
+    """Return the address of the Ray cluster that this host is a node of, and the CPUs that it has there."""
+    import ray
+
+    try:
+        ray.init(address="auto", log_to_driver=False, logging_level="error")
+    except ConnectionError as error:
+        return {"problem": str(error).split("\n")[0]}
+    context = ray.get_runtime_context()
+    node = next(node for node in ray.nodes() if node["NodeID"] == context.get_node_id())
+    return {"cluster": context.gcs_address, "cpus": node["Resources"].get("CPU", 0)}
 
 
 if __name__ == "__main__":

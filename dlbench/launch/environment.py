@@ -63,9 +63,9 @@ def not_passed_on(base: Mapping[str, str], cluster: Cluster, launchers: Collecti
     Args:
         base: The environment that dlbench was started in.
         cluster: Where runs are made; its own variables reach every worker.
-        launchers: The launchers of the runs; only srun hands the whole environment to other hosts.
+        launchers: The launchers of the runs; only srun and ray hand the whole environment to other hosts.
     """
-    kept = {} if not cluster.is_here and set(launchers) - {"srun"} else cleaned(base, keep_slurm=True)
+    kept = {} if not cluster.is_here and set(launchers) - {"srun", "ray"} else cleaned(base, keep_slurm=True)
     names = [
         name for name in sorted(base)
         if TUNING.fullmatch(name) and not _NOT_BY_USERS.fullmatch(name) and name not in {*kept, *cluster.environment}

@@ -22,7 +22,7 @@ _NOISE = re.compile(
     r"|^(Primary job|Process name:|Exit code:|per user-direction|thus causing|The first process|signal \d+ \()"
     r"|^\[[\w.-]+:\d+\]"
     r"|^(Local host|Local PID|Peer host|NOTE:|WARNING:|INFO:)"
-    r"|^dlbench: process rank"
+    r"|^dlbench: (process rank|the Ray node of)"
     r"|^=   [A-Z]|^This typically refers to a problem|^Please see the FAQ page"  # Hydra
     r"|^\[(mpiexec|proxy:[\d:]+)@"
     r"|^(Current|Extension modules|Thread 0x|Stack \()"
@@ -60,6 +60,7 @@ _EXIT_STRING = re.compile(r"EXIT STRING: [^\n]*\(signal (?P<signal>\d+)\)")
 _MISSING_HOST = (
     re.compile(r"lost communication with a remote daemon.*?Remote daemon:[^\n]* on node (?P<host>\S+)", re.DOTALL),
     re.compile(r"^Connection to (?P<host>\S+) closed by remote host\.", re.MULTILINE),
+    re.compile(r"^dlbench: the Ray node of (?P<host>\S+) is gone$", re.MULTILINE),
     re.compile(r"^Timeout, server (?P<host>\S+) not responding", re.MULTILINE),
     re.compile(r"^Connection (?:closed|reset) by (?P<host>\S+) port \d+", re.MULTILINE),
     re.compile(r"^Read from remote host (?P<host>\S+): Connection reset", re.MULTILINE),

@@ -49,12 +49,13 @@ def _wait(children: list[subprocess.Popen[bytes]]) -> int:
             if code is not None:
                 del running[rank]
             if code:
-                return _report(rank, code)
+                return report_end(rank, code)
         time.sleep(_POLL_S)
     return 0
 
 
-def _report(rank: int, code: int) -> int:
+def report_end(rank: int, code: int) -> int:
+    """Say that a process failed, in the words that dlbench reads; return its exit code, as a shell gives it."""
     how = f"with exit code {code}" if code > 0 else f"on signal {-code}"
     print(f"dlbench: process rank {rank} ended {how}", file=sys.stderr, flush=True)  # noqa: T201
     return code if code > 0 else 128 - code

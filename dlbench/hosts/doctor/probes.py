@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,7 @@ def check(names: Sequence[str], home: tuple[str, int], folders: Mapping[str, str
         "mpi": _mpi,
         "machine": describe,
         "horovod": _horovod,
+        "ray": _ray,
         "port": _free_port,
         "shared_memory": partial(_room, _SHARED_MEMORY),
         **{f"folders.{name}": partial(_folder, Path(path)) for name, path in folders.items()},
@@ -145,7 +147,7 @@ def _mpi() -> _Facts:
         "mpirun_version": version,
         "on_path": first,
         "on_path_version": version if is_same else _mpi_version(first),
-        **mpi_library([sys.executable, *program("dlbench.hosts.agent"), '{"do": "load mpi"}']),
+        **answer_of([sys.executable, *program("dlbench.hosts.agent"), '{"do": "load mpi"}']),
     }
 
 
@@ -161,16 +163,23 @@ def _mpi_version(mpirun: str) -> str:
     return in_one_line(text)
 
 
-def mpi_library(argv: Sequence[str]) -> _Facts:
-    """Return what a process that loads MPI's library prints; else `problem` says why, or `error` that it is slow."""
+def answer_of(argv: Sequence[str]) -> _Facts:
+    """Return what a process that loads a library answers; else `problem` says why, or `error` that it is slow."""
     try:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=_PROGRAM_S, check=False)
         return dict(json.loads(done.stdout.rpartition(MARK)[2]))
     except subprocess.TimeoutExpired:
-        return {"error": f"MPI's library is not loaded within {_PROGRAM_S:g} s"}
+        return {"error": f"not loaded within {_PROGRAM_S:g} s"}
     except ValueError:
         lines = [line for line in done.stderr.splitlines() if line.strip()]
         return {"problem": lines[-1] if lines else f"exit code {done.returncode}"}
+
+
+def _ray() -> _Facts:
+    """Return the Ray cluster that this host is a node of; nothing where Ray is not installed."""
+    if find_spec("ray") is None:
+        return {}
+    return answer_of([sys.executable, *program("dlbench.hosts.agent"), '{"do": "ask ray"}'])
 
 
 def _horovod() -> _Facts:

@@ -201,6 +201,7 @@ def test_a_host_that_a_launcher_misses(tmp_path: Path) -> None:
         ADVICE.format(status=255): MissingHost("10.0.0.2"),
         ADVICE.format(status=127): MissingHost("10.0.0.2", 127),
         "Connection to 10.77.1.2 closed by remote host.\r\n": MissingHost("10.77.1.2"),
+        "dlbench: the Ray node of 10.77.1.2 is gone\n": MissingHost("10.77.1.2"),
         "Timeout, server 10.77.1.2 not responding.\r\n": MissingHost("10.77.1.2"),
         "Connection reset by 10.77.1.2 port 22\r\n": MissingHost("10.77.1.2"),
         "Connection closed by fe80::2%eth0 port 22\r\n": MissingHost("fe80::2%eth0"),

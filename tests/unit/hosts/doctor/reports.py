@@ -49,6 +49,7 @@ def healthy(number: int, names: tuple[str, ...]) -> dict[str, Any]:
         "home": {"offset_s": 0.002, "round_trip_s": 0.0001},
         "mpi": MPI,
         "horovod": {"library": "/env/mpi_lib.so", "operations": ["MPI", "Gloo"]},
+        "ray": {"cluster": "10.0.0.9:6379", "cpus": 4},
         "shared_memory": {"total_bytes": 8 * GIB, "free_bytes": 8 * GIB},
         "folders.studies": {"path": "/work/studies", "free_bytes": 50 * GIB, "is_writable": True},
         "folders.cache": {"path": "/cache", "free_bytes": 50 * GIB, "is_writable": True},

@@ -52,6 +52,12 @@ ANSWERS: list[tuple[str, dict[str, Any], str, str, str]] = [
     ("horovod", {"machine/gpus": GPUS, "horovod/operations": ["MPI", "Gloo", "NCCL"]}, "pass", "NCCL", ""),
     # A slow host is not reported to lack Horovod.
     ("horovod", {"horovod": SILENT}, "warn", "no answer within 8 s", "import horovod.tensorflow"),
+    ("ray", {"ray": {}}, "", "", ""),
+    ("ray", {"ray": SILENT}, "warn", "no answer within 8 s", "ray status"),
+    ("ray", {"ray": {"problem": "none runs"}}, "fail", "no node of a Ray cluster: none runs",
+     "ssh b 'ray start --address=10.0.0.9:6379'"),
+    ("ray", {"ray/cluster": "10.0.0.7:6379"}, "fail", "is 10.0.0.7:6379, here 10.0.0.9:6379", "ray stop"),
+    ("ray", {"ray/cpus": 1}, "warn", "1 CPUs for 2 slots", "--num-cpus=2"),
     ("slots", {"cores": [0]}, "warn", "2 slots on 1 core:", "--hosts a:2,b:1"),
     ("slots", {"machine/gpus": GPUS[:1]}, "warn", "2 slots on 1 GPU and 4 cores", "--hosts a:2,b:1"),
     ("slots", {"kernel": "kernel 0"}, "warn",
@@ -160,6 +166,24 @@ def test_where_dlbench_comes_from_a_wheel_horovod_is_built_by_the_script_of_a_ch
         found = two(answer={"horovod/operations": operations, "horovod/library": "lib" if operations else ""})
         wheel = replace(found, root="/env/lib/site-packages")
         assert found_on(wheel, "b", "horovod")[2] == "ssh b 'docker/build-horovod /env  # in a checkout of dlbench'"
+
+
+def test_ray_is_asked_for_where_runs_need_it() -> None:
+    def of(found: ClusterFacts, launcher: str | None, ray: dict[str, Any]) -> list[tuple[str, str, str]]:
+        reports = tuple(replace(report, answer={**report.answer, "ray": ray}) for report in found.hosts)
+        cluster = found.cluster.model_copy(update={"launcher": launcher})
+        changed = replace(found, hosts=reports, here=reports[0], cluster=cluster)
+        return [found_on(changed, host.name, "ray") for host in reports]
+
+    nothing, is_none = ("", "", ""), {"problem": "none runs"}
+    alone = facts(Host(address="localhost", slots=2))
+    assert of(alone, None, {}) == [nothing]
+    assert of(alone, "ray", {})[0][0] == "fail"
+    # One is started for each run.
+    assert of(alone, "ray", is_none) == [nothing]
+    assert of(two(), None, is_none) == [nothing] * 2
+    fixes = [fix for _, _, fix in of(two(), "ray", is_none)]
+    assert fixes == ["ray start --head", "ssh b 'ray start --address=10.0.0.9:6379'"]
 
 
 def test_without_mpi_one_machine_gets_a_warning() -> None:

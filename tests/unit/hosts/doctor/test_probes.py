@@ -40,7 +40,7 @@ def test_a_probe_that_hangs_or_fails_keeps_nothing_back(monkeypatch: pytest.Monk
 def test_slow_programs_are_not_reported_as_absent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(probes, "_PROGRAM_S", 0.1)
     slow = [sys.executable, "-c", "import time; time.sleep(30)"]
-    assert probes.mpi_library(slow) == {"error": "MPI's library is not loaded within 0.1 s"}
+    assert probes.answer_of(slow) == {"error": "not loaded within 0.1 s"}
     mpirun = tmp_path / "mpirun"
     mpirun.write_text("#!/bin/sh\nexec sleep 2\n")
     mpirun.chmod(0o755)
@@ -51,7 +51,7 @@ def test_slow_programs_are_not_reported_as_absent(monkeypatch: pytest.MonkeyPatc
 
 def test_a_process_that_dies_over_mpi_gives_its_last_words() -> None:
     argv = [sys.executable, "-c", "import sys; print('first', file=sys.stderr); sys.exit('libmpi.so: not found')"]
-    assert probes.mpi_library(argv) == {"problem": "libmpi.so: not found"}
+    assert probes.answer_of(argv) == {"problem": "libmpi.so: not found"}
 
 
 def test_what_leaks_into_runs() -> None:

@@ -1,0 +1,253 @@
+"""`python -m dlbench.launch.ray WORDS -- program ...`: start a process for each place as a task of a Ray cluster.
+
+A placement group decides on which node a task is: all together on one node (STRICT_PACK), or each host's on a node of
+its own (STRICT_SPREAD). A task starts its process and ends with it, and takes it along where Ray ends the task. As
+`mpirun` does, this ends with the last process, or with the first that fails, and says which that was.
+"""
+
+import argparse
+import math
+import os
+import signal
+import socket
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from dlbench import scratch
+from dlbench.errors import UserError
+from dlbench.launch.spawn import report_end
+
+_CONNECT_S = 10.0
+# So long a cluster may have no room for the processes: another job may be about to end.
+_ROOM_S = 60.0
+# The least that Ray takes. Nothing but environments and exit codes passes through it.
+_STORE_BYTES = 80 * 2**20
+# Of a node there is one of this resource, and a part of it binds a bundle to the node.
+_OF_A_NODE = 0.001
+
+
+class _Words(NamedTuple):
+    """What is asked: the cluster's address ("": start one), host and cores of each process, the rank's variable."""
+
+    address: str
+    hosts: tuple[str, ...]
+    cpus: tuple[float, ...]
+    rank_variable: str
+    gloo: bool
+    program: tuple[str, ...]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Start the processes, wait for them, and return the exit code of the first that failed, else 0."""
+    import ray
+
+    words, environment = _words(arguments), dict(os.environ)
+    try:
+        _connect(ray, words)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        tasks = _start(ray, words, environment)
+    except (UserError, OSError) as error:
+        where = [f"the Ray cluster at {words.address}"] if isinstance(error, OSError) else []
+        # In one line: the last one of a log is quoted.
+        text = ": ".join(["dlbench", *where, *map(str.strip, str(error).splitlines())])
+        print(text, file=sys.stderr, flush=True)  # noqa: T201
+        return 1
+    code = _wait(ray, tasks, words.hosts)
+    if not code:
+        ray.shutdown()
+    # Else nothing waits for Ray: dlbench would see the others, which end with this, gone for that time.
+    return code
+
+
+def _words(arguments: Sequence[str]) -> _Words:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--address", default="")
+    parser.add_argument("--places", required=True)
+    parser.add_argument("--rank-variable", required=True)
+    parser.add_argument("--gloo", action="store_true")
+    parser.add_argument("program", nargs="+")
+    asked = parser.parse_args(arguments)
+    places = [place.rpartition(":") for place in asked.places.split(",")]
+    hosts, cpus = tuple(host for host, *_ in places), tuple(float(number) for *_, number in places)
+    return _Words(asked.address, hosts, cpus, asked.rank_variable, asked.gloo, tuple(asked.program))
+
+
+def _connect(ray: Any, words: _Words) -> None:
+    """Connect to the cluster, or start one of this machine alone, which ends with this process.
+
+    Raises:
+        OSError: There is none at the address.
+    """
+    if words.address:
+        host, _, port = words.address.rpartition(":")
+        if host:  # Ray itself would try for minutes
+            socket.create_connection((host.strip("[]"), int(port)), _CONNECT_S).close()
+        ray.init(address=words.address, log_to_driver=False, logging_level="warning")
+        return
+    # Paths of its sockets are to be short: temporary files may lie deep. The folder is held by this process alone.
+    folders: dict[str, str] = {}
+    scratch.use(folders, temporary=False)
+    # Ray would write a token into the user's home.
+    os.environ.setdefault("RAY_AUTH_TOKEN", os.urandom(32).hex())
+    ray.init(
+        address="local",
+        num_cpus=math.ceil(sum(words.cpus)),
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level="error",
+        object_store_memory=_STORE_BYTES,
+        _temp_dir=next(iter(folders.values()), None),
+    )
+
+
+def _start(ray: Any, words: _Words, environment: Mapping[str, str]) -> dict[Any, int]:
+    """Start the tasks and return the rank of each.
+
+    Raises:
+        UserError: A host is no node of the cluster, or the cluster's nodes have no room.
+    """
+    from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+    nodes = {host: _node_of(ray, host) for host in words.hosts}
+    num_places = Counter(words.hosts)
+    # With fewer GPUs than processes these share them, as under any launcher.
+    gpus = [min(1.0, nodes[host]["Resources"].get("GPU", 0) / num_places[host]) for host in words.hosts]
+    group, bundle_of = _reserve(ray, words, nodes, gpus)
+    variables = _variables_of_horovod(words) if words.gloo else [{}] * len(words.hosts)
+    task = ray.remote(max_retries=0)(_hold)
+    tasks = {}
+    for rank, (cpus, num_gpus) in enumerate(zip(words.cpus, gpus, strict=True)):
+        placed = PlacementGroupSchedulingStrategy(group, bundle_of[rank])
+        own = {**environment, **variables[rank], words.rank_variable: str(rank)}
+        started = task.options(num_cpus=cpus, num_gpus=num_gpus, scheduling_strategy=placed)
+        tasks[started.remote(words.program, own, os.getcwd())] = rank  # noqa: PTH109
+    return tasks
+
+
+def _node_of(ray: Any, host: str) -> dict[str, Any]:
+    """Return the node of the cluster that a host is.
+
+    Raises:
+        UserError: There is none.
+    """
+    alive: list[dict[str, Any]] = [node for node in ray.nodes() if node["Alive"]]
+    if host == "localhost":
+        here = ray.get_runtime_context().get_node_id()
+        return next(node for node in alive if node["NodeID"] == here)
+    names = {host.strip("[]"), _address_of(host.strip("[]"))}
+    for node in alive:
+        if names & {node["NodeManagerAddress"], node["NodeManagerHostname"]}:
+            return node
+    there = ", ".join(sorted(node["NodeManagerAddress"] for node in alive))
+    raise UserError(f"no node of the Ray cluster is {host}", hint=f"`ray start` adds one; its nodes are {there}")
+
+
+def _address_of(host: str) -> str:
+    try:
+        return socket.gethostbyname(host)
+    except OSError:
+        return host
+
+
+def _reserve(ray: Any, words: _Words, nodes: Mapping[str, Any], gpus: Sequence[float]) -> tuple[Any, list[int]]:
+    """Return a placement group with room for all processes, and the bundle of each.
+
+    Raises:
+        UserError: Its nodes have none, and for a minute none was given back.
+    """
+    hosts = list(nodes)
+    is_spread = len(hosts) > 1
+    # On one node a bundle for each process; else one for all of a host, since bundles are spread over nodes.
+    bundle_of = [hosts.index(host) if is_spread else rank for rank, host in enumerate(words.hosts)]
+    bundles: list[defaultdict[str, float]] = [defaultdict(float) for _ in range(max(bundle_of) + 1)]
+    for rank, host in enumerate(words.hosts):
+        bundle = bundles[bundle_of[rank]]
+        bundle["CPU"] += words.cpus[rank]
+        bundle["GPU"] += gpus[rank]
+        bundle[f"node:{nodes[host]['NodeManagerAddress']}"] = _OF_A_NODE
+    wanted = [{name: amount for name, amount in bundle.items() if amount} for bundle in bundles]
+    group = ray.util.placement_group(wanted, strategy="STRICT_SPREAD" if is_spread else "STRICT_PACK")
+    if not group.wait(_ROOM_S):
+        free = {name: amount for name, amount in ray.available_resources().items() if name in ("CPU", "GPU")}
+        raise UserError(f"the Ray cluster has no room for {wanted}", hint=f"free in all its nodes are {free}")
+    return group, bundle_of
+
+
+def _variables_of_horovod(words: _Words) -> list[dict[str, str]]:
+    """Return the variables by which each of Horovod's processes finds the others over Gloo, as horovodrun sets them.
+
+    Their rendezvous is a server of this process.
+    """
+    from horovod.runner.common.util.hosts import get_host_assignments, parse_hosts
+    from horovod.runner.gloo_run import create_run_env_vars, create_slot_env_vars
+    from horovod.runner.http.http_server import RendezvousServer
+
+    from dlbench.telemetry.server import own_address
+
+    others = [host for host in words.hosts if host != "localhost"]
+    counts = ",".join(f"{host}:{number}" for host, number in Counter(words.hosts).items())
+    slots = get_host_assignments(parse_hosts(counts), len(words.hosts))
+    server = RendezvousServer()
+    port = server.start()
+    server.init(slots)
+    common = create_run_env_vars(own_address(others) if others else "127.0.0.1", ["lo"], port)
+    if others:  # each process finds the interface that leads to them
+        common = {name: value for name, value in common.items() if "IF" not in name}
+    return [{name: str(value) for name, value in {**common, **create_slot_env_vars(slot)}.items()} for slot in slots]
+
+
+def _hold(program: Sequence[str], environment: Mapping[str, str], folder: str) -> tuple[int, str]:
+    """Run a process in a task of Ray, and return its exit code and what it printed at last.
+
+    It is killed with the task. Which GPUs it sees is Ray's choice, and the whole environment is that of the launcher.
+    """
+    import ctypes
+    import os
+    import signal
+    import subprocess
+    import tempfile
+
+    libc = ctypes.CDLL(None)
+    devices = {name: value for name, value in os.environ.items() if name.endswith("_VISIBLE_DEVICES") and value}
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(
+            program,
+            env={**environment, **devices},
+            cwd=folder if os.path.isdir(folder) else None,  # noqa: PTH112
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            preexec_fn=lambda: libc.prctl(1, signal.SIGKILL),
+        )
+        code = process.wait()
+        output.seek(max(0, output.seek(0, os.SEEK_END) - 2**14))
+        return code, output.read().decode(errors="replace")
+
+
+def _wait(ray: Any, tasks: dict[Any, int], hosts: Sequence[str]) -> int:
+    """Wait for the tasks; return 0, or the exit code of the first whose process failed."""
+    while tasks:
+        (task, *_), _ = ray.wait(list(tasks), num_returns=1)
+        rank = tasks.pop(task)
+        try:
+            code, text = ray.get(task)
+        except ray.exceptions.NodeDiedError:
+            print(f"dlbench: the Ray node of {hosts[rank]} is gone", file=sys.stderr)  # noqa: T201
+            return 1
+        except (ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError) as error:  # Ray has ended the task
+            code, text = -signal.SIGKILL, f"{error}\n"
+        except ray.exceptions.RayTaskError as error:  # the program cannot be started there
+            code, text = 1, f"{error}\n"
+        sys.stderr.write(text)
+        if code:
+            return report_end(rank, code)
+    return 0
+
+
+if __name__ == "__main__":
+    exit_code = main(sys.argv[1:])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(exit_code)

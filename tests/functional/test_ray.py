@@ -1,0 +1,167 @@
+"""Processes that Ray starts: on this machine and on hosts, in a cluster that is there and in one of a run's own."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+from dlbench.launch.processes import end
+from dlbench.records.outcome import Outcome
+from tests.cluster.cluster import Cluster
+from tests.cluster.host import DeadHostError
+from tests.functional.attempt import fake_attempt
+from tests.functional.studies import BASE, DLBENCH, rows
+from tests.functional.test_execute import ROWS, kill_launcher
+from tests.functional.test_several_hosts import cluster_file, run, scenario
+from tests.functional.waiting import wait_until
+
+pytest.importorskip("ray", reason="needs Ray")
+pytestmark = pytest.mark.slow
+
+RAY = str(Path(sys.executable).with_name("ray"))
+VARIABLES = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled"}
+START = [RAY, "start", "--object-store-memory", "80000000"]
+HEAD = [*START, "--head", "--include-dashboard", "false"]
+# Ends in these ways are a launcher's affair; the others are the same under any.
+MODES = {"import-error", "exit-0", "exit-3", "kill", "stop", "fork"}
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a Ray cluster on this machine."""
+    log = tmp_path_factory.mktemp("ray") / "ray.log"
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        port = str(held.getsockname()[1])
+    # Not below pytest's own folder: sockets have short paths.
+    head = [*HEAD, "--temp-dir", f"{os.environ['TMPDIR']}/ray", "--port", port, "--num-cpus", "16", "--block"]
+    with pytest.MonkeyPatch.context() as patch, log.open("wb") as output:
+        for name, value in VARIABLES.items():
+            patch.setenv(name, value)
+        node = subprocess.Popen(
+            [*head, "--node-ip-address", "127.0.0.1"],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+        try:
+            wait_until(lambda: "Ray runtime started" in log.read_text() or node.poll() is not None)
+            assert node.poll() is None, log.read_text()
+            yield f"127.0.0.1:{port}"
+        finally:
+            end([pid for pid in psutil.pids() if _session(pid) == node.pid], grace_s=2.0)
+            node.wait()
+
+
+def _session(pid: int) -> int:
+    with suppress(ProcessLookupError):
+        return os.getsid(pid)
+    return 0
+
+
+def test_a_cluster_that_is_there_starts_processes_and_says_how_they_end(tmp_path: Path, address: str) -> None:
+    def outcome_of(place: int) -> Outcome:
+        row, folder = of_launchers[place], tmp_path / str(place)
+        folder.mkdir()
+        with fake_attempt(folder, "ray", row.mode, address=address, **row.limits) as attempt:
+            return attempt.run()
+
+    of_launchers = [row for row in ROWS if row.mode in MODES]
+    with ThreadPoolExecutor(3) as pool:
+        outcomes = list(pool.map(outcome_of, range(len(of_launchers))))
+    for row, outcome in zip(of_launchers, outcomes, strict=True):
+        assert outcome.status is row.status, (row, outcome)
+        assert outcome.reason.startswith(row.reason), (row, outcome)
+    (tmp_path / "killed").mkdir()
+    with fake_attempt(tmp_path / "killed", "ray", "hang", address=address) as attempt:
+        killed = attempt.run_and(kill_launcher)
+    assert killed.reason == "the launcher ended (killed by SIGKILL) before its workers"
+
+
+def test_a_cluster_without_the_host_or_none_at_all_is_the_reason(tmp_path: Path, address: str) -> None:
+    def reason(at: str, host: str) -> str:
+        with fake_attempt(tmp_path, "ray", "finish", address=at) as attempt:
+            argv = [word.replace("localhost", host) for word in attempt.plan.argv]
+            attempt.plan = attempt.plan.model_copy(update={"argv": tuple(argv)})
+            return attempt.run().reason
+
+    assert "dlbench: no node of the Ray cluster is 10.9.9.9: hint: `ray start` adds one" in reason(address, "10.9.9.9")
+    unreachable = reason("127.0.0.1:9", "localhost")
+    assert "the Ray cluster at 127.0.0.1:9: [Errno 111] Connection refused" in unreachable
+
+
+def test_a_cluster_of_its_own_ends_with_the_run_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary, home = tmp_path / "temporary", tmp_path / "home"
+    temporary.mkdir()
+    home.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setenv("HOME", str(home))
+    memory = Path("/dev/shm") / f"dlbench-{os.getuid()}"
+    before = set(memory.glob("*"))
+    for mode, reason in (("finish", ""), ("hang", "the launcher ended (killed by SIGKILL) before its workers")):
+        (tmp_path / mode).mkdir()
+        with fake_attempt(tmp_path / mode, "ray", mode) as attempt:
+            outcome = attempt.run() if mode == "finish" else attempt.run_and(kill_launcher)
+        assert outcome.reason == reason
+    assert list(temporary.iterdir()) == list(home.iterdir()) == []
+    assert set(memory.glob("*")) <= before
+    assert not Path("/tmp/ray").exists()
+
+
+@pytest.fixture
+def nodes(pair: Cluster) -> Iterator[str]:
+    """The address of a Ray cluster of which two hosts are the nodes."""
+    at = f"{pair.hosts[0].address}:6379"
+    words = ([*HEAD, "--port", "6379", "--temp-dir", f"{os.environ['TMPDIR']}/rays"], [*START, "--address", at])
+    try:
+        for host, start in zip(pair.hosts, words, strict=True):
+            host.run([*start, "--node-ip-address", host.address, "--num-cpus", "2"], variables=VARIABLES, timeout_s=60)
+        yield at
+    finally:
+        for host in pair.hosts:
+            with suppress(DeadHostError):
+                host.run([RAY, "stop", "--force"], check=False)
+
+
+def test_on_hosts_a_worker_is_a_task_on_its_node(pair: Cluster, nodes: str, tmp_path: Path) -> None:
+    made = cluster_file(pair, tmp_path, launcher="ray", environment=VARIABLES)
+    arms = [
+        {"mode": "scale-up", "strategy": "ddp", "backend": "torch"},
+        {"mode": "scale-out", "strategy": "ddp", "backend": "torch"},
+        {"mode": "scale-out", "strategy": "horovod", "collectives": "gloo", "backend": "tensorflow"},
+    ]
+    base = BASE | {"launcher.address": nodes, "epochs": 2, "model": "mlp", "trainer": "keras_torch"}
+    done = run(pair, scenario(tmp_path, base=base, include=arms, order="written"), made)
+    assert done.returncode == 0, done.stdout + done.stderr
+    placed = [[row[name] for name in ("launcher", "hosts", "interface", "workers_agree")] for row in rows(tmp_path)]
+    assert placed == [["ray", "1", "", "exact"], ["ray", "2", "eth0", "exact"], ["ray", "2", "eth0", "exact"]]
+    assert len({round(float(row["train_loss"]), 4) for row in rows(tmp_path)}) == 1
+
+    doctor = [*DLBENCH, "doctor", "--json", "--cluster", str(made)]
+    asked = {**VARIABLES, "RAY_ADDRESS": nodes}
+    examined = pair.hosts[0].run(doctor, cwd=tmp_path, variables=asked, timeout_s=60, check=False)
+    findings = [it for it in json.loads(examined.stdout)["findings"] if it["check"] == "ray"]
+    assert [it["text"] for it in findings] == [f"a node of {nodes} with 2 CPUs"] * 2
+
+    path, one = scenario(tmp_path, base=base | {"epochs": 100_000}, include=arms[1:2]), tmp_path / "gone"
+    with ThreadPoolExecutor() as pool:
+        running = pool.submit(run, pair, path, made, "--output", str(one))
+        wait_until(lambda: list(one.glob("*/runs/*/1/journal.jsonl")) and _has_steps(one))
+        os.kill(pair.hosts[1].first_process.pid, signal.SIGKILL)
+        ended = running.result()
+    assert f"the host {pair.hosts[1].address} is down, or cannot be reached" in ended.stdout
+
+
+def _has_steps(folder: Path) -> bool:
+    return any('"steps"' in path.read_text() for path in folder.glob("*/runs/*/1/journal.jsonl"))
