@@ -111,9 +111,7 @@ def _start(ray: Any, words: _Words, environment: Mapping[str, str]) -> dict[Any,
     from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
     nodes = {host: _node_of(ray, host) for host in words.hosts}
-    num_places = Counter(words.hosts)
-    # With fewer GPUs than processes these share them, as under any launcher.
-    gpus = [min(1.0, nodes[host]["Resources"].get("GPU", 0) / num_places[host]) for host in words.hosts]
+    gpus = [_share_of_gpus(nodes[host]["Resources"].get("GPU", 0), words.hosts.count(host)) for host in words.hosts]
     group, bundle_of = _reserve(ray, words, nodes, gpus)
     variables = _variables_of_horovod(words) if words.gloo else [{}] * len(words.hosts)
     task = ray.remote(max_retries=0)(_hold)
@@ -124,6 +122,11 @@ def _start(ray: Any, words: _Words, environment: Mapping[str, str]) -> dict[Any,
         started = task.options(num_cpus=cpus, num_gpus=num_gpus, scheduling_strategy=placed)
         tasks[started.remote(words.program, own, os.getcwd())] = rank  # noqa: PTH109
     return tasks
+
+
+def _share_of_gpus(num_gpus: float, num_processes: int) -> float:
+    """Return what each process of a host has of its GPUs: one, or where they are fewer than processes a part of one."""
+    return 1 / max(1, math.ceil(num_processes / num_gpus)) if num_gpus else 0.0
 
 
 def _node_of(ray: Any, host: str) -> dict[str, Any]:

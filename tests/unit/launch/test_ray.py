@@ -1,0 +1,97 @@
+"""What is asked of a Ray cluster: nodes, bundles and shares of GPUs."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from dlbench.errors import UserError
+from dlbench.launch import ray as launched
+from dlbench.launch.launchers import ray
+from dlbench.scenario.layout import Layout, Place
+from dlbench.scenario.settings import Settings
+
+NODES = [
+    {"NodeID": name, "Alive": name != "dead", "NodeManagerAddress": f"10.0.0.{number}", "NodeManagerHostname": name,
+     "Resources": {"CPU": 4.0, "GPU": 2.0}}
+    for number, name in enumerate(("a", "b", "dead"))
+]  # fmt: skip
+
+
+class FakeRay:
+    """A Ray cluster whose placement groups find room, or do not."""
+
+    def __init__(self, has_room: bool = True) -> None:
+        self.asked: tuple[Any, str] = ([], "")
+        self._has_room = has_room
+
+    def nodes(self) -> list[dict[str, Any]]:
+        return NODES
+
+    def get_runtime_context(self) -> Any:
+        return SimpleNamespace(get_node_id=lambda: "a")
+
+    def available_resources(self) -> dict[str, float]:
+        return {"CPU": 1.0, "memory": 5.0}
+
+    @property
+    def util(self) -> Any:
+        def placement_group(bundles: Any, strategy: str) -> Any:
+            self.asked = (bundles, strategy)
+            return SimpleNamespace(wait=lambda _: self._has_room)
+
+        return SimpleNamespace(placement_group=placement_group)
+
+
+def reserve(fake: FakeRay, *places: str) -> list[int]:
+    words = launched._words(["--places", ",".join(places), "--rank-variable", "R", "--", "program"])
+    nodes = {host: launched._node_of(fake, host) for host in words.hosts}
+    return launched._reserve(fake, words, nodes, [0.5] * len(places))[1]
+
+
+def test_processes_of_one_host_are_packed_and_hosts_are_spread() -> None:
+    one, several = FakeRay(), FakeRay()
+    assert reserve(one, "localhost:1", "localhost:0.5") == [0, 1]
+    assert one.asked == (
+        [{"CPU": 1.0, "GPU": 0.5, "node:10.0.0.0": 0.001}, {"CPU": 0.5, "GPU": 0.5, "node:10.0.0.0": 0.001}],
+        "STRICT_PACK",
+    )
+    # Ranks may return to a host.
+    assert reserve(several, "a:2", "10.0.0.1:2", "a:1") == [0, 1, 0]
+    assert several.asked == (
+        [{"CPU": 3.0, "GPU": 1.0, "node:10.0.0.0": 0.001}, {"CPU": 2.0, "GPU": 0.5, "node:10.0.0.1": 0.001}],
+        "STRICT_SPREAD",
+    )
+
+
+def test_a_host_that_is_no_living_node_and_a_cluster_without_room_are_refused() -> None:
+    with pytest.raises(UserError, match=r"no node of the Ray cluster is 10\.0\.0\.2"):
+        reserve(FakeRay(), "10.0.0.2:1")
+    with pytest.raises(UserError, match="has no room") as caught:
+        reserve(FakeRay(has_room=False), "a:1")
+    assert caught.value.hint == "free in all its nodes are {'CPU': 1.0}"
+
+
+@pytest.mark.parametrize(
+    ("gpus", "processes", "share"), [(0, 2, 0), (2, 1, 1), (2, 2, 1), (2, 3, 0.5), (2, 4, 0.5), (1, 3, 1 / 3)]
+)
+def test_processes_share_gpus_where_there_are_fewer(gpus: int, processes: int, share: float) -> None:
+    assert launched._share_of_gpus(gpus, processes) == share
+
+
+def test_the_command_names_places_and_no_value() -> None:
+    places = tuple(
+        Place(rank=rank, workers=(rank,), host="b", cores=cores, quota=quota)
+        for rank, (cores, quota) in enumerate([((0, 1), None), ((), None), ((2,), 0.25), ((0, 1), 1.5)])
+    )
+    layout = Layout(places=places, intra_op_threads=1, inter_op_threads=1)
+    argv = ray.argv(layout, ("python", "-m", "worker"), ray.OPTIONS(), Settings(workers=4), ("SECRET",))
+    start = ("python", "-P", "-m", "dlbench.launch.ray", "--address", "auto", "--places", "b:2,b:1,b:0.25,b:2")
+    assert argv == (*start, "--rank-variable", "DLBENCH_RANK", "--", "python", "-m", "worker")
+
+
+@pytest.mark.parametrize("address", ["ray://head:10001", "head", "head:port", ""])
+def test_an_address_is_a_host_with_a_port(address: str) -> None:
+    assert ray.OPTIONS(address="head:6379").address == "head:6379"
+    with pytest.raises(ValueError, match="address"):
+        ray.OPTIONS(address=address)
