@@ -8,7 +8,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -188,6 +188,8 @@ class _Attempt:
             if turn % _LOOK_EVERY == 0:
                 with contextlib.suppress(OSError):  # no descriptor is left to look with: they are as they were
                     states = worker_states(self.assignment.attempt_id, views, host)
+                    if self.assignment.run.settings.workers_inside:  # the command says how those that it started ended
+                        states = replace(states, gone=frozenset())
             self.on_progress(Progress(now - started_at, tuple(views.values())))
             if turn % _LOOK_EVERY == 0 and not self.folder.is_dir():
                 return Termination(Status.FAILED, "the attempt's folder is gone")

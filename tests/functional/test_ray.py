@@ -19,7 +19,7 @@ from dlbench.records.outcome import Outcome
 from tests.cluster.cluster import Cluster
 from tests.cluster.host import DeadHostError
 from tests.functional.attempt import fake_attempt
-from tests.functional.studies import BASE, DLBENCH, rows
+from tests.functional.studies import BASE, DLBENCH, ROOT, Bench, rows
 from tests.functional.test_execute import ROWS, kill_launcher
 from tests.functional.test_several_hosts import cluster_file, run, scenario
 from tests.functional.waiting import wait_until
@@ -165,3 +165,16 @@ def test_on_hosts_a_worker_is_a_task_on_its_node(pair: Cluster, nodes: str, tmp_
 
 def _has_steps(folder: Path) -> bool:
     return any('"steps"' in path.read_text() for path in folder.glob("*/runs/*/1/journal.jsonl"))
+
+
+def test_one_worker_of_ray_train_reports_for_all(tmp_path: Path) -> None:
+    command = {"command": f"python '{ROOT}/scenarios/ray_train.py'", "workers_inside": True, "strategy": "ddp"}
+    small = {"dataset": "digits", "model": "cnn", "train_samples": 320, "validation_samples": 100, "epochs": 1}
+    with Bench(tmp_path) as work:
+        scenario(tmp_path, base=command | small | {"workers": 2, "learning_rate_scale": "none"})
+        work.run("hosts.yaml")
+        (row,), steps = work.rows(), work.rows("steps")
+    assert (row["status"], row["workers"], row["samples_seen"]) == ("completed", "2", "320")
+    assert [int(step["num_samples"]) for step in steps] == [64] * 5
+    assert 0 < float(row["validation_accuracy"]) < 1
+    assert float(row["startup_time_s"]) > 1

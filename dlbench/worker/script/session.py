@@ -1,5 +1,6 @@
 """A script's time with dlbench: opened by the hook's `begin`, ended by `finish`, an exception, or the interpreter."""
 
+import atexit
 import importlib.metadata
 import os
 import platform
@@ -71,7 +72,8 @@ class Session:
         Raises:
             UserError: The launcher does not say which process this is.
         """
-        rank = ranks.identify(os.environ, assignment.layout)
+        # Of workers that the command has started itself, which may have ranks among them, one reports for all.
+        rank = 0 if assignment.run.settings.workers_inside else ranks.identify(os.environ, assignment.layout)
         reporter = Reporter(assignment, rank)
         observer = Observer(assignment, rank, reporter)
         observer.start()
@@ -114,6 +116,9 @@ class Session:
         self._is_finished = True
         self._reporter.drain(self._assignment.run.limits.orphan_timeout_s)
         self._reporter.phase = "done"
+        if settings.workers_inside:  # what started this process may kill it now
+            atexit.unregister(self.end)
+            self.end()
 
     def watch_exceptions(self, before: ExceptHook) -> ExceptHook:
         """Return an exception hook that reports an exception after the hook before it has shown it."""
