@@ -1,4 +1,8 @@
-"""Keras's scale-up: one process holds a replica on each of its devices, and TensorFlow sums their gradients."""
+"""Keras's scale-up: one process holds a replica on each of its devices, and the engine sums their gradients.
+
+On TensorFlow each replica computes a gradient of its own, and the step sums them. On JAX the step is one program over
+all devices (`keras.distribution.DataParallel`): samples are divided, and XLA adds the sums that the program needs.
+"""
 
 from typing import Any, Literal
 
@@ -6,6 +10,7 @@ from pydantic import Field
 
 from dlbench.plugins import Options
 from dlbench.scenario.needs import Exchange, Needs
+from dlbench.scenario.plugin_settings import trainer_of
 from dlbench.scenario.settings import Mode, Settings
 from dlbench.strategies import Array, Communicator
 from dlbench.strategies._step import Inside
@@ -17,7 +22,7 @@ from dlbench.trainers import Trainer
 NEEDS = Needs(
     exchange=Exchange.WRAPPED,
     one_process=True,
-    trainers=("keras_tensorflow",),
+    trainers=("keras_tensorflow", "keras_jax"),
     as_one_worker={},
     jit=False,
 )
@@ -40,6 +45,8 @@ def refuse(options: MirroredOptions, settings: Settings) -> str:
     """Return why these options and settings exclude each other, or ""."""
     if _spans_hosts(settings):
         return "the strategy mirrored holds all workers in one process on one host: use mode: scale-up"
+    if options.cross_device_ops != "auto" and trainer_of(settings) == "keras_jax":
+        return "strategy.cross_device_ops is TensorFlow's: on JAX the compiler chooses"
     if options.cross_device_ops == "hierarchical_copy" and settings.workers > 1 and settings.workers % 2:
         return (
             f"strategy.cross_device_ops: hierarchical_copy needs an even number of workers: with {settings.workers} "
@@ -57,16 +64,18 @@ def _spans_hosts(settings: Settings) -> bool:
 class Replicated:
     """One process's side of a `tf.distribute.Strategy`: sums within its replica contexts."""
 
-    # TensorFlow does not count them.
+    # Engines do not count them.
     bytes_sent: int | None = None
+    # Whether the compiled program is one over all devices, in which sums are of all samples already.
+    _is_one_program = False
 
     def in_graph(self, gradients: list[Any]) -> list[Any]:
         """Return the sums of all replicas' gradients."""
-        return list(_sum_over_replicas(gradients))
+        return gradients if self._is_one_program else list(_sum_over_replicas(gradients))
 
     def in_forward(self, tensor: Any) -> Any:
         """Return the sum of all replicas' tensors; its gradient is the sum of all replicas' gradients."""
-        return _sum_over_replicas(tensor)
+        return tensor if self._is_one_program else _sum_over_replicas(tensor)
 
     def bind(self, trainer: Trainer, reporter: Reporter) -> Inside:
         """Return the step of all replicas of this process."""
@@ -80,7 +89,15 @@ class Mirrored(Replicated):
         self._options = options
 
     def distribution(self, engine: Any) -> Any:
-        """Return the `MirroredStrategy` over this process's devices: its accelerators, else its logical processors."""
+        """Return the `MirroredStrategy` over this process's devices: its accelerators, else its logical processors.
+
+        For JAX Keras's class is returned, which is given the devices.
+        """
+        if engine.__name__ == "jax":
+            import keras
+
+            self._is_one_program = True
+            return keras.distribution.DataParallel
         devices = engine.config.list_logical_devices("GPU") or engine.config.list_logical_devices("CPU")
         names = [device.name for device in devices]
         return engine.distribute.MirroredStrategy(names, self._cross_device_ops(engine.distribute))

@@ -25,9 +25,19 @@ class JaxGraph:
         optimizer: A built optimizer.
         problem: How samples become numbers, and what is predicted of them.
         num_parts: In how many parts a batch is differentiated.
+        mesh: The devices that share each batch (`jax.sharding.Mesh` of one dimension), or None for one device.
     """
 
-    def __init__(self, jax: Any, keras: Any, model: Any, optimizer: Any, problem: Problem, num_parts: int = 1) -> None:
+    def __init__(
+        self,
+        jax: Any,
+        keras: Any,
+        model: Any,
+        optimizer: Any,
+        problem: Problem,
+        num_parts: int = 1,
+        mesh: Any = None,
+    ) -> None:
         self._jax, self._np, self._keras = jax, jax.numpy, keras
         self._model, self.optimizer, self.problem, self.num_parts = model, optimizer, problem, num_parts
         self._variables = (
@@ -38,6 +48,12 @@ class JaxGraph:
         self.on_accelerator = self.runs_ahead = self._device.platform != "cpu"
         self.num_rehearsals = 1
         self._added: list[Any] = []
+        self._num_devices = 1 if mesh is None else mesh.size
+        self._divided, self._everywhere = None, None
+        if mesh is not None:
+            partition = jax.sharding.PartitionSpec
+            self._divided = jax.sharding.NamedSharding(mesh, partition(mesh.axis_names))
+            self._everywhere = jax.sharding.NamedSharding(mesh, partition())
 
     def summing(self, in_forward: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """Return the sum over workers."""
@@ -66,7 +82,7 @@ class JaxGraph:
 
     def assign(self) -> Callable[[Any], Any]:
         """Return f(parameters): overwrite all trainable weights in one call."""
-        shaped = self._jax.jit(self._shaped)
+        shaped = self._jax.jit(self._shaped, out_shardings=self._everywhere)
         return lambda parameters: _hold(self._variables[0], shaped(parameters))
 
     def step(self, specs: InputSpecs, reduce: Reduce | None) -> Callable[[Any, Any], Any]:
@@ -99,8 +115,14 @@ class JaxGraph:
         return self._compile(add)
 
     def tensor(self, name: str, array: Array) -> Any:
-        """Return the array itself, which a compiled call takes to its device."""
-        return array
+        """Return the array itself, which a compiled call takes to its device; divided, where devices share a batch.
+
+        What does not divide evenly, each of them computes whole.
+        """
+        if self._divided is None:
+            return array
+        is_even = name in ("x", "y") and len(array) % self._num_devices == 0
+        return self._jax.device_put(array, self._divided if is_even else self._everywhere)
 
     def array(self, tensor: Any) -> Array:
         """Return a copy of a tensor's values: JAX's own memory cannot be written to."""
@@ -134,7 +156,7 @@ class JaxGraph:
 
         The old state's memory becomes the new one's.
         """
-        compiled = self._jax.jit(function, donate_argnums=0)
+        compiled = self._jax.jit(function, donate_argnums=0, out_shardings=self._everywhere)
 
         def call(*arguments: Any) -> Any:
             state, self._added, result = compiled(self._state(), self._added, *arguments)

@@ -95,6 +95,8 @@ def _start_torch(torch: Any, threads: Threads) -> None:
 
 def _start_jax(jax: Any, threads: Threads) -> None:
     """Choose the device; on a processor XLA has a thread for each core that the process is bound to."""
+    if threads.replicas is not None and jax.config.jax_num_cpu_devices != threads.replicas:
+        jax.config.update("jax_num_cpu_devices", threads.replicas)
     jax.config.update("jax_default_device", _own_devices(jax.local_devices(), threads)[0])
 
 

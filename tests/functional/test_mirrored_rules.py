@@ -17,16 +17,18 @@ Case = dict[str, Any]
 
 # Three replicas, for which TensorFlow's own sums may be wrong, also train in the runs of tf.distribute's strategies.
 @pytest.fixture(
-    scope="module", params=[MASKED, pytest.param(3, marks=pytest.mark.soak)], ids=lambda workers: f"{workers}-workers"
+    scope="module",
+    params=[(MASKED, "tensorflow"), pytest.param((3, "tensorflow"), marks=pytest.mark.soak), (3, "jax")],
+    ids=lambda param: f"{param[0]}-workers-{param[1]}",
 )
 def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Return what was found with so many replicas; one process for all."""
     folder: Path = tmp_path_factory.mktemp("replicas")
-    program = [sys.executable, "-m", "tests.functional.replica_programs.train", request.param]
+    program = [sys.executable, "-m", "tests.functional.replica_programs.train", *request.param]
     ended = run(folder, program, timeout_s=600)
     assert ended.code == 0, ended.output
     (found,) = ended.results
-    assert {case["num_replicas"] for case in found["cases"]} == {request.param}
+    assert {case["num_replicas"] for case in found["cases"]} == {request.param[0]}
     return dict(found)
 
 
@@ -74,7 +76,7 @@ def test_sabotages_are_found(cases: list[Case]) -> None:
         assert min(case["difference"], *case["statistics_difference"], 1.0) > FAR or sabotage == "other-replica", case
 
 
-@pytest.mark.parametrize("program", [MASKED], indirect=True)
+@pytest.mark.parametrize("program", [(MASKED, "tensorflow")], indirect=True)
 def test_each_replica_drops_what_its_worker_drops_in_a_process_of_its_own(program: dict[str, Any]) -> None:
     found = program["masks"]
     assert found["replicas"] == found["processes"] == found["again"]

@@ -62,21 +62,35 @@ CASES: dict[int, tuple[Case, ...]] = {
     ),
     3: (EVERYWHERE[0], HIERARCHICAL, *IN_PARTS_AND_WITH_STATISTICS),
 }
+# On JAX, where one program sums over all samples: batch norm is the joined batch's, whatever it is called.
+JAX = "jax"
+JAX_CASES = (
+    *EVERYWHERE[::2],
+    Case(sabotage="other-replica"),
+    Case(
+        "cnn",
+        settings={"optimizer": "adam", "gradient_accumulation_steps": 3},
+        model_options=CNN | {"batch_norm": "local"},
+    ),
+)
 # So many workers also draw masks: each is built many times for them.
 MASKED = 2
 
 
-def main(workers: int) -> None:
+def main(workers: int, engine: str) -> None:
     """Run every case and hand in what was found."""
-    cases = [case._asdict() | found(case, workers) for case in CASES[workers]]
+    if engine == JAX:
+        hand_in(0, {"cases": [case._asdict() | found(case, workers, engine) for case in JAX_CASES]})
+        return
+    cases = [case._asdict() | found(case, workers, engine) for case in CASES[workers]]
     threads = Threads(1, 2, replicas=workers, distribution=functools.partial(made, "auto"))
     drawn = {"masks": masks(workers, lambda: build_masked(threads, workers))} if workers == MASKED else {}
     hand_in(0, {"cases": cases, **drawn})
 
 
-def found(case: Case, workers: int) -> dict[str, Any]:
+def found(case: Case, workers: int, engine: str) -> dict[str, Any]:
     """Train both ways and return what is to be judged."""
-    joined, many = build(case, workers, replicated=False), build(case, workers, replicated=True)
+    joined, many = (build(case, workers, engine, replicated=replicated) for replicated in (False, True))
     start = many.parameters()
     if difference(joined.parameters(), start) != 0:
         raise RuntimeError("the same seed gave other first weights")
@@ -87,6 +101,8 @@ def found(case: Case, workers: int) -> dict[str, Any]:
         sums.append([list(found.values()) for found in (one, many.step(x, y, scale, LEARNING_RATE))])
         if not verdicts:
             rehearse(many, _single.connect(1))
+            if engine == JAX and case.sabotage == "other-replica":
+                change_other_copies(many)
         first, *others = many.replicas()
         verdicts.append(compare(first, _single.connect(1), others).verdict)
     if difference(joined.parameters(), start) < 0.01:
@@ -106,18 +122,19 @@ def found(case: Case, workers: int) -> dict[str, Any]:
     }
 
 
-def build(case: Case, workers: int, *, replicated: bool) -> Trainer:
+def build(case: Case, workers: int, engine: str, *, replicated: bool) -> Trainer:
     """Return a compiled trainer; both kinds see a processor that looks like so many devices."""
     given = {"model": case.model, "precision": case.precision, "workers": workers, **case.settings}
-    plugin, model = plugins.load("trainers", "keras_tensorflow"), plugins.load("models", case.model)
+    plugin, model = plugins.load("trainers", f"keras_{engine}"), plugins.load("models", case.model)
     strategy = mirrored.create(mirrored.OPTIONS(), _single.connect(1), None)
-    distribution = functools.partial(made, case.cross_device_ops) if replicated else None
-    threads = Threads(1, 2, replicas=workers, distribution=distribution)
+    distribution = strategy.distribution if engine == JAX else functools.partial(made, case.cross_device_ops)
+    threads = Threads(1, 2, replicas=workers, distribution=distribution if replicated else None)
     options = model.options(**case.model_options), plugin.options()
     problem = Problem(PROBLEM.input_shape, PROBLEM.num_classes)
     trainer: Trainer = plugin.get("create")(Settings.model_validate(given), model, *options, problem, SEED, threads)
     if replicated:
-        trainer.compile(hook(case, strategy, trainer), strategy.in_forward)
+        in_graph = strategy.in_graph if engine == JAX else hook(case, strategy, trainer)
+        trainer.compile(in_graph, strategy.in_forward)
     else:
         trainer.compile(lambda gradients: gradients, lambda tensor: tensor)
     return trainer
@@ -139,6 +156,15 @@ def hook(case: Case, strategy: Any, trainer: Any) -> Any:
     if case.sabotage == "second-reduction":
         del trainer._graph.optimizer._all_reduce_sum_gradients
     return strategy.in_graph
+
+
+def change_other_copies(trainer: Any) -> None:
+    """Change the first weights on every device but the first."""
+    import jax
+
+    first = trainer._weights[0]
+    copies = [shard.data + (0.01 if number else 0) for number, shard in enumerate(first.value.addressable_shards)]
+    first._direct_assign(jax.make_array_from_single_device_arrays(first.shape, first.value.sharding, copies))
 
 
 def others_of_the_contract(many: Trainer, joined: Trainer) -> dict[str, Any]:
@@ -165,4 +191,4 @@ def others_of_the_contract(many: Trainer, joined: Trainer) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), sys.argv[2])
