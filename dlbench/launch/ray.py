@@ -29,11 +29,12 @@ _OF_A_NODE = 0.001
 
 
 class _Words(NamedTuple):
-    """What is asked: the cluster's address ("": start one), host and cores of each process, the rank's variable."""
+    """What is asked: the cluster's address ("": start one), host, cores, workers of each process, the rank's name."""
 
     address: str
     hosts: tuple[str, ...]
     cpus: tuple[float, ...]
+    workers: tuple[int, ...]
     rank_variable: str
     gloo: bool
     program: tuple[str, ...]
@@ -69,9 +70,9 @@ def _words(arguments: Sequence[str]) -> _Words:
     parser.add_argument("--gloo", action="store_true")
     parser.add_argument("program", nargs="+")
     asked = parser.parse_args(arguments)
-    places = [place.rpartition(":") for place in asked.places.split(",")]
-    hosts, cpus = tuple(host for host, *_ in places), tuple(float(number) for *_, number in places)
-    return _Words(asked.address, hosts, cpus, asked.rank_variable, asked.gloo, tuple(asked.program))
+    hosts, cpus, workers = zip(*(place.rsplit(":", 2) for place in asked.places.split(",")), strict=True)
+    numbers = tuple(map(float, cpus)), tuple(map(int, workers))
+    return _Words(asked.address, hosts, *numbers, asked.rank_variable, asked.gloo, tuple(asked.program))
 
 
 def _connect(ray: Any, words: _Words) -> None:
@@ -111,7 +112,7 @@ def _start(ray: Any, words: _Words, environment: Mapping[str, str]) -> dict[Any,
     from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
     nodes = {host: _node_of(ray, host) for host in words.hosts}
-    gpus = [_share_of_gpus(nodes[host]["Resources"].get("GPU", 0), words.hosts.count(host)) for host in words.hosts]
+    gpus = [_gpus(words, nodes[host]["Resources"].get("GPU", 0), rank) for rank, host in enumerate(words.hosts)]
     group, bundle_of = _reserve(ray, words, nodes, gpus)
     variables = _variables_of_horovod(words) if words.gloo else [{}] * len(words.hosts)
     task = ray.remote(max_retries=0)(_hold)
@@ -124,9 +125,14 @@ def _start(ray: Any, words: _Words, environment: Mapping[str, str]) -> dict[Any,
     return tasks
 
 
-def _share_of_gpus(num_gpus: float, num_processes: int) -> float:
-    """Return what each process of a host has of its GPUs: one, or where they are fewer than processes a part of one."""
-    return 1 / max(1, math.ceil(num_processes / num_gpus)) if num_gpus else 0.0
+def _gpus(words: _Words, num_gpus: float, rank: int) -> float:
+    """Return what a process has of its host's GPUs: one for each worker, or where they are fewer a part of one."""
+    host = words.hosts[rank]
+    of_host = sum(workers for other, workers in zip(words.hosts, words.workers, strict=True) if other == host)
+    if not num_gpus or not words.workers[rank]:
+        return 0.0
+    share = words.workers[rank] / max(1, math.ceil(of_host / num_gpus))
+    return share if share < 1 else math.ceil(share)
 
 
 def _node_of(ray: Any, host: str) -> dict[str, Any]:

@@ -43,7 +43,7 @@ def argv(
     address = options.address or ("" if layout.is_here else "auto")
     cluster = ("--address", address) if address else ()
     horovod = ("--gloo",) if settings.collectives == "gloo" and settings.communicator == "horovod" else ()
-    places = ",".join(f"{place.host}:{_cpus(place):g}" for place in layout.places)
+    places = ",".join(f"{place.host}:{_cpus(place):g}:{len(place.workers)}" for place in layout.places)
     words = (*cluster, "--places", places, "--rank-variable", RANK_VARIABLE, *horovod, "--")
     return (program[0], *_PROGRAM, *words, *program)
 

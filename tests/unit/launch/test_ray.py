@@ -51,13 +51,13 @@ def reserve(fake: FakeRay, *places: str) -> list[int]:
 
 def test_processes_of_one_host_are_packed_and_hosts_are_spread() -> None:
     one, several = FakeRay(), FakeRay()
-    assert reserve(one, "localhost:1", "localhost:0.5") == [0, 1]
+    assert reserve(one, "localhost:1:1", "localhost:0.5:1") == [0, 1]
     assert one.asked == (
         [{"CPU": 1.0, "GPU": 0.5, "node:10.0.0.0": 0.001}, {"CPU": 0.5, "GPU": 0.5, "node:10.0.0.0": 0.001}],
         "STRICT_PACK",
     )
     # Ranks may return to a host.
-    assert reserve(several, "a:2", "10.0.0.1:2", "a:1") == [0, 1, 0]
+    assert reserve(several, "a:2:1", "10.0.0.1:2:1", "a:1:1") == [0, 1, 0]
     assert several.asked == (
         [{"CPU": 3.0, "GPU": 1.0, "node:10.0.0.0": 0.001}, {"CPU": 2.0, "GPU": 0.5, "node:10.0.0.1": 0.001}],
         "STRICT_SPREAD",
@@ -66,17 +66,30 @@ def test_processes_of_one_host_are_packed_and_hosts_are_spread() -> None:
 
 def test_a_host_that_is_no_living_node_and_a_cluster_without_room_are_refused() -> None:
     with pytest.raises(UserError, match=r"no node of the Ray cluster is 10\.0\.0\.2"):
-        reserve(FakeRay(), "10.0.0.2:1")
+        reserve(FakeRay(), "10.0.0.2:1:1")
     with pytest.raises(UserError, match="has no room") as caught:
-        reserve(FakeRay(has_room=False), "a:1")
+        reserve(FakeRay(has_room=False), "a:1:1")
     assert caught.value.hint == "free in all its nodes are {'CPU': 1.0}"
 
 
 @pytest.mark.parametrize(
-    ("gpus", "processes", "share"), [(0, 2, 0), (2, 1, 1), (2, 2, 1), (2, 3, 0.5), (2, 4, 0.5), (1, 3, 1 / 3)]
+    ("gpus", "workers", "shares"),
+    [
+        (0, (1, 1), (0, 0)),
+        (2, (1,), (1,)),
+        (2, (1, 1), (1, 1)),
+        (2, (1, 1, 1), (0.5, 0.5, 0.5)),
+        (1, (1, 1, 1), (1 / 3, 1 / 3, 1 / 3)),
+        # All workers in one process.
+        (4, (3,), (3,)),
+        (2, (3,), (2,)),
+        (2, (1, 0), (1, 0)),
+    ],
 )
-def test_processes_share_gpus_where_there_are_fewer(gpus: int, processes: int, share: float) -> None:
-    assert launched._share_of_gpus(gpus, processes) == share
+def test_each_worker_has_a_gpu_or_a_part_of_one(gpus: int, workers: tuple[int, ...], shares: tuple[float, ...]) -> None:
+    places = ",".join(f"a:1:{number}" for number in workers)
+    words = launched._words(["--places", places, "--rank-variable", "R", "--", "program"])
+    assert tuple(launched._gpus(words, gpus, rank) for rank in range(len(workers))) == shares
 
 
 def test_the_command_names_places_and_no_value() -> None:
@@ -86,7 +99,7 @@ def test_the_command_names_places_and_no_value() -> None:
     )
     layout = Layout(places=places, intra_op_threads=1, inter_op_threads=1)
     argv = ray.argv(layout, ("python", "-m", "worker"), ray.OPTIONS(), Settings(workers=4), ("SECRET",))
-    start = ("python", "-P", "-m", "dlbench.launch.ray", "--address", "auto", "--places", "b:2,b:1,b:0.25,b:2")
+    start = ("python", "-P", "-m", "dlbench.launch.ray", "--address", "auto", "--places", "b:2:1,b:1:1,b:0.25:1,b:2:1")
     assert argv == (*start, "--rank-variable", "DLBENCH_RANK", "--", "python", "-m", "worker")
 
 
