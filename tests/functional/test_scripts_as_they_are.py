@@ -163,6 +163,24 @@ def test_a_command_may_start_its_workers_itself(work: Bench) -> None:
     assert "is for a `command`" in " ".join(work.run(scenario(work, model), code=2).split())
 
 
+def test_one_of_the_workers_that_a_command_starts_reports_for_all(work: Bench) -> None:
+    """Also where what has started it kills it as soon as it is done."""
+    (work.folder / "launch.py").write_text(LAUNCHER)
+    ending = "import os, dlbench.worker\nif os.environ['RANK'] != '0': os._exit(0)\n" + LOOP + "os._exit(0)\n"
+    (work.folder / "train.py").write_text(ending)
+    base = {"command": "python launch.py {workers} python train.py", "workers": 2, "strategy": "mpi", "epochs": 3}
+    work.run(scenario(work, base | {"workers_inside": True, "batch_size": 8}))
+    (row,), steps = work.rows(), work.rows("steps")
+    assert (row["status"], row["workers"], row["epochs_completed"], row["stated"]) == ("completed", "2", "3", "")
+    assert [step["num_samples"] for step in steps] == ["16"] * 15
+    # What its launcher says counts where the process ends early, also if that goes on for a while.
+    slow = LAUNCHER.replace("sys.exit(", "code = (") + "import time\ntime.sleep(3)\nsys.exit(code)\n"
+    (work.folder / "launch.py").write_text(slow)
+    (work.folder / "train.py").write_text(ending.replace("run.finish()", "os._exit(4)"))
+    said = work.run(scenario(work, base | {"workers_inside": True}), code=1)
+    assert "worker 0 exited before sending its result (exit code 4)" in said
+
+
 def test_processes_on_two_hosts_find_each_other(pair: Cluster, tmp_path: Path) -> None:
     path = tmp_path / "s.yaml"
     base = {"command": f"{sys.executable} '{SCRIPTS}/printing.py'", "workers": 2, "workers_per_host": 1}

@@ -84,6 +84,7 @@ MEASURED: Mapping[str, tuple[str, Cell]] = {
     "efficiency": ("efficiency of steady throughput", lambda arm: interval_text(arm.efficiency, percent)),
     "exchange": ("share of the window in the exchange", _exchange),
     "sent_mb": ("sent by all hosts, MB", _sent),
+    "startup_time_s": ("start-up, s", _spread("startup_time_s")),
     "mfu": ("model FLOP utilisation", _spread("mfu", "{:.1%}".format)),
     "first_step_s": ("first step, s", _spread("first_step_s")),
     "device_utilization": ("device busy", _spread("device_utilization", percent)),
