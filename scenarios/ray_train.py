@@ -15,6 +15,7 @@ import numpy as np
 
 def train(prepared: dict[str, Any]) -> None:
     """Train in one of Ray Train's workers."""
+    import keras
     import torch
     from ray.train import get_context
     from ray.train.torch import prepare_model
@@ -22,6 +23,7 @@ def train(prepared: dict[str, Any]) -> None:
     import dlbench.worker as dlbench
     from dlbench import plugins
     from dlbench.datasets._format import open_arrays
+    from dlbench.trainers import _keras_model, _keras_start
     from dlbench.worker.process.rank import read_assignment
     from dlbench.worker.train.setup import data_of, problem_of
 
@@ -34,9 +36,9 @@ def train(prepared: dict[str, Any]) -> None:
     run = read_assignment(os.environ).run
     settings, arrays = run.settings, open_arrays(Path(prepared["folder"]), prepared["checksum"])
     data, batch = data_of(run, arrays), settings.batch_size
-    torch.manual_seed(run.seed)
+    _keras_start.seed(keras, run.seed)
     plugin = plugins.load("models", settings.model)
-    network = plugin.get("keras")(problem_of(arrays), plugin.options(**run.options_of("model")))
+    network = _keras_model.build(plugin, plugin.options(**run.options_of("model")), problem_of(arrays))
     model = prepare_model(network, move_to_device=False)
     optimizer = torch.optim.SGD(model.parameters(), settings.learning_rate, settings.momentum, foreach=True)
 
