@@ -14,6 +14,7 @@ from dlbench.cli.streams import open_streams, plain_text
 from dlbench.errors import LACKING, UserError, lacking
 
 # Exit codes: 0 every run completed, 1 some did not, 2 usage, 3 regression, 4 nothing recommended, 130 interrupted.
+COMPLETED = 0
 SOME_DID_NOT = 1
 USAGE = 2
 INTERRUPTED = 130

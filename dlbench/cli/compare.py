@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 import click
 
 from dlbench.analysis.formatting import counted, percent
-from dlbench.cli import options, tables
+from dlbench.cli import COMPLETED, options, tables
 from dlbench.errors import UserError, nearest, shown
 
 if TYPE_CHECKING:
     from dlbench.analysis.compare.comparison import Comparison
 
-COMPLETED = 0
 REGRESSION = 3
 # With fewer a gate hardly ever finds what is worse: docs/reports.md has the numbers.
 ENOUGH_REPEATS = 5
@@ -39,8 +38,8 @@ def read_share(text: str) -> float:
 
 
 @click.command("compare")
-@click.argument("base", type=click.Path(path_type=Path), shell_complete=options.study_paths)
-@click.argument("new", type=click.Path(path_type=Path), shell_complete=options.study_paths)
+@click.argument("base", type=options.path, shell_complete=options.study_paths)
+@click.argument("new", type=options.path, shell_complete=options.study_paths)
 @click.option(
     "--fail-above", metavar="5%",
     help="Exit with 3 where a median is worse by more than this, significantly, or an arm now fails.",
@@ -53,7 +52,7 @@ def read_share(text: str) -> float:
     "--format", "form", type=click.Choice(["text", "markdown", "csv", "junit"]), default="text", show_default=True,
     help="Output format; markdown suits a pull request, junit the tests of a CI system.",
 )  # fmt: skip
-@click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Output file.")
+@click.option("--output", type=options.path, metavar="FILE", help="Output file.")
 @click.option(
     "--ignore", multiple=True, metavar="machine,versions",
     help="Let --fail-above judge although these differ, or are not known.",

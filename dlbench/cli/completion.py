@@ -2,7 +2,7 @@
 
 import os
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -18,30 +18,11 @@ VARIABLE = "_DLBENCH_COMPLETE"
 BASH_COMPLETION = Path("/usr/share/bash-completion/bash_completion")
 
 
-def _data(variables: Mapping[str, str]) -> Path:
-    return Path(variables.get("XDG_DATA_HOME") or Path.home() / ".local/share")
-
-
-def _bash(variables: Mapping[str, str]) -> Path:
-    folder = variables.get("BASH_COMPLETION_USER_DIR") or _data(variables) / "bash-completion"
-    return Path(folder) / "completions" / PROGRAM
-
-
-def _zsh(variables: Mapping[str, str]) -> Path:
-    return _data(variables) / "zsh/site-functions" / f"_{PROGRAM}"
-
-
-def _fish(variables: Mapping[str, str]) -> Path:
-    folder = variables.get("XDG_CONFIG_HOME") or Path.home() / ".config"
-    return Path(folder) / "fish/completions" / f"{PROGRAM}.fish"
-
-
-# Where each shell looks in the user's folders.
-PLACES: Mapping[str, Callable[[Mapping[str, str]], Path]] = {"bash": _bash, "zsh": _zsh, "fish": _fish}
+SHELLS = ("bash", "zsh", "fish")
 
 
 @click.command("completion")
-@click.argument("shell", type=click.Choice(list(PLACES)), required=False)
+@click.argument("shell", type=click.Choice(SHELLS), required=False)
 @click.option("--install", "is_installed", is_flag=True, help="Write the script where the shell looks for it.")
 def command(shell: str | None, is_installed: bool) -> None:
     """Print the script that lets SHELL complete dlbench's commands; SHELL is by default that of $SHELL.
@@ -52,7 +33,7 @@ def command(shell: str | None, is_installed: bool) -> None:
     if not is_installed:
         click.echo(script(name), nl=False)
         return
-    path = PLACES[name](os.environ)
+    path = places(os.environ)[name]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -71,6 +52,18 @@ def script(shell: str) -> str:
     return kind(group, {}, PROGRAM, VARIABLE).source()
 
 
+def places(variables: Mapping[str, str]) -> dict[str, Path]:
+    """Return where each shell looks in the user's folders."""
+    data = Path(variables.get("XDG_DATA_HOME") or Path.home() / ".local/share")
+    bash = Path(variables.get("BASH_COMPLETION_USER_DIR") or data / "bash-completion")
+    settings = Path(variables.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    return {
+        "bash": bash / "completions" / PROGRAM,
+        "zsh": data / "zsh/site-functions" / f"_{PROGRAM}",
+        "fish": settings / "fish/completions" / f"{PROGRAM}.fish",
+    }
+
+
 def _own_shell(variables: Mapping[str, str]) -> str:
     """Return the user's shell.
 
@@ -78,9 +71,9 @@ def _own_shell(variables: Mapping[str, str]) -> str:
         UserError: It is not known, or is one that is not served.
     """
     name = Path(variables.get("SHELL", "")).name
-    if name not in PLACES:
+    if name not in SHELLS:
         what = f"SHELL is {name!r}" if name else "SHELL is not set"
-        raise UserError(f"{what}; there are scripts for {', '.join(PLACES)}", hint="dlbench completion --install bash")
+        raise UserError(f"{what}; there are scripts for {', '.join(SHELLS)}", hint="dlbench completion --install bash")
     return name
 
 

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dlbench.cli import options, tables
+from dlbench.cli import COMPLETED, SOME_DID_NOT, options, tables
 
 if TYPE_CHECKING:
     from dlbench.hosts.doctor.facts import ClusterFacts, Finding
     from dlbench.scenario.cluster.cluster_file import ClusterOptions
 
-_FAILED = 1
 # What a drawn table puts between two columns.
 _MARGIN = 3
 
@@ -43,7 +42,7 @@ def command(where: "ClusterOptions", studies: Path, as_json: bool) -> int:
         click.echo(_as_json(facts, findings))
     else:
         _show(facts, findings)
-    return _FAILED if any(finding.verdict is CheckVerdict.FAIL for finding in findings) else 0
+    return SOME_DID_NOT if any(finding.verdict is CheckVerdict.FAIL for finding in findings) else COMPLETED
 
 
 def _show(facts: "ClusterFacts", findings: "Sequence[Finding]") -> None:

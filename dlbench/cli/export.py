@@ -14,13 +14,13 @@ from dlbench.errors import UserError, unwritable
 
 
 @click.command("export")
-@click.argument("study", type=click.Path(path_type=Path), required=False, shell_complete=options.study_paths)
+@options.study
 @options.studies
 @click.option(
     "--to", "form", required=True, metavar="FORMAT", shell_complete=options.plugins_of("exporters"),
     help="`dlbench list exporters` shows all.",
 )  # fmt: skip
-@click.option("--output", type=click.Path(path_type=Path), metavar="DIR", help="Default: `FORMAT` in the study.")
+@click.option("--output", type=options.path, metavar="DIR", help="Default: `FORMAT` in the study.")
 def command(study: Path | None, studies: Path, form: str, output: Path | None) -> None:
     """Write STUDY, by default the newest, for another tool."""
     from dlbench import plugins

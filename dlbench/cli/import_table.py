@@ -5,15 +5,13 @@ from pathlib import Path
 import click
 
 from dlbench.analysis.formatting import counted
+from dlbench.cli import options
 from dlbench.errors import UserError, unwritable
 
 
 @click.command("import")
-@click.argument("table", type=click.Path(path_type=Path))
-@click.option(
-    "--output", type=click.Path(path_type=Path), default=Path("studies"), metavar="DIR", show_default=True,
-    help="Folder of all studies.",
-)  # fmt: skip
+@click.argument("table", type=options.path)
+@options.output
 @click.option("--name", default="", help="The study's name; default: the file's.")
 @click.option(
     "--column", "columns", multiple=True, metavar="THEIRS=OURS",

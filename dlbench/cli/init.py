@@ -10,7 +10,7 @@ from dlbench.errors import UserError
 
 
 @click.command("init")
-@click.argument("file", type=click.Path(path_type=Path), default=Path("scenario.yaml"))
+@click.argument("file", type=options.path, default=Path("scenario.yaml"))
 @click.option(
     "--data", metavar="DATA", help="A folder of images, an .npz or text file, a data set, or module:function."
 )

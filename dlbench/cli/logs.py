@@ -26,7 +26,7 @@ _STEERING = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[@
 @click.command("logs")
 @click.argument("run")
 @click.option(
-    "--study", type=click.Path(path_type=Path), metavar="DIR", shell_complete=options.study_paths,
+    "--study", type=options.path, metavar="DIR", shell_complete=options.study_paths,
     help="Its study; default: the newest.",
 )  # fmt: skip
 @options.studies

@@ -46,34 +46,32 @@ def starting_with(names: Iterable[str], begun: str) -> list[CompletionItem]:
     return [CompletionItem(name) for name in names if name.startswith(begun)]
 
 
-scenario = click.argument("scenario", type=click.Path(path_type=Path), shell_complete=scenario_names)
+path = click.Path(path_type=Path)
+scenario = click.argument("scenario", type=path, shell_complete=scenario_names)
+study = click.argument("study", type=path, required=False, shell_complete=study_paths)
+several_studies = click.argument(
+    "studies", type=path, nargs=-1, required=True, metavar="STUDY...", shell_complete=study_paths
+)
 _hosts = click.option(
     "--hosts", metavar="a:4,b:4", help="Hosts and how many workers fit on each; default: this machine."
 )
 _hostfile = click.option(
-    "--hostfile",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="The same from a file of Open MPI, MPICH or a queue.",
+    "--hostfile", type=path, metavar="FILE", help="The same from a file of Open MPI, MPICH or a queue."
 )
 _cluster = click.option(
-    "--cluster",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
+    "--cluster", type=path, metavar="FILE",
     help="The same from a cluster file, with all that hosts have in common (see docs/hosts.md).",
-)
+)  # fmt: skip
 only = click.option(
     "--only", "only", multiple=True, metavar="AXIS=VALUE", help="Only runs with this value; may be given again."
 )
 studies = click.option(
-    "--studies",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path("studies"),
-    show_default=True,
+    "--studies", type=click.Path(path_type=Path, file_okay=False), default=Path("studies"), show_default=True,
     help="Folder of studies.",
+)  # fmt: skip
+output = click.option(
+    "--output", type=path, default=Path("studies"), metavar="DIR", show_default=True, help="Folder of all studies."
 )
-
-
 sets = click.option(
     "--set", "sets", multiple=True, metavar="KEY=VALUE",
     help="A value in place of the scenario's, as it is written there; may be given again.",

@@ -4,18 +4,15 @@ from pathlib import Path
 
 import click
 
-from dlbench.cli import options, tables
+from dlbench.cli import COMPLETED, options, tables
 from dlbench.errors import UserError
 from dlbench.scenario.goal import FORMS
 
-COMPLETED, NOTHING = 0, 4
+NOTHING = 4
 
 
 @click.command("recommend")
-@click.argument(
-    "studies", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="STUDY...",
-    shell_complete=options.study_paths,
-)  # fmt: skip
+@options.several_studies
 @click.option("--goal", default="", metavar="GOAL", help=f"What decides: {FORMS.replace('`', '')}.")
 @click.option("--given", multiple=True, metavar="AXIS", help="A condition, not a choice; may be given again.")
 @click.option("--price", metavar="2.5/worker-hour", help="Price of a worker or a host for an hour.")
@@ -47,7 +44,8 @@ def command(
     if as_json:
         click.echo(answers.model_dump_json(indent=1))
     else:
-        tables.show_answers(answers, metrics_of(data))
+        for line in tables.answer_lines(answers, metrics_of(data), tables.console()):
+            click.echo(line)
     return COMPLETED if all(answer.use is not None for answer in answers.answers) else NOTHING
 
 

@@ -10,16 +10,11 @@ import click
 
 from dlbench.cli import options, tables
 
-COMPLETED = 0
-
 
 @click.command("report")
-@click.argument(
-    "studies", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="STUDY...",
-    shell_complete=options.study_paths,
-)  # fmt: skip
+@options.several_studies
 @click.option(
-    "--output", type=click.Path(path_type=Path), metavar="DIR",
+    "--output", type=options.path, metavar="DIR",
     help="Folder of the report; default: `report` in the study, or here where there are several studies.",
 )  # fmt: skip
 @click.option(
@@ -31,13 +26,12 @@ COMPLETED = 0
 @click.option("--open", "opens", is_flag=True, help="Open the page in the browser.")
 def command(
     studies: tuple[Path, ...], output: Path | None, figures: tuple[str, ...], formats: str, style: str, opens: bool
-) -> int:
+) -> None:
     """Turn one or several STUDY folders into figures, a page (report.html), a summary (report.md) and CSV tables.
 
     A figure without data is skipped, with a reason. `dlbench list figures` shows all of them.
     """
     draw(studies, output, figures, formats, style, opens=opens)
-    return COMPLETED
 
 
 def draw(

@@ -2,13 +2,13 @@
 
 import contextlib
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from dlbench.cli import INTERRUPTED, options, tables
+from dlbench.cli import COMPLETED, INTERRUPTED, SOME_DID_NOT, options, tables
 from dlbench.cli.report import draw
 from dlbench.cli.signals import stop_on_signals
 from dlbench.errors import UserError
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from dlbench.study.plan import Request
     from dlbench.study.runner import StudyResult, Watcher
 
-COMPLETED = 0
-SOME_DID_NOT = 1
 NOT_AS_EXPECTED = 3
 LAUNCHED_BY = ("-np", "-n", "--np", "python", "python3", "mpirun", "mpiexec", "torchrun", "horovodrun", "srun")
 HUNG_UP = 128 + signal.SIGHUP
@@ -49,20 +47,17 @@ class Run(click.Command):
 
 
 @click.command("run", cls=Run)
-@click.argument("scenario", type=click.Path(path_type=Path), required=False, shell_complete=options.scenario_names)
+@click.argument("scenario", type=options.path, required=False, shell_complete=options.scenario_names)
 @options.hosts
 @options.only
 @click.option("--dry-run", is_flag=True, help="Print exactly what each run would execute, and start nothing.")
 @click.option("--json", "as_json", is_flag=True, help="With --dry-run: print JSON for programs.")
 @click.option(
-    "--study", type=click.Path(path_type=Path), metavar="DIR", shell_complete=options.study_paths,
+    "--study", type=options.path, metavar="DIR", shell_complete=options.study_paths,
     help="Continue this study.",
 )  # fmt: skip
 @click.option("--resume", is_flag=True, help="Continue the newest study of the scenario.")
-@click.option(
-    "--output", type=click.Path(path_type=Path), default=Path("studies"), metavar="DIR", show_default=True,
-    help="Folder of all studies.",
-)  # fmt: skip
+@options.output
 @click.option("--repeats", type=click.IntRange(min=1), metavar="N", help="In place of the scenario's repeats.")
 @options.sets
 @click.option(
@@ -207,20 +202,14 @@ def _show(console: "Console", result: "StudyResult", more: str) -> None:
     from dlbench.cli.summary import show_study
 
     show_study(console, result.folder, result.rows)
+    command = f"continue with: dlbench run --study {str(result.folder.path)!r}{more}"
     if result.was_interrupted:
-        click.echo(f"interrupted; continue with: dlbench run --study {str(result.folder.path)!r}{more}")
+        click.echo(f"interrupted; {command}")
     elif result.is_spent:
-        click.echo(
-            f"the budget is spent; continue with: dlbench run --study {str(result.folder.path)!r}{more} --budget TIME"
-        )
+        click.echo(f"the budget is spent; {command} --budget TIME")
 
 
-@contextlib.contextmanager
-def _watcher(console: "Console") -> "Iterator[Watcher]":
+def _watcher(console: "Console") -> "contextlib.AbstractContextManager[Watcher]":
     from dlbench.cli.live import LiveTable, PlainLines
 
-    if console.is_terminal:
-        with LiveTable(console) as table:
-            yield table
-    else:
-        yield PlainLines(click.echo)
+    return LiveTable(console) if console.is_terminal else contextlib.nullcontext(PlainLines(click.echo))

@@ -23,7 +23,7 @@ LOOK_S = 2.0
 
 
 @click.command("show")
-@click.argument("study", type=click.Path(path_type=Path), required=False, shell_complete=options.study_paths)
+@options.study
 @options.studies
 @click.option("--watch", is_flag=True, help="Show it again whenever a run ends, until all have.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")

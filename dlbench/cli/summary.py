@@ -63,7 +63,7 @@ def answer(console: "Console", path: Path, rows: Sequence[Row]) -> list[str]:
     from dlbench.report.data import read
 
     data = read([path])
-    return list(answer_lines(answers_of(data), metrics_of(data), console.width if console.is_terminal else None))
+    return list(answer_lines(answers_of(data), metrics_of(data), console))
 
 
 def show(

@@ -62,17 +62,14 @@ def plain(columns: Cells, rows: Sequence[Cells]) -> str:
     return "\n".join("  ".join(map(set_cell_size, line, widths)).rstrip() for line in lines)
 
 
-def show_answers(found: "Answers", metrics: "Mapping[str, Metric]") -> None:
-    """Print answers: a heading and at most five lines each, no wider than the terminal."""
-    screen = console()
-    for line in answer_lines(found, metrics, screen.width if screen.is_terminal else None):
-        click.echo(line)
+def answer_lines(found: "Answers", metrics: "Mapping[str, Metric]", screen: "Console") -> "Iterator[str]":
+    """Yield answers: a heading and at most five lines each, no wider than a terminal.
 
-
-def answer_lines(found: "Answers", metrics: "Mapping[str, Metric]", columns: int | None) -> "Iterator[str]":
-    """Yield the lines of answers; doubts and commands that all of them share stand once, at the end."""
+    Doubts and commands that all of them share stand once, at the end.
+    """
     from dlbench.analysis.answer.lines import heading, lines
 
+    columns = screen.width if screen.is_terminal else None
     each = [lines(answer, metrics, columns and columns - _LABEL) for answer in found.answers]
     shared = [pair for pair in each[0] if all(pair in other for other in each)] if len(each) > 1 else []
     shared = [pair for pair in shared if pair[0] in ("doubt", "next")]
