@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from dlbench.models import SampleSpec
-from dlbench.models._layers import MEANING, BatchNorm, BatchNormOptions, Choice, normalized
+from dlbench.models._layers import MEANING, BatchNorm, BatchNormOptions, Choice, convolution
 from dlbench.models._samples import refuse_unless_images
 from dlbench.scenario.settings import Count
 
@@ -40,8 +40,6 @@ def keras(problem: "Problem", options: CnnOptions) -> Any:
 
     inputs = x = layers.Input(problem.input_shape)
     for filters in options.filters:
-        use_bias = not options.has_batch_norm
-        x = layers.Conv2D(filters, 3, padding="same", use_bias=use_bias, kernel_initializer="he_normal")(x)
-        x = layers.MaxPooling2D()(layers.ReLU()(normalized(x, options)))
+        x = layers.MaxPooling2D()(layers.ReLU()(convolution(x, filters, 3, 1, options)))
     outputs = layers.Dense(problem.num_outputs, kernel_initializer="lecun_normal")
     return Model(inputs, outputs(layers.Flatten()(x)))

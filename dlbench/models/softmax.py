@@ -24,13 +24,8 @@ def keras(problem: "Problem", options: Options) -> Any:
     """Return a `keras.Model` that gives outputs [n, num_outputs]."""
     from keras import Sequential, layers
 
-    return Sequential(
-        [
-            layers.Input(problem.input_shape),
-            layers.Flatten(),
-            layers.Dense(problem.num_outputs, kernel_initializer="lecun_normal"),
-        ]
-    )
+    outputs = layers.Dense(problem.num_outputs, kernel_initializer="lecun_normal")
+    return Sequential([layers.Input(problem.input_shape), layers.Flatten(), outputs])
 
 
 def numpy(problem: "Problem", options: Options) -> tuple[int, ...]:

@@ -78,7 +78,9 @@ def keras(problem: "Problem", options: TransformerOptions) -> Any:
     from keras import Model, layers
 
     inputs, x = sequence_input(problem)
-    x = dropped(_placed(_embedded(x, problem, options), options), options.dropout)
+    x, is_fixed = _embedded(x, problem, options), options.positions is Positions.SINUSOIDAL
+    positions = fixed_positions_layer()() if is_fixed else learned_positions_layer()(_normal(DEVIATION))
+    x = dropped(positions(x), options.dropout)
     is_causal = bool(problem.target_shape)
     for _ in range(options.num_layers):
         x = _attended(x, is_causal, options)
@@ -100,13 +102,6 @@ def _embedded(x: Any, problem: "Problem", options: TransformerOptions) -> Any:
         x = layers.Embedding(problem.vocabulary, options.width, embeddings_initializer=_normal(1 / scale))(x)
         return layers.Rescaling(scale)(x)
     return layers.Embedding(problem.vocabulary, options.width, embeddings_initializer=_normal(DEVIATION))(x)
-
-
-def _placed(x: Any, options: TransformerOptions) -> Any:
-    """Return vectors with their positions encoded."""
-    if options.positions is Positions.SINUSOIDAL:
-        return fixed_positions_layer()()(x)
-    return learned_positions_layer()(_normal(DEVIATION))(x)
 
 
 def _attended(x: Any, is_causal: bool, options: TransformerOptions) -> Any:

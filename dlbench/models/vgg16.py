@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from dlbench.models import SampleSpec
-from dlbench.models._layers import MEANING, BatchNorm, BatchNormOptions, Choice, Dropout, dropped, normalized
+from dlbench.models._layers import MEANING, BatchNorm, BatchNormOptions, Choice, Dropout, convolution, dropped
 from dlbench.models._samples import refuse_unless_images
 from dlbench.scenario.settings import Count
 
@@ -58,19 +58,10 @@ def keras(problem: "Problem", options: Vgg16Options) -> Any:
     for block, num_convolutions in enumerate(options.num_convolutions):
         filters = options.width * 2 ** min(block, MAX_DOUBLINGS)
         for _ in range(num_convolutions):
-            x = _convolution(x, filters, options)
+            x = layers.ReLU()(convolution(x, filters, 3, 1, options))
         x = layers.MaxPooling2D()(x)
     x = layers.Flatten()(x)
     for width in options.hidden:
         x = layers.Dense(width, activation="relu", kernel_initializer="he_normal")(x)
         x = dropped(x, options.dropout)
     return Model(inputs, layers.Dense(problem.num_outputs, kernel_initializer="lecun_normal")(x))
-
-
-def _convolution(x: Any, filters: int, options: Vgg16Options) -> Any:
-    """Return relu(3x3 convolution), normalised between if the options say so."""
-    from keras import layers
-
-    use_bias = not options.has_batch_norm
-    x = layers.Conv2D(filters, 3, padding="same", use_bias=use_bias, kernel_initializer="he_normal")(x)
-    return layers.ReLU()(normalized(x, options))
