@@ -84,7 +84,11 @@ class AttemptSession:
     Args:
         assignment: The attempt.
         journal: Where its lines go.
-        end: Called once with the session when it is closed.
+        end: Called with the session when its block ends.
+
+    Attributes:
+        num_workers: How many processes report.
+        failure: Why rows can no longer be kept; empty while they can.
     """
 
     def __init__(self, assignment: Assignment, journal: Path, end: Callable[["AttemptSession"], None]) -> None:
@@ -98,32 +102,19 @@ class AttemptSession:
             place.rank: WorkerView(place.rank, place.role, None if place.workers else place.index)
             for place in assignment.layout.places
         }
+        self.num_workers = len(self._views)
         self._held = dict.fromkeys(self._views, 0)
         self._checkers = {rank: LineChecker() for rank in self._views}
         # What has arrived since the last commit: lines with their messages, and the highest number of each worker.
         self._group: list[tuple[int, bytes, dict[str, Any]]] = []
         self._received: dict[int, int] = {}
-        self._failure = ""
+        self.failure = ""
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Take no more lines of this attempt; its connections are closed."""
         self._end(self)
-
-    @property
-    def num_workers(self) -> int:
-        """How many processes report."""
-        return len(self._views)
-
-    @property
-    def failure(self) -> str:
-        """Why rows can no longer be kept, or "" while they can."""
-        return self._failure
 
     def workers(self) -> dict[int, WorkerView]:
         """Return what is known of every worker, by rank."""
@@ -190,7 +181,7 @@ class AttemptSession:
             ConnectionError: Numbers are missing: the worker has to connect again and send them.
         """
         for line in lines:
-            if self._failure:
+            if self.failure:
                 return
             try:
                 self._take(rank, line)
@@ -199,7 +190,7 @@ class AttemptSession:
 
     def fail(self, reason: str) -> None:
         """Take no more rows: the first reason given is why."""
-        self._failure = self._failure or reason
+        self.failure = self.failure or reason
 
     def _take(self, rank: int, line: bytes) -> None:
         message = decode(line)
@@ -215,7 +206,7 @@ class AttemptSession:
         """Force to disk what was received since the last commit; return the number to acknowledge, by rank."""
         received, group = self._received, self._group
         self._received, self._group = {}, []
-        if self._failure or not received:
+        if self.failure or not received:
             return {}
         try:
             if group:
@@ -234,7 +225,7 @@ class AttemptSession:
 
     def _number(self, rank: int, number: int, line: bytes, message: dict[str, Any]) -> None:
         last = self._received.setdefault(rank, self._held[rank])
-        if number > last + 1 and not self._failure:
+        if number > last + 1 and not self.failure:
             raise ConnectionError(f"line {last + 1} of {self._views[rank].name} is missing")
         if number == last + 1:  # others are on disk already, and are acknowledged again
             self._checkers[rank].check(message)

@@ -5,6 +5,7 @@ The training thread sets plain attributes and queues messages, which costs it ab
 the attributes.
 """
 
+import contextlib
 import os
 import socket
 import threading
@@ -48,7 +49,8 @@ class Reporter:
         self.accuracy: float | None = None
         self.samples_per_s: float | None = None
         self._queued_bytes = self._woken_at_bytes = 0
-        self._clocks = ThreadClocks()
+        # By the CPU clock of each thread, which any thread can read.
+        self._cpu_s: dict[int, float] = {}
         self._sender: Sender | None = None
         if assignment.endpoint is not None:
             self._sender = self._open(assignment, assignment.endpoint, rank, watchdog)
@@ -127,11 +129,14 @@ class Reporter:
 
     def register_thread(self) -> None:
         """Count the calling thread among dlbench's own."""
-        self._clocks.add_current()
+        self._cpu_s[time.pthread_getcpuclockid(threading.get_ident())] = 0.0
 
     def observer_cpu_s(self) -> float:
-        """Return the CPU time of dlbench's own threads so far, in seconds."""
-        return self._clocks.total_s()
+        """Return the CPU time of dlbench's own threads so far, in seconds; of one that ended, as when last read."""
+        for clock in list(self._cpu_s):
+            with contextlib.suppress(OSError):  # the thread has ended
+                self._cpu_s[clock] = time.clock_gettime(clock)
+        return sum(self._cpu_s.values())
 
     def _open(
         self, assignment: Assignment, endpoint: Endpoint, rank: int, watchdog: Callable[[Limits], Watchdog]
@@ -178,23 +183,3 @@ class HeldReporter(Reporter):
         held, self.send = self._held, super().send  # type: ignore[method-assign]
         for message in held:
             self.send(message)
-
-
-class ThreadClocks:
-    """CPU clocks of threads, readable from any thread, also after they ended."""
-
-    def __init__(self) -> None:
-        self._seconds: dict[int, float] = {}
-
-    def add_current(self) -> None:
-        """Add the calling thread."""
-        self._seconds[time.pthread_getcpuclockid(threading.get_ident())] = 0.0
-
-    def total_s(self) -> float:
-        """Return the CPU time of all of them; of one that ended, as it was when last read."""
-        for clock in list(self._seconds):
-            try:
-                self._seconds[clock] = time.clock_gettime(clock)
-            except OSError:  # the thread has ended
-                continue
-        return sum(self._seconds.values())

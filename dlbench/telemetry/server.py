@@ -123,9 +123,6 @@ class TelemetryServer:
         self._thread.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def endpoint(self) -> Endpoint:
         """Return where the workers of one attempt connect to, with its own token."""
         return Endpoint(address=self._address, port=self._listener.getsockname()[1], token=secrets.token_hex(16))
@@ -144,8 +141,7 @@ class TelemetryServer:
             self._may_accept += session.num_workers
         return session
 
-    def close(self) -> None:
-        """Close every connection, the listener and the journals."""
+    def __exit__(self, *_: object) -> None:
         self._is_closing = True
         self._wake_writer.send(b"x")
         self._thread.join(_THREAD_TIMEOUT_S)

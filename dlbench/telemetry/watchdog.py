@@ -49,7 +49,7 @@ class _Itimerspec(ctypes.Structure):
 
 
 class KillTimer:
-    """A timer of the kernel that kills this process unless it is armed anew or disarmed in time."""
+    """A timer of the kernel that kills this process unless it is armed anew in time, or with 0."""
 
     def __init__(self) -> None:
         self._library = ctypes.CDLL(None, use_errno=True)
@@ -64,10 +64,6 @@ class KillTimer:
         seconds, fraction = divmod(delay_s, 1)
         value = _Itimerspec(0, 0, int(seconds), int(fraction * 1e9))
         self._call("timer_settime", self._timer, 0, ctypes.byref(value), None)
-
-    def disarm(self) -> None:
-        """Kill no one."""
-        self.arm(0)
 
     def close(self) -> None:
         """Give the timer back."""
@@ -121,7 +117,7 @@ class Watchdog:
     def stop(self) -> None:
         """Watch no more."""
         faulthandler.cancel_dump_traceback_later()
-        self._kill_timer.disarm()
+        self._kill_timer.arm(0)
         self._kill_timer.close()
         os.close(self._log)
 

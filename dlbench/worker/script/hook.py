@@ -217,21 +217,17 @@ def begin(
         UserError: The processes that were started are not those of the run.
     """
     if VARIABLE not in os.environ:
-        spec = RunSpec(scenario="", label="", repeat=0, settings=stand_in_settings(size or 1, defaults or {}))
+        settings = Settings(**{"workers": size or 1, **(defaults or {})})
+        spec = RunSpec(scenario="", label="", repeat=0, settings=settings)
         return Run(spec, (rank or 0,), rank or 0, size or 1, None)
     assignment = read_assignment(os.environ)
     take_over()
-    session = Session.open(assignment, barrier)
+    session = Session(assignment, barrier)
     sys.excepthook = session.watch_exceptions(sys.excepthook)
     atexit.register(session.end)
     session.check(rank, size)
     places = assignment.layout.places
     return Run(assignment.run, places[session.rank].workers, session.rank, len(places), session)
-
-
-def stand_in_settings(size: int, defaults: Mapping[str, Any]) -> Settings:
-    """Return the settings of a script that runs on its own with this many processes."""
-    return Settings(**{"workers": size, **defaults})
 
 
 def _count(name: str, value: Any) -> int:

@@ -115,7 +115,8 @@ class ScriptRecorder:
         self._learning_rate = learning_rate
         self._window.close(self._recorder.zero)
         pause = perf_counter() - self.counted_to if self._steps else 0.0
-        seconds = pause if _was_evaluated(scores) else None
+        was_evaluated = any(value is not None and not name.startswith("train_") for name, value in scores.items())
+        seconds = pause if was_evaluated else None
         progress.evaluation_time_s += seconds or 0.0
         row = self._epoch().row({}) | scores | {"evaluated_samples": None, "evaluation_time_s": seconds}
         self.record.add(row)
@@ -191,7 +192,3 @@ def hash_of(arrays: list[npt.NDArray[Any]]) -> str:
     """Return one hash of several arrays, bit for bit."""
     flat = [np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8) for array in arrays]
     return weights_hash(np.concatenate([*flat, np.empty(0, np.uint8)]))
-
-
-def _was_evaluated(scores: EpochScores) -> bool:
-    return any(value is not None and not name.startswith("train_") for name, value in scores.items())

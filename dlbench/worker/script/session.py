@@ -1,6 +1,7 @@
 """A script's time with dlbench: opened by the hook's `begin`, ended by `finish`, an exception, or the interpreter."""
 
 import atexit
+import contextlib
 import importlib.metadata
 import os
 import platform
@@ -8,7 +9,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from dlbench.errors import UserError
 from dlbench.records import hardware
@@ -37,48 +38,36 @@ class EarlyEnd(Exception):  # noqa: N818 - it is how a run ends
 
 
 class Session:
-    """Reporter, sensors and account of a script's process.
+    """Reporter, sensors and account of a script's process; connects to the telemetry server and starts the sensors.
 
     Args:
         assignment: What dlbench started it for.
-        rank: Its rank, as the launcher says.
-        reporter: Sends rows and messages.
-        observer: The sensors.
         barrier: The script's barrier, or None.
+
+    Attributes:
+        rank: Its rank, as the launcher says.
+        recorder: What keeps its rows.
+
+    Raises:
+        UserError: The launcher does not say which process this is.
     """
 
-    def __init__(
-        self,
-        assignment: Assignment,
-        rank: int,
-        reporter: Reporter,
-        observer: Observer,
-        barrier: Callable[[], object] | None,
-    ) -> None:
-        self.rank = rank
-        self.recorder = ScriptRecorder(assignment.run, reporter, observer, barrier)
-        self._assignment, self._reporter, self._observer = assignment, reporter, observer
+    def __init__(self, assignment: Assignment, barrier: Callable[[], object] | None) -> None:
+        # Of workers that the command has started itself, which may have ranks among them, one reports for all.
+        self.rank = rank = (
+            0 if assignment.run.settings.workers_inside else ranks.identify(os.environ, assignment.layout)
+        )
+        self._assignment, self._reporter = assignment, Reporter(assignment, rank)
+        self._observer = Observer(assignment, rank, self._reporter)
+        self._observer.start()
+        self._reporter.phase = "build"
+        self.recorder = ScriptRecorder(assignment.run, self._reporter, self._observer, barrier)
         self._is_finished = self._has_failed = False
         # What dlbench measures itself is no script's to state.
         unmeasured = {name: it for name, it in assignment.run.metrics.items() if name not in BUILT_IN}
         self._metrics = unmeasured if rank == 0 else {}
         self._files = stamps(self._metrics)
         self._process = os.getpid()
-
-    @classmethod
-    def open(cls, assignment: Assignment, barrier: Callable[[], object] | None) -> Self:
-        """Connect to the telemetry server and start the sensors.
-
-        Raises:
-            UserError: The launcher does not say which process this is.
-        """
-        # Of workers that the command has started itself, which may have ranks among them, one reports for all.
-        rank = 0 if assignment.run.settings.workers_inside else ranks.identify(os.environ, assignment.layout)
-        reporter = Reporter(assignment, rank)
-        observer = Observer(assignment, rank, reporter)
-        observer.start()
-        reporter.phase = "build"
-        return cls(assignment, rank, reporter, observer, barrier)
 
     def check(self, rank: int | None, size: int | None) -> None:
         """Check what the script's own library says of this process against the run.
@@ -105,8 +94,7 @@ class Session:
         self._reporter.phase = "finish"
         result = self.recorder.result(weights)
         self._observer.stop()
-        layout, settings = self._assignment.layout, self._assignment.run.settings
-        place = next(place for place in layout.places if place.rank == self.rank)
+        place, settings = self._assignment.layout.places[self.rank], self._assignment.run.settings
         columns = facts() | network_interface.facts(os.environ, settings.collectives)
         columns["device_name"] = nvml.device_name(place) or hardware.processor()
         sys.stdout.flush()
@@ -165,19 +153,10 @@ def facts() -> dict[str, Any]:
         "intra_op_threads": counted_threads(),
         "mpi_version": _mpi_version(),
     }
-    columns |= {column: importlib.metadata.version(name) for name, column in VERSIONS.items() if _is_installed(name)}
+    for name in [name for name in VERSIONS if name in sys.modules]:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            columns[VERSIONS[name]] = importlib.metadata.version(name)
     return {name: value for name, value in columns.items() if value is not None}
-
-
-def _is_installed(name: str) -> bool:
-    """Whether the script has loaded a library whose version is known."""
-    if name not in sys.modules:
-        return False
-    try:
-        importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return False
-    return True
 
 
 def _mpi_version() -> str | None:

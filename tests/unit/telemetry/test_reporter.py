@@ -10,7 +10,7 @@ import pytest
 from dlbench.telemetry import reporter as reporter_module
 from dlbench.telemetry import spool
 from dlbench.telemetry.messages import STEP_FIELDS, unpack_steps
-from dlbench.telemetry.reporter import Reporter, ThreadClocks
+from dlbench.telemetry.reporter import Reporter
 from tests.unit.telemetry.fake_server import FakeServer, Unwatched, assignment, wait_until
 
 
@@ -203,10 +203,10 @@ def test_the_training_thread_only_assigns(server):
 
 
 def test_cpu_time_of_ended_threads_is_remembered():
-    clocks, is_read, may_end = ThreadClocks(), threading.Event(), threading.Event()
+    reporter, is_read, may_end = Reporter(assignment(), 0), threading.Event(), threading.Event()
 
     def work():
-        clocks.add_current()
+        reporter.register_thread()
         sum(range(2_000_000))
         is_read.set()
         may_end.wait(60)
@@ -214,7 +214,7 @@ def test_cpu_time_of_ended_threads_is_remembered():
     thread = threading.Thread(target=work)
     thread.start()
     is_read.wait(60)
-    used = clocks.total_s()
+    used = reporter.observer_cpu_s()
     may_end.set()
     thread.join()
-    assert clocks.total_s() >= used > 0
+    assert reporter.observer_cpu_s() >= used > 0
