@@ -212,13 +212,8 @@ class Arm:
 
     def efficiency_of(self, row: Row) -> float | None:
         """Return the rate of one worker of a run / the median rate of the base line; None where either is unknown."""
-        rate, base = row.get(WORKER_RATE), self._base_rate
-        return rate / base if rate and base and row["status"] == Status.COMPLETED else None
-
-    @cached_property
-    def _base_rate(self) -> float | None:
-        rates = _worker_rates(self.base_line)
-        return median(rates) if rates else None
+        rate, base = row.get(WORKER_RATE), _worker_rates(self.base_line)
+        return rate / median(base) if rate and base and row["status"] == Status.COMPLETED else None
 
     def having(self, **columns: Callable[[Row], Any]) -> "Arm":
         """Return the arm with further columns, each computed of a row."""

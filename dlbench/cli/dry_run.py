@@ -24,17 +24,14 @@ MOST_PLACES = 8
 def show(dry_run: "DryRun", *, as_json: bool) -> None:
     """Print what would be executed."""
     if as_json:
-        click.echo(json.dumps(_document(dry_run), indent=2, ensure_ascii=False))
+        runs = [_run(assignment, dry_run.launch(assignment)) for assignment in dry_run.assignments]
+        document = {"submission": dry_run.submission or None, "runs": runs}
+        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
         return
     if dry_run.submission:
         click.echo(dry_run.submission)
     for line in _lines(dry_run):
         click.echo(line)
-
-
-def _document(dry_run: "DryRun") -> dict[str, Any]:
-    runs = [_run(assignment, dry_run.launch(assignment)) for assignment in dry_run.assignments]
-    return {"submission": dry_run.submission or None, "runs": runs}
 
 
 def _run(assignment: Assignment, launch: LaunchPlan) -> dict[str, Any]:

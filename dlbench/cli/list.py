@@ -21,10 +21,6 @@ LISTED = (*FOLDERS, "settings", "columns", "scenarios", "studies")
 _OPTION_COLUMNS = ("name", "type", "default", "meaning")
 
 
-def _kinds(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
-    return options.starting_with(LISTED, begun)
-
-
 def _names_of_kind(context: click.Context, _: click.Parameter, begun: str) -> list[CompletionItem]:
     """Offer the names of the kind that stands before, where it is one of plugins or scenarios."""
     from dlbench import plugins
@@ -36,7 +32,7 @@ def _names_of_kind(context: click.Context, _: click.Parameter, begun: str) -> li
 
 
 @click.command("list")
-@click.argument("kind", required=False, shell_complete=_kinds)
+@click.argument("kind", required=False, shell_complete=lambda _, __, begun: options.starting_with(LISTED, begun))
 @click.argument("name", required=False, shell_complete=_names_of_kind)
 @options.studies
 def command(kind: str | None, name: str | None, studies: Path) -> None:
@@ -62,7 +58,8 @@ def command(kind: str | None, name: str | None, studies: Path) -> None:
 def _show_all() -> None:
     from dlbench import plugins
 
-    rows = [(kind, name, _doc(kind, name)) for kind in plugins.FOLDERS for name in plugins.names(kind)]
+    names = [(kind, name) for kind in plugins.FOLDERS for name in plugins.names(kind)]
+    rows = [(*name, _failure(*name) or plugins.load(*name).doc) for name in names]
     tables.show("plugins", ("kind", "name", "what it is"), rows)
     click.echo("\n`dlbench list KIND` shows options; `dlbench list settings` and `dlbench list columns` show those.")
 
@@ -93,26 +90,15 @@ def _show_kind(kind: str, name: str | None) -> None:
 
 
 def _show_plugin(plugin: "Plugin") -> None:
-    click.echo(f"{plugin.name}: {plugin.doc}")
-    for what in ("algorithms", "collectives", "communicators"):
-        values = getattr(plugin.get("NEEDS"), what, ())
-        if values:
-            click.echo(f"{what}: {', '.join(values)}")
-    rows = list(option_rows(plugin.options, _prefix(plugin.kind)))
-    if rows:
-        tables.show(f"options of {plugin.name}", _OPTION_COLUMNS, rows)
-
-
-def _prefix(kind: str) -> str:
     from dlbench.scenario.settings import OPTION_PREFIXES
 
-    return next((f"{prefix}." for prefix, of in OPTION_PREFIXES.items() if of == kind), "")
-
-
-def _doc(kind: str, name: str) -> str:
-    from dlbench import plugins
-
-    return _failure(kind, name) or plugins.load(kind, name).doc
+    click.echo(f"{plugin.name}: {plugin.doc}")
+    for what in ("algorithms", "collectives", "communicators"):
+        if values := getattr(plugin.get("NEEDS"), what, ()):
+            click.echo(f"{what}: {', '.join(values)}")
+    prefix = next((f"{prefix}." for prefix, kind in OPTION_PREFIXES.items() if kind == plugin.kind), "")
+    if rows := list(option_rows(plugin.options, prefix)):
+        tables.show(f"options of {plugin.name}", _OPTION_COLUMNS, rows)
 
 
 def _failure(kind: str, name: str) -> str:

@@ -3,6 +3,7 @@
 import codecs
 import re
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 # Between two looks at files that grow.
 LOOK_S = 0.5
+_DECODER = codecs.getincrementaldecoder("utf-8")
 # Colours, moves of the cursor and titles of windows (ECMA-48).
 _STEERING = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[@-Z\\^_])")
 
@@ -117,6 +119,7 @@ class _Printer:
     def __init__(self, most: int) -> None:
         self._most = most
         self._ends: dict[Path, int] = {}
+        self._decoders = defaultdict[Path, codecs.IncrementalDecoder](lambda: _DECODER("replace"))
         self._last: Path | None = None
         self._is_in_line = False
 
@@ -126,23 +129,23 @@ class _Printer:
 
     def print(self, path: Path) -> None:
         """Print what a file has beyond what was printed of it."""
-        start = self._ends.get(path)
+        is_new = path not in self._ends
         with path.open("rb") as file:
-            file.seek(start or 0)
+            file.seek(self._ends.get(path, 0))
             data = file.read()
+            self._ends[path] = file.tell()
+        if is_new:
+            data = b"".join(data.splitlines(keepends=True)[-self._most :])
         # A letter whose last bytes are still to be written waits for them.
-        data = data[: len(data) - _open_bytes(data)]
-        self._ends[path] = (start or 0) + len(data)
-        if start is not None and not data:
+        text = self._decoders[path].decode(data)
+        if not text and not is_new:
             return
         if path != self._last:
             self.end_line()
             click.echo(f"==> {path} <==")
             self._last = path
-        if start is None:
-            data = b"".join(data.splitlines(keepends=True)[-self._most :])
-        text = _harmless(data.decode("utf-8", errors="replace"))
-        click.echo(text, nl=False)
+        # Without what would steer the terminal: a log is data.
+        click.echo(printable(_STEERING.sub("", text).replace("\r\n", "\n").replace("\r", "\n")), nl=False)
         self._is_in_line = bool(text) and not text.endswith("\n")
 
     def end_line(self) -> None:
@@ -150,15 +153,3 @@ class _Printer:
         if self._is_in_line:
             click.echo()
             self._is_in_line = False
-
-
-def _open_bytes(data: bytes) -> int:
-    """Return how many bytes at the end begin a letter of UTF-8 that is not whole."""
-    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-    decoder.decode(data[-4:])
-    return len(decoder.getstate()[0])
-
-
-def _harmless(text: str) -> str:
-    """Return a log's text without what would steer the terminal: a log is data."""
-    return printable(_STEERING.sub("", text).replace("\r\n", "\n").replace("\r", "\n"))

@@ -10,9 +10,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from dlbench.analysis.answer.answer import Answers, Doubt
+from dlbench.analysis.answer.answer import Answers
 from dlbench.analysis.answer.decide import Wanted
-from dlbench.analysis.answer.recommend import StudyPlace, recommend, retargeted
+from dlbench.analysis.answer.recommend import StudyPlace, doubted, recommend, retargeted
 from dlbench.analysis.arms import Arm, columns_of, option_columns
 from dlbench.analysis.arms import arms as arms_of
 from dlbench.analysis.claims.claim_check import check_claims
@@ -97,12 +97,9 @@ def answers_of(data: ReportData, goal: str = "", given: Sequence[str] = (), want
     conditions = dict.fromkeys((*given, *(key for scenario in scenarios for key in scenario.given)))
     places = {study.name: _place(study, records[study.name]) for study in data.studies}
     asked = replace(asked, goal=decisive, metrics=metrics, prices=prices)
-    disturbed = [Doubt(text=text, weight=DISTURBED) for text in unsteady(data)]
-    answers = []
-    for answer in recommend(arms, asked, places, tuple(conditions), arms_of(fresh)):
-        doubts = sorted((*answer.doubts, *disturbed), key=lambda doubt: -doubt.weight)
-        answers.append(answer.model_copy(update={"doubts": tuple(doubts)}))
-    return Answers(answers=tuple(answers))
+    disturbed = [(DISTURBED, text) for text in unsteady(data)]
+    answers = recommend(arms, asked, places, tuple(conditions), arms_of(fresh))
+    return Answers(answers=tuple(doubted(answer, *disturbed) for answer in answers))
 
 
 def verdicts(data: ReportData) -> tuple[ClaimResult, ...]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from dlbench.analysis.answer.answer import Answer, Doubt, Next
 from dlbench.analysis.answer.comparison_group import ComparisonGroup, comparison_groups
 from dlbench.analysis.answer.decide import TOO_SHORT, Wanted, decide
-from dlbench.analysis.answer.doubts import of_nothing
+from dlbench.analysis.answer.doubts import Weighed, of_nothing
 from dlbench.analysis.answer.lines import open_arms
 from dlbench.analysis.arms import IMPORTED, Arm, Row, can_extend
 from dlbench.analysis.formatting import counted, listed, percent
@@ -83,9 +83,9 @@ def recommend(
             # What is still to be run may be better than all that was.
             answer = answer.model_copy(update={**_NOTHING, "missing": missing})
         elif missing:
-            answer = _doubted(answer, f"{counted(missing, 'run')} of the study are still to be made", 72)
+            answer = doubted(answer, (72, f"{counted(missing, 'run')} of the study are still to be made"))
         if without := [label for place in places_here for label in place.without]:
-            answer = _doubted(answer, f"not measured, since no candidate completed: {listed(without, 3, '; ')}", 91)
+            answer = doubted(answer, (91, f"not measured, since no candidate completed: {listed(without, 3, '; ')}"))
         is_imported = any(arm.get("command") == IMPORTED for arm in group.arms)  # nothing of it can be run again
         if len(places_here) == 1 and not is_imported:
             command, why, seconds = next(_commands(answer, group, places_here.pop(), arms))
@@ -94,8 +94,10 @@ def recommend(
     return tuple(answers)
 
 
-def _doubted(answer: Answer, text: str, weight: int) -> Answer:
-    doubts = sorted((*answer.doubts, Doubt(text=text, weight=weight)), key=lambda doubt: -doubt.weight)
+def doubted(answer: Answer, *more: Weighed) -> Answer:
+    """Return an answer with further doubts, the heaviest first."""
+    further = [Doubt(text=text, weight=weight) for weight, text in more]
+    doubts = sorted((*answer.doubts, *further), key=lambda doubt: -doubt.weight)
     return answer.model_copy(update={"doubts": tuple(doubts)})
 
 
@@ -113,9 +115,9 @@ def _confirmed(answer: Answer, group: ComparisonGroup, confirming: Sequence[Arm]
         return answer.model_copy(update={"confirmed": mine.completed})
     if word == "open":
         seeds = counted(mine.completed, "fresh seed")
-        return _doubted(answer, f"on {seeds} it is open whether {mine.title} keeps", 88)
+        return doubted(answer, (88, f"on {seeds} it is open whether {mine.title} keeps"))
     why = mine.reason or "others are better there"
-    return _doubted(answer.model_copy(update=_NOTHING), f"{mine.title} is not confirmed on fresh seeds: {why}", 98)
+    return doubted(answer.model_copy(update=_NOTHING), (98, f"{mine.title} is not confirmed on fresh seeds: {why}"))
 
 
 def retargeted(arms: Iterable[Arm], epochs: "pd.DataFrame", target: tuple[str, float], metrics: Metrics) -> list[Arm]:

@@ -9,7 +9,7 @@ which are estimated, three repeats of very unequal spread exceed a level of 0.1%
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean
+from statistics import fmean, variance
 from typing import NamedTuple
 
 import numpy as np
@@ -152,19 +152,11 @@ def contrast(label: str, groups: Iterable[Group], *, above: bool, bound: float =
         bound: The bound, the logarithm of a ratio.
     """
     of_logs = [(weight, [math.log(value) for value in values]) for weight, values in groups]
-    terms = [(weight, logs, fmean(logs)) for weight, logs in of_logs]
-    estimate = sum(weight * mean for weight, _, mean in terms)
-    squares = sum(weight**2 * _variance(logs, mean) / len(logs) for weight, logs, mean in terms)
-    df = min(len(logs) for _, logs, _ in terms) - 1
+    estimate = sum(weight * fmean(logs) for weight, logs in of_logs)
+    squares = sum(weight**2 * variance(logs) / len(logs) for weight, logs in of_logs)
+    df = min(len(logs) for _, logs in of_logs) - 1
     result = Contrast(label, estimate, math.sqrt(squares), df, bound, above)
     return Evidence(*(Side(result.p(above=side), result) for side in (above, not above)))
-
-
-def _variance(values: Sequence[float], mean: float) -> float:
-    # That of equal numbers is one of rounding alone.
-    if min(values) == max(values):
-        return 0.0
-    return sum((value - mean) ** 2 for value in values) / (len(values) - 1)
 
 
 def every(parts: Sequence[Evidence]) -> Evidence:
