@@ -87,6 +87,7 @@ class AttemptSession:
         end: Called with the session when its block ends.
 
     Attributes:
+        journal: What writes it; the server closes it.
         num_workers: How many processes report.
         failure: Why rows can no longer be kept; empty while they can.
     """
@@ -95,7 +96,7 @@ class AttemptSession:
         assert assignment.endpoint is not None, "an attempt that reports nowhere has no session"
         self.attempt_id = assignment.attempt_id
         self._token = assignment.endpoint.token
-        self._journal = JournalWriter(journal)
+        self.journal = JournalWriter(journal)
         self._end = end
         self._lock = threading.Lock()
         self._views = {
@@ -210,7 +211,7 @@ class AttemptSession:
             return {}
         try:
             if group:
-                self._journal.write([_with_worker(line, message, rank) for rank, line, message in group])
+                self.journal.write([_with_worker(line, message, rank) for rank, line, message in group])
         except OSError as error:
             self.fail(f"the journal cannot be written: {error.strerror or error}")
             return {}
@@ -218,10 +219,6 @@ class AttemptSession:
         for rank, _, message in group:
             self._notice(rank, message)
         return received
-
-    def close_journal(self) -> None:
-        """Close the journal."""
-        self._journal.close()
 
     def _number(self, rank: int, number: int, line: bytes, message: dict[str, Any]) -> None:
         last = self._received.setdefault(rank, self._held[rank])

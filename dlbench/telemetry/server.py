@@ -163,7 +163,7 @@ class TelemetryServer:
         with self._lock:
             if self._sessions.pop(session.attempt_id, None) is not None:
                 self.drop_connections(session)
-                session.close_journal()
+                session.journal.close()
 
     def _serve(self) -> None:
         while not self._is_closing:

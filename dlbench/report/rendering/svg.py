@@ -91,9 +91,8 @@ def tree(figure: Figure, title: str, description: str) -> ElementTree.Element:
     about = {"Title": title, "Date": None, "Creator": None, "Format": None, "Type": None}
     figure.savefig(buffer, format="svg", metadata=about)
     root = ElementTree.fromstring(buffer.getvalue())  # noqa: S314 - matplotlib wrote it
-    for child in (root.find("{*}metadata"), root.find("{*}defs")):
-        if child is not None:  # the first definitions are a style sheet
-            child.clear()
+    for child in (*root.findall("{*}metadata"), *root.findall("{*}defs")[:1]):  # these definitions are a style sheet
+        child.clear()
     for group in root.iter(GROUP):
         for marker in group.findall(USE):  # all of a group have the same style
             group.set("style", marker.attrib.pop("style"))

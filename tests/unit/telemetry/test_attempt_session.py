@@ -17,7 +17,7 @@ from tests.unit.launch.fakes import TOKEN, assignment
 def session(tmp_path: Path) -> Iterator[AttemptSession]:
     made = AttemptSession(assignment(workers=2), tmp_path / "j", lambda _: None)
     yield made
-    made.close_journal()
+    made.journal.close()
 
 
 def receive(session: AttemptSession, rank: int, *messages: dict[str, Any]) -> None:
@@ -114,7 +114,7 @@ def test_rows_and_training_phases_show_that_start_up_is_over(tmp_path: Path) -> 
         receive(session, 1, line)
         session.commit()
         assert [view.has_trained for view in session.workers().values()] == [False, True], line
-        session.close_journal()
+        session.journal.close()
 
 
 def test_odd_heartbeats_do_no_harm(session: AttemptSession) -> None:

@@ -30,7 +30,7 @@ def test_what_a_worker_says_passes_in_order(tmp_path):
     session.receive(0, [spoken(line, number) for number, line in enumerate(SOUND, start=1)])
     assert session.failure == ""
     assert session.commit() == {0: len(SOUND)}
-    session.close_journal()
+    session.journal.close()
 
 
 def test_no_bad_value_of_any_column_is_acknowledged(tmp_path):
@@ -40,7 +40,7 @@ def test_no_bad_value_of_any_column_is_acknowledged(tmp_path):
         session.receive(0, [spoken(line)])
         if session.commit() or not session.failure:
             taken.append(what)
-        session.close_journal()
+        session.journal.close()
     assert taken == []
     assert (tmp_path / "j").read_bytes() == b""
 
