@@ -33,7 +33,7 @@ def command(shell: str | None, is_installed: bool) -> None:
     if not is_installed:
         click.echo(script(name), nl=False)
         return
-    path = places(os.environ)[name]
+    path = place(name, os.environ)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -52,16 +52,14 @@ def script(shell: str) -> str:
     return kind(group, {}, PROGRAM, VARIABLE).source()
 
 
-def places(variables: Mapping[str, str]) -> dict[str, Path]:
-    """Return where each shell looks in the user's folders."""
+def place(shell: str, variables: Mapping[str, str]) -> Path:
+    """Return the file in the user's folders in which a shell looks for the script."""
+    if shell == "fish":
+        return Path(variables.get("XDG_CONFIG_HOME") or Path.home() / ".config") / f"fish/completions/{PROGRAM}.fish"
+    if shell == "bash" and (folder := variables.get("BASH_COMPLETION_USER_DIR")):
+        return Path(folder) / "completions" / PROGRAM
     data = Path(variables.get("XDG_DATA_HOME") or Path.home() / ".local/share")
-    bash = Path(variables.get("BASH_COMPLETION_USER_DIR") or data / "bash-completion")
-    settings = Path(variables.get("XDG_CONFIG_HOME") or Path.home() / ".config")
-    return {
-        "bash": bash / "completions" / PROGRAM,
-        "zsh": data / "zsh/site-functions" / f"_{PROGRAM}",
-        "fish": settings / "fish/completions" / f"{PROGRAM}.fish",
-    }
+    return data / (f"bash-completion/completions/{PROGRAM}" if shell == "bash" else f"zsh/site-functions/_{PROGRAM}")
 
 
 def _own_shell(variables: Mapping[str, str]) -> str:
