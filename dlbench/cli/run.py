@@ -201,7 +201,7 @@ def _failed(rows: "Iterable[Row]") -> bool:
 def _show(console: "Console", result: "StudyResult", more: str) -> None:
     from dlbench.cli.summary import show_study
 
-    show_study(console, result.folder, result.rows)
+    show_study(console, result.folder.path, result.rows, result.folder)
     command = f"continue with: dlbench run --study {str(result.folder.path)!r}{more}"
     if result.was_interrupted:
         click.echo(f"interrupted; {command}")

@@ -99,19 +99,17 @@ def content(path: Path, folder: "Folder | None") -> dict[str, Any]:
 
 
 def _show(console: "Console", path: Path, folder: "Folder | None", rows: "Sequence[Row]") -> None:
-    from dlbench.cli.summary import answer, show, show_study
+    from dlbench.cli.summary import show_study
     from dlbench.study.attempts import attempts_of, statuses
 
-    if folder is None:
-        show(console, path, rows, answers=answer(console, path, rows))
-        return
-    status_of = statuses(folder, rows)
-    waiting = [name for name, status in status_of.items() if status is None]
-    click.echo(f"study {folder.path}: {len(status_of) - len(waiting)} of {len(status_of)} runs have ended")
-    for name in waiting:
-        if attempts_of(folder.path, name):
-            click.echo(f"  no outcome yet, so running or killed: {name}")
-    show_study(console, folder, rows)
+    if folder is not None:
+        status_of = statuses(folder, rows)
+        waiting = [name for name, status in status_of.items() if status is None]
+        click.echo(f"study {path}: {len(status_of) - len(waiting)} of {len(status_of)} runs have ended")
+        for name in waiting:
+            if attempts_of(path, name):
+                click.echo(f"  no outcome yet, so running or killed: {name}")
+    show_study(console, path, rows, folder)
 
 
 def _goes_on(folder: "Folder") -> bool:

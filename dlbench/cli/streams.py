@@ -42,12 +42,9 @@ class PlainText:
 @contextlib.contextmanager
 def plain_text() -> Iterator[None]:
     """Spell out control characters in all that is printed: studies, logs and names come from other people, too."""
-    before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = (cast("TextIO", PlainText(stream)) for stream in before)
-    try:
+    output, errors = (cast("TextIO", PlainText(stream)) for stream in (sys.stdout, sys.stderr))
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
         yield
-    finally:
-        sys.stdout, sys.stderr = before
 
 
 class Output(io.FileIO):

@@ -44,13 +44,13 @@ _GAP, _EDGES = 2, 2
 _SHORT = 8
 
 
-def show_study(console: "Console", folder: "Folder", rows: Sequence[Row]) -> None:
-    """Print the results of a study, from the rows of `runs.csv`, arms in the order of its scenario."""
+def show_study(console: "Console", path: Path, rows: Sequence[Row], folder: "Folder | None") -> None:
+    """Print the results of a study, from the rows of `runs.csv`, arms in the order of its scenario if it has one."""
     from dlbench.analysis.arm_table import reading_order
     from dlbench.study.folder import scenario_of
 
-    order = reading_order(scenario_of(folder), folder.record.runs)
-    show(console, folder.path, rows, order, answer(console, folder.path, rows))
+    order = reading_order(scenario_of(folder), folder.record.runs) if folder else ()
+    show(console, path, rows, order, answer(console, path, rows))
 
 
 def answer(console: "Console", path: Path, rows: Sequence[Row]) -> list[str]:

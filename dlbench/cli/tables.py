@@ -73,13 +73,8 @@ def answer_lines(found: "Answers", metrics: "Mapping[str, Metric]", screen: "Con
     each = [lines(answer, metrics, columns and columns - _LABEL) for answer in found.answers]
     shared = [pair for pair in each[0] if all(pair in other for other in each)] if len(each) > 1 else []
     shared = [pair for pair in shared if pair[0] in ("doubt", "next")]
-    blocks = [
-        (
-            heading(answer, is_one_of_several=len(each) > 1, width=columns),
-            [pair for pair in answer_pairs if pair not in shared],
-        )
-        for answer, answer_pairs in zip(found.answers, each, strict=True)
-    ]
+    heads = [heading(answer, is_one_of_several=len(each) > 1, width=columns) for answer in found.answers]
+    blocks = list(zip(heads, ([pair for pair in pairs if pair not in shared] for pairs in each), strict=True))
     for head, pairs in [*blocks, *([("All answers:", shared)] if shared else [])]:
         yield head
         yield from (f"  {label:<{_LABEL - 2}}{text}" for label, text in pairs)

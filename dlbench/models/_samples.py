@@ -51,10 +51,7 @@ def sequence_input(problem: "Problem") -> tuple[Any, Any]:
     """
     from keras import layers
 
-    if problem.vocabulary is not None:
-        inputs = layers.Input(problem.input_shape, dtype="int32")
-        return inputs, inputs
-    inputs = layers.Input(problem.input_shape)
-    if len(problem.input_shape) == 2:
+    inputs = layers.Input(problem.input_shape, dtype=None if problem.vocabulary is None else "int32")
+    if problem.vocabulary is not None or len(problem.input_shape) == 2:
         return inputs, inputs
     return inputs, layers.Reshape((problem.input_shape[0], math.prod(problem.input_shape[1:])))(inputs)

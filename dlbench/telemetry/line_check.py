@@ -7,7 +7,7 @@ disk, may have written anything. Facts that are not columns are ignored: a newer
 import math
 import sys
 from collections.abc import Mapping
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -172,12 +172,8 @@ def _check_reading(row: Any) -> None:
 
 def _check_result(result: Result) -> None:
     _check_values("result", result.model_dump())
-    moments = [
-        moment
-        for piece in result.segments
-        for moment in (piece.opened_at_s, piece.closing_at_s, piece.closed_at_s)
-        if moment is not None
-    ]
+    every = chain(*((piece.opened_at_s, piece.closing_at_s, piece.closed_at_s) for piece in result.segments))
+    moments = [moment for moment in every if moment is not None]
     if any(later < earlier - ROUNDING for earlier, later in pairwise(moments)):
         raise ValueError("pieces of the window are not in order")
 

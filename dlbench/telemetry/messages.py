@@ -28,6 +28,7 @@ import base64
 import hmac
 import json
 import secrets
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -69,7 +70,7 @@ def encode(message: dict[str, Any]) -> bytes:
     try:
         return json.dumps(message, allow_nan=False, separators=(",", ":")).encode() + b"\n"
     except ValueError:
-        return json.dumps(_finite(message), allow_nan=False, separators=(",", ":")).encode() + b"\n"
+        return json.dumps(_changed(message, _finite), allow_nan=False, separators=(",", ":")).encode() + b"\n"
 
 
 def decode(line: bytes) -> dict[str, Any]:
@@ -81,7 +82,7 @@ def decode(line: bytes) -> dict[str, Any]:
     message = json.loads(line.decode(), parse_int=_whole, parse_constant=_no_number)
     if not isinstance(message, dict):
         raise ValueError("a message is a JSON object")
-    return message if message.get("kind") == "steps" else _cleaned(message)
+    return message if message.get("kind") == "steps" else _changed(message, _printable)
 
 
 def _whole(text: str) -> int:
@@ -94,12 +95,19 @@ def _no_number(text: str) -> float:
     raise ValueError(f"{text} is no number of JSON")
 
 
-def _cleaned(value: Any) -> Any:
-    if isinstance(value, str):
-        return printable(value)
+def _printable(value: Any) -> Any:
+    return printable(value) if isinstance(value, str) else value
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not np.isfinite(value) else value
+
+
+def _changed(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Return a value of JSON in which all keys, texts and numbers are changed."""
     if isinstance(value, dict):
-        return {printable(key): _cleaned(item) for key, item in value.items()}
-    return [_cleaned(item) for item in value] if isinstance(value, list) else value
+        return {change(key): _changed(item, change) for key, item in value.items()}
+    return [_changed(item, change) for item in value] if isinstance(value, list | tuple) else change(value)
 
 
 def encode_steps(number: int, rows: npt.NDArray[np.float64]) -> bytes:
@@ -158,16 +166,6 @@ def _kind(column: npt.NDArray[np.float64]) -> int:
         return _VARYING
     counted = column[0] + np.arange(len(column), dtype="<f8")
     return _COUNTED if (bits == counted.view("<u8")).all() else _VARYING
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
-    return value
 
 
 def new_nonce() -> str:
