@@ -7,7 +7,7 @@ from functools import cached_property
 from numbers import Real
 from operator import itemgetter
 from statistics import median
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from dlbench.analysis.formatting import one_line, percent
 from dlbench.analysis.statistics.intervals import Interval, median_interval, ratio_interval
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 # One run, or one attempt of it, by column; what is unknown is None or absent.
 Row = Mapping[str, Any]
+_Key = TypeVar("_Key", bound=Hashable)
+_Value = TypeVar("_Value")
 # What pairs a run with one of another study: its repeat and seed, or its own name.
 Repeat = tuple[str, ...]
 
@@ -50,6 +52,14 @@ UNSTEADY = " ~"
 
 # More patience would not have brought a run that ended so to its target.
 ENDED = (Status.COMPLETED, Status.DIVERGED)
+
+
+def by_key(pairs: Iterable[tuple[_Key, _Value]]) -> dict[_Key, list[_Value]]:
+    """Return the values of each key, in the order of the pairs."""
+    values: dict[_Key, list[_Value]] = {}
+    for key, value in pairs:
+        values.setdefault(key, []).append(value)
+    return values
 
 
 def is_unsteady(row: Row) -> bool:
@@ -225,12 +235,9 @@ def arms(rows: Iterable[Row]) -> list[Arm]:
     """Return all arms of one or several studies in the order of their first runs, from the rows of `runs.csv`."""
     lasts = last_attempts(rows)
     columns = equal_columns(dict.fromkeys(name for row in lasts for name in row))
-    base_lines: dict[Hashable, list[Row]] = {}
-    grouped: dict[tuple[Any, str], list[Row]] = {}
-    for row in lasts:
-        grouped.setdefault((row.get("study"), arm_name(row["run_id"])), []).append(row)
-        if is_alone(row) and row["status"] == Status.COMPLETED:
-            base_lines.setdefault(base_line_key(row, columns), []).append(row)
+    alone = (row for row in lasts if is_alone(row) and row["status"] == Status.COMPLETED)
+    base_lines = by_key((base_line_key(row, columns), row) for row in alone)
+    grouped = by_key(((row.get("study"), arm_name(row["run_id"])), row) for row in lasts)
     grouped_arms = (Arm(name, tuple(members)) for (_, name), members in grouped.items())
     return [
         arm if arm.is_alone else replace(arm, base_line=tuple(base_lines.get(base_line_key(arm.first, columns), ())))

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from dlbench.analysis.arms import Arm, columns_of, emulation, option_columns
+from dlbench.analysis.arms import Arm, by_key, columns_of, emulation, option_columns
 from dlbench.analysis.formatting import chosen
 from dlbench.records.tables import cell
 from dlbench.scenario.expand import arms as scenario_arms
@@ -164,9 +164,8 @@ def follows(arms: Iterable[Arm], key: str, leads: Sequence[str], *, dropna: bool
 
 def groups(arms: Iterable[Arm], keys: Iterable[str]) -> Iterator[tuple[dict[str, Any], list[Arm]]]:
     """Yield each combination of values that occurs with its arms, numbers by size and words by letter."""
-    names, members = list(keys), dict[tuple[Any, ...], list[Arm]]()
-    for arm in arms:
-        members.setdefault(tuple(map(arm.get, names)), []).append(arm)
+    names = list(keys)
+    members = by_key((tuple(map(arm.get, names)), arm) for arm in arms)
     for values in sorted(members, key=lambda values: tuple(map(place_of, values))):
         yield dict(zip(names, values, strict=True)), members[values]
 

@@ -74,19 +74,13 @@ def command(
 
 def _row(number: int, run: "RunSpec", estimate: float | None) -> list[str]:
     settings = run.settings
-    return [
-        str(number),
-        str(run.repeat),
-        run.label,
-        settings.strategy + (f" ({settings.algorithm})" if settings.algorithm else ""),
-        str(settings.workers),
-        _layout(settings),
-        str(settings.batch_size),
-        str(run.global_batch_size),
-        settings.launcher,
-        f"{settings.cores_per_worker:g}",
+    algorithm = f" ({settings.algorithm})" if settings.algorithm else ""
+    cells = (
+        number, run.repeat, run.label, settings.strategy + algorithm, settings.workers, _layout(settings),
+        settings.batch_size, run.global_batch_size, settings.launcher, f"{settings.cores_per_worker:g}",
         duration(estimate),
-    ]
+    )  # fmt: skip
+    return list(map(str, cells))
 
 
 def _layout(settings: "Settings") -> str:

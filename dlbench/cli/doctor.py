@@ -91,14 +91,12 @@ def _link_rows(facts: "ClusterFacts") -> Iterable[tuple[str, str, str, str]]:
 
 def _problems(findings: "Sequence[Finding]") -> Iterable[str]:
     """Return each problem with the hosts it is about, failures first, and the command that fixes it."""
+    from dlbench.analysis.arms import by_key
     from dlbench.hosts.doctor.facts import CheckVerdict
 
     for verdict in (CheckVerdict.FAIL, CheckVerdict.WARN):
-        same: dict[tuple[str, str, str], list[str]] = {}
-        for finding in findings:
-            if finding.verdict is verdict:
-                key = (finding.check, finding.text, finding.fix)
-                same.setdefault(key, []).append(finding.host)
+        alike = [finding for finding in findings if finding.verdict is verdict]
+        same = by_key(((finding.check, finding.text, finding.fix), finding.host) for finding in alike)
         for (check, text, fix), hosts in same.items():
             yield f"{verdict}  {', '.join(hosts)}  {check}: {text}\n      fix: {fix}"
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dlbench.analysis.arms import by_key
 from dlbench.analysis.formatting import counted, one_line
 from dlbench.launch.plan import LaunchPlan, render
 from dlbench.records.assignment import VARIABLE, Assignment
@@ -49,9 +50,7 @@ def _run(assignment: Assignment, launch: LaunchPlan) -> dict[str, Any]:
 
 def _lines(dry_run: "DryRun") -> Iterator[str]:
     """Yield the variables that all runs share, then each arm once: its repeats execute the same, with other seeds."""
-    arms: dict[str, list[Assignment]] = {}
-    for assignment in dry_run.assignments:
-        arms.setdefault(arm_name(assignment.run.run_id), []).append(assignment)
+    arms = by_key((arm_name(assignment.run.run_id), assignment) for assignment in dry_run.assignments)
     launches = {name: dry_run.launch(runs[0]) for name, runs in arms.items()}
     common = _common(list(launches.values()))
     num_arms = len({each.run.arm for each in dry_run.assignments})

@@ -9,7 +9,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dlbench.analysis.arms import Arm, Row, are_numbers, arms, last_attempts, measured, records
+from dlbench.analysis.arms import Arm, Row, are_numbers, arms, by_key, last_attempts, measured, records
 from dlbench.analysis.groups import tuned_columns, varying
 from dlbench.errors import UserError, shown
 from dlbench.records import files
@@ -143,11 +143,7 @@ class ReportData:
         Raises:
             UserError: A `reference.csv` is not of the form.
         """
-        studies_of: dict[Reference, list[str]] = {}
-        for study in self.studies:
-            if study.reference:
-                studies_of.setdefault(study.reference, []).append(study.name)
-        return studies_of
+        return by_key((study.reference, study.name) for study in self.studies if study.reference)
 
     @cached_property
     def epochs(self) -> "pd.DataFrame":

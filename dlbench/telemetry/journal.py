@@ -138,10 +138,7 @@ def _take(worker: int, message: dict[str, Any], journal: Journal) -> None:
         case "epoch":
             journal.epochs.append({**message["row"], "worker": worker})
         case "sensors":
-            rows = message["rows"]
-            journal.sensors.extend(
-                SensorReading(worker, at_s, sensor, name, value) for at_s, sensor, name, value in rows
-            )
+            journal.sensors.extend(SensorReading(worker, *row) for row in message["rows"])
         case "facts":
             journal.facts.setdefault(worker, {}).update(message["facts"])
         case "result":

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any
 
-from dlbench.analysis.arms import IMPORTED, Arm, columns_of, emulation
+from dlbench.analysis.arms import IMPORTED, Arm, by_key, columns_of, emulation
 from dlbench.analysis.formatting import joined, one_line
 from dlbench.analysis.groups import (
     ALONE,
@@ -100,10 +100,8 @@ def _fits(key: Sequence[Any], other: Sequence[Any]) -> bool:
 
 def _links(arms: Sequence[Arm]) -> dict[str | None, float]:
     """Return the bandwidth of the links that each study measured; of studies on about the same links that of one."""
-    measured: dict[str | None, list[float]] = {}
-    for arm in arms:
-        measured.setdefault(arm.study, []).extend(arm.values(LINK))
-    medians = {study: median(values) for study, values in measured.items() if values}
+    measured = by_key((arm.study, rate) for arm in arms for rate in arm.values(LINK))
+    medians = {study: median(rates) for study, rates in measured.items()}
     last_of: dict[str | None, float] = {}
     last = 0.0
     for study in sorted(medians, key=medians.__getitem__):

@@ -16,6 +16,7 @@ from dlbench.analysis.answer.comparison_group import ComparisonGroup
 from dlbench.analysis.arms import (
     Arm,
     Row,
+    by_key,
     can_extend,
     distinct,
     held_back,
@@ -121,10 +122,8 @@ def _of_machine(group: ComparisonGroup, rows: Sequence[Row]) -> Iterator[Weighed
     if group.emulated:
         yield 85, f"not representative hardware ({group.emulated})"
     # The name of an arm has a digest of its settings.
-    times: dict[str, list[float]] = {}
-    for arm in group.completed:
-        if seconds := arm.values(TRAIN_TIME.column):
-            times.setdefault(arm.name, []).append(median(seconds))
+    timed = ((arm.name, arm.values(TRAIN_TIME.column)) for arm in group.completed)
+    times = by_key((name, median(seconds)) for name, seconds in timed if seconds)
     most = max((max(speeds) / max(min(speeds), 1e-9) for speeds in times.values()), default=1.0)
     if most > 1 + OTHER_SPEED:
         yield 76, f"the same arm took {most:.2f} times as long in another study"

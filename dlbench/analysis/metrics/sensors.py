@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from dlbench.analysis.arms import by_key
 from dlbench.analysis.metrics.rates import ended_at
 from dlbench.records.columns import FIELD
 from dlbench.telemetry.journal import Journal, Rows
@@ -67,9 +68,8 @@ def training_end(rows: Rows | None) -> float:
 
 def _readings(journal: Journal, sensor: str, quantity: str) -> list[tuple[int, Rows]]:
     """Return the moments and values that each worker read, by moment: [2, readings]."""
-    by_worker: dict[int, list[tuple[float, float]]] = {}
-    for reading in journal.sensors:
-        is_asked_for = (reading.sensor, reading.quantity) == (sensor, quantity)
-        if is_asked_for and reading.at_s is not None and reading.value is not None:
-            by_worker.setdefault(reading.worker, []).append((reading.at_s, reading.value))
+    asked_for = [reading for reading in journal.sensors if (reading.sensor, reading.quantity) == (sensor, quantity)]
+    by_worker = by_key(
+        (each.worker, (each.at_s, each.value)) for each in asked_for if None not in (each.at_s, each.value)
+    )
     return [(worker, np.array(sorted(pairs), np.float64).T) for worker, pairs in sorted(by_worker.items())]

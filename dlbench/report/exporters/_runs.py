@@ -3,13 +3,12 @@
 import hashlib
 import math
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from dlbench.analysis.arms import Row, records
+from dlbench.analysis.arms import Row, by_key, records
 from dlbench.report.answers import metrics_of
 from dlbench.report.data import ReportData, run_of
 from dlbench.scenario.metrics import BUILT_IN, SCORE_COLUMNS
@@ -82,10 +81,8 @@ class ExportedRun:
 
 def runs_of(data: ReportData, runs: Iterable[Row]) -> Iterator[ExportedRun]:
     """Yield runs of a report, in their order."""
-    noted: dict[tuple[str, str], list[Row]] = defaultdict(list)
-    for epoch in records(data.epochs):
-        if epoch.get("worker") in (None, 0) and epoch.get("epoch") is not None:
-            noted[run_of(epoch)].append(epoch)
+    numbered = [epoch for epoch in records(data.epochs) if epoch.get("epoch") is not None]
+    noted = by_key((run_of(epoch), epoch) for epoch in numbered if epoch.get("worker") in (None, 0))
     settings = [name for name in dict.fromkeys((*_ALWAYS, *data.settings)) if name != "study"]
     results = [name for name in metrics_of(data) if name not in SCORE_COLUMNS or "validation" in name]
     curves = (*SCORE_COLUMNS, "learning_rate", *(name for name in results if name not in BUILT_IN))
@@ -95,7 +92,7 @@ def runs_of(data: ReportData, runs: Iterable[Row]) -> Iterator[ExportedRun]:
         first_step_s = _sum(began_s, row.get("startup_time_s"))
         epochs = (
             Epoch(int(each["epoch"]), _sum(first_step_s, each.get("ended_at_s")), _numbers(each, curves), each)
-            for each in noted[run_of(row)]
+            for each in noted.get(run_of(row), ())
         )
         yield ExportedRun(
             row={**row, "hostname": hosts.get(row["study"])},

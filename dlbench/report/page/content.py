@@ -137,8 +137,7 @@ class Content:
         chosen = [
             replace(arm, title=title) for arm in self.data.arms if (title := titles.get((arm.study or "", arm.name)))
         ]
-        sentences = [sentence(arm, lost) for arm in chosen if (lost := lost_time(arm))]
-        return sentences[:MOST_SENTENCES]
+        return [sentence(arm, lost) for arm in chosen if (lost := lost_time(arm))][:MOST_SENTENCES]
 
     @cached_property
     def studies(self) -> dict[str, str]:

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from dlbench.analysis.arms import Row, distinct, held_back
+from dlbench.analysis.arms import Row, by_key, distinct, held_back
 from dlbench.analysis.formatting import counted, joined, number, one_line, percent
 from dlbench.records.machine import found_in, processor
 from dlbench.records.noise import LEAST_SHARE
@@ -44,10 +44,7 @@ NOT_KNOWN = "machine.json is not there or cannot be read; what follows is from t
 
 def machines(data: ReportData) -> dict[tuple[Fact, ...], list[str]]:
     """Return what is known of each machine, and the studies made on it: those with the same facts share one."""
-    studies_of: dict[tuple[Fact, ...], list[str]] = {}
-    for study in data.studies:
-        studies_of.setdefault(_facts(study), []).append(study.name)
-    return studies_of
+    return by_key((_facts(study), study.name) for study in data.studies)
 
 
 def unsteady(data: ReportData) -> Iterator[str]:
