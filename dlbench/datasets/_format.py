@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from dlbench.errors import UserError
+from dlbench.scenario.frozen import Frozen
 
 Array = npt.NDArray[Any]
 
@@ -69,10 +70,8 @@ class Arrays:
         return self.y.shape[1:]
 
 
-class ArrayMeta(BaseModel):
+class ArrayMeta(Frozen):
     """One array file: element type, shape, size of the file, and sha256 of its elements (without the .npy header)."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     dtype: str
     shape: tuple[int, ...]
@@ -80,7 +79,7 @@ class ArrayMeta(BaseModel):
     sha256: str
 
 
-class DatasetContent(BaseModel):
+class DatasetContent(Frozen):
     """What the arrays hold. A sample enters the network as `x * scale + offset`.
 
     Attributes:
@@ -90,8 +89,6 @@ class DatasetContent(BaseModel):
         notes: What was done to them: conversions, counts of what was left out.
         vocabulary: Where samples are tokens, whole numbers below this; they enter the network as they are.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     arrays: dict[str, ArrayMeta]
     class_names: tuple[str, ...]
@@ -109,7 +106,7 @@ class DatasetContent(BaseModel):
         return fingerprint(content if self.vocabulary is None else content | {"vocabulary": self.vocabulary})
 
 
-class DatasetMeta(BaseModel):
+class DatasetMeta(Frozen):
     """One prepared data set.
 
     Attributes:
@@ -119,8 +116,6 @@ class DatasetMeta(BaseModel):
         checksum: `content.checksum`, written down.
         created_at: When it was prepared (ISO 8601, UTC).
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     schema_version: int = SCHEMA_VERSION
     dataset: str

@@ -22,25 +22,24 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import Field, ValidationError
 
 from dlbench import plugins
 from dlbench.datasets._cache import Entry, Recipe, cache_root, ensure, lookup
 from dlbench.datasets._disk import Say
 from dlbench.datasets._writer import ArrayWriter
 from dlbench.errors import PREPARATION_REFUSED, UserError, lacking
+from dlbench.scenario.frozen import Frozen
 
 # How long a library may take to return to Python once stdin is closed.
 END_TIMEOUT_S = 5.0
 
 
-class PreparationRequest(BaseModel):
+class PreparationRequest(Frozen):
     """Which data set to prepare, and where."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     dataset: str
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = Field(default_factory=dict)
     cache: str | None = None
     held: bool = False
 

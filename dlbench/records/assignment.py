@@ -4,8 +4,9 @@ A shared filesystem is not assumed, and an argument list is readable by every us
 its token travels in the environment variable `DLBENCH_ASSIGNMENT`.
 """
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, Field
 
+from dlbench.scenario.frozen import Frozen
 from dlbench.scenario.layout import Layout
 from dlbench.scenario.run_spec import RunSpec
 
@@ -19,17 +20,15 @@ INTERFACE_VARIABLE = "DLBENCH_INTERFACE"
 ADDRESS_VARIABLE = "DLBENCH_ADDRESS"
 
 
-class Endpoint(BaseModel):
+class Endpoint(Frozen):
     """Where rows go: address and port of the telemetry server, and the token of the attempt."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     address: str
     port: int
     token: str
 
 
-class Assignment(BaseModel):
+class Assignment(Frozen):
     """One attempt of one run, as every one of its processes receives it.
 
     Attributes:
@@ -45,8 +44,6 @@ class Assignment(BaseModel):
         log_folder: Folder for `worker-<rank>.log`; each process writes its own.
         checkpoint_folder: Folder of the run's checkpoints, on the host of worker 0; empty where none are made.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     run: RunSpec
     attempt: int

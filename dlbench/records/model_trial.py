@@ -5,8 +5,7 @@ The process reads a request from its stdin; the last line that it prints is its 
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-
+from dlbench.scenario.frozen import Frozen
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.search_path import program
 
@@ -14,7 +13,7 @@ PROGRAM = program("dlbench.worker.try_models")
 ANSWER = "dlbench-models-answer: "
 
 
-class ModelTrial(BaseModel):
+class ModelTrial(Frozen):
     """A run whose model is built.
 
     Attributes:
@@ -22,21 +21,17 @@ class ModelTrial(BaseModel):
         shapes: What is known of its data set, as `Problem` takes it; None: the data set is prepared to know it.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     run: RunSpec
     shapes: dict[str, Any] | None
 
 
-class ModelTrials(BaseModel):
+class ModelTrials(Frozen):
     """Runs whose models are built, one after the other."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     trials: tuple[ModelTrial, ...]
 
 
-class ModelFault(BaseModel):
+class ModelFault(Frozen):
     """Why a model cannot be trained; an empty message where it can.
 
     Attributes:
@@ -45,16 +40,12 @@ class ModelFault(BaseModel):
         where: File and line of the user's own code, where the error came from there.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     message: str = ""
     hint: str = ""
     where: str = ""
 
 
-class ModelFaults(BaseModel):
+class ModelFaults(Frozen):
     """The answer: one for each trial."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     faults: tuple[ModelFault, ...]

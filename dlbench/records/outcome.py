@@ -3,10 +3,11 @@
 from enum import StrEnum
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, field_validator
+from pydantic import field_validator
 
 from dlbench.errors import printable
 from dlbench.records import files
+from dlbench.scenario.frozen import Frozen
 
 # By which engines and libraries say that memory has run out.
 OUT_OF_MEMORY_SIGNS = (
@@ -39,10 +40,8 @@ class Status(StrEnum):
         return self in (Status.COMPLETED, Status.DIVERGED)
 
 
-class Outcome(BaseModel):
+class Outcome(Frozen):
     """Status, reason (empty where completed), exit code of the launcher and wall time of one attempt."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     status: Status
     reason: str = ""

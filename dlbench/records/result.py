@@ -1,6 +1,8 @@
 """What a worker hands in at its end: sums, counts and times as it observed them; rates are made from them later."""
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import Field
+
+from dlbench.scenario.frozen import Frozen
 
 # A rate comes from at least so much of the timed window; below it, it stays empty.
 MIN_TIMED_STEPS = 50
@@ -11,7 +13,7 @@ AGREEMENTS = ("exact", "close", "no")
 BEST = "best_validation_accuracy"
 
 
-class Segment(BaseModel):
+class Segment(Frozen):
     """One piece of the steps after the first, from barrier to barrier, as one worker saw it.
 
     Workers that do not wait for each other have common pieces, whose samples are all on worker 0.
@@ -27,8 +29,6 @@ class Segment(BaseModel):
         common: Whether it is from an update to another, the same moments for all workers.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     opened_at_s: float
     closing_at_s: float | None = None
     closed_at_s: float
@@ -41,10 +41,8 @@ class Segment(BaseModel):
     common: bool = False
 
 
-class NodeAccount(BaseModel):
+class NodeAccount(Frozen):
     """What one node did; see `nodes.csv`. None where a node that is no worker has nothing of the kind."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     role: str
     host: int
@@ -60,7 +58,7 @@ class NodeAccount(BaseModel):
     links: tuple[tuple[int, int, int], ...] = ()
 
 
-class Result(BaseModel):
+class Result(Frozen):
     """One worker's own account of its run. None where the worker cannot know.
 
     Attributes:
@@ -80,8 +78,6 @@ class Result(BaseModel):
         has_hook: Whether the process counted its steps; else numbers of steps, epochs and samples mean nothing.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     steps: int
     extended_steps: int = 0
     epochs_completed: int = 0
@@ -97,7 +93,7 @@ class Result(BaseModel):
     evaluation_time_s: float = 0.0
     checkpoint_time_s: float | None = None
     segments: tuple[Segment, ...] = ()
-    scores: dict[str, float | None] = {}
+    scores: dict[str, float | None] = Field(default_factory=dict)
     time_to_target_s: float | None = None
     epochs_to_target: int | None = None
     learning_rate: float | None = None

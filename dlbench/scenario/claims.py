@@ -4,9 +4,10 @@ import math
 from enum import StrEnum
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from dlbench.errors import nearest, shown
+from dlbench.scenario.frozen import Frozen
 from dlbench.scenario.metrics import BUILT_IN
 
 # What a reference file may hold of each place: columns of `runs.csv` that people publish, and what they are called.
@@ -80,7 +81,7 @@ SeriesName = Annotated[str, BeforeValidator(_as_text), Field(min_length=1)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
-class Claim(BaseModel):
+class Claim(Frozen):
     """One claim of a study.
 
     Attributes:
@@ -93,8 +94,6 @@ class Claim(BaseModel):
         flat: The change, as a share, below which a curve counts as flat; None: `FLAT`, of a loss `FLAT_LOSS`.
         inferred: Whether the source says it neither in words nor by its numbers: whoever wrote the file infers it.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     claim: Shape
     column: ColumnName

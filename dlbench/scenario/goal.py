@@ -4,9 +4,10 @@ import re
 from collections.abc import Mapping
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from dlbench.errors import UserError, nearest, shown
+from dlbench.scenario.frozen import Frozen
 from dlbench.scenario.metrics import Metric
 
 FORMS = "`time`, `cost`, `throughput`, `time keeping validation_loss`, `time to validation_accuracy>=0.9`"
@@ -16,7 +17,7 @@ _WORDS = re.compile(
 )
 
 
-class Goal(BaseModel):
+class Goal(Frozen):
     """What decides between arms.
 
     Attributes:
@@ -24,8 +25,6 @@ class Goal(BaseModel):
         target: Column and value that runs are to reach, where that is the goal.
         quality: The score that no arm may lose, where one is named; default: the first that runs have.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     least: Literal["time", "cost", "throughput"] = Field("time", description="What is to be least, or throughput.")
     target: tuple[str, float] | None = Field(None, description="Metric and value to reach.")

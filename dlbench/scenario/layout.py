@@ -2,13 +2,12 @@
 
 from itertools import groupby
 
-from pydantic import BaseModel, ConfigDict
-
 from dlbench.scenario.cluster import HERE
+from dlbench.scenario.frozen import Frozen
 from dlbench.scenario.needs import EVALUATOR
 
 
-class Place(BaseModel):
+class Place(Frozen):
     """One process: its rank, role, host and what of the host is its own.
 
     Attributes:
@@ -22,8 +21,6 @@ class Place(BaseModel):
         cores: Core numbers it is bound to; empty where it is not bound.
         quota: CPU seconds per second on those cores where it has less than all of them to itself, else None.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     rank: int
     role: str = "worker"
@@ -41,7 +38,7 @@ class Place(BaseModel):
         return f"{self.role} {self.rank if self.workers else self.index}"
 
 
-class Layout(BaseModel):
+class Layout(Frozen):
     """Every process of one run.
 
     Attributes:
@@ -55,8 +52,6 @@ class Layout(BaseModel):
         link_latency_s: Of the slowest measured link between two of its hosts; None on one host.
         link_bandwidth_bytes_per_s: Of the narrowest one.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     places: tuple[Place, ...]
     intra_op_threads: int

@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, Field
+
+from dlbench.scenario.frozen import Frozen
 
 _SHARE = re.compile(r"(\d+(?:\.\d+)?) ?%")
 
@@ -128,10 +130,8 @@ BUILT_IN: Metrics = {
 QUALITY = ("validation_accuracy", "validation_mean_squared_error", "validation_loss")
 
 
-class Matters(BaseModel):
+class Matters(Frozen):
     """The smallest difference of a metric that matters: a number in its unit, or a share such as `2%`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     value: float = Field(gt=0, allow_inf_nan=False)
     is_share: bool = False
@@ -146,10 +146,8 @@ def _matters(value: Any) -> Any:
     return {"value": value} if isinstance(value, int | float) else value
 
 
-class MetricDeclaration(BaseModel):
+class MetricDeclaration(Frozen):
     """A metric that a script reports with `run.epoch(NAME=...)`, prints, or writes into a file."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     better: Literal["higher", "lower"] | None = Field(
         None, description="Which values are better; of a metric that dlbench knows, that is known."

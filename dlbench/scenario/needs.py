@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict
+from dlbench.scenario.frozen import Frozen
 
 
 class Exchange(StrEnum):
@@ -20,7 +20,7 @@ class Exchange(StrEnum):
     MESSAGES = "messages"
 
 
-class Role(BaseModel):
+class Role(Frozen):
     """What some of a strategy's processes do beside its workers; they come after these, in the order of roles.
 
     Attributes:
@@ -28,8 +28,6 @@ class Role(BaseModel):
         count: How many there are, or the setting that says it.
         placement: The setting that says where they are (`Placement`); where empty, they are beside workers.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     count: int | str = 1
@@ -44,7 +42,7 @@ SERVER = Role(name="server", count="servers", placement="server_placement")
 EVALUATOR = Role(name="evaluator", placement="evaluator")
 
 
-class Needs(BaseModel):
+class Needs(Frozen):
     """What a strategy asks of launcher, layout and trainer; validation and planning read it.
 
     Attributes:
@@ -67,8 +65,6 @@ class Needs(BaseModel):
         bounded_by: The option that bounds by how many steps a worker may be ahead of the slowest; "" without one.
         rendezvous: Whether its processes connect by the address of worker 0: any launcher can start them.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     exchange: Exchange = Exchange.BETWEEN
     one_process: bool = False

@@ -14,10 +14,11 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
 from dlbench.errors import UserError, nearest, shown
 from dlbench.scenario.claims import COLUMNS, OPTION, PLACES, SERIES, Claim
+from dlbench.scenario.frozen import Frozen
 from dlbench.scenario.read import document
 from dlbench.scenario.source import Source, translate
 
@@ -44,7 +45,7 @@ def _setting(known: tuple[str, ...], value: str) -> str:
     return value
 
 
-class Head(BaseModel):
+class Head(Frozen):
     """The head of a reference file.
 
     Attributes:
@@ -56,8 +57,6 @@ class Head(BaseModel):
         series: The setting in which curves differ, or None.
         claims: What the study claims.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     source: Annotated[str, Field(min_length=1)]
     about: str = ""

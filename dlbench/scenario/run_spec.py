@@ -9,9 +9,10 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from dlbench.parts import size_of_part
+from dlbench.scenario.frozen import Frozen
 from dlbench.scenario.metrics import SCORE_COLUMNS, MetricDeclaration, declared
 from dlbench.scenario.settings import BatchScope, Divide, Finite, LearningRateScale, Seconds, Settings
 
@@ -33,7 +34,7 @@ class Phase(StrEnum):
 FIRST_SEEDS = {Phase.TUNE: 1_000_000, Phase.CONFIRM: 2_000_000}
 
 
-class Tuned(BaseModel):
+class Tuned(Frozen):
     """What a search tries for an arm, or has chosen for it.
 
     Attributes:
@@ -45,8 +46,6 @@ class Tuned(BaseModel):
         scattered: Whether runs scattered by more than learning rates differ; None where too few were compared to see.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     arm: str
     values: dict[str, Any]
     epochs: int
@@ -55,10 +54,8 @@ class Tuned(BaseModel):
     scattered: bool | None = None
 
 
-class Target(BaseModel):
+class Target(Frozen):
     """A value to reach, such as validation accuracy 0.9; `stop` ends the run at the evaluation that reaches it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     metric: str = Field(
         "validation_accuracy",
@@ -69,10 +66,8 @@ class Target(BaseModel):
     stop: bool = Field(False, description="End the run at the evaluation that reaches the value.")
 
 
-class Limits(BaseModel):
+class Limits(Frozen):
     """Time limits of a run, in seconds, how often rows leave a worker, and whether checkpoints stay."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     timeout_s: Seconds | None = Field(None, description="Ends a run that takes longer, start-up included.")
     startup_timeout_s: Seconds = Field(300.0, description="From launch until every worker trains.")
@@ -85,7 +80,7 @@ class Limits(BaseModel):
     )
 
 
-class RunSpec(BaseModel):
+class RunSpec(Frozen):
     """One run, resolved: nothing in it is `auto`. Its hash without `repeat` and `seed` names the arm.
 
     Attributes:
@@ -101,8 +96,6 @@ class RunSpec(BaseModel):
         repeats_rule: How it was decided how often the arm is run; empty for a fixed number.
         tuned: What was searched for, and for which arm; None where nothing is.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     scenario: str
     label: str

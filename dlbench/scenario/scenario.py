@@ -17,6 +17,7 @@ from pydantic import (
     model_validator,
 )
 
+from dlbench.scenario.frozen import Frozen
 from dlbench.scenario.goal import FORMS
 from dlbench.scenario.metrics import Declaration
 from dlbench.scenario.run_spec import Limits, Target
@@ -129,29 +130,23 @@ class Tune(BaseModel):
         return self.__pydantic_extra__
 
 
-class LeastRate(BaseModel):
+class LeastRate(Frozen):
     """A share of a stored rate below which a run is too slow."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     of: str = Field(description="A `runs.csv` whose runs have the rates, by label and device; a path from here.")
     share: Annotated[float, Field(gt=0, le=1)] = Field(0.7, description="Of their median.")
 
 
-class Expectations(BaseModel):
+class Expectations(Frozen):
     """What a smoke test expects of every run; `dlbench run` says what is not so, and ends with code 3."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     gpu: bool = Field(False, description="It computes on a GPU, and no reading of the GPU's sensors is impossible.")
     falling_loss: bool = Field(False, description="The training loss of its last epoch is below that of its first.")
     rate: LeastRate | None = Field(None, description="It is not much slower than runs on the same device were.")
 
 
-class Repeats(BaseModel):
+class Repeats(Frozen):
     """Repeats of each arm until the goal is decided."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     min: Annotated[Count, Field(ge=3)] = Field(3, description="Before the first look.")
     max: Annotated[Count, Field(le=200)] = Field(20, description="Of one arm.")
@@ -182,8 +177,6 @@ class Scenario(Limits):
 
     A key of `base`, an axis or a point is a field of `Settings` or a plugin's option by dotted name.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: Annotated[str, AfterValidator(_name)] = Field(description="Names the study; default: the file's name.")
     description: str = Field("", description="What it is for.")

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 
 from dlbench import plugins
+from dlbench.scenario.frozen import Frozen
 
 
 class BatchScope(StrEnum):
@@ -163,14 +164,14 @@ Cores = Annotated[
 ]
 
 
-class Settings(BaseModel):
+class Settings(Frozen):
     """What one run does. Every field is a key of `base`, an axis of `matrix`, and a column of `runs.csv`.
 
     Fields are checked one by one, where a scenario is read (`dlbench.scenario.read.values`): no validator looks at
     several.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+    model_config = ConfigDict(protected_namespaces=())
 
     model: Annotated[PluginName, Setting(Affects.STEP)] = Field(
         "mlp", description="The network: a plugin, or `package.module:function`."

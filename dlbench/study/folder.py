@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 import dlbench
 from dlbench.errors import UserError
@@ -24,6 +24,7 @@ from dlbench.records.outcome import Status
 from dlbench.records.variables import is_digest, public
 from dlbench.regular_file import read_json, read_regular
 from dlbench.scenario.cluster import Cluster
+from dlbench.scenario.frozen import Frozen
 from dlbench.scenario.read.scenario_file import parse
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.scenario import Repeats, Scenario, name_from
@@ -69,7 +70,7 @@ class StudyPlan:
         return self.scenario.tune is not None or self.confirms or not isinstance(self.rule, int)
 
 
-class Record(BaseModel):
+class Record(Frozen):
     """`study.json`: what the study is. Written once, last of all, so a folder without it is no study.
 
     Attributes:
@@ -82,8 +83,6 @@ class Record(BaseModel):
         machine_fingerprint: Short hash of the hardware and versions it began on.
         runs: Every run that was ever asked for, resolved, in order.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     schema_version: int = SCHEMA_VERSION
     dlbench_version: str = dlbench.__version__

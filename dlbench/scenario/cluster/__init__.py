@@ -7,10 +7,11 @@ import shlex
 from collections.abc import Callable, Iterable
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
 from dlbench.cgroups import usable_cores
 from dlbench.errors import UserError, shown
+from dlbench.scenario.frozen import Frozen
 
 MAX_SLOTS = 10**6
 # Of all hosts together, in a cluster file.
@@ -34,7 +35,7 @@ def host_name(address: str) -> str:
     return LOCAL if name in _LOOPBACK else name
 
 
-class Host(BaseModel):
+class Host(Frozen):
     """A machine with an address.
 
     Attributes:
@@ -45,8 +46,6 @@ class Host(BaseModel):
         machine: Number of the machine it is, counted from 0 over the cluster, once the hosts were asked: hosts with the
             same number, such as containers, run on one kernel and share its cores.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     address: str
     slots: int = Field(ge=1, le=MAX_SLOTS, strict=True)
@@ -95,7 +94,7 @@ def same_host(hosts: Iterable[Host], name: Callable[[str], str] = host_name) -> 
     return f"{what}: write it once, with all its slots: {written}:{sum(host.slots for host in twice)}"
 
 
-class Prices(BaseModel):
+class Prices(Frozen):
     """What the cluster costs, as its user says: a run costs its time on every host and every worker's slot it used.
 
     Attributes:
@@ -103,8 +102,6 @@ class Prices(BaseModel):
         host_hour: Price of one host for an hour.
         worker_hour: Price of one worker's slot for an hour, where devices are paid one by one.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     currency: str = Field(min_length=1, max_length=20)
     host_hour: float = Field(0.0, ge=0, allow_inf_nan=False)
@@ -128,7 +125,7 @@ def read_price(text: str) -> Prices:
     return Prices(currency=currency, **{f"{match['of']}_hour": amount})
 
 
-class MeasuredLink(BaseModel):
+class MeasuredLink(Frozen):
     """What was measured between two hosts of a cluster, before a study.
 
     Attributes:
@@ -137,14 +134,12 @@ class MeasuredLink(BaseModel):
         bandwidth_bytes_per_s: Of one TCP stream, the slower of both directions.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     hosts: tuple[int, int]
     latency_s: float
     bandwidth_bytes_per_s: float
 
 
-class Cluster(BaseModel):
+class Cluster(Frozen):
     """The hosts, in the order in which they are used, and what is the same for all of them.
 
     Attributes:
@@ -160,8 +155,6 @@ class Cluster(BaseModel):
         emulated: Why runs on it are not on representative hardware: reasons for the column of that name.
         links: What was measured between its hosts; empty before.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     hosts: tuple[Host, ...] = Field(min_length=1)
     launcher: str | None = None
