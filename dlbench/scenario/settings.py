@@ -5,7 +5,6 @@ plugins are not here: they are dotted keys (`model.batch_norm`, `strategy.chunk_
 own `OPTIONS`.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -109,19 +108,6 @@ class Affects(StrEnum):
     OBSERVATION = "observation"
 
 
-@dataclass(frozen=True)
-class Setting:
-    """What is known of a field of `Settings`, in its annotation.
-
-    Attributes:
-        affects: What it changes in a run.
-        unit: Its unit; empty where it has none or its name says it.
-    """
-
-    affects: Affects
-    unit: str = ""
-
-
 def _no_bool(value: Any) -> Any:
     """Refuse true and false where a number is asked for: Python would take them for 1 and 0."""
     if isinstance(value, bool):
@@ -173,194 +159,190 @@ class Settings(Frozen):
 
     model_config = ConfigDict(protected_namespaces=())
 
-    model: Annotated[PluginName, Setting(Affects.STEP)] = Field(
+    model: Annotated[PluginName, Affects.STEP] = Field(
         "mlp", description="The network: a plugin, or `package.module:function`."
     )
-    dataset: Annotated[PluginName, Setting(Affects.STEP)] = Field(
+    dataset: Annotated[PluginName, Affects.STEP] = Field(
         "digits", description="The samples: a plugin, or `package.module:function`."
     )
-    trainer: Annotated[PluginName, Setting(Affects.ARITHMETIC)] = Field(
+    trainer: Annotated[PluginName, Affects.ARITHMETIC] = Field(
         "keras_tensorflow", description="The engine that computes gradients."
     )
-    backend: Annotated[Backend | None, Setting(Affects.ARITHMETIC)] = Field(
+    backend: Annotated[Backend | None, Affects.ARITHMETIC] = Field(
         None,
         description="What computes a model: `torch` stands for `trainer: keras_torch`. The same samples, first weights "
         "and settings give the same training on each.",
     )
-    strategy: Annotated[PluginName, Setting(Affects.DISTRIBUTION)] = Field(
+    strategy: Annotated[PluginName, Affects.DISTRIBUTION] = Field(
         "single", description="How the workers' gradients or parameters are combined."
     )
-    algorithm: Annotated[str | None, Setting(Affects.DISTRIBUTION)] = Field(
+    algorithm: Annotated[str | None, Affects.DISTRIBUTION] = Field(
         None,
         description="The strategy's algorithm, such as the all-reduce of `mpi`; default: the strategy's own.",
     )
-    communicator: Annotated[PluginName | None, Setting(Affects.DISTRIBUTION)] = Field(
+    communicator: Annotated[PluginName | None, Affects.DISTRIBUTION] = Field(
         None, description="What carries the strategy's messages; default: the strategy's own."
     )
-    collectives: Annotated[str | None, Setting(Affects.DISTRIBUTION)] = Field(
+    collectives: Annotated[str | None, Affects.DISTRIBUTION] = Field(
         None,
         description="The library that moves bytes: `mpi`, `gloo`, `nccl` or `grpc`; default: the strategy's own.",
     )
-    launcher: Annotated[PluginName, Setting(Affects.DISTRIBUTION)] = Field(
+    launcher: Annotated[PluginName, Affects.DISTRIBUTION] = Field(
         "auto", description="Who starts the processes; `auto` takes one that suits the strategy."
     )
-    submitter: Annotated[PluginName, Setting(Affects.OBSERVATION)] = Field(
+    submitter: Annotated[PluginName, Affects.OBSERVATION] = Field(
         "direct", description="Where the launcher is started."
     )
-    command: Annotated[str | None, Setting(Affects.STEP)] = Field(
+    command: Annotated[str | None, Affects.STEP] = Field(
         None,
         description="A training script of your own, run in place of dlbench's worker; `{workers}`, `{batch_size}` "
         "and every other setting are filled in. It reports through `dlbench.worker`.",
     )
-    workers_inside: Annotated[bool, Setting(Affects.OBSERVATION)] = Field(
+    workers_inside: Annotated[bool, Affects.OBSERVATION] = Field(
         False,
         description="The command starts all workers itself, as `torchrun --nproc-per-node {workers}` does: dlbench "
         "starts it once, on one host and on the cores of all workers.",
     )
-    workers: Annotated[Count, Setting(Affects.DISTRIBUTION)] = Field(
+    workers: Annotated[Count, Affects.DISTRIBUTION] = Field(
         1, description="Number of replicas, each with its own device or share of cores."
     )
-    servers: Annotated[Count | None, Setting(Affects.DISTRIBUTION)] = Field(
+    servers: Annotated[Count | None, Affects.DISTRIBUTION] = Field(
         None,
         description="Servers, each of which holds a part of the parameters, of equal bytes; default: one where the "
         "strategy has servers.",
     )
-    server_placement: Annotated[Placement | None, Setting(Affects.DISTRIBUTION)] = Field(
+    server_placement: Annotated[Placement | None, Affects.DISTRIBUTION] = Field(
         None,
         description="`beside`: servers share hosts with workers, spread over them evenly, and their cores; `own`: each "
         "has its own slot and cores, after those of the workers, or where they are simulated a host. Default: "
         "beside real workers, own where they are simulated.",
     )
-    mode: Annotated[Mode | None, Setting(Affects.DISTRIBUTION)] = Field(
+    mode: Annotated[Mode | None, Affects.DISTRIBUTION] = Field(
         None, description="All workers on one host, or one worker per host."
     )
-    workers_per_host: Annotated[Count | None, Setting(Affects.DISTRIBUTION)] = Field(
+    workers_per_host: Annotated[Count | None, Affects.DISTRIBUTION] = Field(
         None, description="Workers on each host, between the two modes."
     )
-    cores_per_worker: Annotated[Cores | None, Setting(Affects.ARITHMETIC, "cores")] = Field(
+    cores_per_worker: Annotated[Cores | None, Affects.ARITHMETIC] = Field(
         None,
         description="CPU cores of each worker: whole ones, or a share of one (0.5); default: cores of the host / most "
         "workers on it in the study, above one rounded down.",
     )
-    memory_limit_bytes: Annotated[Bytes | None, Setting(Affects.ARITHMETIC, "bytes")] = Field(
+    memory_limit_bytes: Annotated[Bytes | None, Affects.ARITHMETIC] = Field(
         None,
         description="Memory that each worker may take on its host, enforced by the kernel (RLIMIT_DATA): what needs "
         "more ends as out-of-memory. Default: no limit.",
     )
-    batch_size: Annotated[BatchSize, Setting(Affects.STEP, "samples")] = Field(
+    batch_size: Annotated[BatchSize, Affects.STEP] = Field(
         32,
         description="Samples per step, of one worker or of all: see `batch_scope`. `dlbench fit` finds the largest "
         "that fits.",
     )
-    batch_scope: Annotated[BatchScope, Setting(Affects.TRAINING)] = Field(
+    batch_scope: Annotated[BatchScope, Affects.TRAINING] = Field(
         BatchScope.PER_WORKER,
         description="`per-worker`: the global batch grows with workers (weak scaling); `global`: it stays (strong).",
     )
-    divide: Annotated[Divide, Setting(Affects.TRAINING)] = Field(
+    divide: Annotated[Divide, Affects.TRAINING] = Field(
         Divide.DATA,
         description="`data`: each epoch is sharded over the workers; `epochs`: each worker sees all samples, "
         "ceil(epochs / workers) times.",
     )
-    remainder: Annotated[Remainder, Setting(Affects.TRAINING)] = Field(
+    remainder: Annotated[Remainder, Affects.TRAINING] = Field(
         Remainder.TRAIN,
         description="Samples of an epoch that fill no global batch: `train` takes them in a smaller last step, shared "
         "over the workers, so that all arms see equal samples; `drop` leaves them out. A `command` decides itself.",
     )
-    epochs: Annotated[Count, Setting(Affects.TRAINING)] = Field(
-        5, description="Passes over the training data; see `divide`."
-    )
-    optimizer: Annotated[str, Setting(Affects.STEP)] = Field(
-        "sgd", description="The optimizer, by the trainer's own name."
-    )
-    momentum: Annotated[Share, Setting(Affects.STEP)] = Field(
+    epochs: Annotated[Count, Affects.TRAINING] = Field(5, description="Passes over the training data; see `divide`.")
+    optimizer: Annotated[str, Affects.STEP] = Field("sgd", description="The optimizer, by the trainer's own name.")
+    momentum: Annotated[Share, Affects.STEP] = Field(
         0.0, description="Momentum of `sgd` and `rmsprop`; other optimizers have their own."
     )
-    nesterov: Annotated[bool, Setting(Affects.STEP)] = Field(
+    nesterov: Annotated[bool, Affects.STEP] = Field(
         False, description="Nesterov's momentum instead of Polyak's (`sgd`)."
     )
-    weight_decay: Annotated[Share, Setting(Affects.STEP)] = Field(
+    weight_decay: Annotated[Share, Affects.STEP] = Field(
         0.0,
         description="Decoupled weight decay (Loshchilov and Hutter 2019): before each step every weight, biases too, "
         "loses learning rate x this x itself. 0 is none, also for `adamw`.",
     )
-    gradient_accumulation_steps: Annotated[Count, Setting(Affects.STEP)] = Field(
+    gradient_accumulation_steps: Annotated[Count, Affects.STEP] = Field(
         1,
         description="A worker's batch is computed in this many parts, whose gradients are added before the one "
         "all-reduce and update: less memory, the same mathematics (batch norm and dropout aside).",
     )
-    learning_rate: Annotated[Rate, Setting(Affects.TRAINING)] = Field(
+    learning_rate: Annotated[Rate, Affects.TRAINING] = Field(
         0.01, description="Learning rate at `learning_rate_base_batch`."
     )
-    learning_rate_base_batch: Annotated[Count | None, Setting(Affects.TRAINING, "samples")] = Field(
+    learning_rate_base_batch: Annotated[Count | None, Affects.TRAINING] = Field(
         None, description="The global batch that `learning_rate` was tuned for; needed when it is scaled."
     )
-    learning_rate_scale: Annotated[LearningRateScale, Setting(Affects.TRAINING)] = Field(
+    learning_rate_scale: Annotated[LearningRateScale, Affects.TRAINING] = Field(
         LearningRateScale.NONE,
         description="Scaling by global batch / base batch; never by workers alone.",
     )
-    warmup_epochs: Annotated[Epochs, Setting(Affects.TRAINING, "epochs")] = Field(
+    warmup_epochs: Annotated[Epochs, Affects.TRAINING] = Field(
         0.0, description="Epochs over which the learning rate rises linearly to its full value."
     )
-    precision: Annotated[Precision, Setting(Affects.ARITHMETIC)] = Field(
+    precision: Annotated[Precision, Affects.ARITHMETIC] = Field(
         Precision.FLOAT32, description="The numbers the run computes in."
     )
-    jit_compile: Annotated[bool, Setting(Affects.ARITHMETIC)] = Field(
+    jit_compile: Annotated[bool, Affects.ARITHMETIC] = Field(
         False,
         description="Compile the step: with XLA on TensorFlow, with `torch.compile` on PyTorch; JAX always does.",
     )
-    seed: Annotated[Natural, Setting(Affects.TRAINING)] = Field(
+    seed: Annotated[Natural, Affects.TRAINING] = Field(
         0, description="Run seed = seed + repeat, the same in all arms, so that repeats pair."
     )
-    train_samples: Annotated[Count | None, Setting(Affects.STEP, "samples")] = Field(
+    train_samples: Annotated[Count | None, Affects.STEP] = Field(
         None, description="Use only this many training samples: a fixed subset drawn by the seed."
     )
-    validation_samples: Annotated[Count | None, Setting(Affects.TRAINING, "samples")] = Field(
+    validation_samples: Annotated[Count | None, Affects.TRAINING] = Field(
         None, description="Use only this many validation samples."
     )
-    validation_fraction: Annotated[Share, Field(gt=0), Setting(Affects.TRAINING)] = Field(
+    validation_fraction: Annotated[Share, Field(gt=0), Affects.TRAINING] = Field(
         0.2, description="Share of the data kept for validation where the data set is not split."
     )
-    input: Annotated[Input, Setting(Affects.STEP)] = Field(
+    input: Annotated[Input, Affects.STEP] = Field(
         Input.MAPPED,
         description="`mapped`: samples are read from the prepared files that all workers of a host share; `memory`: "
         "each worker holds its own copy; `synthetic`: every step reuses one batch of random numbers of the same shape, "
         "so that nothing is read and losses and accuracies mean nothing.",
     )
-    augmentation: Annotated[Augmentation, Setting(Affects.STEP)] = Field(
+    augmentation: Annotated[Augmentation, Affects.STEP] = Field(
         Augmentation.NONE,
         description="`crop-flip`: each training picture is padded by `augmentation_padding` pixels, cropped back at a "
         "random place and mirrored at random, drawn by seed, epoch and sample alone.",
     )
-    augmentation_padding: Annotated[Natural, Setting(Affects.STEP, "pixels")] = Field(
+    augmentation_padding: Annotated[Natural, Affects.STEP] = Field(
         4, description="Pixels added on each side before `crop-flip` crops."
     )
-    checkpoint_every: Annotated[Count | None, Setting(Affects.OBSERVATION, "epochs")] = Field(
+    checkpoint_every: Annotated[Count | None, Affects.OBSERVATION] = Field(
         None, description="Epochs between checkpoints, from which `--resume` goes on; default: none are made."
     )
-    evaluator: Annotated[Placement | None, Setting(Affects.DISTRIBUTION)] = Field(
+    evaluator: Annotated[Placement | None, Affects.DISTRIBUTION] = Field(
         None,
         description="Of strategies of nodes: a process that scores the parameters of each epoch while workers train "
         "on, as `stop` of a target needs it. `own`: with its own slot and cores, after workers and servers; "
         "`beside`: on the cores of the first host's workers, which it takes time from. Default: copies are scored "
         "after training, by the workers.",
     )
-    evaluate_every: Annotated[Count, Setting(Affects.OBSERVATION, "epochs")] = Field(
+    evaluate_every: Annotated[Count, Affects.OBSERVATION] = Field(
         1, description="Epochs between evaluations, outside the timed window."
     )
-    evaluation_batch_size: Annotated[Count, Setting(Affects.OBSERVATION, "samples")] = Field(
+    evaluation_batch_size: Annotated[Count, Affects.OBSERVATION] = Field(
         256, description="Samples per evaluation step of each worker."
     )
-    extend_window: Annotated[bool, Setting(Affects.OBSERVATION)] = Field(
+    extend_window: Annotated[bool, Affects.OBSERVATION] = Field(
         False,
         description="If training ends before the timed window holds 50 steps and 5 s without warm-up, step on until "
         "it does; these steps count in what is measured inside the window and in no cost or result of the training.",
     )
-    sample_every: Annotated[Count, Setting(Affects.OBSERVATION, "steps")] = Field(
+    sample_every: Annotated[Count, Affects.OBSERVATION] = Field(
         50,
         description="The timed window of every arm is cut at each such step, which is in no rate; where gradients are "
         "reduced between two calls, it separates waiting for peers from moving bytes.",
     )
-    sensor_interval_s: Annotated[Seconds, Setting(Affects.OBSERVATION, "s")] = Field(
+    sensor_interval_s: Annotated[Seconds, Affects.OBSERVATION] = Field(
         1.0, description="Time between two readings of the sensors."
     )
 
@@ -394,23 +376,23 @@ def value_of(key: str, written: Any) -> Any:
     return getattr(Settings.model_validate({key: written}), key)
 
 
-def about(name: str) -> Setting:
-    """Return what a setting says of itself.
+def affected_by(name: str) -> Affects:
+    """Return what a setting says that it changes.
 
     Raises:
         LookupError: It says nothing.
     """
     for note in Settings.model_fields[name].metadata:
-        if isinstance(note, Setting):
+        if isinstance(note, Affects):
             return note
     raise LookupError(f"the setting {name} does not say what it affects")
 
 
 def settings_of(*kinds: Affects) -> tuple[str, ...]:
     """Return the settings that change one of these, in the order of `Settings`."""
-    return tuple(name for name in Settings.model_fields if about(name).affects in kinds)
+    return tuple(name for name in Settings.model_fields if affected_by(name) in kinds)
 
 
 def option_prefixes_of(*kinds: Affects) -> tuple[str, ...]:
     """Return how the options begin that change one of these: an option changes what its plugin's setting does."""
-    return tuple(f"{prefix}." for prefix in OPTION_PREFIXES if about(prefix).affects in kinds)
+    return tuple(f"{prefix}." for prefix in OPTION_PREFIXES if affected_by(prefix) in kinds)

@@ -27,7 +27,7 @@ from dlbench.scenario.goal import read_goal
 from dlbench.scenario.metrics import declared
 from dlbench.scenario.run_spec import Phase, RunSpec, Tuned, arm_name
 from dlbench.scenario.scenario import Repeats, Scenario, Tune
-from dlbench.scenario.settings import Affects, Settings, about
+from dlbench.scenario.settings import Affects, Settings, affected_by
 from dlbench.study.folder import StudyPlan
 
 # A search that finds its own values goes no further than these, and is done where they are no farther apart.
@@ -258,7 +258,7 @@ def _wanted(scenario: Scenario, prices: Prices | None = None) -> Wanted:
 
 def _changes_time(key: str) -> bool:
     """Whether the time of a step depends on a setting or option."""
-    return key not in Settings.model_fields or about(key).affects is not Affects.TRAINING
+    return key not in Settings.model_fields or affected_by(key) is not Affects.TRAINING
 
 
 def _further(best: RunSpec, tried: Sequence[RunSpec]) -> list[RunSpec]:

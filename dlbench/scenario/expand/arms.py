@@ -14,7 +14,7 @@ from dlbench.scenario.expand.resolve import PlannedArm, resolve
 from dlbench.scenario.plugin_settings import load
 from dlbench.scenario.read.document import inline
 from dlbench.scenario.scenario import Baseline, Scenario
-from dlbench.scenario.settings import SIMULATED, Affects, Settings, about
+from dlbench.scenario.settings import SIMULATED, Affects, Settings, affected_by
 
 # The strategy and workers of a base line. It has no other setting of its group's distribution.
 _ALONE: dict[str, Any] = {"strategy": "single", "workers": 1}
@@ -152,7 +152,7 @@ def _alone(arm: PlannedArm) -> Point:
 def is_shared(key: str) -> bool:
     """Whether a base line has the value of its group of arms for this setting or option."""
     name = key.partition(".")[0]
-    return name not in Settings.model_fields or about(name).affects is not Affects.DISTRIBUTION
+    return name not in Settings.model_fields or affected_by(name) is not Affects.DISTRIBUTION
 
 
 def _label(arm: PlannedArm, varying: Sequence[str]) -> str:

@@ -1,7 +1,7 @@
 import re
 
 from dlbench.records import columns, document
-from dlbench.scenario.settings import Settings, about
+from dlbench.scenario.settings import Settings
 
 # design.md's list: what `runs.csv` holds at least.
 REQUIRED = """
@@ -36,13 +36,6 @@ def test_runs_hold_every_column_that_was_promised():
 
 def test_every_setting_is_a_column_of_runs():
     assert set(Settings.model_fields) - set(columns.names("runs")) == set()
-
-
-def test_the_column_of_a_setting_has_its_unit():
-    units = {column.name: column.unit for column in columns.RUNS}
-    assert {name: units[name] for name in Settings.model_fields} == {
-        name: about(name).unit for name in Settings.model_fields
-    }
 
 
 def test_names_are_unique():
