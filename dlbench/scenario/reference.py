@@ -32,11 +32,6 @@ HEAD = "#"
 MAX_ROWS = 10_000
 
 
-def _listed(value: Any) -> Any:
-    """Take one note for a list of one."""
-    return (value,) if isinstance(value, str) else value
-
-
 def _setting(known: tuple[str, ...], value: str) -> str:
     """Refuse what is no setting of the known ones, nor an option."""
     if value not in known and not re.fullmatch(OPTION, value):
@@ -52,7 +47,7 @@ class Head(Frozen):
         source: Who published the numbers, and when.
         about: What was trained, with what.
         hardware: On what.
-        notes: What a reader has to know, such as what was assumed.
+        notes: What a reader has to know, such as what was assumed; one alone needs no list.
         x: The setting that varies along the curves: a column of `runs.csv`.
         series: The setting in which curves differ, or None.
         claims: What the study claims.
@@ -61,7 +56,7 @@ class Head(Frozen):
     source: Annotated[str, Field(min_length=1)]
     about: str = ""
     hardware: str = ""
-    notes: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
+    notes: Annotated[tuple[str, ...], BeforeValidator(lambda note: (note,) if isinstance(note, str) else note)] = ()
     x: Annotated[str, AfterValidator(partial(_setting, tuple(PLACES)))]
     series: Annotated[str, AfterValidator(partial(_setting, SERIES))] | None = None
     claims: tuple[Claim, ...] = ()

@@ -121,12 +121,8 @@ class RunSpec(Frozen):
     @property
     def run_id(self) -> str:
         """Readable slug + short hash of the resolved specification + repeat; safe as a folder name. See `arm_name`."""
-        words = [
-            self.settings.model,
-            self.settings.strategy,
-            f"w{self.settings.workers}",
-            f"b{self.settings.batch_size}",
-        ]
+        settings = self.settings
+        words = (settings.model, settings.strategy, f"w{settings.workers}", f"b{settings.batch_size}")
         slug = "-".join("".join(c if c.isalnum() and c.isascii() else "-" for c in word) for word in words)
         return f"{slug[:60].strip('-').lower()}-{self.fingerprint}-r{self.repeat}"
 

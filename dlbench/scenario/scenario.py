@@ -73,14 +73,9 @@ def name_from(stem: str) -> str:
     return name.encode()[:MAX_NAME_BYTES].decode(errors="ignore").strip() or "scenario"
 
 
-def _filled(value: Any) -> Any:
-    """Take an empty section (`matrix:` with nothing under it) for one that is not there."""
-    return {} if value is None else value
-
-
-def _listed(value: Any) -> Any:
-    """Take an empty section for an empty list."""
-    return () if value is None else value
+# An empty section (`matrix:` with nothing under it) is taken for one that is not there.
+_FILLED = BeforeValidator(lambda value: {} if value is None else value)
+_LISTED = BeforeValidator(lambda value: () if value is None else value)
 
 
 def _equally_long(axes: dict[str, tuple[Any, ...]]) -> dict[str, tuple[Any, ...]]:
@@ -185,19 +180,19 @@ class Scenario(Limits):
         description="Published numbers it is compared with: NAME of `reference/NAME.csv` beside the scenario, else of "
         "`scenarios/reference` in the folder dlbench is started in.",
     )
-    base: Annotated[dict[str, Any], BeforeValidator(_filled)] = Field(
+    base: Annotated[dict[str, Any], _FILLED] = Field(
         default_factory=dict, description="Settings and plugin options (`model.hidden`) common to all runs."
     )
-    matrix: Annotated[Axes, BeforeValidator(_filled)] = Field(
+    matrix: Annotated[Axes, _FILLED] = Field(
         default_factory=dict, description="Axes, each a list of values; every combination is an arm."
     )
-    zip: Annotated[tuple[Linked, ...], BeforeValidator(_listed)] = Field(
+    zip: Annotated[tuple[Linked, ...], _LISTED] = Field(
         (), description="Linked axes: lists of equal length that vary together. Several mappings multiply."
     )
-    include: Annotated[tuple[Partial, ...], BeforeValidator(_listed)] = Field(
+    include: Annotated[tuple[Partial, ...], _LISTED] = Field(
         (), description="Whole points added to the matrix, each over `base`."
     )
-    exclude: Annotated[tuple[Partial, ...], BeforeValidator(_listed)] = Field(
+    exclude: Annotated[tuple[Partial, ...], _LISTED] = Field(
         (), description="Points of the matrix left out: those that have all values of one of these."
     )
     tune: Tune | None = Field(
@@ -231,10 +226,10 @@ class Scenario(Limits):
     given: tuple[str, ...] = Field(
         (), description="Axes that are conditions, not choices: an answer is made for each, never across."
     )
-    expect: Annotated[Expectations, BeforeValidator(_filled)] = Field(
+    expect: Annotated[Expectations, _FILLED] = Field(
         default_factory=Expectations, description="What must be so in every run, for smoke tests."
     )
-    metrics: Annotated[dict[str, Declaration], BeforeValidator(_filled)] = Field(
+    metrics: Annotated[dict[str, Declaration], _FILLED] = Field(
         default_factory=dict,
         description="What a script reports with `run.epoch(NAME=...)` besides losses and accuracies, prints or writes.",
     )

@@ -13,8 +13,7 @@ _NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:[eE][-+]?\d+)?) ?([A-Za-z/]+)", re.ASCII
 
 def units_of(key: str) -> str:
     """Return the units that a setting takes, with an example; empty where its name ends in none."""
-    units = _units(key)
-    return ", ".join(f"`4{unit}`" for unit in units)
+    return ", ".join(f"`4{unit}`" for unit in _units(key))
 
 
 def pattern_of(key: str) -> str:

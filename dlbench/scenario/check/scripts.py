@@ -210,8 +210,8 @@ def script_warnings(arms: Sequence[RunSpec]) -> list[str]:
                 "the last command of a pipe decides whether a run completed: begin with `set -o pipefail;`, or failed "
                 "training counts as completed"
             )
-        is_inside = runs[0].settings.workers_inside
-        if not is_inside and any(_is_one_process(run.settings) for run in runs):
+        one_process = (run.settings.workers == 1 or needs_of(run.settings.strategy).one_process for run in runs)
+        if not runs[0].settings.workers_inside and any(one_process):
             lines += launcher_warnings(commands)
         path = next((path for it in commands for path in it.scripts), None)
         text = text_of(path) if path else None
@@ -226,10 +226,6 @@ def _hides_failures(command: str) -> bool:
         words = shlex.split(command)
         return Path(words[0]).name in SHELLS and bool(re.search(r"[^|]\|[^|]", words[-1])) and "pipefail" not in command
     return False
-
-
-def _is_one_process(settings: Settings) -> bool:
-    return settings.workers == 1 or needs_of(settings.strategy).one_process
 
 
 def launcher_warnings(commands: Iterable[SimpleCommand]) -> list[str]:

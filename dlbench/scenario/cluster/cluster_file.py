@@ -24,6 +24,7 @@ _COUNT_KEYS = ("count", "slots", "cores")
 _OPTION = "submitter."
 # Options are written as submitter.NAME, and links are measured.
 _NOT_WRITTEN = {"options", "links"}
+_KEYS = tuple(key for key in Cluster.model_fields if key not in _NOT_WRITTEN)
 _RANGE = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?", re.ASCII)
 _HOSTS = "a list of hosts, each {address: a, slots: 4}, or a text such as a:4,b:4, or {count: 2, slots: 4} of a queue"
 _MOST_HOSTS = 100_000
@@ -51,7 +52,7 @@ def parse(text: str, name: str) -> Cluster:
         raise UserError(f"a cluster is a mapping with `hosts`, not {shown(data)}", where=source.where())
     content = {key: value for key, value in data.items() if not key.startswith(_OPTION)}
     for key in _NOT_WRITTEN & content.keys():
-        raise unknown_key(key, _keys(), source.where((key,)))
+        raise unknown_key(key, _KEYS, source.where((key,)))
     content["hosts"] = _hosts(data, source)
     if isinstance(environment := content.get("environment"), dict):
         # A whole number is the text that a variable holds.
@@ -67,15 +68,11 @@ def parse(text: str, name: str) -> Cluster:
     return _with_plugins(cluster.model_copy(update={"hosts": hosts}), data, source)
 
 
-def _keys() -> tuple[str, ...]:
-    return tuple(key for key in Cluster.model_fields if key not in _NOT_WRITTEN)
-
-
 def _allowed(path: DataPath) -> Iterable[str]:
     """Return the keys allowed where `path` stands."""
     if path[0] == "hosts" and len(path) > 1:
         return _HOST_KEYS
-    return Prices.model_fields if path[0] == "prices" and len(path) > 1 else _keys()
+    return Prices.model_fields if path[0] == "prices" and len(path) > 1 else _KEYS
 
 
 def _hosts(data: dict[str, Any], source: Source) -> list[Any]:

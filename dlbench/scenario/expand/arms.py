@@ -120,19 +120,14 @@ def _refuse_twins(arms: Iterable[PlannedArm], scenario: Scenario) -> None:
         twin = seen.setdefault(_identity(arm), arm)
         # A value that is tried is nothing to an arm that has no such option.
         if twin is not arm and not arm.point.tuned:
-            raise _twins(twin, arm, scenario)
-
-
-def _twins(first: PlannedArm, second: PlannedArm, scenario: Scenario) -> UserError:
-    source = scenario.source
-    differing = [path for key, path in second.point.origins.items() if path != first.point.origins.get(key)]
-    place = max(differing, key=source.line, default=())
-    chosen = {key: second.point.values[key] for key in second.point.values if not second.point.is_common(key)}
-    return UserError(
-        f"duplicate run: {inline(chosen)[1:-1]}",
-        hint="name each value once; write `repeats` to run it again",
-        where=source.where(place),
-    )
+            origins, source = twin.point.origins, scenario.source
+            differing = [path for key, path in arm.point.origins.items() if path != origins.get(key)]
+            chosen = {key: value for key, value in arm.point.values.items() if not arm.point.is_common(key)}
+            raise UserError(
+                f"duplicate run: {inline(chosen)[1:-1]}",
+                hint="name each value once; write `repeats` to run it again",
+                where=source.where(max(differing, key=source.line, default=())),
+            )
 
 
 def _alone(arm: PlannedArm) -> Point:

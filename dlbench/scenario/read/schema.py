@@ -24,11 +24,11 @@ def schema() -> Schema:
     properties = _properties(Scenario, definitions)
     properties = _with_units(properties) | _sections(properties)
     definitions["point"] = _mapping(keys)
-    tried = {key: _axis(value) for key, value in keys.items()}
-    tried["learning_rate"] = {"anyOf": [tried["learning_rate"], {"const": "auto"}]}
+    axes, any_axis = {key: _axis(value) for key, value in keys.items()}, {"type": "array", "minItems": 1}
     # `epochs` and `repeats` are those of the search.
-    definitions["Tune"] = _mapping(tried | definitions["Tune"]["properties"], {"type": "array", "minItems": 1})
-    definitions["axes"] = _mapping({key: _axis(value) for key, value in keys.items()}, {"type": "array", "minItems": 1})
+    tried = axes | {"learning_rate": {"anyOf": [axes["learning_rate"], {"const": "auto"}]}}
+    definitions["Tune"] = _mapping(tried | definitions["Tune"]["properties"], any_axis)
+    definitions["axes"] = _mapping(axes, any_axis)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "dlbench scenario",
