@@ -153,22 +153,17 @@ class Collector:
                 files.write_text(self._folder.path / name, text)
 
     def _write_derived(self) -> None:
+        begun = [name for name in OCCASIONAL if (self._folder.path / files.table(name)).exists()]
         with contextlib.ExitStack() as stack:
-            opened = {table: stack.enter_context(self._continued(table)) for table in self._tables_there()}
+            opened = {table: stack.enter_context(self._continued(table)) for table in (*DERIVED, *begun)}
             for attempt, layout in self._waiting:
                 journal = read_journal(attempt.folder / files.JOURNAL)
                 places = () if layout is None else topology(layout, self._folder.record.cluster, journal)
-                for table, lines in _derived_lines(attempt, journal, places, self._metrics).items():
-                    opened[table].writelines(lines)
-                for table, new_lines in _occasional_lines(attempt, journal).items():
-                    if new_lines and table not in opened:
+                lines = _derived_lines(attempt, journal, places, self._metrics) | _occasional_lines(attempt, journal)
+                for table, lines_of_table in lines.items():
+                    if table not in opened:
                         opened[table] = stack.enter_context(self._continued(table))
-                    if new_lines:
-                        opened[table].writelines(new_lines)
-
-    def _tables_there(self) -> tuple[str, ...]:
-        """Return the derived tables that are written in any case, and those that an earlier run has begun."""
-        return (*DERIVED, *(name for name in OCCASIONAL if (self._folder.path / files.table(name)).exists()))
+                    opened[table].writelines(lines_of_table)
 
     @contextlib.contextmanager
     def _tolerant(self) -> Iterator[None]:
@@ -191,22 +186,18 @@ class Collector:
         return [entry[3:] for entry in sorted(ended, key=lambda entry: entry[:3])]
 
     def _take(self, attempt: Attempt, outcome: Outcome) -> dict[str, Any]:
-        assignment, journal = None, None
         try:
             assignment, journal = _records(attempt, outcome)
             row = self._row(attempt, assignment, outcome, journal)
+            self._waiting.append((attempt, assignment.layout if assignment else None))
         except (UserError, ArithmeticError, LookupError, TypeError, ValueError, MemoryError) as error:
             # Whatever a journal holds fails its own run alone; the next runs are made.
             if outcome.status.is_final:
                 outcome = outcome.model_copy(update={"status": Status.FAILED, "reason": damage(error)})
                 write_outcome(attempt.folder, outcome)
-            assignment, journal = None, None
-            row = self._row(attempt, assignment, outcome, Journal())
-        layout = assignment.layout if assignment else None
+            row = self._row(attempt, None, outcome, Journal())
         self.rows.append(row)
         self._lines.append(line(row.get(column) for column in (*names("runs"), *self._extra("runs"))))
-        if journal is not None:
-            self._waiting.append((attempt, layout))
         return row
 
     def _row(
@@ -281,9 +272,11 @@ def _derived_lines(
     start = (attempt.run_id, attempt.number)
     journal, _ = without_warm_up(journal)
     epoch_columns = [*names("epochs")[2:], *metrics]
+    # Those that came out of a checkpoint say themselves which attempt trained them.
+    epochs = ({"trained_in_attempt": attempt.number, **row} for row in journal.epochs)
     return {
         "topology": (line((*start, *(row.get(column.name) for column in TOPOLOGY[2:]))) for row in places),
-        "epochs": (line((*start, *(row.get(name) for name in epoch_columns))) for row in _epochs(attempt, journal)),
+        "epochs": (line((*start, *(row.get(name) for name in epoch_columns))) for row in epochs),
         "steps": (
             text for worker, rows in journal.steps.items() for text in step_lines(attempt, worker, rows) if len(rows)
         ),
@@ -292,20 +285,16 @@ def _derived_lines(
 
 
 def _occasional_lines(attempt: Attempt, journal: Journal) -> dict[str, list[str]]:
-    """Return one attempt's lines of tables that few have: of `nodes.csv`, `links.csv` and `staleness.csv`."""
+    """Return one attempt's lines of those of `nodes.csv`, `links.csv` and `staleness.csv` that it has."""
     start, results = (attempt.run_id, attempt.number), journal.results
     # One process is one node, or simulates all.
     nodes = [(rank + i, node.model_dump()) for rank, result in results.items() for i, node in enumerate(result.nodes)]
-    return {
+    tables = {
         "nodes": [line((*start, number, *(node[column.name] for column in NODES[3:]))) for number, node in nodes],
         "links": [line((*start, number, *link)) for number, node in nodes for link in node["links"]],
         "staleness": [line((*start, *pair)) for result in results.values() for pair in result.staleness],
     }
-
-
-def _epochs(attempt: Attempt, journal: Journal) -> Iterator[dict[str, Any]]:
-    """Yield the rows of epochs; those that came out of a checkpoint say themselves which attempt trained them."""
-    return ({"trained_in_attempt": attempt.number, **row} for row in journal.epochs)
+    return {table: lines for table, lines in tables.items() if lines}
 
 
 def step_lines(attempt: Attempt, worker: int, rows: Rows) -> Iterator[str]:

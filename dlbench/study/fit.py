@@ -132,19 +132,14 @@ def groups(runs: Iterable[RunSpec]) -> list[Group]:
     """Return the groups of runs that need the same memory for each worker, in the order of the runs."""
     by_recipe: dict[str, tuple[dict[str, Any], RunSpec]] = {}
     for run in runs:
-        recipe = _recipe(run)
+        settings = run.settings.model_dump(mode="json")
+        recipe = {name: settings[name] for name in _SETTINGS} | {name: bool(settings[name]) for name in _SWITCHES}
+        recipe |= {key: value for key, value in run.options.items() if key.startswith(_OPTIONS)}
         by_recipe.setdefault(json.dumps(recipe, sort_keys=True), (recipe, run))
     recipes = [recipe for recipe, _ in by_recipe.values()]
     keys = dict.fromkeys(key for recipe in recipes for key in recipe if key not in ("model", "dataset"))
     varying = [key for key in keys if any(recipe.get(key) != recipes[0].get(key) for recipe in recipes)]
     return [Group(_name(recipe, varying), run) for recipe, run in by_recipe.values()]
-
-
-def _recipe(run: RunSpec) -> dict[str, Any]:
-    """Return all that the memory of one worker depends on, but for the batch and the machine."""
-    settings = run.settings.model_dump(mode="json")
-    values = {name: settings[name] for name in _SETTINGS} | {name: bool(settings[name]) for name in _SWITCHES}
-    return values | {key: value for key, value in run.options.items() if key.startswith(_OPTIONS)}
 
 
 def _name(recipe: dict[str, Any], varying: Iterable[str]) -> str:

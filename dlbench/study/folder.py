@@ -149,7 +149,9 @@ def open_study(path: Path) -> Folder:
     try:
         content = read_json(path / files.STUDY)
     except (FileNotFoundError, NotADirectoryError):
-        raise UserError(f"{path} is not a study: it has no {files.STUDY}", hint=_studies_near(path)) from None
+        inside = sorted(study_file.parent.name for study_file in path.glob(f"*/{files.STUDY}"))
+        hint = f"there are studies inside it: {', '.join(inside[-3:])}" if inside else ""
+        raise UserError(f"{path} is not a study: it has no {files.STUDY}", hint=hint) from None
     except (OSError, ValueError) as error:
         raise UserError(f"cannot be read: {error}", where=str(path / files.STUDY)) from error
     version = content.get("schema_version") if isinstance(content, dict) else None
@@ -307,8 +309,3 @@ def _completed(table: Path) -> Iterator[tuple[str, float]]:
         for row in csv.DictReader(file):
             if row.get("status") == Status.COMPLETED and row.get("wall_time_s"):
                 yield row["run_id"], float(row["wall_time_s"])
-
-
-def _studies_near(path: Path) -> str:
-    inside = sorted(study_file.parent.name for study_file in path.glob(f"*/{files.STUDY}"))
-    return f"there are studies inside it: {', '.join(inside[-3:])}" if inside else ""

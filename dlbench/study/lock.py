@@ -29,7 +29,9 @@ def locked(study: Path) -> Iterator[None]:
         raise UserError(f"{study} cannot be locked: {error.strerror}", where=str(study / files.LOCK)) from error
     try:
         _acquire(descriptor, study)
-        files.write_holder(descriptor, _me())
+        started_at = datetime.now(UTC).isoformat(timespec="seconds")
+        holder = {"pid": os.getpid(), "host": socket.gethostname()[:64], "started_at": started_at}
+        files.write_holder(descriptor, json.dumps(holder))
         yield
         files.write_holder(descriptor, "")
     finally:
@@ -54,10 +56,8 @@ def is_held(study: Path) -> bool:
         return False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
+    except OSError as error:
+        return isinstance(error, BlockingIOError)
     finally:
         os.close(descriptor)
     return False
@@ -83,9 +83,3 @@ def _holder(descriptor: int) -> str:
         holder = json.loads(os.pread(descriptor, 4096, 0))
         return f"process {holder['pid']} on {holder['host']}, since {holder['started_at']}"
     return "the holder is not recorded"
-
-
-def _me() -> str:
-    """Return what another dlbench says of the one that holds the lock."""
-    started_at = datetime.now(UTC).isoformat(timespec="seconds")
-    return json.dumps({"pid": os.getpid(), "host": socket.gethostname()[:64], "started_at": started_at})

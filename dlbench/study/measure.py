@@ -11,7 +11,7 @@ from dlbench.launch.plan import plan as launch_plan
 from dlbench.records.assignment import Assignment
 from dlbench.scenario.cluster import Cluster
 from dlbench.study.budget import Spending
-from dlbench.study.folder import Folder, StudyPlan, create, discard_unused
+from dlbench.study.folder import create, discard_unused
 from dlbench.study.lock import require_free
 from dlbench.study.plan import (
     Request,
@@ -45,7 +45,10 @@ def measure(request: Request, watcher: Watcher, stop: threading.Event) -> StudyR
     if queue is not None:
         queue.require_usable()
     else:
-        plan = _examined(plan, request, continued, watcher)
+        require_launchable(plan.runs, plan.cluster)
+        if continued is not None:
+            require_free(continued.path)  # hosts and links are examined next, which the runs of another would feel
+        plan = with_links(part_of(at_hosts(plan, request), request.part), watcher.say)
     if stop.is_set():
         raise KeyboardInterrupt
     for line in notices(plan.runs, plan.cluster):
@@ -93,11 +96,3 @@ def dry_run(request: Request) -> DryRun:
         for run in plan.runs
     )
     return DryRun(submission, tuple(assignments), plan.cluster)
-
-
-def _examined(plan: StudyPlan, request: Request, continued: Folder | None, watcher: Watcher) -> StudyPlan:
-    """Return the plan with what is known once this machine, the other hosts and their links were examined."""
-    require_launchable(plan.runs, plan.cluster)
-    if continued is not None:
-        require_free(continued.path)  # hosts are asked and links measured next, which the runs of another would feel
-    return with_links(part_of(at_hosts(plan, request), request.part), watcher.say)

@@ -59,13 +59,15 @@ def _build(trials: Sequence[ModelTrial]) -> None:
             f"{_names(trials)} cannot be built within startup_timeout_s ({timeout_s:g} s)",
             hint="raise it in the scenario, or make the model or its data set build faster",
         ) from None
-    faults = _faults(done.stdout.decode(errors="replace"))
-    if faults is None:
+    printed = reversed(done.stdout.decode(errors="replace").splitlines())
+    answer = next((line for line in printed if line.startswith(ANSWER)), None)
+    if answer is None:
         last_lines = done.stderr.decode(errors="replace").splitlines()[-SHOWN_LINES:]
         raise UserError("\n  ".join([f"{_names(trials)} cannot be built (exit code {done.returncode}):", *last_lines]))
+    faults = ModelFaults.model_validate_json(answer.removeprefix(ANSWER)).faults
     wrong = [
         UserError(f"{fault.message} (while {_names([trial])} is built)", hint=fault.hint, where=fault.where)
-        for trial, fault in zip(trials, faults.faults, strict=True)
+        for trial, fault in zip(trials, faults, strict=True)
         if fault.message
     ]
     if wrong:
@@ -78,7 +80,9 @@ def _trials(runs: Iterable[RunSpec], cluster: Cluster) -> Sequence[ModelTrial]:
     seen: Descriptions = {}
     for run in runs:
         settings = run.settings
-        if settings.command is not None or ":" not in settings.model or not _is_keras(settings.trainer):
+        if settings.command is not None or ":" not in settings.model:
+            continue
+        if plugins.load("trainers", settings.trainer).get("BUILDER") != "keras":
             continue
         key = json.dumps(
             [
@@ -91,10 +95,6 @@ def _trials(runs: Iterable[RunSpec], cluster: Cluster) -> Sequence[ModelTrial]:
     return list(trials.values())
 
 
-def _is_keras(trainer: str) -> bool:
-    return bool(plugins.load("trainers", trainer).get("BUILDER") == "keras")
-
-
 def _shapes(case: Case) -> dict[str, object] | None:
     """Return the shapes of samples and classes; None where they are known only when the data set is prepared."""
     description = case.description
@@ -102,11 +102,6 @@ def _shapes(case: Case) -> dict[str, object] | None:
         return None
     names = ("input_shape", "num_classes", "vocabulary", "target_shape")
     return {name: getattr(description, name) for name in names}
-
-
-def _faults(printed: str) -> ModelFaults | None:
-    line = next((line for line in reversed(printed.splitlines()) if line.startswith(ANSWER)), None)
-    return None if line is None else ModelFaults.model_validate_json(line.removeprefix(ANSWER))
 
 
 def _names(trials: Iterable[ModelTrial]) -> str:

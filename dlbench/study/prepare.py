@@ -5,12 +5,10 @@ Each is prepared in its own process. What hosts have prepared must have the same
 
 import contextlib
 import json
-import math
 import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -200,7 +198,9 @@ def _prepare(recipe: str, command: Sequence[str], say: Say, stop: threading.Even
         answer = readers.submit(process.stdout.read)
         lines = readers.submit(_relay, process.stderr, say)
         try:
-            wait(process, stop)
+            while process.poll() is None:
+                if stop.wait(POLL_S):
+                    raise Stopped
         finally:
             _end(process)
     if process.returncode != 0:
@@ -221,21 +221,6 @@ def _summary(printed: str) -> dict[str, Any]:
             if isinstance(content, dict) and content.keys() >= {"folder", "checksum"}:
                 return content
     raise NotPrepared("a data set was prepared, but its folder was not reported")
-
-
-def wait(process: subprocess.Popen[Any], stop: threading.Event, timeout_s: float = math.inf) -> int | None:
-    """Return the exit code of a process once it has ended; None where it takes longer.
-
-    Raises:
-        Stopped: `stop` was set.
-    """
-    deadline = time.monotonic() + timeout_s
-    while process.poll() is None:
-        if stop.wait(POLL_S):
-            raise Stopped
-        if time.monotonic() > deadline:
-            return None
-    return process.returncode
 
 
 def _end(process: subprocess.Popen[str]) -> None:

@@ -223,7 +223,8 @@ def _ranked(left: Sequence[RunSpec], ended: Sequence[Sequence[Row]], scenario: S
 
 def _chooses_time(candidates: Sequence[RunSpec]) -> bool:
     """Whether the time of a step depends on what is tried."""
-    return any(_changes_time(key) for run in candidates[:1] if run.tuned for key in run.tuned.values)
+    keys = [key for run in candidates[:1] if run.tuned for key in run.tuned.values]
+    return any(key not in Settings.model_fields or affected_by(key) is not Affects.TRAINING for key in keys)
 
 
 def _chosen(ranked: Sequence[RunSpec], own_rate: float) -> tuple[RunSpec, bool | None]:
@@ -254,11 +255,6 @@ def _chosen(ranked: Sequence[RunSpec], own_rate: float) -> tuple[RunSpec, bool |
 def _wanted(scenario: Scenario, prices: Prices | None = None) -> Wanted:
     metrics = declared(scenario.metrics)
     return Wanted(read_goal(scenario.goal, metrics) if scenario.goal else None, metrics, prices)
-
-
-def _changes_time(key: str) -> bool:
-    """Whether the time of a step depends on a setting or option."""
-    return key not in Settings.model_fields or affected_by(key) is not Affects.TRAINING
 
 
 def _further(best: RunSpec, tried: Sequence[RunSpec]) -> list[RunSpec]:

@@ -250,7 +250,9 @@ class _Runner:
                 self._say_pointless(run, row)
                 self._say_time(todo[place:])
                 if outcome.status is Status.FAILED:
-                    _require_room(study)
+                    # Without room for more rows the runs to come would fail one after the other.
+                    with tempfile.TemporaryFile(dir=study) as file:
+                        os.posix_fallocate(file.fileno(), 0, _ROOM_BYTES)
 
     def _has_room(self, runs: Sequence[RunSpec]) -> bool:
         """Whether the budget will probably have room for runs."""
@@ -317,16 +319,6 @@ def _addresses(run: RunSpec, layout: Layout, cluster: Cluster) -> tuple[str, ...
     if run.settings.workers_inside or (run.settings.command is None and not is_by_address):
         return ()
     return addresses(layout, cluster, os.environ, needs_all=plugins.canonical(run.settings.strategy) == "multi_worker")
-
-
-def _require_room(study: Path) -> None:
-    """Fail where no more rows would fit: the runs to come would fail one after the other.
-
-    Raises:
-        OSError: There is no room, with the error of the file system.
-    """
-    with tempfile.TemporaryFile(dir=study) as file:
-        os.posix_fallocate(file.fileno(), 0, _ROOM_BYTES)
 
 
 def _end_leftovers(assignment: Assignment, folder: Path, cluster: Cluster) -> None:

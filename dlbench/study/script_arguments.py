@@ -73,7 +73,8 @@ def arguments_of(text: str) -> list[Argument]:
     """Return the arguments that a script declares by argparse, click, absl or Transformers, in order."""
     tree = parsed(text)
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    arguments = [argument for call in sorted(calls, key=_place) for argument in _declared(call)]
+    calls.sort(key=lambda call: (call.end_lineno or call.lineno, call.end_col_offset or call.col_offset))
+    arguments = [argument for call in calls for argument in _declared(call)]
     if any(_called(call) in ADDERS and call.args and isinstance(call.args[0], ast.Name) for call in calls):
         # Declared in a loop over their names.
         texts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
@@ -102,10 +103,6 @@ def filled(arguments: list[Argument]) -> tuple[list[str], list[str]]:
         else:
             words += [f"{argument.flag}={value}"] if argument.is_joined else [argument.flag, value]
     return words, open_ones
-
-
-def _place(call: ast.Call) -> tuple[int, int]:
-    return call.end_lineno or call.lineno, call.end_col_offset or call.col_offset
 
 
 def _declared(call: ast.Call) -> Iterator[Argument]:

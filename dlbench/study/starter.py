@@ -80,8 +80,8 @@ class _Lines:
     def add(self, key: str, value: Any, why: str = "") -> None:
         self.found.append((key, value, why))
 
-    def text(self, indent: str = "  ") -> Iterator[str]:
-        pairs = [(f"{indent}{key}: {inline(value)}", why) for key, value, why in self.found]
+    def text(self) -> Iterator[str]:
+        pairs = [(f"  {key}: {inline(value)}", why) for key, value, why in self.found]
         width = max((len(pair) for pair, _ in pairs), default=0)
         for pair, why in pairs:
             yield f"{pair.ljust(width)}   # {why}" if why else pair
@@ -104,8 +104,7 @@ def starter(wish: Wish, name: str) -> str:
     strategy = _of_script(wish, base) if wish.script else _of_data(wish, base)
     counts = _counts(wish.max_workers)
     if not wish.compare:
-        axes = ["workers"] * (strategy != "single") + ["batch_size"] * base.takes_batch
-        wish = replace(wish, compare=axes)
+        wish = replace(wish, compare=["workers"] * (strategy != "single") + ["batch_size"] * base.takes_batch)
     if strategy == "single" and {"workers", "strategy"} & set(wish.compare):
         raise UserError(
             f"{wish.script} uses neither mpi4py, Horovod, torch.distributed nor what is built on it: it trains with "
@@ -128,7 +127,8 @@ def starter(wish: Wish, name: str) -> str:
             [base.batch_size, 4 * base.batch_size] if base.batch_size else _batch_sizes(base.num_samples, counts[-1]),
             "of each worker; `batch_scope: global` makes it that of all",
         )
-    return "\n".join((*_head(wish, name), "base:", *base.text(), "", *_axes(matrix), *_end(wish, base))) + "\n"
+    axes = ("matrix:   # every combination of these is an arm", *matrix.text(), "") if matrix.found else ()
+    return "\n".join((*_head(wish, name), "base:", *base.text(), "", *axes, *_end(wish, base))) + "\n"
 
 
 def _head(wish: Wish, name: str) -> Iterator[str]:
@@ -140,13 +140,6 @@ def _head(wish: Wish, name: str) -> Iterator[str]:
     yield f"#   dlbench run {shown} --report     run it, and draw the charts"
     yield "#"
     yield "# `dlbench list settings` shows everything that can be set here."
-
-
-def _axes(matrix: _Lines) -> Iterator[str]:
-    if matrix.found:
-        yield "matrix:   # every combination of these is an arm"
-        yield from matrix.text()
-        yield ""
 
 
 def _end(wish: Wish, base: _Lines) -> Iterator[str]:
@@ -251,12 +244,8 @@ def _of_data(wish: Wish, base: _Lines) -> str:
     options = _options_of(wish.data)
     dataset = str(options.pop("dataset"))
     plugin = plugins.load("datasets", dataset)
-    describe = plugin.get("describe")
-    about = (
-        describe(plugin.options(**{key.partition(".")[2]: value for key, value in options.items()}))
-        if describe
-        else None
-    )
+    chosen = {key.partition(".")[2]: value for key, value in options.items()}
+    about = describe(plugin.options(**chosen)) if (describe := plugin.get("describe")) else None
     base.num_samples, base.num_classes = (about.num_train, about.num_classes) if about else (None, None)
     base.add("dataset", dataset, f"{about.num_train:,} samples" if about else "")
     for key, value in options.items():

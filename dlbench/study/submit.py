@@ -177,10 +177,9 @@ class Queue:
 
         Of a study that was made on a volume which is not seen here, only the exit codes of its jobs are known.
         """
-        folder = open_study(study)
+        folder, went_well = open_study(study), all(status.exit_code == 0 for status in statuses)
         if not getattr(self._target, "SHARES_FILES", True) and not (study / files.RUNS_FOLDER).exists():
-            is_complete = all(status.exit_code == 0 for status in statuses) and not stop.is_set()
-            return StudyResult(folder, [], is_complete, stop.is_set())
+            return StudyResult(folder, [], went_well and not stop.is_set(), stop.is_set())
         lost = "; ".join(status.text for status in statuses if status.exit_code is None)
         with locked(study):
             close_interrupted(study, folder.record.runs, None, lost)
@@ -190,10 +189,8 @@ class Queue:
             collector.summarise()
         asked = {(run.label, run.repeat) for run in self._plan.runs}
         asked_runs = [run for run in folder.record.runs if (run.label, run.repeat) in asked]
-        is_complete = all(status.exit_code == 0 for status in statuses) and (
-            self._plan.is_open or all(status_of(study, run) is Status.COMPLETED for run in asked_runs)
-        )
-        is_complete = is_complete and not stop.is_set()
+        are_made = self._plan.is_open or all(status_of(study, run) is Status.COMPLETED for run in asked_runs)
+        is_complete = went_well and are_made and not stop.is_set()
         return StudyResult(folder, collector.rows, is_complete, stop.is_set(), collector.problem)
 
 
