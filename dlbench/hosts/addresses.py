@@ -41,10 +41,7 @@ def addresses(layout: Layout, cluster: Cluster, environment: Mapping[str, str], 
     }
     elsewhere = [host for host in layout.hosts if host not in HERE]
     here = own_address(elsewhere) if elsewhere else "127.0.0.1"
-    shown = {host: here if host in HERE else host for host in hosts}
+    names = {host: here if host in HERE else host for host in hosts}
+    shown = {host: f"[{name.strip('[]')}]" if ":" in name else name for host, name in names.items()}
     places = [place for place in layout.places if place.host in hosts]
-    return tuple(f"{_bracketed(shown[place.host])}:{next(ports[place.host])}" for place in places)
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host.strip('[]')}]" if ":" in host else host
+    return tuple(f"{shown[place.host]}:{next(ports[place.host])}" for place in places)

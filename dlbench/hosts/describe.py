@@ -93,16 +93,11 @@ def _problem(host: Host, there: Mapping[str, Any] | str, here: Mapping[str, Any]
         return f"has no core {', '.join(map(str, missing))}; its cores are {', '.join(map(str, cores))}"
     if different := other_versions(_versions(here["machine"]), _versions(there["machine"])):
         return f"has other versions: {', '.join(different)}"
-    return _other_files(here["files"], there["files"])
-
-
-def _other_files(here: Mapping[str, str | None], there: Mapping[str, str | None]) -> str:
-    """Return which of the user's own files a host lacks or has otherwise, or an empty string."""
-    missing = [path for path in here if there.get(path) is None]
-    if missing:
-        return f"has no {', '.join(missing)} in {Path.cwd()}"
-    different = [path for path, digest in here.items() if there[path] != digest]
-    return f"has another {', '.join(different)}" if different else ""
+    files: Mapping[str, str | None] = here["files"]
+    if absent := [path for path in files if there["files"].get(path) is None]:
+        return f"has no {', '.join(absent)} in {Path.cwd()}"
+    others = [path for path, digest in files.items() if there["files"][path] != digest]
+    return f"has another {', '.join(others)}" if others else ""
 
 
 def _versions(machine: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import contextlib
 import secrets
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -159,17 +159,14 @@ class _Pair:
             HostError: One of the hosts does not answer, or they cannot connect.
         """
         there, back = self._one_way(self.a, self.b, sizes), self._one_way(self.b, self.a, sizes)
-        return LinkMeasurement(
-            a=self.a,
-            b=self.b,
-            round_trip_s=min(there["round_trip_s"], back["round_trip_s"]),
-            bandwidth_bytes_per_s=min(there["bandwidth_bytes_per_s"], back["bandwidth_bytes_per_s"]),
-            interface_a=there["caller_interface"],
-            interface_b=there["listener_interface"],
-            messages=(*there["messages"], *back["messages"]),
+        return replace(
+            there,
+            round_trip_s=min(there.round_trip_s, back.round_trip_s),
+            bandwidth_bytes_per_s=min(there.bandwidth_bytes_per_s, back.bandwidth_bytes_per_s),
+            messages=there.messages + back.messages,
         )
 
-    def _one_way(self, caller: int, listener: int, sizes: Sequence[int]) -> dict[str, Any]:
+    def _one_way(self, caller: int, listener: int, sizes: Sequence[int]) -> LinkMeasurement:
         """Have one host call the other, and send messages and a stream to it."""
         address, caller_address = self._addresses(caller, listener)
         token = secrets.token_hex(16)
@@ -185,16 +182,12 @@ class _Pair:
                 self.agents[listener].answer(_ANSWER_S)
             raise HostError(f"{self._name(caller)} calls {address} port {port}: {error}") from error
         heard = self._ask(listener, "")
-        return {
-            "round_trip_s": called["round_trip_s"],
-            "bandwidth_bytes_per_s": heard["bandwidth_bytes_per_s"],
-            "caller_interface": called["interface"],
-            "listener_interface": heard["interface"],
-            "messages": [
-                MessageTime(caller, listener, int(size), time_s, least_s, NUM_MESSAGES)
-                for size, time_s, least_s in called["messages"]
-            ],
-        }
+        messages = tuple(
+            MessageTime(caller, listener, int(size), time_s, least_s, NUM_MESSAGES)
+            for size, time_s, least_s in called["messages"]
+        )
+        measured = called["round_trip_s"], heard["bandwidth_bytes_per_s"]
+        return LinkMeasurement(caller, listener, *measured, called["interface"], heard["interface"], messages)
 
     def _addresses(self, caller: int, listener: int) -> tuple[str, str]:
         """Return the address that one host calls the other by, and the address it calls from; empty for any."""

@@ -6,7 +6,7 @@
 from pathlib import Path
 
 from dlbench.records import files
-from dlbench.records.columns import SCHEMA_VERSION, TABLES, Column
+from dlbench.records.columns import SCHEMA_VERSION, TABLES
 
 TARGET = Path(__file__).with_name("COLUMNS.md")
 
@@ -37,18 +37,14 @@ _ABOUT = {
 
 def markdown() -> str:
     """Return the documentation of all tables as Markdown."""
-    return "\n".join([_INTRODUCTION, *(_section(name, columns) for name, columns in TABLES.items())])
-
-
-def _section(name: str, columns: tuple[Column, ...]) -> str:
-    head = (
-        f"## {files.table(name)}\n\n{_ABOUT[name]}\n\n| column | kind | unit | meaning |\n| --- | --- | --- | --- |\n"
-    )
-    return head + "".join(map(_row, columns))
-
-
-def _row(column: Column) -> str:
-    return f"| `{column.name}` | {column.kind} | {column.unit} | {column.meaning.replace('|', chr(92) + '|')} |\n"
+    text = _INTRODUCTION
+    for name, columns in TABLES.items():
+        text += f"\n## {files.table(name)}\n\n{_ABOUT[name]}\n\n"
+        text += "| column | kind | unit | meaning |\n| --- | --- | --- | --- |\n"
+        for column in columns:
+            meaning = column.meaning.replace("|", r"\|")
+            text += f"| `{column.name}` | {column.kind} | {column.unit} | {meaning} |\n"
+    return text
 
 
 if __name__ == "__main__":

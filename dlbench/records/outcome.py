@@ -2,8 +2,9 @@
 
 from enum import StrEnum
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import field_validator
+from pydantic import AfterValidator
 
 from dlbench.errors import printable
 from dlbench.records import files
@@ -44,16 +45,11 @@ class Outcome(Frozen):
     """Status, reason (empty where completed), exit code of the launcher and wall time of one attempt."""
 
     status: Status
-    reason: str = ""
+    # What comes from workers and their logs is written to files and shown on terminals.
+    reason: Annotated[str, AfterValidator(printable)] = ""
     exit_code: int | None = None
     started_at: str = ""
     wall_time_s: float = 0.0
-
-    @field_validator("reason")
-    @classmethod
-    def _printable(cls, text: str) -> str:
-        """Clean what comes from workers and their logs: it is written to files and shown on terminals."""
-        return printable(text)
 
 
 def write_outcome(folder: Path, outcome: Outcome) -> None:

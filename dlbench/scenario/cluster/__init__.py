@@ -5,9 +5,9 @@ import ipaddress
 import re
 import shlex
 from collections.abc import Callable, Iterable
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field
 
 from dlbench.cgroups import usable_cores
 from dlbench.errors import UserError, shown
@@ -35,6 +35,16 @@ def host_name(address: str) -> str:
     return LOCAL if name in _LOOPBACK else name
 
 
+def _spelled(address: str) -> str:
+    return LOCAL if host_name(address) == LOCAL and address not in HERE else address
+
+
+def _distinct_cores(cores: tuple[int, ...]) -> tuple[int, ...]:
+    if len(set(cores)) < len(cores) or min(cores, default=0) < 0:
+        raise ValueError("cores are different numbers from 0 on")
+    return cores
+
+
 class Host(Frozen):
     """A machine with an address.
 
@@ -47,22 +57,10 @@ class Host(Frozen):
             same number, such as containers, run on one kernel and share its cores.
     """
 
-    address: str
+    address: Annotated[str, AfterValidator(_spelled)]
     slots: int = Field(ge=1, le=MAX_SLOTS, strict=True)
-    cores: tuple[int, ...] = ()
+    cores: Annotated[tuple[int, ...], AfterValidator(_distinct_cores)] = ()
     machine: int | None = None
-
-    @field_validator("address")
-    @classmethod
-    def _spelled(cls, address: str) -> str:
-        return LOCAL if host_name(address) == LOCAL and address not in HERE else address
-
-    @field_validator("cores")
-    @classmethod
-    def _distinct(cls, cores: tuple[int, ...]) -> tuple[int, ...]:
-        if len(set(cores)) < len(cores) or min(cores, default=0) < 0:
-            raise ValueError("cores are different numbers from 0 on")
-        return cores
 
     @property
     def num_cores(self) -> int:
@@ -139,6 +137,37 @@ class MeasuredLink(Frozen):
     bandwidth_bytes_per_s: float
 
 
+def _distinct_hosts(hosts: tuple[Host, ...]) -> tuple[Host, ...]:
+    if same := same_host(hosts):
+        raise ValueError(same)
+    return hosts
+
+
+def _words(ssh: str) -> str:
+    try:
+        shlex.split(ssh)
+    except ValueError as error:
+        raise ValueError(f"cannot be split into words: {error}") from error
+    return ssh
+
+
+def _name_or_network(interface: str) -> str:
+    if interface and "/" in interface:
+        ipaddress.ip_network(interface)
+    elif interface and not _INTERFACE.fullmatch(interface):
+        raise ValueError("is the name of a network interface, such as eth0, or a network, such as 10.1.0.0/16")
+    return interface
+
+
+def _variables(environment: dict[str, str]) -> dict[str, str]:
+    for name in environment:
+        if not _VARIABLE.fullmatch(name) or name.startswith(_OURS):
+            raise ValueError(f"{name!r} is not a variable that can be set")
+    if any("\0" in value for value in environment.values()):
+        raise ValueError("a variable holds no null character")
+    return environment
+
+
 class Cluster(Frozen):
     """The hosts, in the order in which they are used, and what is the same for all of them.
 
@@ -156,51 +185,16 @@ class Cluster(Frozen):
         links: What was measured between its hosts; empty before.
     """
 
-    hosts: tuple[Host, ...] = Field(min_length=1)
+    hosts: Annotated[tuple[Host, ...], Field(min_length=1), AfterValidator(_distinct_hosts)]
     launcher: str | None = None
     submitter: str = "direct"
     options: dict[str, object] = Field(default_factory=dict)
-    ssh: str = ""
-    interface: str = ""
-    environment: dict[str, str] = Field(default_factory=dict)
+    ssh: Annotated[str, AfterValidator(_words)] = ""
+    interface: Annotated[str, AfterValidator(_name_or_network)] = ""
+    environment: Annotated[dict[str, str], AfterValidator(_variables)] = Field(default_factory=dict)
     prices: Prices | None = None
     emulated: tuple[Literal["throttled-link"], ...] = ()
     links: tuple[MeasuredLink, ...] = ()
-
-    @field_validator("hosts")
-    @classmethod
-    def _distinct(cls, hosts: tuple[Host, ...]) -> tuple[Host, ...]:
-        if same := same_host(hosts):
-            raise ValueError(same)
-        return hosts
-
-    @field_validator("ssh")
-    @classmethod
-    def _words(cls, ssh: str) -> str:
-        try:
-            shlex.split(ssh)
-        except ValueError as error:
-            raise ValueError(f"cannot be split into words: {error}") from error
-        return ssh
-
-    @field_validator("interface")
-    @classmethod
-    def _name_or_network(cls, interface: str) -> str:
-        if interface and "/" in interface:
-            ipaddress.ip_network(interface)
-        elif interface and not _INTERFACE.fullmatch(interface):
-            raise ValueError("is the name of a network interface, such as eth0, or a network, such as 10.1.0.0/16")
-        return interface
-
-    @field_validator("environment")
-    @classmethod
-    def _variables(cls, environment: dict[str, str]) -> dict[str, str]:
-        for name in environment:
-            if not _VARIABLE.fullmatch(name) or name.startswith(_OURS):
-                raise ValueError(f"{name!r} is not a variable that can be set")
-        if any("\0" in value for value in environment.values()):
-            raise ValueError("a variable holds no null character")
-        return environment
 
     @property
     def is_here(self) -> bool:
