@@ -140,7 +140,10 @@ class ArrayChecker:
         can_be_numbers = self._class_names is None and not self._target_shape and y.dtype.kind == "f"
         is_regression = self._predicts_numbers or (can_be_numbers and not _are_whole(y))
         if is_regression:
-            _check_targets(name_y, y)
+            if y.ndim != 1 or y.dtype.kind not in "uif":
+                form = f"shape {y.shape} and type {y.dtype}"
+                raise UserError(f"{name_y} has {form}; it must be [n], one number for each sample")
+            _require_finite(name_y, y)
         else:
             _check_classes(name_y, y, self._target_shape)
         if len(x) != len(y):
@@ -282,7 +285,11 @@ class ArrayWriter(ArrayChecker):
         name_x, name_y = PARTS[part]
         self._stream(name_x).append(x.astype(_stored_type(x.dtype), copy=False))
         self._stream(name_y).append(y.astype(self._forms[name_y][0]))
-        self._report()
+        now = time.monotonic()
+        if now - self._reported_at >= PROGRESS_INTERVAL_S:
+            self._reported_at = now
+            total = f" of {self._num_expected:,}" if self._num_expected else ""
+            self.say(f"{self._num_written:,}{total} samples")
 
     def _check_room(self, x: Array) -> None:
         """Refuse at once what cannot fit, instead of filling a disk that others use too.
@@ -311,13 +318,6 @@ class ArrayWriter(ArrayChecker):
     def _num_written(self) -> int:
         return sum(stream.num_rows for name, stream in self._streams.items() if name.endswith("x"))
 
-    def _report(self) -> None:
-        now = time.monotonic()
-        if now - self._reported_at >= PROGRESS_INTERVAL_S:
-            self._reported_at = now
-            total = f" of {self._num_expected:,}" if self._num_expected else ""
-            self.say(f"{self._num_written:,}{total} samples")
-
 
 def _numbers(classes: Array) -> str:
     return ", ".join(map(str, classes[:10])) + (" ..." if len(classes) > 10 else "")
@@ -330,10 +330,9 @@ def _stored_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 def _as_array(name: str, value: Any) -> Array:
     try:
-        array: Array = np.asanyarray(value)
+        return np.asanyarray(value)
     except ValueError as error:
         raise UserError(f"{name} is not an array: {error}") from error
-    return array
 
 
 def _check_samples(name: str, x: Array) -> None:
@@ -347,12 +346,6 @@ def _check_samples(name: str, x: Array) -> None:
 
 def _are_whole(y: Array) -> bool:
     return bool((np.isfinite(y) & (y == np.round(y))).all())
-
-
-def _check_targets(name: str, y: Array) -> None:
-    if y.ndim != 1 or y.dtype.kind not in "uif":
-        raise UserError(f"{name} has shape {y.shape} and type {y.dtype}; it must be [n], one number for each sample")
-    _require_finite(name, y)
 
 
 def _require_finite(name: str, numbers: Array) -> None:

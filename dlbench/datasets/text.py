@@ -176,7 +176,14 @@ def read_codes(path: str, unit: Unit, lower_case: bool) -> Array:
     raw = _bytes_of(path, unit)
     if unit == "byte":
         return np.frombuffer(raw.lower() if lower_case else raw, np.uint8)
-    text = _decoded(raw, path)
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise UserError(
+            f"text: {path!r} is not UTF-8: byte {error.start:,} (line {line:,}) is 0x{raw[error.start]:02x}",
+            hint=f"convert it: `iconv -f {'UTF-16' if raw[:2] in UTF_16_MARKS else 'ENCODING'} -t UTF-8`",
+        ) from error
     return np.frombuffer((text.lower() if lower_case else text).encode("utf-32-le"), np.dtype("<u4"))
 
 
@@ -223,14 +230,3 @@ def _bytes_of(path: str, unit: Unit) -> bytes:
     if not raw:
         raise UserError(f"text: {path!r} is empty")
     return raw
-
-
-def _decoded(raw: bytes, path: str) -> str:
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        raise UserError(
-            f"text: {path!r} is not UTF-8: byte {error.start:,} (line {line:,}) is 0x{raw[error.start]:02x}",
-            hint=f"convert it: `iconv -f {'UTF-16' if raw[:2] in UTF_16_MARKS else 'ENCODING'} -t UTF-8`",
-        ) from error
