@@ -94,8 +94,3 @@ class Needs(Frozen):
     def nodes(self) -> bool:
         """Whether it is made of nodes that send each other messages."""
         return self.exchange is Exchange.MESSAGES
-
-    @property
-    def reduces_in_step(self) -> bool:
-        """Whether it reduces inside the compiled step, and so can average batch statistics over workers there, too."""
-        return self.exchange in (Exchange.INSIDE, Exchange.WRAPPED)

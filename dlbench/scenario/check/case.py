@@ -1,10 +1,10 @@
 """One run to be checked, with what its plugins say of themselves; nothing is imported or read for it but that."""
 
 import json
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import MutableMapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dlbench import plugins
 from dlbench.errors import UserError, shorten
@@ -54,11 +54,21 @@ class Case:
 
     @cached_property
     def description(self) -> "Description | None":
-        """What is known of its data set before it is prepared; None where nothing is."""
+        """What is known of its data set before it is prepared; None where nothing is.
+
+        Raises:
+            UserError: It refuses its options.
+        """
         options = self.run.options_of("dataset")
         key = json.dumps([self.settings.dataset, options])
         if key not in self.seen:
-            self.seen[key] = _described(plugins.load("datasets", self.settings.dataset), options)
+            plugin = plugins.load("datasets", self.settings.dataset)
+            describe = None if callable(plugin.target) else plugin.get("describe")
+            try:
+                self.seen[key] = describe(plugin.options(**options)) if describe else None
+            except OSError as error:
+                reason = shorten(error.strerror or str(error))
+                raise UserError(f"the data set {plugin.name} cannot be read: {reason}") from error
         return self.seen[key]
 
 
@@ -71,18 +81,3 @@ def num_steps(case: Case) -> float:
     alone = run.settings.divide is Divide.EPOCHS
     batch = run.local_batch_size(0) if alone else run.global_batch_size
     return run.epochs_per_worker * (samples // batch)
-
-
-def _described(plugin: plugins.Plugin, options: Mapping[str, Any]) -> "Description | None":
-    """Return what a data set says of itself.
-
-    Raises:
-        UserError: It refuses its options.
-    """
-    function: Callable[..., Description | None] | None
-    function = None if callable(plugin.target) else plugin.get("describe")
-    try:
-        return function(plugin.options(**options)) if function else None
-    except OSError as error:
-        reason = shorten(error.strerror or str(error))
-        raise UserError(f"the data set {plugin.name} cannot be read: {reason}") from error

@@ -7,6 +7,7 @@ from dlbench import plugins
 from dlbench.errors import nearest, shown
 from dlbench.scenario.check.case import Case, num_training_samples
 from dlbench.scenario.metrics import SAMPLES, evaluated
+from dlbench.scenario.needs import Exchange
 from dlbench.scenario.plugin_settings import needs_of
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Augmentation, Divide, Input
@@ -112,8 +113,10 @@ def _shapes(case: Case) -> Iterator[str]:
     has_shape = samples is not None and samples.input_shape is not None
     if refuse and has_shape and (reason := refuse(samples, model.options(**case.run.options_of("model")))):
         yield f"the model {settings.model} refuses the data set {settings.dataset}: {reason}"
+    # What reduces inside the compiled step can average batch statistics over workers there, too.
+    reduces_in_step = case.needs.exchange in (Exchange.INSIDE, Exchange.WRAPPED)
     wants_sums = case.run.options.get("model.batch_norm") == "synchronized" and settings.workers > 1
-    if wants_sums and not case.needs.reduces_in_step:
+    if wants_sums and not reduces_in_step:
         yield (
             f"the strategy {settings.strategy} reduces nothing inside the step, where `model.batch_norm: "
             "synchronized` sums its means over workers; use `local`, or a strategy such as horovod or mirrored"

@@ -136,7 +136,11 @@ def refuse_unnamed_hosts(environment: Mapping[str, str]) -> None:
     if not environment.get(_FILES["LSF"]):
         _refuse_lists_of_lsf(environment)
     if not environment.get(NODES):
-        _refuse_slurm_without_list(environment)
+        names = (_OLD_SLURM, *(_SLURM_COUNTS if any(map(environment.get, _SLURM_JOB)) else ()))
+        if variable := next(filter(environment.get, names), ""):
+            value = environment[variable]
+            is_one = value == "1" if variable in _SLURM_COUNTS else not set(value) & set(",[")
+            _refuse("Slurm", int(is_one), f"{variable}={shorten(value)} and no {NODES}", "--hosts a:4,b:4")
     if any(map(environment.get, _FLUX)):
         num_hosts = 1 if environment.get(_FLUX_HOSTS) == "1" else 0
         _refuse("Flux", num_hosts, "`flux resource list` shows them", "--hosts a:4,b:4")
@@ -152,14 +156,6 @@ def _refuse_lists_of_lsf(environment: Mapping[str, str]) -> None:
     if slots:
         listed = ",".join(f"{name}:{count}" for name, count in slots.items())
         _refuse("LSF", len(slots), variable, f"--hosts {listed}")
-
-
-def _refuse_slurm_without_list(environment: Mapping[str, str]) -> None:
-    names = (_OLD_SLURM, *(_SLURM_COUNTS if any(map(environment.get, _SLURM_JOB)) else ()))
-    if variable := next(filter(environment.get, names), ""):
-        value = environment[variable]
-        is_one = value == "1" if variable in _SLURM_COUNTS else not set(value) & set(",[")
-        _refuse("Slurm", int(is_one), f"{variable}={shorten(value)} and no {NODES}", "--hosts a:4,b:4")
 
 
 def _refuse(queue: str, num_hosts: int, where: str, option: str) -> None:

@@ -85,14 +85,14 @@ def with_names(arms: Sequence[PlannedArm], scenario: Scenario) -> tuple[PlannedA
     keys = axis_keys(scenario)
     written = [arm for arm in arms if not arm.run.baseline]
     varying = [key for key in keys if len({inline(arm.value(key)) for arm in written}) > 1]
-    return tuple(
-        changed(
-            arm,
-            label=_label(arm, varying),
-            axes={key: arm.value(key) for key in keys if key in Settings.model_fields or key in arm.run.options},
-        )
-        for arm in arms
-    )
+    named = []
+    for arm in arms:
+        settings, shown = arm.run.settings, [key for key in varying if not arm.run.baseline or is_shared(key)]
+        words = in_words({key: arm.value(key) for key in shown})
+        label = words or f"strategy={settings.strategy} workers={settings.workers}"
+        axes = {key: arm.value(key) for key in keys if key in Settings.model_fields or key in arm.run.options}
+        named.append(changed(arm, label=f"baseline {words}".rstrip() if arm.run.baseline else label, axes=axes))
+    return tuple(named)
 
 
 def in_words(values: Mapping[str, Any]) -> str:
@@ -148,11 +148,3 @@ def is_shared(key: str) -> bool:
     """Whether a base line has the value of its group of arms for this setting or option."""
     name = key.partition(".")[0]
     return name not in Settings.model_fields or affected_by(name) is not Affects.DISTRIBUTION
-
-
-def _label(arm: PlannedArm, varying: Sequence[str]) -> str:
-    shown = [key for key in varying if not arm.run.baseline or is_shared(key)]
-    words = in_words({key: arm.value(key) for key in shown})
-    if arm.run.baseline:
-        return f"baseline {words}".rstrip()
-    return words or f"strategy={arm.run.settings.strategy} workers={arm.run.settings.workers}"

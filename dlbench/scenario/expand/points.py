@@ -62,7 +62,12 @@ def points(scenario: Scenario) -> Iterator[Point]:
         UserError: There are too many, or a key is an axis twice.
     """
     check_size(num_points(scenario), scenario)
-    _check_axes(scenario)
+    seen: set[str] = set()
+    for path, axes in scenario.axes():
+        for key in axes:
+            if key in seen:
+                raise UserError(f"{key!r} is an axis twice", where=scenario.source.where((*path, key)))
+            seen.add(key)
     groups = [list(_steps(path, axes)) for path, axes in scenario.axes()]
     if groups or not scenario.include:
         for steps in itertools.product(*groups):
@@ -129,12 +134,3 @@ def _point(scenario: Scenario, choices: list[Choice], is_included: bool = False)
     origins |= {key: path for path, key, _ in choices}
     values = scenario.base | {key: value for _, key, value in choices}
     return Point(values, origins, frozenset(key for _, key, _ in choices), is_included)
-
-
-def _check_axes(scenario: Scenario) -> None:
-    seen: set[str] = set()
-    for path, axes in scenario.axes():
-        for key in axes:
-            if key in seen:
-                raise UserError(f"{key!r} is an axis twice", where=scenario.source.where((*path, key)))
-            seen.add(key)

@@ -82,7 +82,9 @@ def resolve(point: Point, scenario: Scenario, cluster: Cluster, *, is_baseline: 
     """
     written = Settings.model_validate({key: value for key, value in point.values.items() if "." not in key})
     resolved = _of_strategy(written, point, cluster)
-    if written.workers_inside or _connects_scripts(written):  # their library is not known
+    is_chosen = written.command is not None and written.launcher != "auto"
+    connects_scripts = is_chosen and load("launchers", written.launcher).get("CONNECTS_SCRIPTS")
+    if written.workers_inside or connects_scripts:  # by what the launcher sets: their library is not known
         resolved["collectives"] = None
     # An axis of backends goes before a trainer that `base` names for all; two that contradict each other are refused.
     if "trainer" not in point.values or (point.is_common("trainer") and not point.is_common("backend")):
@@ -95,8 +97,10 @@ def resolve(point: Point, scenario: Scenario, cluster: Cluster, *, is_baseline: 
         # The user's own script decides them: what is left out is unknown.
         resolved |= {key: "" for key in LABELS_OF_A_COMMAND if key not in point.values}
     settings = written.model_copy(update=resolved)
-    if not settings.is_simulated:
-        resolved["mode"] = _mode(settings, cluster)
+    if not settings.is_simulated and settings.mode is None and settings.workers_per_host is None:
+        # Workers sit on one host if they fit there, unless the scenario says otherwise.
+        fits = len(cluster.hosts) == 1 or num_slots(settings) <= max(host.slots for host in cluster.hosts)
+        resolved["mode"] = Mode.SCALE_UP if fits else None
         settings = settings.model_copy(update={"mode": resolved["mode"]})
     run = RunSpec(
         scenario=scenario.name,
@@ -110,12 +114,6 @@ def resolve(point: Point, scenario: Scenario, cluster: Cluster, *, is_baseline: 
         baseline=is_baseline,
     )
     return PlannedArm(point, {key: getattr(written, key) for key in (*resolved, "cores_per_worker")}, run)
-
-
-def _connects_scripts(written: Settings) -> bool:
-    """Whether a script's processes connect by what the launcher sets, whatever the strategy needs."""
-    is_chosen = written.command is not None and written.launcher != "auto"
-    return is_chosen and bool(load("launchers", written.launcher).get("CONNECTS_SCRIPTS"))
 
 
 def _of_strategy(written: Settings, point: Point, cluster: Cluster) -> dict[str, Any]:
@@ -174,14 +172,6 @@ def _launcher(settings: Settings, collectives: str | None, cluster: Cluster) -> 
     return next(able, "auto")
 
 
-def _mode(settings: Settings, cluster: Cluster) -> Mode | None:
-    """Return where the workers sit: on one host if they fit there, unless the scenario says otherwise."""
-    if settings.mode is not None or settings.workers_per_host is not None:
-        return settings.mode
-    fits = len(cluster.hosts) == 1 or num_slots(settings) <= max(host.slots for host in cluster.hosts)
-    return Mode.SCALE_UP if fits else None
-
-
 def _options(settings: Settings, point: Point, source: Source) -> dict[str, Any]:
     """Return the options of all plugins of a point, with defaults, by dotted key."""
     options: dict[str, Any] = {}
@@ -214,7 +204,14 @@ def _options_of(plugin: plugins.Plugin, prefix: str, point: Point, source: Sourc
         options = _complete(plugin.options, json.dumps(written))
     except ValidationError as error:
         allowed = [f"{prefix}.{name}" for name in plugin.options.model_fields]
-        raise _explained(translate(error, source, lambda _: allowed, place), error, plugin, prefix) from error
+        refusal, detail = translate(error, source, lambda _: allowed, place), error.errors()[0]
+        key = ".".join(map(str, (prefix, *detail["loc"])))
+        if detail["type"] == "extra_forbidden":
+            message = f"{plugin.name} has no option {key}"
+            raise UserError(message, hint=refusal.hint, where=refusal.where) from error
+        if detail["type"] == "missing":
+            raise UserError(f"{plugin.name} needs {key}", hint=f"add `{key}`", where=refusal.where) from error
+        raise refusal from error
     return {f"{prefix}.{name}": value for name, value in options.items()}
 
 
@@ -222,14 +219,3 @@ def _options_of(plugin: plugins.Plugin, prefix: str, point: Point, source: Sourc
 def _complete(options: type[plugins.Options], written: str) -> Mapping[str, Any]:
     """Return a plugin's options with their defaults: most arms of a study have the same."""
     return options.model_validate(json.loads(written)).model_dump(mode="json")
-
-
-def _explained(refusal: UserError, error: ValidationError, plugin: plugins.Plugin, prefix: str) -> UserError:
-    """Say which plugin lacks an option, or which option it cannot do without."""
-    detail = error.errors()[0]
-    name = ".".join(str(part) for part in detail["loc"])
-    if detail["type"] == "extra_forbidden":
-        return UserError(f"{plugin.name} has no option {prefix}.{name}", hint=refusal.hint, where=refusal.where)
-    if detail["type"] == "missing":
-        return UserError(f"{plugin.name} needs {prefix}.{name}", hint=f"add `{prefix}.{name}`", where=refusal.where)
-    return refusal

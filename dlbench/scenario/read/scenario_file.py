@@ -61,9 +61,11 @@ def read_with_text(path: Path, values: Mapping[str, str]) -> tuple[Scenario, str
     """
     path = located(path)
     text = read_text(path, "scenario")
-    parsed = parse_document(text, str(path))
-    if values:
-        parsed = _overridden(parsed, values)
+    parsed, options = parse_document(text, str(path)), {}
+    for key, value in values.items() if isinstance(parsed.data, dict) else ():
+        option = f"--set {key}"
+        options[_replace(parsed.data, key, parse_value(value, option, key))] = option
+    parsed = Document(parsed.data, replace(parsed.source, options=options))
     scenario = _scenario(parsed, name_from(path.stem))
     reference_of(scenario, path)
     return scenario, _written(parsed.data, values) if values else text
@@ -93,27 +95,6 @@ def reference_of(scenario: Scenario, path: Path | None = None) -> Reference | No
     return reference.read(reference.find(scenario.reference, beside, scenario.source.where(("reference",))))
 
 
-def _overridden(parsed: Document, values: Mapping[str, str]) -> Document:
-    """Return a scenario's document with the values of `--set`, as if the file held them.
-
-    A key of the scenario itself (`repeats`) is replaced there, `target.value` in the target, `tune.repeats` in the
-    search, an axis in its place by one value or a list, and any other option in `base`, as is a setting; several
-    values of one become an axis.
-
-    Args:
-        parsed: The document; its data is changed.
-        values: By key, as they are written in YAML.
-
-    Raises:
-        UserError: A value is no YAML, or a key varies together with others, so that it alone cannot change.
-    """
-    options = {}
-    for key, value in values.items() if isinstance(parsed.data, dict) else ():
-        option = f"--set {key}"
-        options[_replace(parsed.data, key, parse_value(value, option, key))] = option
-    return Document(parsed.data, replace(parsed.source, options=options))
-
-
 def _written(data: Mapping[str, Any], values: Mapping[str, str]) -> str:
     """Return a scenario as text that reads back to the same values, and says what was replaced."""
     options = " ".join(f"--set {key}={value}" for key, value in values.items())
@@ -130,7 +111,15 @@ def _lines(data: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _replace(data: dict[str, Any], key: str, value: Any) -> DataPath:
-    """Replace one value; return its path."""
+    """Replace one value by that of `--set`, as if the file held it; return its path.
+
+    A key of the scenario itself (`repeats`) is replaced there, `target.value` in the target, `tune.repeats` in the
+    search, an axis in its place by one value or a list, and any other option in `base`, as is a setting; several
+    values of one become an axis.
+
+    Raises:
+        UserError: The key varies together with others, so that it alone cannot change.
+    """
     section, _, inner = key.partition(".")
     if key in _SECTIONS:
         raise UserError(f"--set {key}: it holds many values", hint="name one of its keys, such as `--set epochs=2`")
@@ -171,18 +160,16 @@ def _section(data: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _scenario(written_as: Document, name: str) -> Scenario:
-    data, source = written_as.data, written_as.source
+    data, source, where = written_as.data, written_as.source, written_as.source.where()
     if data is None:
         raise UserError("is empty", where=source.name, hint="a scenario needs `base` or `matrix`")
     if not isinstance(data, dict):
         is_hostfile = isinstance(data, str) and _HOSTFILE.match(data)
         hint = f"it looks like a hostfile: dlbench run SCENARIO --hostfile {source.name}" if is_hostfile else ""
-        raise UserError(
-            f"a scenario is a mapping of keys to values, not {shown(data)}", where=source.where(), hint=hint
-        )
+        raise UserError(f"a scenario is a mapping of keys to values, not {shown(data)}", where=where, hint=hint)
     if "apiVersion" in data and "kind" in data:
         hint = "a cluster file with `submitter: kubernetes` makes one of a scenario (docs/queues.md)"
-        raise UserError(f"it is a manifest of Kubernetes ({shown(data['kind'])})", where=source.where(), hint=hint)
+        raise UserError(f"it is a manifest of Kubernetes ({shown(data['kind'])})", where=where, hint=hint)
     content: dict[str, Any] = {"name": name} | data
     if isinstance(data.get("zip"), dict):
         # One mapping stands for a list of one.

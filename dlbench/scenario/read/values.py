@@ -101,22 +101,18 @@ def _check_setting(path: Path, key: str, value: Any, scenario: Scenario) -> None
 
 
 def _check_placeholders(path: Path, command: str, scenario: Scenario) -> None:
-    allowed = keys(scenario)
+    allowed, where = keys(scenario), scenario.source.where(path)
     if variable := re.search(r"\$\{(\w+)\}", command.replace("{{", "")):
         raise UserError(
             f"the command has `{variable[0]}`: braces are placeholders of dlbench",
             hint=f"write {{{variable[1]}}} for a setting, and ${variable[1]} for a variable, within `bash -c '...'`",
-            where=scenario.source.where(path),
+            where=where,
         )
     unknown = next((name for name in placeholders(command) if name not in allowed), None)
     if unknown is not None:
         every = "every setting can be filled in, such as {workers}, {batch_size}, {epochs}, {learning_rate} and {seed}"
         hint = f"{nearest(unknown, allowed)} {every}; `dlbench list settings` shows all".strip()
-        raise UserError(
-            f"the command has an unknown placeholder {{{shorten(unknown)}}}",
-            hint=hint,
-            where=scenario.source.where(path),
-        )
+        raise UserError(f"the command has an unknown placeholder {{{shorten(unknown)}}}", hint=hint, where=where)
 
 
 def _check_option(path: Path, key: str, value: Any, candidates: Candidates, source: Source) -> None:
