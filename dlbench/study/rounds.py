@@ -210,7 +210,12 @@ def search(
     best, is_scattered = (left[0], None) if _chooses_time(left) else _chosen(left[:num_sound], own_rate)
     # What was measured already, by an older version, stays.
     best = next((run for run in tried if arm_name(run.as_measured.run_id) in measured), best)
-    return [], _measured(best, is_scattered, tried)
+    tuned = best.tuned
+    assert tuned is not None
+    # The arm as it is measured: at the chosen candidate's values, with all epochs.
+    at_edge = filter(None, (_edge(key, value, tried) for key, value in tuned.values.items()))
+    chosen = tuned.model_copy(update={"at_edge": "; ".join(at_edge), "scattered": is_scattered})
+    return [], best.as_measured.model_copy(update={"tuned": chosen})
 
 
 def _ranked(left: Sequence[RunSpec], ended: Sequence[Sequence[Row]], scenario: Scenario) -> tuple[list[RunSpec], int]:
@@ -285,15 +290,6 @@ def _at_rate(run: RunSpec, rate: float) -> RunSpec:
 def _others(run: RunSpec) -> dict[str, Any]:
     """Return the values of a candidate beside its learning rate."""
     return {key: value for key, value in (run.tuned.values if run.tuned else {}).items() if key != "learning_rate"}
-
-
-def _measured(best: RunSpec, is_scattered: bool | None, tried: Sequence[RunSpec]) -> RunSpec:
-    """Return the arm as it is measured: at the chosen candidate's values, with all epochs."""
-    tuned = best.tuned
-    assert tuned is not None
-    at_edge = filter(None, (_edge(key, value, tried) for key, value in tuned.values.items()))
-    chosen = tuned.model_copy(update={"at_edge": "; ".join(at_edge), "scattered": is_scattered})
-    return best.as_measured.model_copy(update={"tuned": chosen})
 
 
 def _edge(key: str, value: Any, tried: Sequence[RunSpec]) -> str:

@@ -54,11 +54,6 @@ class Argument:
         return self.flag.lstrip("-").replace("-", "_")
 
     @property
-    def stand_in(self) -> str:
-        """What it is given where it is needed and no setting fills it in: its name in capitals says that it is open."""
-        return FOLDER if self.name in FOLDERS else STAND_INS.get(self.kind, self.name.upper())
-
-    @property
     def setting(self) -> str:
         """The setting that fills it in; empty where none does."""
         return SETTINGS.get(self.name.lower(), "")
@@ -95,7 +90,9 @@ def filled(arguments: list[Argument]) -> tuple[list[str], list[str]]:
         setting = argument.setting
         if argument.is_switch or (not setting and not argument.is_needed) or setting in done:
             continue
-        value = f"{{{setting}}}" if setting else argument.stand_in
+        # A name in capitals says that it is open.
+        stand_in = FOLDER if argument.name in FOLDERS else STAND_INS.get(argument.kind, argument.name.upper())
+        value = f"{{{setting}}}" if setting else stand_in
         done |= {setting} - {""}
         open_ones += [] if setting else [f"{argument.name}={value}"]
         if argument.is_positional:
