@@ -47,8 +47,7 @@ class MistakesError(UserError):
 
     def __init__(self, errors: Sequence[UserError], what: str) -> None:
         files = {error.where.rpartition(":")[0] or error.where for error in errors}
-        lines = [str(error) for error in errors[:MOST_MISTAKES]]
-        lines += [f"and {len(errors) - MOST_MISTAKES} more"] if len(errors) > MOST_MISTAKES else []
+        lines = first_of([*map(str, errors)], MOST_MISTAKES, "and {} more")
         super().__init__(f"{len(errors)} {what}:\n" + "\n".join(lines), where=files.pop() if len(files) == 1 else "")
         self.errors = tuple(errors)
 
@@ -81,6 +80,11 @@ def nearest(word: str, allowed: Iterable[str]) -> str:
     initials = [name for name in tails if len(tail) > 1 and tail == "".join(part[:1] for part in name.split("_"))]
     close = initials or get_close_matches(tail, tails, n=1, cutoff=0.6)
     return f"did you mean {tails[close[0]]!r}?" if close else ""
+
+
+def first_of(texts: Sequence[str], most: int, more: str) -> list[str]:
+    """Return at most the first `most` texts, and of longer lists one on the others: `more`, with their number in it."""
+    return [*texts[:most], *([more.format(len(texts) - most)] if len(texts) > most else [])]
 
 
 def shown(value: object) -> str:

@@ -202,11 +202,8 @@ def _unwrapped(folder: Path) -> Path:
     """Skip folders that hold nothing but one folder whose name adds nothing; return the first other folder."""
     for _ in range(_MOST_WRAPPERS):
         names = _subfolders(folder)
-        if (
-            len(names) != 1
-            or not (names[0] == folder.name or _is_plain(names[0]))
-            or not _subfolders(folder / names[0])
-        ):
+        is_wrapper = len(names) == 1 and (names[0] == folder.name or _is_plain(names[0]))
+        if not is_wrapper or not _subfolders(folder / names[0]):
             break
         folder /= names[0]
     return folder

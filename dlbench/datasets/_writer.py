@@ -169,14 +169,23 @@ class ArrayChecker:
             raise UserError(f"class number {self._largest_class:,} in a data set of {num_classes:,} classes")
         if num_classes < 2:
             raise UserError("the data set has a single class; at least two are needed")
-        if names is None and num_classes > num_train:
+        if names is not None:
+            return names
+        if num_classes > num_train:
             raise UserError(
                 f"class numbers reach {self._largest_class:,} but there are only {num_train:,} training samples",
                 hint="y must hold class numbers 0, 1, 2, ...",
             )
-        if names is None:
-            self._check_numbers()
-        return tuple(str(number) for number in range(num_classes)) if names is None else names
+        train = self._classes["train"]
+        if len(unknown := np.setdiff1d(self._classes.get("validation", train), train)):
+            name, name_validation = self._array_names["train"][1], self._array_names["validation"][1]
+            raise UserError(
+                f"{name_validation} has class numbers that {name} does not have: {_numbers(unknown)}",
+                hint="a class without training samples cannot be learned: remove its samples or number all parts alike",
+            )
+        if train[0] != 0:
+            raise UserError("no sample is of class 0", hint="classes are numbered from 0; subtract the smallest number")
+        return tuple(map(str, range(num_classes)))
 
     def _append_piece(self, part: str, x: Array, y: Array) -> None:
         name = self._array_names[part][0]
@@ -201,18 +210,6 @@ class ArrayChecker:
             f"{len(missing):,} of {self._largest_class + 1:,} classes have no sample: {_numbers(missing)} "
             f"({_NUMBERED} leaves no gaps)"
         )
-
-    def _check_numbers(self) -> None:
-        train = self._classes["train"]
-        unknown = np.setdiff1d(self._classes.get("validation", train), train)
-        name, name_validation = self._array_names["train"][1], self._array_names["validation"][1]
-        if len(unknown):
-            raise UserError(
-                f"{name_validation} has class numbers that {name} does not have: {_numbers(unknown)}",
-                hint="a class without training samples cannot be learned: remove its samples or number all parts alike",
-            )
-        if train[0] != 0:
-            raise UserError("no sample is of class 0", hint="classes are numbered from 0; subtract the smallest number")
 
     def _note_classes(self, part: str, y: Array) -> None:
         name, smallest, largest = self._array_names[part][1], int(y.min()), int(y.max())

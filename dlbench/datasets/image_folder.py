@@ -26,7 +26,7 @@ from dlbench.datasets._image_decoding import (
 )
 from dlbench.datasets._image_listing import MANY, Listing, read_listing
 from dlbench.datasets._writer import ArrayWriter
-from dlbench.errors import UserError
+from dlbench.errors import UserError, first_of
 from dlbench.plugins import Options
 from dlbench.scenario.settings import Count, Natural
 
@@ -207,10 +207,10 @@ def _first_size(listing: Listing) -> tuple[int, int] | None:
 
 
 def _unusable(root: Path, failures: list[DecodingFailure]) -> UserError:
-    shown = "\n".join(f"    {str(failure.path.relative_to(root))!r} {failure.reason}" for failure in failures[:MANY])
-    more = f"\n    and {len(failures) - MANY:,} more" if len(failures) > MANY else ""
+    lines = [f"    {str(failure.path.relative_to(root))!r} {failure.reason}" for failure in failures]
+    shown = "\n".join(first_of(lines, MANY, "    and {:,} more"))
     resize = any(failure.is_size for failure in failures)
     return UserError(
-        f"{len(failures):,} of the images in {root} cannot be used:\n{shown}{more}",
+        f"{len(failures):,} of the images in {root} cannot be used:\n{shown}",
         hint="set `dataset.image_size: [height, width]` to resize" if resize else "replace or remove these files",
     )

@@ -359,12 +359,9 @@ TABLES = {
 # Written only where a run has such rows: those of strategies made of nodes.
 OCCASIONAL = ("nodes", "links", "staleness")
 # What says which run, worker and place in it a row is of: no version wrote a row without.
-KEYS = {
-    "runs": ("run_id", "attempt"),
+KEYS: dict[str, tuple[str, ...]] = dict.fromkeys(TABLES, ("run_id", "attempt")) | {
     "epochs": ("run_id", "attempt", "worker", "epoch"),
     "steps": ("run_id", "attempt", "worker", "step"),
-    "sensors": ("run_id", "attempt"),
-    "topology": ("run_id", "attempt"),
     "nodes": ("run_id", "attempt", "node"),
     "links": ("run_id", "attempt", "node", "to_node"),
     "staleness": ("run_id", "attempt", "staleness"),

@@ -5,6 +5,8 @@ The process reads a request from its stdin; the last line that it prints is its 
 
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from dlbench.scenario.frozen import Frozen
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.search_path import program
@@ -25,12 +27,6 @@ class ModelTrial(Frozen):
     shapes: dict[str, Any] | None
 
 
-class ModelTrials(Frozen):
-    """Runs whose models are built, one after the other."""
-
-    trials: tuple[ModelTrial, ...]
-
-
 class ModelFault(Frozen):
     """Why a model cannot be trained; an empty message where it can.
 
@@ -45,7 +41,6 @@ class ModelFault(Frozen):
     where: str = ""
 
 
-class ModelFaults(Frozen):
-    """The answer: one for each trial."""
-
-    faults: tuple[ModelFault, ...]
+# The request: runs whose models are built, one after the other; and the answer: a fault for each.
+TRIALS = TypeAdapter(tuple[ModelTrial, ...])
+FAULTS = TypeAdapter(tuple[ModelFault, ...])

@@ -283,7 +283,12 @@ def largest(fits: Callable[[int], bool], most: int, parts: int = 1) -> int:
     if first == 0:
         return 0
     low, high = _grown(fits, first, ceiling, parts) if fits(first) else _shrunk(fits, first, parts)
-    return _between(fits, low, high, parts)
+    while low and high - low > RESOLUTION * high:
+        size = grid_floor((low + high) / 2, parts)
+        if size <= low:
+            break
+        low, high = (size, high) if fits(size) else (low, size)
+    return low
 
 
 def _grown(fits: Callable[[int], bool], fitting: int, ceiling: int, parts: int) -> tuple[int, int]:
@@ -304,13 +309,3 @@ def _shrunk(fits: Callable[[int], bool], failing: int, parts: int) -> tuple[int,
             return size, failing
         failing = size
     return 0, failing
-
-
-def _between(fits: Callable[[int], bool], low: int, high: int, parts: int) -> int:
-    """Halve the gap between a size that fits and one that does not."""
-    while low and high - low > RESOLUTION * high:
-        size = grid_floor((low + high) / 2, parts)
-        if size <= low:
-            return low
-        low, high = (size, high) if fits(size) else (low, size)
-    return low

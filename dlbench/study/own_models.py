@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from dlbench import plugins
 from dlbench.errors import UserError, joined
-from dlbench.records.model_trial import ANSWER, PROGRAM, ModelFaults, ModelTrial, ModelTrials
+from dlbench.records.model_trial import ANSWER, FAULTS, PROGRAM, TRIALS, ModelTrial
 from dlbench.scenario.check.case import Case, Descriptions
 from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.run_spec import RunSpec
@@ -48,7 +48,7 @@ def _build(trials: Sequence[ModelTrial]) -> None:
     try:
         done = subprocess.run(
             [sys.executable, *PROGRAM],
-            input=ModelTrials(trials=tuple(trials)).model_dump_json().encode(),
+            input=TRIALS.dump_json(tuple(trials)),
             env={**inherited(os.environ), **_ENVIRONMENT},
             capture_output=True,
             timeout=timeout_s,
@@ -64,7 +64,7 @@ def _build(trials: Sequence[ModelTrial]) -> None:
     if answer is None:
         last_lines = done.stderr.decode(errors="replace").splitlines()[-SHOWN_LINES:]
         raise UserError("\n  ".join([f"{_names(trials)} cannot be built (exit code {done.returncode}):", *last_lines]))
-    faults = ModelFaults.model_validate_json(answer.removeprefix(ANSWER)).faults
+    faults = FAULTS.validate_json(answer.removeprefix(ANSWER))
     wrong = [
         UserError(f"{fault.message} (while {_names([trial])} is built)", hint=fault.hint, where=fault.where)
         for trial, fault in zip(trials, faults, strict=True)

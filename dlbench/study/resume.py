@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from dlbench.errors import UserError
+from dlbench.errors import UserError, first_of
 from dlbench.records import files
 from dlbench.records.machine import differences
 from dlbench.scenario.cluster import Cluster
@@ -86,10 +86,9 @@ def _where_it_began(cluster: Cluster) -> str:
 def _refuse(folder: Folder, changes: Sequence[str], remedy: str = "") -> None:
     if not changes:
         return
-    shown = changes[:MAX_DIFFERENCES]
-    more = [f"... and {len(changes) - len(shown)} more"] if len(changes) > len(shown) else []
+    shown = first_of(changes, MAX_DIFFERENCES, "... and {} more")
     raise UserError(
-        "\n  ".join([f"{folder.path} cannot be continued: it would not be the same study", *shown, *more]),
+        "\n  ".join([f"{folder.path} cannot be continued: it would not be the same study", *shown]),
         hint=f"{remedy or 'restore what it began with'}, or start a new study (without --resume and --study)",
     )
 
@@ -155,16 +154,12 @@ def _other_machine(folder: Folder, plan: StudyPlan) -> list[str]:
     """Return what differs between the hardware of the study and that which it would go on with."""
     if not folder.machine:
         return [f"{files.MACHINE} is missing or damaged: the hardware that the study began on is unknown"]
-    return differences(dict(folder.machine), dict(plan.machine)) + _hosts_differ(folder, plan)
-
-
-def _hosts_differ(folder: Folder, plan: StudyPlan) -> list[str]:
-    """Return how the hardware of the other hosts differs."""
+    lines = differences(dict(folder.machine), dict(plan.machine))
     old, new = ([dict(host) for host in machine.get("hosts", ())] for machine in (folder.machine, plan.machine))
-    if len(old) != len(new):
-        return []  # which is said of the hosts themselves, or no host could be asked
-    pairs = enumerate(zip(old, new, strict=True), start=1)
-    return [f"other host {number}: {line}" for number, pair in pairs for line in differences(*pair)]
+    if len(old) == len(new):  # else it is said of the hosts themselves, or no host could be asked
+        for number, pair in enumerate(zip(old, new, strict=True), start=1):
+            lines += [f"other host {number}: {line}" for line in differences(*pair)]
+    return lines
 
 
 def _named_hosts(cluster: Cluster, *, has_cores: bool = True) -> str:

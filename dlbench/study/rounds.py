@@ -17,6 +17,7 @@ from dlbench.analysis.answer.recommend import CONTENDERS
 from dlbench.analysis.arms import Arm, Row, arms, last_attempts
 from dlbench.analysis.formatting import counted, listed
 from dlbench.analysis.judge import ENOUGH_REPEATS
+from dlbench.errors import first_of
 from dlbench.records.outcome import Status
 from dlbench.scenario.cluster import Prices
 from dlbench.scenario.expand.arms import in_words
@@ -163,7 +164,7 @@ def announced(todo: Sequence[RunSpec]) -> list[str]:
         return [f"not decided yet: {listed(list(dict.fromkeys(run.label for run in todo)), 3, '; ')}"]
     chosen = {run.label: run.tuned for run in todo if run.tuned}
     lines = [f"{label}: {in_words(tuned.values)}{_doubted(tuned)}" for label, tuned in chosen.items()]
-    return [*lines[:MOST_LINES], *([f"and {len(lines) - MOST_LINES} more arms"] if lines[MOST_LINES:] else [])]
+    return first_of(lines, MOST_LINES, "and {} more arms")
 
 
 def _doubted(tuned: Tuned) -> str:

@@ -273,19 +273,14 @@ def _options_of(data: str) -> dict[str, Any]:
     if path.is_file():
         return {"dataset": "text", "dataset.path": data}
     names = plugins.names("datasets")
-    if data in names and (needed := _needed(data)):
+    fields = plugins.load("datasets", data).options.model_fields if data in names else {}
+    if needed := ", ".join(f"dataset.{name}" for name, field in fields.items() if field.is_required()):
         raise UserError(f"the data set {data} needs {needed}", hint="name the file or folder itself: --data PATH")
     if data in names or ":" in data:
         return {"dataset": data}
     raise UserError(
         f"{data!r} is no file or folder, and no data set; there are: {', '.join(names)}", hint=nearest(data, names)
     )
-
-
-def _needed(dataset: str) -> str:
-    """Return the options without which a data set is nothing."""
-    fields = plugins.load("datasets", dataset).options.model_fields
-    return ", ".join(f"dataset.{name}" for name, field in fields.items() if field.is_required())
 
 
 def _model_for(found: Any) -> str:

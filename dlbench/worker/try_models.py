@@ -9,7 +9,7 @@ from dlbench import plugins
 from dlbench.datasets._format import open_arrays
 from dlbench.datasets._prepare import PreparationRequest, prepare
 from dlbench.errors import UserError
-from dlbench.records.model_trial import ANSWER, ModelFault, ModelFaults, ModelTrial, ModelTrials
+from dlbench.records.model_trial import ANSWER, FAULTS, TRIALS, ModelFault, ModelTrial
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.telemetry.failure import one_line
 from dlbench.trainers import Problem, Threads, _keras_model
@@ -18,9 +18,8 @@ from dlbench.worker.train.setup import problem_of
 
 def main() -> None:
     """Build each model that stdin asks for, and print what is wrong with it."""
-    request = ModelTrials.model_validate_json(sys.stdin.buffer.read())
-    faults = ModelFaults(faults=tuple(map(attempt, request.trials)))
-    print(ANSWER + faults.model_dump_json(), flush=True)  # noqa: T201
+    faults = tuple(map(attempt, TRIALS.validate_json(sys.stdin.buffer.read())))
+    print(ANSWER + FAULTS.dump_json(faults).decode(), flush=True)  # noqa: T201
 
 
 def attempt(trial: ModelTrial) -> ModelFault:

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from dlbench.errors import UserError
+from dlbench.errors import UserError, first_of
 from dlbench.scenario.check.case import Descriptions
 from dlbench.scenario.check.feasibility import infeasibility
 from dlbench.scenario.cluster import Cluster
@@ -129,8 +129,7 @@ def _impossible(bad: Sequence[tuple[PlannedArm, str]], total: int, scenario: Sce
 
 def _listed(why: Counter[str]) -> str:
     lines = [f"  {reason}" + (f" ({count} points)" if count > 1 else "") for reason, count in why.items()]
-    more = [f"  and {len(lines) - _MOST_REASONS} more reasons"] if len(lines) > _MOST_REASONS else []
-    return "\n".join(lines[:_MOST_REASONS] + more)
+    return "\n".join(first_of(lines, _MOST_REASONS, "  and {} more reasons"))
 
 
 def _remedy(bad: Sequence[Point]) -> str:
@@ -142,8 +141,8 @@ def _remedy(bad: Sequence[Point]) -> str:
     ]
     lines = [f"  - {inline(values)}" for values in chosen]
     numbers = [str(int(_place(point)[1]) + 1) for point in bad if point.is_included]
-    more = [f"  # and {len(lines) - _MOST_POINTS} more"] if len(lines) > _MOST_POINTS else []
-    hints = ["leave them out with\nexclude:\n" + "\n".join(lines[:_MOST_POINTS] + more)] if lines else []
+    shown = "\n".join(first_of(lines, _MOST_POINTS, "  # and {} more"))
+    hints = [f"leave them out with\nexclude:\n{shown}"] if lines else []
     if numbers:
         hints.append(f"take out of `include`: point {', '.join(numbers[:_MOST_POINTS])}")
     return "\n".join(hints)
