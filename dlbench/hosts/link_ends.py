@@ -80,41 +80,27 @@ def _address(interface: str) -> _Answers:
 
 
 def _listen(address: str, token: str) -> _Answers:
-    with _server(address) as server:
-        yield {"port": server.getsockname()[1]}
-        with _caller(server, token) as connection:
-            interface = interface_of(connection.getsockname()[0])
-            yield {"bandwidth_bytes_per_s": receive(connection), "interface": interface}
-
-
-def _server(address: str) -> socket.socket:
-    """Listen on the address that others call; on all where it only leads here, as behind a router."""
+    """Wait for the caller that has the token, and receive what it sends; the connections of others are closed."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
-        return socket.create_server((address, 0), family=family)
-    except OSError:
-        return socket.create_server(("", 0), family=family)
-
-
-@contextlib.contextmanager
-def _caller(server: socket.socket, token: str) -> Iterator[socket.socket]:
-    """Yield the connection of the caller that has the token; others are closed.
-
-    Raises:
-        TimeoutError: It did not come in time.
-    """
-    deadline = time.monotonic() + _CALLED_S
-    while (left_s := deadline - time.monotonic()) > 0:
-        ready, _, _ = select.select([server, sys.stdin], [], [], left_s)
-        if server not in ready:
-            break
-        connection, _ = server.accept()
-        with connection:
-            prepare(connection)
-            if _has(connection, token):
-                connection.sendall(_WELCOME)
-                yield connection
-                return
+        server = socket.create_server((address, 0), family=family)
+    except OSError:  # the address only leads here, as behind a router
+        server = socket.create_server(("", 0), family=family)
+    with server:
+        yield {"port": server.getsockname()[1]}
+        deadline = time.monotonic() + _CALLED_S
+        while (left_s := deadline - time.monotonic()) > 0:
+            ready, _, _ = select.select([server, sys.stdin], [], [], left_s)
+            if server not in ready:
+                break
+            connection, _ = server.accept()
+            with connection:
+                prepare(connection)
+                if _has(connection, token):
+                    connection.sendall(_WELCOME)
+                    interface = interface_of(connection.getsockname()[0])
+                    yield {"bandwidth_bytes_per_s": receive(connection), "interface": interface}
+                    return
     raise TimeoutError(f"no caller within {_CALLED_S:g} s")
 
 
@@ -175,10 +161,7 @@ def _message_times(connection: socket.socket, sizes: Sequence[int]) -> list[tupl
         message, times = _MESSAGE + _LENGTH.pack(size) + bytes(size), []
         for _ in range(NUM_MESSAGES):
             time.sleep(_PAUSE_S)
-            started = time.perf_counter()
-            connection.sendall(message)
-            _receive_byte(connection)
-            times.append(time.perf_counter() - started)
+            times.append(_answered_after_s(connection, message))
         measured.append((size, median(times), min(times)))
         if min(times) > _LONG_S:
             break
@@ -191,11 +174,15 @@ def _round_trip(connection: socket.socket) -> float:
     times: list[float] = []
     end = time.perf_counter() + _PINGS_S
     while len(times) < _MIN_PINGS + _COLD_PINGS or (len(times) < _MAX_PINGS and time.perf_counter() < end):
-        started = time.perf_counter()
-        connection.sendall(_PING)
-        _receive_byte(connection)
-        times.append(time.perf_counter() - started)
+        times.append(_answered_after_s(connection, _PING))
     return median(times[_COLD_PINGS:])
+
+
+def _answered_after_s(connection: socket.socket, message: bytes) -> float:
+    started = time.perf_counter()
+    connection.sendall(message)
+    _receive_byte(connection)
+    return time.perf_counter() - started
 
 
 def receive(connection: socket.socket) -> float:

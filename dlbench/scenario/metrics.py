@@ -116,16 +116,8 @@ def evaluated(num_classes: int) -> tuple[str, ...]:
 
 # The columns of scores, in the order of tables.
 SCORE_COLUMNS = tuple(scored(samples, name).column for samples in reversed(SAMPLES) for name in SCORES)
-BUILT_IN: Metrics = {
-    metric.column: metric
-    for metric in (
-        TIME_TO_TARGET,
-        TRAIN_TIME,
-        RATE,
-        MFU,
-        *(scored(samples, name) for samples in SAMPLES for name in ("accuracy", "loss", "mean_squared_error")),
-    )
-}
+_SCORED = (scored(samples, name) for samples in SAMPLES for name in ("accuracy", "loss", "mean_squared_error"))
+BUILT_IN: Metrics = {metric.column: metric for metric in (TIME_TO_TARGET, TRAIN_TIME, RATE, MFU, *_SCORED)}
 # By which runs are judged where nothing else is asked for, the first that they have.
 QUALITY = ("validation_accuracy", "validation_mean_squared_error", "validation_loss")
 

@@ -136,7 +136,10 @@ def close_interrupted(
             assignment = attempt.assignment()
         if assignment is not None and end_leftovers is not None:
             end_leftovers(assignment, attempt.folder)
-        outcome = Outcome(status=Status.INTERRUPTED, reason=reason, started_at=_started_at(attempt))
+        # Its assignment is written just before it is launched.
+        path = attempt.folder / files.ASSIGNMENT
+        moment = datetime.fromtimestamp((path if path.exists() else attempt.folder).stat().st_mtime, UTC)
+        outcome = Outcome(status=Status.INTERRUPTED, reason=reason, started_at=moment.isoformat())
         write_outcome(attempt.folder, outcome)
     return tuple(unfinished)
 
@@ -156,13 +159,6 @@ def discard_checkpoints(study: Path, runs: Iterable[RunSpec]) -> None:
             shutil.rmtree(folder, ignore_errors=True)
     with contextlib.suppress(OSError):  # it is not there, or holds those of other runs
         (study / files.CHECKPOINTS_FOLDER).rmdir()
-
-
-def _started_at(attempt: Attempt) -> str:
-    """Return when an attempt was launched, as nearly as its files show: its assignment is written just before."""
-    path = attempt.folder / files.ASSIGNMENT
-    moment = (path if path.exists() else attempt.folder).stat().st_mtime
-    return datetime.fromtimestamp(moment, UTC).isoformat()
 
 
 def _read(path: Path, model: type[Content]) -> Content | None:

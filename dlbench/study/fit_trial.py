@@ -130,7 +130,7 @@ class Trials:
         )
 
     def _assignment(self, batch_size: int, memory_bytes: int | None, strategy: str, folder: Path) -> Assignment:
-        settings = self._run.settings
+        settings, limits = self._run.settings, self._run.limits
         num_samples = min(2 * batch_size - 1, self.num_samples)
         if memory_bytes is not None:
             left_out_bytes = (self.num_samples - num_samples) * (self._sample_bytes + _INDEX_BYTES)
@@ -147,15 +147,13 @@ class Trials:
             "extend_window": False,
             "learning_rate": _LEARNING_RATE,
         }
-        limits = dict.fromkeys(
-            ("timeout_s", "startup_timeout_s", "stall_timeout_s"), self._run.limits.startup_timeout_s
-        )
+        times = dict.fromkeys(("timeout_s", "startup_timeout_s", "stall_timeout_s"), limits.startup_timeout_s)
         run = self._run.model_copy(
             update={
                 "settings": settings.model_copy(update=_ALONE | changed),
                 "options": {key: value for key, value in self._run.options.items() if not key.startswith(_OTHERS)},
                 "target": None,
-                "limits": self._run.limits.model_copy(update=limits),
+                "limits": limits.model_copy(update=times),
             }
         )
         return Assignment(

@@ -84,12 +84,8 @@ def _trials(runs: Iterable[RunSpec], cluster: Cluster) -> Sequence[ModelTrial]:
             continue
         if plugins.load("trainers", settings.trainer).get("BUILDER") != "keras":
             continue
-        key = json.dumps(
-            [
-                *(settings.model, settings.trainer, settings.dataset, settings.precision),
-                *(run.options_of("model"), run.options_of("dataset")),
-            ]
-        )
+        names = (settings.model, settings.trainer, settings.dataset, settings.precision)
+        key = json.dumps([*names, run.options_of("model"), run.options_of("dataset")])
         if key not in trials:
             trials[key] = ModelTrial(run=run, shapes=_shapes(Case(run, cluster, seen)))
     return list(trials.values())

@@ -257,11 +257,9 @@ def _script_missing(program: str, path: Path) -> Iterator[UserError]:
     elif path.suffix == ".ipynb":
         hint = f"make one of it: jupyter nbconvert --to script {shlex.quote(str(path))}"
         yield UserError(f"command: {path} is a notebook, not a script", hint=hint)
-    elif (
-        program in ("python", "python3")
-        and path.suffix not in (".pyc", ".pyz", ".zip")
-        and (fault := python_fault(path))
-    ):
+    elif program not in ("python", "python3") or path.suffix in (".pyc", ".pyz", ".zip"):
+        return
+    elif fault := python_fault(path):
         yield UserError(f"command: {path} does not compile: {fault}")
 
 

@@ -100,10 +100,9 @@ def _on_fresh_seeds(plan: StudyPlan, found: Sequence[RunSpec], rows: Sequence[Ro
         if answer.use is None:
             continue
         left = [arm for arm in answer.arms if arm.word != "out"]
-        rivals = sorted((_distance(arm, wanted), arm.name) for arm in left if arm.name != answer.use.name)[
-            : CONTENDERS - 1
-        ]
-        chosen |= dict.fromkeys([answer.use.name, *(name for _, name in rivals)] if rivals else ())
+        rivals = sorted((_distance(arm, wanted), arm.name) for arm in left if arm.name != answer.use.name)
+        nearest = [name for _, name in rivals[: CONTENDERS - 1]]
+        chosen |= dict.fromkeys([answer.use.name, *nearest] if nearest else ())
     fresh = [names[name].model_copy(update={"phase": Phase.CONFIRM}) for name in chosen]
     return _repeated(fresh, [ENOUGH_REPEATS] * len(fresh), plan)
 

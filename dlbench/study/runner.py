@@ -194,11 +194,10 @@ class _Runner:
         for row in self.collector.rows:
             self.durations.add(row["run_id"], row["status"], row.get("wall_time_s") or 0.0)
         made_ids: set[str] = set()
+        has_room = self._has_room if self.spending.is_limited else None
         is_first = True
         while not (self.stop.is_set() or self.is_spent):
-            runs = next_round(
-                planned, self.collector.rows, made_ids, self._has_room if self.spending.is_limited else None
-            )
+            runs = next_round(planned, self.collector.rows, made_ids, has_room)
             todo = [run for run in attempts.pending(self.folder.path, runs) if run.run_id not in made_ids]
             if not (todo or is_first):
                 self.is_spent = self.spending.is_limited and any(

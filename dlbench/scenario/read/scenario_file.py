@@ -180,13 +180,8 @@ def _scenario(written_as: Document, name: str) -> Scenario:
         scenario = Scenario.model_validate(content).written_in(source)
     except ValidationError as error:
         raise joined([translate(error, source, _allowed, _place), *_others(content, error, source)]) from error
-    if errors := [
-        *_metric_mistakes(scenario),
-        *_target_mistakes(scenario),
-        *_goal_mistakes(scenario),
-        *_tune_mistakes(scenario),
-        *mistakes(scenario),
-    ]:
+    checks = (_metric_mistakes, _target_mistakes, _goal_mistakes, _tune_mistakes, mistakes)
+    if errors := [error for check in checks for error in check(scenario)]:
         raise joined(errors)
     return scenario
 
@@ -233,9 +228,7 @@ def _metric_mistakes(scenario: Scenario) -> Iterator[UserError]:
         elif name in BUILT_IN and (len(lacking) < 2 or not declaration.is_taken):
             hint = "where the script prints it: `" + name + ": 'a regular expression with (one group)'`"
             yield UserError(f"{name} is known: it need not be declared", where=where, hint=hint)
-        elif name in BUILT_IN:
-            pass
-        elif lacking:
+        elif name not in BUILT_IN and lacking:
             hint = f"such as `{name}: {{better: lower, matters: 2%}}`; known are: {', '.join(BUILT_IN)}"
             yield UserError(f"metrics.{name}.{lacking[0]} is missing", where=where, hint=hint)
         elif not _METRIC_NAME.fullmatch(name) or iskeyword(name):
