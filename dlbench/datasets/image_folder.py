@@ -195,10 +195,9 @@ def _parts_in_words(listing: Listing) -> str:
 
 
 def _form(options: ImageFolderOptions, listing: Listing) -> Form:
-    if options.image_size is not None:
-        return Form(*options.image_size, options.color, resize=True)
-    # Damaged images are all named later.
-    return Form(*(_first_size(listing) or (1, 1)), options.color, resize=False)
+    # Damaged images, of which none may have a size, are all named later.
+    size = options.image_size or _first_size(listing) or (1, 1)
+    return Form(*size, options.color, resize=options.image_size is not None)
 
 
 def _first_size(listing: Listing) -> tuple[int, int] | None:

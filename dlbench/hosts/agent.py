@@ -27,13 +27,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from dlbench.cgroups import oom_kills, read, usable_cores
 from dlbench.hosts import MARK
 
 # dlbench is never silent for so long; the connection to it may be gone without a word.
 _IDLE_S = 900
 # Of a longer log its end.
 _MAX_LOG_BYTES = 2**20
-# The same in all containers and namespaces of one machine, and of no other machine.
+# The id of the kernel's boot: the same in all containers and namespaces of one machine, and of no other machine.
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _LIBMPI = re.compile(r"(/.*/libmpi[\w-]*\.so[.\d]*)$", re.MULTILINE)
 
@@ -65,7 +66,7 @@ def _answers(do: str, request: Facts) -> Iterable[Facts]:
     if do == "check":
         from dlbench.hosts.doctor import probes
 
-        return [probes.check(**request) | {"kernel": _kernel()}]
+        return [probes.check(**request) | {"kernel": read(_BOOT_ID)}]
     if do == "clean up":
         return [_clean_up(**request)]
     if do == "free ports":
@@ -86,24 +87,16 @@ def describe(files: Iterable[str] = (), machine: Mapping[str, Any] | None = None
         files: Paths of the files.
         machine: The hardware and versions, where they are known already.
     """
-    from dlbench.cgroups import usable_cores
     from dlbench.records.machine import describe as describe_machine
 
     facts = machine if machine is not None else describe_machine()
-    return {"cores": usable_cores(), "machine": facts, "kernel": _kernel(), "files": hashes(files)}
+    return {"cores": usable_cores(), "machine": facts, "kernel": read(_BOOT_ID), "files": hashes(files)}
 
 
 def free_ports(number: int) -> list[int]:
     """Return a number of ports of this host that nothing listens on now."""
     with ExitStack() as held:
         return [held.enter_context(socket.create_server(("", 0))).getsockname()[1] for _ in range(number)]
-
-
-def _kernel() -> str:
-    """Return the id of the running kernel's boot; empty where there is none."""
-    with contextlib.suppress(OSError):
-        return _BOOT_ID.read_text().strip()
-    return ""
 
 
 def hashes(paths: Iterable[str]) -> dict[str, str | None]:
@@ -118,7 +111,6 @@ def hashes(paths: Iterable[str]) -> dict[str, str | None]:
 def _clean_up(attempt_id: str, grace_s: float, ranks: Sequence[int]) -> Facts:
     """End what is left of an attempt; take the logs that workers without a folder of it have in temporary files."""
     from dlbench import scratch
-    from dlbench.cgroups import oom_kills
     from dlbench.launch.processes import end_all, leftovers
     from dlbench.records.files import own_log, worker_log
 

@@ -177,7 +177,15 @@ def parse(text: str, name: str) -> Reference:
         raise UserError(f"exceeds the limit of {document.MAX_BYTES} bytes", where=name)
     lines = text.splitlines()
     length = next((number for number, line in enumerate(lines) if not line.startswith(HEAD)), len(lines))
-    head, source = _head(lines[:length], name)
+    # The head's lines keep their numbers.
+    parsed = document.parse("\n".join(line.removeprefix(HEAD).removeprefix(" ") for line in lines[:length]), name)
+    if not isinstance(parsed.data, dict):
+        hint = "it begins with lines such as `# source: Who 2024` and `# x: workers`"
+        raise UserError("has no head", where=name, hint=hint)
+    try:
+        head = Head.model_validate(parsed.data)
+    except ValidationError as error:
+        raise translate(error, parsed.source, lambda path: (Claim if path[1:] else Head).model_fields) from error
     columns: tuple[str, ...] = ()
     rows: tuple[ReferenceRow, ...] = ()
     # What is claimed without numbers, or whose numbers are not at hand, has no table.
@@ -188,20 +196,8 @@ def parse(text: str, name: str) -> Reference:
         if not rows:
             hint = "one line for each place, below the names of the columns"
             raise UserError("holds no numbers", where=name, hint=hint)
-    _check_claims(head, {row.series for row in rows} if rows else None, source)
+    _check_claims(head, {row.series for row in rows} if rows else None, parsed.source)
     return Reference(**dict(head), columns=columns, rows=rows, text=text)
-
-
-def _head(lines: Sequence[str], name: str) -> tuple[Head, Source]:
-    """Return what the head says; its lines keep their numbers."""
-    parsed = document.parse("\n".join(line.removeprefix(HEAD).removeprefix(" ") for line in lines), name)
-    if not isinstance(parsed.data, dict):
-        hint = "it begins with lines such as `# source: Who 2024` and `# x: workers`"
-        raise UserError("has no head", where=name, hint=hint)
-    try:
-        return Head.model_validate(parsed.data), parsed.source
-    except ValidationError as error:
-        raise translate(error, parsed.source, lambda path: (Claim if path[1:] else Head).model_fields) from error
 
 
 def _cells(lines: Sequence[str], name: str, offset: int) -> list[tuple[int, list[str]]]:

@@ -187,7 +187,12 @@ class Collector:
 
     def _take(self, attempt: Attempt, outcome: Outcome) -> dict[str, Any]:
         try:
-            assignment, journal = _records(attempt, outcome)
+            assignment, journal = attempt.assignment(), read_journal(attempt.folder / files.JOURNAL)
+            if outcome.status is Status.COMPLETED:
+                ranks = {place.rank for place in assignment.layout.places} if assignment else {0}
+                if missing := sorted(ranks - journal.ended):
+                    where = str(attempt.folder / files.JOURNAL)
+                    raise UserError(f"it lacks the last lines of worker {', '.join(map(str, missing))}", where=where)
             row = self._row(attempt, assignment, outcome, journal)
             self._waiting.append((attempt, assignment.layout if assignment else None))
         except (UserError, ArithmeticError, LookupError, TypeError, ValueError, MemoryError) as error:
@@ -248,21 +253,6 @@ class Collector:
     def _extra(self, table: str) -> tuple[str, ...]:
         """Return the columns of a table that depend on the scenario."""
         return {"runs": (*self._metrics, *self._options), "epochs": self._metrics}.get(table, ())
-
-
-def _records(attempt: Attempt, outcome: Outcome) -> tuple[Assignment | None, Journal]:
-    """Return what an attempt was given, and what it reported.
-
-    Raises:
-        UserError: A file of it is damaged, or a completed attempt lacks the last line of a worker.
-    """
-    assignment, journal = attempt.assignment(), read_journal(attempt.folder / files.JOURNAL)
-    if outcome.status is Status.COMPLETED:
-        ranks = {place.rank for place in assignment.layout.places} if assignment else {0}
-        if missing := sorted(ranks - journal.ended):
-            where = str(attempt.folder / files.JOURNAL)
-            raise UserError(f"it lacks the last lines of worker {', '.join(map(str, missing))}", where=where)
-    return assignment, journal
 
 
 def _derived_lines(

@@ -200,7 +200,10 @@ class _Search:
             size = largest(self._fits_both_ways, size, parts)
         if not size:
             raise self._too_large(parts, self.tried[parts, True].reason)
-        limited_by = self._limited_by(size, grid_floor(most, parts))
+        limited_by: Literal["memory", "time", "samples"] = "samples"
+        if size != grid_floor(most, parts):
+            failing = [trial for trial in self.tried.values() if not trial.fits and trial.batch_size > size]
+            limited_by = "time" if min(failing, key=lambda trial: trial.batch_size).is_slow else "memory"
         if smallest.on_accelerator and limited_by != "samples":
             size = max(grid_floor(size * (1 - MARGIN), parts), parts)
         return LargestBatch(
@@ -254,12 +257,6 @@ class _Search:
             how = " in one call" if in_one_call else ""
             self.say(f"  batch {size}{how}: {verdict} ({trial.wall_time_s:.1f} s{resident})")
         return self.tried[size, in_one_call]
-
-    def _limited_by(self, size: int, ceiling: int) -> Literal["memory", "time", "samples"]:
-        if size == ceiling:
-            return "samples"
-        failing = [trial for trial in self.tried.values() if not trial.fits and trial.batch_size > size]
-        return "time" if min(failing, key=lambda trial: trial.batch_size).is_slow else "memory"
 
 
 def grid_floor(size: float, parts: int) -> int:

@@ -86,7 +86,11 @@ class Queue:
                 or the scenario was edited.
         """
         refuse_edited(folder, self._plan)
-        folder = self._as_asked(self._after_last_job(folder))
+        folder = self._after_last_job(folder)
+        if not (folder.path / files.RUNS_FOLDER).exists():  # nothing was launched in it: it is as asked for now
+            update = {"cluster": self._plan.cluster, "runs": self._plan.runs}
+            folder = replace(folder, record=folder.record.model_copy(update=update))
+            write_record(folder.path, folder.record)
         total = len(self._plan.runs)
         pending = self._pending(folder)
         parts: Iterable[tuple[int, int] | None] = [(number, total) for number in pending]
@@ -103,14 +107,6 @@ class Queue:
             files.write_text(submission.folder / files.JOB_NAME, f"{name}\n")
             statuses.append(follow(self._target.job(name, submission, self._options), watcher, stop))
         return self._result(folder.path, statuses, stop)
-
-    def _as_asked(self, folder: Folder) -> Folder:
-        """Return a study in which nothing was launched yet, with what is asked for now."""
-        if (folder.path / files.RUNS_FOLDER).exists():
-            return folder
-        record = folder.record.model_copy(update={"cluster": self._plan.cluster, "runs": self._plan.runs})
-        write_record(folder.path, record)
-        return replace(folder, record=record)
 
     def _after_last_job(self, folder: Folder) -> Folder:
         """Return a study whose last job is over, with what that has made.

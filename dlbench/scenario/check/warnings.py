@@ -19,12 +19,7 @@ def warnings(runs: Sequence[RunSpec], cluster: Cluster) -> tuple[str, ...]:
     # Candidates of a search are warned of as their arm will be measured.
     arms = list({(run.fingerprint, run.label): run for run in (planned.as_measured for planned in runs)}.values())
     real = [run for run in arms if not run.settings.is_simulated]
-    return (
-        *_window(real, cluster),
-        *_on_cores(real, cluster),
-        *_training(arms),
-        *script_warnings(arms),
-    )
+    return (*_window(real, cluster), *_on_cores(real, cluster), *_training(arms), *script_warnings(arms))
 
 
 def _window(arms: Sequence[RunSpec], cluster: Cluster) -> Iterator[str]:
