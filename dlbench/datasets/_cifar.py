@@ -29,7 +29,6 @@ from dlbench.plugins import Options
 Array = npt.NDArray[np.uint8]
 
 CHANNELS, HEIGHT, WIDTH = 3, 32, 32
-PIXELS = CHANNELS * HEIGHT * WIDTH
 NUM_TRAIN, NUM_VALIDATION = 50_000, 10_000
 # No published file is larger; what is longer is not read to its end and fails its checksum.
 MAX_FILE_BYTES = 256 * 2**20
@@ -215,5 +214,5 @@ class Cifar:
             key = labels if labels == "labels" else f"{labels}_labels"
             return batch[b"data"], np.asarray(batch[key.encode()])
         kinds = list(self.class_names)
-        records = np.frombuffer(content, np.uint8).reshape(-1, len(kinds) + PIXELS)
+        records = np.frombuffer(content, np.uint8).reshape(-1, len(kinds) + CHANNELS * HEIGHT * WIDTH)
         return records[:, len(kinds) :], records[:, kinds.index(labels)]

@@ -19,11 +19,6 @@ class RemoteFile:
     url: str
     sha256: str
 
-    @property
-    def name(self) -> str:
-        """The last part of the address."""
-        return self.url.rpartition("/")[2]
-
 
 def download(file: RemoteFile, folder: Path, say: Say) -> Path:
     """Return a published file in `folder`; download it if it is not there or is damaged.
@@ -41,13 +36,13 @@ def download(file: RemoteFile, folder: Path, say: Say) -> Path:
     import pooch
 
     pooch.get_logger().setLevel("ERROR")  # `say` reports instead
-    target = folder / file.name
+    target = folder / file.url.rpartition("/")[2]
     with locked(folder / ".lock", "downloads into the same folder", say):
         for left in folder.glob("tmp*"):  # pooch's temporary files, of processes that were killed
             left.unlink(missing_ok=True)
         downloader = pooch.HTTPDownloader(_Progress(file.url, say), chunk_size=CHUNK_BYTES, timeout=TIMEOUT_S)
         try:
-            pooch.retrieve(file.url, f"sha256:{file.sha256}", file.name, folder, downloader=downloader)
+            pooch.retrieve(file.url, f"sha256:{file.sha256}", target.name, folder, downloader=downloader)
         except (OSError, ValueError) as error:  # a failed request is an OSError, a wrong checksum a ValueError
             raise UserError(
                 f"{file.url} cannot be downloaded: {error}",

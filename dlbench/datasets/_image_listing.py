@@ -95,7 +95,11 @@ def read_listing(root: Path, limit_per_class: int | None, seed: int) -> Listing:
             pictures = [entry for entry in visible if _is_image(entry.name)]
             by_path = sorted((os.path.relpath(entry.path, root), entry.stat()) for entry in pictures)
             of_class = [ImageFile(path, label, status.st_size, status.st_mtime_ns) for path, status in by_path]
-            images += _limited(of_class, limit_per_class, seed)
+            if limit_per_class is not None and len(of_class) > limit_per_class:
+                # NumPy guarantees the same raw bits in every version, but not the same shuffles.
+                bits = np.random.PCG64(seed).random_raw(len(of_class))
+                of_class = [of_class[index] for index in sorted(np.argsort(bits, kind="stable")[:limit_per_class])]
+            images += of_class
             others = (Path(entry.name).suffix.lower() for entry in visible if not _is_image(entry.name))
             ignored_files.update((_readable(name), suffix) for suffix in others)
         parts[part] = tuple(images)
@@ -225,14 +229,6 @@ def _is_hidden(name: str) -> bool:
 
 def _is_image(name: str) -> bool:
     return name.lower().endswith(EXTENSIONS)
-
-
-def _limited(images: list[ImageFile], limit: int | None, seed: int) -> list[ImageFile]:
-    if limit is None or len(images) <= limit:
-        return images
-    # NumPy guarantees the same raw bits in every version, but not the same shuffles.
-    bits = np.random.PCG64(seed).random_raw(len(images))
-    return [images[index] for index in sorted(np.argsort(bits, kind="stable")[:limit])]
 
 
 def _walk(folder: Path, above: frozenset[tuple[int, int]]) -> Iterator["os.DirEntry[str]"]:

@@ -200,10 +200,9 @@ class _Runner:
             runs = next_round(planned, self.collector.rows, made_ids, has_room)
             todo = [run for run in attempts.pending(self.folder.path, runs) if run.run_id not in made_ids]
             if not (todo or is_first):
-                self.is_spent = self.spending.is_limited and any(
-                    run.run_id not in made_ids
-                    for run in attempts.pending(self.folder.path, next_round(planned, self.collector.rows, made_ids))
-                )
+                if self.spending.is_limited:
+                    left = attempts.pending(self.folder.path, next_round(planned, self.collector.rows, made_ids))
+                    self.is_spent = any(run.run_id not in made_ids for run in left)
                 return
             self.folder = with_runs(self.folder, todo)
             self.collector.know(self.folder)

@@ -24,7 +24,8 @@ def choice(what: str, value: str | None, allowed: tuple[str, ...], who: str) -> 
 
 
 def _engine(case: Case) -> Iterator[str]:
-    settings, who, serves = case.settings, _who(case), case.needs.trainers
+    settings, serves = case.settings, case.needs.trainers
+    who = f"trainer {settings.trainer}"
     if serves and settings.trainer not in serves:
         backend = plugins.load("trainers", serves[0]).get("BACKEND")
         way = f": write `backend: {backend}`" if backend else ""
@@ -55,11 +56,7 @@ def _model(case: Case) -> str:
         return ""
     others = [name for name in plugins.names("trainers") if model.get(plugins.load("trainers", name).get("BUILDER"))]
     able = f"; {' or '.join(others)} can" if others else ""
-    return f"the {_who(case)} cannot train the model {case.settings.model}{able}"
-
-
-def _who(case: Case) -> str:
-    return f"trainer {case.settings.trainer}"
+    return f"the trainer {case.settings.trainer} cannot train the model {case.settings.model}{able}"
 
 
 def _step(case: Case) -> Iterator[str]:
@@ -69,12 +66,12 @@ def _step(case: Case) -> Iterator[str]:
         why = "the learning rate never reaches its value"
         yield f"warmup_epochs {settings.warmup_epochs:g} is more than the {trained}: {why}"
     if settings.jit_compile and not case.trainer.get("JIT", False):
-        yield f"the {_who(case)} cannot compile its step (jit_compile)"
+        yield f"the trainer {settings.trainer} cannot compile its step (jit_compile)"
     if settings.jit_compile and not case.needs.jit:
         yield f"the strategy {settings.strategy} reduces by operations that XLA cannot compile (jit_compile)"
     parts, smallest = settings.gradient_accumulation_steps, case.run.local_batch_size(settings.workers - 1)
     if parts > 1 and not case.trainer.get("ACCUMULATES", False):
-        yield f"the {_who(case)} cannot accumulate gradients (gradient_accumulation_steps)"
+        yield f"the trainer {settings.trainer} cannot accumulate gradients (gradient_accumulation_steps)"
     if parts > max(smallest, 1):
         samples = f"{smallest} sample{'s' if smallest != 1 else ''}"
         yield f"a worker's batch of {samples} cannot be computed in {parts} parts (gradient_accumulation_steps)"

@@ -95,8 +95,14 @@ def parse_hostfile(text: str, name: str) -> Cluster:
         is_bare = is_bare and count is None
     if not slots:
         raise UserError("names no host", where=name, hint="a line for each, such as  a slots=4")
-    if is_bare:
-        _refuse_launch_host(slots, name)
+    first, *others = slots
+    # A host that comes first in a file of LSF's may be one that runs no workers.
+    if is_bare and slots[first] == 1 and others and min(slots[host] for host in others) > 1:
+        raise UserError(
+            f"{first} comes once and the others several times: LSF may list the host first that a job is launched from",
+            where=name,
+            hint=f"remove its line, or write  {first} slots=1  where it is to run a worker",
+        )
     try:
         hosts = tuple(with_its_cores(Host(address=address, slots=count)) for address, count in slots.items())
     except ValidationError as error:
@@ -120,17 +126,6 @@ def _slots_in(line: str, where: str) -> tuple[str, int | None]:
 def _other_form(text: str) -> tuple[str, str] | None:
     """Return why a host in the form of another program is refused, and what to write."""
     return next(((reason, hint) for pattern, reason, hint in _OTHER_FORMS if pattern.match(text)), None)
-
-
-def _refuse_launch_host(slots: Mapping[str, int], name: str) -> None:
-    """Refuse a file of LSF's in which a host comes first that runs no workers on some systems."""
-    first, *others = slots
-    if slots[first] == 1 and others and min(slots[host] for host in others) > 1:
-        raise UserError(
-            f"{first} comes once and the others several times: LSF may list the host first that a job is launched from",
-            where=name,
-            hint=f"remove its line, or write  {first} slots=1  where it is to run a worker",
-        )
 
 
 def with_its_cores(host: Host) -> Host:

@@ -102,12 +102,18 @@ def resolve(point: Point, scenario: Scenario, cluster: Cluster, *, is_baseline: 
         fits = len(cluster.hosts) == 1 or num_slots(settings) <= max(host.slots for host in cluster.hosts)
         resolved["mode"] = Mode.SCALE_UP if fits else None
         settings = settings.model_copy(update={"mode": resolved["mode"]})
+    options: dict[str, Any] = {}
+    for prefix, kind in OPTION_PREFIXES.items():
+        name = getattr(settings, prefix)
+        if name not in (None, "auto") and not is_label(settings, prefix):
+            plugin = load(kind, name, scenario.source.where(point.origins.get(prefix, ())))
+            options |= _options_of(plugin, prefix, point, scenario.source)
     run = RunSpec(
         scenario=scenario.name,
         label="",
         repeat=0,
         settings=settings,
-        options=_options(settings, point, scenario.source),
+        options=options,
         target=scenario.target,
         metrics=scenario.metrics,
         limits=scenario.limits,
@@ -170,17 +176,6 @@ def _launcher(settings: Settings, collectives: str | None, cluster: Cluster) -> 
     order += [name for name in names if name not in order]
     able = (name for name in order if collectives is None or collectives in provides(name, settings.strategy))
     return next(able, "auto")
-
-
-def _options(settings: Settings, point: Point, source: Source) -> dict[str, Any]:
-    """Return the options of all plugins of a point, with defaults, by dotted key."""
-    options: dict[str, Any] = {}
-    for prefix, kind in OPTION_PREFIXES.items():
-        name = getattr(settings, prefix)
-        if name not in (None, "auto") and not is_label(settings, prefix):
-            plugin = load(kind, name, source.where(point.origins.get(prefix, ())))
-            options |= _options_of(plugin, prefix, point, source)
-    return options
 
 
 def _options_of(plugin: plugins.Plugin, prefix: str, point: Point, source: Source) -> dict[str, Any]:
