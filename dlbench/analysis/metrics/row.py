@@ -109,6 +109,8 @@ def run_row(run: RunSpec, layout: Layout | None, attempt: AttemptRecords, journa
         row["rate_drift"] = rates.drift(journal.steps.values())
         row["samples_per_s_per_worker"] = row["samples_per_s"] / run.settings.workers
     row |= _sensors(journal, 1 if layout is None else len(layout.hosts))
+    if run.settings.workers_inside:  # sensors see one of them: the others are no other programs
+        row["other_cpu_cores"] = None
     row["startup_time_s"] = startup_time(attempt.outcome.started_at, results.values())
     row |= _facts(run, journal, attempt.machine, row)
     devices = {journal.facts.get(place.rank, {}).get("device_name") for place in places if place.workers}
