@@ -1,5 +1,6 @@
 """Keras's engines: each keeps the contract of trainers, all train alike, and PyTorch's own distribution is right."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tests.functional.mpi_programs.launch import ROOT, run
+from tests.functional.mpi_programs.launch import QUICK_XLA, ROOT, run
 from tests.functional.mpi_programs.train import FAR, STEPS, TOLERANCES
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -18,7 +19,9 @@ TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--lo
 @pytest.mark.parametrize("engine", ["torch", "jax"])
 def test_an_engine_keeps_the_contract_and_loads_no_other(engine: str) -> None:
     program = [sys.executable, "-m", "tests.functional.engine_programs.contract", f"keras_{engine}"]
-    ended = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=False, timeout=280)
+    ended = subprocess.run(
+        program, cwd=ROOT, env=os.environ | QUICK_XLA, capture_output=True, text=True, check=False, timeout=280
+    )
     assert ended.returncode == 0, ended.stderr[-3000:]
     first_weights, loaded = ended.stdout.splitlines()[-2:]
     assert first_weights == "first weights 741.166 152204.401"  # on every engine
