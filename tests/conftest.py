@@ -10,17 +10,23 @@ import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
-# On hosts of their own tests mostly wait: two processes take all these files, in this order, while others compute.
-ON_HOSTS = {
-    f"test_{name}.py": group
-    for group, names in enumerate((
-        ("sbatch", "faults_on_hosts", "srun"),
-        ("several_hosts", "hosts_without_shared_files", "cluster_of_hosts", "links", "ray", "doctor"),
-    ))
-    for name in names
-}  # fmt: skip
+# On hosts of their own tests mostly wait: one process takes all these files, in this order, while others compute.
+ON_HOSTS = [
+    f"test_{name}.py"
+    for name in (
+        "sbatch",
+        "faults_on_hosts",
+        "several_hosts",
+        "hosts_without_shared_files",
+        "cluster_of_hosts",
+        "links",
+        "srun",
+        "ray",
+        "doctor",
+    )
+]
 # Files that take some minute on one core come first: processes that share the tests then end at the same time.
-LONGEST = [*ON_HOSTS] + [
+LONGEST = ON_HOSTS + [
     f"test_{name}.py"
     for name in (
         "node_runs",
@@ -68,18 +74,17 @@ def pytest_configure(config: pytest.Config) -> None:
             signal.signal(number, usual)
 
 
-class HostsInTwoProcesses(LoadFileScheduling):
-    """Give each file to one process, and all files of a group of `ON_HOSTS` to the same."""
+class OneProcessForHosts(LoadFileScheduling):
+    """Give each file to one process, and all files of `ON_HOSTS` to the same."""
 
     def _split_scope(self, nodeid: str) -> str:
         path: str = super()._split_scope(nodeid)
-        group = ON_HOSTS.get(path.rpartition("/")[2])
-        return path if group is None else f"on hosts {group}"
+        return "on hosts" if path.rpartition("/")[2] in ON_HOSTS else path
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling | None:
     """Return the scheduler of `--dist loadfile`."""
-    return HostsInTwoProcesses(config, log) if config.getvalue("dist") == "loadfile" else None
+    return OneProcessForHosts(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -17,7 +17,7 @@ PYTEST = (sys.executable, "-m", "pytest")
 # None of these draws examples: without Hypothesis each of the processes starts two seconds sooner.
 FUNCTIONAL = (*PYTEST, "-p", "no:hypothesispytest", "tests/functional")
 # Unit tests use two cores; functional tests wait for other processes, those on hosts most of their time.
-NUM_UNIT, NUM_FUNCTIONAL = ("--numprocesses", "2"), ("--numprocesses", "4")
+NUM_UNIT, NUM_FUNCTIONAL = ("--numprocesses", "2"), ("--numprocesses", "3")
 BY_FILE = ("--dist", "loadfile", "--no-loadscope-reorder")
 # Tests that measure rates, or read what is counted for the whole machine, take turns: they are marked `alone`.
 PARTS = {

@@ -228,7 +228,7 @@ def _hold(program: Sequence[str], environment: Mapping[str, str], folder: str) -
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            preexec_fn=lambda: libc.prctl(1, signal.SIGKILL),
+            preexec_fn=lambda: libc.prctl(1, signal.SIGKILL),  # PR_SET_PDEATHSIG
         )
         code = process.wait()
         output.seek(max(0, output.seek(0, os.SEEK_END) - 2**14))

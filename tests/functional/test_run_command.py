@@ -91,8 +91,8 @@ def test_a_processor_is_never_used_by_more_than_all_of_it(work):
 
 def test_a_data_set_that_cannot_be_prepared_launches_nothing(work):
     path = work.folder / "s.yaml"
-    path.write_text("base: {trainer: numpy, dataset: 'mine:images'}\n")
-    (work.folder / "mine.py").write_text("def images():\n    raise RuntimeError('the disk of images is gone')\n")
+    path.write_text("base: {trainer: numpy, dataset: 'gone_images:images'}\n")
+    (work.folder / "gone_images.py").write_text("def images():\n    raise RuntimeError('the disk of images is gone')\n")
     output = work.call(path, code=1)
     assert "the disk of images is gone" in output
     assert work.attempts() == []

@@ -122,7 +122,7 @@ def test_workers_that_have_lost_dlbench_end_themselves(tmp_path):
     def disconnected(folder):
         with working(spec(**ENDLESS, limits={"orphan_timeout_s": 3.0}), folder) as (started, session, _):
             pid_of(session)
-            session.close()
+            session.__exit__()
             return started.wait(60)
 
     def stopped(folder):

@@ -136,7 +136,7 @@ OF_A_HOST: Checks = {
              "HOROVOD_GPU_OPERATIONS=NCCL {horovod[0]}"),
         Rule(PASS, lambda f, h: ", ".join(_operations(h)), "{it} ({h[horovod.library]})"),
     ),
-    # Runs need Ray where the cluster file says so, and it is examined where it runs.
+    # Examined where the cluster file says that runs need it, or a variable where it is.
     "ray": (
         Rule(FAIL, lambda f, h: f.cluster.launcher == "ray" and not h["ray"],
              "Ray is not installed: `launcher: ray` starts nothing", "{python} -m pip install 'dlbench[ray]'"),

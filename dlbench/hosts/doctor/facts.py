@@ -170,6 +170,7 @@ def gather(
             "names": [*names, *([telemetry_address] if others and len(names) < len(cluster.hosts) else [])],
             "home": [telemetry_address, port],
             "folders": {name: str(path) for name, path in folders.items()},
+            "ray": cluster.launcher == "ray" or "RAY_ADDRESS" in environment,
         }
         ssh = ssh_words(cluster, environment)
         with ThreadPoolExecutor(len(asked)) as threads:

@@ -44,13 +44,14 @@ _ALLOWED = {*AGENTS, "OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"}
 _Facts = dict[str, Any]
 
 
-def check(names: Sequence[str], home: tuple[str, int], folders: Mapping[str, str]) -> _Facts:
+def check(names: Sequence[str], home: tuple[str, int], folders: Mapping[str, str], *, ray: bool = False) -> _Facts:
     """Return the facts of this host.
 
     Args:
         names: The other hosts, to find the routes to them.
         home: Address and port of the clock server on the machine that dlbench was called on.
         folders: Where room is needed, by what it is for.
+        ray: Whether Ray is asked for its cluster, which starts a job there.
     """
     load = os.getloadavg()[0]  # before the probes themselves are a load
     slow: dict[str, Callable[[], Any]] = {
@@ -59,7 +60,7 @@ def check(names: Sequence[str], home: tuple[str, int], folders: Mapping[str, str
         "mpi": _mpi,
         "machine": describe,
         "horovod": _horovod,
-        "ray": _ray,
+        **({"ray": _ray} if ray else {}),
         "port": _free_port,
         "shared_memory": partial(_room, _SHARED_MEMORY),
         **{f"folders.{name}": partial(_folder, Path(path)) for name, path in folders.items()},
