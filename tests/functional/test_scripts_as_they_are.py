@@ -173,6 +173,10 @@ def test_one_of_the_workers_that_a_command_starts_reports_for_all(work: Bench) -
     (row,), steps = work.rows(), work.rows("steps")
     assert (row["status"], row["workers"], row["epochs_completed"], row["stated"]) == ("completed", "2", "3", "")
     assert [step["num_samples"] for step in steps] == ["16"] * 15
+    # If each of them reported, rows would be of one and of another.
+    (work.folder / "train.py").write_text(ending.replace("if os.environ['RANK'] != '0': os._exit(0)\n", ""))
+    said = work.run(scenario(work, base | {"workers_inside": True}), code=1)
+    assert "torchrun says this is rank 1, this run has ranks 0 to 0" in said + work.attempts()[-1].log(0)
     # What its launcher says counts where the process ends early, also if that goes on for a while.
     slow = LAUNCHER.replace("sys.exit(", "code = (") + "import time\ntime.sleep(3)\nsys.exit(code)\n"
     (work.folder / "launch.py").write_text(slow)

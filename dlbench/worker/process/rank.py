@@ -50,17 +50,24 @@ def read_assignment(environment: Mapping[str, str]) -> Assignment:
         ) from error
 
 
-def identify(environment: Mapping[str, str], layout: Layout) -> int:
+def identify(environment: Mapping[str, str], layout: Layout, *, has_peers_inside: bool = False) -> int:
     """Return the rank of this process in the layout.
+
+    Args:
+        environment: Of this process.
+        layout: Of the run.
+        has_peers_inside: Whether a process of the layout starts workers of its own, of which the first alone is meant.
 
     Raises:
         UserError: The launcher started another number of processes than the run has, does not say which this is, or
             says it with something else than a number.
     """
-    for source in SOURCES:
+    # dlbench's own variable is that of the process which has started them.
+    for source in SOURCES[1:] if has_peers_inside else SOURCES:
         rank = _number(environment, source.rank)
         if rank is not None:
-            check(layout, rank, _number(environment, source.size), f"{source.name} says")
+            size = None if has_peers_inside else _number(environment, source.size)
+            check(layout, rank, size, f"{source.name} says")
             return rank
     if len(layout.places) == 1:
         return 0

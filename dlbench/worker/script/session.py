@@ -53,10 +53,9 @@ class Session:
     """
 
     def __init__(self, assignment: Assignment, barrier: Callable[[], object] | None) -> None:
-        # Of workers that the command has started itself, which may have ranks among them, one reports for all.
-        self.rank = rank = (
-            0 if assignment.run.settings.workers_inside else ranks.identify(os.environ, assignment.layout)
-        )
+        # Of workers that the command has started itself the first reports for all.
+        inside = assignment.run.settings.workers_inside
+        self.rank = rank = ranks.identify(os.environ, assignment.layout, has_peers_inside=inside)
         self._assignment, self._reporter = assignment, Reporter(assignment, rank)
         self._observer = Observer(assignment, rank, self._reporter)
         self._observer.start()
