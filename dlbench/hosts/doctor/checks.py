@@ -146,9 +146,10 @@ OF_A_HOST: Checks = {
         Rule(FAIL, lambda f, h: f.here["ray.cluster"] and h["ray.cluster"] not in (None, f.here["ray.cluster"]),
              "its Ray cluster is {h[ray.cluster]}, here {f.here[ray.cluster]}",
              "ray stop; ray start --address={f.here[ray.cluster]}", is_last=True),
-        Rule(WARN, lambda f, h: h["ray.cluster"] and h["ray.cpus"] < h.host.slots,
-             "its Ray node has {h[ray.cpus]:g} CPUs for {h.host.slots} slots: runs would wait for room",
-             "ray stop; ray start --num-cpus={h.host.slots} --address={h[ray.cluster]}"),
+        Rule(WARN, lambda f, h: h["ray.cluster"] and h["ray.cpus"] < h.host.slots
+             and ("--head" if h["ray.is_head"] else f"--address={h['ray.cluster']}"),
+             "its Ray node has {h[ray.cpus]:g} CPUs for {h.host.slots} slots: runs on all slots find no room",
+             "ray stop; ray start {it} --num-cpus={h.host.slots}"),
         Rule(PASS, lambda f, h: h["ray.cluster"], "a node of {it} with {h[ray.cpus]:g} CPUs"),
     ),
     "slots": (
