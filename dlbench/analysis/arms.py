@@ -7,10 +7,11 @@ from functools import cached_property
 from numbers import Real
 from operator import itemgetter
 from statistics import median
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from dlbench.analysis.formatting import one_line, percent
 from dlbench.analysis.statistics.intervals import Interval, median_interval, ratio_interval
+from dlbench.grouping import by_key
 from dlbench.records.columns import names
 from dlbench.records.gpus import THROTTLES
 from dlbench.records.outcome import Status
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
 # One run, or one attempt of it, by column; what is unknown is None or absent.
 Row = Mapping[str, Any]
-_Key = TypeVar("_Key", bound=Hashable)
-_Value = TypeVar("_Value")
 # What pairs a run with one of another study: its repeat and seed, or its own name.
 Repeat = tuple[str, ...]
 
@@ -52,14 +51,6 @@ UNSTEADY = " ~"
 
 # More patience would not have brought a run that ended so to its target.
 ENDED = (Status.COMPLETED, Status.DIVERGED)
-
-
-def by_key(pairs: Iterable[tuple[_Key, _Value]]) -> dict[_Key, list[_Value]]:
-    """Return the values of each key, in the order of the pairs."""
-    values: dict[_Key, list[_Value]] = {}
-    for key, value in pairs:
-        values.setdefault(key, []).append(value)
-    return values
 
 
 def is_unsteady(row: Row) -> bool:
@@ -222,8 +213,13 @@ class Arm:
 
     def efficiency_of(self, row: Row) -> float | None:
         """Return the rate of one worker of a run / the median rate of the base line; None where either is unknown."""
-        rate, base = row.get(WORKER_RATE), _worker_rates(self.base_line)
-        return rate / median(base) if rate and base and row["status"] == Status.COMPLETED else None
+        rate, base = row.get(WORKER_RATE), self._base_rate
+        return rate / base if rate and base and row["status"] == Status.COMPLETED else None
+
+    @cached_property
+    def _base_rate(self) -> float | None:
+        rates = _worker_rates(self.base_line)
+        return median(rates) if rates else None
 
     def having(self, **columns: Callable[[Row], Any]) -> "Arm":
         """Return the arm with further columns, each computed of a row."""

@@ -4,8 +4,9 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from dlbench.analysis.arms import Arm, by_key, columns_of, emulation, option_columns
+from dlbench.analysis.arms import Arm, columns_of, emulation, option_columns
 from dlbench.analysis.formatting import chosen
+from dlbench.grouping import by_key
 from dlbench.records.tables import cell
 from dlbench.scenario.expand import arms as scenario_arms
 from dlbench.scenario.metrics import QUALITY

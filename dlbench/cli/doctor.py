@@ -91,7 +91,7 @@ def _link_rows(facts: "ClusterFacts") -> Iterable[tuple[str, str, str, str]]:
 
 def _problems(findings: "Sequence[Finding]") -> Iterable[str]:
     """Return each problem with the hosts it is about, failures first, and the command that fixes it."""
-    from dlbench.analysis.arms import by_key
+    from dlbench.grouping import by_key
     from dlbench.hosts.doctor.facts import CheckVerdict
 
     for verdict in (CheckVerdict.FAIL, CheckVerdict.WARN):

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dlbench.analysis.arms import by_key
 from dlbench.analysis.formatting import counted, one_line
+from dlbench.grouping import by_key
 from dlbench.launch.plan import LaunchPlan, render
 from dlbench.records.assignment import VARIABLE, Assignment
 from dlbench.scenario.run_spec import Phase, arm_name

@@ -9,9 +9,10 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dlbench.analysis.arms import Arm, Row, are_numbers, arms, by_key, last_attempts, measured, records
+from dlbench.analysis.arms import Arm, Row, are_numbers, arms, last_attempts, measured, records
 from dlbench.analysis.groups import tuned_columns, varying
 from dlbench.errors import UserError, shown
+from dlbench.grouping import by_key
 from dlbench.records import files
 from dlbench.records.columns import require_version
 from dlbench.records.machine import read_machine

@@ -60,11 +60,11 @@ def create(
     mesh = None if distribution is None else distribution.device_mesh.backend_mesh
     graph = JaxGraph(jax, keras, model, optimizer, problem, settings.gradient_accumulation_steps, mesh)
     if mesh is not None:
-        return ReplicatedTrainer(keras, model, graph, settings.workers, mesh.size)
+        return DataParallelTrainer(keras, model, graph, settings.workers, mesh.size)
     return KerasTrainer(keras, model, graph, settings.workers, threads.workers or (0,))
 
 
-class ReplicatedTrainer(KerasTrainer):
+class DataParallelTrainer(KerasTrainer):
     """All devices of one process, each with a copy of the weights and its part of every batch.
 
     The program is one worker's on the joined batch: so are batch norm's statistics and what dropout draws.

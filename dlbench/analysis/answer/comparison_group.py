@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any
 
-from dlbench.analysis.arms import IMPORTED, Arm, by_key, columns_of, emulation
+from dlbench.analysis.arms import IMPORTED, Arm, columns_of, emulation
 from dlbench.analysis.formatting import joined, one_line
 from dlbench.analysis.groups import (
     ALONE,
@@ -19,6 +19,7 @@ from dlbench.analysis.groups import (
     tuned_columns,
     values_of,
 )
+from dlbench.grouping import by_key
 
 LINK = "link_bandwidth_bytes_per_s"
 # Links of studies whose measured bandwidths differ by less than this ratio are the same condition.

@@ -16,7 +16,6 @@ from dlbench.analysis.answer.comparison_group import ComparisonGroup
 from dlbench.analysis.arms import (
     Arm,
     Row,
-    by_key,
     can_extend,
     distinct,
     held_back,
@@ -30,6 +29,7 @@ from dlbench.analysis.formatting import chosen, counted, listed, one_line, perce
 from dlbench.analysis.groups import not_tuned_for, tuned_of
 from dlbench.analysis.judge import ENOUGH_REPEATS
 from dlbench.errors import UserError
+from dlbench.grouping import by_key
 from dlbench.records.outcome import Status
 from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS
 from dlbench.scenario.metrics import BUILT_IN, QUALITY, RATE, TRAIN_TIME, Metric, Metrics

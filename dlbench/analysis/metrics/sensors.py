@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from dlbench.analysis.arms import by_key
 from dlbench.analysis.metrics.rates import ended_at
+from dlbench.grouping import by_key
 from dlbench.records.columns import FIELD
 from dlbench.telemetry.journal import Journal, Rows
 

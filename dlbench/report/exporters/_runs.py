@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from dlbench.analysis.arms import Row, by_key, records
+from dlbench.analysis.arms import Row, records
+from dlbench.grouping import by_key
 from dlbench.report.answers import metrics_of
 from dlbench.report.data import ReportData, run_of
 from dlbench.scenario.metrics import BUILT_IN, SCORE_COLUMNS

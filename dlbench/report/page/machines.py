@@ -5,8 +5,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from dlbench.analysis.arms import Row, by_key, distinct, held_back
+from dlbench.analysis.arms import Row, distinct, held_back
 from dlbench.analysis.formatting import counted, joined, number, one_line, percent
+from dlbench.grouping import by_key
 from dlbench.records.machine import found_in, processor
 from dlbench.records.noise import LEAST_SHARE
 from dlbench.report.data import ReportData, StudyData
