@@ -24,7 +24,7 @@ COARSE = 5e-2
 # Collectives, launcher, workers, parts of the program: one start for each serves all tests. More workers than two take
 # turns on two cores: other shares of a batch, and Adasum's pairs of pairs, are for the soak.
 LAUNCHES: dict[str, tuple[str, str, int, tuple[str, ...]]] = {
-    "gloo-horovodrun-2": ("gloo", "horovodrun", 2, ("operations", "rules", "batch_norm")),
+    "gloo-horovodrun-2": ("gloo", "horovodrun", 2, ("operations", "batch_norm")),
     "gloo-horovodrun-3": ("gloo", "horovodrun", 3, ("operations", "rules", "batch_norm")),
     "mpi-horovodrun-2": ("mpi", "horovodrun", 2, ("rules",)),
     "mpi-mpirun-4": ("mpi", "mpirun", 4, ("operations",)),
@@ -39,9 +39,7 @@ def launches(*names: str) -> list[Any]:
 
 
 # Launches of other parts come after these, so that each is made once.
-with_rules = pytest.mark.parametrize(
-    "launch", launches("gloo-horovodrun-2", "gloo-horovodrun-3", "mpi-horovodrun-2"), indirect=True
-)
+with_rules = pytest.mark.parametrize("launch", launches("gloo-horovodrun-3", "mpi-horovodrun-2"), indirect=True)
 with_batch_norm = pytest.mark.parametrize("launch", launches("gloo-horovodrun-2", "gloo-horovodrun-3"), indirect=True)
 
 Case = dict[str, Any]

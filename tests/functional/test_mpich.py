@@ -205,16 +205,19 @@ def test_two_hosts_connect_over_ssh(pair: Cluster, work: Work) -> None:
     assert int(out["network_bytes"]) > int(out["steps"]) * 4 * 650
 
 
-def test_every_variable_reaches_every_host(pair: Cluster, work: Work, root: Path) -> None:
+def test_every_variable_reaches_every_host(pair: Cluster, work: Work) -> None:
     """Hydra forgets the last variable of its environment on the way to other hosts."""
-    script = (root / "tests/functional/scripts/mpi_numpy.py").read_text()
-    (work.folder / "train.py").write_text("import os\nassert os.environ['LAST_OF_ALL'] == 'here'\n" + script)
+    (work.folder / "train.py").write_text(
+        "import os\nfrom mpi4py.MPI import COMM_WORLD as comm\n"
+        "assert comm.size == 2\nassert os.environ['LAST_OF_ALL'] == 'here'\n"
+    )
     base = {"workers": 2, "strategy": "mpi", "mode": "scale-out", "command": "python train.py"}
     command = on_hosts(pair, work, {"LAST_OF_ALL": "here"}, base=base, startup_timeout_s=90)
     done = pair.hosts[0].run(command, cwd=work.folder, timeout_s=200, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.soak  # a host that dies under Open MPI, and a worker that ends under MPICH, are tested elsewhere
 def test_a_host_that_dies_is_named(pair: Cluster, work: Work) -> None:
     first, second = pair.hosts
     before = set(first.processes())

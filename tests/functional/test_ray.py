@@ -31,8 +31,15 @@ RAY = str(Path(sys.executable).with_name("ray"))
 VARIABLES = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled"}
 START = [RAY, "start", "--object-store-memory", "80000000"]
 HEAD = [*START, "--head", "--include-dashboard", "false"]
-# Ends in these ways are a launcher's affair; the others are the same under any.
-MODES = {"import-error", "exit-0", "exit-3", "kill", "stop", "fork"}
+# A worker of two that wait until their host is gone.
+SCRIPT = """\
+import os, pathlib, time
+pathlib.Path(__file__).with_name("rank-" + os.environ["RANK"]).touch()
+time.sleep(600)
+"""
+# Ends in these ways are a launcher's affair; the others are the same under any. Each costs Ray three seconds.
+MODES = {"import-error", "exit-3", "kill"}
+SOAKED = {"exit-0", "stop", "fork"}
 
 
 @pytest.fixture(scope="module")
@@ -68,23 +75,22 @@ def _session(pid: int) -> int:
     return 0
 
 
-def test_a_cluster_that_is_there_starts_processes_and_says_how_they_end(tmp_path: Path, address: str) -> None:
+@pytest.mark.parametrize("modes", [MODES, pytest.param(SOAKED, marks=pytest.mark.soak)], ids=["some", "others"])
+def test_a_cluster_that_is_there_starts_processes_and_says_how_they_end(
+    tmp_path: Path, address: str, modes: set[str]
+) -> None:
     def outcome_of(place: int) -> Outcome:
         row, folder = of_launchers[place], tmp_path / str(place)
         folder.mkdir()
         with fake_attempt(folder, "ray", row.mode, address=address, **row.limits) as attempt:
             return attempt.run()
 
-    of_launchers = [row for row in ROWS if row.mode in MODES]
+    of_launchers = [row for row in ROWS if row.mode in modes]
     with ThreadPoolExecutor(3) as pool:
         outcomes = list(pool.map(outcome_of, range(len(of_launchers))))
     for row, outcome in zip(of_launchers, outcomes, strict=True):
         assert outcome.status is row.status, (row, outcome)
         assert outcome.reason.startswith(row.reason), (row, outcome)
-    (tmp_path / "killed").mkdir()
-    with fake_attempt(tmp_path / "killed", "ray", "hang", address=address) as attempt:
-        killed = attempt.run_and(kill_launcher)
-    assert killed.reason == "the launcher ended (killed by SIGKILL) before its workers"
 
 
 def test_a_cluster_without_the_host_or_none_at_all_is_the_reason(tmp_path: Path, address: str) -> None:
@@ -135,16 +141,13 @@ def nodes(pair: Cluster) -> Iterator[str]:
 
 def test_on_hosts_a_worker_is_a_task_on_its_node(pair: Cluster, nodes: str, tmp_path: Path) -> None:
     made = cluster_file(pair, tmp_path, launcher="ray", environment=VARIABLES)
-    arms = [
-        {"mode": "scale-out", "strategy": "ddp", "backend": "torch"},
-        {"mode": "scale-out", "strategy": "horovod", "collectives": "gloo", "backend": "tensorflow"},
-    ]
-    base = BASE | {"launcher.address": nodes, "epochs": 2, "model": "mlp", "trainer": "keras_torch"}
-    done = run(pair, scenario(tmp_path, base=base, include=arms, order="written"), made)
+    horovod = {"strategy": "horovod", "collectives": "gloo", "model": "mlp", "trainer": "keras_tensorflow"}
+    base = BASE | {"launcher.address": nodes, "epochs": 2, "mode": "scale-out"}
+    done = run(pair, scenario(tmp_path, base=base | horovod), made)
     assert done.returncode == 0, done.stdout + done.stderr
-    placed = [[row[name] for name in ("launcher", "hosts", "interface", "workers_agree")] for row in rows(tmp_path)]
-    assert placed == [["ray", "2", "eth0", "exact"]] * 2
-    assert len({round(float(row["train_loss"]), 4) for row in rows(tmp_path)}) == 1
+    (row,) = rows(tmp_path)
+    placed = [row[name] for name in ("status", "launcher", "hosts", "interface", "workers_agree")]
+    assert placed == ["completed", "ray", "2", "eth0", "exact"]
 
     doctor = [*DLBENCH, "doctor", "--json", "--cluster", str(made)]
     asked = {**VARIABLES, "RAY_ADDRESS": nodes}
@@ -152,17 +155,15 @@ def test_on_hosts_a_worker_is_a_task_on_its_node(pair: Cluster, nodes: str, tmp_
     findings = [it for it in json.loads(examined.stdout)["findings"] if it["check"] == "ray"]
     assert [it["text"] for it in findings] == [f"a node of {nodes} with 2 CPUs"] * 2
 
-    path, one = scenario(tmp_path, base=base | {"epochs": 100_000}, include=arms[:1]), tmp_path / "gone"
+    (tmp_path / "script.py").write_text(SCRIPT)
+    command = {"command": f"python {tmp_path / 'script.py'}", "strategy": "ddp"}
+    path, one = scenario(tmp_path, base=base | command), tmp_path / "gone"
     with ThreadPoolExecutor() as pool:
         running = pool.submit(run, pair, path, made, "--output", str(one))
-        wait_until(lambda: list(one.glob("*/runs/*/1/journal.jsonl")) and _has_steps(one))
+        wait_until(lambda: all((tmp_path / f"rank-{rank}").exists() for rank in "01"))
         os.kill(pair.hosts[1].first_process.pid, signal.SIGKILL)
         ended = running.result()
     assert f"the host {pair.hosts[1].address} is down, or cannot be reached" in ended.stdout
-
-
-def _has_steps(folder: Path) -> bool:
-    return any('"steps"' in path.read_text() for path in folder.glob("*/runs/*/1/journal.jsonl"))
 
 
 @pytest.mark.soak

@@ -189,7 +189,7 @@ def test_a_host_that_does_not_answer_is_reported_before_anything_starts(pair: Cl
 
 def test_a_host_that_dies_ends_its_run_which_goes_on_when_it_is_back(pair: Cluster, tmp_path: Path) -> None:
     times = {"stall_timeout_s": 100, "startup_timeout_s": 90, "orphan_timeout_s": 10}
-    path = scenario(tmp_path, base=BASE | {"epochs": 1000, "mode": "scale-out"}, **times)
+    path = scenario(tmp_path, base=BASE | {"epochs": 400, "mode": "scale-out"}, **times)
     first, second = pair.hosts
     before = set(first.processes())
     hosts = ["--cluster", str(cluster_file(pair, tmp_path)), "--output", str(tmp_path / "studies")]
