@@ -30,6 +30,7 @@ FOLDERS = {
     "strategies": "dlbench.strategies",
     "trainers": "dlbench.trainers",
     "communicators": "dlbench.communicators",
+    "compressors": "dlbench.compressors",
     "launchers": "dlbench.launch.launchers",
     "submitters": "dlbench.launch.submitters",
     "sensors": "dlbench.worker.sensors",

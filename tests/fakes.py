@@ -136,7 +136,7 @@ class LinearTrainer:
 
     def __init__(self, num_inputs: int, num_classes: int, seed: int = 0) -> None:
         self.weights = np.random.default_rng(seed).normal(size=(num_inputs, num_classes))
-        self.num_parameters = self.weights.size
+        self.num_parameters, self.shapes = self.weights.size, (self.weights.shape,)
         self.moving = np.zeros(0)
 
     def parameters(self) -> np.ndarray:

@@ -22,9 +22,10 @@ SETTINGS = tuple(dict.fromkeys(column for name in _DIFFERING if (column := _COLU
 # Runs that differ in one of these do different work: they never share axes.
 TASK = ("model", "dataset", "command")
 # What stands for itself: `cnn`, not `model=cnn`.
-_BARE = {*TASK, "trainer", "backend", "strategy", "algorithm", "mode", "optimizer", "precision", "study", "device_name"}
+_BARE = {*TASK, "trainer", "backend", "strategy", "algorithm", "compression", "mode", "optimizer", "precision"}
+_BARE |= {"study", "device_name"}
 # What others may follow from; x of a chart is added to them.
-_LEADING = (*TASK, "strategy", "algorithm")
+_LEADING = (*TASK, "strategy", "algorithm", "compression")
 # What comes with a strategy or an algorithm, such as the library that moves bytes; all else that differs with these is
 # its own difference.
 _COMES_WITH = ("trainer", "communicator", "collectives", "servers", "server_placement")
@@ -33,7 +34,7 @@ _APART = ("study", "device_name")
 ALONE = "one worker alone"
 # What arms may each have a best learning rate of their own for.
 _RATE = "learning_rate_base"
-_OWN_RATE = {"batch_size_global": "global batch", "strategy": "strategy", "optimizer": "optimizer"}
+_OWN_RATE = {"batch_size_global": "global batch"} | {key: key for key in ("strategy", "compression", "optimizer")}
 # Units by the end of a column's name.
 _UNITS = {"_bytes_per_s": "bytes/s", "_bytes": "bytes", "_ms": "ms", "_s": "s"}
 

@@ -104,7 +104,7 @@ def brief_keys(part: Part) -> Part:
     """
     keys = list(part.keys)
     arms = ways(part.arms) or without_base_lines(part.arms)
-    for key in reversed([key for key in keys if key not in ("strategy", "placement", "algorithm")]):
+    for key in reversed([key for key in keys if key not in ("strategy", "placement", "algorithm", "compression")]):
         others = [name for name in keys if name != key]
         if _num_combinations(arms, [*others, part.x]) == _num_combinations(arms, [*keys, part.x]):
             keys = others

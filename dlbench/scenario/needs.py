@@ -64,6 +64,7 @@ class Needs(Frozen):
             are none.
         bounded_by: The option that bounds by how many steps a worker may be ahead of the slowest; "" without one.
         rendezvous: Whether its processes connect by the address of worker 0: any launcher can start them.
+        compresses: Whether what its workers send of gradients may be compressed (`compression`).
     """
 
     exchange: Exchange = Exchange.BETWEEN
@@ -83,6 +84,7 @@ class Needs(Frozen):
     as_one_worker: Mapping[str, Any] | None = None
     bounded_by: str = ""
     rendezvous: bool = False
+    compresses: bool = False
 
     @classmethod
     def of_nodes(cls, *roles: Role, **others: Any) -> Self:

@@ -187,6 +187,11 @@ class Settings(Frozen):
         None,
         description="The library that moves bytes: `mpi`, `gloo`, `nccl` or `grpc`; default: the strategy's own.",
     )
+    compression: Annotated[PluginName | None, Affects.DISTRIBUTION] = Field(
+        None,
+        description="What workers send in place of whole gradients, such as `threshold` or `top-k`; default: gradients "
+        "travel as they are.",
+    )
     launcher: Annotated[PluginName, Affects.DISTRIBUTION] = Field(
         "auto", description="Who starts the processes; `auto` takes one that suits the strategy."
     )
@@ -360,6 +365,7 @@ OPTION_PREFIXES = {
     "strategy": "strategies",
     "launcher": "launchers",
     "communicator": "communicators",
+    "compression": "compressors",
 }
 # Settings whose value names a plugin, with its kind.
 PLUGIN_SETTINGS = OPTION_PREFIXES | {"submitter": "submitters"}

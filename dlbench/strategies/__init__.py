@@ -95,8 +95,9 @@ class GroupCommunicator(Communicator, Protocol):
 class Strategy(Protocol):
     """One worker's side of a synchronisation strategy."""
 
-    # Bytes this worker has sent in reductions so far; None where it cannot count.
-    bytes_sent: int | None
+    @property
+    def bytes_sent(self) -> int | None:
+        """Bytes this worker has sent in reductions so far; None where it cannot count."""
 
     def broadcast(self, parameters: Array) -> None:
         """Overwrite the flat parameters with worker 0's, before the first step."""

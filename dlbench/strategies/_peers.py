@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import numpy as np
+
 from dlbench.parts import cut
 from dlbench.strategies import Array
 from dlbench.strategies._protocol import Message, Port, World
@@ -107,3 +109,47 @@ class RingSum:
         assert self._own is not None
         total, self._own = self._own, None
         self._done(total)
+
+
+class EncodedRingSum:
+    """Sums vectors of all workers that are sent compressed: each worker adds up all of them in the order of ranks.
+
+    Its arguments are those of `RingSum`.
+    """
+
+    def __init__(self, world: World, rank: int, port: Port, done: Callable[[Array], None]) -> None:
+        assert world.make_compressor is not None
+        self._compressor = world.make_compressor(world.parameters.size)
+        self._size, self._rank, self._port, self._done = world.num_workers, rank, port, done
+        self._round = 0
+        # What has come, by round and worker: the left neighbour may be a whole sum ahead.
+        self._payloads: dict[int, dict[int, Array]] = {}
+        self._values: Array | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a sum is under way."""
+        return self._values is not None
+
+    def start(self, values: Array) -> None:
+        """Begin the next sum with this worker's vector; `done` may be called before this returns."""
+        self._values, self._round = values, self._round + 1
+        self._take(Message("block", self._rank, self._round, body=self._compressor.encode(values)))
+
+    def on_message(self, message: Message) -> None:
+        """Take what one worker has sent."""
+        self._take(message)
+
+    def _take(self, message: Message) -> None:
+        """Keep it, pass it on unless the right neighbour is who sent it first, and end where all are there."""
+        right = (self._rank + 1) % self._size
+        if message.worker != right:
+            self._port.send(right, message)
+        assert message.body is not None
+        self._payloads.setdefault(message.step, {})[message.worker] = message.body
+        if self._values is not None and len(self._payloads.get(self._round, {})) == self._size:
+            payloads, total = self._payloads.pop(self._round), np.zeros_like(self._values)
+            for rank in range(self._size):
+                self._compressor.decode(payloads[rank], total)
+            self._values = None
+            self._done(total)

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from dlbench.compressors import Compressor
 from dlbench.parts import cut
 from dlbench.scenario.needs import SERVER, WORKER
 from dlbench.strategies import Array
@@ -154,6 +155,8 @@ class World:
         rate: Returns the learning rate of a gradient's step 1, 2, ...
         make_optimizer: Returns the run's optimizer for a vector of parameters.
         seed: The run's seed.
+        make_compressor: Makes one node's side of what encodes vectors of so many values, step after step; None where
+            gradients travel as they are.
     """
 
     num_workers: int
@@ -162,6 +165,7 @@ class World:
     rate: Callable[[int], float]
     make_optimizer: Callable[[Array], Optimizer]
     seed: int = 0
+    make_compressor: Callable[[int], Compressor] | None = None
 
     @property
     def num_servers(self) -> int:

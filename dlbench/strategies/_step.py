@@ -8,7 +8,7 @@ Another way is another `Step`.
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -26,6 +26,8 @@ class StepTimestamps(NamedTuple):
     Attributes:
         peers_ready: End of the barrier before the exchange, in marked steps only.
         reduced: End of the exchange.
+        encoding_s: Seconds of the exchange in which what is sent was made; likewise `decoding_s`, what was received
+            was added up. NaN where gradients travel as they are.
     """
 
     started: float
@@ -34,6 +36,8 @@ class StepTimestamps(NamedTuple):
     peers_ready: float
     reduced: float
     ended: float
+    encoding_s: float = NAN
+    decoding_s: float = NAN
 
 
 class GradientNorms:
@@ -107,6 +111,18 @@ class Step(ABC):
         """
 
 
+class CodingClock(Protocol):
+    """What an exchange of encoded gradients has spent so far.
+
+    Attributes:
+        encoding_s: Seconds in which what is sent was made.
+        decoding_s: Seconds in which what was received was added up.
+    """
+
+    encoding_s: float
+    decoding_s: float
+
+
 class Between(Step):
     """Flat gradients are reduced between two compiled calls.
 
@@ -116,6 +132,7 @@ class Between(Step):
         barrier: Waits for all workers.
         num_workers: All of them.
         all_reduce: Returns the sum of all workers' flat gradients; may overwrite and return its argument.
+        coding: Of an exchange that encodes gradients; then what `all_reduce` returns only stands for their sum.
         takes_local_means: See `Step`; then what `all_reduce` returns is no sum.
     """
 
@@ -126,6 +143,7 @@ class Between(Step):
         barrier: Callable[[], None],
         num_workers: int,
         all_reduce: Callable[[Array], Array],
+        coding: CodingClock | None = None,
         *,
         takes_local_means: bool = False,
     ) -> None:
@@ -133,8 +151,9 @@ class Between(Step):
         trainer.compile(None)
         self.takes_local_means = takes_local_means
         self._barrier, self._num_workers, self._all_reduce = barrier, num_workers, all_reduce
+        self._coding = coding
         self.can_mark = num_workers > 1
-        self.norms = GradientNorms() if num_workers > 1 and not takes_local_means else None
+        self.norms = GradientNorms() if num_workers > 1 and not takes_local_means and coding is None else None
 
     def run(
         self, batch: Callable[[], tuple[Array, Array]], total: int, learning_rate: float, *, marked: bool
@@ -157,13 +176,17 @@ class Between(Step):
             self._barrier()
             peers_ready = perf_counter()
         reporter.phase = "all_reduce"
+        coding = self._coding
+        coded_before = (NAN, NAN) if coding is None else (coding.encoding_s, coding.decoding_s)
         update = self._all_reduce(gradient)
         reporter.phase = "update"
         reduced = perf_counter()
+        coded = coded_before if coding is None else (coding.encoding_s, coding.decoding_s)
         if norms is not None and is_even:
             norms.after(update)
         self.trainer.apply(update, learning_rate)
-        return StepTimestamps(started, batch_ready, gradient_ready, peers_ready, reduced, perf_counter()), sums
+        moments = started, batch_ready, gradient_ready, peers_ready, reduced, perf_counter()
+        return StepTimestamps(*moments, coded[0] - coded_before[0], coded[1] - coded_before[1]), sums
 
 
 class Inside(Step):

@@ -10,7 +10,7 @@ from dlbench.strategies._protocol import Message, Port, World
 from dlbench.strategies._servers import PushingWorker, Shard
 
 OPTIONS = Options
-NEEDS = Needs.of_nodes(SERVER, hands_out=True, agrees=False)
+NEEDS = Needs.of_nodes(SERVER, hands_out=True, agrees=False, compresses=True)
 
 
 class AsynchronousServer(Shard):

@@ -13,7 +13,7 @@ from dlbench.strategies._protocol import Port, World
 from dlbench.strategies._servers import PushingWorker
 from dlbench.strategies.parameter_server import SynchronousServer
 
-NEEDS = Needs.of_nodes(SERVER, hands_out=True, agrees=False)
+NEEDS = Needs.of_nodes(SERVER, hands_out=True, agrees=False, compresses=True)
 
 
 class BackupOptions(Options):

@@ -14,7 +14,7 @@ from dlbench.scenario.settings import Settings
 from dlbench.strategies._protocol import Gradient, Message, Port, World
 from dlbench.strategies._servers import Adagrad, PushingWorker, Shard
 
-NEEDS = Needs.of_nodes(SERVER, hands_out=True, agrees=False)
+NEEDS = Needs.of_nodes(SERVER, hands_out=True, agrees=False, compresses=True)
 
 
 class DownpourOptions(Options):

@@ -10,7 +10,7 @@ from dlbench.strategies._protocol import Message, Port, World, weighted_mean
 from dlbench.strategies._servers import PushingWorker, Shard
 
 OPTIONS = Options
-NEEDS = Needs.of_nodes(SERVER, as_one_worker={})
+NEEDS = Needs.of_nodes(SERVER, as_one_worker={}, compresses=True)
 
 
 class SynchronousServer(Shard):

@@ -1,6 +1,7 @@
 """All-reduce of gradients around a ring, message by message: the base line among strategies that can be simulated.
 
-Each worker sends 2 (p - 1) messages of 1/p of the gradient in each step, and updates its own parameters.
+Each worker sends 2 (p - 1) messages of 1/p of the gradient in each step, and updates its own parameters. What is
+compressed goes round whole: each worker sends p - 1 messages, its own and those it passes on.
 """
 
 import numpy as np
@@ -9,11 +10,11 @@ from dlbench.plugins import Options
 from dlbench.scenario.needs import Needs
 from dlbench.scenario.settings import Settings
 from dlbench.strategies import Array
-from dlbench.strategies._peers import LocalWorker, RingSum, refuse_large_ring
+from dlbench.strategies._peers import EncodedRingSum, LocalWorker, RingSum, refuse_large_ring
 from dlbench.strategies._protocol import Gradient, Message, Port, World
 
 OPTIONS = Options
-NEEDS = Needs.of_nodes(as_one_worker={})
+NEEDS = Needs.of_nodes(as_one_worker={}, compresses=True)
 
 
 class RingWorker(LocalWorker):
@@ -21,7 +22,8 @@ class RingWorker(LocalWorker):
 
     def __init__(self, world: World, rank: int, port: Port) -> None:
         super().__init__(world, rank, port)
-        self._ring = RingSum(world, rank, port, self._apply_sum)
+        ring = RingSum if world.make_compressor is None else EncodedRingSum
+        self._ring = ring(world, rank, port, self._apply_sum)
         self._gradient = Gradient(world.parameters, 0, 0, 0.0)
 
     def may_begin(self) -> bool:

@@ -16,7 +16,7 @@ from dlbench.scenario.settings import Settings
 from dlbench.strategies._protocol import Message, Port, World, weighted_mean
 from dlbench.strategies._servers import PushingWorker, Shard
 
-NEEDS = Needs.of_nodes(SERVER, hands_out=True, agrees=False)
+NEEDS = Needs.of_nodes(SERVER, hands_out=True, agrees=False, compresses=True)
 
 
 class SoftsyncOptions(Options):

@@ -18,7 +18,7 @@ from dlbench.scenario.settings import Settings
 from dlbench.strategies._protocol import Gradient, Message, Port, World
 from dlbench.strategies._servers import PushingWorker, Shard
 
-NEEDS = Needs.of_nodes(SERVER, agrees=False, as_one_worker={"bound": 0}, bounded_by="bound")
+NEEDS = Needs.of_nodes(SERVER, agrees=False, as_one_worker={"bound": 0}, bounded_by="bound", compresses=True)
 
 _FINISHED = 1 << 60
 

@@ -110,6 +110,8 @@ class Trainer(Protocol):
     """
 
     num_parameters: int
+    # Shapes of the trainable weights, in the order in which they are joined.
+    shapes: tuple[tuple[int, ...], ...]
     # Names of what it sums; `loss` is the first.
     scores: tuple[str, ...]
     # Training cost of one sample (3 x forward, 1 MAC = 2 FLOP), or None where it cannot be counted.

@@ -3,6 +3,7 @@
 What an engine does its own way is its graph's: `dlbench.trainers._graph`.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -113,7 +114,8 @@ class KerasTrainer:
         self._counted = () if graph.problem.target_shape else ("accuracy",)
         if graph.runs_ahead:
             self.start_step = self._begin_step
-        self.num_parameters = sum(int(np.prod(v.shape)) for v in self._weights)
+        self.shapes = tuple(tuple(v.shape) for v in self._weights)
+        self.num_parameters = sum(map(math.prod, self.shapes))
         self.flops_per_sample = _keras_model.flops(model)
 
     def parameters(self) -> Array:

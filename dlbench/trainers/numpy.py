@@ -70,6 +70,8 @@ class NumpyTrainer:
         self._num_threads = num_threads
         self._input: Array = np.empty((0, math.prod(problem.input_shape)), stack.parameters.dtype)
         self._reduce: Callable[[list[Any]], list[Any]] | None = None
+        kernels = (layer.kernel.shape for layer in stack.layers)
+        self.shapes = tuple(shape for kernel in kernels for shape in (kernel, kernel[1:]))
         self.num_parameters = stack.parameters.size
         self.scores = problem.scores
         self.flops_per_sample: float | None = 3.0 * sum(2 * layer.kernel.size for layer in stack.layers)

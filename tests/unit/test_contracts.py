@@ -22,6 +22,7 @@ FUNCTIONS = {
     "strategies": {},
     "trainers": {"create": 7},
     "communicators": {},
+    "compressors": {},
     "launchers": {"available": 0, "argv": 5, "environment": 3},
     "submitters": {"available": 0, "inside": 2},
     "sensors": {"available": 0, "open": 1},
@@ -40,6 +41,7 @@ OPTIONAL = {
         "refuse": 2,
     },
     "communicators": {"connect": 1, "refuse": 2},
+    "compressors": {"create": 4, "bind": 5, "refuse": 2},
     "trainers": {"make_flat_optimizer": 2},
     "models": {"keras": 2, "numpy": 2, "refuse": 2},
     "datasets": {"describe": 1},
@@ -88,6 +90,11 @@ def test_a_strategy_reduces_for_a_loop_or_is_made_of_nodes_that_can_be_simulated
         assert needs.nodes == (plugin.get("create") is None), name
         assert needs.nodes == ("simulated" in needs.communicators), name
     assert [name for name, plugin in of("communicators").items() if plugin.get("connect") is None] == ["simulated"]
+
+
+def test_a_compressor_encodes_a_vector_or_reduces_what_it_sends():
+    for name, plugin in of("compressors").items():
+        assert (plugin.get("create") is None) != (plugin.get("bind") is None), name
 
 
 def test_the_functions_that_its_kind_demands_are_there(subtests):

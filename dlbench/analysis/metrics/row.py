@@ -330,7 +330,8 @@ def _steps(journal: Journal, processes: int) -> dict[str, Any]:
     if len(steps) < processes:
         return {}
     p50, p95 = rates.step_time_percentiles(steps)
-    parts = ("data_wait_s", "compute_time_s", "communication_time_s", "update_time_s")
+    coding = ("encoding_time_s", "decoding_time_s")
+    parts = ("data_wait_s", "compute_time_s", "communication_time_s", "update_time_s", *coding)
     return {
         "warmup_steps": min(rates.count_steps(rows, "first", "warm-up") for rows in steps),
         "step_time_p50_s": p50,

@@ -32,14 +32,16 @@ FAR_APART, FAR_SETTINGS = 4.0, 20.0
 # The column that holds where an arm stands along a further axis.
 PLACE = "place"
 # What is no scale by itself: a way to train, or what its batch counts.
-_WAYS = (*TASK, "workers", "batch_size", "batch_scope", "strategy", "algorithm", "placement", "study", "device_name")
+_PLACED = ("placement", "study", "device_name")
+_WAYS = (*TASK, "workers", "batch_size", "batch_scope", "strategy", "algorithm", "compression", *_PLACED)
 # Whose samples `batch_size` counts, by `batch_scope`.
 OF_WHOM = {"per-worker": " of one worker", "global": " of all workers"}
 # What papers call the comparison of workers, by `batch_scope`, and what the batch is in it.
 SCALING = {"per-worker": "weak scaling", "global": "strong scaling"}
 MEANINGS = {"per-worker": "every worker keeps its batch", "global": "one batch is divided over the workers"}
 # What belongs to a strategy: variants of it differ in these.
-OF_STRATEGY = ("strategy", "algorithm", "collectives", "launcher", "servers", "server_placement", "placement", "mode")
+_COMMUNICATION = ("algorithm", "compression", "collectives", "launcher")
+OF_STRATEGY = ("strategy", *_COMMUNICATION, "servers", "server_placement", "placement", "mode")
 
 
 def placed(arms: Sequence[Arm], *, scaling: bool = False, others: bool = False) -> Iterator[tuple[Part, Axis]]:

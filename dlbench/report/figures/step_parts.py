@@ -32,6 +32,8 @@ PARTS = {
     "peers": ("waiting for slower workers", ""),
     "all_reduce": ("all-reduce", ""),
     "communication": ("exposed communication", "communication_time_s"),
+    "encoding": ("encoding", "encoding_time_s"),
+    "decoding": ("decoding", "decoding_time_s"),
     "update": ("update", "update_time_s"),
     "bookkeeping": ("bookkeeping between steps", "bookkeeping_time_s"),
     "closing": ("waiting at closing barriers", "closing_wait_s"),

@@ -17,7 +17,7 @@ from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.cluster.spread import slots_in_words, spread, starts_here
 from dlbench.scenario.needs import SERVER
 from dlbench.scenario.placeholders import names
-from dlbench.scenario.plugin_settings import num_slots, provides
+from dlbench.scenario.plugin_settings import needs_of, num_slots, provides
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import (
     PLUGIN_SETTINGS,
@@ -59,6 +59,24 @@ def _needs(case: Case) -> Iterator[str]:
     for key in ("servers", "server_placement"):
         if SERVER not in needs.roles and getattr(settings, key) is not None:
             yield f"the {who} has no servers: remove `{key}`"
+
+
+def _compression(case: Case) -> Iterator[str]:
+    """Refuse what gradients that are compressed would not honour."""
+    settings, who = case.settings, f"the strategy {case.settings.strategy}"
+    if settings.compression is None:
+        return
+    if not case.needs.compresses or settings.command is not None:
+        able = [name for name in plugins.names("strategies") if needs_of(name).compresses]
+        what = "a script of your own" if settings.command is not None else who
+        yield f"{what} sends gradients as it does: `compression` is for {', '.join(able)}"
+    if settings.precision is Precision.MIXED_FLOAT16:
+        yield "`compression` keeps what gradients leave out, which mixed_float16 may have to skip: use mixed_bfloat16"
+    if case.needs.nodes and plugins.load("compressors", settings.compression).get("create") is None:
+        yield f"`compression: {settings.compression}` is no message by itself: it is for the strategy mpi"
+    if settings.algorithm != next(iter(case.needs.algorithms), None):
+        yield f"`compression: {settings.compression}` sends messages of its own: remove `algorithm`"
+    yield _refusal(case, "compression")
 
 
 def _simulated(case: Case) -> Iterator[str]:
@@ -222,4 +240,4 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 # The words of a command with their quotes, and those without any that a shell reads in its own way.
 _WORD = re.compile(r"""(?:'[^']*'|"(?:\\.|[^"\\])*"|\\.|[^\s'"\\])+""", re.DOTALL)
 _SHELL_SYNTAX = re.compile(r"\|.*|&&.*|&|.*;|(?:\d|&)?>.*|<[^>]*|~/.*|.*(?:\$[A-Za-z_({]|`).*")
-_CHECKS = (_needs, _simulated, _nodes, _start, _layout, _numbers)
+_CHECKS = (_needs, _compression, _simulated, _nodes, _start, _layout, _numbers)

@@ -159,6 +159,7 @@ def _of_strategy(written: Settings, point: Point, cluster: Cluster) -> dict[str,
         "servers": servers,
         "server_placement": placement,
         "evaluator": reaching("evaluator", needs.nodes),
+        "compression": reaching("compression", needs.compresses),
     }
 
 

@@ -4,10 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dlbench import plugins
+from dlbench.compressors import Compressor
 from dlbench.scenario.needs import SERVER, WORKER, Needs
 from dlbench.scenario.plugin_settings import nodes_of, update_of
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.strategies import Array
+from dlbench.strategies._encoded_messages import make_node
 from dlbench.strategies._protocol import Optimizer, OtherNode, Port, WorkerNode, World
 from dlbench.worker.train.order import learning_rate
 from dlbench.worker.train.schedule import HandedOut, InLockStep, schedule_of
@@ -44,13 +46,14 @@ class NodePlan:
 
     def worker(self, rank: int, port: Port) -> WorkerNode:
         """Return the node of a worker."""
-        create: Callable[..., WorkerNode] = self.strategy.get("node")
-        return create(self.options, self.world, WORKER, rank, port)
+        node: WorkerNode = make_node(self.strategy.get("node"), self.options, self.world, WORKER, rank, port)
+        return node
 
     def other(self, node: int, port: Port) -> OtherNode:
         """Return a node that is no worker, such as a server, by its number."""
-        create: Callable[..., OtherNode] = self.strategy.get("node")
-        return create(self.options, self.world, *self.world.role(node), port)
+        role, index = self.world.role(node)
+        other: OtherNode = make_node(self.strategy.get("node"), self.options, self.world, role, index, port)
+        return other
 
 
 def plan_nodes(
@@ -76,5 +79,15 @@ def plan_nodes(
         return learning_rate(run, step, schedule.steps_per_epoch) * (full_rate / run.full_learning_rate)
 
     others = {role.name: role.number for role in nodes_of(settings)}
-    world = World(settings.workers, others, parameters, rate, make_optimizer, run.seed)
+    make_compressor = _compressor(run, parameters)
+    world = World(settings.workers, others, parameters, rate, make_optimizer, run.seed, make_compressor)
     return NodePlan(world, schedule, full_rate, needs.agrees, needs.shares_memory, strategy, options, tuple(scores))
+
+
+def _compressor(run: RunSpec, parameters: Array) -> Callable[[int], Compressor] | None:
+    name, dtype = run.settings.compression, parameters.dtype
+    if name is None:
+        return None
+    plugin = plugins.load("compressors", name)
+    create, options = plugin.get("create"), plugin.options(**run.options_of("compression"))
+    return lambda size: create(options, size, dtype, 1.0)

@@ -23,6 +23,7 @@ from dlbench.scenario.plugin_settings import needs_of
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Input
 from dlbench.strategies import Communicator, Strategy
+from dlbench.strategies._compressed import Compressed
 from dlbench.telemetry.reporter import Reporter
 from dlbench.trainers import Array, Problem, Threads, Trainer
 from dlbench.worker.observer import Observer
@@ -169,7 +170,11 @@ def connect(assignment: Assignment, rank: int) -> tuple[Communicator, Strategy]:
     asked, used = settings.collectives, strategy.facts().get("collectives")
     if None not in (asked, used) and asked != used:
         raise RuntimeError(f"bytes were to be moved by {asked}, and the library says that {used} does")
-    return communicator, strategy
+    if settings.compression is None:
+        return communicator, strategy
+    compressor = plugins.load("compressors", settings.compression)
+    options = compressor.options(**run.options_of("compression"))
+    return communicator, Compressed(strategy, communicator, compressor, options, run.seed)
 
 
 def _check_places(communicator: Communicator, assignment: Assignment, rank: int) -> None:

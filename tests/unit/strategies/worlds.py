@@ -10,6 +10,7 @@ import numpy as np
 
 from dlbench import plugins
 from dlbench.scenario.needs import SERVER
+from dlbench.strategies._encoded_messages import make_node
 from dlbench.strategies._protocol import Gradient, Message, Port, World
 from dlbench.worker.simulate.world import SimulatedMemory
 
@@ -84,6 +85,7 @@ class FuzzedWorld:
         samples: Samples of a worker's step.
         gradient: Of a worker's step at some parameters.
         memory: What workers share, where they do.
+        make_compressor: Of the world.
     """
 
     def __init__(
@@ -101,13 +103,14 @@ class FuzzedWorld:
         samples: Callable[[int, int], int] = lambda rank, step: 1,
         gradient: Callable[[int, int, Array], Array] = gradient_of,
         memory: Callable[[Array], Any] = SimulatedMemory,
+        make_compressor: Callable[[int], Any] | None = None,
     ) -> None:
         self._gradient = gradient
         plugin = plugins.load("strategies", strategy)
         given, needs = plugin.options(**(options or {})), plugin.get("NEEDS")
         num_servers = servers if SERVER in needs.roles else 0
         first = np.random.default_rng(99).normal(size=SIZE).astype(dtype)
-        self.world = World(workers, {SERVER.name: num_servers}, first, lambda step: rate, Sgd, seed)
+        self.world = World(workers, {SERVER.name: num_servers}, first, lambda step: rate, Sgd, seed, make_compressor)
         self.record, self.channels, self.sent = Record(), {}, []
         self.memory = memory(first) if needs.shares_memory else None
         self._random = random.Random(seed)
@@ -119,7 +122,7 @@ class FuzzedWorld:
 
         def made(node: int) -> Any:
             port: Port = NodePort(self, node)
-            return change(plugin.get("node")(given, self.world, *self.world.role(node), port))
+            return change(make_node(plugin.get("node"), given, self.world, *self.world.role(node), port))
 
         self.workers = [made(rank) for rank in range(workers)]
         self.servers = [made(self.world.server(shard)) for shard in range(num_servers)]

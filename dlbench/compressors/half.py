@@ -1,0 +1,74 @@
+"""Values are sent in half precision; what rounding left out is added to the next step."""
+
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+from pydantic import Field
+
+from dlbench.compressors import Array, Residual
+from dlbench.plugins import Options
+
+IS_DENSE = True
+_ROUND = np.uint32(0x7FFF)
+# Values of float16 are scaled to less than 2^15: the largest that it has is 65504.
+_LARGEST_EXPONENT = 15
+
+
+class Format(StrEnum):
+    """Sixteen bits of a number."""
+
+    BFLOAT16 = "bfloat16"
+    FLOAT16 = "float16"
+
+
+class HalfOptions(Options):
+    """Options of the compressor `half`."""
+
+    format: Format = Field(
+        Format.BFLOAT16,
+        description="`bfloat16` has the range of float32 and 8 bits of precision; `float16` has 11 bits for values down "
+        "to a 2^29th of the largest, by which all are scaled.",
+    )
+
+
+OPTIONS = HalfOptions
+
+
+class Half(Residual):
+    """One worker's side."""
+
+    def __init__(self, options: HalfOptions, size: int, dtype: np.dtype[Any]) -> None:
+        super().__init__(size, dtype)
+        self._is_brain = options.format is Format.BFLOAT16
+
+    def encode(self, vector: Array) -> Array:
+        """Return all values in half precision; see `dlbench.compressors.Compressor`."""
+        self.residual += vector
+        if self._is_brain:
+            bits = self.residual.astype(np.float32, copy=False).view(np.uint32)
+            # To the nearest, of two equally near ones to the even.
+            payload = ((bits + (_ROUND + (bits >> 16 & 1))) >> 16).astype(np.uint16).view(np.uint8)
+        else:
+            largest = max(self.residual.max(initial=0), -self.residual.min(initial=0))
+            unit = np.float32(2.0 ** (np.frexp(largest)[1] - _LARGEST_EXPONENT))
+            values = (self.residual / self.residual.dtype.type(unit)).astype(np.float16)
+            payload = np.concatenate([np.array([unit]).view(np.uint8), values.view(np.uint8)])
+        self.residual -= self._values(payload)
+        return payload
+
+    def decode(self, payload: Array, out: Array) -> None:
+        """Add the values; see `dlbench.compressors.Compressor`."""
+        out += self._values(payload)
+
+    def _values(self, payload: Array) -> Array:
+        if self._is_brain:
+            values: Array = (payload.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+        else:
+            values = payload[4:].view(np.float16) * self.residual.dtype.type(payload[:4].view(np.float32)[0])
+        return values
+
+
+def create(options: HalfOptions, size: int, dtype: np.dtype[Any], scale: float) -> Half:
+    """Return one worker's side for a vector."""
+    return Half(options, size, dtype)

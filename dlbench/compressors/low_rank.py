@@ -1,0 +1,109 @@
+"""Gradients of matrices are sent as two thin ones whose product is near; the rest is added to the next step.
+
+Vogels, Karimireddy and Jaggi, "PowerSGD: practical low-rank gradient compression for distributed optimization", 2019:
+one step of subspace iteration from where the last one ended. Both factors are summed over all workers.
+Vectors, and matrices that two factors would not shorten, are sent whole.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from pydantic import Field
+
+from dlbench.compressors import AllReduce, Array, Residual
+from dlbench.plugins import Options
+
+
+class LowRankOptions(Options):
+    """Options of the compressor `low-rank`."""
+
+    rank: int = Field(2, ge=1, le=4096, description="Columns of the thin matrices.")
+
+
+OPTIONS = LowRankOptions
+
+
+class LowRank(Residual):
+    """One worker's side; kernels of convolutions are matrices of their outputs by all else."""
+
+    def __init__(
+        self, rank: int, shapes: Sequence[tuple[int, ...]], dtype: np.dtype[Any], all_reduce: AllReduce, seed: int
+    ) -> None:
+        sizes = [math.prod(shape) for shape in shapes]
+        super().__init__(sum(sizes), dtype)
+        self._all_reduce = all_reduce
+        self.encoding_s = self.decoding_s = 0.0
+        ends = np.cumsum(sizes)
+        # Where each matrix is, its shape, and its rank; all else is sent whole.
+        self._matrices: list[tuple[slice, tuple[int, int]]] = []
+        self._is_whole = np.ones(self.residual.size, bool)
+        for shape, size, end in zip(shapes, sizes, ends, strict=True):
+            columns = shape[-1] if len(shape) > 1 else size
+            rows = size // max(1, columns)
+            if rank * (rows + columns) < size:
+                self._matrices.append((slice(int(end) - size, int(end)), (rows, columns)))
+                self._is_whole[int(end) - size : int(end)] = False
+        random = np.random.default_rng(seed)
+        # The second factors [columns, rank], where the next step begins: on all workers the same.
+        self._factors = [random.standard_normal((columns, rank)).astype(dtype) for _, (_, columns) in self._matrices]
+
+    def state(self) -> dict[str, Array]:
+        """Return copies of what was left out and of the factors."""
+        return super().state() | {"factors": _joined(self._factors, self.residual.dtype)}
+
+    def set_state(self, state: Mapping[str, Array]) -> None:
+        """Overwrite them."""
+        super().set_state(state)
+        self._factors = _split(state["factors"], [factor.shape for factor in self._factors])
+
+    def reduce(self, gradient: Array) -> Array:
+        """Overwrite the flat gradient with what stands for the sum over all workers; see `Reduction`."""
+        started = perf_counter()
+        self.residual += gradient
+        matrices = [self.residual[place].reshape(shape) for place, shape in self._matrices]
+        firsts = [matrix @ factor for matrix, factor in zip(matrices, self._factors, strict=True)]
+        whole = self.residual[self._is_whole]
+        sent = _joined([*firsts, whole], gradient.dtype)
+        self.encoding_s += perf_counter() - started
+        sent = self._all_reduce(sent)
+        started = perf_counter()
+        *firsts, whole = _split(sent, [*(first.shape for first in firsts), whole.shape])
+        firsts = [np.linalg.qr(first)[0] for first in firsts]
+        seconds = [matrix.T @ first for matrix, first in zip(matrices, firsts, strict=True)]
+        for matrix, first, second in zip(matrices, firsts, seconds, strict=True):
+            matrix -= first @ second.T
+        self.residual[self._is_whole] = 0
+        sent = _joined(seconds, gradient.dtype)
+        self.encoding_s += perf_counter() - started
+        sent = self._all_reduce(sent)
+        started = perf_counter()
+        self._factors = _split(sent.copy(), [second.shape for second in seconds])
+        gradient[self._is_whole] = whole
+        for (place, _), first, second in zip(self._matrices, firsts, self._factors, strict=True):
+            gradient[place] = (first @ second.T).ravel()
+        self.decoding_s += perf_counter() - started
+        return gradient
+
+
+def _joined(arrays: Sequence[Array], dtype: Any) -> Array:
+    return np.concatenate([np.ravel(array) for array in arrays] or [np.empty(0)]).astype(dtype, copy=False)
+
+
+def _split(flat: Array, shapes: Sequence[tuple[int, ...]]) -> list[Array]:
+    ends = np.cumsum([math.prod(shape) for shape in shapes], dtype=np.int64)
+    parts = np.split(flat, ends[:-1]) if shapes else []
+    return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
+
+
+def bind(
+    options: LowRankOptions,
+    shapes: Sequence[tuple[int, ...]],
+    dtype: np.dtype[Any],
+    all_reduce: AllReduce,
+    seed: int,
+) -> LowRank:
+    """Return one worker's side for the gradients of weights of these shapes."""
+    return LowRank(options.rank, shapes, dtype, all_reduce, seed)

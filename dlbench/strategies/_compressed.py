@@ -1,0 +1,187 @@
+"""A strategy whose workers send something shorter in place of whole gradients, and count it as it leaves.
+
+What encodes a vector by itself is exchanged over point-to-point messages of dlbench's own: sparse payloads go round a
+ring, and each worker adds up all of them in the order of ranks; dense ones are cut into blocks, each worker adds up
+one block, encodes the sum and passes that round. What is reduced as it is goes round dlbench's own ring. So all workers
+end with the same bits.
+"""
+
+from collections.abc import Callable, Mapping
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from dlbench import plugins
+from dlbench.compressors import Array, Compressor, Reduction
+from dlbench.parts import cut
+from dlbench.strategies import Communicator
+from dlbench.strategies._ring import Ring
+from dlbench.strategies._step import Between
+from dlbench.telemetry.reporter import Reporter
+from dlbench.trainers import Trainer
+
+# Sent in place of a vector with values that are not finite; no compressor sends a single byte.
+_NOT_FINITE = np.ones(1, np.uint8)
+# Longest message of the ring.
+_CHUNK_BYTES = 1 << 20
+
+
+class _Exchange:
+    """Messages of bytes between workers, counted; what is sent and what comes may have any length."""
+
+    def __init__(self, communicator: Communicator) -> None:
+        self.rank, self.size = communicator.rank, communicator.size
+        self._communicator = communicator
+        self.bytes_sent = 0
+
+    def swap(self, payload: Array, to: int, source: int) -> Array:
+        """Send bytes to one rank and return those that another sends, each after its length."""
+        length, coming = np.array([payload.size]), np.zeros(1, np.int64)
+        self._communicator.sendrecv(length, to, coming, source)
+        received = np.empty(int(coming[0]), np.uint8)
+        self._communicator.sendrecv(payload, to, received, source)
+        self.bytes_sent += length.nbytes + payload.size
+        return received
+
+    def gather(self, payload: Array) -> list[Array]:
+        """Return all workers' bytes by rank: each passes on what comes from its left."""
+        gathered = {self.rank: payload}
+        for step in range(self.size - 1):
+            payload = self.swap(payload, (self.rank + 1) % self.size, (self.rank - 1) % self.size)
+            gathered[(self.rank - 1 - step) % self.size] = payload
+        return [gathered[rank] for rank in range(self.size)]
+
+
+class _Encoded:
+    """What both ways of exchanging encoded vectors have: see `Reduction`."""
+
+    def __init__(self, compressors: Mapping[str, Compressor], exchange: _Exchange) -> None:
+        self._compressors, self._exchange = compressors, exchange
+        self.encoding_s = self.decoding_s = 0.0
+
+    def state(self) -> dict[str, Array]:
+        """Return copies of what is remembered from step to step."""
+        states = {name: compressor.state() for name, compressor in self._compressors.items()}
+        return {f"{name}.{key}": array for name, state in states.items() for key, array in state.items()}
+
+    def set_state(self, state: Mapping[str, Array]) -> None:
+        """Overwrite it."""
+        for name, compressor in self._compressors.items():
+            prefix = f"{name}."
+            compressor.set_state({k.removeprefix(prefix): array for k, array in state.items() if k.startswith(prefix)})
+
+    def _encode(self, name: str, vector: Array) -> Array:
+        started = perf_counter()
+        # A sum of squares is looked at in one pass; it may overflow where no value does.
+        is_finite = np.isfinite(np.vdot(vector, vector)) or np.isfinite(vector).all()
+        payload = self._compressors[name].encode(vector) if is_finite else _NOT_FINITE
+        self.encoding_s += perf_counter() - started
+        return payload
+
+    def _decode(self, name: str, payloads: list[Array], out: Array) -> None:
+        """Overwrite a vector with the sum of what some workers have sent."""
+        started = perf_counter()
+        out[:] = 0
+        for payload in payloads:
+            if payload.size == _NOT_FINITE.size:
+                # As a sum would be: the run ends at the next loss.
+                out[:] = np.nan
+            else:
+                self._compressors[name].decode(payload, out)
+        self.decoding_s += perf_counter() - started
+
+
+class _Whole(_Encoded):
+    """Each worker gets what every other one has sent of its whole gradient."""
+
+    def reduce(self, gradient: Array) -> Array:
+        """Overwrite the flat gradient with what stands for the sum over all workers and return it; a collective."""
+        self._decode("gradient", self._exchange.gather(self._encode("gradient", gradient)), gradient)
+        return gradient
+
+
+class _InBlocks(_Encoded):
+    """Each worker sums one block of all workers' gradients, and sends that to all."""
+
+    def reduce(self, gradient: Array) -> Array:
+        """Overwrite the flat gradient with what stands for the sum over all workers and return it; a collective."""
+        exchange, blocks = self._exchange, cut(gradient.size, self._exchange.size)
+        rank, size = exchange.rank, exchange.size
+        payloads = {rank: self._encode(f"block {rank}", gradient[blocks[rank]])}
+        for step in range(1, size):
+            to, source = (rank + step) % size, (rank - step) % size
+            payloads[source] = exchange.swap(self._encode(f"block {to}", gradient[blocks[to]]), to, source)
+        total = gradient[blocks[rank]]
+        self._decode(f"block {rank}", [payloads[source] for source in range(size)], total)
+        sums = exchange.gather(self._encode("sum", total))
+        for number, (block, payload) in enumerate(zip(blocks, sums, strict=True)):
+            self._decode(f"block {number}", [payload], gradient[block])
+        return gradient
+
+
+class Compressed:
+    """One worker's side of a strategy that reduces between two calls, whose gradients are compressed.
+
+    Args:
+        strategy: It.
+        communicator: Its messages.
+        compressor: The plugin.
+        options: Of the plugin.
+        seed: The run's.
+    """
+
+    def __init__(
+        self, strategy: Any, communicator: Communicator, compressor: plugins.Plugin, options: plugins.Options, seed: int
+    ) -> None:
+        self._strategy, self._communicator = strategy, communicator
+        self._compressor, self._options, self._seed = compressor, options, seed
+        self._exchange, self._ring = _Exchange(communicator), Ring(communicator, _CHUNK_BYTES)
+        self._reduction: Reduction | None = None
+
+    @property
+    def bytes_sent(self) -> int:
+        """Bytes that have left this worker in reductions."""
+        return self._exchange.bytes_sent + self._ring.bytes_sent
+
+    def broadcast(self, parameters: Array) -> None:
+        """Overwrite the flat parameters with worker 0's."""
+        self._strategy.broadcast(parameters)
+
+    def facts(self) -> dict[str, Any]:
+        """Return what is known once; see `dlbench.strategies.Strategy`."""
+        facts: dict[str, Any] = self._strategy.facts()
+        return facts
+
+    def bind(self, trainer: Trainer, reporter: Reporter) -> Between:
+        """Return the step: what is compressed is reduced between two compiled calls."""
+        self._reduction = self._bind(trainer)
+        size = self._communicator.size
+        return Between(trainer, reporter, self._communicator.barrier, size, self._reduction.reduce, self._reduction)
+
+    def state(self) -> dict[str, Array]:
+        """Return copies of what is remembered from step to step."""
+        assert self._reduction is not None
+        return self._reduction.state()
+
+    def set_state(self, state: Mapping[str, Array]) -> None:
+        """Overwrite it."""
+        assert self._reduction is not None
+        self._reduction.set_state(state)
+
+    def _bind(self, trainer: Trainer) -> Reduction:
+        rank, workers, num_parameters = self._communicator.rank, self._communicator.size, trainer.num_parameters
+        dtype, scale, create = trainer.parameters().dtype, 1 / workers, self._compressor.get("create")
+        if create is None:
+            bind: Callable[..., Reduction] = self._compressor.get("bind")
+            return bind(self._options, trainer.shapes, dtype, self._all_reduce, self._seed)
+        if not self._compressor.get("IS_DENSE", False):
+            return _Whole({"gradient": create(self._options, num_parameters, dtype, scale)}, self._exchange)
+        sizes = [block.stop - block.start for block in cut(num_parameters, workers)]
+        blocks = {f"block {i}": create(self._options, size, dtype, scale) for i, size in enumerate(sizes)}
+        total = create(self._options, sizes[rank], dtype, 1.0)
+        return _InBlocks(blocks | {"sum": total}, self._exchange)
+
+    def _all_reduce(self, vector: Array) -> Array:
+        self._ring.all_reduce(vector)
+        return vector

@@ -1,0 +1,86 @@
+"""Nodes whose gradients are compressed in messages: those that workers push to servers, encoded on the way.
+
+Neither side knows of it: a worker's port encodes the body of what it pushes, for each shard with what it has left out
+of earlier ones, and a server gets it decoded. Parameters travel back as they are. A push without samples, which no
+update takes, is sent empty. What a server drops is lost with what it held.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from dlbench.compressors import Array, Compressor
+from dlbench.scenario.needs import WORKER
+from dlbench.strategies._protocol import Memory, Message, OtherNode, Port, World
+
+_PUSHES = ("push", "push_pull")
+_EMPTY: Array = np.empty(0, np.uint8)
+
+
+class EncodingPort:
+    """A worker's port that encodes the gradients it pushes."""
+
+    memory: Memory | None = None
+
+    def __init__(self, port: Port, world: World, make: Callable[[int], Compressor]) -> None:
+        self._port = port
+        self._compressors = [make(part.stop - part.start) for part in world.shards]
+
+    def send(self, to: int, message: Message) -> None:
+        """Send a message to a node, a gradient in it encoded."""
+        if message.type in _PUSHES and message.body is not None:
+            body = self._compressors[message.shard].encode(message.body) if message.samples else _EMPTY
+            message = message._replace(body=body)
+        self._port.send(to, message)
+
+    def updated(self, staleness: Sequence[int], samples: int) -> None:
+        """Record one update."""
+        self._port.updated(staleness, samples)
+
+    def dropped(self, samples: int) -> None:
+        """Record a gradient that entered no update."""
+        self._port.dropped(samples)
+
+
+class DecodingNode:
+    """A server that gets gradients decoded."""
+
+    def __init__(self, node: OtherNode, size: int, dtype: Any, make: Callable[[int], Compressor]) -> None:
+        self._node, self._size, self._dtype = node, size, dtype
+        self._compressor = make(size)
+
+    @property
+    def parameters(self) -> Array:
+        """What the server holds."""
+        return self._node.parameters
+
+    @property
+    def version(self) -> int:
+        """How many updates that has seen."""
+        return self._node.version
+
+    @property
+    def samples(self) -> int:
+        """Samples behind it."""
+        return self._node.samples
+
+    def on_message(self, message: Message) -> None:
+        """Take a message, a gradient in it encoded."""
+        if message.type in _PUSHES and message.body is not None:
+            gradient: Array = np.zeros(self._size, self._dtype)
+            if message.body.size:
+                self._compressor.decode(message.body, gradient)
+            message = message._replace(body=gradient)
+        self._node.on_message(message)
+
+
+def make_node(create: Callable[..., Any], options: Any, world: World, role: str, index: int, port: Port) -> Any:
+    """Return a strategy's node of a role; gradients that it sends or gets are compressed where the world says so."""
+    make = world.make_compressor
+    if make is None or not world.num_servers:
+        return create(options, world, role, index, port)
+    if role == WORKER:
+        return create(options, world, role, index, EncodingPort(port, world, make))
+    node = create(options, world, role, index, port)
+    return DecodingNode(node, node.parameters.size, world.parameters.dtype, make)
