@@ -66,6 +66,15 @@ class Reduction(Protocol):
         """Overwrite it."""
 
 
+# Values handled at a time: what is made of them stays in the processor's cache.
+PIECE = 2**15
+
+
+def pieces(size: int, piece: int = PIECE) -> list[slice]:
+    """Return adjoining slices of so many values, the last one shorter."""
+    return [slice(start, min(start + piece, size)) for start in range(0, size, piece)]
+
+
 class Residual:
     """What a worker has not sent yet, for compressors that remember nothing else.
 

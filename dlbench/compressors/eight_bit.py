@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from dlbench.compressors import Array, Residual
+from dlbench.compressors import PIECE, Array, Residual, pieces
 from dlbench.plugins import Options
 
 IS_DENSE = True
@@ -32,25 +32,43 @@ class EightBit(Residual):
 
     def __init__(self, options: EightBitOptions, size: int, dtype: np.dtype[Any]) -> None:
         super().__init__(size, dtype)
-        self._starts = np.arange(0, size, options.values_per_unit)
-        self._lengths = np.diff(self._starts, append=size)
+        self._per_unit, self._num_units = options.values_per_unit, -(-size // options.values_per_unit)
+        # Whole units, as many as stay in the cache.
+        self._pieces = pieces(size, self._per_unit * max(1, PIECE // self._per_unit))
 
     def encode(self, vector: Array) -> Array:
         """Return units and whole numbers; see `dlbench.compressors.Compressor`."""
-        self.residual += vector
-        largest = np.maximum.reduceat(np.abs(self.residual), self._starts) if self.residual.size else self.residual
-        units = (largest / _LARGEST).astype(np.float32)
-        each = np.repeat(units.astype(self.residual.dtype), self._lengths)
-        wholes = np.divide(self.residual, each, out=np.zeros_like(self.residual), where=each > 0)
-        wholes = np.clip(np.rint(wholes), -_LARGEST, _LARGEST)
-        self.residual -= wholes * each
-        return np.concatenate([units.view(np.uint8), wholes.astype(np.int8).view(np.uint8)])
+        payload = np.empty(4 * self._num_units + self.residual.size, np.uint8)
+        units, wholes = self._parts(payload)
+        for piece in self._pieces:
+            values = self.residual[piece]
+            values += vector[piece]
+            of_piece = units[piece.start // self._per_unit : -(-piece.stop // self._per_unit)]
+            of_piece[:] = np.maximum.reduceat(np.abs(values), np.arange(0, values.size, self._per_unit)) / _LARGEST
+            each = self._each(of_piece, values)
+            rounded = np.divide(values, each, out=np.zeros_like(values), where=each > 0)
+            np.rint(rounded, out=rounded)
+            # A unit is rounded to float32: the largest value may lie beyond.
+            np.clip(rounded, -_LARGEST, _LARGEST, out=rounded)
+            wholes[piece] = rounded
+            values -= rounded * each
+        return payload
 
     def decode(self, payload: Array, out: Array) -> None:
         """Add whole numbers times their units; see `dlbench.compressors.Compressor`."""
-        num_bytes = 4 * self._starts.size
-        units = np.frombuffer(payload[:num_bytes].tobytes(), np.float32).astype(out.dtype)
-        out += payload[num_bytes:].view(np.int8) * np.repeat(units, self._lengths)
+        units, wholes = self._parts(payload)
+        for piece in self._pieces:
+            of_piece = units[piece.start // self._per_unit : -(-piece.stop // self._per_unit)]
+            out[piece] += wholes[piece] * self._each(of_piece, out[piece])
+
+    def _parts(self, payload: Array) -> tuple[Array, Array]:
+        """Return the units (float32) and the whole numbers (int8) in a payload."""
+        end = 4 * self._num_units
+        return payload[:end].view(np.float32), payload[end:].view(np.int8)
+
+    def _each(self, units: Array, values: Array) -> Array:
+        """Return the unit of each value of a piece, in the values' type."""
+        return np.repeat(units.astype(values.dtype), self._per_unit)[: values.size]
 
 
 def create(options: EightBitOptions, size: int, dtype: np.dtype[Any], scale: float) -> EightBit:

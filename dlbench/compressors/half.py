@@ -6,13 +6,15 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from dlbench.compressors import Array, Residual
+from dlbench.compressors import Array, Residual, pieces
 from dlbench.plugins import Options
 
 IS_DENSE = True
 _ROUND = np.uint32(0x7FFF)
 # Values of float16 are scaled to less than 2^15: the largest that it has is 65504.
 _LARGEST_EXPONENT = 15
+# Before the values: what they were divided by.
+_UNIT_BYTES = 4
 
 
 class Format(StrEnum):
@@ -27,8 +29,8 @@ class HalfOptions(Options):
 
     format: Format = Field(
         Format.BFLOAT16,
-        description="`bfloat16` has the range of float32 and 8 bits of precision; `float16` has 11 bits for values down "
-        "to a 2^29th of the largest, by which all are scaled.",
+        description="`bfloat16` has the range of float32 and 8 bits of precision; `float16` has 11 bits for values "
+        "down to a 2^29th of the largest, by which all are scaled.",
     )
 
 
@@ -45,27 +47,35 @@ class Half(Residual):
     def encode(self, vector: Array) -> Array:
         """Return all values in half precision; see `dlbench.compressors.Compressor`."""
         self.residual += vector
-        if self._is_brain:
-            bits = self.residual.astype(np.float32, copy=False).view(np.uint32)
-            # To the nearest, of two equally near ones to the even.
-            payload = ((bits + (_ROUND + (bits >> 16 & 1))) >> 16).astype(np.uint16).view(np.uint8)
-        else:
+        unit = np.float32(1)
+        if not self._is_brain:
             largest = max(self.residual.max(initial=0), -self.residual.min(initial=0))
             unit = np.float32(2.0 ** (np.frexp(largest)[1] - _LARGEST_EXPONENT))
-            values = (self.residual / self.residual.dtype.type(unit)).astype(np.float16)
-            payload = np.concatenate([np.array([unit]).view(np.uint8), values.view(np.uint8)])
-        self.residual -= self._values(payload)
+        payload = np.empty(_UNIT_BYTES + 2 * self.residual.size, np.uint8)
+        payload[:_UNIT_BYTES] = np.array([unit]).view(np.uint8)
+        halves = payload[_UNIT_BYTES:].view(np.uint16)
+        for piece in pieces(halves.size):
+            values = self.residual[piece]
+            if self._is_brain:
+                bits = values.astype(np.float32, copy=False).view(np.uint32)
+                # To the nearest, of two equally near ones to the even.
+                halves[piece] = (bits + (_ROUND + (bits >> 16 & 1))) >> 16
+            else:
+                halves[piece] = (values / values.dtype.type(unit)).astype(np.float16).view(np.uint16)
+            values -= self._values(halves[piece], unit)
         return payload
 
     def decode(self, payload: Array, out: Array) -> None:
         """Add the values; see `dlbench.compressors.Compressor`."""
-        out += self._values(payload)
+        halves, unit = payload[_UNIT_BYTES:].view(np.uint16), payload[:_UNIT_BYTES].view(np.float32)[0]
+        for piece in pieces(out.size):
+            out[piece] += self._values(halves[piece], unit)
 
-    def _values(self, payload: Array) -> Array:
+    def _values(self, halves: Array, unit: np.float32) -> Array:
         if self._is_brain:
-            values: Array = (payload.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+            values: Array = (halves.astype(np.uint32) << 16).view(np.float32)
         else:
-            values = payload[4:].view(np.float16) * self.residual.dtype.type(payload[:4].view(np.float32)[0])
+            values = halves.view(np.float16) * self.residual.dtype.type(unit)
         return values
 
 

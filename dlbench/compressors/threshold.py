@@ -10,12 +10,10 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from dlbench.compressors import Array, Residual, _rice
+from dlbench.compressors import Array, Residual, _rice, pieces
 from dlbench.plugins import Options
 
 _SIGN = np.uint32(2**31)
-# Numbers looked at a time: they stay in the processor's cache.
-_PIECE = 2**16
 
 
 class ThresholdOptions(Options):
@@ -42,7 +40,7 @@ class Threshold(Residual):
 
     def encode(self, vector: Array) -> Array:
         """Return the words of all values beyond the threshold; see `dlbench.compressors.Compressor`."""
-        words = np.concatenate([self._words(start, vector) for start in range(0, max(1, vector.size), _PIECE)])
+        words = np.concatenate([np.empty(0, np.uint32), *(self._words(piece, vector) for piece in pieces(vector.size))])
         if self._is_coded:
             return _rice.encode(words & ~_SIGN, words >= _SIGN)
         return words.view(np.uint8)
@@ -57,14 +55,14 @@ class Threshold(Residual):
         # No place is named twice.
         out[places] += np.where(is_negative, -self._threshold, self._threshold)
 
-    def _words(self, start: int, vector: Array) -> Array:
+    def _words(self, piece: slice, vector: Array) -> Array:
         """Return the words of one piece, and leave the rest in the residual."""
-        piece = self.residual[start : start + _PIECE]
-        piece += vector[start : start + _PIECE]
-        places = np.flatnonzero(np.abs(piece) > self._threshold)
-        is_negative = piece[places] < 0
-        piece[places] -= np.where(is_negative, -self._threshold, self._threshold)
-        return pack(places + start, is_negative)
+        values = self.residual[piece]
+        values += vector[piece]
+        places = np.flatnonzero(np.abs(values) > self._threshold)
+        is_negative = values[places] < 0
+        values[places] -= np.where(is_negative, -self._threshold, self._threshold)
+        return pack(places + piece.start, is_negative)
 
 
 def pack(places: Array, is_negative: Array) -> Array:

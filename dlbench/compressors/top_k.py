@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from dlbench.compressors import Array, Residual
+from dlbench.compressors import Array, Residual, pieces
 from dlbench.plugins import Options
 from dlbench.scenario.settings import Settings
 
@@ -96,21 +96,21 @@ def largest(values: Array, count: int) -> Array:
     """Return the places of the values that are largest by magnitude, ascending; the first of equal ones."""
     if count >= values.size:
         return np.arange(values.size)
-    magnitudes = np.abs(values)
-    candidates = _candidates(magnitudes, count)
-    among = magnitudes[candidates]
+    bound, parts = _guess(values, count), pieces(values.size)
+    candidates = np.concatenate([np.flatnonzero(np.abs(values[piece]) >= bound) + piece.start for piece in parts])
+    if candidates.size < count:
+        candidates = np.arange(values.size)
+    among = np.abs(values[candidates])
     least = np.partition(among, among.size - count)[among.size - count]
     above, equal = candidates[among > least], candidates[among == least]
     return np.sort(np.concatenate([above, equal[: count - above.size]]))
 
 
-def _candidates(magnitudes: Array, count: int) -> Array:
-    """Return places that hold all of the largest: those above a bound guessed from a sample, else all."""
-    sample = magnitudes[:: max(1, magnitudes.size // _SAMPLE)]
-    taken = min(sample.size, int(_MARGIN * sample.size * count / magnitudes.size) + 8)
-    bound = np.partition(sample, sample.size - taken)[sample.size - taken]
-    candidates = np.flatnonzero(magnitudes >= bound)
-    return candidates if candidates.size >= count else np.arange(magnitudes.size)
+def _guess(values: Array, count: int) -> Any:
+    """Return a bound that somewhat more values than the largest should reach, by a sample of them."""
+    sample = np.abs(values[:: max(1, values.size // _SAMPLE)])
+    taken = min(sample.size, int(_MARGIN * sample.size * count / values.size) + 8)
+    return np.partition(sample, sample.size - taken)[sample.size - taken]
 
 
 def refuse(options: TopKOptions, settings: Settings) -> str:

@@ -89,9 +89,9 @@ def test_less_is_sent():
 
     numbers, headers = INPUTS * CLASSES, 3 * 2 * 8
     whole = 2 * 2 * 8 * numbers
-    # Nine places and values to two others; in blocks two bytes of each number, twice, to two others.
+    # Nine places and values to two others; in blocks two bytes of each number and four of each block, twice.
     assert sent("top_k", density=0.1) == 3 * 2 * 9 * (4 + 8) + headers
-    assert sent("half") == 2 * 2 * 2 * numbers + 2 * headers
+    assert sent("half") == 2 * 2 * (2 * numbers + 3 * 4) + 2 * headers
     assert sent("low_rank", rank=1) == 2 * 2 * 8 * (INPUTS + CLASSES)
     assert sent("eight_bit") < whole / 4
     assert sent("threshold", threshold=3.0, entropy_coded=True) < sent("top_k", density=0.1)
@@ -188,4 +188,4 @@ def test_a_worker_without_samples_keeps_what_it_has_not_sent():
 def test_a_ring_of_payloads_sends_each_to_all_others_once():
     world, _ = ended("ring", 3, maker("half"))
     assert len(world.sent) == 6 * 4 * 3
-    assert {message.body.nbytes for _, _, message in world.sent} == {2 * SIZE}
+    assert {message.body.nbytes for _, _, message in world.sent} == {4 + 2 * SIZE}
