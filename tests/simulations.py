@@ -63,7 +63,10 @@ def simulation(
     }  # fmt: skip
     settings = Settings(strategy=strategy, workers=workers, **defaults | given)
     options: dict[str, Any] = {}
-    for prefix, found in (("strategy", plugin), ("communicator", plugins.load("communicators", "simulated"))):
+    named = {"strategy": plugin, "communicator": plugins.load("communicators", "simulated")}
+    if settings.compression is not None:
+        named["compression"] = plugins.load("compressors", settings.compression)
+    for prefix, found in named.items():
         own = {key.split("__")[1]: value for key, value in chosen.items() if key.startswith(f"{prefix}__")}
         options |= {f"{prefix}.{k}": v for k, v in found.options(**own).model_dump(mode="json").items()}
     run = RunSpec(scenario="s", label="", repeat=0, settings=settings, options=options, target=target)

@@ -235,6 +235,25 @@ def test_a_network_with_a_memory_resumes_to_the_bit(tmp_path: Path) -> None:
         assert int(last["resumed_from_epoch"]) >= 2
 
 
+@pytest.mark.mpi
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "compression",
+    [
+        "top-k, compression.density: 0.05, compression.momentum: 0.5, compression.warmup_steps: 200",
+        *(pytest.param(name, marks=pytest.mark.soak) for name in ("threshold", "low-rank", "half", "eight-bit")),
+    ],
+)
+def test_what_compression_left_out_is_kept(tmp_path: Path, compression: str) -> None:
+    base = f"{NUMPY.format(optimizer='sgd')}, compression: {compression}"
+    (tmp_path / "cut").mkdir()
+    with left_alone(tmp_path / "whole", base, 3) as whole, Bench(tmp_path / "cut") as work:
+        name = scenario(work, base, 3)
+        cut(work, [name], lambda: newest_epoch(work) >= 4, 0.0, "1")
+        must_be_resumed(work, whole)
+        assert (whole.rows()[0]["workers_agree"], float(whole.rows()[0]["encoding_time_s"]) > 0) == ("exact", True)
+
+
 def test_a_time_out_an_interruption_and_a_damaged_checkpoint(tmp_path: Path) -> None:
     with Bench(tmp_path) as work:
         name = scenario(work, NUMPY.format(optimizer="adam"), 1, "timeout_s: 4", epochs=100_000)

@@ -25,6 +25,8 @@ SAME_BITS: tuple[Case, ...] = (
     {"strategy": "parameter_server", "workers": 3, "servers": 2, "batch_size": 14, "batch_scope": "global"},
     {"strategy": "ring", "workers": 2},
     {"strategy": "ring", "workers": 4, "batch_size": 14, "batch_scope": "global", "optimizer": "adam"},
+    {"strategy": "parameter_server", "workers": 3, "servers": 2, "compression": "top_k", "compression__density": 0.1},
+    {"strategy": "ring", "workers": 4, "compression": "eight_bit"},
     {"strategy": "local_sgd", "workers": 3, "strategy__period": 3},
     {"strategy": "stale_synchronous", "workers": 1, "servers": 2},
     {"strategy": "stale_synchronous", "workers": 1, "servers": 2, "strategy__bound": 2, "strategy__reads": "cached"},

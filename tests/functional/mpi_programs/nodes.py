@@ -9,6 +9,7 @@ from typing import Any
 
 from dlbench import plugins
 from dlbench.communicators.mpi import MpiCommunicator, connect
+from dlbench.strategies._encoded_messages import make_node
 from dlbench.worker.train.nodes import NodeProcess
 from dlbench.worker.train.schedule import HandedOut
 from tests.functional.mpi_programs.launch import hand_in
@@ -36,7 +37,7 @@ def train(strategy: str, workers: int, **chosen: Any) -> dict[str, Any]:
     is_handed_out = isinstance(schedule, HandedOut)
     if is_handed_out and rank == hands_out:
         process.hand_out(schedule)
-    node = make(options, world, *world.role(rank), process.port)
+    node = make_node(make, options, world, *world.role(rank), process.port)
     if rank < world.num_workers:
         if is_handed_out and rank != hands_out:
             process.ask(hands_out)
