@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import yaml
 
+from dlbench import plugins
 from dlbench.records.assignment import ATTEMPT_VARIABLE, VARIABLE, Assignment
 from dlbench.records.noise import noise
 from dlbench.scenario.layout import Layout, Place
@@ -38,6 +39,9 @@ from tests.unit.telemetry.fake_server import FakeServer, Unwatched
 
 NUMPY_RUN = {"trainer": "numpy", "model": "softmax", "dataset": "digits", "epochs": 3, "cores_per_worker": 1}
 REDUCED_MB = 44.7
+# The gradient of ResNet-18, and its thousandth part, for whose least value a copy of it is searched.
+GRADIENT = 11_173_962
+SEARCHED = GRADIENT // 1000
 # After that long another program computes.
 SETTLED_S = 0.3
 
@@ -116,6 +120,36 @@ def core_of(duration_s: float, *, is_busy: bool) -> Found:
         f"{name}: longest interruption": (1000 * found["spin_longest_s"], "ms"),
         f"{name}: time it takes": (took_s, "s"),
     }
+
+
+def coded(name: str, options: Mapping[str, Any]) -> Found:
+    """Measure a compressor on a gradient of ResNet-18: how much of it is encoded and decoded in a second."""
+    plugin, gradient = plugins.load("compressors", name), _gradient()
+    compressor = plugin.get("create")(plugin.options(**options), GRADIENT, gradient.dtype, 1.0)
+    started = perf_counter()
+    payload = compressor.encode(gradient)
+    encoded, total = perf_counter(), np.zeros_like(gradient)
+    ready = perf_counter()
+    compressor.decode(payload, total)
+    rates = gradient.nbytes / 1e9 / (encoded - started), gradient.nbytes / 1e9 / (perf_counter() - ready)
+    return {"encoding": (rates[0], "GB/s"), "decoding": (rates[1], "GB/s")}
+
+
+def copied() -> Found:
+    """Measure a copy of the gradient, and a search for the largest of its values without sorting them."""
+    gradient = _gradient()
+    other, magnitudes = np.zeros_like(gradient), np.abs(gradient)
+    started = perf_counter()
+    np.copyto(other, gradient)
+    ended = perf_counter()
+    magnitudes.partition(GRADIENT - SEARCHED)
+    found = gradient.nbytes / 1e9 / (ended - started), gradient.nbytes / 1e9 / (perf_counter() - ended)
+    return {"encoding": (found[0], "GB/s"), "searching": (found[1], "GB/s")}
+
+
+@cache
+def _gradient() -> Any:
+    return (np.random.default_rng(0).standard_normal(GRADIENT) * 1e-3).astype(np.float32)
 
 
 def added(case: Case) -> dict[str, Measure]:

@@ -130,6 +130,22 @@ def waiting(record: Recorder, turns: int, effort: Effort) -> None:
     record.turns(training.ways(CASES["resnet20"], effort.window_s, found, strategy="horovod"), turns)
 
 
+# Sides, with compressor and options: those that send least send one value of a thousand.
+COMPRESSORS = {
+    "threshold": ("threshold", {"threshold": 3.3e-3}),
+    "threshold, entropy coded": ("threshold", {"threshold": 3.3e-3, "entropy_coded": True}),
+    "top-k": ("top_k", {"density": 0.001}),
+    "bfloat16": ("half", {}),
+    "float16": ("half", {"format": "float16"}),
+    "eight-bit": ("eight_bit", {}),
+}
+
+
+def compression(record: Recorder, turns: int, effort: Effort) -> None:
+    sides = {side: partial(costs.coded, *what) for side, what in COMPRESSORS.items()}
+    record.turns({"copy": costs.copied, **sides}, turns)
+
+
 def strategies(record: Recorder, turns: int, effort: Effort) -> None:
     found = {
         f"{precision}, {name}": {**changes, "precision": precision}
@@ -204,6 +220,13 @@ SECTIONS = {
             Comparison("dlbench", "bare Allreduce, in place", ">= 0.95"),
             Comparison("dlbench", "bare Allreduce, two buffers"),
         ),
+    ),
+    "compression": Section(
+        "compressors on the gradient of ResNet-18 (45 MB), beside a copy of it: GB/s",
+        10,
+        0.5,
+        compression,
+        tuple(Comparison(side, "copy") for side in COMPRESSORS),
     ),
     "sender": Section(
         "rows of steps from the training thread to the server",
