@@ -288,11 +288,11 @@ STEPS = _table(
     ("data_wait_s", "float", "s", "Waiting for the batch."),
     ("compute_time_s", "float", "s", "From batch to local gradient ready; the whole step where it is one call."),
     ("peer_wait_s", "float", "s", "In marked steps: waiting at the barrier before the all-reduce."),
-    ("encoding_time_s", "float", "s", "Making what is sent in place of the gradient, where it is compressed."),
     ("communication_time_s", "float", "s", "From local gradient ready to reduced gradient usable, without encoding and decoding."),
-    ("decoding_time_s", "float", "s", "Adding up what was received, where gradients are compressed."),
     ("update_time_s", "float", "s", "Applying the update."),
     ("loss", "float", "nats", "Mean loss of this worker's samples before the update."),
+    ("encoding_time_s", "float", "s", "Making what is sent in place of the gradient, where it is compressed."),
+    ("decoding_time_s", "float", "s", "Adding up what was received, where gradients are compressed."),
 )
 
 SENSORS = _table(

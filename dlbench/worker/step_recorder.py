@@ -107,11 +107,11 @@ class StepRecorder:
             batch_ready - started,
             np.where(np.isnan(gradient_ready), ended, gradient_ready) - batch_ready,
             peers_ready - gradient_ready,
-            encoding_s,
             reduced - np.where(np.isnan(peers_ready), gradient_ready, peers_ready) - coding_s,
-            decoding_s,
             ended - reduced,
             np.where(np.isfinite(loss), loss, NAN),
+            encoding_s,
+            decoding_s,
         )
         return np.stack(columns, axis=1)
 

@@ -41,6 +41,6 @@ def test_a_base_line_has_all_of_its_group_but_the_distribution() -> None:
     assert own == [*settings_of(Affects.DISTRIBUTION)]
     assert {"strategy", "workers", "mode", "workers_per_host", "launcher"} < set(own)
     assert [prefix for prefix in option_prefixes_of(*Affects) if not is_shared(f"{prefix}x")] == [
-        "strategy.", "launcher.", "communicator.",
+        "strategy.", "launcher.", "communicator.", "compression.",
     ]  # fmt: skip
     assert is_shared("study")

@@ -113,6 +113,7 @@ def bad_results() -> Bad:
 
 def bad_steps() -> Bad:
     unknown = {"data_wait_s", "compute_time_s", "peer_wait_s", "communication_time_s", "update_time_s", "loss"}
+    unknown |= {"encoding_time_s", "decoding_time_s"}
     beyond = {"phase": [6], "num_steps": [0, MOST_ROWS], "num_samples": [MOST_SAMPLES + 1]}
     for column in STEPS[3:]:
         numbers = [np.inf, -np.inf, *([] if column.name in unknown else [np.nan])]
