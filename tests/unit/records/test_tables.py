@@ -139,7 +139,7 @@ def test_a_parquet_table_that_is_none_is_refused_and_its_absence_said(tmp_path, 
     pd.DataFrame({"run_id": ["x", "y"], "attempt": [1, 1], "worker": [0, 0]}).to_parquet(path)
     with pytest.raises(UserError, match="it has no column 'step'"):
         read_table(path)
-    rows = (line([run, 1, 0, step, *[None] * 12]) for step, run in enumerate(("x", "y,\n"), 1))
+    rows = (line([run, 1, 0, step, *[None] * 14]) for step, run in enumerate(("x", "y,\n"), 1))
     write_lines(path.with_suffix(".csv"), "steps", rows)
     parquet.convert(path.with_suffix(".csv"), "steps")
     assert read_table(path, {"y,\n"})["step"].tolist() == [2]
