@@ -115,16 +115,25 @@ def test_a_good_end_in_a_folder_with_an_odd_name(tmp_path: Path, launcher: str) 
     assert not [path for path in folder.iterdir() if token in path.read_text()]
 
 
+def slow_to_start(row: Row) -> Row:
+    """Return the row with a time limit that a launcher keeps which loads PyTorch itself, beside two others."""
+    if "startup_timeout_s" not in row.limits:
+        return row
+    return row._replace(reason=row.reason.replace("(10 s)", "(40 s)"), limits={"startup_timeout_s": 40.0})
+
+
 @every_launcher
 def test_every_way_to_end_has_its_status_and_reason(tmp_path: Path, launcher: str) -> None:
+    rows = [slow_to_start(row) if launcher == "torchrun" else row for row in ROWS]
+
     def outcome_of(place: int) -> Outcome:
         folder = tmp_path / str(place)
         folder.mkdir()
-        return run(folder, launcher, ROWS[place].mode, **ROWS[place].limits)
+        return run(folder, launcher, rows[place].mode, **rows[place].limits)
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        outcomes = list(pool.map(outcome_of, range(len(ROWS))))
-    for row, outcome in zip(ROWS, outcomes, strict=True):
+        outcomes = list(pool.map(outcome_of, range(len(rows))))
+    for row, outcome in zip(rows, outcomes, strict=True):
         assert outcome.status is row.status, (row, outcome)
         assert outcome.reason.startswith(row.reason), (row, outcome)
         assert outcome.wall_time_s < 90, (row, outcome)
