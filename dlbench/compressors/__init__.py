@@ -71,7 +71,7 @@ PIECE = 2**15
 
 
 def pieces(size: int, piece: int = PIECE) -> list[slice]:
-    """Return adjoining slices of so many values, the last one shorter."""
+    """Return adjoining slices of `piece` values each, the last one shorter."""
     return [slice(start, min(start + piece, size)) for start in range(0, size, piece)]
 
 

@@ -16,7 +16,7 @@ from dlbench.plugins import Options
 from dlbench.scenario.settings import Settings
 
 _FIRST_DENSITY = 0.25
-# The density falls in so many stages of equal length, by the same factor each.
+# The density falls in stages of equal length, by the same factor each.
 _STAGES = 4
 # Of how many values the k-th largest is guessed from; a guess so far below it rarely leaves out one of the k.
 _SAMPLE = 2**14

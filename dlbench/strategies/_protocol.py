@@ -155,7 +155,7 @@ class World:
         rate: Returns the learning rate of a gradient's step 1, 2, ...
         make_optimizer: Returns the run's optimizer for a vector of parameters.
         seed: The run's seed.
-        make_compressor: Makes one node's side of what encodes vectors of so many values, step after step; None where
+        make_compressor: Makes one node's side of what encodes vectors of a given size, step after step; None where
             gradients travel as they are.
     """
 

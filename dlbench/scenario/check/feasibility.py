@@ -75,7 +75,7 @@ def _compression(case: Case) -> Iterator[str]:
     if case.needs.nodes and plugins.load("compressors", settings.compression).get("create") is None:
         yield f"`compression: {settings.compression}` is no message by itself: it is for the strategy mpi"
     if settings.algorithm != next(iter(case.needs.algorithms), None):
-        yield f"`compression: {settings.compression}` sends messages of its own: remove `algorithm`"
+        yield f"`compression: {settings.compression}` is exchanged by dlbench's own messages: remove `algorithm`"
     yield _refusal(case, "compression")
 
 

@@ -5,6 +5,7 @@ import pytest
 
 from dlbench import plugins
 from dlbench.compressors import _rice, low_rank, threshold, top_k
+from dlbench.scenario.settings import Settings
 
 # Name, options.
 ENCODING = [
@@ -136,6 +137,14 @@ def test_momentum_goes_on_in_what_is_not_yet_sent_and_is_forgotten_in_what_is():
     assert sent == [100.0, 100.0, 100.0]
     assert compressor.state()["residual"].tolist() == [0, 0, 0, 0, 1 + 0.5 + 0.25]
     assert compressor.state()["velocity"].tolist() == [0, 0, 0, 0, 0.25]
+
+
+def test_momentum_takes_the_place_of_the_optimizers():
+    options = top_k.OPTIONS(momentum=0.9)
+    assert top_k.refuse(options, Settings(optimizer="sgd")) == ""
+    assert "set optimizer: sgd and momentum: 0" in top_k.refuse(options, Settings(optimizer="sgd", momentum=0.9))
+    assert "set optimizer: sgd" in top_k.refuse(options, Settings(optimizer="adam"))
+    assert top_k.refuse(top_k.OPTIONS(), Settings(optimizer="adam")) == ""
 
 
 def test_half_and_eight_bits_round_to_the_nearest():

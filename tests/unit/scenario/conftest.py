@@ -96,8 +96,14 @@ HOUSE = {
         "single": module(NEEDS=Needs(max_workers=1)),
         "mpi": module(
             OPTIONS=MpiOptions,
-            NEEDS=Needs(collectives=("mpi",), communicators=("mpi",), algorithms=("auto", "ring", "own-ring")),
+            NEEDS=Needs(
+                collectives=("mpi",),
+                communicators=("mpi",),
+                algorithms=("auto", "ring", "own-ring"),
+                compresses=True,
+            ),
         ),
+        "nodes": module(NEEDS=Needs.of_nodes(compresses=True)),
         "pair": module(NEEDS=Needs(min_workers=2, trainers=("keras_tensorflow",))),
         "within": module(NEEDS=Needs(exchange=Exchange.INSIDE)),
         "fast": module(NEEDS=Needs(collectives=("nccl",))),
@@ -105,6 +111,10 @@ HOUSE = {
         "replicas": module(NEEDS=Needs(one_process=True)),
     },
     "communicators": {"mpi": module(), "simulated": module()},
+    "compressors": {
+        "threshold": module(create=build, refuse=lambda options, settings: "no adam" * (settings.optimizer == "adam")),
+        "low_rank": module(bind=build),
+    },
     "launchers": {
         "local": module(PROVIDES=(), MULTIPLE_HOSTS=False),
         "mpirun": module(OPTIONS=MpirunOptions, PROVIDES=("mpi",), MULTIPLE_HOSTS=True),

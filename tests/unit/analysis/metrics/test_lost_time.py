@@ -50,6 +50,8 @@ def of_two(steps: dict[str, float], clocks: dict[str, float] | None = None, **va
         ({"communication_time_s": 8.0}, {}, "messages", "a faster link"),
         ({"communication_time_s": 8.0}, {"peer_wait_s": 0.03}, "waiting for the slowest", "free the slowest worker"),
         ({"data_wait_s": 9.0}, {}, "input", "reads faster"),
+        ({"encoding_time_s": 8.0}, {}, "encoding", "the link may be fast enough for whole gradients"),
+        ({"decoding_time_s": 8.0}, {}, "decoding", "each worker adds up what all have sent"),
         ({"update_time_s": 9.0}, {}, "update", "larger batches"),
         ({"compute_time_s": 19.0}, {}, "computing", "they share its memory and clock"),
         ({"compute_time_s": 19.0}, {"intra_op_threads": 8}, "computing", "8 threads of a worker share 1 of its cores"),
