@@ -43,7 +43,7 @@ def test_a_processor_is_more_than_its_name(tmp_path):
     }
     machine = {"cpu": cpu, "virtualisation": {"virtual_machine": True, "hypervisor": "KVM"}}
     found = facts(report_data(run(), tmp_path=tmp_path, machine=machine))
-    assert found["Processor"] == "AMD EPYC (family 25 model 1), stepping 1, microcode 0x1000065"
+    assert found["Processor"] == "AMD EPYC (family 25 model 17), stepping 1, microcode 0x1000065"
     assert found["Caches"] == "L1d 32K (shared by 0), L3 32768K (shared by 0-7)"
     assert (found["Instruction sets"], found["Clock"]) == ("avx2, avx512f", "governor performance, up to 3700 MHz")
     assert found["Virtual"] == "a virtual machine, hypervisor KVM"
