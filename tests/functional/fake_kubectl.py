@@ -7,6 +7,7 @@ pod does not start), `dies` (why the pod ended before it began), `silent` (the s
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -28,7 +29,7 @@ def content(name: str) -> str:
 
 def moved(text: str) -> str:
     """Return a text with the folders of the pod where they are here."""
-    return text.replace("/dlbench/", f"{ROOT}/dlbench/")
+    return re.sub(r"(?<![\w./-])/dlbench/", f"{ROOT}/dlbench/", text)  # not of a checkout in a folder of that name
 
 
 def create(manifest: Path) -> int:
