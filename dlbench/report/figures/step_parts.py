@@ -39,6 +39,8 @@ PARTS = {
     "closing": ("waiting at closing barriers", "closing_wait_s"),
     "rest": ("other", ""),
 }
+# Their colours, which those of compression come after: the others are the same in all charts.
+HUES = {part: hue for hue, part in enumerate(sorted(PARTS, key=lambda part: part in ("encoding", "decoding")))}
 WHOLE = "whole step of each run"
 # Columns made here, in ms: a run's step, and its parts by name.
 STEP, SPLIT = "step", "split"
@@ -122,9 +124,9 @@ def _panel(title: str, label: str, bars: Iterable[tuple[str, list[Arm]]]) -> Pan
     for is_emulated in (False, True):
         chosen = [(float(slot), arms) for slot, (_, why, arms) in enumerate(slots) if bool(why) == is_emulated]
         reason = emulation(arm.emulated for _, arms in chosen for arm in arms)
-        for hue, (part, (name, _)) in enumerate(PARTS.items()):
+        for part, (name, _) in PARTS.items():
             if shown := tuple(mark for slot, arms in chosen for mark in _typical(slot, part, arms)):
-                curves.append(Series(name, shown, Role.MEASURED, reason, hue, palette="parts"))
+                curves.append(Series(name, shown, Role.MEASURED, reason, HUES[part], palette="parts"))
         wholes = (replace(mark, x=slot) for slot, arms in chosen for mark in marks(arms, "workers", STEP))
         if shown := tuple(mark for mark in wholes if mark.points or mark.num_failed):
             curves.append(Series(WHOLE, shown, Role.TOTAL, reason))

@@ -30,7 +30,7 @@ MARKERS = ("o", "s", "v", "P", "p", "<", ">", "d")
 BASE_LINE_MARKERS = ("*", "X", "D", "h", "8", "H")
 MARKER_PT, BASE_LINE_PT, TOTAL_PT, POINT_PT, RING_PT = 5.0, 6.5, 7.5, 2.2, 10.0
 # Straight lines only: dots and circles make an SVG ten times as large.
-HATCHES = ("", "///", "\\\\\\", "xxx", "---", "|||", "+++", "/-", "\\-", "/|")
+HATCHES = ("", "///", "\\\\\\", "xxx", "---", "|||", "+++", "/-", "\\-", "/|", "\\|", "xx-")
 
 DASHED, DOTTED, DASH_DOT = (0, (5.0, 2.5)), (0, (1.0, 1.6)), (0, (6.0, 2.0, 1.0, 2.0))
 # matplotlib's settings.
@@ -61,6 +61,7 @@ CJK_FONTS = ("Noto Sans CJK KR", "Noto Sans KR", "NanumGothic", "Nanum Gothic", 
 
 _PARTS = (
     "#8d6944", "#5f7f9e", "#7590ac", "#9e5f89", "#b56753", "#ac8941", "#738849", "#6d6d6d", "#4f8f86", "#909090",
+    "#7467a6", "#4c8a57",
 )  # fmt: skip
 _SIZES = ("#525ad4", "#9351cd", "#c248aa", "#d4546e", "#d96429", "#b08714", "#849b27")
 _GREYS = ("#000000", "#6b6b6b", "#303030", "#8a8a8a", "#4d4d4d", "#7d7d7d", "#1a1a1a")
