@@ -93,6 +93,13 @@ def test_a_cluster_that_is_there_starts_processes_and_says_how_they_end(
         assert outcome.reason.startswith(row.reason), (row, outcome)
 
 
+@pytest.mark.soak  # in a cluster of its own it is tested below
+def test_a_launcher_that_is_killed_takes_its_processes_along(tmp_path: Path, address: str) -> None:
+    with fake_attempt(tmp_path, "ray", "hang", address=address) as attempt:
+        killed = attempt.run_and(kill_launcher)
+    assert killed.reason == "the launcher ended (killed by SIGKILL) before its workers"
+
+
 def test_a_cluster_without_the_host_or_none_at_all_is_the_reason(tmp_path: Path, address: str) -> None:
     def reason(at: str, host: str) -> str:
         with fake_attempt(tmp_path, "ray", "finish", address=at) as attempt:
