@@ -66,13 +66,23 @@ class Reduction(Protocol):
         """Overwrite it."""
 
 
-# Values handled at a time: what is made of them stays in the processor's cache.
-PIECE = 2**15
+# Sent in place of a vector with values that are not finite; no compressor sends a single byte.
+_NOT_FINITE = np.ones(1, np.uint8)
 
 
-def pieces(size: int, piece: int = PIECE) -> list[slice]:
-    """Return adjoining slices of `piece` values each, the last one shorter."""
-    return [slice(start, min(start + piece, size)) for start in range(0, size, piece)]
+def encode(compressor: Compressor, vector: Array) -> Array:
+    """Return what is sent of a flat vector; one that is not finite is told as that, and not remembered."""
+    # A sum of squares is looked at in one pass; it may overflow where no value does.
+    is_finite = np.isfinite(np.vdot(vector, vector)) or np.isfinite(vector).all()
+    return compressor.encode(vector) if is_finite else _NOT_FINITE
+
+
+def decode(compressor: Compressor, payload: Array, out: Array) -> None:
+    """Add what `encode` has returned to a flat vector: as a sum would be it is NaN where a vector was not finite."""
+    if payload.size == _NOT_FINITE.size:
+        out[:] = np.nan
+    else:
+        compressor.decode(payload, out)
 
 
 class Residual:

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from dlbench.compressors import PIECE, Array, Residual, pieces
+from dlbench.compressors import Array, Residual
+from dlbench.parts import PIECE, pieces
 from dlbench.plugins import Options
 
 IS_DENSE = True

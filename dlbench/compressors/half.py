@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from dlbench.compressors import Array, Residual, pieces
+from dlbench.compressors import Array, Residual
+from dlbench.parts import pieces
 from dlbench.plugins import Options
 
 IS_DENSE = True

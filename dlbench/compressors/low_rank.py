@@ -15,6 +15,7 @@ from pydantic import Field
 
 from dlbench.compressors import AllReduce, Array, Residual
 from dlbench.plugins import Options
+from dlbench.trainers import flatten
 
 
 class LowRankOptions(Options):
@@ -37,7 +38,7 @@ class LowRank(Residual):
         self._all_reduce = all_reduce
         self.encoding_s = self.decoding_s = 0.0
         ends = np.cumsum(sizes)
-        # Where each matrix is, its shape, and its rank; all else is sent whole.
+        # Where each matrix is, and its shape; all else is sent whole.
         self._matrices: list[tuple[slice, tuple[int, int]]] = []
         self._is_whole = np.ones(self.residual.size, bool)
         for shape, size, end in zip(shapes, sizes, ends, strict=True):
@@ -52,7 +53,7 @@ class LowRank(Residual):
 
     def state(self) -> dict[str, Array]:
         """Return copies of what was left out and of the factors."""
-        return super().state() | {"factors": _joined(self._factors, self.residual.dtype)}
+        return super().state() | {"factors": flatten(self._factors, self.residual.dtype)}
 
     def set_state(self, state: Mapping[str, Array]) -> None:
         """Overwrite them."""
@@ -66,7 +67,7 @@ class LowRank(Residual):
         matrices = [self.residual[place].reshape(shape) for place, shape in self._matrices]
         firsts = [matrix @ factor for matrix, factor in zip(matrices, self._factors, strict=True)]
         whole = self.residual[self._is_whole]
-        sent = _joined([*firsts, whole], gradient.dtype)
+        sent = flatten([*firsts, whole], gradient.dtype)
         self.encoding_s += perf_counter() - started
         sent = self._all_reduce(sent)
         started = perf_counter()
@@ -76,7 +77,7 @@ class LowRank(Residual):
         for matrix, first, second in zip(matrices, firsts, seconds, strict=True):
             matrix -= first @ second.T
         self.residual[self._is_whole] = 0
-        sent = _joined(seconds, gradient.dtype)
+        sent = flatten(seconds, gradient.dtype)
         self.encoding_s += perf_counter() - started
         sent = self._all_reduce(sent)
         started = perf_counter()
@@ -86,10 +87,6 @@ class LowRank(Residual):
             gradient[place] = (first @ second.T).ravel()
         self.decoding_s += perf_counter() - started
         return gradient
-
-
-def _joined(arrays: Sequence[Array], dtype: Any) -> Array:
-    return np.concatenate([np.ravel(array) for array in arrays] or [np.empty(0)]).astype(dtype, copy=False)
 
 
 def _split(flat: Array, shapes: Sequence[tuple[int, ...]]) -> list[Array]:

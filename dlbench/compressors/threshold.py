@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from dlbench.compressors import Array, Residual, _rice, pieces
+from dlbench.compressors import Array, Residual, _rice
+from dlbench.parts import pieces
 from dlbench.plugins import Options
 
 _SIGN = np.uint32(2**31)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dlbench.compressors import Array, Compressor
+from dlbench.compressors import Array, Compressor, decode, encode
 from dlbench.scenario.needs import WORKER
 from dlbench.strategies._protocol import Memory, Message, OtherNode, Port, World
 
@@ -30,7 +30,7 @@ class EncodingPort:
     def send(self, to: int, message: Message) -> None:
         """Send a message to a node, a gradient in it encoded."""
         if message.type in _PUSHES and message.body is not None:
-            body = self._compressors[message.shard].encode(message.body) if message.samples else _EMPTY
+            body = encode(self._compressors[message.shard], message.body) if message.samples else _EMPTY
             message = message._replace(body=body)
         self._port.send(to, message)
 
@@ -70,7 +70,7 @@ class DecodingNode:
         if message.type in _PUSHES and message.body is not None:
             gradient: Array = np.zeros(self._size, self._dtype)
             if message.body.size:
-                self._compressor.decode(message.body, gradient)
+                decode(self._compressor, message.body, gradient)
             message = message._replace(body=gradient)
         self._node.on_message(message)
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from dlbench.compressors import decode, encode
 from dlbench.parts import cut
 from dlbench.strategies import Array
 from dlbench.strategies._protocol import Message, Port, World
@@ -134,7 +135,7 @@ class EncodedRingSum:
     def start(self, values: Array) -> None:
         """Begin the next sum with this worker's vector; `done` may be called before this returns."""
         self._values, self._round = values, self._round + 1
-        self._take(Message("block", self._rank, self._round, body=self._compressor.encode(values)))
+        self._take(Message("block", self._rank, self._round, body=encode(self._compressor, values)))
 
     def on_message(self, message: Message) -> None:
         """Take what one worker has sent."""
@@ -150,6 +151,6 @@ class EncodedRingSum:
         if self._values is not None and len(self._payloads.get(self._round, {})) == self._size:
             payloads, total = self._payloads.pop(self._round), np.zeros_like(self._values)
             for rank in range(self._size):
-                self._compressor.decode(payloads[rank], total)
+                decode(self._compressor, payloads[rank], total)
             self._values = None
             self._done(total)

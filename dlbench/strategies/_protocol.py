@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from dlbench.compressors import Compressor
-from dlbench.parts import cut
+from dlbench.parts import PIECE, cut, pieces
 from dlbench.scenario.needs import SERVER, WORKER
 from dlbench.strategies import Array
 
@@ -38,8 +38,6 @@ _ENCODING_CODES = {dtype: code for code, dtype in enumerate(_ENCODINGS, 1)}
 # What a message takes besides its numbers: type and encoding, shard, worker, step, version, samples.
 _HEADER = Struct("<hhiqqqq")
 HEADER_BYTES = _HEADER.size
-# Numbers that a mean takes at a time.
-_PIECE = 2**15
 
 
 class Message(NamedTuple):
@@ -274,10 +272,10 @@ def weighted_mean(gradients: Sequence[tuple[Array, int]]) -> Array:
     first = gradients[0][0]
     mean = np.empty_like(first)
     # In pieces that stay in the processor's cache: twice as fast, with the same bits.
-    added, part = np.empty(_PIECE), np.empty(_PIECE)
-    for start in range(0, len(first), _PIECE):
-        piece = slice(start, min(start + _PIECE, len(first)))
-        sums, weighted = added[: piece.stop - start], part[: piece.stop - start]
+    added, part = np.empty(PIECE), np.empty(PIECE)
+    for piece in pieces(len(first)):
+        size = piece.stop - piece.start
+        sums, weighted = added[:size], part[:size]
         sums.fill(0)
         for values, samples in gradients:
             sums += np.multiply(values[piece], samples / total, out=weighted, dtype=np.float64)
