@@ -5,7 +5,7 @@ They are made from its specification, its layout and its journal.
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -23,7 +23,7 @@ from dlbench.records.gpus import REJECTED, THROTTLES
 from dlbench.records.outcome import Outcome
 from dlbench.records.result import AGREEMENTS, BEST, Result
 from dlbench.scenario.cluster import Cluster, Prices
-from dlbench.scenario.layout import Layout
+from dlbench.scenario.layout import Layout, Place
 from dlbench.scenario.metrics import BUILT_IN, SCORE_COLUMNS
 from dlbench.scenario.needs import SERVER
 from dlbench.scenario.plugin_settings import num_slots, update_of
@@ -108,7 +108,7 @@ def run_row(run: RunSpec, layout: Layout | None, attempt: AttemptRecords, journa
     if row["samples_per_s"] is not None:
         row["rate_drift"] = rates.drift(journal.steps.values())
         row["samples_per_s_per_worker"] = row["samples_per_s"] / run.settings.workers
-    row |= _sensors(journal, 1 if layout is None else len(layout.hosts))
+    row |= _sensors(journal, places)
     if run.settings.workers_inside:  # sensors see one of them: the others are no other programs
         row["other_cpu_cores"] = None
     row["startup_time_s"] = startup_time(attempt.outcome.started_at, results.values())
@@ -343,8 +343,9 @@ def _steps(journal: Journal, processes: int) -> dict[str, Any]:
     }
 
 
-def _sensors(journal: Journal, num_hosts: int) -> dict[str, Any]:
-    steal, capacity, busy = (sensors.counted(journal, "host", f"cpu_{of}_s") for of in ("steal", "capacity", "time"))
+def _sensors(journal: Journal, places: Sequence[Place]) -> dict[str, Any]:
+    num_hosts = len({place.host for place in places}) or 1
+    steal, capacity, busy = (_of_machines(journal, f"cpu_{of}_s", places) for of in ("steal", "capacity", "time"))
     workers = sensors.counted(journal, "cpu", "time_s")
     on_gpus = any(reading.sensor == "nvml" for reading in journal.sensors)
     # A counter that did not move has counted nothing.
@@ -364,6 +365,13 @@ def _sensors(journal: Journal, num_hosts: int) -> dict[str, Any]:
     columns["device_rejected"] = "; ".join(texts) or None
     means = {name: sensors.mean_in_window(journal, "nvml", name) for name in ("utilization", *THROTTLES)}
     return columns | {f"device_{name}": mean for name, mean in means.items() if mean is not None}
+
+
+def _of_machines(journal: Journal, quantity: str, places: Sequence[Place]) -> float | None:
+    """Return what a counter of the kernel grew by on all machines: hosts that are one machine read the same counter."""
+    machines = {place.rank: place.host if place.machine is None else place.machine for place in places}
+    grown = sensors.counted_by_worker(journal, "host", quantity)
+    return sensors.total({machines.get(rank, rank): value for rank, value in grown.items()}.values())
 
 
 def _of_hosts(journal: Journal, quantity: str, num_hosts: int) -> int | None:

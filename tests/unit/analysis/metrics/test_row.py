@@ -3,6 +3,7 @@ import pytest
 
 from dlbench.analysis.metrics.rates import FIELD, PHASE
 from dlbench.analysis.metrics.row import AttemptRecords, run_row, startup_time, workers_agree
+from dlbench.analysis.metrics.sensors import training_end
 from dlbench.records.columns import names
 from dlbench.records.outcome import Outcome, Status
 from dlbench.records.result import Result, Segment
@@ -75,6 +76,23 @@ def test_what_one_of_two_hosts_sent_is_no_total():
     assert row(journal)["wire_bytes"] is None
     one_host = Layout(places=(LAYOUT.places[0],), intra_op_threads=1, inter_op_threads=1)
     assert row(journal, layout=one_host)["wire_bytes"] == 10
+
+
+def test_hosts_that_are_one_machine_read_one_counter_of_its_cores():
+    counters = {"host": ("cpu_time_s", 4.0), "cpu": ("time_s", 1.5)}
+    readings = tuple(
+        SensorReading(worker, at_s, sensor, quantity, value if at_s else 0.0)
+        for worker in (0, 1)
+        for sensor, (quantity, value) in counters.items()
+        for at_s in (0.0, 10.0)
+    )
+    journal = Journal(steps={0: steps(0.01), 1: steps(0.03)}, sensors=readings)
+    end = max(map(training_end, journal.steps.values()))
+    for machines, others_s in (((0, 1), 5.0), ((0, 0), 1.0), ((None, None), 5.0)):
+        workers = zip(LAYOUT.places[:2], machines, strict=True)
+        places = tuple(place.model_copy(update={"machine": machine}) for place, machine in workers)
+        layout = LAYOUT.model_copy(update={"places": places})
+        assert row(journal, layout=layout)["other_cpu_cores"] == pytest.approx(others_s / end), machines
 
 
 def test_a_completed_run_fills_its_row():
