@@ -187,7 +187,6 @@ def _rate_per_sample(run: RunSpec) -> float | None:
 
 def _specification(run: RunSpec) -> dict[str, Any]:
     settings, target = run.settings.model_dump(mode="json"), run.target
-    policy = run.settings.batch_policy
     # A user's own script has empty names where the scenario says nothing of model, data set or engine.
     row = {name: settings[name] for name in names("runs") if settings.get(name) != "" and name in settings}
     row |= _same(run, "run_id", "scenario", "label", "repeat", "baseline", "epochs_per_worker", "seed")
@@ -203,7 +202,7 @@ def _specification(run: RunSpec) -> dict[str, Any]:
         # A command decides itself.
         "remainder": settings["remainder"] if run.settings.command is None else None,
         "batch_policy": settings["batch_policy"] if run.settings.command is None else None,
-        "batch_policy_steps": settings["batch_policy_steps"] if policy is BatchPolicy.GOODPUT else None,
+        "batch_policy_steps": settings["batch_policy_steps"] if run.settings.command is None else None,
         "learning_rate_base": run.settings.learning_rate,
         "learning_rate": run.full_learning_rate,
         "learning_rate_per_sample": _rate_per_sample(run),

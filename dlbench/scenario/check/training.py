@@ -97,6 +97,8 @@ def _batch_policy(case: Case) -> Iterator[str]:
     if not case.needs.changes_batch:
         able = [name for name in plugins.names("strategies") if needs_of(name).changes_batch]
         yield f"the strategy {settings.strategy} trains one batch size: {what} is for {', '.join(able)}"
+    if settings.is_simulated:
+        yield f"{what} follows measured times, and a simulation has none: leave `communicator` away"
     if settings.compression is not None:
         yield f"{what} changes what a gradient is worth, and `compression` sends parts of old ones: remove one of them"
     if settings.divide is not Divide.DATA:
