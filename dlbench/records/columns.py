@@ -147,6 +147,13 @@ RUNS = _table(
     ("nesterov", "bool", "", "Whether it was Nesterov's momentum."),
     ("weight_decay", "float", "", "Decoupled weight decay, per step and unit of learning rate."),
     ("gradient_accumulation_steps", "int", "", "Parts a worker's batch was computed in, one after the other."),
+    ("microbatch_size", "int", "samples", "Most samples that a worker differentiated at once; empty where a batch of any size was."),
+    ("batch_policy", "text", "", "How the batch changed while the run trained: fixed, step-doubling or goodput; batch_size is where it began."),
+    ("largest_batch_size", "int", "samples", "Largest batch that the policy may choose, counted as batch_size; empty of a fixed batch."),
+    ("batch_doubling_epochs", "int", "epochs", "Epochs between two doublings of step-doubling."),
+    ("batch_policy_steps", "int", "steps", "Steps between two decisions of goodput."),
+    ("batch_changes", "int", "", "How often the batch changed; empty of a fixed batch."),
+    ("batch_size_last", "int", "samples", "Samples of all workers in a step after the last change; empty of a fixed batch."),
     ("learning_rate_base", "float", "", "Learning rate at the base batch."),
     ("learning_rate_base_batch", "int", "samples", "The global batch it was tuned for."),
     ("learning_rate_scale", "text", "", "none, linear or sqrt, by the global batch."),
@@ -343,6 +350,22 @@ LINKS = _table(
     ("bytes", "int", "bytes", "Bytes in them."),
 )
 
+BATCH_CHANGES = _table(
+    *_OF_A_RUN,
+    ("step", "int", "", "The last step of the old batch, of all attempts."),
+    ("epoch", "int", "", "The epoch in which the batch changed."),
+    ("train_time_s", "float", "s", "Training time until then, as in epochs.csv."),
+    ("batch_size_before", "int", "samples", "Samples of all workers in a step until then."),
+    ("batch_size", "int", "samples", "Samples of all workers in a step from then on."),
+    ("parts", "int", "", "Parts in which the largest of the workers' new batches is differentiated, one after the other."),
+    ("learning_rate", "float", "", "Rate of the first step of the new batch."),
+    ("learning_rate_gain", "float", "", "What the rate of the first batch is multiplied by: AdaScale's gain; 1 of step-doubling."),
+    ("noise_scale", "float", "samples", "Gradient noise scale as the policy had measured it (see runs.csv, gradient_noise_scale); empty of step-doubling, which measures none, and where it was infinite."),
+    ("step_time_s", "float", "s", "Median step of the old batch since the decision before, of the slowest worker."),
+    ("predicted_step_time_s", "float", "s", "The step of the new batch as it was predicted: as rehearsed before the clock, times how the old batch has come out since."),
+    ("predicted_gain", "float", "", "Goodput of the new batch / that of the old one, as predicted."),
+)
+
 STALENESS = _table(
     *_OF_A_RUN,
     ("staleness", "int", "updates", "Version of the parameters at the update - version that the gradient was computed at."),
@@ -360,9 +383,10 @@ TABLES = {
     "nodes": NODES,
     "links": LINKS,
     "staleness": STALENESS,
+    "batch_changes": BATCH_CHANGES,
 }
-# Written only where a run has such rows: those of strategies made of nodes.
-OCCASIONAL = ("nodes", "links", "staleness")
+# Written only where a run has such rows: those of strategies made of nodes, and of batches that change.
+OCCASIONAL = ("nodes", "links", "staleness", "batch_changes")
 # What says which run, worker and place in it a row is of: no version wrote a row without.
 KEYS: dict[str, tuple[str, ...]] = dict.fromkeys(TABLES, ("run_id", "attempt")) | {
     "epochs": ("run_id", "attempt", "worker", "epoch"),
@@ -370,6 +394,7 @@ KEYS: dict[str, tuple[str, ...]] = dict.fromkeys(TABLES, ("run_id", "attempt")) 
     "nodes": ("run_id", "attempt", "node"),
     "links": ("run_id", "attempt", "node", "to_node"),
     "staleness": ("run_id", "attempt", "staleness"),
+    "batch_changes": ("run_id", "attempt", "step"),
 }
 
 STEP_PHASES = ("first", "warm-up", "timed", "sampled", "extended", "remainder")

@@ -32,6 +32,7 @@ _ABOUT = {
     "nodes": "One row for every worker, server and evaluator of a strategy made of nodes, real or simulated.",
     "links": "One row for every pair of nodes that sent messages, in each direction.",
     "staleness": "How stale gradients were when they entered a server's update.",
+    "batch_changes": "One row for every change of a run's batch (`batch_policy`), as its workers decided it together.",
 }
 
 

@@ -13,6 +13,23 @@ AGREEMENTS = ("exact", "close", "no")
 BEST = "best_validation_accuracy"
 
 
+class BatchChange(Frozen):
+    """A change of a run's batch: a row of `batch_changes.csv`, without what names the run."""
+
+    step: int
+    epoch: int
+    train_time_s: float
+    batch_size_before: int
+    batch_size: int
+    parts: int
+    learning_rate: float
+    learning_rate_gain: float
+    noise_scale: float | None = None
+    step_time_s: float | None = None
+    predicted_step_time_s: float | None = None
+    predicted_gain: float | None = None
+
+
 class Segment(Frozen):
     """One piece of the steps after the first, from barrier to barrier, as one worker saw it.
 

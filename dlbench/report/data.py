@@ -14,7 +14,7 @@ from dlbench.analysis.groups import tuned_columns, varying
 from dlbench.errors import UserError, shown
 from dlbench.grouping import by_key
 from dlbench.records import files
-from dlbench.records.columns import require_version
+from dlbench.records.columns import names, require_version
 from dlbench.records.machine import read_machine
 from dlbench.records.outcome import Status
 from dlbench.records.tables import pieces, read_table
@@ -152,6 +152,11 @@ class ReportData:
         return self._last("epochs")
 
     @cached_property
+    def batch_changes(self) -> "pd.DataFrame":
+        """Rows of `batch_changes.csv` with the column `study`; empty where no study has the file."""
+        return self._last("batch_changes")
+
+    @cached_property
     def sensors(self) -> "pd.DataFrame":
         """Rows of `sensors.csv` with the column `study`; empty where no study has the file."""
         return self._last("sensors")
@@ -170,7 +175,7 @@ class ReportData:
 
         tables = [table for study in self.studies if (table := study.table(name)) is not None]
         if not tables:
-            return pd.DataFrame(columns=ATTEMPT)
+            return pd.DataFrame(columns=[*ATTEMPT, *(column for column in names(name) if column not in ATTEMPT)])
         lasts = set(map(attempt_of, self.runs))
         every = pd.concat(tables, ignore_index=True)
         return every[[key in lasts for key in zip(*(every[name] for name in ATTEMPT), strict=True)]]

@@ -65,6 +65,7 @@ class Needs(Frozen):
         bounded_by: The option that bounds by how many steps a worker may be ahead of the slowest; "" without one.
         rendezvous: Whether its processes connect by the address of worker 0: any launcher can start them.
         compresses: Whether what its workers send of gradients may be compressed (`compression`).
+        changes_batch: Whether the batch may change while it trains (`batch_policy`).
     """
 
     exchange: Exchange = Exchange.BETWEEN
@@ -85,6 +86,7 @@ class Needs(Frozen):
     bounded_by: str = ""
     rendezvous: bool = False
     compresses: bool = False
+    changes_batch: bool = False
 
     @classmethod
     def of_nodes(cls, *roles: Role, **others: Any) -> Self:

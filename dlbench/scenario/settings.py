@@ -35,6 +35,14 @@ class Remainder(StrEnum):
     DROP = "drop"
 
 
+class BatchPolicy(StrEnum):
+    """How the batch changes while a run trains."""
+
+    FIXED = "fixed"
+    STEP_DOUBLING = "step-doubling"
+    GOODPUT = "goodput"
+
+
 class LearningRateScale(StrEnum):
     """How the learning rate grows with the global batch relative to `learning_rate_base_batch`."""
 
@@ -274,6 +282,26 @@ class Settings(Frozen):
         1,
         description="A worker's batch is computed in this many parts, whose gradients are added before the one "
         "all-reduce and update: less memory, the same mathematics (batch norm and dropout aside).",
+    )
+    microbatch_size: Annotated[Count | None, Affects.STEP] = Field(
+        None,
+        description="Most samples that a worker differentiates at once: a larger batch is computed in as many parts as "
+        "that takes, as with `gradient_accumulation_steps`. Default: a batch of any size at once.",
+    )
+    batch_policy: Annotated[BatchPolicy, Affects.TRAINING] = Field(
+        BatchPolicy.FIXED,
+        description="`fixed`: the batch stays; `step-doubling`: it doubles every `batch_doubling_epochs` at the same "
+        "learning rate, in place of a rate that halves; `goodput`: it doubles or halves where measured speed x "
+        "statistical efficiency gains more than 5%, and the rate follows by AdaScale's gain.",
+    )
+    largest_batch_size: Annotated[Count | None, Affects.TRAINING] = Field(
+        None, description="Largest batch of a policy that is not `fixed`, counted as `batch_size` is: see `batch_scope`."
+    )
+    batch_doubling_epochs: Annotated[Count | None, Affects.TRAINING] = Field(
+        None, description="Epochs between two doublings of `step-doubling`."
+    )
+    batch_policy_steps: Annotated[Count, Affects.TRAINING] = Field(
+        100, description="Steps between two decisions of `goodput`; it changes the batch at every second one at most."
     )
     learning_rate: Annotated[Rate, Affects.TRAINING] = Field(
         0.01, description="Learning rate at `learning_rate_base_batch`."

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from dlbench.telemetry.reporter import Reporter
-from dlbench.trainers import Array, Sums, Trainer
+from dlbench.trainers import Array, Sums, Trainer, added
 
 NAN = float("nan")
 # Gradients' norms are added up at every eighth step: two passes over a gradient are then a small part of a step.
@@ -111,6 +111,15 @@ class Step(ABC):
         """
 
 
+class AllReducer(Protocol):
+    """What sums flat vectors over all workers."""
+
+    size: int
+
+    def all_reduce(self, array: Array, out: Array) -> None:
+        """Write the sum of all workers' `array` to `out`, which may be the same."""
+
+
 class CodingClock(Protocol):
     """What an exchange of encoded gradients has spent so far.
 
@@ -187,6 +196,71 @@ class Between(Step):
         self.trainer.apply(update, learning_rate)
         moments = started, batch_ready, gradient_ready, peers_ready, reduced, perf_counter()
         return StepTimestamps(*moments, coded[0] - coded_before[0], coded[1] - coded_before[1]), sums
+
+
+class Observed(Step):
+    """Another step, every eighth of which is made between two compiled calls, so that gradients' norms are seen.
+
+    A worker that is alone takes its batch in two halves then, whose gradients differ by chance as two workers' would.
+
+    Args:
+        step: The step; it reduces to the sum over workers.
+        communicator: Of all workers.
+    """
+
+    def __init__(self, step: Step, communicator: AllReducer) -> None:
+        super().__init__(step.trainer, step.reporter)
+        self.can_mark, self.norms = step.can_mark, GradientNorms()
+        self._step, self._communicator, self._steps = step, communicator, 0
+
+    @property
+    def num_estimates(self) -> int:
+        """Estimates of the gradient in a step whose norms are seen."""
+        return max(2, self._communicator.size)
+
+    def run(
+        self, batch: Callable[[], tuple[Array, Array]], total: int, learning_rate: float, *, marked: bool
+    ) -> tuple[StepTimestamps, Sums | Callable[[], Sums]]:
+        """Train one step; see `Step`."""
+        self._steps += 1
+        if self._steps % NORMS_EVERY:
+            return self._step.run(batch, total, learning_rate, marked=marked)
+        return self.observe(batch, total, learning_rate)
+
+    def observe(
+        self, batch: Callable[[], tuple[Array, Array]], total: int, learning_rate: float
+    ) -> tuple[StepTimestamps, Sums]:
+        """Train one step between calls; norms are added up where estimates are of equally many samples."""
+        reporter, trainer, norms = self.reporter, self.trainer, self.norms
+        reporter.phase = "data"
+        started = perf_counter()
+        x, y = batch()
+        reporter.phase = "compute"
+        batch_ready = perf_counter()
+        is_even = len(y) * self._communicator.size == total
+        if self._communicator.size == 1:
+            is_even = len(y) > 0 and len(y) % 2 == 0
+        half = len(y) // 2 if is_even and self._communicator.size == 1 else len(y)
+        scale = self.scale(len(y), total)
+        gradient, sums = trainer.gradient(x[:half], y[:half], scale)
+        estimates = [float(np.vdot(gradient, gradient))]
+        if half < len(y):
+            first = gradient.copy()
+            gradient, others = trainer.gradient(x[half:], y[half:], scale)
+            estimates.append(float(np.vdot(gradient, gradient)))
+            gradient += first
+            sums = added(sums, others)
+        gradient_ready = perf_counter()
+        reporter.phase = "all_reduce"
+        self._communicator.all_reduce(gradient, gradient)
+        reporter.phase = "update"
+        reduced = perf_counter()
+        if is_even and norms is not None:
+            norms.count += 1
+            norms.local += sum(estimates) / len(estimates) * self.num_estimates**2
+            norms.mean += float(np.vdot(gradient, gradient))
+        trainer.apply(gradient, learning_rate)
+        return StepTimestamps(started, batch_ready, gradient_ready, NAN, reduced, perf_counter()), sums
 
 
 class Inside(Step):

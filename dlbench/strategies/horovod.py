@@ -31,6 +31,7 @@ NEEDS = Needs(
     trainers=("keras_tensorflow",),
     as_one_worker={},
     jit=False,
+    changes_batch=True,
 )
 
 LOG_VARIABLE = "HOROVOD_AUTOTUNE_LOG"

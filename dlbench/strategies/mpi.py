@@ -28,6 +28,7 @@ NEEDS = Needs(
     algorithms=("auto", "ring", "recursive-doubling", "rabenseifner", "own-ring"),
     as_one_worker={},
     compresses=True,
+    changes_batch=True,
 )
 
 # dlbench's names, and the names in Open MPI's own enumeration of `coll_tuned_allreduce_algorithm`, which takes names

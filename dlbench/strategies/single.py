@@ -12,7 +12,7 @@ from dlbench.telemetry.reporter import Reporter
 from dlbench.trainers import Trainer
 
 OPTIONS = Options
-NEEDS = Needs(exchange=Exchange.INSIDE, max_workers=1, simulated=True, as_one_worker={})
+NEEDS = Needs(exchange=Exchange.INSIDE, max_workers=1, simulated=True, as_one_worker={}, changes_batch=True)
 
 
 class Single:

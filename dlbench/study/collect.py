@@ -23,6 +23,7 @@ from dlbench.errors import UserError, shown
 from dlbench.records import files, parquet
 from dlbench.records.assignment import Assignment
 from dlbench.records.columns import (
+    BATCH_CHANGES,
     FIELD,
     NODES,
     OCCASIONAL,
@@ -275,7 +276,7 @@ def _derived_lines(
 
 
 def _occasional_lines(attempt: Attempt, journal: Journal) -> dict[str, list[str]]:
-    """Return one attempt's lines of those of `nodes.csv`, `links.csv` and `staleness.csv` that it has."""
+    """Return one attempt's lines of those of `OCCASIONAL` that it has."""
     start, results = (attempt.run_id, attempt.number), journal.results
     # One process is one node, or simulates all.
     nodes = [(rank + i, node.model_dump()) for rank, result in results.items() for i, node in enumerate(result.nodes)]
@@ -283,6 +284,10 @@ def _occasional_lines(attempt: Attempt, journal: Journal) -> dict[str, list[str]
         "nodes": [line((*start, number, *(node[column.name] for column in NODES[3:]))) for number, node in nodes],
         "links": [line((*start, number, *link)) for number, node in nodes for link in node["links"]],
         "staleness": [line((*start, *pair)) for result in results.values() for pair in result.staleness],
+        "batch_changes": [
+            line((*start, *(getattr(change, column.name) for column in BATCH_CHANGES[2:])))
+            for change in journal.batch_changes
+        ],
     }
     return {table: lines for table, lines in tables.items() if lines}
 

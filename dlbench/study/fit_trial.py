@@ -18,7 +18,7 @@ from dlbench.records.assignment import Assignment
 from dlbench.records.outcome import Outcome, Status, says_out_of_memory
 from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.run_spec import RunSpec
-from dlbench.scenario.settings import Affects, Input, Settings, option_prefixes_of, settings_of
+from dlbench.scenario.settings import Affects, BatchPolicy, Input, Settings, option_prefixes_of, settings_of
 from dlbench.study.prepare import Prepared, Stopped
 from dlbench.telemetry.journal import Journal, read_journal
 from dlbench.telemetry.server import TelemetryServer
@@ -146,6 +146,7 @@ class Trials:
             "checkpoint_every": settings.checkpoint_every and _EPOCHS,
             "extend_window": False,
             "learning_rate": _LEARNING_RATE,
+            "batch_policy": BatchPolicy.FIXED,
         }
         times = dict.fromkeys(("timeout_s", "startup_timeout_s", "stall_timeout_s"), limits.startup_timeout_s)
         run = self._run.model_copy(

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from dlbench.errors import UserError
 from dlbench.records.columns import FIELD
-from dlbench.records.result import Result
+from dlbench.records.result import BatchChange, Result
 from dlbench.regular_file import open_regular
 from dlbench.telemetry.failure import WorkerError
 from dlbench.telemetry.line_check import LineChecker
@@ -45,6 +45,7 @@ class Journal:
     Attributes:
         steps: Step rows [n, len(STEP_FIELDS)] of each worker, in the order they were made.
         epochs: Epoch rows in order of arrival: columns of `epochs.csv` after `run_id` and `attempt`.
+        batch_changes: Changes of the batch in the order in which they were made.
         sensors: Readings in order of arrival.
         facts: What each worker knew once; later messages add to earlier ones.
         results: What each worker handed in at its end.
@@ -54,6 +55,7 @@ class Journal:
 
     steps: dict[int, Rows] = field(default_factory=dict)
     epochs: list[dict[str, Any]] = field(default_factory=list)
+    batch_changes: list[BatchChange] = field(default_factory=list)
     sensors: list[SensorReading] = field(default_factory=list)
     facts: dict[int, dict[str, Any]] = field(default_factory=dict)
     results: dict[int, Result] = field(default_factory=dict)
@@ -137,6 +139,8 @@ def _take(worker: int, message: dict[str, Any], journal: Journal) -> None:
     match message["kind"]:
         case "epoch":
             journal.epochs.append({**message["row"], "worker": worker})
+        case "batch_change":
+            journal.batch_changes.append(BatchChange.model_validate(message["row"]))
         case "sensors":
             journal.sensors.extend(SensorReading(worker, *row) for row in message["rows"])
         case "facts":

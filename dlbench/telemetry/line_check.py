@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dlbench.errors import shown
-from dlbench.records.columns import EPOCHS, FIELD, FORMULA_MARKS, RUNS, STEP_PHASES, STEPS, Kind
-from dlbench.records.result import Result
+from dlbench.records.columns import BATCH_CHANGES, EPOCHS, FIELD, FORMULA_MARKS, RUNS, STEP_PHASES, STEPS, Kind
+from dlbench.records.result import BatchChange, Result
 from dlbench.scenario.metrics import SCORES
 from dlbench.telemetry.messages import MOST_ROWS, unpack_steps
 
@@ -44,6 +44,7 @@ class Range(NamedTuple):
 
 _RUN_KINDS = {column.name: column.kind for column in RUNS}
 _EPOCH_KINDS = {column.name: column.kind for column in EPOCHS}
+_BATCH_CHANGE_KINDS = {column.name: column.kind for column in BATCH_CHANGES}
 _BOUNDED = tuple(name for name, score in SCORES.items() if score.most == 1)
 _SHARES = {name for name in (*_RUN_KINDS, *_EPOCH_KINDS) if name.endswith(_BOUNDED)}
 
@@ -73,7 +74,7 @@ class LineChecker:
     """Checks the lines of one worker in the order of their numbers."""
 
     def __init__(self) -> None:
-        self._step = self._epoch = 0
+        self._step = self._epoch = self._changed_at = 0
         self._started_at_s = -math.inf
         self._has_left = False
 
@@ -94,6 +95,8 @@ class LineChecker:
                 self._check_steps(unpack_steps(_field(message, "rows", str)) if steps is None else steps)
             case "epoch":
                 self._check_epoch(_field(message, "row", dict))
+            case "batch_change":
+                self._check_batch_change(_field(message, "row", dict))
             case "sensors":
                 for row in _field(message, "rows", list):
                     _check_reading(row)
@@ -134,6 +137,13 @@ class LineChecker:
         if epoch is None or epoch <= self._epoch:
             raise ValueError(f"epoch {shown(epoch)} comes after epoch {self._epoch}")
         self._epoch = epoch
+
+    def _check_batch_change(self, row: dict[str, Any]) -> None:
+        change = BatchChange.model_validate(row)
+        _check_cells(row, _BATCH_CHANGE_KINDS)
+        if change.step < self._changed_at:
+            raise ValueError(f"the batch changed at step {change.step} after a change at step {self._changed_at}")
+        self._changed_at = change.step
 
 
 def _field(message: Mapping[str, Any], name: str, kind: type) -> Any:

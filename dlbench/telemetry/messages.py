@@ -17,6 +17,7 @@ Kinds of lines, all with `kind`:
 | beat | phase, step, epoch, loss, accuracy, samples_per_s (null where unknown) | no |
 | steps | rows: text of [n, len(STEP_FIELDS)] little-endian float64, see `pack_steps` | yes |
 | epoch | row: the columns of `epochs.csv` after `worker`, by name | yes |
+| batch_change | row: the columns of `batch_changes.csv` after `attempt`, by name; of worker 0 alone | yes |
 | sensors | rows: [[at_s, sensor, quantity, value], ...] | yes |
 | facts | facts: anything known once, by column name or `worker.*` key (versions, device, counted threads) | yes |
 | error | error: one line, traceback: text, out_of_memory: bool, status: where the error names one | yes |

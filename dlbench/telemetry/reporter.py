@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from dlbench.cgroups import oom_kills
 from dlbench.records.assignment import Assignment, Endpoint
-from dlbench.records.result import Result
+from dlbench.records.result import BatchChange, Result
 from dlbench.scenario.run_spec import Limits
 from dlbench.telemetry.failure import describe
 from dlbench.telemetry.messages import PHASES, PROTOCOL_VERSION
@@ -68,6 +68,10 @@ class Reporter:
     def send_epoch(self, row: Mapping[str, Any]) -> None:
         """Queue a row of `epochs.csv`, without what names the worker."""
         self.send({"kind": "epoch", "row": row})
+
+    def send_batch_change(self, change: BatchChange) -> None:
+        """Queue a row of `batch_changes.csv`."""
+        self.send({"kind": "batch_change", "row": change.model_dump()})
 
     def send_readings(self, rows: Sequence[tuple[float, str, str, float]]) -> None:
         """Queue readings of sensors: seconds since the first step, sensor, quantity, value."""

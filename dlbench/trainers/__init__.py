@@ -3,7 +3,7 @@
 A trainer file holds a one-line doc, `OPTIONS`, `BUILDER` (the name of the model files' builder it calls),
 `OPTIMIZERS` and `PRECISIONS` (names it takes), `OPTIMIZER_SETTINGS` (which optimizers take `momentum`, `nesterov` and
 `weight_decay`; a setting that is not named is refused), `JIT = True` where it can compile with XLA,
-`ACCUMULATES = True` where it honours `gradient_accumulation_steps`, `BACKEND` (the column), `PACKAGE` (the module that
+`ACCUMULATES = True` where it computes a batch in parts (`BatchParts`), `BACKEND` (the column), `PACKAGE` (the module that
 it needs; optional), `INSTALL` (the command that installs it),
 
     FLAT_OPTIMIZERS: tuple[str, ...]                               # optimizers that there are for a flat vector, and
@@ -29,6 +29,7 @@ import numpy.typing as npt
 
 from dlbench.parts import cut
 from dlbench.scenario.metrics import evaluated
+from dlbench.scenario.settings import Settings
 
 Array = npt.NDArray[Any]
 # Sums over samples by the name of a score (`dlbench.scenario.metrics.SCORES`): of losses, of correct predictions.
@@ -172,6 +173,37 @@ class Trainer(Protocol):
 
     def facts(self) -> dict[str, Any]:
         """Return what is known once, by column name: versions, `device_name`, counted threads."""
+
+
+@dataclass(frozen=True)
+class BatchParts:
+    """In how many parts a batch is differentiated, one after the other.
+
+    Attributes:
+        fewest: Parts of any batch.
+        most_samples: Samples of the largest part; None where one may be as large as the batch.
+    """
+
+    fewest: int = 1
+    most_samples: int | None = None
+
+    @classmethod
+    def of(cls, settings: Settings) -> "BatchParts":
+        """Return the parts of a run's batches."""
+        return cls(settings.gradient_accumulation_steps, settings.microbatch_size)
+
+    @property
+    def may_be_several(self) -> bool:
+        """Whether a batch may have more than one."""
+        return self.fewest > 1 or self.most_samples is not None
+
+    def number(self, num_samples: int) -> int:
+        """Return how many a batch has."""
+        return max(self.fewest, 1 if self.most_samples is None else -(-num_samples // self.most_samples))
+
+    def cut(self, num_samples: int) -> list[slice]:
+        """Return the parts of a batch in order; their sizes differ by one at most, see `parts_of_batch`."""
+        return parts_of_batch(num_samples, self.number(num_samples))
 
 
 def added(sums: Sums, more: Sums) -> Sums:

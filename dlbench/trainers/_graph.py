@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from dlbench.trainers import Array, Problem
+from dlbench.trainers import Array, BatchParts, Problem
 
 Reduce = Callable[[list[Any]], list[Any]]
 
@@ -37,7 +37,7 @@ class Graph(Protocol):
     Attributes:
         optimizer: A built Keras optimizer.
         problem: How samples become numbers, and what is predicted of them.
-        num_parts: A batch is differentiated in this many: `add` is called with all but the last, and `gradient` or
+        parts: In how many a batch is differentiated: `add` is called with all but the last, and `gradient` or
             `step` with that. Each part being its own call, its activations are gone when the next one starts.
         dtype: Of the flat vectors.
         on_accelerator: Whether tensors are in a device's own memory.
@@ -47,7 +47,7 @@ class Graph(Protocol):
 
     optimizer: Any
     problem: Problem
-    num_parts: int
+    parts: BatchParts
     dtype: np.dtype[Any]
     on_accelerator: bool
     runs_ahead: bool

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dlbench.records import hardware
-from dlbench.trainers import Array, Problem
+from dlbench.trainers import Array, BatchParts, Problem
 from dlbench.trainers._graph import InputSpecs, Reduce
 from dlbench.trainers._keras_optimizers import all_variables
 
@@ -24,7 +24,7 @@ class JaxGraph:
         model: A built `keras.Model` that gives logits, or the number that is predicted.
         optimizer: A built optimizer.
         problem: How samples become numbers, and what is predicted of them.
-        num_parts: In how many parts a batch is differentiated.
+        parts: In how many a batch is differentiated.
         mesh: The devices that share each batch (`jax.sharding.Mesh` of one dimension), or None for one device.
     """
 
@@ -35,11 +35,11 @@ class JaxGraph:
         model: Any,
         optimizer: Any,
         problem: Problem,
-        num_parts: int = 1,
+        parts: BatchParts = BatchParts(),
         mesh: Any = None,
     ) -> None:
         self._jax, self._np, self._keras = jax, jax.numpy, keras
-        self._model, self.optimizer, self.problem, self.num_parts = model, optimizer, problem, num_parts
+        self._model, self.optimizer, self.problem, self.parts = model, optimizer, problem, parts
         self._variables = (
             list(model.trainable_variables), list(model.non_trainable_variables), all_variables(keras, optimizer),
         )  # fmt: skip

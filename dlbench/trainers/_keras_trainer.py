@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dlbench.errors import UserError
-from dlbench.trainers import Array, Sums, _keras_model, added, flatten, parts_of_batch
+from dlbench.trainers import Array, Sums, _keras_model, added, flatten
 from dlbench.trainers._graph import Graph, InputSpecs
 from dlbench.trainers._keras_optimizers import all_variables
 
@@ -275,9 +275,9 @@ class KerasTrainer:
     def _add_all_but_the_last(self, x: Array, y: Array, scale: float) -> tuple[Array, Array, Sums]:
         """Differentiate all parts of a batch but the last; return that one, and the sums of those before it."""
         sums: Sums = dict.fromkeys(self.scores, 0)
-        if self._graph.num_parts == 1:
+        *parts, last = self._graph.parts.cut(len(y))
+        if not parts:
             return x, y, sums
-        *parts, last = parts_of_batch(len(y), self._graph.num_parts)
         for part in parts:
             part_x, part_y = x[part], y[part]
             call = self._call("add", specs_of(part_x, part_y, scale), self._graph.add)

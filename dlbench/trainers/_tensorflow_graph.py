@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from dlbench.records import hardware
-from dlbench.trainers import Array, Problem
+from dlbench.trainers import Array, BatchParts, Problem
 from dlbench.trainers._graph import InputSpecs, Reduce
 
 # From a function to one that runs it on every replica; the number of its first arguments that are batches.
@@ -67,8 +67,8 @@ class TensorFlowGraph:
         optimizer: A built optimizer.
         problem: How samples become numbers, and what is predicted of them.
         jit_compile: Compile with XLA.
-        num_parts: In how many parts a batch is differentiated. No graph grows with their number; the memory is one
-            more gradient, on each replica.
+        parts: In how many a batch is differentiated. No graph grows with their number; the memory is one more
+            gradient, on each replica.
         everywhere: Where variables are mirrored, makes a function run on every replica.
     """
 
@@ -79,12 +79,12 @@ class TensorFlowGraph:
         optimizer: Any,
         problem: Problem,
         jit_compile: bool,
-        num_parts: int = 1,
+        parts: BatchParts = BatchParts(),
         everywhere: Everywhere | None = None,
     ) -> None:
         self._everywhere = everywhere
         self._tf, self._model, self.optimizer, self.problem = tf, model, optimizer, problem
-        self._jit_compile, self.num_parts = jit_compile, num_parts
+        self._jit_compile, self.parts = jit_compile, parts
         self._loss_scale = getattr(optimizer, "dynamic_scale", None)
         self._variables = list(model.trainable_variables)
         self._dtype = tf.as_dtype(self._variables[0].dtype)
@@ -92,7 +92,7 @@ class TensorFlowGraph:
         self._buffers = Buffers(tf)
         self.runs_ahead, self.num_rehearsals = False, 1
         self.on_accelerator = bool(tf.config.get_visible_devices("GPU"))
-        self._added = [] if num_parts == 1 else [self._empty(variable) for variable in self._variables]
+        self._added = [self._empty(variable) for variable in self._variables] if parts.may_be_several else []
         # Replicas are traced in threads of their own.
         self._traced = threading.local()
         # Zeros that the graph's optimizer cannot see, one for each gradient. TensorFlow does not know that Horovod's

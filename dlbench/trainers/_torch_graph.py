@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dlbench.records import hardware
-from dlbench.trainers import Array, Problem
+from dlbench.trainers import Array, BatchParts, Problem
 from dlbench.trainers._graph import InputSpecs, Reduce
 
 
@@ -83,7 +83,7 @@ class TorchGraph:
         optimizer: A built optimizer.
         problem: How samples become numbers, and what is predicted of them.
         jit_compile: Compile forward and backward pass with `torch.compile`.
-        num_parts: In how many parts a batch is differentiated.
+        parts: In how many a batch is differentiated.
         wrapped: The same model within a module that reduces gradients while they are computed, such as
             `DistributedDataParallel`.
     """
@@ -95,11 +95,11 @@ class TorchGraph:
         optimizer: Any,
         problem: Problem,
         jit_compile: bool,
-        num_parts: int = 1,
+        parts: BatchParts = BatchParts(),
         wrapped: Any = None,
     ) -> None:
         self._torch, self._model, self.optimizer, self.problem = torch, model, optimizer, problem
-        self.num_parts = num_parts
+        self.parts = parts
         self._loss_scale = getattr(optimizer, "dynamic_scale", None)
         self._variables = list(model.trainable_variables)
         self._parameters = [variable.value for variable in self._variables]

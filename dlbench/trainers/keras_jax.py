@@ -9,7 +9,7 @@ import numpy as np
 
 from dlbench.plugins import Options, Plugin
 from dlbench.scenario.settings import Settings
-from dlbench.trainers import Array, Problem, Threads, _keras_model, _keras_start
+from dlbench.trainers import Array, BatchParts, Problem, Threads, _keras_model, _keras_start
 from dlbench.trainers._flat_optimizers import FLAT_OPTIMIZERS, make_flat_optimizer
 from dlbench.trainers._jax_graph import JaxGraph
 from dlbench.trainers._keras_optimizers import OPTIMIZER_SETTINGS, OPTIMIZERS, make_optimizer
@@ -58,7 +58,7 @@ def create(
     model = _keras_model.build(plugin, model_options, problem)
     optimizer = make_optimizer(keras, settings, model)
     mesh = None if distribution is None else distribution.device_mesh.backend_mesh
-    graph = JaxGraph(jax, keras, model, optimizer, problem, settings.gradient_accumulation_steps, mesh)
+    graph = JaxGraph(jax, keras, model, optimizer, problem, BatchParts.of(settings), mesh)
     if mesh is not None:
         return DataParallelTrainer(keras, model, graph, settings.workers, mesh.size)
     return KerasTrainer(keras, model, graph, settings.workers, threads.workers or (0,))

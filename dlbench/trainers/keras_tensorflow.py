@@ -4,7 +4,7 @@ from typing import Any
 
 from dlbench.plugins import Options, Plugin
 from dlbench.scenario.settings import Settings
-from dlbench.trainers import Problem, Threads, _keras_model, _keras_start
+from dlbench.trainers import BatchParts, Problem, Threads, _keras_model, _keras_start
 from dlbench.trainers._flat_optimizers import FLAT_OPTIMIZERS, make_flat_optimizer
 from dlbench.trainers._keras_optimizers import OPTIMIZER_SETTINGS, OPTIMIZERS, make_optimizer
 from dlbench.trainers._keras_replicas import Devices, ReplicatedTrainer
@@ -57,7 +57,7 @@ def create(
 
     num_replicas = 1 if distribution is None else threads.replicas or 1
     workers = threads.workers or tuple(range(num_replicas))
-    how = problem, settings.jit_compile, settings.gradient_accumulation_steps
+    how = problem, settings.jit_compile, BatchParts.of(settings)
     if distribution is None:
         model, optimizer = make()
         return KerasTrainer(keras, model, TensorFlowGraph(tf, model, optimizer, *how), settings.workers, workers)

@@ -2,7 +2,7 @@
 
 from dlbench.plugins import Options, Plugin
 from dlbench.scenario.settings import Settings
-from dlbench.trainers import Problem, Threads, _keras_model, _keras_start
+from dlbench.trainers import BatchParts, Problem, Threads, _keras_model, _keras_start
 from dlbench.trainers._flat_optimizers import FLAT_OPTIMIZERS, make_flat_optimizer
 from dlbench.trainers._keras_optimizers import OPTIMIZER_SETTINGS, OPTIMIZERS, make_optimizer
 from dlbench.trainers._keras_trainer import KerasTrainer
@@ -53,6 +53,6 @@ def create(
             generator._initial_seed = seed
     wrap = None if threads.distribution is None else threads.distribution(torch)
     wrapped = None if wrap is None else wrap(model)
-    how = problem, settings.jit_compile, settings.gradient_accumulation_steps, wrapped
+    how = problem, settings.jit_compile, BatchParts.of(settings), wrapped
     graph = TorchGraph(torch, model, optimizer, *how)
     return KerasTrainer(keras, model, graph, settings.workers, threads.workers or (0,))

@@ -10,7 +10,7 @@ from dlbench.errors import UserError
 from dlbench.plugins import Options, Plugin
 from dlbench.records import hardware
 from dlbench.scenario.settings import Settings
-from dlbench.trainers import Array, Problem, Sums, Threads, added, parts_of_batch
+from dlbench.trainers import Array, BatchParts, Problem, Sums, Threads, added
 from dlbench.trainers._dense import DenseStack, cross_entropy, squared_error
 from dlbench.trainers._flat_optimizers import FLAT_OPTIMIZERS, FlatOptimizer, make_flat_optimizer
 
@@ -53,18 +53,23 @@ def create(
     loss = cross_entropy if problem.num_classes else squared_error
     stack = DenseStack(widths, loss, np.dtype(settings.precision.value).type, seed)
     optimizer = make_flat_optimizer(settings, stack.parameters)
-    return NumpyTrainer(stack, optimizer, problem, num_threads, settings.gradient_accumulation_steps)
+    return NumpyTrainer(stack, optimizer, problem, num_threads, BatchParts.of(settings))
 
 
 class NumpyTrainer:
     """One replica; everything it computes with is allocated once and written in place."""
 
     def __init__(
-        self, stack: DenseStack, optimizer: FlatOptimizer, problem: Problem, num_threads: int, num_parts: int = 1
+        self,
+        stack: DenseStack,
+        optimizer: FlatOptimizer,
+        problem: Problem,
+        num_threads: int,
+        parts: BatchParts = BatchParts(),
     ) -> None:
         self._stack = stack
-        self._num_parts = num_parts
-        self._total: Array = np.empty_like(stack.gradient if num_parts > 1 else stack.gradient[:0])
+        self._parts = parts
+        self._total: Array = np.empty_like(stack.gradient if parts.may_be_several else stack.gradient[:0])
         self._optimizer = optimizer
         self._problem = problem
         self._num_threads = num_threads
@@ -121,7 +126,7 @@ class NumpyTrainer:
         """Return (flat gradient of scale x the sum of the losses, sums over the samples)."""
         # A diverging run is recognised by its loss; NumPy's warnings would only repeat it.
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            if self._num_parts > 1:
+            if self._parts.number(len(y)) > 1:
                 return self._accumulate(x, y, scale)
             return self._stack.gradient, self._stack.differentiate(self._as_input(x), y, scale)
 
@@ -162,7 +167,7 @@ class NumpyTrainer:
         """Differentiate part by part; the sum ends in the stack's own gradient, of which `step` hands out views."""
         sums: Sums = dict.fromkeys(self.scores, 0)
         self._total[...] = 0
-        for part in parts_of_batch(len(y), self._num_parts):
+        for part in self._parts.cut(len(y)):
             sums = added(sums, self._stack.differentiate(self._as_input(x[part]), y[part], scale))
             self._total += self._stack.gradient
         self._stack.gradient[...] = self._total

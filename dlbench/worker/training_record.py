@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from dlbench.records.result import BEST, Result
+from dlbench.records.result import BEST, BatchChange, Result
 from dlbench.scenario.metrics import SCORE_COLUMNS
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.telemetry.reporter import Reporter
@@ -30,6 +30,8 @@ class TrainingProgress(BaseModel):
         reached: Training time and epochs at which the target was reached; None where it was not.
         agreements: Each comparison of workers.
         rows: Every row of `epochs.csv` so far, with the attempt that trained it.
+        batch_changes: Every row of `batch_changes.csv` so far.
+        batch_policy: What the policy of the batch remembers, by name; None where the batch is fixed.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -42,6 +44,8 @@ class TrainingProgress(BaseModel):
     reached: tuple[float, int] | None = None
     agreements: list[Agreement] = []
     rows: list[dict[str, Any]] = []
+    batch_changes: list[BatchChange] = []
+    batch_policy: dict[str, float] | None = None
 
 
 class Scores(NamedTuple):

@@ -167,6 +167,23 @@ def must_be_resumed(work: Bench, whole: Bench) -> list[dict[str, str]]:
 
 @pytest.mark.mpi
 @pytest.mark.slow
+@pytest.mark.soak  # a loop with its policy goes on to the bit in a test of its own
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_batch_that_doubles_is_resumed_where_it_was(tmp_path: Path, workers: int) -> None:
+    base = NUMPY.format(optimizer="sgd") + ", batch_policy: step-doubling, batch_doubling_epochs: 9"
+    base += ", largest_batch_size: 128"
+    settings = {"epochs": 40}
+    with left_alone(tmp_path / "whole", base, workers, **settings) as whole, Bench(tmp_path) as work:
+        arguments = scenario(work, base, workers, **settings)
+        cut(work, [arguments], has_made(6, work), 0, "dlbench")
+        rows = must_be_resumed(work, whole)
+        last = [row["step"] for row in work.rows("batch_changes") if row["attempt"] == rows[-1]["attempt"]]
+        assert last == [row["step"] for row in whole.rows("batch_changes")]
+        assert rows[-1]["batch_size_last"] == str(128 * workers)
+
+
+@pytest.mark.mpi
+@pytest.mark.slow
 @pytest.mark.soak
 def test_killed_again_and_again_at_random_moments(tmp_path: Path) -> None:
     """Two workers of NumPy with momentum: parameters and velocity are all there is to restore."""

@@ -35,6 +35,15 @@ SOUND: dict[str, dict[str, Any]] = {
         "collectives": "gloo",
         "epochs": 10,
     },
+    "goodput in parts": {
+        "collectives": "mpi",
+        "batch_size": 20,
+        "largest_batch_size": 80,
+        "microbatch_size": 10,
+        "batch_policy": "goodput",
+        "batch_policy_steps": 8,
+        "epochs": 8,
+    },
 }
 # Horovod's own optimizer beside a strategy that does nothing; under Keras 3 it silently reduces nothing (horovod#4290).
 UNSOUND = {"strategy": f"{PLUGINS}:Unreduced", "trainer": f"{PLUGINS}:OwnOptimizer"}
@@ -78,6 +87,19 @@ def test_autotunings_log_and_result_are_kept(study: tuple[Bench, Rows]) -> None:
     other = rows["fp16 and adasum"]
     assert (other["strategy.fusion_threshold_mb"], other["strategy.cycle_time_ms"]) == ("128.0", "1.0")
     assert other["autotuned_cycle_time_ms"] == ""
+
+
+def test_a_batch_grows_by_goodput_and_is_computed_in_parts(study: tuple[Bench, Rows]) -> None:
+    """A step of this network takes as long whatever its batch: twice the samples are nearly twice the speed."""
+    found, rows = study
+    row = rows["goodput in parts"]
+    changes = [change for change in found.rows("batch_changes") if change["run_id"] == row["run_id"]]
+    assert len(changes) == int(row["batch_changes"]) > 0
+    assert [change["batch_size_before"] for change in changes[:1]] == ["20"]
+    assert row["batch_size_last"] == changes[-1]["batch_size"] in ("40", "80", "20")
+    assert int(row["steps"]) < 8 * 13
+    parts = {change["batch_size"]: change["parts"] for change in changes}
+    assert parts.items() <= {"20": "1", "40": "2", "80": "4"}.items()
 
 
 @pytest.mark.soak  # without a reduction workers disagree, and who disagrees is diverged: both are tested elsewhere

@@ -28,6 +28,7 @@ from dlbench.scenario.metrics import BUILT_IN, SCORE_COLUMNS
 from dlbench.scenario.needs import SERVER
 from dlbench.scenario.plugin_settings import num_slots, update_of
 from dlbench.scenario.run_spec import RunSpec
+from dlbench.scenario.settings import BatchPolicy
 from dlbench.telemetry.journal import Journal
 
 # Columns that a result holds under the same name, and how the workers' values become one. Values that were summed or
@@ -112,6 +113,10 @@ def run_row(run: RunSpec, layout: Layout | None, attempt: AttemptRecords, journa
     if run.settings.workers_inside:  # sensors see one of them: the others are no other programs
         row["other_cpu_cores"] = None
     row["startup_time_s"] = startup_time(attempt.outcome.started_at, results.values())
+    if run.settings.batch_policy is not BatchPolicy.FIXED and journal.steps:
+        changes = journal.batch_changes
+        row["batch_changes"] = len(changes)
+        row["batch_size_last"] = changes[-1].batch_size if changes else run.global_batch_size
     row |= _facts(run, journal, attempt.machine, row)
     devices = {journal.facts.get(place.rank, {}).get("device_name") for place in places if place.workers}
     gpus = attempt.machine.get("gpus") or ()
@@ -196,6 +201,8 @@ def _specification(run: RunSpec) -> dict[str, Any]:
         "batch_size_global": run.global_batch_size,
         # A command decides itself.
         "remainder": settings["remainder"] if run.settings.command is None else None,
+        "batch_policy": settings["batch_policy"] if run.settings.command is None else None,
+        "batch_policy_steps": settings["batch_policy_steps"] if run.settings.command is None else None,
         "learning_rate_base": run.settings.learning_rate,
         "learning_rate": run.full_learning_rate,
         "learning_rate_per_sample": _rate_per_sample(run),

@@ -11,7 +11,7 @@ from dlbench.records.outcome import Status
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Palette, Panel, Series, medians_of
 from dlbench.report.data import RUN, ReportData, run_of
 from dlbench.report.figures._shown import in_chart, learning_rates, left_out_note, synthetic_note
-from dlbench.report.lines import MOST_SERIES, Course, along, known_series, of_runs, parts, series, ways_vary
+from dlbench.report.lines import FLAGS, MOST_SERIES, Course, along, known_series, of_runs, parts, series, ways_vary
 from dlbench.scenario.run_spec import arm_name
 
 ORDER = 60
@@ -87,6 +87,8 @@ def chart(data: ReportData) -> Chart:
             f"Where a line has more than {FEW_MARKS} marks, points of single runs are left out; bars are intervals.",
             *["Runs ended as soon as they reached their target: the end of a line stands for fewer of them."]
             * any(arm.get("target_stop") for arm in in_panels),
+            *["Ringed: the batch of a run changed in that epoch (batch_changes.csv)."]
+            * any(mark.flags for panel in panels for mark in panel.marks()),
             *left_out_note([part.title for part in left_out], "beyond the number of panels"),
             *[f"Base lines are left out where a panel would have more than {MOST_SERIES} lines."] * (drawn != whole),
             *synthetic_note(data.arms),
@@ -110,6 +112,9 @@ def _course(data: ReportData) -> Course:
         at = first.groupby(["study", "arm", "epoch"])[["steps", "train_time_s"]].transform("median")
         for row in records(first.assign(**at)[[*RUN, *PLACES, *VALUES]]):
             course.setdefault(run_of(row), {})[float(row["epoch"])] = row
+    for change in records(data.batch_changes[[*RUN, "epoch"]]):
+        if row := course.get(run_of(change), {}).get(float(change["epoch"])):
+            row[FLAGS] = "batch-changed"
     for arm in learned:
         epochs = chain(*(course.get(run_of(row), ()) for row in arm.completed))
         end = max(epochs, default=arm.get("epochs_per_worker"))
@@ -119,11 +124,16 @@ def _course(data: ReportData) -> Course:
 
 
 def _shortened(line: Series, palette: Palette) -> Series:
-    """Return a line of many marks without points of runs, and with marks at equal steps up to the last."""
+    """Return a line of many marks without points of runs, and with marks at equal steps up to the last.
+
+    Those with a flag stay, with their points.
+    """
     marks = line.marks
     if len(marks) > FEW_MARKS:
         step = -(-len(marks) // MOST_MARKS)
-        marks = tuple(replace(mark, points=(), runs=()) for mark in marks[::-step][::-1])
+        kept = {mark.x for mark in marks[::-step]} | {mark.x for mark in marks if mark.flags}
+        thinned = [mark for mark in marks if mark.x in kept]
+        marks = tuple(mark if mark.flags else replace(mark, points=(), runs=()) for mark in thinned)
     return replace(line, marks=marks, palette=palette)
 
 

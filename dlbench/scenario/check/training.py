@@ -10,7 +10,7 @@ from dlbench.scenario.metrics import SAMPLES, evaluated
 from dlbench.scenario.needs import Exchange
 from dlbench.scenario.plugin_settings import needs_of
 from dlbench.scenario.run_spec import RunSpec
-from dlbench.scenario.settings import Augmentation, Divide, Input
+from dlbench.scenario.settings import Augmentation, BatchPolicy, Divide, Input, Precision, Settings
 
 
 def choice(what: str, value: str | None, allowed: tuple[str, ...], who: str) -> str:
@@ -72,9 +72,69 @@ def _step(case: Case) -> Iterator[str]:
     parts, smallest = settings.gradient_accumulation_steps, case.run.local_batch_size(settings.workers - 1)
     if parts > 1 and not case.trainer.get("ACCUMULATES", False):
         yield f"the trainer {settings.trainer} cannot accumulate gradients (gradient_accumulation_steps)"
+    if settings.microbatch_size is not None and not case.trainer.get("ACCUMULATES", False):
+        yield f"the trainer {settings.trainer} cannot compute a batch in parts (microbatch_size)"
+    if settings.microbatch_size is not None and case.needs.one_process:
+        yield f"the strategy {settings.strategy} hands one process the batches of all workers (microbatch_size)"
     if parts > max(smallest, 1):
         samples = f"{smallest} sample{'s' if smallest != 1 else ''}"
         yield f"a worker's batch of {samples} cannot be computed in {parts} parts (gradient_accumulation_steps)"
+
+
+def _batch_policy(case: Case) -> Iterator[str]:
+    settings, policy = case.settings, case.settings.batch_policy
+    belong: dict[str, tuple[BatchPolicy, ...]] = {
+        "largest_batch_size": (BatchPolicy.STEP_DOUBLING, BatchPolicy.GOODPUT),
+        "batch_doubling_epochs": (BatchPolicy.STEP_DOUBLING,),
+        "batch_policy_steps": (BatchPolicy.GOODPUT,),
+    }
+    for name, policies in belong.items():
+        if policy not in policies and getattr(settings, name) != Settings.model_fields[name].default:
+            yield f"{name} belongs to `batch_policy: {' or '.join(policies)}`, not to {policy}"
+    if policy is BatchPolicy.FIXED:
+        return
+    what = f"`batch_policy: {policy}`"
+    if not case.needs.changes_batch:
+        able = [name for name in plugins.names("strategies") if needs_of(name).changes_batch]
+        yield f"the strategy {settings.strategy} trains one batch size: {what} is for {', '.join(able)}"
+    if settings.is_simulated:
+        yield f"{what} follows measured times, and a simulation has none: leave `communicator` away"
+    if settings.compression is not None:
+        yield f"{what} changes what a gradient is worth, and `compression` sends parts of old ones: remove one of them"
+    if settings.divide is not Divide.DATA:
+        yield f"{what} cuts one order of all samples: use `divide: data`"
+    if (settings.largest_batch_size or 0) < 2 * settings.batch_size:
+        yield (
+            f"{what} needs a largest_batch_size of at least twice the batch_size, {2 * settings.batch_size}; "
+            "`dlbench fit SCENARIO` finds what fits, and with microbatch_size it may be beyond that"
+        )
+    if policy is BatchPolicy.STEP_DOUBLING and settings.batch_doubling_epochs is None:
+        yield f"{what} needs batch_doubling_epochs: the epochs between two doublings"
+    if policy is BatchPolicy.GOODPUT:
+        yield _goodput(case)
+    if case.description is not None:
+        largest = _largest_batch(case.run)
+        if largest > (available := num_training_samples(settings, case.description)):
+            yield f"the largest batch of all workers is {largest} samples, and there are {available} to train on"
+
+
+def _largest_batch(run: RunSpec) -> int:
+    """Return the samples of all workers in the largest batch of a policy."""
+    return run.global_batch_size * ((run.settings.largest_batch_size or 0) // run.settings.batch_size)
+
+
+def _goodput(case: Case) -> str:
+    """Return why the noise of gradients, or a rate that follows it, is not for this run; or an empty string."""
+    settings, batch = case.settings, case.run.global_batch_size
+    if settings.optimizer != "sgd":
+        return f"AdaScale's gain, by which `batch_policy: goodput` sets the rate, is for sgd, not for {settings.optimizer}"
+    if settings.precision is Precision.MIXED_FLOAT16:
+        return "mixed_float16 skips steps whose gradients are not finite, which noise cannot be measured of"
+    if case.run.options.get("strategy.adasum"):
+        return "strategy.adasum is no mean of gradients, which `batch_policy: goodput` measures the noise of"
+    if batch % settings.workers or batch < 2:
+        return f"`batch_policy: goodput` compares equal batches, of workers or halves: {batch} samples are none"
+    return ""
 
 
 def _samples(case: Case) -> Iterator[str]:
@@ -155,4 +215,4 @@ def _measured(case: Case) -> Iterator[str]:
     yield choice("score", target.metric, tuple(scores), f"data set {settings.dataset}, which has {what},")
 
 
-TRAINING_CHECKS = (_engine, _step, _samples, _shapes, _measured)
+TRAINING_CHECKS = (_engine, _step, _batch_policy, _samples, _shapes, _measured)

@@ -27,7 +27,8 @@ from dlbench.scenario.source import Source, translate
 
 # What leaves network, data, engine, workers and evaluations as they are.
 TUNED = frozenset({
-    "batch_size", "gradient_accumulation_steps", "learning_rate", "learning_rate_base_batch", "learning_rate_scale",
+    "batch_doubling_epochs", "batch_policy", "batch_policy_steps", "batch_size", "gradient_accumulation_steps",
+    "largest_batch_size", "learning_rate", "learning_rate_base_batch", "learning_rate_scale", "microbatch_size",
     "momentum", "nesterov", "optimizer", "server_placement", "servers", "warmup_epochs", "weight_decay",
 })  # fmt: skip
 NOT_TUNED = ("dataset.", "model.", "communicator.", "launcher.")

@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS, Result
+from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS, BatchChange, Result
 from dlbench.records.warm_up import batch_medians, pieces_left_out, truncation
 from dlbench.scenario.run_spec import RunSpec
+from dlbench.scenario.settings import BatchPolicy
 from dlbench.strategies import Communicator, Strategy
 from dlbench.strategies._step import NAN, Step, StepTimestamps
 from dlbench.telemetry.reporter import Reporter
@@ -22,6 +23,7 @@ from dlbench.worker.step_recorder import StepRecorder, Window, is_cut
 from dlbench.worker.train.agreement import compare
 from dlbench.worker.train.batches import TrainingData
 from dlbench.worker.train.checkpoints import Checkpoints
+from dlbench.worker.train.dynamic_batch import DynamicBatch
 from dlbench.worker.train.evaluation import evaluate
 from dlbench.worker.train.order import DataOrder, Share, learning_rate
 from dlbench.worker.training_record import Epoch, Scores, TrainingProgress, TrainingRecord, means_of
@@ -109,6 +111,13 @@ class Loop:
         self._first_step, self._earlier_train_time_s = self._steps + 1, self.progress.train_time_s or 0.0
         self._earlier_bytes, self._bytes_before = self.progress.bytes_sent, strategy.bytes_sent or 0
         self.sync_point = SyncPoint(communicator, self.trainer, self.reporter)
+        self.dynamic_batch: DynamicBatch | None = None
+        if run.settings.batch_policy is not BatchPolicy.FIXED:
+            remembered = self.progress.batch_policy
+            self.dynamic_batch = DynamicBatch(run, self.order, step, communicator, remembered)
+            self.step = self.dynamic_batch.step
+            for change in self.progress.batch_changes:
+                self._send_change(change)
         self.recorder = StepRecorder(self.reporter, run.limits.flush_interval_s)
         self.window = Window(self.sync_point.barrier, self.reporter.observer_cpu_s)
         self._batches = data.batches or data.batch
@@ -156,17 +165,42 @@ class Loop:
             self._make_checkpoint()
 
     def _train_epoch(self, epoch: Epoch) -> None:
-        for share in self.order.epoch(epoch.number):
-            rate = epoch.learning_rate = learning_rate(self.run, self._steps + 1, self.order.steps_per_epoch)
+        dynamic = self.dynamic_batch
+        if dynamic is not None:
+            self._change_batch(dynamic.begin_epoch(self._steps, epoch.number, self._train_time(perf_counter())))
+        for share in self._shares(epoch.number):
+            rate = epoch.learning_rate = self._learning_rate(share)
             self._train_step(share, rate, epoch)
             if self._is_first:
                 self._settle()
                 self._pausing(self._agree)
                 self._pausing(self._rehearse)
+            elif dynamic is not None and dynamic.is_due:
+                self._settle()
+                self._change_batch(dynamic.decide(self._steps, epoch.number, self._train_time(perf_counter())))
         self._settle()
         now = perf_counter()
         epoch.steps, epoch.train_time_s, epoch.ended_at_s = self._steps, self._train_time(now), now - self.recorder.zero
         self._pending.append(epoch)
+
+    def _shares(self, epoch: int) -> Iterator[Share]:
+        return self.order.epoch(epoch) if self.dynamic_batch is None else self.dynamic_batch.batches(epoch)
+
+    def _learning_rate(self, share: Share) -> float:
+        """Return the rate of the next step, of which this is the share."""
+        if self.dynamic_batch is None:
+            return learning_rate(self.run, self._steps + 1, self.order.steps_per_epoch)
+        return self.dynamic_batch.learning_rate(share)
+
+    def _change_batch(self, change: BatchChange | None) -> None:
+        if change is not None:
+            self.progress.batch_changes.append(change)
+            self._send_change(change)
+
+    def _send_change(self, change: BatchChange) -> None:
+        """Send a change of the batch, which all workers have made, once."""
+        if self.communicator.rank == 0:
+            self.reporter.send_batch_change(change)
 
     def _train_step(self, share: Share, rate: float, epoch: Epoch) -> None:
         """Run one step, inside or outside the window, and record it, or the one before while this one is computed.
@@ -187,6 +221,8 @@ class Loop:
             rate,
             marked=self.step.can_mark and phase == "sampled",
         )
+        if self.dynamic_batch is not None:
+            self.dynamic_batch.take_norms(share.total)
         self._settle()
         self._running = RunningStep(self._steps, epoch, phase, len(share.indices), timestamps, sums)
         if isinstance(sums, dict):
@@ -211,6 +247,8 @@ class Loop:
         self._settled_at = timestamps.ended
         if phase in ("timed", "extended"):
             self.window.count(num_samples, timestamps.ended - timestamps.started)
+            if self.dynamic_batch is not None:
+                self.dynamic_batch.take_time(num_samples, timestamps.ended - timestamps.started)
         loss = sums["loss"] / num_samples if num_samples else None
         self.recorder.add(step, epoch.number, phase, num_samples, timestamps, loss)
         epoch.add(sums, num_samples)
@@ -221,10 +259,15 @@ class Loop:
         return self._steps == self._first_step
 
     def _rehearse(self) -> None:
-        """Let the trainer compile the remainder's steps, whose batches have other sizes; a collective.
+        """Let the trainer compile the steps whose batches have other sizes; a collective.
 
-        It is done after the first step, which is then as cold in arms without a remainder, and is no training.
+        It is done after the first step, which is then as cold in arms without such steps, and is no training.
         """
+        if self.dynamic_batch is not None:
+            self.reporter.phase = "compile"
+            sent = self.strategy.bytes_sent or 0
+            self.dynamic_batch.prepare(self._batches, self.sync_point.largest)
+            self._bytes_before += (self.strategy.bytes_sent or 0) - sent
         rehearse = getattr(self.trainer, "rehearse", None)
         shares = list(self.order.remainders()) if rehearse is not None else []
         if rehearse is None or not shares:
@@ -285,6 +328,7 @@ class Loop:
         """Bring the totals of the progress up to now."""
         progress, sent, earlier = self.progress, self.strategy.bytes_sent, self._earlier_bytes
         progress.steps, progress.train_time_s = self._steps, self._train_time(perf_counter())
+        progress.batch_policy = None if self.dynamic_batch is None else self.dynamic_batch.state()
         progress.bytes_sent = None if sent is None or earlier is None else earlier + sent - self._bytes_before
 
     def _score(self) -> None:
@@ -309,7 +353,8 @@ class Loop:
 
     def _endless(self) -> Iterator[Share]:
         for epoch in itertools.count(self.run.epochs_per_worker + 1):
-            yield from self.order.full_batches(epoch)
+            full = self.order.full_batches(epoch) if self.dynamic_batch is None else self.dynamic_batch.batches(epoch)
+            yield from (share for share in full if share.is_full)
 
     def _steps_missing(self) -> int:
         """Return how many more steps to plan, 0 where a rate can be made without the warm-up; a collective.
@@ -350,10 +395,14 @@ class Loop:
     def _rate_so_far(self) -> float | None:
         segments = self.window.segments
         seconds = sum(segment.closed_at_s - segment.opened_at_s for segment in segments)
-        return sum(segment.steps for segment in segments) * self.run.global_batch_size / seconds if seconds else None
+        here = sum(self.order.local_batches[worker] for worker in self.workers)
+        samples = sum(segment.samples for segment in segments) * self.run.global_batch_size / here
+        return samples / seconds if seconds else None
 
     def _account(self) -> Result:
-        window, trainer, norms = self.window, self.trainer, self.step.norms
+        window, trainer = self.window, self.trainer
+        # Of batches of several sizes they would be sums of unlike things.
+        norms = self.step.norms if self.dynamic_batch is None else None
         return self.record.result(
             extended_steps=sum(segment.steps for segment in window.segments if segment.extended),
             samples_dropped=self.progress.epoch * self.order.dropped_per_epoch,

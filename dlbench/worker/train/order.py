@@ -1,6 +1,6 @@
 """Which samples a process takes in which step: one seeded permutation per epoch, cut into global batches. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -104,6 +104,26 @@ class DataOrder:
         for step in range(self.full_steps):
             yield self._share(step, permutations)
 
+    def growing_batches(self, epoch: int, multiple: Callable[[], int]) -> Iterator[Share]:
+        """Yield the same of batches that are a multiple of the whole one: a power of two, asked for before each.
+
+        What is left of an epoch is cut into smaller such multiples, and the remainder is that of the whole batch:
+        no other size is trained than those that there are without it, and multiples of the whole batch.
+        """
+        permutation, start = self.permutation(epoch, 0), 0
+        while whole := (self.num_samples - start) // self._full[2]:
+            share = self.multiple_batch(min(multiple(), 1 << (whole.bit_length() - 1)), permutation[start:])
+            yield share
+            start += share.total
+        for step in range(self.full_steps, self.steps_per_epoch):
+            yield self._share(step, [permutation] * len(self.workers))
+
+    def multiple_batch(self, multiple: int, permutation: Indices) -> Share:
+        """Return this process's share of a batch that is a multiple of the whole one: the first samples of these."""
+        sizes, firsts, total = self._part(tuple(size * multiple for size in self.local_batches))
+        parts = [permutation[first : first + size] for first, size in zip(firsts, sizes, strict=True)]
+        return Share(parts[0] if len(parts) == 1 else np.concatenate(parts), sizes, firsts, total)
+
     def remainders(self) -> Iterator[Share]:
         """Yield one share of each size that the remainder's steps have, in the order in which they are trained."""
         permutations, seen = self._permutations(1), {self.local_batches}
@@ -172,7 +192,7 @@ class DataOrder:
         return tuple(sizes[w] for w in self.workers), tuple(ends[w] for w in self.workers), ends[-1]
 
 
-def learning_rate(run: RunSpec, step: int, steps_per_epoch: int) -> float:
+def learning_rate(run: RunSpec, step: float, steps_per_epoch: int) -> float:
     """Return the rate of step 1, 2, ...: rising linearly over `warmup_epochs`, then `run.full_learning_rate`."""
     warmup_steps = run.settings.warmup_epochs * steps_per_epoch
     return run.full_learning_rate * (min(1.0, step / warmup_steps) if warmup_steps > 0 else 1.0)

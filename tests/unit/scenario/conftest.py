@@ -93,7 +93,7 @@ HOUSE = {
         ),
     },
     "strategies": {
-        "single": module(NEEDS=Needs(max_workers=1)),
+        "single": module(NEEDS=Needs(max_workers=1, changes_batch=True)),
         "mpi": module(
             OPTIONS=MpiOptions,
             NEEDS=Needs(
@@ -101,6 +101,7 @@ HOUSE = {
                 communicators=("mpi",),
                 algorithms=("auto", "ring", "own-ring"),
                 compresses=True,
+                changes_batch=True,
             ),
         ),
         "nodes": module(NEEDS=Needs.of_nodes(compresses=True)),

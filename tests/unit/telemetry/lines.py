@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from dlbench.records.columns import EPOCHS, RUNS, STEPS
-from dlbench.records.result import BEST, NodeAccount, Result, Segment
+from dlbench.records.columns import BATCH_CHANGES, EPOCHS, RUNS, STEPS
+from dlbench.records.result import BEST, BatchChange, NodeAccount, Result, Segment
 from dlbench.scenario.metrics import SCORE_COLUMNS
 from dlbench.telemetry.line_check import MOST_COUNT, MOST_SAMPLES
 from dlbench.telemetry.messages import MOST_ROWS, STEP_FIELDS, pack_steps
@@ -45,6 +45,10 @@ def steps(count: int = 3, **columns: Any) -> dict[str, Any]:
     return {"kind": "steps", "rows": pack_steps(rows).decode()}
 
 
+CHANGE = BatchChange(
+    step=8, epoch=1, train_time_s=0.5, batch_size_before=32, batch_size=64, parts=1, learning_rate=0.1,
+    learning_rate_gain=1.5, noise_scale=100.0, step_time_s=0.1, predicted_step_time_s=0.1, predicted_gain=1.4,
+)  # fmt: skip
 RESULT = Result(
     gradient_norms=(60, 1.5, 1.0),
     **{name: 0 for name, field in Result.model_fields.items() if field.annotation in (int, int | None)},
@@ -83,6 +87,10 @@ def bad_cells() -> Bad:
             yield f"epoch {column.name}={value}", f'{{"kind": "epoch", "row": {{"{column.name}": {value}{epoch}}}}}'
     for value in ("1e999", '"=x"', "[1e999]"):
         yield f"a metric {value}", f'{{"kind": "epoch", "row": {{"bleu": {value}, "epoch": 1}}}}'
+    for column in BATCH_CHANGES[2:]:
+        for value in bad_values(column.name, column.kind):
+            row = json.dumps(CHANGE.model_dump() | {column.name: "HERE"}).replace('"HERE"', value)
+            yield f"batch_change {column.name}={value}", f'{{"kind": "batch_change", "row": {row}}}'
     for column in RUNS:
         for value in bad_values(column.name, column.kind):
             yield f"facts {column.name}={value}", f'{{"kind": "facts", "facts": {{"{column.name}": {value}}}}}'

@@ -8,6 +8,7 @@ from dlbench.errors import UserError
 from dlbench.records.result import Result
 from dlbench.telemetry.journal import read_journal
 from dlbench.telemetry.messages import STEP_FIELDS, encode, pack_steps
+from tests.unit.telemetry.lines import CHANGE
 
 
 def step_rows(first: int, count: int) -> np.ndarray:
@@ -33,7 +34,8 @@ def test_every_kind_is_read(tmp_path):
         {"kind": "steps", "worker": 1, "seq": 4, "rows": pack_steps(step_rows(3, 2)).decode()},
         {"kind": "epoch", "worker": 0, "seq": 3, "row": {"epoch": 1, "train_loss": 0.5}},
         {"kind": "sensors", "worker": 0, "seq": 4, "rows": [[-0.5, "cpu", "time_s", 1.25]]},
-        {"kind": "error", "worker": 1, "seq": 5, "error": "ValueError: x", "traceback": "...", "out_of_memory": False},
+        {"kind": "batch_change", "worker": 1, "seq": 5, "row": CHANGE.model_dump()},
+        {"kind": "error", "worker": 1, "seq": 6, "error": "ValueError: x", "traceback": "...", "out_of_memory": False},
         {"kind": "result", "worker": 0, "seq": 5, "result": Result(steps=3).model_dump(mode="json")},
         {"kind": "a kind of tomorrow", "worker": 0, "seq": 6},
         {"kind": "bye", "worker": 0, "seq": 7},
@@ -44,6 +46,7 @@ def test_every_kind_is_read(tmp_path):
     assert journal.facts == {1: {"device_name": "CPU", "a": 2}}
     assert journal.epochs == [{"epoch": 1, "train_loss": 0.5, "worker": 0}]
     assert journal.sensors[0].value == 1.25
+    assert journal.batch_changes == [CHANGE]
     assert journal.errors[0].error == "ValueError: x"
     assert journal.results[0].steps == 3
     assert journal.ended == {0}

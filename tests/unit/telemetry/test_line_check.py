@@ -9,13 +9,14 @@ from dlbench.telemetry.attempt_session import AttemptSession
 from dlbench.telemetry.line_check import LineChecker
 from dlbench.telemetry.messages import decode
 from tests.unit.launch.fakes import assignment
-from tests.unit.telemetry.lines import RESULT_LINE, bad_lines, spoken, steps
+from tests.unit.telemetry.lines import CHANGE, RESULT_LINE, bad_lines, spoken, steps
 
 SOUND = (
     steps(),
     steps(loss=np.nan, peer_wait_s=np.nan, epoch=0, phase=4, step=[7, 8, 9], started_at_s=[1, 2, 3]),
     {"kind": "epoch", "row": {"epoch": 1, "train_loss": None, "samples": 5, "of_a_newer_version": [1], "bleu": -3.5}},
     {"kind": "sensors", "rows": [[-0.5, "cpu", "load", 1], [None, "gpu", "power_w", None]]},
+    {"kind": "batch_change", "row": CHANGE.model_dump() | {"noise_scale": None}},
     {"kind": "facts", "facts": {"worker.core": "=", "device_name": "an (R) é", "jit_compile": True}},
     RESULT_LINE,
     {"kind": "error", "error": ""},
@@ -53,6 +54,8 @@ def test_no_bad_value_of_any_column_is_acknowledged(tmp_path):
         ({"kind": "epoch", "row": {"epoch": 2}}, {"kind": "epoch", "row": {"epoch": 2}}),
         ({"kind": "bye"}, {"kind": "error", "error": "x"}),
         ({"kind": "epoch", "row": {"epoch": None}},),
+        ({"kind": "batch_change", "row": CHANGE.model_dump()},
+         {"kind": "batch_change", "row": CHANGE.model_dump() | {"step": 7}}),
         ({"kind": "result", "result": {"steps": 3, "segments": [{"opened_at_s": 2, "closed_at_s": 1, "steps": 1,
                                                                 "samples": 1}]}},),
     ],
@@ -70,7 +73,7 @@ def test_a_missing_field_or_one_of_another_type_is_no_line():
         {"kind": "steps"}, {"kind": "steps", "rows": 3}, {"kind": "steps", "rows": "~"},
         {"kind": "steps", "rows": "abc"},
         {"kind": "epoch", "row": []}, {"kind": "sensors", "rows": [[1, "a", "b"]]}, {"kind": "sensors", "rows": [{}]},
-        {"kind": "facts", "facts": None}, {"kind": "result", "result": {"steps": None}}, {"kind": "error"}, {},
+        {"kind": "batch_change", "row": {"step": 3}}, {"kind": "facts", "facts": None}, {"kind": "result", "result": {"steps": None}}, {"kind": "error"}, {},
     ):  # fmt: skip
         with pytest.raises(ValueError):
             LineChecker().check(decode(json.dumps(line).encode()))

@@ -52,6 +52,10 @@ def test_the_contract_where_numbers_are_predicted(case: str) -> None:
         check(trainer, given)
     make = functools.partial(create, "numpy", model, what, options)
     contract.check_parts_sum_to_the_whole(make, given)
+    # Parts of a given size are those of as many as that takes.
+    num_samples = len(given[1])
+    of_size, of_number = make(microbatch_size=4), make(gradient_accumulation_steps=-(-num_samples // 4))
+    assert np.array_equal(of_size.gradient(*given, 0.1)[0], of_number.gradient(*given, 0.1)[0])
     contract.check_step_is_gradient_and_apply(make, given)
 
 

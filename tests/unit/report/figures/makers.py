@@ -46,6 +46,7 @@ def report_data(
     tmp_path: Path,
     epochs: Iterable[Mapping[str, Any]] = (),
     sensors: Iterable[Mapping[str, Any]] = (),
+    batch_changes: Iterable[Mapping[str, Any]] = (),
     scenario: str = "",
     machine: Mapping[str, Any] | None = None,
 ) -> ReportData:
@@ -56,6 +57,7 @@ def report_data(
         tmp_path: Where the folders are made.
         epochs: Rows of `epochs.csv`, each with its run_id (and `study`, where several have it). No row, no file.
         sensors: The same of `sensors.csv`.
+        batch_changes: The same of `batch_changes.csv`.
         scenario: Text of each study's `scenario.yaml`; none where empty.
         machine: What each study's `machine.json` holds; no file where None.
     """
@@ -65,7 +67,8 @@ def report_data(
         folder = Path(tempfile.mkdtemp(dir=tmp_path))
         rows = typed([row for row in filled if row["study"] == name])
         run_ids = {row["run_id"] for row in rows}
-        for table, others in {"epochs": epochs, "sensors": sensors}.items():
+        tables = {"epochs": epochs, "sensors": sensors, "batch_changes": batch_changes}
+        for table, others in tables.items():
             own = [row for row in others if row["run_id"] in run_ids and row.get("study", name) == name]
             if own:
                 write_table(folder / files.table(table), table, [{"attempt": 1, "worker": 0, **row} for row in own])

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dlbench.report.chart import MissingRowsError
+from dlbench.report.chart import MissingRowsError, ringed
 from dlbench.report.figures.learning_curves import FEW_MARKS, MOST_MARKS, MOST_PANELS, chart
 from dlbench.report.lines import ALONE, MOST_SERIES
 from tests.unit.report.figures.cases import Case, check_cases, drawn, see
@@ -109,6 +109,17 @@ def test_long_lines_have_fewer_marks_up_to_the_last_and_no_points(tmp_path: Path
     assert list(medians(measured))[-1] == 251
     assert not any(mark.points for mark in measured.marks)
     assert any(note.startswith(f"Where a line has more than {FEW_MARKS} marks") for note in made.notes)
+
+
+def test_epochs_in_which_the_batch_changed_are_ringed_in_long_lines_too(tmp_path: Path) -> None:
+    for epochs, changed in ((4, {3}), (251, {17, 100})):
+        runs = repeats(2, epochs=epochs, batch_policy="goodput")
+        changes = [{"run_id": one["run_id"], "step": 9, "epoch": epoch} for one in runs for epoch in changed]
+        made = drawn(chart, *runs, epochs=curves(runs), batch_changes=changes, tmp_path=tmp_path)
+        (measured,) = panel(made, LOSS[0]).series
+        assert {mark.x for mark in measured.marks if mark.flags == "batch-changed" and mark.points} == changed
+        assert sum(note.startswith("Ringed: ") for note in made.notes) == 1
+        assert ringed(made) == {"batch-changed"}
 
 
 def test_what_is_lacking_is_said(tmp_path: Path) -> None:
