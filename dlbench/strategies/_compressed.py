@@ -10,12 +10,11 @@ from collections.abc import Callable, Mapping
 from time import perf_counter
 from typing import Any
 
-import numpy as np
-
 from dlbench import plugins
 from dlbench.compressors import Array, Compressor, Reduction, decode, encode
 from dlbench.parts import cut
 from dlbench.strategies import Communicator
+from dlbench.strategies._payloads import PayloadExchange
 from dlbench.strategies._ring import Ring
 from dlbench.strategies._step import Between
 from dlbench.telemetry.reporter import Reporter
@@ -25,36 +24,10 @@ from dlbench.trainers import Trainer
 _CHUNK_BYTES = 1 << 20
 
 
-class _Exchange:
-    """Messages of bytes between workers, counted; what is sent and what comes may have any length."""
-
-    def __init__(self, communicator: Communicator) -> None:
-        self.rank, self.size = communicator.rank, communicator.size
-        self._communicator = communicator
-        self.bytes_sent = 0
-
-    def swap(self, payload: Array, to: int, source: int) -> Array:
-        """Send bytes to one rank and return those that another sends, each after its length."""
-        length, coming = np.array([payload.size]), np.zeros(1, np.int64)
-        self._communicator.sendrecv(length, to, coming, source)
-        received = np.empty(int(coming[0]), np.uint8)
-        self._communicator.sendrecv(payload, to, received, source)
-        self.bytes_sent += length.nbytes + payload.size
-        return received
-
-    def gather(self, payload: Array) -> list[Array]:
-        """Return all workers' bytes by rank: each passes on what comes from its left."""
-        gathered = {self.rank: payload}
-        for step in range(self.size - 1):
-            payload = self.swap(payload, (self.rank + 1) % self.size, (self.rank - 1) % self.size)
-            gathered[(self.rank - 1 - step) % self.size] = payload
-        return [gathered[rank] for rank in range(self.size)]
-
-
 class _Encoded:
     """What both ways of exchanging encoded vectors have: see `Reduction`."""
 
-    def __init__(self, compressors: Mapping[str, Compressor], exchange: _Exchange) -> None:
+    def __init__(self, compressors: Mapping[str, Compressor], exchange: PayloadExchange) -> None:
         self._compressors, self._exchange = compressors, exchange
         self.encoding_s = self.decoding_s = 0.0
 
@@ -128,7 +101,7 @@ class Compressed:
     ) -> None:
         self._strategy, self._communicator = strategy, communicator
         self._compressor, self._options, self._seed = compressor, options, seed
-        self._exchange, self._ring = _Exchange(communicator), Ring(communicator, _CHUNK_BYTES)
+        self._exchange, self._ring = PayloadExchange(communicator), Ring(communicator, _CHUNK_BYTES)
         self._reduction: Reduction | None = None
 
     @property

@@ -28,6 +28,7 @@ class StepTimestamps(NamedTuple):
         reduced: End of the exchange.
         encoding_s: Seconds of the exchange in which what is sent was made; likewise `decoding_s`, what was received
             was added up. NaN where gradients travel as they are.
+        pull_s: Seconds between batch and gradient in which weights were got that the batch needs; else NaN.
     """
 
     started: float
@@ -38,6 +39,7 @@ class StepTimestamps(NamedTuple):
     ended: float
     encoding_s: float = NAN
     decoding_s: float = NAN
+    pull_s: float = NAN
 
 
 class GradientNorms:
@@ -109,6 +111,9 @@ class Step(ABC):
             learning_rate: Of the update.
             marked: Whether all workers meet before the exchange.
         """
+
+    def refresh(self) -> None:  # noqa: B027 - most steps leave nothing elsewhere
+        """Bring all of the trainer's weights up to date, where steps leave some with other workers; a collective."""
 
 
 class AllReducer(Protocol):

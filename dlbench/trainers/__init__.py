@@ -108,6 +108,12 @@ class Trainer(Protocol):
         def start_step(self, x: Array, y: Array, scale: float, learning_rate: float) -> Callable[[], Sums]: ...
 
     which is `step` without waiting for it: what it returns waits, and may be called after the next step has begun.
+    One whose model may look tokens up has
+
+        tables: Mapping[str, int]   # lookup tables [vocabulary, width] by name: numbers of `shapes`. A batch needs, and
+                                    # mostly has gradients at, the rows of its tokens alone
+        def set_rows(self, number: int, rows: Array, values: Array) -> None: ...   # overwrite these rows [n] (int32)
+                                                                                   # of one with values [n, width]
     """
 
     num_parameters: int

@@ -68,6 +68,9 @@ class Graph(Protocol):
     def assign(self) -> Callable[[Any], Any]:
         """Return f(parameters): overwrite all trainable weights in one call."""
 
+    def set_rows(self, number: int, rows: Array, values: Array) -> None:
+        """Overwrite some rows of a trainable variable that is a matrix."""
+
     def step(self, specs: InputSpecs, reduce: Reduce | None) -> Callable[[Any, Any], Any]:
         """Return f(x, y) -> sums [scores]: gradient, `reduce` and update."""
 

@@ -85,6 +85,11 @@ class JaxGraph:
         shaped = self._jax.jit(self._shaped, out_shardings=self._everywhere)
         return lambda parameters: _hold(self._variables[0], shaped(parameters))
 
+    def set_rows(self, number: int, rows: Array, values: Array) -> None:
+        """Overwrite some rows of a trainable variable; JAX copies the others."""
+        variable = self._variables[0][number]
+        variable.assign(variable.value.at[rows].set(values))
+
     def step(self, specs: InputSpecs, reduce: Reduce | None) -> Callable[[Any, Any], Any]:
         """Return f(x, y) -> sums [scores]: gradient, `reduce` and update."""
 

@@ -36,6 +36,27 @@ def flops(model: Any) -> float | None:
     return None if forward is None else 6.0 * forward
 
 
+def lookup_tables(model: Any) -> dict[str, int]:
+    """Return the embeddings that read the model's tokens and nothing else, by name: numbers of trainable weights."""
+    import keras
+
+    numbers = {id(variable): number for number, variable in enumerate(model.trainable_variables)}
+    embeddings = [layer for layer in model.layers if isinstance(layer, keras.layers.Embedding)]
+    return {
+        layer.name: numbers[id(layer.trainable_variables[0])]
+        for layer in embeddings
+        if len(layer.trainable_variables) == 1 and any(_input_of(layer) is tokens for tokens in model.inputs)
+    }
+
+
+def _input_of(layer: Any) -> Any:
+    """Return the symbolic input of a layer; None where it has several, or was called outside a functional model."""
+    try:
+        return layer.input
+    except (AttributeError, ValueError):
+        return None
+
+
 def _call(plugin: Plugin, options: Options, problem: Problem) -> Any:
     builder = plugin.get(BUILDER)
     if builder is None and callable(plugin.target):

@@ -116,6 +116,7 @@ class KerasTrainer:
             self.start_step = self._begin_step
         self.shapes = tuple(tuple(v.shape) for v in self._weights)
         self.num_parameters = sum(map(math.prod, self.shapes))
+        self.tables = _keras_model.lookup_tables(model)
         self.flops_per_sample = _keras_model.flops(model)
 
     def parameters(self) -> Array:
@@ -136,6 +137,10 @@ class KerasTrainer:
             call = self._compiled["assign", None] = self._graph.assign()
         call(self._graph.tensor("parameters", flat.astype(self._dtype, copy=False)))
         self.synchronize()
+
+    def set_rows(self, number: int, rows: Array, values: Array) -> None:
+        """Overwrite rows of a lookup table; see `Trainer`."""
+        self._graph.set_rows(number, rows, values)
 
     def state(self, *names: str) -> dict[str, Array]:
         """Return copies of all that training changes, or of what is named.

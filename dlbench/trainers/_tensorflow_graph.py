@@ -95,6 +95,7 @@ class TensorFlowGraph:
         self._added = [self._empty(variable) for variable in self._variables] if parts.may_be_several else []
         # Replicas are traced in threads of their own.
         self._traced = threading.local()
+        self._set_rows: dict[int, Any] = {}
         # Zeros that the graph's optimizer cannot see, one for each gradient. TensorFlow does not know that Horovod's
         # operations talk to others: of a constant it would compute one once for all steps, and two of the same tensor
         # it would make one.
@@ -145,6 +146,19 @@ class TensorFlowGraph:
                 variable.assign(part)
 
         return self._compile(assign, (), self._flat())
+
+    def set_rows(self, number: int, rows: Array, values: Array) -> None:
+        """Overwrite some rows of a trainable variable, in its own memory."""
+        tf, variable = self._tf, self._variables[number].value
+
+        def set_rows(rows: Any, values: Any) -> None:
+            variable.scatter_update(tf.IndexedSlices(values, rows))
+
+        call = self._set_rows.get(number)
+        if call is None:
+            specs = tf.TensorSpec([None], tf.int32), tf.TensorSpec([None, variable.shape[1]], variable.dtype)
+            call = self._set_rows[number] = tf.function(set_rows, specs, autograph=False).get_concrete_function()
+        call(tf.constant(rows), tf.constant(values))
 
     def _flat(self) -> Any:
         return self._tf.TensorSpec([None], self._dtype)

@@ -157,6 +157,12 @@ class TorchGraph:
 
         return assign
 
+    def set_rows(self, number: int, rows: Array, values: Array) -> None:
+        """Overwrite some rows of a trainable variable."""
+        places, new = (self._torch.from_numpy(array).to(self._device) for array in (rows.astype(np.int64), values))
+        with self._torch.no_grad():
+            self._parameters[number][places] = new
+
     def step(self, specs: InputSpecs, reduce: Reduce | None) -> Callable[[Any, Any], Any]:
         """Return f(x, y) -> sums [scores]: gradient, `reduce` and update."""
 

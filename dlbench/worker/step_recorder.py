@@ -94,8 +94,9 @@ class StepRecorder:
     def _rows(self) -> Array:
         """Return the rows of the block: [n, len(STEP_FIELDS)]."""
         step, epoch, phase, num_samples, *moments, loss = np.array(self._block).T
-        started, batch_ready, gradient_ready, peers_ready, reduced, ended, encoding_s, decoding_s = moments
+        started, batch_ready, gradient_ready, peers_ready, reduced, ended, encoding_s, decoding_s, pull_s = moments
         coding_s = np.nan_to_num(encoding_s) + np.nan_to_num(decoding_s)
+        pull_s = np.nan_to_num(pull_s)
         columns = (  # in the order of STEP_FIELDS
             step,
             np.ones_like(step),
@@ -105,9 +106,9 @@ class StepRecorder:
             started - self.zero,
             ended - started,
             batch_ready - started,
-            np.where(np.isnan(gradient_ready), ended, gradient_ready) - batch_ready,
+            np.where(np.isnan(gradient_ready), ended, gradient_ready) - batch_ready - pull_s,
             peers_ready - gradient_ready,
-            reduced - np.where(np.isnan(peers_ready), gradient_ready, peers_ready) - coding_s,
+            reduced - np.where(np.isnan(peers_ready), gradient_ready, peers_ready) - coding_s + pull_s,
             ended - reduced,
             np.where(np.isfinite(loss), loss, NAN),
             encoding_s,

@@ -37,7 +37,7 @@ KERAS = (
     "{optimizer}"
 )
 SCENARIO = """\
-base: {{{base}, dataset: digits, strategy: {strategy}, workers: {workers}, cores_per_worker: 1, epochs: {epochs},
+base: {{{base}, dataset: {dataset}, strategy: {strategy}, workers: {workers}, cores_per_worker: 1, epochs: {epochs},
   batch_size: 16, train_samples: 640, learning_rate: 0.001, warmup_epochs: 2.5, evaluate_every: {evaluate_every},
   checkpoint_every: {checkpoint_every}}}
 baseline: none
@@ -57,12 +57,12 @@ EPOCH = (
 )  # fmt: skip
 
 
-def scenario(work: Bench, base: str, workers: int, more: str = "", **settings: int) -> str:
+def scenario(work: Bench, base: str, workers: int, more: str = "", **settings: int | str) -> str:
     """Write a scenario and the network it may name; return the scenario's file name."""
     (work.folder / "remembering.py").write_text(NETWORK)
-    given = {"epochs": 12, "evaluate_every": 3, "checkpoint_every": 2} | settings
-    strategy = "mpi" if workers > 1 else "single"
-    text = SCENARIO.format(base=base, workers=workers, strategy=strategy, more=more, **given)
+    given = {"epochs": 12, "evaluate_every": 3, "checkpoint_every": 2, "dataset": "digits"} | settings
+    given = {"strategy": "mpi" if workers > 1 else "single"} | given
+    text = SCENARIO.format(base=base, workers=workers, more=more, **given)
     (work.folder / "s.yaml").write_text(text)
     return "s.yaml"
 
@@ -146,7 +146,7 @@ def interrupted(work: Bench, *arguments: str) -> None:
 
 
 @contextmanager
-def left_alone(folder: Path, base: str, workers: int, **settings: int) -> Iterator[Bench]:
+def left_alone(folder: Path, base: str, workers: int, **settings: int | str) -> Iterator[Bench]:
     folder.mkdir()
     with Bench(folder) as work:
         work.call(scenario(work, base, workers, **settings))
@@ -269,6 +269,26 @@ def test_what_compression_left_out_is_kept(tmp_path: Path, compression: str) -> 
         cut(work, [name], lambda: newest_epoch(work) >= 4, 0.0, "1")
         must_be_resumed(work, whole)
         assert (whole.rows()[0]["workers_agree"], float(whole.rows()[0]["encoding_time_s"]) > 0) == ("exact", True)
+
+
+@pytest.mark.tensorflow
+@pytest.mark.mpi
+@pytest.mark.slow
+@pytest.mark.soak
+def test_a_table_on_servers_is_kept_whole(tmp_path: Path) -> None:
+    """Three workers of Keras, each with a third of the embedding's rows."""
+    base = (
+        "trainer: keras_tensorflow, model: feed_forward_lm, dataset.num_samples: 800, dataset.shape: [10], "
+        "dataset.vocabulary: 2000, dataset.noise: 0.5"
+    )
+    others = {"strategy": "parallax", "dataset": "synthetic", "epochs": 6}
+    (tmp_path / "cut").mkdir()
+    with left_alone(tmp_path / "whole", base, 3, **others) as whole, Bench(tmp_path / "cut") as work:
+        name = scenario(work, base, 3, **others)
+        cut(work, [name], lambda: newest_epoch(work) >= 2, 0.0, "1")
+        (_, last) = must_be_resumed(work, whole)
+        assert last["routes"] == whole.rows()[0]["routes"]
+        assert last["routes"].startswith("embedding: server (touched 0.0")
 
 
 def test_a_time_out_an_interruption_and_a_damaged_checkpoint(tmp_path: Path) -> None:

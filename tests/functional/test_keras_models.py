@@ -20,6 +20,7 @@ TOKENS = Problem((6,), 10, vocabulary=11)
 CHARACTERS = Problem((6,), 11, vocabulary=11, target_shape=(6,))
 SEQUENCES = Problem((6, 3), 10, 2 / 255, -1.0)
 
+SMALL_LM = {"embedding_size": 3, "window": 4, "units": 5}
 SMALL_RESNET = {"width": 4, "num_blocks": (1, 1)}
 SMALL_TRANSFORMER = {"width": 8, "num_heads": 2, "num_layers": 2}
 OF_INPUTS_AND_LAYERS = (contract.check_gradient_is_a_fair_buffer, contract.check_gradient_is_that_of_the_loss)
@@ -42,6 +43,8 @@ CASES: dict[str, tuple[str, Problem, dict[str, Any], int]] = {
         49 * 4 + 4 + (20 + 148 + 80 + 80) + (136 + 584 + 288 + 544) + 330,
     ),
     "vgg16": ("vgg16", IMAGES, {"width": 4, "num_convolutions": (1, 2), "hidden": (7,)}, 40 + 296 + 584 + 231 + 80),
+    "feed-forward-tokens": ("feed_forward_lm", TOKENS, SMALL_LM, 33 + 4 * 3 * 5 + 5 + 60),
+    "feed-forward-characters": ("feed_forward_lm", CHARACTERS, SMALL_LM, 33 + 4 * 3 * 5 + 5 + 66),
     "lstm-characters": ("lstm", CHARACTERS, {"units": 5, "num_layers": 2}, 55 + 2 * 20 * (5 + 5 + 1) + 66),
     "lstm-images": ("lstm", IMAGES, {"units": 5}, 20 * (8 + 5 + 1) + 60),
     "lstm-tokens": ("lstm", TOKENS, {"units": 5, "embedding_size": 3}, 33 + 20 * (3 + 5 + 1) + 60),
@@ -61,6 +64,7 @@ PRECISIONS = {
     "resnet18": "float32",
     "resnet50": "mixed_bfloat16",
     "vgg16": "mixed_float16",
+    "feed-forward-characters": "mixed_bfloat16",
     "lstm-images": "float32",
     "lstm-tokens": "mixed_bfloat16",
     "lstm-characters": "mixed_float16",
@@ -123,7 +127,7 @@ def test_xla_computes_the_same(case: str) -> None:
     np.testing.assert_allclose(contract.gradient(compiled, *given_to(case), 1.0), flat, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("case", ["lstm-characters", "transformer-characters"])
+@pytest.mark.parametrize("case", ["feed-forward-characters", "lstm-characters", "transformer-characters"])
 def test_a_position_never_sees_what_follows(case: str) -> None:
     """Changing the last token changes the prediction at the last position only."""
     model, (x, _) = make(case)._graph._model, given_to(case)  # type: ignore[attr-defined]
@@ -206,6 +210,35 @@ def test_cost_of_an_lstm() -> None:
     assert _keras_model.flops(characters) == 6 * 20 * (2 * 4 * 16 * (16 + 16) + 16 * 30)
     classes = built("lstm", Problem((20,), 2, vocabulary=30), units=16, embedding_size=7)
     assert _keras_model.flops(classes) == 6 * (20 * 4 * 16 * (7 + 16) + 16 * 2)
+
+
+def test_cost_of_a_feed_forward_language_model() -> None:
+    """At each position a window of embeddings times the hidden layer, then the logits: at each position, or once."""
+    options = {"embedding_size": 7, "window": 3, "units": 16}
+    characters = built("feed_forward_lm", Problem((20,), 30, vocabulary=30, target_shape=(20,)), **options)
+    assert _keras_model.flops(characters) == 6 * 20 * (3 * 7 * 16 + 16 * 30)
+    classes = built("feed_forward_lm", Problem((20,), 2, vocabulary=1000), **options)
+    assert _keras_model.flops(classes) == 6 * (20 * 3 * 7 * 16 + 16 * 2)
+
+
+def test_embeddings_of_tokens_are_lookup_tables() -> None:
+    for case in ("feed-forward-tokens", "lstm-tokens", "transformer-characters"):
+        trainer = make(case)
+        ((name, number),) = trainer.tables.items()  # type: ignore[attr-defined]
+        assert "embedding" in name
+        assert trainer.shapes[number][0] == 11
+    assert make("lstm-images").tables == {}  # type: ignore[attr-defined]
+
+
+def test_rows_of_a_table_are_overwritten_alone() -> None:
+    trainer = make("feed-forward-tokens")
+    first = trainer.parameters()
+    for rows in ([2, 10, 0], [], [5]):
+        values = np.full((len(rows), 3), 0.25)
+        trainer.set_rows(0, np.array(rows, np.int32), values)  # type: ignore[attr-defined]
+    expected = first.copy()
+    expected[:33].reshape(11, 3)[[0, 2, 5, 10]] = 0.25
+    assert np.array_equal(trainer.parameters(), expected)
 
 
 def test_cost_of_a_transformer() -> None:

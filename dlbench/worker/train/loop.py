@@ -291,6 +291,7 @@ class Loop:
         """Evaluate over all workers, send the rows of the epochs since the last evaluation, look at the target."""
         progress, train_time_s = self.progress, self._train_time(perf_counter())
         self._pausing(self.observer.mark)
+        self._pausing(self.step.refresh)
         seconds = self._pausing(self._score)
         progress.evaluation_time_s += seconds
         assert self._scores is not None
@@ -320,6 +321,7 @@ class Loop:
 
         def save() -> None:
             self._send_epochs()
+            self.step.refresh()
             checkpoints.save(self.progress)
 
         self._checkpoint_s += self._pausing(save)
@@ -377,6 +379,7 @@ class Loop:
 
     def _agree(self) -> None:
         """Compare trainable weights over all workers; a collective."""
+        self.step.refresh()
         self.reporter.phase = "agree"
         first, *others = self.trainer.replicas()
         self.record.agree(compare(first, self.communicator, others), f"after step {self._steps}")

@@ -52,7 +52,44 @@ def test_without_noise_a_sample_is_its_class_mean(prepared):
     assert np.array_equal(arrays.x[:3], arrays.x[3:])
 
 
+TOKENS = {"num_samples": 600, "num_validation": 60, "shape": [20], "num_classes": 3, "vocabulary": 301, "noise": 0.5}
+
+
+def test_with_a_vocabulary_samples_are_tokens(prepared):
+    arrays = prepared.arrays("synthetic", **TOKENS)
+    assert synthetic.describe(synthetic.OPTIONS(**TOKENS)).vocabulary == arrays.vocabulary == 301
+    assert (arrays.x.shape, arrays.x.dtype, arrays.num_classes) == ((600, 20), np.int32, 3)
+    assert list(np.bincount(arrays.y)) == [200, 200, 200]
+    # Two thirds are words of the class, and a third of the others.
+    assert np.mean(arrays.x % 3 == arrays.y[:, None]) == pytest.approx(2 / 3 + 1 / 9, abs=0.02)
+    # Zipf's law: the first word is twice as frequent as the second, and ten times as frequent as the tenth.
+    counts = np.bincount(arrays.x.ravel() // 3, minlength=100)
+    assert counts[0] / counts[1] == pytest.approx(2, rel=0.15)
+    assert counts[0] / counts[9] == pytest.approx(10, rel=0.25)
+    assert arrays.x.max() < 301
+
+
+def test_a_batch_touches_less_of_a_larger_vocabulary(prepared):
+    shares = []
+    for vocabulary in (30, 300, 3_000, 30_000):
+        x = prepared.arrays("synthetic", **TOKENS | {"vocabulary": vocabulary}).x[:32]
+        shares.append(len(np.unique(x)) / vocabulary)
+    assert shares == sorted(shares, reverse=True)
+    assert shares[0] > 0.9
+    assert shares[-1] < 0.02
+
+
+def test_tokens_are_the_same_whatever_the_pieces(prepared, monkeypatch, tmp_path):
+    first = prepared.entry("synthetic", **TOKENS)
+    monkeypatch.setattr(synthetic, "PIECE_BYTES", 240)
+    prepared.cache = tmp_path / "other"
+    assert prepared.entry("synthetic", **TOKENS).meta.checksum == first.meta.checksum
+
+
 IMPOSSIBLE = [
+    {"vocabulary": 20},
+    {"vocabulary": 2, "shape": [5], "num_classes": 3},
+    {"vocabulary": 10, "shape": [5, 2], "num_classes": 3},
     {"num_samples": 0},
     {"num_samples": 5},
     {"num_samples": True},

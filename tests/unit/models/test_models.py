@@ -14,6 +14,7 @@ from dlbench.trainers import Problem
 
 BUILDERS = {
     "cnn": ("keras",),
+    "feed_forward_lm": ("keras",),
     "lstm": ("keras",),
     "mlp": ("keras", "numpy"),
     "resnet18": ("keras",),
@@ -46,6 +47,7 @@ WRONG = [
     ("vgg16", {"num_convolutions": ()}),
     ("vgg16", {"dropout": 1.0}),
     ("vgg16", {"dropout": -0.1}),
+    ("feed_forward_lm", {"window": 0}),
     ("lstm", {"units": 0}),
     ("lstm", {"num_layers": 0}),
     ("transformer", {"positions": "none"}),
@@ -113,6 +115,10 @@ SAMPLES = [
     ("mlp", {}, TOKENS, "it takes numbers, not tokens"),
     ("mlp", {}, replace(SEQUENCES, target_shape=(20,)), "one class for each sample, not one at each of [20]"),
     ("softmax", {}, TOKENS, "it takes numbers, not tokens"),
+    ("feed_forward_lm", {}, TOKENS, ""),
+    ("feed_forward_lm", {}, CHARACTERS, ""),
+    ("feed_forward_lm", {}, SEQUENCES, "it takes tokens, and its samples are not tokens"),
+    ("feed_forward_lm", {}, replace(TOKENS, input_shape=(4, 4)), "it takes tokens [steps], not tokens of shape [4, 4]"),
     ("lstm", {}, TOKENS, ""),
     ("lstm", {}, CHARACTERS, ""),
     ("lstm", {}, SEQUENCES, ""),

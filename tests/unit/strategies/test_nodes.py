@@ -33,7 +33,7 @@ def close(first: np.ndarray, second: np.ndarray) -> None:
 def test_what_promises_to_equal_one_worker_does_so_still() -> None:
     assert {"ring", "parameter_server", "stale_synchronous", "local_sgd"} <= set(AS_ONE_WORKER)
     of_lock_step = {name for name, needs in NEEDS.items() if needs.as_one_worker is not None} - set(AS_ONE_WORKER)
-    assert of_lock_step == {"ddp", "horovod", "mirrored", "mpi", "multi_worker", "single"}
+    assert of_lock_step == {"ddp", "horovod", "mirrored", "mpi", "multi_worker", "parallax", "single"}
 
 
 @pytest.mark.parametrize("strategy", AS_ONE_WORKER)

@@ -69,6 +69,8 @@ def test_a_row_holds_what_lies_between_the_marks() -> None:
         StepTimestamps(11.0, 12.0, 14.0, NAN, 34.0, 66.0): (1, 55, 1, 2, NAN, 20, 32),
         StepTimestamps(11.0, 12.0, NAN, NAN, NAN, 66.0): (1, 55, 1, 54, NAN, NAN, NAN),
         StepTimestamps(11.0, 12.0, 14.0, NAN, 34.0, 66.0, 3.0, 5.0): (1, 55, 1, 2, NAN, 12, 32),
+        StepTimestamps(11.0, 12.0, 14.0, NAN, 34.0, 66.0, pull_s=0.5): (1, 55, 1, 1.5, NAN, 20.5, 32),
+        StepTimestamps(11.0, 12.0, 14.0, 18.0, 34.0, 66.0, pull_s=0.5): (1, 55, 1, 1.5, 4, 16.5, 32),
     }
     for timestamps, expected in rows.items():
         reporter = KeptReporter()

@@ -1,0 +1,37 @@
+"""Embeddings on servers beside the workers, over MPI with Keras: the weights of `mpi`, from a checkpoint on as well."""
+
+from pathlib import Path
+
+import pytest
+
+from dlbench.strategies.parallax import Route
+from tests.functional.mpi_programs.launch import mpirun
+
+pytestmark = [pytest.mark.mpi, pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+@pytest.mark.parametrize(
+    ("trainer", "workers"),
+    [
+        pytest.param("keras_tensorflow", 3, marks=pytest.mark.tensorflow),
+        pytest.param("keras_tensorflow", 2, marks=(pytest.mark.tensorflow, pytest.mark.soak)),
+        pytest.param("keras_torch", 3, marks=pytest.mark.soak),
+        pytest.param("keras_jax", 3, marks=pytest.mark.soak),
+    ],
+)
+def test_every_route_trains_as_mpi_does_and_resumes_to_the_bit(tmp_path: Path, trainer: str, workers: int) -> None:
+    ended = mpirun(tmp_path, workers, "parallax", trainer, workers, timeout_s=240)
+    assert ended.code == 0, ended.output
+    assert all(of_rank["mpi"]["moved"] > 0.1 for of_rank in ended.results)
+    for route in Route:
+        seen = [of_rank[route.value] for of_rank in ended.results]
+        assert len({one["hash"] for one in seen}) == 1, route
+        assert all(one["resumed"] == one["hash"] for one in seen), route
+        assert max(one["difference"] for one in seen) < 1e-6, route
+    facts = {route: ended.results[0][route.value]["routes"] for route in Route}
+    sparse = Route.SERVER if workers > 2 else Route.GATHER
+    assert facts[Route.AUTO] == facts[sparse]
+    assert facts[Route.AUTO].startswith(f"embedding: {sparse} (touched 0.")
+    sent = {route: sum(of_rank[route.value]["bytes_sent"] for of_rank in ended.results) for route in Route}
+    assert sent[Route.DENSE] == sum(of_rank["mpi"]["bytes_sent"] for of_rank in ended.results)
+    assert sent[Route.AUTO] == sent[sparse] < sent[Route.DENSE]
