@@ -34,7 +34,9 @@ _APART = ("study", "device_name")
 ALONE = "one worker alone"
 # What arms may each have a best learning rate of their own for.
 _RATE = "learning_rate_base"
-_OWN_RATE = {"batch_size_global": "global batch"} | {key: key for key in ("strategy", "compression", "optimizer", "batch_policy")}
+_OWN_RATE = {"batch_size_global": "global batch"} | {
+    key: key for key in ("strategy", "compression", "optimizer", "batch_policy")
+}
 # Units by the end of a column's name.
 _UNITS = {"_bytes_per_s": "bytes/s", "_bytes": "bytes", "_ms": "ms", "_s": "s"}
 

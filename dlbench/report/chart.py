@@ -205,7 +205,7 @@ class Hues:
 
 def ringed(chart: Chart) -> frozenset[str]:
     """Return the flags that are drawn as rings: those of the minority; what most marks have is said in words."""
-    valued = [mark.flags.split(";") for mark in chart.marks() if mark.interval and mark.points]
+    valued = [mark.flags.split(";") for mark in chart.marks(OF_RUNS) if mark.interval]
     counts = Counter(flag for flags in valued for flag in flags if flag)
     return frozenset(flag for flag, count in counts.items() if 2 * count <= len(valued))
 

@@ -295,7 +295,8 @@ class Settings(Frozen):
         "statistical efficiency gains more than 5%, and the rate follows by AdaScale's gain.",
     )
     largest_batch_size: Annotated[Count | None, Affects.TRAINING] = Field(
-        None, description="Largest batch of a policy that is not `fixed`, counted as `batch_size` is: see `batch_scope`."
+        None,
+        description="Largest batch of a policy that is not `fixed`, counted as `batch_size` is: see `batch_scope`.",
     )
     batch_doubling_epochs: Annotated[Count | None, Affects.TRAINING] = Field(
         None, description="Epochs between two doublings of `step-doubling`."

@@ -127,7 +127,9 @@ def _goodput(case: Case) -> str:
     """Return why the noise of gradients, or a rate that follows it, is not for this run; or an empty string."""
     settings, batch = case.settings, case.run.global_batch_size
     if settings.optimizer != "sgd":
-        return f"AdaScale's gain, by which `batch_policy: goodput` sets the rate, is for sgd, not for {settings.optimizer}"
+        return (
+            f"AdaScale's gain, by which `batch_policy: goodput` sets the rate, is for sgd, not for {settings.optimizer}"
+        )
     if settings.precision is Precision.MIXED_FLOAT16:
         return "mixed_float16 skips steps whose gradients are not finite, which noise cannot be measured of"
     if case.run.options.get("strategy.adasum"):

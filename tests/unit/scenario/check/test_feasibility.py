@@ -72,12 +72,12 @@ def test_what_cannot_be_run_says_why(subtests: pytest.Subtests, refusal: Refusal
             "cuts one order of all samples",
         ),
         (
-            "strategy: mpi, workers: 2, batch_policy: goodput, largest_batch_size: 64, compression: half",
+            "strategy: mpi, workers: 2, batch_policy: goodput, largest_batch_size: 64, compression: threshold",
             "sends parts of old ones",
         ),
         (
-            "strategy: downpour, workers: 2, batch_policy: goodput, largest_batch_size: 64",
-            "the strategy downpour trains one batch size",
+            "strategy: within, workers: 2, batch_policy: goodput, largest_batch_size: 64",
+            "the strategy within trains one batch size",
         ),
         ("learning_rate_scale: linear", "needs learning_rate_base_batch"),
         ("strategy: mpi, workers: 4, batch_size: 3, batch_scope: global", "does not give each of 4 workers a sample"),

@@ -26,7 +26,7 @@ def sums_of(num_steps: int, num_estimates: int, batch: int, seed: int) -> tuple[
 
 def known(noise_scale: float, **changes) -> Goodput:
     """Return a policy that knows the noise scale, in one worker's halves of batches of 32."""
-    policy = Goodput(32, {1: 0.010, 2: 0.011, 4: 0.014, 8: 0.024}, 2)
+    policy = Goodput(32, {1: 0.010, 2: 0.011, 4: 0.014, 8: 0.022}, 2)
     policy.noise = NoiseScale(2, weight=1.0, norm=1.0, trace=noise_scale)
     policy.__dict__.update(changes)
     return policy
