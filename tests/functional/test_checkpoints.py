@@ -172,10 +172,10 @@ def must_be_resumed(work: Bench, whole: Bench) -> list[dict[str, str]]:
 def test_a_batch_that_doubles_is_resumed_where_it_was(tmp_path: Path, workers: int) -> None:
     base = NUMPY.format(optimizer="sgd") + ", batch_policy: step-doubling, batch_doubling_epochs: 9"
     base += ", largest_batch_size: 128"
-    settings = {"epochs": 40}
+    settings = {"epochs": 120}
     with left_alone(tmp_path / "whole", base, workers, **settings) as whole, Bench(tmp_path) as work:
         arguments = scenario(work, base, workers, **settings)
-        cut(work, [arguments], has_made(6, work), 0, "dlbench")
+        cut(work, [arguments], has_made(2, work), 0.5, "dlbench")
         rows = must_be_resumed(work, whole)
         last = [row["step"] for row in work.rows("batch_changes") if row["attempt"] == rows[-1]["attempt"]]
         assert last == [row["step"] for row in whole.rows("batch_changes")]

@@ -10,13 +10,13 @@ from tests.functional.studies import BASE, Bench
 pytestmark = pytest.mark.mpi
 
 POINTS = {
-    "goodput": {"batch_policy": "goodput", "batch_policy_steps": 8, "largest_batch_size": 128, "workers": 3},
+    "goodput": {"batch_policy": "goodput", "batch_policy_steps": 8, "largest_batch_size": 128},
     "alone": {
         "batch_policy": "goodput", "batch_policy_steps": 8, "largest_batch_size": 128, "workers": 1,
         "strategy": "single",
     },
     "doubling": {"batch_policy": "step-doubling", "batch_doubling_epochs": 3, "largest_batch_size": 64},
-    "fixed": {},
+    "fixed": {"batch_size": 16},
 }  # fmt: skip
 
 
