@@ -31,6 +31,12 @@ def _exchange(arm: Arm) -> str:
     return _of((part / window for part, window in parts if part is not None and window), percent)
 
 
+def _coding(arm: Arm) -> str:
+    parts = [[row.get(name) for name in ("encoding_time_s", "decoding_time_s", "timed_window_s")] for row in arm.completed]
+    known = [(coding, decoding, window) for coding, decoding, window in parts if None not in (coding, decoding) and window]
+    return _of(((coding + decoding) / window for coding, decoding, window in known), percent) if known else ""
+
+
 def _reached(arm: Arm) -> str:
     """Return the time to the target; how many runs reached it, where not all of them did."""
     reached, tried = len(arm.values("time_to_target_s")), len(arm.completed)
@@ -83,6 +89,8 @@ MEASURED: Mapping[str, tuple[str, Cell]] = {
     "bytes_sent": ("bytes sent", _spread("bytes_sent")),
     "efficiency": ("efficiency of steady throughput", lambda arm: interval_text(arm.efficiency, percent)),
     "exchange": ("share of the window in the exchange", _exchange),
+    "coding": ("share of the window in encoding and decoding", _coding),
+    "link": ("link as measured, MB/s", lambda arm: _of(v / 1e6 for v in arm.values("link_bandwidth_bytes_per_s"))),
     "sent_mb": ("sent by all hosts, MB", _sent),
     "startup_time_s": ("start-up, s", _spread("startup_time_s")),
     "mfu": ("model FLOP utilisation", _spread("mfu", "{:.1%}".format)),
