@@ -93,10 +93,9 @@ class LineChecker:
         match _field(message, "kind", str):
             case "steps":
                 self._check_steps(unpack_steps(_field(message, "rows", str)) if steps is None else steps)
-            case "epoch":
-                self._check_epoch(_field(message, "row", dict))
-            case "batch_change":
-                self._check_batch_change(_field(message, "row", dict))
+            case "epoch" | "batch_change" as kind:
+                check_row = self._check_epoch if kind == "epoch" else self._check_batch_change
+                check_row(_field(message, "row", dict))
             case "sensors":
                 for row in _field(message, "rows", list):
                     _check_reading(row)

@@ -3,8 +3,8 @@
 A trainer file holds a one-line doc, `OPTIONS`, `BUILDER` (the name of the model files' builder it calls),
 `OPTIMIZERS` and `PRECISIONS` (names it takes), `OPTIMIZER_SETTINGS` (which optimizers take `momentum`, `nesterov` and
 `weight_decay`; a setting that is not named is refused), `JIT = True` where it can compile with XLA,
-`ACCUMULATES = True` where it computes a batch in parts (`BatchParts`), `BACKEND` (the column), `PACKAGE` (the module that
-it needs; optional), `INSTALL` (the command that installs it),
+`ACCUMULATES = True` where it computes a batch in parts (`BatchParts`), `BACKEND` (the column), `PACKAGE` (the module
+that it needs; optional), `INSTALL` (the command that installs it),
 
     FLAT_OPTIMIZERS: tuple[str, ...]                               # optimizers that there are for a flat vector, and
     def make_flat_optimizer(settings: Settings, parameters: Array) -> Optimizer: ...   # the run's: what strategies of
@@ -210,6 +210,10 @@ class BatchParts:
     def cut(self, num_samples: int) -> list[slice]:
         """Return the parts of a batch in order; their sizes differ by one at most, see `parts_of_batch`."""
         return parts_of_batch(num_samples, self.number(num_samples))
+
+
+# A batch of any size at once.
+WHOLE = BatchParts()
 
 
 def added(sums: Sums, more: Sums) -> Sums:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dlbench.records import hardware
-from dlbench.trainers import Array, BatchParts, Problem
+from dlbench.trainers import WHOLE, Array, BatchParts, Problem
 from dlbench.trainers._graph import InputSpecs, Reduce
 from dlbench.trainers._keras_optimizers import all_variables
 
@@ -35,7 +35,7 @@ class JaxGraph:
         model: Any,
         optimizer: Any,
         problem: Problem,
-        parts: BatchParts = BatchParts(),
+        parts: BatchParts = WHOLE,
         mesh: Any = None,
     ) -> None:
         self._jax, self._np, self._keras = jax, jax.numpy, keras

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from dlbench.records import hardware
-from dlbench.trainers import Array, BatchParts, Problem
+from dlbench.trainers import WHOLE, Array, BatchParts, Problem
 from dlbench.trainers._graph import InputSpecs, Reduce
 
 # From a function to one that runs it on every replica; the number of its first arguments that are batches.
@@ -79,7 +79,7 @@ class TensorFlowGraph:
         optimizer: Any,
         problem: Problem,
         jit_compile: bool,
-        parts: BatchParts = BatchParts(),
+        parts: BatchParts = WHOLE,
         everywhere: Everywhere | None = None,
     ) -> None:
         self._everywhere = everywhere

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dlbench.records import hardware
-from dlbench.trainers import Array, BatchParts, Problem
+from dlbench.trainers import WHOLE, Array, BatchParts, Problem
 from dlbench.trainers._graph import InputSpecs, Reduce
 
 
@@ -95,7 +95,7 @@ class TorchGraph:
         optimizer: Any,
         problem: Problem,
         jit_compile: bool,
-        parts: BatchParts = BatchParts(),
+        parts: BatchParts = WHOLE,
         wrapped: Any = None,
     ) -> None:
         self._torch, self._model, self.optimizer, self.problem = torch, model, optimizer, problem

@@ -32,8 +32,12 @@ def _exchange(arm: Arm) -> str:
 
 
 def _coding(arm: Arm) -> str:
-    parts = [[row.get(name) for name in ("encoding_time_s", "decoding_time_s", "timed_window_s")] for row in arm.completed]
-    known = [(coding, decoding, window) for coding, decoding, window in parts if None not in (coding, decoding) and window]
+    parts = [
+        [row.get(name) for name in ("encoding_time_s", "decoding_time_s", "timed_window_s")] for row in arm.completed
+    ]
+    known = [
+        (coding, decoding, window) for coding, decoding, window in parts if None not in (coding, decoding) and window
+    ]
     return _of(((coding + decoding) / window for coding, decoding, window in known), percent) if known else ""
 
 

@@ -113,8 +113,7 @@ def _course(data: ReportData) -> Course:
         for row in records(first.assign(**at)[[*RUN, *PLACES, *VALUES]]):
             course.setdefault(run_of(row), {})[float(row["epoch"])] = row
     for change in records(data.batch_changes[[*RUN, "epoch"]]):
-        if row := course.get(run_of(change), {}).get(float(change["epoch"])):
-            row[FLAGS] = "batch-changed"
+        course.get(run_of(change), {}).get(float(change["epoch"]), {})[FLAGS] = "batch-changed"
     for arm in learned:
         epochs = chain(*(course.get(run_of(row), ()) for row in arm.completed))
         end = max(epochs, default=arm.get("epochs_per_worker"))

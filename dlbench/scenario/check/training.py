@@ -91,9 +91,14 @@ def _batch_policy(case: Case) -> Iterator[str]:
     for name, policies in belong.items():
         if policy not in policies and getattr(settings, name) != Settings.model_fields[name].default:
             yield f"{name} belongs to `batch_policy: {' or '.join(policies)}`, not to {policy}"
-    if policy is BatchPolicy.FIXED:
-        return
-    what = f"`batch_policy: {policy}`"
+    if policy is not BatchPolicy.FIXED:
+        yield from _around_policy(case, f"`batch_policy: {policy}`")
+        yield from _of_policy(case, f"`batch_policy: {policy}`")
+
+
+def _around_policy(case: Case, what: str) -> Iterator[str]:
+    """Refuse what a batch that changes cannot be combined with."""
+    settings = case.settings
     if not case.needs.changes_batch:
         able = [name for name in plugins.names("strategies") if needs_of(name).changes_batch]
         yield f"the strategy {settings.strategy} trains one batch size: {what} is for {', '.join(able)}"
@@ -103,6 +108,11 @@ def _batch_policy(case: Case) -> Iterator[str]:
         yield f"{what} changes what a gradient is worth, and `compression` sends parts of old ones: remove one of them"
     if settings.divide is not Divide.DATA:
         yield f"{what} cuts one order of all samples: use `divide: data`"
+
+
+def _of_policy(case: Case, what: str) -> Iterator[str]:
+    """Refuse a policy that lacks what it needs."""
+    settings, policy = case.settings, case.settings.batch_policy
     if (settings.largest_batch_size or 0) < 2 * settings.batch_size:
         yield (
             f"{what} needs a largest_batch_size of at least twice the batch_size, {2 * settings.batch_size}; "

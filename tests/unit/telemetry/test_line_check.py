@@ -73,7 +73,8 @@ def test_a_missing_field_or_one_of_another_type_is_no_line():
         {"kind": "steps"}, {"kind": "steps", "rows": 3}, {"kind": "steps", "rows": "~"},
         {"kind": "steps", "rows": "abc"},
         {"kind": "epoch", "row": []}, {"kind": "sensors", "rows": [[1, "a", "b"]]}, {"kind": "sensors", "rows": [{}]},
-        {"kind": "batch_change", "row": {"step": 3}}, {"kind": "facts", "facts": None}, {"kind": "result", "result": {"steps": None}}, {"kind": "error"}, {},
+        {"kind": "batch_change", "row": {"step": 3}},
+        {"kind": "facts", "facts": None}, {"kind": "result", "result": {"steps": None}}, {"kind": "error"}, {},
     ):  # fmt: skip
         with pytest.raises(ValueError):
             LineChecker().check(decode(json.dumps(line).encode()))

@@ -1,6 +1,8 @@
 """Batches that change while a run trains: which samples, which rates, the same decisions on all workers."""
 
 from collections.abc import Callable
+from functools import partial
+from itertools import chain, repeat
 from time import sleep
 from typing import Any
 
@@ -89,9 +91,8 @@ def test_each_sample_is_trained_once_in_an_epoch_however_the_batch_grows(workers
         orders = [DataOrder.of(run, (worker,), NUM_SAMPLES) for worker in range(workers)]
         shares = []
         for order in orders:
-            multiples = iter(asked)
-            last = asked[-1]
-            shares.append(list(order.growing_batches(3, lambda: next(multiples, last))))
+            multiples = chain(asked, repeat(asked[-1]))
+            shares.append(list(order.growing_batches(3, partial(next, multiples))))
         totals = [share.total for share in shares[0]]
         assert all([share.total for share in of_worker] == totals for of_worker in shares)
         assert [sum(len(of_worker[step].indices) for of_worker in shares) for step in range(len(totals))] == totals
