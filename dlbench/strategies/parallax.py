@@ -258,7 +258,7 @@ class ParallaxStep(Step):
 
 def _has_others(gradient: Array, rows: Array) -> bool:
     """Return whether a table has gradients at other rows than these."""
-    changed = np.asarray(gradient.any(axis=1))
+    changed: Array = np.asarray(gradient.any(axis=1))
     changed[rows] = False
     return bool(changed.any())
 

@@ -5,6 +5,7 @@ import pytest
 
 from dlbench.scenario.settings import Settings
 from dlbench.strategies import parallax
+from dlbench.strategies._volume import ring
 from dlbench.strategies.parallax import Route, bytes_of_step, choose
 from tests.fakes import KeptReporter, SumStrategy, in_threads
 
@@ -127,17 +128,12 @@ def sent_in_pieces(communicator):
     return sum(num_bytes for _, num_bytes in communicator.sent)
 
 
-def ring_bytes(size, num_values):
-    """Return what all workers send in an all-reduce of float64 round a ring."""
-    return 2 * (size - 1) * num_values * 8
-
-
 @pytest.mark.parametrize("size", [2, 3, 5])
 @pytest.mark.parametrize("route", [*SPARSE, Route.DENSE])
 def test_bytes_are_those_of_the_rows_that_were_touched(size, route):
     def work(communicator):
         strategy, step = made(communicator, route)
-        touched = train(step, communicator, range(1))
+        train(step, communicator, range(1))
         before = strategy.bytes_sent
         touched = train(step, communicator, range(1, STEPS))
         assert strategy.bytes_sent == sent_in_pieces(communicator)
@@ -147,17 +143,15 @@ def test_bytes_are_those_of_the_rows_that_were_touched(size, route):
         return before, sent, touched
 
     results = in_threads(size, work)
-    num_dense, steps = CLASSES + WIDTH * CLASSES, STEPS - 1
-    assert sum(before for before, _, _ in results) == ring_bytes(size, num_dense + ROWS * WIDTH)
-    if route is Route.DENSE:
-        assert sum(sent for _, sent, _ in results) == steps * ring_bytes(size, num_dense + ROWS * WIDTH)
-        return
-    expected = row_bytes_of_a_server if route is Route.SERVER else row_bytes_of_a_gather
-    touched = [[of_one[number] for _, _, of_one in results] for number in range(steps)]
-    ring = [sent - sum(expected(rank, rows, size) for rows in touched) for rank, (_, sent, _) in enumerate(results)]
-    # What is left is the ring of the dense variables, whose blocks differ by a number at most.
-    assert sum(ring) == steps * ring_bytes(size, num_dense)
-    assert max(ring) - min(ring) <= steps * 2 * 8
+    touched = [[of_one[number] for _, _, of_one in results] for number in range(STEPS - 1)]
+    for rank, (first, sent, _) in enumerate(results):
+        whole = 8 * ring(CLASSES + ROWS * WIDTH + WIDTH * CLASSES, size, rank)
+        # Before the table and after it.
+        dense = 8 * (ring(CLASSES, size, rank) + ring(WIDTH * CLASSES, size, rank))
+        assert first == whole
+        of_rows = {Route.SERVER: row_bytes_of_a_server, Route.GATHER: row_bytes_of_a_gather}.get(route)
+        expected = [whole if of_rows is None else dense + of_rows(rank, rows, size) for rows in touched]
+        assert sent == sum(expected)
 
 
 def row_bytes_of_a_server(rank, touched, size):
@@ -363,7 +357,9 @@ def test_a_trainer_without_tables_reduces_everything():
         return strategy.bytes_sent, strategy.facts(), strategy.state()["routes"].size
 
     found = in_threads(3, work)
-    assert sum(sent for sent, _, _ in found) == STEPS * ring_bytes(3, TableTrainer().num_parameters)
+    assert [sent for sent, _, _ in found] == [
+        STEPS * 8 * ring(TableTrainer().num_parameters, 3, rank) for rank in range(3)
+    ]
     assert found[0][1:] == ({"collectives": "mpi", "mpi_version": "threads"}, 0)
 
 
