@@ -101,14 +101,14 @@ class Lbfgs:
 
     def _accept(self, loss: float, products: Array) -> Move:
         """Let the trial be the point, and keep its s and y where they have curvature."""
-        known, slot = self._products, None
-        known[-3:], known[:, -3:] = products, products.T
+        dots, slot = self._products, None
+        dots[-3:], dots[:, -3:] = products, products.T
         if products[0, -2] > _CURVATURE * math.sqrt(products[0, -3] * products[1, -2]):
             slot = (self._slots[-1] + 1) % self._history if self._slots else 0
             self._slots.append(slot)
             for kept, new in ((slot, -3), (self._history + slot, -2)):
-                known[kept] = known[new]
-                known[:, kept] = known[:, new]
+                dots[kept] = dots[new]
+                dots[:, kept] = dots[:, new]
         self._squared_gradient = float(products[2, -1])
         self._point = Trial(0.0, loss, 0.0)
         return self._turn(is_accepted=True, slot=slot)
