@@ -58,6 +58,8 @@ class Needs(Frozen):
         simulated: Whether it can be simulated (`communicator: simulated`), though it has no communicator.
         roles: What processes there are beside workers, such as `SERVER`.
         hands_out: Whether the next samples go to the worker that asks first; else each worker has its share of a step.
+        assigned_by: The role whose node says which batch each worker takes, where one does; "" otherwise.
+        compares_losses: Whether it compares losses of the same samples, which then must not differ by chance.
         shares_memory: Whether workers read and write common parameters (`dlbench.strategies._protocol.Memory`).
         agrees: Whether it promises that all workers hold the same parameters at the end.
         as_one_worker: Options with which it promises that N workers equal one on the joined batch; None where there
@@ -80,6 +82,8 @@ class Needs(Frozen):
     simulated: bool = False
     roles: tuple[Role, ...] = ()
     hands_out: bool = False
+    assigned_by: str = ""
+    compares_losses: bool = False
     shares_memory: bool = False
     agrees: bool = True
     as_one_worker: Mapping[str, Any] | None = None

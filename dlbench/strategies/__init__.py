@@ -19,6 +19,7 @@ that send messages (`NEEDS = Needs.of_nodes(...)`),
 
     def node(options: Options, world: World, role: str, index: int, port: Port) -> WorkerNode | OtherNode: ...
                                                                          # of each role that `NEEDS` has, and workers
+                                                                         # (`AssignedWorkerNode`s where `assigned_by`)
     def batches_per_update(options: Options, workers: int) -> int: ...   # where it is neither 1 (samples are handed
                                                                          # out) nor all (each has its share of a step)
     def share_of_gradient(options: Options, workers: int) -> float: ...  # where samples are handed out, and a gradient

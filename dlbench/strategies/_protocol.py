@@ -23,7 +23,10 @@ from dlbench.scenario.needs import SERVER, WORKER
 from dlbench.strategies import Array
 
 # Types of strategies' messages.
-TYPES = ("push", "pull", "parameters", "finished", "block", "move", "average", "averaged", "push_pull")
+TYPES = (
+    "push", "pull", "parameters", "finished", "block", "move", "average", "averaged", "push_pull", "assign", "done",
+    "products",
+)  # fmt: skip
 # Types of the run's own, which no strategy counts. `ask`: a worker asks for samples; `hand_out`: it gets a batch, whose
 # number is `step`, of `samples`; `copy`: a node sends the evaluator what it held when the epoch `step` ended, of which
 # `samples` numbers are parameters; `is_last`: a worker asks whether the epoch `step` was the last; `answer`: it was
@@ -31,7 +34,7 @@ TYPES = ("push", "pull", "parameters", "finished", "block", "move", "average", "
 RUN_TYPES = ("ask", "hand_out", "copy", "is_last", "answer", "close")
 _ALL_TYPES = (*TYPES, *RUN_TYPES)
 _TYPE_CODES = {name: code for code, name in enumerate(_ALL_TYPES)}
-_WITHOUT_NUMBERS = frozenset(("pull", "finished", *RUN_TYPES)) - {"copy"}
+_WITHOUT_NUMBERS = frozenset(("pull", "finished", "assign", *RUN_TYPES)) - {"copy"}
 # How the numbers of a body are encoded, which its message says; 0 stands for no body.
 _ENCODINGS = tuple(map(np.dtype, ("float16", "float32", "float64", "uint8", "uint32", "int32", "int64")))
 _ENCODING_CODES = {dtype: code for code, dtype in enumerate(_ENCODINGS, 1)}
@@ -155,6 +158,8 @@ class World:
         seed: The run's seed.
         make_compressor: Makes one node's side of what encodes vectors of a given size, step after step; None where
             gradients travel as they are.
+        batches_per_epoch: Batches of one epoch, where samples are handed out or assigned.
+        epochs: Epochs of the run.
     """
 
     num_workers: int
@@ -164,6 +169,8 @@ class World:
     make_optimizer: Callable[[Array], Optimizer]
     seed: int = 0
     make_compressor: Callable[[int], Compressor] | None = None
+    batches_per_epoch: int = 0
+    epochs: int = 0
 
     @property
     def num_servers(self) -> int:
@@ -216,12 +223,14 @@ class Gradient(NamedTuple):
         step: Number of its step, 1, 2, ...; where samples are handed out, of all workers' steps together.
         samples: Its samples.
         share: Its samples / samples of all workers in the step; where samples are handed out, 1.
+        loss: Mean loss of its samples; None without samples.
     """
 
     values: Array
     step: int
     samples: int
     share: float
+    loss: float | None = None
 
 
 class WorkerNode(Protocol):
@@ -246,6 +255,13 @@ class WorkerNode(Protocol):
 
     def finish(self) -> None:
         """Take part to the end: there are no more samples for this worker."""
+
+
+class AssignedWorkerNode(WorkerNode, Protocol):
+    """A worker's side of a strategy that has a node which assigns batches."""
+
+    # The number of its next batch, 1, 2, ...; 0 where there are no more.
+    assigned: int
 
 
 class OtherNode(Protocol):

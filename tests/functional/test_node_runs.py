@@ -183,8 +183,9 @@ def test_a_killed_node_ends_the_run_and_is_named(work: Bench, rank: int, name: s
     assert work.left_running() == []
 
 
-# Workers that wait for nobody, for a partner, and for all; with memory that is shared. Others wait for some.
-KINDS = [["asynchronous", "gossip", "hogwild", "ring"], ["backup_workers", "stale_synchronous"]]
+# Workers that wait for nobody, for a partner, and for all; with memory that is shared; with a coordinator. Others wait
+# for some.
+KINDS = [["asynchronous", "gossip", "hogwild", "ring", "sandblaster"], ["backup_workers", "stale_synchronous"]]
 STOP = {"metric": "validation_accuracy", "value": 0.85, "stop": True}
 
 
@@ -209,7 +210,8 @@ def test_an_evaluator_ends_training_when_the_target_is_reached(work: Bench, stra
         else:
             assert int(row["samples_seen"]) >= (epochs - (strategy == "backup_workers")) * 1438
         roles = [place["role"] for place in places if place["run_id"] == row["run_id"]]
-        assert roles == ["worker"] * 2 + ["server"] * (strategy not in WITHOUT_SERVERS) + ["evaluator"]
+        others = ["server"] * (strategy not in WITHOUT_SERVERS) + ["coordinator"] * (strategy == "sandblaster")
+        assert roles == ["worker"] * 2 + others + ["evaluator"]
 
 
 def test_an_evaluators_scores_are_those_that_workers_make_after_training(study: Bench) -> None:

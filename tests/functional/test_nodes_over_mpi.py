@@ -37,6 +37,7 @@ SAME_BITS: tuple[Case, ...] = (
     {"strategy": "elastic_averaging", "workers": 1, "servers": 1, "strategy__period": 3},
     {"strategy": "gossip", "workers": 1},
     {"strategy": COORDINATED, "workers": 3, "batch_size": 14, "batch_scope": "global"},
+    {"strategy": "sandblaster", "workers": 1, "servers": 2},
     {"strategy": "hogwild", "workers": 1},
     {"strategy": "hogwild", "workers": 1, "strategy__sparse": True},
 )
@@ -47,21 +48,28 @@ ASYNCHRONOUS: tuple[Case, ...] = (
     {"strategy": "gossip", "workers": 3},
     {"strategy": "elastic_averaging", "workers": 3, "servers": 1},
 )
+# Whoever computes a portion of the gradient, and however often, the result is the same; messages are not.
+PORTIONS: Case = {"strategy": "sandblaster", "workers": 2, "servers": 2, "strategy__history": 2}
 SHARED_MEMORY: Case = {"strategy": "hogwild", "workers": 3}
 
 
 def num_ranks(case: Case) -> int:
-    return int(case["workers"]) + case.get("servers", 0) + (case["strategy"] == COORDINATED)
+    return int(case["workers"]) + case.get("servers", 0) + (case["strategy"] in (COORDINATED, "sandblaster"))
+
+
+def epochs_of(case: Case) -> int:
+    """Return the epochs of a case: those of sandblaster are evaluations, of which a pair of its history takes some."""
+    return 8 if case["strategy"] == "sandblaster" else EPOCHS
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Nodes]:
     """Return what the nodes of each case hand in; one start for all cases of as many ranks."""
     found: dict[str, Nodes] = {}
-    everything = [*SAME_BITS, *ASYNCHRONOUS, SHARED_MEMORY]
+    everything = [*SAME_BITS, *ASYNCHRONOUS, PORTIONS, SHARED_MEMORY]
     for size in {num_ranks(case) for case in everything}:
         cases = [case for case in everything if num_ranks(case) == size]
-        given = json.dumps([case | {"epochs": EPOCHS} for case in cases])
+        given = json.dumps([case | {"epochs": epochs_of(case)} for case in cases])
         ended = mpirun(tmp_path_factory.mktemp("nodes"), size, "nodes", size, given)
         assert ended.code == 0, ended.output
         found |= {str(case): list(nodes) for case, nodes in zip(cases, zip(*ended.results, strict=True), strict=True)}
@@ -81,11 +89,19 @@ def total(nodes: Iterable[dict[str, Any]], name: str) -> int:
 
 def test_simulated_and_real_runs_give_the_same_bits_and_as_many_messages(trained: dict[str, Nodes]) -> None:
     for case in SAME_BITS:
-        nodes, simulated = trained[str(case)], simulation(epochs=EPOCHS, **case)
+        nodes, simulated = trained[str(case)], simulation(epochs=epochs_of(case), **case)
         result = simulated.train()
         assert parameters_of(nodes, case["workers"]).tobytes() == simulated.parameters().tobytes(), case
         assert (total(nodes, "sent"), total(nodes, "bytes_sent")) == (result.messages, result.bytes_sent), case
-        assert total(nodes, "samples") == result.samples_seen == EPOCHS * NUM_TRAIN, case
+        assert total(nodes, "samples") == result.samples_seen == epochs_of(case) * NUM_TRAIN, case
+
+
+def test_portions_of_a_gradient_give_the_same_bits_whoever_computes_them(trained: dict[str, Nodes]) -> None:
+    nodes, simulated = trained[str(PORTIONS)], simulation(epochs=epochs_of(PORTIONS), **PORTIONS)
+    simulated.train()
+    assert parameters_of(nodes, 2).tobytes() == simulated.parameters().tobytes()
+    assert total(nodes, "samples") == epochs_of(PORTIONS) * NUM_TRAIN
+    assert total(nodes, "sent") == total(nodes, "received")
 
 
 def test_workers_that_do_not_wait_end_with_all_messages_delivered(trained: dict[str, Nodes]) -> None:

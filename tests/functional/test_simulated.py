@@ -22,7 +22,7 @@ base:
 """
 STRATEGIES = (
     "asynchronous", "backup_workers", "downpour", "elastic_averaging", "gossip", "local_sgd", "parameter_server",
-    "ring", "softsync", "stale_synchronous",
+    "ring", "sandblaster", "softsync", "stale_synchronous",
 )  # fmt: skip
 
 
@@ -121,6 +121,8 @@ def test_measured_times_of_a_real_run_drive_a_simulation(work):
         ("  strategy: asynchronous\n  communicator.latency_s: .nan\n", "not a finite number"),
         ("  strategy: backup_workers\n  workers: 4\n  servers: 2\n", "backup_workers has one server"),
         ("  strategy: downpour\n  optimizer: adam\n", "downpour uses Adagrad"),
+        ("  strategy: sandblaster\n  momentum: 0.9\n", "sandblaster is L-BFGS"),
+        ("  strategy: sandblaster\n  divide: epochs\n", "divide: data"),
         ("  strategy: ring\n  mode: scale-out\n", "communicator.workers_per_host"),
         ("  strategy: ring\n  checkpoint_every: 1\n", "makes no checkpoints"),
         ("  strategy: softsync\n  strategy.n: 3\n", "strategy.n"),

@@ -213,6 +213,15 @@ def not_pictures(shape: tuple[int, ...], vocabulary: int | None, padding: int) -
     return ""
 
 
+def _chance(case: Case) -> Iterator[str]:
+    """Refuse what makes a loss of the same samples differ by chance, where a strategy compares losses."""
+    settings = case.settings
+    has_dropout = bool(case.run.options.get("model.dropout"))
+    if case.needs.compares_losses and (has_dropout or settings.augmentation is not Augmentation.NONE):
+        what = "model.dropout" if has_dropout else "augmentation"
+        yield f"the strategy {settings.strategy} compares losses of the same samples: remove `{what}`"
+
+
 def _measured(case: Case) -> Iterator[str]:
     """Refuse what is never measured; what is not known before the data set is prepared is let through."""
     settings, target, description = case.settings, case.run.target, case.description
@@ -227,4 +236,4 @@ def _measured(case: Case) -> Iterator[str]:
     yield choice("score", target.metric, tuple(scores), f"data set {settings.dataset}, which has {what},")
 
 
-TRAINING_CHECKS = (_engine, _step, _batch_policy, _samples, _shapes, _measured)
+TRAINING_CHECKS = (_engine, _step, _batch_policy, _samples, _shapes, _chance, _measured)

@@ -88,11 +88,11 @@ class Simulation:
             self._end_epochs(self.parameters())
         return self._account(ready_at)
 
-    def gradient(self, ticket: Ticket, parameters: Array) -> Array:
-        """Return the mean gradient of a ticket's samples."""
+    def gradient(self, ticket: Ticket, parameters: Array) -> tuple[Array, float | None]:
+        """Return mean gradient and loss of a ticket's samples."""
         share, reporter = ticket.share, self.reporter
         if not len(share.indices):
-            return np.zeros_like(parameters)
+            return np.zeros_like(parameters), None
         x, y = self._batches(share, ticket.epoch)
         self.trainer.set_parameters(parameters)
         values, sums = self.trainer.gradient(x, y, 1 / len(share.indices))
@@ -102,7 +102,7 @@ class Simulation:
         self._epoch.add(sums, len(y))
         self._epoch.steps = max(self._epoch.steps, ticket.step)
         reporter.step, reporter.epoch, reporter.loss = ticket.step, ticket.epoch, loss
-        return values.copy()
+        return values.copy(), loss
 
     def updated(self, samples: int) -> None:
         """Note that an epoch is over when all its samples have entered an update."""

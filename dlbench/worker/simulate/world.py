@@ -26,8 +26,8 @@ class StuckError(RuntimeError):
 class GradientComputer(Protocol):
     """Computes gradients, and follows updates."""
 
-    def gradient(self, ticket: Ticket, parameters: Array) -> Array:
-        """Return the mean gradient of a ticket's samples at some parameters; it is never written again."""
+    def gradient(self, ticket: Ticket, parameters: Array) -> tuple[Array, float | None]:
+        """Return mean gradient and loss of a ticket's samples at some parameters; no gradient is written again."""
 
     def updated(self, samples: int) -> None:
         """Note that samples have entered an update."""
@@ -221,7 +221,7 @@ class SimulatedWorld:
     def _try_to_begin(self, rank: int) -> None:
         if self._busy[rank] or self._over[rank] or not self.workers[rank].may_begin():
             return
-        ticket = self._schedule.next(rank)
+        ticket = self._schedule.next(rank, self.workers[rank])
         if ticket is None:
             self._over[rank] = self._is_ending = True
             self._first_end_s = min(self._first_end_s, self.now)
@@ -241,11 +241,11 @@ class SimulatedWorld:
         ticket, parameters = begun
         share = ticket.share
         samples = len(share.indices)
-        values = self._computes.gradient(ticket, parameters)
+        values, loss = self._computes.gradient(ticket, parameters)
         self._busy[rank], self._computed_at[rank] = False, self.now
         self._num_begun += not self.counts.steps[rank]
         self.counts.steps[rank] += 1
-        self.workers[rank].on_gradient(Gradient(values, ticket.step, samples, samples / share.total))
+        self.workers[rank].on_gradient(Gradient(values, ticket.step, samples, samples / share.total, loss))
         self._try_to_begin(rank)
 
     def _receive(self, to: int, message: Message) -> None:

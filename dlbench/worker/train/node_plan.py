@@ -12,7 +12,7 @@ from dlbench.strategies import Array
 from dlbench.strategies._encoded_messages import make_node
 from dlbench.strategies._protocol import Optimizer, OtherNode, Port, WorkerNode, World
 from dlbench.worker.train.order import learning_rate
-from dlbench.worker.train.schedule import HandedOut, InLockStep, schedule_of
+from dlbench.worker.train.schedule import Assigned, HandedOut, InLockStep, schedule_of
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,7 @@ class NodePlan:
         world: What every node knows.
         schedule: Which samples are whose.
         full_rate: The learning rate after warm-up, for the samples that an update is made of.
+        dispenser: The node that gives samples to workers, where one does.
         agrees: Whether all workers are to hold the same parameters at the end.
         shares_memory: Whether workers read and write common parameters.
         strategy: Makes the nodes.
@@ -31,8 +32,9 @@ class NodePlan:
     """
 
     world: World
-    schedule: InLockStep | HandedOut
+    schedule: InLockStep | HandedOut | Assigned
     full_rate: float
+    dispenser: int | None
     agrees: bool
     shares_memory: bool
     strategy: plugins.Plugin
@@ -72,7 +74,7 @@ def plan_nodes(
     strategy = plugins.load("strategies", settings.strategy)
     options = strategy.options(**run.options_of("strategy"))
     needs: Needs = strategy.get("NEEDS")
-    schedule = schedule_of(run, num_samples, hands_out=needs.hands_out)
+    schedule = schedule_of(run, num_samples, hands_out=needs.hands_out, assigned=bool(needs.assigned_by))
     full_rate = update_of(run).learning_rate
 
     def rate(step: int) -> float:
@@ -80,8 +82,23 @@ def plan_nodes(
 
     others = {role.name: role.number for role in nodes_of(settings)}
     make_compressor = _compressor(run, parameters)
-    world = World(settings.workers, others, parameters, rate, make_optimizer, run.seed, make_compressor)
-    return NodePlan(world, schedule, full_rate, needs.agrees, needs.shares_memory, strategy, options, tuple(scores))
+    world = World(
+        settings.workers, others, parameters, rate, make_optimizer, run.seed, make_compressor,
+        schedule.steps_per_epoch, run.epochs_per_worker,
+    )  # fmt: skip
+    return NodePlan(
+        world, schedule, full_rate, _dispenser(needs, world), needs.agrees, needs.shares_memory, strategy, options,
+        tuple(scores),
+    )  # fmt: skip
+
+
+def _dispenser(needs: Needs, world: World) -> int | None:
+    """Return the node that hands out or assigns samples; a server does, which is there to answer, or else worker 0."""
+    if needs.assigned_by:
+        return world.node(needs.assigned_by, 0)
+    if not needs.hands_out:
+        return None
+    return world.server(0) if world.num_servers else 0
 
 
 def _compressor(run: RunSpec, parameters: Array) -> Callable[[int], Compressor] | None:

@@ -24,7 +24,7 @@ from dlbench.worker.train.node_account import NodeConclusion, NodeEpoch, NodeLog
 from dlbench.worker.train.node_plan import NodePlan
 from dlbench.worker.train.node_scores import Copy, NodeCommunicator, Replica
 from dlbench.worker.train.nodes import NodeProcess, meet
-from dlbench.worker.train.schedule import HandedOut, Ticket
+from dlbench.worker.train.schedule import Assigned, HandedOut, Ticket
 
 # Copies of parameters that one process may keep until they are scored.
 MOST_KEPT_BYTES = 4 * 2**30
@@ -78,8 +78,7 @@ class NodeRun:
         self._scorer: Evaluator | None = None
         if is_evaluator:
             assert replica is not None
-            dispenser = self._dispenser if isinstance(plan.schedule, HandedOut) else None
-            self._scorer = Evaluator(self.process.port, dispenser, plan.world, replica, run, reporter)
+            self._scorer = Evaluator(self.process.port, plan.dispenser, plan.world, replica, run, reporter)
         # When the step under way began, had its batch, the parameters, and its gradient; its mean loss.
         self._moments = (0.0, 0.0, 0.0, 0.0)
         self._loss: float | None = None
@@ -92,7 +91,7 @@ class NodeRun:
             Diverged: A loss is not finite, or workers disagree that are to agree.
         """
         process = self.process
-        if isinstance(self.plan.schedule, HandedOut) and self.communicator.rank == self._dispenser:
+        if isinstance(self.plan.schedule, HandedOut) and self.communicator.rank == self.plan.dispenser:
             process.hand_out(self.plan.schedule)
         self._rehearse()
         self.reporter.phase = "barrier"
@@ -161,33 +160,30 @@ class NodeRun:
         whole = 0 if self._replica is None else self._stopped_after
         if isinstance(self.plan.schedule, HandedOut):
             whole = 0
-            if self.communicator.rank == self._dispenser:
+            if self.communicator.rank == self.plan.dispenser:
                 closed_after = self.process.closed_after
                 whole = everyone if closed_after is None else closed_after
                 if closed_after is not None and server is not None:
                     # Of what was handed out some gradients may have been dropped.
                     whole = min(whole, server.samples // self.plan.schedule.samples_per_epoch)
+        elif isinstance(self.plan.schedule, Assigned):
+            whole = 0 if server is None else server.samples // self.plan.schedule.samples_per_epoch
         largest = np.array([whole])
         self.communicator.all_reduce(largest, largest, "max")
         return min(everyone, int(largest[0]))
 
-    @property
-    def _dispenser(self) -> int:
-        """The node that hands out samples: a server, which is there to answer, or else worker 0."""
-        world = self.plan.world
-        return world.server(0) if world.num_servers else 0
-
     def _train(self, node: WorkerNode, replica: Replica) -> None:
         """Train a worker until there are no more samples for it, and take part until all have ended; a collective."""
         process = self.process
-        if isinstance(self.plan.schedule, HandedOut) and self.communicator.rank != self._dispenser:
-            process.ask(self._dispenser)
+        dispenser = self.plan.dispenser
+        if isinstance(self.plan.schedule, HandedOut) and dispenser is not None and dispenser != self.communicator.rank:
+            process.ask(dispenser)
         process.start(node)
         while (ticket := self._next_ticket(node)) is not None:
             parameters = node.begin()
             with process.computing(node):
                 gradient = self._gradient(replica, ticket, parameters)
-            process.take_gradient(node, ticket, gradient)
+            process.take_gradient(node, ticket, gradient, self._loss)
             self._end_step(ticket)
         process.finish(node)
 
@@ -198,7 +194,7 @@ class NodeRun:
         if isinstance(schedule, HandedOut):
             ticket = process.next_handed_out(schedule)
         else:
-            ticket = schedule.next(self.communicator.rank)
+            ticket = schedule.next(self.communicator.rank, node)
         if ticket is None or self._is_over_before(ticket):
             self.reporter.phase = "barrier"
             return None
@@ -209,7 +205,7 @@ class NodeRun:
         """Whether the evaluator has ended training with the epoch before: workers in lock step ask, once an epoch."""
         target = self.run.target
         asks = self._evaluator is not None and target is not None and target.stop
-        if not asks or isinstance(self.plan.schedule, HandedOut) or ticket.epoch <= self._asked:
+        if not asks or self.plan.dispenser is not None or ticket.epoch <= self._asked:
             return False
         assert self._evaluator is not None
         self._asked = ticket.epoch

@@ -222,12 +222,13 @@ class NodeProcess:
         with self._answering() if is_busy else contextlib.nullcontext():
             yield
 
-    def take_gradient(self, node: WorkerNode, ticket: Ticket, gradient: Array) -> None:
-        """Give the worker its mean gradient over a ticket's samples, and wait until it may begin again."""
+    def take_gradient(self, node: WorkerNode, ticket: Ticket, values: Array, loss: float | None = None) -> None:
+        """Give the worker mean gradient and loss over a ticket's samples, and wait until it may begin again."""
         share = ticket.share
         # What has arrived since came before the gradient was ready.
         self._deliver()
-        node.on_gradient(Gradient(gradient, ticket.step, len(share.indices), len(share.indices) / share.total))
+        samples = len(share.indices)
+        node.on_gradient(Gradient(values, ticket.step, samples, samples / share.total, loss))
         self._until(node.may_begin)
         self.active_at = perf_counter()
 
@@ -325,8 +326,7 @@ class NodeProcess:
             self._offered = message.step, message.samples
         elif message.type == "answer":
             self.last_answer = bool(message.samples)
-        elif message.type == "close":
-            assert self._stock is not None
+        elif message.type == "close" and self._stock is not None:
             if not self._is_ending:  # else it had nothing more to hand out by itself
                 self.closed_after, self._is_ending = self._stock.close(), True
         else:

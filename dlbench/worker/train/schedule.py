@@ -1,7 +1,7 @@
-"""Which samples a worker takes next where it does not step with the others: its share of each step, or what is left."""
+"""Which samples a worker takes next: its share of each step, what is left, or what a node of the strategy assigns."""
 
 from collections import OrderedDict
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, cast
 
 import numpy as np
 
@@ -9,6 +9,7 @@ from dlbench.errors import UserError
 from dlbench.scenario.check.training import no_full_batch
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Divide, Remainder
+from dlbench.strategies._protocol import AssignedWorkerNode, WorkerNode
 from dlbench.worker.train.order import DataOrder, Indices, Share
 
 # Permutations that are kept: workers are at most a few epochs apart.
@@ -42,8 +43,8 @@ class Schedule(Protocol):
     samples_per_epoch: int
     total_samples: int
 
-    def next(self, worker: int) -> Ticket | None:
-        """Return a worker's next samples; None where there are no more."""
+    def next(self, worker: int, node: WorkerNode | None = None) -> Ticket | None:
+        """Return a worker's next samples; None where there are no more. Its node may have been assigned some."""
 
     def give_back(self, samples: int) -> None:
         """Hand out as many further samples: what was trained on these is lost."""
@@ -68,7 +69,7 @@ class InLockStep:
         self.total_samples = self._epochs * self.samples_per_epoch
         self.dropped_per_epoch = self._order.dropped_per_epoch
 
-    def next(self, worker: int) -> Ticket | None:
+    def next(self, worker: int, node: WorkerNode | None = None) -> Ticket | None:
         """Return a worker's share of its next step."""
         epoch, step = divmod(self._steps[worker], self.steps_per_epoch)
         if epoch == self._epochs:
@@ -96,8 +97,8 @@ class InLockStep:
         return self._permutations[key]
 
 
-class HandedOut:
-    """Whoever asks first takes the next batch of the epoch's one permutation: a fast worker takes more."""
+class _Batches:
+    """The numbered batches of each epoch, cut from one permutation: any process finds one by its number."""
 
     def __init__(self, run: RunSpec, num_samples: int) -> None:
         settings = run.settings
@@ -107,11 +108,38 @@ class HandedOut:
         self.samples_per_epoch = num_samples - self.dropped_per_epoch
         self.steps_per_epoch = -(-self.samples_per_epoch // self._batch)
         self.total_samples = settings.epochs * self.samples_per_epoch
+        self._drawn, self._permutation = 0, np.empty(0, np.int64)
+
+    def ticket(self, number: int, size: int) -> Ticket:
+        """Return the batch of this number, 1, 2, ..., with this many samples."""
+        before, step = divmod(number - 1, self.steps_per_epoch)
+        draw = self._draw_of(before + 1)
+        if draw != self._drawn:
+            self._drawn = draw
+            self._permutation = np.random.default_rng([self._seed, draw]).permutation(self._num_samples)
+        start = step * self._batch
+        share = Share(self._permutation[start : start + size], (size,), (0,), size, size == self._batch)
+        return Ticket(share, before + 1, number)
+
+    def remainders(self, worker: int) -> list[Share]:
+        """Return the smaller last batch of an epoch, if there is one."""
+        size = self.samples_per_epoch % self._batch
+        return [self.ticket(self.steps_per_epoch, size).share] if size else []
+
+    def _draw_of(self, epoch: int) -> int:
+        """Return which permutation an epoch has."""
+        return epoch
+
+
+class HandedOut(_Batches):
+    """Whoever asks first takes the next batch of the epoch's one permutation: a fast worker takes more."""
+
+    def __init__(self, run: RunSpec, num_samples: int) -> None:
+        super().__init__(run, num_samples)
         self._left = self.total_samples
         self._handed_out = 0
-        self._epoch, self._permutation = 0, np.empty(0, np.int64)
 
-    def next(self, worker: int) -> Ticket | None:
+    def next(self, worker: int, node: WorkerNode | None = None) -> Ticket | None:
         """Return the next batch; the last of an epoch may be smaller."""
         number, size = self.take()
         return self.ticket(number, size) if size else None
@@ -130,27 +158,30 @@ class HandedOut:
         self._left = 0
         return self._handed_out // self.steps_per_epoch
 
-    def ticket(self, number: int, size: int) -> Ticket:
-        """Return the batch that was handed out as this number, with this many samples."""
-        epoch, step = divmod(number - 1, self.steps_per_epoch)
-        if epoch + 1 != self._epoch:
-            self._epoch = epoch + 1
-            self._permutation = np.random.default_rng([self._seed, self._epoch]).permutation(self._num_samples)
-        start = step * self._batch
-        share = Share(self._permutation[start : start + size], (size,), (0,), size, size == self._batch)
-        return Ticket(share, self._epoch, number)
-
     def give_back(self, samples: int) -> None:
         """Hand out as many samples more, of a further epoch."""
         self._left += samples
 
-    def remainders(self, worker: int) -> list[Share]:
-        """Return the smaller last batch of an epoch, if there is one."""
-        size = self.samples_per_epoch % self._batch
-        return [self.ticket(self.steps_per_epoch, size).share] if size else []
+
+class Assigned(_Batches):
+    """A node of the strategy says which batch is whose, and how often; a batch has the same samples in each epoch."""
+
+    def next(self, worker: int, node: WorkerNode | None = None) -> Ticket | None:
+        """Return the batch that was assigned to a worker's node."""
+        number = cast("AssignedWorkerNode", node).assigned
+        start = (number - 1) % self.steps_per_epoch * self._batch
+        return self.ticket(number, min(self._batch, self.samples_per_epoch - start)) if number else None
+
+    def give_back(self, samples: int) -> None:
+        """Do nothing: a gradient that is dropped was computed twice."""
+
+    def _draw_of(self, epoch: int) -> int:
+        return 1
 
 
-def schedule_of(run: RunSpec, num_samples: int, *, hands_out: bool) -> InLockStep | HandedOut:
+def schedule_of(
+    run: RunSpec, num_samples: int, *, hands_out: bool, assigned: bool = False
+) -> InLockStep | HandedOut | Assigned:
     """Return the schedule of a run over this many training samples.
 
     Raises:
@@ -158,4 +189,6 @@ def schedule_of(run: RunSpec, num_samples: int, *, hands_out: bool) -> InLockSte
     """
     if reason := no_full_batch(run, num_samples):
         raise UserError(reason)
+    if assigned:
+        return Assigned(run, num_samples)
     return HandedOut(run, num_samples) if hands_out else InLockStep(run, num_samples)

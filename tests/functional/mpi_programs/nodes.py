@@ -41,13 +41,13 @@ def train(strategy: str, workers: int, **chosen: Any) -> dict[str, Any]:
     if rank < world.num_workers:
         if is_handed_out and rank != hands_out:
             process.ask(hands_out)
-        next_ticket = process.next_handed_out if is_handed_out else lambda known: known.next(rank)
+        next_ticket = process.next_handed_out if is_handed_out else lambda known: known.next(rank, node)
         process.start(node)
         while (ticket := next_ticket(schedule)) is not None:
             parameters = node.begin()
             with process.computing(node):
-                gradient = found.gradient(ticket, parameters)
-            process.take_gradient(node, ticket, gradient)
+                gradient, loss = found.gradient(ticket, parameters)
+            process.take_gradient(node, ticket, gradient, loss)
         process.finish(node)
         parameters = node.begin().copy()
     else:

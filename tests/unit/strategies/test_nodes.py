@@ -364,7 +364,9 @@ def test_every_strategy_ends_and_counts_each_sample_whatever_comes_first(strateg
         workers = 2 + seed % 4
         speeds = [0.05 if rank == 0 else 1.0 for rank in range(workers)] if seed % 2 else ()
         world = FuzzedWorld(strategy, workers, 5, seed, 1 + seed % 3, speeds=speeds).run()
-        assert world.record.samples + world.record.dropped == 5 * workers
+        # A gradient that was computed twice is dropped once.
+        dropped = 0 if NEEDS[strategy].assigned_by else world.record.dropped
+        assert world.record.samples + dropped == 5 * workers
         assert not any(world.channels.values())
 
 

@@ -34,6 +34,13 @@ def gradient_of(rank: int, step: int, parameters: Array) -> Array:
     return random.uniform(0.5, 1.5, parameters.size) * (parameters - random.normal(size=parameters.size))
 
 
+def loss_of(rank: int, step: int, parameters: Array) -> float:
+    """Return the quadratic."""
+    random = np.random.default_rng([rank, step])
+    curvature = random.uniform(0.5, 1.5, parameters.size)
+    return float(curvature @ (parameters - random.normal(size=parameters.size)) ** 2) / 2
+
+
 @dataclass
 class Record:
     """What nodes said of their updates."""
@@ -83,7 +90,10 @@ class FuzzedWorld:
         speeds: How likely each worker is to get on; equal where none are given.
         change: Replaces a node after it was made: how a rule is broken on purpose.
         samples: Samples of a worker's step.
-        gradient: Of a worker's step at some parameters.
+        gradient: Of a worker's step at some parameters; of batches that are assigned, of a batch 0, 1, ... in step 1.
+        loss: The same.
+        batches: In an epoch, where they are assigned; otherwise one for each worker.
+        size: Numbers of the parameters.
         memory: What workers share, where they do.
         make_compressor: Of the world.
     """
@@ -102,15 +112,22 @@ class FuzzedWorld:
         change: Callable[[Any], Any] = lambda node: node,
         samples: Callable[[int, int], int] = lambda rank, step: 1,
         gradient: Callable[[int, int, Array], Array] = gradient_of,
+        loss: Callable[[int, int, Array], float] = loss_of,
+        batches: int | None = None,
+        size: int = SIZE,
         memory: Callable[[Array], Any] = SimulatedMemory,
         make_compressor: Callable[[int], Any] | None = None,
     ) -> None:
-        self._gradient = gradient
+        self._gradient, self._loss = gradient, loss
         plugin = plugins.load("strategies", strategy)
         given, needs = plugin.options(**(options or {})), plugin.get("NEEDS")
         num_servers = servers if SERVER in needs.roles else 0
-        first = np.random.default_rng(99).normal(size=SIZE).astype(dtype)
-        self.world = World(workers, {SERVER.name: num_servers}, first, lambda step: rate, Sgd, seed, make_compressor)
+        first = np.random.default_rng(99).normal(size=size).astype(dtype)
+        others = {role.name: num_servers if role is SERVER else 1 for role in needs.roles}
+        self._batches, self._is_assigned = batches or workers, bool(needs.assigned_by)
+        self.world = World(
+            workers, others, first, lambda step: rate, Sgd, seed, make_compressor, self._batches, steps
+        )  # fmt: skip
         self.record, self.channels, self.sent = Record(), {}, []
         self.memory = memory(first) if needs.shares_memory else None
         self._random = random.Random(seed)
@@ -125,7 +142,8 @@ class FuzzedWorld:
             return change(make_node(plugin.get("node"), given, self.world, *self.world.role(node), port))
 
         self.workers = [made(rank) for rank in range(workers)]
-        self.servers = [made(self.world.server(shard)) for shard in range(num_servers)]
+        self.others = [made(node) for node in range(workers, self.world.num_nodes)]
+        self.servers = [self.others[self.world.server(shard) - workers] for shard in range(num_servers)]
         self.on_event: Callable[[], None] = lambda: None
 
     def run(self) -> "FuzzedWorld":
@@ -156,29 +174,35 @@ class FuzzedWorld:
 
     def _deliver(self, source: int, to: int) -> None:
         message = self.channels[source, to].popleft()
-        nodes = [*self.workers, *self.servers]
+        nodes = [*self.workers, *self.others]
         nodes[to].on_message(message)
 
     def _begin(self, rank: int) -> None:
         total = self._steps * len(self.workers)
         is_over = self.handed_out >= total if self._hands_out else self.done[rank] == self._steps
+        if self._is_assigned:
+            is_over = not self.workers[rank].assigned
         if is_over:
             self._finished[rank] = True
             self.workers[rank].finish()
             return
         self.handed_out += 1
         step = self.handed_out if self._hands_out else self.done[rank] + 1
+        step = self.workers[rank].assigned if self._is_assigned else step
         self.begun[rank] = step, self.workers[rank].begin()
 
     def _compute(self, rank: int) -> None:
         step, parameters = self.begun[rank]
         self.begun[rank] = None
         self.done[rank] += 1
-        samples = self._samples(rank, step)
-        values = self._gradient(rank, step, parameters).astype(parameters.dtype) * (samples > 0)
-        total = sum(self._samples(other, step) for other in range(len(self.workers)))
+        # A batch that is assigned is the same whoever computes it, and in each epoch.
+        whose, when = ((step - 1) % self._batches, 1) if self._is_assigned else (rank, step)
+        samples = self._samples(whose, when)
+        values = self._gradient(whose, when, parameters).astype(parameters.dtype) * (samples > 0)
+        total = sum(self._samples(other, when) for other in range(len(self.workers)))
         share = 1.0 if self._hands_out else samples / total
-        self.workers[rank].on_gradient(Gradient(values, step, samples, share))
+        loss = self._loss(whose, when, parameters)
+        self.workers[rank].on_gradient(Gradient(values, step, samples, share, loss))
 
 
 def synchronous(workers: int, steps: int, rate: float = 0.1, samples: Callable[[int, int], int] = lambda rank, step: 1):

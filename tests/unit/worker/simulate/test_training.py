@@ -12,7 +12,9 @@ from dlbench.worker.simulate.world import StuckError
 from dlbench.worker.train.agreement import Diverged
 from tests.simulations import NUM_TRAIN, simulation, trained
 
-SERVERS = ("parameter_server", "backup_workers", "asynchronous", "softsync", "stale_synchronous", "downpour")
+SERVERS = (
+    "parameter_server", "backup_workers", "asynchronous", "softsync", "stale_synchronous", "downpour", "sandblaster",
+)  # fmt: skip
 SHARDED = (*sorted({*SERVERS} - {"backup_workers"}), "elastic_averaging")
 ALL = (*SERVERS, "elastic_averaging", "local_sgd", "gossip", "ring")
 
@@ -55,7 +57,7 @@ def test_simulated_workers_that_differ_by_rounding_disagree() -> None:
 
 
 # The centre of elastic averaging follows the worker, and is what is evaluated.
-@pytest.mark.parametrize("strategy", sorted({"single", *ALL} - {"elastic_averaging"}))
+@pytest.mark.parametrize("strategy", sorted({"single", *ALL} - {"elastic_averaging", "sandblaster"}))
 def test_one_worker_is_plain_sgd_under_every_strategy(strategy: str) -> None:
     options = {"strategy__adagrad": False} if strategy == "downpour" else {}
     options |= {"strategy__backups": 0} if strategy == "backup_workers" else {}
@@ -169,7 +171,7 @@ def test_a_failed_worker_ends_what_waits_for_it_and_says_so() -> None:
     for strategy in ("parameter_server", "ring", "stale_synchronous", "local_sgd"):
         with pytest.raises(StuckError, match=r"worker 1 ended at 0.3 s, and workers? .* wait for messages"):
             trained(strategy, 3, **gone)
-    for strategy in ("asynchronous", "softsync", "backup_workers", "downpour", "elastic_averaging"):
+    for strategy in ("asynchronous", "softsync", "backup_workers", "downpour", "elastic_averaging", "sandblaster"):
         result = trained(strategy, 3, **gone)[0]
         assert result.samples_seen <= 3 * NUM_TRAIN
         assert result.epochs_completed == 3

@@ -65,6 +65,37 @@ def test_what_was_trained_in_vain_is_handed_out_again() -> None:
     assert [(len(ticket.share.indices), ticket.epoch) for ticket in all_of(schedule, 1)] == [(10, 2), (4, 2)]
 
 
+class Node:
+    """A worker's node that batches are assigned to."""
+
+    assigned = 0
+
+
+def test_an_assigned_batch_is_the_same_in_each_epoch_and_for_each_worker() -> None:
+    for settings, last in (({}, 3), ({"remainder": "drop"}, 10)):
+        schedule, node = schedule_of(spec(**settings), NUM, hands_out=True, assigned=True), Node()
+        assert schedule.next(0, node) is None
+        epochs: list[list[int]] = []
+        for epoch in (1, 2):
+            tickets = []
+            for batch in range(schedule.steps_per_epoch):
+                node.assigned = (epoch - 1) * schedule.steps_per_epoch + batch + 1
+                ticket, again = schedule.next(1, node), schedule.next(2, node)
+                assert ticket is not None
+                assert again is not None
+                assert np.array_equal(ticket.share.indices, again.share.indices)
+                assert (ticket.epoch, ticket.step) == (epoch, node.assigned)
+                tickets.append(ticket)
+            sizes = [len(ticket.share.indices) for ticket in tickets]
+            assert sizes == [10] * (len(tickets) - 1) + [last]
+            assert sum(sizes) == schedule.samples_per_epoch
+            epochs.append(np.concatenate([ticket.share.indices for ticket in tickets]).tolist())
+        assert epochs[0] == epochs[1]
+        assert len(set(epochs[0])) == schedule.samples_per_epoch
+        schedule.give_back(14)
+        assert schedule.total_samples == 2 * schedule.samples_per_epoch
+
+
 def test_the_order_depends_on_the_seed_alone() -> None:
     first, second, other = (schedule_of(spec(seed=seed), NUM, hands_out=True).next(0) for seed in (1, 1, 2))
     assert np.array_equal(first.share.indices, second.share.indices)
