@@ -70,6 +70,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             pictures.mkdir(parents=True)
             for number in range(count):
                 (pictures / f"{number}.png").write_bytes(b"png")
+    (place / "data/text.txt").write_text("a text of several words, again and again. " * 30_000)
     return place
 
 
@@ -112,7 +113,10 @@ def test_the_arms_of_the_placebo_do_identical_work() -> None:
     assert (len(arms), len(runs)) == (18, 90)
 
 
-def test_a_cluster_file_holds_the_hosts_of_each_scenario_that_names_it(subtests: pytest.Subtests) -> None:
+def test_a_cluster_file_holds_the_hosts_of_each_scenario_that_names_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+) -> None:
+    monkeypatch.chdir(folder)
     used = [(path, name) for path in SCENARIOS for name in CLUSTERS if name in header(path)]
     assert {name for _, name in used} == set(CLUSTERS)
     for path, name in used:
