@@ -1,4 +1,4 @@
-"""Messages of bytes between workers, each of its own length, over a communicator's point-to-point messages."""
+"""Messages of bytes between workers, of any length, over a communicator's point-to-point messages."""
 
 from collections.abc import Sequence
 

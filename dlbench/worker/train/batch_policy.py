@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import NamedTuple, Protocol
 
-# The batch changes only where that is predicted to gain more than this, in so many decisions one after the other.
+# The batch changes only if this gain is predicted in this many consecutive decisions.
 LEAST_GAIN = 1.05
 DECISIONS = 2
 # Part of the newest period in the averages: periods of 100 steps then count for 300 or so.
@@ -144,7 +144,7 @@ class StepDoubling:
         return 1.0
 
     def advance(self, multiple: int) -> float:
-        """Return the multiple: a warm-up is of so many samples."""
+        """Return the multiple: a warm-up counts samples."""
         return float(multiple)
 
     def state(self) -> dict[str, float]:

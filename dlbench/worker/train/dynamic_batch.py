@@ -127,12 +127,12 @@ class DynamicBatch:
         return bool(self._every) and self._steps >= self._every
 
     def begin_epoch(self, steps: int, epoch: int, train_time_s: float) -> BatchChange | None:
-        """Return the change before an epoch, if there is one, after so many steps and so much training time."""
+        """Return the change before an epoch, if any, given the steps and the training time so far."""
         before = self._policy.multiple
         return self._change(before, self._policy.begin_epoch(epoch), steps, epoch, train_time_s)
 
     def decide(self, steps: int, epoch: int, train_time_s: float) -> BatchChange | None:
-        """Let the policy decide; return the change that it makes, if it makes one; a collective."""
+        """Let the policy decide; return its change, if any; a collective."""
         before = self._policy.multiple
         seen_here = [*self._sums, median(self._step_times) if self._step_times else 0.0]
         seen = np.array(self._communicator.all_gather(seen_here), np.float64)
@@ -163,7 +163,7 @@ class DynamicBatch:
         return learning_rate(self._run, self._scheduled, self._order.steps_per_epoch) * self._policy.gain(multiple)
 
     def _clear(self) -> None:
-        """Begin a period: what was seen until now counts no longer."""
+        """Start a period; discard what was measured before."""
         norms = self.step.norms
         self._norms = (0, 0.0, 0.0) if norms is None else (norms.count, norms.local, norms.mean)
         self._sums, self._steps, self._step_times = NormSums(), 0, []
