@@ -79,6 +79,8 @@ MEASURED: Mapping[str, tuple[str, Cell]] = {
     "train_time_s": ("training time, s", _spread("train_time_s")),
     "time_to_target_s": ("time to target, s", _reached),
     "epochs_to_target": ("epochs to target", _spread("epochs_to_target")),
+    "batch_changes": ("changes of the batch", _spread("batch_changes")),
+    "batch_size_last": ("batch of all workers at the end", _spread("batch_size_last")),
     "samples_seen": ("samples seen", lambda arm: f"{samples(arm):,}"),
     "steps": ("updates", _spread("steps")),
     "learning_rate": ("rate of an update", _spread("learning_rate")),
