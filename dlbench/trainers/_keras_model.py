@@ -42,10 +42,11 @@ def lookup_tables(model: Any) -> dict[str, int]:
 
     numbers = {id(variable): number for number, variable in enumerate(model.trainable_variables)}
     embeddings = [layer for layer in model.layers if isinstance(layer, keras.layers.Embedding)]
+    inputs = getattr(model, "inputs", None) or ()  # a model with a `call` of its own has none
     return {
         layer.name: numbers[id(layer.trainable_variables[0])]
         for layer in embeddings
-        if len(layer.trainable_variables) == 1 and any(_input_of(layer) is tokens for tokens in model.inputs)
+        if len(layer.trainable_variables) == 1 and any(_input_of(layer) is tokens for tokens in inputs)
     }
 
 

@@ -35,11 +35,19 @@ SOUND: dict[str, dict[str, Any]] = {
         "collectives": "gloo",
         "epochs": 10,
     },
-    "goodput in parts": {
+    "doubling in parts": {
         "collectives": "mpi",
         "batch_size": 20,
         "largest_batch_size": 80,
         "microbatch_size": 10,
+        "batch_policy": "step-doubling",
+        "batch_doubling_epochs": 2,
+        "epochs": 6,
+    },
+    "goodput": {
+        "collectives": "mpi",
+        "batch_size": 20,
+        "largest_batch_size": 80,
         "batch_policy": "goodput",
         "batch_policy_steps": 8,
         "epochs": 8,
@@ -89,17 +97,26 @@ def test_autotunings_log_and_result_are_kept(study: tuple[Bench, Rows]) -> None:
     assert other["autotuned_cycle_time_ms"] == ""
 
 
-def test_a_batch_grows_by_goodput_and_is_computed_in_parts(study: tuple[Bench, Rows]) -> None:
-    """A step of this network takes as long whatever its batch: twice the samples are nearly twice the speed."""
+def test_a_batch_that_doubles_is_computed_in_parts(study: tuple[Bench, Rows]) -> None:
     found, rows = study
-    row = rows["goodput in parts"]
+    row = rows["doubling in parts"]
     changes = [change for change in found.rows("batch_changes") if change["run_id"] == row["run_id"]]
-    assert len(changes) == int(row["batch_changes"]) > 0
-    assert [change["batch_size_before"] for change in changes[:1]] == ["20"]
-    assert row["batch_size_last"] == changes[-1]["batch_size"] in ("40", "80", "20")
-    assert int(row["steps"]) < 8 * 13
-    parts = {change["batch_size"]: change["parts"] for change in changes}
-    assert parts.items() <= {"20": "1", "40": "2", "80": "4"}.items()
+    assert [(change["step"], change["batch_size"], change["parts"]) for change in changes] == [
+        ("26", "40", "2"),
+        ("40", "80", "4"),
+    ]
+    assert (row["batch_changes"], row["batch_size_last"]) == ("2", "80")
+    # Epochs of 250 samples: 12 batches of 20, 6 of 40, or 3 of 80, and a remainder of 10.
+    assert int(row["steps"]) == 2 * 13 + 2 * 7 + 2 * 4
+
+
+def test_goodput_trains_all_samples_whatever_it_decides(study: tuple[Bench, Rows]) -> None:
+    found, rows = study
+    row = rows["goodput"]
+    changes = [change for change in found.rows("batch_changes") if change["run_id"] == row["run_id"]]
+    assert (row["samples_seen"], row["batch_changes"]) == (str(8 * 250), str(len(changes)))
+    assert row["batch_size_last"] == (changes[-1]["batch_size"] if changes else "20")
+    assert row["gradient_noise_scale"] == ""
 
 
 @pytest.mark.soak  # without a reduction workers disagree, and who disagrees is diverged: both are tested elsewhere

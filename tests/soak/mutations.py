@@ -214,9 +214,10 @@ TABLE_MUTATIONS: list[Mutation] = [*[replace_cell] * 8, drop_cell, drop, duplica
 
 @cache
 def scenarios() -> tuple[str, ...]:
-    """Return scenarios that are valid on one machine; those of pictures are only where the pictures are."""
+    """Return scenarios that are valid on one machine; those of pictures or a text are only where these are."""
     texts = [path.read_text(encoding="utf-8") for path in sorted(SCENARIOS.glob("*.yaml"))]
-    return RICH, COMMAND, *(text for text in texts if "image_folder" not in text and "--hosts" not in text)
+    elsewhere = ("image_folder", "dataset: text", "--hosts")
+    return RICH, COMMAND, *(text for text in texts if not any(word in text for word in elsewhere))
 
 
 @cache
