@@ -215,7 +215,7 @@ class Observed(Step):
 
     def __init__(self, step: Step, communicator: AllReducer) -> None:
         super().__init__(step.trainer, step.reporter)
-        self.can_mark, self.norms = step.can_mark, GradientNorms()
+        self.norms = GradientNorms()
         self._step, self._communicator, self._steps = step, communicator, 0
 
     @property
@@ -242,10 +242,9 @@ class Observed(Step):
         x, y = batch()
         reporter.phase = "compute"
         batch_ready = perf_counter()
-        is_even = len(y) * self._communicator.size == total
-        if self._communicator.size == 1:
-            is_even = len(y) > 0 and len(y) % 2 == 0
-        half = len(y) // 2 if is_even and self._communicator.size == 1 else len(y)
+        is_alone = self._communicator.size == 1
+        is_even = len(y) % 2 == 0 < len(y) if is_alone else len(y) * self._communicator.size == total
+        half = len(y) // 2 if is_alone and is_even else len(y)
         scale = self.scale(len(y), total)
         gradient, sums = trainer.gradient(x[:half], y[:half], scale)
         estimates = [float(np.vdot(gradient, gradient))]
@@ -265,6 +264,10 @@ class Observed(Step):
             norms.local += sum(estimates) / len(estimates) * self.num_estimates**2
             norms.mean += float(np.vdot(gradient, gradient))
         trainer.apply(gradient, learning_rate)
+        if not isinstance(
+            self._step, Between
+        ):  # its other steps have no such moments, and its rows none of another way
+            gradient_ready = reduced = NAN
         return StepTimestamps(started, batch_ready, gradient_ready, NAN, reduced, perf_counter()), sums
 
 

@@ -181,6 +181,8 @@ def test_a_step_that_is_observed_is_the_step_that_it_stands_for() -> None:
             assert worker.sizes == other.sizes
             assert worker.loop.step.norms is not None
             assert worker.loop.step.norms.count > 4
+            # Steps that are made between two calls have rows like the others: no part of another way is in them.
+            assert np.isnan(worker.reporter.rows[:, FIELD["communication_time_s"]]).all()
 
 
 def test_what_is_rehearsed_changes_no_weight_and_counts_as_nothing_sent() -> None:
