@@ -144,7 +144,7 @@ def _goodput(case: Case) -> str:
         return "mixed_float16 skips steps whose gradients are not finite, which noise cannot be measured of"
     if case.run.options.get("strategy.adasum"):
         return "strategy.adasum is no mean of gradients, which `batch_policy: goodput` measures the noise of"
-    if batch % settings.workers or batch < 2:
+    if batch % max(2, settings.workers):
         return f"`batch_policy: goodput` compares equal batches, of workers or halves: {batch} samples are none"
     return ""
 

@@ -63,6 +63,7 @@ def test_what_cannot_be_run_says_why(subtests: pytest.Subtests, refusal: Refusal
         ("batch_policy: goodput, largest_batch_size: 64, optimizer: adam", "is for sgd, not for adam"),
         ("batch_policy: goodput, largest_batch_size: 64, precision: mixed_float16", "skips steps whose gradients"),
         ("batch_policy: goodput, batch_size: 1, largest_batch_size: 64", "1 samples are none"),
+        ("batch_policy: goodput, batch_size: 9, largest_batch_size: 64", "of workers or halves: 9 samples are none"),
         (
             "strategy: mpi, workers: 3, batch_scope: global, batch_policy: goodput, largest_batch_size: 64",
             "compares equal batches",
