@@ -13,6 +13,19 @@ AGREEMENTS = ("exact", "close", "no")
 BEST = "best_validation_accuracy"
 
 
+def gradient_moments(num_estimates: int, local: float, mean: float, spread: float) -> tuple[float, float]:
+    """Return (|G|^2, tr(S)) of gradients, whose quotient is the noise scale (McCandlish et al. 2018, appendix A.1).
+
+    Args:
+        num_estimates: Estimates of the gradient in a step, of equally many samples each.
+        local: Mean squared norm of one estimate.
+        mean: Mean squared norm of their mean.
+        spread: Mean of (local - mean) x the samples of all estimates together.
+    """
+    others = num_estimates - 1
+    return (num_estimates * mean - local) / others, spread / others
+
+
 class BatchChange(Frozen):
     """A change of a run's batch: a row of `batch_changes.csv`, without what names the run."""
 

@@ -37,6 +37,7 @@ from numpy.typing import NDArray
 
 from dlbench.analysis.statistics.differences import Floats
 from dlbench.analysis.statistics.intervals import LEVEL
+from dlbench.records.result import gradient_moments
 
 LEAST_SIZES = 3
 # A fit takes about a millisecond, and the ends of an interval need no more digits than this many draws give.
@@ -231,6 +232,5 @@ def noise_scale(norms: Sequence[tuple[int, float, float] | None], batch: int) ->
     if workers < 2 or len(enough) < workers:
         return None
     local, mean = (fmean(norm[part] / norm[0] for norm in enough) for part in (1, 2))
-    signal = (workers * mean - local) / (workers - 1)
-    noise = (local - mean) * batch / (workers - 1)
+    signal, noise = gradient_moments(workers, local, mean, (local - mean) * batch)
     return noise / signal if signal > 0 and noise > 0 else None

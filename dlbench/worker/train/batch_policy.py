@@ -20,6 +20,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import NamedTuple, Protocol
 
+from dlbench.records.result import gradient_moments
+
 # The batch changes only if this gain is predicted in this many consecutive decisions.
 LEAST_GAIN = 1.05
 DECISIONS = 2
@@ -64,9 +66,8 @@ class NoiseScale:
 
     def add(self, sums: NormSums) -> None:
         """Add a period."""
-        others = self.num_estimates - 1
-        norm = (self.num_estimates * sums.mean - sums.local) / (others * sums.steps)
-        trace = sums.weighted / (others * sums.steps)
+        means = (total / sums.steps for total in (sums.local, sums.mean, sums.weighted))
+        norm, trace = gradient_moments(self.num_estimates, *means)
         self.weight += NEWEST * (1 - self.weight)
         self.norm += NEWEST * (norm - self.norm)
         self.trace += NEWEST * (trace - self.trace)
