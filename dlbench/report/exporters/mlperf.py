@@ -1,6 +1,7 @@
 """MLPerf logs: `:::MLLOG` lines of each completed run, a file each, as MLPerf lays out results."""
 
 import logging
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -13,6 +14,7 @@ from dlbench.report.data import ReportData
 from dlbench.report.exporters._runs import Epoch, ExportedRun, distinct_name, known_values, ms, runs_of
 from dlbench.scenario.metrics import BUILT_IN, QUALITY, TIME_TO_TARGET
 from dlbench.scenario.run_spec import arm_name
+from dlbench.scenario.settings import BatchPolicy
 
 PACKAGE = "mlperf_logging"
 # Settings by the keys that MLPerf has for them; all are as old as the run.
@@ -74,15 +76,25 @@ def _events(run: ExportedRun, began_s: float, has_scenario: bool) -> Iterator[Ev
     if run.row.get("command") is None:
         settings |= dict.fromkeys(_UNDIVIDED, 1)
         # How many samples a worker computes at once; there is no such number where these are not equally many.
-        batch = (run.row.get("batch_size_per_worker") or 0) / (run.row.get("gradient_accumulation_steps") or 1)
-        if batch >= 1 and batch.is_integer():
-            settings["micro_batch_size"] = int(batch)
+        if (batch := _micro_batch(run.row)) is not None:
+            settings |= {
+                "micro_batch_size": batch,
+                "gradient_accumulation_steps": round(run.row["batch_size_per_worker"] / batch),
+            }
     for key, value in settings.items():
         yield key, began_s, {}, value
     yield "init_start", began_s, {}, None
     if run.first_step_s is not None:
         yield "init_stop", run.first_step_s, {}, None
         yield from _training(run, run.first_step_s)
+
+
+def _micro_batch(row: Row) -> int | None:
+    """Return the samples that a worker computes at once; None where these are not always equally many."""
+    batch, most = row.get("batch_size_per_worker") or 0, row.get("microbatch_size")
+    parts = max(row.get("gradient_accumulation_steps") or 1, math.ceil(batch / (most or batch or 1)))
+    is_steady = row.get("batch_policy") in (None, BatchPolicy.FIXED)
+    return int(batch / parts) if is_steady and batch >= parts and (batch / parts).is_integer() else None
 
 
 def _training(run: ExportedRun, first_step_s: float) -> Iterator[Event]:
