@@ -26,19 +26,15 @@ def _rate(arm: Arm) -> str:
     return " ".join(filter(None, (_spread("samples_per_s")(arm), escaped(marks(arm.completed)))))
 
 
-def _exchange(arm: Arm) -> str:
-    parts = [(row.get("communication_time_s"), row.get("timed_window_s")) for row in arm.completed]
-    return _of((part / window for part, window in parts if part is not None and window), percent)
+def _share(*columns: str) -> Cell:
+    """Return the share of the window that parts of its steps take together."""
 
+    def share(arm: Arm) -> str:
+        known = [row for row in arm.completed if row.get("timed_window_s")]
+        known = [row for row in known if all(row.get(column) is not None for column in columns)]
+        return _of((sum(row[column] for column in columns) / row["timed_window_s"] for row in known), percent)
 
-def _coding(arm: Arm) -> str:
-    parts = [
-        [row.get(name) for name in ("encoding_time_s", "decoding_time_s", "timed_window_s")] for row in arm.completed
-    ]
-    known = [
-        (coding, decoding, window) for coding, decoding, window in parts if None not in (coding, decoding) and window
-    ]
-    return _of(((coding + decoding) / window for coding, decoding, window in known), percent) if known else ""
+    return share
 
 
 def _reached(arm: Arm) -> str:
@@ -94,8 +90,8 @@ MEASURED: Mapping[str, tuple[str, Cell]] = {
     "messages": ("messages", _spread("messages")),
     "bytes_sent": ("bytes sent", _spread("bytes_sent")),
     "efficiency": ("efficiency of steady throughput", lambda arm: interval_text(arm.efficiency, percent)),
-    "exchange": ("share of the window in the exchange", _exchange),
-    "coding": ("share of the window in encoding and decoding", _coding),
+    "exchange": ("share of the window in the exchange", _share("communication_time_s")),
+    "coding": ("share of the window in encoding and decoding", _share("encoding_time_s", "decoding_time_s")),
     "link": ("link as measured, MB/s", lambda arm: _of(v / 1e6 for v in arm.values("link_bandwidth_bytes_per_s"))),
     "sent_mb": ("sent by all hosts, MB", _sent),
     "startup_time_s": ("start-up, s", _spread("startup_time_s")),

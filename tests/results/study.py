@@ -152,7 +152,7 @@ class StudyText:
         agree = Counter(row.get("workers_agree") or "not compared" for row in runs if (row.get("workers") or 0) > 1)
         alike = f" Weights of all workers after training (`workers_agree`): {counts(agree)} runs." if agree else ""
         return (
-            f"{counted(len(runs), 'run')} in {minutes:.0f} minutes: {ended}, {tries}; "
+            f"{counted(len(runs), 'run')} in {counted(round(minutes), 'minute')}: {ended}, {tries}; "
             f"{counted(len(arms), 'arm')} of {each} completed repeats each.{alike}"
         )
 
