@@ -1,7 +1,7 @@
 """All checks and tests, part by part: `python -m tests.parts`, which `make test` calls.
 
-It prints the time of each part and the twenty slowest tests. The exit code is 1 if a part fails; the others run
-nevertheless. Functional tests start MPI, ssh, Slurm and Horovod on cores that they share: those that fail run
+It prints the time of each part and the twenty slowest tests and files. The exit code is 1 if a part fails; the others
+run nevertheless. Functional tests start MPI, ssh, Slurm and Horovod on cores that they share: those that fail run
 once more, one at a time, and fail the part only if they fail again. Both runs are printed.
 """
 
@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
 BIN = Path(sys.executable).parent
@@ -58,10 +59,15 @@ def run(name: str, times: Path) -> tuple[int, float]:
 
 
 def slowest(times: Path) -> list[str]:
-    """Return the slowest tests, each with the parts of its time: what it waits for, what it does."""
+    """Return the slowest tests, each with the parts of its time: what it waits for, what it does; the slowest files."""
     lines = [line.split("\t") for line in times.read_text().splitlines()] if times.exists() else []
     lines.sort(key=lambda line: -float(line[0]))
-    return ["\nThe slowest tests:", *(f"{float(s):7.1f} s  {when:8}  {test}" for s, when, test in lines[:NUM_SLOWEST])]
+    of_files: Counter[str] = Counter()
+    for seconds, _, test in lines:
+        of_files[test.partition("::")[0]] += float(seconds)
+    tests = (f"{float(s):7.1f} s  {when:8}  {test}" for s, when, test in lines[:NUM_SLOWEST])
+    files = (f"{seconds:7.1f} s  {path}" for path, seconds in of_files.most_common(NUM_SLOWEST))
+    return ["\nThe slowest tests:", *tests, "\nThe slowest files:", *files]
 
 
 if __name__ == "__main__":

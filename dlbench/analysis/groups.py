@@ -23,7 +23,7 @@ SETTINGS = tuple(dict.fromkeys(column for name in _DIFFERING if (column := _COLU
 TASK = ("model", "dataset", "command")
 # What stands for itself: `cnn`, not `model=cnn`.
 _BARE = {*TASK, "trainer", "backend", "strategy", "algorithm", "compression", "mode", "optimizer", "precision"}
-_BARE |= {"study", "device_name"}
+_BARE |= {"batch_policy", "study", "device_name"}
 # What others may follow from; x of a chart is added to them.
 _LEADING = (*TASK, "strategy", "algorithm", "compression")
 # What comes with a strategy or an algorithm, such as the library that moves bytes; all else that differs with these is

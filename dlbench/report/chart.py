@@ -15,8 +15,8 @@ from dlbench.analysis.summary_tables import defused
 from dlbench.records.tables import line
 
 Scale = Literal["linear", "log2", "log10"]
-# What a colour stands for: a way to train, a batch size, or a part of a step.
-Palette = Literal["ways", "sizes", "parts"]
+# What a colour stands for: a way to train, a batch size, a way to change it, or a part of a step.
+Palette = Literal["ways", "sizes", "policies", "parts"]
 
 
 class MissingRowsError(Exception):

@@ -55,19 +55,20 @@ class Part:
     x: str
 
 
-def parts(arms: Sequence[Arm], *, x: str, always: Iterable[str] = TASK) -> list[Part]:
+def parts(arms: Sequence[Arm], *, x: str, always: Iterable[str] = TASK, most: int = MOST_SERIES) -> list[Part]:
     """Split arms so that each part has one task and few enough series.
 
     Args:
         arms: Arms; base lines stay with those they belong to.
         x: The column of the horizontal axis.
         always: Settings whose values never share a panel.
+        most: Series of a part.
     """
     keys = ways_vary(arms, x=x)
     apart = [key for key in keys if key in set(always)]
     left = [key for key in keys if key not in apart]
     others = without_base_lines(arms)
-    while left and _most_series(others, apart, left) > MOST_SERIES:
+    while left and _most_series(others, apart, left) > most:
         fewest = {key: _most_series(others, [*apart, key], [name for name in left if name != key]) for key in left}
         key = min(left, key=lambda name: (fewest[name], len(values_of(arms, name))))
         if fewest[key] == 1:  # a panel for each series compares nothing
@@ -79,7 +80,7 @@ def parts(arms: Sequence[Arm], *, x: str, always: Iterable[str] = TASK) -> list[
         common = {key: value for key, value in values.items() if is_shared(key)}
         base = [arm for arm in arms if arm.baseline and all(arm.get(key) == value for key, value in common.items())]
         every = [series for _, series in groups(alike, left)]
-        size = math.ceil(len(every) / math.ceil(len(every) / MOST_SERIES))
+        size = math.ceil(len(every) / math.ceil(len(every) / most))
         shares = [every[start : start + size] for start in range(0, len(every), size)]
         for place, share in enumerate(shares, 1):
             which = f"{place} of {len(shares)}" if len(shares) > 1 else ""

@@ -241,6 +241,7 @@ def test_killed_while_a_checkpoint_is_written(tmp_path: Path) -> None:
 @pytest.mark.tensorflow
 @pytest.mark.mpi
 @pytest.mark.slow
+@pytest.mark.soak  # that a trainer with such a memory comes back to the bit is a part of the trainers' contract
 def test_a_network_with_a_memory_resumes_to_the_bit(tmp_path: Path) -> None:
     """Two workers of Keras: Adam's slots, each worker's own moving statistics, dropout's and augmentation's draws."""
     base = KERAS.format(optimizer="optimizer: adam")

@@ -87,6 +87,9 @@ ROWS = (
     Row("fork", Status.COMPLETED, "", {"grace_s": 0.5}),
 )
 
+# Ends in these ways are a launcher's affair; the others are the same under any.
+OF_LAUNCHERS = {"import-error", "exit-0", "exit-3", "kill", "stop", "fork"}
+
 
 def run(folder: Path, launcher: str, mode: str, **limits: float) -> Outcome:
     with fake_attempt(folder, launcher, mode, **limits) as attempt:
@@ -115,16 +118,10 @@ def test_a_good_end_in_a_folder_with_an_odd_name(tmp_path: Path, launcher: str) 
     assert not [path for path in folder.iterdir() if token in path.read_text()]
 
 
-def slow_to_start(row: Row) -> Row:
-    """Return the row with a time limit that a launcher keeps which loads PyTorch itself, beside two others."""
-    if "startup_timeout_s" not in row.limits:
-        return row
-    return row._replace(reason=row.reason.replace("(10 s)", "(40 s)"), limits={"startup_timeout_s": 40.0})
-
-
 @every_launcher
 def test_every_way_to_end_has_its_status_and_reason(tmp_path: Path, launcher: str) -> None:
-    rows = [slow_to_start(row) if launcher == "torchrun" else row for row in ROWS]
+    # PyTorch takes seconds to load in each of its launchers: what a launcher can see of an end is enough there.
+    rows = [row for row in ROWS if launcher != "torchrun" or row.mode in OF_LAUNCHERS]
 
     def outcome_of(place: int) -> Outcome:
         folder = tmp_path / str(place)

@@ -24,8 +24,6 @@ STUDIES = {
         Shape(3, "own-ring", **LONG),
         [
             Fault("segfault", "all_reduce", 1, 17, 0),
-            Fault("raise", "update", 0, 9, 0),
-            Fault("kill", "exit", 2, 1, 0),
         ],
     ),
     "one of two that hangs": (Shape(2, "auto", **SHORT), [Fault("hang_gil", "gradient", 1, 25, 0)]),
@@ -33,7 +31,12 @@ STUDIES = {
 SOAKED = {
     "more of three": (
         Shape(3, "own-ring", **LONG),
-        [Fault("exit0", "rendezvous", 2, 1, 0), Fault("sysexit0", "broadcast", 1, 1, 0)],
+        [
+            Fault("raise", "update", 0, 9, 0),
+            Fault("kill", "exit", 2, 1, 0),
+            Fault("exit0", "rendezvous", 2, 1, 0),
+            Fault("sysexit0", "broadcast", 1, 1, 0),
+        ],
     ),
     "more that hang": (Shape(2, "auto", **SHORT), [Fault("hang", "build", 1, 1, 0), Fault("stop", "update", 1, 8, 0)]),
 }

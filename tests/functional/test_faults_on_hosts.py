@@ -45,6 +45,7 @@ def pair() -> Iterator[Cluster]:
         yield made
 
 
+@pytest.mark.soak  # a wrong key is reported below, a dlbench that is killed and a host that dies in tests of their own
 @pytest.mark.slow
 @pytest.mark.mpi
 @pytest.mark.timeout(1800)

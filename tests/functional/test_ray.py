@@ -20,7 +20,7 @@ from tests.cluster.cluster import Cluster
 from tests.cluster.host import DeadHostError
 from tests.functional.attempt import fake_attempt
 from tests.functional.studies import BASE, DLBENCH, ROOT, Bench, rows
-from tests.functional.test_execute import ROWS, kill_launcher
+from tests.functional.test_execute import OF_LAUNCHERS, ROWS, kill_launcher
 from tests.functional.test_several_hosts import cluster_file, run, scenario
 from tests.functional.waiting import wait_until
 
@@ -37,9 +37,9 @@ import os, pathlib, time
 pathlib.Path(__file__).with_name("rank-" + os.environ["RANK"]).touch()
 time.sleep(600)
 """
-# Ends in these ways are a launcher's affair; the others are the same under any. Each costs Ray three seconds.
+# Each end costs Ray three seconds.
 MODES = {"import-error", "exit-3", "kill"}
-SOAKED = {"exit-0", "stop", "fork"}
+SOAKED = OF_LAUNCHERS - MODES
 
 
 @pytest.fixture(scope="module")

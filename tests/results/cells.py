@@ -1,5 +1,6 @@
 """What a table shows of an arm: settings as they are, measurements as medians with their intervals."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -11,6 +12,7 @@ from dlbench.report.markdown import escaped
 from tests.results.comparisons import interval_text, samples
 
 Cell = Callable[[Arm], str]
+TOUCHED = re.compile(r"touched ([-+.\de]+)")
 
 
 def _spread(column: str, written: Callable[[float], str] = number) -> Cell:
@@ -46,6 +48,13 @@ def _reached(arm: Arm) -> str:
 def _sent(arm: Arm) -> str:
     has_peers = int(arm.first.get("hosts") or 1) > 1
     return _of(value / 1e6 for value in arm.values("network_bytes")) if has_peers else ""
+
+
+def _routes(arm: Arm) -> str:
+    """Return which way each table's gradient took, and the mean share of its rows that a batch touched."""
+    texts = [row["routes"] for row in arm.completed]
+    ways = dict.fromkeys(re.sub(r" \(touched [^)]*\)", "", text) for text in texts)
+    return f"{', '.join(ways)}; {_of((float(share) for text in texts for share in TOUCHED.findall(text)), percent)}"
 
 
 def rate_per_sample(row: Mapping[str, Any]) -> float:
@@ -89,12 +98,15 @@ MEASURED: Mapping[str, tuple[str, Cell]] = {
     "gradients_dropped": ("gradients dropped", _spread("gradients_dropped")),
     "messages": ("messages", _spread("messages")),
     "bytes_sent": ("bytes sent", _spread("bytes_sent")),
+    "bytes_sent_mb": ("sent by all workers, MB", lambda arm: _of(value / 1e6 for value in arm.values("bytes_sent"))),
     "efficiency": ("efficiency of steady throughput", lambda arm: interval_text(arm.efficiency, percent)),
     "exchange": ("share of the window in the exchange", _share("communication_time_s")),
     "coding": ("share of the window in encoding and decoding", _share("encoding_time_s", "decoding_time_s")),
     "link": ("link as measured, MB/s", lambda arm: _of(v / 1e6 for v in arm.values("link_bandwidth_bytes_per_s"))),
     "sent_mb": ("sent by all hosts, MB", _sent),
+    "routes": ("route of the table, rows touched", _routes),
     "startup_time_s": ("start-up, s", _spread("startup_time_s")),
+    "wall_time_s": ("whole run, s", _spread("wall_time_s")),
     "mfu": ("model FLOP utilisation", _spread("mfu", "{:.1%}".format)),
     "first_step_s": ("first step, s", _spread("first_step_s")),
     "device_utilization": ("device busy", _spread("device_utilization", percent)),

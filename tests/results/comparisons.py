@@ -12,10 +12,10 @@ from dlbench.analysis.groups import TASK
 from dlbench.analysis.judge import LEAST_REPEATS, MOST_REPEATS, POWER, Family, Judgement, Verdict, judge
 from dlbench.analysis.statistics.intervals import Interval, ratio_interval
 from dlbench.analysis.statistics.sequential import SIGNIFICANCE
-from dlbench.scenario.metrics import BUILT_IN, Metric
+from dlbench.scenario.metrics import BUILT_IN, TIME_TO_TARGET, Metric
 
 SAME, CLOSE = "open", "no worse"
-FEW, UNEQUAL, EMULATED = "too few repeats", "unequal samples", "emulated and real"
+FEW, UNEQUAL, EMULATED, MISSED = "too few repeats", "unequal samples", "emulated and real", "not judged"
 ALL = 1_000
 # The names of arms, and their family.
 Judged = tuple[Sequence[str], Family]
@@ -54,6 +54,8 @@ class Comparison:
         """
         if bool(self.first.emulated) != bool(self.second.emulated):
             return EMULATED
+        if self.missed:
+            return MISSED
         ahead, behind = self.judgement.is_better, self.judgement.verdict is Verdict.LOSES
         more = samples(self.first) - samples(self.second) if self.fewer else 0
         if self.column == "train_time_s" and more and not (ahead and more > 0) and not (behind and more < 0):
@@ -67,8 +69,18 @@ class Comparison:
 
     @property
     def ratio(self) -> str:
-        """First over second, medians with the interval of their ratio."""
-        return interval_text(ratio_interval(self.first.values(self.column), self.second.values(self.column)))
+        """First over second, medians with the interval of their ratio; how many got there, where not all of an arm."""
+        return self.missed or interval_text(
+            ratio_interval(self.first.values(self.column), self.second.values(self.column))
+        )
+
+    @property
+    def missed(self) -> str:
+        """How many runs of an arm reached the target, where that is the question and not all of them did."""
+        if self.column != TIME_TO_TARGET.column:
+            return ""
+        reached = ((len(arm.values(self.column)), arm.n) for arm in (self.first, self.second))
+        return next((f"{count} of {tried} reached it" for count, tried in reached if count < tried), "")
 
     @property
     def fewer(self) -> str:
@@ -162,7 +174,8 @@ def _powers(comparisons: Sequence[Comparison]) -> str:
     words = [f"more than {MOST_REPEATS}" if count > MOST_REPEATS else f"{count}" for count in further]
     ends = " to ".join(dict.fromkeys(difference(metric, value, signed=False) for value in (shown[0], shown[-1])))
     more = " to ".join(dict.fromkeys((words[0], words[-1])))
-    return f"differences of {ends} are shown with a power of {POWER}, {more} more repeats would probably tell"
+    told = f"{more} more repeat{'' if more == '1' else 's'} would probably tell"
+    return f"differences of {ends} are shown with a power of {POWER}, {told}"
 
 
 def ratios(comparisons: Sequence[Comparison], axis: str = "batch") -> str:

@@ -18,6 +18,7 @@ from dlbench.analysis.answer.comparison_group import comparison_groups
 from dlbench.analysis.answer.decide import Wanted, families
 from dlbench.analysis.answer.doubts import MUCH_STEAL
 from dlbench.analysis.answer.lines import heading, lines
+from dlbench.analysis.answer.recommend import retargeted
 from dlbench.analysis.arm_table import NOTES, marks
 from dlbench.analysis.arms import Arm, is_unsteady
 from dlbench.analysis.claims.claim_check import EQUAL_WORK
@@ -30,6 +31,7 @@ from dlbench.report.chart import Chart, chart_rows
 from dlbench.report.markdown import escaped
 from dlbench.report.markdown import table as markdown_table
 from dlbench.report.page.machines import machines
+from dlbench.scenario.goal import read_goal
 from dlbench.scenario.read.scenario_file import read
 from tests.results import comparisons
 from tests.results.cells import MEASURED, counts, items, order, plain
@@ -49,12 +51,22 @@ WHOLE = 100_000
 
 
 class StudyText:
-    """One study of results/; the public functions are the names that its template knows."""
+    """One study of results/; the public functions are the names that its template knows.
 
-    def __init__(self, path: Path) -> None:
+    Args:
+        path: Its folder.
+        goal: What decides in place of the scenario's goal, such as a target after the fact; empty: that.
+    """
+
+    def __init__(self, path: Path, goal: str = "") -> None:
         self.path = path
         self.data = dlbench.load_study(path).report_data
-        self._arms = [arm for arm in self.data.arms if arm.completed]
+        metrics = metrics_of(self.data)
+        self._goal, self._wanted = goal, Wanted(goal=read_goal(goal, metrics) if goal else None, metrics=metrics)
+        self._all_arms: Sequence[Arm] = self.data.arms
+        if self._wanted.goal and self._wanted.goal.target:
+            self._all_arms = retargeted(self.data.arms, self.data.epochs, self._wanted.goal.target, metrics)
+        self._arms = [arm for arm in self._all_arms if arm.completed]
         self._charts: dict[str, Chart] = {}
 
     @property
@@ -86,6 +98,15 @@ class StudyText:
     def beside(self, name: str) -> "StudyText":
         """Return another committed study, for a page that shows both."""
         return StudyText(self.path.parent / name)
+
+    def aimed(self, goal: str) -> "StudyText":
+        """Return the same study, judged by another goal than its scenario's."""
+        return StudyText(self.path, goal)
+
+    def best(self, column: str, **settings: Any) -> float:
+        """Return the best of the medians that the arms with these settings have in a column."""
+        medians = [median(arm.values(column)) for arm in self.arms(**settings) if arm.values(column)]
+        return max(medians) if comparisons.metric_of(column).is_higher_better else min(medians)
 
     def links(self) -> str:
         """Say how hosts were linked, where there are several."""
@@ -285,16 +306,15 @@ class StudyText:
     def _families(self) -> dict[str, list[tuple[list[Arm], Family]]]:
         """The families that the answer judges, by column."""
         found: dict[str, list[tuple[list[Arm], Family]]] = {}
-        wanted = Wanted(metrics=metrics_of(self.data))
         scenario = self.data.studies[0].scenario
-        for group in comparison_groups(self.data.arms, scenario.given if scenario else ()):
-            for metric, values, family in families(group, wanted):
+        for group in comparison_groups(self._all_arms, scenario.given if scenario else ()):
+            for metric, values, family in families(group, self._wanted):
                 found.setdefault(metric.column, []).append((list(values), family))
         return found
 
     @cached_property
     def _answers(self) -> Answers:
-        return answers_of(self.data)
+        return answers_of(self.data, self._goal)
 
     def published_notes(self) -> str:
         """Return what a reader has to know of the published study and of how its claims were read."""

@@ -48,3 +48,10 @@ def test_what_is_open_has_the_power_of_its_repeats(
     first = {column: TIMES if column == "train_time_s" else [0.7, 0.6, 0.75, 0.85, 0.7], "samples_seen": 100}
     said = verdicts([comparison(tmp_path, column, first, {column: values, "samples_seen": 100})])
     assert all(word in said for word in words), said
+
+
+def test_a_target_that_some_runs_missed_is_counted_not_judged(tmp_path: Path) -> None:
+    aim = {"target_metric": "validation_loss", "target_value": 2.0}
+    first, second = aim | {"time_to_target_s": TIMES}, aim | {"time_to_target_s": [20.0, None, 21.0, 20.5, 22.0]}
+    found = comparison(tmp_path, "time_to_target_s", first, second)
+    assert (found.word, found.ratio) == ("not judged", "4 of 5 reached it")

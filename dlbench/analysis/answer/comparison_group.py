@@ -87,10 +87,12 @@ def comparison_groups(arms: Sequence[Arm], given: Collection[str] = ()) -> list[
 
 
 def _conditions(arms: Sequence[Arm], given: Collection[str]) -> list[str]:
-    """Return the columns in which arms differ that are conditions: declared, devices, or options of the simulator."""
+    """Return the columns of conditions in which arms differ: declared, devices, options of data and simulator."""
     of_settings = {"device_name", *map(column_of, given)}
     ways = [arm for arm in arms if not arm.is_alone] or arms
-    always = (name for name in columns_of(arms) if name.startswith("communicator.") or name in of_settings)
+    always = (
+        name for name in columns_of(arms) if name.startswith(("communicator.", "dataset.")) or name in of_settings
+    )
     return [name for name in always if len(values_of(ways, name)) > 1]
 
 

@@ -13,6 +13,7 @@ from dlbench.report.data import RUN, ReportData, run_of
 from dlbench.report.figures._shown import in_chart, learning_rates, left_out_note, synthetic_note
 from dlbench.report.lines import FLAGS, MOST_SERIES, Course, along, known_series, of_runs, parts, series, ways_vary
 from dlbench.scenario.run_spec import arm_name
+from dlbench.scenario.settings import BatchPolicy
 
 ORDER = 60
 # Axes by column of `epochs.csv`, and what a panel's title calls them.
@@ -27,6 +28,7 @@ VALUES = {
     "train_accuracy": Axis("training accuracy", most=1.0),
     "validation_accuracy": Axis("validation accuracy", most=1.0),
 }
+_OF_BATCHES = ("batch_size", "batch_policy")
 # More panels than this cannot be read; those of the most workers are shown.
 MOST_PANELS = 12
 # More marks than these on one line are hard to distinguish, and points of single runs hide the line.
@@ -36,7 +38,7 @@ FAR_APART, FAR_DOWN = 4.0, 10.0
 
 
 def chart(data: ReportData) -> Chart:
-    """Return learning curves, one line for each batch size, or for each arm where all have the same.
+    """Return learning curves, one line for each batch size and policy, or for each arm where all have the same size.
 
     A line is the median over repeats at each epoch, at the median of their updates or training times. Losses and
     accuracies are the first worker's rows: they are of all workers. Time is the slowest worker's.
@@ -51,9 +53,10 @@ def chart(data: ReportData) -> Chart:
     values, places = ([name for name in names if name in recorded] for names in (VALUES, PLACES))
     arms = of_runs(data.arms, course)
     keys = ways_vary(arms)
-    # Where batch sizes vary, what shares a panel differs in these alone.
-    apart = [key for key in keys if key != "batch_size"] if "batch_size" in keys else TASK
-    candidates = parts(arms, x="epoch", always=apart)
+    # Where batch sizes vary, what shares a panel differs in these alone, and in how they change.
+    apart = [key for key in keys if key not in _OF_BATCHES] if "batch_size" in keys else TASK
+    policies = {*values_of(arms, "batch_policy")} - {BatchPolicy.FIXED} if "batch_policy" in keys else set()
+    candidates = parts(arms, x="epoch", always=apart, most=MOST_SERIES + len(policies))
     candidates.sort(key=lambda part: max(values_of(part.arms, "workers"), default=0), reverse=True)
     most = max(1, MOST_PANELS // max(1, len(places) * len(values)))
     left_out, whole = candidates[most:], [along(part, course) for part in candidates[:most]]
@@ -64,13 +67,14 @@ def chart(data: ReportData) -> Chart:
     ]
     # Colours are those of batch sizes or numbers of workers, where lines stand for these.
     palette: Palette = "sizes" if {"batch_size", "workers"}.intersection(keys) else "ways"
+
+    def shortened(line: Series) -> Series:
+        return _shortened(line, "policies" if policies.intersection(line.label.split(", ")) else palette)
+
     only = drawn[0].title if len(drawn) == 1 else ""
     panels: list[Panel] = []
     for part, value in product(drawn, values):
-        curves_at = {
-            place: [_shortened(curve, palette) for curve in known_series(replace(part, x=place), value)]
-            for place in places
-        }
+        curves_at = {place: list(map(shortened, known_series(replace(part, x=place), value))) for place in places}
         # The accuracy chart has what is known at one epoch alone.
         if any(len(curve.marks) > 1 for curve in curves_at["epoch"]):
             panels += [_panel("" if only else part.title, place, value, curves) for place, curves in curves_at.items()]

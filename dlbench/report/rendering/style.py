@@ -79,6 +79,7 @@ class Style:
         alarm: Failed runs.
         ways: Colours of ways to train, in the order of use.
         sizes: Colours of batch sizes, from small to large: from cold to warm, and lighter.
+        policies: Colours of batches that change, beside those of sizes.
         parts: Colours of the parts of a step: pale ones, which no way has.
         colour_map: Name of matplotlib's colour map for cells, uniform in lightness.
     """
@@ -90,6 +91,7 @@ class Style:
     alarm: str = "#d7263d"
     ways: tuple[str, ...] = ("#0072b2", "#d55e00", "#009e73", "#c26f9d", "#b87f00", "#2e93c9", CURRENT)
     sizes: tuple[str, ...] = _SIZES
+    policies: tuple[str, ...] = ("#009e73", CURRENT)
     parts: tuple[str, ...] = _PARTS
     colour_map: str = "cividis"
 
@@ -122,8 +124,9 @@ LIGHT = Style("light")
 DARK = Style(
     "dark", background="#0d1117", foreground="#e6e6e6", muted="#a6a6a6", alarm="#ff6b6b",
     ways=("#3a9bdc", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#f0e442", "#e6e6e6"),
+    policies=("#009e73", "#e6e6e6"),
 )  # fmt: skip
-PRINT = Style("print", alarm=CURRENT, ways=_GREYS, sizes=_GREYS, parts=_GREYS, colour_map="Greys")
+PRINT = Style("print", alarm=CURRENT, ways=_GREYS, sizes=_GREYS, policies=_GREYS, parts=_GREYS, colour_map="Greys")
 STYLES = {style.name: style for style in (LIGHT, DARK, PRINT)}
 
 

@@ -40,6 +40,17 @@ def test_emulated_and_real_runs_are_apart_and_models_too():
     ]  # fmt: skip
 
 
+def test_arms_on_other_data_have_answers_of_their_own():
+    sizes = (1000, 10000)
+    rows = [timed(f"{route} {size}", 9.0, **{"dataset.vocabulary": size, "strategy.route": route})
+            for size in sizes for route in ("dense", "server")]  # fmt: skip
+    found = comparison_groups(read(*rows))
+    assert [one.condition for one in found] == [f"vocabulary {size}" for size in sizes]
+    assert {tuple(arm.title for arm in one.arms) for one in found} == {
+        ("mpi, strategy.route=dense", "mpi, strategy.route=server")
+    }
+
+
 def test_a_failed_run_of_an_emulated_arm_stays_with_it():
     rows = timed("a", 9.0, count=2, emulated="oversubscribed")
     rows[0] |= {"status": "failed", "emulated": None}

@@ -152,6 +152,17 @@ def test_colours_are_not_those_of_ways_where_lines_are_sizes(tmp_path: Path) -> 
         assert {one.palette for panel in panels for one in panel.series} == {palette}
 
 
+def test_batches_that_change_share_panels_with_fixed_ones_in_colours_of_their_own(tmp_path: Path) -> None:
+    fixed = [run(workers=2, batch_size=2**power, batch_policy="fixed") for power in range(6)]
+    names = ("goodput", "step-doubling")
+    policies = [run(workers=2, batch_size=1, batch_policy=name, run_id=f"{name}-r0") for name in names]
+    made = drawn(chart, *fixed, *policies, epochs=curves([*fixed, *policies]), tmp_path=tmp_path)
+    palettes = {one.label: one.palette for one in panel(made, LOSS[0]).series}
+    assert palettes == {f"batch {2**power}, fixed": "sizes" for power in range(6)} | {
+        f"batch 1, {name}": "policies" for name in names
+    }
+
+
 def test_axes_are_logarithmic_where_lines_end_far_apart_or_losses_fall_far(tmp_path: Path) -> None:
     runs = [run(batch_size=8), run(batch_size=256)]
     rows = curves(runs, train_loss=[2.0, 0.5, 0.1, 0.01], validation_loss=[2.0, 1.0, 0.9, 0.8])
