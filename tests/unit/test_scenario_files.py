@@ -1,10 +1,13 @@
 """Every file in scenarios/ is a valid scenario whose runs are possible, and opens by saying what it is for."""
 
+import functools
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from dlbench.datasets import image_folder
 from dlbench.scenario.check.warnings import warnings
 from dlbench.scenario.cluster import Cluster, Host, cluster_file
 from dlbench.scenario.cluster.host_list import parse_hosts
@@ -61,8 +64,8 @@ def test_a_repeated_study_is_compared_with_its_numbers(subtests: pytest.Subtests
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with what scenarios expect under data/: names and numbers of files, nothing to look at."""
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with what scenarios expect under data/: names and numbers of files, nothing to look at, listed once."""
     place = tmp_path_factory.mktemp("scenarios")
     for part, count in (("train", 5000), ("test", 1000)):  # as CIFAR-10 has
         for label in range(10):
@@ -71,7 +74,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             for number in range(count):
                 (pictures / f"{number}.png").write_bytes(b"png")
     (place / "data/text.txt").write_text("a text of several words, again and again. " * 30_000)
-    return place
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(image_folder, "read_listing", functools.cache(image_folder.read_listing))
+        yield place
 
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.name)
