@@ -8,7 +8,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
@@ -118,10 +118,29 @@ def test_a_good_end_in_a_folder_with_an_odd_name(tmp_path: Path, launcher: str) 
     assert not [path for path in folder.iterdir() if token in path.read_text()]
 
 
-@every_launcher
-def test_every_way_to_end_has_its_status_and_reason(tmp_path: Path, launcher: str) -> None:
-    # PyTorch takes seconds to load in each of its launchers: what a launcher can see of an end is enough there.
-    rows = [row for row in ROWS if launcher != "torchrun" or row.mode in OF_LAUNCHERS]
+def slow_to_start(row: Row) -> Row:
+    """Return the row with a time limit that a launcher keeps which loads PyTorch itself, beside two others."""
+    if "startup_timeout_s" not in row.limits:
+        return row
+    return row._replace(reason=row.reason.replace("(10 s)", "(40 s)"), limits={"startup_timeout_s": 40.0})
+
+
+# PyTorch takes seconds to load in each of its launchers: what a launcher can see of an end is enough there.
+@pytest.mark.parametrize(
+    ("launcher", "rows"),
+    [
+        ("local", ROWS),
+        pytest.param("mpirun", ROWS, marks=pytest.mark.mpi),
+        pytest.param("torchrun", [row for row in ROWS if row.mode in OF_LAUNCHERS], marks=has_torch),
+        pytest.param(
+            "torchrun",
+            [slow_to_start(row) for row in ROWS if row.mode not in OF_LAUNCHERS],
+            marks=(has_torch, pytest.mark.soak),
+        ),
+    ],
+    ids=["local", "mpirun", "torchrun", "torchrun-others"],
+)
+def test_every_way_to_end_has_its_status_and_reason(tmp_path: Path, launcher: str, rows: Sequence[Row]) -> None:
 
     def outcome_of(place: int) -> Outcome:
         folder = tmp_path / str(place)

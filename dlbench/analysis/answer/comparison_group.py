@@ -87,12 +87,14 @@ def comparison_groups(arms: Sequence[Arm], given: Collection[str] = ()) -> list[
 
 
 def _conditions(arms: Sequence[Arm], given: Collection[str]) -> list[str]:
-    """Return the columns of conditions in which arms differ: declared, devices, options of data and simulator."""
+    """Return the columns of conditions in which arms differ: declared, devices, options of data and simulator.
+
+    Data that is known to be the same, such as one folder under two paths, is one condition.
+    """
     of_settings = {"device_name", *map(column_of, given)}
     ways = [arm for arm in arms if not arm.is_alone] or arms
-    always = (
-        name for name in columns_of(arms) if name.startswith(("communicator.", "dataset.")) or name in of_settings
-    )
+    options = ("communicator.",) if len(values_of(arms, "dataset_checksum")) == 1 else ("communicator.", "dataset.")
+    always = (name for name in columns_of(arms) if name.startswith(options) or name in of_settings)
     return [name for name in always if len(values_of(ways, name)) > 1]
 
 

@@ -42,13 +42,23 @@ def test_emulated_and_real_runs_are_apart_and_models_too():
 
 def test_arms_on_other_data_have_answers_of_their_own():
     sizes = (1000, 10000)
-    rows = [timed(f"{route} {size}", 9.0, **{"dataset.vocabulary": size, "strategy.route": route})
-            for size in sizes for route in ("dense", "server")]  # fmt: skip
+    rows = [
+        timed(
+            f"{route} {size}", 9.0, dataset_checksum=f"{size}", **{"dataset.vocabulary": size, "strategy.route": route}
+        )
+        for size in sizes
+        for route in ("dense", "server")
+    ]
     found = comparison_groups(read(*rows))
     assert [one.condition for one in found] == [f"vocabulary {size}" for size in sizes]
     assert {tuple(arm.title for arm in one.arms) for one in found} == {
         ("mpi, strategy.route=dense", "mpi, strategy.route=server")
     }
+
+
+def test_the_same_data_under_two_paths_has_one_answer():
+    rows = [timed(path, 9.0, dataset_checksum="7f91", **{"dataset.path": path}) for path in ("data", "/mnt/data")]
+    assert len(comparison_groups(read(*rows))) == 1
 
 
 def test_a_failed_run_of_an_emulated_arm_stays_with_it():
