@@ -51,6 +51,14 @@ class LearningRateScale(StrEnum):
     SQRT = "sqrt"
 
 
+class LearningRateDecay(StrEnum):
+    """How the learning rate falls after warm-up."""
+
+    NONE = "none"
+    STEP = "step"
+    COSINE = "cosine"
+
+
 class Precision(StrEnum):
     """The numbers a run computes in; the mixed ones keep float32 parameters (Keras's policies)."""
 
@@ -316,6 +324,18 @@ class Settings(Frozen):
     )
     warmup_epochs: Annotated[Epochs, Affects.TRAINING] = Field(
         0.0, description="Epochs over which the learning rate rises linearly to its full value."
+    )
+    learning_rate_decay: Annotated[LearningRateDecay, Affects.TRAINING] = Field(
+        LearningRateDecay.NONE,
+        description="`step`: the learning rate is multiplied by `learning_rate_decay_factor` after every "
+        "`learning_rate_decay_epochs`; `cosine`: it falls step by step along half a cosine, from its full value after "
+        "warm-up to 0 at the end of all epochs (Loshchilov and Hutter 2017).",
+    )
+    learning_rate_decay_epochs: Annotated[Count | None, Affects.TRAINING] = Field(
+        None, description="Epochs of each worker between two falls of the rate, with `learning_rate_decay: step`."
+    )
+    learning_rate_decay_factor: Annotated[Annotated[Share, Field(gt=0)] | None, Affects.TRAINING] = Field(
+        None, description="What the rate is multiplied by at each of them, such as 0.1."
     )
     precision: Annotated[Precision, Affects.ARITHMETIC] = Field(
         Precision.FLOAT32, description="The numbers the run computes in."

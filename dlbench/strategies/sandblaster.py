@@ -23,7 +23,7 @@ from pydantic import Field
 
 from dlbench.plugins import Options
 from dlbench.scenario.needs import SERVER, Needs, Role
-from dlbench.scenario.settings import LearningRateScale, Precision, Settings
+from dlbench.scenario.settings import Precision, Settings
 from dlbench.strategies import Array
 from dlbench.strategies._lbfgs import Lbfgs, Move
 from dlbench.strategies._protocol import Gradient, Message, Port, World
@@ -307,10 +307,11 @@ def refuse(options: SandblasterOptions, settings: Settings) -> str:
     """Return which setting L-BFGS would not honour, or ""."""
     if settings.optimizer != "sgd" or settings.momentum or settings.weight_decay:
         return "sandblaster is L-BFGS: use plain `optimizer: sgd`, without momentum and weight_decay"
-    if settings.learning_rate_scale is not LearningRateScale.NONE or settings.warmup_epochs:
+    schedules = ("learning_rate_scale", "learning_rate_decay", "warmup_epochs")
+    if any(getattr(settings, name) != Settings.model_fields[name].default for name in schedules):
         return (
             "sandblaster searches the length of each step, and `learning_rate` is that of its first: remove "
-            "learning_rate_scale and warmup_epochs"
+            f"{', '.join(schedules)}"
         )
     if settings.precision not in (Precision.FLOAT32, Precision.FLOAT64):
         return f"sandblaster compares losses, which are too coarse in {settings.precision}: use float32 or float64"

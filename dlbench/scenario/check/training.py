@@ -10,7 +10,15 @@ from dlbench.scenario.metrics import SAMPLES, evaluated
 from dlbench.scenario.needs import Exchange
 from dlbench.scenario.plugin_settings import needs_of
 from dlbench.scenario.run_spec import RunSpec
-from dlbench.scenario.settings import Augmentation, BatchPolicy, Divide, Input, Precision, Settings
+from dlbench.scenario.settings import (
+    Augmentation,
+    BatchPolicy,
+    Divide,
+    Input,
+    LearningRateDecay,
+    Precision,
+    Settings,
+)
 
 
 def choice(what: str, value: str | None, allowed: tuple[str, ...], who: str) -> str:
@@ -65,6 +73,7 @@ def _step(case: Case) -> Iterator[str]:
         trained = f"{epochs} epoch{'s' if epochs != 1 else ''} of each worker"
         why = "the learning rate never reaches its value"
         yield f"warmup_epochs {settings.warmup_epochs:g} is more than the {trained}: {why}"
+    yield from _decay(settings)
     if settings.jit_compile and not case.trainer.get("JIT", False):
         yield f"the trainer {settings.trainer} cannot compile its step (jit_compile)"
     if settings.jit_compile and not case.needs.jit:
@@ -79,6 +88,15 @@ def _step(case: Case) -> Iterator[str]:
     if parts > max(smallest, 1):
         samples = f"{smallest} sample{'s' if smallest != 1 else ''}"
         yield f"a worker's batch of {samples} cannot be computed in {parts} parts (gradient_accumulation_steps)"
+
+
+def _decay(settings: Settings) -> Iterator[str]:
+    decay = settings.learning_rate_decay
+    for name in ("learning_rate_decay_epochs", "learning_rate_decay_factor"):
+        if decay is LearningRateDecay.STEP and getattr(settings, name) is None:
+            yield f"learning_rate_decay: step needs {name}"
+        if decay is not LearningRateDecay.STEP and getattr(settings, name) is not None:
+            yield f"{name} belongs to `learning_rate_decay: step`, not to {decay}"
 
 
 def _batch_policy(case: Case) -> Iterator[str]:

@@ -61,6 +61,10 @@ def _training(arms: Sequence[RunSpec]) -> Iterator[str]:
     if whole := [run.label for run in trained if run.settings.warmup_epochs == run.epochs_per_worker]:
         why = "warmup_epochs is all of the training, so the learning rate reaches its value in the last step only"
         yield f"{why}: {_some(whole)}"
+    if late := [
+        run.label for run in trained if (run.settings.learning_rate_decay_epochs or 0) >= run.epochs_per_worker
+    ]:
+        yield f"learning_rate_decay_epochs is all of the training, so the learning rate never falls: {_some(late)}"
     if random := [run.label for run in trained if run.settings.input is Input.SYNTHETIC]:
         why = "trained on random numbers (input synthetic), so that losses and accuracies mean nothing"
         yield f"{why}: {_some(random)}"

@@ -28,8 +28,9 @@ from dlbench.scenario.source import Source, translate
 # What leaves network, data, engine, workers and evaluations as they are.
 TUNED = frozenset({
     "batch_doubling_epochs", "batch_policy", "batch_policy_steps", "batch_size", "gradient_accumulation_steps",
-    "largest_batch_size", "learning_rate", "learning_rate_base_batch", "learning_rate_scale", "microbatch_size",
-    "momentum", "nesterov", "optimizer", "server_placement", "servers", "warmup_epochs", "weight_decay",
+    "largest_batch_size", "learning_rate", "learning_rate_base_batch", "learning_rate_decay",
+    "learning_rate_decay_epochs", "learning_rate_decay_factor", "learning_rate_scale", "microbatch_size", "momentum",
+    "nesterov", "optimizer", "server_placement", "servers", "warmup_epochs", "weight_decay",
 })  # fmt: skip
 NOT_TUNED = ("dataset.", "model.", "communicator.", "launcher.")
 # Keys of a scenario that hold one value; all others are settings of `base` or axes.

@@ -1,5 +1,6 @@
 """Which samples a process takes in which step: one seeded permutation per epoch, cut into global batches. Pure."""
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +14,7 @@ from dlbench.errors import UserError
 from dlbench.parts import size_of_part
 from dlbench.scenario.check.training import no_full_batch
 from dlbench.scenario.run_spec import RunSpec
-from dlbench.scenario.settings import Divide, Remainder
+from dlbench.scenario.settings import Divide, LearningRateDecay, Remainder
 
 Indices = npt.NDArray[np.int64]
 
@@ -193,6 +194,14 @@ class DataOrder:
 
 
 def learning_rate(run: RunSpec, step: float, steps_per_epoch: int) -> float:
-    """Return the rate of step 1, 2, ...: rising linearly over `warmup_epochs`, then `run.full_learning_rate`."""
-    warmup_steps = run.settings.warmup_epochs * steps_per_epoch
-    return run.full_learning_rate * (min(1.0, step / warmup_steps) if warmup_steps > 0 else 1.0)
+    """Return the rate of step 1, 2, ...: rising over `warmup_epochs` to `run.full_learning_rate`, then decaying."""
+    settings, epochs = run.settings, (step - 1) / steps_per_epoch
+    warmup_steps = settings.warmup_epochs * steps_per_epoch
+    rate = run.full_learning_rate * (min(1.0, step / warmup_steps) if warmup_steps > 0 else 1.0)
+    every, factor = settings.learning_rate_decay_epochs, settings.learning_rate_decay_factor
+    if every is not None and factor is not None:
+        rate *= factor ** (epochs // every)
+    elif settings.learning_rate_decay is LearningRateDecay.COSINE and epochs > settings.warmup_epochs:
+        decayed = (epochs - settings.warmup_epochs) / (run.epochs_per_worker - settings.warmup_epochs)
+        rate *= (1 + math.cos(math.pi * min(1.0, decayed))) / 2
+    return rate

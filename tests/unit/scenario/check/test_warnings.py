@@ -71,6 +71,13 @@ def test_a_warm_up_that_is_all_of_the_training() -> None:
         assert "learning rate" not in found(f"base: {{{other}}}"), other
 
 
+def test_a_rate_that_never_falls() -> None:
+    text = "base: {{epochs: {}, learning_rate_decay: step, learning_rate_decay_epochs: 10, "
+    text += "learning_rate_decay_factor: 0.5}}"
+    assert "the learning rate never falls: [strategy=single workers=1]" in found(text.format(10))
+    assert "learning rate" not in found(text.format(11))
+
+
 def test_a_target_that_is_seen_late() -> None:
     text = "base: {evaluate_every: 6, epochs: 5}\ntarget: {value: 0.9}"
     assert "the target is seen late" in found(text)

@@ -143,6 +143,24 @@ def test_a_warm_up_is_of_so_many_samples_whatever_the_batch() -> None:
     assert rates[1] == pytest.approx(rates[0], rel=0.01)
 
 
+@pytest.mark.parametrize(
+    "decay",
+    [
+        {"learning_rate_decay": "step", "learning_rate_decay_epochs": 2, "learning_rate_decay_factor": 0.5},
+        {"learning_rate_decay": "cosine"},
+    ],
+)
+def test_a_rate_falls_with_the_samples_whatever_the_batch(decay: dict[str, Any]) -> None:
+    rates = []
+    for policy in ({}, {"batch_doubling_epochs": 1}):
+        (worker,) = train(spec(**decay, **policy))
+        rows = [message["row"] for message in worker.reporter.messages if message["kind"] == "epoch"]
+        rates.append([row["learning_rate"] for row in rows])
+    assert rates[0][-1] < rates[0][0] / 2
+    # The rate of an epoch is its last step's, which is its remainder: along a cosine a larger step begins earlier.
+    assert rates[1] == pytest.approx(rates[0], rel=0.15 if "cosine" in decay.values() else 1e-12)
+
+
 @pytest.mark.parametrize("in_graph", [False, True])
 @pytest.mark.parametrize("workers", [1, 2, 3])
 def test_goodput_grows_where_steps_take_equally_long(

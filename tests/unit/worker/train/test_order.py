@@ -150,3 +150,24 @@ def test_the_learning_rate_rises_linearly_and_is_scaled_by_the_global_batch() ->
     rates = [learning_rate(run, step, 5) for step in range(1, 13)]
     assert rates == pytest.approx([0.02 * step for step in range(1, 11)] + [0.2, 0.2])
     assert learning_rate(spec(batch_size=64, learning_rate_scale="sqrt", **scaled), 1, 5) == pytest.approx(0.2)
+
+
+def test_the_learning_rate_falls_in_steps_after_whole_epochs() -> None:
+    decay = {"learning_rate_decay": "step", "learning_rate_decay_epochs": 2, "learning_rate_decay_factor": 0.5}
+    run = spec(learning_rate=0.8, epochs=7, warmup_epochs=1, **decay)
+    rates = [learning_rate(run, step, 3) for step in range(1, 22)]
+    warm, full = [0.8 / 3, 1.6 / 3, 0.8], [0.8] * 3
+    assert rates == pytest.approx(warm + full + [0.4] * 6 + [0.2] * 6 + [0.1] * 3)
+
+
+def test_the_learning_rate_falls_along_half_a_cosine_from_the_warm_up_to_the_end() -> None:
+    run = spec(learning_rate=0.4, epochs=5, warmup_epochs=1, learning_rate_decay="cosine")
+    rates = [learning_rate(run, step, 10) for step in range(1, 51)]
+    assert rates[:11] == pytest.approx([0.04 * step for step in range(1, 11)] + [0.4])
+    assert rates[10:] == pytest.approx([0.2 * (1 + np.cos(np.pi * done / 40)) for done in range(40)])
+    assert rates[30] == pytest.approx(0.2), "half of it in the middle"
+    assert learning_rate(run, 51, 10) == pytest.approx(0.0), "what is handed out after the last epoch has no rate left"
+    divided = spec(
+        strategy="mpi", workers=2, divide="epochs", epochs=10, learning_rate=0.4, learning_rate_decay="cosine"
+    )
+    assert learning_rate(divided, 26, 10) == pytest.approx(0.2), "each worker trains half of the epochs"
