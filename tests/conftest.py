@@ -10,6 +10,8 @@ import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
+# The processor's seconds so far: see `cpu_s`.
+COUNTED = {"cpu_s": 0.0}
 # On hosts of their own tests mostly wait: one process takes all these files, in this order, while others compute.
 ON_HOSTS = [
     f"test_{name}.py"
@@ -91,24 +93,33 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the longest files first; within a file tests keep their order."""
     rank = {name: number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: rank.get(item.path.name, len(LONGEST)))
+    cpu_s()  # what collecting took is of no test
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
-    """Turn a skip into a failure where CI is set: everything is installed there and nothing may go untested."""
+    """Note the processor's seconds; turn a skip into a failure in CI: all is installed there, nothing goes untested."""
     outcome = yield
     report = outcome.get_result()  # type: ignore[attr-defined]
+    report.user_properties = [("cpu_s", cpu_s())]
     if report.skipped and os.environ.get("CI") and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
         report.longrepr = f"skipped in CI: {report.longrepr}"
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Append the time of each part of a test to the file that `make test` sums up."""
+    """Append the times of each part of a test to the file that `make test` sums up."""
     path = os.environ.get("TEST_TIMES")
     if path and "PYTEST_XDIST_WORKER" not in os.environ:
+        cpu = dict(report.user_properties)["cpu_s"]
         with Path(path).open("a", encoding="utf-8") as file:
-            file.write(f"{report.duration:.2f}\t{report.when}\t{report.nodeid}\n")
+            file.write(f"{report.duration:.2f}\t{cpu:.2f}\t{report.when}\t{report.nodeid}\n")
+
+
+def cpu_s() -> float:
+    """Return the processor's seconds of this process, and of those that it has waited for, since the last call."""
+    before, COUNTED["cpu_s"] = COUNTED["cpu_s"], sum(os.times()[:4])
+    return COUNTED["cpu_s"] - before
 
 
 @pytest.fixture

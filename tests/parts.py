@@ -1,8 +1,9 @@
 """All checks and tests, part by part: `python -m tests.parts`, which `make test` calls.
 
-It prints the time of each part and the twenty slowest tests and files. The exit code is 1 if a part fails; the others
-run nevertheless. Functional tests start MPI, ssh, Slurm and Horovod on cores that they share: those that fail run
-once more, one at a time, and fail the part only if they fail again. Both runs are printed.
+It prints the time of each part, the twenty slowest tests, and the twenty tests and files that compute most. The exit
+code is 1 if a part fails; the others run nevertheless. Functional tests start MPI, ssh, Slurm and Horovod on cores that
+they share: those that fail run once more, one at a time, and fail the part only if they fail again. Both runs are
+printed.
 """
 
 import os
@@ -59,15 +60,22 @@ def run(name: str, times: Path) -> tuple[int, float]:
 
 
 def slowest(times: Path) -> list[str]:
-    """Return the slowest tests, each with the parts of its time: what it waits for, what it does; the slowest files."""
+    """Return the tests that took longest, by the part that did, and the tests and files that computed most."""
     lines = [line.split("\t") for line in times.read_text().splitlines()] if times.exists() else []
-    lines.sort(key=lambda line: -float(line[0]))
+    slowest = sorted(((float(s), f"{when:8}  {test}") for s, _, when, test in lines), reverse=True)
+    of_tests: Counter[str] = Counter()
     of_files: Counter[str] = Counter()
-    for seconds, _, test in lines:
-        of_files[test.partition("::")[0]] += float(seconds)
-    tests = (f"{float(s):7.1f} s  {when:8}  {test}" for s, when, test in lines[:NUM_SLOWEST])
-    files = (f"{seconds:7.1f} s  {path}" for path, seconds in of_files.most_common(NUM_SLOWEST))
-    return ["\nThe slowest tests:", *tests, "\nThe slowest files:", *files]
+    for _, cpu, _, test in lines:
+        of_tests[test] += float(cpu)
+        of_files[test.partition("::")[0]] += float(cpu)
+    parts = {
+        "The slowest tests": slowest[:NUM_SLOWEST],
+        "The processor's seconds of tests": [(cpu, test) for test, cpu in of_tests.most_common(NUM_SLOWEST)],
+        "The processor's seconds of files": [(cpu, path) for path, cpu in of_files.most_common(NUM_SLOWEST)],
+    }
+    return [
+        line for title, most in parts.items() for line in (f"\n{title}:", *(f"{s:7.1f} s  {text}" for s, text in most))
+    ]
 
 
 if __name__ == "__main__":

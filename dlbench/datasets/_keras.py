@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from dlbench.datasets import Description
-from dlbench.datasets._quiet import quiet
+from dlbench.datasets._quiet import UNNEEDED, quiet, without
 from dlbench.datasets._writer import ArrayWriter
 from dlbench.errors import UserError
 from dlbench.plugins import Options
@@ -72,7 +72,7 @@ def import_keras() -> Any:
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     try:
-        with quiet():
+        with quiet(), without(UNNEEDED):
             import keras
     except ModuleNotFoundError as error:
         raise _not_installed((error.name or "keras").partition(".")[0]) from error

@@ -1,4 +1,4 @@
-"""Silences imports that write to file descriptor 2, which no log level stops."""
+"""Imports of large libraries: without what they write to file descriptor 2, and without what they need not load."""
 
 import os
 import shutil
@@ -6,6 +6,9 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+# Keras looks for these at import, for conveniences that dlbench does not use; they take a second to load.
+UNNEEDED = ("matplotlib", "matplotlib.pyplot", "pandas", "sklearn")
 
 
 @contextmanager
@@ -26,3 +29,16 @@ def quiet() -> Iterator[None]:
         finally:
             os.dup2(kept, 2)
             os.close(kept)
+
+
+@contextmanager
+def without(names: tuple[str, ...]) -> Iterator[None]:
+    """Make modules that are not loaded yet unimportable inside the block: optional imports then find nothing."""
+    blocked = [name for name in names if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(blocked))  # type: ignore[arg-type]  # None is how Python blocks an import
+    try:
+        yield
+    finally:
+        for name in blocked:
+            if sys.modules.get(name) is None:
+                sys.modules.pop(name, None)

@@ -9,12 +9,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from dlbench.datasets._cache import cache_root
-from dlbench.datasets._quiet import quiet
+from dlbench.datasets._quiet import UNNEEDED, quiet, without
 from dlbench.errors import UserError
 from dlbench.trainers import Threads
-
-# Keras looks for these at import, for conveniences that dlbench does not use; they take a second to load.
-UNNEEDED = ("matplotlib", "matplotlib.pyplot", "pandas", "sklearn")
 
 # The command that installs an engine.
 INSTALL = {
@@ -65,7 +62,7 @@ def _import(backend: str) -> tuple[Any, Any]:
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     try:
         # Two lines of TensorFlow's start obey no log level; only turning oneDNN off, which costs speed, silences them.
-        with quiet(), _without((*UNNEEDED, *({"torch", "jax"} - {backend}))), _without_gc():
+        with quiet(), without((*UNNEEDED, *({"torch", "jax"} - {backend}))), _without_gc():
             engine = importlib.import_module(backend)
             import keras
     except ModuleNotFoundError as error:
@@ -111,7 +108,7 @@ def _allow_float64(engine: Any, backend: str, allowed: bool) -> None:
 
 def seed(keras: Any, number: int) -> None:
     """Seed Python's, NumPy's and the engine's generators; without the 3 s of TensorFlow's import on another engine."""
-    with _without(("tensorflow",) if keras.config.backend() != "tensorflow" else ()):
+    with without(("tensorflow",) if keras.config.backend() != "tensorflow" else ()):
         keras.utils.set_random_seed(number)
 
 
@@ -157,16 +154,3 @@ def _without_gc() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
-
-
-@contextmanager
-def _without(names: tuple[str, ...]) -> Iterator[None]:
-    """Make modules that are not loaded yet unimportable inside the block: optional imports then find nothing."""
-    blocked = [name for name in names if name not in sys.modules]
-    sys.modules.update(dict.fromkeys(blocked))  # type: ignore[arg-type]  # None is how Python blocks an import
-    try:
-        yield
-    finally:
-        for name in blocked:
-            if sys.modules.get(name) is None:
-                sys.modules.pop(name, None)

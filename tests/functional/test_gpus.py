@@ -11,13 +11,13 @@ FAKE_GPU = Path(__file__).with_name("fake_gpu")
 RECORDED = json.loads((FAKE_GPU / "h100.json").read_text())
 ROWS = [dict(zip(RECORDED["columns"], row, strict=True)) for row in RECORDED["rows"]]
 # Of the recording: before this second the GPU is hardly held back by its power cap, after it most of the time.
-CAPPED_S = 15.5
+FREE_S, CAPPED_S = 4.0, 15.5
 SCENARIO = f"""\
 name: gpus
 base: {{trainer: "gpu_trainer:Trainer", model: mlp, dataset: digits, strategy: single, batch_size: 64, epochs: 13,
        evaluate_every: 13, extend_window: true, sensor_interval_s: 0.1}}
 include:
-  - {{trainer.from_s: {CAPPED_S - 8.5}}}
+  - {{trainer.from_s: {FREE_S}}}
   - {{trainer.from_s: {CAPPED_S}, trainer.spoiled: utilization_percent}}
 baseline: none
 order: written
@@ -39,7 +39,7 @@ def work(tmp_path_factory):
 
 def test_readings_become_columns(work):
     free, capped = work.rows()
-    for row, from_s in ((free, CAPPED_S - 8.5), (capped, CAPPED_S)):
+    for row, from_s in ((free, FREE_S), (capped, CAPPED_S)):
         assert row["device_name"] == RECORDED["name"]
         end_s = from_s + float(row["train_time_s"])
         # The last reading comes some time after the last step.

@@ -115,11 +115,11 @@ def test_a_script_that_fails_is_a_failed_run_with_its_reason(work: Bench, worker
 
 
 def test_a_script_that_hangs_ends_at_its_time_limit_alone(work: Bench) -> None:
-    limits = {"timeout_s": 4, "stall_timeout_s": 1, "startup_timeout_s": 1.5}
+    limits = {"timeout_s": 12, "stall_timeout_s": 1, "startup_timeout_s": 8}
     work.run(scenario(work, {"command": "sleep 1000", "strategy": "single"}, **limits), code=1)
     (row,) = work.rows()
     assert row["status"] == "timeout"
-    assert row["reason"] == "it took longer than timeout_s (4 s); worker 0 (in phase script)"
+    assert row["reason"] == "it took longer than timeout_s (12 s); worker 0 (in phase script)"
     assert work.left_running() == []
 
 

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,26 +17,24 @@ pytest.importorskip("torch", reason="needs PyTorch")
 SCRIPT = SCRIPTS / "torch_loop.py"
 COMMAND = f"python '{SCRIPT}' --epochs {{epochs}} --batch-size {{batch_size}} --lr {{learning_rate}}"
 EPOCHS = 6
+TWO = {"workers": 2, "strategy": "mpi", "launcher": "torchrun", "command": f"{COMMAND} --size 2"}
 # What a shell inside torchrun would have set.
 LEAKED = {"RANK": "7", "WORLD_SIZE": "9", "TORCHELASTIC_RUN_ID": "x", "PET_NNODES": "3"}
 
 
-@pytest.mark.slow
-def test_rows_are_what_the_loop_has_logged(tmp_path: Path) -> None:
-    two = {"workers": 2, "strategy": "mpi", "launcher": "torchrun", "command": f"{COMMAND} --size 2"}
-    arms = [
-        {"workers": 1, "strategy": "single", "command": f"{COMMAND} --size 1"},
-        two,
-        {**two, "command": f"{two['command']} --apart"},
-        {**two, "command": f"{COMMAND} --size 1 --apart"},
-    ]
+def measure(work: Bench, arms: list[dict[str, Any]], code: int = 0) -> None:
     base = {"epochs": EPOCHS, "batch_size": 4, "learning_rate": 0.3}
     scenario = {"baseline": "none", "order": "written", "base": base, "include": arms}
+    (work.folder / "s.yaml").write_text(json.dumps(scenario))
+    work.run("s.yaml", code=code, variables=LEAKED)
+
+
+@pytest.mark.slow
+def test_rows_are_what_the_loop_has_logged(tmp_path: Path) -> None:
     with Bench(tmp_path) as work:
-        (tmp_path / "s.yaml").write_text(json.dumps(scenario))
-        work.run("s.yaml", code=1, variables=LEAKED)
+        measure(work, [{"workers": 1, "strategy": "single", "command": f"{COMMAND} --size 1"}, TWO])
         runs, epochs, steps = work.rows(), work.rows("epochs"), work.rows("steps")
-    for run in runs[:2]:
+    for run in runs:
         assert run["status"] == "completed", run["reason"]
         workers = int(run["workers"])
         losses = []
@@ -59,12 +58,21 @@ def test_rows_are_what_the_loop_has_logged(tmp_path: Path) -> None:
         assert [row["epoch"] for row in of_run if row["worker"] == "0"] == [str(n + 1) for n in range(EPOCHS)]
         # Evaluation within epochs is no training either.
         assert float(run["evaluation_time_s"]) > sum(float(row["evaluation_time_s"]) for row in of_run) / workers
-    assert [run["workers_agree"] for run in runs[:2]] == ["", "exact"]
+    assert [run["workers_agree"] for run in runs] == ["", "exact"]
     assert float(runs[1]["communication_time_s"]) > 0
-    assert runs[2]["status"] == "diverged"
-    assert "the workers' weights do not agree" in runs[2]["reason"]
-    assert runs[3]["status"] == "failed"
-    assert "there are 1 processes, this run has 2" in runs[3]["reason"]
+
+
+# `test_hook` has both in every run, with scripts over MPI.
+@pytest.mark.soak
+def test_loops_that_go_apart_are_no_results(tmp_path: Path) -> None:
+    arms = [{**TWO, "command": f"{COMMAND} --size {size} --apart"} for size in (2, 1)]
+    with Bench(tmp_path) as work:
+        measure(work, arms, code=1)
+        diverged, failed = work.rows()
+    assert diverged["status"] == "diverged"
+    assert "the workers' weights do not agree" in diverged["reason"]
+    assert failed["status"] == "failed"
+    assert "there are 1 processes, this run has 2" in failed["reason"]
 
 
 def test_outside_dlbench_the_loop_works_as_before(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -26,8 +26,10 @@ from dlbench.analysis.claims.claim_tests import ClaimState
 from dlbench.analysis.formatting import counted, listed, number
 from dlbench.analysis.groups import described
 from dlbench.analysis.judge import Family
+from dlbench.records import files
 from dlbench.report.answers import answers_of, metrics_of, verdicts
 from dlbench.report.chart import Chart, chart_rows
+from dlbench.report.data import ReportData
 from dlbench.report.markdown import escaped
 from dlbench.report.markdown import table as markdown_table
 from dlbench.report.page.machines import machines
@@ -50,6 +52,12 @@ FACTS = (
 WHOLE = 100_000
 
 
+@lru_cache(maxsize=100)
+def loaded(path: Path, written_at_ns: int) -> ReportData:
+    """Return a study, read once for all pages that show it."""
+    return dlbench.load_study(path).report_data
+
+
 class StudyText:
     """One study of results/; the public functions are the names that its template knows.
 
@@ -60,7 +68,7 @@ class StudyText:
 
     def __init__(self, path: Path, goal: str = "") -> None:
         self.path = path
-        self.data = dlbench.load_study(path).report_data
+        self.data = loaded(path, (path / files.table("runs")).stat().st_mtime_ns)
         metrics = metrics_of(self.data)
         self._goal, self._wanted = goal, Wanted(goal=read_goal(goal, metrics) if goal else None, metrics=metrics)
         self._all_arms: Sequence[Arm] = self.data.arms

@@ -1,11 +1,13 @@
 """Every file in scenarios/ is a valid scenario whose runs are possible, and opens by saying what it is for."""
 
 import functools
+import io
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from dlbench.datasets import image_folder
 from dlbench.scenario.check.warnings import warnings
@@ -65,14 +67,15 @@ def test_a_repeated_study_is_compared_with_its_numbers(subtests: pytest.Subtests
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder with what scenarios expect under data/: names and numbers of files, nothing to look at, listed once."""
-    place = tmp_path_factory.mktemp("scenarios")
+    """A folder with what scenarios expect under data/: names and numbers of files, one black picture, listed once."""
+    place, picture = tmp_path_factory.mktemp("scenarios"), io.BytesIO()
+    Image.new("RGB", (32, 32)).save(picture, "png")
     for part, count in (("train", 5000), ("test", 1000)):  # as CIFAR-10 has
         for label in range(10):
             pictures = place / "data/cifar10" / part / f"class-{label}"
             pictures.mkdir(parents=True)
             for number in range(count):
-                (pictures / f"{number}.png").write_bytes(b"png")
+                (pictures / f"{number}.png").write_bytes(picture.getvalue())
     (place / "data/text.txt").write_text("a text of several words, again and again. " * 30_000)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(image_folder, "read_listing", functools.cache(image_folder.read_listing))

@@ -9,7 +9,6 @@ from click.testing import CliRunner
 from dlbench.analysis.answer.lines import lines
 from dlbench.cli import group
 from dlbench.report.answers import answers_of, metrics_of
-from dlbench.report.data import read
 from dlbench.report.figures import winners
 from dlbench.report.page.content import Content
 from tests.results import comparisons
@@ -21,8 +20,8 @@ STUDIES = sorted(path.parent.name for path in RESULTS.glob("*/runs.csv"))
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_terminal_page_json_and_pages_of_results_say_the_same(name: str) -> None:
-    path = RESULTS / name
-    data, study = read([path]), StudyText(path)
+    path, study = RESULTS / name, StudyText(RESULTS / name)
+    data = study.data
     found = answers_of(data)
     page = Content(data, found.answers)
     for (_, shown, _), one in zip(page.shown_answers, found.answers, strict=True):
@@ -53,7 +52,8 @@ def test_terminal_page_json_and_pages_of_results_say_the_same(name: str) -> None
 
 @pytest.mark.parametrize("name", ["simulated-strategies", "strategies", "digits-batch-workers"])
 def test_the_map_of_winners_has_the_verdicts_of_the_answer(name: str) -> None:
-    data, study = read([RESULTS / name]), StudyText(RESULTS / name)
+    study = StudyText(RESULTS / name)
+    data = study.data
     families = [one for found in study._families.values() for one in found]
     try:
         chart = winners.chart(data)

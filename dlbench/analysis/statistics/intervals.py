@@ -119,6 +119,9 @@ def order_statistic_coverage(n: int, depth: int) -> float:
 @lru_cache(maxsize=1024)
 def order_statistic_depth(n: int) -> int:
     """Return the depth of the narrowest pair of n order statistics that covers 95%; 1 where none does."""
-    from scipy.special import bdtrik
-
-    return max(1, math.ceil(float(bdtrik((1 - LEVEL) / 2, n, 0.5))))
+    below, ways, outside = 0, 1, 1
+    # In 2^n: the ways in which at most `below` of n values are below the median.
+    while outside / 2**n <= (1 - LEVEL) / 2:
+        below, ways = below + 1, ways * (n - below) // (below + 1)
+        outside += ways
+    return max(1, below)

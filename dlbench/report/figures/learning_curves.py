@@ -29,7 +29,7 @@ VALUES = {
     "validation_accuracy": Axis("validation accuracy", most=1.0),
 }
 _OF_BATCHES = ("batch_size", "batch_policy")
-# More panels than this cannot be read; those of the most workers are shown.
+# More panels than this cannot be read; those of the most workers are shown, and of these the fullest.
 MOST_PANELS = 12
 # More marks than these on one line are hard to distinguish, and points of single runs hide the line.
 MOST_MARKS, FEW_MARKS = 100, 12
@@ -57,7 +57,7 @@ def chart(data: ReportData) -> Chart:
     apart = [key for key in keys if key not in _OF_BATCHES] if "batch_size" in keys else TASK
     policies = {*values_of(arms, "batch_policy")} - {BatchPolicy.FIXED} if "batch_policy" in keys else set()
     candidates = parts(arms, x="epoch", always=apart, most=MOST_SERIES + len(policies))
-    candidates.sort(key=lambda part: max(values_of(part.arms, "workers"), default=0), reverse=True)
+    candidates.sort(key=lambda part: (max(values_of(part.arms, "workers"), default=0), len(part.arms)), reverse=True)
     most = max(1, MOST_PANELS // max(1, len(places) * len(values)))
     left_out, whole = candidates[most:], [along(part, course) for part in candidates[:most]]
     # Base lines are left out where panels have no room for them.

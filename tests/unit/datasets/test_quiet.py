@@ -1,11 +1,12 @@
-"""Imports below which file descriptor 2 is held back."""
+"""Imports below which file descriptor 2 is held back, or modules are blocked."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
-from dlbench.datasets._quiet import quiet
+from dlbench.datasets._quiet import quiet, without
 
 
 def test_what_is_written_below_python_is_held_back(capfd: pytest.CaptureFixture[str]) -> None:
@@ -38,3 +39,19 @@ def test_no_descriptor_is_left_open() -> None:
         with quiet():
             pass
     assert _num_open() == before
+
+
+def test_blocked_modules_cannot_be_imported_until_the_block_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+    with without(("colorsys",)), pytest.raises(ImportError):
+        import colorsys
+    import colorsys
+
+    assert colorsys.hsv_to_rgb(0, 0, 1) == (1, 1, 1)
+
+
+def test_modules_that_are_loaded_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = sys.modules["os"]
+    with without(("os",)):
+        assert sys.modules["os"] is loaded
+    assert sys.modules["os"] is loaded
