@@ -37,7 +37,7 @@ horovod: .venv/installed-horovod  ## Build Horovod, install it into .venv and pr
 check: .venv/installed-test  ## Run lint, types and unit tests: two minutes
 	@$(BIN)/python -m tests.parts lint format types imports unit
 
-test: .venv/installed-test .venv/installed-horovod  ## Run all checks and tests: 18 minutes
+test: .venv/installed-test .venv/installed-horovod  ## Run all checks and tests: 15 to 30 minutes on two cores
 	@$(BIN)/python -m tests.parts
 
 soak: .venv/installed-test .venv/installed-horovod  ## Run the long campaigns, hours of them, and write their tables to results (root)

@@ -88,7 +88,12 @@ def given_to(case: str) -> Batch:
     return contract.batch(CASES[case][1])
 
 
-@pytest.mark.parametrize("case", several(CASES, more=("resnet50-large", "lstm-images", "transformer-images")))
+@pytest.mark.parametrize(
+    "case",
+    several(
+        CASES, more=("resnet50-large", "feed-forward-characters", "lstm-images", "lstm-tokens", "transformer-images")
+    ),
+)
 def test_contract(case: str) -> None:
     trainer = make(case)
     assert trainer.num_parameters == CASES[case][3]

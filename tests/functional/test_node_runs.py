@@ -183,9 +183,8 @@ def test_a_killed_node_ends_the_run_and_is_named(work: Bench, rank: int, name: s
     assert work.left_running() == []
 
 
-# Workers that wait for nobody, for a partner, and for all; with memory that is shared; with a coordinator. Others wait
-# for some.
-KINDS = [["asynchronous", "gossip", "hogwild", "ring", "sandblaster"], ["backup_workers", "stale_synchronous"]]
+# Workers that wait for nobody, for a partner, and for all; with a coordinator. Others share memory, or wait for some.
+KINDS = [["asynchronous", "gossip", "ring", "sandblaster"], ["backup_workers", "hogwild", "stale_synchronous"]]
 STOP = {"metric": "validation_accuracy", "value": 0.85, "stop": True}
 
 
