@@ -102,6 +102,15 @@ def test_cases(tmp_path: Path) -> None:
     assert MOST_SERIES == 7
 
 
+def test_of_panels_that_have_no_room_together_the_fullest_are_shown(tmp_path: Path) -> None:
+    few = [run(batch_size=size, optimizer="adam", workers=2) for size in (16, 32)]
+    many = [run(batch_size=size, optimizer="sgd", workers=2) for size in (8, 16, 32)]
+    made = drawn(chart, *few, *many, epochs=curves([*few, *many]), tmp_path=tmp_path)
+    assert {len(one.series) for one in made.panels} == {3}
+    assert "sgd" in made.title
+    assert any("adam" in note for note in made.notes)
+
+
 def test_long_lines_have_fewer_marks_up_to_the_last_and_no_points(tmp_path: Path) -> None:
     made = drawn(chart, run(epochs=251), epochs=curves([run(epochs=251)]), tmp_path=tmp_path)
     (measured,) = panel(made, LOSS[0]).series
