@@ -82,6 +82,7 @@ class Input(StrEnum):
 
     MAPPED = "mapped"
     MEMORY = "memory"
+    DEVICE = "device"
     SYNTHETIC = "synthetic"
 
 
@@ -359,8 +360,9 @@ class Settings(Frozen):
     input: Annotated[Input, Affects.STEP] = Field(
         Input.MAPPED,
         description="`mapped`: samples are read from the prepared files that all workers of a host share; `memory`: "
-        "each worker holds its own copy; `synthetic`: every step reuses one batch of random numbers of the same shape, "
-        "so that nothing is read and losses and accuracies mean nothing.",
+        "each worker holds its own copy; `device`: its accelerator holds one, as the samples are stored, and gathers, "
+        "crops and mirrors each batch itself; `synthetic`: every step reuses one batch of random numbers of the same "
+        "shape, so that nothing is read and losses and accuracies mean nothing.",
     )
     augmentation: Annotated[Augmentation, Affects.STEP] = Field(
         Augmentation.NONE,

@@ -96,7 +96,8 @@ class Trials:
         wanted = settings.validation_fraction, settings.train_samples, settings.validation_samples
         parts = split(arrays, settings.seed, *wanted)
         self.num_samples, self._num_validation = len(parts.train), len(parts.validation)
-        self._sample_bytes = arrays.x[:1].nbytes + arrays.y[:1].nbytes if settings.input is Input.MEMORY else 0
+        is_copied = settings.input in (Input.MEMORY, Input.DEVICE)
+        self._sample_bytes = arrays.x[:1].nbytes + arrays.y[:1].nbytes if is_copied else 0
 
     def attempt(self, batch_size: int, memory_bytes: int | None, *, in_one_call: bool) -> Trial:
         """Try one size.

@@ -3,8 +3,9 @@
 A trainer file holds a one-line doc, `OPTIONS`, `BUILDER` (the name of the model files' builder it calls),
 `OPTIMIZERS` and `PRECISIONS` (names it takes), `OPTIMIZER_SETTINGS` (which optimizers take `momentum`, `nesterov` and
 `weight_decay`; a setting that is not named is refused), `JIT = True` where it can compile with XLA,
-`ACCUMULATES = True` where it computes a batch in parts (`BatchParts`), `BACKEND` (the column), `PACKAGE` (the module
-that it needs; optional), `INSTALL` (the command that installs it),
+`ACCUMULATES = True` where it computes a batch in parts (`BatchParts`), `HOLDS_SAMPLES = True` where its device keeps
+the training samples (`Trainer.hold`), `BACKEND` (the column), `PACKAGE` (the module that it needs; optional),
+`INSTALL` (the command that installs it),
 
     FLAT_OPTIMIZERS: tuple[str, ...]                               # optimizers that there are for a flat vector, and
     def make_flat_optimizer(settings: Settings, parameters: Array) -> Optimizer: ...   # the run's: what strategies of
@@ -108,6 +109,13 @@ class Trainer(Protocol):
         def start_step(self, x: Array, y: Array, scale: float, learning_rate: float) -> Callable[[], Sums]: ...
 
     which is `step` without waiting for it: what it returns waits, and may be called after the next step has begun.
+    One whose device can keep the training samples has
+
+        def hold(self, x: Array, y: Array, padding: int | None) -> Gather: ...
+
+    which copies them there as they are stored, and returns what gathers a batch of them without the processor: int32
+    [n, 1] of numbers of samples, or with a padding [n, 4] of these and a crop's first row, first column and whether it
+    is mirrored (`dlbench.worker.train.augmentation`). `gradient`, `step`, `start_step` and `rehearse` take its batches.
     One whose model may look tokens up has
 
         tables: Mapping[str, int]   # lookup tables [vocabulary, width] by name: numbers of `shapes`. A batch needs, and
@@ -179,6 +187,24 @@ class Trainer(Protocol):
 
     def facts(self) -> dict[str, Any]:
         """Return what is known once, by column name: versions, `device_name`, counted threads."""
+
+
+@dataclass(frozen=True)
+class DeviceArray:
+    """Samples on a device, in the place of an array: only the trainer that gathered them looks into the tensor."""
+
+    tensor: Any
+    dtype: np.dtype[Any]
+
+    def __len__(self) -> int:
+        return int(self.tensor.shape[0])
+
+    def __getitem__(self, part: slice) -> "DeviceArray":
+        return DeviceArray(self.tensor[part], self.dtype)
+
+
+# From places of samples (`Trainer.hold`) to a batch of them.
+Gather = Callable[[Array], tuple[DeviceArray, DeviceArray]]
 
 
 @dataclass(frozen=True)

@@ -80,6 +80,9 @@ class Graph(Protocol):
     def add(self, specs: InputSpecs) -> Callable[[Any, Any], Any]:
         """Return f(x, y) -> sums [scores], and keep the gradients."""
 
+    def gather(self, function: Callable[..., Any], arrays: tuple[Array, ...]) -> Callable[[Array], Any]:
+        """Keep arrays on the device; return f(places) -> function(*arrays, places), compiled where that pays."""
+
     def tensor(self, name: str, array: Array) -> Any:
         """Return a tensor of an array's values; the next one of this name may be in the same memory."""
 

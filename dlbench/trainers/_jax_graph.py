@@ -119,6 +119,11 @@ class JaxGraph:
 
         return self._compile(add)
 
+    def gather(self, function: Callable[..., Any], arrays: tuple[Array, ...]) -> Callable[[Array], Any]:
+        """Keep arrays on the device; return f(places) -> function(*arrays, places), compiled."""
+        held, compiled = self._jax.device_put(arrays, self._device), self._jax.jit(function)
+        return lambda places: compiled(*held, places)
+
     def tensor(self, name: str, array: Array) -> Any:
         """Return the array itself, which a compiled call takes to its device; divided, where devices share a batch.
 

@@ -115,7 +115,7 @@ class ReplicatedTrainer(KerasTrainer):
         if len(y) >= self._devices.num_replicas:
             return super().evaluate(x, y)
         call = self._call("evaluate a few", InputSpecs(x.dtype, y.dtype), self._first.evaluate)
-        return self._as_sums(self._graph.array(call(self._graph.tensor("x", x), self._graph.tensor("y", y))))
+        return self._as_sums(self._graph.array(call(*self._tensors(x, y))))
 
     def _own(self, variables: list[Any]) -> list[list[Any]]:
         return self._devices.own(variables)

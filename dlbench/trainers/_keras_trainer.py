@@ -3,6 +3,7 @@
 What an engine does its own way is its graph's: `dlbench.trainers._graph`.
 """
 
+import functools
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dlbench.errors import UserError
-from dlbench.trainers import Array, Sums, _keras_model, added, flatten
+from dlbench.trainers import Array, DeviceArray, Gather, Sums, _keras_model, added, flatten
 from dlbench.trainers._graph import Graph, InputSpecs
 from dlbench.trainers._keras_optimizers import all_variables
 
@@ -66,6 +67,32 @@ def set_reduce(model: Any, in_forward: Callable[[Any], Any] | None, num_workers:
         )
     for layer in needing:
         layer.reduce = in_forward
+
+
+def gathered(ops: Any, padding: int | None, x: Any, y: Any, places: Any) -> tuple[Any, Any]:
+    """Return samples by their number, pictures cropped and mirrored where there is a padding.
+
+    Args:
+        ops: Keras's.
+        padding: Pixels of zeros on each side of a picture; None where samples stay as they are.
+        x: All samples [N, ...].
+        y: What is to be predicted of each [N, ...].
+        places: See `dlbench.trainers.Trainer`, `hold`.
+    """
+    numbers = places[:, 0]
+    x, y = ops.take(x, numbers, axis=0), ops.take(y, numbers, axis=0)
+    if padding is None:
+        return x, y
+    n, height, width, channels = x.shape
+    framed = ops.pad(x, [[0, 0], [padding, padding], [padding, padding], [0, 0]])
+    row, column, mirrored = (places[:, number, None] for number in (1, 2, 3))
+    columns = ops.arange(width, dtype="int32")
+    rows = row + ops.arange(height, dtype="int32")
+    columns = column + ops.where(mirrored != 0, width - 1 - columns, columns)
+    # One index for each pixel of the batch: its channels lie beside each other.
+    pictures = ops.arange(n, dtype="int32")[:, None, None]
+    pixels = (pictures * (height + 2 * padding) + rows[:, :, None]) * (width + 2 * padding) + columns[:, None, :]
+    return ops.take(ops.reshape(framed, (-1, channels)), pixels, axis=0), y
 
 
 def specs_of(x: Array, y: Array, scale: float) -> InputSpecs:
@@ -203,6 +230,16 @@ class KerasTrainer:
         self._compiled.clear()
         self._is_compiled = True
 
+    def hold(self, x: Array, y: Array, padding: int | None) -> Gather:
+        """Keep samples on the device, and return what gathers some of them there; see `Trainer`."""
+        gather = self._graph.gather(functools.partial(gathered, self._keras.ops, padding), (x, y))
+
+        def batch(places: Array) -> tuple[DeviceArray, DeviceArray]:
+            batch_x, batch_y = gather(places)
+            return DeviceArray(batch_x, x.dtype), DeviceArray(batch_y, y.dtype)
+
+        return batch
+
     def gradient(self, x: Array, y: Array, scale: float) -> tuple[Array, Sums]:
         """Return (flat gradient of scale x the sum of the losses, sums over the samples).
 
@@ -210,7 +247,7 @@ class KerasTrainer:
         """
         x, y, sums = self._add_all_but_the_last(x, y, scale)
         call = self._call("gradient", specs_of(x, y, scale), self._graph.gradient)
-        tensor = call(self._graph.tensor("x", x), self._graph.tensor("y", y))
+        tensor = call(*self._tensors(x, y))
         packed = self._graph.array(tensor)
         if not len(y):
             packed = packed.copy()  # zeros may be memory of the graph's own: what is reduced into them would stay
@@ -238,13 +275,13 @@ class KerasTrainer:
         self._set_learning_rate(learning_rate)
         x, y, sums = self._add_all_but_the_last(x, y, scale)
         call = self._call("step", specs_of(x, y, scale), lambda specs: self._graph.step(specs, self._reduce))
-        fetched = self._graph.fetch(call(self._graph.tensor("x", x), self._graph.tensor("y", y)))
+        fetched = self._graph.fetch(call(*self._tensors(x, y)))
         return lambda: added(sums, self._as_sums(fetched()))
 
     def evaluate(self, x: Array, y: Array) -> Sums:
         """Return the sums over one batch of any size, in inference mode."""
         call = self._call("evaluate", InputSpecs(x.dtype, y.dtype), self._graph.evaluate)
-        return self._as_sums(self._graph.array(call(self._graph.tensor("x", x), self._graph.tensor("y", y))))
+        return self._as_sums(self._graph.array(call(*self._tensors(x, y))))
 
     def rehearse(self, x: Array, y: Array, scale: float) -> None:
         """Trace, compile and run what a batch of this size needs, and put the state back."""
@@ -286,13 +323,16 @@ class KerasTrainer:
         for part in parts:
             part_x, part_y = x[part], y[part]
             call = self._call("add", specs_of(part_x, part_y, scale), self._graph.add)
-            sums = added(
-                sums,
-                self._as_sums(
-                    self._graph.array(call(self._graph.tensor("x", part_x), self._graph.tensor("y", part_y)))
-                ),
-            )
+            sums = added(sums, self._as_sums(self._graph.array(call(*self._tensors(part_x, part_y)))))
         return x[last], y[last], sums
+
+    def _tensors(self, x: Array | DeviceArray, y: Array | DeviceArray) -> tuple[Any, Any]:
+        """Return a batch's tensors."""
+        of_x, of_y = (
+            batch.tensor if isinstance(batch, DeviceArray) else self._graph.tensor(name, batch)
+            for name, batch in (("x", x), ("y", y))
+        )
+        return of_x, of_y
 
     def _call(self, name: str, specs: InputSpecs, make: Callable[[InputSpecs], Any]) -> Any:
         call = self._compiled.get((name, specs))

@@ -198,6 +198,11 @@ class TensorFlowGraph:
 
         return self._compile(add, self._batch(specs))
 
+    def gather(self, function: Callable[..., Any], arrays: tuple[Array, ...]) -> Callable[[Array], Any]:
+        """Keep arrays on the device; return f(places) -> function(*arrays, places), compiled for each batch size."""
+        held, compiled = [self._tf.constant(array) for array in arrays], self._tf.function(function, autograph=False)
+        return lambda places: compiled(*held, self._tf.constant(places))
+
     def tensor(self, name: str, array: Array) -> Any:
         """Return a tensor of an array's values; the next one of this name may be in the same memory.
 

@@ -187,6 +187,11 @@ class TorchGraph:
         """Return f(x, y) -> sums [scores], and keep the gradients."""
         return lambda x, y: self._differentiate(x, y, specs, is_last=False)
 
+    def gather(self, function: Callable[..., Any], arrays: tuple[Array, ...]) -> Callable[[Array], Any]:
+        """Keep arrays on the device; return f(places) -> function(*arrays, places)."""
+        held = [self.tensor("held", array) for array in arrays]
+        return lambda places: function(*held, self.tensor("places", places))
+
     def tensor(self, name: str, array: Array) -> Any:
         """Return a tensor of an array's values: on a processor the array's own memory."""
         tensor = self._torch.from_numpy(array if array.flags.writeable else array.copy())

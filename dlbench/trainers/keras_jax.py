@@ -19,7 +19,7 @@ OPTIONS = Options
 BUILDER = _keras_model.BUILDER
 PRECISIONS = ("float32", "float64", "mixed_bfloat16")
 JIT = True
-ACCUMULATES = True
+ACCUMULATES = HOLDS_SAMPLES = True
 BACKEND = "jax"
 PACKAGE = "jax"
 INSTALL = _keras_start.INSTALL[BACKEND]

@@ -35,8 +35,8 @@ name: engines
 base: {model: cnn, model.batch_norm: true, dataset: digits, epochs: 2, batch_size: 50, learning_rate: 0.05, seed: 3}
 matrix: {backend: [tensorflow, torch, jax]}
 include:
-- {backend: torch, strategy: ddp, workers: 2, launcher: torchrun}
-- {backend: jax, strategy: parameter_server, workers: 2}
+- {backend: torch, strategy: ddp, workers: 2, launcher: torchrun, input: device}
+- {backend: jax, strategy: parameter_server, workers: 2, input: device}
 baseline: none
 order: written
 """
@@ -77,6 +77,8 @@ def test_strategies_run_on_every_engine(study: Path) -> None:
     together = runs[runs["workers"] == 2]
     assert set(together.index) == {("torch", "ddp"), ("jax", "parameter_server")}
     assert set(together["workers_agree"]) == {"exact"}
+    assert set(together["input"]) == {"device"}
+    assert together["validation_accuracy"].min() > 0.5
     assert runs.loc[("torch", "ddp"), "collectives"] == "gloo"
     assert runs.loc[("torch", "ddp"), "launcher"] == "torchrun"
     versions = runs.loc[("torch", "single")]

@@ -79,6 +79,12 @@ def test_a_step_is_gradient_and_apply(settings: dict[str, Any], given: Batch) ->
     contract.check_step_is_gradient_and_apply(lambda: create(KERAS, "mlp", WHAT, **settings), given)
 
 
+def test_the_device_gathers_as_the_processor_does(given: Batch) -> None:
+    trainer = create(KERAS, "mlp", WHAT)
+    contract.check_the_device_gathers_as_the_processor_does(trainer)
+    contract.check_a_batch_on_the_device_trains_as_an_array(trainer, given)
+
+
 def test_seed_decides_the_weights() -> None:
     contract.check_seed_decides_the_weights(KERAS, "cnn", WHAT)
 

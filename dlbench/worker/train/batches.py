@@ -10,12 +10,14 @@ from dlbench.errors import UserError
 from dlbench.scenario.check.training import not_pictures
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Augmentation, Divide, Input
-from dlbench.trainers import Array, Problem
-from dlbench.worker.train.augmentation import CropFlip, draw
+from dlbench.trainers import Array, Gather, Problem
+from dlbench.worker.train.augmentation import CropFlip, CropOffsets, draw
 from dlbench.worker.train.order import Share
 
 # Returns the samples of a share as a step of an epoch gets them, x [n, ...] and y [n, ...]; n may be 0.
 Batches = Callable[[Share, int], tuple[Array, Array]]
+# A trainer's: keeps samples on its device, and returns what gathers some of them there.
+Hold = Callable[[Array, Array, int | None], Gather]
 
 
 @dataclass(frozen=True)
@@ -39,38 +41,72 @@ class TrainingData:
         return self.x.take(chosen, 0), self.y.take(chosen, 0)
 
 
-class CroppedAndFlipped:
-    """Pictures cropped and mirrored anew in each pass over the data.
+@dataclass(frozen=True)
+class Crops:
+    """How pictures are cropped and mirrored anew in each pass over the data.
 
-    Args:
+    Attributes:
         run: The run.
         workers: The workers that this process holds.
-        read: Returns the samples of a share.
     """
 
-    def __init__(self, run: RunSpec, workers: tuple[int, ...], read: Batches) -> None:
-        self._read, self._seed, self._workers = read, run.seed, workers
-        # With `divide: epochs` how many workers share the epochs.
-        self._sharing = None if run.settings.divide is Divide.DATA else run.settings.workers
-        self._crop_flip = CropFlip(run.settings.augmentation_padding)
+    run: RunSpec
+    workers: tuple[int, ...]
 
-    def __call__(self, share: Share, epoch: int) -> tuple[Array, Array]:
-        """Read them, and crop and mirror each as the seed, the pass and its place in the training part say."""
-        x, y = self._read(share, epoch)
-        if not len(y):
-            return x, y
-        turns = self._passes(share, epoch)
-        return self._crop_flip(x, draw(self._seed, turns, share.indices, self._crop_flip.padding)), y
-
-    def _passes(self, share: Share, epoch: int) -> Array:
-        """Return the pass over the data that each sample of a share is of: [] or [n].
+    def of(self, share: Share, epoch: int) -> CropOffsets:
+        """Return what is done to each picture, as the seed, the pass and its place in the training part say.
 
         With `divide: epochs` workers share the epochs, not the samples: worker r's epoch e is pass e x workers + r, so
         that together they see each sample changed in as many ways as one worker would.
         """
-        if self._sharing is None:
-            return np.array(epoch)
-        return epoch * self._sharing + np.repeat(self._workers, share.sizes)
+        settings, passes = self.run.settings, np.array(epoch)
+        if settings.divide is Divide.EPOCHS:
+            passes = epoch * settings.workers + np.repeat(self.workers, share.sizes)
+        return draw(self.run.seed, passes, share.indices, settings.augmentation_padding)
+
+
+class CroppedAndFlipped:
+    """Pictures that the processor crops and mirrors.
+
+    Args:
+        crops: How.
+        read: Returns the samples of a share.
+    """
+
+    def __init__(self, crops: Crops, read: Batches) -> None:
+        self._crops, self._read = crops, read
+        self._crop_flip = CropFlip(crops.run.settings.augmentation_padding)
+
+    def __call__(self, share: Share, epoch: int) -> tuple[Array, Array]:
+        """Read the samples of a share, and crop and mirror each."""
+        x, y = self._read(share, epoch)
+        return (self._crop_flip(x, self._crops.of(share, epoch)), y) if len(y) else (x, y)
+
+
+class OnDevice:
+    """Samples that the trainer's device holds and gathers: in each step it is sent their numbers alone.
+
+    Args:
+        x: Training samples as they are stored [n, ...].
+        y: What is to be predicted of them [n, ...].
+        hold: The trainer's.
+        crops: How the device crops and mirrors them; None where they stay as they are.
+    """
+
+    def __init__(self, x: Array, y: Array, hold: Hold, crops: Crops | None) -> None:
+        self._nothing = x[:0], y[:0]
+        self._crops = crops
+        self._gather = hold(x, y, None if crops is None else crops.run.settings.augmentation_padding)
+
+    def __call__(self, share: Share, epoch: int) -> tuple[Any, Any]:
+        """Return the samples of a share on the device."""
+        if not len(share.indices):
+            return self._nothing
+        places = [share.indices]
+        if self._crops is not None:
+            offsets = self._crops.of(share, epoch)
+            places += [offsets.row, offsets.column, offsets.mirrored]
+        return self._gather(np.stack(places, axis=1, dtype=np.int32, casting="unsafe"))
 
 
 class Synthetic:
@@ -109,28 +145,31 @@ class Synthetic:
 
 
 def batches_of(
-    run: RunSpec, workers: tuple[int, ...], stored: np.dtype[Any], problem: Problem, read: Batches
+    run: RunSpec, workers: tuple[int, ...], data: TrainingData, problem: Problem, hold: Hold | None = None
 ) -> Batches:
     """Return what gives a process's steps their samples; synthetic ones are one batch of random numbers for all steps.
 
     Args:
         run: The run.
         workers: The workers that this process holds.
-        stored: Type that samples are stored in.
+        data: The samples.
         problem: What there is to learn.
-        read: Returns the samples of a share.
+        hold: The trainer's, where its device can keep samples (see `dlbench.trainers.Trainer`).
 
     Raises:
         UserError: The run wants pictures augmented, and the samples are none.
     """
-    settings = run.settings
+    settings, crops = run.settings, None
     if settings.input is Input.SYNTHETIC:
-        return Synthetic(run, stored, problem)
-    if settings.augmentation is Augmentation.NONE:
-        return read
-    if reason := not_pictures(problem.input_shape, problem.vocabulary, settings.augmentation_padding):
-        raise UserError(reason)
-    return CroppedAndFlipped(run, workers, read)
+        return Synthetic(run, data.x.dtype, problem)
+    if settings.augmentation is not Augmentation.NONE:
+        if reason := not_pictures(problem.input_shape, problem.vocabulary, settings.augmentation_padding):
+            raise UserError(reason)
+        crops = Crops(run, workers)
+    if settings.input is Input.DEVICE:
+        assert hold is not None  # other trainers are refused before the run
+        return OnDevice(data.x[data.train], data.y[data.train], hold, crops)
+    return data.batch if crops is None else CroppedAndFlipped(crops, data.batch)
 
 
 def _random_sample(generator: np.random.Generator, stored: np.dtype[Any], problem: Problem) -> Array:

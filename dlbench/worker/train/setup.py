@@ -64,7 +64,7 @@ def train(assignment: Assignment, rank: int, reporter: Reporter, observer: Obser
     trainer.set_parameters(parameters)
     step = strategy.bind(trainer, reporter)
     workers = assignment.layout.places[rank].workers
-    data = data_of(run, arrays, workers)
+    data = data_of(run, arrays, workers, trainer)
     reporter.send_facts({**trainer.facts(), **strategy.facts(), **_guesses(run, rank, data)})
     checkpoints = None
     if assignment.checkpoint_folder:
@@ -95,7 +95,7 @@ def simulate(assignment: Assignment, rank: int, reporter: Reporter) -> Result:
     arrays = open_arrays(Path(assignment.data_folder_of(rank)), assignment.data_checksum)
     trainer = build(assignment, rank, arrays)
     trainer.compile(None)
-    data = data_of(run, arrays)
+    data = data_of(run, arrays, trainer=trainer)
     reporter.send_facts({**trainer.facts(), **_guesses(run, rank, data)})
     make_optimizer = plugins.load("trainers", run.settings.trainer).get("make_flat_optimizer")
     return Simulation(run, trainer, partial(make_optimizer, run.settings), data, reporter).train()
@@ -121,7 +121,7 @@ def run_node(assignment: Assignment, rank: int, reporter: Reporter, observer: Ob
         arrays = open_arrays(Path(assignment.data_folder_of(rank)), assignment.data_checksum)
         trainer = build(assignment, rank, arrays)
         trainer.compile(None)
-        replica = Replica(trainer, data_of(run, arrays, place.workers or _FIRST))
+        replica = Replica(trainer, data_of(run, arrays, place.workers or _FIRST, trainer))
     if replica is not None and place.workers:
         guesses = _guesses(run, rank, replica.data)
         reporter.send_facts({**trainer.facts(), "mpi_version": communicator.library, **guesses})
@@ -258,13 +258,16 @@ def problem_of(arrays: Arrays) -> Problem:
     )
 
 
-def data_of(run: RunSpec, arrays: Arrays, workers: tuple[int, ...] = (0,)) -> TrainingData:
+def data_of(
+    run: RunSpec, arrays: Arrays, workers: tuple[int, ...] = (0,), trainer: Trainer | None = None
+) -> TrainingData:
     """Return the training and validation part of a run, which depend on the scenario's seed, never on workers.
 
     Args:
         run: The run.
         arrays: Its prepared data set.
         workers: The workers that this process holds; how their samples are augmented or made up may depend on them.
+        trainer: Whose device may keep the training samples.
 
     Raises:
         UserError: More samples are asked for than there are, or the run augments what are no pictures.
@@ -289,7 +292,8 @@ def data_of(run: RunSpec, arrays: Arrays, workers: tuple[int, ...] = (0,)) -> Tr
         validation_y=np.asarray(arrays.validation_y) if has_validation_part else y,
         validation=parts.validation,
     )
-    return replace(data, batches=batches_of(run, workers, x.dtype, problem_of(arrays), data.batch))
+    hold = getattr(trainer, "hold", None)
+    return replace(data, batches=batches_of(run, workers, data, problem_of(arrays), hold))
 
 
 def _copied(x: Array, y: Array, rows: Array) -> tuple[Array, Array, Array]:

@@ -58,6 +58,9 @@ def main(name: str) -> None:
     dropout(name)
     half_precision(name)
     rehearsal(make(), given)
+    contract.check_the_device_gathers_as_the_processor_does(make())
+    for parts in (1, 2):
+        contract.check_a_batch_on_the_device_trains_as_an_array(make(gradient_accumulation_steps=parts), given)
     print("first weights", *(repr(first_weights(name, *case)) for case in FIRST_WEIGHTS))
     print("loaded", *sorted({"tensorflow", "torch", "jax"} & set(sys.modules)))
 

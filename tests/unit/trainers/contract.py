@@ -1,5 +1,7 @@
 """What every trainer must do with every model: each check takes a trainer in float64 without dropout."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ from dlbench import plugins
 from dlbench.errors import UserError
 from dlbench.scenario.settings import Settings
 from dlbench.trainers import Array, Problem, Threads, Trainer
+from dlbench.worker.train.augmentation import CropFlip, draw
 
 # TensorFlow's threads can be chosen once in a process.
 THREADS = Threads(1, 1)
@@ -230,6 +233,39 @@ def check_no_samples_are_zeros(trainer: Trainer, given: Batch) -> None:
     np.testing.assert_allclose(before["parameters"] - trainer.parameters(), 0.25, rtol=1e-6)  # sgd
     must_be_same(trainer, trainer.state("parameters") | {"statistics": before["statistics"]})
     trainer.compile(None)
+
+
+def check_the_device_gathers_as_the_processor_does(trainer: Any, seed: int = 5) -> None:
+    """Samples by number, cropped and mirrored or not, are the same bits; so are gradients of the whole and its parts.
+
+    The pictures are wider than they are high, so that rows are not taken for columns.
+    """
+    random, padding = np.random.default_rng(seed), 2
+    x, y = random.integers(0, 256, (40, 6, 9, 3)).astype(np.uint8), np.arange(40, dtype=np.int32)
+    chosen = random.permutation(40)[:7]
+    offsets = draw(seed, np.array(3), chosen, padding)
+    assert 0 < np.count_nonzero(offsets.mirrored) < 7
+    crops = np.stack([chosen, offsets.row, offsets.column, offsets.mirrored], axis=1).astype(np.int32)
+    expected = {None: x[chosen], padding: CropFlip(padding)(x[chosen], offsets)}
+    for of_crops, pictures in expected.items():
+        gathered = trainer.hold(x, y, of_crops)(crops if of_crops else crops[:, :1])
+        for held, array in zip(gathered, (pictures, y[chosen]), strict=True):
+            assert (len(held), held.dtype) == (len(array), array.dtype)
+            np.testing.assert_array_equal(np.asarray(held.tensor), array)
+
+
+def check_a_batch_on_the_device_trains_as_an_array(trainer: Any, given: Batch) -> None:
+    """Gradients of samples that the device gathers, in their order and in another, are those of arrays."""
+    x, y = given
+    gather = trainer.hold(x, y, None)
+    for numbers in (np.arange(len(y)), np.arange(len(y))[::-1]):
+        expected, sums = (
+            gradient(trainer, x[numbers], y[numbers], 0.25),
+            trainer.gradient(x[numbers], y[numbers], 0.25)[1],
+        )
+        flat, device_sums = trainer.gradient(*gather(numbers[:, None].astype(np.int32)), 0.25)
+        assert np.array_equal(flat, expected)
+        assert device_sums == sums
 
 
 def check_resumes_to_the_bit(make, given: Batch, at_once: bool = False) -> None:

@@ -54,6 +54,8 @@ def test_what_cannot_be_run_says_why(subtests: pytest.Subtests, refusal: Refusal
             "a worker's batch of 4 samples cannot be computed in 5 parts",
         ),
         ("trainer: numpy, microbatch_size: 8", "the trainer numpy cannot compute a batch in parts"),
+        ("trainer: numpy, input: device", "the trainer numpy has no device that holds samples"),
+        ("strategy: replicas, workers: 2, input: device", "the strategy replicas divides batches over devices"),
         ("learning_rate_decay: step", "learning_rate_decay: step needs learning_rate_decay_epochs"),
         ("learning_rate_decay: step, learning_rate_decay_epochs: 2", "step needs learning_rate_decay_factor"),
         ("learning_rate_decay_epochs: 2", "learning_rate_decay_epochs belongs to `learning_rate_decay: step`"),

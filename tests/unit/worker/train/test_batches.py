@@ -9,7 +9,8 @@ from dlbench.errors import UserError
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Settings
 from dlbench.trainers import Problem
-from dlbench.worker.train.batches import batches_of
+from dlbench.worker.train.augmentation import CropFlip, CropOffsets
+from dlbench.worker.train.batches import TrainingData, batches_of
 from dlbench.worker.train.loop import Loop
 from dlbench.worker.train.order import DataOrder, Share
 from dlbench.worker.train.setup import data_of
@@ -35,6 +36,12 @@ def spec(repeat: int = 0, **settings: Any) -> RunSpec:
 
 def batches(run: RunSpec, workers: tuple[int, ...], **changed: Any) -> Any:
     return data_of(run, arrays(**changed), workers).batches
+
+
+def without_samples(stored: Any) -> TrainingData:
+    """Return data whose samples would be of this type."""
+    none = np.empty(0, np.int64)
+    return TrainingData(none.astype(stored), none, none, none, none, none)
 
 
 def share(indices: np.ndarray, sizes: tuple[int, ...] = (), firsts: tuple[int, ...] = ()) -> Share:
@@ -115,6 +122,39 @@ def test_memory_holds_a_copy_and_gives_the_same_samples(train_samples: int | Non
     assert np.array_equal(mapped.validation_x[mapped.validation], memory.validation_x[memory.validation])
 
 
+@pytest.mark.parametrize("divide", ["data", "epochs"])
+@pytest.mark.parametrize("augmentation", ["none", "crop-flip"])
+def test_a_device_is_asked_for_what_the_processor_would_make(augmentation: str, divide: str) -> None:
+    chosen = {"augmentation": augmentation, "divide": divide, "workers": 2, "train_samples": 40}
+    run, workers = spec(input="device", **chosen), (0, 1)
+    device = data_of(run, arrays(), workers, GatheringTrainer()).batches
+    host = data_of(spec(input="memory", **chosen), arrays(), workers).batches
+    for epoch in (1, 2):
+        for each in DataOrder.of(run, workers, 40).epoch(epoch):
+            for on_device, array in zip(device(each, epoch), host(each, epoch), strict=True):
+                assert np.array_equal(on_device, array)
+
+
+class GatheringTrainer(LinearTrainer):
+    """A trainer whose device is NumPy."""
+
+    def __init__(self) -> None:
+        super().__init__(2, 5)
+
+    def hold(self, x: np.ndarray, y: np.ndarray, padding: int | None) -> Any:
+        """Return what gathers, crops and mirrors."""
+
+        def gather(places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            assert places.dtype == np.int32
+            pictures = x[places[:, 0]]
+            if padding is not None:
+                _, row, column, mirrored = places.T
+                pictures = CropFlip(padding)(pictures, CropOffsets(row, column, mirrored != 0))
+            return pictures, y[places[:, 0]]
+
+        return gather
+
+
 @pytest.mark.parametrize("workers", [2, 3, 4])
 def test_synthetic_batches_of_n_workers_are_that_of_one(workers: int) -> None:
     run, alone = spec(input="synthetic", workers=workers), spec(input="synthetic")
@@ -133,21 +173,18 @@ def test_synthetic_batches_of_n_workers_are_that_of_one(workers: int) -> None:
 
 
 def test_a_synthetic_batch_is_always_the_same_and_reads_nothing() -> None:
-    def read(chosen: Share, epoch: int) -> Any:
-        raise AssertionError("it read")
-
-    given = batches_of(spec(input="synthetic"), (0,), np.dtype(np.float32), Problem((4,), 3, scale=0.5), read)
+    given = batches_of(spec(input="synthetic"), (0,), without_samples(np.float32), Problem((4,), 3, scale=0.5))
     first, second = given(share(np.arange(12)), 1), given(share(np.arange(12) + 5), 2)
     assert first[0] is second[0]
     assert first[0].dtype == np.float32
     assert 1.2 < first[0].std() < 2.8
-    other = batches_of(spec(1, input="synthetic"), (0,), np.dtype(np.float32), Problem((4,), 3), read)
+    other = batches_of(spec(1, input="synthetic"), (0,), without_samples(np.float32), Problem((4,), 3))
     assert not np.array_equal(other(share(np.arange(12)), 1)[0], first[0])
 
 
 def test_synthetic_tokens_are_tokens() -> None:
     problem = Problem((6,), 3, vocabulary=4, target_shape=(6,))
-    given = batches_of(spec(input="synthetic"), (0,), np.dtype(np.uint8), problem, lambda *_: (PICTURES, CLASSES))
+    given = batches_of(spec(input="synthetic"), (0,), without_samples(np.uint8), problem)
     x, y = given(share(np.arange(12)), 1)
     assert (x.shape, y.shape, x.dtype) == ((12, 6), (12, 6), np.uint8)
     assert set(x.ravel().tolist()) == {0, 1, 2, 3}
