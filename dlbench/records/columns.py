@@ -165,7 +165,7 @@ RUNS = _table(
     ("learning_rate_decay_epochs", "int", "epochs", "Epochs between two falls of step."),
     ("learning_rate_decay_factor", "float", "", "What step multiplies the rate by."),
     ("precision", "text", "", "The numbers it computed in."),
-    ("input", "text", "", "Where samples came from: mapped, memory or synthetic (one batch of random numbers: losses and accuracies then mean nothing)."),
+    ("input", "text", "", "Where samples came from: mapped, memory, device (the accelerator held them and gathered each batch) or synthetic (one batch of random numbers: losses and accuracies then mean nothing)."),
     ("augmentation", "text", "", "What was done to training pictures: none or crop-flip."),
     ("augmentation_padding", "int", "pixels", "Pixels added on each side before crop-flip crops."),
     ("checkpoint_every", "int", "epochs", "Epochs between checkpoints; empty where none were made."),

@@ -90,6 +90,7 @@ HOUSE = {
             PRECISIONS=ALL,
             JIT=True,
             ACCUMULATES=True,
+            HOLDS_SAMPLES=True,
         ),
     },
     "strategies": {
