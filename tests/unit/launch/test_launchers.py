@@ -72,6 +72,14 @@ def test_quick_transports_unless_the_user_says_otherwise(monkeypatch: pytest.Mon
     assert env["PRTE_MCA_plm_ssh_agent"] == "ssh -q", "Open MPI 5 reads this one in its launcher"
 
 
+def test_ranks_poll_unless_the_user_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    variable = "OMPI_MCA_mpi_yield_when_idle"
+    assert environment(monkeypatch)[variable] == "0"
+    monkeypatch.setenv(variable, "1")
+    assert environment(monkeypatch)[variable] == "1"
+    assert environment(monkeypatch, mca={"mpi_yield_when_idle": "0"})[variable] == "0"
+
+
 def test_shared_memory_goes_by_the_name_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
     for version, btl in (("4.1.4", "self,vader,tcp"), ("5.0.11", "self,sm,tcp"), ("", "self,sm,tcp")):
         monkeypatch.setattr(mpirun, "mpi_of", lambda path, version=version: Mpi("Open MPI", version))
