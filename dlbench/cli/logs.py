@@ -104,7 +104,7 @@ def _logs(attempt: "Attempt", worker: int | None) -> Iterator[Path]:
     if worker is not None:
         names = [files.worker_log(worker)]
     else:
-        logs = [path.name for path in attempt.folder.glob(files.worker_log_pattern())]
+        logs = [path.name for path in attempt.folder.glob(files.worker_log("*"))]
         names = [files.LAUNCHER_LOG, *sorted(logs, key=lambda name: (len(name), name))]
     yield from (path for name in names if (path := attempt.folder / name).is_file())
 

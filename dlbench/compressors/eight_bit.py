@@ -31,7 +31,7 @@ OPTIONS = EightBitOptions
 class EightBit(Residual):
     """One worker's side."""
 
-    def __init__(self, options: EightBitOptions, size: int, dtype: np.dtype[Any]) -> None:
+    def __init__(self, options: EightBitOptions, size: int, dtype: np.dtype[Any], scale: float) -> None:
         super().__init__(size, dtype)
         self._per_unit, self._num_units = options.values_per_unit, -(-size // options.values_per_unit)
         # Whole units, as many as stay in the cache.
@@ -72,6 +72,4 @@ class EightBit(Residual):
         return np.repeat(units.astype(values.dtype), self._per_unit)[: values.size]
 
 
-def create(options: EightBitOptions, size: int, dtype: np.dtype[Any], scale: float) -> EightBit:
-    """Return one worker's side for a vector."""
-    return EightBit(options, size, dtype)
+create = EightBit

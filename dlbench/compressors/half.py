@@ -41,7 +41,7 @@ OPTIONS = HalfOptions
 class Half(Residual):
     """One worker's side."""
 
-    def __init__(self, options: HalfOptions, size: int, dtype: np.dtype[Any]) -> None:
+    def __init__(self, options: HalfOptions, size: int, dtype: np.dtype[Any], scale: float) -> None:
         super().__init__(size, dtype)
         self._is_brain = options.format is Format.BFLOAT16
 
@@ -80,6 +80,4 @@ class Half(Residual):
         return values
 
 
-def create(options: HalfOptions, size: int, dtype: np.dtype[Any], scale: float) -> Half:
-    """Return one worker's side for a vector."""
-    return Half(options, size, dtype)
+create = Half

@@ -31,9 +31,14 @@ class LowRank(Residual):
     """One worker's side; kernels of convolutions are matrices of their outputs by all else."""
 
     def __init__(
-        self, rank: int, shapes: Sequence[tuple[int, ...]], dtype: np.dtype[Any], all_reduce: AllReduce, seed: int
+        self,
+        options: LowRankOptions,
+        shapes: Sequence[tuple[int, ...]],
+        dtype: np.dtype[Any],
+        all_reduce: AllReduce,
+        seed: int,
     ) -> None:
-        sizes = [math.prod(shape) for shape in shapes]
+        rank, sizes = options.rank, [math.prod(shape) for shape in shapes]
         super().__init__(sum(sizes), dtype)
         self._all_reduce = all_reduce
         self.encoding_s = self.decoding_s = 0.0
@@ -95,12 +100,4 @@ def _split(flat: Array, shapes: Sequence[tuple[int, ...]]) -> list[Array]:
     return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
 
 
-def bind(
-    options: LowRankOptions,
-    shapes: Sequence[tuple[int, ...]],
-    dtype: np.dtype[Any],
-    all_reduce: AllReduce,
-    seed: int,
-) -> LowRank:
-    """Return one worker's side for the gradients of weights of these shapes."""
-    return LowRank(options.rank, shapes, dtype, all_reduce, seed)
+bind = LowRank

@@ -48,7 +48,7 @@ OPTIONS = TopKOptions
 class TopK(Residual):
     """One worker's side."""
 
-    def __init__(self, options: TopKOptions, size: int, dtype: np.dtype[Any]) -> None:
+    def __init__(self, options: TopKOptions, size: int, dtype: np.dtype[Any], scale: float) -> None:
         super().__init__(size, dtype)
         self._options = options
         self._velocity = np.zeros(size if options.momentum else 0, dtype)
@@ -121,6 +121,4 @@ def refuse(options: TopKOptions, settings: Settings) -> str:
     return ""
 
 
-def create(options: TopKOptions, size: int, dtype: np.dtype[Any], scale: float) -> TopK:
-    """Return one worker's side for a vector."""
-    return TopK(options, size, dtype)
+create = TopK

@@ -93,7 +93,16 @@ def ensure(recipe: Recipe, cache: Path, say: Say) -> Entry:
         if usable := _usable(folder, identity, say):
             return usable
         _sweep(cache, folder)
-        return _make(recipe, identity, folder, say)
+        temporary = _temporary_of(folder)
+        try:
+            meta = _fill(recipe, identity, temporary, say)
+            with disk_errors(folder):
+                temporary.rename(folder)
+                sync_folder(folder.parent)
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
+        return Entry(folder, meta)
 
 
 def lookup(recipe: Recipe, cache: Path) -> Entry | None:
@@ -156,22 +165,9 @@ def _remove(path: Path) -> None:
         shutil.rmtree(path)
 
 
-def _make(recipe: Recipe, identity: dict[str, Any], folder: Path, say: Say) -> Entry:
-    temporary = _temporary_of(folder)
+def _fill(recipe: Recipe, identity: dict[str, Any], temporary: Path, say: Say) -> DatasetMeta:
     with disk_errors(temporary):
         temporary.mkdir(mode=0o755)
-    try:
-        meta = _fill(recipe, identity, temporary, say)
-        with disk_errors(folder):
-            temporary.rename(folder)
-            sync_folder(folder.parent)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
-    return Entry(folder, meta)
-
-
-def _fill(recipe: Recipe, identity: dict[str, Any], temporary: Path, say: Say) -> DatasetMeta:
     try:
         with ArrayWriter(temporary, say) as writer:
             recipe.fill(writer)

@@ -160,19 +160,17 @@ class Cifar:
         versions = (self.binary, self.python)
         try:
             place = Path(path).expanduser().absolute()
-            folders = (place, *(place / version.folder for version in versions))
-            archives = (place, *(place / version.name for version in versions))
-            places = [it for it in folders if any(version.is_in(it) for version in versions)]
-            places += [it for it in archives if it.is_file()]
+            places = (place, *(place / it.folder for it in versions), *(place / it.name for it in versions))
+            usable = [it for it in places if it.is_file() or any(version.is_in(it) for version in versions)]
         except (RuntimeError, ValueError, OSError) as error:
             raise UserError(f"{path!r} cannot be read: {error}") from error
-        if not places:
+        if not usable:
             names = " or ".join(version.name for version in versions)
             raise UserError(
                 f"{path!r} is no archive and holds neither {names} nor their unpacked files",
                 hint=f"the archive is {self.source.url}; without `dataset.path` it is downloaded",
             )
-        return places[0]
+        return usable[0]
 
     def _contents(self, place: Path) -> Iterator[tuple[Archive, str, bytes]]:
         """Yield version, name and content of each file, one at a time: all of them are more than a small machine has.

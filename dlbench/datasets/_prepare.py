@@ -19,8 +19,7 @@ import traceback
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import FrameType
-from typing import Any, NoReturn
+from typing import Any
 
 from pydantic import Field, ValidationError
 
@@ -148,10 +147,6 @@ def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)  # noqa: T201
 
 
-def _end(number: int, frame: FrameType | None) -> NoReturn:
-    raise SystemExit(128 + number)
-
-
 def _end_with_stdin() -> None:
     """End this process when its stdin is closed, by SIGTERM, so that nothing half-written is left."""
     held = os.dup(sys.stdin.fileno())
@@ -171,7 +166,7 @@ def _end_with_stdin() -> None:
 
 def main(arguments: list[str]) -> int:
     """Prepare what the arguments ask for, print the summary and return the exit code."""
-    signal.signal(signal.SIGTERM, _end)
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     # A user's function, or a library, may print: stdout has the one line alone.
     answer = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())

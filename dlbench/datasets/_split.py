@@ -11,15 +11,14 @@ permutation.
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from dlbench.datasets._format import Arrays
+from dlbench.datasets._format import Array, Arrays
 from dlbench.errors import UserError
 
-Array = npt.NDArray[Any]
 Indices = npt.NDArray[np.int64]
 
 # Which independent draw of the seed an order is.
@@ -53,7 +52,8 @@ def split(
     Args:
         arrays: The prepared data set.
         seed: `settings.seed`, without the repeat.
-        validation_fraction: Share of the training part kept for validation where the data set has no validation part.
+        validation_fraction: Share of the training part kept for validation, at least one sample, where the data set has
+            no validation part.
         train_samples: Train on a subset of this many, or None for all.
         validation_samples: Evaluate on a subset of this many, or None for all.
 
@@ -65,7 +65,12 @@ def split(
         validation = _stratified_order(arrays.validation_y, seed, _SECOND_DRAW)
         part: Literal["train", "validation"] = "validation"
     else:
-        num_validation = validation_size(len(train), validation_fraction)
+        num_validation = max(1, round(len(train) * validation_fraction))
+        if num_validation >= len(train):
+            raise UserError(
+                f"validation_fraction {validation_fraction} of {len(train):,} samples leaves none to train on",
+                hint="use a smaller validation_fraction or more samples",
+            )
         # The rest of a stratified order is not stratified: each side gets its own order.
         train, validation = train[num_validation:], train[:num_validation]
         train = train[_stratified_order(arrays.y[train], seed, _SECOND_DRAW)]
@@ -73,21 +78,6 @@ def split(
     chosen = _subset(train, train_samples, "train_samples", "training")
     evaluated = _subset(validation, validation_samples, "validation_samples", "validation")
     return Split(np.sort(chosen), np.sort(evaluated), part)
-
-
-def validation_size(num_samples: int, fraction: float) -> int:
-    """Return how many of `num_samples` are kept for validation: the nearest whole number, at least 1.
-
-    Raises:
-        UserError: Nothing would be left to train on.
-    """
-    size = max(1, round(num_samples * fraction))
-    if size >= num_samples:
-        raise UserError(
-            f"validation_fraction {fraction} of {num_samples:,} samples leaves none to train on",
-            hint="use a smaller validation_fraction or more samples",
-        )
-    return size
 
 
 def _stratified_order(y: Array, seed: int, draw: int) -> Indices:

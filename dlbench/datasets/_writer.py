@@ -14,14 +14,11 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from dlbench.datasets._disk import ELSEWHERE, Say, disk_errors
 from dlbench.datasets._download import RemoteFile, download
-from dlbench.datasets._format import PARTS, ArrayMeta, DatasetContent
+from dlbench.datasets._format import PARTS, Array, ArrayMeta, DatasetContent
 from dlbench.errors import UserError
-
-Array = npt.NDArray[Any]
 
 # Elements pass through memory in pieces of about this size.
 PIECE_BYTES = 4 * 2**20

@@ -17,17 +17,16 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
 from dlbench.datasets import Description
 from dlbench.datasets._file_format import refusal
+from dlbench.datasets._format import Array
 from dlbench.datasets._writer import PIECE_BYTES, ArrayChecker, ArrayWriter
 from dlbench.errors import UserError, nearest, shorten
 from dlbench.plugins import Options
 from dlbench.regular_file import open_regular
 
-Array = npt.NDArray[Any]
 # Words of which people make the names of arrays, as in `X_train`, `test_labels`; of several the first counts.
 _ROLES = (
     ("x", "images", "image", "data", "features", "inputs", "samples"),

@@ -11,17 +11,16 @@ from collections.abc import Callable
 from typing import Annotated, Any, Self
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from dlbench.datasets import Description
+from dlbench.datasets._format import Array
 from dlbench.datasets._writer import PIECE_BYTES, ArrayWriter
 from dlbench.plugins import Options
 from dlbench.scenario.settings import Count, Natural
 
 # Numbers in one sample, and in all class means together: small enough for any machine.
 MAX_NUMBERS = 10**7
-Array = npt.NDArray[Any]
 # Makes samples of these classes.
 Make = Callable[[Array, np.random.Generator], Array]
 # Which independent draw of the seed.

@@ -10,17 +10,16 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from dlbench.datasets import Description
 from dlbench.datasets._file_format import UTF_16_MARKS, refusal
+from dlbench.datasets._format import Array
 from dlbench.datasets._writer import ArrayWriter
 from dlbench.errors import UserError
 from dlbench.plugins import Options
 from dlbench.scenario.settings import Count
 
-Array = npt.NDArray[Any]
 Part = Literal["train", "validation"]
 Unit = Literal["character", "byte"]
 

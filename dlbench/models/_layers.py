@@ -55,18 +55,6 @@ class BatchNormOptions(Options):
         return self.batch_norm is not BatchNorm.NONE
 
 
-def normalized(x: Any, options: BatchNormOptions) -> Any:
-    """Return x, normalised as the options ask; x itself where they ask for no batch norm."""
-    from keras import backend, layers
-
-    if not options.has_batch_norm:
-        return x
-    kind = layers.BatchNormalization if backend.backend() != "torch" else torch_layer()
-    if options.batch_norm is BatchNorm.SYNCHRONIZED:
-        kind = synchronized_layer()
-    return kind(momentum=options.batch_norm_momentum)(x)
-
-
 @functools.cache
 def torch_layer() -> Any:
     """Return the class of a `BatchNormalization` by PyTorch's own function: Keras's is many, which is slower.
@@ -189,7 +177,7 @@ def convolution(x: Any, filters: int, size: int, strides: int, options: BatchNor
         options: Say whether and how it is normalised; without batch norm it has a bias.
         gain: 2 below a ReLU.
     """
-    from keras import initializers, layers
+    from keras import backend, initializers, layers
 
     x = layers.Conv2D(
         filters,
@@ -199,7 +187,12 @@ def convolution(x: Any, filters: int, size: int, strides: int, options: BatchNor
         use_bias=not options.has_batch_norm,
         kernel_initializer=initializers.VarianceScaling(gain, "fan_in", "truncated_normal"),
     )(x)
-    return normalized(x, options)
+    if not options.has_batch_norm:
+        return x
+    normalization = layers.BatchNormalization if backend.backend() != "torch" else torch_layer()
+    if options.batch_norm is BatchNorm.SYNCHRONIZED:
+        normalization = synchronized_layer()
+    return normalization(momentum=options.batch_norm_momentum)(x)
 
 
 def last_gain(options: BatchNormOptions, num_blocks: int) -> float:

@@ -79,7 +79,7 @@ def keras(problem: "Problem", options: TransformerOptions) -> Any:
 
     inputs, x = sequence_input(problem)
     x, is_fixed = _embedded(x, problem, options), options.positions is Positions.SINUSOIDAL
-    positions = fixed_positions_layer()() if is_fixed else learned_positions_layer()(_normal(DEVIATION))
+    positions = fixed_positions_layer()() if is_fixed else learned_positions_layer()()
     x = dropped(positions(x), options.dropout)
     is_causal = bool(problem.target_shape)
     for _ in range(options.num_layers):
@@ -158,12 +158,8 @@ def learned_positions_layer() -> Any:
     class LearnedPositions(keras.layers.Layer):  # type: ignore[misc]  # keras is untyped
         has_products = False
 
-        def __init__(self, initializer: Any, **options: Any) -> None:
-            super().__init__(**options)
-            self._initializer = initializer
-
         def build(self, shape: Any) -> None:
-            self.table = self.add_weight(shape=tuple(shape[1:]), initializer=self._initializer, name="table")
+            self.table = self.add_weight(shape=tuple(shape[1:]), initializer=_normal(DEVIATION), name="table")
 
         def call(self, inputs: Any) -> Any:
             return inputs + keras.ops.cast(self.table, inputs.dtype)

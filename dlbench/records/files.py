@@ -55,14 +55,9 @@ JOB_OUTPUT = "output.log"
 EXIT_CODE = "exit_code"
 
 
-def worker_log(rank: int) -> str:
-    """Return the name of one process's log."""
+def worker_log(rank: int | Literal["*"]) -> str:
+    """Return the name of one process's log; of `*` a pattern for the logs of all."""
     return f"worker-{rank}.log"
-
-
-def worker_log_pattern() -> str:
-    """Return what matches the logs of all processes."""
-    return "worker-*.log"
 
 
 def table(name: str) -> str:

@@ -71,11 +71,10 @@ BY_CONTENT = {
 
 
 def refused(path: Path, *contains: str) -> None:
-    for describe, options in ((text.describe, text.OPTIONS), (text.identity, text.OPTIONS)):
+    for function in (text.describe, text.identity):
         with pytest.raises(UserError) as caught:
-            describe(options(path=str(path)))
-        for word in contains:
-            assert word in str(caught.value)
+            function(text.OPTIONS(path=str(path)))
+        assert [word for word in contains if word not in str(caught.value)] == []
 
 
 def test_formats_are_known_by_their_names_whatever_they_hold(tmp_path, subtests):
@@ -122,14 +121,6 @@ def test_tables_are_known_by_their_lines(tmp_path, subtests):
     assert text.describe(text.OPTIONS(path=str(tmp_path / "iris.data"), unit="byte")).num_train > 0
 
 
-def test_a_compressed_tar_archive_is_unpacked_as_one(tmp_path):
-    for name, content in (("t.tar.gz", "gzip"), ("t.tgz", "gzip"), ("t.tar.xz", "xz"), ("t.tar.bz2", "bzip2")):
-        (tmp_path / name).write_bytes(BY_CONTENT[content])
-        refused(tmp_path / name, f"tar -xf {tmp_path}/{name}")
-    (tmp_path / "t.txt.gz").write_bytes(BY_CONTENT["gzip"])
-    refused(tmp_path / "t.txt.gz", "gunzip -k")
-
-
 def test_archives_come_with_the_command_and_others_with_a_function(tmp_path):
     for name, command in (
         ("my t.csv.gz", "gunzip -k '{0}/my t.csv.gz'"),
@@ -147,6 +138,9 @@ def test_archives_come_with_the_command_and_others_with_a_function(tmp_path):
     ):
         (tmp_path / name).write_bytes(ROWS)
         refused(tmp_path / name, command.format(tmp_path))
+    # A compressed tar archive is unpacked as one, though it begins like any compressed file.
+    (tmp_path / "t.tgz").write_bytes(BY_CONTENT["gzip"])
+    refused(tmp_path / "t.tgz", f"tar -xf {tmp_path}/t.tgz")
 
 
 TEXTS = {

@@ -1,5 +1,6 @@
 import io
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,13 @@ def save(path: Path, color=RED, size=(6, 4), mode="RGB", **keywords) -> Path:
 
 def describe(path, **options):
     return image_folder.describe(image_folder.OPTIONS(path=str(path), **options))
+
+
+def verified(folder, **options) -> str:
+    try:
+        return image_folder.verify(image_folder.OPTIONS(path=str(folder), **options))
+    except UserError as error:
+        return str(error)
 
 
 def sizes(path, **options):
@@ -53,6 +61,10 @@ def test_class_folders(two, prepared):
     assert (arrays.x[3] == BLUE).all()
     assert arrays.scale == pytest.approx(1 / 255)
     assert sizes(two) == (4, None, (4, 6, 3), 2)
+    grey = prepared.arrays("image_folder", path=str(two), color="grayscale")
+    assert grey.x.shape == (4, 4, 6, 1)
+    assert grey.x[0, 0, 0, 0] == round(0.299 * RED[0] + 0.587 * RED[1] + 0.114 * RED[2])
+    assert describe(two, color="grayscale", image_size=(2, 3)).input_shape == (2, 3, 1)
 
 
 def test_parts(folder, prepared):
@@ -129,13 +141,6 @@ def test_transparent_parts_are_white(tmp_path, prepared):
         assert (x[:, 3:] == 255).all(), (mode, color)
 
 
-def test_grayscale(two, prepared):
-    arrays = prepared.arrays("image_folder", path=str(two), color="grayscale")
-    assert arrays.x.shape == (4, 4, 6, 1)
-    assert arrays.x[0, 0, 0, 0] == round(0.299 * RED[0] + 0.587 * RED[1] + 0.114 * RED[2])
-    assert describe(two, color="grayscale", image_size=(2, 3)).input_shape == (2, 3, 1)
-
-
 def test_exif_orientation_is_applied(folder, prepared):
     pixels = np.zeros((4, 6, 3), np.uint8)
     pixels[:2] = 255
@@ -158,6 +163,8 @@ def test_mixed_sizes_are_resized_bilinearly_or_refused(folder, prepared):
     with pytest.raises(UserError, match=r"b/1.png' is 9 x 12, not 4 x 6") as caught:
         prepared.entry("image_folder", path=str(folder))
     assert "dataset.image_size" in caught.value.hint
+    assert "set `dataset.image_size" in verified(folder)
+    assert verified(folder, image_size=[4, 4]).endswith("2 of 2 images were decoded")
     arrays = prepared.arrays("image_folder", path=str(folder), image_size=[5, 3])
     assert arrays.x.shape == (2, 5, 3, 3)
     assert np.array_equal(arrays.x[1], np.asarray(gradient.resize((3, 5), Image.Resampling.BILINEAR)))
@@ -181,27 +188,28 @@ def broken_images(folder):
     }
     for name, content in broken.items():
         (folder / "a" / name).write_bytes(content)
+    os.mkfifo(folder / "a" / "pipe.png")
+    save(folder / "a" / "huge.png", size=(90, 100))
     save(folder / "b" / "good.png", size=(64, 64))
-    return list(broken)
+    return [*broken, "pipe.png", "huge.png"]
 
 
-def test_damaged_images_are_all_named_at_once(folder, prepared):
+def test_images_that_cannot_be_used_are_named_at_once_before_as_at_preparing(folder, prepared, monkeypatch):
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 4_400)  # twice as many are refused
     names = broken_images(folder)
     for options in ({}, {"image_size": [8, 8]}):
-        with pytest.raises(UserError, match="6 of the images") as caught:
+        with pytest.raises(UserError, match="8 of the images") as caught:
             prepared.entry("image_folder", path=str(folder), **options)
-        assert [name for name in names if f"a/{name}'" not in str(caught.value)] == []
-        assert "good" not in str(caught.value)
+        message = str(caught.value)
+        assert [name for name in names if f"a/{name}'" not in message] == []
+        assert "good" not in message
+        assert re.search(r"pipe\.png.* it is a pipe or a device", message)
+        assert re.search(r"huge\.png.* is too large: .*9000 pixels", message)
         assert prepared.left() == []
-
-
-def test_of_many_damaged_images_ten_are_named_and_all_counted(two, prepared):
-    for index in range(25):
-        (two / "a" / f"broken-{index:02}.jpg").write_bytes(b"broken")
-    with pytest.raises(UserError, match="25 of the images") as caught:
-        prepared.entry("image_folder", path=str(two))
-    assert str(caught.value).count("broken-") == 10
-    assert "15 more" in str(caught.value)
+        assert verified(folder, **options) == message.removeprefix("data set 'image_folder': ")
+    for index in range(9):
+        (folder / "a" / f"more-{index}.jpg").write_bytes(b"broken")
+    assert "7 more" in verified(folder)
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG"])
@@ -320,19 +328,6 @@ def test_impossible_options_are_refused():
             image_folder.OPTIONS.model_validate(options)
 
 
-def test_a_picture_with_more_pixels_than_memory_is_given_for_is_named(two, prepared, monkeypatch):
-    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 50)  # twice as many are refused
-    save(two / "a" / "huge.png", size=(11, 10))
-    with pytest.raises(UserError, match=r"huge\.png.* is too large: .*110 pixels"):
-        prepared.arrays("image_folder", path=str(two))
-
-
-def test_a_pipe_among_the_pictures_is_named(two, prepared):
-    os.mkfifo(two / "a" / "pipe.png")
-    with pytest.raises(UserError, match=r"pipe\.png.* it is a pipe or a device"):
-        prepared.arrays("image_folder", path=str(two))
-
-
 def test_an_archive_in_the_folders_place_is_named_with_the_command_that_unpacks_it(tmp_path):
     (tmp_path / "my pets.tar.xz").touch()
     (tmp_path / "other.zip").touch()
@@ -359,11 +354,8 @@ def layout(folder: Path, paths: str) -> Path:
 # Folders as people have them: training samples, validation samples (None: split off), classes, folders not used.
 PARTS = {
     "train/{a,b}/1 test/{a,b}/1": (2, 2, "ab", ()),
-    "Train/{a,b}/1 Test/{a,b}/1": (2, 2, "ab", ()),
     "TRAIN/{a,b}/1 VAL/{a}/1": (2, 1, "ab", ()),
     "training_set/{a,b}/1 test_set/{a,b}/1": (2, 2, "ab", ()),
-    "Training/{a,b}/1 Testing/{a,b}/1": (2, 2, "ab", ()),
-    "TrainingSet/{a,b}/1 TestSet/{a,b}/1": (2, 2, "ab", ()),
     "trainset/{a,b}/1 testset/{a,b}/1": (2, 2, "ab", ()),
     "train/{a,b}/1 dev/{a,b}/1": (2, 2, "ab", ()),
     "train/{a,b}/1 eval/{a,b}/1": (2, 2, "ab", ()),
@@ -373,20 +365,14 @@ PARTS = {
     "images-train/{a,b}/1 images-test/{a,b}/1": (2, 2, "ab", ()),
     "pets_train/{a,b}/1 pets_test/{a,b}/1": (2, 2, "ab", ()),
     "seg_train/seg_train/{a,b}/1 seg_test/seg_test/{a,b}/1 seg_pred/seg_pred/1": (2, 2, "ab", ("seg_pred",)),
-    "train/train/{a,b}/1 test/{a,b}/1": (2, 2, "ab", ()),
     "train/images/{a,b}/1 test/images/{a,b}/1": (2, 2, "ab", ()),
     "images/train/{a,b}/1 images/test/{a,b}/1": (2, 2, "ab", ()),
     "train/{a,b}/1": (2, None, "ab", ()),
-    "Training/{a,b}/1": (2, None, "ab", ()),
-    "seg_train/seg_train/{a,b}/1": (2, None, "ab", ()),
     "train/{a,b}/1 val/{a}/1 test/{a,b}/1": (2, 1, "ab", ("test",)),
     "Train/{a,b}/1 Testing/{a,b}/1 Validation/{a}/1": (2, 1, "ab", ("Testing",)),
-    "train/{a,b,c}/1 test/{b}/1": (3, 1, "abc", ()),
     "train/{a,b}/1 train_extra/{a,b}/1 test/{a}/1": (2, 1, "ab", ("train_extra",)),
-    "train/{a,b}/1 test/{a,b}/1 extra/{c,d}/1": (2, 2, "ab", ("extra",)),
     "train/{a,b}/1 val/1 test/{a,b}/1": (2, 2, "ab", ("val",)),
     "{bus,car,train}/1": (3, None, ("bus", "car", "train"), ()),
-    "{bus,car,test}/1": (3, None, ("bus", "car", "test"), ()),
     "train_station/{in,out}/1 bus_station/{in,up,down}/1": (5, None, ("bus_station", "train_station"), ()),
     "TRAINSET/{a,b}/1 TESTSET/{a,b}/1": (2, 2, "ab", ()),
     "traindir/{a,b}/1 valdir/{a,b}/1": (2, 2, "ab", ()),
@@ -402,28 +388,20 @@ PARTS = {
 }
 NOT_CLEAR = {
     "part1/{a,b}/1 part2/{a,b}/1": "hold the same folders",
-    "fold0/{a,b}/1 fold1/{a,b}/1 fold2/{a,b}/1": "hold the same folders",
     "learn/{a,b}/1 test/{a,b}/1": "hold the same folders",
     "one/{a,b,c}/1 two/{a,b}/1": "hold the same folders",
     "val/{a,b}/1 test/{a,b}/1": "hold the same folders",
     "train/{a,b}/1 other/{a,b}/1": "hold the same folders",
     "train/{a,b}/1 unlabeled/1": "'train' is called as a part",
-    "seg_train/seg_train/{a,b}/1 seg_pred/seg_pred/1": "'seg_train' is called as a part",
     "train_1/{a,b}/1 train_2/{a,b}/1 test/{a,b}/1": "several training parts",
     "train/{a,b}/1 test/{a,b,c}/1": "there is no class 'c'",
     "train/{a,b}/1 test/1": "has no JPEG or PNG file",
     "train/1 test/1": "no class folders",
     "pets_train/1 pets_test/1": "pets_train has no class folders",
     "{trainA,trainB,testA,testB}/1": "several training parts",
-    "{train_cats,train_dogs,test_cats,test_dogs}/1": "several training parts",
-    "{cat_train,cat_test,dog_train,dog_test}/1": "several training parts",
     "trn/{cat,dog,owl}/1 tst/{cat,dog,owl}/1 annotations/xml/1": "'trn' and 'tst' hold the same folders",
-    "learn/{a,b}/1 exam/{a,b}/1 docs/{figs,tables}/1": "hold the same folders",
     "{yes,no}/1 brain_tumor/{yes,no}/1": "'brain_tumor' holds folders that are called as those beside it",
     "{Sick,Well}/1 cells/cells/{Sick,Well}/1": "'cells' holds folders",
-    "Training/1 Testing/1": "no class folders",
-    "training_set/1 test_set/1": "no class folders",
-    "train/1": "class folder",
     "test/{a}/1": "class folder",
 }
 
@@ -463,24 +441,6 @@ def test_files_that_are_neither_jpeg_nor_png_are_counted_by_class(folder):
     assert verified(folder).endswith("not used, as neither JPEG nor PNG: 3 .webp in 'a'")
     (folder / "a" / "1.png").unlink()
     assert "class folders 'a', only .webp" in verified(folder)
-
-
-def verified(folder, **options) -> str:
-    try:
-        return image_folder.verify(image_folder.OPTIONS(path=str(folder), **options))
-    except UserError as error:
-        return str(error)
-
-
-def test_few_images_are_all_decoded_before_as_at_preparing(folder, prepared):
-    broken_images(folder)
-    with pytest.raises(UserError) as caught:
-        prepared.entry("image_folder", path=str(folder))
-    assert verified(folder) == str(caught.value).removeprefix("data set 'image_folder': ")
-    mixed = layout(folder.parent / "mixed", "{a,b}/1")
-    save(mixed / "b" / "2.png", size=(9, 9))
-    assert "set `dataset.image_size" in verified(mixed)
-    assert verified(mixed, image_size=[4, 4]).endswith("3 of 3 images were decoded")
 
 
 def test_of_many_images_some_are_decoded_and_all_ends_read(folder, monkeypatch):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dlbench.datasets._format import Arrays
-from dlbench.datasets._split import split, validation_size
+from dlbench.datasets._split import split
 from dlbench.errors import UserError
 
 
@@ -101,9 +101,9 @@ def test_impossible_sizes_are_refused():
             split(arrays_of(y), 0, 0.2, **sizes)
 
 
-def test_validation_size():
-    for num, fraction, expected in ((10, 0.2, 2), (3, 0.01, 1), (1797, 0.2, 359), (2, 0.5, 1)):
-        assert validation_size(num, fraction) == expected
+def test_at_least_one_sample_validates():
+    for num, fraction, expected in ((3, 0.01, 1), (1797, 0.2, 359), (2, 0.5, 1)):
+        assert len(split(arrays_of(np.arange(num) % 2), 0, fraction).validation) == expected
 
 
 def positions(num=100, length=4):
