@@ -3,6 +3,7 @@ import json
 import os
 import shutil
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -39,6 +40,9 @@ def source():
     return Source()
 
 
+NAME = entry_name("my.set:load", {"version": 1, "shape": [2, 2]})
+
+
 def ensure_in(cache, source):
     said = []
     return ensure(source.recipe, cache, said.append), said
@@ -48,9 +52,11 @@ def visible(cache: Path):
     return sorted(path.name for path in cache.iterdir() if not path.name.endswith(".lock"))
 
 
-def test_it_is_prepared_once_and_described_in_meta(tmp_path, source):
+def test_it_is_prepared_once_and_described_in_meta(tmp_path, source, monkeypatch):
     first, _ = ensure_in(tmp_path, source)
-    second, said = ensure_in(tmp_path, source)
+    with monkeypatch.context() as without_locks:  # as in a cache that can only be read
+        without_locks.setattr(_cache, "locked", None)
+        second, said = ensure_in(tmp_path, source)
     assert (source.num_fills, said) == (1, [])
     assert first == second
     assert {path.name for path in first.folder.iterdir()} == {"meta.json", "x.npy", "y.npy"}
@@ -112,16 +118,14 @@ def test_a_damaged_entry_is_prepared_again(tmp_path, source):
 
 
 def test_what_killed_processes_left_is_removed(tmp_path, source):
-    name = entry_name("my.set:load", {"version": 1, "shape": [2, 2]})
-    for left in (f".{name}.tmp", ".digits-0123.tmp"):
+    for left in (f".{NAME}.tmp", ".digits-0123.tmp"):
         (tmp_path / left).mkdir()
         (tmp_path / left / "x.npy").write_bytes(b"half")
     entry, _ = ensure_in(tmp_path, source)
-    assert entry.folder.name == name
-    assert visible(tmp_path) == [name]
+    assert visible(tmp_path) == [entry.folder.name] == [NAME]
 
 
-def test_a_failure_of_the_source_leaves_nothing_half_done(tmp_path, source):
+def test_a_failure_leaves_nothing_half_done_and_that_of_the_disk_is_reported(tmp_path, source, monkeypatch):
     for error in (
         ValueError("no"),
         KeyboardInterrupt(),
@@ -135,21 +139,14 @@ def test_a_failure_of_the_source_leaves_nothing_half_done(tmp_path, source):
             raise error
 
         with pytest.raises(type(error)):
-            ensure(Recipe("set", {}, source.identity, fail), tmp_path, lambda line: None)
+            ensure(Recipe("set", {}, source.identity, fail), tmp_path, print)
         assert visible(tmp_path) == [], error
-
-
-def test_a_failure_of_the_disk_is_reported_and_leaves_nothing(tmp_path, source, monkeypatch):
     for number, message in (
         (errno.ENOSPC, "the disk is full"),
-        (errno.EDQUOT, "the disk is full"),
+        (errno.EDQUOT, "is full"),
         (errno.EROFS, "cannot write"),
     ):
-
-        def fail(descriptor, number=number):
-            raise OSError(number, "fake")
-
-        monkeypatch.setattr(_writer.os, "fsync", fail)
+        monkeypatch.setattr(_writer.os, "fsync", Mock(side_effect=OSError(number, "fake")))
         with pytest.raises(UserError, match=message) as caught:
             ensure_in(tmp_path, source)
         assert "DLBENCH_CACHE" in caught.value.hint, message
@@ -162,27 +159,24 @@ def test_a_source_that_changes_meanwhile_is_refused(tmp_path, source):
         source.version += 1
 
     with pytest.raises(UserError, match="changed while"):
-        ensure(Recipe("set", {}, source.identity, fill), tmp_path, lambda line: None)
+        ensure(Recipe("set", {}, source.identity, fill), tmp_path, print)
     assert visible(tmp_path) == []
 
 
-def test_a_file_in_the_place_of_the_cache_is_reported(tmp_path, source):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match="cannot write"):
-        ensure_in(tmp_path / "file" / "cache", source)
-
-
 def test_cache_root_follows_the_environment(monkeypatch, tmp_path):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv("DLBENCH_CACHE", raising=False)
-    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    assert cache_root() == tmp_path / ".cache" / "dlbench"
-    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
-    assert cache_root() == tmp_path / ".cache" / "dlbench"
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert cache_root() == tmp_path / "xdg" / "dlbench"
-    monkeypatch.setenv("DLBENCH_CACHE", "~/own")
-    assert cache_root() == tmp_path / "own"
+    monkeypatch.setattr("pwd.getpwuid", Mock(side_effect=KeyError))
+    for name in ("DLBENCH_CACHE", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(UserError, match="HOME is not set"):
+        cache_root()
+    for name, value, expected in (
+        ("HOME", str(tmp_path), ".cache/dlbench"),
+        ("XDG_CACHE_HOME", "relative", ".cache/dlbench"),
+        ("XDG_CACHE_HOME", str(tmp_path / "xdg"), "xdg/dlbench"),
+        ("DLBENCH_CACHE", "~/own", "own"),
+    ):
+        monkeypatch.setenv(name, value)
+        assert cache_root() == tmp_path / expected
 
 
 def test_entry_names_are_safe():
@@ -194,24 +188,13 @@ def test_entry_names_are_safe():
         assert not name.startswith("."), dataset
 
 
-def test_a_whole_entry_in_a_read_only_cache_needs_no_lock(tmp_path, source, monkeypatch):
-    ensure_in(tmp_path, source)
-    monkeypatch.setattr(_cache, "locked", None)
-    ensure_in(tmp_path, source)
-    assert source.num_fills == 1
-
-
-def test_open_maps_read_only(tmp_path, source):
+def test_open_maps_read_only_what_is_asked_for(tmp_path, source):
     entry, _ = ensure_in(tmp_path, source)
     arrays = open_arrays(entry.folder, entry.meta.checksum)
     assert isinstance(arrays.x, np.memmap)
     assert (arrays.validation_x, arrays.num_classes, arrays.input_shape) == (None, 2, (2, 2))
     with pytest.raises(ValueError, match="read-only"):
         arrays.x[0] = 1
-
-
-def test_open_refuses_what_is_not_asked_for(tmp_path, source):
-    entry, _ = ensure_in(tmp_path, source)
     with pytest.raises(UserError, match="other samples"):
         open_arrays(entry.folder, "0" * 64)
     with pytest.raises(UserError, match="no prepared data set"):
@@ -241,23 +224,15 @@ def test_what_others_may_have_changed_is_not_used(tmp_path, source, change):
     assert source.num_fills == 2
 
 
-def test_a_link_in_the_place_of_a_lock_is_refused_and_what_it_leads_to_stays(tmp_path, source):
+def test_what_lies_in_the_place_of_the_cache_or_a_lock_is_reported_and_stays(tmp_path, source):
     precious, cache = tmp_path / "precious", tmp_path / "cache"
     precious.write_text("all my work")
     cache.mkdir()
-    name = entry_name("my.set:load", {"version": 1, "shape": [2, 2]})
-    (cache / f".{name}.lock").symlink_to(precious)
-    with pytest.raises(UserError, match="Too many levels of symbolic links"):
-        ensure_in(cache, source)
+    (cache / f".{NAME}.lock").symlink_to(precious)
+    for place, message in ((cache, "Too many levels of symbolic links"), (precious / "cache", "cannot write")):
+        with pytest.raises(UserError, match=message):
+            ensure_in(place, source)
     assert precious.read_text() == "all my work"
-
-
-def test_without_a_home_the_cache_is_asked_for(monkeypatch):
-    for name in ("DLBENCH_CACHE", "XDG_CACHE_HOME", "HOME"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("pwd.getpwuid", lambda _: (_ for _ in ()).throw(KeyError()))
-    with pytest.raises(UserError, match="HOME is not set"):
-        cache_root()
 
 
 def test_looking_one_up_prepares_nothing(source, tmp_path):

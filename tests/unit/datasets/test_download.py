@@ -61,43 +61,27 @@ def names(folder: Path) -> list[str]:
 def test_a_file_is_downloaded_once_verified_and_kept(server: Server, tmp_path: Path) -> None:
     file, folder = server.file("a.tar.gz", CONTENT), tmp_path / "cache" / "downloads"
     for _ in range(2):
-        assert download(file, folder, lambda line: None).read_bytes() == CONTENT
+        assert download(file, folder, print).read_bytes() == CONTENT
     assert server.asked == ["/a.tar.gz"]
+    # A damaged file, and what a killed download left, are replaced.
+    (folder / "tmp12345").write_bytes(b"half")
+    (folder / "a.tar.gz").write_bytes(CONTENT[:-1])
+    assert download(file, folder, print).read_bytes() == CONTENT
     assert names(folder) == ["a.tar.gz"]
 
 
-def test_a_damaged_file_and_what_a_killed_download_left_are_replaced(server: Server, tmp_path: Path) -> None:
-    file = server.file("a.tar.gz", CONTENT)
-    (tmp_path / "tmp12345").write_bytes(b"half")
-    (tmp_path / "a.tar.gz").write_bytes(CONTENT[:-1])
-    assert download(file, tmp_path, lambda line: None).read_bytes() == CONTENT
-    assert not (tmp_path / "tmp12345").exists()
-
-
-def test_what_is_not_the_published_file_is_not_kept(server: Server, tmp_path: Path) -> None:
-    file = server.file("a.tar.gz", CONTENT)
+def test_what_is_not_the_published_file_is_not_kept_and_reported_with_what_to_do(
+    server: Server, tmp_path: Path
+) -> None:
+    file, absent = server.file("a.tar.gz", CONTENT), server.file("b.tar.gz", CONTENT)
     (server.folder / "a.tar.gz").write_bytes(CONTENT[:-1])
-    with pytest.raises(UserError, match="cannot be downloaded"):
-        download(file, tmp_path / "downloads", lambda line: None)
-    assert names(tmp_path / "downloads") == []
-
-
-def test_what_cannot_be_downloaded_is_reported_with_what_to_do(server: Server, tmp_path: Path) -> None:
-    file = server.file("a.tar.gz", CONTENT)
-    (server.folder / "a.tar.gz").unlink()
-    nowhere = RemoteFile("http://127.0.0.1:9/a.tar.gz", file.sha256)
-    for published in (file, nowhere):
-        with pytest.raises(UserError) as caught:
-            download(published, tmp_path / "downloads", lambda line: None)
-        assert str(tmp_path / "downloads" / "a.tar.gz") in caught.value.hint
+    (server.folder / "b.tar.gz").unlink()
+    for published in (file, absent, RemoteFile("http://127.0.0.1:9/c.tar.gz", file.sha256)):
+        with pytest.raises(UserError, match="cannot be downloaded") as caught:
+            download(published, tmp_path / "downloads", print)
+        assert str(tmp_path / "downloads" / published.url.rpartition("/")[2]) in caught.value.hint
         assert "dataset.path" in caught.value.hint
     assert names(tmp_path / "downloads") == []
-
-
-def test_a_folder_that_cannot_be_written_is_reported(server: Server, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(UserError):
-        download(server.file("a.tar.gz", CONTENT), tmp_path / "file" / "downloads", lambda line: None)
 
 
 def test_progress_is_reported(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -172,9 +172,10 @@ def test_mixed_sizes_are_resized_bilinearly_or_refused(folder, prepared):
     assert "bilinear" in notes["resize"]
 
 
-def broken_images(folder):
-    """Write one of each kind of damage; return their names."""
+def test_images_that_cannot_be_used_are_named_at_once_before_as_at_preparing(folder, prepared, monkeypatch):
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 4_400)  # twice as many are refused
     good = save(folder / "a" / "good.jpg", size=(64, 64)).read_bytes()
+    save(folder / "b" / "good.png", size=(64, 64))
     png, gif = io.BytesIO(), io.BytesIO()
     Image.effect_noise((64, 64), 90).convert("RGB").save(png, "PNG")
     Image.new("L", (64, 64)).save(gif, "GIF")
@@ -190,18 +191,11 @@ def broken_images(folder):
         (folder / "a" / name).write_bytes(content)
     os.mkfifo(folder / "a" / "pipe.png")
     save(folder / "a" / "huge.png", size=(90, 100))
-    save(folder / "b" / "good.png", size=(64, 64))
-    return [*broken, "pipe.png", "huge.png"]
-
-
-def test_images_that_cannot_be_used_are_named_at_once_before_as_at_preparing(folder, prepared, monkeypatch):
-    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 4_400)  # twice as many are refused
-    names = broken_images(folder)
     for options in ({}, {"image_size": [8, 8]}):
         with pytest.raises(UserError, match="8 of the images") as caught:
             prepared.entry("image_folder", path=str(folder), **options)
         message = str(caught.value)
-        assert [name for name in names if f"a/{name}'" not in message] == []
+        assert [name for name in broken if f"a/{name}'" not in message] == []
         assert "good" not in message
         assert re.search(r"pipe\.png.* it is a pipe or a device", message)
         assert re.search(r"huge\.png.* is too large: .*9000 pixels", message)
@@ -231,20 +225,23 @@ def test_random_damage_is_decoded_or_named(folder, kind):
     assert all(failure.reason for failure in failures)
 
 
+def numbered(folder, num):
+    """Save images of two classes whose colors are their numbers."""
+    for label in range(2):
+        for index in range(num):
+            save(folder / str(label) / f"{index:02}.png", (index, label, 0))
+
+
 def test_images_keep_their_order_over_many_tasks(folder, prepared, monkeypatch):
     monkeypatch.setattr(_image_decoding, "TASK_FILES", 3)
-    for label in range(2):
-        for index in range(40):
-            save(folder / str(label) / f"{index:02}.png", (index, label, 0))
+    numbered(folder, 40)
     arrays = prepared.arrays("image_folder", path=str(folder))
     assert arrays.x[:, 0, 0, 0].tolist() == [*range(40), *range(40)]
     assert arrays.x[:, 0, 0, 1].tolist() == arrays.y.tolist()
 
 
 def test_limit_per_class_is_a_fixed_subset(folder, prepared):
-    for label in range(2):
-        for index in range(30):
-            save(folder / str(label) / f"{index:02}.png", (index, label, 0))
+    numbered(folder, 30)
     first, again, other = (
         prepared.arrays("image_folder", path=str(folder), limit_per_class=8, seed=seed).x[:, 0, 0, 0].tolist()
         for seed in (0, 0, 1)

@@ -79,10 +79,6 @@ def test_names_of_arrays_tell_samples_classes_and_parts(here, subtests):
             assert ("not used" in said, unused in said) == (bool(unused), True)
     path = saved(here, X_train=FLOATS, y_train=CLASSES, X_test=FLOATS[:9], y_test=CLASSES[:9])
     assert npz.describe(npz.OPTIONS(path=path, x="X_train", y="y_train")).num_validation == 9
-    with pytest.raises(UserError, match="neither x and y"):
-        npz.describe(npz.OPTIONS(path=saved(here, x1=FLOATS, x2=FLOATS, y=CLASSES)))
-    with pytest.raises(UserError, match="neither x and y"):
-        npz.describe(npz.OPTIONS(path=saved(here, x_train=FLOATS, train_x=FLOATS, a=CLASSES)))
 
 
 def test_one_hot_rows_are_classes(prepared, here):
@@ -108,17 +104,16 @@ def test_a_file_that_is_none_is_said(prepared, here, subtests):
         assert said in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("arrays", "options", "said"),
-    [
+def test_arrays_that_cannot_be_samples_are_refused(here):
+    for arrays, options, message in (
         ({"a": FLOATS, "b": CLASSES}, {}, "has a, b, neither x and y"),
         ({"a": FLOATS, "b": CLASSES}, {"x": "a", "y": "c"}, "has no array 'c'; it has a, b"),
         ({"x": FLOATS, "y": CLASSES[:9]}, {}, "30 samples but y in .* has 9"),
-    ],
-)
-def test_arrays_that_cannot_be_samples_are_refused(prepared, here, arrays, options, said):
-    with pytest.raises(UserError, match=said):
-        prepared.arrays("npz", path=saved(here, **arrays), **options)
+        ({"x1": FLOATS, "x2": FLOATS, "y": CLASSES}, {}, "neither x and y"),
+        ({"x_train": FLOATS, "train_x": FLOATS, "a": CLASSES}, {}, "neither x and y"),
+    ):
+        with pytest.raises(UserError, match=message):
+            npz.describe(npz.OPTIONS(path=saved(here, **arrays), **options))
 
 
 def test_the_content_identifies_it_not_the_place(here):
@@ -130,20 +125,20 @@ def test_the_content_identifies_it_not_the_place(here):
     assert npz.identity(npz.OPTIONS(path=saved(here, x=FLOATS + 1, y=CLASSES))) != first
 
 
-def refusal(function: Callable[[npz.NpzOptions], object], path: Path) -> str:
+def refusal(function: Callable[[], object]) -> str:
     try:
-        function(npz.OPTIONS(path=str(path)))
-    except UserError as error:
-        return error.message
-    return ""
-
-
-def prepared_refusal(prepared, path: Path) -> str:
-    try:
-        prepared.entry("npz", path=str(path))
+        function()
     except UserError as error:
         return error.message.removeprefix("data set 'npz': ")
     return ""
+
+
+def verify_refusal(path: Path) -> str:
+    return refusal(lambda: npz.verify(npz.OPTIONS(path=str(path))))
+
+
+def prepare_refusal(prepared, path: Path) -> str:
+    return refusal(lambda: prepared.entry("npz", path=str(path)))
 
 
 def test_whatever_is_damaged_is_one_message_and_check_says_what_run_says(prepared, tmp_path, subtests):
@@ -153,52 +148,36 @@ def test_whatever_is_damaged_is_one_message_and_check_says_what_run_says(prepare
         with subtests.test(damage=name):
             tracemalloc.start()
             try:
-                found = refusal(npz.verify, path)
+                found = verify_refusal(path)
                 peak = tracemalloc.get_traced_memory()[1]
             finally:
                 tracemalloc.stop()
             assert str(path) in found
-            assert prepared_refusal(prepared, path) == found
+            assert prepare_refusal(prepared, path) == found
             assert peak < MOST_BYTES
 
 
 DATES = CLASSES.astype("datetime64[s]")
 STRUCTURED = np.zeros(30, [("a", "f4"), ("b", "f4")])
-# Arrays that are refused, by what is wrong.
+# Arrays that are refused, by what is wrong; see `test_writer.py` for others.
 REFUSED = {
     "numbers to predict of two columns": (FLOATS, FLOATS[:, :2]),
-    "whole float classes": (FLOATS, CLASSES.astype(float)),
-    "negative classes": (FLOATS, CLASSES - 1),
-    "NaN classes": (FLOATS, np.where(CLASSES == 1, np.nan, CLASSES)),
-    "bool classes": (FLOATS, CLASSES > 0),
     "classes beyond int64": (FLOATS, CLASSES.astype(np.uint64) + np.uint64(2**63)),
-    "classes beyond int32": (FLOATS, CLASSES + 2**40),
-    "text classes": (FLOATS, CLASSES.astype(str)),
     "classes as objects": (FLOATS, CLASSES.astype(object)),
-    "classes as dates": (FLOATS, DATES),
     "classes from 1": (FLOATS, CLASSES + 1),
-    "more classes than samples": (FLOATS, CLASSES * 100),
     "a single class": (FLOATS, CLASSES * 0),
     "two classes a sample": (FLOATS, np.tile(CLASSES[:, None], 2)),
-    "almost one-hot": (FLOATS, np.eye(3)[CLASSES] * 0.9),
     "one-hot with two": (FLOATS, np.ones((30, 3))),
     "classes of three axes": (FLOATS, CLASSES.reshape(30, 1, 1)),
     "one class alone": (FLOATS, np.int64(2)),
-    "fewer classes than samples": (FLOATS, CLASSES[:9]),
     "no sample": (FLOATS[:0], CLASSES[:0]),
-    "empty samples": (FLOATS[:, :0], CLASSES),
-    "samples of no axis": (FLOATS[:, 0], CLASSES),
     "one sample alone": (np.float32(3), CLASSES),
     "NaN": (np.where(FLOATS > 1, np.nan, FLOATS), CLASSES),
-    "infinity": (np.where(FLOATS > 1, np.inf, FLOATS), CLASSES),
     "NaN in Fortran order": (np.asfortranarray(np.where(FLOATS > 1, np.nan, FLOATS)), CLASSES),
-    "complex": (FLOATS.astype(complex), CLASSES),
-    "texts": (FLOATS.astype(str), CLASSES),
     "bytes of text": (FLOATS.astype("S8"), CLASSES),
     "objects": (FLOATS.astype(object), CLASSES),
     "structured": (STRUCTURED, CLASSES),
     "dates": (np.tile(DATES[:, None], 3), CLASSES),
-    "durations": (np.tile(DATES[:, None], 3) - DATES[0], CLASSES),
 }
 
 
@@ -206,13 +185,13 @@ def test_arrays_that_cannot_be_trained_on_are_refused_alike_before_and_at_prepar
     for name, (x, y) in REFUSED.items():
         for pair in (("x", "y"), ("x_test", "y_test")):
             arrays = {"x": FLOATS, "y": CLASSES} if pair == ("x_test", "y_test") else {}
-            if arrays and name in ("classes from 1", "a single class", "more classes than samples"):
+            if arrays and name in ("classes from 1", "a single class"):
                 continue  # wrong only in a training part
             path = Path(saved(tmp_path, **arrays, **{pair[0]: x, pair[1]: y}))
             with subtests.test(wrong=name, names=pair):
-                found = refusal(npz.verify, path)
+                found = verify_refusal(path)
                 assert found
-                assert prepared_refusal(prepared, path) == found
+                assert prepare_refusal(prepared, path) == found
 
 
 def test_what_makes_classes_of_other_labels_is_in_the_hint(tmp_path, subtests):
@@ -246,8 +225,8 @@ def test_classes_that_no_training_sample_has_are_reported_or_refused(prepared, t
     prepared.entry("npz", path=path)
     assert any("2 of 5 classes" in line for line in prepared.said)
     path = saved(tmp_path, x=FLOATS, y=CLASSES, x_test=FLOATS, y_test=CLASSES * 2)
-    assert "does not have: 4" in refusal(npz.verify, Path(path))
-    assert prepared_refusal(prepared, Path(path)) == refusal(npz.describe, Path(path))
+    assert "does not have: 4" in verify_refusal(path)
+    assert prepare_refusal(prepared, path) == verify_refusal(path)
 
 
 def test_sound_arrays_of_any_order_and_type_are_read_as_numpy_reads_them(prepared, tmp_path, monkeypatch, subtests):
@@ -280,8 +259,8 @@ def test_random_damage_is_refused_alike_or_read_alike(tmp_path, prepared):
             bad = good.copy()
             bad[random.integers(0, len(bad), random.integers(1, 4))] = random.integers(0, 256)
             path.write_bytes(bad[: len(bad) - random.integers(0, 2) * random.integers(0, 60)].tobytes())
-            outcomes.append(refusal(npz.verify, path))
-            assert prepared_refusal(prepared, path) == outcomes[-1]
+            outcomes.append(verify_refusal(path))
+            assert prepare_refusal(prepared, path) == outcomes[-1]
     assert 200 < sum(map(bool, outcomes)) < len(outcomes)
 
 
@@ -292,6 +271,6 @@ def test_of_a_huge_file_the_first_samples_and_all_classes_are_verified(tmp_path,
     early[4, 0] = late[-1, 0] = np.nan
     for x, is_seen in ((early, True), (late, False)):
         path = Path(saved(tmp_path, x=x, y=CLASSES))
-        assert bool(refusal(npz.verify, path)) is is_seen
-        assert "not finite" in prepared_refusal(prepared, path)
+        assert bool(verify_refusal(path)) is is_seen
+        assert "not finite" in prepare_refusal(prepared, path)
     assert "'x' (0.0 GB) and all classes" in npz.verify(npz.OPTIONS(path=str(path)))

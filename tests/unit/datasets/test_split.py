@@ -27,33 +27,15 @@ def skewed(seed=0):
     return np.random.default_rng(seed).permutation(np.repeat([0, 1, 2, 3], [700, 200, 90, 10]))
 
 
-def test_split_covers_every_sample_once():
-    found = split(arrays_of(skewed()), seed=3, validation_fraction=0.2)
-    assert len(found.validation) == 200
+def test_the_seed_draws_validation_in_the_proportions_of_the_classes():
+    y = skewed()
+    found, again, other = (split(arrays_of(y), seed, 0.2) for seed in (7, 7, 8))
     assert found.validation_part == "train"
     assert sorted([*found.train, *found.validation]) == list(range(1000))
-
-
-def test_numbers_to_predict_are_drawn_by_the_seed_alone():
-    arrays = replace(arrays_of(skewed()), y=np.linspace(-1, 1, 1000))
-    found, other = (split(arrays, seed=seed, validation_fraction=0.2) for seed in (3, 4))
-    assert (len(found.train), len(found.validation)) == (800, 200)
-    assert sorted([*found.train, *found.validation]) == list(range(1000))
-    assert not np.array_equal(found.validation, other.validation)
-
-
-def test_split_keeps_the_proportions_of_the_classes():
-    y = skewed()
-    found = split(arrays_of(y), seed=3, validation_fraction=0.2)
     assert list(np.bincount(y[found.validation])) == [140, 40, 18, 2]
     assert list(np.bincount(y[found.train])) == [560, 160, 72, 8]
-
-
-def test_same_seed_same_split_and_another_seed_another():
-    arrays = arrays_of(skewed())
-    first, again, other = (split(arrays, seed, 0.2) for seed in (7, 7, 8))
-    assert np.array_equal(first.train, again.train)
-    assert not np.array_equal(first.validation, other.validation)
+    assert np.array_equal(found.train, again.train)
+    assert not np.array_equal(found.validation, other.validation)
 
 
 def test_split_is_the_same_in_every_version_of_numpy():
@@ -110,17 +92,14 @@ def positions(num=100, length=4):
     return np.random.default_rng(0).integers(0, 5, (num, length)).astype(np.int32)
 
 
-def test_samples_with_a_class_at_each_position_are_split_by_a_plain_permutation():
-    arrays = replace(arrays_of(np.arange(100)), y=positions())
-    found, other = split(arrays, 3, 0.2, train_samples=50), split(arrays, 4, 0.2, train_samples=50)
-    assert len(found.train) == 50
-    assert len(found.validation) == 20
-    assert not set(found.train) & set(found.validation)
-    assert set(found.train) < set(split(arrays, 3, 0.2).train)
-    assert found.train.tolist() != other.train.tolist()
-
-
-def test_an_own_validation_part_with_positions_is_used_whole():
+def test_numbers_to_predict_and_classes_at_each_position_are_split_by_a_plain_permutation():
+    for y in (positions(), np.linspace(-1, 1, 100)):
+        arrays = replace(arrays_of(np.arange(100)), y=y)
+        found, other = split(arrays, 3, 0.2), split(arrays, 4, 0.2)
+        assert (len(found.train), len(found.validation)) == (80, 20)
+        assert sorted([*found.train, *found.validation]) == list(range(100))
+        assert set(split(arrays, 3, 0.2, train_samples=50).train) < set(found.train)
+        assert not np.array_equal(found.validation, other.validation)
     arrays = replace(arrays_of(np.arange(100), validation_y=[0]), y=positions(), validation_y=positions(7))
     found = split(arrays, 0, 0.2)
     assert (found.train.tolist(), found.validation.tolist()) == (list(range(100)), list(range(7)))

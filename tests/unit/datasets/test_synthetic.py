@@ -9,6 +9,7 @@ from dlbench.datasets import _writer, digits, synthetic
 from dlbench.errors import UserError
 
 SMALL = {"num_samples": 60, "num_validation": 12, "shape": [4, 5], "num_classes": 3}
+TOKENS = {"num_samples": 600, "num_validation": 60, "shape": [20], "num_classes": 3, "vocabulary": 301, "noise": 0.5}
 
 
 def test_it_is_as_described(prepared):
@@ -25,12 +26,14 @@ def test_it_is_as_described(prepared):
 
 
 def test_the_same_options_make_the_same_samples_whatever_the_pieces(prepared, monkeypatch, tmp_path):
-    first = prepared.entry("synthetic", **SMALL)
-    monkeypatch.setattr(_writer, "PIECE_BYTES", 100)
-    monkeypatch.setattr(synthetic, "PIECE_BYTES", 240)
-    prepared.cache = tmp_path / "other"
-    assert prepared.entry("synthetic", **SMALL).meta.checksum == first.meta.checksum
-    assert prepared.entry("synthetic", **SMALL, seed=1).meta.checksum != first.meta.checksum
+    for options in (SMALL, TOKENS):
+        with monkeypatch.context() as in_pieces:
+            first = prepared.entry("synthetic", **options).meta.checksum
+            in_pieces.setattr(_writer, "PIECE_BYTES", 100)
+            in_pieces.setattr(synthetic, "PIECE_BYTES", 240)
+            in_pieces.setattr(prepared, "cache", tmp_path / "other")
+            assert prepared.entry("synthetic", **options).meta.checksum == first
+            assert prepared.entry("synthetic", **options, seed=1).meta.checksum != first
 
 
 def test_it_can_be_learned_from_one_part_for_the_other(prepared):
@@ -42,17 +45,11 @@ def test_it_can_be_learned_from_one_part_for_the_other(prepared):
     assert not np.array_equal(arrays.x[:300], arrays.validation_x)
 
 
-def test_it_enters_the_network_with_a_variance_of_one(prepared):
+def test_it_enters_the_network_with_a_variance_of_one_and_without_noise_is_its_class_mean(prepared):
     arrays = prepared.arrays("synthetic", num_samples=500, shape=[400], noise=3.0)
     assert np.std(arrays.x * arrays.scale) == pytest.approx(1.0, abs=0.05)
-
-
-def test_without_noise_a_sample_is_its_class_mean(prepared):
     arrays = prepared.arrays("synthetic", num_samples=6, shape=[2], num_classes=3, noise=0)
     assert np.array_equal(arrays.x[:3], arrays.x[3:])
-
-
-TOKENS = {"num_samples": 600, "num_validation": 60, "shape": [20], "num_classes": 3, "vocabulary": 301, "noise": 0.5}
 
 
 def test_with_a_vocabulary_samples_are_tokens(prepared):
@@ -77,13 +74,6 @@ def test_a_batch_touches_less_of_a_larger_vocabulary(prepared):
     assert shares == sorted(shares, reverse=True)
     assert shares[0] > 0.9
     assert shares[-1] < 0.02
-
-
-def test_tokens_are_the_same_whatever_the_pieces(prepared, monkeypatch, tmp_path):
-    first = prepared.entry("synthetic", **TOKENS)
-    monkeypatch.setattr(synthetic, "PIECE_BYTES", 240)
-    prepared.cache = tmp_path / "other"
-    assert prepared.entry("synthetic", **TOKENS).meta.checksum == first.meta.checksum
 
 
 IMPOSSIBLE = [

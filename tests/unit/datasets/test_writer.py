@@ -31,6 +31,8 @@ def test_what_is_written_is_read_back(tmp_path):
         assert np.array_equal(np.load(tmp_path / "validation_x.npy"), x[:2]), dtype
         assert [array.shape[0] for array in content.arrays.values()] == [6, 6, 2, 2]
         assert content.class_names == ("0", "1", "2")
+    written(tmp_path, (x > 3, y))
+    assert np.load(tmp_path / "x.npy").dtype == np.uint8
 
 
 def test_numbers_to_predict_come_in_pieces_of_any_kind(tmp_path):
@@ -112,20 +114,14 @@ def test_what_cannot_be_trained_on_is_refused(tmp_path):
             written(tmp_path, (x, y), **described)
 
 
-def test_pieces_must_have_one_shape_and_type(tmp_path):
-    for other in ((X[:, :1], Y), (X.astype(np.uint8), Y, "validation")):
-        with pytest.raises(UserError, match="others have"):
-            written(tmp_path, (X, Y), other)
-
-
-def test_no_training_samples_is_refused(tmp_path):
-    with pytest.raises(UserError, match="no training samples"):
-        written(tmp_path)
-
-
-def test_bool_samples_become_bytes(tmp_path):
-    written(tmp_path, (X > 3, Y))
-    assert np.load(tmp_path / "x.npy").dtype == np.uint8
+def test_pieces_must_have_one_shape_and_type_and_there_must_be_training_samples(tmp_path):
+    for parts, message in (
+        ([(X, Y), (X[:, :1], Y)], "others have"),
+        ([(X, Y), (X.astype(np.uint8), Y, "validation")], "others have"),
+        ([], "no training samples"),
+    ):
+        with pytest.raises(UserError, match=message):
+            written(tmp_path, *parts)
 
 
 def test_progress_is_reported_with_the_total(tmp_path, monkeypatch):

@@ -33,6 +33,8 @@ def test_this_machine_is_described(described):
     assert "lo" in {interface["name"] for interface in described["network"]}
     assert described["software"]["python"] == ".".join(map(str, sys.version_info[:3]))
     assert described["software"]["libraries"]["dlbench"]
+    # As a word: a short name such as `vm` is part of others.
+    assert socket.gethostname() not in json.dumps(described).replace('"', " ").split()
 
 
 def test_describing_loads_no_framework():
@@ -69,7 +71,11 @@ def test_nothing_private_is_described(monkeypatch):
     }
     for name, value in private.items():
         monkeypatch.setenv(name, value)
-    text = json.dumps(machine.describe())
+    # No digest stands for a host or a user: these are few enough to be guessed from one.
+    described = machine.describe()
+    named = [name for name, value in private.items() if "finch" in value or "jsmith" in value or "192.168" in value]
+    assert {described["environment"].get(name) for name in named} == {None}
+    text = json.dumps(described)
     # The pieces of the values above, each of which would give something away.
     leaks = ("finch", "opensesame", "/scratch", "10.21", "mykeyfile", "jsmith", "192.168", "dead:beef", "hx9Qm27bTz")
     assert [leak for leak in leaks if leak in text] == []
@@ -165,17 +171,14 @@ def test_what_is_between_us_and_the_hardware(tmp_path, monkeypatch):
     assert hardware.describe_virtualisation(tmp_path)["container"] == "kubernetes"
 
 
-@pytest.mark.parametrize(
-    ("status", "expected"),
-    [
-        ("# branch.oid abc123\n# branch.head main\n", {"commit": "abc123", "dirty": False}),
-        ("# branch.oid abc123\n1 .M N... 100644 100644 x dlbench/api.py\n", {"commit": "abc123", "dirty": True}),
-        ("# branch.oid abc123\n? dlbench/new.py\n", {"commit": "abc123", "dirty": True}),
-        ("", {"commit": None, "dirty": None}),
-    ],
-)
-def test_the_commit(status, expected):
-    assert software.commit(status) == expected
+def test_the_commit():
+    for status, commit, is_dirty in (
+        ("# branch.oid abc123\n# branch.head main\n", "abc123", False),
+        ("# branch.oid abc123\n1 .M N... 100644 100644 x dlbench/api.py\n", "abc123", True),
+        ("# branch.oid abc123\n? dlbench/new.py\n", "abc123", True),
+        ("", None, None),
+    ):
+        assert software.commit(status) == {"commit": commit, "dirty": is_dirty}
 
 
 def test_paths_outside_the_environment_are_left_out(monkeypatch):
@@ -262,20 +265,17 @@ def test_noise_of_this_machine():
     assert all(0 < share <= 1.01 for share in before["spin_share_by_core"].values())
 
 
-def test_a_core_is_visited_in_turn_and_each_once_however_short_the_time(monkeypatch):
+def test_cores_are_visited_in_turn_each_once_however_short_the_time_and_may_be_taken_away(monkeypatch):
     affinities = []
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {2, 5, 7})
-    monkeypatch.setattr(os, "sched_setaffinity", lambda _, cores: affinities.append(sorted(cores)))
-    found = noise.noise(0.0)
-    assert affinities == [[2], [5], [7], [2, 5, 7]]
-    assert list(found["spin_share_by_core"]) == ["2", "5", "7"]
 
-
-def test_without_its_cores_the_machine_is_measured_all_the_same(monkeypatch):
     def taken_away(_, cores):
         if len(cores) == 1:
             raise OSError(22, "Invalid argument")
 
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {2, 5, 7})
+    monkeypatch.setattr(os, "sched_setaffinity", lambda _, cores: affinities.append(sorted(cores)))
+    assert list(noise.noise(0.0)["spin_share_by_core"]) == ["2", "5", "7"]
+    assert affinities == [[2], [5], [7], [2, 5, 7]]
     monkeypatch.setattr(os, "sched_setaffinity", taken_away)
     found = noise.noise(0.01)
     assert found["spin_best_per_s"] > 10_000
@@ -289,81 +289,60 @@ def test_steal_between_two_moments():
     assert noise.steal_fraction({"cpu_steal_s": None, "cpu_capacity_s": None}, after) is None
 
 
-def change(described, value, *keys):
-    changed = copy.deepcopy(described)
-    place = changed
-    for key in keys[:-1]:
-        place = place[key]
-    place[keys[-1]] = value
-    return changed
+def changed(machine_json, *changes):
+    """Return a description with other facts: (value, key, key within it, ...) each."""
+    other = copy.deepcopy(machine_json)
+    for value, *keys, last in changes:
+        place = other
+        for key in keys:
+            place = place[key]
+        place[last] = value
+    return other
 
 
-def test_a_machine_is_like_itself(described):
-    assert machine.differences(described, json.loads(json.dumps(described))) == []
+@pytest.fixture(scope="module")
+def epyc(described):
+    return changed(
+        described,
+        ("EPYC", "cpu", "model"),
+        ("25", "cpu", "family"),
+        ("17", "cpu", "model_number"),
+        ("1", "cpu", "stepping"),
+        (["avx2"], "cpu", "flags"),
+        (8, "cpu", "usable_cpus"),
+        (16 << 30, "memory", "total_bytes"),
+        (None, "limits", "cpu_cores"),
+        ([], "gpus"),
+        ("3.14.0", "software", "python"),
+        (None, "software", "libraries", "torch"),
+    )
 
 
-@pytest.mark.parametrize(
-    ("value", "keys", "line"),
-    [
-        ("Sprinter 9000", ("cpu", "model"), "CPU model: was {}, is Sprinter 9000"),
-        (4711, ("cpu", "usable_cpus"), "usable CPUs: was {}, is 4711"),
-        ("2.0.0", ("software", "libraries", "numpy"), "version of numpy: was {}, is 2.0.0"),
-        ("3.99.0", ("software", "python"), "Python: was {}, is 3.99.0"),
-        (0.5, ("limits", "cpu_cores"), "CPU limit: was {}, is 0.5"),
-    ],
-)
-def test_a_difference_is_a_line_of_words(described, value, keys, line):
-    was = described
-    for key in keys:
-        was = was[key]
-    expected = line.format("none" if was is None else was)
-    assert machine.differences(described, change(described, value, *keys)) == [expected]
+T4 = {"name": "T4", "memory_bytes": 16 << 30, "driver": "575"}
+# Changes of a description, and the lines that say how the machine is another one.
+CHANGES = [
+    ([], []),
+    ([("Sprinter 9000", "cpu", "model")], ["CPU model: was EPYC, is Sprinter 9000"]),
+    ([(4711, "cpu", "usable_cpus")], ["usable CPUs: was 8, is 4711"]),
+    ([(0.5, "limits", "cpu_cores")], ["CPU limit: was none, is 0.5"]),
+    ([("3.99.0", "software", "python")], ["Python: was 3.14.0, is 3.99.0"]),
+    ([("2.13", "software", "libraries", "torch")], ["version of torch: was none, is 2.13"]),
+    ([("1", "cpu", "model_number")], ["CPU family, model, stepping: was 25 17 1, is 25 1 1"]),
+    ([(["avx2", "avx512f"], "cpu", "flags")], ["instruction sets: was avx2, is avx2, avx512f"]),
+    ([([T4], "gpus")], ["GPUs: was none, is T4 (16.0 GiB, driver 575)"]),
+    ([(8 << 30, "memory", "total_bytes")], ["memory: was 16.0 GiB, is 8.0 GiB"]),
+    # Memory is compared by its class, and early descriptions have no numbers of the processor.
+    ([(int(15.7 * 2**30), "memory", "total_bytes"), (None, "cpu", "family")], []),
+    # What does not decide about speed.
+    ([("9.9", "software", "libraries", "pandas"), ("another", "software", "dlbench", "commit")], []),
+    ([({"OMP_NUM_THREADS": "7"}, "environment"), ([], "network")], []),
+]
 
 
-def test_processors_of_one_name_differ_by_their_numbers_and_instruction_sets(described):
-    one = change(change(described, "25", "cpu", "family"), ["avx2"], "cpu", "flags")
-    one = change(change(one, "17", "cpu", "model_number"), "1", "cpu", "stepping")
-    assert machine.differences(one, change(one, "1", "cpu", "model_number")) == [
-        "CPU family, model, stepping: was 25 17 1, is 25 1 1"
-    ]
-    assert machine.differences(one, change(one, ["avx2", "avx512f"], "cpu", "flags")) == [
-        "instruction sets: was avx2, is avx2, avx512f"
-    ]
-    # Early descriptions have no numbers.
-    assert machine.differences(change(one, None, "cpu", "family"), one) == []
-
-
-def test_a_gpu_or_a_library_that_came_or_went_is_a_difference(described):
-    gpu = {"name": "T4", "memory_bytes": 16 << 30, "driver": "575"}
-    bare = change(described, [], "gpus")
-    assert machine.differences(bare, change(bare, [gpu], "gpus")) == ["GPUs: was none, is T4 (16.0 GiB, driver 575)"]
-    with_torch = change(described, "2.13", "software", "libraries", "torch")
-    without = copy.deepcopy(with_torch)
-    del without["software"]["libraries"]["torch"]
-    assert machine.differences(with_torch, without) == ["version of torch: was 2.13, is none"]
-
-
-@pytest.mark.parametrize("damaged", [{}, {"cpu": None, "gpus": [None]}, {"software": {"libraries": []}}])
-def test_a_damaged_description_differs_and_is_no_error(described, damaged):
-    assert "CPU model: was none, is " + described["cpu"]["model"] in machine.differences(damaged, described)
-
-
-def test_memory_is_compared_by_its_class(described):
-    here = change(described, 16 << 30, "memory", "total_bytes")
-    assert machine.differences(here, change(here, int(15.7 * 2**30), "memory", "total_bytes")) == []
-    assert machine.differences(here, change(here, 8 << 30, "memory", "total_bytes")) == [
-        "memory: was 16.0 GiB, is 8.0 GiB"
-    ]
-
-
-def test_what_does_not_decide_about_speed_makes_no_difference(described):
-    other = change(described, "9.9", "software", "libraries", "pandas")
-    other = change(other, "another", "software", "dlbench", "commit")
-    other = change(other, {"OMP_NUM_THREADS": "7"}, "environment")
-    assert machine.differences(described, change(other, [], "network")) == []
-
-
-def test_the_hosts_name_is_nowhere(described):
-    # As a word: a short name such as `vm` is part of others.
-    words = set(json.dumps(described).replace('"', " ").split())
-    assert socket.gethostname() not in words
+def test_a_difference_is_a_line_of_words(epyc, subtests):
+    for changes, lines in CHANGES:
+        with subtests.test(changes=changes):
+            assert machine.differences(epyc, json.loads(json.dumps(changed(epyc, *changes)))) == lines
+    for damaged in ({}, {"cpu": None, "gpus": [None]}, {"software": {"libraries": []}}):
+        with subtests.test(damaged=damaged):
+            assert "CPU model: was none, is EPYC" in machine.differences(damaged, epyc)

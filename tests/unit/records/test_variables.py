@@ -57,18 +57,6 @@ def test_a_listed_name_with_an_odd_value_becomes_a_digest(subtests: pytest.Subte
             assert variables.is_digest(variables.public(name, value))
 
 
-def test_no_digest_stands_for_a_host_or_a_user(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(variables.socket, "gethostname", lambda: "finch-042.lab.example")
-    monkeypatch.setattr(variables, "_user", lambda: "jsmith")
-    private = {
-        "HOROVOD_HOSTNAME": "finch-001",
-        "NCCL_X": "finch-042",
-        "OMPI_MCA_x": "/home/jsmith/x",
-        "UCX_X": "10.1.2.3",
-    }
-    assert variables.tuning(private) == dict.fromkeys(private)
-
-
 def test_a_user_without_a_name_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def unknown(uid: int) -> None:
         raise KeyError(uid)

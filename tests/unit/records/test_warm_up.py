@@ -60,8 +60,8 @@ def test_by_hand():
 
 
 def test_too_few_steps_do_not_say_whether_they_settled():
-    for num_steps, said in ((0, None), (4, None), (49, None), (50, True)):
-        assert found(np.ones(num_steps)) == (0, said), num_steps
+    for num_steps, detected in ((0, None), (4, None), (49, None), (50, True)):
+        assert found(np.ones(num_steps)) == (0, detected), num_steps
 
 
 def test_batches_are_medians_of_five_and_what_fills_none_is_left_out():
