@@ -187,14 +187,14 @@ class Cifar:
                 return
             with tarfile.open(place) as opened:
                 members = set(opened.getnames())
-                versions = (self.binary, self.python)
-                whole = [it for it in versions if members >= {f"{it.folder}/{name}" for name in it.files}]
-                if not whole:
+                for archive in (self.binary, self.python):
+                    if members >= {f"{archive.folder}/{name}" for name in archive.files}:
+                        break
+                else:
                     raise UserError(
                         f"{place} does not hold the files of {self.binary.name} or {self.python.name}",
                         hint=f"download {self.source.url}",
                     )
-                archive = whole[0]
                 for name in archive.files:
                     member = opened.extractfile(f"{archive.folder}/{name}")
                     yield archive, name, b"" if member is None else member.read(MAX_FILE_BYTES)

@@ -91,8 +91,7 @@ def read_listing(root: Path, limit_per_class: int | None, seed: int) -> Listing:
         images: list[ImageFile] = []
         for label, name in enumerate(class_names):
             files = list(_walk(folder / name, frozenset())) if (folder / name).is_dir() else []
-            visible = [entry for entry in files if not _is_hidden(entry.name)]
-            pictures = [entry for entry in visible if _is_image(entry.name)]
+            pictures = [entry for entry in files if _is_image(entry.name)]
             by_path = sorted((os.path.relpath(entry.path, root), entry.stat()) for entry in pictures)
             of_class = [ImageFile(path, label, status.st_size, status.st_mtime_ns) for path, status in by_path]
             if limit_per_class is not None and len(of_class) > limit_per_class:
@@ -100,7 +99,7 @@ def read_listing(root: Path, limit_per_class: int | None, seed: int) -> Listing:
                 bits = np.random.PCG64(seed).random_raw(len(of_class))
                 of_class = [of_class[index] for index in sorted(np.argsort(bits, kind="stable")[:limit_per_class])]
             images += of_class
-            others = (Path(entry.name).suffix.lower() for entry in visible if not _is_image(entry.name))
+            others = (Path(entry.name).suffix.lower() for entry in files if not _is_image(entry.name))
             ignored_files.update((_readable(name), suffix) for suffix in others)
         parts[part] = tuple(images)
     _check_classes(folders, class_names, parts, ignored_files)
@@ -232,18 +231,18 @@ def _is_image(name: str) -> bool:
 
 
 def _walk(folder: Path, above: frozenset[tuple[int, int]]) -> Iterator["os.DirEntry[str]"]:
-    """Yield every file below a folder; follow links, but not in circles."""
+    """Yield every file below a folder that is not hidden; follow links, but not in circles."""
     status = folder.stat()
     key = (status.st_dev, status.st_ino)
     if key in above:
         return
     with os.scandir(folder) as entries:
-        children = list(entries)
+        children = [entry for entry in entries if not _is_hidden(entry.name)]
     for entry in children:
-        if not entry.is_dir():
-            yield entry
-        elif not _is_hidden(entry.name):
+        if entry.is_dir():
             yield from _walk(Path(entry.path), above | {key})
+        else:
+            yield entry
 
 
 def _check_classes(

@@ -50,21 +50,15 @@ def keras(problem: "Problem", options: Resnet20Options) -> Any:
 
 
 def _block(x: Any, filters: int, strides: int, options: Resnet20Options) -> Any:
-    """Return relu(shortcut(x) + convolution(relu(convolution(x))))."""
-    from keras import layers
+    """Return relu(shortcut(x) + convolution(relu(convolution(x)))).
+
+    The shortcut is every `strides`-th pixel of x, its channels padded with zeros on both sides to `filters`.
+    """
+    from keras import layers, ops
 
     residual = layers.ReLU()(convolution(x, filters, 3, strides, options))
     residual = convolution(residual, filters, 3, 1, options, last_gain(options, STAGES * options.num_blocks))
-    return added(_shortcut(x, filters, strides), residual)
-
-
-def _shortcut(x: Any, filters: int, strides: int) -> Any:
-    """Return x with every `strides`-th pixel and its channels padded with zeros on both sides to `filters`."""
-    from keras import ops
-
-    if strides > 1:
-        x = x[:, ::strides, ::strides, :]
-    missing = filters - x.shape[-1]
-    if missing:
-        x = ops.pad(x, [[0, 0], [0, 0], [0, 0], [missing // 2, missing - missing // 2]])
-    return x
+    shortcut = x[:, ::strides, ::strides, :] if strides > 1 else x
+    if missing := filters - x.shape[-1]:
+        shortcut = ops.pad(shortcut, [[0, 0], [0, 0], [0, 0], [missing // 2, missing - missing // 2]])
+    return added(shortcut, residual)

@@ -67,20 +67,14 @@ def keras(problem: "Problem", options: Resnet50Options) -> Any:
     from keras import Model, layers
 
     inputs = layers.Input(problem.input_shape)
-    x = _stem(inputs, options)
+    is_small = options.stem is Stem.SMALL
+    size, strides = (3, 1) if is_small else (7, 2)
+    x = layers.ReLU()(convolution(inputs, options.width, size, strides, options))
+    x = x if is_small else layers.MaxPooling2D(3, 2, padding="same")(x)
     for stage, num_blocks in enumerate(options.num_blocks):
         for block in range(num_blocks):
             x = _block(x, options.width * 2**stage, 2 if stage and not block else 1, options)
     return Model(inputs, classified(x, problem.num_outputs))
-
-
-def _stem(x: Any, options: Resnet50Options) -> Any:
-    from keras import layers
-
-    if options.stem is Stem.SMALL:
-        return layers.ReLU()(convolution(x, options.width, 3, 1, options))
-    x = layers.ReLU()(convolution(x, options.width, 7, 2, options))
-    return layers.MaxPooling2D(3, 2, padding="same")(x)
 
 
 def _block(x: Any, filters: int, strides: int, options: Resnet50Options) -> Any:

@@ -44,7 +44,7 @@ def describe_gpus() -> list[dict[str, Any]]:
             return []
         count = ask(library, library.nvmlDeviceGetCount) or 0
         handles = [ask(library, library.nvmlDeviceGetHandleByIndex, index) for index in range(count)]
-        driver = text(ask(library, library.nvmlSystemGetDriverVersion))
+        driver = ask(library, library.nvmlSystemGetDriverVersion)
         return [{**_describe(library, handle), "driver": driver} for handle in handles if handle is not None]
 
 
@@ -56,17 +56,12 @@ def ask(library: Any, query: Callable[..., Any], *arguments: Any) -> Any:
         return None
 
 
-def text(value: str | bytes | None) -> str | None:
-    """Return NVML's text, which older versions hand over as bytes."""
-    return value.decode() if isinstance(value, bytes) else value
-
-
 def _describe(library: Any, handle: Any) -> dict[str, Any]:
     memory = ask(library, library.nvmlDeviceGetMemoryInfo, handle)
     limit_mw = ask(library, library.nvmlDeviceGetEnforcedPowerLimit, handle)
     mig = ask(library, library.nvmlDeviceGetMigMode, handle)
     return {
-        "name": text(ask(library, library.nvmlDeviceGetName, handle)),
+        "name": ask(library, library.nvmlDeviceGetName, handle),
         "memory_bytes": None if memory is None else int(memory.total),
         "power_limit_w": None if limit_mw is None else limit_mw / 1000,
         "max_sm_clock_mhz": ask(library, library.nvmlDeviceGetMaxClockInfo, handle, library.NVML_CLOCK_SM),

@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Any
 
 from dlbench import plugins
-from dlbench.records.gpus import REJECTED, THROTTLE_REASONS, THROTTLES, ask, nvml, text
+from dlbench.records.gpus import REJECTED, THROTTLE_REASONS, THROTTLES, ask, nvml
 from dlbench.scenario.layout import Place
 from dlbench.worker.sensors import Reading
 
@@ -148,7 +148,7 @@ def device_name(place: Place) -> str:
         return ""
     with nvml() as library:
         gpus, _ = _own(library, place)
-        names = (text(ask(library, library.nvmlDeviceGetName, gpu)) for gpu in gpus)
+        names = (ask(library, library.nvmlDeviceGetName, gpu) for gpu in gpus)
         return " and ".join(dict.fromkeys(filter(None, names)))
 
 
@@ -204,5 +204,5 @@ def _find(library: Any, everything: list[Any], word: str) -> Any:
         return everything[int(word)] if int(word) < len(everything) else None
     if word.startswith("MIG-"):
         return ask(library, library.nvmlDeviceGetHandleByUUID, word)
-    uuids = [text(ask(library, library.nvmlDeviceGetUUID, gpu)) or "" for gpu in everything]
+    uuids = [ask(library, library.nvmlDeviceGetUUID, gpu) or "" for gpu in everything]
     return next((gpu for gpu, uuid in zip(everything, uuids, strict=True) if uuid.startswith(word)), None)

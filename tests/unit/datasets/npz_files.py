@@ -54,11 +54,6 @@ def saved(path: Path, compressed: bool = False) -> None:
     (np.savez_compressed if compressed else np.savez)(path, x=FLOATS, y=CLASSES)
 
 
-def _cut(path: Path) -> None:
-    saved(path)
-    path.write_bytes(path.read_bytes()[:-40])
-
-
 def _flipped(mark: bytes, offset: int, compressed: bool = False) -> Callable[[Path], None]:
     def make(path: Path) -> None:
         saved(path, compressed)
@@ -112,11 +107,8 @@ def _huge_sizes(path: Path) -> None:
 DAMAGES: Mapping[str, Callable[[Path], object]] = {
     "empty": lambda path: path.write_bytes(b""),
     "no zip": lambda path: path.write_bytes(b"\x00\x01 no zip" * 9),
-    "cut": _cut,
     "deflate bytes": _flipped(b"x.npy", 60, compressed=True),
-    "stored samples": _flipped(b"x.npy", 300),
     "array magic": _flipped(b"\x93NUMPY", 0),
-    "array header length": _flipped(b"\x93NUMPY", 8),
     "member's local header": _flipped(b"PK\x03\x04", 0),
     "member's offset": _flipped(b"PK\x01\x02", 43),
     "end of central directory": _flipped(b"PK\x05\x06", 17),
@@ -131,8 +123,6 @@ DAMAGES: Mapping[str, Callable[[Path], object]] = {
     "claims 10 TB": _with_x(claiming((30, 10**12 // 12))),
     "claims 10 TB in both headers": _huge_sizes,
     "claims more than can be addressed": _with_x(claiming((2**62, 2**62))),
-    "negative shape": _with_x(claiming((-30, 5))),
-    "member of text": _with_x(b"hello"),
     "member of nothing": _with_x(b""),
     "array cut in its member": _with_x(npy(FLOATS)[:-9]),
     "array with more after it": _with_x(npy(FLOATS) + b"more"),

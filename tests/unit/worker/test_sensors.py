@@ -260,7 +260,7 @@ class FakeNvml(types.ModuleType):
 def gpu(number, **changes):
     answers = {
         ("nvmlDeviceGetUUID",): f"GPU-{number}aaa",
-        ("nvmlDeviceGetName",): f"GPU of {number} GHz".encode(),
+        ("nvmlDeviceGetName",): f"GPU of {number} GHz",
         ("nvmlDeviceGetUtilizationRates",): types.SimpleNamespace(gpu=20 * number, memory=1),
         ("nvmlDeviceGetMemoryInfo",): types.SimpleNamespace(total=100, used=10 * number, free=0),
         ("nvmlDeviceGetTotalEnergyConsumption",): 1000 * number,
