@@ -17,7 +17,11 @@ def test_a_file_is_replaced_as_a_whole(tmp_path):
         # In the same folder: only within one file system is a file replaced at once.
         assert len(list(tmp_path.iterdir())) == 2
     assert path.read_text() == "new"
+    files.write_text(path, "a,b\r\n값,2\r\n")
+    assert path.read_bytes() == "a,b\r\n값,2\r\n".encode()
     assert list(tmp_path.iterdir()) == [path]
+    with pytest.raises(FileNotFoundError):
+        files.write_text(tmp_path / "absent" / "runs.csv", "text")
 
 
 def test_an_error_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
@@ -41,12 +45,6 @@ def test_an_error_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
         write_half()
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_text_is_written_as_it_is(tmp_path):
-    path = tmp_path / "runs.csv"
-    files.write_text(path, "a,b\r\n값,2\r\n")
-    assert path.read_bytes() == "a,b\r\n값,2\r\n".encode()
 
 
 @pytest.mark.parametrize("umask", [0o022, 0o002, 0o077])
@@ -80,18 +78,6 @@ def test_readers_see_the_old_or_the_new_file_and_never_a_part(tmp_path):
         reader.join()
     assert seen
     assert seen <= set(texts)
-
-
-def test_a_missing_folder_is_an_error_not_a_new_folder(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        files.write_text(tmp_path / "absent" / "runs.csv", "text")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_names_of_a_study(tmp_path):
-    assert files.attempt_folder(tmp_path, "mlp-r0", 2) == tmp_path / "runs" / "mlp-r0" / "2"
-    assert files.worker_log(3) == "worker-3.log"
-    assert files.table("steps") == "steps.csv"
 
 
 def test_only_a_file_is_replaced_and_its_text_is_not_computed_in_vain(tmp_path):
