@@ -6,6 +6,7 @@ under every strategy.
 """
 
 import functools
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -32,6 +33,7 @@ def _from_bool(value: Any) -> Any:
 Choice = Annotated[BatchNorm, BeforeValidator(_from_bool, json_schema_input_type=BatchNorm | bool)]
 Momentum = Annotated[float, Field(ge=0, lt=1)]
 Dropout = Annotated[float, Field(ge=0, lt=1)]
+Block = Callable[[Any, int, int], Any]
 
 MEANING = (
     "`none`; `local`: means and variances of a worker's own batch; `synchronized`: those of the global batch, summed "
@@ -217,9 +219,21 @@ def added(shortcut: Any, residual: Any) -> Any:
     return layers.ReLU()(layers.Add()([shortcut, residual]))
 
 
-def classified(x: Any, num_outputs: int) -> Any:
-    """Return outputs for the mean over all pixels."""
-    from keras import layers
+def residual_network(inputs: Any, x: Any, block: Block, num_blocks: Sequence[int], width: int, num_outputs: int) -> Any:
+    """Return a `keras.Model` of stages of blocks and a linear layer on the mean over all pixels.
 
+    Args:
+        inputs: The model's input.
+        x: What enters the first stage.
+        block: Makes one block: called with x, its filters and the stride of its first convolution.
+        num_blocks: Blocks of each stage; each stage but the first halves the image's sides.
+        width: Filters of the first stage; each further stage has twice as many.
+        num_outputs: Width of the linear layer.
+    """
+    from keras import Model, layers
+
+    for stage, count in enumerate(num_blocks):
+        for index in range(count):
+            x = block(x, width * 2**stage, 2 if stage and not index else 1)
     x = layers.GlobalAveragePooling2D()(x)
-    return layers.Dense(num_outputs, kernel_initializer="lecun_normal")(x)
+    return Model(inputs, layers.Dense(num_outputs, kernel_initializer="lecun_normal")(x))

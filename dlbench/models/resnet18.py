@@ -10,12 +10,13 @@ with a projection, what belongs to the projection stands before its like of the 
 before kernel, gamma and beta before gamma and beta.
 """
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
 from dlbench.models import SampleSpec
-from dlbench.models._layers import ResidualOptions, added, classified, convolution, last_gain, projected
+from dlbench.models._layers import ResidualOptions, added, convolution, last_gain, projected, residual_network
 from dlbench.models._samples import refuse_unless_images
 from dlbench.scenario.settings import Count
 
@@ -43,17 +44,15 @@ def refuse(samples: SampleSpec, options: Resnet18Options) -> str:
 
 def keras(problem: "Problem", options: Resnet18Options) -> Any:
     """Return a `keras.Model` that gives outputs [n, num_outputs]."""
-    from keras import Model, layers
+    from keras import layers
 
     inputs = layers.Input(problem.input_shape)
     x = layers.ReLU()(convolution(inputs, options.width, 3, 1, options))
-    for stage, num_blocks in enumerate(options.num_blocks):
-        for block in range(num_blocks):
-            x = _block(x, options.width * 2**stage, 2 if stage and not block else 1, options)
-    return Model(inputs, classified(x, problem.num_outputs))
+    block = partial(_block, options)
+    return residual_network(inputs, x, block, options.num_blocks, options.width, problem.num_outputs)
 
 
-def _block(x: Any, filters: int, strides: int, options: Resnet18Options) -> Any:
+def _block(options: Resnet18Options, x: Any, filters: int, strides: int) -> Any:
     """Return relu(shortcut(x) + convolution(relu(convolution(x))))."""
     from keras import layers
 

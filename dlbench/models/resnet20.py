@@ -7,12 +7,13 @@ Flat order of the weights: in the order of computation, each convolution's kerne
 its gamma and beta (without batch norm by its bias), then the last layer's kernel and bias.
 """
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
 from dlbench.models import SampleSpec
-from dlbench.models._layers import ResidualOptions, added, classified, convolution, last_gain
+from dlbench.models._layers import ResidualOptions, added, convolution, last_gain, residual_network
 from dlbench.models._samples import refuse_unless_images
 from dlbench.scenario.settings import Count
 
@@ -39,17 +40,15 @@ def refuse(samples: SampleSpec, options: Resnet20Options) -> str:
 
 def keras(problem: "Problem", options: Resnet20Options) -> Any:
     """Return a `keras.Model` that gives outputs [n, num_outputs]."""
-    from keras import Model, layers
+    from keras import layers
 
     inputs = layers.Input(problem.input_shape)
     x = layers.ReLU()(convolution(inputs, options.width, 3, 1, options))
-    for stage in range(STAGES):
-        for block in range(options.num_blocks):
-            x = _block(x, options.width * 2**stage, 2 if stage and not block else 1, options)
-    return Model(inputs, classified(x, problem.num_outputs))
+    block = partial(_block, options)
+    return residual_network(inputs, x, block, [options.num_blocks] * STAGES, options.width, problem.num_outputs)
 
 
-def _block(x: Any, filters: int, strides: int, options: Resnet20Options) -> Any:
+def _block(options: Resnet20Options, x: Any, filters: int, strides: int) -> Any:
     """Return relu(shortcut(x) + convolution(relu(convolution(x)))).
 
     The shortcut is every `strides`-th pixel of x, its channels padded with zeros on both sides to `filters`.

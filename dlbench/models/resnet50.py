@@ -12,12 +12,13 @@ before kernel, gamma and beta before gamma and beta.
 """
 
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
 from dlbench.models import SampleSpec
-from dlbench.models._layers import ResidualOptions, added, classified, convolution, last_gain, projected
+from dlbench.models._layers import ResidualOptions, added, convolution, last_gain, projected, residual_network
 from dlbench.models._samples import refuse_unless_images
 from dlbench.scenario.settings import Count
 
@@ -64,20 +65,18 @@ def refuse(samples: SampleSpec, options: Resnet50Options) -> str:
 
 def keras(problem: "Problem", options: Resnet50Options) -> Any:
     """Return a `keras.Model` that gives outputs [n, num_outputs]."""
-    from keras import Model, layers
+    from keras import layers
 
     inputs = layers.Input(problem.input_shape)
     is_small = options.stem is Stem.SMALL
     size, strides = (3, 1) if is_small else (7, 2)
     x = layers.ReLU()(convolution(inputs, options.width, size, strides, options))
     x = x if is_small else layers.MaxPooling2D(3, 2, padding="same")(x)
-    for stage, num_blocks in enumerate(options.num_blocks):
-        for block in range(num_blocks):
-            x = _block(x, options.width * 2**stage, 2 if stage and not block else 1, options)
-    return Model(inputs, classified(x, problem.num_outputs))
+    block = partial(_block, options)
+    return residual_network(inputs, x, block, options.num_blocks, options.width, problem.num_outputs)
 
 
-def _block(x: Any, filters: int, strides: int, options: Resnet50Options) -> Any:
+def _block(options: Resnet50Options, x: Any, filters: int, strides: int) -> Any:
     """Return relu(shortcut(x) + 1x1(relu(3x3(relu(1x1(x)))))): the stride is that of the 3x3 convolution."""
     from keras import layers
 
