@@ -71,7 +71,7 @@ _NOT_FINITE = np.ones(1, np.uint8)
 
 
 def encode(compressor: Compressor, vector: Array) -> Array:
-    """Return what is sent of a flat vector; one that is not finite is told as that, and not remembered."""
+    """Return what is sent of a flat vector; of one that is not finite a mark, and nothing is remembered."""
     # A sum of squares is looked at in one pass; it may overflow where no value does.
     is_finite = np.isfinite(np.vdot(vector, vector)) or np.isfinite(vector).all()
     return compressor.encode(vector) if is_finite else _NOT_FINITE

@@ -5,6 +5,7 @@ would evaluate on what was trained on.
 """
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -82,14 +83,12 @@ class Characters:
     """A text in tokens.
 
     Attributes:
-        train: Tokens of the training part [n].
-        validation: Tokens of the validation part.
+        parts: Tokens of each part [n].
         names: What each token stands for, in the order of their codes; the unknown, where there is one, is the last.
         num_unknown: Characters of the text that became the unknown.
     """
 
-    train: Array
-    validation: Array
+    parts: Mapping[Part, Array]
     names: tuple[str, ...]
     num_unknown: int
 
@@ -106,9 +105,10 @@ def identity(options: TextOptions) -> dict[str, Any]:
 def describe(options: TextOptions) -> Description:
     """Read the file, and count its different characters and its windows."""
     content = _read(options)
+    num_train, num_validation = (len(_windows(tokens, options)) for tokens in content.parts.values())
     return Description(
-        num_train=len(_windows(content.train, options)),
-        num_validation=len(_windows(content.validation, options)),
+        num_train=num_train,
+        num_validation=num_validation,
         input_shape=(options.sequence_length,),
         num_classes=len(content.names),
         vocabulary=len(content.names),
@@ -123,16 +123,13 @@ def prepare(options: TextOptions, writer: ArrayWriter) -> None:
         UserError: The file is missing, empty, not UTF-8, too short or of a single character.
     """
     content = _read(options)
-    parts: dict[Part, Array] = {
-        "train": _windows(content.train, options),
-        "validation": _windows(content.validation, options),
-    }
+    parts = {part: _windows(tokens, options) for part, tokens in content.parts.items()}
     writer.describe(
         source=f"{options.unit}s of {options.path}; validation is its last {options.validation_share:.6g}",
         class_names=content.names,
         notes={
-            "training_characters": len(content.train),
-            "validation_characters": len(content.validation),
+            "training_characters": len(content.parts["train"]),
+            "validation_characters": len(content.parts["validation"]),
             "validation": "the last part of the text; no sample crosses the border",
             "vocabulary": f"of the training part, in order of code; {content.num_unknown:,} characters became the "
             "unknown",
@@ -203,7 +200,7 @@ def number(codes: Array, border: int, unit: Unit, min_count: int) -> Characters:
     numbers = np.full(num_codes, len(names) - 1, np.min_scalar_type(len(names) - 1))
     numbers[frequent] = np.arange(len(frequent))
     tokens = numbers[codes]
-    return Characters(tokens[:border], tokens[border:], tuple(names), num_unknown)
+    return Characters({"train": tokens[:border], "validation": tokens[border:]}, tuple(names), num_unknown)
 
 
 def _counts(codes: Array, num_codes: int) -> Array:

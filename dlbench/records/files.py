@@ -155,7 +155,7 @@ def open_lock(path: Path) -> int:
 
 
 def write_holder(descriptor: int, text: str) -> None:
-    """Write into a lock file who holds it; as long as any that stood there before, so that nothing is cut off."""
+    """Write the holder into a lock file; as long as any that stood there before, so that nothing is cut off."""
     os.pwrite(descriptor, text.encode()[:_HOLDER_BYTES].ljust(_HOLDER_BYTES), 0)
 
 

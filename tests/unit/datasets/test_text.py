@@ -86,7 +86,7 @@ def test_pieces_of_a_text_are_counted_together(monkeypatch, poem):
     monkeypatch.setattr(text, "PIECE", 7)
     pieces = text.number(codes, 300, "character", 11)
     assert (whole.names, whole.num_unknown) == (pieces.names, pieces.num_unknown)
-    assert np.array_equal(whole.train, pieces.train)
+    assert np.array_equal(whole.parts["train"], pieces.parts["train"])
     assert whole.num_unknown == sum(POEM.count(one) for one in set(POEM) if POEM[:300].count(one) < 11) > 0
 
 
