@@ -106,7 +106,7 @@ def read_listing(root: Path, limit_per_class: int | None, seed: int) -> Listing:
     return Listing(
         root,
         tuple(map(_readable, class_names)),
-        {part: images_here for part, images_here in parts.items() if images_here},
+        parts,
         ignored_files,
         tuple(map(_readable, ignored_folders)),
         _readable(os.path.relpath(folders["validation"], root)) if "validation" in folders else "",

@@ -288,7 +288,7 @@ NOT_DATA_SETS = {
 }
 
 
-def test_what_is_not_a_data_set_is_reported_before_and_at_preparing(tmp_path, prepared):
+def test_what_is_not_a_data_set_is_reported(tmp_path):
     for name, (content, message) in NOT_DATA_SETS.items():
         folder = tmp_path / name
         if callable(content):
@@ -299,8 +299,6 @@ def test_what_is_not_a_data_set_is_reported_before_and_at_preparing(tmp_path, pr
                 save(folder / path) if path.endswith(".png") else (folder / path).mkdir(parents=True)
         with pytest.raises(UserError, match=message):
             describe(folder)
-        with pytest.raises(UserError, match=message):
-            prepared.entry("image_folder", path=str(folder))
 
 
 def test_impossible_options_are_refused():
