@@ -53,11 +53,12 @@ def visible(cache: Path):
 
 
 def test_it_is_prepared_once_and_described_in_meta(tmp_path, source, monkeypatch):
-    first, _ = ensure_in(tmp_path, source)
+    first, said_first = ensure_in(tmp_path, source)
     with monkeypatch.context() as without_locks:  # as in a cache that can only be read
         without_locks.setattr(_cache, "locked", None)
         second, said = ensure_in(tmp_path, source)
     assert (source.num_fills, said) == (1, [])
+    assert not any("damaged" in line for line in said_first)
     assert first == second
     assert {path.name for path in first.folder.iterdir()} == {"meta.json", "x.npy", "y.npy"}
     assert visible(tmp_path) == [first.folder.name]
