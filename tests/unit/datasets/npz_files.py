@@ -117,6 +117,7 @@ DAMAGES: Mapping[str, Callable[[Path], object]] = {
     "compression": _field(97, 8, 10),
     "header of 65,000 bytes": _with_x(with_header("{" + " " * 65_000 + "}")),
     "header length of 4 GB": _with_x(b"\x93NUMPY\x02\x00\xff\xff\xff\xff{}"),
+    "header of format 3.0": _with_x(with_header("{}", version=(3, 0))),
     "header that is code": _with_x(with_header("__import__('os').abort()\n")),
     "header nested deep": _with_x(with_header("(" * 9_000)),
     "header without shape": _with_x(with_header("{'descr': '<f4', 'fortran_order': False}\n")),

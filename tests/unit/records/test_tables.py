@@ -103,10 +103,11 @@ def test_a_table_that_is_none_is_refused_briefly(tmp_path, name, content, words)
 
 
 def test_lines_of_writes_unknown_as_empty_in_chunks_of_any_size(monkeypatch):
-    columns = ["r", whole_cells(np.array([1.0, np.nan, 3])), np.array([0.5, np.nan, 1e-300]), ["a", "b", "c"]]
+    counts, numbers, unknown = np.array([1.0, np.nan, 3]), np.array([0.5, np.nan, 1e-300]), np.full(3, np.nan)
     for chunk_rows in (50_000, 2):
         monkeypatch.setattr(tables, "CHUNK_ROWS", chunk_rows)
-        assert "".join(lines_of(columns)) == "r,1,0.5,a\r\nr,,,b\r\nr,3,1e-300,c\r\n"
+        lines = lines_of(["r", whole_cells(counts), numbers, ["a", "b", "c"], unknown])
+        assert "".join(lines) == "r,1,0.5,a,\r\nr,,,b,\r\nr,3,1e-300,c,\r\n"
 
 
 def test_a_parquet_table_that_is_none_is_refused_and_its_absence_reported(tmp_path, monkeypatch):
