@@ -119,6 +119,8 @@ UNUSABLE = [
 
 
 def test_a_text_that_cannot_be_used_is_refused_at_once(tmp_path):
+    with pytest.raises(ValidationError, match="it skips text"):
+        text.OPTIONS(path="x", sequence_length=10, stride=11)
     path = tmp_path / "text.txt"
     for content, options, message in UNUSABLE:
         if content is not None:
@@ -137,8 +139,3 @@ def test_what_is_no_file_or_too_large_is_refused(tmp_path, monkeypatch, poem):
     ):
         with pytest.raises(UserError, match=message):
             text.describe(text.OPTIONS(path=path))
-
-
-def test_a_stride_that_skips_text_is_refused():
-    with pytest.raises(ValidationError, match="it skips text"):
-        text.OPTIONS(path="x", sequence_length=10, stride=11)
