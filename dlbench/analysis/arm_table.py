@@ -66,7 +66,6 @@ NOTES = {
     EXTENDED: "steps after training were timed too (`extend_window`); they are in no training time",
     UNSTEADY: "not steady; `warmup_detected` and `rate_drift` say in which repeats",
 }
-_SHORT = f"a window below {MIN_TIMED_S:g} s or {MIN_TIMED_STEPS} steps: this rate is compared with no other"
 
 # How a cell says what chance may have done: what the title says of it, and what writes a median with it.
 Spread = tuple[str, Callable[[Unit, Interval], str]]
@@ -256,6 +255,7 @@ def _notes(arms: Sequence[Arm]) -> Iterator[str]:
 def rate_notes(cells: Sequence[Sequence[Row]]) -> Iterator[str]:
     """Say what the marks at rates mean, each the rate of some runs."""
     if any(map(short_rate, cells)):
-        yield f"~ before a rate: {_SHORT}"
+        short = f"a window below {MIN_TIMED_S:g} s or {MIN_TIMED_STEPS} steps"
+        yield f"~ before a rate: {short}: this rate is compared with no other"
     marked = "".join(map(marks, cells))
     yield from (f"{mark.strip()}: {text}" for mark, text in NOTES.items() if mark in marked)

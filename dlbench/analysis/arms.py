@@ -90,7 +90,7 @@ def reports_no_steps(row: Row) -> bool:
 
 def stated_of(row: Row) -> list[str]:
     """Return the metrics that dlbench has not measured itself: what a script printed or wrote, or a table says."""
-    return str(row.get("stated") or "").split(";") if row.get("stated") else []
+    return str(row["stated"]).split(";") if row.get("stated") else []
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +109,6 @@ class Arm:
     rows: tuple[Row, ...] = field(repr=False)
     base_line: tuple[Row, ...] = field(default=(), repr=False)
     title: str = ""
-    _known: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def completed(self) -> tuple[Row, ...]:
@@ -201,10 +200,12 @@ class Arm:
 
     def get(self, column: str) -> Any:
         """Return the first value in a column that a run of the arm has, completed ones before others; or None."""
-        if column not in self._known:
-            values = (row.get(column) for row in (*self.completed, *self.rows))
-            self._known[column] = next((value for value in values if value is not None), None)
-        return self._known[column]
+        return self._known.get(column)
+
+    @cached_property
+    def _known(self) -> Row:
+        every = (*self.completed, *self.rows)
+        return {name: value for row in reversed(every) for name, value in row.items() if value is not None}
 
     @cached_property
     def columns(self) -> tuple[str, ...]:

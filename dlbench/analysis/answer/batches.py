@@ -34,8 +34,8 @@ def batch_sizes(arms: Sequence[Arm], keys: Sequence[str]) -> Iterator[BatchSize]
         scales = [scale for arm in alike for scale in arm.values("gradient_noise_scale")]
         noise = (min(scales), max(scales)) if scales else None
         try:
-            if len(reached) < len(runs):
-                raise NotIdentifiableError(f"{len(runs) - len(reached)} of {len(runs)} runs did not reach the target")
+            if missed := len(runs) - len(reached):
+                raise NotIdentifiableError(f"{missed} of {len(runs)} runs did not reach the target")
             refuse_coarse(row for arm in alike for row in arm.completed)
             best = best_batch(*map(list, zip(*reached, strict=True)))
         except NotIdentifiableError as error:
@@ -78,6 +78,5 @@ def batch_text(size: BatchSize) -> str:
         return f"{size.arms}: {size.reason}{hint}"
     held = f" [{number(size.low)}, {number(size.high)}]" if size.low is not None and size.high is not None else ""
     sooner = f"{percent(size.gain)} sooner than" if size.gain else "as soon as"
-    best = f"{size.arms}: a global batch of {round(size.batch):,}{held}"
-    text = f"{best} would reach the target {sooner} {number(size.nearest)}"
-    return f"{text}, by fits of E = E_min (1 + B / B_c) and of step times{hint}"
+    text = f"{size.arms}: a global batch of {round(size.batch):,}{held} would reach the target {sooner}"
+    return f"{text} {number(size.nearest)}, by fits of E = E_min (1 + B / B_c) and of step times{hint}"

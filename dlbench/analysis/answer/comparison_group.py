@@ -72,7 +72,8 @@ def comparison_groups(arms: Sequence[Arm], given: Collection[str] = ()) -> list[
     of_ways = dict.fromkeys(keys[arm] for arm in arms if not arm.is_alone)
     grouped: dict[tuple[Any, ...], list[Arm]] = {}
     for arm in arms:
-        for key in [key for key in of_ways if arm.is_alone and _fits(keys[arm], key)] or [keys[arm]]:
+        fitting = [key for key in of_ways if arm.is_alone and _fits(keys[arm], key)]
+        for key in fitting or [keys[arm]]:
             grouped.setdefault(key, []).append(arm)
     titles = [title for title, *_ in keys.values()]
     columns += [LINK] if len(set(links.values())) > 1 else []
@@ -100,7 +101,7 @@ def _conditions(arms: Sequence[Arm], given: Collection[str]) -> list[str]:
 
 def _fits(key: Sequence[Any], other: Sequence[Any]) -> bool:
     """Whether all that is known of a task and condition is as in another one."""
-    return all(ours is None or ours == two for ours, two in zip(key, other, strict=True))
+    return all(ours in (None, two) for ours, two in zip(key, other, strict=True))
 
 
 def _links(arms: Sequence[Arm]) -> dict[str | None, float]:
@@ -122,13 +123,11 @@ def _task(arm: Arm) -> str:
 
 def _titled(arms: Sequence[Arm], keys: Sequence[str]) -> tuple[Arm, ...]:
     """Return arms with what people call them; base lines without the settings that only other arms have."""
-    titles = []
-    keys = (*keys, *tuned_columns(arms))
+    titles, keys, are_alone = [], (*keys, *tuned_columns(arms)), all(arm.is_alone for arm in arms)
     for arm in arms:
-        is_base_line = arm.is_alone and not all(other.is_alone for other in arms)
+        is_base_line = arm.is_alone and not are_alone
         text = described({key: arm.first.get(key) for key in keys if is_shared(key) or not is_base_line})
-        parts = [ALONE, text] if is_base_line else [text or arm.label]
-        titles.append(one_line(joined(*parts)))
+        titles.append(one_line(joined(ALONE, text) if is_base_line else text or arm.label))
     times = Counter(titles)
     return tuple(
         replace(arm, title=title if times[title] == 1 else one_line(f"{title} [{arm.name} of {arm.study}]"))

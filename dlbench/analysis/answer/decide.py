@@ -9,7 +9,7 @@ from typing import Any
 from dlbench.analysis.answer.answer import Answer, ArmAnswer, Difference, Judged, Spread
 from dlbench.analysis.answer.batches import batch_sizes
 from dlbench.analysis.answer.comparison_group import ComparisonGroup
-from dlbench.analysis.answer.doubts import Weighed, doubts, learned_nothing, not_completed, scores_of
+from dlbench.analysis.answer.doubts import Weighed, doubts, learned_nothing, not_completed, sampling_error, scores_of
 from dlbench.analysis.arms import Arm, Repeat, quotient, reports_no_steps
 from dlbench.analysis.formatting import counted, difference, number, quantity
 from dlbench.analysis.groups import written_name
@@ -136,11 +136,8 @@ def families(group: ComparisonGroup, wanted: Wanted) -> Iterator[tuple[Metric, d
 
 def undecided(group: ComparisonGroup, wanted: Wanted) -> list[Arm]:
     """Return the arms of a group that further repeats may decide, and those that they are compared with."""
-    unsettled: dict[Arm, None] = {}
-    for _, values, family in families(group, wanted):
-        arms = list(values)
-        unsettled |= dict.fromkeys(arms[place] for place in family.unsettled)
-    return list(unsettled)
+    arms = (list(values)[place] for _, values, family in families(group, wanted) for place in family.unsettled)
+    return list(dict.fromkeys(arms))
 
 
 def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
@@ -305,7 +302,7 @@ def _arm_answer(arm: Arm, group: ComparisonGroup, decided: _Decided, reason: str
     value, quality = (shown.get(metric, {}).get(arm) for metric in (decided.value, decided.quality))
     if value is None and not reason:
         # It is not judged by what the goal wants, but has it.
-        value = _measured(decided.value, decided.values(arm, decided.value), Verdict.OPEN, None)
+        value = _measured(decided.value, decided.values(arm, decided.value), Verdict.OPEN)
     judged, seconds = quality or value, _median(arm.values(decided.time.column))
     return ArmAnswer(
         study=arm.study or "",
@@ -322,7 +319,7 @@ def _arm_answer(arm: Arm, group: ComparisonGroup, decided: _Decided, reason: str
         worker_hours=None if seconds is None else _hours(arm, seconds),
         cost=decided.wanted.cost(arm, seconds),
         energy_j=_median(arm.values("energy_j")),
-        lost_time=dict(lost.parts) if (lost := lost_time(arm)) else None,
+        lost_time=lost_time(arm),
     )
 
 
@@ -367,21 +364,16 @@ def best_first(arms: Sequence[Arm], wanted: Wanted, *, is_time_choice: bool) -> 
     ranked = sorted(arms, key=rank)
     best = rank(ranked[0])
     num_sound = 1 if best[0] else sum(rank(arm)[:2] == best[:2] for arm in ranked)
-    allowed = max(first.margin * (abs(best[2]) if first.is_share else 1.0), _sampling_error(ranked[0], first))
     if second is None or not math.isfinite(best[2]):
         return ranked, num_sound
+    drawn = sampling_error(first, abs(best[2]), ranked[0].get("validation_samples"))
+    allowed = max(first.margin_at(best[2]), drawn)
     alike = [arm for arm in ranked[:num_sound] if rank(arm)[2] <= best[2] + allowed]
     chosen = min(alike, key=lambda arm: _less(arm, second))
     if second is decided.value and _less(chosen, second) > (1 - second.margin) * _less(ranked[0], second):
         return ranked, num_sound
     alike = [chosen] if second is decided.value else sorted(alike, key=lambda arm: _less(arm, second))
     return [*alike, *(arm for arm in ranked if arm not in alike)], num_sound
-
-
-def _sampling_error(arm: Arm, metric: Metric) -> float:
-    """Return two standard errors of an arm's accuracy, the samples of its validation set being drawn; 0 of others."""
-    samples, share = arm.get("validation_samples"), abs(_less(arm, metric))
-    return 2 * math.sqrt(share * (1 - share) / samples) if metric.score == "accuracy" and samples and share < 1 else 0.0
 
 
 def _less(arm: Arm, metric: Metric | None) -> float:

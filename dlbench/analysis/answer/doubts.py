@@ -209,10 +209,11 @@ def learned_nothing(arm: Arm, judged: Metric, metrics: Metrics) -> str:
         values, nothing = list(arm.comparable(metric.column).values()), of_nothing(arm, metric)
         if not values or nothing is None:
             continue
-        shown = quantity(metric, median(values))
+        shown, least = quantity(metric, median(values)), metric.margin_at(nothing)
+        least = max(least, sampling_error(metric, nothing, arm.first.get("validation_samples")))
         if metric.score == "loss" and (bad := sum(value > EXPLODED * nothing for value in values)):
             return f"exploded in {bad} of {counted(len(values), 'run')}: {metric.title} {shown}"
-        if metric is judged and (bad := sum(not _knows_more(metric, value, nothing, arm) for value in values)):
+        if metric is judged and (bad := sum(metric.gain(value, nothing) <= least for value in values)):
             which = "" if bad == len(values) else f" in {bad} of {counted(len(values), 'run')}"
             return f"no better than knowing nothing ({quantity(metric, nothing)}){which}: {metric.title} {shown}"
     return ""
@@ -239,13 +240,11 @@ def scores_of(metrics: Metrics) -> tuple[str, ...]:
     return (*(name for name in metrics if name not in BUILT_IN), *QUALITY)
 
 
-def _knows_more(metric: Metric, value: float, nothing: float, arm: Arm) -> bool:
-    """Whether a score is better than that of a model that knows nothing by more than the margin and chance."""
-    margin = metric.margin_at(nothing)
-    samples = arm.first.get("validation_samples")
-    if metric.score == "accuracy" and samples and 0 <= nothing <= 1:
-        margin = max(margin, 2 * math.sqrt(nothing * (1 - nothing) / samples))
-    return metric.gain(value, nothing) > margin
+def sampling_error(metric: Metric, share: float, samples: float | None) -> float:
+    """Return two standard errors of an accuracy, its samples being drawn; 0 of other scores."""
+    if metric.score != "accuracy" or not samples or not 0 <= share <= 1:
+        return 0.0
+    return 2 * math.sqrt(share * (1 - share) / samples)
 
 
 def of_nothing(arm: Arm, metric: Metric) -> float | None:

@@ -51,13 +51,12 @@ def check_claims(arms: Sequence[Arm], reference: Reference) -> tuple[ClaimCheck,
         reference: The claims.
     """
     every = list(families(arms, reference))
-    curves = [[_has_curves(members, claim, reference) for claim in reference.claims] for _, _, members in every]
-    are_whole = [any(column) for column in zip(*curves, strict=True)]
+    able = [[each for each in every if _has_curves(each[2], claim, reference)] or every for claim in reference.claims]
     asked = [
         (claim, *family)
-        for family, has_own in zip(every, curves, strict=True)
-        for claim, has_curves, is_whole in zip(reference.claims, has_own, are_whole, strict=True)
-        if has_curves or not is_whole
+        for family in every
+        for claim, families_asked in zip(reference.claims, able, strict=True)
+        if family in families_asked
     ]
     tests = [_test(members, claim, reference) for claim, _, _, members in asked]
     verdicts = decide([test for test, _ in tests])

@@ -23,7 +23,6 @@ _NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:e[-+]?\d+)?)")
 
 # An arm of a base and its counterpart; None in a study that has no such arm.
 Pair = tuple[Arm | None, Arm | None]
-DifferenceKind = Literal["machine", "versions", "note"]
 Machine = Mapping[str, Any]
 
 # What decides the work itself: where it differs, nothing is left to compare.
@@ -47,7 +46,7 @@ class Difference:
         text: What was, and what is.
     """
 
-    kind: DifferenceKind
+    kind: Literal["machine", "versions", "note"]
     text: str
 
 
@@ -57,9 +56,11 @@ def matched(base: Sequence[Arm], new: Sequence[Arm]) -> list[Pair]:
     Both are in the order of their labels as people read them: small numbers first.
     """
     ours, theirs = (sorted(arms, key=lambda arm: _readable(arm.label)) for arms in (base, new))
+    recorded = ({name for arm in arms for name in _columns(arm) if arm.get(name) is not None} for arms in (base, new))
+    of_both = sorted(set.intersection(*recorded))
     partners: dict[Arm, Arm] = {}
     left = theirs
-    for key in (lambda arm: arm.name, _settings_key(ours, theirs), lambda arm: arm.label):
+    for key in (lambda arm: arm.name, lambda arm: tuple(str(arm.get(name)) for name in of_both), lambda arm: arm.label):
         before, after = _unique(key, [arm for arm in ours if arm not in partners]), _unique(key, left)
         partners |= {arm: after[value] for value, arm in before.items() if value in after}
         taken = set(partners.values())
@@ -83,13 +84,6 @@ def _unique(key: Callable[[Arm], Hashable], arms: Sequence[Arm]) -> dict[Hashabl
     """Return the arms by a key that no other arm has."""
     times = Counter(map(key, arms))
     return {key(arm): arm for arm in arms if times[key(arm)] == 1}
-
-
-def _settings_key(base: Sequence[Arm], new: Sequence[Arm]) -> Callable[[Arm], Hashable]:
-    """Return a key of all settings and options that both studies record."""
-    recorded = ({name for arm in arms for name in _columns(arm) if arm.get(name) is not None} for arms in (base, new))
-    columns = sorted(set.intersection(*recorded))
-    return lambda arm: tuple(str(arm.get(name)) for name in columns)
 
 
 def _readable(label: str) -> list[str | float]:
@@ -140,9 +134,8 @@ def _machines(machines: tuple[Machine, Machine]) -> Iterator[Difference]:
         if was != is_now:
             text = f"environment variable {name}: was {was or 'unset'}, is {is_now or 'unset'}"
             yield Difference("machine", one_line(text))
-    if text := _difference(
-        "commit of dlbench", *(found_in(host, "software", "dlbench", "commit") for host in machines)
-    ):
+    commits = (found_in(host, "software", "dlbench", "commit") for host in machines)
+    if text := _difference("commit of dlbench", *commits):
         yield Difference("note", text)
 
 

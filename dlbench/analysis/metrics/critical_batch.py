@@ -84,15 +84,12 @@ def critical_batch(batches: Sequence[float], steps: Sequence[float]) -> Critical
     """Fit the critical batch size, with a percentile bootstrap interval that resamples the runs of each batch size.
 
     Args:
-        batches: Global batch of each run, in samples.
-        steps: Updates that the run needed to reach its target.
+        batches: Global batch of each run, in samples, above zero.
+        steps: Updates that the run needed to reach its target, above zero.
 
     Raises:
-        ValueError: There are not as many batches as steps, or one is not above zero.
         NotIdentifiableError: The runs do not show it.
     """
-    if len(batches) != len(steps) or any(not 0 < value < math.inf for value in (*batches, *steps)):
-        raise ValueError("needs one batch and one number of steps of each run, all above zero")
     sizes = sorted(set(batches))
     if len(sizes) < LEAST_SIZES:
         raise NotIdentifiableError(f"it needs {LEAST_SIZES} or more batch sizes with runs that all reach the target")
@@ -122,11 +119,11 @@ def _solve(log_batches: Floats, log_steps: Floats, start: float) -> tuple[float,
     def residuals(logs: Floats) -> Floats:
         return np.asarray(logs[0] + np.logaddexp(0.0, logs[1] - log_batches) - log_steps)
 
-    def jacobian(logs: Floats) -> Floats:
+    def slopes(logs: Floats) -> Floats:
         return np.stack([np.ones_like(log_batches), expit(logs[1] - log_batches)], axis=1)
 
     guess = np.array([np.mean(log_steps - np.logaddexp(0.0, start - log_batches)), start])
-    fit = least_squares(residuals, guess, jac=jacobian, method="lm")
+    fit = least_squares(residuals, guess, jac=slopes, method="lm")
     return float(fit.cost), float(fit.x[0]), float(fit.x[1])
 
 
@@ -169,16 +166,13 @@ def best_batch(batches: Sequence[float], steps: Sequence[float], step_times: Seq
     """Return the batch of least time to the target, from runs that reached it.
 
     Args:
-        batches: Global batch of each run, in samples.
+        batches: Global batch of each run, in samples; all numbers are above zero.
         steps: Updates that it needed to reach the target.
         step_times: Mean time of its steps, in s.
 
     Raises:
-        ValueError: There are not as many of each, or one is not above zero.
         NotIdentifiableError: The runs do not show how steps depend on the batch.
     """
-    if len(step_times) != len(batches) or any(not 0 < value < math.inf for value in step_times):
-        raise ValueError("needs a time of a step of each run, above zero")
     critical_batch(batches, steps)
     runs = np.log(np.array([batches, steps, step_times], np.float64))
     sizes = np.unique(runs[0])
@@ -190,9 +184,9 @@ def best_batch(batches: Sequence[float], steps: Sequence[float], step_times: Seq
         start = fit_steps(*runs[:2])[1]
         drawn = [_least(_resampled(runs, groups, generator), sizes, start)[0] for _ in range(RESAMPLES)]
         low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]).tolist()
-    of_runs = times[:-1]
-    nearest = math.exp(sizes[int(np.argmin(of_runs))])
-    return BestBatch(best, low, high, max(0.0, 1 - float(times[-1] / of_runs.min())), nearest)
+    nearest = int(times[:-1].argmin())
+    gain = 1 - float(times[-1] / times[nearest])
+    return BestBatch(best, low, high, max(0.0, gain), math.exp(sizes[nearest]))
 
 
 def _resampled(runs: Floats, groups: Iterable[NDArray[np.signedinteger]], generator: np.random.Generator) -> Floats:

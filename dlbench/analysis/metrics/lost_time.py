@@ -8,8 +8,7 @@ slowest, update and bookkeeping are training time, shared out as the timed windo
 Parts are means over repeats, so that they sum to the whole exactly. What takes less than the base line's is negative.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from statistics import fmean
 
 from dlbench.analysis.arms import Arm, Row
@@ -28,11 +27,11 @@ _WINDOW = {
     "bookkeeping": "bookkeeping_time_s",
     WAITING: "closing_wait_s",
 }
-_CLOCKS: Mapping[str, Callable[[Row], float | None]] = {
-    START: lambda row: row.get("startup_time_s"),
-    "first step": lambda row: row.get("first_step_s"),
-    "evaluation": lambda row: row.get("evaluation_time_s") or 0.0,
-    "checkpoints": lambda row: row.get("checkpoint_time_s") or 0.0,
+_CLOCKS = {
+    START: "startup_time_s",
+    "first step": "first_step_s",
+    "evaluation": "evaluation_time_s",
+    "checkpoints": "checkpoint_time_s",
 }
 OTHER, ONE_CALL = "other", "computing and messages in one call"
 # What a longer training pays no more of.
@@ -58,22 +57,12 @@ _REMEDIES = {
 }
 
 
-@dataclass(frozen=True)
-class LostTime:
-    """What an arm spends against one worker alone.
+def lost_time(arm: Arm) -> dict[str, float] | None:
+    """Return the share of an arm's worker-time that each part takes beyond what the base line spends; largest first.
 
-    Attributes:
-        efficiency: Time that one worker alone needs for a sample / worker-time of the arm for one, of whole runs.
-        parts: Share of the arm's worker-time that each part takes beyond what the base line spends on it; the largest
-            first. They sum to 1 - efficiency.
+    They sum to 1 - efficiency: the time that one worker alone needs for a sample / the arm's worker-time for one, of
+    whole runs. None without a base line, or where runs lack the times.
     """
-
-    efficiency: float
-    parts: Mapping[str, float]
-
-
-def lost_time(arm: Arm) -> LostTime | None:
-    """Return where an arm's time goes; None without a base line, or where runs lack the times."""
     together, alone = _spent(arm.completed), _spent(arm.base_line)
     if arm.is_alone or not together or not alone:
         return None
@@ -81,14 +70,14 @@ def lost_time(arm: Arm) -> LostTime | None:
         alone[ONE_CALL] = alone.pop(COMPUTING, 0.0)
     # However long one worker takes to start, no sample needs that.
     alone[START] = 0.0
-    whole, needed = sum(together.values()), sum(alone.values())
+    whole = sum(together.values())
     names = dict.fromkeys((*together, *alone))
     missing = {name: (together.get(name, 0.0) - alone.get(name, 0.0)) / whole for name in names}
     # Where one worker is slow all others wait for it: what it computes longer itself is a part of that.
     if arm.workers > 1 and {WAITING, COMPUTING} <= missing.keys():
         longer = max(0.0, min(missing[COMPUTING], missing[WAITING] / (arm.workers - 1)))
         missing[WAITING], missing[COMPUTING] = missing[WAITING] + longer, missing[COMPUTING] - longer
-    return LostTime(needed / whole, dict(sorted(missing.items(), key=lambda part: -part[1])))
+    return dict(sorted(missing.items(), key=lambda part: -part[1]))
 
 
 def _spent(rows: Iterable[Row]) -> dict[str, float]:
@@ -102,16 +91,12 @@ def _spent(rows: Iterable[Row]) -> dict[str, float]:
 
 def _parts(row: Row) -> dict[str, float]:
     """Return the parts of one run's worker-time for a sample, which sum to it; empty where they are not known."""
-    samples, train = row.get("samples_seen"), row.get("train_time_s")
-    clocks = {name: time(row) for name, time in _CLOCKS.items()}
-    if not samples or train is None or None in clocks.values():
+    samples, shares = row.get("samples_seen"), _shares(row)
+    if not samples or not shares or None in map(row.get, ("train_time_s", "startup_time_s", "first_step_s")):
         return {}
-    seconds = {name: float(time or 0.0) for name, time in clocks.items()}
+    seconds = {name: float(row.get(column) or 0.0) for name, column in _CLOCKS.items()}
     # The first step is a part of training; what the window says holds for the others.
-    stepping = max(train - seconds["first step"], 0.0)
-    shares = _shares(row)
-    if not shares:
-        return {}
+    stepping = max(row["train_time_s"] - seconds["first step"], 0.0)
     seconds |= {name: seconds.get(name, 0.0) + stepping * share for name, share in shares.items()}
     return {name: time * float(row.get("workers") or 1) / samples for name, time in seconds.items()}
 
@@ -144,17 +129,16 @@ def _remedy(name: str, arm: Arm) -> str:
     return "fewer workers on a machine: they share its memory and clock"
 
 
-def sentence(arm: Arm, lost: LostTime) -> str:
+def sentence(arm: Arm, lost: Mapping[str, float]) -> str:
     """Say what takes most of the missing time of training, what to change first, and the most that it can gain."""
-    started = 1 - lost.parts.get(START, 0.0)
-    parts = {name: share / started for name, share in lost.parts.items() if name != START}
+    started = 1 - lost.get(START, 0.0)
+    parts = {name: share / started for name, share in lost.items() if name != START}
     ranked = sorted(parts.items(), key=lambda part: (part[0] in ONCE and part[1] >= LEAST, -part[1]))
     name, share = next((part for part in ranked if part[1] >= LEAST), ranked[0])
-    efficiency = lost.efficiency / started
+    efficiency = (1 - sum(lost.values())) / started
     start = f"{arm.title or arm.label}: {percent(efficiency)} of the workers' time is what one worker alone needs"
-    once = (
-        f"; start-up, which is not in this, is {percent(1 - started)} of the run" if 1 - started >= MUCH_START else ""
-    )
+    once = f"; start-up, which is not in this, is {percent(1 - started)} of the run"
+    once = once if 1 - started >= MUCH_START else ""
     if share < LEAST or efficiency >= 1:
         return start + once
     others = "".join(f", {other} {percent(part)}" for other, part in ranked if other != name and part >= LEAST)

@@ -25,16 +25,11 @@ def knee(ends_and_between: Sequence[Point]) -> Point | None:
     matter: (0, 1) and (1, 0) are then the ends, and a point (u, v) lies (1 - u - v) / sqrt(2) below the chord.
 
     Args:
-        ends_and_between: What `front` returns.
+        ends_and_between: What `front` returns, of costs above zero.
 
     Returns:
         None where nothing lies between the ends, or nothing of it below the chord: such a front has no knee.
-
-    Raises:
-        ValueError: A cost is not above zero.
     """
-    if any(cost <= 0 for point in ends_and_between for cost in point):
-        raise ValueError("a cost in logarithms must be above zero")
     if len(ends_and_between) < 3:
         return None
     (left, top), (right, bottom) = ends_and_between[0], ends_and_between[-1]

