@@ -8,47 +8,42 @@ from dlbench.scenario.expand.runs import expand
 from dlbench.scenario.read.scenario_file import parse
 from tests.unit.analysis import made
 
-HEAD = "name: s\nbase: {trainer: numpy, strategy: mpi}\nrepeats: 2\n"
 
-
-def read(text: str, head: str = HEAD) -> list[str]:
+def read(text: str) -> list[str]:
     """Return the labels of a scenario's arms in the order a person reads them."""
-    scenario = parse(head + text, "s.yaml")
+    base = "strategy: mpi" if "trainer" in text else "trainer: numpy, strategy: mpi"
+    scenario = parse(f"name: s\nbase: {{{base}}}\nrepeats: 2\n{text}", "s.yaml")
     runs = expand(scenario, Cluster(hosts=(Host(address="a", slots=8, cores=tuple(range(8))),)))
     labels = {run.run_id.rsplit("-r", 1)[0]: run.label for run in runs}
     return [labels[name] for name in reading_order(scenario, runs)]
 
 
-def test_axes_in_the_scenario_s_order_with_the_base_line_first_in_its_group():
-    assert read("matrix: {batch_size: [8, 256, 16], workers: [2, 1]}") == [
-        "baseline batch_size=8", "batch_size=8 workers=2", "batch_size=8 workers=1",
-        "baseline batch_size=256", "batch_size=256 workers=2", "batch_size=256 workers=1",
-        "baseline batch_size=16", "batch_size=16 workers=2", "batch_size=16 workers=1",
-    ]  # fmt: skip
+AXES = "matrix: {batch_size: [8, 256, 16], workers: [2, 1]}"
+SIZES = ("batch_size=8", "batch_size=256", "batch_size=16")
 
 
-def test_base_lines_lead_where_the_first_axis_is_not_theirs():
-    assert read("matrix: {workers: [1, 2], batch_size: [32, 8]}") == [
-        "baseline batch_size=32", "baseline batch_size=8", "workers=1 batch_size=32", "workers=1 batch_size=8",
-        "workers=2 batch_size=32", "workers=2 batch_size=8",
-    ]  # fmt: skip
-
-
-def test_linked_axes_keep_their_order():
-    assert read("matrix: {momentum: [0, 0.5]}\nzip: {workers: [1, 4, 2], epochs: [9, 3, 3]}\nbaseline: none") == [
-        f"momentum={momentum} workers={workers} epochs={epochs}"
-        for momentum in ("0.0", "0.5") for workers, epochs in ((1, 9), (4, 3), (2, 3))
-    ]  # fmt: skip
-
-
-def test_included_points_follow_the_matrix():
-    text = "matrix: {workers: [3, 1]}\ninclude: [{workers: 4}, {workers: 2, algorithm: own-ring}]\nbaseline: none"
-    assert [label.split()[0] for label in read(text)] == ["workers=3", "workers=1", "workers=4", "workers=2"]
-
-
-def test_names_with_a_hyphen_are_found():
-    text = "base: {strategy: mpi}\nmatrix: {trainer: [numpy, keras-tensorflow]}\nbaseline: none\n"
-    assert read(text, head="name: t\n") == ["trainer=numpy", "trainer=keras_tensorflow"]
+@pytest.mark.parametrize(
+    ("text", "labels"),
+    [
+        # Each base line is the first of its group, and leads where the first axis is not its own.
+        (AXES, [label for size in SIZES for label in (f"baseline {size}", f"{size} workers=2", f"{size} workers=1")]),
+        ("matrix: {workers: [1, 2], batch_size: [32, 8]}",
+         ["baseline batch_size=32", "baseline batch_size=8", "workers=1 batch_size=32", "workers=1 batch_size=8",
+          "workers=2 batch_size=32", "workers=2 batch_size=8"]),
+        # Linked axes keep their order.
+        ("matrix: {momentum: [0, 0.5]}\nzip: {workers: [1, 4, 2], epochs: [9, 3, 3]}\nbaseline: none",
+         [f"momentum={momentum} workers={workers} epochs={epochs}"
+          for momentum in ("0.0", "0.5") for workers, epochs in ((1, 9), (4, 3), (2, 3))]),
+        # Included points follow the matrix.
+        ("matrix: {workers: [3, 1]}\ninclude: [{workers: 4}, {workers: 2, algorithm: own-ring}]\nbaseline: none",
+         [*(f"workers={n} algorithm=auto" for n in (3, 1, 4)), "workers=2 algorithm=own-ring"]),
+        # Names with a hyphen are found.
+        ("matrix: {trainer: [numpy, keras-tensorflow]}\nbaseline: none",
+         ["trainer=numpy", "trainer=keras_tensorflow"]),
+    ],
+)  # fmt: skip
+def test_arms_stand_in_the_scenarios_order(text: str, labels: list[str]) -> None:
+    assert read(text) == labels
 
 
 def row(samples: int | None, window_s: float | None, steps: int | None = 100, rate: float | None = None) -> dict:

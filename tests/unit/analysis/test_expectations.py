@@ -20,9 +20,9 @@ def reasons(losses: Any = FALLING, **changed: Any) -> list[str]:
     return list(unmet(ALL, [FINE | changed], losses, USUAL))
 
 
-def test_a_run_that_is_as_it_should_be() -> None:
-    assert reasons() == []
-    assert reasons(samples_per_s=0.71 * 30_000) == []
+def test_a_run_that_is_as_it_should_be_by_the_rate_of_its_own_device() -> None:
+    assert reasons() == reasons(samples_per_s=0.71 * 30_000) == []
+    assert reasons(samples_per_s=10.0, device_name="NVIDIA L4") == []
 
 
 def test_each_expectation_is_found_by_itself() -> None:
@@ -42,10 +42,6 @@ def test_each_expectation_is_found_by_itself() -> None:
         assert len(found) == 1, changed
         assert word in found[0]
         assert found[0].startswith("backend=torch: ")
-
-
-def test_a_rate_is_compared_on_the_same_device_alone() -> None:
-    assert reasons(samples_per_s=10.0, device_name="NVIDIA L4") == []
 
 
 def test_what_is_not_expected_is_not_looked_at() -> None:

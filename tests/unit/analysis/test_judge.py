@@ -67,11 +67,11 @@ def test_what_is_open_says_what_would_tell_and_that_many_repeats_do() -> None:
     named, told = 0, 0
     for _ in range(300):
         draw = np.array([0.95, 0.948])[:, None] + 0.006 * generator.standard_normal((2, 200))
-        first = judge([values(*arm[:5]) for arm in draw.tolist()], ACCURACY).judgements[1]
+        first = judged(ACCURACY, *draw[:, :5].tolist()).judgements[1]
         if first.verdict is OPEN and first.further:
             named += 1
             n = 5 + first.further
-            again = judge([values(*arm[5 : 5 + n]) for arm in draw.tolist()], ACCURACY).judgements[1]
+            again = judged(ACCURACY, *draw[:, 5 : 5 + n].tolist()).judgements[1]
             told += again.verdict is not OPEN
     assert named > 50
     assert told / named > 0.5  # the guess rests on five repeats' estimate
@@ -80,15 +80,12 @@ def test_what_is_open_says_what_would_tell_and_that_many_repeats_do() -> None:
 def test_power_is_that_of_the_smallest_difference_that_is_named() -> None:
     generator = np.random.default_rng(1)
     arms = 0.95 + 0.01 * generator.standard_normal((2, 4))
-    found = judge([values(*arm) for arm in arms.tolist()], ACCURACY).judgements[0]
+    found = judged(ACCURACY, *arms.tolist()).judgements[0]
     assert found.detectable is not None
     shown = 0
     for _ in range(1000):
         draw = np.array([0.95, 0.95 - 0.0205])[:, None] + 0.01 * generator.standard_normal((2, 4))
-        shown += (
-            judge([values(*arm) for arm in draw.tolist()], replace(ACCURACY, margin=1e-9)).judgements[1].verdict
-            is LOSES
-        )
+        shown += verdicts(replace(ACCURACY, margin=1e-9), *draw.tolist())[1] is LOSES
     # Two-sided 5% with six degrees of freedom finds 2.05 sigma in 64% of studies.
     assert 0.4 < shown / 1000 < 0.8
 
@@ -124,9 +121,8 @@ def test_no_arm_beyond_the_margin_is_said_to_keep_in_more_than_a_twentieth(
     wrong = lost = 0
     for _ in range(studies):
         draw = quality[:, None] + 0.004 * np.array(spread)[:, None] * generator.standard_normal((6, repeats))
-        found = judge([values(*arm) for arm in draw.tolist()], ACCURACY).judgements
-        wrong += any(one.verdict is KEEPS for one in found[1:])
-        lost += found[0].verdict is LOSES
+        best, *others = verdicts(ACCURACY, *draw.tolist())
+        wrong, lost = wrong + (KEEPS in others), lost + (best is LOSES)
     assert wrong <= 0.05 * studies + 3 * math.sqrt(0.05 * 0.95 * studies)
     assert lost <= 0.05 * studies
 
@@ -136,8 +132,7 @@ def test_equal_arms_lose_nobody() -> None:
     lost = 0
     for _ in range(studies):
         draw = 0.95 + 0.02 * generator.standard_normal((12, 5))
-        family = judge([values(*arm) for arm in draw.tolist()], ACCURACY)
-        lost += any(one.verdict is LOSES for one in family.judgements)
+        lost += LOSES in verdicts(ACCURACY, *draw.tolist())
     assert lost <= 0.05 * studies + 3 * math.sqrt(0.05 * 0.95 * studies)
 
 

@@ -1,40 +1,38 @@
 import math
+from typing import Any
+
+import pytest
 
 from dlbench.analysis.answer.comparison_group import comparison_groups
 from tests.unit.analysis.made import ALONE, arm, failed, read, timed
 
+HOSTILE = 'a\nb<script>alert(1)</script>$x_1$|`학습`\x1b[31m"'
 
-def test_titles_state_the_strategy_and_never_that_of_one_worker_alone():
-    rows = timed("a", 9.0, batch_size=8), timed("b", 5.0, batch_size=16), timed("c", 8.0, **ALONE)
+
+@pytest.mark.parametrize(
+    ("rows", "titles"),
+    [
+        # Never a strategy of one worker alone.
+        ([timed("a", 9.0, batch_size=8), timed("b", 5.0, batch_size=16), timed("c", 8.0, **ALONE)],
+         ["mpi, batch 8", "mpi, batch 16", "one worker alone, batch 32"]),
+        ([timed("a", 9.0, batch_size=8, **ALONE), timed("b", 5.0, batch_size=16, **ALONE)], ["batch 8", "batch 16"]),
+        # Arms that differ in nothing known keep apart.
+        ([timed("a", 9.0, label="x"), timed("b", 5.0, label="x")], ["mpi [a of made-1]", "mpi [b of made-1]"]),
+        ([timed("a", 9.0), timed("a", 5.0, study="made-2")], ["mpi, made-1", "mpi, made-2"]),
+        # Hostile names stay on one line.
+        ([timed("a", 1.0, label=HOSTILE, **ALONE), failed("b", 1, label="b", **ALONE)],
+         [r'a b<script>alert(1)</script>$x_1$|`학습`\x1b[31m"', "b"]),
+    ],
+)  # fmt: skip
+def test_titles_tell_arms_apart(rows: list[list[dict[str, Any]]], titles: list[str]) -> None:
     (found,) = comparison_groups(read(*rows))
     assert found.title == "mlp on digits"
-    assert [one.title for one in found.arms] == ["mpi, batch 8", "mpi, batch 16", "one worker alone, batch 32"]
-
-
-def test_base_lines_alone_are_called_by_their_settings():
-    (found,) = comparison_groups(read(timed("a", 9.0, batch_size=8, **ALONE), timed("b", 5.0, batch_size=16, **ALONE)))
-    assert [one.title for one in found.arms] == ["batch 8", "batch 16"]
-
-
-def test_arms_that_differ_in_nothing_known_keep_apart():
-    (found,) = comparison_groups(read(timed("a", 9.0, label="x"), timed("b", 5.0, label="x")))
-    assert [one.title for one in found.arms] == ["mpi [a of made-1]", "mpi [b of made-1]"]
-
-
-def test_the_same_arm_of_two_studies_is_two():
-    (found,) = comparison_groups(read(timed("a", 9.0), timed("a", 5.0, study="made-2")))
-    assert len(found.arms) == 2
-    assert len({one.title for one in found.arms}) == 2
+    assert [one.title for one in found.arms] == titles
 
 
 def test_emulated_and_real_runs_are_apart_and_models_too():
-    found = comparison_groups(
-        read(
-            timed("a", 9.0),
-            timed("b", 1.0, emulated="throttled-link;oversubscribed"),
-            timed("c", 1.0, model="lstm"),
-        )
-    )
+    emulated = timed("b", 1.0, emulated="throttled-link;oversubscribed")
+    found = comparison_groups(read(timed("a", 9.0), emulated, timed("c", 1.0, model="lstm")))
     assert [(one.title, one.emulated) for one in found] == [
         ("mlp on digits", ""), ("mlp on digits", "oversubscribed, throttled-link"), ("lstm on digits", ""),
     ]  # fmt: skip
@@ -43,17 +41,14 @@ def test_emulated_and_real_runs_are_apart_and_models_too():
 def test_arms_on_other_data_have_answers_of_their_own():
     sizes = (1000, 10000)
     rows = [
-        timed(
-            f"{route} {size}", 9.0, dataset_checksum=f"{size}", **{"dataset.vocabulary": size, "strategy.route": route}
-        )
+        timed(f"{how} {size}", 9.0, dataset_checksum=str(size), **{"dataset.vocabulary": size, "strategy.route": how})
         for size in sizes
-        for route in ("dense", "server")
+        for how in ("dense", "server")
     ]
     found = comparison_groups(read(*rows))
     assert [one.condition for one in found] == [f"vocabulary {size}" for size in sizes]
-    assert {tuple(arm.title for arm in one.arms) for one in found} == {
-        ("mpi, strategy.route=dense", "mpi, strategy.route=server")
-    }
+    titles = ["mpi, strategy.route=dense", "mpi, strategy.route=server"]
+    assert [[arm.title for arm in one.arms] for one in found] == [titles, titles]
 
 
 def test_the_same_data_under_two_paths_has_one_answer():
@@ -74,12 +69,6 @@ def test_values_are_those_of_completed_runs_that_are_numbers():
     (found,) = comparison_groups(read(rows))
     assert found.arms[0].values("train_time_s") == (1.0,)
     assert found.arms[0].values("no_such_column") == ()
-
-
-def test_hostile_names_stay_one_line():
-    label = 'a\nb<script>alert(1)</script>$x_1$|`학습`\x1b[31m"'
-    (found,) = comparison_groups(read(timed("a", 1.0, label=label, **ALONE), failed("b", 1, label="b", **ALONE)))
-    assert found.arms[0].title == r'a b<script>alert(1)</script>$x_1$|`학습`\x1b[31m"'
 
 
 def test_unknown_cells_are_none():

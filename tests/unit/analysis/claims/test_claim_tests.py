@@ -7,14 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from dlbench.analysis.claims.claim_tests import (
-    FORMS,
-    ClaimState,
-    ClaimVerdict,
-    Curve,
-    decide,
-    examine,
-)
+from dlbench.analysis.claims.claim_tests import FORMS, ClaimState, ClaimVerdict, Curve, decide, examine
 from dlbench.analysis.claims.contrast import Contrast, Evidence, Side
 from dlbench.scenario.claims import Claim, Shape
 from tests.unit.analysis.claims.made import claim, curve, curves
@@ -80,10 +73,9 @@ def test_groups_that_lie_apart_are_told_apart() -> None:
     """Scale-out 41% behind, every run of it behind every run of scale-up: certain at any number of repeats."""
     for n in (3, 5):
         found = {
-            name: {place: [y * (1 + 0.002 * repeat) for repeat in range(n)] for place, y in own.items()}
-            for name, own in {"out": {1: 14.1, 2: 7.0}, "up": {1: 10.0, 2: 9.0}}.items()
+            name: {1: [y * (1 + 0.002 * repeat) for repeat in range(n)]} for name, y in (("out", 14.1), ("up", 10.0))
         }
-        made = verdict(ABOVE, {name: {1: own[1]} for name, own in found.items()})
+        made = verdict(ABOVE, found)
         assert made.state is HOLDS
         assert made.why.startswith("least certain at 1: +41% (95% interval +40%")
 
@@ -191,10 +183,8 @@ def test_the_unit_changes_no_verdict() -> None:
             scaled = examine(asked, {"": curve([factor * value for value in values], spread=0.01, n=3)})
             assert not isinstance(plain, str)
             assert not isinstance(scaled, str)
-            assert (scaled.shown.p, scaled.refuted.p) == pytest.approx((plain.shown.p, plain.refuted.p)), (
-                asked,
-                factor,
-            )
+            assert scaled.shown.p == pytest.approx(plain.shown.p), (asked, factor)
+            assert scaled.refuted.p == pytest.approx(plain.refuted.p), (asked, factor)
 
 
 def made(p: float = 1.0, p_against: float = 1.0) -> Evidence:

@@ -104,14 +104,14 @@ def test_the_best_batch_is_that_of_the_formula() -> None:
 
 def test_its_interval_holds_it_in_most_draws() -> None:
     truth, held = math.sqrt(0.01 * 300 / 1e-4), 0
-    for seed in range(12):
+    for seed in range(6):
         batches, steps, times = runs(0.01, 1e-4, 300.0, count=4)
         noise = np.exp(0.03 * np.random.default_rng(seed).standard_normal((2, len(batches))))
         found = best_batch(batches, (steps * noise[0]).tolist(), (times * noise[1]).tolist())
         assert found.low is not None
         assert found.high is not None
         held += found.low <= truth <= found.high
-    assert held >= 9
+    assert held >= 5
 
 
 def test_nothing_is_said_beyond_one_doubling() -> None:

@@ -7,13 +7,9 @@ from dlbench.telemetry.messages import STEP_FIELDS
 
 
 def result(*segments: tuple[float, float, int, int], extended: bool = False) -> Result:
-    return Result(
-        steps=100,
-        segments=tuple(
-            Segment(opened_at_s=opened, closed_at_s=closed, steps=steps, samples=samples, extended=extended)
-            for opened, closed, steps, samples in segments
-        ),
-    )
+    fields = ("opened_at_s", "closed_at_s", "steps", "samples")
+    pieces = (Segment(**dict(zip(fields, segment, strict=True)), extended=extended) for segment in segments)
+    return Result(steps=100, segments=tuple(pieces))
 
 
 def rows(count: int, **values: float) -> np.ndarray:
@@ -33,19 +29,16 @@ def test_throughput_is_all_samples_over_the_common_time():
 
 @pytest.mark.parametrize(("seconds", "steps", "has_rate"), [(5.0, 50, True), (4.99, 50, False), (5.0, 49, False)])
 def test_a_rate_needs_fifty_steps_and_five_seconds(seconds, steps, has_rate):
-    found = rates.window([result((0, seconds, steps, 10))])
-    assert (found["samples_per_s"] is not None) is has_rate
+    # Extended steps count as timed ones.
+    for extended in (False, True):
+        found = rates.window([result((0, seconds, steps, 10), extended=extended)])
+        assert (found["samples_per_s"] is not None) is has_rate
+        assert (found["timed_steps"], found["extended_steps"]) == (steps, steps * extended)
 
 
 def test_no_window_without_pieces_or_where_workers_saw_different_ones():
-    assert rates.window([]) == {}
-    assert rates.window([result(), result()]) == {}
-    assert rates.window([result((0, 1, 1, 1)), result()]) == {}
-
-
-def test_extended_steps_count_as_timed_ones():
-    found = rates.window([result((0, 6, 60, 600), extended=True)])
-    assert (found["timed_steps"], found["extended_steps"]) == (60, 60)
+    for results in ([], [result(), result()], [result((0, 1, 1, 1)), result()]):
+        assert rates.window(results) == {}
 
 
 def test_percentiles_take_timed_and_extended_steps_of_all_workers_alone():
@@ -53,20 +46,16 @@ def test_percentiles_take_timed_and_extended_steps_of_all_workers_alone():
     noise = rows(1000, step_time_s=100.0, phase=rates.PHASE["sampled"])
     assert rates.step_time_percentiles([*table, noise]) == (2.0, 3.0)
     assert rates.step_time_percentiles([noise]) == (None, None)
-
-
-def test_a_row_of_several_steps_counts_as_so_many():
+    # A row of several steps counts as that many.
     assert rates.step_time_percentiles([rows(1, step_time_s=10.0, num_steps=10), rows(2, step_time_s=5.0)])[0] == 1.0
 
 
 def test_parts_are_sums_in_the_window_and_means_over_workers():
     first = np.concatenate([rows(4, data_wait_s=0.5), rows(9, data_wait_s=9.0, phase=rates.PHASE["warm-up"])])
     assert rates.time_in_window([first, rows(2, data_wait_s=0.5)], "data_wait_s") == pytest.approx(1.5)
-
-
-def test_a_part_that_cannot_be_observed_is_unknown():
-    assert rates.time_in_window([rows(2), rows(2, communication_time_s=np.nan)], "communication_time_s") is None
-    assert rates.time_in_window([rows(2, phase=rates.PHASE["first"])], "data_wait_s") is None
+    # Unknown where it could not be observed, or a worker has no step there.
+    assert rates.time_in_window([rows(2), rows(2, data_wait_s=np.nan)], "data_wait_s") is None
+    assert rates.time_in_window([rows(2), rows(2, phase=rates.PHASE["first"])], "data_wait_s") is None
 
 
 def test_waiting_and_wire_are_medians_of_marked_steps():

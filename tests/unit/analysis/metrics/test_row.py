@@ -44,15 +44,10 @@ def result(**values) -> Result:
 
 def steps(data_wait_s: float) -> np.ndarray:
     table = np.zeros((100, len(STEP_FIELDS)))
-    for name, value in {
-        "num_steps": 1,
-        "epoch": 1,
-        "phase": PHASE["timed"],
-        "step_time_s": 0.09,
-        "data_wait_s": data_wait_s,
-    }.items():
+    values = {"num_steps": 1, "epoch": 1, "phase": PHASE["timed"], "step_time_s": 0.09, "data_wait_s": data_wait_s,
+              "started_at_s": np.arange(100) / 10}  # fmt: skip
+    for name, value in values.items():
         table[:, FIELD[name]] = value
-    table[:, FIELD["started_at_s"]] = np.arange(100) / 10
     return table
 
 
@@ -178,7 +173,7 @@ def test_startup_is_unknown_where_a_worker_never_was_ready():
     assert startup_time("", [result()]) is None
 
 
-def extended_journal(readings: tuple[SensorReading, ...], facts: dict) -> Journal:
+def extended_journal(readings: tuple[SensorReading, ...] = (), **facts: object) -> Journal:
     """Return two workers' journal whose last 60 of 100 steps, from 4 s on, only lengthen the window."""
     table = steps(0.0)
     table[40:, FIELD["epoch"]] = 0
@@ -191,7 +186,7 @@ def extended_journal(readings: tuple[SensorReading, ...], facts: dict) -> Journa
 def test_what_an_extended_window_costs_is_no_cost_of_the_training():
     def energy(*moments: float) -> dict:
         readings = tuple(SensorReading(0, at_s, "rapl", "energy_j", 10.0 * at_s) for at_s in moments)
-        return row(extended_journal(readings, {}))
+        return row(extended_journal(readings))
 
     found = energy(-9.0, -0.1, 0.5, 3.9, 4.5, 12.0)
     assert found["extended_steps"] == 80
@@ -199,13 +194,7 @@ def test_what_an_extended_window_costs_is_no_cost_of_the_training():
     assert found["energy_j"] == pytest.approx(46.0)
     for lacking in ((0.1, 3.0, 4.5), (-0.1, 3.0, 3.9)):
         assert energy(*lacking)["energy_j"] is None, lacking
-    assert row(extended_journal((), {"energy_j": 120.0, "device_name": "x"}))["energy_j"] is None
-
-
-def test_a_device_is_used_as_much_as_inside_the_window():
-    values = {-1.0: 0.0, 1.0: 0.1, 3.0: 0.8, 8.0: 0.6, 10.5: 0.0}
-    readings = tuple(SensorReading(0, at_s, "nvml", "utilization", value) for at_s, value in values.items())
-    assert row(extended_journal(readings, {}))["device_utilization"] == pytest.approx(0.7)
+    assert row(extended_journal(energy_j=120.0, device_name="x"))["energy_j"] is None
 
 
 def of_gpus(**readings: dict[float, float]) -> tuple[SensorReading, ...]:
@@ -218,40 +207,34 @@ def of_gpus(**readings: dict[float, float]) -> tuple[SensorReading, ...]:
     )
 
 
-def test_clocks_are_held_back_in_a_share_of_the_window():
-    found = row(
-        extended_journal(
-            of_gpus(
-                throttled={1.0: 0.0, 3.0: 1.0, 5.0: 1.0, 8.0: 0.0, 9.0: 0.0, 10.5: 1.0},
-                throttled_heat={1.0: 1.0, 3.0: 1.0, 5.0: 0.0, 8.0: 0.0, 9.0: 0.0},
-            ),
-            {},
-        )
+def test_gpus_are_used_and_held_back_in_a_share_of_the_window():
+    shares = of_gpus(
+        utilization={-1.0: 0.0, 1.0: 0.1, 3.0: 0.8, 8.0: 0.6, 10.5: 0.0},
+        throttled={1.0: 0.0, 3.0: 1.0, 5.0: 1.0, 8.0: 0.0, 9.0: 0.0, 10.5: 1.0},
+        throttled_heat={1.0: 1.0, 3.0: 1.0, 5.0: 0.0, 8.0: 0.0, 9.0: 0.0},
     )
+    found = row(extended_journal(shares))
     assert (found["device_throttled"], found["device_throttled_heat"]) == (0.5, 0.25)
+    assert found["device_utilization"] == pytest.approx(0.7)
     assert found["device_throttled_power_cap"] is None
-    assert row(extended_journal((), {}))["device_throttled"] is None
+    assert row(extended_journal())["device_throttled"] is None
 
 
 def test_readings_that_cannot_be_true_count_nowhere_and_are_named():
-    found = row(
-        extended_journal(
-            of_gpus(
-                utilization={3.0: 0.8, 8.0: 0.6},
-                rejected_utilization={5.0: 2.55},
-                energy_j={-0.1: 10.0, 2.0: 30.0},
-                rejected_energy_j={3.0: 10.0, 5.0: 20.0, 12.0: 90.0},
-            )
-            + tuple(SensorReading(0, at_s, "rapl", "energy_j", 10.0 * at_s) for at_s in (-0.1, 4.5, 12.0)),
-            {},
-        )
+    gpus = of_gpus(
+        utilization={3.0: 0.8, 8.0: 0.6},
+        rejected_utilization={5.0: 2.55},
+        energy_j={-0.1: 10.0, 2.0: 30.0},
+        rejected_energy_j={3.0: 10.0, 5.0: 20.0, 12.0: 90.0},
     )
+    processors = (SensorReading(0, at_s, "rapl", "energy_j", 10.0 * at_s) for at_s in (-0.1, 4.5, 12.0))
+    found = row(extended_journal((*gpus, *processors)))
     assert found["device_rejected"] == "energy_j 6 of 10; utilization 2 of 6"
     assert found["device_utilization"] == pytest.approx(0.7)
     assert found["energy_j"] is None, "neither a part of what the GPUs took, nor what the processors took"
-    still = row(extended_journal(of_gpus(energy_j={-0.1: 10.0, 5.0: 10.0, 12.0: 10.0}), {}))
-    assert still["energy_j"] is None
-    assert row(extended_journal(of_gpus(energy_j={-0.1: 10.0, 5.0: 20.0, 12.0: 90.0}), {}))["energy_j"] == 20.0
+    for moved, energy in ((10.0, None), (20.0, 20.0)):
+        readings = of_gpus(energy_j={-0.1: 10.0, 5.0: moved, 12.0: moved})
+        assert row(extended_journal(readings))["energy_j"] == energy
 
 
 def test_model_flop_utilisation_is_that_of_one_workers_device():

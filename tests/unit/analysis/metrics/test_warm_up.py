@@ -17,13 +17,11 @@ def worker(step_times: list[float]) -> tuple[np.ndarray, Result]:
     phases, segments, moment, given = ["first"], [], 1.0, iter(step_times)
     rows = [(0.0, 1.0)]
     for steps in PIECES:
-        opened = moment
+        times = {"opened_at_s": moment}
         for _ in range(steps):
             rows.append((moment, next(given)))
             moment += rows[-1][1]
-        segments.append(
-            Segment(opened_at_s=opened, closing_at_s=moment, closed_at_s=moment, steps=steps, samples=4 * steps)
-        )
+        segments.append(Segment(**times, closing_at_s=moment, closed_at_s=moment, steps=steps, samples=4 * steps))
         rows.append((moment, 1.0))
         moment += 1.0
         phases += ["timed"] * steps + ["sampled"]
@@ -82,27 +80,18 @@ def test_a_run_that_failed_is_cut_too_where_its_rows_say():
     assert without_warm_up(Journal()) == (Journal(), None)
 
 
-def moved(rows: np.ndarray) -> np.ndarray:
-    rows[20, FIELD["started_at_s"]] -= 10.0
-    return rows
-
-
-def longer(rows: np.ndarray) -> np.ndarray:
-    rows[30, FIELD["step_time_s"]] += 0.5  # beyond the barrier that closes its piece
-    return rows
-
-
-def counted(rows: np.ndarray) -> np.ndarray:
-    rows[49, FIELD["phase"]] = PHASE["timed"]  # the sampled one
-    return rows
-
-
-@pytest.mark.parametrize("sabotage", [moved, longer, counted])
-def test_no_rate_comes_from_steps_that_are_not_inside_their_piece(sabotage):
+@pytest.mark.parametrize(
+    ("row", "field", "change"),
+    # Moved before its piece; longer than the barrier that closes it; sampled, and counted.
+    [(20, "started_at_s", -10.0), (30, "step_time_s", 0.5), (49, "phase", PHASE["timed"] - PHASE["sampled"])],
+)
+def test_no_rate_comes_from_steps_that_are_not_inside_their_piece(row, field, change):
     rows, result = worker(step_times(0))
     honest, _ = without_warm_up(journal((rows, result)))
     assert rates.window(honest.results.values())
-    found, _ = without_warm_up(journal((sabotage(rows.copy()), result)))
+    odd = rows.copy()
+    odd[row, FIELD[field]] += change
+    found, _ = without_warm_up(journal((odd, result)))
     assert found.results[0].segments == ()
     assert not rates.window(found.results.values())
 
@@ -123,27 +112,17 @@ def not_waiting(num_steps: int, step_s: float, slow_steps: int, *, is_first: boo
     table[:, FIELD["started_at_s"]], table[:, FIELD["step_time_s"]], table[:, FIELD["num_steps"]] = started, times, 1
     table[:, FIELD["step"]] = np.arange(num_steps) + 1
     table[:, FIELD["phase"]] = [PHASE["first"]] + [PHASE["timed"]] * (num_steps - 1)
-    pieces = tuple(
-        Segment(
-            opened_at_s=2.0 + 10 * i,
-            closed_at_s=12.0 + 10 * i,
-            steps=int(10 / step_s),
-            samples=100 if is_first else 0,
-            common=True,
-        )
-        for i in range(10)
-    )
-    return table, Result(steps=num_steps, segments=pieces)
+    counts = {"steps": int(10 / step_s), "samples": 100 if is_first else 0}
+    pieces = (Segment(opened_at_s=2.0 + 10 * i, closed_at_s=12.0 + 10 * i, common=True, **counts) for i in range(10))
+    return table, Result(steps=num_steps, segments=tuple(pieces))
 
 
 def test_workers_that_do_not_wait_lose_the_pieces_before_all_are_warm():
     # The first worker's 10 slow steps of 2 s end at 20 s, those of the other at 40 s.
-    found, _ = without_warm_up(
-        journal(not_waiting(110, 1.0, 10, is_first=True), not_waiting(55, 2.0, 10, is_first=False))
-    )
-    assert [[piece.opened_at_s for piece in result.segments] for result in found.results.values()] == [
-        [42.0, 52.0, 62.0, 72.0, 82.0, 92.0]
-    ] * 2
+    first, second = not_waiting(110, 1.0, 10, is_first=True), not_waiting(55, 2.0, 10, is_first=False)
+    found, _ = without_warm_up(journal(first, second))
+    opened = [[piece.opened_at_s for piece in result.segments] for result in found.results.values()]
+    assert opened == [[42.0, 52.0, 62.0, 72.0, 82.0, 92.0]] * 2
     for rank in (0, 1):
         rows = found.steps[rank]
         ended = rows[:, FIELD["started_at_s"]] + rows[:, FIELD["step_time_s"]]
