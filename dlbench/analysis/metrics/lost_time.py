@@ -34,8 +34,6 @@ _CLOCKS = {
     "checkpoints": "checkpoint_time_s",
 }
 OTHER, ONE_CALL = "other", "computing and messages in one call"
-# What a longer training pays no more of.
-ONCE = {"first step"}
 # Less of the time is not worth a change.
 LEAST = 0.02
 # So much of a run is worth saying.
@@ -133,7 +131,8 @@ def sentence(arm: Arm, lost: Mapping[str, float]) -> str:
     """Say what takes most of the missing time of training, what to change first, and the most that it can gain."""
     started = 1 - lost.get(START, 0.0)
     parts = {name: share / started for name, share in lost.items() if name != START}
-    ranked = sorted(parts.items(), key=lambda part: (part[0] in ONCE and part[1] >= LEAST, -part[1]))
+    # A longer training pays no more of the first step.
+    ranked = sorted(parts.items(), key=lambda part: (part[0] == "first step" and part[1] >= LEAST, -part[1]))
     name, share = next((part for part in ranked if part[1] >= LEAST), ranked[0])
     efficiency = (1 - sum(lost.values())) / started
     start = f"{arm.title or arm.label}: {percent(efficiency)} of the workers' time is what one worker alone needs"
