@@ -1,4 +1,3 @@
-import math
 from typing import Any
 
 import pytest
@@ -62,13 +61,6 @@ def test_a_failed_run_of_an_emulated_arm_stays_with_it():
     (found,) = comparison_groups(read(rows))
     assert found.emulated == "oversubscribed"
     assert (len(found.arms[0].rows), len(found.arms[0].completed)) == (2, 1)
-
-
-def test_values_are_those_of_completed_runs_that_are_numbers():
-    rows = arm("a", {"train_time_s": [1.0, None, math.inf, 4.0], "status": ["completed"] * 3 + ["failed"]})
-    (found,) = comparison_groups(read(rows))
-    assert found.arms[0].values("train_time_s") == (1.0,)
-    assert found.arms[0].values("no_such_column") == ()
 
 
 def test_unknown_cells_are_none():

@@ -1,16 +1,13 @@
 """Where the time of several workers goes: parts sum to the whole; each cause is named with what takes less of it."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dlbench import load_study
 from dlbench.analysis.arms import Arm
 from dlbench.analysis.metrics.lost_time import lost_time, sentence
 from tests.unit.analysis.made import ALONE, arm, read
 
-RESULTS = Path(__file__).parents[4] / "results"
 # Seconds of a run of 10,000 samples by one worker alone.
 CLOCKS = {"startup_time_s": 2.0, "first_step_s": 1.0, "evaluation_time_s": 3.0}
 
@@ -114,13 +111,3 @@ def test_without_a_base_line_or_times_nothing_is_said() -> None:
     both = of_two({})
     without = tuple({**row, "compute_time_s": None} for row in both.rows)
     assert lost_time(Arm("two", without, both.base_line)) is None
-
-
-@pytest.mark.parametrize(("study", "is_named"), [("kim2018-four-hosts-small", False),
-                                                 ("kim2018-four-hosts-small-1gbit", True)])  # fmt: skip
-def test_a_slow_link_is_named_in_real_runs(study: str, is_named: bool) -> None:
-    arms = load_study(RESULTS / study).report_data.arms
-    (out,) = (one for one in arms if one.workers == 4 and one.get("mode") == "scale-out")
-    lost = lost_time(out)
-    assert lost is not None
-    assert ("Messages take" in sentence(out, lost)) == is_named
