@@ -2,18 +2,15 @@
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from dlbench.analysis.judge import Verdict
+from dlbench.scenario.frozen import Frozen
 
 Word = Literal["keeps", "loses", "open", "out"]
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Spread(_Frozen):
+class Spread(Frozen):
     """A median over the repeats of an arm with its interval; null where one repeat says nothing of spread."""
 
     median: float
@@ -22,7 +19,7 @@ class Spread(_Frozen):
     n: int
 
 
-class Difference(_Frozen):
+class Difference(Frozen):
     """What one arm differs in from another; above 0 is better, for time as well."""
 
     against: str = Field(description="Title of the other arm.")
@@ -36,7 +33,7 @@ class Difference(_Frozen):
     )
 
 
-class Judged(_Frozen):
+class Judged(Frozen):
     """One quantity of an arm, and what is shown of it against the best arm."""
 
     metric: str
@@ -45,7 +42,7 @@ class Judged(_Frozen):
     difference: Difference | None = Field(description="Null where there is no other arm.")
 
 
-class ArmAnswer(_Frozen):
+class ArmAnswer(Frozen):
     """What is said of one arm."""
 
     study: str
@@ -71,14 +68,14 @@ class ArmAnswer(_Frozen):
     )
 
 
-class Doubt(_Frozen):
+class Doubt(Frozen):
     """What speaks against trusting the answer."""
 
     text: str
     weight: int = Field(description="How much it could change the answer: larger is more.")
 
 
-class BatchSize(_Frozen):
+class BatchSize(Frozen):
     """The global batch that would come to the target soonest, of one way to train, by fits of epochs and step times."""
 
     arms: str = Field(description="The way, such as `mpi, 2 workers`.")
@@ -93,7 +90,7 @@ class BatchSize(_Frozen):
     )
 
 
-class Next(_Frozen):
+class Next(Frozen):
     """The command that would tell most."""
 
     command: str
@@ -101,7 +98,7 @@ class Next(_Frozen):
     seconds: float | None = Field(description="About how long it takes, from the runs that were made.")
 
 
-class Answer(_Frozen):
+class Answer(Frozen):
     """The answer for arms that can be compared: one task, one condition, all emulated or all real."""
 
     task: str
@@ -124,7 +121,7 @@ class Answer(_Frozen):
     next: Next | None = None
 
 
-class Answers(_Frozen):
+class Answers(Frozen):
     """What `dlbench recommend --json` prints."""
 
     schema_version: int = 1

@@ -82,7 +82,10 @@ def _lines(answer: Answer, metrics: Metrics) -> Iterator[tuple[str, list[str]]]:
     use = answer.use
     if use is not None:
         fresh = f"confirmed on {counted(answer.confirmed, 'fresh seed')}" if answer.confirmed else ""
-        yield "use", [use.title, _value(use, answer, metrics), fresh, *_quality(use, metrics), _workers(answer, use)]
+        # Arms with more workers do not pay where they are not the answer and cannot become it.
+        more = {arm.title for arm in answer.arms if arm.word != "out" and arm.workers > use.workers}
+        advice = "do not add workers" if more and more.isdisjoint(answer.open) else ""
+        yield "use", [use.title, _value(use, answer, metrics), fresh, *_quality(use, metrics), advice]
     else:
         yield ("either" if answer.either else "none"), _why_none(answer, metrics)
     if rivals := open_arms(answer):
@@ -140,12 +143,6 @@ def _signed(metric: Metric, gain: float) -> float:
     if metric.is_higher_better:
         return gain
     return gain / -(1 + gain) if metric.is_share and gain > 0 else -gain
-
-
-def _workers(answer: Answer, use: ArmAnswer) -> str:
-    """Say that more workers do not pay, where arms with more of them are not the answer and cannot become it."""
-    more = {arm.title for arm in answer.arms if arm.word != "out" and arm.workers > use.workers}
-    return "do not add workers" if more and more.isdisjoint(answer.open) else ""
 
 
 def _why_none(answer: Answer, metrics: Metrics) -> list[str]:

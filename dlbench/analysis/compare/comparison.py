@@ -150,7 +150,13 @@ def _measured(of_arm: Change, base: Sequence[float], new: Sequence[float], metri
     """Return what is known of one metric of an arm before it is judged."""
     before, after = median_interval(base), median_interval(new)
     ratio = ratio_interval(new, base) if min(base) > 0 and all(map(math.isfinite, (*base, *new))) else None
-    worsening = _worsening(before.value, after.value, metric)
+    if before.value == after.value:
+        worsening = 0.0
+    elif math.isinf(before.value):
+        worsening = -1.0
+    else:
+        more = metric.gain(before.value, after.value)
+        worsening = more / abs(before.value) if before.value else math.copysign(math.inf, more)
     return replace(of_arm, metric=metric.column, base=before, new=after, ratio=ratio, worsening=worsening)
 
 
@@ -161,16 +167,6 @@ def _judged(change: Change, judgement: Judgement) -> Change:
         Verdict.KEEPS: ChangeKind.BETTER if judgement.is_better else ChangeKind.KEEPS,
     }
     return replace(change, kind=kinds[judgement.verdict], judgement=judgement)
-
-
-def _worsening(base: float, new: float, metric: Metric) -> float:
-    """Return by which share of the base's median the new one is worse; negative where it is better."""
-    if base == new:
-        return 0.0
-    if math.isinf(base):
-        return -1.0
-    more = base - new if metric.is_higher_better else new - base
-    return more / abs(base) if base else math.copysign(math.inf, more)
 
 
 def _of_arm(base: Arm | None, new: Arm | None) -> ChangeKind:

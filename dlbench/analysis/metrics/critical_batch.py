@@ -90,22 +90,29 @@ def critical_batch(batches: Sequence[float], steps: Sequence[float]) -> Critical
     Raises:
         NotIdentifiableError: The runs do not show it.
     """
-    sizes = sorted(set(batches))
-    if len(sizes) < LEAST_SIZES:
-        raise NotIdentifiableError(f"it needs {LEAST_SIZES} or more batch sizes with runs that all reach the target")
-    log_batches, log_steps = np.log(np.asarray(batches, np.float64)), np.log(np.asarray(steps, np.float64))
-    log_min, log_critical = fit_steps(log_batches, log_steps)
+    log_batches, log_steps = np.log(np.array([batches, steps], np.float64))
+    log_min, log_critical = _identified(log_batches, log_steps)
     residuals = log_min + np.logaddexp(0.0, log_critical - log_batches) - log_steps
-    if log_critical >= math.log(sizes[-1]):
-        raise NotIdentifiableError(f"the steps do not bend within the batch sizes: it lies above {sizes[-1]:g}")
-    if log_critical < math.log(LEAST_FALL * sizes[0]):
-        raise NotIdentifiableError(f"the steps do not fall with the batch: it lies far below {sizes[0]:g}")
     low, high = _interval(log_batches, log_steps, log_critical)
     rms = float(np.sqrt(np.mean(residuals**2)))
     return CriticalBatch(math.exp(log_min), math.exp(log_critical), low, high, rms, len(batches))
 
 
-def fit_steps(log_batches: Floats, log_steps: Floats, start: float | None = None) -> tuple[float, float]:
+def _identified(log_batches: Floats, log_steps: Floats) -> tuple[float, float]:
+    """Return log S_min and log B_c where the runs show them, or refuse to."""
+    sizes = np.unique(log_batches).tolist()
+    if len(sizes) < LEAST_SIZES:
+        raise NotIdentifiableError(f"it needs {LEAST_SIZES} or more batch sizes with runs that all reach the target")
+    smallest, largest = sizes[0], sizes[-1]
+    log_min, log_critical = _fit(log_batches, log_steps)
+    if log_critical >= largest:
+        raise NotIdentifiableError(f"the steps do not bend within the batch sizes: it lies above {math.exp(largest):g}")
+    if log_critical < smallest + math.log(LEAST_FALL):
+        raise NotIdentifiableError(f"the steps do not fall with the batch: it lies far below {math.exp(smallest):g}")
+    return log_min, log_critical
+
+
+def _fit(log_batches: Floats, log_steps: Floats, start: float | None = None) -> tuple[float, float]:
     """Return log S_min and log B_c; without a start the best of three, from the smallest, middle and largest batch."""
     starts = np.quantile(log_batches, [0.0, 0.5, 1.0]).tolist() if start is None else [start]
     return min(_solve(log_batches, log_steps, guess) for guess in starts)[1:]
@@ -173,16 +180,15 @@ def best_batch(batches: Sequence[float], steps: Sequence[float], step_times: Seq
     Raises:
         NotIdentifiableError: The runs do not show how steps depend on the batch.
     """
-    critical_batch(batches, steps)
     runs = np.log(np.array([batches, steps, step_times], np.float64))
+    _, log_critical = _identified(*runs[:2])
     sizes = np.unique(runs[0])
     best, times = _least(runs, sizes)
     groups = [np.flatnonzero(runs[0] == size) for size in sizes]
     low = high = None
     if any(len(group) > 1 for group in groups):
         generator = np.random.default_rng(SEED)
-        start = fit_steps(*runs[:2])[1]
-        drawn = [_least(_resampled(runs, groups, generator), sizes, start)[0] for _ in range(RESAMPLES)]
+        drawn = [_least(_resampled(runs, groups, generator), sizes, log_critical)[0] for _ in range(RESAMPLES)]
         low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]).tolist()
     nearest = int(times[:-1].argmin())
     gain = 1 - float(times[-1] / times[nearest])
@@ -204,7 +210,7 @@ def _least(runs: Floats, sizes: Floats, start: float | None = None) -> tuple[flo
     from scipy.optimize import nnls
 
     log_batches, log_steps, log_times = runs
-    log_min, log_critical = fit_steps(log_batches, log_steps, start)
+    log_min, log_critical = _fit(log_batches, log_steps, start)
     weights = np.exp(-log_times)
     fixed, each = nnls(np.stack([weights, np.exp(log_batches) * weights], axis=1), np.ones(len(weights)))[0]
     ends = math.exp(sizes[0]) / BEYOND, math.exp(sizes[-1]) * BEYOND

@@ -89,20 +89,9 @@ def _spent(rows: Iterable[Row]) -> dict[str, float]:
 
 def _parts(row: Row) -> dict[str, float]:
     """Return the parts of one run's worker-time for a sample, which sum to it; empty where they are not known."""
-    samples, shares = row.get("samples_seen"), _shares(row)
-    if not samples or not shares or None in map(row.get, ("train_time_s", "startup_time_s", "first_step_s")):
-        return {}
-    seconds = {name: float(row.get(column) or 0.0) for name, column in _CLOCKS.items()}
-    # The first step is a part of training; what the window says holds for the others.
-    stepping = max(row["train_time_s"] - seconds["first step"], 0.0)
-    seconds |= {name: seconds.get(name, 0.0) + stepping * share for name, share in shares.items()}
-    return {name: time * float(row.get("workers") or 1) / samples for name, time in seconds.items()}
-
-
-def _shares(row: Row) -> dict[str, float]:
-    """Return the parts of the timed window as shares of it; empty without a window with the time of computing."""
-    window = row.get("timed_window_s")
-    if not window or row.get("compute_time_s") is None:
+    samples, window, workers = row.get("samples_seen"), row.get("timed_window_s"), float(row.get("workers") or 1)
+    needed = ("train_time_s", "startup_time_s", "first_step_s", "compute_time_s")
+    if not samples or not window or None in map(row.get, needed):
         return {}
     share_of = {name: row[column] / window for name, column in _WINDOW.items() if row.get(column) is not None}
     waiting, moving = row.get("peer_wait_s"), row.get("wire_time_s")
@@ -110,9 +99,14 @@ def _shares(row: Row) -> dict[str, float]:
         waited = share_of["messages"] * waiting / (waiting + moving)
         share_of["messages"] -= waited
         share_of[WAITING] = share_of.get(WAITING, 0.0) + waited
-    if "messages" not in share_of and (row.get("workers") or 1) > 1:
+    if "messages" not in share_of and workers > 1:
         share_of[ONE_CALL] = share_of.pop(COMPUTING)
-    return share_of | {OTHER: max(0.0, 1 - sum(share_of.values()))}
+    share_of[OTHER] = max(0.0, 1 - sum(share_of.values()))
+    seconds = {name: float(row.get(column) or 0.0) for name, column in _CLOCKS.items()}
+    # The first step is a part of training; what the window says holds for the others.
+    stepping = max(row["train_time_s"] - seconds["first step"], 0.0)
+    seconds |= {name: stepping * share for name, share in share_of.items()}
+    return {name: time * workers / samples for name, time in seconds.items()}
 
 
 def _remedy(name: str, arm: Arm) -> str:
