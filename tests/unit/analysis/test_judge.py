@@ -1,13 +1,13 @@
 """The judge: what is shown to keep, what to lose, what is open and what would tell; planned pairs of two studies."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.special import stdtrit
 
 from dlbench.analysis import judge as module
-from dlbench.analysis.judge import MOST_REPEATS, Family, Judgement, Verdict, judge, judge_pairs
+from dlbench.analysis.judge import MOST_REPEATS, POWER, Family, Judgement, Verdict, judge, judge_pairs
 from dlbench.scenario.metrics import BUILT_IN, TIME_TO_TARGET, TRAIN_TIME, Metric
 
 ACCURACY, LOSS = BUILT_IN["validation_accuracy"], BUILT_IN["validation_loss"]
@@ -77,17 +77,13 @@ def test_what_is_open_says_what_would_tell_and_that_many_repeats_do() -> None:
     assert told / named > 0.5  # the guess rests on five repeats' estimate
 
 
-def test_power_is_that_of_the_smallest_difference_that_is_named() -> None:
-    generator = np.random.default_rng(1)
-    arms = 0.95 + 0.01 * generator.standard_normal((2, 4))
-    found = judged(ACCURACY, *arms.tolist()).judgements[0]
+def test_the_smallest_difference_that_is_named_is_found_with_the_power() -> None:
+    found = judged(ACCURACY, (0.95, 0.94, 0.96, 0.955), (0.947, 0.957, 0.943, 0.945)).judgements[1]
     assert found.detectable is not None
-    shown = 0
-    for _ in range(1000):
-        draw = np.array([0.95, 0.95 - 0.0205])[:, None] + 0.01 * generator.standard_normal((2, 4))
-        shown += verdicts(replace(ACCURACY, margin=1e-9), *draw.tolist())[1] is LOSES
-    # Two-sided 5% with six degrees of freedom finds 2.05 sigma in 64% of studies.
-    assert 0.4 < shown / 1000 < 0.8
+    generator, error, freedom = np.random.default_rng(1), found.tests.error[0], found.tests.freedom[0]
+    estimates, errors = generator.standard_normal(4000), np.sqrt(generator.chisquare(freedom, 4000) / freedom)
+    needed = stdtrit(freedom, 1 - found.level)
+    assert np.mean(found.detectable / error + estimates > needed * errors) == pytest.approx(POWER, abs=0.05)
 
 
 def test_hopeless_questions_name_no_number_of_repeats() -> None:
