@@ -91,6 +91,11 @@ def test_the_most_that_a_change_can_gain_is_the_time_without_the_part() -> None:
     assert f"(at most {100 * share / (1 - share):.2g}% faster)" in sentence(slow, lost)
 
 
+def test_a_first_step_is_named_last_since_a_longer_training_pays_no_more_of_it() -> None:
+    slow = of_two({"communication_time_s": 8.0}, {"first_step_s": 40.0})
+    assert "Messages take" in sentence(slow, lost_time(slow) or {})
+
+
 def test_a_base_line_that_starts_slowly_makes_no_sample_cheaper() -> None:
     quick, slow = of_two({}), of_two({})
     late = tuple({**row, "startup_time_s": 60.0} for row in slow.base_line)

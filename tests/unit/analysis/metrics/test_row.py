@@ -150,6 +150,9 @@ def test_a_users_script_has_no_model_unless_one_is_named():
     settings = SETTINGS.model_copy(update={"command": "python t.py", "model": "", "dataset": "mine", "trainer": ""})
     found = row(Journal(), run=RUN.model_copy(update={"settings": settings}))
     assert (found["model"], found["dataset"], found["trainer"], found["backend"]) == (None, "mine", None, None)
+    # A command decides itself.
+    assert [found[name] for name in ("remainder", "batch_policy", "learning_rate_per_sample")] == [None] * 3
+    assert [row(Journal())[name] for name in ("remainder", "batch_policy")] == ["train", "fixed"]
 
 
 @pytest.mark.parametrize(
