@@ -109,6 +109,13 @@ def test_rows_have_the_mode_or_the_workers_of_a_host_as_placement_and_lists_as_t
     assert [one["model.filters"] for one in found] == ["[8]"] * 3
 
 
+def test_a_cell_of_an_arm_is_that_of_its_first_completed_run_that_has_one() -> None:
+    modes = {"x": "failed", None: "completed", "y": "completed", "z": "completed"}
+    rows = [row(f"a-r{repeat}", 1.0, mode=mode, status=modes[mode]) for repeat, mode in enumerate(modes)]
+    assert [arms(rows[:count])[0].get("mode") for count in (1, 2, 4)] == ["x", "x", "y"]
+    assert arms(rows)[0].get("no_such_column") is None
+
+
 def test_only_finite_numbers_of_completed_runs_count() -> None:
     cells = ("n/a", 31.0, None, math.inf, 5.0)
     runs = [row(f"run-r{repeat}", 100.0, bleu=bleu, repeat=repeat) for repeat, bleu in enumerate(cells)]

@@ -50,9 +50,11 @@ TARGET = {"target_metric": "validation_accuracy", "target_value": 0.9}
         ({"validation_loss": noisy(0.2, 8, 1), "validation_accuracy": noisy(0.8, 8, 2, 0.001)},
          {"validation_loss": noisy(0.1, 8, 3), "validation_accuracy": noisy(0.7, 8, 4, 0.001)}, {},
          {"validation_loss": "better", "validation_accuracy": "worse"}, None),
-        # A target that is no longer reached; from zero anything is infinitely more.
+        # A target that is no longer reached, or is now; from zero anything is infinitely more.
         ({"time_to_target_s": noisy(5.0, 8, 1)}, {"time_to_target_s": [None] * 8}, TARGET,
          {"time_to_target_s": "worse"}, math.inf),
+        ({"time_to_target_s": [None] * 8}, {"time_to_target_s": noisy(5.0, 8, 1)}, TARGET,
+         {"time_to_target_s": "better"}, -1.0),
         ({"validation_loss": [0.0] * 8}, {"validation_loss": noisy(1.0, 8, 1)}, {},
          {"validation_loss": "worse"}, math.inf),
         *(({"train_time_s": [value] * 8}, {"train_time_s": [value] * 8}, {}, {"train_time_s": "keeps"}, 0.0)
