@@ -108,9 +108,6 @@ class SumStrategy:
     def __init__(self, communicator: ThreadCommunicator, *, sabotaged: bool = False) -> None:
         self.communicator, self.sabotaged, self.bytes_sent = communicator, sabotaged, 0
 
-    def broadcast(self, parameters: np.ndarray) -> None:
-        self.communicator.broadcast(parameters)
-
     def bind(self, trainer: Any, reporter: Reporter) -> Between:
         communicator = self.communicator
         means = self.takes_local_means

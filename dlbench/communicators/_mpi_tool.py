@@ -18,14 +18,9 @@ _SELECTED = re.compile(r"coll:base:comm_select: selecting +(\S+), priority +-?\d
 _SELECTION_LINE = re.compile(r"coll:base:comm_select: |no underlying reduce; disqualifying myself")
 
 
-def loaded_library() -> Path | None:
-    """Return the file of the MPI library in this process, None where there is no shared one."""
-    return library_in(Path("/proc/self/maps").read_text())
-
-
-def library_in(maps: str) -> Path | None:
+def loaded_library(maps: Path = Path("/proc/self/maps")) -> Path | None:
     """Return the file of the MPI library among a process's memory mappings (proc(5)), None where there is none."""
-    match = re.search(r"(/.*/libmpi[\w-]*\.so[.\d]*)$", maps, re.MULTILINE)
+    match = re.search(r"(/.*/libmpi[\w-]*\.so[.\d]*)$", maps.read_text(), re.MULTILINE)
     return Path(match[1]) if match else None
 
 

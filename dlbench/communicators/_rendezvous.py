@@ -23,23 +23,18 @@ def check(communicator: Communicator, num_workers: int, library: str) -> None:
         RuntimeError: Other processes are connected; says which, and the likely cause.
     """
     processes = [(host, pid) for host, pid in communicator.all_gather([socket.gethostname(), os.getpid()])]
-    if not is_complete(num_workers, communicator.size, processes):
+    if not num_workers == len(processes) == len(set(processes)):
         raise RuntimeError(explain(num_workers, processes, library, os.environ))
-
-
-def is_complete(num_workers: int, size: int, processes: Sequence[tuple[str, int]]) -> bool:
-    """Whether exactly `num_workers` distinct processes (host, process id) are there."""
-    return size == num_workers == len(processes) == len(set(processes))
 
 
 def explain(num_workers: int, processes: Sequence[tuple[str, int]], library: str, environ: Mapping[str, str]) -> str:
     """Return what was expected, what is connected, through which library, and the likely cause; pure."""
     joined = ", ".join(f"process {pid} on {host}" for host, pid in processes[:8])
     if not library:
-        return (
-            f"{num_workers} workers were expected to connect over Gloo, but {len(processes)} did ({joined}). "
-            f"{_cause_over_gloo(num_workers, environ)}"
-        )
+        cause = f"No horovodrun started this process: start it with `horovodrun --gloo -np {num_workers}`."
+        if "HOROVOD_SIZE" in environ:
+            cause = f"horovodrun started {environ['HOROVOD_SIZE']} processes: start {num_workers}."
+        return f"{num_workers} workers were expected to connect over Gloo, but {len(processes)} did ({joined}). {cause}"
     return (
         f"{num_workers} MPI ranks were expected to connect, but {len(processes)} did ({joined}). "
         f"The MPI library is {library}. {_cause_over_mpi(num_workers, library, environ)}"
@@ -56,32 +51,22 @@ def short_version(text: str) -> str:
     return first[:60]
 
 
-def _cause_over_gloo(num_workers: int, environ: Mapping[str, str]) -> str:
-    started = environ.get("HOROVOD_SIZE")
-    if started is None:
-        return f"No horovodrun started this process: start it with `horovodrun --gloo -np {num_workers}`."
-    return f"horovodrun started {started} processes: start {num_workers}."
-
-
 def _cause_over_mpi(num_workers: int, library: str, environ: Mapping[str, str]) -> str:
     """Return why a process is in another MPI_COMM_WORLD than expected."""
-    started = environ.get("OMPI_COMM_WORLD_SIZE")
-    if library.startswith("Open MPI") and "PMIX_RANK" not in environ and started is None:
-        cause = _foreign_launcher(environ)
-        return cause or f"No mpirun started this process: start it with `mpirun -np {num_workers}`."
+    started, is_open_mpi = environ.get("OMPI_COMM_WORLD_SIZE"), library.startswith("Open MPI")
+    if is_open_mpi and "PMIX_RANK" not in environ and started is None:
+        if "SLURM_PROCID" in environ:
+            advice = "use `srun --mpi=pmix` (`srun --mpi=list` shows what there is), or mpirun"
+            return f"srun started it without PMIx: {advice}."
+        if "PMI_RANK" in environ:
+            return (
+                "The mpiexec of MPICH or Intel MPI started it, which Open MPI cannot join: use Open MPI's own mpirun."
+            )
+        return f"No mpirun started this process: start it with `mpirun -np {num_workers}`."
     if started is None:
         return f"No mpiexec of this library started this process: start it with `mpiexec -n {num_workers}`."
-    if not library.startswith("Open MPI"):
+    if not is_open_mpi:
         return f"Open MPI's mpirun started {started} processes, which this library cannot join: use its own mpiexec."
     if started != str(num_workers):
         return f"mpirun started {started} processes: start {num_workers}."
     return "mpirun and library are of different Open MPI installations: look for a foreign PATH or LD_LIBRARY_PATH."
-
-
-def _foreign_launcher(environ: Mapping[str, str]) -> str:
-    """Name a launcher that uses another protocol than Open MPI's PMIx; empty where none is seen."""
-    if "SLURM_PROCID" in environ:
-        return "srun started it without PMIx: use `srun --mpi=pmix` (`srun --mpi=list` shows what there is), or mpirun."
-    if "PMI_RANK" in environ:
-        return "The mpiexec of MPICH or Intel MPI started it, which Open MPI cannot join: use Open MPI's own mpirun."
-    return ""

@@ -61,22 +61,16 @@ class HorovodCommunicator:
 
     def facts(self) -> dict[str, Any]:
         """Return the library that moves gradients, and versions."""
-        library = mpi_library() if self.hvd.mpi_enabled() else ""
-        return {
-            "collectives": self.collectives(),
-            "horovod_version": _version(),
-            **({"mpi_version": library} if library else {}),
-        }
+        import horovod
 
-    def collectives(self) -> str:
-        """Return the library that moves gradients, as Horovod has enabled them.
-
-        The first enabled one in its list of operations (`common/operations.cc`, CreateOperationManager): NCCL for
-        tensors on a GPU, else Gloo, else MPI.
-        """
+        # The first enabled one in its list of operations (`common/operations.cc`, CreateOperationManager): NCCL for
+        # tensors on a GPU, else Gloo, else MPI.
+        collectives = "gloo" if self.hvd.gloo_enabled() else "mpi"
         if self.hvd.nccl_built() and self.tf.config.get_visible_devices("GPU"):
-            return "nccl"
-        return "gloo" if self.hvd.gloo_enabled() else "mpi"
+            collectives = "nccl"
+        library = mpi_library() if self.hvd.mpi_enabled() else ""
+        versions = {"horovod_version": str(horovod.__version__)} | ({"mpi_version": library} if library else {})
+        return {"collectives": collectives, **versions}
 
     def close(self) -> None:
         """Disconnect; a collective."""
@@ -120,9 +114,3 @@ def _load() -> tuple[Any, Any]:
         text = str(error).strip().split("\n", 1)[0]
         raise RuntimeError(f"Horovod cannot be loaded ({text}); `make horovod` builds it") from error
     return hvd, tf
-
-
-def _version() -> str:
-    import horovod
-
-    return str(horovod.__version__)

@@ -42,11 +42,17 @@ from typing import Any, Protocol
 
 import numpy.typing as npt
 
+from dlbench.scenario.settings import Settings
 from dlbench.strategies._step import Step
 from dlbench.telemetry.reporter import Reporter
 from dlbench.trainers import Trainer
 
 Array = npt.NDArray[Any]
+
+
+def is_plain_sgd(settings: Settings) -> bool:
+    """Whether the optimizer subtracts rate x gradient and nothing else."""
+    return settings.optimizer == "sgd" and not settings.momentum and not settings.weight_decay
 
 
 class Communicator(Protocol):
@@ -99,9 +105,6 @@ class Strategy(Protocol):
     @property
     def bytes_sent(self) -> int | None:
         """Bytes this worker has sent in reductions so far; None where it cannot count."""
-
-    def broadcast(self, parameters: Array) -> None:
-        """Overwrite the flat parameters with worker 0's, before the first step."""
 
     def bind(self, trainer: Trainer, reporter: Reporter) -> Step:
         """Return the step of a trainer that holds the common first weights; compiles it."""

@@ -20,9 +20,6 @@ from dlbench.strategies._step import Between
 from dlbench.telemetry.reporter import Reporter
 from dlbench.trainers import Trainer
 
-# Longest message of the ring.
-_CHUNK_BYTES = 1 << 20
-
 
 class _Encoded:
     """What both ways of exchanging encoded vectors have: see `Reduction`."""
@@ -101,17 +98,13 @@ class Compressed:
     ) -> None:
         self._strategy, self._communicator = strategy, communicator
         self._compressor, self._options, self._seed = compressor, options, seed
-        self._exchange, self._ring = PayloadExchange(communicator), Ring(communicator, _CHUNK_BYTES)
+        self._exchange, self._ring = PayloadExchange(communicator), Ring(communicator)
         self._reduction: Reduction | None = None
 
     @property
     def bytes_sent(self) -> int:
         """Bytes that have left this worker in reductions."""
         return self._exchange.bytes_sent + self._ring.bytes_sent
-
-    def broadcast(self, parameters: Array) -> None:
-        """Overwrite the flat parameters with worker 0's."""
-        self._strategy.broadcast(parameters)
 
     def facts(self) -> dict[str, Any]:
         """Return what is known once; see `dlbench.strategies.Strategy`."""
@@ -139,14 +132,10 @@ class Compressed:
         dtype, scale, create = trainer.parameters().dtype, 1 / workers, self._compressor.get("create")
         if create is None:
             bind: Callable[..., Reduction] = self._compressor.get("bind")
-            return bind(self._options, trainer.shapes, dtype, self._all_reduce, self._seed)
+            return bind(self._options, trainer.shapes, dtype, self._ring.all_reduce, self._seed)
         if not self._compressor.get("IS_DENSE", False):
             return _Whole({"gradient": create(self._options, num_parameters, dtype, scale)}, self._exchange)
         sizes = [block.stop - block.start for block in cut(num_parameters, workers)]
         blocks = {f"block {i}": create(self._options, size, dtype, scale) for i, size in enumerate(sizes)}
         total = create(self._options, sizes[rank], dtype, 1.0)
         return _InBlocks(blocks | {"sum": total}, self._exchange)
-
-    def _all_reduce(self, vector: Array) -> Array:
-        self._ring.all_reduce(vector)
-        return vector

@@ -5,7 +5,7 @@ of earlier ones, and a server gets it decoded. Parameters travel back as they ar
 update takes, is sent empty. What a server drops is lost with what it held.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ class EncodingPort:
     memory: Memory | None = None
 
     def __init__(self, port: Port, world: World, make: Callable[[int], Compressor]) -> None:
-        self._port = port
+        self._port, self.updated, self.dropped = port, port.updated, port.dropped
         self._compressors = [make(part.stop - part.start) for part in world.shards]
 
     def send(self, to: int, message: Message) -> None:
@@ -34,36 +34,16 @@ class EncodingPort:
             message = message._replace(body=body)
         self._port.send(to, message)
 
-    def updated(self, staleness: Sequence[int], samples: int) -> None:
-        """Record one update."""
-        self._port.updated(staleness, samples)
-
-    def dropped(self, samples: int) -> None:
-        """Record a gradient that entered no update."""
-        self._port.dropped(samples)
-
 
 class DecodingNode:
-    """A server that gets gradients decoded."""
+    """A server that gets gradients decoded; all else is its own."""
 
     def __init__(self, node: OtherNode, size: int, dtype: Any, make: Callable[[int], Compressor]) -> None:
         self._node, self._size, self._dtype = node, size, dtype
         self._compressor = make(size)
 
-    @property
-    def parameters(self) -> Array:
-        """What the server holds."""
-        return self._node.parameters
-
-    @property
-    def version(self) -> int:
-        """How many updates that has seen."""
-        return self._node.version
-
-    @property
-    def samples(self) -> int:
-        """Samples behind it."""
-        return self._node.samples
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._node, name)
 
     def on_message(self, message: Message) -> None:
         """Take a message, a gradient in it encoded."""

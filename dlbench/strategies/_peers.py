@@ -7,7 +7,7 @@ import numpy as np
 from dlbench.compressors import decode, encode
 from dlbench.parts import cut
 from dlbench.strategies import Array
-from dlbench.strategies._protocol import Message, Port, World
+from dlbench.strategies._protocol import Gradient, Message, Port, World
 
 # Of a larger ring a step's messages alone would take minutes to simulate.
 MOST_IN_A_RING = 1024
@@ -32,9 +32,18 @@ class LocalWorker:
         self._world, self._rank, self._port = world, rank, port
         self._optimizer = world.make_optimizer(self.parameters)
 
+    def may_begin(self) -> bool:
+        """Whether the next gradient may be computed: always, where nothing is awaited."""
+        return True
+
     def begin(self) -> Array:
         """Return its parameters."""
         return self.parameters
+
+    def on_gradient(self, gradient: Gradient) -> None:
+        """Apply it, and record the update."""
+        self.apply(gradient.values, gradient.step)
+        self._port.updated((), gradient.samples)
 
     def apply(self, values: Array, step: int) -> None:
         """Take one step of the optimizer, on a copy: the parameters may be in a message."""
@@ -82,8 +91,7 @@ class RingSum:
 
     def on_message(self, message: Message) -> None:
         """Take a block from the left neighbour."""
-        assert message.body is not None
-        self._early[message.step, message.version] = message.body
+        self._early[message.step, message.version] = message.numbers
         self._take_what_is_here()
 
     def _take_what_is_here(self) -> None:
@@ -135,19 +143,14 @@ class EncodedRingSum:
     def start(self, values: Array) -> None:
         """Begin the next sum with this worker's vector; `done` may be called before this returns."""
         self._values, self._round = values, self._round + 1
-        self._take(Message("block", self._rank, self._round, body=encode(self._compressor, values)))
+        self.on_message(Message("block", self._rank, self._round, body=encode(self._compressor, values)))
 
     def on_message(self, message: Message) -> None:
-        """Take what one worker has sent."""
-        self._take(message)
-
-    def _take(self, message: Message) -> None:
-        """Keep it, pass it on unless the right neighbour is who sent it first, and end where all are there."""
+        """Keep what one worker sent, pass it on unless that is the right neighbour, and end where all are there."""
         right = (self._rank + 1) % self._size
         if message.worker != right:
             self._port.send(right, message)
-        assert message.body is not None
-        self._payloads.setdefault(message.step, {})[message.worker] = message.body
+        self._payloads.setdefault(message.step, {})[message.worker] = message.numbers
         if self._values is not None and len(self._payloads.get(self._round, {})) == self._size:
             payloads, total = self._payloads.pop(self._round), np.zeros_like(self._values)
             for rank in range(self._size):

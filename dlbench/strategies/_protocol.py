@@ -11,7 +11,6 @@ again. A gradient is the mean over the samples of one worker's batch, of which t
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
 from struct import Struct
 from typing import Any, NamedTuple, Protocol
 
@@ -64,6 +63,12 @@ class Message(NamedTuple):
     shard: int = 0
     samples: int = 0
     body: Array | None = None
+
+    @property
+    def numbers(self) -> Array:
+        """The body of a message whose type has numbers."""
+        assert self.body is not None
+        return self.body
 
     @property
     def num_bytes(self) -> int:
@@ -180,7 +185,7 @@ class World:
     @property
     def num_nodes(self) -> int:
         """Nodes of all roles."""
-        return self.num_workers + sum(self.others.values())
+        return len(self._places)
 
     @cached_property
     def shards(self) -> tuple[slice, ...]:
@@ -189,30 +194,24 @@ class World:
 
     def node(self, role: str, index: int) -> int:
         """Return the number of a node."""
-        return self._first_of[role] + index
+        return self._numbers[role, index]
 
     def server(self, shard: int) -> int:
         """Return the node that holds a shard."""
-        return self._first_server + shard
+        return self._numbers[SERVER.name, shard]
 
     def role(self, node: int) -> tuple[str, int]:
         """Return the role of a node, and its number among those of this role."""
-        if node < self.num_workers:
-            return WORKER, node
-        return self._others[node - self.num_workers]
+        return self._places[node]
 
     @cached_property
-    def _first_server(self) -> int:
-        return self.node(SERVER.name, 0)
+    def _places(self) -> list[tuple[str, int]]:
+        counts = {WORKER: self.num_workers, **self.others}
+        return [(role, index) for role, count in counts.items() for index in range(count)]
 
     @cached_property
-    def _first_of(self) -> dict[str, int]:
-        firsts = accumulate((self.num_workers, *self.others.values()), initial=0)
-        return dict(zip((WORKER, *self.others), firsts, strict=False))
-
-    @cached_property
-    def _others(self) -> list[tuple[str, int]]:
-        return [(role, index) for role, count in self.others.items() for index in range(count)]
+    def _numbers(self) -> dict[tuple[str, int], int]:
+        return {place: node for node, place in enumerate(self._places)}
 
 
 class Gradient(NamedTuple):

@@ -13,6 +13,9 @@ import numpy as np
 from dlbench.parts import cut
 from dlbench.strategies import Array, Communicator
 
+# Longest message, unless another is asked for.
+CHUNK_BYTES = 1 << 20
+
 
 class Ring:
     """One rank's side of the ring; counts exactly what it sends.
@@ -25,7 +28,7 @@ class Ring:
         chunk_bytes: Longest message; 0 sends whole blocks.
     """
 
-    def __init__(self, communicator: Communicator, chunk_bytes: int = 0) -> None:
+    def __init__(self, communicator: Communicator, chunk_bytes: int = CHUNK_BYTES) -> None:
         self.communicator = communicator
         self.chunk_bytes = chunk_bytes
         self.bytes_sent = 0
@@ -33,16 +36,15 @@ class Ring:
         self._blocks: list[list[slice]] = []
         self._shape: tuple[int, np.dtype[Any]] | None = None
 
-    def all_reduce(self, array: Array) -> None:
-        """Overwrite a flat vector with the sum of all ranks' vectors of that length and type."""
-        if self.communicator.size == 1:
-            return
+    def all_reduce(self, array: Array) -> Array:
+        """Overwrite a flat vector with the sum of all ranks' vectors of that length and type, and return it."""
         self._prepare(array)
         rank, steps = self.communicator.rank, self.communicator.size - 1
         for step in range(steps):
             self._pass_on(array, rank - step, add=True)
         for step in range(steps):
             self._pass_on(array, rank + 1 - step, add=False)
+        return array
 
     def _prepare(self, array: Array) -> None:
         """Cut the vector and make room for one message, once for each length and type."""

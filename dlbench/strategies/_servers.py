@@ -8,6 +8,16 @@ from dlbench.strategies import Array
 from dlbench.strategies._protocol import Gradient, Message, Port, World
 
 
+def send_to_servers(
+    world: World, port: Port, message: Message, values: Array | None = None, versions: Sequence[int] | None = None
+) -> None:
+    """Send a message to each server: with its shard, part of a vector and version, where it has them."""
+    for shard, part in enumerate(world.shards):
+        version = message.version if versions is None else versions[shard]
+        body = message.body if values is None else values[part]
+        port.send(world.server(shard), message._replace(shard=shard, version=version, body=body))
+
+
 class PushingWorker:
     """Pushes each gradient, shard by shard; goes on when it has newer parameters of every shard than those."""
 
@@ -46,31 +56,22 @@ class PushingWorker:
 
     def push(self, gradient: Gradient, message_type: str = "push") -> None:
         """Send each server its part of a gradient."""
-        for shard, part in enumerate(self._world.shards):
-            self._port.send(
-                self._world.server(shard),
-                Message(
-                    message_type,
-                    self._rank,
-                    gradient.step,
-                    self._begun[shard],
-                    shard,
-                    gradient.samples,
-                    gradient.values[part],
-                ),
-            )
+        message = Message(message_type, self._rank, gradient.step, samples=gradient.samples)
+        send_to_servers(self._world, self._port, message, gradient.values, self._begun)
+
+    def await_all(self) -> None:
+        """Wait for newer parameters of every shard."""
+        self._awaited = set(range(len(self._world.shards)))
 
     def on_message(self, message: Message) -> None:
         """Take the parameters of one shard."""
-        assert message.body is not None
         self._versions[message.shard] = message.version
-        self._received[message.shard] = message.body
+        self._received[message.shard] = message.numbers
         self._awaited.discard(message.shard)
 
     def finish(self) -> None:
         """Tell the servers not to wait for this worker."""
-        for shard in range(len(self._world.shards)):
-            self._port.send(self._world.server(shard), Message("finished", self._rank, shard=shard))
+        send_to_servers(self._world, self._port, Message("finished", self._rank))
 
 
 class Shard:

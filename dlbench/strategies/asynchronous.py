@@ -20,8 +20,7 @@ class AsynchronousServer(Shard):
         """Take a gradient; a worker that has finished is nothing to it."""
         if message.type == "finished":
             return
-        assert message.body is not None
-        self.update(message.body, self.world.rate(message.step), [self.version - message.version], message.samples)
+        self.update(message.numbers, self.world.rate(message.step), [self.version - message.version], message.samples)
         self.send(message.worker)
 
 

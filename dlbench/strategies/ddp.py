@@ -10,7 +10,7 @@ from dlbench.plugins import Options
 from dlbench.records.assignment import Assignment
 from dlbench.scenario.needs import Exchange, Needs
 from dlbench.scenario.settings import Settings
-from dlbench.strategies import Array, Communicator
+from dlbench.strategies import Communicator
 from dlbench.strategies._step import Inside
 from dlbench.telemetry.reporter import Reporter
 from dlbench.trainers import Trainer
@@ -104,10 +104,6 @@ class Ddp:
         step = Means(trainer, reporter, in_graph=lambda gradients: gradients, in_forward=self._summed)
         step.num_workers = self._communicator.size
         return step
-
-    def broadcast(self, parameters: Array) -> None:
-        """Overwrite the flat parameters with worker 0's."""
-        self._communicator.broadcast(parameters)
 
     def facts(self) -> dict[str, Any]:
         """Return what moves the gradients."""

@@ -11,8 +11,9 @@ from pydantic import Field
 from dlbench.plugins import Options
 from dlbench.scenario.needs import SERVER, Needs
 from dlbench.scenario.settings import Settings
+from dlbench.strategies import is_plain_sgd
 from dlbench.strategies._protocol import Gradient, Message, Port, World
-from dlbench.strategies._servers import Adagrad, PushingWorker, Shard
+from dlbench.strategies._servers import Adagrad, PushingWorker, Shard, send_to_servers
 
 NEEDS = Needs.of_nodes(SERVER, hands_out=True, agrees=False, compresses=True)
 
@@ -39,7 +40,7 @@ class DownpourWorker(PushingWorker):
         self._options, self._steps = options, 0
         self._gathered, self._samples, self._last_step = np.zeros_like(world.parameters), 0, 0
         if rank and options.warm_start_steps:
-            self._awaited = set(range(len(world.shards)))
+            self.await_all()
 
     def on_gradient(self, gradient: Gradient) -> None:
         """Take a local step; push and fetch where they are due."""
@@ -49,8 +50,8 @@ class DownpourWorker(PushingWorker):
         if self._steps % self._options.n_push == 0:
             self._push_gathered()
         if self._steps % self._options.n_fetch == 0:
-            self._awaited = set(range(len(self._world.shards)))
-            self._tell("pull")
+            self.await_all()
+            send_to_servers(self._world, self._port, Message("pull", self._rank, self._steps))
         else:
             rate = self.parameters.dtype.type(self._world.rate(gradient.step))
             self.parameters = self.parameters - rate * gradient.values
@@ -59,15 +60,11 @@ class DownpourWorker(PushingWorker):
         """Push what has gathered."""
         if self._samples:
             self._push_gathered()
-        self._tell("finished")
+        super().finish()
 
     def _push_gathered(self) -> None:
         self.push(Gradient(self._gathered, self._last_step, self._samples, 1.0))
         self._gathered, self._samples = np.zeros_like(self._gathered), 0
-
-    def _tell(self, what: str) -> None:
-        for shard in range(len(self._world.shards)):
-            self._port.send(self._world.server(shard), Message(what, self._rank, self._steps, shard=shard))
 
 
 class DownpourServer(Shard):
@@ -83,9 +80,8 @@ class DownpourServer(Shard):
     def on_message(self, message: Message) -> None:
         """Take a gathered gradient, or send parameters."""
         if message.type == "push":
-            assert message.body is not None
             stale = self.version - message.version
-            self.update(message.body, self.world.rate(message.step), [stale], message.samples)
+            self.update(message.numbers, self.world.rate(message.step), [stale], message.samples)
         elif message.type == "pull":
             self.send(message.worker)
         is_first = message.worker == 0
@@ -98,8 +94,7 @@ class DownpourServer(Shard):
 
 def refuse(options: DownpourOptions, settings: Settings) -> str:
     """Return why an optimizer would not be used, or ""."""
-    is_plain = settings.optimizer == "sgd" and not settings.momentum and not settings.weight_decay
-    if is_plain or not options.adagrad:
+    if is_plain_sgd(settings) or not options.adagrad:
         return ""
     return "downpour uses Adagrad: use plain `optimizer: sgd`, or `strategy.adagrad: false` for your own on the servers"
 

@@ -14,6 +14,7 @@ from dlbench.scenario.needs import SERVER, Needs
 from dlbench.strategies import Array
 from dlbench.strategies._peers import LocalWorker
 from dlbench.strategies._protocol import Gradient, Message, Port, World
+from dlbench.strategies._servers import send_to_servers
 
 NEEDS = Needs.of_nodes(SERVER, hands_out=True, agrees=False)
 
@@ -52,17 +53,15 @@ class ElasticWorker(LocalWorker):
 
     def on_gradient(self, gradient: Gradient) -> None:
         """Take a local step; exchange where it is due."""
-        self.apply(gradient.values, gradient.step)
-        self._port.updated((), gradient.samples)
+        super().on_gradient(gradient)
         self._steps, self._samples = self._steps + 1, self._samples + gradient.samples
         if self._steps % self._period == 0:
             self._exchange()
 
     def on_message(self, message: Message) -> None:
         """Move one shard towards the centre."""
-        assert message.body is not None
         self.parameters = self.parameters.copy()
-        self.parameters[self._world.shards[message.shard]] -= message.body
+        self.parameters[self._world.shards[message.shard]] -= message.numbers
         self._awaited.discard(message.shard)
 
     def finish(self) -> None:
@@ -72,10 +71,8 @@ class ElasticWorker(LocalWorker):
 
     def _exchange(self) -> None:
         self._awaited = set(range(len(self._world.shards)))
-        for shard, part in enumerate(self._world.shards):
-            body = self.parameters[part].copy()
-            message = Message("push", self._rank, self._steps, 0, shard, self._samples, body)
-            self._port.send(self._world.server(shard), message)
+        message = Message("push", self._rank, self._steps, samples=self._samples)
+        send_to_servers(self._world, self._port, message, self.parameters)
         self._samples = 0
 
 
@@ -92,8 +89,7 @@ class Centre:
 
     def on_message(self, message: Message) -> None:
         """Move towards a worker's parameters, and answer with how far it is to move towards these."""
-        assert message.body is not None
-        move = self._alpha * (message.body - self.parameters)
+        move = self._alpha * (message.numbers - self.parameters)
         self.parameters += move
         self.samples += message.samples
         self._port.send(message.worker, Message("move", message.worker, message.step, 0, message.shard, 0, move))

@@ -10,7 +10,6 @@ import numpy as np
 
 from dlbench.plugins import Options
 from dlbench.scenario.needs import Needs
-from dlbench.strategies import Array
 from dlbench.strategies._peers import LocalWorker
 from dlbench.strategies._protocol import Gradient, Message, Port, World
 
@@ -45,7 +44,7 @@ class GossipWorker(LocalWorker):
     def on_gradient(self, gradient: Gradient) -> None:
         """Average with another worker, and apply the gradient to the average; one that answers applies it at once."""
         if not self._asks:
-            self._apply(gradient)
+            super().on_gradient(gradient)
             return
         other = 2 * int(self._random.integers(self._world.num_workers // 2)) + 1
         self._gradient = gradient
@@ -53,23 +52,14 @@ class GossipWorker(LocalWorker):
 
     def on_message(self, message: Message) -> None:
         """Average with the worker that asks, and answer; or take the average that was asked for."""
-        assert message.body is not None
         if message.type == "average":
-            self.parameters = self._mean(message.body)
+            self.parameters = (self.parameters + message.numbers) * self.parameters.dtype.type(0.5)
             self._port.send(message.worker, Message("averaged", self._rank, message.step, body=self.parameters))
         else:
             assert self._gradient is not None
             gradient, self._gradient = self._gradient, None
-            self.parameters = message.body
-            self._apply(gradient)
-
-    def _apply(self, gradient: Gradient) -> None:
-        self.apply(gradient.values, gradient.step)
-        self._port.updated((), gradient.samples)
-
-    def _mean(self, other: Array) -> Array:
-        mean: Array = (self.parameters + other) * np.asarray(0.5, other.dtype)
-        return mean
+            self.parameters = message.numbers
+            super().on_gradient(gradient)
 
 
 def node(options: Options, world: World, role: str, index: int, port: Port) -> GossipWorker:

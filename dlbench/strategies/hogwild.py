@@ -15,7 +15,7 @@ from pydantic import Field
 from dlbench.plugins import Options
 from dlbench.scenario.needs import Needs
 from dlbench.scenario.settings import Settings
-from dlbench.strategies import Array
+from dlbench.strategies import Array, is_plain_sgd
 from dlbench.strategies._protocol import Gradient, Memory, Message, Port, World
 
 NEEDS = Needs.of_nodes(hands_out=True, shares_memory=True)
@@ -81,12 +81,12 @@ class HogwildWorker:
 
 def refuse(options: HogwildOptions, settings: Settings) -> str:
     """Return why its rule is another than the optimizer's, or ""."""
-    if settings.optimizer != "sgd" or settings.momentum or settings.weight_decay:
-        return (
-            "the strategy hogwild subtracts rate x gradient and keeps nothing else: "
-            "use `optimizer: sgd` without momentum and weight_decay"
-        )
-    return ""
+    if is_plain_sgd(settings):
+        return ""
+    return (
+        "the strategy hogwild subtracts rate x gradient and keeps nothing else: "
+        "use `optimizer: sgd` without momentum and weight_decay"
+    )
 
 
 def node(options: HogwildOptions, world: World, role: str, index: int, port: Port) -> HogwildWorker:

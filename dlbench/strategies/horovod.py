@@ -1,6 +1,7 @@
 """Horovod: gradients are summed inside the compiled step, each as soon as it is ready."""
 
 import csv
+from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
 from math import ceil
@@ -19,7 +20,7 @@ from dlbench.records.mpi import MPICH, OPEN_MPI, mpi_of
 from dlbench.records.software import mpirun_path
 from dlbench.scenario.needs import Exchange, Needs
 from dlbench.scenario.settings import Mode, Settings
-from dlbench.strategies import Array, Communicator
+from dlbench.strategies import Communicator
 from dlbench.strategies._step import Inside
 from dlbench.telemetry.reporter import Reporter
 from dlbench.trainers import Trainer
@@ -126,32 +127,23 @@ def environment(options: HorovodOptions, assignment: Assignment) -> dict[str, st
     run = assignment.run
     # Horovod 0.28.1 ends with a segmentation fault where MPI controls and Gloo moves the bytes.
     library = "gloo" if run.settings.collectives == "gloo" else "mpi"
-    return {
+    variables = {
         "HOROVOD_CONTROLLER": library,
         "HOROVOD_CPU_OPERATIONS": library,
-        "HOROVOD_HIERARCHICAL_ALLREDUCE": _flag(options.hierarchical),
-        "HOROVOD_HIERARCHICAL_ALLGATHER": _flag(False),
-        "HOROVOD_TORUS_ALLREDUCE": _flag(False),
+        "HOROVOD_HIERARCHICAL_ALLREDUCE": "1" if options.hierarchical else "0",
+        "HOROVOD_HIERARCHICAL_ALLGATHER": "0",
+        "HOROVOD_TORUS_ALLREDUCE": "0",
         # Horovod names the missing worker before dlbench ends a stalled run; it never ends one itself.
         "HOROVOD_STALL_CHECK_TIME_SECONDS": str(max(1, int(run.limits.stall_timeout_s / 2))),
         "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "0",
         "HOROVOD_GLOO_TIMEOUT_SECONDS": str(ceil(run.limits.startup_timeout_s + run.limits.stall_timeout_s)),
-        **_tuning(options, assignment.log_folder),
     }
-
-
-def _flag(value: bool) -> str:
-    return "1" if value else "0"
-
-
-def _tuning(options: HorovodOptions, log_folder: str) -> dict[str, str]:
-    variables = {}
     if options.fusion_threshold_mb is not None:
         variables["HOROVOD_FUSION_THRESHOLD"] = str(round(options.fusion_threshold_mb * _MIB))
     if options.cycle_time_ms is not None:
         variables["HOROVOD_CYCLE_TIME"] = f"{options.cycle_time_ms:g}"
     if options.autotune:
-        variables |= {"HOROVOD_AUTOTUNE": "1", LOG_VARIABLE: str(Path(log_folder) / LOG_FILE)}
+        variables |= {"HOROVOD_AUTOTUNE": "1", LOG_VARIABLE: str(Path(assignment.log_folder) / LOG_FILE)}
     return variables
 
 
@@ -174,51 +166,35 @@ def available(settings: Settings) -> str:
 
 def refuse(options: HorovodOptions, settings: Settings) -> str:
     """Return why these options and settings exclude each other, or ""."""
-    reasons = (_refuse_adasum, _refuse_hierarchical, _refuse_nccl, _refuse_another_mpi)
-    return next((reason for check in reasons if (reason := check(options, settings))), "")
+    return next(_refusals(options, settings), "")
 
 
-def _refuse_adasum(options: HorovodOptions, settings: Settings) -> str:
-    if not options.adasum:
-        return ""
-    if settings.collectives == "gloo":
-        return "strategy.adasum works over MPI, not over gloo"
-    if settings.workers & (settings.workers - 1):
-        return f"strategy.adasum needs 1, 2, 4, 8, ... workers, not {settings.workers}"
-    return "strategy.adasum reduces each gradient separately: leave strategy.groups at 0" if options.groups else ""
-
-
-def _refuse_hierarchical(options: HorovodOptions, settings: Settings) -> str:
-    if not options.hierarchical:
-        return ""
-    if settings.collectives != "nccl":
-        return f"strategy.hierarchical works over nccl; over {settings.collectives} Horovod ignores it"
-    if settings.mode is Mode.SCALE_UP:
-        return "strategy.hierarchical has no effect where all workers are on one host"
-    return ""
-
-
-def _refuse_nccl(options: HorovodOptions, settings: Settings) -> str:
+def _refusals(options: HorovodOptions, settings: Settings) -> Iterator[str]:
+    collectives, workers = settings.collectives, settings.workers
+    if options.adasum and collectives == "gloo":
+        yield "strategy.adasum works over MPI, not over gloo"
+    if options.adasum and workers & (workers - 1):
+        yield f"strategy.adasum needs 1, 2, 4, 8, ... workers, not {workers}"
+    if options.adasum and options.groups:
+        yield "strategy.adasum reduces each gradient separately: leave strategy.groups at 0"
+    if options.hierarchical and collectives != "nccl":
+        yield f"strategy.hierarchical works over nccl; over {collectives} Horovod ignores it"
+    if options.hierarchical and settings.mode is Mode.SCALE_UP:
+        yield "strategy.hierarchical has no effect where all workers are on one host"
     path = library()
-    if settings.collectives != "nccl" or path is None or _has_nccl(path):
-        return ""
-    return (
-        "the Horovod that is installed here was built without NCCL; "
-        "`make horovod` with HOROVOD_GPU_OPERATIONS=NCCL builds one where CUDA and NCCL are"
-    )
-
-
-def _refuse_another_mpi(options: HorovodOptions, settings: Settings) -> str:
-    path = library()
-    if settings.collectives == "gloo" or path is None:
-        return ""
+    if path is None or collectives == "gloo":
+        return
+    if collectives == "nccl" and not _has_nccl(path):
+        yield (
+            "the Horovod that is installed here was built without NCCL; "
+            "`make horovod` with HOROVOD_GPU_OPERATIONS=NCCL builds one where CUDA and NCCL are"
+        )
     built, here = _built_for(path), mpi_of(str(mpirun_path() or ""))
-    if not built or not here.family or here.has_hydra == (built == MPICH):
-        return ""
-    return (
-        f"Horovod was built for {built}, and the mpirun here is {here.family}'s: each process would be alone; "
-        f"install {built} beside this Python, or use `collectives: gloo`, which needs none"
-    )
+    if built and here.family and here.has_hydra != (built == MPICH):
+        yield (
+            f"Horovod was built for {built}, and the mpirun here is {here.family}'s: each process would be alone; "
+            f"install {built} beside this Python, or use `collectives: gloo`, which needs none"
+        )
 
 
 def library() -> Path | None:
@@ -292,27 +268,16 @@ class Horovod:
         if self._factor != 1:
             gradients = [gradient * self._factor for gradient in gradients]
         if not self._options.overlap:
-            gradients = self._all_ready(gradients)
-        if self._options.groups == 0:
-            return [self._reduce(gradient, f"gradient_{number}") for number, gradient in enumerate(gradients)]
-        groups = cut(len(gradients), min(self._options.groups, len(gradients)))
-        reduced = (self._reduce_group(gradients[group], f"gradients_{group.start}") for group in groups)
-        return [gradient for group in reduced for gradient in group]
-
-    def _all_ready(self, gradients: list[Any]) -> list[Any]:
-        """Return the gradients as tensors that are there only when all of them are."""
-        with self._tf.control_dependencies(gradients):
-            return [self._tf.identity(gradient) for gradient in gradients]
-
-    def _reduce(self, gradient: Any, name: str) -> Any:
-        return self._hvd.allreduce(gradient, **self._how(name))
-
-    def _reduce_group(self, gradients: list[Any], name: str) -> list[Any]:
-        return list(self._hvd.grouped_allreduce(gradients, **self._how(name)))
-
-    def _how(self, name: str) -> dict[str, Any]:
+            with self._tf.control_dependencies(gradients):  # each is there only when all of them are
+                gradients = [self._tf.identity(gradient) for gradient in gradients]
         # Tensors of the same name are summed; scopes are left out, for they depend on what else was traced before.
-        return {"op": self._operation, "compression": self._compression, "name": name, "ignore_name_scope": True}
+        how = {"op": self._operation, "compression": self._compression, "ignore_name_scope": True}
+        if self._options.groups == 0:
+            return [self._hvd.allreduce(each, name=f"gradient_{i}", **how) for i, each in enumerate(gradients)]
+        reduced: list[Any] = []
+        for group in cut(len(gradients), min(self._options.groups, len(gradients))):
+            reduced += self._hvd.grouped_allreduce(gradients[group], name=f"gradients_{group.start}", **how)
+        return reduced
 
     def in_forward(self, tensor: Any) -> Any:
         """Return the sum of all workers' tensors; its gradient is the sum of all workers' gradients."""
@@ -339,10 +304,6 @@ class Horovod:
             graph = graph.outer_graph
         number = self._num_forward[graph] = self._num_forward.get(graph, -1) + 1
         return f"forward_{number}"
-
-    def broadcast(self, parameters: Array) -> None:
-        """Overwrite the flat parameters with worker 0's."""
-        self._communicator.broadcast(parameters)
 
     def bind(self, trainer: Trainer, reporter: Reporter) -> Inside:
         """Return the step: Horovod's operations are in the graph."""

@@ -45,8 +45,7 @@ class AveragingWorker(LocalWorker):
 
     def on_gradient(self, gradient: Gradient) -> None:
         """Take a local step, and average where it is due."""
-        self.apply(gradient.values, gradient.step)
-        self._port.updated((), gradient.samples)
+        super().on_gradient(gradient)
         self._local_steps, self._share = self._local_steps + 1, self._share + gradient.share
         if gradient.step <= self._options.after_steps or self._local_steps == self._options.period:
             self._average()

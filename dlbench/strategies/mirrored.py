@@ -12,7 +12,7 @@ from dlbench.plugins import Options
 from dlbench.scenario.needs import Exchange, Needs
 from dlbench.scenario.plugin_settings import trainer_of
 from dlbench.scenario.settings import Mode, Settings
-from dlbench.strategies import Array, Communicator
+from dlbench.strategies import Communicator
 from dlbench.strategies._step import Inside
 from dlbench.telemetry.reporter import Reporter
 from dlbench.trainers import Trainer
@@ -43,7 +43,8 @@ OPTIONS = MirroredOptions
 
 def refuse(options: MirroredOptions, settings: Settings) -> str:
     """Return why these options and settings exclude each other, or ""."""
-    if _spans_hosts(settings):
+    is_on_one_host = settings.mode is Mode.SCALE_UP or (settings.workers_per_host or 0) >= settings.workers
+    if settings.workers > 1 and not is_on_one_host:
         return "the strategy mirrored holds all workers in one process on one host: use mode: scale-up"
     if options.cross_device_ops != "auto" and trainer_of(settings) == "keras_jax":
         return "strategy.cross_device_ops is TensorFlow's: on JAX the compiler chooses"
@@ -53,12 +54,6 @@ def refuse(options: MirroredOptions, settings: Settings) -> str:
             "TensorFlow's sums leave one of them out, on all devices alike and without an error"
         )
     return ""
-
-
-def _spans_hosts(settings: Settings) -> bool:
-    if settings.workers == 1 or settings.mode is Mode.SCALE_UP:
-        return False
-    return (settings.workers_per_host or 0) < settings.workers
 
 
 class Replicated:
@@ -99,30 +94,21 @@ class Mirrored(Replicated):
             self._is_one_program = True
             return keras.distribution.DataParallel
         devices = engine.config.list_logical_devices("GPU") or engine.config.list_logical_devices("CPU")
-        names = [device.name for device in devices]
-        return engine.distribute.MirroredStrategy(names, self._cross_device_ops(engine.distribute))
-
-    def broadcast(self, parameters: Array) -> None:
-        """Leave the parameters: this process sets them in all replicas."""
+        names, distribute = [device.name for device in devices], engine.distribute
+        operations = {
+            "nccl": distribute.NcclAllReduce,
+            "hierarchical_copy": distribute.HierarchicalCopyAllReduce,
+            "reduce_to_one_device": distribute.ReductionToOneDevice,
+        }.get(self._options.cross_device_ops)
+        return distribute.MirroredStrategy(names, operations and operations())
 
     def facts(self) -> dict[str, Any]:
         """Return the library where it was asked for by name; TensorFlow does not report its own choice."""
         return {"collectives": "nccl"} if self._options.cross_device_ops == "nccl" else {}
 
-    def _cross_device_ops(self, distribute: Any) -> Any:
-        """Return the operations that were asked for; None leaves the choice to TensorFlow."""
-        kinds = {
-            "nccl": distribute.NcclAllReduce,
-            "hierarchical_copy": distribute.HierarchicalCopyAllReduce,
-            "reduce_to_one_device": distribute.ReductionToOneDevice,
-        }.get(self._options.cross_device_ops)
-        return None if kinds is None else kinds()
-
 
 def create(options: MirroredOptions, communicator: Communicator, algorithm: str | None) -> Mirrored:
     """Return the strategy of the one process that holds all workers."""
-    if communicator.size != 1:
-        raise RuntimeError(f"the strategy `mirrored` is for one process, not {communicator.size}")
     return Mirrored(options)
 
 

@@ -10,14 +10,13 @@ from typing import Any, Protocol
 
 from pydantic import Field
 
-from dlbench.errors import UserError, nearest
 from dlbench.plugins import Options
 from dlbench.records.mpi import mpi_of
 from dlbench.records.software import mpirun_path
 from dlbench.scenario.needs import Needs
 from dlbench.scenario.settings import Settings
 from dlbench.strategies import Array, Communicator, _volume
-from dlbench.strategies._ring import Ring
+from dlbench.strategies._ring import CHUNK_BYTES, Ring
 from dlbench.strategies._step import Between
 from dlbench.telemetry.reporter import Reporter
 from dlbench.trainers import Trainer
@@ -50,7 +49,7 @@ class MpiOptions(Options):
     """Options of the strategy `mpi`."""
 
     chunk_bytes: int = Field(
-        1 << 20, ge=0, description="Longest message of `own-ring`; 0 sends each block whole. Others do not read it."
+        CHUNK_BYTES, ge=0, description="Longest message of `own-ring`; 0 sends each block whole. Others do not read it."
     )
 
 
@@ -128,7 +127,7 @@ def _contradiction(algorithm: str, found: dict[str, str | None], rules_file: str
 
 
 class _AllReduce(ABC):
-    """What both ways of reducing share: the broadcast, the step, and the name of the library."""
+    """What both ways of reducing share: the step, and the name of the library."""
 
     def __init__(self, communicator: MpiLibraryCommunicator) -> None:
         self.communicator = communicator
@@ -140,10 +139,6 @@ class _AllReduce(ABC):
     def bind(self, trainer: Trainer, reporter: Reporter) -> Between:
         """Return the step: gradients are reduced between two compiled calls."""
         return Between(trainer, reporter, self.communicator.barrier, self.communicator.size, self.all_reduce)
-
-    def broadcast(self, parameters: Array) -> None:
-        """Overwrite the flat parameters with worker 0's."""
-        self.communicator.broadcast(parameters)
 
     def facts(self) -> dict[str, Any]:
         """Return the library's name and version."""
@@ -188,8 +183,7 @@ class OwnRing(_AllReduce):
 
     def all_reduce(self, gradient: Array) -> Array:
         """Overwrite the gradient with the sum over all workers and return it."""
-        self._ring.all_reduce(gradient)
-        return gradient
+        return self._ring.all_reduce(gradient)
 
 
 def create(
@@ -198,15 +192,9 @@ def create(
     """Return one worker's side of the all-reduce.
 
     Raises:
-        UserError: There is no such algorithm.
         RuntimeError: The library does not use the algorithm that was asked for.
     """
     algorithm = algorithm or NEEDS.algorithms[0]
-    if algorithm not in NEEDS.algorithms:
-        raise UserError(
-            f"the strategy `mpi` has no algorithm {algorithm!r}; it has: {', '.join(NEEDS.algorithms)}",
-            hint=nearest(algorithm, NEEDS.algorithms),
-        )
     if algorithm == "own-ring":
         return OwnRing(communicator, options.chunk_bytes)
     return LibraryAllReduce(communicator, algorithm)

@@ -14,7 +14,7 @@ from dlbench.plugins import Options
 from dlbench.records.assignment import ADDRESS_VARIABLE, Assignment
 from dlbench.scenario.needs import Exchange, Needs
 from dlbench.scenario.settings import Settings
-from dlbench.strategies import Array, Communicator
+from dlbench.strategies import Communicator
 from dlbench.strategies.mirrored import Replicated
 
 # The processes connect over MPI, which carries barriers and counts; TensorFlow's own collectives sum gradients.
@@ -64,10 +64,6 @@ class MultiWorker(Replicated):
         kind = kinds.NCCL if self._collectives == "nccl" else kinds.RING
         options = experimental.CommunicationOptions(implementation=kind)
         return engine.distribute.MultiWorkerMirroredStrategy(communication_options=options)
-
-    def broadcast(self, parameters: Array) -> None:
-        """Overwrite the flat parameters with worker 0's."""
-        self._communicator.broadcast(parameters)
 
     def facts(self) -> dict[str, Any]:
         """Return what moves the gradients."""

@@ -31,7 +31,7 @@ from pydantic import Field
 from dlbench.plugins import Options
 from dlbench.scenario.needs import Needs
 from dlbench.scenario.settings import Precision, Settings
-from dlbench.strategies import Array
+from dlbench.strategies import Array, is_plain_sgd
 from dlbench.strategies._payloads import PayloadExchange
 from dlbench.strategies._ring import Ring
 from dlbench.strategies._row_servers import ROW_NUMBER, RowServer, gather_sum
@@ -41,9 +41,6 @@ from dlbench.telemetry.reporter import Reporter
 from dlbench.trainers import Sums, Trainer
 
 NEEDS = Needs(collectives=("mpi",), communicators=("mpi",), as_one_worker={})
-
-# Longest message of the ring.
-_CHUNK_BYTES = 1 << 20
 
 
 class Route(StrEnum):
@@ -77,7 +74,7 @@ def refuse(options: ParallaxOptions, settings: Settings) -> str:
     if options.route in (Route.DENSE, Route.GATHER):
         return ""
     remedy = "use `strategy.route: gather` or `dense`, which do"
-    if settings.optimizer != "sgd" or settings.momentum or settings.weight_decay:
+    if not is_plain_sgd(settings):
         return (
             f"servers of rows (strategy.route {options.route}) apply plain sgd: momentum, weight decay and other "
             f"optimizers change rows that no batch touches; {remedy}"
@@ -142,7 +139,7 @@ class ParallaxStep(Step):
         trainer.compile(None)
         self._communicator, self._route = communicator, route
         self.can_mark = communicator.size > 1
-        self.ring, self.exchange = Ring(communicator, _CHUNK_BYTES), PayloadExchange(communicator)
+        self.ring, self.exchange = Ring(communicator), PayloadExchange(communicator)
         # Whole tables are gathered for evaluations and checkpoints: these bytes are of no training step.
         self._refreshing = PayloadExchange(communicator)
         places = [slice(*edge) for edge in pairwise(accumulate(map(math.prod, trainer.shapes), initial=0))]
@@ -150,8 +147,8 @@ class ParallaxStep(Step):
         self.tables = [_Table(name, i, places[i], trainer.shapes[i]) for name, i in numbers.items()]
         self._is_routed = self._is_stale = False
         self._dense: list[slice] = [slice(0, trainer.num_parameters)]
-        # Trainers with tables have it.
-        self._set_rows: Callable[[int, Array, Array], None] | None = getattr(trainer, "set_rows", None)
+        # Of trainers with tables.
+        self._set_rows: Any = getattr(trainer, "set_rows", None)
 
     def run(
         self, batch: Callable[[], tuple[Array, Array]], total: int, learning_rate: float, *, marked: bool
@@ -164,7 +161,9 @@ class ParallaxStep(Step):
         batch_ready = perf_counter()
         reporter.phase = "all_reduce"
         rows = np.unique(x).astype(ROW_NUMBER) if self.tables else np.empty(0, ROW_NUMBER)
-        self._pull(rows)
+        for table in self.tables:
+            if table.server is not None:
+                self._set_rows(table.number, *table.server.pull(rows))
         pull_s = perf_counter() - batch_ready
         reporter.phase = "compute"
         gradient, sums = trainer.gradient(x, y, self.scale(len(y), total))
@@ -193,7 +192,7 @@ class ParallaxStep(Step):
         for table in self.tables:
             if table.server is not None:
                 values = table.server.whole(self._refreshing)
-                self._write(table, np.arange(len(values), dtype=ROW_NUMBER), values)
+                self._set_rows(table.number, np.arange(len(values), dtype=ROW_NUMBER), values)
         self._is_stale = False
 
     def state(self) -> Array:
@@ -205,16 +204,6 @@ class ParallaxStep(Step):
         for table, (number, touched) in zip(self.tables, state.reshape(-1, 2).tolist(), strict=True):
             table.route, table.touched = _ROUTES[int(number)], touched
         self._take_routes()
-
-    def _pull(self, rows: Array) -> None:
-        """Bring the rows of a batch up to date in the trainer; a collective."""
-        for table in self.tables:
-            if table.server is not None:
-                self._write(table, *table.server.pull(rows))
-
-    def _write(self, table: _Table, rows: Array, values: Array) -> None:
-        assert self._set_rows is not None
-        self._set_rows(table.number, rows, values)
 
     def _measure(self, gradient: Array, rows: Array) -> None:
         """Measure the touched share of each table over all workers, and choose its route; a collective."""
@@ -274,10 +263,6 @@ class Parallax:
     def bytes_sent(self) -> int:
         """Bytes that left this worker in training steps, not those of whole tables for evaluations and checkpoints."""
         return 0 if self._step is None else self._step.ring.bytes_sent + self._step.exchange.bytes_sent
-
-    def broadcast(self, parameters: Array) -> None:
-        """Overwrite the flat parameters with worker 0's."""
-        self._communicator.broadcast(parameters)
 
     def bind(self, trainer: Trainer, reporter: Reporter) -> ParallaxStep:
         """Return the step."""

@@ -42,7 +42,7 @@ class SynchronousServer(Shard):
             return
         taken = [self._gradients[worker] for worker in sorted(self._gradients)]
         self._gradients = {}
-        gradients = [(message.body, message.samples) for message in taken if message.body is not None]
+        gradients = [(message.numbers, message.samples) for message in taken]
         samples = sum(message.samples for message in taken)
         if samples:
             rate = self.world.rate(max(message.step for message in taken))

@@ -40,8 +40,7 @@ class RingWorker(LocalWorker):
         self._ring.on_message(message)
 
     def _apply_sum(self, total: Array) -> None:
-        self.apply(total, self._gradient.step)
-        self._port.updated((), self._gradient.samples)
+        super().on_gradient(self._gradient._replace(values=total))
 
 
 def refuse(options: Options, settings: Settings) -> str:

@@ -24,9 +24,10 @@ from pydantic import Field
 from dlbench.plugins import Options
 from dlbench.scenario.needs import SERVER, Needs, Role
 from dlbench.scenario.settings import Precision, Settings
-from dlbench.strategies import Array
-from dlbench.strategies._lbfgs import Lbfgs, Move
+from dlbench.strategies import Array, is_plain_sgd
+from dlbench.strategies._lbfgs import Lbfgs
 from dlbench.strategies._protocol import Gradient, Message, Port, World
+from dlbench.strategies._servers import send_to_servers
 
 COORDINATOR = Role(name="coordinator")
 NEEDS = Needs.of_nodes(
@@ -104,13 +105,8 @@ class SandblasterWorker:
     def on_gradient(self, gradient: Gradient) -> None:
         """Push it, and report the loss."""
         self._is_ready = not self.assigned
-        for shard, part in enumerate(self._world.shards):
-            self._port.send(
-                self._world.server(shard),
-                Message(
-                    "push", self._rank, gradient.step, self._held, shard, gradient.samples, gradient.values[part]
-                ),
-            )  # fmt: skip
+        message = Message("push", self._rank, gradient.step, self._held, samples=gradient.samples)
+        send_to_servers(self._world, self._port, message, gradient.values)
         self._report(gradient.step, gradient.samples, gradient.loss)
 
     def on_message(self, message: Message) -> None:
@@ -122,9 +118,8 @@ class SandblasterWorker:
             self._is_ready = self._held == self._wanted
             if not self._is_ready:
                 self._received = {}
-                for shard in range(len(self._world.shards)):
-                    pull = Message("pull", self._rank, message.step, message.version, shard)
-                    self._port.send(self._world.server(shard), pull)
+                pull = Message("pull", self._rank, message.step, message.version)
+                send_to_servers(self._world, self._port, pull)
         elif self.assigned:
             self._received[message.shard] = message
             if len(self._received) == len(self._world.shards):
@@ -136,8 +131,7 @@ class SandblasterWorker:
     def _take_point(self) -> None:
         """Begin at the point that has come; where the evaluation is over, shards may be at different later ones."""
         if {message.version for message in self._received.values()} == {self._wanted}:
-            bodies = [self._received[shard].body for shard in range(len(self._world.shards))]
-            self.parameters = np.concatenate([body for body in bodies if body is not None])
+            self.parameters = np.concatenate([part.numbers for _, part in sorted(self._received.items())])
             self._held, self._is_ready = self._wanted, True
         else:
             self._report(self.assigned, 0, None)
@@ -178,11 +172,11 @@ class Coordinator:
         elif message.type == "done":
             self._free.append(message.worker)
             evaluation, portion = divmod(message.step - 1, self._world.batches_per_epoch)
-            if message.samples and evaluation + 1 == self._evaluation and message.body is not None:
-                loss = float(message.body[0]) * message.samples
+            if message.samples and evaluation + 1 == self._evaluation:
+                loss = float(message.numbers[0]) * message.samples
                 self._losses.setdefault(portion, (loss, message.samples))
-        elif message.body is not None:
-            self._products[message.shard] = message.body
+        else:
+            self._products[message.shard] = message.numbers
         is_whole = len(self._losses) == self._world.batches_per_epoch
         if is_whole and len(self._products) == len(self._world.shards):
             self._decide()
@@ -193,10 +187,10 @@ class Coordinator:
         losses, samples = zip(*self._losses.values(), strict=True)
         products = sum(self._products[shard] for shard in range(len(self._world.shards)))
         move = self._lbfgs.next(math.fsum(losses) / sum(samples), np.reshape(products, (3, -1)))
-        body = _body_of(move)
-        for shard in range(len(self._world.shards)):
-            message = Message("move", 0, version=self._evaluation, shard=shard, body=body)
-            self._port.send(self._world.server(shard), message)
+        # As numbers: accepted, slot or -1, step, coefficients if any.
+        coefficients = () if move.coefficients is None else move.coefficients
+        body = np.array([move.is_accepted, -1 if move.slot is None else move.slot, move.step, *coefficients])
+        send_to_servers(self._world, self._port, Message("move", 0, version=self._evaluation, body=body))
         self.version, self._evaluation = self._evaluation, self._evaluation + 1
         self._begin_evaluation()
         if self._evaluation > self._last:
@@ -212,12 +206,6 @@ class Coordinator:
                 worker = self._free.popleft()
                 number = (self._evaluation - 1) * self._world.batches_per_epoch + portion + 1
                 self._port.send(worker, Message("assign", worker, number, self._evaluation))
-
-
-def _body_of(move: Move) -> Array:
-    """Return a move as numbers: accepted, slot or -1, step, coefficients if any."""
-    coefficients = () if move.coefficients is None else move.coefficients
-    return np.array([move.is_accepted, -1 if move.slot is None else move.slot, move.step, *coefficients])
 
 
 class LbfgsShard:
@@ -250,8 +238,8 @@ class LbfgsShard:
         """Take a gradient or a move, or send the trial point."""
         if message.type == "push":
             self._take_gradient(message)
-        elif message.type == "move" and message.body is not None:
-            self._move(message.body)
+        elif message.type == "move":
+            self._move(message.numbers)
         elif message.version > self.version + 1:
             self._pulls.append(message.worker)  # the move is still on its way
         else:
@@ -267,9 +255,8 @@ class LbfgsShard:
             if self._shard == 0:  # for all
                 self._port.dropped(message.samples)
             return
-        assert message.body is not None
         self._samples[portion] = message.samples
-        total = self._sum.add(portion, np.multiply(message.body, message.samples, dtype=np.float64))
+        total = self._sum.add(portion, np.multiply(message.numbers, message.samples, dtype=np.float64))
         if total is None:
             return
         step, change, gradient = self._basis[-3:]
@@ -305,7 +292,7 @@ class LbfgsShard:
 
 def refuse(options: SandblasterOptions, settings: Settings) -> str:
     """Return which setting L-BFGS would not honour, or ""."""
-    if settings.optimizer != "sgd" or settings.momentum or settings.weight_decay:
+    if not is_plain_sgd(settings):
         return "sandblaster is L-BFGS: use plain `optimizer: sgd`, without momentum and weight_decay"
     schedules = ("learning_rate_scale", "learning_rate_decay", "warmup_epochs")
     if any(getattr(settings, name) != Settings.model_fields[name].default for name in schedules):

@@ -4,9 +4,9 @@ from typing import Any
 
 from dlbench.plugins import Options
 from dlbench.scenario.needs import Exchange, Needs
-from dlbench.strategies import Array, Communicator
+from dlbench.strategies import Communicator
 from dlbench.strategies._peers import LocalWorker
-from dlbench.strategies._protocol import Gradient, Message, Port, World
+from dlbench.strategies._protocol import Message, Port, World
 from dlbench.strategies._step import Inside
 from dlbench.telemetry.reporter import Reporter
 from dlbench.trainers import Trainer
@@ -24,9 +24,6 @@ class Single:
         """Return the step: a compiled call does everything, and one worker's gradients are their sum."""
         return Inside(trainer, reporter, in_graph=lambda gradients: gradients, in_forward=lambda tensor: tensor)
 
-    def broadcast(self, parameters: Array) -> None:
-        """Leave worker 0's parameters as they are."""
-
     def facts(self) -> dict[str, Any]:
         """Return nothing: no library was loaded."""
         return {}
@@ -34,15 +31,6 @@ class Single:
 
 class AloneWorker(LocalWorker):
     """Applies its own gradients: the base line of simulated arms."""
-
-    def may_begin(self) -> bool:
-        """Whether the next gradient may be computed: always."""
-        return True
-
-    def on_gradient(self, gradient: Gradient) -> None:
-        """Apply it."""
-        self.apply(gradient.values, gradient.step)
-        self._port.updated((), gradient.samples)
 
     def on_message(self, message: Message) -> None:
         """Refuse: there is no other worker."""
@@ -56,6 +44,4 @@ def node(options: Options, world: World, role: str, index: int, port: Port) -> A
 
 def create(options: Options, communicator: Communicator, algorithm: str | None) -> Single:
     """Return the strategy of a single worker."""
-    if communicator.size != 1:
-        raise RuntimeError(f"the strategy `single` is for one worker, not {communicator.size}")
     return Single()

@@ -7,7 +7,6 @@ they are from. Workers are answered at once and never wait for others.
 
 from typing import Literal
 
-import numpy as np
 from pydantic import Field
 
 from dlbench.plugins import Options
@@ -56,9 +55,8 @@ class SoftsyncServer(Shard):
         staleness = [self.version - message.version for message in taken]
         divisors = [max(1, stale) if self._by_staleness else 1 for stale in staleness]
         gradients = [
-            (message.body / np.asarray(divisor, message.body.dtype), message.samples)
+            (message.numbers / message.numbers.dtype.type(divisor), message.samples)
             for message, divisor in zip(taken, divisors, strict=True)
-            if message.body is not None
         ]
         rate = self.world.rate(max(message.step for message in taken))
         self.update(weighted_mean(gradients), rate, staleness, sum(message.samples for message in taken))

@@ -15,6 +15,7 @@ from pydantic import Field
 from dlbench.plugins import Options
 from dlbench.scenario.needs import SERVER, Needs
 from dlbench.scenario.settings import Settings
+from dlbench.strategies import is_plain_sgd
 from dlbench.strategies._protocol import Gradient, Message, Port, World
 from dlbench.strategies._servers import PushingWorker, Shard
 
@@ -57,7 +58,7 @@ class StaleWorker(PushingWorker):
             self.parameters = self.parameters - rate * scaled.values
         else:
             self.push(scaled, "push_pull")
-            self._awaited = set(range(len(self._world.shards)))
+            self.await_all()
 
     def on_message(self, message: Message) -> None:
         """Take the parameters of one shard, which hold all steps up to `message.step`."""
@@ -119,7 +120,7 @@ class StaleServer(Shard):
 
 def refuse(options: StaleOptions, settings: Settings) -> str:
     """Return why updates that are added one by one would not be those of the optimizer, or ""."""
-    if settings.optimizer == "sgd" and not settings.momentum and not settings.weight_decay:
+    if is_plain_sgd(settings):
         return ""
     return "stale_synchronous adds the workers' updates one by one: use plain `optimizer: sgd`, without momentum"
 

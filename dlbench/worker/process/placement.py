@@ -21,34 +21,22 @@ def check(layout: Layout, rank: int, names: Sequence[str]) -> None:
     Raises:
         RuntimeError: They are on another number of hosts, on others together, or this one is on another's host.
     """
-    if problem := _other_number(layout, names) or _apart(layout, names) or _elsewhere(layout, rank):
-        raise RuntimeError(problem)
-
-
-def _other_number(layout: Layout, names: Sequence[str]) -> str:
-    expected = {place.host for place in layout.places[: len(names)]}
-    if len(set(names)) == len(expected):
-        return ""
-    return f"the layout has workers on {len(expected)} hosts, they are on {', '.join(sorted(set(names)))}"
-
-
-def _apart(layout: Layout, names: Sequence[str]) -> str:
-    """Say which processes of one host are on two."""
+    num_hosts = len({place.host for place in layout.places[: len(names)]})
+    if len(set(names)) != num_hosts:
+        where = ", ".join(sorted(set(names)))
+        raise RuntimeError(f"the layout has workers on {num_hosts} hosts, they are on {where}")
     first: dict[str, int] = {}
     for place, name in zip(layout.places, names, strict=False):
         other = first.setdefault(place.host, place.rank)
         if names[other] != name:
-            return f"processes {other} and {place.rank} belong on {place.host} and are on {names[other]} and {name}"
-    return ""
-
-
-def _elsewhere(layout: Layout, rank: int) -> str:
-    """Say that this process is on a host of the run that is not its own."""
+            both = f"{names[other]} and {name}"
+            raise RuntimeError(f"processes {other} and {place.rank} belong on {place.host} and are on {both}")
     assigned = layout.places[rank].host
     if assigned in HERE or _is_mine(assigned, or_loopback=True):
-        return ""
+        return
     actual = next((host for host in layout.hosts if host not in HERE and _is_mine(host)), None)
-    return f"process {rank} belongs on {assigned} and is on {actual}" if actual else ""
+    if actual is not None:
+        raise RuntimeError(f"process {rank} belongs on {assigned} and is on {actual}")
 
 
 def _is_mine(host: str, *, or_loopback: bool = False) -> bool:

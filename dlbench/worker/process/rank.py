@@ -96,7 +96,7 @@ def check(layout: Layout, rank: int, size: int | None, who: str) -> None:
 
 
 def _number(environment: Mapping[str, str], name: str) -> int | None:
-    text = environment.get(name, "") if name else ""
+    text = environment.get(name, "")
     if not text:
         return None
     if not text.isdecimal():

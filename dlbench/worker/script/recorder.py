@@ -118,7 +118,11 @@ class ScriptRecorder:
         was_evaluated = any(value is not None and not name.startswith("train_") for name, value in scores.items())
         seconds = pause if was_evaluated else None
         progress.evaluation_time_s += seconds or 0.0
-        row = self._epoch().row({}) | scores | {"evaluated_samples": None, "evaluation_time_s": seconds}
+        train_time_s = ended_at_s = None
+        if self._steps:
+            train_time_s, ended_at_s = self._train_time(), self.counted_to - self._recorder.zero
+        ended = Epoch({}, progress.epoch, self._epoch_samples, self._steps, learning_rate, train_time_s, ended_at_s)
+        row = ended.row({}) | scores | {"evaluated_samples": None, "evaluation_time_s": seconds}
         self.record.add(row)
         self.record.look_at(scores, progress.epoch, self._train_time())
         self._epoch_samples = 0
@@ -178,14 +182,6 @@ class ScriptRecorder:
 
     def _train_time(self) -> float:
         return self._recorder.train_time_s(self.counted_to)
-
-    def _epoch(self) -> Epoch:
-        """Return the epoch that has ended."""
-        train_time_s, ended_at_s = None, None
-        if self._steps:
-            train_time_s, ended_at_s = self._train_time(), self.counted_to - self._recorder.zero
-        number, samples, rate = self.record.progress.epoch, self._epoch_samples, self._learning_rate
-        return Epoch({}, number, samples, self._steps, rate, train_time_s, ended_at_s)
 
 
 def hash_of(arrays: list[npt.NDArray[Any]]) -> str:

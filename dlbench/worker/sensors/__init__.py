@@ -21,4 +21,5 @@ class Sensor(Protocol):
         """Return readings as (quantity, value); an empty list where nothing could be read this time."""
 
     def close(self) -> None:
-        """Give back what it holds."""
+        """Give back what it holds: nothing, unless a sensor opens something."""
+        return

@@ -45,13 +45,14 @@ class Summary:
         reports what belongs to a host.
         Energy is that of the worker's GPUs if it computes on some, else that of its host's processors.
         """
+        steal, capacity = self._growth("host", "cpu_steal_s"), self._growth("host", "cpu_capacity_s")
         return {
             "host_memory_peak_bytes": _whole(self._largest.get(("memory", "peak_rss_bytes"))),
             "device_memory_peak_bytes": _whole(self._largest.get(("nvml", "memory_used_bytes"))),
             "device_utilization": self._mean("nvml", "utilization"),
             **{f"device_{name}": self._mean("nvml", name) for name in THROTTLES},
             "energy_j": self._energy_j(),
-            "steal_fraction": self._steal_fraction(),
+            "steal_fraction": steal / capacity if steal is not None and capacity else None,
             "network_bytes": _whole(self._growth("network", "sent_bytes")),
             "wire_bytes": _whole(self._growth("network", "wire_sent_bytes")),
         }
@@ -71,10 +72,6 @@ class Summary:
             return None
         # A counter that did not move has counted nothing.
         return self._growth("nvml" if computes else "rapl", "energy_j") or None
-
-    def _steal_fraction(self) -> float | None:
-        steal, capacity = self._growth("host", "cpu_steal_s"), self._growth("host", "cpu_capacity_s")
-        return steal / capacity if steal is not None and capacity else None
 
 
 def _whole(value: float | None) -> int | None:

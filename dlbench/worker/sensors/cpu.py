@@ -5,7 +5,7 @@ import time
 
 from dlbench import plugins
 from dlbench.scenario.layout import Place
-from dlbench.worker.sensors import Reading
+from dlbench.worker.sensors import Reading, Sensor
 
 OPTIONS = plugins.Options
 QUANTITIES = {
@@ -31,7 +31,7 @@ def num_cores(place: Place) -> float:
     return len(place.cores) or len(os.sched_getaffinity(0))
 
 
-class CpuSensor:
+class CpuSensor(Sensor):
     """CPU time of this process, and its share of `cores` since the previous reading."""
 
     def __init__(self, cores: float) -> None:
@@ -45,6 +45,3 @@ class CpuSensor:
         self._before = now
         reading = [("time_s", now[1])]
         return [*reading, ("utilization", used / (elapsed * self._cores))] if elapsed > 0 else reading
-
-    def close(self) -> None:
-        """Do nothing: clocks are not opened."""

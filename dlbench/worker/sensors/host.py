@@ -7,7 +7,7 @@ import psutil
 from dlbench import plugins
 from dlbench.records.noise import cpu_times
 from dlbench.scenario.layout import Place
-from dlbench.worker.sensors import Reading
+from dlbench.worker.sensors import Reading, Sensor
 
 OPTIONS = plugins.Options
 PER_HOST = True
@@ -32,7 +32,7 @@ def open(place: Place) -> "HostSensor":  # noqa: A001
     return HostSensor()
 
 
-class HostSensor:
+class HostSensor(Sensor):
     """Reads the times of all cores, the load average and the memory."""
 
     def __init__(self) -> None:
@@ -52,6 +52,3 @@ class HostSensor:
             ]
         memory = float(psutil.virtual_memory().available)
         return [*reading, ("load_1min", os.getloadavg()[0]), ("memory_available_bytes", memory)]
-
-    def close(self) -> None:
-        """Do nothing: nothing stays open."""

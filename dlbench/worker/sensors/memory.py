@@ -5,7 +5,7 @@ from pathlib import Path
 
 from dlbench import plugins
 from dlbench.scenario.layout import Place
-from dlbench.worker.sensors import Reading
+from dlbench.worker.sensors import Reading, Sensor
 
 OPTIONS = plugins.Options
 QUANTITIES = {
@@ -28,15 +28,12 @@ def open(place: Place) -> "MemorySensor":  # noqa: A001
     return MemorySensor()
 
 
-class MemorySensor:
+class MemorySensor(Sensor):
     """Reads `/proc/self/status`."""
 
     def read(self) -> Reading:
         """Return resident memory and its peak."""
         return memory_of(STATUS.read_text())
-
-    def close(self) -> None:
-        """Do nothing: nothing stays open."""
 
 
 def memory_of(status: str) -> Reading:

@@ -8,7 +8,7 @@ import psutil
 from dlbench import plugins
 from dlbench.records.assignment import INTERFACE_VARIABLE
 from dlbench.scenario.layout import Place
-from dlbench.worker.sensors import Reading
+from dlbench.worker.sensors import Reading, Sensor
 
 OPTIONS = plugins.Options
 PER_HOST = True
@@ -35,7 +35,7 @@ def open(place: Place) -> "NetworkSensor":  # noqa: A001
     return NetworkSensor()
 
 
-class NetworkSensor:
+class NetworkSensor(Sensor):
     """Adds up the counters of all interfaces; what an interface that goes away has carried stays counted."""
 
     def __init__(self) -> None:
@@ -59,6 +59,3 @@ class NetworkSensor:
         wire = now.get(self._wire, {})
         sums |= {f"wire_{name}": wire[name] for name in ("sent_bytes", "received_bytes") if wire}
         return [(name, float(count)) for name, count in sums.items()]
-
-    def close(self) -> None:
-        """Do nothing: nothing stays open."""

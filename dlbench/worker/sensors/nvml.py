@@ -152,16 +152,6 @@ def device_name(place: Place) -> str:
         return " and ".join(dict.fromkeys(filter(None, names)))
 
 
-def device_indices(place: Place, num_visible: int, *, assigned: bool) -> list[int]:
-    """Return the indices of the devices at `place` among the visible ones; past their end where they are shared.
-
-    A process that was assigned devices, exactly as many as it has workers, was given its own: it takes them all.
-    """
-    num_own = len(place.workers)
-    first = 0 if assigned and num_visible == num_own else place.local_index * num_own
-    return list(range(first, first + num_own))
-
-
 def computes() -> bool:
     """Whether this process has opened a GPU for computing."""
     for entry in OPEN_FILES.glob("*"):
@@ -176,8 +166,12 @@ def _own(library: Any, place: Place) -> tuple[list[Any], bool]:
     gpus = [] if library is None else _visible(library)
     if not gpus:
         return [], False
-    indices = device_indices(place, len(gpus), assigned="CUDA_VISIBLE_DEVICES" in os.environ)
-    return [gpus[index % len(gpus)] for index in indices], any(index >= len(gpus) for index in indices)
+    num_own = len(place.workers)
+    # A process that was assigned devices, exactly as many as it has workers, was given its own: it takes them all.
+    is_assigned = "CUDA_VISIBLE_DEVICES" in os.environ and len(gpus) == num_own
+    first = 0 if is_assigned else place.local_index * num_own
+    # Past the end of the visible ones they are shared.
+    return [gpus[index % len(gpus)] for index in range(first, first + num_own)], first + num_own > len(gpus)
 
 
 def _visible(library: Any) -> list[Any]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dlbench import plugins
 from dlbench.scenario.layout import Place
-from dlbench.worker.sensors import Reading
+from dlbench.worker.sensors import Reading, Sensor
 
 OPTIONS = plugins.Options
 PER_HOST = True
@@ -33,11 +33,9 @@ def open(place: Place) -> "RaplSensor":  # noqa: A001
 
 def zones(folder: Path) -> list[Path]:
     """Return the readable zones whose counters add up to the energy of packages and memory."""
-    return [zone for zone in sorted(folder.glob("intel-rapl:*")) if _counts(zone) and _is_readable(zone)]
-
-
-def _is_readable(zone: Path) -> bool:
-    return os.access(zone / "energy_uj", os.R_OK)
+    return [
+        zone for zone in sorted(folder.glob("intel-rapl:*")) if _counts(zone) and os.access(zone / "energy_uj", os.R_OK)
+    ]
 
 
 def _counts(zone: Path) -> bool:
@@ -47,7 +45,7 @@ def _counts(zone: Path) -> bool:
     return False
 
 
-class RaplSensor:
+class RaplSensor(Sensor):
     """Adds up the counters of zones, each of which starts again at 0 after its range."""
 
     def __init__(self, folders: list[Path]) -> None:
@@ -65,9 +63,6 @@ class RaplSensor:
         self._energy_uj += used
         reading = [("energy_j", self._energy_uj / 1e6)]
         return [*reading, ("power_w", used / 1e6 / elapsed)] if elapsed > 0 else reading
-
-    def close(self) -> None:
-        """Do nothing: nothing stays open."""
 
     def _read(self) -> list[int]:
         return [int(file.read_text()) for file in self._files]

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from itertools import count
 
+from dlbench.communicators.simulated import SimulatedOptions
 from dlbench.scenario.plugin_settings import RoleProcesses
 
 
@@ -16,23 +17,13 @@ class Links:
 
     Args:
         host_of: The host of each node.
-        latency_s: Between hosts.
-        bandwidth_bytes_per_s: Of an interface, in each direction.
-        host_latency_s: Within a host.
-        host_bandwidth_bytes_per_s: Within a host.
+        machines: Latencies and bandwidths, between hosts and within one.
     """
 
-    def __init__(
-        self,
-        host_of: Sequence[int],
-        latency_s: float,
-        bandwidth_bytes_per_s: float,
-        host_latency_s: float,
-        host_bandwidth_bytes_per_s: float,
-    ) -> None:
+    def __init__(self, host_of: Sequence[int], machines: SimulatedOptions) -> None:
         self._host_of = host_of
-        self._latency_s, self._s_per_byte = latency_s, 1 / bandwidth_bytes_per_s
-        self._host_latency_s, self._host_s_per_byte = host_latency_s, 1 / host_bandwidth_bytes_per_s
+        self._latency_s, self._s_per_byte = machines.latency_s, 1 / machines.bandwidth_bytes_per_s
+        self._host_latency_s, self._host_s_per_byte = machines.host_latency_s, 1 / machines.host_bandwidth_bytes_per_s
         hosts = max(host_of) + 1
         self._sending_until, self._receiving_until, self._copying_until = [0.0] * hosts, [0.0] * hosts, [0.0] * hosts
 

@@ -50,18 +50,13 @@ class ComputeTimes:
         """Return the seconds of the worker's next gradient, of this many samples; of none it takes no time."""
         if not num_samples:
             return 0.0
-        block = self._blocks[worker]
-        if not block:
-            block = self._blocks[worker] = self._next_block(worker)
-        return block.pop() * (1 + self._per_sample_s * num_samples)
-
-    def _next_block(self, worker: int) -> list[float]:
-        generator, options = self._generators[worker], self._options
-        seconds = self._draw(generator, _BLOCK) * self._factors[worker]
-        if options.hiccup_probability:
-            seconds[generator.random(_BLOCK) < options.hiccup_probability] *= options.hiccup_factor
-        times: list[float] = seconds[::-1].tolist()
-        return times
+        if not self._blocks[worker]:
+            generator, options = self._generators[worker], self._options
+            seconds = self._draw(generator, _BLOCK) * self._factors[worker]
+            if options.hiccup_probability:
+                seconds[generator.random(_BLOCK) < options.hiccup_probability] *= options.hiccup_factor
+            self._blocks[worker] = seconds[::-1].tolist()
+        return self._blocks[worker].pop() * (1 + self._per_sample_s * num_samples)
 
 
 def _distribution(options: SimulatedOptions) -> Callable[[np.random.Generator, int], Array]:

@@ -1,8 +1,7 @@
 """A run with `communicator: simulated`: its world built from the settings, its records made from simulated time."""
 
 import math
-from collections.abc import Callable
-from functools import cached_property
+from collections.abc import Callable, Iterator
 from time import time
 from typing import Any
 
@@ -17,9 +16,8 @@ from dlbench.strategies import Array
 from dlbench.strategies._protocol import Optimizer
 from dlbench.telemetry.reporter import Reporter
 from dlbench.trainers import Trainer
-from dlbench.worker.simulate.links import Links, hosts_of
-from dlbench.worker.simulate.times import ComputeTimes
-from dlbench.worker.simulate.world import SimulatedMemory, SimulatedWorld, mean_of
+from dlbench.worker.simulate.links import hosts_of
+from dlbench.worker.simulate.world import SimulatedWorld
 from dlbench.worker.train.agreement import Agreement, Diverged, compare
 from dlbench.worker.train.batches import TrainingData
 from dlbench.worker.train.evaluation import evaluate
@@ -52,12 +50,12 @@ class Simulation:
     ) -> None:
         self.run, self.trainer, self.data, self.reporter = run, trainer, data, reporter
         settings = run.settings
-        self._machines = SimulatedOptions(**run.options_of("communicator"))
+        machines = SimulatedOptions(**run.options_of("communicator"))
         self._plan = plan_nodes(run, len(data.train), trainer.parameters(), make_optimizer, trainer.scores)
         self.world, self.schedule = self._plan.world, self._plan.schedule
         self._batches = data.batches or data.batch
-        self._hosts = hosts_of(settings.workers, nodes_of(settings), self._machines.workers_per_host)
-        self.simulated = self._build()
+        self._hosts = hosts_of(settings.workers, nodes_of(settings), machines.workers_per_host)
+        self.simulated = SimulatedWorld(self._plan, machines, self._hosts, self)
         self._record = TrainingRecord(run, reporter)
         # The gradients since the last epoch's end; of its steps, the number of the last one.
         self._epoch = Epoch(dict.fromkeys(trainer.scores, 0.0))
@@ -114,33 +112,6 @@ class Simulation:
             self._snapshot, self.simulated.interrupted = {}, True
             self._wanted_version = self.simulated.servers[0].version if self.simulated.servers else 0
 
-    def _build(self) -> SimulatedWorld:
-        machines, world, plan = self._machines, self.world, self._plan
-        links = Links(
-            self._hosts,
-            machines.latency_s,
-            machines.bandwidth_bytes_per_s,
-            machines.host_latency_s,
-            machines.host_bandwidth_bytes_per_s,
-        )
-        simulated = SimulatedWorld(
-            world,
-            plan.worker,
-            plan.other,
-            self.schedule,
-            self,
-            links,
-            ComputeTimes(machines, world.num_workers, world.seed),
-            machines.server_bytes_per_s,
-            SimulatedMemory(world.parameters) if plan.shares_memory else None,
-            world.parameters.nbytes if plan.shares_memory else 0,
-        )
-        if machines.failed_worker is not None:
-            simulated.fail(machines.failed_worker, machines.failed_at_s)
-        if machines.failed_server is not None:
-            simulated.fail(world.server(machines.failed_server), machines.failed_at_s)
-        return simulated
-
     def _between_events(self) -> bool:
         """Evaluate where an epoch has ended on all shards; return whether to go on."""
         servers, shards = self.simulated.servers, self._snapshot
@@ -150,7 +121,8 @@ class Simulation:
                 shards[shard] = server.parameters.copy()
         if len(shards) < len(servers):
             return True
-        self._end_epochs(self._joined(shards) if servers else self.parameters())
+        joined = [shards[shard] for shard in range(len(servers))]
+        self._end_epochs(np.concatenate(joined) if servers else self.parameters())
         self._is_stopped = self._record.is_over
         return not self._is_stopped
 
@@ -158,11 +130,10 @@ class Simulation:
         """Return what is evaluated: what servers hold, or the mean of all workers' parameters."""
         world = self.simulated
         if world.servers:
-            return self._joined({shard: server.parameters for shard, server in enumerate(world.servers)})
-        return mean_of([worker.parameters for worker in world.workers])
-
-    def _joined(self, shards: dict[int, Array]) -> Array:
-        return np.concatenate([shards[shard] for shard in range(len(shards))])
+            return np.concatenate([server.parameters for server in world.servers])
+        vectors = [worker.parameters for worker in world.workers]
+        mean: Array = sum(vectors, np.zeros(vectors[0].shape)) / len(vectors)
+        return mean.astype(vectors[0].dtype)
 
     def _end_epochs(self, parameters: Array) -> None:
         """Make the row of the epoch that has ended, of several within one update that of the last; evaluate if due."""
@@ -210,46 +181,44 @@ class Simulation:
             ready_at=ready_at,
             segments=self._segments(),
             learning_rate=self._plan.full_rate,
-            bytes_sent=sum(counts.bytes_sent),
-            messages=sum(counts.messages_sent),
+            bytes_sent=sum(num_bytes for _, num_bytes in counts.links.values()),
+            messages=sum(messages for messages, _ in counts.links.values()),
             updates=counts.updates,
             gradients_dropped=counts.dropped,
             staleness=tuple(sorted(counts.staleness.items())),
-            nodes=tuple(map(self._node, range(len(self._hosts)))),
+            nodes=tuple(self._nodes()),
         )
 
-    def _node(self, node: int) -> NodeAccount:
-        """Return what one node did."""
-        counts = self.simulated.counts
-        work: dict[str, Any] = {}
-        if node < self.world.num_workers:
-            computed_s, ended_at_s = counts.compute_time_s[node], counts.ended_at_s[node]
-            until = self.simulated.failed_at_s.get(node, self.simulated.now if ended_at_s is None else ended_at_s)
-            work = {
-                "steps": counts.steps[node],
-                "compute_time_s": computed_s,
-                "wait_time_s": max(0.0, until - computed_s),
-                "ended_at_s": ended_at_s,
-            }
-        return NodeAccount(
-            role=self.world.role(node)[0],
-            host=self._hosts[node],
-            messages_sent=counts.messages_sent[node],
-            messages_received=counts.messages_received[node],
-            bytes_sent=counts.bytes_sent[node],
-            bytes_received=counts.bytes_received[node],
-            links=tuple(self._links_of.get(node, ())),
-            **work,
-        )
-
-    @cached_property
-    def _links_of(self) -> dict[int, list[tuple[int, int, int]]]:
-        """To whom each node sent, with messages and bytes; empty where there are too many links."""
-        by_source: dict[int, list[tuple[int, int, int]]] = {}
-        links = self.simulated.counts.links
-        for (source, to), sent in sorted(links.items()) if len(links) <= _MOST_LINKS else ():
-            by_source.setdefault(source, []).append((to, *sent))
-        return by_source
+    def _nodes(self) -> Iterator[NodeAccount]:
+        """Yield what each node did."""
+        simulated, counts = self.simulated, self.simulated.counts
+        sent: list[list[tuple[int, int, int]]] = [[] for _ in self._hosts]
+        received = [[0, 0] for _ in self._hosts]
+        for (source, to), (messages, num_bytes) in sorted(counts.links.items()):
+            sent[source].append((to, messages, num_bytes))
+            received[to][0] += messages
+            received[to][1] += num_bytes
+        for node, host in enumerate(self._hosts):
+            work: dict[str, Any] = {}
+            if node < self.world.num_workers:
+                computed_s, ended_at_s = counts.compute_time_s[node], counts.ended_at_s[node]
+                until = simulated.failed_at_s.get(node, simulated.now if ended_at_s is None else ended_at_s)
+                work = {
+                    "steps": counts.steps[node],
+                    "compute_time_s": computed_s,
+                    "wait_time_s": max(0.0, until - computed_s),
+                    "ended_at_s": ended_at_s,
+                }
+            yield NodeAccount(
+                role=self.world.role(node)[0],
+                host=host,
+                messages_sent=sum(messages for _, messages, _ in sent[node]),
+                messages_received=received[node][0],
+                bytes_sent=sum(num_bytes for _, _, num_bytes in sent[node]),
+                bytes_received=received[node][1],
+                links=tuple(sent[node]) if len(counts.links) <= _MOST_LINKS else (),
+                **work,
+            )
 
     def _segments(self) -> tuple[Segment, ...]:
         """Return the window: from the first update after every worker's first step, while all workers had samples."""

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-import numpy as np
-
+from dlbench.communicators.simulated import SimulatedOptions
 from dlbench.strategies import Array
-from dlbench.strategies._protocol import Gradient, Memory, Message, OtherNode, Port, WorkerNode, World
+from dlbench.strategies._protocol import Gradient, Memory, Message
 from dlbench.worker.simulate.links import Links
 from dlbench.worker.simulate.times import ComputeTimes
-from dlbench.worker.train.schedule import Schedule, Ticket
+from dlbench.worker.train.node_plan import NodePlan
+from dlbench.worker.train.schedule import Ticket
 
 # Workers that a message names.
 _MOST_NAMED = 5
@@ -39,8 +39,6 @@ class Counts:
 
     Attributes:
         events: Events of the simulator.
-        messages_sent: Messages sent, by node; likewise `messages_received`, when they were sent.
-        bytes_sent: Bytes sent, by node; likewise `bytes_received`.
         links: By sender and receiver, messages and bytes sent.
         compute_time_s: Time in which it computed, by worker.
         steps: Gradients computed, by worker.
@@ -53,10 +51,6 @@ class Counts:
         closed: The same of its end so far.
     """
 
-    messages_sent: list[int]
-    messages_received: list[int]
-    bytes_sent: list[int]
-    bytes_received: list[int]
     compute_time_s: list[float]
     steps: list[int]
     ended_at_s: list[float | None]
@@ -76,67 +70,50 @@ class SimulatedWorld:
     Events at the same moment happen in the order in which they were planned, so that a run is the same each time.
 
     Args:
-        world: What nodes there are.
-        make_worker: Makes the node of a worker, given its number and its port.
-        make_other: Makes a node that is no worker, such as a server.
-        schedule: Gives workers their samples.
-        computes: GradientComputer gradients.
-        links: How long messages take.
-        times: How long gradients take.
-        server_bytes_per_s: Bytes that a node that is no worker handles in a second, one message at a time.
-        memory: What workers share, if they do.
-        memory_bytes: Its size: a worker moves it twice through its host's memory for each gradient.
+        plan: What nodes there are, and which samples they train on.
+        machines: How long gradients and messages take, and which nodes fail.
+        hosts: The host of each node.
+        computes: Computes gradients.
+
+    Attributes:
+        last_update_s: When parameters were last updated.
+        failed_at_s: When nodes failed, by node.
     """
 
     def __init__(
-        self,
-        world: World,
-        make_worker: Callable[[int, Port], WorkerNode],
-        make_other: Callable[[int, Port], OtherNode],
-        schedule: Schedule,
-        computes: GradientComputer,
-        links: Links,
-        times: ComputeTimes,
-        server_bytes_per_s: float,
-        memory: Memory | None = None,
-        memory_bytes: int = 0,
+        self, plan: NodePlan, machines: SimulatedOptions, hosts: Sequence[int], computes: GradientComputer
     ) -> None:
         self.now = 0.0
-        self.memory, self._memory_bytes = memory, memory_bytes
+        world = self._world = plan.world
         num_workers, nodes = world.num_workers, world.num_nodes
-        self.counts = Counts(
-            messages_sent=[0] * nodes,
-            messages_received=[0] * nodes,
-            bytes_sent=[0] * nodes,
-            bytes_received=[0] * nodes,
-            compute_time_s=[0.0] * num_workers,
-            steps=[0] * num_workers,
-            ended_at_s=[None] * num_workers,
-        )
-        self._schedule, self._computes, self._links, self._times = schedule, computes, links, times
-        self._server_s_per_byte = 1 / server_bytes_per_s
+        self.memory: Memory | None = SimulatedMemory(world.parameters) if plan.shares_memory else None
+        # For each gradient a worker moves what is shared twice through its host's memory.
+        self._memory_bytes = 2 * world.parameters.nbytes if plan.shares_memory else 0
+        self.counts = Counts([0.0] * num_workers, [0] * num_workers, [None] * num_workers)
+        self._schedule, self._computes, self._links = plan.schedule, computes, Links(hosts, machines)
+        self._times = ComputeTimes(machines, num_workers, world.seed)
+        self._server_s_per_byte = 1 / machines.server_bytes_per_s
         self._events: list[tuple[float, int, Callable[[int, Any], None], int, Any]] = []
         self._planned = 0
         self._busy, self._over = [False] * num_workers, [False] * num_workers
         self._computed_at = [-1.0] * num_workers
         self._num_begun = self._begun_by_then = 0
-        self._moment = 0.0
-        # Failures that are still to come.
-        self._failures = 0
+        self.last_update_s = 0.0
         self._first_end_s = math.inf
         self._is_ending = False
         # Set where `between` is to be called after this event.
         self.interrupted = False
-        self._dead: dict[int, float] = {}
-        self._world, self._serving_until = world, [0.0] * nodes
-        self.workers = [make_worker(rank, _NodePort(self, rank)) for rank in range(num_workers)]
-        self._others = {node: make_other(node, _NodePort(self, node)) for node in range(num_workers, nodes)}
+        self.failed_at_s: dict[int, float] = {}
+        self._serving_until = [0.0] * nodes
+        self.workers = [plan.worker(rank, _NodePort(self, rank)) for rank in range(num_workers)]
+        self._others = {node: plan.other(node, _NodePort(self, node)) for node in range(num_workers, nodes)}
         self.servers = [self._others[world.server(shard)] for shard in range(world.num_servers)]
-
-    def fail(self, node: int, at_s: float) -> None:
-        """Let a node end at a moment without notice."""
-        self._failures += 1
-        self._plan(at_s, self._die, node, None)
+        failing = [] if machines.failed_worker is None else [machines.failed_worker]
+        failing += [] if machines.failed_server is None else [world.server(machines.failed_server)]
+        for node in failing:
+            self._plan(machines.failed_at_s, self._die, node, None)
+        # Failures that are still to come.
+        self._failures = len(failing)
 
     def run(self, between: Callable[[], bool] = lambda: True) -> None:
         """Begin all workers, and let events happen until there are none.
@@ -157,18 +134,14 @@ class SimulatedWorld:
             happen(node, what)
             if self.interrupted and not between():
                 return
-        waiting = [rank for rank, over in enumerate(self._over) if not over and rank not in self._dead]
+        waiting = [rank for rank, over in enumerate(self._over) if not over and rank not in self.failed_at_s]
         # A worker that computed its last gradient when there were no more samples has lost nothing but that gradient.
-        if any(self._computed_at[rank] < self._first_end_s for rank in waiting) or (waiting and not self._dead):
+        if any(self._computed_at[rank] < self._first_end_s for rank in waiting) or (waiting and not self.failed_at_s):
             raise StuckError(self._why(waiting))
 
     def send(self, source: int, to: int, message: Message) -> None:
         """Carry a message from one node to another."""
         num_bytes, links, counts = message.num_bytes, self._links, self.counts
-        counts.messages_sent[source] += 1
-        counts.messages_received[to] += 1
-        counts.bytes_sent[source] += num_bytes
-        counts.bytes_received[to] += num_bytes
         messages, so_far = counts.links.get((source, to), (0, 0))
         counts.links[source, to] = messages + 1, so_far + num_bytes
         if links.is_local(source, to):
@@ -176,25 +149,19 @@ class SimulatedWorld:
         else:
             self._plan(links.first_byte_at(self.now, source, num_bytes), self._receive, to, message)
 
-    @property
-    def last_update_s(self) -> float:
-        """When parameters were last updated."""
-        return self._moment
-
-    @property
-    def failed_at_s(self) -> dict[int, float]:
-        """When nodes failed, by node."""
-        return self._dead
-
     def updated(self, staleness: Sequence[int], samples: int) -> None:
         """Count an update."""
         counts = self.counts
-        if self.now > self._moment:
-            self._move_window()
+        if self.now > self.last_update_s:
+            # The window opens, or ends so far, at the last moment of updates, all of which are counted by now.
+            if counts.opened is None and self._begun_by_then == len(self.workers):
+                counts.opened = self.last_update_s, counts.samples
+            if not self._is_ending:
+                counts.closed = self.last_update_s, counts.samples
         counts.updates += 1
         counts.samples += samples
         counts.staleness.update(staleness)
-        self._moment, self._begun_by_then = self.now, self._num_begun
+        self.last_update_s, self._begun_by_then = self.now, self._num_begun
         self._computes.updated(samples)
 
     def dropped(self, samples: int) -> None:
@@ -205,14 +172,6 @@ class SimulatedWorld:
         self.counts.dropped += 1
         if not self._is_ending:
             self._schedule.give_back(samples)
-
-    def _move_window(self) -> None:
-        """Let the window open, or end, at the last moment of updates, all of which are counted by now."""
-        counts = self.counts
-        if counts.opened is None and self._begun_by_then == len(self.workers):
-            counts.opened = self._moment, counts.samples
-        if not self._is_ending:
-            counts.closed = self._moment, counts.samples
 
     def _plan(self, moment: float, happen: Callable[[int, Any], None], node: int, what: Any) -> None:
         self._planned += 1
@@ -232,11 +191,11 @@ class SimulatedWorld:
         seconds = self._times.next(rank, len(ticket.share.indices))
         self.counts.compute_time_s[rank] += seconds
         if self._memory_bytes:
-            seconds += self._links.copied_at(self.now, rank, 2 * self._memory_bytes) - self.now
+            seconds += self._links.copied_at(self.now, rank, self._memory_bytes) - self.now
         self._plan(self.now + seconds, self._computed, rank, (ticket, self.workers[rank].begin()))
 
     def _computed(self, rank: int, begun: tuple[Ticket, Array]) -> None:
-        if rank in self._dead:
+        if rank in self.failed_at_s:
             return
         ticket, parameters = begun
         share = ticket.share
@@ -253,33 +212,30 @@ class SimulatedWorld:
         self._plan(self._links.received_at(self.now, to, message.num_bytes), self._deliver, to, message)
 
     def _deliver(self, to: int, message: Message) -> None:
-        if to in self._dead:
+        if to in self.failed_at_s:
             return
         if to < len(self.workers):
             self.workers[to].on_message(message)
             self._try_to_begin(to)
-        else:
-            self._queue(to, message)
-
-    def _queue(self, to: int, message: Message) -> None:
-        """Let a node that is no worker handle a message after those before it."""
+            return
+        # A node that is no worker handles a message after those before it.
         num_bytes = 0 if message.body is None else message.body.nbytes
         done = max(self.now, self._serving_until[to]) + num_bytes * self._server_s_per_byte
         self._serving_until[to] = done
         self._plan(done, self._serve, to, message)
 
     def _serve(self, to: int, message: Message) -> None:
-        if to not in self._dead:
+        if to not in self.failed_at_s:
             self._others[to].on_message(message)
 
     def _die(self, node: int, _: None) -> None:
         self._failures -= 1
-        self._dead[node] = self.now
+        self.failed_at_s[node] = self.now
 
     def _why(self, waiting: Sequence[int]) -> str:
         named = ", ".join(str(rank) for rank in waiting[:_MOST_NAMED])
         more = f" and {len(waiting) - _MOST_NAMED} more" if len(waiting) > _MOST_NAMED else ""
-        dead = ((*self._world.role(node), moment) for node, moment in self._dead.items())
+        dead = ((*self._world.role(node), moment) for node, moment in self.failed_at_s.items())
         gone = "; ".join(f"{role} {index} ended at {moment:.3g} s" for role, index, moment in dead)
         because = f"{gone}, and " if gone else ""
         return f"{because}worker{'s' if len(waiting) > 1 else ''} {named}{more} wait for messages that will not come"
@@ -320,11 +276,3 @@ class _NodePort:
     def send(self, to: int, message: Message) -> None:
         """Send a message to a node."""
         self._world.send(self._node, to, message)
-
-
-def mean_of(vectors: Sequence[Array]) -> Array:
-    """Return the mean of vectors, in float64, in their own type."""
-    total = np.zeros(vectors[0].shape)
-    for vector in vectors:
-        total += vector
-    return (total / len(vectors)).astype(vectors[0].dtype)

@@ -60,7 +60,7 @@ def train(assignment: Assignment, rank: int, reporter: Reporter, observer: Obser
     trainer = build(assignment, rank, arrays, strategy)
     reporter.phase = "broadcast"
     parameters = trainer.parameters()
-    strategy.broadcast(parameters)
+    communicator.broadcast(parameters)
     trainer.set_parameters(parameters)
     step = strategy.bind(trainer, reporter)
     workers = assignment.layout.places[rank].workers

@@ -60,7 +60,7 @@ def attempt(case: Case, world: Communicator) -> dict[str, Any]:
         alone.apply(alone.gradient(x, y, 1 / len(y))[0], LEARNING_RATE)
     strategy = ddp.create(ddp.OPTIONS(**options), world, None)
     trainer = build(network, parts, strategy, seed=world.rank)
-    strategy.broadcast(start)
+    world.broadcast(start)
     trainer.set_parameters(start)
     step = strategy.bind(trainer, Reporter())
     wrapped = trainer._graph._wrapped  # type: ignore[attr-defined]

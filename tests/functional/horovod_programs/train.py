@@ -92,7 +92,7 @@ def many_workers(trainer: Trainer, communicator: HorovodCommunicator, case: Case
     strategy = horovod.create(horovod.OPTIONS(**case.options), communicator, None)
     if case.sabotage != "no-broadcast":
         start = trainer.parameters()
-        strategy.broadcast(start)
+        communicator.broadcast(start)
         trainer.set_parameters(start)
     # What remains without a reduction: each worker follows its own gradient.
     alone: Callable[[list[Any]], list[Any]] = lambda gradients: [g * communicator.size for g in gradients]  # noqa: E731

@@ -120,7 +120,7 @@ def many_workers(trainer: Trainer, strategy: Strategy, communicator: Communicato
     """Train on this worker's slices; return the verdicts and the hash of its first gradient."""
     if sabotage != "no-broadcast":
         start = trainer.parameters()
-        strategy.broadcast(start)
+        communicator.broadcast(start)
         trainer.set_parameters(start)
     verdicts, hashes = [], []
     if hasattr(trainer, "rehearse"):

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from dlbench.communicators._mpi_tool import captured_stderr, library_in, other_lines, selected_components
+from dlbench.communicators._mpi_tool import captured_stderr, loaded_library, other_lines, selected_components
 
 PRINTED = """\
 [vm:06499] coll:base:comm_select: new communicator: MPI COMM 3 DUP FROM 0 (cid 3)
@@ -48,6 +48,7 @@ def test_standard_error_comes_back_after_a_failure(capfd: pytest.CaptureFixture[
         ("[heap]", None),
     ],
 )
-def test_the_library_is_found_among_the_mappings(name: str, expected: str | None) -> None:
-    maps = f"7f00-7f10 r--p 00000000 fe:00 100    {name}\n7f10-7f20 rw-p 00000000 00:00 0\n"
-    assert library_in(maps) == (expected and Path(expected))
+def test_the_library_is_found_among_the_mappings(tmp_path: Path, name: str, expected: str | None) -> None:
+    maps = tmp_path / "maps"
+    maps.write_text(f"7f00-7f10 r--p 00000000 fe:00 100    {name}\n7f10-7f20 rw-p 00000000 00:00 0\n")
+    assert loaded_library(maps) == (expected and Path(expected))

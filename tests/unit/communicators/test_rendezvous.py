@@ -1,8 +1,13 @@
 """Which processes are connected, and the likely cause where they are others than expected."""
 
-from dlbench.communicators._rendezvous import explain, is_complete, short_version
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
 
-PAIR = [("a", 1), ("a", 2)]
+import pytest
+
+from dlbench.communicators._rendezvous import check, explain, short_version
+
 OPEN_MPI, MPICH, GLOO = "Open MPI 5.0.11 at /opt/libmpi.so", "MPICH 4.2 at /opt/libmpich.so", ""
 # Library, variables, what the cause names.
 CAUSES: list[tuple[str, dict[str, str], str]] = [
@@ -27,11 +32,16 @@ def test_the_cause_is_read_from_what_launchers_leave_behind() -> None:
 
 
 def test_only_the_right_number_of_distinct_processes_is_complete() -> None:
-    assert is_complete(2, 2, PAIR)
-    assert is_complete(2, 2, [("a", 1), ("b", 1)])
-    assert not is_complete(2, 1, PAIR[:1])
-    assert not is_complete(2, 2, [("a", 1), ("a", 1)])
-    assert not is_complete(1, 2, PAIR)
+    for num_workers, processes, is_complete in (
+        (2, [("a", 1), ("a", 2)], True),
+        (2, [("a", 1), ("b", 1)], True),
+        (2, [("a", 1)], False),
+        (2, [("a", 1), ("a", 1)], False),
+        (1, [("a", 1), ("a", 2)], False),
+    ):
+        communicator: Any = SimpleNamespace(all_gather=lambda _, processes=processes: processes)
+        with nullcontext() if is_complete else pytest.raises(RuntimeError, match="expected to connect"):
+            check(communicator, num_workers, OPEN_MPI)
 
 
 def test_versions_are_short() -> None:

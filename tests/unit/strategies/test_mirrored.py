@@ -4,10 +4,6 @@ import socket
 import pytest
 
 from dlbench.communicators import _single
-from dlbench.errors import UserError
-from dlbench.scenario.cluster import Cluster, Host
-from dlbench.scenario.expand.runs import expand
-from dlbench.scenario.read.scenario_file import parse
 from dlbench.scenario.settings import Settings
 from dlbench.strategies import mirrored, multi_worker
 from tests.fakes import in_threads
@@ -33,25 +29,6 @@ def test_workers_on_several_hosts_and_sums_that_leave_one_out_are_refused() -> N
         reason = mirrored.refuse(MIRRORED(cross_device_ops=operation), settings)
         assert part in reason, (workers, place, operation)
         assert bool(reason) == bool(part), (workers, place, operation)
-
-
-def test_scenarios_that_mirrored_cannot_run_are_refused() -> None:
-    cluster = Cluster(hosts=(Host(address="a", slots=2), Host(address="b", slots=4)))
-    for more, part in (
-        ("workers: 2, mode: scale-out", "mode: scale-up"),
-        ("workers: 2, jit_compile: true", "jit_compile"),
-        ("workers: 2, trainer: numpy", "keras_tensorflow"),
-        ("workers: 3, strategy.cross_device_ops: hierarchical_copy", "even number of workers"),
-    ):
-        with pytest.raises(UserError) as caught:
-            expand(parse(f"base: {{model: mlp, dataset: digits, strategy: mirrored, {more}}}", "s.yaml"), cluster)
-        assert part in str(caught.value), more
-
-
-def test_mirrored_is_for_one_process() -> None:
-    assert mirrored.create(MIRRORED(), _single.connect(1), None).facts() == {}
-    with pytest.raises(RuntimeError, match="one process, not 2"):
-        in_threads(2, lambda communicator: mirrored.create(MIRRORED(), communicator, None))
 
 
 def test_several_processes_agree_on_their_addresses() -> None:

@@ -1,7 +1,6 @@
 """What each strategy promises where messages and gradients come in any order; and what catches a broken one."""
 
 from collections import Counter
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -10,13 +9,13 @@ import pytest
 from dlbench import plugins
 from dlbench.scenario.needs import Needs
 from dlbench.strategies._protocol import HEADER_BYTES, Message, pack_header, unpack_header, weighted_mean
-from dlbench.strategies._servers import Shard
 from tests.unit.strategies import rules
 from tests.unit.strategies.worlds import SIZE, FuzzedWorld, gradient_of, synchronous
 
 NEEDS: dict[str, Needs] = {name: plugins.load("strategies", name).get("NEEDS") for name in plugins.names("strategies")}
 OF_NODES = [name for name, needs in NEEDS.items() if needs.nodes]
-AS_ONE_WORKER = [name for name in OF_NODES if NEEDS[name].as_one_worker is not None]
+AS_ONE_WORKER = {name: NEEDS[name].as_one_worker for name in OF_NODES if NEEDS[name].as_one_worker is not None}
+CACHED = {"bound": 0, "reads": "cached"}
 BOUNDED = [(name, needs.bounded_by) for name, needs in NEEDS.items() if needs.bounded_by]
 SEEDS = range(25)
 
@@ -36,11 +35,13 @@ def test_what_promises_to_equal_one_worker_does_so_still() -> None:
     assert of_lock_step == {"ddp", "horovod", "mirrored", "mpi", "multi_worker", "parallax", "single"}
 
 
-@pytest.mark.parametrize("strategy", AS_ONE_WORKER)
-def test_synchronous_strategies_equal_one_worker_on_the_joined_batch_whatever_comes_first(strategy: str) -> None:
+@pytest.mark.parametrize(("strategy", "options"), [*AS_ONE_WORKER.items(), ("stale_synchronous", CACHED)])
+def test_synchronous_strategies_equal_one_worker_on_the_joined_batch_whatever_comes_first(
+    strategy: str, options: dict[str, Any]
+) -> None:
     for seed in SEEDS:
         workers, servers = 1 + seed % 5, 1 + seed % 3
-        world = FuzzedWorld(strategy, workers, 6, seed, servers, NEEDS[strategy].as_one_worker, samples=uneven).run()
+        world = FuzzedWorld(strategy, workers, 6, seed, servers, options, samples=uneven).run()
         expected = synchronous(workers, 6, samples=uneven)
         for worker in world.workers:
             close(worker.begin(), expected)
@@ -56,11 +57,9 @@ def test_synchronous_servers_do_not_depend_on_shards_nor_on_who_comes_first_bit_
         assert len(found) == 1
 
 
-def test_ring_workers_hold_the_same_bits_and_send_two_p_minus_two_messages_a_step() -> None:
-    for seed in SEEDS:
-        workers = 1 + seed % 6
-        world = FuzzedWorld("ring", workers, 4, seed).run()
-        assert len({worker.parameters.tobytes() for worker in world.workers}) == 1
+def test_ring_workers_send_two_p_minus_two_messages_a_step() -> None:
+    for workers in range(1, 7):
+        world = FuzzedWorld("ring", workers, 4).run()
         sent = Counter(source for source, _, _ in world.sent)
         assert all(sent[rank] == 4 * 2 * (workers - 1) for rank in range(workers))
         numbers = sum(message.num_bytes - HEADER_BYTES for _, _, message in world.sent)
@@ -72,22 +71,10 @@ def test_backup_workers_apply_exactly_the_first_of_each_step_and_nothing_of_anot
         rules.backup_schedule(seed)
 
 
-def test_without_backups_it_is_the_synchronous_server() -> None:
-    """Samples are handed out, so that only a worker that is alone has the same ones."""
-    for seed in range(5):
-        world = FuzzedWorld("backup_workers", 1, 6, seed, options={"backups": 0}).run()
-        close(world.parameters, synchronous(1, 6))
-
-
-def test_each_asynchronous_gradient_is_applied_once_and_staleness_is_p_minus_one() -> None:
-    """With P workers that take turns every gradient but the first P - 1 is P - 1 updates old."""
+def test_each_asynchronous_gradient_is_applied_once() -> None:
     for workers in (1, 2, 5, 9):
-        world = FuzzedWorld("asynchronous", workers, 40, seed=workers)
-        world.run()
-        staleness = world.record.staleness
-        assert len(staleness) == 40 * workers == world.servers[0].version
-        # Every other update falls into the time of each gradient of a worker once for each of the other workers.
-        assert abs(np.mean(staleness[workers:-workers] or [0]) - (workers - 1)) <= 0.1 * workers
+        world = FuzzedWorld("asynchronous", workers, 40, seed=workers).run()
+        assert len(world.record.staleness) == 40 * workers == world.servers[0].version
 
 
 def test_softsync_updates_after_every_c_gradients() -> None:
@@ -135,11 +122,10 @@ def test_a_promised_bound_is_kept_and_used(strategy: str, option: str) -> None:
         assert max(rules.bounded(world, bound) for world in worlds) == bound
 
 
-@pytest.mark.parametrize("reads", ["fresh", "cached"])
-def test_stale_workers_are_never_further_ahead_than_the_bound_in_hundreds_of_schedules(reads: str) -> None:
+def test_stale_workers_with_copies_are_never_further_ahead_than_the_bound_in_hundreds_of_schedules() -> None:
     widest: Counter[int] = Counter()
     for seed in range(600):
-        bound, lead = rules.stale_schedule(seed, reads)
+        bound, lead = rules.stale_schedule(seed, "cached")
         widest[bound] = max(widest[bound], lead)
     # The bound is used, not only kept.
     assert widest == {0: 0, 1: 1, 2: 2, 3: 3}
@@ -182,16 +168,6 @@ def test_a_copy_that_is_new_enough_saves_messages_and_none_more_than_the_bound_a
         assert (bound < 8) == bool(pulls)
 
 
-def test_bound_0_with_copies_is_synchronous_too() -> None:
-    for seed in range(20):
-        cached = {"bound": 0, "reads": "cached"}
-        fresh, own = (
-            FuzzedWorld("stale_synchronous", 3, 6, seed, options=options).run().parameters
-            for options in ({"bound": 0}, cached)
-        )
-        close(fresh, own)
-
-
 def test_a_server_refuses_a_worker_that_is_further_ahead_than_the_bound() -> None:
     """Such as one that begins without having been answered."""
 
@@ -203,36 +179,6 @@ def test_a_server_refuses_a_worker_that_is_further_ahead_than_the_bound() -> Non
     world = FuzzedWorld("stale_synchronous", 3, 7, 1, options={"bound": 1}, speeds=[1, 0.01, 1], change=eager)
     with pytest.raises(RuntimeError, match="worker 0 has made step 3 while the slowest had made 0: the bound is 1"):
         world.run()
-
-
-def test_an_infinite_bound_never_keeps_a_worker_waiting() -> None:
-    for seed in range(50):
-        world = FuzzedWorld("stale_synchronous", 3, 8, seed, options={"bound": 10**6}, speeds=[1, 1, 0.001])
-        world.on_event = lambda server=world.servers[0]: _none_waits(server)
-        world.run()
-
-
-def _none_waits(server: Any) -> None:
-    assert not server._waiting
-
-
-@pytest.mark.parametrize(
-    "broken",
-    [
-        pytest.param(lambda server: setattr(server, "_bound", server._bound + 1), id="bound ignored"),
-        pytest.param(lambda server: setattr(server, "_slowest", 1 << 40), id="slowest worker forgotten"),
-    ],
-)
-def test_a_bound_that_is_ignored_is_caught(broken: Any) -> None:
-    caught = 0
-    for seed in range(50):
-        world = FuzzedWorld("stale_synchronous", 3, 7, seed, options={"bound": 1}, speeds=[1, 1, 0.02])
-        broken(world.servers[0])
-        try:
-            rules.bounded(world, 1)
-        except AssertionError:
-            caught += 1
-    assert caught > 25
 
 
 @pytest.mark.parametrize("strategy", ["parameter_server", "asynchronous", "ring"])
@@ -249,24 +195,6 @@ def test_a_gradient_that_is_dropped_on_purpose_is_caught(strategy: str) -> None:
     assert not np.allclose(sound.workers[0].begin(), broken.workers[0].begin())
 
 
-def test_shards_that_are_mixed_up_are_caught() -> None:
-    def mixed(node: Any) -> Any:
-        if hasattr(node, "_received"):
-            take = node.on_message
-            node.on_message = lambda message: take(message._replace(shard=1 - message.shard))
-        return node
-
-    sound = FuzzedWorld("parameter_server", 2, 4, 1, 2).run()
-    broken = FuzzedWorld("parameter_server", 2, 4, 1, 2, change=mixed).run()
-    assert not np.allclose(sound.parameters, broken.parameters)
-
-
-def test_downpour_with_one_worker_that_always_pushes_and_fetches_is_plain_sgd() -> None:
-    for servers in (1, 2):
-        world = FuzzedWorld("downpour", 1, 12, servers=servers, options={"adagrad": False}).run()
-        close(world.parameters, synchronous(1, 12))
-
-
 def test_one_push_of_several_gradients_is_their_sum() -> None:
     for n_push in (2, 3, 5):
         world = FuzzedWorld("downpour", 1, 12, options={"adagrad": False, "n_push": n_push, "n_fetch": 100}).run()
@@ -277,23 +205,17 @@ def test_one_push_of_several_gradients_is_their_sum() -> None:
         close(world.world.parameters - 0.1 * np.sum(pushed, axis=0), synchronous(1, 12))
 
 
-def test_downpour_counts_every_gradient_once() -> None:
+def test_downpour_counts_every_gradient_once_and_others_wait_while_the_first_worker_warms_up() -> None:
     for seed in range(30):
-        options = {"n_push": 1 + seed % 4, "n_fetch": 1 + seed % 3, "warm_start_steps": 3 * (seed % 2)}
-        world = FuzzedWorld("downpour", 3, 10, seed, 1 + seed % 2, options).run()
-        assert world.record.samples == 30
+        warm_steps = 5 * (seed % 2)
+        options = {"n_push": 1 + seed % 4, "n_fetch": 1 + seed % 3, "warm_start_steps": warm_steps}
+        world = FuzzedWorld("downpour", 3, 10, seed, 1 + seed % 2, options)
 
+        def look(world: FuzzedWorld = world, warm_steps: int = warm_steps) -> None:
+            assert world.done[0] >= warm_steps or not any(world.done[1:])
 
-def test_nobody_begins_before_the_first_worker_has_made_its_warm_start() -> None:
-    for seed in range(20):
-        options = {"warm_start_steps": 5, "n_push": 1 + seed % 3}
-        world = FuzzedWorld("downpour", 3, 10, seed, options=options)
-        world.on_event = lambda world=world: _warm(world)
-        world.run()
-
-
-def _warm(world: FuzzedWorld) -> None:
-    assert world.done[0] >= 5 or not any(world.done[1:])
+        world.on_event = look
+        assert world.run().record.samples == 30
 
 
 def test_adagrad_on_the_servers_follows_its_formula() -> None:
@@ -306,16 +228,11 @@ def test_adagrad_on_the_servers_follows_its_formula() -> None:
     close(world.parameters, found)
 
 
-def test_local_sgd_sends_a_message_for_every_period_only() -> None:
-    for period in (1, 2, 3, 6):
-        world = FuzzedWorld("local_sgd", 3, 12, options={"period": period}).run()
-        assert len(world.sent) == 12 // period * 3 * 4
+def test_local_sgd_sends_messages_for_every_average_only() -> None:
+    for period, after_steps, averages in ((1, 0, 12), (2, 0, 6), (6, 0, 2), (4, 4, 4 + 2)):
+        world = FuzzedWorld("local_sgd", 3, 12, options={"period": period, "after_steps": after_steps}).run()
+        assert len(world.sent) == averages * 3 * 4
         assert len({worker.parameters.tobytes() for worker in world.workers}) == 1
-
-
-def test_post_local_sgd_averages_at_every_step_until_then() -> None:
-    world = FuzzedWorld("local_sgd", 3, 12, options={"period": 4, "after_steps": 4}).run()
-    assert len(world.sent) == (4 + 2) * 3 * 4
 
 
 def test_averages_of_local_steps_are_their_mean() -> None:
@@ -370,13 +287,6 @@ def test_every_strategy_ends_and_counts_each_sample_whatever_comes_first(strateg
         assert not any(world.channels.values())
 
 
-def test_a_world_is_the_same_each_time() -> None:
-    for strategy in OF_NODES:
-        first, second = (FuzzedWorld(strategy, 3, 5, 7).run() for _ in range(2))
-        assert [source for source, _, _ in first.sent] == [source for source, _, _ in second.sent]
-        assert np.array_equal(first.workers[1].parameters, second.workers[1].parameters)
-
-
 @pytest.mark.parametrize("dtype", ["", "float16", "float32", "float64", "uint8", "uint32", "int32", "int64"])
 def test_a_header_gives_back_its_message_and_says_the_type_of_its_numbers(dtype: str) -> None:
     kind, body = ("block", np.zeros(4, dtype)) if dtype else ("pull", None)
@@ -409,12 +319,3 @@ def test_a_mean_is_weighted_by_samples_and_needs_some() -> None:
     assert found.tolist() == [2.0, 3.0]
     with pytest.raises(ValueError, match="needs samples"):
         weighted_mean([(np.zeros(2), 0)])
-
-
-def test_versions_rise_by_one_with_each_update() -> None:
-    seen: list[int] = []
-    world = FuzzedWorld("asynchronous", 3, 10)
-    server: Shard = world.servers[0]
-    world.on_event = lambda: seen.append(server.version)
-    world.run()
-    assert all(second - first in (0, 1) for first, second in pairwise(seen))

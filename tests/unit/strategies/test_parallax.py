@@ -124,10 +124,6 @@ def test_every_route_ends_at_the_weights_of_an_all_reduce(size, dtype, tolerance
         assert routes.startswith(f"words: {expected_route} (touched ")
 
 
-def sent_in_pieces(communicator):
-    return sum(num_bytes for _, num_bytes in communicator.sent)
-
-
 @pytest.mark.parametrize("size", [2, 3, 5])
 @pytest.mark.parametrize("route", [*SPARSE, Route.DENSE])
 def test_bytes_are_those_of_the_rows_that_were_touched(size, route):
@@ -136,7 +132,7 @@ def test_bytes_are_those_of_the_rows_that_were_touched(size, route):
         train(step, communicator, range(1))
         before = strategy.bytes_sent
         touched = train(step, communicator, range(1, STEPS))
-        assert strategy.bytes_sent == sent_in_pieces(communicator)
+        assert strategy.bytes_sent == sum(num_bytes for _, num_bytes in communicator.sent)
         sent = strategy.bytes_sent - before
         step.refresh()
         assert strategy.bytes_sent - before == sent
@@ -188,13 +184,6 @@ def test_with_rows_spread_evenly_bytes_are_those_of_the_paper(size):
         assert in_threads(size, lambda c, route=route: work(c, route)) == [3 * round(formula / 2 + lengths)] * size
 
 
-def test_formulas_without_row_numbers_are_the_published_ones():
-    w, a, n = 4_000_000, 0.01, 8
-    assert bytes_of_step(Route.DENSE, w, 0, a, n) == 4 * w * (n - 1) / n
-    assert bytes_of_step(Route.GATHER, w, 0, a, n) == pytest.approx(2 * a * w * (n - 1))
-    assert bytes_of_step(Route.SERVER, w, 0, a, n) == pytest.approx(4 * a * w * (n - 1) / n)
-
-
 @pytest.mark.parametrize(
     ("workers", "touched", "route"),
     [
@@ -231,40 +220,6 @@ def test_auto_goes_by_what_it_measures():
         found = routes(4, size)
         assert {text for text, _ in found} == {f"words: {route} (touched {share:.3g})"}
         assert all(state[1] == pytest.approx(share) for _, state in found)
-
-
-def all_rows(rank, step, size):
-    """Return a batch with every token."""
-    x = np.resize(np.arange(ROWS), (-(-ROWS // LENGTH), LENGTH))
-    return x, np.arange(len(x)) % CLASSES
-
-
-def test_batches_that_touch_every_row_stay_dense_unless_asked():
-    def work(communicator, route):
-        strategy, step = made(communicator, route)
-        train(step, communicator, make=all_rows)
-        step.refresh()
-        return step.trainer.flat, strategy.facts()["routes"]
-
-    dense, auto, server = (in_threads(3, lambda c, r=r: work(c, r))[0] for r in (Route.DENSE, Route.AUTO, Route.SERVER))
-    assert auto[1] == "words: dense (touched 1)"
-    assert server[1] == "words: server (touched 1)"
-    assert np.array_equal(dense[0], auto[0])
-    np.testing.assert_allclose(server[0], dense[0], rtol=0, atol=1e-13)
-
-
-@pytest.mark.parametrize("route", SPARSE)
-def test_rows_that_no_batch_touches_stay_as_they_are(route):
-    def work(communicator):
-        _, step = made(communicator, route)
-        first = step.trainer.parts(step.trainer.parameters())[1]
-        train(step, communicator, tokens=9)
-        step.refresh()
-        return first, step.trainer.parts(step.trainer.flat)[1]
-
-    for first, last in in_threads(3, work):
-        assert np.array_equal(first[9:], last[9:])
-        assert not np.any(first[:9] == last[:9])
 
 
 def test_a_worker_writes_the_rows_of_its_batch_alone_before_each_gradient():

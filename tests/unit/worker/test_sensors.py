@@ -216,7 +216,7 @@ def test_power_is_energy_over_time(powercap, opened, monkeypatch):
 def test_energy_that_may_not_be_read_is_not_there(powercap, monkeypatch, tmp_path):
     powercap("intel-rapl:0", "package-0", 5)
     with monkeypatch.context() as patch:
-        patch.setattr(rapl, "_is_readable", lambda zone: False)
+        patch.setattr(rapl.os, "access", lambda *_: False)
         assert not rapl.available()
     monkeypatch.setattr(rapl, "FOLDER", tmp_path / "absent")
     assert not rapl.available()

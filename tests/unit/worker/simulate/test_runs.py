@@ -90,7 +90,6 @@ def test_a_real_run_keeps_its_name(tmp_path: Path) -> None:
         ("asynchronous", {"collectives": "gloo"}, "has no collectives 'gloo'"),
         ("asynchronous", {"launcher": "local"}, "the launcher local does not provide mpi"),
         ("backup_workers", {"servers": 2}, "backup_workers has one server"),
-        ("sandblaster", {"learning_rate_scale": "linear"}, "searches the length of each step"),
         ("sandblaster", {"augmentation": "crop-flip"}, "compares losses of the same samples: remove `augmentation`"),
         ("sandblaster", {"compression": "half"}, "sandblaster sends gradients as it does"),
         (

@@ -86,11 +86,6 @@ def test_every_sample_is_trained_on_once_an_epoch_and_every_epoch_has_its_row(st
     assert times[-1] <= (result.train_time_s or 0)
 
 
-def test_more_shards_change_nothing_but_the_time() -> None:
-    found = [trained("parameter_server", 3, servers=servers, momentum=0.9)[1].tobytes() for servers in (1, 2, 4)]
-    assert len(set(found)) == 1
-
-
 CONSTANT = {"communicator__compute_times": "constant", "communicator__compute_time_s": 1.0}
 
 
@@ -171,6 +166,8 @@ def test_a_failed_worker_ends_what_waits_for_it_and_says_so() -> None:
     for strategy in ("parameter_server", "ring", "stale_synchronous", "local_sgd"):
         with pytest.raises(StuckError, match=r"worker 1 ended at 0.3 s, and workers? .* wait for messages"):
             trained(strategy, 3, **gone)
+    with pytest.raises(StuckError, match="worker 1 ended"):  # before the others end
+        trained("gossip", 4, communicator__failed_worker=1, communicator__failed_at_s=0.2, epochs=6)
     for strategy in ("asynchronous", "softsync", "backup_workers", "downpour", "elastic_averaging", "sandblaster"):
         result = trained(strategy, 3, **gone)[0]
         assert result.samples_seen <= 3 * NUM_TRAIN
@@ -229,11 +226,6 @@ def test_a_failure_after_the_end_changes_nothing() -> None:
     late = {"communicator__failed_worker": 0, "communicator__failed_at_s": 1000.0}
     for strategy in ("asynchronous", "ring"):
         assert trained(strategy, 3, **late)[0].train_time_s == trained(strategy, 3)[0].train_time_s
-
-
-def test_a_worker_that_waits_for_a_failed_one_before_the_others_end_is_no_completed_run() -> None:
-    with pytest.raises(StuckError, match="worker 1 ended"):
-        trained("gossip", 4, communicator__failed_worker=1, communicator__failed_at_s=0.2, epochs=6)
 
 
 def test_workers_that_failed_at_the_very_end_are_not_compared() -> None:
