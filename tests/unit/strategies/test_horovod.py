@@ -7,7 +7,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from dlbench.records.assignment import Assignment
 from dlbench.records.mpi import Mpi
@@ -26,26 +25,15 @@ def given(workers: int = 2, **settings: Any) -> Assignment:
     return found.model_copy(update={"run": found.run.model_copy(update={"limits": limits})})
 
 
-def test_defaults_are_horovods_own_and_real_numbers() -> None:
-    options = OPTIONS()
-    assert (options.fusion_threshold_mb, options.cycle_time_ms) == (128.0, 1.0)
-    assert OPTIONS(fusion_threshold_mb=None, cycle_time_ms=None) == options
-
-
 def test_autotuning_chooses_what_is_not_given() -> None:
     assert OPTIONS(autotune=True).model_dump() | {"autotune": False} == OPTIONS().model_dump() | {
         "fusion_threshold_mb": None,
         "cycle_time_ms": None,
     }
+    assert OPTIONS(fusion_threshold_mb=None, cycle_time_ms=None) == OPTIONS()
     kept = OPTIONS(autotune=True, cycle_time_ms=3)
     assert (kept.fusion_threshold_mb, kept.cycle_time_ms) == (None, 3.0)
     assert OPTIONS(**kept.model_dump()) == kept
-
-
-def test_wrong_options_are_refused() -> None:
-    for name, value in (("groups", -1), ("fusion_threshold_mb", -1), ("compression", "fp8"), ("autotune", 1)):
-        with pytest.raises(ValidationError):
-            OPTIONS(**{name: value})
 
 
 def test_every_option_that_is_a_variable_is_set() -> None:
@@ -189,19 +177,9 @@ def reduce(notes: Notes, **options: Any) -> list[float]:
     return strategy.in_graph([1.0, 2.0, 3.0, 4.0])
 
 
-def test_each_gradient_goes_by_itself_under_a_name_of_its_own() -> None:
-    notes = Notes()
-    assert reduce(notes) == [2.0, 4.0, 6.0, 8.0]
-    assert [tensor for tensor, _ in notes.calls] == [1.0, 2.0, 3.0, 4.0]
-    assert len({how["name"] for _, how in notes.calls}) == 4
-    assert {(how["op"], how["compression"], how["ignore_name_scope"]) for _, how in notes.calls} == {
-        ("sum", "no compression", True)
-    }
-    assert notes.waited_for == []
-
-
 def test_groups_keep_the_order_of_gradients_and_wait_for_all_without_overlap() -> None:
     for groups, sent in (
+        (0, [1.0, 2.0, 3.0, 4.0]),  # each by itself
         (1, [[1.0, 2.0, 3.0, 4.0]]),
         (3, [[1.0, 2.0], [3.0], [4.0]]),
         (9, [[1.0], [2.0], [3.0], [4.0]]),
@@ -210,6 +188,9 @@ def test_groups_keep_the_order_of_gradients_and_wait_for_all_without_overlap() -
         assert reduce(notes, groups=groups) == [2.0, 4.0, 6.0, 8.0]
         assert [tensors for tensors, _ in notes.calls] == sent
         assert len({how["name"] for _, how in notes.calls}) == len(sent)
+        hows = {(how["op"], how["compression"], how["ignore_name_scope"]) for _, how in notes.calls}
+        assert hows == {("sum", "no compression", True)}
+        assert notes.waited_for == []
     for groups in (0, 2):
         notes = Notes()
         assert reduce(notes, overlap=False, groups=groups) == [2.0, 4.0, 6.0, 8.0]

@@ -1,9 +1,7 @@
-import mmap
 import os
 import sys
 import time
 import types
-from pathlib import Path
 
 import psutil
 import pytest
@@ -49,15 +47,6 @@ def test_readings_are_numbers_of_the_quantities_each_sensor_names_and_take_milli
     assert (time.thread_time() - started) / 50 < 0.02
 
 
-def test_cpu_time_is_that_of_this_process(opened):
-    sensor, before = opened(cpu), time.process_time()
-    end = time.process_time() + 0.05
-    while time.process_time() < end:
-        pass
-    reading = dict(sensor.read())
-    assert before + 0.05 <= reading["time_s"] <= time.process_time()
-
-
 def test_utilization_is_a_share_of_the_workers_own_cores(monkeypatch, opened):
     times = iter([(10.0, 1.0), (12.0, 4.0), (12.0, 4.0)])
     now = {}
@@ -77,19 +66,6 @@ def test_utilization_is_a_share_of_the_workers_own_cores(monkeypatch, opened):
         (HERE, len(os.sched_getaffinity(0))),
     ):
         assert cpu.num_cores(place) == cores
-
-
-def test_memory_is_that_of_this_process(opened):
-    sensor = opened(memory)
-    before = dict(sensor.read())
-    # Pages of its own: an allocator may give what it has kept from earlier.
-    with mmap.mmap(-1, 32 * MIB) as block:
-        block.write(os.urandom(MIB) * 32)
-        held = dict(sensor.read())
-    after = dict(sensor.read())
-    assert held["rss_bytes"] - before["rss_bytes"] > 30 * MIB
-    assert after["peak_rss_bytes"] >= held["rss_bytes"] - MIB
-    assert after["rss_bytes"] < held["rss_bytes"] - 30 * MIB
 
 
 def test_memory_is_read_in_bytes():
@@ -154,14 +130,11 @@ def test_traffic_never_falls_where_interfaces_come_and_go(traffic):
         ({"lo": lo, "veth": (0, 200)}, 1500),
         ({"lo": lo, "veth": (0, 50)}, 1550),
         ({"lo": lo, "eth0": eth0}, 1850),
+        ({"lo": lo, "eth0": (900, 50)}, 1900),  # its counter of what was sent alone has started again
     ]
-    assert [traffic(**interfaces)["sent_bytes"] for interfaces, _ in steps] == [sent for _, sent in steps]
-
-
-def test_a_counter_that_starts_again_leaves_the_others_alone(traffic):
-    traffic(eth0=(1000, 4_000_000_000))
-    found = traffic(eth0=(1100, 50))
-    assert (found["sent_bytes"], found["received_bytes"]) == (4_000_000_050, 1100)
+    readings = [traffic(**interfaces) for interfaces, _ in steps]
+    assert [reading["sent_bytes"] for reading in readings] == [sent for _, sent in steps]
+    assert readings[-1]["received_bytes"] - readings[-2]["received_bytes"] == 200
 
 
 @pytest.fixture
@@ -169,48 +142,33 @@ def powercap(tmp_path, monkeypatch):
     """Make zones in a folder of our own: name of the zone -> (name, counter)."""
     monkeypatch.setattr(rapl, "FOLDER", tmp_path)
 
-    def zone(folder, name, counter, largest=1000):
+    def zone(folder, name, counter):
         path = tmp_path / folder
         path.mkdir(exist_ok=True)
         (path / "name").write_text(name + "\n")
         (path / "energy_uj").write_text(f"{counter}\n")
-        (path / "max_energy_range_uj").write_text(f"{largest}\n")
+        (path / "max_energy_range_uj").write_text(f"{10**9}\n")
 
     return zone
 
 
-def test_energy_adds_packages_and_memory_and_counts_nothing_twice(powercap, opened):
+def test_energy_adds_packages_and_memory_and_counts_nothing_twice(powercap, opened, monkeypatch):
     def counters(package, dram):
-        powercap("intel-rapl:0", "package-0", package, 10**9)
-        powercap("intel-rapl:0:0", "core", package * 7, 10**9)
-        powercap("intel-rapl:0:1", "dram", dram, 10**9)
-        powercap("intel-rapl:1", "psys", package * 9, 10**9)
-        powercap("intel-rapl-mmio:0", "package-0", package, 10**9)
+        powercap("intel-rapl:0", "package-0", package)
+        powercap("intel-rapl:0:0", "core", package * 7)
+        powercap("intel-rapl:0:1", "dram", dram)
+        powercap("intel-rapl:1", "psys", package * 9)
+        powercap("intel-rapl-mmio:0", "package-0", package)
 
     counters(5_000_000, 1_000_000)
     assert rapl.available()
-    sensor = opened(rapl)
-    counters(8_000_000, 1_500_000)
-    assert dict(sensor.read())["energy_j"] == pytest.approx(3.5)
-
-
-def test_a_counter_that_starts_again_goes_on(powercap, opened):
-    powercap("intel-rapl:0", "package-0", 990)
-    sensor = opened(rapl)
-    for counter in (5, 995, 3):
-        powercap("intel-rapl:0", "package-0", counter)
-        energy_j = dict(sensor.read())["energy_j"]
-    # 990 -> 1000 -> 0 -> 5 is 16; to 995 it is 990; over the end to 3 it is 9.
-    assert energy_j * 1e6 == pytest.approx(16 + 990 + 9)
-
-
-def test_power_is_energy_over_time(powercap, opened, monkeypatch):
-    powercap("intel-rapl:0", "package-0", 0, 10**9)
-    times = iter([100.0, 102.0])
+    times = iter([100.0, 102.0, 103.0])
     monkeypatch.setattr(rapl.time, "monotonic", lambda: next(times))
     sensor = opened(rapl)
-    powercap("intel-rapl:0", "package-0", 3_000_000, 10**9)
-    assert dict(sensor.read()) == {"energy_j": pytest.approx(3.0), "power_w": pytest.approx(1.5)}
+    counters(8_000_000, 1_500_000)
+    assert dict(sensor.read()) == {"energy_j": pytest.approx(3.5), "power_w": pytest.approx(1.75)}
+    counters(999_999_999, 500_000)  # memory's counter has started again
+    assert dict(sensor.read())["energy_j"] == pytest.approx(994.999999 + 1000.000001 - 0.5)
 
 
 def test_energy_that_may_not_be_read_is_not_there(powercap, monkeypatch, tmp_path):
@@ -333,12 +291,6 @@ def test_a_shared_gpu_reports_its_energy_once(driver, opened):
     assert second["memory_used_bytes"] == 10.0
 
 
-def test_a_gpu_that_the_launcher_gave_to_this_process_is_not_shared(driver, opened, monkeypatch):
-    driver(gpu(1), gpu(2), gpu(3))
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
-    assert dict(opened(nvml, Place(rank=2, workers=(2,), local_index=2)).read())["energy_j"] == 2.0
-
-
 def test_a_worker_says_what_its_own_gpus_are_called(driver, tmp_path):
     fake = driver(gpu(1), gpu(2), gpu(2))
     assert nvml.device_name(Place(rank=1, workers=(1,), local_index=1)) == "GPU of 2 GHz"
@@ -429,16 +381,17 @@ def test_a_run_that_computes_on_no_gpu_reads_none(driver, opened, tmp_path):
 def test_the_devices_cuda_may_see(driver, opened, monkeypatch):
     driver(gpu(1), gpu(2), gpu(3))
     second = Place(rank=1, workers=(1,), local_index=1)
-    for value, place, uuid in (("2,0", second, "GPU-1aaa"), ("GPU-3", HERE, "GPU-3aaa"), ("2,7,0", second, "GPU-3aaa")):
+    for value, place, number in (
+        ("2,0", second, 1),
+        ("GPU-3", HERE, 3),
+        ("2,7,0", second, 3),
+        ("1", Place(rank=2, workers=(2,), local_index=2), 2),  # the launcher's choice for this process alone
+    ):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", value)
-        assert opened(nvml, place)._gpus[0].handle[("nvmlDeviceGetUUID",)] == uuid, value
+        assert dict(opened(nvml, place).read())["energy_j"] == number, value
     for value in ("", "-1", "none", "9"):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", value)
         assert not nvml.available(), value
-
-
-def test_this_process_computes_on_no_gpu():
-    assert not nvml.computes() or Path("/dev/nvidia-uvm").exists() or Path("/dev/dxg").exists()
 
 
 def summary(*readings):

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from dlbench.scenario.run_spec import Target
-from dlbench.worker.simulate.training import Simulation
 from dlbench.worker.simulate.world import StuckError
 from dlbench.worker.train.agreement import Diverged
 from tests.simulations import NUM_TRAIN, simulation, trained
@@ -36,13 +35,10 @@ def test_workers_equal_one_on_the_joined_batch(strategy: str, optimizer: dict[st
 
 
 def test_without_the_reduction_they_do_not() -> None:
-    def alone(found: Simulation) -> None:
-        for worker in found.simulated.workers:
-            worker._ring.start = lambda values, worker=worker: worker._ring._done(2 * values)  # type: ignore[attr-defined]
-
     one = trained("single", 1, batch_size=14)[1]
     broken = simulation("ring", 2, batch_size=14, batch_scope="global")
-    alone(broken)
+    for worker in broken.simulated.workers:
+        worker._ring.start = lambda values, worker=worker: worker._ring._done(2 * values)  # type: ignore[attr-defined]
     with pytest.raises(Diverged, match="disagree"):
         broken.train()
     assert not np.allclose(broken.parameters(), one, atol=1e-6)
@@ -74,7 +70,7 @@ def test_a_run_is_the_same_each_time_and_another_with_another_seed(strategy: str
 
 @pytest.mark.parametrize("strategy", ALL)
 def test_every_sample_is_trained_on_once_an_epoch_and_every_epoch_has_its_row(strategy: str) -> None:
-    result, _, found = trained(strategy, 3, **({"servers": 2} if strategy in SHARDED else {}))
+    result, parameters, found = trained(strategy, 3, **({"servers": 2} if strategy in SHARDED else {}))
     # The last gradients that are dropped are nobody's any more.
     assert 0 <= 3 * NUM_TRAIN - result.samples_seen <= (12 if strategy == "backup_workers" else 0)
     rows = found.reporter.rows  # type: ignore[attr-defined]
@@ -83,6 +79,7 @@ def test_every_sample_is_trained_on_once_an_epoch_and_every_epoch_has_its_row(st
     assert rows[-1]["validation_accuracy"] == result.scores["validation_accuracy"] > 0.7
     times = [row["train_time_s"] for row in rows]
     assert times == sorted(times)
+    assert found._evaluate(parameters).means["loss"] == result.scores["validation_loss"]
     assert times[-1] <= (result.train_time_s or 0)
 
 
@@ -197,10 +194,13 @@ def test_a_loss_that_is_no_number_ends_the_run_as_diverged() -> None:
 
 
 def test_rates_scale_with_the_samples_of_one_update() -> None:
-    scaled = {"learning_rate_scale": "linear", "learning_rate_base_batch": 6}
+    scaled: dict[str, Any] = {"learning_rate_scale": "linear", "learning_rate_base_batch": 6}
     expected = {"asynchronous": 0.1, "parameter_server": 0.4, "backup_workers": 0.3, "softsync": 0.4, "ring": 0.4}
     for strategy, rate in expected.items():
         assert trained(strategy, 4, **scaled)[0].learning_rate == pytest.approx(rate), strategy
+    # That of the joined batch, also where it does not divide.
+    scaled |= {"batch_scope": "global", "batch_size": 64, "learning_rate_base_batch": 16}
+    assert trained("ring", 10, **scaled)[0].learning_rate == 0.4
 
 
 def test_samples_of_dropped_gradients_are_handed_out_again() -> None:
@@ -209,29 +209,12 @@ def test_samples_of_dropped_gradients_are_handed_out_again() -> None:
     assert result.samples_seen > 0.98 * 6 * NUM_TRAIN
 
 
-def test_a_rate_that_scales_is_that_of_one_worker_on_the_joined_batch_also_where_that_does_not_divide() -> None:
-    scaled = {
-        "batch_scope": "global",
-        "batch_size": 64,
-        "learning_rate_scale": "linear",
-        "learning_rate_base_batch": 16,
-    }
-    rates = {
-        trained(strategy, workers, **scaled)[0].learning_rate for strategy, workers in (("single", 1), ("ring", 10))
-    }
-    assert rates == {0.4}
-
-
-def test_a_failure_after_the_end_changes_nothing() -> None:
-    late = {"communicator__failed_worker": 0, "communicator__failed_at_s": 1000.0}
-    for strategy in ("asynchronous", "ring"):
-        assert trained(strategy, 3, **late)[0].train_time_s == trained(strategy, 3)[0].train_time_s
-
-
-def test_workers_that_failed_at_the_very_end_are_not_compared() -> None:
-    seconds = trained("parameter_server", 3)[0].train_time_s or 0.0
-    gone = {"communicator__failed_worker": 1, "communicator__failed_at_s": seconds + 1e-6}
-    assert trained("parameter_server", 3, **gone)[0].agreement == "exact"
+def test_workers_that_failed_at_the_very_end_change_nothing_and_are_not_compared() -> None:
+    sound = trained("parameter_server", 3)[0]
+    for after_s in (1e-6, 1000):
+        gone = {"communicator__failed_worker": 1, "communicator__failed_at_s": (sound.train_time_s or 0) + after_s}
+        result = trained("parameter_server", 3, **gone)[0]
+        assert (result.agreement, result.train_time_s) == ("exact", sound.train_time_s)
 
 
 def test_a_target_that_an_update_of_two_epochs_reaches_ends_the_run_with_one_row() -> None:
@@ -247,12 +230,6 @@ def test_an_evaluation_that_was_due_within_an_update_is_made_after_it() -> None:
     rows = found.reporter.rows  # type: ignore[attr-defined]
     evaluated = [row["epoch"] for row in rows if "validation_loss" in row]
     assert all(any(due <= epoch < due + 3 for epoch in evaluated) for due in (2, 4, 6))
-
-
-def test_the_last_score_is_that_of_the_parameters_at_the_end() -> None:
-    for strategy in ALL:
-        result, parameters, found = trained(strategy, 4)
-        assert found._evaluate(parameters).means["loss"] == result.scores["validation_loss"], strategy
 
 
 def test_a_gradient_that_is_dropped_at_the_end_adds_no_training_time() -> None:
