@@ -115,6 +115,24 @@ class Step(ABC):
     def refresh(self) -> None:  # noqa: B027 - most steps leave nothing elsewhere
         """Bring all of the trainer's weights up to date, where steps leave some with other workers; a collective."""
 
+    def _take(self, batch: Callable[[], tuple[Array, Array]]) -> tuple[Array, Array, float, float]:
+        """Return samples and what is to be predicted, when they were asked for, and when they were there."""
+        self.reporter.phase = "data"
+        started = perf_counter()
+        x, y = batch()
+        self.reporter.phase = "compute"
+        return x, y, started, perf_counter()
+
+    def _meet(self, barrier: Callable[[], None], *, marked: bool) -> float:
+        """Enter the exchange, in a marked step once all workers are there; return when they were, else NaN."""
+        peers_ready = NAN
+        if marked:
+            self.reporter.phase = "barrier"
+            barrier()
+            peers_ready = perf_counter()
+        self.reporter.phase = "all_reduce"
+        return peers_ready
+
 
 class AllReducer(Protocol):
     """What sums flat vectors over all workers."""
@@ -135,6 +153,12 @@ class CodingClock(Protocol):
 
     encoding_s: float
     decoding_s: float
+
+
+class _NotCoded:
+    """The clock of an exchange that encodes nothing."""
+
+    encoding_s = decoding_s = NAN
 
 
 class Between(Step):
@@ -165,7 +189,7 @@ class Between(Step):
         trainer.compile(None)
         self.takes_local_means = takes_local_means
         self._barrier, self._num_workers, self._all_reduce = barrier, num_workers, all_reduce
-        self._coding = coding
+        self._coding = coding or _NotCoded()
         self.can_mark = num_workers > 1
         self.norms = GradientNorms() if num_workers > 1 and not takes_local_means and coding is None else None
 
@@ -173,34 +197,23 @@ class Between(Step):
         self, batch: Callable[[], tuple[Array, Array]], total: int, learning_rate: float, *, marked: bool
     ) -> tuple[StepTimestamps, Sums]:
         """Train one step; see `Step`."""
-        reporter, norms = self.reporter, self.norms
-        reporter.phase = "data"
-        started = perf_counter()
-        x, y = batch()
-        reporter.phase = "compute"
-        batch_ready = perf_counter()
+        coding = self._coding
+        x, y, started, batch_ready = self._take(batch)
         gradient, sums = self.trainer.gradient(x, y, self.scale(len(y), total))
-        is_even = norms is not None and len(y) * self._num_workers == total
-        if norms is not None and is_even:
+        norms = self.norms if len(y) * self._num_workers == total else None
+        if norms is not None:
             norms.before(gradient, scale=1 / self._num_workers)
         gradient_ready = perf_counter()
-        peers_ready = NAN
-        if marked:
-            reporter.phase = "barrier"
-            self._barrier()
-            peers_ready = perf_counter()
-        reporter.phase = "all_reduce"
-        coding = self._coding
-        coded_before = (NAN, NAN) if coding is None else (coding.encoding_s, coding.decoding_s)
+        peers_ready = self._meet(self._barrier, marked=marked)
+        encoding_s, decoding_s = coding.encoding_s, coding.decoding_s
         update = self._all_reduce(gradient)
-        reporter.phase = "update"
+        self.reporter.phase = "update"
         reduced = perf_counter()
-        coded = coded_before if coding is None else (coding.encoding_s, coding.decoding_s)
-        if norms is not None and is_even:
+        if norms is not None:
             norms.after(update)
         self.trainer.apply(update, learning_rate)
         moments = started, batch_ready, gradient_ready, peers_ready, reduced, perf_counter()
-        return StepTimestamps(*moments, coded[0] - coded_before[0], coded[1] - coded_before[1]), sums
+        return StepTimestamps(*moments, coding.encoding_s - encoding_s, coding.decoding_s - decoding_s), sums
 
 
 class Observed(Step):
@@ -237,11 +250,7 @@ class Observed(Step):
     ) -> tuple[StepTimestamps, Sums]:
         """Train one step between calls; norms are added up where estimates are of equally many samples."""
         reporter, trainer, norms = self.reporter, self.trainer, self.norms
-        reporter.phase = "data"
-        started = perf_counter()
-        x, y = batch()
-        reporter.phase = "compute"
-        batch_ready = perf_counter()
+        x, y, started, batch_ready = self._take(batch)
         is_alone = self._communicator.size == 1
         is_even = len(y) % 2 == 0 < len(y) if is_alone else len(y) * self._communicator.size == total
         half = len(y) // 2 if is_alone and is_even else len(y)
@@ -264,9 +273,7 @@ class Observed(Step):
             norms.local += sum(estimates) / len(estimates) * self.num_estimates**2
             norms.mean += float(np.vdot(gradient, gradient))
         trainer.apply(gradient, learning_rate)
-        if not isinstance(
-            self._step, Between
-        ):  # its other steps have no such moments, and its rows none of another way
+        if not isinstance(self._step, Between):  # its other steps have no such moments, nor have its rows
             gradient_ready = reduced = NAN
         return StepTimestamps(started, batch_ready, gradient_ready, NAN, reduced, perf_counter()), sums
 
@@ -300,11 +307,7 @@ class Inside(Step):
         self, batch: Callable[[], tuple[Array, Array]], total: int, learning_rate: float, *, marked: bool
     ) -> tuple[StepTimestamps, Sums | Callable[[], Sums]]:
         """Train one step; see `Step`."""
-        self.reporter.phase = "data"
-        started = perf_counter()
-        x, y = batch()
-        self.reporter.phase = "compute"
-        batch_ready = perf_counter()
+        x, y, started, batch_ready = self._take(batch)
         start = getattr(self.trainer, "start_step", None) or self.trainer.step
         sums = start(x, y, self.scale(len(y), total), learning_rate)
         return StepTimestamps(started, batch_ready, NAN, NAN, NAN, perf_counter()), sums

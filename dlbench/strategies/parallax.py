@@ -155,10 +155,7 @@ class ParallaxStep(Step):
     ) -> tuple[StepTimestamps, Sums]:
         """Train one step; see `Step`."""
         reporter, trainer = self.reporter, self.trainer
-        reporter.phase = "data"
-        started = perf_counter()
-        x, y = batch()
-        batch_ready = perf_counter()
+        x, y, started, batch_ready = self._take(batch)
         reporter.phase = "all_reduce"
         rows = np.unique(x).astype(ROW_NUMBER) if self.tables else np.empty(0, ROW_NUMBER)
         for table in self.tables:
@@ -167,12 +164,8 @@ class ParallaxStep(Step):
         pull_s = perf_counter() - batch_ready
         reporter.phase = "compute"
         gradient, sums = trainer.gradient(x, y, self.scale(len(y), total))
-        gradient_ready, peers_ready = perf_counter(), NAN
-        if marked:
-            reporter.phase = "barrier"
-            self._communicator.barrier()
-            peers_ready = perf_counter()
-        reporter.phase = "all_reduce"
+        gradient_ready = perf_counter()
+        peers_ready = self._meet(self._communicator.barrier, marked=marked)
         if not self._is_routed:
             self._measure(gradient, rows)
         self._reduce(gradient, rows, learning_rate)

@@ -51,8 +51,11 @@ def choose(assignment: Assignment, rank: int, environment: MutableMapping[str, s
     others = [host for host in layout.hosts if host != layout.places[rank].host]
     if not others:
         return None
-    interface = _named(layout.interface) if layout.interface else _leading_to(_addresses(others, assignment.endpoint))
-    if interface is None:
+    if layout.interface:
+        interface = _named(layout.interface)
+    elif route := interfaces.route_out(_addresses(others, assignment.endpoint)):
+        interface = Interface(route.interface, route.own.partition("%")[0])
+    else:  # all are over loopback
         return None
     chosen = os.environ if environment is None else environment
     for name, value in _variables(interface, chosen).items():
@@ -92,26 +95,15 @@ def facts(environment: Mapping[str, str], collectives: str | None) -> dict[str, 
 
 def _named(choice: str) -> Interface:
     """Return the interface of that name, or the one with an address in that network."""
-    matches = [interface for interface in _all() if _is_meant(interface, choice)]
-    if not matches:
-        there = ", ".join(f"{interface.name} ({interface.address})" for interface in _all())
-        raise UserError(
-            f"{socket.gethostname()} has no network interface {choice}",
-            hint=f"`interface` in the cluster file; this host has {there or 'none with an address'}",
-        )
-    return matches[0]
-
-
-def _is_meant(own: Interface, choice: str) -> bool:
-    if "/" not in choice:
-        return own.name == choice
-    return ipaddress.ip_address(own.address) in ipaddress.ip_network(choice)
-
-
-def _leading_to(hosts: Iterable[str]) -> Interface | None:
-    """Return the interface on the route to the first host that can be found; None where all are over loopback."""
-    route = interfaces.route_out(hosts)
-    return None if route is None else Interface(route.interface, route.own.partition("%")[0])
+    network = ipaddress.ip_network(choice) if "/" in choice else None
+    for interface in _all():
+        if interface.name == choice or (network is not None and ipaddress.ip_address(interface.address) in network):
+            return interface
+    there = ", ".join(f"{interface.name} ({interface.address})" for interface in _all())
+    raise UserError(
+        f"{socket.gethostname()} has no network interface {choice}",
+        hint=f"`interface` in the cluster file; this host has {there or 'none with an address'}",
+    )
 
 
 def _all() -> list[Interface]:

@@ -88,7 +88,6 @@ class FuzzedWorld:
         rate: The learning rate.
         dtype: Of the parameters.
         speeds: How likely each worker is to get on; equal where none are given.
-        change: Replaces a node after it was made: how a rule is broken on purpose.
         samples: Samples of a worker's step.
         gradient: Of a worker's step at some parameters; of batches that are assigned, of a batch 0, 1, ... in step 1.
         loss: The same.
@@ -109,7 +108,6 @@ class FuzzedWorld:
         rate: float = 0.1,
         dtype: type = np.float64,
         speeds: Sequence[float] = (),
-        change: Callable[[Any], Any] = lambda node: node,
         samples: Callable[[int, int], int] = lambda rank, step: 1,
         gradient: Callable[[int, int, Array], Array] = gradient_of,
         loss: Callable[[int, int, Array], float] = loss_of,
@@ -125,9 +123,7 @@ class FuzzedWorld:
         first = np.random.default_rng(99).normal(size=size).astype(dtype)
         others = {role.name: num_servers if role is SERVER else 1 for role in needs.roles}
         self._batches, self._is_assigned = batches or workers, bool(needs.assigned_by)
-        self.world = World(
-            workers, others, first, lambda step: rate, Sgd, seed, make_compressor, self._batches, steps
-        )  # fmt: skip
+        self.world = World(workers, others, first, lambda _: rate, Sgd, seed, make_compressor, self._batches, steps)
         self.record, self.channels, self.sent = Record(), {}, []
         self.memory = memory(first) if needs.shares_memory else None
         self._random = random.Random(seed)
@@ -139,7 +135,7 @@ class FuzzedWorld:
 
         def made(node: int) -> Any:
             port: Port = NodePort(self, node)
-            return change(make_node(plugin.get("node"), given, self.world, *self.world.role(node), port))
+            return make_node(plugin.get("node"), given, self.world, *self.world.role(node), port)
 
         self.workers = [made(rank) for rank in range(workers)]
         self.others = [made(node) for node in range(workers, self.world.num_nodes)]
