@@ -85,6 +85,8 @@ class _InBlocks(_Encoded):
 class Compressed:
     """One worker's side of a strategy that reduces between two calls, whose gradients are compressed.
 
+    It has a state once it is bound to a trainer.
+
     Args:
         strategy: It.
         communicator: Its messages.
@@ -93,13 +95,14 @@ class Compressed:
         seed: The run's.
     """
 
+    _reduction: Reduction
+
     def __init__(
         self, strategy: Any, communicator: Communicator, compressor: plugins.Plugin, options: plugins.Options, seed: int
     ) -> None:
         self._strategy, self._communicator = strategy, communicator
         self._compressor, self._options, self._seed = compressor, options, seed
         self._exchange, self._ring = PayloadExchange(communicator), Ring(communicator)
-        self._reduction: Reduction | None = None
 
     @property
     def bytes_sent(self) -> int:
@@ -108,8 +111,7 @@ class Compressed:
 
     def facts(self) -> dict[str, Any]:
         """Return what is known once; see `dlbench.strategies.Strategy`."""
-        facts: dict[str, Any] = self._strategy.facts()
-        return facts
+        return dict(self._strategy.facts())
 
     def bind(self, trainer: Trainer, reporter: Reporter) -> Between:
         """Return the step: what is compressed is reduced between two compiled calls."""
@@ -119,12 +121,10 @@ class Compressed:
 
     def state(self) -> dict[str, Array]:
         """Return copies of what is remembered from step to step."""
-        assert self._reduction is not None
         return self._reduction.state()
 
     def set_state(self, state: Mapping[str, Array]) -> None:
         """Overwrite it."""
-        assert self._reduction is not None
         self._reduction.set_state(state)
 
     def _bind(self, trainer: Trainer) -> Reduction:

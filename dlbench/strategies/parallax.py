@@ -246,16 +246,17 @@ def _has_others(gradient: Array, rows: Array) -> bool:
 
 
 class Parallax:
-    """One worker's side of the strategy."""
+    """One worker's side of the strategy; bound to a trainer before it is asked anything."""
+
+    _step: ParallaxStep
 
     def __init__(self, options: ParallaxOptions, communicator: MpiLibraryCommunicator) -> None:
         self._options, self._communicator = options, communicator
-        self._step: ParallaxStep | None = None
 
     @property
     def bytes_sent(self) -> int:
         """Bytes that left this worker in training steps, not those of whole tables for evaluations and checkpoints."""
-        return 0 if self._step is None else self._step.ring.bytes_sent + self._step.exchange.bytes_sent
+        return self._step.ring.bytes_sent + self._step.exchange.bytes_sent
 
     def bind(self, trainer: Trainer, reporter: Reporter) -> ParallaxStep:
         """Return the step."""
@@ -264,19 +265,17 @@ class Parallax:
 
     def facts(self) -> dict[str, Any]:
         """Return the library and, once they are chosen, the routes."""
-        tables = [] if self._step is None else self._step.tables
-        routes = [f"{t.name}: {t.route} (touched {t.touched:.3g}{t.note})" for t in tables if not math.isnan(t.touched)]
+        chosen = [table for table in self._step.tables if not math.isnan(table.touched)]
+        routes = [f"{table.name}: {table.route} (touched {table.touched:.3g}{table.note})" for table in chosen]
         facts = {"collectives": "mpi", "mpi_version": self._communicator.library}
         return facts | ({"routes": "; ".join(routes)} if routes else {})
 
     def state(self) -> dict[str, Array]:
         """Return the routes of the tables."""
-        assert self._step is not None
         return {"routes": self._step.state()}
 
     def set_state(self, state: Mapping[str, Array]) -> None:
         """Overwrite them."""
-        assert self._step is not None
         self._step.set_state(state["routes"])
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from dlbench import plugins
 from dlbench.scenario.needs import Needs
+from dlbench.scenario.settings import Settings
 from dlbench.strategies._protocol import HEADER_BYTES, Message, pack_header, unpack_header, weighted_mean
 from tests.unit.strategies import rules
 from tests.unit.strategies.worlds import SIZE, FuzzedWorld, gradient_of, synchronous
@@ -113,6 +114,14 @@ def test_agreeing_nodes_end_with_the_same_bits() -> None:
         for seed in SEEDS:
             world = FuzzedWorld(strategy, 2 + seed % 4, 5, seed, 1 + seed % 3).run()
             assert len({worker.begin().tobytes() for worker in world.workers}) == 1, strategy
+
+
+@pytest.mark.parametrize("strategy", ["downpour", "hogwild", "parallax", "sandblaster", "stale_synchronous"])
+def test_a_rule_of_plain_sgd_is_no_other_optimizers(strategy: str) -> None:
+    plugin = plugins.load("strategies", strategy)
+    for chosen in ({}, {"optimizer": "adam"}, {"momentum": 0.9}, {"weight_decay": 0.1}):
+        reason = plugin.get("refuse")(plugin.options(), Settings(strategy=strategy, **chosen))
+        assert ("sgd" in reason) == bool(reason) == bool(chosen), chosen
 
 
 @pytest.mark.parametrize(("strategy", "option"), BOUNDED)

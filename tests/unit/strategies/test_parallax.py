@@ -321,10 +321,6 @@ def test_a_trainer_without_tables_reduces_everything():
 @pytest.mark.parametrize(
     ("route", "settings", "words"),
     [
-        ("auto", {}, ""),
-        ("server", {"nesterov": False}, ""),
-        ("auto", {"momentum": 0.9}, "apply plain sgd"),
-        ("server", {"weight_decay": 0.01}, "apply plain sgd"),
         ("server", {"optimizer": "adam"}, "apply plain sgd"),
         ("auto", {"precision": "mixed_float16"}, "use mixed_bfloat16"),
         ("dense", {"optimizer": "adam", "precision": "mixed_float16"}, ""),

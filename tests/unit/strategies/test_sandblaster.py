@@ -276,9 +276,6 @@ def test_float32_trains_too_and_the_history_stays_in_float64() -> None:
 @pytest.mark.parametrize(
     ("changed", "word"),
     [
-        ({"optimizer": "adam"}, "optimizer: sgd"),
-        ({"momentum": 0.9}, "without momentum"),
-        ({"weight_decay": 0.1}, "weight_decay"),
         ({"learning_rate_scale": "linear"}, "learning_rate_scale"),
         ({"warmup_epochs": 1}, "warmup_epochs"),
         ({"learning_rate_decay": "cosine"}, "learning_rate_decay"),
