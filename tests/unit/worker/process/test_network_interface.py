@@ -10,11 +10,12 @@ from dlbench.errors import UserError
 from dlbench.records import interfaces
 from dlbench.records.assignment import Assignment, Endpoint
 from dlbench.records.interfaces import Route
-from dlbench.scenario.layout import Layout, Place
+from dlbench.scenario.layout import Layout
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Settings
 from dlbench.worker.process import network_interface
 from dlbench.worker.process.network_interface import Interface, choose, facts
+from tests.unit.launch.fakes import layout
 
 INTERFACES = [
     Interface("lo", "127.0.0.1"),
@@ -41,11 +42,6 @@ def host(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, str]], None]:
 
     ways({"b": "10.2.0.5"})
     return ways
-
-
-def layout(*hosts: str, interface: str = "") -> Layout:
-    places = tuple(Place(rank=rank, workers=(rank,), host=name) for rank, name in enumerate(hosts))
-    return Layout(places=places, intra_op_threads=1, inter_op_threads=1, interface=interface)
 
 
 def chosen(

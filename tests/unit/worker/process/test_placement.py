@@ -6,13 +6,9 @@ import pytest
 
 from dlbench.records import interfaces
 from dlbench.records.interfaces import Route
-from dlbench.scenario.layout import Layout, Place
+from dlbench.scenario.layout import Place
 from dlbench.worker.process import placement
-
-
-def layout(*hosts: str) -> Layout:
-    places = tuple(Place(rank=rank, workers=(rank,), host=host) for rank, host in enumerate(hosts))
-    return Layout(places=places, intra_op_threads=1, inter_op_threads=1)
+from tests.unit.launch.fakes import layout
 
 
 @pytest.fixture(autouse=True)

@@ -1,22 +1,14 @@
 import pytest
 
 from dlbench.errors import UserError
-from dlbench.scenario.layout import Layout, Place
 from dlbench.worker.process.rank import SOURCES, identify
-
-
-def layout(places):
-    return Layout(
-        places=tuple(Place(rank=rank, workers=(rank,)) for rank in range(places)),
-        intra_op_threads=1,
-        inter_op_threads=1,
-    )
+from tests.unit.launch.fakes import layout
 
 
 def test_every_launcher_is_understood():
     for source in SOURCES:
         environment = {source.rank: "2"} | ({source.size: "4"} if source.size else {})
-        assert identify(environment, layout(4)) == 2, source.name
+        assert identify(environment, layout(*"aaaa")) == 2, source.name
 
 
 def test_what_is_set_inside_something_else_is_believed():
@@ -25,8 +17,8 @@ def test_what_is_set_inside_something_else_is_believed():
         ({"DLBENCH_RANK": "1", "OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "7"}, 1),
         ({"DLBENCH_RANK": "", "PMI_RANK": "1"}, 1),
     ):
-        assert identify(environment, layout(4)) == rank
-    assert identify({}, layout(1)) == 0, "one process needs no launcher"
+        assert identify(environment, layout(*"aaaa")) == rank
+    assert identify({}, layout("a")) == 0, "one process needs no launcher"
 
 
 def test_processes_that_are_not_those_of_the_run_are_refused():
@@ -37,4 +29,4 @@ def test_processes_that_are_not_those_of_the_run_are_refused():
         ({"DLBENCH_RANK": "2"}, "this is rank 2, this run has ranks 0 to 1"),
     ):
         with pytest.raises(UserError, match=message):
-            identify(environment, layout(2))
+            identify(environment, layout("a", "a"))

@@ -6,27 +6,15 @@ from pathlib import Path
 import pytest
 
 from dlbench.records.assignment import Assignment
-from dlbench.scenario.layout import Layout, Place
-from dlbench.scenario.run_spec import RunSpec
-from dlbench.scenario.settings import Settings
 from dlbench.worker.script.command import mentions_hook, process_group
+from tests.unit.launch import fakes
 
 HOSTS = ("a", "a", "b")
 
 
 def assignment(*addresses: str, strategy: str = "mpi") -> Assignment:
-    places = [
-        Place(rank=rank, workers=(rank,), host=host, local_index=HOSTS[:rank].count(host))
-        for rank, host in enumerate(HOSTS)
-    ]
-    settings = Settings(workers=3, command="./train", strategy=strategy)
-    return Assignment(
-        run=RunSpec(scenario="s", label="", repeat=0, settings=settings),
-        attempt=1,
-        attempt_id="a",
-        layout=Layout(places=tuple(places), intra_op_threads=1, inter_op_threads=1),
-        addresses=addresses,
-    )
+    made = fakes.assignment(3, command="./train", strategy=strategy)
+    return made.model_copy(update={"layout": fakes.layout(*HOSTS), "addresses": addresses})
 
 
 def test_every_process_knows_its_place() -> None:
