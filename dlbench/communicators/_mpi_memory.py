@@ -73,10 +73,8 @@ class MpiMemory:
         """
         if self._own is None:
             self._add_there(-change, at)
-        elif at is None:
-            np.subtract(self._own, change, out=self._own)
         else:
-            self._own[at] -= change
+            self._own[slice(None) if at is None else at] -= change
         return self._count(1)
 
     def close(self) -> None:

@@ -107,9 +107,12 @@ class MpiCommunicator(MpiGroup):
 
     def __init__(self, mpi: Any) -> None:
         self.library = _rendezvous.short_version(mpi.Get_library_version())
-        _check_links(mpi.COMM_WORLD)
+        # To the next rank and from the one before. Sending to a rank that cannot be reached is an error; Open MPI's
+        # collectives may wait for it for ever.
+        world = mpi.COMM_WORLD
+        world.Sendrecv(bytearray(1), (world.rank + 1) % world.size, 0, bytearray(1), (world.rank - 1) % world.size, 0)
         with captured_stderr() as captured:
-            comm = mpi.COMM_WORLD.Dup()
+            comm = world.Dup()
         sys.stderr.write(other_lines(captured.text))
         self.components = selected_components(captured.text)
         super().__init__(mpi, comm)
@@ -198,14 +201,6 @@ def connect(num_workers: int) -> MpiCommunicator:
     communicator = MpiCommunicator(_load())
     _rendezvous.check(communicator, num_workers, f"{communicator.library} at {loaded_library() or 'an unknown place'}")
     return communicator
-
-
-def _check_links(world: Any) -> None:
-    """Send a byte to the next rank and receive one from the rank before.
-
-    Sending to a rank that cannot be reached is an error; Open MPI's collectives may wait for it for ever.
-    """
-    world.Sendrecv(bytearray(1), (world.rank + 1) % world.size, 0, bytearray(1), (world.rank - 1) % world.size, 0)
 
 
 def _load() -> Any:

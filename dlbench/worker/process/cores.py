@@ -37,13 +37,6 @@ def bind(place: Place, attempt_id: str) -> str:
     """
     if not place.cores:
         return "none"
-    _set_affinity(place)
-    if place.quota is None:
-        return "affinity"
-    return "quota" if cgroups.enter_group(f"{attempt_id}-{place.rank}", place.quota) else "affinity"
-
-
-def _set_affinity(place: Place) -> None:
     allowed = os.sched_getaffinity(0)
     try:
         os.sched_setaffinity(0, place.cores)
@@ -56,6 +49,9 @@ def _set_affinity(place: Place) -> None:
             f"{sorted(missing) or 'some'} cannot be used; usable: {sorted(allowed)}",
             hint="name the cores of the host in the cluster file, or let the launcher bind nothing",
         )
+    if place.quota is None:
+        return "affinity"
+    return "quota" if cgroups.enter_group(f"{attempt_id}-{place.rank}", place.quota) else "affinity"
 
 
 def leave_group(attempt_id: str, rank: int) -> None:

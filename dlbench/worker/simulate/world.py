@@ -256,11 +256,8 @@ class SimulatedMemory:
 
     def subtract(self, change: Array, at: Array | None = None) -> int:
         """Subtract from all numbers, or from those at some places (each named once); return the writes before."""
-        if at is None:
-            self._parameters = self._parameters - change
-        else:
-            self._parameters = self._parameters.copy()
-            self._parameters[at] -= change
+        self._parameters = self._parameters.copy()
+        self._parameters[slice(None) if at is None else at] -= change
         self._version += 1
         return self._version - 1
 
