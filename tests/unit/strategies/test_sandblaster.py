@@ -250,18 +250,6 @@ def test_a_dead_worker_loses_nothing() -> None:
         trained("sandblaster", 3, communicator__failed_worker=1, communicator__failed_at_s=0.3, strategy__copies=1)
 
 
-def test_rows_count_no_sample_twice() -> None:
-    result, _, found = trained("sandblaster", 3, epochs=6, servers=2)
-    rows = found.reporter.rows  # type: ignore[attr-defined]
-    assert [row["samples"] for row in rows] == [NUM_TRAIN] * 6
-    assert (result.updates, result.samples_seen) == (6, 6 * NUM_TRAIN)
-    assert result.staleness == ((0, 6 * NUM_TRAIN // 6),)
-    steps = sum(node.steps or 0 for node in result.nodes)
-    # What is still computed at the very end is dropped, too.
-    assert steps == result.gradients_dropped + 6 * NUM_TRAIN // 6 > 6 * NUM_TRAIN // 6
-    assert [node.role for node in result.nodes] == ["worker"] * 3 + ["server"] * 2 + ["coordinator"]
-
-
 def test_float32_trains_too_and_the_history_stays_in_float64() -> None:
     result, parameters, found = trained("sandblaster", 2, epochs=15, precision="float32")
     assert parameters.dtype == np.float32
