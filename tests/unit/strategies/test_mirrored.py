@@ -48,6 +48,7 @@ def test_what_moves_the_bytes_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(multi_worker.COLLECTIVES_VARIABLE, "nccl")
     assert multi_worker.create(multi_worker.OPTIONS(), _single.connect(1), None).facts() == {"collectives": "nccl"}
     assert "TF_CONFIG" not in os.environ
+    assert mirrored.create(MIRRORED(), _single.connect(1), None).facts() == {}
 
 
 def test_processes_that_cannot_meet_over_mpi_are_refused() -> None:

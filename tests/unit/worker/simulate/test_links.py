@@ -19,15 +19,15 @@ def between(found: Links, now: float, source: int, to: int, num_bytes: int) -> f
 @pytest.mark.parametrize(
     ("first", "second", "arrives"),
     [
-        ((0, 1), (0, 2), 4.5),  # behind another at the sender
-        ((0, 2), (1, 2), 4.5),  # behind another at the receiver
-        ((0, 1), (1, 0), 2.5),  # the directions of an interface are apart
+        ((0, 1), (0, 2), 6.5),  # behind another at the sender
+        ((0, 2), (1, 2), 6.5),  # behind another at the receiver
+        ((0, 1), (1, 0), 4.5),  # the directions of an interface are apart
     ],
 )
 def test_messages_queue_at_each_interface(first: tuple[int, int], second: tuple[int, int], arrives: float) -> None:
     found = links([0, 1, 2])
-    assert between(found, 0.0, *first, 20) == 0.5 + 2.0, "alpha, and bytes over beta"
-    assert between(found, 0.0, *second, 20) == arrives
+    assert between(found, 2.0, *first, 20) == 2.0 + 0.5 + 2.0, "alpha, and bytes over beta"
+    assert between(found, 2.0, *second, 20) == arrives
 
 
 def test_within_a_host_messages_cross_its_memory() -> None:
