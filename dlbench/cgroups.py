@@ -35,7 +35,7 @@ def number(path: Path) -> int | None:
 
 def describe_limits(root: Path = ROOT) -> dict[str, Any]:
     """Return the tightest limit on CPU cores and memory from this process's group up; None where there is none."""
-    folders = list(_folders(root))
+    folders = [folder for hierarchy in _hierarchies(root) for folder in hierarchy]
     return {
         "cpu_cores": min((limit for folder in folders if (limit := _cores(folder)) is not None), default=None),
         "memory_bytes": min((limit for folder in folders if (limit := _memory(folder)) is not None), default=None),
@@ -44,14 +44,14 @@ def describe_limits(root: Path = ROOT) -> dict[str, Any]:
 
 def process_limit(root: Path = ROOT) -> int | None:
     """Return how many processes and threads this process's group may have; None for no limit."""
-    limits = (number(folder / "pids.max") for folder in _folders(root))
+    limits = (number(folder / "pids.max") for hierarchy in _hierarchies(root) for folder in hierarchy)
     return min((limit for limit in limits if limit is not None), default=None)
 
 
 def oom_kills(root: Path = ROOT) -> int:
     """Return how many processes the kernel has killed for lack of memory, in our control group or on this machine."""
-    folders = [top.joinpath(*names) for top, names in _memberships(root)]
-    counters = [folder / name for folder in folders for name in ("memory.events", "memory.oom_control")]
+    groups = [folders[0] for folders in _hierarchies(root)]
+    counters = [group / name for group in groups for name in ("memory.events", "memory.oom_control")]
     return max(_counter(path, "oom_kill") for path in [root / "proc/vmstat", *counters])
 
 
@@ -108,14 +108,9 @@ def sweep(parent: Path) -> None:
                 group.rmdir()
 
 
-def period_and_quota(quota: float) -> tuple[int, int]:
-    """Return period and quota in microseconds for a share of CPU seconds per second."""
-    period = min(MAX_PERIOD_US, max(PERIOD_US, round(MIN_QUOTA_US / quota)))
-    return period, max(MIN_QUOTA_US, round(quota * period))
-
-
 def _write_quota(version: int, group: Path, quota: float) -> None:
-    period_us, quota_us = period_and_quota(quota)
+    period_us = min(MAX_PERIOD_US, max(PERIOD_US, round(MIN_QUOTA_US / quota)))
+    quota_us = max(MIN_QUOTA_US, round(quota * period_us))
     if version == 2:
         (group / "cpu.max").write_text(f"{quota_us} {period_us}\n")
     else:
@@ -125,10 +120,9 @@ def _write_quota(version: int, group: Path, quota: float) -> None:
 
 def _cpu_group(root: Path) -> tuple[int, Path, Path] | None:
     """Return the version of the `cpu` controller, the top of its hierarchy and this process's group; None for none."""
-    for top, names in _memberships(root):
+    for folders in _hierarchies(root):
         # A container may see its group under the host's name for it, and as the top.
-        folders = (top.joinpath(*names[:length]) for length in range(len(names), -1, -1))
-        own_group = next((folder for folder in folders if (folder / "cgroup.procs").exists()), None)
+        top, own_group = folders[-1], next((it for it in folders if (it / "cgroup.procs").exists()), None)
         if own_group is None:
             continue
         if top.name != "cgroup" and "cpu" in top.name.split(","):
@@ -138,19 +132,15 @@ def _cpu_group(root: Path) -> tuple[int, Path, Path] | None:
     return None
 
 
-def _memberships(root: Path) -> Iterator[tuple[Path, list[str]]]:
-    """Yield the top of each hierarchy that this process is in, and the names of its groups below that."""
+def _hierarchies(root: Path) -> Iterator[list[Path]]:
+    """Yield, for each hierarchy, the folders from the group that this process is in up to the top."""
     for line in read(root / "proc/self/cgroup").splitlines():
         _, _, remainder = line.partition(":")
         controllers, colon, path = remainder.partition(":")
         if colon:
-            yield root / GROUPS / controllers, [part for part in path.split("/") if part and part != ".."]
-
-
-def _folders(root: Path) -> Iterator[Path]:
-    """Yield the folders of this process's groups, from each group itself up to the top of its hierarchy."""
-    for top, names in _memberships(root):
-        yield from (top.joinpath(*names[:length]) for length in range(len(names), -1, -1))
+            names = [part for part in path.split("/") if part and part != ".."]
+            top = root / GROUPS / controllers
+            yield [top.joinpath(*names[:length]) for length in range(len(names), -1, -1)]
 
 
 def _cores(folder: Path) -> float | None:

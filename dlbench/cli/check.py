@@ -38,8 +38,7 @@ def command(
     file, the line and what is allowed, or if a library, a program or a script is not here that `run` would need.
     """
     from dlbench.analysis.answer.power import power_text
-    from dlbench.scenario.check.step_rows import announcement
-    from dlbench.scenario.check.warnings import warnings
+    from dlbench.scenario.check.warnings import announcement, warnings
     from dlbench.scenario.expand.arms import unused_excludes
     from dlbench.scenario.expand.runs import expand
     from dlbench.scenario.read.scenario_file import read

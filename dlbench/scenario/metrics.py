@@ -198,15 +198,12 @@ class MetricDeclaration(Frozen):
         )
 
 
-def _declaration(value: Any) -> Any:
-    """Take a text for a regular expression."""
-    return {"output": value} if isinstance(value, str) else value
-
-
-# A metric as a scenario says it.
-Declaration = Annotated[
-    MetricDeclaration, BeforeValidator(_declaration, json_schema_input_type=str | MetricDeclaration)
-]
+# A metric as a scenario says it; a text is a regular expression.
+_SHORT = BeforeValidator(
+    lambda value: {"output": value} if isinstance(value, str) else value,
+    json_schema_input_type=str | MetricDeclaration,
+)
+Declaration = Annotated[MetricDeclaration, _SHORT]
 
 
 def declared(metrics: Mapping[str, MetricDeclaration]) -> dict[str, Metric]:

@@ -44,12 +44,8 @@ def trainer_of(settings: Settings) -> str:
     """Return the trainer of a run: the one that is named, or that of its backend."""
     if settings.backend is None or settings.command is not None:
         return settings.trainer
-    trainers = (name for name in plugins.names("trainers") if _backend_of(name) == settings.backend)
-    return settings.trainer if _backend_of(settings.trainer) == settings.backend else next(trainers)
-
-
-def _backend_of(trainer: str) -> str:
-    return str(load("trainers", trainer).get("BACKEND"))
+    trainers = (settings.trainer, *plugins.names("trainers"))
+    return next(name for name in trainers if load("trainers", name).get("BACKEND") == settings.backend)
 
 
 @dataclass(frozen=True)

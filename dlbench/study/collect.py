@@ -35,7 +35,7 @@ from dlbench.records.columns import (
 )
 from dlbench.records.outcome import Outcome, Status, write_outcome
 from dlbench.records.tables import cell, header, line, lines_of, narrowed, whole_cells, write_lines
-from dlbench.scenario.check.step_rows import MOST_CSV_BYTES
+from dlbench.scenario.check.warnings import MOST_CSV_BYTES
 from dlbench.scenario.layout import Layout
 from dlbench.scenario.metrics import BUILT_IN
 from dlbench.scenario.scenario import StepTable

@@ -28,7 +28,7 @@ from dlbench.records import files
 from dlbench.records.assignment import Assignment, Endpoint
 from dlbench.records.noise import LEAST_SHARE, noise
 from dlbench.records.outcome import Outcome, Status, write_outcome
-from dlbench.scenario.check.step_rows import announcement
+from dlbench.scenario.check.warnings import announcement
 from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.layout import Layout
 from dlbench.scenario.metrics import declared

@@ -156,6 +156,10 @@ def test_groups_of_ended_workers_are_swept(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["dlbench-busy-0", "other"]
 
 
-def test_quota_and_period_stay_within_what_the_kernel_takes() -> None:
-    cases = {0.5: (10_000, 5_000), 0.05: (20_000, 1_000), 0.0001: (1_000_000, 1_000)}
-    assert {quota: cgroups.period_and_quota(quota) for quota in cases} == cases
+def test_quota_and_period_stay_within_what_the_kernel_takes(tmp_path: Path) -> None:
+    tree(
+        tmp_path, {"proc/self/cgroup": "0::/\n", f"{GROUP}/cgroup.procs": "1\n", f"{GROUP}/cgroup.controllers": "cpu\n"}
+    )
+    for quota, text in {0.5: "5000 10000", 0.05: "1000 20000", 0.0001: "1000 1000000"}.items():
+        assert cgroups.enter_group(str(quota), quota, tmp_path)
+        assert cgroups.read(tmp_path / GROUP / f"dlbench-{quota}" / "cpu.max") == text

@@ -162,8 +162,8 @@ def _layout(case: Case) -> Iterator[str]:
     except UserError as error:
         yield error.message
         return
-    if not cluster.is_here and (reason := _room(settings, counts)):
-        yield f"{reason}; {_fitting(counts, settings, cluster)}"
+    if not cluster.is_here:
+        yield _lacking_slots(settings, counts, cluster)
     others = [host.address for host, _ in counts if not host.is_here]
     can_reach = starts_here(cluster) or plugins.load("launchers", settings.launcher).get("MULTIPLE_HOSTS", False)
     if others and not can_reach:
@@ -172,22 +172,20 @@ def _layout(case: Case) -> Iterator[str]:
         yield f"{name}; {' and '.join(able)} do"
 
 
-def _room(settings: Settings, counts: Sequence[tuple[Host, int]]) -> str:
-    slots = sum(host.slots for host, _ in counts)
-    if sum(count for _, count in counts) > slots:
-        return f"{slots_in_words(settings)} do not fit on {slots} slots"
-    crowded = [(count, host) for host, count in counts if count > host.slots]
-    who = "workers" if num_slots(settings) == settings.workers else "processes"
-    return f"{crowded[0][0]} {who} do not fit on {crowded[0][1].slots} slots" if crowded else ""
-
-
-def _fitting(counts: Sequence[tuple[Host, int]], settings: Settings, cluster: Cluster) -> str:
-    """Return what would fit: fewer workers, or hosts with more slots."""
-    needed = settings.workers_per_host or -(-num_slots(settings) // len(counts))
-    fewer = f"at most {sum(host.slots for host, _ in counts)} fit"
-    if cluster.submitter == "direct":
-        return f"{fewer}, or hosts with {needed} slots each"
-    return f"{fewer}, or all with `hosts: {{count: {len(cluster.hosts)}, slots: {needed}}}`"
+def _lacking_slots(settings: Settings, counts: Sequence[tuple[Host, int]], cluster: Cluster) -> str:
+    """Return what has too few slots, and what would fit: fewer workers, or hosts with more; or an empty string."""
+    slots, taken = sum(host.slots for host, _ in counts), num_slots(settings)
+    crowded = next(((count, host.slots) for host, count in counts if count > host.slots), None)
+    if crowded is None:
+        return ""
+    reason = f"{crowded[0]} {'workers' if taken == settings.workers else 'processes'} do not fit on {crowded[1]} slots"
+    if taken > slots:
+        reason = f"{slots_in_words(settings)} do not fit on {slots} slots"
+    needed = settings.workers_per_host or -(-taken // len(counts))
+    hosts = f"hosts with {needed} slots each"
+    if cluster.submitter != "direct":
+        hosts = f"all with `hosts: {{count: {len(cluster.hosts)}, slots: {needed}}}`"
+    return f"{reason}; at most {slots} fit, or {hosts}"
 
 
 def _numbers(case: Case) -> Iterator[str]:

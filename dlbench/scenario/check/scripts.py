@@ -245,10 +245,11 @@ def _about(path: str, text: str, command: str, arms: Sequence[RunSpec]) -> Itera
             f"{path} never mentions dlbench.worker: its row is its time and its end; `metrics` takes numbers from what "
             "it prints or writes, and a few lines report every step (docs/own-code.md)"
         )
-    for module in LIBRARIES:
-        is_ours = executed(shlex.split(command))[0] in ("python", "python3")
-        if is_ours and module in imported_by(text) and find_spec(module) is None:
-            yield f"{path} imports {module}, which is not installed here: pip install {LIBRARIES[module]}"
+    is_ours = executed(shlex.split(command))[0] in ("python", "python3")
+    imported = _imported_by(text) if is_ours else ()
+    for module, names_of in LIBRARIES.items():
+        if module in imported and find_spec(module) is None:
+            yield f"{path} imports {module}, which is not installed here: pip install {names_of}"
     for key in dict.fromkeys(key for run in arms for key in run.axes if key not in _APPLIED and "." not in key):
         values = {run.axes.get(key) for run in arms}
         if len(values) > 1 and key not in names(command) and key not in text:
@@ -284,7 +285,7 @@ def has_hook(text: str) -> bool:
     return any(module.partition(".")[0] == HOOK for module in modules_of(text))
 
 
-def imported_by(text: str) -> set[str]:
+def _imported_by(text: str) -> set[str]:
     """Return the packages that a Python script imports whatever happens: at its top, outside `try` and `if`."""
     body = parsed(text).body
     modules = [alias.name for node in body if isinstance(node, ast.Import) for alias in node.names]

@@ -20,6 +20,15 @@ from dlbench.scenario.settings import (
     Settings,
 )
 
+# Settings that belong to some values of another one.
+_BELONGING: dict[str, tuple[str, tuple[str, ...]]] = {
+    "learning_rate_decay_epochs": ("learning_rate_decay", (LearningRateDecay.STEP,)),
+    "learning_rate_decay_factor": ("learning_rate_decay", (LearningRateDecay.STEP,)),
+    "largest_batch_size": ("batch_policy", (BatchPolicy.STEP_DOUBLING, BatchPolicy.GOODPUT)),
+    "batch_doubling_epochs": ("batch_policy", (BatchPolicy.STEP_DOUBLING,)),
+    "batch_policy_steps": ("batch_policy", (BatchPolicy.GOODPUT,)),
+}
+
 
 def choice(what: str, value: str | None, allowed: tuple[str, ...], who: str) -> str:
     """Return why a value is none of those allowed, or an empty string; None is no choice."""
@@ -73,7 +82,9 @@ def _step(case: Case) -> Iterator[str]:
         trained = f"{epochs} epoch{'s' if epochs != 1 else ''} of each worker"
         why = "the learning rate never reaches its value"
         yield f"warmup_epochs {settings.warmup_epochs:g} is more than the {trained}: {why}"
-    yield from _decay(settings)
+    for name in ("learning_rate_decay_epochs", "learning_rate_decay_factor"):
+        if settings.learning_rate_decay is LearningRateDecay.STEP and getattr(settings, name) is None:
+            yield f"learning_rate_decay: step needs {name}"
     if settings.jit_compile and not case.trainer.get("JIT", False):
         yield f"the trainer {settings.trainer} cannot compile its step (jit_compile)"
     if settings.jit_compile and not case.needs.jit:
@@ -94,33 +105,19 @@ def _step(case: Case) -> Iterator[str]:
         yield f"a worker's batch of {samples} cannot be computed in {parts} parts (gradient_accumulation_steps)"
 
 
-def _decay(settings: Settings) -> Iterator[str]:
-    decay = settings.learning_rate_decay
-    for name in ("learning_rate_decay_epochs", "learning_rate_decay_factor"):
-        if decay is LearningRateDecay.STEP and getattr(settings, name) is None:
-            yield f"learning_rate_decay: step needs {name}"
-        if decay is not LearningRateDecay.STEP and getattr(settings, name) is not None:
-            yield f"{name} belongs to `learning_rate_decay: step`, not to {decay}"
+def _belonging(case: Case) -> Iterator[str]:
+    settings = case.settings
+    for name, (key, values) in _BELONGING.items():
+        value = getattr(settings, key)
+        if value not in values and getattr(settings, name) != Settings.model_fields[name].default:
+            yield f"{name} belongs to `{key}: {' or '.join(values)}`, not to {value}"
 
 
 def _batch_policy(case: Case) -> Iterator[str]:
-    settings, policy = case.settings, case.settings.batch_policy
-    belong: dict[str, tuple[BatchPolicy, ...]] = {
-        "largest_batch_size": (BatchPolicy.STEP_DOUBLING, BatchPolicy.GOODPUT),
-        "batch_doubling_epochs": (BatchPolicy.STEP_DOUBLING,),
-        "batch_policy_steps": (BatchPolicy.GOODPUT,),
-    }
-    for name, policies in belong.items():
-        if policy not in policies and getattr(settings, name) != Settings.model_fields[name].default:
-            yield f"{name} belongs to `batch_policy: {' or '.join(policies)}`, not to {policy}"
-    if policy is not BatchPolicy.FIXED:
-        yield from _around_policy(case, f"`batch_policy: {policy}`")
-        yield from _of_policy(case, f"`batch_policy: {policy}`")
-
-
-def _around_policy(case: Case, what: str) -> Iterator[str]:
     """Refuse what a batch that changes cannot be combined with."""
-    settings = case.settings
+    settings, what = case.settings, f"`batch_policy: {case.settings.batch_policy}`"
+    if settings.batch_policy is BatchPolicy.FIXED:
+        return
     if not case.needs.changes_batch:
         able = [name for name in plugins.names("strategies") if needs_of(name).changes_batch]
         yield f"the strategy {settings.strategy} trains one batch size: {what} is for {', '.join(able)}"
@@ -132,9 +129,11 @@ def _around_policy(case: Case, what: str) -> Iterator[str]:
         yield f"{what} cuts one order of all samples: use `divide: data`"
 
 
-def _of_policy(case: Case, what: str) -> Iterator[str]:
-    """Refuse a policy that lacks what it needs."""
-    settings, policy = case.settings, case.settings.batch_policy
+def _policy_needs(case: Case) -> Iterator[str]:
+    """Refuse a batch policy that lacks what it needs."""
+    settings, policy, what = case.settings, case.settings.batch_policy, f"`batch_policy: {case.settings.batch_policy}`"
+    if policy is BatchPolicy.FIXED:
+        return
     if (settings.largest_batch_size or 0) < 2 * settings.batch_size:
         yield (
             f"{what} needs a largest_batch_size of at least twice the batch_size, {2 * settings.batch_size}; "
@@ -145,14 +144,10 @@ def _of_policy(case: Case, what: str) -> Iterator[str]:
     if policy is BatchPolicy.GOODPUT:
         yield _goodput(case)
     if case.description is not None:
-        largest = _largest_batch(case.run)
-        if largest > (available := num_training_samples(settings, case.description)):
+        available = num_training_samples(settings, case.description)
+        largest = case.run.global_batch_size * ((settings.largest_batch_size or 0) // settings.batch_size)
+        if largest > available:
             yield f"the largest batch of all workers is {largest} samples, and there are {available} to train on"
-
-
-def _largest_batch(run: RunSpec) -> int:
-    """Return the samples of all workers in the largest batch of a policy."""
-    return run.global_batch_size * ((run.settings.largest_batch_size or 0) // run.settings.batch_size)
 
 
 def _goodput(case: Case) -> str:
@@ -258,4 +253,4 @@ def _measured(case: Case) -> Iterator[str]:
     yield choice("score", target.metric, tuple(scores), f"data set {settings.dataset}, which has {what},")
 
 
-TRAINING_CHECKS = (_engine, _step, _batch_policy, _samples, _shapes, _chance, _measured)
+TRAINING_CHECKS = (_engine, _step, _belonging, _batch_policy, _policy_needs, _samples, _shapes, _chance, _measured)

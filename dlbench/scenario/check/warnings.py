@@ -1,6 +1,7 @@
 """What is said of runs before they start: warnings of what is probably not intended, and the form of step rows."""
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 
 from dlbench.scenario.check.case import Case, Descriptions, num_steps
 from dlbench.scenario.check.scripts import script_warnings
@@ -8,10 +9,15 @@ from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.cluster.spread import spread
 from dlbench.scenario.plugin_settings import needs_of
 from dlbench.scenario.run_spec import RunSpec
+from dlbench.scenario.scenario import Scenario, StepTable
 from dlbench.scenario.settings import Input
 
 # Rates come from at least this many steps after warm-up: `MIN_TIMED_STEPS` of `records.result`, a layer above this one.
 _WINDOW_STEPS = 50
+# From here on `step_table: auto` keeps step rows as Parquet.
+MOST_CSV_BYTES = 50_000_000
+# Of a step's row in `steps.csv`: measured, 125 to 137.
+ROW_BYTES = 130
 
 
 def warnings(runs: Sequence[RunSpec], cluster: Cluster) -> tuple[str, ...]:
@@ -20,6 +26,24 @@ def warnings(runs: Sequence[RunSpec], cluster: Cluster) -> tuple[str, ...]:
     arms = list({(run.fingerprint, run.label): run for run in (planned.as_measured for planned in runs)}.values())
     real = [run for run in arms if not run.settings.is_simulated]
     return (*_window(real, cluster), *_on_cores(real, cluster), *_training(arms), *script_warnings(arms))
+
+
+def announcement(scenario: Scenario, runs: Iterable[RunSpec], cluster: Cluster) -> str:
+    """Say that step rows will be kept as Parquet though the scenario does not ask for it; else nothing."""
+    size = csv_bytes(runs, cluster) if scenario.step_table is StepTable.AUTO else 0
+    if size <= MOST_CSV_BYTES:
+        return ""
+    return (
+        f"about {size / 1e6:,.0f} MB of step rows: they are kept as steps.parquet, a quarter of that; "
+        "`step_table: csv` keeps CSV"
+    )
+
+
+def csv_bytes(runs: Iterable[RunSpec], cluster: Cluster) -> float:
+    """Return how large `steps.csv` will be at least: steps of extended windows and of scripts are not known before."""
+    seen: Descriptions = {}
+    counts = ((run.settings.workers, num_steps(Case(run, cluster, seen))) for run in runs)
+    return ROW_BYTES * sum(workers * steps for workers, steps in counts if math.isfinite(steps))
 
 
 def _window(arms: Sequence[RunSpec], cluster: Cluster) -> Iterator[str]:

@@ -35,10 +35,6 @@ def host_name(address: str) -> str:
     return LOCAL if name in _LOOPBACK else name
 
 
-def _spelled(address: str) -> str:
-    return LOCAL if host_name(address) == LOCAL and address not in HERE else address
-
-
 def _distinct_cores(cores: tuple[int, ...]) -> tuple[int, ...]:
     if len(set(cores)) < len(cores) or min(cores, default=0) < 0:
         raise ValueError("cores are different numbers from 0 on")
@@ -57,7 +53,7 @@ class Host(Frozen):
             same number, such as containers, run on one kernel and share its cores.
     """
 
-    address: Annotated[str, AfterValidator(_spelled)]
+    address: Annotated[str, AfterValidator(lambda name: name if name in HERE or host_name(name) != LOCAL else LOCAL)]
     slots: int = Field(ge=1, le=MAX_SLOTS, strict=True)
     cores: Annotated[tuple[int, ...], AfterValidator(_distinct_cores)] = ()
     machine: int | None = None

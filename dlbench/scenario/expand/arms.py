@@ -16,9 +16,6 @@ from dlbench.scenario.read.document import inline
 from dlbench.scenario.scenario import Baseline, Scenario
 from dlbench.scenario.settings import SIMULATED, Affects, Settings, affected_by
 
-# The strategy and workers of a base line. It has no other setting of its group's distribution.
-_ALONE: dict[str, Any] = {"strategy": "single", "workers": 1}
-
 
 def written_arms(scenario: Scenario, cluster: Cluster) -> tuple[PlannedArm, ...]:
     """Return the arms of the points that `exclude` leaves, as they are written.
@@ -133,9 +130,11 @@ def _refuse_twins(arms: Iterable[PlannedArm], scenario: Scenario) -> None:
 def _alone(arm: PlannedArm) -> Point:
     """Return the point of its base line: one worker, the same batch as `batch_scope` counts it.
 
-    What is simulated has a base line that is simulated, too, whose worker computes alike.
+    It has no other setting of its group's distribution. What is simulated has a base line that is simulated, too, whose
+    worker computes alike.
     """
-    point, alone, also = arm.point, dict(_ALONE), set()
+    point, also = arm.point, set()
+    alone: dict[str, Any] = {"strategy": "single", "workers": 1}
     if arm.run.settings.is_simulated:
         alone["communicator"] = SIMULATED
         also = {f"communicator.{name}" for name in load("communicators", SIMULATED).get("ALONE")}

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -38,34 +39,27 @@ class PlannedArm:
 
     Attributes:
         point: What was written.
-        unresolved: What was written, or the default, of the settings that are resolved.
+        written: Its settings before they were resolved: as written, or the defaults.
         run: Its first repeat. `launcher` stays `auto` where none can carry the strategy; the cores of a worker depend
             on the other arms, and so does what the run is called: its label and axes are empty.
     """
 
     point: Point
-    unresolved: Mapping[str, Any]
+    written: Settings
     run: RunSpec
 
     def has(self, key: str, value: Any) -> bool:
         """Whether this arm has a value, as it is written: what `exclude` asks."""
         if key in Settings.model_fields:
-            return bool(self.written(key) == value_of(key, value))
-        return key in self.run.options and bool(self.run.options[key] == self._as_option(key, value))
-
-    def written(self, key: str) -> Any:
-        """Return the value of a setting as it was written, or its default."""
-        return self.unresolved[key] if key in self.unresolved else getattr(self.run.settings, key)
-
-    def _as_option(self, key: str, value: Any) -> Any:
-        """Return a value as its plugin reads it: `batch_norm: true` is `local`."""
+            return bool(getattr(self.written, key) == value_of(key, value))
+        if key not in self.run.options:
+            return False
         prefix, _, name = key.partition(".")
         plugin = load(OPTION_PREFIXES[prefix], getattr(self.run.settings, prefix))
-        try:
+        with suppress(ValidationError):  # as its plugin reads it: `batch_norm: true` is `local`
             options = plugin.options.model_validate({**self.run.options_of(prefix), name: value})
-        except ValidationError:
-            return value
-        return options.model_dump(mode="json")[name]
+            value = options.model_dump(mode="json")[name]
+        return bool(self.run.options[key] == value)
 
     def value(self, key: str) -> Any:
         """Return the resolved value of a setting or option, JSON-able; None where it has none."""
@@ -100,8 +94,7 @@ def resolve(point: Point, scenario: Scenario, cluster: Cluster, *, is_baseline: 
     if not settings.is_simulated and settings.mode is None and settings.workers_per_host is None:
         # Workers sit on one host if they fit there, unless the scenario says otherwise.
         fits = len(cluster.hosts) == 1 or num_slots(settings) <= max(host.slots for host in cluster.hosts)
-        resolved["mode"] = Mode.SCALE_UP if fits else None
-        settings = settings.model_copy(update={"mode": resolved["mode"]})
+        settings = settings.model_copy(update={"mode": Mode.SCALE_UP if fits else None})
     options: dict[str, Any] = {}
     for prefix, kind in OPTION_PREFIXES.items():
         name = getattr(settings, prefix)
@@ -119,7 +112,7 @@ def resolve(point: Point, scenario: Scenario, cluster: Cluster, *, is_baseline: 
         limits=scenario.limits,
         baseline=is_baseline,
     )
-    return PlannedArm(point, {key: getattr(written, key) for key in (*resolved, "cores_per_worker")}, run)
+    return PlannedArm(point, written, run)
 
 
 def _of_strategy(written: Settings, point: Point, cluster: Cluster) -> dict[str, Any]:
@@ -165,18 +158,18 @@ def _of_strategy(written: Settings, point: Point, cluster: Cluster) -> dict[str,
 
 def _launcher(settings: Settings, collectives: str | None, cluster: Cluster) -> str:
     """Return who starts the processes and provides the collectives: the cluster's launcher, else the first that can."""
+
+    def is_able(name: str) -> bool:
+        return collectives is None or collectives in provides(name, settings.strategy)
+
     if settings.launcher != "auto":
         return settings.launcher
-    if cluster.launcher is not None and (
-        collectives is None or collectives in provides(cluster.launcher, settings.strategy)
-    ):
+    if cluster.launcher is not None and is_able(cluster.launcher):
         return cluster.launcher
     is_here = starts_here(cluster)
     names = [name for name in plugins.names("launchers") if is_here or load("launchers", name).get("MULTIPLE_HOSTS")]
-    order = [name for name in _PREFERRED_LAUNCHERS if name in names]
-    order += [name for name in names if name not in order]
-    able = (name for name in order if collectives is None or collectives in provides(name, settings.strategy))
-    return next(able, "auto")
+    order = (name for name in dict.fromkeys((*_PREFERRED_LAUNCHERS, *names)) if name in names)
+    return next(filter(is_able, order), "auto")
 
 
 def _options_of(plugin: plugins.Plugin, prefix: str, point: Point, source: Source) -> dict[str, Any]:

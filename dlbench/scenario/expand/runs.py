@@ -186,12 +186,8 @@ def _wanted(only: Mapping[str, str], scenario: Scenario) -> dict[str, Any]:
 
 
 def _is_wanted(arm: PlannedArm, wanted: Mapping[str, Any]) -> bool:
-    return all(
-        value in (arm.written(key), getattr(arm.run.settings, key))
-        if key in Settings.model_fields
-        else arm.run.options.get(key) == value
-        for key, value in wanted.items()
-    )
+    """Whether an arm has all values, as it is written or as it is resolved."""
+    return all(arm.has(key, value) or arm.value(key) == value for key, value in wanted.items())
 
 
 def _nothing(only: Mapping[str, str], arms: Sequence[PlannedArm]) -> UserError:

@@ -100,16 +100,13 @@ def reference_of(scenario: Scenario, path: Path | None = None) -> Reference | No
 def _written(data: Mapping[str, Any], values: Mapping[str, str]) -> str:
     """Return a scenario as text that reads back to the same values, and says what was replaced."""
     options = " ".join(f"--set {key}={value}" for key, value in values.items())
-    return "\n".join((f"# With {' '.join(options.split())}", *_lines(data))) + "\n"
-
-
-def _lines(data: Mapping[str, Any]) -> Iterator[str]:
+    lines = [f"# With {' '.join(options.split())}"]
     for key, value in data.items():
         if isinstance(value, dict) and value:
-            yield f"{inline(key)}:"
-            yield from (f"  {inline(name)}: {inline(item)}" for name, item in value.items())
+            lines += [f"{inline(key)}:", *(f"  {inline(name)}: {inline(item)}" for name, item in value.items())]
         else:
-            yield f"{inline(key)}: {inline(value)}"
+            lines.append(f"{inline(key)}: {inline(value)}")
+    return "\n".join(lines) + "\n"
 
 
 def _replace(data: dict[str, Any], key: str, value: Any) -> DataPath:

@@ -42,11 +42,12 @@ def schema() -> Schema:
 
 def _with_units(keys: Schema) -> Schema:
     """Return the keys, those whose name has a unit with a text such as `5m` beside their number."""
-    texts = {key: {"type": "string", "pattern": pattern} for key in keys if (pattern := pattern_of(key))}
-    described = {
-        key: {name: keys[key][name] for name in ("description", "default") if name in keys[key]} for key in texts
-    }
-    return keys | {key: {**described[key], "anyOf": [keys[key], text]} for key, text in texts.items()}
+    return {key: _with_text(value, pattern) if (pattern := pattern_of(key)) else value for key, value in keys.items()}
+
+
+def _with_text(value: Schema, pattern: str) -> Schema:
+    described = {name: value[name] for name in ("description", "default") if name in value}
+    return described | {"anyOf": [value, {"type": "string", "pattern": pattern}]}
 
 
 def _sections(properties: Schema) -> Schema:

@@ -1,8 +1,7 @@
 import pytest
 
 from dlbench.records.result import MIN_TIMED_STEPS
-from dlbench.scenario.check.step_rows import announcement, csv_bytes
-from dlbench.scenario.check.warnings import _WINDOW_STEPS, warnings
+from dlbench.scenario.check.warnings import _WINDOW_STEPS, announcement, csv_bytes, warnings
 from dlbench.scenario.cluster import this_machine
 from dlbench.scenario.expand.arms import unused_excludes
 from dlbench.scenario.expand.runs import expand
