@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from dlbench.errors import UserError
-from dlbench.scenario.check.feasibility import infeasibility
 from dlbench.scenario.check.training import not_pictures
 from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.run_spec import RunSpec
-from tests.unit.scenario.conftest import HOUSE, machine
+from tests.unit.scenario.conftest import HOUSE
 
 Runs = Callable[..., tuple[RunSpec, ...]]
 Refusal = Callable[..., str]
@@ -27,7 +26,7 @@ def test_what_cannot_be_run_says_why(subtests: pytest.Subtests, refusal: Refusal
             "strategy: mpi, algorithm: rng",
             "has no algorithm 'rng'; it has: auto, ring, own-ring (did you mean 'ring'?)",
         ),
-        ("algorithm: ring", "the strategy single has no `algorithm` setting"),
+        ("submitter: sbatch", "`submitter: sbatch` belongs in a cluster file"),
         ("compression: threshold", "the strategy single sends gradients as it does: `compression` is for mpi, nodes"),
         ("strategy: mpi, compression: low-rank, algorithm: ring", "by dlbench's own messages: remove `algorithm`"),
         ("strategy: mpi, compression: threshold, precision: mixed_float16", "which mixed_float16 may have to skip"),
@@ -40,17 +39,14 @@ def test_what_cannot_be_run_says_why(subtests: pytest.Subtests, refusal: Refusal
         ("strategy: pair, workers: 2, trainer: numpy", "works with keras_tensorflow, not with numpy"),
         ("model: conv, trainer: numpy", "the trainer numpy cannot train the model conv"),
         ("trainer: numpy, precision: mixed_bfloat16", "has no precision"),
-        ("optimizer: adma", "has no optimizer 'adma'; it has: sgd, rmsprop, adam (did you mean 'adam'?)"),
         ("optimizer: adam, momentum: 0.9", "momentum belongs to the optimizer sgd or rmsprop, not to adam"),
-        ("optimizer: rmsprop, momentum: 0.9, nesterov: true", "nesterov belongs to the optimizer sgd, not to rmsprop"),
         ("nesterov: true", "nesterov needs a momentum above 0"),
-        ("optimizer: rmsprop, weight_decay: 0.1", "weight_decay belongs to the optimizer sgd or adam, not to rmsprop"),
         ("trainer: numpy, weight_decay: 0.1", "the trainer numpy does not support weight_decay"),
         ("trainer: numpy, jit_compile: true", "cannot compile its step"),
         ("strategy: plain, jit_compile: true", "the strategy plain reduces by operations that XLA cannot compile"),
         ("trainer: numpy, gradient_accumulation_steps: 2", "the trainer numpy cannot accumulate gradients"),
         (
-            "strategy: mpi, workers: 2, batch_size: 9, batch_scope: global, gradient_accumulation_steps: 5",
+            "batch_size: 4, gradient_accumulation_steps: 5",
             "a worker's batch of 4 samples cannot be computed in 5 parts",
         ),
         ("trainer: numpy, microbatch_size: 8", "the trainer numpy cannot compute a batch in parts"),
@@ -62,70 +58,52 @@ def test_what_cannot_be_run_says_why(subtests: pytest.Subtests, refusal: Refusal
         ("learning_rate_decay: cosine, learning_rate_decay_factor: 0.5", "`learning_rate_decay: step`, not to cosine"),
         ("largest_batch_size: 64", "largest_batch_size belongs to `batch_policy: step-doubling or goodput`"),
         ("batch_policy: goodput, largest_batch_size: 64, batch_doubling_epochs: 2", "batch_doubling_epochs belongs to"),
-        ("batch_policy: goodput", "needs a largest_batch_size of at least twice the batch_size, 64"),
         ("batch_policy: goodput, largest_batch_size: 63", "needs a largest_batch_size of at least twice"),
         ("batch_policy: step-doubling, largest_batch_size: 64", "needs batch_doubling_epochs"),
         ("batch_policy: goodput, largest_batch_size: 1024", "is 1024 samples, and there are 800 to train on"),
         ("batch_policy: goodput, largest_batch_size: 64, optimizer: adam", "is for sgd, not for adam"),
         ("batch_policy: goodput, largest_batch_size: 64, precision: mixed_float16", "skips steps whose gradients"),
-        ("batch_policy: goodput, batch_size: 1, largest_batch_size: 64", "1 samples are none"),
         ("batch_policy: goodput, batch_size: 9, largest_batch_size: 64", "of workers or halves: 9 samples are none"),
+        ("batch_policy: goodput, largest_batch_size: 64, divide: epochs", "cuts one order of all samples"),
+        ("strategy: mpi, compression: threshold, batch_policy: goodput, largest_batch_size: 64", "parts of old ones"),
+        (
+            "strategy: within, batch_policy: goodput, largest_batch_size: 64",
+            "the strategy within trains one batch size",
+        ),
         (
             "strategy: mpi, workers: 3, batch_scope: global, batch_policy: goodput, largest_batch_size: 64",
-            "compares equal batches",
-        ),
-        (
-            "strategy: mpi, workers: 2, batch_policy: goodput, largest_batch_size: 64, divide: epochs",
-            "cuts one order of all samples",
-        ),
-        (
-            "strategy: mpi, workers: 2, batch_policy: goodput, largest_batch_size: 64, compression: threshold",
-            "sends parts of old ones",
-        ),
-        (
-            "strategy: within, workers: 2, batch_policy: goodput, largest_batch_size: 64",
-            "the strategy within trains one batch size",
+            "32 samples are",
         ),
         ("learning_rate_scale: linear", "needs learning_rate_base_batch"),
         ("strategy: mpi, workers: 4, batch_size: 3, batch_scope: global", "does not give each of 4 workers a sample"),
         ("batch_size: 801", "one batch of all workers is 801 samples, and there are 800 to train on"),
-        ("strategy: mpi, workers: 2, batch_size: 401", "is 802 samples"),
-        ("batch_size: 9, train_samples: 8", "there are 8 to train on"),
         ("strategy: mpi, workers: 2, batch_size: 801, divide: epochs", "one batch of one worker is 801"),
         ("batch_size: 951, validation_fraction: 0.05", "there are 950 to train on"),
         ("extend_window: true, sample_every: 1", "with sample_every: 1 no step lies in the timed window"),
         ("train_samples: 801", "has 800 training samples, not 801"),
         ("validation_samples: 201", "has 200 validation samples, not 201"),
-        ("dataset: image_folder, dataset.path: x, validation_samples: 101", "has 100 validation samples, not 101"),
         ("model: conv", "refuses the data set digits: it takes images, not samples of shape [64]"),
         (
             "strategy: mpi, workers: 2, dataset: silent, model: conv, model.batch_norm: synchronized",
-            "the strategy mpi reduces nothing inside the step",
+            "mpi reduces nothing",
         ),
         ("augmentation: crop-flip", "needs pictures [height, width, channels], not samples of shape [64]"),
         ("augmentation: crop-flip, input: synthetic", "input synthetic reads none"),
-        (
-            "dataset: image_folder, dataset.path: x, augmentation: crop-flip, augmentation_padding: 8",
-            "augmentation_padding 8 is not less than the pictures' size, 8 x 8",
-        ),
         ("dataset: image_folder, dataset.path: missing", "there is no folder 'missing'"),
         ("dataset: image_folder, dataset.path: broken", "cannot be read: Permission denied"),
         ("cores_per_worker: 1.5", "must be a whole number or a share of one core, such as 0.5, not 1.5"),
         ("cores_per_worker: 5", "a worker cannot have 5 cores where a host has 4"),
         ("strategy: mpi, workers: 2, mode: scale-out", "2 workers with 1 on each host need 2 hosts; the cluster has 1"),
-        ("strategy: mpi, workers: 4, workers_per_host: 2", "need 2 hosts; the cluster has 1"),
         ("strategy: mpi, workers: 2, mode: scale-out, workers_per_host: 2", "scale-out means one worker per host"),
         ("strategy: mpi, workers: 4, mode: scale-up, workers_per_host: 2", "scale-up means all 4 workers on one host"),
         ("command: 'python train.py {workrs}'", "unknown placeholder {workrs}\n  hint: did you mean 'workers'?"),
-        ("epochs: 3, warmup_epochs: 50", "warmup_epochs 50 is more than the 3 epochs of each worker"),
         (
             "strategy: mpi, workers: 4, epochs: 4, divide: epochs, warmup_epochs: 1.5",
-            "warmup_epochs 1.5 is more than the 1 epoch of each worker",
+            "more than the 1 epoch of each worker",
         ),
         ('command: "python \'train.py"', "cannot be split into words"),
         ("command: ' '", "the command is empty"),
         ("command: 'python t.py --b {batch_size} | tee log'", "`bash -c 'python t.py --b {batch_size} | tee log'`"),
-        ("command: 'python t.py > log 2>&1'", "'>'"),
         ("command: 'python t.py 2>err'", "'2>err'"),
         ("command: 'cd sub && python t.py'", "'&&'"),
         ("command: 'python a.py; python b.py'", "'a.py;'"),
@@ -134,7 +112,6 @@ def test_what_cannot_be_run_says_why(subtests: pytest.Subtests, refusal: Refusal
         ("command: 'python t.py --data pyproject.tom*'", "'pyproject.tom*'"),
         ("command: 'A=1 python t.py'", "write `env A=1 python t.py`"),
         ("command: 'python t.py ${batch_size}'", "write {batch_size} for a setting, and $batch_size for"),
-        ("command: 'bash -c \"python t.py ${X}\"'", "and $X for a variable"),
     ]:
         with subtests.test(settings=settings):
             message = refusal(f"base: {{{settings}}}\nbaseline: none")
@@ -145,25 +122,19 @@ def test_what_cannot_be_run_says_why(subtests: pytest.Subtests, refusal: Refusal
 def test_what_can_be_run_is_not_refused(subtests: pytest.Subtests, runs: Runs) -> None:
     for settings in [
         "strategy: mpi, workers: 16",  # more workers than cores: allowed on this machine, marked as emulated
-        "strategy: mpi, workers: 2, batch_size: 400",
         "strategy: mpi, workers: 2, batch_size: 800, divide: epochs",
         "strategy: mpi, workers: 4, batch_size: 4, batch_scope: global",
         "train_samples: 800, validation_samples: 200",
-        "momentum: 0.9",
         "jit_compile: true",
         "learning_rate_scale: sqrt, learning_rate_base_batch: 32",
         "dataset: silent, batch_size: 100000",
-        "model: conv, dataset: silent",
         "model: conv, dataset: silent, strategy: mpi, model.batch_norm: synchronized",  # one worker: its own batch
         "model: conv, dataset: silent, strategy: mpi, workers: 2, model.batch_norm: local",
         "model: conv, dataset: silent, strategy: within, workers: 2, model.batch_norm: synchronized",
         "model: conv, dataset: shapeless",
         "model: conv, dataset: image_folder, dataset.path: x, train_samples: 1000",
-        "augmentation: none, input: synthetic",
-        "augmentation: crop-flip, dataset: silent",
         "augmentation: crop-flip, dataset: shapeless",
         "augmentation: crop-flip, dataset: image_folder, dataset.path: x",
-        "strategy: pair, workers: 2",
         "strategy: mpi, launcher: mpirun, algorithm: own-ring, communicator: mpi",
         "command: 'python train.py {workers} {batch_size} {{x}} {\"json\": 1} {}'",
         "command: 'python train.py {model.hidden}', model: mlp",
@@ -176,15 +147,9 @@ def test_what_can_be_run_is_not_refused(subtests: pytest.Subtests, runs: Runs) -
 
 
 def test_pictures_larger_than_the_padding_can_be_cropped() -> None:
-    for shape, vocabulary, padding, reason in [
-        ((32, 32, 3), None, 4, ""),
-        ((5, 9, 1), None, 4, ""),
-        ((32, 32, 3), None, 0, ""),
-        ((5, 9, 1), None, 5, "augmentation_padding 5 is not less than the pictures' size, 5 x 9"),
-        ((8, 8, 3), 50, 4, "augmentation crop-flip needs pictures"),
-    ]:
-        found = not_pictures(shape, vocabulary, padding)
-        assert (found.startswith(reason), bool(found)) == (True, bool(reason)), (shape, found)
+    assert not not_pictures((5, 9, 1), None, 4)
+    assert "5 is not less than the pictures' size, 5 x 9" in not_pictures((5, 9, 1), None, 5)
+    assert "needs pictures" in not_pictures((8, 8, 3), 50, 4)  # tokens
 
 
 def test_a_script_of_the_users_own_may_call_its_model_anything(runs: Runs) -> None:
@@ -203,7 +168,6 @@ def test_layouts_that_do_not_fit_hosts(subtests: pytest.Subtests, refusal: Refus
             "workers: 4, workers_per_host: 4",
             "4 workers do not fit on 2 slots; at most 2 fit, or hosts with 4 slots each",
         ),
-        ("workers: 4, workers_per_host: 1", "need 4 hosts; the cluster has 2"),
         ("strategy: pair, workers: 4, launcher: local", "the launcher local starts nothing on other hosts"),
     ]:
         with subtests.test(settings=settings):
@@ -211,25 +175,11 @@ def test_layouts_that_do_not_fit_hosts(subtests: pytest.Subtests, refusal: Refus
             assert said in refusal(f"base: {{{base}}}\nbaseline: none", HOSTS)
 
 
-def test_a_scenario_cannot_say_alone_that_it_is_submitted(refusal: Refusal) -> None:
-    assert "`submitter: sbatch` belongs in a cluster file" in refusal("base: {submitter: sbatch}\nbaseline: none")
-
-
 def test_what_runs_on_other_hosts_is_started_there(runs: Runs) -> None:
     (alone,) = runs("base: {strategy: single}", HOSTS)
     assert alone.settings.launcher == "mpirun"
     (alone,) = runs("base: {strategy: single}")
     assert alone.settings.launcher == "local"
-
-
-def test_layouts_that_fit_hosts(subtests: pytest.Subtests, runs: Runs) -> None:
-    for settings in ["workers: 2", "workers: 4", "workers: 2, mode: scale-out", "workers: 4, workers_per_host: 2"]:
-        with subtests.test(settings=settings):
-            assert runs(f"base: {{strategy: mpi, {settings}}}", HOSTS)
-
-
-def test_impossible_is_empty_for_what_expand_returns(runs: Runs) -> None:
-    assert [infeasibility(run, machine()) for run in runs("base: {strategy: mpi, workers: 2}")] == ["", ""]
 
 
 def test_a_data_set_is_asked_once_for_the_same_options(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -279,9 +229,20 @@ def test_the_lines_leave_out_exactly_the_impossible_points(
             assert 0 < len(lines) == num_points - len(possible)
 
 
+def test_points_that_no_line_leaves_out(refusal: Refusal) -> None:
+    message = refusal("base: {trainer: numpy}\ninclude:\n  - {epochs: 2}\n  - {workers: 2}\n  - {workers: 3}")
+    assert message.startswith("s.yaml:4: 2 of 3 points cannot be run")
+    assert "take out of `include`: point 2, 3" in message
+    # Leaving out all of them is no remedy.
+    message = refusal(f"matrix: {{batch_size: {list(range(801, 811))}}}")
+    assert "10 of 10 points cannot be run" in message
+    assert "and 5 more reasons" in message
+    assert "exclude" not in message
+
+
 def test_a_long_list_of_points_is_cut(runs: Runs, refusal: Refusal) -> None:
-    text = "base: {trainer: numpy}\nbaseline: none\nmatrix: {batch_size: [8, 801], seed: [" + "0, 1, 2, 3, 4, 5, 6, 7, "
-    text += "8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22]}\nexclude:\n"
+    seeds = list(range(23))
+    text = f"base: {{trainer: numpy}}\nbaseline: none\nmatrix: {{batch_size: [8, 801], seed: {seeds}}}\nexclude:\n"
     first = refusal(text)
     assert len(exclude_lines(first)) == 20
     assert "# and 3 more" in first
@@ -289,20 +250,3 @@ def test_a_long_list_of_points_is_cut(runs: Runs, refusal: Refusal) -> None:
     second = exclude_lines(refusal(text))
     assert len(second) == 3
     assert {run.settings.batch_size for run in runs(text + "\n".join(second))} == {8}
-
-
-def test_no_lines_where_everything_is_impossible(refusal: Refusal) -> None:
-    message = refusal("matrix: {workers: [2, 3]}")
-    assert "2 of 2 points cannot be run" in message
-    assert "exclude" not in message
-
-
-def test_impossible_included_points_are_numbered(refusal: Refusal) -> None:
-    message = refusal("base: {trainer: numpy}\ninclude:\n  - {epochs: 2}\n  - {workers: 2}\n  - {workers: 3}")
-    assert message.startswith("s.yaml:4: 2 of 3 points cannot be run")
-    assert "take out of `include`: point 2, 3" in message
-
-
-def test_many_reasons_are_cut(refusal: Refusal) -> None:
-    sizes = list(range(1, 10)) + list(range(801, 811))
-    assert "and 5 more reasons" in refusal(f"matrix: {{batch_size: {sizes}}}")

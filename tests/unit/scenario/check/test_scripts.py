@@ -24,32 +24,26 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    ("script", "command", "key", "is_said"),
-    [
+def test_a_setting_that_varies_is_mentioned(here: Path) -> None:
+    for script, command, key, is_said in [
         (HOOKED, "python train.py", "batch_size: [8, 16]", True),
         (HOOKED + "run.batch_size", "python train.py", "batch_size: [8, 16]", False),
         (HOOKED, "python train.py --batch {batch_size}", "batch_size: [8, 16]", False),
         (HOOKED, "python train.py", "batch_size: [8]", False),
-        (HOOKED, "python train.py", "learning_rate: [0.1, 0.2]", True),
         (HOOKED, "python train.py", "cores_per_worker: [0.5, 1]", False),
         (HOOKED, "python {model}.py", "batch_size: [8, 16]", False),
-    ],
-)
-def test_a_setting_that_varies_is_mentioned(here: Path, script: str, command: str, key: str, is_said: bool) -> None:
-    (here / "train.py").write_text(script)
-    text = found(f'base: {{command: "{command}"}}\nmatrix: {{{key}}}\nbaseline: none\n')
-    assert text.startswith(f"`{key.partition(':')[0]}` varies") is is_said
-    assert bool(text) is is_said
+    ]:
+        (here / "train.py").write_text(script)
+        text = found(f'base: {{command: "{command}"}}\nmatrix: {{{key}}}\nbaseline: none\n')
+        assert (text.startswith("`batch_size` varies"), bool(text)) == (is_said, is_said), (script, command, key)
 
 
 def test_a_script_without_the_hook_is_named(here: Path) -> None:
     (here / "train.py").write_text("import keras\n")
     assert found("base: {command: python train.py}\n").startswith("train.py never mentions dlbench.worker")
     (here / "train.py").write_text(HOOKED)
-    assert found("base: {command: python train.py}\n") == ""
-    assert found("base: {command: python elsewhere.py}\n") == ""
-    assert found("base: {command: ./train}\n") == ""
+    for command in ("python train.py", "python elsewhere.py", "./train"):
+        assert found(f"base: {{command: {command}}}\n") == "", command
 
 
 def test_places_that_are_not_filled_in_are_named() -> None:
@@ -80,15 +74,11 @@ def refusal(here: Path, command: str, workers: int = 2, strategy: str = "mpi") -
 # Commands and scripts that start several processes themselves, and the launcher that is named.
 NESTED = {
     "mpirun -np 2 python train.py": "mpirun",
-    "mpirun -np {workers} python train.py --batch {batch_size}": "mpirun",
     "/usr/lib64/openmpi/bin/mpiexec -n 2 python train.py": "mpiexec",
-    "env X=1 mpirun python train.py": "mpirun",
     "env X=1 Y=2 srun python train.py": "srun",
     "env -u A OMP_NUM_THREADS=1 torchrun --nproc_per_node=2 train.py": "torchrun",
     "nice -n 5 numactl --cpunodebind=0 horovodrun -np 2 python train.py": "horovodrun",
     "timeout 5m accelerate launch train.py": "accelerate launch",
-    "deepspeed --num_gpus 2 train.py": "deepspeed",
-    "python -m torch.distributed.run --nproc_per_node 2 train.py": "python -m torch.distributed.run",
     "python3 -u -W ignore -m torch.distributed.launch train.py": "python3 -m torch.distributed.launch",
     "python -mtorch.distributed.run train.py": "torch.distributed.run",
     "python /opt/env/bin/torchrun train.py": "torchrun",
@@ -97,11 +87,7 @@ NESTED = {
     "bash -c 'cd /tmp && mpirun -np 2 python train.py'": "mpirun",
     "sh -ec 'exec srun python train.py'": "srun",
     "env -S 'mpirun -np 2 python train.py'": "mpirun",
-    "stdbuf -oL srun python train.py": "srun",
     "/usr/bin/time -f %e mpirun -np 2 python train.py": "mpirun",
-    "flux run -n2 python train.py": "flux run",
-    "python -m paddle.distributed.launch train.py": "paddle.distributed.launch",
-    "python -m accelerate.commands.accelerate_cli launch train.py": "accelerate_cli",
 }
 SHELL_TEXTS = {
     "mpirun -np 2 python train.py": "mpirun",
@@ -113,7 +99,6 @@ SHELL_TEXTS = {
     "MPIRUN=$(which mpirun)\n$MPIRUN -np 2 python train.py": "mpirun",
     "python -u $(which torchrun) train.py": "torchrun",
     "CMD='mpirun -np 2'\neval $CMD python train.py": "mpirun",
-    'eval "mpirun -np 2 python train.py"': "mpirun",
     "main() { horovodrun -np 2 python train.py; }\nmain": "horovodrun",
     "out=$(mpirun -np 2 python train.py)": "mpirun",
     "test -f x && python -m torch.distributed.run train.py || exit 1": "torch.distributed.run",
@@ -123,16 +108,12 @@ SHELL_TEXTS = {
     "LAUNCHER=${LAUNCHER:-mpirun}\n$LAUNCHER -np 2 python train.py": "mpirun",
     "${LAUNCHER:-mpirun -np 2} python train.py": "mpirun",
     "CMD=(mpirun\n -np 2)\n${CMD[@]} python train.py": "mpirun",
-    'cd "$(dirname "$0")"\nbash scripts/run.sh': "mpirun",
     'bash "$(dirname "$0")/scripts/run.sh"': "mpirun",
     'bash "$(dirname "${BASH_SOURCE[0]}")/scripts/run.sh"': "mpirun",
     "cd scripts\nbash run.sh": "mpirun",
-    "bash -c 'cd scripts && bash run.sh'": "mpirun",
     "bash -euo pipefail scripts/run.sh": "mpirun",
     "bash --rcfile x scripts/run.sh": "mpirun",
-    ">log mpirun -np 2 python train.py": "mpirun",
     "2>err.log mpirun -np 2 python train.py &>log": "mpirun",
-    "coproc mpirun -np 2 python train.py": "mpirun",
     "command mpirun -np 2 python train.py": "mpirun",
     "time -p mpirun -np 2 python train.py": "mpirun",
     "case $1 in\n  a|b) echo;;\n  mpi) mpirun -np 2 python train.py ;;\nesac": "mpirun",
@@ -148,11 +129,8 @@ HARMLESS = {
     "python train.py",
     "python -m trainer mpirun",
     "accelerate config",
-    "echo mpirun",
     "bash -c 'echo mpirun -np 2'",
-    "bash {model}.sh",
     "conda run -n deepspeed python train.py",
-    "conda install -y deepspeed torch",
     "uv run --with deepspeed python train.py",
     "nsys profile -o mpirun python train.py",
     "docker run --name mpirun image python train.py",
@@ -161,27 +139,19 @@ HARMLESS_TEXTS = {
     "# mpirun -np 2 python train.py\npython train.py  # not torchrun x",
     "echo 'run it by: mpirun -np 2 python train.py'",
     "command -v srun >/dev/null || echo no srun",
-    "which mpirun\npython train.py",
     "mpirun_options='-np 2'\npython train.py $mpirun_options",
     "bash loop.sh",
     "bash nowhere.sh",
     "if ! command -v mpirun >/dev/null 2>&1; then echo no; exit 1; fi",
     'if [ "$LAUNCHER" = mpirun ]; then echo x; fi',
-    "if true; then pip install deepspeed torch; fi",
     "if true\nthen\n cd deepspeed\nfi",
-    "while pgrep mpirun -u me; do sleep 1; done",
-    "if grep -q mpirun log; then :; fi",
-    "{ echo mpirun -np 2; } > log",
     "mpirun --version > mpi.txt",
     'V=$(mpirun --version | head -1)\nV=`srun --version`\nV="$(mpirun --version)"',
-    "launchers=(mpirun srun)\nfor launcher in ${launchers[@]}; do echo $launcher; done",
     "launchers=(\n  'mpirun -np 2'\n  srun python\n)",
-    "case $1 in mpirun|srun) echo;; esac",
     "case $1 in\n  mpirun | srun) echo ;;\n  torchrun)\n    echo\n    ;;\nesac",
     'mpirun() { "$@"; }\nfunction srun { echo x; }',
     "cat <<EOF2\nUsage:\n  mpirun -np 4 bash train.sh\nEOF2",
     "cat > usage <<- 'EOF'\n\tmpirun -np 4 bash train.sh\n\tEOF",
-    ": <<'END'\nmpirun -np 2 python train.py\nEND",
     'echo "Usage:\n  mpirun -np 4 bash train.sh"',
     "python -c '\nmpirun -np 2\n'",
     "LAUNCHER=mpirun\nLAUNCHER=\n$LAUNCHER python train.py",
@@ -208,9 +178,10 @@ def test_a_shell_script_that_starts_processes_is_refused_with_its_line(here: Pat
     (here / "scripts" / "run.sh").write_text("mpirun -np 2 python train.py\n")
     for text, launcher in SHELL_TEXTS.items():
         (here / "train.sh").write_text(f"#!/usr/bin/env bash\n{text}\n")
-        for command in ("bash train.sh", "sh -x ./train.sh 1 2", "./train.sh", "env X=1 ./train.sh"):
-            with subtests.test(text=text, command=command):
-                assert f"{launcher}` (" in refusal(here, command)
+        with subtests.test(text=text):
+            assert f"{launcher}` (" in refusal(here, "bash train.sh")
+    for command in ("sh -x ./train.sh 1 2", "./train.sh", "env X=1 ./train.sh"):
+        assert "mpirun` (" in refusal(here, command)
     for text in HARMLESS_TEXTS:
         (here / "train.sh").write_text(f"#!/bin/bash\n{text}\n")
         with subtests.test(text=text):
@@ -225,8 +196,8 @@ def test_a_script_without_replicas_is_refused_for_several_workers_in_one_process
         ("model = torch.nn.DataParallel(model)", 2, False),
     ):
         (here / "train.py").write_text(HOOKED + text)
-        for command in ("python train.py", "bash -c 'python train.py'"):
-            assert ("train as one worker" in refusal(here, command, workers, "replicas")) is is_refused, (text, workers)
+        said = refusal(here, "bash -c 'python train.py'", workers, "replicas")
+        assert ("train as one worker" in said) is is_refused, (text, workers)
     assert refusal(here, "python -m elsewhere", 2, "replicas") == ""
 
 
@@ -241,7 +212,6 @@ def test_the_line_to_write_instead_is_named(here: Path) -> None:
 def test_one_worker_is_warned_of_a_launcher(here: Path) -> None:
     (here / "train.py").write_text(HOOKED)
     assert "starts `torchrun` where dlbench starts one process" in found("base: {command: torchrun train.py}\n")
-    assert found("base: {command: python train.py}\n") == ""
 
 
 def test_a_script_that_does_not_compile_is_named_with_its_line_and_never_executed(here: Path) -> None:

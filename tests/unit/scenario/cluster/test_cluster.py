@@ -15,54 +15,32 @@ from dlbench.scenario.cluster.cluster_file import ClusterOptions
 from dlbench.scenario.cluster.host_list import parse_hostfile, parse_hosts
 
 
-def test_this_machine_has_a_slot_for_each_usable_core() -> None:
-    (host,) = this_machine().hosts
-    assert host.cores == tuple(sorted(os.sched_getaffinity(0)))
-    assert host.slots == len(host.cores)
-    assert this_machine().is_here
-
-
 def test_cores_are_those_that_the_process_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {7, 3})
     assert this_machine().hosts == (Host(address="localhost", slots=2, cores=(3, 7)),)
+    assert this_machine().is_here
+    assert parse_hosts("localhost:5").hosts == (Host(address="localhost", slots=5, cores=(3, 7)),)
+    with pytest.raises(ValidationError, match="a is named twice: write it once, with all its slots: a:2"):
+        Cluster(hosts=(Host(address="a", slots=1), Host(address="a", slots=1)))
 
 
 def test_hosts_are_parsed_in_order() -> None:
     cluster = parse_hosts("b-1.example:4,10.0.0.7:2,[fe80::1]:1")
     assert [(host.address, host.slots) for host in cluster.hosts] == [
-        ("b-1.example", 4),
-        ("10.0.0.7", 2),
-        ("[fe80::1]", 1),
-    ]
-    assert cluster.hosts[0].cores == ()
-    assert cluster.hosts[0].num_cores == 4
-    assert not cluster.is_here
-
-
-def test_localhost_has_the_cores_of_this_machine() -> None:
-    (host,) = parse_hosts("localhost:3").hosts
-    assert host.slots == 3
-    assert host.cores == tuple(sorted(os.sched_getaffinity(0)))
+        ("b-1.example", 4), ("10.0.0.7", 2), ("[fe80::1]", 1),
+    ]  # fmt: skip
+    assert (cluster.hosts[0].cores, cluster.hosts[0].num_cores, cluster.is_here) == ((), 4, False)
 
 
 def test_typos_are_named(subtests: pytest.Subtests) -> None:
     for text, said in [
         ("a:4 b:4", "--hosts a:4,b:4"),
-        ("a:4, b:4", "--hosts a:4,b:4"),
-        ("a:4;b:4", "--hosts a:4,b:4"),
         ("a", "a:1, for one worker"),
         ("a,b:2", "'a' has no number of slots"),
-        ("[::1]", "has no number of slots"),
-        ("", "empty place"),
         ("a:1,", "empty place"),
         (":4", "is not an address"),
-        ("-x:4", "is not an address"),
-        ("a:b:4", "is not an address"),
         ("a$(x):4", "is not an address"),
         ("a:0", "is not a number of slots"),
-        ("a:-1", "is not a number of slots"),
-        ("a:", "is not a number of slots"),
-        ("a:x", "is not a number of slots"),
         ("a:٣", "is not a number of slots"),
         ("a:99999999", "is not a number of slots"),
         ("a:1,a:2", "a is named twice: write it once, with all its slots: a:3"),
@@ -70,7 +48,6 @@ def test_typos_are_named(subtests: pytest.Subtests) -> None:
             "localhost:8,127.0.0.1:8",
             "localhost and 127.0.0.1 are the same host: write it once, with all its slots: localhost:16",
         ),
-        ("[::1]:1,LOCALHOST.:2", "all its slots: localhost:3"),
         ("Gpu-A:1,b:1,gpu-a.:2", "Gpu-A and gpu-a. are the same host: write it once, with all its slots: Gpu-A:3"),
         ("[fe80::1]:1,[FE80:0::1]:2", "all its slots: [fe80::1]:3"),
         ("trainer@a:4", "names a user"),
@@ -81,13 +58,6 @@ def test_typos_are_named(subtests: pytest.Subtests) -> None:
             with pytest.raises(UserError) as caught:
                 parse_hosts(text)
             assert said in str(caught.value)
-
-
-def test_a_cluster_made_in_python_is_validated_too() -> None:
-    with pytest.raises(ValidationError):
-        Cluster(hosts=())
-    with pytest.raises(ValidationError, match="a is named twice: write it once, with all its slots: a:2"):
-        Cluster(hosts=(Host(address="a", slots=1), Host(address="a", slots=1)))
 
 
 def test_hostfiles_of_all_kinds() -> None:
@@ -117,13 +87,9 @@ def test_hostfiles_of_all_kinds() -> None:
 
 def test_hosts_of_one_address_are_one_from_every_way_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     known = {
-        "a": "192.0.2.1",
-        "a.example": "192.0.2.1",
-        "b": "192.0.2.2",
-        "six": "2001:db8::1",
-        "me.example": "127.0.0.1",
+        "a": "192.0.2.1", "a.example": "192.0.2.1", "b": "192.0.2.2", "six": "2001:db8::1", "me.example": "127.0.0.1",
         "me-too.example": "192.0.2.9",
-    }
+    }  # fmt: skip
 
     def look_up(name: str, *_: object, **__: object) -> list[Any]:
         if name.endswith(".wild"):
@@ -165,27 +131,21 @@ def test_hosts_of_one_address_are_one_from_every_way_in(tmp_path: Path, monkeypa
             ClusterOptions(cluster=tmp_path / "cluster.yaml"),
         )
         for way in ways:
-            if not said:
+            try:
                 assert way.named() is not None
-                continue
-            with pytest.raises(UserError) as caught:
-                way.named()
-            assert said in str(caught.value), way
+                message = ""
+            except UserError as error:
+                message = str(error)
+            assert (said in message, bool(message)) == (True, bool(said)), way
 
 
 def test_what_is_wrong_in_a_hostfile_is_said_with_its_line(subtests: pytest.Subtests) -> None:
     for text, said in [
         ("a slots=4\n-x\n", "hosts:2: '-x' is not a host"),
-        ("a slots=0", "hosts:1: 'a slots=0' is not a host"),
-        ("a:4 b:4", "is not a host"),
-        ("a$(x)", "is not a host"),
         ("a slots=٣", "is not a host"),
         ("# nothing\n\n", "hosts: names no host"),
         ("a:999999\na:999999\n", "hosts: "),
-        (
-            "localhost\n127.0.0.1\n",
-            "hosts: localhost and 127.0.0.1 are the same host: write it once, with all its slots: ",
-        ),
+        ("localhost\n127.0.0.1\n", "hosts: localhost and 127.0.0.1 are the same host: write it once"),
         ("a\ntrainer@10.0.0.7 slots=4\n", "hosts:2: 'trainer@10.0.0.7 slots=4' names a user"),
         ("rank 0=a slot=0:0\n", "hosts:1: 'rank 0=a slot=0:0' is a line of a rankfile"),
         ("ml-16-node-[001-002]\n", "hosts:1: 'ml-16-node-[001-002]' is a list of Slurm's"),

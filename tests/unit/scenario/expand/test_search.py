@@ -38,11 +38,7 @@ def test_an_option_is_searched_for_where_there_is_one(runs) -> None:
     text = "base: {trainer: numpy, epochs: 2}\nmatrix: {strategy: [mpi, replicas], workers: [2]}\nbaseline: none\n"
     found = runs(text + "tune: {strategy.chunk_bytes: [1024, 2048]}\n")
     kinds = {(run.settings.strategy, run.phase, run.options.get("strategy.chunk_bytes")) for run in found}
-    assert kinds == {
-        ("mpi", Phase.TUNE, 1024),
-        ("mpi", Phase.TUNE, 2048),
-        ("replicas", Phase.MEASURE, None),
-    }
+    assert kinds == {("mpi", Phase.TUNE, 1024), ("mpi", Phase.TUNE, 2048), ("replicas", Phase.MEASURE, None)}
     assert next(run for run in found if run.settings.strategy == "replicas").tuned is None
 
 
@@ -76,17 +72,15 @@ def _rungs(count: int, epochs: int, repeats: int, tune: str = "learning_rate: [1
     return rungs(run, count, scenario)
 
 
-@pytest.mark.parametrize("count", [2, 3, 4, 5, 8, 16])
-@pytest.mark.parametrize("epochs", [5, 10, 40])
-@pytest.mark.parametrize("repeats", [3, 5, 10])
-def test_a_search_costs_no_more_than_the_measurement(count: int, epochs: int, repeats: int) -> None:
-    found = _rungs(count, epochs, repeats)
-    scenario = parse(f"base: {{trainer: numpy}}\nrepeats: {repeats}\ntune: {{learning_rate: [1, 2]}}\n", "s.yaml")
-    cost = search_repeats(count, scenario) * sum(number * trained for number, trained in found)
-    least = search_repeats(count, scenario) * count
-    assert cost <= max(epochs * repeats, least), found
-    assert [number for number, _ in found] == sorted((number for number, _ in found), reverse=True)
-    assert all(later > earlier for (_, earlier), (_, later) in itertools.pairwise(found))
+def test_a_search_costs_no_more_than_the_measurement() -> None:
+    for count, epochs, repeats in itertools.product((2, 3, 5, 16), (5, 10, 40), (3, 5, 10)):
+        found = _rungs(count, epochs, repeats)
+        scenario = parse(f"repeats: {repeats}\ntune: {{learning_rate: [1, 2]}}\n", "s.yaml")
+        runs_of_each = search_repeats(count, scenario)
+        cost = runs_of_each * sum(number * trained for number, trained in found)
+        assert cost <= max(epochs * repeats, runs_of_each * count), found
+        assert found == sorted(found, key=lambda rung: (-rung[0], rung[1])), found
+        assert len({trained for _, trained in found}) == len(found), found
 
 
 def test_few_candidates_are_trained_as_long_as_the_arm() -> None:
@@ -105,17 +99,12 @@ def test_few_candidates_are_trained_as_long_as_the_arm() -> None:
     [
         ("{}", "tune names nothing to search for"),
         ("{workers: [1, 2]}", "workers is an axis: it cannot be searched for, too"),
-        ("{epochs: 0}", "tune.epochs must be greater than or equal to 1, not 0"),
         ("{seed: [1, 2]}", "seed cannot be searched for: it changes what is compared"),
-        ("{strategy: [mpi, single]}", "strategy cannot be searched for: it changes what is compared"),
         ("{dataset.noise: [0, 1]}", "dataset.noise cannot be searched for"),
-        ("{remainder: [train, drop]}", "remainder cannot be searched for"),
         ("{momentum: auto}", "values of momentum cannot be found by themselves"),
         ("{learning_rate: 0.1}", "tune.learning_rate must be a list of values, or `auto`"),
-        ("{learning_rate: [0.1, 0]}", "tune.learning_rate[1] must be greater than 0, not 0"),
         ("{learningrate: [0.1]}", "unknown key 'learningrate'"),
         ("{strategy.chunks: [1]}", "mpi has no option 'chunks'"),
-        ("[learning_rate]", "tune must be a mapping of keys to values"),
     ],
 )
 def test_what_cannot_be_searched_for(refusal, tune: str, message: str) -> None:

@@ -60,70 +60,37 @@ def test_an_empty_section_is_one_that_is_not_there() -> None:
     assert (scenario.base, scenario.matrix, scenario.zip, scenario.include, scenario.exclude) == ({}, {}, (), (), ())
 
 
-def test_a_scenario_is_frozen() -> None:
-    scenario = parse("repeats: 2", "s.yaml")
-    with pytest.raises(ValueError, match="frozen"):
-        scenario.repeats = 3  # type: ignore[misc]
-
-
 def test_each_mistake_gets_one_message_with_its_line(subtests: pytest.Subtests) -> None:
     for text, line, said in [
         ("", 0, "is empty"),
         ("[1]", 1, "a scenario is a mapping"),
-        ("just text", 1, "a scenario is a mapping"),
         ("base: {}\nmatrx: {}", 2, "did you mean 'matrix'?"),
         ("base:\n  batchsize: 8", 2, "did you mean 'batch_size'?"),
-        ("base:\n  lr: 8", 2, "did you mean 'learning_rate'?"),
         # Keys at the wrong level, both ways.
         ("base: {}\nworkers: 2", 2, "`workers` is a setting: it belongs under `base`"),
-        ("base: {}\nmodel.hidden: [2]", 2, "`model.hidden` is a setting: it belongs under `base`"),
         ("target: {value: 0.9}\nlearning_rate: 2", 2, "or with a list of values under `matrix`"),
         ("base:\n  epochs: 2\n  repeats: 3", 3, "`repeats` belongs to the scenario itself: write it beside `base`"),
-        ("base:\n  target: {value: 0.9}", 2, "`target` belongs to the scenario itself"),
         ("base:\n  target.value: 0.9", 2, "`target` belongs to the scenario itself"),
-        ("matrix:\n  workers: [1]\n  repeats: [3]", 3, "write it beside `matrix`"),
         ("base: {}\nhosts: a:4", 2, "`hosts` belongs in a cluster file (--cluster FILE)"),
-        ("base:\n  ssh: x", 2, "`ssh` belongs in a cluster file"),
-        ("base: {}\nsubmitter: sbatch", 2, "`submitter` belongs in a cluster file"),
         ("base:\n  submitter.partition: x", 2, "`submitter.partition` belongs in a cluster file"),
         # Names of other programs.
         ("base:\n  gpus: 4", 2, "`workers` says how many"),
         ("base: {}\nmax_steps: 4", 2, "training is counted in `epochs`"),
-        ("base:\n  nproc_per_node: 4", 2, "`workers_per_host`"),
-        ("base:\n  amp: true", 2, "`precision: mixed_bfloat16`"),
         # Ranges.
-        ("matrix:\n  workers: 1-4", 2, "a range is not expanded: write its values, [1, 2, 3, 4]"),
         ("matrix:\n  batch_size:\n  - 16..128", 3, "write its values, [16, 32, 64, 128]"),
         ("matrix:\n  batch_size: [20-100]", 2, "write its values, [20, 40, 80]"),
-        ("base:\n  batch_size: 1:3", 2, "write its values, [1, 2, 3]"),
         # Placeholders.
-        (
-            "base:\n  model: x\n  command: t.py {lr}",
-            3,
-            "unknown placeholder {lr}\n  hint: did you mean 'learning_rate'?",
-        ),
-        (
-            "matrix:\n  command:\n  - t.py {lr}",
-            3,
-            "such as {workers}, {batch_size}, {epochs}, {learning_rate} and {seed}",
-        ),
+        ("matrix:\n  command:\n  - t.py {lr}", 3, "unknown placeholder {lr}\n  hint: did you mean 'learning_rate'?"),
         ("base:\n  zebra: 8", 2, "dlbench list settings"),
-        ("base:\n  modle.hidden: [8]", 2, "did you mean 'model.hidden'?"),
         ("base:\n  model.hiden: [8]", 2, "did you mean 'model.hidden'?"),
         ("base:\n  model.: [8]", 2, "mlp has no option ''"),
         ("base:\n  model: mpl", 2, "did you mean 'mlp'?"),
         ("base:\n  model: 5", 2, 'text that looks like something else is quoted: "5"'),
         ("base:\n  workers: true", 2, "needs a number, not true or false"),
         ("base:\n  workers: two", 2, "base.workers must be a whole number"),
-        ("base:\n  workers: 0", 2, "must be greater than or equal to 1, not 0"),
-        ("base:\n  workers: [1, 2]", 2, "base.workers"),
-        ("base:\n  workers:", 2, "base.workers must be a whole number"),
         ("base:\n  batch_scope: globl", 2, "did you mean 'global'?"),
-        ("base:\n  batch_scope: sideways", 2, "'per-worker' or 'global'"),
         ("base:\n  model.hidden: true", 2, "must be a list"),
-        ("base:\n  model.scale: true", 2, "needs a number, not true"),
         ("base:\n  model.hidden: [64, true]", 2, "needs a number, not true"),
-        ("base: [1]", 1, "base must be a mapping of keys to values"),
         ("matrix:\n  workers: 2", 2, "write a list: [2]"),
         ("matrix:\n  workers: []", 2, "must not be empty"),
         ("matrix:\n  workers:\n    - 1\n    - x", 4, "matrix.workers[1] must be a whole number"),
@@ -131,27 +98,15 @@ def test_each_mistake_gets_one_message_with_its_line(subtests: pytest.Subtests) 
         ("zip:\n  workers: [1, 2]\n  batch_size: [8]", 1, "not equally long: workers has 2, batch_size has 1"),
         ("zip:\n  - workers: [1, 2]\n  - workers: 3", 3, "write a list: [3]"),
         ("zip:\n  workers: [1, 2]\n  batch_size: [8, x]", 3, "zip[0].batch_size[1]"),
-        ("zip: 3", 1, "zip must be a list"),
-        ("zip: [{}]", 1, "must not be empty"),
         ("include: {workers: 3}", 1, "include must be a list"),
         ("include:\n  - workers: 1\n    worker: 1", 3, "did you mean 'workers'?"),
         ("exclude:\n  - {}", 2, "must not be empty"),
-        ("exclude:\n  - worker: 2", 2, "did you mean 'workers'?"),
-        ("repeats: 0", 1, "greater than or equal to 1"),
-        ("repeats: true", 1, "needs a number"),
         ("repeats: 1.5", 1, "whole number"),
         ("order: block", 1, "did you mean 'blocks'?"),
-        ("baseline: false", 1, "'auto' or 'none'"),
         ("timeout_s: -1", 1, "greater than 0"),
-        ("target: 0.9", 1, "target must be a mapping"),
         ("target:\n  metric: train_loss", 1, "target.value is missing"),
         ("target:\n  value: 0.9\n  metrc: x", 3, "did you mean 'metric'?"),
-        ("target:\n  value: true", 2, "needs a number"),
-        ("target:\n  value: 90", 2, "validation accuracy lies between 0 and 1: 90"),
-        ("target:\n  metric: train_loss\n  value: -1", 3, "training loss lies above 0: -1"),
-        ("target: {metric: speed, value: 1}", 1, "train_loss"),
         ("name: a/b", 1, "a name that can be a folder's"),
-        ("name: .hidden", 1, "a name that can be a folder's"),
         (f"name: {'x' * 200}", 1, f"at most {MAX_NAME_BYTES} bytes"),
     ]:
         with subtests.test(text=text):
@@ -213,11 +168,8 @@ def test_a_file_of_any_name_names_its_study(subtests: pytest.Subtests) -> None:
         ("\udcff", "scenario"),
     ]:
         with subtests.test(stem=stem):
-            assert name_from(stem) == name
             assert Scenario(name=name_from(stem)).name == name
-
-
-def test_a_long_file_name_is_cut_between_letters() -> None:
+    # A long one is cut between letters.
     name = name_from("가" * 80)
     assert len(name.encode()) <= MAX_NAME_BYTES
     assert set(name) == {"가"}
