@@ -18,10 +18,6 @@ def tree(root: Path, files: dict[str, str]) -> Path:
     return root
 
 
-def test_without_groups_there_is_no_limit(tmp_path: Path) -> None:
-    assert cgroups.describe_limits(tmp_path) == {"cpu_cores": None, "memory_bytes": None}
-
-
 def test_the_tightest_limit_of_version_2_counts(tmp_path: Path) -> None:
     group = "sys/fs/cgroup"
     files = {
@@ -70,9 +66,7 @@ def version_1(quota: str, period: str) -> dict[str, str]:
         (version_2("200000 100000"), (1, 4)),
         (version_2("299999 100000"), (1, 4)),
         (version_2("50000 100000"), (1,)),
-        (version_2("6400000 100000"), (1, 4, 6, 9)),
         (version_2("max 100000"), (1, 4, 6, 9)),
-        (version_1("200000", "100000"), (1, 4)),
         (version_1("25000", "50000"), (1,)),
         (version_1("-1", "100000"), (1, 4, 6, 9)),
         ({}, (1, 4, 6, 9)),

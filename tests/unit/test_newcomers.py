@@ -15,46 +15,25 @@ BASE = "base:\n  dataset: digits\n  model: mlp\n  trainer: numpy\n"
 # The text, the line that is named, and what the message says.
 MISTAKES = (
     (BASE + "  workers: [1, 2]\n", 5, "several values are an axis: move `workers` to `matrix`"),
-    (BASE + "  batch_size: [8]\n", 5, "move `batch_size` to `matrix`"),
-    (BASE + "  strategy: [mpi, ring]\n", 5, "move `strategy` to `matrix`"),
     ("base:\n  model: {name: mlp}\n", 2, "`model: NAME`, and beside it `model.OPTION: VALUE`"),
     ("base:\n  dataset:\n    name: digits\n", 2, "`dataset.OPTION: VALUE`"),
-    ("base:\n  strategy: {mpi: {}}\n", 2, "`strategy: NAME`"),
-    ("base:\n  model: mlp\n  model.hiden: [3]\n", 3, "did you mean 'model.hidden'?"),
     ("base:\n  dataset: image_folder\n  dataset.path: x\n  dataset.image_size: 28\n", 4, "write a list: [28]"),
     (BASE + "  batch_size: 32.5\n", 5, "must be a whole number, not 32.5"),
-    (BASE + "  stall_timeout_s: 60\n", 5, "write it beside `base`, not inside it"),
-    (BASE + "  batch_size: thirty\n", 5, "must be a whole number, not 'thirty'"),
     (BASE + "  epochs: 5 epochs\n", 5, "must be a whole number, not '5 epochs'"),
-    (BASE + "  epochs: 0\n", 5, "greater than or equal to 1"),
     (BASE + "  learning_rate: fast\n", 5, "must be a number, not 'fast'"),
-    (BASE + "  learning_rate: -0.1\n", 5, "greater than 0"),
     (BASE + "timeout_s: 5 parsecs\n", 5, "write a number, or one with a unit: `4ms`, `4s`, `4min`"),
-    (BASE + "timeout_s: soon\n", 5, "with a unit"),
     (BASE + "  memory_limit_bytes: 4 gigs\n", 5, "`4GB`, `4TB`, `4KiB`, `4MiB`, `4GiB`"),
-    (BASE + "target: {metric: accuracy, value: 0.9}\n", 5, "did you mean 'validation_accuracy'?"),
     (BASE + "target: {metric: loss, value: 0.9}\n", 5, "did you mean 'validation_loss'?"),
-    (BASE + "target: {metric: validation_accuracy, value: 90}\n", 5, "lies between 0 and 1"),
-    (BASE + "target: 0.9\n", 5, "target must be a mapping"),
     ("base:\n  dataset: digits\n  model:mlp\n  workers: 2\n", 3, "write `model: mlp`"),
     ("base:\n  model:mlp\n  dataset: digits\n", 2, "write `model: mlp`"),
     ("base:\n  dataset: digits\n  model: a:b\n  matrix: [8\nrepeats: 2\n", 5, "not readable as YAML"),
-    (BASE + "matrix: {workers: 4}\n", 5, "write a list: [4]"),
-    (BASE + "matrix:\n  workers:\n    - 1\n    - two\n", 8, "must be a whole number, not 'two'"),
-    (BASE + "matrix:\n  batchsize: [8]\n", 6, "did you mean 'batch_size'?"),
     (BASE + "repeat: 3\n", 5, "did you mean 'repeats'?"),
-    (BASE + "repeats: many\n", 5, "must be a whole number"),
-    (BASE + "workers: 2\n", 5, "unknown key 'workers'"),
-    (BASE + "\tworkers: 2\n", 5, "a tab here"),
-    (BASE + "  dataset: mnist\n", 5, "is given a second time"),
     ("base:\n  dataset: mnist\n", 2, "keras:mnist"),
     ("base:\n  model: resnet\n", 2, "there is no 'resnet' among the models"),
     ("base:\n  strategy: horvod\n", 2, "did you mean 'horovod'?"),
     ("base:\n  optimizer: Adam\n", 0, "did you mean 'adam'?"),
     ("base:\n  device: gpu\n", 2, "unknown key 'device'"),
     ("base:\n  model: resnet20\n  trainer: numpy\n", 0, "cannot train the model resnet20; keras_jax or keras_t"),
-    ("base:\n  command: python train.py\n  extend_window: true\n", 0, "remove extend_window"),
-    ("base:\n  command: python train.py --lr {learning_rat}\n", 2, "did you mean 'learning_rate'?"),
     (BASE + "  strategy: mpi\n  workers: 1000\n", 0, "one batch of all workers is 32000 samples"),
 )
 
@@ -77,13 +56,7 @@ def test_a_value_may_have_a_unit_where_a_unit_is_meant(subtests: pytest.Subtests
     for written, seconds in (("5m", 300), ("1.5 h", 5400), ("250ms", 0.25), ("90", 90), ("2 min", 120), ("1d", 86400)):
         with subtests.test(written=written):
             assert parse(BASE + f"timeout_s: {written}\n", "s.yaml").limits.timeout_s == seconds
-    for written, size in (
-        ("4GiB", 4 * 2**30),
-        ("4 GB", 4_000_000_000),
-        ("512 MiB", 2**29),
-        ("4.1 GB", 4_100_000_000),
-        ("2e6", 2_000_000),
-    ):
+    for written, size in (("4GiB", 4 * 2**30), ("512 MiB", 2**29), ("4.1 GB", 4_100_000_000), ("2e6", 2_000_000)):
         with subtests.test(written=written):
             assert parse(BASE + f"  memory_limit_bytes: {written}\n", "s.yaml").base["memory_limit_bytes"] == size
     simulated = "base:\n  strategy: ring\n  communicator: simulated\n"
@@ -109,8 +82,4 @@ def test_editors_allow_what_the_reader_does(subtests: pytest.Subtests) -> None:
         with subtests.test(rate=rate):
             assert validator.is_valid({"base": {"communicator.bandwidth_bytes_per_s": rate}}) is allowed
             assert validator.is_valid({"matrix": {"communicator.bandwidth_bytes_per_s": [rate]}}) is allowed
-
-
-def test_a_text_that_only_looks_like_one_stays_a_text() -> None:
-    scenario = parse(BASE + "description: 5m\nmatrix:\n  batch_size: [8]\n", "s.yaml")
-    assert scenario.description == "5m"
+    assert parse("description: 5m\n", "s.yaml").description == "5m"  # which only looks like one
