@@ -17,6 +17,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
 from dlbench.errors import UserError, nearest, shown
+from dlbench.grouping import by_key
 from dlbench.scenario.claims import COLUMNS, OPTION, PLACES, SERIES, Claim
 from dlbench.scenario.frozen import Frozen
 from dlbench.scenario.read import document
@@ -117,10 +118,8 @@ class Reference(Head):
         if column not in self.columns:
             return ()
         index = self.columns.index(column)
-        values_at: dict[float, list[float]] = {}
-        for row in self.rows:
-            if row.series == series and (value := row.values[index]) is not None:
-                values_at.setdefault(row.place, []).append(value)
+        cells = ((row.place, row.values[index]) for row in self.rows if row.series == series)
+        values_at = by_key((place, value) for place, value in cells if value is not None)
         return tuple((place, tuple(values_at[place])) for place in sorted(values_at))
 
 
@@ -173,8 +172,6 @@ def parse(text: str, name: str) -> Reference:
     Raises:
         UserError: It is not of the form; says the line.
     """
-    if len(text) > document.MAX_BYTES:
-        raise UserError(f"exceeds the limit of {document.MAX_BYTES} bytes", where=name)
     lines = text.splitlines()
     length = next((number for number, line in enumerate(lines) if not line.startswith(HEAD)), len(lines))
     # The head's lines keep their numbers.

@@ -5,9 +5,8 @@ import re
 from decimal import Decimal
 
 _TIMES = {"ms": 1e-3, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_SIZES = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
-_BITS = {"kbit/s": 125.0, "Mbit/s": 125e3, "Gbit/s": 125e6}
-_RATES = {**{f"{unit}/s": float(size) for unit, size in _SIZES.items()}, **_BITS}
+_SIZES = {"B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
+_RATES = {f"{unit}/s": size for unit, size in _SIZES.items()} | {"kbit/s": 125, "Mbit/s": 125e3, "Gbit/s": 125e6}
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:[eE][-+]?\d+)?) ?([A-Za-z/]+)", re.ASCII)
 
 
@@ -26,7 +25,7 @@ def _units(key: str) -> dict[str, float]:
     if key.endswith("_bytes_per_s"):
         return _RATES
     if key.endswith("_bytes"):
-        return dict(_SIZES)
+        return _SIZES
     return _TIMES if key.endswith("_s") and not key.endswith("_per_s") else {}
 
 

@@ -30,7 +30,7 @@ from dlbench.scenario.settings import (
 )
 
 
-def infeasibility(run: RunSpec, cluster: Cluster, seen: Descriptions | None = None) -> str:
+def infeasibility(run: RunSpec, cluster: Cluster, seen: Descriptions) -> str:
     """Return why a run cannot be, or an empty string.
 
     Args:
@@ -41,7 +41,7 @@ def infeasibility(run: RunSpec, cluster: Cluster, seen: Descriptions | None = No
     Raises:
         UserError: The data set refuses its options, such as a folder that is not there.
     """
-    case = Case(run, cluster, {} if seen is None else seen)
+    case = Case(run, cluster, seen)
     checks = (*_CHECKS, *(TRAINING_CHECKS if run.settings.command is None else (_command,)))
     return next((reason for check in checks for reason in check(case) if reason), "")
 
@@ -231,7 +231,7 @@ def _is_of_a_shell(word: str) -> bool:
     """Whether a shell would not pass on a word of a command as it is; one with quotes is meant so."""
     if set(word) & set("'\"\\"):
         return False
-    return _SHELL_SYNTAX.fullmatch(word) is not None or ("*" in word and any(map(bool, iglob(word))))  # noqa: PTH207 - of a whole path
+    return _SHELL_SYNTAX.fullmatch(word) is not None or ("*" in word and any(iglob(word)))  # noqa: PTH207 - of a whole path
 
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")

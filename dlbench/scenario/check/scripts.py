@@ -12,6 +12,7 @@ from itertools import accumulate, dropwhile
 from pathlib import Path
 
 from dlbench.errors import shorten
+from dlbench.grouping import by_key
 from dlbench.regular_file import is_file, read_regular
 from dlbench.scenario.check.case import Case
 from dlbench.scenario.placeholders import names, unfilled
@@ -194,12 +195,10 @@ def interpreter_of(text: str) -> str:
 
 def script_warnings(arms: Sequence[RunSpec]) -> list[str]:
     """Return the warnings about the scripts that arms run: that lack the hook, or do not read what varies."""
-    by_command: dict[str, list[RunSpec]] = {}
-    for run in arms:
-        if run.settings.command is not None:
-            by_command.setdefault(run.settings.command, []).append(run)
     lines: list[str] = []
-    for command, runs in by_command.items():
+    for command, runs in by_key((run.settings.command, run) for run in arms).items():
+        if command is None:
+            continue
         lines += [
             f"the command has `{text}`, which stays as it is: a setting is filled in where its name alone is in braces"
             for text in unfilled(command, {*Settings.model_fields, *runs[0].options})

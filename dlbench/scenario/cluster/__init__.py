@@ -11,6 +11,7 @@ from pydantic import AfterValidator, Field
 
 from dlbench.cgroups import usable_cores
 from dlbench.errors import UserError, shown
+from dlbench.grouping import by_key
 from dlbench.scenario.frozen import Frozen
 
 MAX_SLOTS = 10**6
@@ -76,9 +77,7 @@ def same_host(hosts: Iterable[Host], name: Callable[[str], str] = host_name) -> 
         hosts: The hosts.
         name: What each address counts as.
     """
-    groups: dict[str, list[Host]] = {}
-    for host in hosts:
-        groups.setdefault(name(host.address), []).append(host)
+    groups = by_key((name(host.address), host) for host in hosts)
     twice = next((group for group in groups.values() if len(group) > 1), None)
     if twice is None:
         return ""

@@ -25,28 +25,24 @@ _HOSTFILE_LINE = re.compile(
 # Grid Engine's: host, slots, queue, processors.
 _GRID_ENGINE_LINE = re.compile(rf"({ADDRESS.pattern}) ([1-9][0-9]{{0,5}}) [^\s@]+(?:@\S+)? \S+", re.ASCII)
 # Forms of other programs that say more of a host than its slots: the reason and the remedy.
-_OTHER_FORMS = (
-    (
-        re.compile(r"rank\s+\S+\s*="),
+_OTHER_FORMS = {
+    r"rank\s+\S+\s*=": (
         "is a line of a rankfile, which places single ranks; dlbench places workers itself",
         "a line for each host, such as  a slots=4",
     ),
-    (
-        re.compile(r"[^\s@:]+@\S+"),
+    r"[^\s@:]+@\S+": (
         "names a user, which belongs in ssh's configuration",
         "write the host alone, and `User NAME` for it in ~/.ssh/config, or `ssh: ssh -l NAME` in a cluster file",
     ),
-    (
-        re.compile(r"[\w.-]*\[[\d,-]+\]"),
+    r"[\w.-]*\[[\d,-]+\]": (
         "is a list of Slurm's, which is not expanded here",
         "`scontrol show hostnames LIST` writes a line for each host; behind each goes  slots=4",
     ),
-    (
-        re.compile(r"[\w.-]+:\d+:[A-Za-z]"),
+    r"[\w.-]+:\d+:[A-Za-z]": (
         "names a network adapter, which dlbench does not take from a list of hosts",
         "write  a:4 ; NCCL_IB_HCA or UCX_NET_DEVICES go into `environment` of a cluster file",
     ),
-)
+}
 # A name server that does not answer must not keep `dlbench check`: what it would say, ssh says later.
 _LOOK_UP_S = 2.0
 _FORM = "hosts are written as {name} a:4,b:4 : address, colon, number of workers that fit on it"
@@ -125,7 +121,7 @@ def _slots_in(line: str, where: str) -> tuple[str, int | None]:
 
 def _other_form(text: str) -> tuple[str, str] | None:
     """Return why a host in the form of another program is refused, and what to write."""
-    return next(((reason, hint) for pattern, reason, hint in _OTHER_FORMS if pattern.match(text)), None)
+    return next((words for pattern, words in _OTHER_FORMS.items() if re.match(pattern, text)), None)
 
 
 def with_its_cores(host: Host) -> Host:

@@ -28,31 +28,25 @@ def spread(settings: Settings, cluster: Cluster) -> list[tuple[Host, int]]:
     if settings.is_simulated:
         return [(cluster.hosts[0], 1)]
     per_host = 1 if settings.mode is Mode.SCALE_OUT else settings.workers_per_host
+    slots, hosts = num_slots(settings), cluster.hosts
     if per_host is not None:
-        return _even(settings, per_host, cluster.hosts)
+        needed = -(-slots // per_host)
+        if needed > len(hosts):
+            raise UserError(
+                f"{slots_in_words(settings)} with {per_host} on each host need {needed} hosts; the cluster has "
+                f"{len(hosts)}",
+                hint="name more hosts with --hosts a:4,b:4, or use `mode: scale-up`",
+            )
+        return [(host, min(per_host, slots - i * per_host)) for i, host in enumerate(hosts[:needed])]
     if settings.mode is Mode.SCALE_UP:
-        slots = num_slots(settings)
         # The first host that has a slot for each, else the first of those with the most slots.
-        return [(max(cluster.hosts, key=lambda host: min(host.slots, slots)), slots)]
-    return _filled(num_slots(settings), cluster.hosts)
+        return [(max(hosts, key=lambda host: min(host.slots, slots)), slots)]
+    return _filled(slots, hosts)
 
 
-def _even(settings: Settings, per_host: int, hosts: Sequence[Host]) -> list[tuple[Host, int]]:
-    workers = num_slots(settings)
-    needed = -(-workers // per_host)
-    if needed > len(hosts):
-        raise UserError(
-            f"{slots_in_words(settings)} with {per_host} on each host need {needed} hosts; the cluster has "
-            f"{len(hosts)}",
-            hint="name more hosts with --hosts a:4,b:4, or use `mode: scale-up`",
-        )
-    return [(host, min(per_host, workers - i * per_host)) for i, host in enumerate(hosts[:needed])]
-
-
-def _filled(workers: int, hosts: Sequence[Host]) -> list[tuple[Host, int]]:
+def _filled(slots: int, hosts: Sequence[Host]) -> list[tuple[Host, int]]:
     """Fill the slots host by host; what is left goes around again, in proportion to the slots."""
-    slots = sum(host.slots for host in hosts)
-    rounds, left = divmod(workers, slots)
+    rounds, left = divmod(slots, sum(host.slots for host in hosts))
     counts = []
     for host in hosts:
         taken = min(left, host.slots)

@@ -42,15 +42,6 @@ class Point:
         return key not in self.chosen
 
 
-def num_points(scenario: Scenario) -> int:
-    """Return how many points there are before `exclude`, without making them."""
-    groups = scenario.axes()
-    product = math.prod(len(next(iter(axes.values()))) for _, axes in groups)
-    only_included = not groups and bool(scenario.include)
-    tried = math.prod(len(steps) for steps in _tried(scenario))
-    return ((0 if only_included else product) + len(scenario.include)) * tried
-
-
 def points(scenario: Scenario) -> Iterator[Point]:
     """Yield the points in the order they are written, the last axis fastest, included points last.
 
@@ -61,15 +52,17 @@ def points(scenario: Scenario) -> Iterator[Point]:
     Raises:
         UserError: There are too many, or a key is an axis twice.
     """
-    check_size(num_points(scenario), scenario)
+    groups = [_steps(path, axes) for path, axes in scenario.axes()]
+    has_matrix = bool(groups) or not scenario.include
+    num_points = has_matrix * math.prod(map(len, groups)) + len(scenario.include)
+    check_size(num_points * math.prod(map(len, _tried(scenario))), scenario)
     seen: set[str] = set()
     for path, axes in scenario.axes():
         for key in axes:
             if key in seen:
                 raise UserError(f"{key!r} is an axis twice", where=scenario.source.where((*path, key)))
             seen.add(key)
-    groups = [list(_steps(path, axes)) for path, axes in scenario.axes()]
-    if groups or not scenario.include:
+    if has_matrix:
         for steps in itertools.product(*groups):
             yield from _tuned(_point(scenario, [choice for step in steps for choice in step]), scenario)
     for index, included in enumerate(scenario.include):
@@ -94,10 +87,10 @@ def axis_keys(scenario: Scenario) -> tuple[str, ...]:
     return tuple(dict.fromkeys(keys))
 
 
-def _steps(path: Path, axes: Axes) -> Iterator[list[Choice]]:
-    """Yield what the axes of one group give at each of their steps."""
-    for index in range(len(next(iter(axes.values())))):
-        yield [((*path, key, index), key, values[index]) for key, values in axes.items()]
+def _steps(path: Path, axes: Axes) -> list[list[Choice]]:
+    """Return what the axes of one group give at each of their steps."""
+    choices = ([((*path, key, index), key, value) for index, value in enumerate(axes[key])] for key in axes)
+    return [list(step) for step in zip(*choices, strict=True)]
 
 
 def _tuned(point: Point, scenario: Scenario) -> Iterator[Point]:

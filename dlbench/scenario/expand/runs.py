@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from dlbench.errors import UserError, first_of
+from dlbench.grouping import by_key
 from dlbench.scenario.check.case import Descriptions
 from dlbench.scenario.check.feasibility import infeasibility
 from dlbench.scenario.cluster import Cluster
@@ -74,12 +75,10 @@ def expand(
 
 def _refuse_one_name(arms: Sequence[PlannedArm]) -> None:
     """Refuse two arms whose short hashes are equal: rows of one would be taken for rows of the other."""
-    seen: dict[str, PlannedArm] = {}
-    for arm in arms:
-        other = seen.setdefault(arm.run.run_id, arm)
-        if other is not arm:
-            both = f"[{other.run.label}] and [{arm.run.label}]"
-            raise UserError(f"{both} happen to get one name, {arm.run.run_id}", hint="leave one of them out")
+    for run_id, labels in by_key((arm.run.run_id, arm.run.label) for arm in arms).items():
+        if len(labels) > 1:
+            both = f"[{labels[0]}] and [{labels[1]}]"
+            raise UserError(f"{both} happen to get one name, {run_id}", hint="leave one of them out")
 
 
 def _with_baselines(possible: Sequence[PlannedArm], scenario: Scenario, cluster: Cluster) -> tuple[PlannedArm, ...]:
