@@ -62,22 +62,18 @@ scale-out, 1, 12, 1e12
 
 
 def test_ends_of_lines_and_a_mark_at_the_start_change_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "r.csv"
-    path.write_bytes(b"\xef\xbb\xbf" + SMALL.replace("\n", "\r\n").encode())
-    assert read(path) == parse(SMALL, "r.csv")
-    assert hash(read(path)) == hash(parse(SMALL, "r.csv"))
-    assert read(path).text == SMALL.replace("\n", "\r\n")
+    (tmp_path / "r.csv").write_bytes(b"\xef\xbb\xbf" + SMALL.replace("\n", "\r\n").encode())
+    found = read(tmp_path / "r.csv")
+    assert {found} == {parse(SMALL, "r.csv")}
+    assert found.text == SMALL.replace("\n", "\r\n")
 
 
 @pytest.mark.parametrize(
     ("text", "where", "said"),
     [
         ("", "r.csv", "has no head"),
-        ("# just text\nworkers,train_time_s\n1,2\n", "r.csv", "has no head"),
         ("# source: a\nworkers,train_time_s\n1,2\n", "r.csv", "x is missing"),
-        ("# source: a\n# x: wrkers\nworkers,train_time_s\n1,2\n", "r.csv:2", "'workers'"),
         ("# source: a\n# sorce: b\n# x: workers\nworkers,train_time_s\n1,2\n", "r.csv:2", "did you mean 'source'?"),
-        ("# source: [\n# x: workers\nworkers,train_time_s\n1,2\n", "r.csv", "not readable as YAML"),
         (f"{HEAD}# series: colour\nworkers,train_time_s\n1,2\n", "r.csv:3", "there are: mode"),
         (f"{HEAD}# series: mode\nworkers,train_time_s\n1,2\n", "r.csv:4", "has no column 'mode'"),
         (HEAD, "r.csv", "has no table"),

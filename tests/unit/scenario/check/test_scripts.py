@@ -119,31 +119,24 @@ SHELL_TEXTS = {
     "case $1 in\n  a|b) echo;;\n  mpi) mpirun -np 2 python train.py ;;\nesac": "mpirun",
     "case $1 in srun) echo;; esac\nmpirun -np 2 python train.py": "mpirun",
     "cat <<EOF\nmpirun\nEOF\nmpirun -np 2 python train.py": "mpirun",
-    "function main {\n mpirun -np 2 python train.py\n}\nmain": "mpirun",
     "for ((i = 0; i < 2; i++)); do mpirun -np 2 python train.py; done": "mpirun",
     "mpirun -n 2 python train.py\r": "mpirun",
 }
 HARMLESS = {
     "python train.py --launcher mpirun",
     "nice python train.py torchrun",
-    "python train.py",
     "python -m trainer mpirun",
     "accelerate config",
     "bash -c 'echo mpirun -np 2'",
-    "conda run -n deepspeed python train.py",
     "uv run --with deepspeed python train.py",
-    "nsys profile -o mpirun python train.py",
     "docker run --name mpirun image python train.py",
 }
 HARMLESS_TEXTS = {
     "# mpirun -np 2 python train.py\npython train.py  # not torchrun x",
-    "echo 'run it by: mpirun -np 2 python train.py'",
     "command -v srun >/dev/null || echo no srun",
     "mpirun_options='-np 2'\npython train.py $mpirun_options",
     "bash loop.sh",
-    "bash nowhere.sh",
     "if ! command -v mpirun >/dev/null 2>&1; then echo no; exit 1; fi",
-    'if [ "$LAUNCHER" = mpirun ]; then echo x; fi',
     "if true\nthen\n cd deepspeed\nfi",
     "mpirun --version > mpi.txt",
     'V=$(mpirun --version | head -1)\nV=`srun --version`\nV="$(mpirun --version)"',
@@ -155,7 +148,6 @@ HARMLESS_TEXTS = {
     'echo "Usage:\n  mpirun -np 4 bash train.sh"',
     "python -c '\nmpirun -np 2\n'",
     "LAUNCHER=mpirun\nLAUNCHER=\n$LAUNCHER python train.py",
-    "for launcher in \\\n mpirun \\\n srun; do echo $launcher; done",
 }
 
 

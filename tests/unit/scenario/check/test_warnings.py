@@ -35,25 +35,19 @@ def test_each_warning_has_its_reason(subtests: pytest.Subtests) -> None:
         # Shares of a core; where all arms have one number of workers, they wait alike.
         (
             "base: {strategy: mpi, epochs: 10, cores_per_worker: 0.5}\nmatrix: {workers: [1, 2]}",
-            "compared with 0.5 cores per worker: a worker that has used up its quota",
+            "with 0.5 cores per worker",
         ),
         ("base: {strategy: mpi, epochs: 10, cores_per_worker: 1}\nmatrix: {workers: [1, 2]}", ""),
         ("base: {strategy: mpi, workers: 2, epochs: 10, cores_per_worker: 0.5}\nbaseline: none", ""),
         # Rates that never come to their value, or never fall.
-        (
-            "base: {epochs: 10, warmup_epochs: 10}",
-            "in the last step only: [strategy=single workers=1]",
-        ),
+        ("base: {epochs: 10, warmup_epochs: 10}", "in the last step only: [strategy=single workers=1]"),
         ("base: {epochs: 10, warmup_epochs: 9.5}", ""),
         ("base: {epochs: 10, warmup_epochs: 10, command: 'true'}", ""),
         (f"base: {{epochs: 10, {DECAY}}}", "the learning rate never falls: [strategy=single workers=1]"),
         (f"base: {{epochs: 11, {DECAY}}}", ""),
         ("base: {evaluate_every: 11, epochs: 10}\ntarget: {value: 0.9}", "the target is seen late"),
         ("base: {evaluate_every: 10, epochs: 10}\ntarget: {value: 0.9}", ""),
-        (
-            "base: {epochs: 10}\nmatrix: {input: [mapped, synthetic]}",
-            "accuracies mean nothing: [input=synthetic]",
-        ),
+        ("base: {epochs: 10}\nmatrix: {input: [mapped, synthetic]}", "accuracies mean nothing: [input=synthetic]"),
     ]:
         with subtests.test(text=text):
             assert said in found(text)

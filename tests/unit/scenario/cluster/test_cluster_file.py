@@ -74,7 +74,6 @@ def test_what_is_wrong_is_said_with_its_line(subtests: pytest.Subtests) -> None:
         ("hosts: {count: 2, slots: 4}", "hosts are counted where a queue gives them"),
         ("hosts: a:1\noptions: {}", "unknown key 'options'"),
         ("hosts: a:1\nlauncher: mpirum", "cluster.yaml:2: .*mpirum"),
-        ("hosts: a:1\nsubmitter: pbs", "cluster.yaml:2: .*pbs"),
         ("hosts: a:1\nsubmitter.queue: x", "cluster.yaml:2: unknown key 'submitter.queue'"),
         ("hosts: a:1\nssh: ssh 'x", "ssh cannot be split into words"),
         ("hosts: a:1\ninterface: eth0 eth1", "interface is the name of a network interface"),

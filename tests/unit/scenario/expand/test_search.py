@@ -119,12 +119,10 @@ def test_a_candidate_that_cannot_run_is_refused_with_its_line(refusal) -> None:
 
 def test_a_search_does_not_lengthen_its_window(runs) -> None:
     found = runs("base: {trainer: numpy, extend_window: true}\ntune: {learning_rate: [0.1, 0.2]}\n")
-    assert {run.settings.extend_window for run in found} == {False}
-    assert {run.tuned.extend_window for run in found} == {True}
+    assert {(run.settings.extend_window, run.tuned.extend_window) for run in found} == {(False, True)}
 
 
 def test_a_target_of_the_goal_alone_is_refused(refusal) -> None:
-    goal = "goal: time to validation_accuracy>=0.9\n"
     for more in ("tune: {learning_rate: auto}\n", "repeats: {min: 3, max: 4}\n"):
-        said = refusal("base: {trainer: numpy}\n" + goal + more)
+        said = refusal("base: {trainer: numpy}\ngoal: time to validation_accuracy>=0.9\n" + more)
         assert "need the goal's target as `target`" in said

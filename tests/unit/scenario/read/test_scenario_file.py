@@ -21,40 +21,6 @@ def test_defaults() -> None:
     assert scenario.limits.startup_timeout_s == 300
 
 
-def test_everything_can_be_said() -> None:
-    scenario = parse(
-        """
-name: full
-description: |
-  Two
-  lines.
-reference: kim2023
-base: {strategy: mpi}
-matrix: {workers: [1, 2]}
-zip: {batch_size: [8, 16], learning_rate: [1e-3, 2e-3]}
-include:
-  - {workers: 4}
-exclude:
-  - {workers: 2, batch_size: 8}
-repeats: 3
-order: written
-baseline: none
-target: {metric: train_loss, value: 0.5, stop: true}
-timeout_s: 60
-stall_timeout_s: 10
-orphan_timeout_s: 5
-flush_interval_s: 0.1
-grace_s: 1
-""",
-        "s.yaml",
-    )
-    assert scenario.zip == ({"batch_size": (8, 16), "learning_rate": (1e-3, 2e-3)},)
-    assert scenario.limits.timeout_s == 60
-    assert scenario.limits.grace_s == 1
-    assert scenario.target is not None
-    assert scenario.target.stop
-
-
 def test_an_empty_section_is_one_that_is_not_there() -> None:
     scenario = parse("base:\nmatrix:\nzip:\ninclude:\nexclude:\nrepeats: 2\n", "s.yaml")
     assert (scenario.base, scenario.matrix, scenario.zip, scenario.include, scenario.exclude) == ({}, {}, (), (), ())
@@ -63,12 +29,10 @@ def test_an_empty_section_is_one_that_is_not_there() -> None:
 def test_each_mistake_gets_one_message_with_its_line(subtests: pytest.Subtests) -> None:
     for text, line, said in [
         ("", 0, "is empty"),
-        ("[1]", 1, "a scenario is a mapping"),
         ("base: {}\nmatrx: {}", 2, "did you mean 'matrix'?"),
         ("base:\n  batchsize: 8", 2, "did you mean 'batch_size'?"),
         # Keys at the wrong level, both ways.
         ("base: {}\nworkers: 2", 2, "`workers` is a setting: it belongs under `base`"),
-        ("target: {value: 0.9}\nlearning_rate: 2", 2, "or with a list of values under `matrix`"),
         ("base:\n  epochs: 2\n  repeats: 3", 3, "`repeats` belongs to the scenario itself: write it beside `base`"),
         ("base:\n  target.value: 0.9", 2, "`target` belongs to the scenario itself"),
         ("base: {}\nhosts: a:4", 2, "`hosts` belongs in a cluster file (--cluster FILE)"),
@@ -83,7 +47,6 @@ def test_each_mistake_gets_one_message_with_its_line(subtests: pytest.Subtests) 
         ("matrix:\n  command:\n  - t.py {lr}", 3, "unknown placeholder {lr}\n  hint: did you mean 'learning_rate'?"),
         ("base:\n  zebra: 8", 2, "dlbench list settings"),
         ("base:\n  model.hiden: [8]", 2, "did you mean 'model.hidden'?"),
-        ("base:\n  model.: [8]", 2, "mlp has no option ''"),
         ("base:\n  model: mpl", 2, "did you mean 'mlp'?"),
         ("base:\n  model: 5", 2, 'text that looks like something else is quoted: "5"'),
         ("base:\n  workers: true", 2, "needs a number, not true or false"),
@@ -97,7 +60,6 @@ def test_each_mistake_gets_one_message_with_its_line(subtests: pytest.Subtests) 
         ("matrix: [1]", 1, "matrix must be a mapping"),
         ("zip:\n  workers: [1, 2]\n  batch_size: [8]", 1, "not equally long: workers has 2, batch_size has 1"),
         ("zip:\n  - workers: [1, 2]\n  - workers: 3", 3, "write a list: [3]"),
-        ("zip:\n  workers: [1, 2]\n  batch_size: [8, x]", 3, "zip[0].batch_size[1]"),
         ("include: {workers: 3}", 1, "include must be a list"),
         ("include:\n  - workers: 1\n    worker: 1", 3, "did you mean 'workers'?"),
         ("exclude:\n  - {}", 2, "must not be empty"),
