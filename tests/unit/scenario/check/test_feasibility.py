@@ -144,6 +144,7 @@ def test_layouts_that_do_not_fit_hosts(subtests: pytest.Subtests, refusal: Refus
         ("workers: 3, mode: scale-up", "3 workers do not fit on 2 slots; at most 2 fit, or hosts with 3 slots each"),
         ("workers: 5", "5 workers do not fit on 4 slots; at most 4 fit, or hosts with 3 slots each"),
         ("workers: 4, workers_per_host: 4", "on 2 slots; at most 2 fit, or hosts with 4 slots each"),
+        ("workers: 3, mode: scale-out", "need 3 hosts; the cluster has 2"),
         ("strategy: pair, workers: 4, launcher: local", "the launcher local starts nothing on other hosts"),
     ]:
         with subtests.test(settings=settings):

@@ -126,6 +126,7 @@ HARMLESS = {
     "python train.py --launcher mpirun",
     "nice python train.py torchrun",
     "python -m trainer mpirun",
+    "bash {model}.sh",
     "accelerate config",
     "bash -c 'echo mpirun -np 2'",
     "uv run --with deepspeed python train.py",
