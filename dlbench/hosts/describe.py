@@ -1,10 +1,10 @@
 """Ask other hosts, before anything is launched on them, what they are: cores, hardware, versions, the user's files."""
 
+import contextlib
 import os
 import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,26 +22,13 @@ from dlbench.search_path import find_named
 _ANSWER_S = 60.0
 
 
-@dataclass(frozen=True)
-class HostFacts:
-    """What the hosts of a cluster are.
-
-    Attributes:
-        cluster: The same cluster, with the cores of every host, and which of them are one machine.
-        machines: What `dlbench.records.machine.describe` returns on each other host, in order, without names.
-    """
-
-    cluster: Cluster
-    machines: tuple[Mapping[str, Any], ...] = field(repr=False)
-
-
 def describe_hosts(
     cluster: Cluster,
     machine: Mapping[str, Any],
     environment: Mapping[str, str],
     python: str = sys.executable,
     files: Sequence[str] = (),
-) -> HostFacts:
+) -> tuple[Cluster, tuple[Mapping[str, Any], ...]]:
     """Ask all hosts of a cluster but this one at once.
 
     Args:
@@ -50,6 +37,10 @@ def describe_hosts(
         environment: Says how they are reached.
         python: The interpreter that workers will have, here and there.
         files: The user's own files that runs are made from.
+
+    Returns:
+        The same cluster, with the cores of every host, and which of them are one machine; and what
+        `dlbench.records.machine.describe` returns on each other host, in order, without names.
 
     Raises:
         UserError: Some do not answer, lack the interpreter or dlbench, or have other versions or files; names all.
@@ -72,7 +63,7 @@ def describe_hosts(
     kernels = list(dict.fromkeys(facts["kernel"] for facts in answered.values() if facts["kernel"]))
     hosts = tuple(_with_facts(host, answered[host.address], kernels) for host in cluster.hosts)
     machines = tuple(answered[host.address]["machine"] for host in others)
-    return HostFacts(cluster.model_copy(update={"hosts": hosts}), machines)
+    return cluster.model_copy(update={"hosts": hosts}), machines
 
 
 def _ask(agents: Agents, host: Host, files: Sequence[str]) -> dict[str, Any] | str:
@@ -129,7 +120,8 @@ def user_files(runs: Iterable[RunSpec]) -> tuple[str, ...]:
         *filter(None, map(_file_of_module, sorted(modules))),
         *(path for text in sorted(commands) for path in _files_in(text)),
     ]
-    return tuple(dict.fromkeys(map(_as_from_here, paths)))
+    relative = {path: os.path.relpath(path) for path in paths}
+    return tuple(dict.fromkeys(path if here.startswith(os.pardir) else here for path, here in relative.items()))
 
 
 def _file_of_module(module: str) -> str:
@@ -143,13 +135,5 @@ def _file_of_module(module: str) -> str:
 
 def _files_in(command: str) -> Iterator[str]:
     """Yield the words of a command that are files here; programs that are found on PATH are not."""
-    try:
-        words = shlex.split(command)
-    except ValueError:
-        return
-    yield from (word for word in words if is_file(word))
-
-
-def _as_from_here(path: str) -> str:
-    relative = os.path.relpath(path)
-    return path if relative.startswith(os.pardir) else relative
+    with contextlib.suppress(ValueError):  # a quotation that is not closed
+        yield from filter(is_file, shlex.split(command))

@@ -2,7 +2,7 @@
 
 Hosts are reached as Open MPI reaches them: by ssh, or by the command that the cluster file or Open MPI's parameter
 names. A program runs in the folder dlbench was called in, with the same interpreter. After an attempt what is left of
-it there is ended, and the logs that are only there are fetched.
+it there is ended, and the logs that are only there are fetched. Scripts get ports of the hosts to find each other at.
 """
 
 import contextlib
@@ -21,13 +21,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from dlbench.errors import shorten
+from dlbench.errors import UserError, shorten
 from dlbench.hosts import MARK
+from dlbench.hosts.agent import free_ports
 from dlbench.launch.environment import agent as agent_command
 from dlbench.records import files
 from dlbench.records.assignment import Assignment
-from dlbench.scenario.cluster import Cluster, Host
+from dlbench.scenario.cluster import HERE, Cluster, Host
+from dlbench.scenario.layout import Layout
 from dlbench.search_path import SHELL_LINE, inherited, program
+from dlbench.telemetry.server import own_address
 
 _AGENT = program("dlbench.hosts.agent")
 # A folder that is not there leaves the program where ssh begins.
@@ -38,6 +41,7 @@ _SSH_FAILED, _NO_COMMAND = 255, (126, 127)
 _END_S = 0.5
 # For cleaning up, beyond what ending processes may take.
 _ANSWER_S = 30.0
+_PORTS_S = 60.0
 # ssh to more hosts at once would be more processes than some machines start.
 _MAX_PARALLEL = 64
 _T = TypeVar("_T")
@@ -277,3 +281,37 @@ def collect_remote(
         with contextlib.suppress(OSError), (folder / Path(name).name).open("x", encoding="utf-8") as file:
             file.write(str(text))
     return {host.address: int(answer["oom_kills"]) for host, answer in answers.items() if "oom_kills" in answer}
+
+
+def addresses(layout: Layout, cluster: Cluster, environment: Mapping[str, str], *, needs_all: bool) -> tuple[str, ...]:
+    """Return `host:port` of the processes of a script, by rank; ports that the hosts' kernels gave just now.
+
+    Args:
+        layout: Who is where.
+        cluster: The hosts, and how they are reached.
+        environment: Says how they are reached, where the cluster does not.
+        needs_all: Whether every process needs its own; else those of worker 0's host are enough.
+
+    Raises:
+        UserError: A host does not answer.
+    """
+    agents = Agents(cluster, environment)
+
+    def free_there(host: Host) -> list[int]:
+        number = sum(place.host == host.address for place in layout.places)
+        if host.is_here:
+            return free_ports(number)
+        try:
+            return list(agents.ask(host, "free ports", _PORTS_S, number=number)["ports"])
+        except HostError as error:
+            raise UserError(f"{host.address}: it gives no port to the script's processes: {error}") from error
+
+    chosen = layout.hosts if needs_all else layout.hosts[:1]
+    hosts = [host for host in cluster.hosts if host.address in chosen]
+    ports = {host.address: iter(free) for host, free in zip(hosts, in_parallel(free_there, hosts), strict=True)}
+    elsewhere = [host for host in layout.hosts if host not in HERE]
+    here = own_address(elsewhere) if elsewhere else "127.0.0.1"
+    names = {host: here if host in HERE else host for host in chosen}
+    shown = {host: f"[{name.strip('[]')}]" if ":" in name else name for host, name in names.items()}
+    places = [place for place in layout.places if place.host in chosen]
+    return tuple(f"{shown[place.host]}:{next(ports[place.host])}" for place in places)

@@ -36,6 +36,8 @@ AGENTS = ("PRTE_MCA_plm_ssh_agent", "OMPI_MCA_plm_rsh_agent")
 HYDRA_AGENT = ("HYDRA_LAUNCHER_EXEC", "HYDRA_LAUNCHER_EXTRA_ARGS")
 # Variables that hold paths of this machine: a run needs them, a published record does not.
 LOCAL_VARIABLES = frozenset({"PATH", PATH_VARIABLE, "LD_LIBRARY_PATH", "HOROVOD_AUTOTUNE_LOG", *AGENTS, *HYDRA_AGENT})
+# Python dumps its stacks and flushes its output, and TensorFlow's notes are silenced.
+LOGGING_VARIABLES = {"PYTHONFAULTHANDLER": "1", "PYTHONUNBUFFERED": "1", "TF_CPP_MIN_LOG_LEVEL": "2"}
 # Not set to tune a worker: how MPI starts processes and where it is, as queues and modules set it, and what importing
 # scikit-learn sets.
 _NOT_BY_USERS = re.compile(
@@ -88,11 +90,6 @@ def thread_variables(layout: Layout) -> dict[str, str]:
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "TF_NUM_INTRAOP_THREADS")
     intra = dict.fromkeys(names, str(layout.intra_op_threads))
     return intra | {"TF_NUM_INTEROP_THREADS": str(layout.inter_op_threads)}
-
-
-def logging_variables() -> dict[str, str]:
-    """Return the variables that make Python dump its stacks and flush its output, and silence TensorFlow's notes."""
-    return {"PYTHONFAULTHANDLER": "1", "PYTHONUNBUFFERED": "1", "TF_CPP_MIN_LOG_LEVEL": "2"}
 
 
 def search_paths(base: Mapping[str, str], python: str) -> dict[str, str]:

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cached_property
 from pathlib import Path
 
 from dlbench import scratch
@@ -71,13 +70,17 @@ def execute(
     """
     started_at, clock = datetime.now(UTC), time.monotonic()
     try:
-        session = _prepare(plan, assignment, folder, server)
+        for name, text in plan.files.items():
+            files.write_text(folder / name, text, is_private=True)
+        files.write_text(folder / files.ROOM, "." * _ROOM_BYTES)
+        session = server.expect(assignment, folder / files.JOURNAL)
     except OSError as error:
         status, reason, exit_code = Status.FAILED, f"the attempt's files cannot be written: {error}", None
         ended_at = time.monotonic()
     else:
         with session:
-            attempt = _Attempt(plan, assignment, folder, session, on_progress, stop, collect_remote)
+            logs = LogBounds(folder)
+            attempt = _Attempt(plan, assignment, folder, session, logs, on_progress, stop, collect_remote)
             status, reason, exit_code = attempt.run()
             ended_at = attempt.ended_at or time.monotonic()
     return Outcome(
@@ -89,19 +92,13 @@ def execute(
     )
 
 
-def _prepare(plan: LaunchPlan, assignment: Assignment, folder: Path, server: TelemetryServer) -> AttemptSession:
-    for name, text in plan.files.items():
-        files.write_text(folder / name, text, is_private=True)
-    files.write_text(folder / files.ROOM, "." * _ROOM_BYTES)
-    return server.expect(assignment, folder / files.JOURNAL)
-
-
 @dataclass
 class _Attempt:
     plan: LaunchPlan
     assignment: Assignment
     folder: Path
     session: AttemptSession
+    logs: LogBounds
     on_progress: Callable[[Progress], None]
     stop: threading.Event
     collect_remote: CollectRemote | None
@@ -113,7 +110,11 @@ class _Attempt:
         oom_kills_before = oom_kills()
         with self._own_folders() as variables:
             try:
-                launcher = self._start(self.plan.env | variables)
+                with (self.folder / files.LAUNCHER_LOG).open("ab") as log:
+                    launcher = subprocess.Popen(
+                        self.plan.argv, env=self.plan.env | variables, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                        start_new_session=True,
+                    )  # fmt: skip
             except OSError as error:
                 return Status.FAILED, f"the launcher cannot be started: {error}", None
             try:
@@ -137,13 +138,6 @@ class _Attempt:
             for descriptor in held:
                 os.close(descriptor)
             scratch.sweep()
-
-    def _start(self, env: dict[str, str]) -> subprocess.Popen[bytes]:
-        """Start the launcher in its own session."""
-        with (self.folder / files.LAUNCHER_LOG).open("ab") as log:
-            return subprocess.Popen(
-                self.plan.argv, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-            )
 
     def _follow(self, launcher: subprocess.Popen[bytes], oom_kills_before: int) -> Evidence:
         """Watch the attempt to its end and gather what is known of it then."""
@@ -193,16 +187,15 @@ class _Attempt:
             self.on_progress(Progress(now - started_at, tuple(views.values())))
             if turn % _LOOK_EVERY == 0 and not self.folder.is_dir():
                 return Termination(Status.FAILED, "the attempt's folder is gone")
-            if termination := self._interruption() or watch.check(now, views, states):
+            if self.stop.is_set():
+                return Termination(Status.INTERRUPTED, "interrupted")
+            if self.session.failure:
+                return Termination(Status.FAILED, self.session.failure)
+            if termination := watch.check(now, views, states):
                 return termination
             turn += 1
             processes.wait_for(launcher.pid, _POLL_S)
         return None
-
-    def _interruption(self) -> Termination | None:
-        if self.stop.is_set():
-            return Termination(Status.INTERRUPTED, "interrupted")
-        return Termination(Status.FAILED, self.session.failure) if self.session.failure else None
 
     def _end(self, launcher: subprocess.Popen[bytes]) -> list[int]:
         """End every process of the attempt, the launcher among them; return those that cannot be ended."""
@@ -218,12 +211,7 @@ class _Attempt:
         return remaining
 
     def _drain(self, timeout_s: float) -> None:
-        """Wait until all that ended workers have sent is taken in."""
+        """Wait until all that ended workers have sent is taken in: none has a connection open."""
         deadline = time.monotonic() + timeout_s
-        while not self.session.is_drained() and time.monotonic() < deadline:
+        while time.monotonic() < deadline and any(view.is_connected for view in self.session.workers().values()):
             time.sleep(_DRAIN_POLL_S)
-
-    @cached_property
-    def logs(self) -> LogBounds:
-        """Keeper of the logs' sizes."""
-        return LogBounds(self.folder)

@@ -159,9 +159,11 @@ def read_launcher_log(path: Path, ranks: Mapping[int, int] | None = None) -> Lau
     """Read the log of a launcher; `ranks` has the rank of each process, by its number."""
     text = _end_of(path)
     pair = _UNREACHABLE.search(text)
+    missing = next((match for pattern in _MISSING_HOST if (match := pattern.search(text))), None)
+    code = int(missing.groupdict().get("code") or _SSH_FAILED) if missing else _SSH_FAILED
     return LauncherLog(
         first_exit=_first_exit(text, ranks or {}),
-        missing_host=_missing_host(text),
+        missing_host=missing and MissingHost(missing["host"], None if code == _SSH_FAILED else code),
         unreachable=f"{pair['one'].strip()} and {pair['other'].strip()}" if pair else "",
         over_a_peer=frozenset(int(match["rank"]) for match in _LOST_A_PEER.finditer(text)),
         line=_telling_line(text),
@@ -187,16 +189,11 @@ def _telling_line(text: str) -> str:
     fatal = [line for line in lines if _FATAL.match(line)]
     if fatal:
         return next((line for line in lines if says_out_of_memory(line)), fatal[-1])
+    tracebacks = [number for number, line in enumerate(lines) if line.startswith("Traceback (most recent call last)")]
+    after_last = lines[tracebacks[-1] + 1 :] if tracebacks else []
+    exception = next((line for line in after_last if line and not line[0].isspace()), "")
     meaningful = (line.strip() for line in reversed(lines) if not _NOISE.match(line.strip()))
-    return _last_exception(lines) or next(meaningful, "")
-
-
-def _missing_host(text: str) -> MissingHost | None:
-    missing = next((match for pattern in _MISSING_HOST if (match := pattern.search(text))), None)
-    if missing is None:
-        return None
-    code = int(missing.groupdict().get("code") or _SSH_FAILED)
-    return MissingHost(missing["host"], None if code == _SSH_FAILED else code)
+    return exception or next(meaningful, "")
 
 
 def _first_exit(text: str, ranks: Mapping[int, int]) -> ProcessExit | None:
@@ -243,11 +240,3 @@ def _end_of(path: Path) -> str:
             return file.read(_READ_BYTES).decode(errors="replace")
     except OSError:
         return ""
-
-
-def _last_exception(lines: list[str]) -> str:
-    starts = [index for index, line in enumerate(lines) if line.startswith("Traceback (most recent call last)")]
-    for line in lines[starts[-1] + 1 :] if starts else []:
-        if line and not line[0].isspace():
-            return line
-    return ""

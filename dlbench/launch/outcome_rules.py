@@ -124,17 +124,16 @@ def has_killed_elsewhere(
 
 def decide(evidence: Evidence) -> tuple[Status, str]:
     """Return the status of an attempt and the reason; the reason is empty where it is completed."""
-    rules = (_journal_failed, _diverged, _completed, _interrupted, _out_of_memory, _reported_error, _ended_by_us)
-    outcome = next((outcome for rule in rules if (outcome := rule(evidence))), None)
-    status, reason = outcome or (Status.FAILED, _unexplained(evidence) + _perhaps_memory(evidence))
+    rules = (_diverged, _completed, _interrupted, _out_of_memory, _reported_error, _ended_by_us)
+    if evidence.failure:
+        status, reason = Status.FAILED, evidence.failure
+    else:
+        outcome = next((outcome for rule in rules if (outcome := rule(evidence))), None)
+        status, reason = outcome or (Status.FAILED, _unexplained(evidence) + _perhaps_memory(evidence))
     if not evidence.remaining:
         return status, reason
     note = f"processes that SIGKILL does not end: {', '.join(map(str, evidence.remaining))}"
     return (Status.FAILED if status is Status.COMPLETED else status), f"{reason}; {note}" if reason else note
-
-
-def _journal_failed(evidence: Evidence) -> tuple[Status, str] | None:
-    return (Status.FAILED, evidence.failure) if evidence.failure else None
 
 
 def _diverged(evidence: Evidence) -> tuple[Status, str] | None:

@@ -3,7 +3,7 @@
 import json
 import shlex
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -11,9 +11,9 @@ from dlbench import plugins
 from dlbench.errors import UserError
 from dlbench.launch.environment import (
     LOCAL_VARIABLES,
+    LOGGING_VARIABLES,
     agent,
     cleaned,
-    logging_variables,
     search_paths,
     thread_variables,
 )
@@ -68,7 +68,10 @@ def plan(
     launcher = plugins.load("launchers", settings.launcher)
     options = _options(launcher, assignment)
     # What every process needs, on whatever host.
-    common = thread_variables(layout) | logging_variables() | _of_strategy(assignment)
+    common = thread_variables(layout) | LOGGING_VARIABLES
+    strategy = plugins.load("strategies", settings.strategy)
+    if (of_strategy := strategy.get("environment")) is not None:
+        common |= of_strategy(strategy.options(**assignment.run.options_of("strategy")), assignment)
     common |= {VARIABLE: assignment.model_dump_json(), ATTEMPT_VARIABLE: assignment.attempt_id}
     # Every host has the same; a shell there may set others.
     paths = {"PATH"} if layout.is_here else {"PATH", PATH_VARIABLE}
@@ -87,15 +90,14 @@ def plan(
     added = {name: env[name] for name in sorted(env) if base.get(name) != env[name]}
     added[VARIABLE] = hidden.model_dump_json()
     removed = tuple(sorted(set(base) - set(env)))
-    return LaunchPlan(argv=argv, env=env, files=_files(argv, added, removed, hidden), added=added, removed=removed)
-
-
-def _of_strategy(assignment: Assignment) -> dict[str, str]:
-    """Return the variables that set up the library beneath the run's strategy."""
-    strategy = plugins.load("strategies", assignment.run.settings.strategy)
-    if (environment := strategy.get("environment")) is None:
-        return {}
-    return dict(environment(strategy.options(**assignment.run.options_of("strategy")), assignment))
+    # Records are without token and local paths.
+    kept = {name: value for name, value in added.items() if name not in {*LOCAL_VARIABLES, VARIABLE}}
+    record = {"argv": argv, "added": kept, "removed": removed}
+    texts = {
+        files.ASSIGNMENT: hidden.model_dump_json(indent=2) + "\n",
+        files.PLAN: json.dumps(record, indent=2, ensure_ascii=False) + "\n",
+    }
+    return LaunchPlan(argv=argv, env=env, files=texts, added=added, removed=removed)
 
 
 def _options(launcher: Plugin, assignment: Assignment) -> Options:
@@ -119,13 +121,3 @@ def render(plan: LaunchPlan, but: Collection[str] = ()) -> str:
     shown = {**plan.added, VARIABLE: "{...}"}
     added = [f"{name}={shlex.quote(value)}" for name, value in shown.items() if name not in but]
     return " \\\n  ".join(["env", *removed, *added, shlex.join(plan.argv)]) + "\n"
-
-
-def _files(argv: Sequence[str], added: Mapping[str, str], removed: Sequence[str], hidden: Assignment) -> dict[str, str]:
-    """Return the records of an attempt: its assignment and what is executed, without token and local paths."""
-    kept = {name: value for name, value in added.items() if name not in {*LOCAL_VARIABLES, VARIABLE}}
-    record = {"argv": argv, "added": kept, "removed": removed}
-    return {
-        files.ASSIGNMENT: hidden.model_dump_json(indent=2) + "\n",
-        files.PLAN: json.dumps(record, indent=2, ensure_ascii=False) + "\n",
-    }

@@ -6,6 +6,7 @@ its own (STRICT_SPREAD). A task starts its process and ends with it, and takes i
 """
 
 import argparse
+import contextlib
 import math
 import os
 import signal
@@ -28,16 +29,12 @@ _STORE_BYTES = 80 * 2**20
 _OF_A_NODE = 0.001
 
 
-class _Words(NamedTuple):
-    """What is asked: the cluster's address ("": start one), host, cores, workers of each process, the rank's name."""
+class _Place(NamedTuple):
+    """One process: its host, the cores that Ray counts as taken, and how many workers it has."""
 
-    address: str
-    hosts: tuple[str, ...]
-    cpus: tuple[float, ...]
-    workers: tuple[int, ...]
-    rank_variable: str
-    gloo: bool
-    program: tuple[str, ...]
+    host: str
+    cpus: float
+    workers: int
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -55,27 +52,30 @@ def main(arguments: Sequence[str]) -> int:
         text = ": ".join(["dlbench", *where, *map(str.strip, str(error).splitlines())])
         print(text, file=sys.stderr, flush=True)  # noqa: T201
         return 1
-    code = _wait(ray, tasks, words.hosts)
+    code = _wait(ray, tasks, words.places)
     if not code:
         ray.shutdown()
     # Else nothing waits for Ray: dlbench would see the others, which end with this, gone for that time.
     return code
 
 
-def _words(arguments: Sequence[str]) -> _Words:
+def _words(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--address", default="")
-    parser.add_argument("--places", required=True)
+    parser.add_argument("--address", default="", help="of the cluster; by default one is started")
+    parser.add_argument("--places", type=_places, required=True)
     parser.add_argument("--rank-variable", required=True)
     parser.add_argument("--gloo", action="store_true")
     parser.add_argument("program", nargs="+")
-    asked = parser.parse_args(arguments)
-    hosts, cpus, workers = zip(*(place.rsplit(":", 2) for place in asked.places.split(",")), strict=True)
-    numbers = tuple(map(float, cpus)), tuple(map(int, workers))
-    return _Words(asked.address, hosts, *numbers, asked.rank_variable, asked.gloo, tuple(asked.program))
+    return parser.parse_args(arguments)
 
 
-def _connect(ray: Any, words: _Words) -> None:
+def _places(text: str) -> list[_Place]:
+    """Read `host:cpus:workers,...`; a host may be an address with colons."""
+    places = (place.rsplit(":", 2) for place in text.split(","))
+    return [_Place(host, float(cpus), int(workers)) for host, cpus, workers in places]
+
+
+def _connect(ray: Any, words: argparse.Namespace) -> None:
     """Connect to the cluster, or start one of this machine alone, which ends with this process.
 
     Raises:
@@ -94,7 +94,7 @@ def _connect(ray: Any, words: _Words) -> None:
     os.environ.setdefault("RAY_AUTH_TOKEN", os.urandom(32).hex())
     ray.init(
         address="local",
-        num_cpus=math.ceil(sum(words.cpus)),
+        num_cpus=math.ceil(sum(place.cpus for place in words.places)),
         include_dashboard=False,
         log_to_driver=False,
         logging_level="error",
@@ -103,7 +103,7 @@ def _connect(ray: Any, words: _Words) -> None:
     )
 
 
-def _start(ray: Any, words: _Words, environment: Mapping[str, str]) -> dict[Any, int]:
+def _start(ray: Any, words: argparse.Namespace, environment: Mapping[str, str]) -> dict[Any, int]:
     """Start the tasks and return the rank of each.
 
     Raises:
@@ -111,27 +111,27 @@ def _start(ray: Any, words: _Words, environment: Mapping[str, str]) -> dict[Any,
     """
     from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-    nodes = {host: _node_of(ray, host) for host in words.hosts}
-    gpus = [_gpus(words, nodes[host]["Resources"].get("GPU", 0), rank) for rank, host in enumerate(words.hosts)]
-    group, bundle_of = _reserve(ray, words, nodes, gpus)
-    variables = _variables_of_horovod(words) if words.gloo else [{}] * len(words.hosts)
+    places: list[_Place] = words.places
+    nodes = {place.host: _node_of(ray, place.host) for place in places}
+    gpus = [_gpus(place, places, nodes[place.host]["Resources"].get("GPU", 0)) for place in places]
+    group, bundle_of = _reserve(ray, places, nodes, gpus)
+    variables = _variables_of_horovod([place.host for place in places]) if words.gloo else [{}] * len(places)
     task = ray.remote(max_retries=0)(_hold)
     tasks = {}
-    for rank, (cpus, num_gpus) in enumerate(zip(words.cpus, gpus, strict=True)):
+    for rank, place in enumerate(places):
         placed = PlacementGroupSchedulingStrategy(group, bundle_of[rank])
         own = {**environment, **variables[rank], words.rank_variable: str(rank)}
-        started = task.options(num_cpus=cpus, num_gpus=num_gpus, scheduling_strategy=placed)
+        started = task.options(num_cpus=place.cpus, num_gpus=gpus[rank], scheduling_strategy=placed)
         tasks[started.remote(words.program, own, os.getcwd())] = rank  # noqa: PTH109
     return tasks
 
 
-def _gpus(words: _Words, num_gpus: float, rank: int) -> float:
+def _gpus(place: _Place, places: Sequence[_Place], num_gpus: float) -> float:
     """Return what a process has of its host's GPUs: one for each worker, or where they are fewer a part of one."""
-    host = words.hosts[rank]
-    of_host = sum(workers for other, workers in zip(words.hosts, words.workers, strict=True) if other == host)
-    if not num_gpus or not words.workers[rank]:
+    if not num_gpus or not place.workers:
         return 0.0
-    share = words.workers[rank] / max(1, math.ceil(of_host / num_gpus))
+    of_host = sum(other.workers for other in places if other.host == place.host)
+    share = place.workers / max(1, math.ceil(of_host / num_gpus))
     return share if share < 1 else math.ceil(share)
 
 
@@ -145,7 +145,9 @@ def _node_of(ray: Any, host: str) -> dict[str, Any]:
     if host == "localhost":
         here = ray.get_runtime_context().get_node_id()
         return next(node for node in alive if node["NodeID"] == here)
-    names = {host.strip("[]"), _address_of(host.strip("[]"))}
+    names = {host.strip("[]")}
+    with contextlib.suppress(OSError):
+        names.add(socket.gethostbyname(host.strip("[]")))
     for node in alive:
         if names & {node["NodeManagerAddress"], node["NodeManagerHostname"]}:
             return node
@@ -153,14 +155,9 @@ def _node_of(ray: Any, host: str) -> dict[str, Any]:
     raise UserError(f"no node of the Ray cluster is {host}", hint=f"`ray start` adds one; its nodes are {there}")
 
 
-def _address_of(host: str) -> str:
-    try:
-        return socket.gethostbyname(host)
-    except OSError:
-        return host
-
-
-def _reserve(ray: Any, words: _Words, nodes: Mapping[str, Any], gpus: Sequence[float]) -> tuple[Any, list[int]]:
+def _reserve(
+    ray: Any, places: Sequence[_Place], nodes: Mapping[str, Any], gpus: Sequence[float]
+) -> tuple[Any, list[int]]:
     """Return a placement group with room for all processes, and the bundle of each.
 
     Raises:
@@ -169,13 +166,12 @@ def _reserve(ray: Any, words: _Words, nodes: Mapping[str, Any], gpus: Sequence[f
     hosts = list(nodes)
     is_spread = len(hosts) > 1
     # On one node a bundle for each process; else one for all of a host, since bundles are spread over nodes.
-    bundle_of = [hosts.index(host) if is_spread else rank for rank, host in enumerate(words.hosts)]
+    bundle_of = [hosts.index(place.host) if is_spread else rank for rank, place in enumerate(places)]
     bundles: list[defaultdict[str, float]] = [defaultdict(float) for _ in range(max(bundle_of) + 1)]
-    for rank, host in enumerate(words.hosts):
-        bundle = bundles[bundle_of[rank]]
-        bundle["CPU"] += words.cpus[rank]
-        bundle["GPU"] += gpus[rank]
-        bundle[f"node:{nodes[host]['NodeManagerAddress']}"] = _OF_A_NODE
+    for number, place, num_gpus in zip(bundle_of, places, gpus, strict=True):
+        bundles[number]["CPU"] += place.cpus
+        bundles[number]["GPU"] += num_gpus
+        bundles[number][f"node:{nodes[place.host]['NodeManagerAddress']}"] = _OF_A_NODE
     wanted = [{name: amount for name, amount in bundle.items() if amount} for bundle in bundles]
     group = ray.util.placement_group(wanted, strategy="STRICT_SPREAD" if is_spread else "STRICT_PACK")
     if not group.wait(_ROOM_S):
@@ -184,7 +180,7 @@ def _reserve(ray: Any, words: _Words, nodes: Mapping[str, Any], gpus: Sequence[f
     return group, bundle_of
 
 
-def _variables_of_horovod(words: _Words) -> list[dict[str, str]]:
+def _variables_of_horovod(hosts: Sequence[str]) -> list[dict[str, str]]:
     """Return the variables by which each of Horovod's processes finds the others over Gloo, as horovodrun sets them.
 
     Their rendezvous is a server of this process.
@@ -195,9 +191,9 @@ def _variables_of_horovod(words: _Words) -> list[dict[str, str]]:
 
     from dlbench.telemetry.server import own_address
 
-    others = [host for host in words.hosts if host != "localhost"]
-    counts = ",".join(f"{host}:{number}" for host, number in Counter(words.hosts).items())
-    slots = get_host_assignments(parse_hosts(counts), len(words.hosts))
+    others = [host for host in hosts if host != "localhost"]
+    counts = ",".join(f"{host}:{number}" for host, number in Counter(hosts).items())
+    slots = get_host_assignments(parse_hosts(counts), len(hosts))
     server = RendezvousServer()
     port = server.start()
     server.init(slots)
@@ -235,7 +231,7 @@ def _hold(program: Sequence[str], environment: Mapping[str, str], folder: str) -
         return code, output.read().decode(errors="replace")
 
 
-def _wait(ray: Any, tasks: dict[Any, int], hosts: Sequence[str]) -> int:
+def _wait(ray: Any, tasks: dict[Any, int], places: Sequence[_Place]) -> int:
     """Wait for the tasks; return 0, or the exit code of the first whose process failed."""
     while tasks:
         (task, *_), _ = ray.wait(list(tasks), num_returns=1)
@@ -243,7 +239,7 @@ def _wait(ray: Any, tasks: dict[Any, int], hosts: Sequence[str]) -> int:
         try:
             code, text = ray.get(task)
         except ray.exceptions.NodeDiedError:
-            print(f"dlbench: the Ray node of {hosts[rank]} is gone", file=sys.stderr)  # noqa: T201
+            print(f"dlbench: the Ray node of {places[rank].host} is gone", file=sys.stderr)  # noqa: T201
             return 1
         except (ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError) as error:  # Ray has ended the task
             code, text = -signal.SIGKILL, f"{error}\n"

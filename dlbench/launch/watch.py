@@ -42,21 +42,14 @@ class Watch:
 
     def check(self, now: float, views: Mapping[int, WorkerView], states: WorkerStates) -> Termination | None:
         """Return why the attempt has to be ended now, or None where it may go on."""
-        checks = (self._total_time, self._errors, self._gone, self._stopped, self._start_up, self._stall)
-        return next((termination for check in checks if (termination := check(now, views, states))), None)
-
-    def _total_time(self, now: float, views: Mapping[int, WorkerView], _: WorkerStates) -> Termination | None:
         limit = self.limits.timeout_s
-        if limit is None or now - self.started_at < limit:
-            return None
-        return Termination(Status.TIMEOUT, f"it took longer than timeout_s ({limit:g} s); {_where(views.values())}")
-
-    def _errors(self, now: float, views: Mapping[int, WorkerView], _: WorkerStates) -> Termination | None:
-        """A worker has reported its error and the run does not end by itself."""
-        first = min((error.at for view in views.values() for error in view.errors), default=None)
-        if first is None or now - first < ERROR_PATIENCE_S:
-            return None
-        return Termination(Status.FAILED, "")
+        if limit is not None and now - self.started_at >= limit:
+            return Termination(Status.TIMEOUT, f"it took longer than timeout_s ({limit:g} s); {_where(views.values())}")
+        # A worker has reported its error and the run does not end by itself.
+        if any(now - error.at >= ERROR_PATIENCE_S for view in views.values() for error in view.errors):
+            return Termination(Status.FAILED, "")
+        checks = (self._gone, self._stopped, self._start_up, self._stall)
+        return next((termination for check in checks if (termination := check(now, views, states))), None)
 
     def _gone(self, now: float, views: Mapping[int, WorkerView], states: WorkerStates) -> Termination | None:
         """A worker ended early while its launcher carries on: with another exit code it would have ended the job."""

@@ -144,9 +144,9 @@ def at_hosts(plan: StudyPlan, request: Request) -> StudyPlan:
         return plan
     from dlbench.hosts.describe import describe_hosts, user_files
 
-    seen = describe_hosts(plan.cluster, plan.machine, os.environ, files=user_files(plan.runs))
-    runs = expand(plan.scenario, seen.cluster, request.only, plan.repeats)
-    return replace(plan, cluster=seen.cluster, runs=runs, machine={**plan.machine, "hosts": seen.machines})
+    cluster, machines = describe_hosts(plan.cluster, plan.machine, os.environ, files=user_files(plan.runs))
+    runs = expand(plan.scenario, cluster, request.only, plan.repeats)
+    return replace(plan, cluster=cluster, runs=runs, machine={**plan.machine, "hosts": machines})
 
 
 def with_links(plan: StudyPlan, say: Callable[[str], None]) -> StudyPlan:

@@ -18,8 +18,7 @@ from dlbench import plugins, scratch
 from dlbench.analysis.answer.doubts import pointless
 from dlbench.analysis.formatting import counted, duration
 from dlbench.errors import UserError
-from dlbench.hosts.addresses import addresses
-from dlbench.hosts.remote import collect_remote
+from dlbench.hosts.remote import addresses, collect_remote
 from dlbench.launch.execute import Progress, execute
 from dlbench.launch.layout import plan_layout
 from dlbench.launch.plan import plan

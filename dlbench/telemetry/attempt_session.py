@@ -122,10 +122,6 @@ class AttemptSession:
         with self._lock:
             return dict(self._views)
 
-    def is_drained(self) -> bool:
-        """Whether no worker has a connection open any more."""
-        return not any(view.is_connected for view in self.workers().values())
-
     # Below: called by the server's thread only.
 
     def admits(self, hello: dict[str, Any]) -> bool:
@@ -196,12 +192,18 @@ class AttemptSession:
     def _take(self, rank: int, line: bytes) -> None:
         message = decode(line)
         number = message.get("seq")
-        if isinstance(number, int) and not isinstance(number, bool):
-            self._number(rank, number, line, message)
-        elif message.get("kind") == "beat":
+        if not isinstance(number, int) or isinstance(number, bool):
+            if message.get("kind") != "beat":
+                raise ValueError("it has no number and is no heartbeat")
             self._beat(rank, message)
-        else:
-            raise ValueError("it has no number and is no heartbeat")
+            return
+        last = self._received.setdefault(rank, self._held[rank])
+        if number > last + 1:
+            raise ConnectionError(f"line {last + 1} of {self._views[rank].name} is missing")
+        if number == last + 1:  # others are on disk already, and are acknowledged again
+            self._checkers[rank].check(message)
+            self._group.append((rank, line, message))
+            self._received[rank] = number
 
     def commit(self) -> dict[int, int]:
         """Force to disk what was received since the last commit; return the number to acknowledge, by rank."""
@@ -219,15 +221,6 @@ class AttemptSession:
         for rank, _, message in group:
             self._notice(rank, message)
         return received
-
-    def _number(self, rank: int, number: int, line: bytes, message: dict[str, Any]) -> None:
-        last = self._received.setdefault(rank, self._held[rank])
-        if number > last + 1 and not self.failure:
-            raise ConnectionError(f"line {last + 1} of {self._views[rank].name} is missing")
-        if number == last + 1:  # others are on disk already, and are acknowledged again
-            self._checkers[rank].check(message)
-            self._group.append((rank, line, message))
-            self._received[rank] = number
 
     def _notice(self, rank: int, message: dict[str, Any]) -> None:
         kind = message.get("kind")

@@ -71,7 +71,8 @@ def encode(message: dict[str, Any]) -> bytes:
     try:
         return json.dumps(message, allow_nan=False, separators=(",", ":")).encode() + b"\n"
     except ValueError:
-        return json.dumps(_changed(message, _finite), allow_nan=False, separators=(",", ":")).encode() + b"\n"
+        finite = _changed(message, lambda it: None if isinstance(it, float) and not np.isfinite(it) else it)
+        return json.dumps(finite, allow_nan=False, separators=(",", ":")).encode() + b"\n"
 
 
 def decode(line: bytes) -> dict[str, Any]:
@@ -80,10 +81,12 @@ def decode(line: bytes) -> dict[str, Any]:
     Raises:
         ValueError: The line is not a JSON object in UTF-8, or has a number that is none of 64 bits.
     """
-    message = json.loads(line.decode(), parse_int=_whole, parse_constant=_no_number)
+    message: dict[str, Any] = json.loads(line.decode(), parse_int=_whole, parse_constant=_no_number)
     if not isinstance(message, dict):
         raise ValueError("a message is a JSON object")
-    return message if message.get("kind") == "steps" else _changed(message, _printable)
+    if message.get("kind") != "steps":
+        message = _changed(message, lambda it: printable(it) if isinstance(it, str) else it)
+    return message
 
 
 def _whole(text: str) -> int:
@@ -94,14 +97,6 @@ def _whole(text: str) -> int:
 
 def _no_number(text: str) -> float:
     raise ValueError(f"{text} is no number of JSON")
-
-
-def _printable(value: Any) -> Any:
-    return printable(value) if isinstance(value, str) else value
-
-
-def _finite(value: Any) -> Any:
-    return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def _changed(value: Any, change: Callable[[Any], Any]) -> Any:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dlbench.cgroups import oom_kills
-from dlbench.records.assignment import Assignment, Endpoint
+from dlbench.records.assignment import Assignment
 from dlbench.records.result import BatchChange, Result
 from dlbench.scenario.run_spec import Limits
 from dlbench.telemetry.failure import describe
@@ -53,7 +53,18 @@ class Reporter:
         self._cpu_s: dict[int, float] = {}
         self._sender: Sender | None = None
         if assignment.endpoint is not None:
-            self._sender = self._open(assignment, assignment.endpoint, rank, watchdog)
+            limits = assignment.run.limits
+            hello = {
+                "kind": "hello",
+                "attempt_id": assignment.attempt_id,
+                "worker": rank,
+                "pid": os.getpid(),
+                "host": socket.gethostname(),
+                "version": PROTOCOL_VERSION,
+                "oom_kills": oom_kills(),
+            }
+            connection = Connection(assignment.endpoint, hello, Spool(), silence_s=limits.orphan_timeout_s / 2)
+            self._sender = Sender(connection, watchdog(limits), self._heartbeat, limits.flush_interval_s)
             self._sender.start(self.register_thread)
 
     def send(self, message: dict[str, Any]) -> None:
@@ -141,23 +152,6 @@ class Reporter:
             with contextlib.suppress(OSError):  # the thread has ended
                 self._cpu_s[clock] = time.clock_gettime(clock)
         return sum(self._cpu_s.values())
-
-    def _open(
-        self, assignment: Assignment, endpoint: Endpoint, rank: int, watchdog: Callable[[Limits], Watchdog]
-    ) -> Sender:
-        limits = assignment.run.limits
-        hello = {
-            "kind": "hello",
-            "attempt_id": assignment.attempt_id,
-            "worker": rank,
-            "pid": os.getpid(),
-            "host": socket.gethostname(),
-            "version": PROTOCOL_VERSION,
-            "oom_kills": oom_kills(),
-        }
-        spool = Spool()
-        connection = Connection(endpoint, hello, spool, silence_s=limits.orphan_timeout_s / 2)
-        return Sender(spool, connection, watchdog(limits), self._heartbeat, limits.flush_interval_s)
 
     def _heartbeat(self) -> dict[str, Any]:
         return {

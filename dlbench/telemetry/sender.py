@@ -46,6 +46,7 @@ class Connection:
         silence_s: Longest time a vanished host goes unnoticed while there is something to send.
 
     Attributes:
+        spool: The same.
         is_open: Whether the server has answered the hello, and so has shown that it knows the token.
         last_error: Why it is not open.
         deadline: When to connect again, or to give up waiting for an answer to the hello (monotonic).
@@ -55,7 +56,8 @@ class Connection:
         self.is_open = False
         self.last_error = "never connected"
         self.deadline = 0.0
-        self._endpoint, self._hello, self._spool, self._silence_s = endpoint, hello, spool, silence_s
+        self.spool = spool
+        self._endpoint, self._hello, self._silence_s = endpoint, hello, silence_s
         self._socket: socket.socket | None = None
         self._backoff_s = FIRST_BACKOFF_S
         self._random = random.Random()  # never the generator that a user's script has seeded
@@ -134,11 +136,11 @@ class Connection:
             self._greet(decode(line).get("nonce"))
             return
         number = decode(self._seals[1].opened(line)).get("ack")
-        if not isinstance(number, int) or not 0 <= number <= self._spool.last:
+        if not isinstance(number, int) or not 0 <= number <= self.spool.last:
             raise ValueError(f"the server acknowledges {number!r}")
         if not self.is_open:
             self.is_open, self._sent, self._backoff_s = True, number, FIRST_BACKOFF_S
-        self._spool.acknowledge(number)
+        self.spool.acknowledge(number)
 
     def _greet(self, nonce: Any) -> None:
         """Answer the server's nonce with the hello."""
@@ -166,7 +168,7 @@ class Connection:
         if self._beat:
             yield seal.sealed(self._beat)
         self._beat = b""
-        for line in self._spool.lines_after(self._sent):
+        for line in self.spool.lines_after(self._sent):
             yield seal.sealed(line)
             self._sent += 1
             num_bytes += len(line)
@@ -178,8 +180,7 @@ class Sender:
     """The thread; it owns spool, connection and watchdog. Only `wake`, `finish` and `queue` belong to others.
 
     Args:
-        spool: Where lines wait for their acknowledgement.
-        connection: The connection.
+        connection: The connection, with the spool of lines that wait for their acknowledgement.
         watchdog: Called at each turn.
         heartbeat: Returns the heartbeat message of this moment.
         interval_s: Time between two turns.
@@ -190,26 +191,20 @@ class Sender:
     """
 
     def __init__(
-        self,
-        spool: Spool,
-        connection: Connection,
-        watchdog: Watchdog,
-        heartbeat: Callable[[], Message],
-        interval_s: float,
+        self, connection: Connection, watchdog: Watchdog, heartbeat: Callable[[], Message], interval_s: float
     ) -> None:
         self.queue: deque[Message | threading.Event] = deque()
         self.taken_bytes = 0
-        self._spool, self._connection, self._watchdog, self._heartbeat = spool, connection, watchdog, heartbeat
-        self._interval_s = interval_s
+        self._connection, self._spool = connection, connection.spool
+        self._watchdog, self._heartbeat, self._interval_s = watchdog, heartbeat, interval_s
         self._alarm = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._finish = threading.Event()
         self._receipts: deque[tuple[int, threading.Event]] = deque()
-        self._thread = threading.Thread(target=self._run, name="dlbench-sender", daemon=True)
         os.register_at_fork(after_in_child=connection.forget)
 
     def start(self, register: Callable[[], None]) -> None:
         """Start the thread; `register` is called in it first."""
-        self._register = register
+        self._thread = threading.Thread(target=self._run, args=(register,), name="dlbench-sender", daemon=True)
         self._thread.start()
 
     def wake(self) -> None:
@@ -223,8 +218,8 @@ class Sender:
         self._thread.join()
         os.close(self._alarm)
 
-    def _run(self) -> None:
-        self._register()
+    def _run(self, register: Callable[[], None]) -> None:
+        register()
         try:
             while not self._finish.is_set():
                 self._turn()

@@ -44,13 +44,13 @@ def answer(cores: list[int], kernel: str = "", files: dict[str, str] | None = No
 
 def test_hosts_report_their_cores_their_kernel_and_what_they_are(ssh: Ssh, tmp_path: Path) -> None:
     environment = ssh(a=answer([0, 1, 2, 3], "one"), b=answer([4, 5], "two"), c=answer([0], "one"))
-    found = describe_hosts(cluster("a:4,localhost:1,b:2,c:1"), HERE, environment, python="/opt/it is/python")
-    assert [host.cores for host in found.cluster.hosts if not host.is_here] == [(0, 1, 2, 3), (4, 5), (0,)]
-    assert found.cluster.hosts[1].cores == cluster("localhost:1").hosts[0].cores
-    assert found.cluster.hosts[0].slots == 4
+    found, machines = describe_hosts(cluster("a:4,localhost:1,b:2,c:1"), HERE, environment, python="/opt/it is/python")
+    assert [host.cores for host in found.hosts if not host.is_here] == [(0, 1, 2, 3), (4, 5), (0,)]
+    assert found.hosts[1].cores == cluster("localhost:1").hosts[0].cores
+    assert found.hosts[0].slots == 4
     # Hosts of one kernel are one machine.
-    assert [host.machine for host in found.cluster.hosts] == [0, 1, 2, 0]
-    assert [machine["software"] for machine in found.machines] == [HERE["software"]] * 3
+    assert [host.machine for host in found.hosts] == [0, 1, 2, 0]
+    assert [machine["software"] for machine in machines] == [HERE["software"]] * 3
     words = sorted((tmp_path / "words").read_text().splitlines())
     assert [word.partition(" ")[0] for word in words] == ["a", "b", "c"]
     assert all(word.endswith(f" sh {Path.cwd()} '/opt/it is/python' -P -m dlbench.hosts.agent") for word in words)
@@ -123,14 +123,14 @@ def test_cores_that_are_named_are_kept_if_the_host_has_them(ssh: Ssh) -> None:
     with pytest.raises(UserError, match="b: has no core 2; its cores are 0, 1\n") as caught:
         describe_hosts(Cluster(hosts=tuple(named)), HERE, environment)
     assert " a: " not in str(caught.value)
-    found = describe_hosts(Cluster(hosts=(named[0],)), HERE, environment)
-    assert found.cluster.hosts[0].cores == (2, 1)
+    found, _ = describe_hosts(Cluster(hosts=(named[0],)), HERE, environment)
+    assert found.hosts[0].cores == (2, 1)
 
 
 def test_this_machine_alone_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Agents, "ask", lambda *words: pytest.fail("asked"))
     monkeypatch.setattr(socket, "gethostname", lambda: "me")
     here = cluster("localhost:2,me:1")
-    found = describe_hosts(here, HERE, {})
-    assert [host.cores for host in found.cluster.hosts] == [here.hosts[0].cores] * 2
-    assert found.machines == ()
+    found, machines = describe_hosts(here, HERE, {})
+    assert [host.cores for host in found.hosts] == [here.hosts[0].cores] * 2
+    assert machines == ()

@@ -119,11 +119,6 @@ def name_of(submission: Submission, options: OPTIONS) -> str:
     return f"dlbench-{slug[-(_MOST_LETTERS - len(number) - 8) :].strip('-')}{number}".replace("--", "-")
 
 
-def study_of(submission: Submission) -> str:
-    """Return the study's folder in the pods."""
-    return f"{STUDIES}/{submission.study.name}"
-
-
 def text(submission: Submission, options: OPTIONS) -> str:
     """Return the manifest.
 
@@ -136,28 +131,23 @@ def text(submission: Submission, options: OPTIONS) -> str:
         raise UserError(
             "hosts of a job for Kubernetes are counted, and have as many slots each", hint="hosts: {count: 2, slots: 4}"
         )
-    content = {
-        **submission.study_files,
-        files.CLUSTER: cluster_text(submission.cluster, options),
-        files.JOB_SCRIPT: _script(submission, options),
-    }
-    if sum(len(text.encode()) for text in content.values()) > _MOST_BYTES:
-        raise UserError(f"the scenario and its files exceed the limit of {_MOST_BYTES} bytes for a ConfigMap")
-    return yaml.dump_all(
-        _documents(submission, options, content), Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=120
-    )
-
-
-def _script(submission: Submission, options: OPTIONS) -> str:
-    return _SCRIPT.format(
+    study = f"{STUDIES}/{submission.study.name}"
+    script = _SCRIPT.format(
         about=" ".join(submission.about.split()),
-        study=shlex.quote(study_of(submission)),
+        study=shlex.quote(study),
         record=files.STUDY,
         submissions=files.SUBMISSIONS_FOLDER,
         copied=" ".join(f"{JOB}/{name}" for name in submission.study_files),
         python_path=SHELL_LINE,
         python=shlex.quote(options.python),
-        words=shlex.join(submission.words(study_of(submission), f"{JOB}/{files.CLUSTER}")),
+        words=shlex.join(submission.words(study, f"{JOB}/{files.CLUSTER}")),
+    )
+    cluster = cluster_text(submission.cluster, options)
+    content = {**submission.study_files, files.CLUSTER: cluster, files.JOB_SCRIPT: script}
+    if sum(len(text.encode()) for text in content.values()) > _MOST_BYTES:
+        raise UserError(f"the scenario and its files exceed the limit of {_MOST_BYTES} bytes for a ConfigMap")
+    return yaml.dump_all(
+        _documents(submission, options, content), Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=120
     )
 
 

@@ -5,6 +5,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from dlbench.cgroups import usable_cores
@@ -112,7 +113,18 @@ class SlurmJob(Job):
             self._status = self._asked()
             self._pause_s = min(self._pause_s * _LONGER, _LAST_S)
             self._ask_at = self._clock() + self._pause_s
-        return self._settled(self._status)
+        if self._status.stage is not Stage.ENDED:
+            self._over_since = None
+            return self._status
+        # It is over until its files must be here.
+        if self._over_since is None:
+            self._over_since = self._clock()
+        if self._clock() - self._over_since < _LAG_S:
+            return JobStatus(Stage.OVER, f"job {self.name} is over")
+        if self._output_path.exists():
+            return self._status
+        unseen = "the hosts of the job must see the study's folder, on a file system that they share with this machine"
+        return replace(self._status, text=f"{self._status.text}; it wrote nothing into {self._folder}: {unseen}")
 
     def cancel(self) -> None:
         """Take it out of the queue, or ask its shell to end, which asks dlbench."""
@@ -123,20 +135,6 @@ class SlurmJob(Job):
     def kill(self) -> None:
         """End it; Slurm sends SIGTERM, waits as long as it is set up to, and kills what is left."""
         ask("scancel", self.name)
-
-    def _settled(self, status: JobStatus) -> JobStatus:
-        """Return a job that has ended as over until its files must be here."""
-        if status.stage is not Stage.ENDED:
-            self._over_since = None
-            return status
-        if self._over_since is None:
-            self._over_since = self._clock()
-        if self._clock() - self._over_since < _LAG_S:
-            return JobStatus(Stage.OVER, f"job {self.name} is over")
-        if self._output_path.exists():
-            return status
-        unseen = "the hosts of the job must see the study's folder, on a file system that they share with this machine"
-        return JobStatus(Stage.ENDED, f"{status.text}; it wrote nothing into {self._folder}: {unseen}")
 
     def _asked(self) -> JobStatus:
         done = ask("squeue", "--noheader", "--states=all", f"--jobs={self.name}", "--format=%T|%r|%N")

@@ -44,9 +44,9 @@ class FakeRay:
 
 
 def reserve(fake: FakeRay, *places: str) -> list[int]:
-    words = launched._words(["--places", ",".join(places), "--rank-variable", "R", "--", "program"])
-    nodes = {host: launched._node_of(fake, host) for host in words.hosts}
-    return launched._reserve(fake, words, nodes, [0.5] * len(places))[1]
+    read = launched._places(",".join(places))
+    nodes = {place.host: launched._node_of(fake, place.host) for place in read}
+    return launched._reserve(fake, read, nodes, [0.5] * len(places))[1]
 
 
 def test_processes_of_one_host_are_packed_and_hosts_are_spread() -> None:
@@ -87,9 +87,8 @@ def test_a_host_that_is_no_living_node_and_a_cluster_without_room_are_refused() 
     ],
 )
 def test_each_worker_has_a_gpu_or_a_part_of_one(gpus: int, workers: tuple[int, ...], shares: tuple[float, ...]) -> None:
-    places = ",".join(f"a:1:{number}" for number in workers)
-    words = launched._words(["--places", places, "--rank-variable", "R", "--", "program"])
-    assert tuple(launched._gpus(words, gpus, rank) for rank in range(len(workers))) == shares
+    places = launched._places(",".join(f"a:1:{number}" for number in workers))
+    assert tuple(launched._gpus(place, places, gpus) for place in places) == shares
 
 
 def test_the_command_names_places_and_no_value() -> None:
