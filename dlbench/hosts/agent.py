@@ -22,7 +22,7 @@ import re
 import signal
 import socket
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -61,20 +61,16 @@ def _next_line() -> str:
 
 def _answers(do: str, request: Facts) -> Iterable[Facts]:
     """Return the answers; each request imports only what it needs, for that is most of the time it takes."""
-    if do == "describe":
-        return [describe(**request)]
+    of_one_answer: dict[str, Callable[..., Facts]] = {
+        "describe": describe, "clean up": _clean_up, "free ports": lambda number: {"ports": free_ports(number)},
+        "load mpi": _load_mpi, "ask ray": _ask_ray,
+    }  # fmt: skip
+    if do in of_one_answer:
+        return [of_one_answer[do](**request)]
     if do == "check":
         from dlbench.hosts.doctor import probes
 
         return [probes.check(**request) | {"kernel": read(_BOOT_ID)}]
-    if do == "clean up":
-        return [_clean_up(**request)]
-    if do == "free ports":
-        return [{"ports": free_ports(**request)}]
-    if do == "load mpi":
-        return [_load_mpi()]
-    if do == "ask ray":
-        return [_ask_ray()]
     from dlbench.hosts import link_ends
 
     return link_ends.answers(do, request)

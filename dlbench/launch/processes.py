@@ -60,25 +60,23 @@ def state(pid: int) -> ProcessState | None:
     Raises:
         OSError: No descriptor is left to look with; so do all below that look.
     """
-    try:
-        text = (_PROC / str(pid) / "stat").read_text(errors="replace")
-    except OSError as error:
-        if error.errno in _NO_DESCRIPTOR:
-            raise
-        return None
-    fields = text.rpartition(")")[2].split()
+    fields = _read(pid, "stat").decode(errors="replace").rpartition(")")[2].split()
     return ProcessState(pid, fields[0], int(fields[3])) if len(fields) > 3 else None
 
 
 def has_attempt_id(pid: int, attempt_id: str) -> bool:
     """Whether a process was started with the attempt's id in its environment."""
+    return f"{ATTEMPT_VARIABLE}={attempt_id}".encode() in _read(pid, "environ").split(b"\0")
+
+
+def _read(pid: int, name: str) -> bytes:
+    """Return a file of a process; nothing where there is no such process, or it is another user's."""
     try:
-        environment = (_PROC / str(pid) / "environ").read_bytes()
+        return (_PROC / str(pid) / name).read_bytes()
     except OSError as error:
         if error.errno in _NO_DESCRIPTOR:
             raise
-        return False
-    return f"{ATTEMPT_VARIABLE}={attempt_id}".encode() in environment.split(b"\0")
+        return b""
 
 
 def worker_states(attempt_id: str, views: Mapping[int, WorkerView], host: str) -> WorkerStates:

@@ -14,7 +14,7 @@ from dlbench.records.assignment import Assignment
 from dlbench.telemetry.failure import WorkerError
 from dlbench.telemetry.journal import JournalWriter
 from dlbench.telemetry.line_check import LineChecker
-from dlbench.telemetry.messages import PROTOCOL_VERSION, SERVER, TRAINING_PHASES, WORKER, Seal, decode
+from dlbench.telemetry.messages import PROTOCOL_VERSION, TRAINING_PHASES, decode
 
 # Kinds that a worker sends only once it trains.
 _TRAINING_KINDS = frozenset({"steps", "epoch", "result", "bye"})
@@ -87,6 +87,7 @@ class AttemptSession:
         end: Called with the session when its block ends.
 
     Attributes:
+        token: What its workers know.
         journal: What writes it; the server closes it.
         num_workers: How many processes report.
         failure: Why rows can no longer be kept; empty while they can.
@@ -95,7 +96,7 @@ class AttemptSession:
     def __init__(self, assignment: Assignment, journal: Path, end: Callable[["AttemptSession"], None]) -> None:
         assert assignment.endpoint is not None, "an attempt that reports nowhere has no session"
         self.attempt_id = assignment.attempt_id
-        self._token = assignment.endpoint.token
+        self.token = assignment.endpoint.token
         self.journal = JournalWriter(journal)
         self._end = end
         self._lock = threading.Lock()
@@ -142,11 +143,6 @@ class AttemptSession:
                 f"(its protocol is {shown(version)}, this one's {PROTOCOL_VERSION}): install the same on every host"
             )
             raise ConnectionError("another version")
-
-    def seals(self, server_nonce: str, worker_nonce: str) -> tuple[Seal, Seal]:
-        """Return the seals of a connection: of what the worker sends, and of what is sent to it."""
-        received, sent = (Seal(self._token, server_nonce, worker_nonce, side) for side in (WORKER, SERVER))
-        return received, sent
 
     def connected(self, hello: dict[str, Any]) -> int:
         """Note a worker's connection and return the highest number on disk of its lines."""

@@ -30,7 +30,7 @@ import hmac
 import json
 import secrets
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -188,6 +188,11 @@ class Seal:
         context = " ".join(("dlbench telemetry", sender, server_nonce, worker_nonce))
         self._key = hmac.digest(token.encode(), context.encode(), "sha256")
         self._count = 0
+
+    @classmethod
+    def pair(cls, token: str, server_nonce: str, worker_nonce: str) -> tuple[Self, Self]:
+        """Return the seals of a connection: of what the worker sends, and of what the server sends."""
+        return cls(token, server_nonce, worker_nonce, WORKER), cls(token, server_nonce, worker_nonce, SERVER)
 
     def sealed(self, line: bytes) -> bytes:
         """Return the next line, which ends with a newline, with its code before it."""

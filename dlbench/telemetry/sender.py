@@ -17,7 +17,7 @@ from time import monotonic
 from typing import Any
 
 from dlbench.records.assignment import Endpoint
-from dlbench.telemetry.messages import SERVER, WORKER, Seal, decode, encode, encode_steps, new_nonce
+from dlbench.telemetry.messages import Seal, decode, encode, encode_steps, new_nonce
 from dlbench.telemetry.spool import Spool
 from dlbench.telemetry.watchdog import Watchdog
 
@@ -147,9 +147,8 @@ class Connection:
         if not isinstance(nonce, str):
             raise ValueError("what answers is no telemetry server")
         own_nonce = new_nonce()
-        sent, received = (Seal(self._endpoint.token, nonce, own_nonce, side) for side in (WORKER, SERVER))
-        self._seals = sent, received
-        self._outgoing = memoryview(sent.sealed(encode({**self._hello, "nonce": own_nonce})))
+        self._seals = Seal.pair(self._endpoint.token, nonce, own_nonce)
+        self._outgoing = memoryview(self._seals[0].sealed(encode({**self._hello, "nonce": own_nonce})))
 
     def _transmit(self, connection: socket.socket) -> None:
         with contextlib.suppress(BlockingIOError):

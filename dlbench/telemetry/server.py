@@ -283,7 +283,7 @@ class TelemetryServer:
         session = self._sessions.get(str(hello.get("attempt_id")))
         if hello.get("kind") != "hello" or session is None or not session.admits(hello):
             raise ConnectionError("a stranger")
-        seals = session.seals(connection.nonce, hello["nonce"])
+        seals = Seal.pair(session.token, connection.nonce, hello["nonce"])
         seals[0].opened(line)
         session.require_version(hello)
         rank = int(hello["worker"])

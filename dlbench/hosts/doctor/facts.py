@@ -9,7 +9,7 @@ import socketserver
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -179,17 +179,17 @@ def gather(
             HostReport(host, host not in others, problem, answer, (*ssh, host.address.strip("[]")) * (host in others))
             for host, (problem, answer) in zip(asked, answers, strict=True)
         ]
-        facts = ClusterFacts(
+        hosts = tuple(reports[: len(cluster.hosts)])
+        return ClusterFacts(
             cluster=cluster,
-            hosts=tuple(reports[: len(cluster.hosts)]),
+            hosts=hosts,
             here=next(report for report in reports if report.is_here),
-            links=(),
+            links=tuple(_links(cluster, hosts, running)),
             telemetry_address=telemetry_address,
             python=python,
             prefix=sys.prefix,
             root=str(Path(dlbench.__file__).parents[1]),
         )
-        return replace(facts, links=tuple(_links(facts, running)))
 
 
 def _answer(agent: Agent, request: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -202,12 +202,11 @@ def _answer(agent: Agent, request: Mapping[str, Any]) -> tuple[str, dict[str, An
     return f"cannot be examined: {problem}" if problem else "", answer
 
 
-def _links(facts: ClusterFacts, agents: list[Agent]) -> Iterator[Any]:
+def _links(cluster: Cluster, reports: Sequence[HostReport], agents: Sequence[Agent]) -> Iterator[Any]:
     """Measure between the hosts that answer, and give the links the positions of the whole cluster."""
-    positions = [number for number, report in enumerate(facts.hosts) if not report.problem]
-    hosts: tuple[Host, ...] = tuple(facts.cluster.hosts[number] for number in positions)
+    positions = [number for number, report in enumerate(reports) if not report.problem]
     if len(positions) > 1:
-        answering = facts.cluster.model_copy(update={"hosts": hosts})
+        answering = cluster.model_copy(update={"hosts": tuple(cluster.hosts[number] for number in positions)})
         for link in measure_each(answering, [agents[number] for number in positions]):
             yield replace(link, a=positions[link.a], b=positions[link.b])
 

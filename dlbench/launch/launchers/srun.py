@@ -58,6 +58,5 @@ def argv(
     return ("srun", *step, *number, *placing, *ending, *program)
 
 
-def environment(layout: Layout, options: OPTIONS, settings: Settings) -> dict[str, str]:
-    """Return the parameters of MPI as variables."""
-    return mpirun.environment(layout, options, settings)
+# The parameters of MPI as variables.
+environment = mpirun.environment

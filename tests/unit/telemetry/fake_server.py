@@ -8,7 +8,7 @@ import time
 
 from dlbench.records.assignment import Endpoint
 from dlbench.scenario.run_spec import Limits
-from dlbench.telemetry.messages import CODE_LENGTH, SERVER, WORKER, Seal, decode, encode, new_nonce
+from dlbench.telemetry.messages import CODE_LENGTH, Seal, decode, encode, new_nonce
 from tests.unit.launch import fakes
 
 TOKEN = "secret"
@@ -82,7 +82,7 @@ class FakeServer:
                 *lines, rest = (rest + data).split(b"\n")
                 if lines and seals is None:
                     own = decode(lines[0][CODE_LENGTH:])["nonce"]
-                    seals = [Seal(TOKEN, nonce, own, side) for side in (WORKER, SERVER)]
+                    seals = Seal.pair(TOKEN, nonce, own)
                 self._take(connection, [decode(seals[0].opened(line)) for line in lines], seals)
                 if left is not None:
                     left -= len(data)

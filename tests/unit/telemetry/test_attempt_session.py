@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from dlbench.telemetry.attempt_session import AttemptSession
-from dlbench.telemetry.messages import SERVER, WORKER, Seal
-from tests.unit.launch.fakes import TOKEN, assignment
+from tests.unit.launch.fakes import assignment
 
 
 @pytest.fixture
@@ -150,9 +149,3 @@ def test_admission(session: AttemptSession) -> None:
     for nonce, worker in (("a 1", 1), (None, 1), ("", 1), ("a1", 2), ("a1", -1), ("a1", True), ("a1", "0")):
         assert not session.admits({"nonce": nonce, "worker": worker}), (nonce, worker)
     assert not session.admits({"worker": 1})
-
-
-def test_a_connection_is_sealed_with_the_token(session: AttemptSession) -> None:
-    received, sent = session.seals("s1", "w1")
-    assert received.opened(Seal(TOKEN, "s1", "w1", WORKER).sealed(b"line\n")[:-1]) == b"line"
-    assert Seal(TOKEN, "s1", "w1", SERVER).opened(sent.sealed(b"answer\n")[:-1]) == b"answer"
