@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.bandwidth import bandwidth_bits_per_s
 from tests.cluster.cluster import Cluster
 from tests.cluster.host import DeadHostError, Host
 from tests.cluster.make import ROOT
-from tests.cluster.messages import message_times_s
 from tests.cluster.network import rate_bits_per_s
 from tests.cluster.ready import wait_for_ssh
 from tests.cluster.testing import cluster
+from tests.cluster.timing import bandwidth_bits_per_s, message_times_s
 from tests.functional.mpi_programs.launch import BASE, MPIRUN
 from tests.functional.waiting import wait_until
 

