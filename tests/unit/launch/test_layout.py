@@ -4,7 +4,6 @@ import itertools
 
 import pytest
 
-from dlbench import plugins
 from dlbench.errors import UserError
 from dlbench.launch import layout as layout_module
 from dlbench.launch.layout import inter_op_threads, plan_layout
@@ -49,30 +48,21 @@ def test_workers_sit_on_hosts_as_the_mode_says() -> None:
         assert made.emulated == ()
 
 
-def test_more_workers_than_slots_go_around_and_are_marked() -> None:
+def test_more_workers_than_slots_go_around_and_are_marked_where_the_mode_lets_them() -> None:
     made = plan_layout(run(workers=5, cores_per_worker=1), cluster(host("a", 1), host("b", 2)))
     assert [place.host for place in made.places] == ["a", "a", "b", "b", "b"]
     assert made.emulated == ("oversubscribed",)
+    for settings in ({"mode": Mode.SCALE_OUT}, {"workers_per_host": 2}):
+        with pytest.raises(UserError, match=r"5 workers with \d on each host need \d hosts; the cluster has 2"):
+            plan_layout(run(workers=5, **settings), cluster(host("a"), host("b")))
 
 
-@pytest.mark.parametrize("settings", [{"mode": Mode.SCALE_OUT}, {"workers_per_host": 2}])
-def test_too_few_hosts(settings: dict[str, object]) -> None:
-    with pytest.raises(UserError, match=r"5 workers with \d on each host need \d hosts; the cluster has 2"):
-        plan_layout(run(workers=5, **settings), cluster(host("a"), host("b")))
-
-
-def test_whole_cores_are_disjoint() -> None:
-    made = plan_layout(run(workers=3, cores_per_worker=2), cluster(host("localhost", 8, 8)))
-    assert cores(made) == [(0, 1), (2, 3), (4, 5)]
-    assert {place.quota for place in made.places} == {None}
-    assert (made.intra_op_threads, made.inter_op_threads, made.emulated) == (2, 2, ())
-
-
-def test_a_worker_has_the_same_cores_however_many_there_are() -> None:
-    alone = plan_layout(run(strategy="single", workers=1, cores_per_worker=2), cluster(host("localhost", 4, 4)))
-    together = plan_layout(run(workers=2, cores_per_worker=2), cluster(host("localhost", 4, 4)))
-    assert alone.places[0].cores == together.places[0].cores == (0, 1)
-    assert alone.intra_op_threads == together.intra_op_threads == 2
+def test_whole_cores_are_disjoint_and_the_same_however_many_workers_there_are() -> None:
+    for settings in ({"strategy": "single", "workers": 1}, {"workers": 3}):
+        made = plan_layout(run(cores_per_worker=2, **settings), cluster(host("localhost", 8, 8)))
+        assert cores(made) == [(0, 1), (2, 3), (4, 5)][: settings["workers"]]
+        assert {place.quota for place in made.places} == {None}
+        assert (made.intra_op_threads, made.inter_op_threads, made.emulated) == (2, 2, ())
 
 
 def test_where_cores_are_too_few_workers_share_them_by_quota_and_are_marked() -> None:
@@ -93,7 +83,10 @@ def test_a_layout_has_the_cores_that_are_bound() -> None:
         for workers, wanted in [(1, 4.0), (2, 2.0), (3, 2.0), (4, 2.0), (8, 1.0), (2, 0.25)]
     ]
     assert bound == [4.0, 2.0, 1.0, 1.0, 0.5, 0.25]
-    assert plan_layout(run(workers=2, cores_per_worker=3), cluster(host("a", 2, 0))).cores_per_worker is None
+    # Where the cores of a host are not known, none are bound.
+    made = plan_layout(run(workers=2, cores_per_worker=3), cluster(host("a", 2, 0)))
+    assert (cores(made), made.cores_per_worker) == ([(), ()], None)
+    assert (made.intra_op_threads, made.emulated) == (3, ())
 
 
 def test_no_core_is_promised_twice() -> None:
@@ -106,12 +99,6 @@ def test_no_core_is_promised_twice() -> None:
         for core in range(num_cores):
             owners = [place for place in made.places if core in place.cores]
             assert len(owners) <= 1 or all(place.quota is not None for place in owners), row
-
-
-def test_hosts_whose_cores_are_not_known_are_not_bound() -> None:
-    made = plan_layout(run(workers=2, cores_per_worker=3), cluster(host("a", 2, 0)))
-    assert cores(made) == [(), ()]
-    assert (made.intra_op_threads, made.emulated) == (3, ())
 
 
 def test_one_process_may_hold_all_workers_and_has_the_sum_of_their_shares(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,11 +121,6 @@ def test_one_process_may_hold_all_workers_and_has_the_sum_of_their_shares(monkey
 def test_one_core_gets_one_thread_and_replicas_of_one_process_run_at_once_where_there_are_cores() -> None:
     threads = {(1, 1): 1, (2, 1): 2, (8, 1): 2, (1, 2): 1, (2, 2): 2, (4, 4): 4, (8, 4): 8, (8, 2): 4, (2, 4): 2}
     assert {case: inter_op_threads(*case) for case in threads} == threads
-
-
-@pytest.mark.parametrize("strategy", plugins.names("strategies"))
-def test_every_strategy_says_its_needs(strategy: str) -> None:
-    assert isinstance(layout_module.needs_of(strategy), Needs)
 
 
 def test_cores_are_given_out_in_the_order_they_are_said() -> None:
@@ -189,12 +171,11 @@ def test_servers_beside_workers_share_the_cores_of_their_host_and_take_none_from
     assert (made.emulated, made.cores_per_worker) == ((), 1)
     assert made.returns_to_a_host
     assert made.host_list == "a:2,b:2,a:1,b:1"
-
-
-def test_more_servers_than_workers_sit_beside_each_in_turn() -> None:
-    made = with_servers(host("a", 2), workers=2, servers=4)
-    assert cores(made)[2:] == [(0, 1)] * 4
-    assert not made.returns_to_a_host
+    # More servers than workers sit beside each in turn; simulated ones are no places.
+    more = with_servers(host("a", 2), workers=2, servers=4)
+    assert (cores(more)[2:], more.returns_to_a_host) == ([(0, 1)] * 4, False)
+    simulated = with_servers(host("a"), workers=8, servers=2, communicator="simulated", server_placement="own")
+    assert [(place.role, place.workers) for place in simulated.places] == [("worker", (0,))]
 
 
 def test_servers_of_their_own_come_after_the_workers_and_need_slots() -> None:
@@ -226,8 +207,3 @@ def test_the_evaluator_comes_last_on_a_slot_of_its_own_or_beside_the_first_worke
     assert (beside.evaluator, with_servers(host("a", 2), workers=2).evaluator) == (6, None)
     with pytest.raises(UserError, match="2 workers and 1 evaluator with 1 on each host need 3 hosts"):
         with_servers(host("a"), host("b"), workers=2, servers=1, evaluator="own", mode=Mode.SCALE_OUT)
-
-
-def test_simulated_servers_are_no_places() -> None:
-    made = with_servers(host("a"), workers=8, servers=2, communicator="simulated", server_placement="own")
-    assert [(place.role, place.workers) for place in made.places] == [("worker", (0,))]

@@ -253,13 +253,10 @@ def test_a_log_keeps_its_head_and_its_newest_lines(tmp_path: Path) -> None:
         writer.write("more")
     assert path.read_text() == "HEAD\n[dlbench: about 1,000 bytes of this log were dropped here]\nTAILmore"
     assert {name: (tmp_path / name).read_text() for name in others} == others
-
-
-def test_a_log_cut_again_and_again_stays_small(tmp_path: Path) -> None:
-    path, bounds = log(tmp_path, ""), LogBounds(tmp_path, limit=1000, head=10, tail=10)
+    # Cut again and again it stays small.
     for _ in range(50):
         with path.open("a") as writer:
-            writer.write("y" * 900)
+            writer.write("y" * 90)
         bounds.enforce()
-        assert path.stat().st_size <= 1000
+        assert path.stat().st_size <= 100
     assert path.read_text().count("dropped here") == 1

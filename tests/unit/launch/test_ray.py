@@ -102,8 +102,8 @@ def test_the_command_names_places_and_no_value() -> None:
     assert argv == (*start, "--rank-variable", "DLBENCH_RANK", "--", "python", "-m", "worker")
 
 
-@pytest.mark.parametrize("address", ["ray://head:10001", "head", "head:port", ""])
-def test_an_address_is_a_host_with_a_port(address: str) -> None:
+def test_an_address_is_a_host_with_a_port() -> None:
     assert ray.OPTIONS(address="head:6379").address == "head:6379"
-    with pytest.raises(ValueError, match="address"):
-        ray.OPTIONS(address=address)
+    for address in ("ray://head:10001", "head", "head:port", ""):
+        with pytest.raises(ValueError, match="address"):
+            ray.OPTIONS(address=address)

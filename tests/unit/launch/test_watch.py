@@ -139,13 +139,10 @@ def test_a_worker_that_is_stopped_gone_or_cut_off_is_named_after_a_while() -> No
     for seen, sight, patience_s, limits, status, said in rows:
         assert follow(seen, sight, patience_s - 0.2, **limits) is None, said
         assert reason(follow(seen, sight, patience_s + 0.2, **limits), status) == said
-
-
-def test_a_worker_stopped_for_a_moment_goes_on() -> None:
+    assert follow(well_ended(1), gone, 10) is None, "it has left"
     watch = Watch(Limits(), started_at=0.0)
-    for now, stopped in ((1.0, True), (3.5, True), (3.6, False), (4.5, True), (6.0, True)):
-        sight = WorkerStates(stopped=frozenset({1} if stopped else ()))
-        assert watch.check(now, views(view(0), view(1)), sight) is None
+    for now, sight in ((1.0, stopped), (3.5, stopped), (3.6, WorkerStates()), (4.5, stopped), (6.0, stopped)):
+        assert watch.check(now, views(view(0), view(1)), sight) is None, "it was stopped for a moment"
 
 
 def test_a_worker_that_never_called_is_named_where_the_connection_to_another_is_lost() -> None:
@@ -157,10 +154,6 @@ def test_a_worker_that_never_called_is_named_where_the_connection_to_another_is_
     assert (
         said == "the connection to worker 1 (in phase rendezvous at step 0) is lost, while worker 0 has not connected"
     )
-
-
-def test_a_worker_that_has_left_may_be_gone() -> None:
-    assert follow(well_ended(1), WorkerStates(gone=frozenset({1})), 10) is None
 
 
 def test_after_an_error_the_end_is_not_waited_for_long() -> None:

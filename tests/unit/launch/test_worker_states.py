@@ -32,12 +32,6 @@ def test_a_worker_here_is_seen_stopped_or_gone(proc: Path) -> None:
     process(proc, 102, "Z")
     process(proc, 103, "S", "of another attempt")
     assert look(*(view(rank, host="here") for rank in range(5))) == WorkerStates(frozenset({1}), frozenset({2, 3, 4}))
-
-
-def test_the_number_of_a_worker_elsewhere_is_not_looked_up_here(proc: Path) -> None:
-    process(proc, 100, "T")
+    # The number of a worker elsewhere is not looked up here, nor that of one that has not called.
     assert look(view(0, host="there"), view(1, host="there")) == WorkerStates()
-
-
-def test_one_that_has_not_called_is_not_looked_for(proc: Path) -> None:
     assert look(view(0, pid=0, host="here"), view(1, pid=-1, host="here")) == WorkerStates()

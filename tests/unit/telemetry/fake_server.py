@@ -17,9 +17,9 @@ TOKEN = "secret"
 class FakeServer:
     """Keeps what a worker sends, each number once and in order, as the real one does."""
 
-    def __init__(self, drop_after_bytes=None, ack_delay_s=0.0, is_mute=False):
+    def __init__(self, drop_after_bytes=None):
         self.messages, self.beats, self.hellos, self.received_bytes = [], [], [], 0
-        self.drop_after_bytes, self.ack_delay_s, self.is_mute = drop_after_bytes, ack_delay_s, is_mute
+        self.drop_after_bytes = drop_after_bytes
         self.dropped = self.replayed = self.acknowledged = 0
         self._random = random.Random(0)
         self._sockets, self._threads = set(), []
@@ -103,9 +103,8 @@ class FakeServer:
             else:
                 assert message["seq"] <= len(self.messages), "a number is missing"
                 self.replayed += 1
-        if self.is_mute or not messages or all(message["kind"] == "beat" for message in messages):
+        if not messages or all(message["kind"] == "beat" for message in messages):
             return
-        time.sleep(self.ack_delay_s)
         # A connection that breaks takes acknowledgements with it: what they were for comes again.
         is_hello = messages[0]["kind"] == "hello"
         if self.drop_after_bytes is None or (not is_hello and self._random.random() < 0.5):

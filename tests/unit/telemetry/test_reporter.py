@@ -1,8 +1,6 @@
 import tempfile
 import threading
 import time
-from statistics import median
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -91,17 +89,6 @@ def test_no_message_is_lost_or_comes_twice_over_a_connection_that_keeps_breaking
     assert len(server.hellos) == server.dropped + 1
 
 
-def test_late_acknowledgements_hold_nothing_up():
-    with FakeServer(ack_delay_s=0.2) as server:
-        reporter = opened(server)
-        for number in range(50):
-            reporter.send(facts(number))
-            time.sleep(0.005)
-        assert reporter.close(60)
-    assert numbers(server) == list(range(50))
-    assert server.replayed == 0
-
-
 def test_what_is_made_while_the_server_is_dead_arrives_when_it_is_back(server, files, monkeypatch):
     monkeypatch.setattr(reporter_module, "Spool", lambda: spool.Spool(memory_bytes=100))
     reporter = opened(server)
@@ -119,20 +106,16 @@ def test_what_is_made_while_the_server_is_dead_arrives_when_it_is_back(server, f
     assert files[0].closed
 
 
-def test_a_server_that_never_answers_makes_close_say_so():
-    with FakeServer(is_mute=True) as server:
+def test_close_says_that_nothing_is_acknowledged_and_nonsense_is_connected_to_again(server, monkeypatch):
+    for answer in (b"", b'{"ack": 99}\n'):
+        monkeypatch.setattr(FakeServer, "_take", lambda self, it, *_, answer=answer: it.sendall(answer))
         reporter = opened(server)
         reporter.send(facts(0))
-        assert not reporter.close(0.3)
-
-
-def test_what_answers_nonsense_is_connected_to_again(server, monkeypatch):
-    monkeypatch.setattr(FakeServer, "_take", lambda self, connection, *_: connection.sendall(b'{"ack": 99}\n'))
+        assert not reporter.close(0.3), answer
     reporter = opened(server)
     reporter.send(facts(0))
-    assert not reporter.drain(0.5)
+    assert not reporter.drain(0.3)
     monkeypatch.undo()
-    assert reporter.drain(60)
     assert reporter.close(60)
     assert numbers(server) == [0]
 
@@ -186,20 +169,10 @@ def test_an_idle_reporter_costs_next_to_nothing(server):
     assert reporter.close(60)
 
 
-def test_the_training_thread_only_assigns(server):
-    reporter = opened(server, flush_interval_s=0.5)
-
-    def cost_s(target):
-        started = time.thread_time()
-        for number in range(10_000):
-            target.step = number
-            target.phase = "compute"
-        return time.thread_time() - started
-
-    plain = SimpleNamespace()
-    costs = [(cost_s(reporter), cost_s(plain)) for _ in range(9)]
-    assert median(mine / bare for mine, bare in costs) < 5  # a lock or a system call would be more
-    assert reporter.close(60)
+def test_the_training_thread_only_assigns():
+    for name in ("phase", "step", "epoch", "loss", "accuracy", "samples_per_s"):
+        assert name in vars(Reporter(assignment(None), 0, Unwatched)), "a property would cost a call"
+    assert Reporter.__setattr__ is object.__setattr__
 
 
 def test_cpu_time_of_ended_threads_is_remembered():
