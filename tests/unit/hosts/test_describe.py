@@ -31,9 +31,7 @@ def test_modules_and_scripts_are_named_as_from_here() -> None:
         run(),
     ]
     assert user_files(made) == ("mine_for_sources.py", "train it.py")
-
-
-def test_what_is_installed_with_dlbench_or_not_there_is_no_file_of_the_users() -> None:
+    # What is installed with dlbench, or not there, is no file of the user's.
     assert user_files([run(dataset="keras:mnist", model="no_such_module_here:x")]) == ()
 
 

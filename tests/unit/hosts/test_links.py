@@ -22,10 +22,9 @@ def test_few_hosts_are_measured_in_all_pairs_and_many_around_a_ring() -> None:
     assert len(ring) == 9
     assert [sum(number in pair for pair in ring) for number in range(9)] == [2] * 9
     assert all(a < b for a, b in ring)
-
-
-def test_one_host_has_no_links() -> None:
-    assert measure(this_machine(), {}, python="/absent/python") == ()
+    assert measure(this_machine(), {}, python="/absent/python") == (), "one host has no links"
+    rates = [MessageTime(0, 1, 287_000, time_s, time_s, number=7).rate_bytes_per_s for time_s in (0.5, 0.0)]
+    assert rates == [574_000, None]
 
 
 def test_a_part_of_a_stream_is_long_enough_by_time_and_bytes_or_ends() -> None:
@@ -59,28 +58,11 @@ def test_one_end_times_round_trips_and_the_other_the_stream() -> None:
         assert received.result() > MIB
 
 
-@pytest.mark.parametrize(
-    ("sent", "error"),
-    [
-        (b"", "the other end has closed the connection"),
-        (b"x", "the other end sends b'x'"),
-        # A message that breaks off.
-        (b"m" + (9).to_bytes(8) + b"12345", "closed"),
-        # A stream that breaks off is no rate.
-        (b"s" + bytes(MIB // 16), "closed"),
-    ],
-)
-def test_an_end_that_is_left_alone_raises_an_error(sent: bytes, error: str) -> None:
-    with joined() as (one, other):
-        one.sendall(sent)
-        one.close()
-        with pytest.raises(ConnectionError, match=error):
-            link_ends.receive(other)
-
-
-def test_the_rate_of_a_message_is_its_size_over_its_time() -> None:
-    def rate(time_s: float) -> float | None:
-        return MessageTime(0, 1, 287_000, time_s, time_s, number=7).rate_bytes_per_s
-
-    assert rate(0.5) == 574_000
-    assert rate(0.0) is None
+def test_an_end_that_is_left_alone_raises_an_error() -> None:
+    message_broken_off, stream_broken_off = b"m" + (9).to_bytes(8) + b"12345", b"s" + bytes(MIB // 16)
+    for sent, error in ((b"", "closed"), (b"x", "b'x'"), (message_broken_off, "closed"), (stream_broken_off, "closed")):
+        with joined() as (one, other):
+            one.sendall(sent)
+            one.close()
+            with pytest.raises(ConnectionError, match=error):
+                link_ends.receive(other)

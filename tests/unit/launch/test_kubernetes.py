@@ -1,9 +1,9 @@
 """What Kubernetes is asked for, and how its answers are read."""
 
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from pydantic import ValidationError
@@ -23,20 +23,14 @@ def submission(study: str = "/s/digits-20260101T000000Z", cluster: Cluster = TWO
     return Submission(study=Path(study), number=12, cluster=cluster, about="", **parts)
 
 
-def test_outside_of_a_launchers_pod_there_are_no_hosts() -> None:
-    assert kubernetes.inside(TWO, {"K_MPI_JOB_ROLE": "worker"}) is None
-
-
 def test_in_a_launchers_pod_the_hosts_are_those_of_the_operators_file(tmp_path: Path) -> None:
     hostfile = tmp_path / "hostfile"
     hostfile.write_text("d-worker-0.d.ns.svc slots=4\nd-worker-1.d.ns.svc slots=4\n")
     found = kubernetes.inside(TWO, {"K_MPI_JOB_ROLE": "launcher", "OMPI_MCA_orte_default_hostfile": str(hostfile)})
     assert found is not None
-    assert [(host.address, host.slots) for host in found.hosts] == [
-        ("d-worker-0.d.ns.svc", 4),
-        ("d-worker-1.d.ns.svc", 4),
-    ]
+    assert [(host.address, host.slots) for host in found.hosts] == [(f"d-worker-{n}.d.ns.svc", 4) for n in range(2)]
     assert found.model_copy(update={"hosts": TWO.hosts}) == TWO
+    assert kubernetes.inside(TWO, {"K_MPI_JOB_ROLE": "worker"}) is None
 
 
 def test_a_jobs_name_is_one_that_kubernetes_takes() -> None:
@@ -45,7 +39,7 @@ def test_a_jobs_name_is_one_that_kubernetes_takes() -> None:
         assert kubernetes.OPTIONS(image="i", volume_claim="v", name=found).name == found, name
 
 
-def test_options_that_no_manifest_can_hold_are_refused() -> None:
+def test_what_no_manifest_can_hold_is_refused() -> None:
     refused: list[tuple[dict[str, Any], str]] = [
         ({"image": ""}, "at least 1 character"),
         ({"volume_claim": None}, "should be a valid string"),
@@ -57,18 +51,10 @@ def test_options_that_no_manifest_can_hold_are_refused() -> None:
     for given, reason in refused:
         with pytest.raises(ValidationError, match=reason):
             kubernetes.OPTIONS.model_validate({"image": "i", "volume_claim": "v"} | given)
-
-
-@pytest.mark.parametrize(
-    "hosts",
-    [(Host(address="queue-0", slots=1), Host(address="queue-1", slots=2)), (Host(address="gpu-a", slots=2),)],
-)
-def test_hosts_with_names_or_different_slots_cannot_be_asked_for(hosts: tuple[Host, ...]) -> None:
-    with pytest.raises(UserError, match="are counted, and have as many slots each"):
-        kubernetes.text(submission(cluster=TWO.model_copy(update={"hosts": hosts})), OPTIONS)
-
-
-def test_a_scenario_that_no_config_map_can_hold_is_refused() -> None:
+    # Hosts with different slots, or with names, and a scenario that is too large.
+    for hosts in ((Host(address="queue-0", slots=1), Host(address="queue-1", slots=2)), (Host(address="g", slots=2),)):
+        with pytest.raises(UserError, match="are counted, and have as many slots each"):
+            kubernetes.text(submission(cluster=TWO.model_copy(update={"hosts": hosts})), OPTIONS)
     with pytest.raises(UserError, match="exceed the limit of 1000000 bytes for a ConfigMap"):
         kubernetes.text(submission(study_files={"scenario.yaml": "가" * 400_000}), OPTIONS)
 
@@ -112,13 +98,6 @@ SEEN: list[tuple[list[dict[str, Any]], Stage, str]] = [
         "the pod of job d has ended: Evicted: low on memory",
     ),
 ]
-# How the launcher's container ended, and the exit code of dlbench.
-ENDS = [
-    ({"reason": "Completed", "exitCode": 0}, 0),
-    ({"reason": "Error", "exitCode": 130}, 130),
-    ({"reason": "Error", "exitCode": 137}, None),
-    ({"reason": "OOMKilled", "exitCode": 137}, None),
-]
 
 
 def test_what_kubernetes_reports_is_read() -> None:
@@ -127,63 +106,47 @@ def test_what_kubernetes_reports_is_read() -> None:
 
 
 def test_the_exit_code_is_that_of_the_launchers_pod() -> None:
-    for end, code in ENDS:
-        other = pod("Succeeded", "worker", terminated={"reason": "Completed", "exitCode": 1})
-        phase = "Failed" if end["exitCode"] else "Succeeded"
-        status = status_of("d", [job("Running"), other, pod(phase, terminated=end)])
-        assert (status.stage, status.exit_code) == (ENDED, code), end
+    other = pod("Succeeded", "worker", terminated={"reason": "Completed", "exitCode": 1})
+    for reason, ended_with, code in (
+        ("Completed", 0, 0), ("Error", 130, 130), ("Error", 137, None), ("OOMKilled", 137, None),
+    ):  # fmt: skip
+        phase = "Failed" if ended_with else "Succeeded"
+        launcher = pod(phase, terminated={"reason": reason, "exitCode": ended_with})
+        status = status_of("d", [job("Running"), other, launcher])
+        assert (status.stage, status.exit_code) == (ENDED, code), (reason, ended_with)
 
 
-class FakeKubectl:
-    """kubectl that notes what it is asked for."""
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+    """Return what kubectl is called with from now on; it succeeds."""
+    asked: list[tuple[str, ...]] = []
 
-    def __init__(self) -> None:
-        self.calls: list[list[str]] = []
-
-    def __call__(self, argv: Sequence[str], **_: Any) -> "subprocess.CompletedProcess[Any]":
-        self.calls.append(list(argv))
+    def run(argv: tuple[str, ...], **_: Any) -> "subprocess.CompletedProcess[Any]":
+        asked.append(argv)
         return subprocess.CompletedProcess(argv, 0, "", "")
 
-
-class FakeLog:
-    """A `kubectl logs --follow` at work."""
-
-    ended = False
-
-    def poll(self) -> int | None:
-        return 0 if self.ended else None
-
-    def terminate(self) -> None:
-        self.ended = True
-
-    def wait(self) -> int:
-        return 0
+    monkeypatch.setattr(subprocess, "run", run)
+    return asked
 
 
 def test_a_job_that_has_ended_is_deleted_and_of_one_that_is_left_the_log_is_followed_no_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, calls: list[tuple[str, ...]]
 ) -> None:
-    for end, is_deleted in ((KubernetesJob.clean_up, [True]), (KubernetesJob.detach, [])):
-        kubectl, log = FakeKubectl(), FakeLog()
-        monkeypatch.setattr(subprocess, "run", kubectl)
+    for end, is_deleted in ((KubernetesJob.detach, []), (KubernetesJob.clean_up, [True])):
         left = kubernetes.job("d", submission(str(tmp_path / "d")), OPTIONS)
         left._status, left._pod = JobStatus(Stage.ENDED, "job d has ended", 0), "d-launcher-x"
-        monkeypatch.setattr(left, "_log", log)
+        left._log = log = Mock()
         end(left)
-        assert ["delete" in argv for argv in kubectl.calls] == is_deleted
-        assert log.ended
+        assert ["delete" in argv for argv in calls] == is_deleted
+        assert log.terminate.called
 
 
-def test_a_job_is_created_and_deleted_by_its_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fake = FakeKubectl()
-    monkeypatch.setattr(subprocess, "run", fake)
+def test_a_job_is_created_and_deleted_by_its_manifest(tmp_path: Path, calls: list[tuple[str, ...]]) -> None:
     given = submission(str(tmp_path / "d"))
     given.folder.mkdir(parents=True)
     name = kubernetes.submit(given, OPTIONS)
     kubernetes.job(name, given, OPTIONS).kill()
     assert (given.folder / "job.yaml").stat().st_mode & 0o777 == 0o600
     manifest = f"--filename={given.folder / 'job.yaml'}"
-    assert fake.calls == [
-        ["kubectl", "create", manifest],
-        ["kubectl", "delete", manifest, "--ignore-not-found", "--wait=false"],
-    ]
+    deletion = ("kubectl", "delete", manifest, "--ignore-not-found", "--wait=false")
+    assert calls == [("kubectl", "create", manifest), deletion]

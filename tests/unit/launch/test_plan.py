@@ -10,7 +10,7 @@ from dlbench.errors import UserError
 from dlbench.launch.plan import plan, render
 from dlbench.records.assignment import Assignment
 from dlbench.scenario.cluster import Cluster, Host
-from tests.unit.launch.fakes import TOKEN, assignment, layout
+from tests.unit.launch.fakes import FAR, TOKEN, assignment, layout
 
 PYTHON = "/opt/env/bin/python"
 LEAKING = [
@@ -32,17 +32,12 @@ def test_what_leaks_is_removed_and_the_rest_is_kept(launcher: str) -> None:
     assert "leaked" not in [made.env[name] for name in made.added]
 
 
-def test_pools_match_the_layout() -> None:
+def test_pools_match_the_layout_and_the_assignment_travels_whole_to_this_interpreter_by_default() -> None:
     pools = assignment().layout.model_copy(update={"intra_op_threads": 3, "inter_op_threads": 2})
-    env = plan(assignment().model_copy(update={"layout": pools}), {"OMP_NUM_THREADS": "64"}, PYTHON).env
+    sent = assignment().model_copy(update={"layout": pools})
+    made = plan(sent, {"OMP_NUM_THREADS": "64"})
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "TF_NUM_INTRAOP_THREADS")
-    assert [env[name] for name in names] == ["3"] * 4
-    assert env["TF_NUM_INTEROP_THREADS"] == "2"
-
-
-def test_the_assignment_travels_whole_to_this_interpreter_by_default() -> None:
-    sent = assignment(workers=2)
-    made = plan(sent, {})
+    assert [made.env[name] for name in (*names, "TF_NUM_INTEROP_THREADS")] == ["3"] * 4 + ["2"]
     assert Assignment.model_validate_json(made.env["DLBENCH_ASSIGNMENT"]) == sent
     assert made.env["DLBENCH_ATTEMPT"] == "a1"
     assert made.argv[-4:] == (sys.executable, "-P", "-m", "dlbench.worker")
@@ -57,19 +52,14 @@ def test_the_environment_of_this_python_comes_first() -> None:
 
 
 @pytest.mark.parametrize("launcher", ["local", "mpirun"])
-def test_the_token_is_nowhere_but_in_the_environment(launcher: str) -> None:
-    made = plan(assignment(workers=2, launcher=launcher), {"PATH": "/bin"}, PYTHON)
+def test_the_token_is_only_in_the_environment_and_no_record_has_a_variable_or_path_of_the_user(launcher: str) -> None:
+    base = {"PATH": "/home/someone/bin", "SECRET": "hunter2", "LD_LIBRARY_PATH": "/home/someone/lib"}
+    made = plan(assignment(workers=2, launcher=launcher), base, PYTHON)
     assert TOKEN in made.env["DLBENCH_ASSIGNMENT"]
     assert TOKEN not in " ".join([*made.argv, *made.files.values(), *made.added.values(), render(made)])
     assert "<token>" in made.added["DLBENCH_ASSIGNMENT"]
-
-
-def test_a_record_holds_no_variable_of_the_user_and_no_path_of_theirs() -> None:
-    base = {"PATH": "/home/someone/bin", "SECRET": "hunter2", "LD_LIBRARY_PATH": "/home/someone/lib"}
-    record = json.loads(plan(assignment(), base, PYTHON).files["plan.json"])
-    assert "hunter2" not in json.dumps(record)
-    assert "someone" not in json.dumps(record)
-    assert record["added"]["OMP_NUM_THREADS"] == "1"
+    assert not [word for word in ("hunter2", "someone") if word in made.files["plan.json"]]
+    assert json.loads(made.files["plan.json"])["added"]["OMP_NUM_THREADS"] == "1"
 
 
 def test_what_is_shown_is_what_is_run() -> None:
@@ -92,7 +82,6 @@ def test_what_is_shown_is_what_is_run() -> None:
 
 
 def test_relative_entries_of_pythonpath_reach_no_worker() -> None:
-    far = Cluster(hosts=(Host(address="a", slots=1), Host(address="b", slots=1)))
     given = assignment(workers=2, launcher="mpirun")
     spread = given.model_copy(update={"layout": layout("a", "b")})
     for base, said, here, there in [
@@ -100,7 +89,7 @@ def test_relative_entries_of_pythonpath_reach_no_worker() -> None:
         ({"PYTHONPATH": "/x"}, {"PYTHONPATH": ".:/y"}, "/y", "/y"),
         ({}, {}, None, ""),
     ]:
-        cluster = far.model_copy(update={"environment": said})
+        cluster = FAR.model_copy(update={"environment": said})
         made = plan(given, base, PYTHON, cluster), plan(spread, base, PYTHON, cluster)
         assert [one.env.get("PYTHONPATH") for one in made] == [here, there]
         # A host's own shell may set another.
@@ -114,7 +103,6 @@ def test_wrong_options_of_a_launcher_are_the_user_s_to_mend() -> None:
 
 
 def test_other_hosts_are_reached_as_the_cluster_or_the_user_says() -> None:
-    far = Cluster(hosts=(Host(address="a", slots=1), Host(address="b", slots=1)))
     names = ("PRTE_MCA_plm_ssh_agent", "OMPI_MCA_plm_rsh_agent")
 
     def agents(cluster: Cluster, **base: str) -> list[str | None]:
@@ -122,9 +110,9 @@ def test_other_hosts_are_reached_as_the_cluster_or_the_user_says() -> None:
         assert not any(name in made.files["plan.json"] for name in names), "a path of this machine"
         return [made.env.get(name) for name in names]
 
-    assert agents(far) == [None, None]
-    assert agents(far, OMPI_MCA_plm_rsh_agent="mine") == ["mine", "mine"]
-    said = far.model_copy(update={"ssh": "ssh -F x"})
+    assert agents(FAR) == [None, None]
+    assert agents(FAR, OMPI_MCA_plm_rsh_agent="mine") == ["mine", "mine"]
+    said = FAR.model_copy(update={"ssh": "ssh -F x"})
     assert agents(said, OMPI_MCA_plm_rsh_agent="mine") == ["ssh -F x", "ssh -F x"]
     assert agents(Cluster(hosts=(Host(address="localhost", slots=1),), ssh="ssh -F x")) == [None, None]
 

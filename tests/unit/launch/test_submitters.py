@@ -2,6 +2,7 @@
 
 import errno
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
@@ -26,6 +27,12 @@ def submission(folder: Path, **parts: Any) -> Submission:
     return Submission(**given | parts)
 
 
+def within(cluster: Cluster, environment: Mapping[str, str] = JOB) -> Cluster:
+    found = sbatch.inside(cluster, environment)
+    assert found is not None
+    return found
+
+
 def test_outside_of_the_job_that_dlbench_was_submitted_as_there_are_no_hosts() -> None:
     assert direct.inside(TWO, {}) == TWO, "that is always inside"
     interactive = {name: value for name, value in JOB.items() if name != "DLBENCH_SUBMITTED"}
@@ -35,22 +42,17 @@ def test_outside_of_the_job_that_dlbench_was_submitted_as_there_are_no_hosts() -
 
 def test_in_a_job_its_hosts_take_the_place_of_those_asked_for_and_all_else_stays() -> None:
     cluster = TWO.model_copy(update={"prices": Prices(currency="EUR"), "ssh": "ssh -p 2222", "interface": "eth1"})
-    found = sbatch.inside(cluster, JOB)
-    assert found is not None
+    found = within(cluster)
     assert [(host.address, host.slots) for host in found.hosts] == [("n1", 3), ("n2", 3)]
     assert found.model_copy(update={"hosts": TWO.hosts}) == cluster
-
-
-def test_cores_that_were_said_are_those_of_every_host_of_the_job() -> None:
-    hosts = tuple(host.model_copy(update={"cores": (4, 5)}) for host in TWO.hosts)
-    found = sbatch.inside(TWO.model_copy(update={"hosts": hosts}), JOB)
-    assert found is not None
-    assert {host.cores for host in found.hosts} == {(4, 5)}
-    # Cores of a host that is not in this job are not those of another.
-    seen = tuple(host.model_copy(update={"address": f"m{n}"}) for n, host in enumerate(hosts))
-    again = sbatch.inside(TWO.model_copy(update={"hosts": seen}), JOB)
-    assert again is not None
-    assert {host.cores for host in again.hosts} == {()}
+    # A job of one host is this machine, with the slots that were asked for.
+    alone = {**OURS, "SLURM_JOB_NODELIST": "n1", "SLURMD_NODENAME": "n1"}
+    (host,) = within(TWO.model_copy(update={"hosts": TWO.hosts[:1]}), alone).hosts
+    assert (host.address, host.slots, set(host.cores)) == ("localhost", 4, os.sched_getaffinity(0))
+    # Cores that were said are those of every host; those of a host that is not in this job are not those of another.
+    for name, cores in (("queue-", (4, 5)), ("m", ())):
+        asked = tuple(Host(address=f"{name}{number}", slots=4, cores=(4, 5)) for number in range(2))
+        assert {host.cores for host in within(TWO.model_copy(update={"hosts": asked})).hosts} == {cores}
 
 
 NAMED = (Host(address="n2", slots=3, cores=(0, 1, 2)), Host(address="n1", slots=3, cores=(5, 4, 3)))
@@ -62,8 +64,7 @@ def test_hosts_with_names_have_their_cores_in_the_job_and_the_order_of_the_clust
 ) -> None:
     asked = TWO.model_copy(update={"hosts": NAMED, "launcher": launcher})
     read = cluster_file.parse(cluster_text(asked, sbatch.OPTIONS()), "cluster.yaml")
-    found = sbatch.inside(read, JOB)
-    assert found is not None
+    found = within(read)
     assert [host.address for host in found.hosts] == order
     assert {host.address: host.cores for host in found.hosts} == {"n1": (5, 4, 3), "n2": (0, 1, 2)}
 
@@ -94,38 +95,30 @@ def test_the_output_of_a_job_that_cannot_be_read_for_a_while_is_read_on_later(
     assert job.output() == "two\n"
 
 
-def test_a_job_of_one_host_is_this_machine_with_the_slots_that_were_asked_for() -> None:
-    one = TWO.model_copy(update={"hosts": TWO.hosts[:1]})
-    found = sbatch.inside(one, {**OURS, "SLURM_JOB_NODELIST": "n1", "SLURMD_NODENAME": "n1"})
-    assert found is not None
-    assert [(host.address, host.slots) for host in found.hosts] == [("localhost", 4)]
-    assert set(found.hosts[0].cores) == os.sched_getaffinity(0)
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"partition": "a b"}, "is one word"),
+    ({"partition": "a'b"}, "is one word"),
+    ({"time_limit": 14400}, "valid string"),
+    ({"time_limit": "4 hours"}, "days-hours"),
+    ({"time_limit": "4:70:00"}, "days-hours"),
+    ({"setup": ["a\nb"]}, "is a single line"),
+    ({"extra": {"--constraint": "a"}}, "by their long names: constraint, not '--constraint'"),
+    ({"extra": {"C": "a"}}, "by their long names: constraint, not 'C'"),
+    ({"extra": {"": "a"}}, "by their long names"),
+    ({"extra": {"mail_type": "ALL"}}, "by their long names: mail-type"),
+    ({"extra": {"partition": "gpu"}}, "partition is decided by `submitter.partition`"),
+    ({"extra": {"gres": "gpu:2"}}, "gpu:2 is decided by `submitter.gpus_per_host`"),
+    ({"extra": {"gres": "nvme:1,gres/gpu:a100:2"}}, "is decided by `submitter.gpus_per_host`"),
+    ({"extra": {"comment": 'a"b'}}, "holds a quote"),
+    ({"extra": {"comment": "a\nb"}}, "a line break"),
+    ({"per": "host"}, "'study' or 'run'"),
+]
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({"partition": "a b"}, "is one word"),
-        ({"partition": "a'b"}, "is one word"),
-        ({"time_limit": 14400}, "valid string"),
-        ({"time_limit": "4 hours"}, "days-hours"),
-        ({"time_limit": "4:70:00"}, "days-hours"),
-        ({"setup": ["a\nb"]}, "is a single line"),
-        ({"extra": {"--constraint": "a"}}, "by their long names: constraint, not '--constraint'"),
-        ({"extra": {"C": "a"}}, "by their long names: constraint, not 'C'"),
-        ({"extra": {"": "a"}}, "by their long names"),
-        ({"extra": {"mail_type": "ALL"}}, "by their long names: mail-type"),
-        ({"extra": {"partition": "gpu"}}, "partition is decided by `submitter.partition`"),
-        ({"extra": {"gres": "gpu:2"}}, "gpu:2 is decided by `submitter.gpus_per_host`"),
-        ({"extra": {"gres": "nvme:1,gres/gpu:a100:2"}}, "is decided by `submitter.gpus_per_host`"),
-        ({"extra": {"comment": 'a"b'}}, "holds a quote"),
-        ({"extra": {"comment": "a\nb"}}, "a line break"),
-        ({"per": "host"}, "'study' or 'run'"),
-    ],
-)
-def test_options_that_no_script_can_hold_are_refused(given: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValidationError, match=said):
-        sbatch.OPTIONS.model_validate(given)
+def test_options_that_no_script_can_hold_are_refused() -> None:
+    for options, reason in REFUSED:
+        with pytest.raises(ValidationError, match=reason):
+            sbatch.OPTIONS.model_validate(options)
 
 
 def test_an_option_that_dlbench_decides_is_refused_in_every_spelling() -> None:
@@ -163,12 +156,7 @@ def test_an_option_of_sbatch_beside_the_submitters_own_is_refused_with_the_setti
     assert "did you mean 'submitter.partition'?" in errors[1]
 
 
-def test_every_form_of_a_time_limit_is_taken() -> None:
-    for limit in ("30", "30:00", "4:00:00", "1-0", "1-12:30", "2-00:00:00"):
-        assert sbatch.OPTIONS(time_limit=limit).time_limit == limit
-
-
-def test_other_resources_stand_beside_gpus(tmp_path: Path) -> None:
+def test_what_a_script_asks_slurm_for(tmp_path: Path) -> None:
     for options, gres in (
         ({"gpus_per_host": 2, "extra": {"gres": "nvme:1"}}, ["gpu:2,nvme:1"]),
         ({"extra": {"gres": "lscratch:100"}}, ["lscratch:100"]),
@@ -176,9 +164,8 @@ def test_other_resources_stand_beside_gpus(tmp_path: Path) -> None:
     ):
         asked = _slurm_script.asked(submission(tmp_path), sbatch.OPTIONS.model_validate(options))
         assert [value for name, value in asked if name == "gres"] == gres, options
-
-
-def test_hosts_with_different_slots_cannot_be_asked_for(tmp_path: Path) -> None:
+    for limit in ("30", "30:00", "4:00:00", "1-0", "1-12:30", "2-00:00:00"):
+        assert ("time", limit) in _slurm_script.asked(submission(tmp_path), sbatch.OPTIONS(time_limit=limit))
     cluster = Cluster(hosts=(Host(address="a", slots=1), Host(address="b", slots=2)), submitter="sbatch")
     with pytest.raises(UserError, match="as many slots each"):
         sbatch.text(submission(tmp_path, cluster=cluster), sbatch.OPTIONS())

@@ -17,9 +17,7 @@ def test_an_exception_is_one_line():
     for error, line in rows:
         assert one_line(error) == line
     assert len(one_line(ValueError("x" * 10_000))) == 500
-
-
-def test_the_line_names_the_allocation_where_memory_ran_out():
+    # Where memory ran out it names the allocation.
     text = "Graph execution error:\n\nDetected at node x\nOOM when allocating tensor with shape[8,9] and type float\n"
     assert one_line(RuntimeError(text)) == "RuntimeError: OOM when allocating tensor with shape[8,9] and type float"
 

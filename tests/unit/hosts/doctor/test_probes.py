@@ -41,17 +41,16 @@ def test_slow_programs_are_not_reported_as_absent(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(probes, "_PROGRAM_S", 0.1)
     slow = [sys.executable, "-c", "import time; time.sleep(30)"]
     assert probes.answer_of(slow) == {"error": "not loaded within 0.1 s"}
+    monkeypatch.setattr(probes, "_PROGRAM_S", 60)
+    dies = [sys.executable, "-c", "import sys; print('first', file=sys.stderr); sys.exit('libmpi.so: not found')"]
+    assert probes.answer_of(dies) == {"problem": "libmpi.so: not found"}
+    monkeypatch.setattr(probes, "_PROGRAM_S", 0.1)
     mpirun = tmp_path / "mpirun"
     mpirun.write_text("#!/bin/sh\nexec sleep 2\n")
     mpirun.chmod(0o755)
     monkeypatch.setattr(probes, "mpirun_path", lambda: mpirun)
     assert probes.in_time({"mpi": probes._mpi}) == {"mpi": {"error": f"`{mpirun} --version` does not answer"}}
     assert version_text(str(mpirun), 0.1) == ""
-
-
-def test_a_process_that_dies_over_mpi_gives_its_last_words() -> None:
-    argv = [sys.executable, "-c", "import sys; print('first', file=sys.stderr); sys.exit('libmpi.so: not found')"]
-    assert probes.answer_of(argv) == {"problem": "libmpi.so: not found"}
 
 
 def test_what_leaks_into_runs() -> None:
