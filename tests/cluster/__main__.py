@@ -5,7 +5,7 @@ import sys
 import click
 
 from tests.cluster.commands import CommandError
-from tests.cluster.folder import Folder, Record, all_folders
+from tests.cluster.folder import all_folders
 from tests.cluster.identity import StillRunningError
 from tests.cluster.make import make
 from tests.cluster.needs import LackingError, lacking
@@ -63,21 +63,15 @@ def down(name: str | None) -> None:
 def show() -> None:
     """Print a line for each cluster of this machine."""
     for folder in all_folders():
-        click.echo(_line(folder))
-
-
-def _line(folder: Folder) -> str:
-    record = folder.record()
-    if record is None:
-        return f"{folder.name}  half made; take it down"
-    what = f"{len(record.hosts)} hosts on {record.subnet}, {record.rate or 'full speed'}"
-    return f"{folder.name}  {what}, {len(running(folder.name))} processes, {_owner(record)}"
-
-
-def _owner(record: Record) -> str:
-    if record.is_kept:
-        return "left up"
-    return f"in use by process {record.maker.pid}" if record.maker.is_alive else "its maker is gone; take it down"
+        record = folder.record()
+        if record is None:
+            click.echo(f"{folder.name}  half made; take it down")
+            continue
+        what = f"{len(record.hosts)} hosts on {record.subnet}, {record.rate or 'full speed'}"
+        gone = "its maker is gone; take it down"
+        owner = f"in use by process {record.maker.pid}" if record.maker.is_alive else gone
+        state = "left up" if record.is_kept else owner
+        click.echo(f"{folder.name}  {what}, {len(running(folder.name))} processes, {state}")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
 """What a cluster keeps on disk, and the record by which others find it and take it down."""
 
+import contextlib
 import json
 import stat
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from tests.cluster.identity import Identity
 
@@ -70,23 +70,15 @@ class Folder:
             values = json.loads((self.path / "record.json").read_text())
         except FileNotFoundError:
             return None
-        made: dict[str, Any] = {
-            "maker": Identity(**values["maker"]),
-            "hosts": tuple(values["hosts"]),
-            "private": tuple(values["private"]),
-        }
-        return Record(**(values | made))
+        values |= {name: tuple(values[name]) for name in ("hosts", "private")}
+        return Record(**{**values, "maker": Identity(**values["maker"])})
 
 
 def all_folders() -> list[Folder]:
     """Return the folders of all clusters on this machine, but for those that another user has put there."""
-    paths = sorted(_PARENT.glob(f"{_PREFIX}*"))
-    return [Folder(path.name.removeprefix(_PREFIX)) for path in paths if _is_ours(path)]
-
-
-def _is_ours(path: Path) -> bool:
-    try:
-        found = path.lstat()
-    except FileNotFoundError:
-        return False  # taken down a moment ago
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == 0
+    folders = []
+    for path in sorted(_PARENT.glob(f"{_PREFIX}*")):
+        with contextlib.suppress(FileNotFoundError):  # taken down a moment ago
+            if stat.S_ISDIR(path.lstat().st_mode) and path.lstat().st_uid == 0:
+                folders.append(Folder(path.name.removeprefix(_PREFIX)))
+    return folders

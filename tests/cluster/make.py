@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.cluster import network, slurm, ssh
 from tests.cluster.cluster import Cluster
 from tests.cluster.folder import Folder, Record
-from tests.cluster.host import Daemon, Host
+from tests.cluster.host import Host
 from tests.cluster.identity import identity_of
 from tests.cluster.needs import LackingError, lacking
 from tests.cluster.ready import wait_for_ssh, wait_until
@@ -46,7 +46,10 @@ def make(
         ValueError: A number, rate or folder cannot be.
         NotReadyError: A host or daemon did not come up.
     """
-    folders = tuple(str(_checked(Path(path))) for path in private)
+    folders = tuple(map(str, private))
+    for name in folders:
+        if not Path(name).is_absolute() or not Path(name).is_dir():
+            raise ValueError(f"private: {name} is not the full path of a folder on this machine")
     if not 1 <= num_hosts < _MACHINE:
         raise ValueError(f"hosts: {num_hosts} is not between 1 and {_MACHINE - 1}")
     if rate is not None:
@@ -60,12 +63,6 @@ def make(
     except BaseException:
         take_down(record.name)
         raise
-
-
-def _checked(folder: Path) -> Path:
-    if not folder.is_absolute() or not folder.is_dir():
-        raise ValueError(f"private: {folder} is not the full path of a folder on this machine")
-    return folder
 
 
 def _claim(num_hosts: int, rate: str | None, private: tuple[str, ...], with_slurm: bool, first: int) -> Record:
@@ -119,17 +116,13 @@ def _host(record: Record, folder: Folder, name: str, address: str, prefix: int) 
     network.plug_in(record.name, namespace, f"{address}/{prefix}")
     if record.rate is not None:
         network.limit(namespace, record.rate)
-    _write_plan(record, folder, name, [ssh.daemon(folder, name, address, variables)])
-    return Host(name, address, namespace, own, variables)
-
-
-def _write_plan(record: Record, folder: Folder, name: str, daemons: list[Daemon]) -> None:
+    daemons = [ssh.daemon(folder, name, address, variables)]
     if record.slurm:
-        daemons = daemons + slurm.daemons(folder, name, is_controller=name == record.hosts[0])
+        daemons += slurm.daemons(folder, name, is_controller=name == record.hosts[0])
     kept = {str(path) for path in (folder.path, Path(sys.prefix), Path(sys.base_prefix), ROOT)}
     plan = {
         "name": name,
-        "folder": str(folder.host(name)),
+        "folder": str(own),
         "private": record.private,
         "kept": sorted(kept),
         "folders": ["/run/sshd", *(["/run/munge"] if record.slurm else [])],
@@ -140,4 +133,5 @@ def _write_plan(record: Record, folder: Folder, name: str, daemons: list[Daemon]
         },
         "daemons": [asdict(daemon) for daemon in daemons],
     }
-    (folder.host(name) / "plan.json").write_text(json.dumps(plan, indent=1))
+    (own / "plan.json").write_text(json.dumps(plan, indent=1))
+    return Host(name, address, namespace, own, variables)

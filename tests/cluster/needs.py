@@ -6,25 +6,19 @@ import sys
 
 from tests.cluster.commands import CommandError, output, tool
 
-# Tool: Debian's and Ubuntu's package.
+# Tools by Debian's and Ubuntu's package.
 _TOOLS = {
-    "ip": "iproute2",
-    "tc": "iproute2",
-    "ssh": "openssh-client",
-    "ssh-keygen": "openssh-client",
-    "sshd": "openssh-server",
-    "mount": "mount",
-    "nsenter": "util-linux",
-    "setsid": "util-linux",
-    "unshare": "util-linux",
+    "iproute2": ("ip", "tc"),
+    "openssh-client": ("ssh", "ssh-keygen"),
+    "openssh-server": ("sshd",),
+    "mount": ("mount",),
+    "util-linux": ("nsenter", "setsid", "unshare"),
 }
 _SLURM_TOOLS = {
-    "munged": "munge",
-    "sbatch": "slurm-client",
-    "sinfo": "slurm-client",
-    "slurmctld": "slurmctld",
-    "slurmd": "slurmd",
-    "srun": "slurm-client",
+    "munge": ("munged",),
+    "slurm-client": ("sbatch", "sinfo", "srun"),
+    "slurmctld": ("slurmctld",),
+    "slurmd": ("slurmd",),
 }
 # Each is tried in namespaces that vanish with the command.
 _UNSHARE = ("unshare", "--net", "--uts", "--ipc", "--mount", "--pid", "--fork")
@@ -52,15 +46,11 @@ def lacking(*, is_limited: bool = False, slurm: bool = False) -> str:
         again = shlex.join(["sudo", sys.executable, *sys.orig_argv[1:]])
         return f"network namespaces need root; fix it with: {again}"
     wanted = _TOOLS | (_SLURM_TOOLS if slurm else {})
-    missing = {name: package for name, package in wanted.items() if tool(name) is None}
+    missing = {name: package for package, names in wanted.items() for name in names if tool(name) is None}
     if missing:
         packages = " ".join(sorted(set(missing.values())))
         return f"missing {', '.join(missing)}; fix it with: sudo apt-get install {packages}"
-    return _refused(is_limited)
-
-
-def _refused(is_limited: bool) -> str:
-    """Try what a kernel may not have and a container may not allow."""
+    # What a kernel may not have and a container may not allow.
     tried = _TRIED | ({"limited links": _LIMIT} if is_limited else {})
     for what, argv in tried.items():
         try:

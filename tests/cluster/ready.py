@@ -22,10 +22,10 @@ def wait_for_ssh(hosts: Collection[Host]) -> None:
     Raises:
         NotReadyError: It took too long.
     """
-    wait_until(hosts, lambda: all(answers(host) for host in hosts), "ssh")
+    wait_until(hosts, lambda: all(map(_answers, hosts)), "ssh")
 
 
-def answers(host: Host) -> bool:
+def _answers(host: Host) -> bool:
     """Whether a host's daemons are started and its sshd says that it is one."""
     if not (host.folder / "ready").exists():
         return False
