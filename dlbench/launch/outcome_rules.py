@@ -5,7 +5,6 @@ import re
 import signal
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from dlbench.launch.logs import LauncherLog, ProcessExit, says_crash
 from dlbench.launch.watch import Termination, early_end
@@ -137,25 +136,18 @@ def decide(evidence: Evidence) -> tuple[Status, str]:
 
 
 def _diverged(evidence: Evidence) -> tuple[Status, str] | None:
-    """Weights differ between workers, a loss is not finite, or a worker says so."""
+    """Weights differ between workers, or a worker says that its run has diverged."""
     for error in evidence.errors:
         if error.status == Status.DIVERGED:
             return Status.DIVERGED, _reason_of(error, evidence)
-    for view in evidence.views.values():
-        result = view.result or {}
+    results = {view.name: view.result or {} for view in evidence.views.values()}
+    for name, result in results.items():
         if result.get("agreement") == "no":
             difference = result.get("max_difference")
-            size = f" (largest difference {difference:g})" if isinstance(difference, int | float) else ""
-            return Status.DIVERGED, f"{view.name}: the workers' weights do not agree{size}"
-        for name, score in (result.get("scores") or {}).items():
-            if isinstance(score, float) and not math.isfinite(score):
-                return Status.DIVERGED, f"{view.name}: {name} is not finite ({score})"
-    return _differing_weights([view.result or {} for view in evidence.views.values()])
-
-
-def _differing_weights(results: Sequence[Mapping[str, Any]]) -> tuple[Status, str] | None:
-    """Compare the weights that scripts have handed in; dlbench's own loop has compared them itself."""
-    hashes = [result.get("weights_hash") for result in results if result.get("agreement") is None]
+            size = "" if difference is None else f" (largest difference {difference:g})"
+            return Status.DIVERGED, f"{name}: the workers' weights do not agree{size}"
+    # Those that scripts have handed in; dlbench's own loop has compared them itself.
+    hashes = [result.get("weights_hash") for result in results.values() if result.get("agreement") is None]
     if len(hashes) < len(results) or None in hashes or len(set(hashes)) < 2:
         return None
     return Status.DIVERGED, "the workers' weights do not agree: `run.finish(weights=...)` was given others by each"

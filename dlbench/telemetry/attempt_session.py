@@ -223,8 +223,7 @@ class AttemptSession:
         if kind == "error":
             self._update(rank, errors=(*self._views[rank].errors, WorkerError.of(rank, message, time.monotonic())))
         elif kind == "result":
-            result = message.get("result")
-            self._update(rank, result=result if isinstance(result, dict) else {})
+            self._update(rank, result=message["result"])
         elif kind == "bye":
             self._update(rank, has_left=True)
         if kind in _TRAINING_KINDS:

@@ -90,13 +90,8 @@ class Connection:
             poll.register(self._socket, select.POLLIN | (select.POLLOUT if self._outgoing else 0))
 
     def close(self) -> None:
-        """Disconnect for good."""
+        """Disconnect for good; in a forked child, so that the server sees this process end when it does."""
         self._disconnect("closed")
-
-    def forget(self) -> None:
-        """Close the descriptor in a forked child, so that the server sees this process end when it does."""
-        if self._socket is not None:
-            self._socket.close()
 
     def _connect(self) -> None:
         self.deadline = monotonic() + HANDSHAKE_S
@@ -199,7 +194,7 @@ class Sender:
         self._alarm = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._finish = threading.Event()
         self._receipts: deque[tuple[int, threading.Event]] = deque()
-        os.register_at_fork(after_in_child=connection.forget)
+        os.register_at_fork(after_in_child=connection.close)
 
     def start(self, register: Callable[[], None]) -> None:
         """Start the thread; `register` is called in it first."""
