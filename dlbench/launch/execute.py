@@ -7,7 +7,7 @@ import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -108,7 +108,14 @@ class _Attempt:
     def run(self) -> tuple[Status, str, int | None]:
         """Start, watch, end, drain, decide."""
         oom_kills_before = oom_kills()
-        with self._own_folders() as variables:
+        variables: dict[str, str] = {}
+        # Where all processes are on this machine, what they leave behind is in folders that are held here.
+        with contextlib.ExitStack() as at_end:
+            at_end.callback(scratch.sweep)
+            if self.assignment.layout.is_here:
+                # A script's temporary files are its own affair.
+                for held in scratch.use(variables, temporary=self.assignment.run.settings.command is None):
+                    at_end.callback(os.close, held)
             try:
                 with (self.folder / files.LAUNCHER_LOG).open("ab") as log:
                     launcher = subprocess.Popen(
@@ -123,21 +130,6 @@ class _Attempt:
                 self._end(launcher)
                 raise
         return *decide(evidence), evidence.exit_code
-
-    @contextlib.contextmanager
-    def _own_folders(self) -> Iterator[dict[str, str]]:
-        """Hold folders for what the processes leave behind, where all are on this machine; give their variables."""
-        variables: dict[str, str] = {}
-        held: list[int] = []
-        if self.assignment.layout.is_here:
-            # A script's temporary files are its own affair.
-            held = scratch.use(variables, temporary=self.assignment.run.settings.command is None)
-        try:
-            yield variables
-        finally:
-            for descriptor in held:
-                os.close(descriptor)
-            scratch.sweep()
 
     def _follow(self, launcher: subprocess.Popen[bytes], oom_kills_before: int) -> Evidence:
         """Watch the attempt to its end and gather what is known of it then."""
