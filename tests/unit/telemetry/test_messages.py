@@ -89,7 +89,8 @@ def both(sender: str = WORKER, token: str = TOKEN, nonces: tuple[str, str] = NON
 
 
 def test_lines_come_back_in_their_order_from_each_side() -> None:
-    for sender, receiver in zip(Seal.pair(TOKEN, *NONCES), Seal.pair(TOKEN, *NONCES), strict=True):
+    for sender, side in zip(Seal.pair(TOKEN, *NONCES), (WORKER, messages.SERVER), strict=True):
+        receiver = Seal(TOKEN, *NONCES, side)
         for line in (b"first", b"", b"second with \xff", b"x" * 10_000):
             sealed = sender.sealed(line + b"\n")
             assert sealed[messages.CODE_LENGTH :] == line + b"\n"
