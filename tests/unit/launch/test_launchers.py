@@ -60,7 +60,11 @@ def test_ranks_poll_unless_the_user_says_otherwise(monkeypatch: pytest.MonkeyPat
     assert environment({"mpi_yield_when_idle": "0"})[variable] == "0"
 
 
-def test_without_horovod_horovodrun_names_the_installing_command(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_horovodrun_takes_the_way_of_the_collectives(monkeypatch: pytest.MonkeyPatch) -> None:
+    for collectives, way in (("gloo", "--gloo"), ("mpi", "--mpi"), ("nccl", "--mpi")):
+        chosen = Settings.model_validate({"strategy": "horovod", "collectives": collectives})
+        words = horovodrun.argv(layout("localhost", "localhost"), PROGRAM, horovodrun.OPTIONS(), chosen, ())
+        assert {"--gloo", "--mpi"} & set(words) == {way}
     monkeypatch.setattr(horovodrun, "find_spec", lambda name: None)
     assert "`make horovod` builds it" in horovodrun.available()
 

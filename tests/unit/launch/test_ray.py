@@ -44,7 +44,7 @@ class FakeRay:
 
 
 def reserve(fake: FakeRay, *places: str) -> list[int]:
-    read = launched._places(",".join(places))
+    read = launched._words(["--places", ",".join(places), "--rank-variable", "R", "--", "program"]).places
     nodes = {place.host: launched._node_of(fake, place.host) for place in read}
     return launched._reserve(fake, read, nodes, [0.5] * len(places))[1]
 
