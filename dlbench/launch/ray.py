@@ -128,7 +128,7 @@ def _start(ray: Any, words: argparse.Namespace, environment: Mapping[str, str]) 
 
 def _gpus(place: _Place, places: Sequence[_Place], num_gpus: float) -> float:
     """Return what a process has of its host's GPUs: one for each worker, or where they are fewer a part of one."""
-    if not num_gpus or not place.workers:
+    if not num_gpus:
         return 0.0
     of_host = sum(other.workers for other in places if other.host == place.host)
     share = place.workers / max(1, math.ceil(of_host / num_gpus))
