@@ -4,7 +4,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from dlbench.analysis.arms import Row, distinct, emulation, flags_of
 from dlbench.analysis.formatting import counted, joined, one_line
@@ -32,16 +31,8 @@ MEDIANS = {"lines": "Markers", "bars": "Strokes", "cells": "Cells"}
 _TRADEMARK = re.compile(r"\((?:R|TM)\)| (?:Processor|CPU)\b")
 
 
-@dataclass(frozen=True)
-class Caption:
-    """What stands under a figure, each as plain text in one line: what is always shown, and what is folded away."""
-
-    text: str
-    details: str
-
-
-def caption(chart: Chart, data: ReportData) -> Caption:
-    """Return the sentences under a figure.
+def caption(chart: Chart, data: ReportData) -> tuple[str, str]:
+    """Return what stands under a figure, each as plain text in one line: what is always shown, and what is folded away.
 
     Args:
         chart: Its `runs` are those that count; all of the data where it names none.
@@ -52,7 +43,7 @@ def caption(chart: Chart, data: ReportData) -> Caption:
     triangles = "Open triangles are runs that ended before: their value is at least that"
     ended = [triangles] * any(mark.ended for mark in chart.marks())
     details = (*ended, *_hardware(runs), *chart.notes)
-    return Caption(_joined(text), _joined(details))
+    return _joined(text), _joined(details)
 
 
 def _joined(sentences: Iterable[str]) -> str:

@@ -148,18 +148,8 @@ class ReportData:
 
     @cached_property
     def epochs(self) -> "pd.DataFrame":
-        """Rows of `epochs.csv` with the column `study`; empty where no study has the file."""
-        return self._last("epochs")
-
-    @cached_property
-    def batch_changes(self) -> "pd.DataFrame":
-        """Rows of `batch_changes.csv` with the column `study`; empty where no study has the file."""
-        return self._last("batch_changes")
-
-    @cached_property
-    def sensors(self) -> "pd.DataFrame":
-        """Rows of `sensors.csv` with the column `study`; empty where no study has the file."""
-        return self._last("sensors")
+        """What `table` returns of `epochs`."""
+        return self.table("epochs")
 
     def of(self, chosen: Iterable[Arm]) -> "ReportData":
         """Return the data of some arms alone, with all attempts of their runs."""
@@ -170,7 +160,8 @@ class ReportData:
         )
         return ReportData(tuple(study for study in kept if study.attempts))
 
-    def _last(self, name: str) -> "pd.DataFrame":
+    def table(self, name: str) -> "pd.DataFrame":
+        """Return rows of `epochs.csv` or the like with the column `study`; empty where no study has the file."""
         import pandas as pd
 
         tables = [table for study in self.studies if (table := study.table(name)) is not None]

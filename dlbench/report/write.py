@@ -61,7 +61,7 @@ def write_report(
     data: ReportData,
     request: ReportRequest,
     pool: RenderPool | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], object] = lambda done, total: None,
 ) -> ReportFiles:
     """Write a report.
 
@@ -79,8 +79,7 @@ def write_report(
 
     style_of(request.style)
     names, report_files, (charted, note), pool = _names(request), ReportFiles(), thinned(data), pool or RenderPool(0)
-    report_progress = progress or (lambda done, total: None)
-    report_progress(0, len(names))
+    progress(0, len(names))
     figures: Iterable[tuple[RenderedFigure, Chart]] = _figures(data, charted, names, request, report_files)
     if request.figures:  # before anything is written
         figures = list(figures)
@@ -96,11 +95,11 @@ def write_report(
         if not request.figures:
             content = Content(data, answers_of(data).answers, verdicts(data), (), tuple(report_files.left_out), note)
         for done, (figure, chart, element) in enumerate(pending):
-            report_progress(done, len(pending))
+            progress(done, len(pending))
             drawn.append(replace(figure, svg=element()))
             files.write_text(request.output / f"{figure.name}.csv", chart_csv(figure.name, chart))
             report_files.written += [request.output / file for file in figure.files]
-        report_progress(len(pending), len(pending))
+        progress(len(pending), len(pending))
         if content:
             content = replace(content, drawn=tuple(drawn))
             texts = {PAGE: page.html(content), MARKDOWN: page.markdown(content)}
@@ -160,6 +159,6 @@ def _figures(
                 raise UserError(f"the figure {name} cannot be drawn: {lacking}") from lacking
             report_files.left_out.append((name, str(lacking)))
             continue
-        text = caption(chart, data)
+        text, details = caption(chart, data)
         files = tuple(f"{name}.{suffix}" for suffix in (*request.formats, "csv"))
-        yield RenderedFigure(name, plugin.doc, chart.title, "", text.text, files, text.details), chart
+        yield RenderedFigure(name, plugin.doc, chart.title, "", text, files, details), chart

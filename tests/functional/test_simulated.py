@@ -67,7 +67,7 @@ def test_every_strategy_makes_rows_that_are_called_simulated(work):
     assert [int(row["epoch"]) for row in epochs] == list(range(1, 9))
     data = load_study(work.study()).report_data
     chart = plugins.load("figures", "training_time").get("chart")(data)
-    assert "one process trained for all workers; a simulator computed the times" in caption(chart, data).details
+    assert "one process trained for all workers; a simulator computed the times" in caption(chart, data)[1]
 
 
 _LOCAL = {"local_sgd"}

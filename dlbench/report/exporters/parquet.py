@@ -19,30 +19,25 @@ PACKAGE = "pyarrow"
 def export(data: ReportData, output: Path) -> list[Path]:
     """Write each table of a study, with all attempts of measured runs, and `arms`: a row for each metric of an arm."""
     import pandas as pd
+    import pyarrow
+    import pyarrow.parquet
 
     runs = pd.concat([study.table("runs") for study in data.studies], ignore_index=True)
     arms = arms_frame(data.arms, data.settings)
     tables = {name: _pieces(data, name) for name in TABLES} | {"runs": iter([runs]), "arms": iter([arms])}
-    paths = {output / f"{name}.parquet": pieces for name, pieces in tables.items()}
-    return [path for path, pieces in paths.items() if _is_written(pieces, path)]
+    written = []
+    for name, pieces in tables.items():
+        first = next(pieces, None)
+        if first is not None:
+            written.append(path := output / f"{name}.parquet")
+            schema = pyarrow.Schema.from_pandas(first, preserve_index=False)
+            with replacing(path, "wb") as file, pyarrow.parquet.ParquetWriter(file, schema) as writer:
+                for piece in chain([first], pieces):
+                    writer.write_table(pyarrow.Table.from_pandas(piece, preserve_index=False))
+    return written
 
 
 def _pieces(data: ReportData, name: str) -> "Iterator[pd.DataFrame]":
     """Yield the rows of a table of all studies, with dlbench's own columns alone: those of runs have the options."""
     for study in data.studies:
         yield from (piece[["study", *names(name)]] for piece in study.pieces(name))
-
-
-def _is_written(pieces: "Iterator[pd.DataFrame]", path: Path) -> bool:
-    """Write pieces of a table; False where there is none."""
-    import pyarrow
-    import pyarrow.parquet
-
-    first = next(pieces, None)
-    if first is None:
-        return False
-    schema = pyarrow.Schema.from_pandas(first, preserve_index=False)
-    with replacing(path, "wb") as file, pyarrow.parquet.ParquetWriter(file, schema) as writer:
-        for piece in chain([first], pieces):
-            writer.write_table(pyarrow.Table.from_pandas(piece, preserve_index=False))
-    return True

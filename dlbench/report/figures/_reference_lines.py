@@ -51,18 +51,14 @@ def with_ideals(part: Part, panel: Panel) -> tuple[Panel, list[str]]:
             continue
         if alone := list(base.values()):
             lines.append(_line(f"ideal: {ALONE} x workers", alone, arms))
-        else:
-            lines += _through_single_workers(part.keys, arms)
+            continue
+        # Else through each series' own single worker, which has a communication library and no peer.
+        for values, alike in groups(arms, part.keys):
+            of = f" of {text}" if (text := described(values)) else ""
+            if single := [row for arm in alike if arm.workers == 1 for row in arm.completed if row.get(RATE)]:
+                lines.append(_line(f"ideal: 1 worker{of} x workers", single, alike))
     notes = [*meanings(part.arms), *[IDEAL_IS] * bool(lines)]
     return replace(panel, y=replace(panel.y, scale="log10", low=None), series=(*panel.series, *lines)), notes
-
-
-def _through_single_workers(keys: Sequence[str], arms: Iterable[Arm]) -> Iterator[Series]:
-    """Yield a line through each series' own single worker, which has a communication library and no peer."""
-    for values, alike in groups(arms, keys):
-        if single := [row for arm in alike if arm.workers == 1 for row in arm.completed if row.get(RATE)]:
-            of = f" of {text}" if (text := described(values)) else ""
-            yield _line(f"ideal: 1 worker{of} x workers", single, alike)
 
 
 def _line(name: str, single: Sequence[Row], arms: Iterable[Arm]) -> Series:

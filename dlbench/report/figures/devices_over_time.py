@@ -67,8 +67,9 @@ def _course(data: ReportData) -> Course:
     workers: one that was read more often counts no more. A failed run is counted where its readings end.
     """
     course: Course = {}
-    if not data.sensors.empty:
-        every = data.sensors.assign(level=data.sensors["sensor"] + " " + data.sensors["quantity"])
+    sensors = data.table("sensors")
+    if not sensors.empty:
+        every = sensors.assign(level=sensors["sensor"] + " " + sensors["quantity"])
         training = every[(every["at_s"] >= 0) & every["value"].notna() & every["level"].isin(LEVELS)]
         of_worker = [*RUN, "level", "worker"]
         usual = training.sort_values("at_s").groupby(of_worker)["at_s"].diff().quantile(0.9)

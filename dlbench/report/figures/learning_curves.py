@@ -116,7 +116,7 @@ def _course(data: ReportData) -> Course:
         at = first.groupby(["study", "arm", "epoch"])[["steps", "train_time_s"]].transform("median")
         for row in records(first.assign(**at)[[*RUN, *PLACES, *VALUES]]):
             course.setdefault(run_of(row), {})[float(row["epoch"])] = row
-    for change in records(data.batch_changes[[*RUN, "epoch"]]):
+    for change in records(data.table("batch_changes")[[*RUN, "epoch"]]):
         course.get(run_of(change), {}).get(float(change["epoch"]), {})[FLAGS] = "batch-changed"
     for arm in learned:
         epochs = chain(*(course.get(run_of(row), ()) for row in arm.completed))
