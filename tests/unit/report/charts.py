@@ -121,8 +121,6 @@ EVERY = {
     "efficiency": lines(Series("mpi", (mark(1, 1.0), mark(8, 0.7, 0.75, 1.3))), y=EFFICIENCY),
     "one point": lines(Series("mpi", (mark(4, 350.0),))),
     "one value": lines(Series("mpi", (mark(1, 5.0, 5.0, 5.0), mark(2, 5.0, 5.0, 5.0)))),
-    "tiny": lines(Series("mpi", (mark(1, 1e-12, 2e-12), mark(2, 3e-12))), y=Axis("loss")),
-    "huge": lines(Series("mpi", (mark(1, 1e12, 2e12), mark(2, 3e12))), y=Axis("bytes")),
     "tiny to huge": lines(Series("mpi", (mark(1, 1e-12), mark(2, 1e12))), y=Axis("bytes", "log10")),
     "zeros on logs": lines(
         Series("mpi", (mark(0, 3.0), mark(1, 0.0, -1.0, 4.0), mark(2, 8.0, float("inf")), mark(4, float("nan")))),

@@ -30,12 +30,9 @@ def test_a_published_study_has_runs_and_epochs_and_its_scenario() -> None:
     assert source.scenario.name == "dividing"
     assert source.machine["cpu"]["model"] == "Intel(R) Xeon(R) Processor"
     assert set(report_data.epochs["study"]) == {source.name}
-    assert report_data.sensors.empty
+    assert report_data.table("sensors").empty
     assert source.table("steps") is None
-
-
-def test_repeats_share_an_arm() -> None:
-    assert {len({row["repeat"] for row in arm.rows}) for arm in read([PUBLISHED]).arms} == {5}
+    assert {len({row["repeat"] for row in arm.rows}) for arm in report_data.arms} == {5}
 
 
 def test_several_studies_are_joined_and_told_apart(tmp_path: Path) -> None:
@@ -45,37 +42,28 @@ def test_several_studies_are_joined_and_told_apart(tmp_path: Path) -> None:
     names = [source.name for source in report_data.studies]
     assert len(set(names)) == 3
     assert names[1] == f"{names[0]} (2)"
-    assert sum(row["study"] == names[1] for row in report_data.runs) == 60
     assert set(report_data.epochs["study"]) == set(names)
 
 
 def test_only_the_last_attempt_counts_and_none_is_lost(tmp_path: Path) -> None:
     failed = {"run_id": "a-r0", "attempt": 1, "status": "failed", "reason": "no"}
     folder = study(tmp_path / "s", failed, {"run_id": "a-r0", "attempt": 2}, {"run_id": "b-r0", "status": "stalled"})
+    epochs = [{"run_id": "a-r0", "attempt": attempt, "worker": 0, "epoch": 1} for attempt in (1, 2)]
+    write_table(folder / "epochs.csv", "epochs", epochs)
     report_data = read([folder])
     assert [row["status"] for row in report_data.runs] == ["completed", "stalled"]
     assert [row["attempt"] for row in report_data.completed] == [2]
     assert len(report_data.attempts) == 3
-
-
-def test_rows_of_earlier_attempts_are_not_those_of_the_run(tmp_path: Path) -> None:
-    folder = study(tmp_path / "s", {"run_id": "a-r0", "status": "failed"}, {"run_id": "a-r0", "attempt": 2})
-    epochs = [{"run_id": "a-r0", "attempt": attempt, "worker": 0, "epoch": 1} for attempt in (1, 2)]
-    write_table(folder / "epochs.csv", "epochs", epochs)
-    assert list(read([folder]).epochs["attempt"]) == [2]
+    assert list(report_data.epochs["attempt"]) == [2]
 
 
 def test_what_is_not_known_of_scenario_and_machine_stays_unknown(tmp_path: Path) -> None:
     folder = study(tmp_path / "s", {})
-    (source,) = read([folder]).studies
-    assert source.scenario is None
-    assert source.machine == {}
-    assert source.name == "s"
-    (folder / "scenario.yaml").write_text("a: [")
-    (folder / "machine.json").write_text("[1")
-    (source,) = read([folder]).studies
-    assert (source.scenario, source.machine) == (None, {})
-    assert source.scenario_text == "a: ["
+    for text in ("", "a: ["):
+        (source,) = read([folder]).studies
+        assert (source.name, source.scenario, source.machine, source.scenario_text) == ("s", None, {}, text)
+        (folder / "scenario.yaml").write_text("a: [")
+        (folder / "machine.json").write_text("[1")
 
 
 def test_studies_made_for_tests_are_what_reading_their_files_gives(tmp_path: Path) -> None:
@@ -114,14 +102,12 @@ def test_folders_that_are_no_studies_or_one_twice(tmp_path: Path) -> None:
         ([], "holds no run yet"),
         ([{"status": None}], "without status"),
         ([{"status": "fine"}], "unknown status 'fine'"),
-        ([{"status": "x" * 9999}], r"unknown status 'x+\.\.\.x+'$"),
         ([{"batch_scope": "scale-out"}], "unknown batch_scope 'scale-out'"),
         ([{"workers": 0}], "workers is 0"),
         ([{}, {"run_id": "b-r0", "batch_size_global": -8}], "batch_size_global is -8"),
         ([{"run_id": None}], r"row 1 has no run_id"),
         ([{"run_id": "a-r0"}, {"run_id": "a-r0"}], "two rows of a-r0, attempt 1"),
         ([{"schema_version": 999}], "schema version 999"),
-        ([{"schema_version": 2}], "schema version 2"),
     ],
 )
 def test_rows_that_cannot_be_used(tmp_path: Path, rows: list[dict[str, object]], words: str) -> None:

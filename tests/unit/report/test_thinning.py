@@ -5,11 +5,9 @@ import re
 import pytest
 
 from dlbench.analysis.groups import values_of
-from dlbench.report import thinning
 from dlbench.report.page.content import Content
 from dlbench.report.page.render import html, markdown
-from dlbench.report.page.runs_table import runs_table
-from dlbench.report.thinning import thinned
+from dlbench.report.thinning import MOST_ARMS, thinned
 from dlbench.report.write import ReportRequest, write_report
 from tests.unit.report.figures.makers import base_line, repeats, report_data, run
 
@@ -29,76 +27,47 @@ def grid(tmp_path):
     return report_data(*rows, tmp_path=tmp_path)
 
 
-def test_a_small_report_is_whole(tmp_path):
-    data = report_data(*repeats(2, workers=2), *base_line(), tmp_path=tmp_path)
-    assert thinned(data) == (data, "")
-
-
-def test_the_setting_with_the_most_values_is_thinned_and_grids_stay_whole(grid):
+def test_the_setting_with_the_most_values_is_thinned_and_grids_stay_whole(grid, tmp_path):
     found, note = thinned(grid)
-    own = [arm for arm in found.arms if not arm.baseline]
-    rates = values_of(own, "learning_rate_base")
+    bases, arms = ([arm for arm in found.arms if arm.baseline is added] for added in (True, False))
+    rates = values_of(arms, "learning_rate_base")
     assert {0.07, 0.13, min(RATES), max(RATES)} <= set(rates)
-    assert len(own) == 4 * len(rates)
-    arms = len(found.arms)
-    assert arms <= thinning.MOST_ARMS
-    assert note == (
-        f"Charts show {arms} of 240 arms (learning_rate_base at {len(rates)} of 30 values), the best among them; "
-        "`arms.csv` has all."
-    )
-
-
-def test_base_lines_stay_with_their_arms(grid):
-    found = thinned(grid)[0].arms
-    bases, own = [arm for arm in found if arm.baseline], [arm for arm in found if not arm.baseline]
+    assert len(arms) == 4 * len(rates)
     for key in ("learning_rate_base", "batch_size"):
-        assert values_of(bases, key) == values_of(own, key)
+        assert values_of(bases, key) == values_of(arms, key)
+    assert len(found.arms) <= MOST_ARMS
+    assert note == (
+        f"Charts show {len(found.arms)} of 240 arms (learning_rate_base at {len(rates)} of 30 values), the best among "
+        "them; `arms.csv` has all."
+    )
+    write_report(grid, ReportRequest(tmp_path / "report", ("training_time",), ("svg",)))
+    drawn = (tmp_path / "report" / "training_time.csv").read_text()
+    assert set(re.findall(r"learning_rate=[\d.]+", drawn)) == {f"learning_rate={rate:g}" for rate in rates}
 
 
-def test_arms_that_differ_in_nothing_known_are_thinned_too(tmp_path):
-    data = report_data(*(run(run_id=f"odd{number:03}-r0") for number in range(90)), tmp_path=tmp_path)
-    found, note = thinned(data)
-    assert len(found.runs) == thinning.MOST_ARMS
+def test_arms_of_several_settings_or_of_none_are_thinned_too(tmp_path):
+    small = report_data(*repeats(2, workers=2), *base_line(), tmp_path=tmp_path)
+    assert thinned(small) == (small, "")
+    found, note = thinned(report_data(*(run(run_id=f"odd{number:03}-r0") for number in range(90)), tmp_path=tmp_path))
+    assert len(found.runs) == MOST_ARMS
     assert {row["run_id"] for row in found.runs} > {"odd000-r0", "odd089-r0"}
-    assert f"{thinning.MOST_ARMS} of 90 arms (evenly chosen)" in note
-
-
-def test_arms_with_a_value_each_of_several_settings_are_thinned(tmp_path):
+    assert f"{MOST_ARMS} of 90 arms (evenly chosen)" in note
     rows = [
         run(workers=2, learning_rate_base=0.001 * number, momentum=0.5 + 0.001 * number, train_time_s=100.0 - number)
         for number in range(200)
     ]
     found, _ = thinned(report_data(*rows, tmp_path=tmp_path))
-    assert 1 < len(found.arms) <= thinning.MOST_ARMS
+    assert 1 < len(found.arms) <= MOST_ARMS
     assert min(row["train_time_s"] for row in found.runs) == 100.0 - 199
-
-
-def test_pages_say_what_charts_and_tables_leave_out(grid, monkeypatch):
-    monkeypatch.setattr("dlbench.report.page.runs_table.MOST_ROWS", 7)
-    monkeypatch.setattr("dlbench.report.page.content.MOST_ARMS", 5)
-    _, note = thinned(grid)
-    content = Content(grid, thinning=note)
-    assert len(runs_table(grid).rows) == 7
-    page = html(content)
-    assert "The first 7 of 360 runs (<code>runs.csv</code> has all), ordered by" in page
-    text = markdown(content)
-    assert "These are the first 5 of 240 arms; `arms.csv` has all." in text
-
-
-def test_failures_beyond_a_number_are_counted(tmp_path, monkeypatch):
-    monkeypatch.setattr("dlbench.report.page.render.MOST_FAILURES", 3)
-    data = report_data(*repeats(5, status="failed"), run(workers=4), tmp_path=tmp_path)
-    content = Content(data)
-    assert "the first 3 of 5, <code>runs.csv</code> has all" in html(content)
-    assert "These are the first 3 of 5; `runs.csv` has all." in markdown(content)
-
-
-def test_a_report_draws_the_thinned_arms_and_lists_all(grid, tmp_path):
-    made = write_report(grid, ReportRequest(tmp_path / "report", ("training_time",), ("svg",)))
-    assert [path.name for path in made.written] == ["training_time.svg", "training_time.csv"]
-    text = (tmp_path / "report" / "training_time.csv").read_text()
-    rates = values_of(thinned(grid)[0].arms, "learning_rate_base")
-    assert set(re.findall(r"learning_rate=[\d.]+", text)) == {f"learning_rate={rate:g}" for rate in rates}
+    rows = [
+        run(strategy="single", workers=1, batch_size=batch, learning_rate_base=rate, epochs=epochs, mode=mode)
+        for batch in (8, 16, 32, 64)
+        for rate in (0.1, 0.2, 0.3)
+        for epochs in (1, 2, 3)
+        for mode in ("scale-up", "scale-out")
+    ]
+    found, _ = thinned(report_data(*rows, tmp_path=tmp_path))
+    assert 0 < len(found.arms) <= MOST_ARMS
 
 
 def test_the_setting_with_the_most_values_is_cut_and_others_keep_theirs(tmp_path):
@@ -109,17 +78,18 @@ def test_the_setting_with_the_most_values_is_cut_and_others_keep_theirs(tmp_path
         for momentum in (0.0, 0.5, 0.9)
     ]
     found = thinned(report_data(*rows, tmp_path=tmp_path))[0].arms
-    assert len(found) <= thinning.MOST_ARMS
+    assert len(found) <= MOST_ARMS
     assert [len(values_of(found, key)) for key in ("strategy", "workers", "momentum")] == [4, 4, 3]
 
 
-def test_single_workers_alone_are_thinned_too(tmp_path):
-    rows = [
-        run(strategy="single", workers=1, batch_size=batch, learning_rate_base=rate, epochs=epochs, mode=mode)
-        for batch in (8, 16, 32, 64)
-        for rate in (0.1, 0.2, 0.3)
-        for epochs in (1, 2, 3)
-        for mode in ("scale-up", "scale-out")
-    ]
-    found, _ = thinned(report_data(*rows, tmp_path=tmp_path))
-    assert 0 < len(found.arms) <= thinning.MOST_ARMS
+def test_pages_say_what_tables_leave_out(tmp_path, monkeypatch):
+    for name, most in (("runs_table.MOST_ROWS", 7), ("content.MOST_ARMS", 5), ("render.MOST_FAILURES", 3)):
+        monkeypatch.setattr(f"dlbench.report.page.{name}", most)
+    rows = [run(batch_size=8 * size) for size in range(1, 9)]
+    content = Content(report_data(*rows, *repeats(5, workers=4, status="failed"), tmp_path=tmp_path))
+    page, text = html(content), markdown(content)
+    assert "The first 7 of 13 runs (<code>runs.csv</code> has all), ordered by" in page
+    assert page.count('<th scope="row">') == 7
+    assert "the first 3 of 5, <code>runs.csv</code> has all" in page
+    assert "These are the first 3 of 5; `runs.csv` has all." in text
+    assert "These are the first 5 of 8 arms; `arms.csv` has all." in text

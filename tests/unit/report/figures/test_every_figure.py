@@ -13,7 +13,7 @@ from dlbench.records import files
 from dlbench.report.chart import Chart, MissingRowsError, Panel, Role
 from dlbench.report.data import ReportData
 from tests.unit.report.charts import HOSTILE
-from tests.unit.report.figures.cases import STUDIES, check, study
+from tests.unit.report.figures.cases import check, study
 from tests.unit.report.figures.makers import Row, base_line, epochs_of, report_data, run
 
 FIGURES = {name: plugins.load("figures", name) for name in plugins.names("figures")}
@@ -156,13 +156,10 @@ def test_tasks_have_panels_of_their_own_and_odd_names_stay_as_they_are(tmp_path:
 
 
 def test_a_real_study_gives_a_sound_chart_or_says_what_it_lacks() -> None:
-    counts = {name: {title: drawn(figure, study(name)) for title, figure in FIGURES.items()} for name in STUDIES}
-    assert {name: sum(made is not None for made in found.values()) for name, found in counts.items()} == {
-        "cifar10": 8, "digits": 10, "dividing": 8,
-    }  # fmt: skip
-    for name, found in counts.items():
-        for made in filter(None, found.values()):
-            assert not points(made, emulated=True), name
+    for name, count in (("cifar10", 8), ("digits", 10), ("dividing", 8)):
+        charts = [made for figure in FIGURES.values() if (made := drawn(figure, study(name)))]
+        assert len(charts) == count, name
+        assert not any(points(made, emulated=True) for made in charts), name
 
 
 def test_a_column_that_is_empty_or_has_holes_breaks_no_figure(tmp_path: Path) -> None:
@@ -194,37 +191,24 @@ WINDOW = "at least 50 steps and 5 s"
 MISSING = (
     ("accuracy", [FAILED1, FAILED2], "a loss or an accuracy"),
     ("accuracy", [W1 | RANDOM, W2 | RANDOM], "that can be learned"),
-    ("accuracy", [W1, FAILED2], "with a value: mpi workers=1 batch_size=32"),
-    ("accuracy", [W1 | CNN, W2 | LSTM], "equal in all else"),
     ("devices", [FAILED1, FAILED1 | {"batch_size": 8}], "peaks of device and host memory"),
-    ("devices", [{}, {"batch_size": 8, "status": "failed"}], "batch_size=32"),
     ("devices_over_time", [{}], "needs sensors.csv"),
     ("efficiency", [W2], "samples/s of one worker alone"),
     ("efficiency", [{"strategy": "single", "baseline": True, "batch_size": 64}, W2], "equal to other arms"),
-    ("efficiency", [{"strategy": "single", "baseline": True, "study": "other"}, W2], "one worker alone"),
-    ("efficiency", [FAILED2], "needs completed runs with"),
-    ("efficiency", [W2 | NO_RATE], WINDOW),
     ("pareto", [FAILED1, FAILED2], "two or more arms of one task"),
     ("pareto", [CNN, LSTM], "two or more arms of one task"),
     ("pareto", [W1, W2 | {"emulated": "simulated"}], "two or more arms of one task"),
     ("pareto", [W1, W2 | {"train_time_s": 0.0}], "two or more arms of one task"),
     ("reference", [{}], "reference: NAME"),
-    ("step_parts", [FAILED1], "timed window and compute_time_s"),
     ("step_parts", [NO_WINDOW], "timed window and compute_time_s"),
     ("step_parts", [{"timed_steps": 0}], "timed window and compute_time_s"),
     ("steps_to_target", [{"batch_size": 8}, {"batch_size": 16}], "needs a target"),
     ("steps_to_target", [TARGET | FAILED1, TARGET | FAILED2], "completed runs with a target"),
     ("strategies", [W2, {"strategy": "single"}], "with a value: mpi"),
     ("strategies", [W2, FAILED2 | {"strategy": "horovod"}], "with a value: mpi"),
-    ("strategies", [W2 | CNN, W2 | LSTM | {"strategy": "horovod"}], "equal in all else"),
-    ("strategies", [NO_RATE], WINDOW),
-    ("throughput", [W2], "workers=2 batch_size=32"),
-    ("throughput", [FAILED1], "needs completed runs with"),
     ("throughput", [NO_RATE], WINDOW),
-    ("throughput", [W1 | CNN, W2], "equal in all else"),
     ("time_to_target", [W1, W2], "set `target: {metric: validation_accuracy, value: 0.9}`"),
-    ("time_to_target", [TARGET, TARGET | {"repeat": 1}], "with one target"),
-    ("training_time", [{}, {"repeat": 1}], "batch_size=32"),
+    ("training_time", [{}, {"repeat": 1}], "with a value: mpi workers=1 batch_size=32"),
     ("training_time", [FAILED1, {"batch_size": 64, "status": "stalled"}], "needs completed runs with"),
     ("training_time", [CNN, LSTM | {"batch_size": 64}], "equal in all else"),
     ("up_against_out", [W2], "of both, scale-up and several hosts"),

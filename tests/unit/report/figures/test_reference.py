@@ -64,13 +64,10 @@ def test_published_and_measured_share_a_panel_and_times_are_relative_as_well(tmp
     assert made(tmp_path, *rows(time_s=800.0)).panels[0].y.scale == "linear"
 
 
-def test_samples_seen_are_beside_times_of_arms_that_saw_different_amounts(tmp_path: Path) -> None:
+def test_every_point_and_interval_is_there_and_samples_seen_where_they_differ(tmp_path: Path) -> None:
     unequal = [row | {"samples_seen": 100 * row["batch_size"]} for row in rows()]
     *_, last = made(tmp_path, *unequal).panels
     assert (last.title, medians(last.series[0])) == ("samples seen", {8: 800, 16: 1600})
-
-
-def test_every_point_and_interval_is_there(tmp_path: Path) -> None:
     found = made(tmp_path, *rows())
     for panel, values in ((found.panels[0], {8: 11.1, 16: 10.6}), (found.panels[1], {8: 1.0, 16: 10.6 / 11.1})):
         (measured,) = [one for one in panel.series if one.role is Role.MEASURED]
@@ -79,10 +76,6 @@ def test_every_point_and_interval_is_there(tmp_path: Path) -> None:
         assert all(mark.interval and mark.interval.low for mark in measured.marks[panel is found.panels[1] :])
     (theirs,) = [one for one in found.panels[1].series if one.role is Role.PUBLISHED]
     assert medians(theirs) == {8: 1.0, 16: 0.6}
-
-
-def test_the_caption_says_whose_numbers_they_are_and_for_what_they_serve(tmp_path: Path) -> None:
-    found = made(tmp_path, *rows())
     assert found.notes == (
         "Published: Kim $x_y$ <script>alert(1)</script> 2024 (시험, on 4 x T4), as the authors give it.",
         "one value each.",
@@ -113,11 +106,8 @@ def test_series_of_the_reference_and_of_the_study(tmp_path: Path) -> None:
 def test_published_curves_have_values_alone_and_repeats_have_points() -> None:
     found = parse(f"{TEXT}8,1100,\n8,1200,\n", "r.csv")
     (time_s,) = published(found, "train_time_s")
-    assert (time_s.label, time_s.role) == ("Kim $x_y$ <script>alert(1)</script> 2024", Role.PUBLISHED)
     assert time_s.marks[0] == Mark(8.0, (1000.0, 1100.0, 1200.0), median_interval([1000.0, 1100.0, 1200.0]))
     assert time_s.marks[1] == Mark(16.0, (), Interval(600.0, None, None, 1, None))
-    (accuracy,) = published(found, "train_accuracy")
-    assert [mark.x for mark in accuracy.marks] == [8.0, 16.0]
     assert published(found, "samples_per_s") == ()
 
 
@@ -139,17 +129,13 @@ def test_a_curve_is_divided_by_its_median_at_the_base() -> None:
     assert (second.points, second.ended) == ((0.4, 0.5, 0.6), (0.8,))
     assert second.interval is not None
     assert second.interval.value == 0.5
-    assert second.interval.low is not None
-    assert second.interval.low < 0.5
+    assert (second.interval.low or 1.0) < 0.5
     assert (third.points, third.interval, third.num_failed) == ((), None, 2)
     assert found.emulated == "oversubscribed"
-
-
-@pytest.mark.parametrize("value", [0.0, -1.0])
-def test_what_is_not_above_zero_divides_nothing(value: float) -> None:
-    assert relative(curve(value, 2.0), 8.0) is None
-    assert relative(curve(1.0, 2.0), 64.0) is None
-    assert relative(Series("a", (Mark(8.0, num_failed=3),)), 8.0) is None
+    # What is not above zero, or not known, divides nothing.
+    failed = Series("a", (Mark(8.0, num_failed=3),))
+    for other in (curve(0.0, 2.0), curve(-1.0, 2.0), curve(1.0, places=(64.0,)), failed):
+        assert relative(other, 8.0) is None
 
 
 def published_curve(*values: float, places: tuple[float, ...] = (8.0, 16.0, 32.0)) -> Series:
@@ -165,31 +151,12 @@ def test_a_relative_panel_names_what_each_line_is_divided_by() -> None:
     assert [[mark.interval and mark.interval.value for mark in one.marks] for one in found.series] == [
         [1, 0.5], [1, 0.8, 0.5],
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    "lines",
-    [
-        (),
-        (curve(4, 2),),
-        (curve(4, 2), published_curve(10, places=(64.0,))),
-        (curve(4), published_curve(10, 8)),  # 1 at the base alone says nothing
-    ],
-)
-def test_without_a_place_that_all_have_nothing_is_relative(lines: tuple[Series, ...]) -> None:
-    assert relative_panel(Panel("", BATCH, SECONDS, lines), "batch_size") is None
-
-
-@pytest.mark.parametrize(("base", "said"), [(1.0, "at 1 worker"), (4.0, "at 4 workers")])
-def test_workers_are_counted(base: float, said: str) -> None:
-    places = (base, 8.0)
-    lines = (curve(4, 2, places=places), published_curve(4, 2, places=places))
-    found = relative_panel(Panel("", Axis("workers"), SECONDS, lines), "workers")
-    assert found is not None
-    assert found.title == f"relative to its own {said}"
-
-
-def test_a_published_curve_has_the_colour_of_its_measured_namesake() -> None:
-    measured = [Series("mpi, scale-out", (Mark(1, (1.0,), median_interval([1.0])),))]
-    found = published(parse(MODES, "r.csv"), "train_time_s", measured)
-    assert [curve.like for curve in found] == ["", "mpi, scale-out"]
+    for base, said in ((1.0, "at 1 worker"), (4.0, "at 4 workers")):
+        lines = (curve(4, 2, places=(base, 8.0)), published_curve(4, 2, places=(base, 8.0)))
+        found = relative_panel(Panel("", Axis("workers"), SECONDS, lines), "workers")
+        assert found is not None
+        assert found.title == f"relative to its own {said}"
+    # Without a place that all have; and 1 at the base alone says nothing.
+    elsewhere = published_curve(10, places=(64.0,))
+    for lines in ((), (curve(4, 2),), (curve(4, 2), elsewhere), (curve(4), published_curve(10, 8))):
+        assert relative_panel(Panel("", BATCH, SECONDS, lines), "batch_size") is None

@@ -18,12 +18,12 @@ TITLES = [
 RATIO, THIRD, EQUAL = "scale-out / scale-up", "2 per host / scale-up", "no difference"
 
 
-def both(**values: object) -> list[Row]:
-    return repeats(3, **{"workers": 2} | UP | values) + repeats(3, **{"workers": 2} | OUT | values)
-
-
 def side(side: dict[str, object], **values: object) -> list[Row]:
     return repeats(3, **{"workers": 2} | side | values)
+
+
+def both(**values: object) -> list[Row]:
+    return side(UP, **values) + side(OUT, **values)
 
 
 def ratios(*points: float, **others: object) -> dict[str, object]:
@@ -46,10 +46,6 @@ CASES = (
         "several numbers of workers share a panel", [*both(), *both(workers=4)],
         {TITLES[1]: {RATIO: {0: 1.5, 1: 1.5}, EQUAL: {-0.4: 1, 1.4: 1}}},
     ),
-    Case(
-        "launchers may differ", [*side(UP, launcher="local"), *side(OUT, launcher="srun")],
-        {TITLES[1]: ratios(1, 1.5, 1.5)},
-    ),
     # 30/10 and so on beside the 15/10 of the others.
     Case(
         "where both launchers did both, each is compared with itself",
@@ -58,21 +54,16 @@ CASES = (
         {1: ratios(1, 1.5, 1.5, 3, 3, 3)},
     ),
     Case(
-        "emulated pairs stand beside real ones", [*both(), *both(emulated="throttled-link", train_time_s=[2.0] * 3)],
-        {TITLES[0]: dict.fromkeys(
-            ("mpi, scale-up", "mpi, scale-out", "mpi, scale-up (emulated)", "mpi, scale-out (emulated)"), ...),
-         TITLES[1]: {f"{RATIO} (emulated)": {0: 1}} | ratios(1, 1.5, 1.5)},
-    ),
-    Case(
         "several workers on each of several hosts are a third arm", [*both(workers=4), *BETWEEN], num_runs=9,
         titles=TITLES,
         shows={0: dict.fromkeys(("mpi, scale-up", "mpi, scale-out", "mpi, 2 per host"), ...),
                1: {RATIO: {0: 1.5}, THIRD: {0: see(0.5, 0.5, 1)}, EQUAL: ...},
                3: {RATIO: ..., THIRD: {0: see(0.5, 0.5, 1)}, EQUAL: ...}},
     ),
-    Case("without scale-out", [*side(UP, workers=4), *BETWEEN], {1: {THIRD: ..., EQUAL: ...}}),
     Case(
-        "what crossed the network", [*side(UP), *side(OUT, hosts=2, wire_bytes=[2e6, 3e6, None])],
+        "launchers may differ, and what crossed the network is said",
+        [*side(UP, launcher="local"), *side(OUT, launcher="srun", hosts=2, wire_bytes=[2e6, 3e6, None])],
+        {TITLES[1]: ratios(1, 1.5, 1.5)},
         says=["Runs on several hosts sent 2.50 MB at the median of 2 runs over the interfaces between them."],
     ),
     Case(

@@ -1,6 +1,6 @@
 """Pages for tests: contents that are hostile or large, and a reader of HTML that refuses what is not well formed."""
 
-from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
@@ -8,6 +8,7 @@ from typing import Any
 
 from dlbench.analysis.answer.answer import Answer, ArmAnswer, Doubt, Judged, Next, Spread
 from dlbench.analysis.judge import Verdict
+from dlbench.records.machine import read_machine
 from dlbench.report.answers import ClaimResult
 from dlbench.report.data import ReportData
 from dlbench.report.page.content import Content, RenderedFigure
@@ -42,16 +43,8 @@ SVG = (
     'viewBox="0 0 600 200"><title id="p-t">Time</title><path d="M 10 190 L 590 10" fill="none" '
     'stroke="currentColor" stroke-width="2"/></svg>'
 )
-MACHINE: dict[str, Any] = {
-    "cpu": {"model": "AMD EPYC", "cores": 2, "sockets": 1, "usable_cpus": 2, "smt": False},
-    "memory": {"total_bytes": 25276510208},
-    "gpus": [],
-    "virtualisation": {"virtual_machine": True, "container": "docker"},
-    "software": {
-        "os": "Debian GNU/Linux 12 (bookworm)", "kernel": "6.1", "architecture": "x86_64",
-        "libraries": {"numpy": "2.4.6"}, "dlbench": {"commit": "0f4f4004", "dirty": True},
-    },
-}  # fmt: skip
+FIXTURE = Path(__file__).parents[3] / "fixtures" / "study-v3"
+MACHINE = read_machine(FIXTURE / "machine.json")
 
 
 @dataclass
@@ -91,18 +84,10 @@ class Reader(HTMLParser):
         """Return the attributes of all elements with these names, in order."""
         return [attributes for tag, attributes in self.elements if tag in tags]
 
-    def count(self) -> Counter[str]:
-        """Return how many elements there are of each name."""
-        return Counter(tag for tag, _ in self.elements)
-
     def text(self, *within: str) -> str:
         """Return what is to be read, within an element of one of these names; spaces and line ends are one space."""
-        found = (
-            data
-            for open_, data in self.texts
-            if not {"script", "style"} & set(open_) and (not within or set(within) & set(open_))
-        )
-        return " ".join("".join(found).split())
+        shown = ((data, set(open_)) for open_, data in self.texts if not {"script", "style"} & set(open_))
+        return " ".join("".join(data for data, open_ in shown if not within or open_ & set(within)).split())
 
 
 def read_html(html: str) -> Reader:
@@ -112,6 +97,14 @@ def read_html(html: str) -> Reader:
     reader.close()
     assert reader.open == []
     return reader
+
+
+def assert_in_order(text: str, parts: Sequence[str]) -> None:
+    """Assert that all parts are in a text, each behind the one before."""
+    place = 0
+    for part in parts:
+        place = text.find(part, place)
+        assert place >= 0, f"{part!r} is not after what stands before it"
 
 
 def study(tmp_path: Path, **others: Any) -> ReportData:
@@ -184,16 +177,17 @@ def hostile(tmp_path: Path) -> Content:
     """Return a content in which every text from outside is hostile."""
     texts = (*HOSTILE, *UNSEEN)
     bad = " ".join(HOSTILE)
+    common = {"study": f"study {bad}", "scenario": bad, "device_name": bad}
     rows = [
-        run(batch_size=32, **{"model.name": text}, label=text, run_id=f"{place}-{bad}-r0")
+        run(**common, batch_size=32, **{"model.name": text}, label=text, run_id=f"{place}-{bad}-r0")
         for place, text in enumerate(texts)
     ]
     rows += [
-        run(batch_size=64, status="failed", reason=text, label=text, run_id=f"failed-{place}-r0")
+        run(**common, batch_size=64, status="failed", reason=text, label=text, run_id=f"failed-{place}-r0")
         for place, text in enumerate((*texts, "\n".join(texts), "x" * 100_000))
     ]
     found = report_data(
-        *(row | {"study": f"study {bad}", "scenario": bad, "device_name": bad} for row in rows),
+        *rows,
         tmp_path=tmp_path,
         scenario="\n" + "\n".join((*texts, NUL)),
         machine={"cpu": {"model": bad}, "gpus": [{"name": bad}, 3], "software": {"libraries": {bad: bad}, "os": [1]}},

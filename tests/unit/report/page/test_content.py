@@ -3,29 +3,20 @@ from dlbench.report.page.content import MOST_SHOWN, UNKNOWN_REASON, Content
 from tests.unit.report.figures.makers import report_data, run
 
 
-def test_the_title_names_each_scenario_once(tmp_path):
-    rows = [run(study=name, scenario=scenario) for name, scenario in (("a", "x"), ("b", "x"), ("c", "y"))]
-    assert Content(report_data(*rows, tmp_path=tmp_path)).title == "x, y"
-    unnamed = Content(report_data(run(scenario=None), tmp_path=tmp_path))
-    assert unnamed.title == "study"
+def test_titles_questions_and_the_newest_start_are_those_of_all_scenarios_each_once(tmp_path):
+    def content(*rows, **others):
+        return Content(report_data(*rows, tmp_path=tmp_path, **others))
 
-
-def test_it_is_as_old_as_its_newest_run(tmp_path):
     rows = [
-        run(started_at="2026-11-21T23:15:30.177+00:00"),
-        run(started_at="2026-11-22T04:15:30.177+05:00", batch_size=8),
-        run(started_at=None, batch_size=16),
+        run(study="a", scenario="x", started_at="2026-11-21T23:15:30.177+00:00"),
+        run(study="b", scenario="x", started_at="2026-11-22T04:15:30.177+05:00"),
+        run(study="c", scenario="y", started_at=None),
     ]
-    assert Content(report_data(*rows, tmp_path=tmp_path)).created == "2026-11-21 23:15 UTC"
-    assert Content(report_data(rows[2], tmp_path=tmp_path)).created == ""
-
-
-def test_questions_are_asked_once(tmp_path):
-    rows = [run(study="a"), run(study="b")]
-    scenario = "name: s\ndescription: ' Why? '\nbase: {model: mlp}\n"
-    assert Content(report_data(*rows, tmp_path=tmp_path, scenario=scenario)).questions == ("Why?",)
-    assert Content(report_data(*rows, tmp_path=tmp_path, scenario="a: [")).questions == ()
-    assert Content(report_data(*rows, tmp_path=tmp_path)).questions == ()
+    text = "name: s\ndescription: ' Why? '\nbase: {model: mlp}\n"
+    every, unknown = content(*rows, scenario=text), content(run(scenario=None, started_at=None), scenario="a: [")
+    assert (every.title, every.created, every.questions) == ("x, y", "2026-11-21 23:15 UTC", ("Why?",))
+    assert (unknown.title, unknown.created, unknown.questions) == ("study", "", ())
+    assert content(*rows).questions == ()
 
 
 def test_a_study_says_how_its_runs_ended(tmp_path):
@@ -39,27 +30,23 @@ def test_a_study_says_how_its_runs_ended(tmp_path):
     assert text == "3 runs: 1 completed, 1 failed, 1 out-of-memory, 1 emulated, 4 attempts"
 
 
-def test_every_attempt_that_did_not_complete_is_there(tmp_path):
+def test_every_attempt_that_did_not_complete_is_there_with_how_its_run_ended(tmp_path):
     rows = [
-        run(status="failed", reason="one"),
-        run(attempt=2, status="stalled", reason="two"),
-        run(attempt=3),
-        run(batch_size=8, status="timeout", reason="three"),
-        run(batch_size=16),
+        run(study="a", status="failed", reason="one"),
+        run(study="a", attempt=2, status="stalled", reason="two"),
+        run(study="a", attempt=3),
+        run(study="a", batch_size=8, status="timeout", reason="three"),
+        # A run of the same name in another study.
+        run(study="b", status="failed", reason="four"),
     ]
-    found = Content(report_data(*rows, tmp_path=tmp_path)).failures
-    assert [(one["status"], one["attempt"], one["reason"], one["afterwards"]) for one in found] == [
-        ("timeout", 1, "three", ""),
-        ("failed", 1, "one", "attempt 3: completed"),
-        ("stalled", 2, "two", "attempt 3: completed"),
+    failures = Content(report_data(*rows, tmp_path=tmp_path)).failures
+    assert [(row["study"], row["attempt"], row["reason"], row["afterwards"]) for row in failures] == [
+        ("a", 1, "three", ""),
+        ("b", 1, "four", ""),
+        ("a", 1, "one", "attempt 3: completed"),
+        ("a", 2, "two", "attempt 3: completed"),
     ]
-
-
-def test_runs_of_the_same_name_in_two_studies_are_two(tmp_path):
-    rows = [run(study="a", status="failed"), run(study="b", status="failed"), run(study="b", attempt=2)]
-    found = Content(report_data(*rows, tmp_path=tmp_path)).failures
-    assert [(one["study"], one["afterwards"]) for one in found] == [("a", ""), ("b", "attempt 2: completed")]
-    assert len({attempt_of(one) for one in found}) == 2
+    assert len(set(map(attempt_of, failures))) == 4
 
 
 def test_a_reason_is_whole_and_begins_short(tmp_path):
@@ -75,19 +62,17 @@ def test_a_reason_is_whole_and_begins_short(tmp_path):
 
 
 def test_of_each_search_it_says_what_was_tried_and_chosen(tmp_path):
-    def tried(rate: float, accuracy: float, **values: object) -> dict[str, object]:
-        label = f"tune batch_size=8 learning_rate={rate}"
-        own = {"run_id": f"mlp-{rate}-r0", "phase": "tune", "label": label, "learning_rate_base": rate}
-        return run(**own, validation_accuracy=accuracy, **values)
-
     rows = [
-        tried(0.1, 0.5, batch_size=8, repeat=0),
-        tried(0.3, 0.9, batch_size=8, repeat=0),
+        run(run_id=f"mlp-{rate}-r0", phase="tune", label=f"tune batch_size=8 learning_rate={rate}",
+            batch_size=8, learning_rate_base=rate)
+        for rate in (0.1, 0.3)
+    ]  # fmt: skip
+    rows += [
         run(batch_size=8, learning_rate_base=0.3, label="batch_size=8", tuned="learning_rate", run_id="mlp-b8-r0"),
         run(batch_size=80, learning_rate_base=0.1, label="batch_size=80", tuned="learning_rate"),
     ]
-    found = Content(report_data(*rows, tmp_path=tmp_path))._searched
-    assert [line.partition(":")[0] for line in found] == [
+    tried = Content(report_data(*rows, tmp_path=tmp_path))._searched
+    assert [line.partition(":")[0] for line in tried] == [
         "batch_size=8 learning_rate=0.1, repeat 0",
         "batch_size=8 learning_rate=0.3 (chosen), repeat 0",
     ]

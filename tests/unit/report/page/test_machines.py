@@ -1,13 +1,9 @@
-from pathlib import Path
-
 import pytest
 
 from dlbench.report.data import read
 from dlbench.report.page.machines import NOT_KNOWN, machines, unsteady
 from tests.unit.report.figures.makers import report_data, run
-from tests.unit.report.page.pages import MACHINE
-
-FIXTURE = Path(__file__).parents[3] / "fixtures" / "study-v3"
+from tests.unit.report.page.pages import FIXTURE, MACHINE
 
 
 def facts(found):
@@ -29,29 +25,16 @@ def test_a_real_machine():
     assert "Limits" not in found
 
 
-def test_a_processor_is_more_than_its_name(tmp_path):
+def test_caches_clocks_and_gpus(tmp_path):
     cpu = {
-        "name": "AMD EPYC (family 25 model 17)",
-        "model": "AMD EPYC",
-        "stepping": "1",
-        "microcode": "0x1000065",
-        "caches": {"L1d": "32K", "L3": "32768K"},
-        "caches_shared_by": {"L1d": "0", "L3": "0-7"},
-        "flags": ["avx2", "avx512f"],
-        "governor": "performance",
-        "max_mhz": 3700.0,
-    }
-    machine = {"cpu": cpu, "virtualisation": {"virtual_machine": True, "hypervisor": "KVM"}}
+        "caches": {"L1d": "32K", "L3": "32768K"}, "caches_shared_by": {"L1d": "0", "L3": "0-7"},
+        "flags": ["avx2", "avx512f"], "governor": "performance", "max_mhz": 3700.0,
+    }  # fmt: skip
+    gpu = {"name": "Tesla T4", "memory_bytes": 16 * 2**30, "driver": "550.1"}
+    machine = {"cpu": cpu, "gpus": [gpu, {"name": "K80"}, gpu]}
     found = facts(report_data(run(), tmp_path=tmp_path, machine=machine))
-    assert found["Processor"] == "AMD EPYC (family 25 model 17), stepping 1, microcode 0x1000065"
     assert found["Caches"] == "L1d 32K (shared by 0), L3 32768K (shared by 0-7)"
     assert (found["Instruction sets"], found["Clock"]) == ("avx2, avx512f", "governor performance, up to 3700 MHz")
-    assert found["Virtual"] == "a virtual machine, hypervisor KVM"
-
-
-def test_gpus_of_one_kind_are_counted(tmp_path):
-    gpu = {"name": "Tesla T4", "memory_bytes": 16 * 2**30, "driver": "550.1"}
-    found = facts(report_data(run(), tmp_path=tmp_path, machine={"gpus": [gpu, {"name": "K80"}, gpu]}))
     assert found["GPUs"] == "2 x Tesla T4 (16.0 GiB, driver 550.1), 1 x K80"
 
 
@@ -62,24 +45,18 @@ def test_studies_on_machines_of_which_the_same_is_known_share_one(tmp_path):
 
 
 def test_without_its_file_the_rows_say_what_they_know(tmp_path):
-    rows = [run(device_name="T4", hosts=2), run(device_name="K80", hosts=1, batch_size=8)]
-    found = facts(report_data(*rows, tmp_path=tmp_path))
-    assert found["Machine"] == NOT_KNOWN
-    assert (found["Devices of the runs"], found["Hosts of a run"]) == ("K80, T4", "1, 2")
-    assert "Processor" not in found
-
-
-def test_links_that_runs_crossed_are_told(tmp_path):
     link = {"hosts": 2, "machines": 1, "interface": "eth0", "transports": "ob1 tcp"}
     rows = [
-        run(**link, link_latency_s=21.5e-6, link_bandwidth_bytes_per_s=1.25e8),
+        run(**link, link_latency_s=21.5e-6, link_bandwidth_bytes_per_s=1.25e8, device_name="T4"),
         run(**link, link_latency_s=30e-6, link_bandwidth_bytes_per_s=1.25e8, batch_size=8),
         run(hosts=1, machines=1, batch_size=16),
     ]
     found = facts(report_data(*rows, tmp_path=tmp_path))
+    assert found["Machine"] == NOT_KNOWN
+    assert (found["Devices of the runs"], found["Hosts of a run"]) == ("AMD EPYC, T4", "1, 2")
     assert found["Slowest link of a run"] == "21.5 to 30 us one way, 125 MB/s"
     assert (found["Machines that they are"], found["Interface between hosts"]) == ("1", "eth0")
-    assert "Slowest link of a run" not in facts(report_data(run(), tmp_path=tmp_path))
+    assert not {"Processor", "Slowest link of a run"} & set(facts(report_data(run(), tmp_path=tmp_path)))
 
 
 @pytest.mark.parametrize(
@@ -108,7 +85,6 @@ def noise(*parts, name="spin_best_per_s_by_core"):
     [
         ([], ""),
         (noise((30e6, 29e6)), ""),
-        (noise((32_700_149, 17_401_836)), "differed by 47%"),
         (noise((30e6, 29e6), (29e6, 20e6)), "differed by 33%"),
         (noise((30e6, 28.2e6)), "differed by 6.0%"),
         (noise((None, "fast"), (0, -1)), ""),
@@ -116,10 +92,7 @@ def noise(*parts, name="spin_best_per_s_by_core"):
         (noise(({"0": 30e6, "1": 20e6}, {"0": 29e6, "1": 20e6})), ""),
         (noise(({"0": 30e6, "1": 20e6}, {"0": 30e6, "1": 18e6})), "differed by 10%"),
         (noise(({"0": 0.98, "1": 0.9}, {"0": 1.0}), name="spin_share_by_core"), ""),
-        (
-            noise(({"2": 0.4, "10": 0.98}, {"2": 1.0, "10": 0.5}), name="spin_share_by_core"),
-            "computed on core 2, 10 before",
-        ),
+        (noise(({"2": 0.4, "10": 0.98}, {"2": 1.0, "10": 0.5}), name="spin_share_by_core"), "on core 2, 10 before"),
     ],
 )
 def test_cores_that_slow_down_or_that_others_computed_on_are_a_warning(tmp_path, measured, said):

@@ -10,10 +10,7 @@ from matplotlib.transforms import Bbox
 
 from dlbench.report.chart import Chart
 from dlbench.report.rendering.figure import draw, picture
-from dlbench.report.rendering.style import (
-    applied,
-    style_of,
-)
+from dlbench.report.rendering.style import applied, style_of
 
 LIGHT = style_of("light")
 SLACK = 2.5  # a pixel or two of rounding

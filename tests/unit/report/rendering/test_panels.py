@@ -12,27 +12,26 @@ from dlbench.report.chart import Axis, Chart, Hues, Panel, Role, Scale, Series, 
 from dlbench.report.rendering.cells import cell_text
 from dlbench.report.rendering.figure import picture
 from dlbench.report.rendering.panels import FAILED, HOLLOW, MAX_POINTS, NO_VALUE, RINGED, num_left_out
-from dlbench.report.rendering.style import (
-    MARKER_PT,
-    MARKERS,
-    POINT_PT,
-    RING_PT,
-    TOTAL_PT,
-    applied,
-)
+from dlbench.report.rendering.style import MARKER_PT, MARKERS, POINT_PT, RING_PT, TOTAL_PT, applied
 from tests.unit.report import charts
 from tests.unit.report.charts import EVERY, cells, lines, mark, measured
 from tests.unit.report.rendering.pictures import LIGHT, SLACK, drawn, said, svg, texts, ticks
 
 
-def test_every_point_is_drawn_beside_its_place() -> None:
+def test_every_point_is_drawn_beside_its_place_with_medians_and_intervals() -> None:
     series = measured()
-    dots = [line for line in drawn(lines(series)).axes[0].lines if line.get_markersize() == POINT_PT]
+    (axes,) = drawn(lines(series)).axes
+    dots = [line for line in axes.lines if line.get_markersize() == POINT_PT]
     ys = sorted(value for line in dots for value in line.get_ydata())
     assert ys == sorted(point for one in series.marks for point in one.points)
     xs = [value for line in dots for value in line.get_xdata()]
     assert len(set(xs)) == len(xs)
     assert all(min(abs(math.log2(x / one.x)) for one in series.marks) < 0.1 for x in xs)
+    (line,) = [line for line in axes.lines if line.get_marker() == MARKERS[0] and len(line.get_xdata()) == 4]
+    assert list(line.get_ydata()) == [102.0, 195.0, 350.0, 600.0]
+    (intervals,) = [line for line in axes.lines if line.get_marker() == "_"]
+    ends = [y for y in intervals.get_ydata() if not math.isnan(y)]
+    assert ends == [100.0, 104.0, 190.0, 201.0, 340.0, 361.0]
 
 
 def test_series_at_one_place_stand_beside_each_other_and_inside() -> None:
@@ -46,15 +45,6 @@ def test_series_at_one_place_stand_beside_each_other_and_inside() -> None:
     assert np.ptp(places, axis=0).max() < 0.5 * np.diff(places.mean(axis=0)).min()
     assert axes.bbox.x0 < places.min() - 2
     assert places.max() + 2 < axes.bbox.x1
-
-
-def test_medians_and_intervals_are_drawn() -> None:
-    (axes,) = drawn(lines(measured())).axes
-    (line,) = [line for line in axes.lines if line.get_marker() == MARKERS[0] and len(line.get_xdata()) == 4]
-    assert list(line.get_ydata()) == [102.0, 195.0, 350.0, 600.0]
-    (intervals,) = [line for line in axes.lines if line.get_marker() == "_"]
-    ends = [y for y in intervals.get_ydata() if not math.isnan(y)]
-    assert ends == [100.0, 104.0, 190.0, 201.0, 340.0, 361.0]
 
 
 def test_failed_runs_break_the_line_and_are_counted_below_all_values() -> None:
@@ -86,12 +76,15 @@ def test_emulated_runs_are_hollow_and_named() -> None:
     assert LIGHT.background not in svg(lines(measured(emulated="simulated")))  # on the page they are empty
 
 
-def test_a_line_of_one_place_is_visible() -> None:
+def test_a_line_of_one_place_is_visible_and_base_lines_have_markers_of_their_own() -> None:
     for role in Role:
         figure = drawn(lines(Series("x", (line_mark(4, 100.0),), role)))
         (line,) = [line for line in figure.axes[0].lines if len(line.get_xdata()) == 1 and line.get_markersize() > 3]
         assert line.get_marker() != "none", role
         assert line.get_markersize() <= TOTAL_PT, role
+    series = [Series(name, (mark(1, 1.0, 2.0),), Role.BASE_LINE) for name in ("alone, batch 8", "alone, batch 16")]
+    (axes,) = drawn(Hues().applied(lines(measured(), *series))).axes
+    assert [line.get_marker() for line in axes.lines if len(line.get_xdata()) == 1] == ["*", "X"]
 
 
 def test_ticks_stand_at_chosen_values_and_else_at_round_ones() -> None:
@@ -108,10 +101,6 @@ def test_ticks_stand_at_chosen_values_and_else_at_round_ones() -> None:
     measured_places = labels(chart(41.371, 77.313, scale="linear"))
     assert measured_places
     assert not {"41.371", "77.313"} & set(measured_places)
-    (panel,) = lines(Series("mpi", (mark(1, 2.1e4), mark(2, 2.9e4))), y=Axis("y", "log10")).panels
-    (axes,) = drawn(Chart("within one power", (panel,))).axes
-    low, high = axes.get_ylim()
-    assert sum(low <= value <= high for value in axes.get_yticks()) > 1
 
 
 def test_an_axis_keeps_its_ends_but_for_values_beyond() -> None:
@@ -167,17 +156,18 @@ def test_parts_of_a_bar_stand_on_each_other_and_negative_ones_hang() -> None:
     (axes,) = drawn(charts.bars(series=(Series("a", (mark(0, -2.0),)), Series("b", (mark(0, 3.0),))))).axes
     assert [(box.get_y(), box.get_height()) for box in axes.patches] == [(0.0, -2.0), (0.0, 3.0)]
     assert axes.get_ylim()[0] < -2.0
+    # Few bars are slim.
+    figure = drawn(charts.bars(x=Axis("", categories=("mpi",)), series=(Series("a", (mark(0, 2.0),)),)))
+    (box,) = figure.axes[0].patches
+    assert box.get_window_extent().width < 0.25 * figure.bbox.width
 
 
 def test_cells_hold_their_values_and_have_a_colour_each() -> None:
     found = said(drawn(cells()))
     assert {"101", "100", "200", "400", "-", "5 failed", "mirrored (emulated)"} <= set(found)
-    (count,), (percent,) = cells().panels, cells(y=Axis("share", percent=True)).panels
-    assert cell_text(mark(0, ended=(7.0, 9.0)), count) == "≥ 7"
+    (panel,), (percent,) = cells().panels, cells(y=Axis("share", percent=True)).panels
+    assert cell_text(mark(0, ended=(7.0, 9.0)), panel) == "≥ 7"
     assert cell_text(mark(0, 0.5, failed=1), percent) == "50%\n1 failed"
-    drifted = replace(mark(0, 7.0), flags="drift;extended")
-    assert cell_text(drifted, count, frozenset({"drift"})) == "7*"
-    (panel,) = cells().panels
     flagged = replace(panel.series[1], marks=(replace(panel.series[1].marks[0], flags="drift"),))
     assert any("*" in text for text in said(drawn(Chart("t", (replace(panel, series=(panel.series[0], flagged)),)))))
     for axis in (Axis("x", "log10"), Axis("x", percent=True), Axis("x", low=0.0, high=1e3)):
@@ -195,12 +185,6 @@ def test_a_great_many_points_stay_a_small_file() -> None:
     found = svg(lines(Series("mpi", (mark(1, *points), mark(2, 1.0)))))
     assert found.count("<use") < 200
     assert "data:image/png" in found
-
-
-def test_base_lines_have_markers_of_their_own() -> None:
-    series = [Series(name, (mark(1, 1.0, 2.0),), Role.BASE_LINE) for name in ("alone, batch 8", "alone, batch 16")]
-    (axes,) = drawn(Hues().applied(lines(measured(), *series))).axes
-    assert [line.get_marker() for line in axes.lines if len(line.get_xdata()) == 1] == ["*", "X"]
 
 
 def test_a_line_has_three_places_and_marks_that_were_measured_stay_at_theirs() -> None:
@@ -226,8 +210,6 @@ def test_ticks_are_numbers_apart_and_none_is_beyond_what_there_can_be() -> None:
     assert not [label for label in axes.get_xticklabels(which="minor") if label.get_text()]
     assert max(tick for tick in axes.get_yticks() if tick <= axes.get_ylim()[1]) == 1.0
     assert axes.get_ylim()[1] > 1.0  # the marker is whole
-    (axes,) = drawn(lines(Series("all right", (mark(1, 1.0), mark(2, 1.0))), y=Axis("accuracy", most=1.0))).axes
-    assert 1.0 < axes.get_ylim()[1] < 1.01
     near = Series("mpi", tuple(mark(0.001 + x / 1e5, 1.0) for x in (9.71, 31.3, 55.7, 93.1)))
     panel = Panel("", Axis("hours", "log10"), Axis("y"), (near,), is_scatter=True)
     boxes = [label.get_window_extent() for label in ticks(drawn(Chart("narrow", (panel,) * 3)))[0]]
@@ -248,6 +230,7 @@ def test_logarithmic_axes_have_ticks_of_1_2_5_or_the_values_themselves() -> None
     for low, high, expected in (
         (6_500, 110_000, ["10,000", "20,000", "50,000", "100,000"]),
         (2_000, 8_000, ["2,000", "4,000", "6,000", "8,000"]),
+        (21_000, 29_000, ["22,000", "24,000", "26,000", "28,000"]),
         (0.4, 7.0, ["0.5", "1", "2", "5"]),
         (1.0, 90_000.0, ["1", "10", "100", "1,000", "10,000"]),
     ):
@@ -261,28 +244,13 @@ def test_logarithmic_axes_have_ticks_of_1_2_5_or_the_values_themselves() -> None
         assert len(shown) <= len(expected) + 2
 
 
-def test_few_bars_are_slim() -> None:
-    (panel,) = charts.bars().panels
-    one = tuple(replace(series, marks=series.marks[:1]) for series in panel.series)
-    figure = drawn(charts.bars(x=Axis("", categories=("mpi",)), series=one))
-    boxes = [patch.get_window_extent() for patch in figure.axes[0].patches]
-    assert boxes
-    assert max(box.width for box in boxes) < 0.25 * figure.bbox.width
-
-
-@pytest.mark.parametrize("scale", ["linear", "log10"])
-@pytest.mark.parametrize("size", [2e-4, 0.3, 700.0, 1_493_887.0])
+@pytest.mark.parametrize(("size", "scale"), [(2e-4, "linear"), (700.0, "log10"), (1_493_887.0, "linear")])
 def test_ticks_of_every_size_have_separators_and_no_exponent(size: float, scale: Scale) -> None:
-    marks = (mark(size, size), mark(2 * size, 3 * size), mark(7 * size, 9 * size))
     axis = Axis("steady throughput (samples/s)", scale)
-    figure = drawn(lines(Series("mpi", marks), x=axis, y=axis))
+    figure = drawn(lines(Series("mpi", tuple(mark(x * size, x * size) for x in (1, 3, 9))), x=axis, y=axis))
     with applied(LIGHT):
         figure.draw_without_rendering()
-        (axes,) = figure.axes
-        assert [axes.xaxis.get_offset_text().get_text(), axes.yaxis.get_offset_text().get_text()] == ["", ""]
+    assert {axis.get_offset_text().get_text() for axis in (figure.axes[0].xaxis, figure.axes[0].yaxis)} == {""}
     labels = [label.get_text() for found in ticks(figure) for label in found]
     assert len(labels) > 4
-    for label in labels:
-        whole, _, part = label.partition(".")
-        assert re.fullmatch(r"\d{1,3}(,\d{3})*", whole), label
-        assert part.isdigit() or not part, label
+    assert [label for label in labels if not re.fullmatch(r"\d{1,3}(,\d{3})*(\.\d+)?", label)] == []
