@@ -1,6 +1,6 @@
 import pytest
 
-from dlbench.report.page.runs_table import runs_table
+from dlbench.report.page.render import runs_table
 from tests.unit.report.figures.makers import base_line, repeats, report_data, run
 
 

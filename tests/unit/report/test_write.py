@@ -7,8 +7,7 @@ import pytest
 from dlbench.analysis.groups import values_of
 from dlbench.report.page.content import Content
 from dlbench.report.page.render import html, markdown
-from dlbench.report.thinning import MOST_ARMS, thinned
-from dlbench.report.write import ReportRequest, write_report
+from dlbench.report.write import MOST_CHARTED, ReportRequest, thinned, write_report
 from tests.unit.report.figures.makers import base_line, repeats, report_data, run
 
 RATES = [round(0.01 * number, 2) for number in range(1, 31)]
@@ -35,7 +34,7 @@ def test_the_setting_with_the_most_values_is_thinned_and_grids_stay_whole(grid, 
     assert len(arms) == 4 * len(rates)
     for key in ("learning_rate_base", "batch_size"):
         assert values_of(bases, key) == values_of(arms, key)
-    assert len(found.arms) <= MOST_ARMS
+    assert len(found.arms) <= MOST_CHARTED
     assert note == (
         f"Charts show {len(found.arms)} of 240 arms (learning_rate_base at {len(rates)} of 30 values), the best among "
         "them; `arms.csv` has all."
@@ -49,15 +48,15 @@ def test_arms_of_several_settings_or_of_none_are_thinned_too(tmp_path):
     small = report_data(*repeats(2, workers=2), *base_line(), tmp_path=tmp_path)
     assert thinned(small) == (small, "")
     found, note = thinned(report_data(*(run(run_id=f"odd{number:03}-r0") for number in range(90)), tmp_path=tmp_path))
-    assert len(found.runs) == MOST_ARMS
+    assert len(found.runs) == MOST_CHARTED
     assert {row["run_id"] for row in found.runs} > {"odd000-r0", "odd089-r0"}
-    assert f"{MOST_ARMS} of 90 arms (evenly chosen)" in note
+    assert f"{MOST_CHARTED} of 90 arms (evenly chosen)" in note
     rows = [
         run(workers=2, learning_rate_base=0.001 * number, momentum=0.5 + 0.001 * number, train_time_s=100.0 - number)
         for number in range(200)
     ]
     found, _ = thinned(report_data(*rows, tmp_path=tmp_path))
-    assert 1 < len(found.arms) <= MOST_ARMS
+    assert 1 < len(found.arms) <= MOST_CHARTED
     assert min(row["train_time_s"] for row in found.runs) == 100.0 - 199
     rows = [
         run(strategy="single", workers=1, batch_size=batch, learning_rate_base=rate, epochs=epochs, mode=mode)
@@ -67,7 +66,7 @@ def test_arms_of_several_settings_or_of_none_are_thinned_too(tmp_path):
         for mode in ("scale-up", "scale-out")
     ]
     found, _ = thinned(report_data(*rows, tmp_path=tmp_path))
-    assert 0 < len(found.arms) <= MOST_ARMS
+    assert 0 < len(found.arms) <= MOST_CHARTED
 
 
 def test_the_setting_with_the_most_values_is_cut_and_others_keep_theirs(tmp_path):
@@ -78,12 +77,12 @@ def test_the_setting_with_the_most_values_is_cut_and_others_keep_theirs(tmp_path
         for momentum in (0.0, 0.5, 0.9)
     ]
     found = thinned(report_data(*rows, tmp_path=tmp_path))[0].arms
-    assert len(found) <= MOST_ARMS
+    assert len(found) <= MOST_CHARTED
     assert [len(values_of(found, key)) for key in ("strategy", "workers", "momentum")] == [4, 4, 3]
 
 
 def test_pages_say_what_tables_leave_out(tmp_path, monkeypatch):
-    for name, most in (("runs_table.MOST_ROWS", 7), ("content.MOST_ARMS", 5), ("render.MOST_FAILURES", 3)):
+    for name, most in (("render.MOST_ROWS", 7), ("content.MOST_ARMS", 5), ("render.MOST_FAILURES", 3)):
         monkeypatch.setattr(f"dlbench.report.page.{name}", most)
     rows = [run(batch_size=8 * size) for size in range(1, 9)]
     content = Content(report_data(*rows, *repeats(5, workers=4, status="failed"), tmp_path=tmp_path))
