@@ -43,6 +43,7 @@ SVG = (
     'viewBox="0 0 600 200"><title id="p-t">Time</title><path d="M 10 190 L 590 10" fill="none" '
     'stroke="currentColor" stroke-width="2"/></svg>'
 )
+FILES = ("b.png", "b.svg", "b.csv")
 FIXTURE = Path(__file__).parents[3] / "fixtures" / "study-v3"
 MACHINE = read_machine(FIXTURE / "machine.json")
 
@@ -126,28 +127,19 @@ def study(tmp_path: Path, **others: Any) -> ReportData:
 
 def answer(title: str) -> Answer:
     """Return an answer that recommends an arm of this title, with all that an answer may have."""
-    judged = Judged(
-        metric="train_time_s",
-        spread=Spread(median=2.1, low=2.0, high=2.2, n=3),
-        verdict=Verdict.KEEPS,
-        difference=None,
-    )
+    spread = Spread(median=2.1, low=2.0, high=2.2, n=3)
+    judged = Judged(metric="train_time_s", spread=spread, verdict=Verdict.KEEPS, difference=None)
     common = {"study": title, "name": title, "settings": {title: title}, "workers": 2, "completed": 3, "runs": 3}
     use = ArmAnswer(title=title, word="keeps", value=judged, **common)
     out = ArmAnswer(title=f"{title} out", word="out", reason=f"1 of 3 runs did not complete: {title}", **common)
     return Answer(
+        **dict.fromkeys(("condition", "emulated", "currency"), ""),
+        **dict.fromkeys(("cheaper", "knee", "faster")),
+        **dict.fromkeys(("either", "open"), ()),
         task=title,
         given={},
-        condition="",
-        emulated="",
         goal="least training time",
-        currency="",
         use=use,
-        either=(),
-        open=(),
-        cheaper=None,
-        knee=None,
-        faster=None,
         arms=(use, out),
         doubts=(Doubt(text=f"three repeats show little of {title} (`repeats: 5`)", weight=70),),
         next=Next(command=f"dlbench report {title}", why="charts", seconds=None),
@@ -163,11 +155,7 @@ def content(found: ReportData, **others: Any) -> Content:
             ClaimResult("kim2023", "accuracy falls at the end", "cannot be told", "one repeat"),
             ClaimResult("kim2018", "scale-out closes in", "does not hold", "it is 5% slower at 4 workers"),
         ),
-        "drawn": (
-            RenderedFigure(
-                "batch_size", "Against batch size.", "Training time", SVG, "n = 3.", ("b.png", "b.svg", "b.csv")
-            ),
-        ),
+        "drawn": (RenderedFigure("batch_size", "Against batch size.", "Training time", SVG, "n = 3.", FILES),),
         "left_out": (("strategies", "needs two strategies; there is `mpi` only"),),
     }
     return Content(data=found, **{**parts, **others})
@@ -206,9 +194,8 @@ def large(tmp_path: Path, number: int = 1000) -> Content:
     rows = []
     for arm in range(number // 5):
         settings = {"batch_size": 8 * (arm // 4 + 1), "learning_rate_base": 0.01 * (arm % 7 + 1)}
-        made = repeats(5, workers=arm % 4 + 1, **settings) if arm % 4 else base_line(5, **settings)
-        rows += [row | {"samples_per_s": 1000.0 / (place + arm + 3)} for place, row in enumerate(made)]
-    failed = {"status": "failed", "reason": "no", "samples_per_s": None, "train_time_s": None}
-    return content(
-        report_data(*(row | failed if place % 97 == 96 else row for place, row in enumerate(rows)), tmp_path=tmp_path)
-    )
+        settings["samples_per_s"] = [1000.0 / (place + arm + 3) for place in range(5)]
+        rows += repeats(5, workers=arm % 4 + 1, **settings) if arm % 4 else base_line(5, **settings)
+    for row in rows[96::97]:
+        row |= {"status": "failed", "reason": "no", "samples_per_s": None, "train_time_s": None}
+    return content(report_data(*rows, tmp_path=tmp_path))

@@ -21,7 +21,8 @@ from dlbench.report.chart import Axis, Chart, Hues, Series
 from dlbench.report.rendering import figure as rendering
 from dlbench.report.rendering.figure import WIDTH_IN, described, draw, picture
 from dlbench.report.rendering.panels import AT_LEAST
-from dlbench.report.rendering.style import STYLES, applied
+from dlbench.report.rendering.style import CURRENT, PAPER, STYLES, applied
+from dlbench.report.rendering.svg import USE, XLINK
 from tests.unit.report.charts import EVERY, HOSTILE, hostile, lines, many_panels, mark, measured
 from tests.unit.report.rendering.pictures import LIGHT, assert_legible, drawn, said, svg
 
@@ -72,15 +73,24 @@ def test_ids_of_a_picture_are_its_own_and_lead_somewhere() -> None:
 
 def test_an_inlined_picture_is_cut_to_its_panels_and_described() -> None:
     found = svg(lines(), "rate")
-    assert "Throughput against workers</title>" in found
-    assert described(lines()) in found
+    for there in (
+        "Throughput against workers</title>", described(lines()), "currentColor", 'fill="none"', 'role="img"',
+        'stroke-linejoin="round"', "DejaVu Sans, Verdana, sans-serif",
+    ):  # fmt: skip
+        assert there in found, there
+    for absent in (CURRENT, f'fill="{PAPER}"', "style=", "<style", "<!DOCTYPE", "<rdf"):
+        assert absent not in found, absent
     assert described(lines()).startswith("digits, mlp: throughput (samples/s) by workers of mpi; horovod")
     assert described(Chart("x", ())) == "Nothing to show."
     root = ElementTree.fromstring(found)
     _, top, _, height = map(float, root.attrib["viewBox"].split())
-    ys = [float(text.attrib["y"]) for text in root.iterfind(".//{*}text") if "y" in text.attrib]
+    texts = root.findall(".//{*}text")
+    assert "Throughput against workers" not in [text.text for text in texts]  # the page shows it itself
+    ys = [float(text.attrib["y"]) for text in texts if "y" in text.attrib]
     assert top < min(ys) < top + 30
     assert max(ys) < top + height < max(ys) + 20
+    # Markers state their style once, in their group.
+    assert {name for use in root.iter(USE) for name in use.attrib} == {"x", "y", f"{{{XLINK}}}href", "pointer-events"}
 
 
 def test_the_same_chart_gives_the_same_bytes(tmp_path: Path) -> None:
