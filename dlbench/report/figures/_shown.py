@@ -13,6 +13,12 @@ from dlbench.scenario import metrics
 
 RATE = metrics.RATE.column
 RATE_AXIS = Axis("steady throughput (samples/s)", low=0.0)
+SCORES = {
+    "train_loss": Axis("training loss (nats)"),
+    "validation_loss": Axis("validation loss (nats)"),
+    "train_accuracy": Axis("training accuracy", most=1.0),
+    "validation_accuracy": Axis("validation accuracy", most=1.0),
+}
 WINDOW = f"a timed window of at least {MIN_TIMED_STEPS} steps and {MIN_TIMED_S:g} s"
 # Where arms saw different amounts of work, their samples stand beside their times; below this share they are alike.
 SEEN, ALIKE = "samples_seen", 0.01

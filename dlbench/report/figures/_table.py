@@ -19,7 +19,7 @@ from dlbench.report.figures._reference_lines import (
     with_updates,
     with_whole,
 )
-from dlbench.report.figures._shown import RATE, RATE_AXIS, SEEN, rate_note, synthetic_note
+from dlbench.report.figures._shown import RATE, RATE_AXIS, SCORES, SEEN, rate_note, synthetic_note
 from dlbench.report.figures._target import (
     EPOCHS,
     PER_SAMPLE,
@@ -112,10 +112,7 @@ TABLE: Mapping[str, QuantityFigure] = {
         needs="a loss or an accuracy, on data that can be learned",
         # Validation first: that is what the question is about.
         shown={
-            "validation_accuracy": Axis("validation accuracy", most=1.0),
-            "validation_loss": Axis("validation loss (nats)"),
-            "train_accuracy": Axis("training accuracy", most=1.0),
-            "train_loss": Axis("training loss (nats)"),
+            name: SCORES[name] for name in ("validation_accuracy", "validation_loss", "train_accuracy", "train_loss")
         },
         definition="Training loss and accuracy are means over the last epoch, while the weights still change.",
         arms=lambda arms: [arm for arm in arms if arm.scores_mean_something], places=OVER_ALL, notes=_score_notes,

@@ -10,7 +10,7 @@ from dlbench.analysis.groups import TASK, values_of, ways
 from dlbench.records.outcome import Status
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Palette, Panel, Series, medians_of
 from dlbench.report.data import RUN, ReportData, run_of
-from dlbench.report.figures._shown import in_chart, learning_rates, left_out_note, synthetic_note
+from dlbench.report.figures._shown import SCORES, in_chart, learning_rates, left_out_note, synthetic_note
 from dlbench.report.lines import FLAGS, MOST_SERIES, Course, along, known_series, of_runs, parts, series, ways_vary
 from dlbench.scenario.run_spec import arm_name
 from dlbench.scenario.settings import BatchPolicy
@@ -21,12 +21,6 @@ PLACES = {
     "epoch": (Axis("epoch"), "epochs"),
     "steps": (Axis("update"), "updates"),
     "train_time_s": (Axis("training time (s)"), "time"),
-}
-VALUES = {
-    "train_loss": Axis("training loss (nats)"),
-    "validation_loss": Axis("validation loss (nats)"),
-    "train_accuracy": Axis("training accuracy", most=1.0),
-    "validation_accuracy": Axis("validation accuracy", most=1.0),
 }
 _OF_BATCHES = ("batch_size", "batch_policy")
 # More panels than this cannot be read; those of the most workers are shown, and of these the fullest.
@@ -50,7 +44,7 @@ def chart(data: ReportData) -> Chart:
     recorded = {
         name for run in course.values() for at in run.values() for name, value in at.items() if value is not None
     }
-    values, places = ([name for name in names if name in recorded] for names in (VALUES, PLACES))
+    values, places = ([name for name in names if name in recorded] for names in (SCORES, PLACES))
     arms = of_runs(data.arms, course)
     keys = ways_vary(arms)
     # Where batch sizes vary, what shares a panel differs in these alone, and in how they change.
@@ -114,7 +108,7 @@ def _course(data: ReportData) -> Course:
         first = every[every["worker"] == 0]
         first = first[[run in done for run in zip(first["study"], first["run_id"], strict=True)]]
         at = first.groupby(["study", "arm", "epoch"])[["steps", "train_time_s"]].transform("median")
-        for row in records(first.assign(**at)[[*RUN, *PLACES, *VALUES]]):
+        for row in records(first.assign(**at)[[*RUN, *PLACES, *SCORES]]):
             course.setdefault(run_of(row), {})[float(row["epoch"])] = row
     for change in records(data.table("batch_changes")[[*RUN, "epoch"]]):
         course.get(run_of(change), {}).get(float(change["epoch"]), {})[FLAGS] = "batch-changed"
@@ -142,7 +136,7 @@ def _shortened(line: Series, palette: Palette) -> Series:
 
 def _panel(title: str, place: str, value: str, shown: Sequence[Series]) -> Panel:
     """Return a panel whose axes are logarithmic where lines end far apart, or losses fall far."""
-    (x, against), y = PLACES[place], VALUES[value]
+    (x, against), y = PLACES[place], SCORES[value]
     ends = [curve.marks[-1].x for curve in shown]
     medians = medians_of(shown)
     if ends and max(ends) > FAR_APART * min(ends) > 0:
