@@ -29,6 +29,12 @@ SETTINGS: Row = {
     "warmup_epochs": 0.0, "precision": "float32", "input": "mapped", "augmentation": "none", "jit_compile": False,
     "train_samples": 1438,
 }  # fmt: skip
+# What goes with a strategy, that of most with all others: who starts it and what carries its messages.
+PARTS: dict[str, Row] = {
+    "single": {"communicator": None, "algorithm": None, "collectives": None, "launcher": "local"},
+    "horovod": {"communicator": None, "algorithm": None, "collectives": "gloo", "launcher": "horovodrun"},
+    "mpi": {"communicator": "mpi", "algorithm": "auto", "collectives": "mpi", "launcher": "mpirun"},
+}
 # What a cell of each column of `runs.csv` becomes when it is read.
 TYPES = {
     "text": str,
@@ -105,24 +111,13 @@ def run(**values: Any) -> Row:
     that is not completed has no results but those that are given.
     """
     strategy = values.get("strategy", SETTINGS["strategy"])
-    told = {**SETTINGS, **_parts(strategy), "emulated": None, "baseline": False, **values}
+    told = {**SETTINGS, **PARTS.get(strategy, PARTS["mpi"]), "emulated": None, "baseline": False, **values}
     found = {**dict.fromkeys(names("runs")), **_following(told), **told}
     found["workers_per_host"] = told["workers_per_host"] or -(-told["workers"] // found["hosts"])
-    if found["status"] == "completed":
-        found = {**found, **_results(found, values), **values}
-    else:
-        found = {**found, "reason": "worker 0: RuntimeError: out of luck", "exit_code": 1, **values}
+    failure = {"reason": "worker 0: RuntimeError: out of luck", "exit_code": 1}
+    found |= (_results(found, values) if found["status"] == "completed" else failure) | values
     found["run_id"] = values.get("run_id") or f"{_arm(told)}-r{found['repeat']}"
     return found
-
-
-def _parts(strategy: str) -> Row:
-    """Return what goes with a strategy: who starts it and what carries its messages."""
-    if strategy == "single":
-        return {"communicator": None, "algorithm": None, "collectives": None, "launcher": "local"}
-    if strategy == "horovod":
-        return {"communicator": None, "algorithm": None, "collectives": "gloo", "launcher": "horovodrun"}
-    return {"communicator": "mpi", "algorithm": "auto", "collectives": "mpi", "launcher": "mpirun"}
 
 
 def _following(told: Row) -> Row:
@@ -177,15 +172,12 @@ def _results(found: Row, values: Mapping[str, Any]) -> Row:
 
 def repeats(number: int, /, **values: Any) -> list[Row]:
     """Return so many repeats of one arm: of a list as long as that, each of them gets a value (but not of options)."""
-    several = {
-        key: found
-        for key, found in values.items()
-        if isinstance(found, list | tuple) and len(found) == number and "." not in key
-    }
-    return [
-        run(**{**values, "repeat": repeat, **{key: found[repeat] for key, found in several.items()}})
-        for repeat in range(number)
-    ]
+
+    def is_of_repeats(key: str) -> bool:
+        return isinstance(values[key], list | tuple) and len(values[key]) == number and "." not in key
+
+    several = [key for key in values if is_of_repeats(key)]
+    return [run(**values | {"repeat": n} | {key: values[key][n] for key in several}) for n in range(number)]
 
 
 def base_line(number: int = 1, /, **values: Any) -> list[Row]:
