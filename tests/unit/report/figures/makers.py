@@ -44,6 +44,7 @@ TYPES = {
     "time": lambda text: pd.Timestamp(text).tz_convert("UTC"),
 }
 KINDS = {column.name: TYPES[column.kind] for column in TABLES["runs"]}
+UTILISATION = ("cpu", "utilization")
 LAUNCHING = ("algorithm", "communicator", "collectives", "launcher", "emulated", "baseline")
 
 
@@ -211,6 +212,18 @@ def epochs_of(of: Mapping[str, Any], *, slowest: float = 1.0, **columns: Sequenc
                 row["train_time_s"] *= slowest
             found.append(row)
     return found
+
+
+def readings(
+    of: Mapping[str, Any], values: Iterable[float], what: tuple[str, str] = UTILISATION, worker: int = 0, **more: float
+) -> list[Row]:
+    """Return rows of `sensors.csv`: one reading a second, from 0 s on or from `start`, `every` so many seconds."""
+    start, every = more.get("start", 0.0), more.get("every", 1.0)
+    return [
+        {"run_id": of["run_id"], "study": of["study"], "worker": worker, "at_s": start + every * number,
+         "sensor": what[0], "quantity": what[1], "value": value}
+        for number, value in enumerate(values)
+    ]  # fmt: skip
 
 
 def panel(chart: Chart, title: str) -> Panel:

@@ -1,6 +1,5 @@
 """Utilisation and memory while runs train."""
 
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -8,22 +7,9 @@ import pytest
 from dlbench.report.chart import MissingRowsError
 from dlbench.report.figures.devices_over_time import MOST_PLACES, chart
 from tests.unit.report.figures.cases import Case, check_cases, drawn, see
-from tests.unit.report.figures.makers import Row, medians, repeats, report_data, run
+from tests.unit.report.figures.makers import UTILISATION, medians, readings, repeats, report_data, run
 
 GIB = 2**30
-UTILISATION = ("cpu", "utilization")
-
-
-def readings(
-    of: Row, values: Iterable[float], what: tuple[str, str] = UTILISATION, worker: int = 0, **more: float
-) -> list[Row]:
-    """Return one reading a second, from 0 s on or from `start`, `every` so many seconds."""
-    start, every = more.get("start", 0.0), more.get("every", 1.0)
-    return [
-        {"run_id": of["run_id"], "study": of["study"], "worker": worker, "at_s": start + every * number,
-         "sensor": what[0], "quantity": what[1], "value": value}
-        for number, value in enumerate(values)
-    ]  # fmt: skip
 
 
 ONE, TWO, STALLED, DEAD = run(), run(workers=2), run(repeat=1, status="stalled"), run(repeat=2, status="failed")
