@@ -51,17 +51,10 @@ def test_what_shares_a_panel_and_what_it_is_called(tmp_path: Path) -> None:
         assert [[line.label for line in lines] for lines in panels(numbered(tmp_path, *rows))] == labels
     titles = [part.title for part in parts(numbered(tmp_path, *CASES[-1][0]).arms, x="batch_size")]
     assert titles == ["1 of 2", "2 of 2"]
-    (lines,) = panels(numbered(tmp_path, {}, BASE))
-    assert [line.role for line in lines] == [Role.MEASURED, Role.BASE_LINE]
-
-
-def test_emulated_and_real_runs_never_share_a_series(tmp_path: Path) -> None:
-    rows = [{"samples_per_s": 1.0}, {"samples_per_s": 2.0, "emulated": "simulated;oversubscribed"}]
-    (lines,) = panels(numbered(tmp_path, *rows))
-    assert [(line.emulated, line.marks[0].points) for line in lines] == [
-        ("", (1.0,)),
-        ("oversubscribed;simulated", (2.0,)),
-    ]
+    (lines,) = panels(numbered(tmp_path, {}, BASE, {"emulated": "simulated;oversubscribed"}))
+    assert [(line.role, line.emulated) for line in lines] == [
+        (Role.MEASURED, ""), (Role.MEASURED, "oversubscribed;simulated"), (Role.BASE_LINE, ""),
+    ]  # fmt: skip
 
 
 def test_more_series_than_can_be_told_apart_become_panels(tmp_path: Path) -> None:

@@ -3,22 +3,15 @@
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dlbench.report.chart import Chart, Mark, Panel, Role
-from dlbench.report.data import ReportData, read
+from dlbench.report.data import ReportData
 from tests.unit.report.figures.makers import Row, report_data
 
-ROOT = Path(__file__).parents[4]
-STUDIES = {
-    "cifar10": ROOT / "results" / "cifar10-resnet20",
-    "digits": ROOT / "results" / "digits-batch-workers",
-    "dividing": ROOT / "results" / "dividing",
-}
 # The values of a series by place: a median (None without one), all points as a tuple, or `see` for the rest of a mark.
 Values = Mapping[float, object]
 
@@ -52,12 +45,6 @@ class Case:
 def see(*points: float, **others: object) -> tuple[tuple[float, ...], dict[str, object]]:
     """Return what is expected of a mark: points in any order, and `ended`, `flags`, `low`, `high`, `num_failed`."""
     return tuple(sorted(points)), others
-
-
-@cache
-def study(name: str) -> ReportData:
-    """Read a study of the repository."""
-    return read([STUDIES[name]])
 
 
 def drawn(chart: Callable[[ReportData], Chart], *rows: Row, tmp_path: Path, **more: Iterable[Row]) -> Chart:

@@ -11,12 +11,13 @@ from dlbench import plugins
 from dlbench.plugins import Plugin
 from dlbench.records import files
 from dlbench.report.chart import Chart, MissingRowsError, Panel, Role
-from dlbench.report.data import ReportData
+from dlbench.report.data import ReportData, read
 from tests.unit.report.charts import HOSTILE
-from tests.unit.report.figures.cases import check, study
+from tests.unit.report.figures.cases import check
 from tests.unit.report.figures.makers import Row, base_line, epochs_of, readings, report_data, run
 
 FIGURES = {name: plugins.load("figures", name) for name in plugins.names("figures")}
+STUDIES = Path(__file__).parents[4] / "results"
 REFERENCE = "# source: A\n# x: batch_size\nbatch_size,train_time_s\n16,1000\n64,600\n"
 TARGET = {"target_metric": "validation_accuracy", "target_value": 0.9}
 WAYS = (("mpi", "scale-up"), ("mpi", "scale-out"), ("horovod", "scale-up"))
@@ -148,8 +149,9 @@ def test_tasks_have_panels_of_their_own_and_odd_names_stay_as_they_are(tmp_path:
 
 
 def test_a_real_study_gives_a_sound_chart_or_says_what_it_lacks() -> None:
-    for name, count in (("cifar10", 8), ("digits", 10), ("dividing", 8)):
-        charts = [made for figure in FIGURES.values() if (made := drawn(figure, study(name)))]
+    for name, count in (("cifar10-resnet20", 8), ("digits-batch-workers", 10), ("dividing", 8)):
+        study = read([STUDIES / name])
+        charts = [made for figure in FIGURES.values() if (made := drawn(figure, study))]
         assert len(charts) == count, name
         assert not any(points(made, emulated=True) for made in charts), name
 
