@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from dlbench.analysis.groups import values_of
+from dlbench.analysis.groups import values_of, ways
 from dlbench.report.page.content import Content
 from dlbench.report.page.render import html, markdown
 from dlbench.report.write import MOST_CHARTED, ReportRequest, thinned, write_report
@@ -19,8 +19,8 @@ def grid(tmp_path):
     rows = []
     for rate in RATES:
         for batch in (16, 32, 64, 128):
-            fast = {"train_time_s": 1.0} if (rate, batch) == (0.07, 64) else {"train_time_s": 9.0}
-            good = {"validation_accuracy": 0.99 if (rate, batch) == (0.13, 32) else 0.9}
+            fast = {"train_time_s": 1.0} if (rate, batch) == (0.08, 64) else {"train_time_s": 9.0}
+            good = {"validation_accuracy": 0.99 if (rate, batch) == (0.15, 32) else 0.9}
             rows += repeats(2, workers=2, batch_size=batch, learning_rate_base=rate, **fast, **good)
             rows += base_line(batch_size=batch, learning_rate_base=rate, train_time_s=20.0)
     return report_data(*rows, tmp_path=tmp_path)
@@ -30,7 +30,7 @@ def test_the_setting_with_the_most_values_is_thinned_and_grids_stay_whole(grid, 
     found, note = thinned(grid)
     bases, arms = ([arm for arm in found.arms if arm.baseline is added] for added in (True, False))
     rates = values_of(arms, "learning_rate_base")
-    assert {0.07, 0.13, min(RATES), max(RATES)} <= set(rates)
+    assert {0.08, 0.15, min(RATES), max(RATES)} <= set(rates)
     assert len(arms) == 4 * len(rates)
     for key in ("learning_rate_base", "batch_size"):
         assert values_of(bases, key) == values_of(arms, key)
@@ -76,9 +76,11 @@ def test_the_setting_with_the_most_values_is_cut_and_others_keep_theirs(tmp_path
         for workers in (4, 16, 64, 256)
         for momentum in (0.0, 0.5, 0.9)
     ]
+    rows += [row for momentum in (0.0, 0.5, 0.9) for row in base_line(momentum=momentum)]
     found = thinned(report_data(*rows, tmp_path=tmp_path))[0].arms
     assert len(found) <= MOST_CHARTED
-    assert [len(values_of(found, key)) for key in ("strategy", "workers", "momentum")] == [4, 4, 3]
+    assert sum(arm.baseline for arm in found) == 3
+    assert [len(values_of(ways(found), key)) for key in ("strategy", "workers", "momentum")] == [3, 4, 3]
 
 
 def test_pages_say_what_tables_leave_out(tmp_path, monkeypatch):
