@@ -29,6 +29,16 @@ from dlbench.report.lines import Part, ended, series
 from dlbench.scenario.metrics import SCORE_COLUMNS
 
 
+def no_notes(every: Sequence[Arm], shown: Sequence[Arm]) -> Iterable[str]:
+    """Return no further notes."""
+    return ()
+
+
+def as_it_is(part: Part, panel: Panel) -> tuple[Panel, Iterable[str]]:
+    """Return a panel that is compared with nothing else."""
+    return panel, ()
+
+
 @dataclass(frozen=True)
 class QuantityFigure:
     """A plugin: columns of arms, each against what varies, one line for each way to train.
@@ -55,10 +65,10 @@ class QuantityFigure:
     shown: Mapping[str, Axis]
     needs: str
     definition: str = ""
-    notes: Callable[[Sequence[Arm], Sequence[Arm]], Iterable[str]] = lambda every, shown: ()
+    notes: Callable[[Sequence[Arm], Sequence[Arm]], Iterable[str]] = no_notes
     arms: Callable[[Sequence[Arm]], Sequence[Arm]] = list
     places: Callable[[Sequence[Arm]], Iterable[tuple[Part, Axis]]] = placed
-    reference: Callable[[Part, Panel], tuple[Panel, Iterable[str]]] = lambda part, panel: (panel, ())
+    reference: Callable[[Part, Panel], tuple[Panel, Iterable[str]]] = as_it_is
     form: Literal["lines", "cells"] = "lines"
     least: int = 2
     ALL_ARMS: bool = False
