@@ -96,13 +96,17 @@ def _step(case: Case) -> Iterator[str]:
         yield f"the trainer {settings.trainer} cannot compute a batch in parts (microbatch_size)"
     if settings.microbatch_size is not None and case.needs.one_process:
         yield f"the strategy {settings.strategy} hands one process the batches of all workers (microbatch_size)"
+    if parts > max(smallest, 1):
+        samples = f"{smallest} sample{'s' if smallest != 1 else ''}"
+        yield f"a worker's batch of {samples} cannot be computed in {parts} parts (gradient_accumulation_steps)"
+
+
+def _input(case: Case) -> Iterator[str]:
+    settings = case.settings
     if settings.input is Input.DEVICE and not case.trainer.get("HOLDS_SAMPLES", False):
         yield f"the trainer {settings.trainer} has no device that holds samples (input: device); use `memory`"
     if settings.input is Input.DEVICE and case.needs.one_process:
         yield f"the strategy {settings.strategy} divides batches over devices (input: device); use `memory`"
-    if parts > max(smallest, 1):
-        samples = f"{smallest} sample{'s' if smallest != 1 else ''}"
-        yield f"a worker's batch of {samples} cannot be computed in {parts} parts (gradient_accumulation_steps)"
 
 
 def _belonging(case: Case) -> Iterator[str]:
@@ -253,4 +257,15 @@ def _measured(case: Case) -> Iterator[str]:
     yield choice("score", target.metric, tuple(scores), f"data set {settings.dataset}, which has {what},")
 
 
-TRAINING_CHECKS = (_engine, _step, _belonging, _batch_policy, _policy_needs, _samples, _shapes, _chance, _measured)
+TRAINING_CHECKS = (
+    _engine,
+    _step,
+    _input,
+    _belonging,
+    _batch_policy,
+    _policy_needs,
+    _samples,
+    _shapes,
+    _chance,
+    _measured,
+)
