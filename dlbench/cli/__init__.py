@@ -11,7 +11,7 @@ import click
 
 from dlbench import __version__
 from dlbench.cli.streams import open_streams, plain_text
-from dlbench.errors import LACKING, UserError, lacking
+from dlbench.errors import LACKING, UserError, lacking, nearest
 
 # Exit codes: 0 every run completed, 1 some did not, 2 usage, 3 regression, 4 nothing recommended, 130 interrupted.
 COMPLETED = 0
@@ -86,8 +86,6 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command, or name the nearest."""
         if args and not args[0].startswith("-") and args[0] not in COMMANDS:
-            from dlbench.errors import nearest
-
             near = nearest(args[0], COMMANDS) or f"there are: {', '.join(COMMANDS)}"
             ctx.fail(f"no such command {args[0]!r}; {near}")
         return super().resolve_command(ctx, args)

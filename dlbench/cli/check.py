@@ -1,19 +1,19 @@
 """`dlbench check`: validate a scenario, show its runs, what they may take, and what is probably not intended."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from dlbench.analysis.formatting import duration
+from dlbench.analysis.formatting import counted, duration
 from dlbench.cli import options, tables
 
 if TYPE_CHECKING:
     from dlbench.scenario.cluster.cluster_file import ClusterOptions
     from dlbench.scenario.run_spec import RunSpec
     from dlbench.scenario.scenario import Repeats
-    from dlbench.scenario.settings import Settings
 
 _COLUMNS = (
     "run", "repeat", "arm", "strategy", "workers", "layout", "batch", "global batch", "launcher", "cores/worker",
@@ -47,6 +47,7 @@ def command(
     from dlbench.study.plan import cluster_of, is_queued, notices, require_launchable, require_tables
     from dlbench.study.prepare import verify
 
+    say = partial(click.echo, err=True)
     cluster = cluster_of(where)
     parsed = read(scenario, options.read_sets(sets))
     require_tables(parsed)
@@ -67,28 +68,24 @@ def command(
         click.echo(f"warning: {warning}", err=True)
     if not is_queued(cluster):  # a job's own machines are not here
         require_launchable(runs, cluster)
-        require_buildable(runs, cluster, lambda line: click.echo(line, err=True))
-    verify(runs, lambda line: click.echo(line, err=True))
+        require_buildable(runs, cluster, say)
+    verify(runs, say)
 
 
 def _row(number: int, run: "RunSpec", estimate: float | None) -> list[str]:
     settings = run.settings
     algorithm = f" ({settings.algorithm})" if settings.algorithm else ""
+    layout = "hosts filled in order" if settings.mode is None else str(settings.mode)
+    if settings.workers_per_host is not None:
+        layout = f"{settings.workers_per_host} on each host"
+    elif settings.is_simulated:
+        layout = "simulated"
     cells = (
-        number, run.repeat, run.label, settings.strategy + algorithm, settings.workers, _layout(settings),
+        number, run.repeat, run.label, settings.strategy + algorithm, settings.workers, layout,
         settings.batch_size, run.global_batch_size, settings.launcher, f"{settings.cores_per_worker:g}",
         duration(estimate),
     )  # fmt: skip
     return list(map(str, cells))
-
-
-def _layout(settings: "Settings") -> str:
-    """Say how the workers sit on the hosts."""
-    if settings.workers_per_host is not None:
-        return f"{settings.workers_per_host} on each host"
-    if settings.is_simulated:
-        return "simulated"
-    return "hosts filled in order" if settings.mode is None else str(settings.mode)
 
 
 def total(runs: Sequence["RunSpec"], estimates: Sequence[float | None], repeats: "int | Repeats") -> str:
@@ -97,17 +94,13 @@ def total(runs: Sequence["RunSpec"], estimates: Sequence[float | None], repeats:
     num_baselines = sum(arms.values())
     searches = sum(run.phase == "tune" for run in runs)
     is_fixed = isinstance(repeats, int)
-    each = _counted(repeats, "repeat") if isinstance(repeats, int) else f"{repeats.min} to {repeats.max} repeats"
+    each = counted(repeats, "repeat") if isinstance(repeats, int) else f"{repeats.min} to {repeats.max} repeats"
     of_them = f"({num_baselines} of them base line{'s' * (num_baselines != 1)})"
-    number = _counted(len(runs), "run") if not searches else _counted(searches, "run") + " of the search, then"
-    text = f"{number}{':' * (not searches)} {_counted(len(arms), 'arm')} {of_them} x {each}"
+    number = f"{counted(searches, 'run')} of the search, then" if searches else f"{counted(len(runs), 'run')}:"
+    text = f"{number} {counted(len(arms), 'arm')} {of_them} x {each}"
     seconds_known = [seconds for seconds in estimates if seconds is not None]
     if not seconds_known:
         return f"{text}; no study shows yet how long they take"
     part = "" if len(seconds_known) == len(runs) else f" for {len(seconds_known)} of them; the others are not known"
     about = "about" if is_fixed and not searches else "at least"
     return f"{text}; {about} {duration(sum(seconds_known))}{part}"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' * (number != 1)}"

@@ -8,7 +8,7 @@ import click
 
 from dlbench.analysis.formatting import counted, percent
 from dlbench.cli import COMPLETED, options, tables
-from dlbench.errors import UserError, nearest, shown
+from dlbench.errors import UserError, first_of, nearest, shown
 
 if TYPE_CHECKING:
     from dlbench.analysis.compare.comparison import Comparison
@@ -58,13 +58,7 @@ def read_share(text: str) -> float:
     help="Let --fail-above judge although these differ, or are not known.",
 )  # fmt: skip
 def command(
-    base: Path,
-    new: Path,
-    fail_above: str | None,
-    noise: str,
-    form: str,
-    output: Path | None,
-    ignore: tuple[str, ...],
+    base: Path, new: Path, fail_above: str | None, noise: str, form: str, output: Path | None, ignore: tuple[str, ...]
 ) -> int:
     """Compare the arms of the study NEW with those of BASE.
 
@@ -90,12 +84,10 @@ def command(
         code = _verdict(comparison, allowed, ignored)
     except UserError as error:
         refusal = error
-    if output is not None or not comparison.refused:
-        text = _rendered(comparison, form, allowed, refusal)
-        if output is None:
-            click.echo(text, nl=False)
-        else:
-            options.write_file(output, text)
+    if output is not None:
+        options.write_file(output, _rendered(comparison, form, allowed, refusal))
+    elif not comparison.refused:
+        click.echo(_rendered(comparison, form, allowed, refusal), nl=False)
     if refusal is not None:
         raise refusal
     return code
@@ -108,10 +100,9 @@ def read_ignored(texts: tuple[str, ...]) -> frozenset[str]:
         UserError: One is not among IGNORABLE.
     """
     words = [word.strip() for text in texts for word in text.split(",") if word.strip()]
-    for word in words:
-        if word not in IGNORABLE:
-            allowed = " and ".join(IGNORABLE)
-            raise UserError(f"--ignore {word!r}: only {allowed} can be ignored", hint=nearest(word, IGNORABLE))
+    if wrong := next((word for word in words if word not in IGNORABLE), None):
+        allowed = " and ".join(IGNORABLE)
+        raise UserError(f"--ignore {wrong!r}: only {allowed} can be ignored", hint=nearest(wrong, IGNORABLE))
     return frozenset(words)
 
 
@@ -135,10 +126,8 @@ def _verdict(found: "Comparison", allowed: float | None, ignored: frozenset[str]
             would say nothing of what was changed, or the gate cannot judge.
     """
     if found.refused:
-        more = len(found.refused) - MOST_REASONS
-        reasons = [*found.refused[:MOST_REASONS], *([f"and {more} more"] if more > 0 else [])]
         raise UserError(
-            "the studies cannot be compared: " + "; ".join(reasons),
+            "the studies cannot be compared: " + "; ".join(first_of(found.refused, MOST_REASONS, "and {} more")),
             hint="arms of different settings are compared within one study: make them an axis of its scenario",
         )
     if allowed is None:

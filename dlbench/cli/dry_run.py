@@ -25,8 +25,10 @@ MOST_PLACES = 8
 def show(dry_run: "DryRun", *, as_json: bool) -> None:
     """Print what would be executed."""
     if as_json:
-        runs = [_run(assignment, dry_run.launch(assignment)) for assignment in dry_run.assignments]
-        document = {"submission": dry_run.submission or None, "runs": runs}
+        document = {
+            "submission": dry_run.submission or None,
+            "runs": [_run(each, dry_run.launch(each)) for each in dry_run.assignments],
+        }
         click.echo(json.dumps(document, indent=2, ensure_ascii=False))
         return
     if dry_run.submission:

@@ -26,13 +26,13 @@ def command(study: Path | None, studies: Path, form: str, output: Path | None) -
     from dlbench import plugins
     from dlbench.records import files
     from dlbench.report.data import read
-    from dlbench.study.folder import latest
+    from dlbench.study.folder import newest
 
     exporter = plugins.load("exporters", form)
     package = exporter.get("PACKAGE")
     if package is not None and find_spec(package) is None:
         raise UserError(f"the exporter {form!r} needs {package}", hint=f"pip install {package}")
-    path = study or latest(studies).path
+    path = study or newest(studies).path
     folder = output or path / exporter.name
     if (folder / files.STUDY).exists() or (folder / files.table("runs")).exists():
         raise UserError(

@@ -1,5 +1,6 @@
 """`dlbench list`: every plugin with its options, every setting, every column."""
 
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,7 +45,9 @@ def command(kind: str | None, name: str | None, studies: Path) -> None:
     if kind is None:
         _show_all()
     elif kind == "settings":
-        _show_settings(name)
+        from dlbench.scenario.settings import Settings
+
+        tables.show("settings", _OPTION_COLUMNS, _picked(list(option_rows(Settings, "")), name, "setting"))
     elif kind == "columns":
         _show_columns(name)
     elif kind == "scenarios":
@@ -112,12 +115,6 @@ def _failure(kind: str, name: str) -> str:
     return ""
 
 
-def _show_settings(name: str | None) -> None:
-    from dlbench.scenario.settings import Settings
-
-    tables.show("settings", _OPTION_COLUMNS, _picked(list(option_rows(Settings, "")), name, "setting"))
-
-
 def _show_columns(name: str | None) -> None:
     from dlbench.records.columns import TABLES
 
@@ -135,16 +132,15 @@ def _show_scenarios(name: str | None) -> None:
     from dlbench.scenario.read import packaged
     from dlbench.scenario.read.scenario_file import read, read_with_text
 
+    names = packaged.names()
     if name is None:
-        rows = [(each, read(packaged.located(Path(each))).description) for each in packaged.names()]
+        rows = [(each, read(packaged.located(Path(each))).description) for each in names]
         tables.show("scenarios that come with dlbench", ("name", "what it asks"), rows)
-    elif name in packaged.names():
+    elif name in names:
         click.echo(read_with_text(packaged.located(Path(name)), {})[1], nl=False)
     else:
-        raise UserError(
-            f"no scenario {name!r} comes with dlbench; there are: {', '.join(packaged.names())}",
-            hint=nearest(name, packaged.names()),
-        )
+        there_are = f"there are: {', '.join(names)}"
+        raise UserError(f"no scenario {name!r} comes with dlbench; {there_are}", hint=nearest(name, names))
 
 
 def _show_studies(parent: Path, scenario: str | None) -> None:
@@ -182,14 +178,10 @@ def option_rows(options: "type[BaseModel]", prefix: str) -> Iterator[tuple[str, 
     schema = options.model_json_schema()
     definitions, required = schema.get("$defs", {}), schema.get("required", [])
     for name, value in schema.get("properties", {}).items():
-        default = "needed" if name in required else _default(value.get("default"))
+        default = "needed" if name in required else ""
+        if value.get("default") is not None:
+            default = json.dumps(value["default"], ensure_ascii=False).strip('"')
         yield prefix + name, type_name(value, definitions), default, value.get("description", "")
-
-
-def _default(value: Any) -> str:
-    import json
-
-    return "" if value is None else json.dumps(value, ensure_ascii=False).strip('"')
 
 
 def type_name(value: dict[str, Any], definitions: dict[str, Any]) -> str:

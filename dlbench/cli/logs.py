@@ -49,9 +49,9 @@ def command(
     run: str, study: Path | None, studies: Path, worker: int | None, attempt: int | None, lines: int, follow: bool
 ) -> None:
     """Print the logs of RUN: its name, or a part of it that no other run has."""
-    from dlbench.study.folder import latest, open_study
+    from dlbench.study.folder import newest, open_study
 
-    folder = open_study(study) if study else latest(studies)
+    folder = open_study(study) if study else newest(studies)
     chosen = _attempt(folder, _run_id(folder, run), attempt)
     printer = _Printer(lines)
     has_ended = not follow

@@ -2,7 +2,6 @@
 
 import contextlib
 import signal
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,12 +13,9 @@ from dlbench.cli.signals import stop_on_signals
 from dlbench.errors import UserError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from dlbench.analysis.arms import Row
     from dlbench.scenario.cluster.cluster_file import ClusterOptions
     from dlbench.study.plan import Request
-    from dlbench.study.runner import StudyResult, Watcher
+    from dlbench.study.runner import StudyResult
 
 NOT_AS_EXPECTED = 3
 LAUNCHED_BY = ("-np", "-n", "--np", "python", "python3", "mpirun", "mpiexec", "torchrun", "horovodrun", "srun")
@@ -122,15 +118,17 @@ def command(
 
 def _run(request: "Request", *, is_followed: bool, wants_report: bool, opens: bool) -> int:
     """Make the runs, print the results, and return the exit code; one that is followed leaves the showing to that."""
+    from dlbench.cli.live import LiveTable, PlainLines
+    from dlbench.cli.summary import show_study
     from dlbench.study.follow import Detached, Stop
     from dlbench.study.measure import measure
     from dlbench.study.prepare import NotPrepared
     from dlbench.study.runner import DiskFull
 
-    console = tables.console()
-    stop = Stop()
+    console, stop = tables.console(), Stop()
+    shown = LiveTable(console) if console.is_terminal else contextlib.nullcontext(PlainLines(click.echo))
     try:
-        with stop_on_signals(stop), _watcher(console) as watcher:
+        with stop_on_signals(stop), shown as watcher:
             result = measure(request, watcher, stop)
     except (DiskFull, NotPrepared) as error:
         click.echo(f"dlbench: {error}", err=True)
@@ -140,16 +138,31 @@ def _run(request: "Request", *, is_followed: bool, wants_report: bool, opens: bo
             click.echo(f"dlbench: {error}", err=True)
         return HUNG_UP
     if not is_followed:
-        _show(console, result, " --confirm" if request.confirms else "")
+        show_study(console, result.folder.path, result.rows, result.folder)
+        command = f"continue with: dlbench run --study {str(result.folder.path)!r}{' --confirm' * request.confirms}"
+        if result.was_interrupted:
+            click.echo(f"interrupted; {command}")
+        elif result.is_spent:
+            click.echo(f"the budget is spent; {command} --budget TIME")
     if request.confirms and not any(row["phase"] == "confirm" for row in result.rows):
         click.echo("nothing was confirmed: there is no arm to use yet, or no rival of it")
     if wants_report and not result.was_interrupted and any(row["phase"] == "measure" for row in result.rows):
         draw([result.folder.path], opens=opens)
+    return _exit_code(result)
+
+
+def _exit_code(result: "StudyResult") -> int:
+    from dlbench.analysis.arms import last_attempts
+    from dlbench.cli.summary import unexpected
+    from dlbench.records.outcome import Status
+
     if result.was_interrupted:
         return INTERRUPTED
     if result.problem:
         click.echo(f"dlbench: {result.problem}; remove what is in its place, then continue with --resume", err=True)
-    is_done = result.is_complete or (result.is_spent and not _failed(result.rows))
+    statuses = {row["status"] for row in unexpected(last_attempts(result.rows))}
+    # A run that the end of the budget has interrupted has not failed.
+    is_done = result.is_complete or (result.is_spent and statuses <= {Status.COMPLETED, Status.INTERRUPTED})
     if not is_done or result.problem:
         return SOME_DID_NOT
     return NOT_AS_EXPECTED if _say_unmet(result) else COMPLETED
@@ -164,6 +177,7 @@ def _say_unmet(result: "StudyResult") -> bool:
         return False
     from dlbench.analysis.arms import last_attempts, measured
     from dlbench.analysis.expectations import unmet
+    from dlbench.grouping import by_key
     from dlbench.records import files
     from dlbench.records.tables import read_table
 
@@ -178,8 +192,8 @@ def _say_unmet(result: "StudyResult") -> bool:
     if expected.rate is not None:
         stored = read_table(Path(expected.rate.of))
         rated = stored[stored["samples_per_s"].notna()].fillna({"label": "", "device_name": ""})
-        for label, device, rate in zip(rated["label"], rated["device_name"], rated["samples_per_s"], strict=True):
-            rates.setdefault((label, device), []).append(float(rate))
+        arms = zip(rated["label"], rated["device_name"], strict=True)
+        rates = by_key(zip(arms, map(float, rated["samples_per_s"]), strict=True))
         for row in rows:
             if (row["label"] or "", row["device_name"] or "") not in rates:
                 click.echo(f"no rate is stored for {row['label'] or 'this run'} on {row['device_name']}")
@@ -187,29 +201,3 @@ def _say_unmet(result: "StudyResult") -> bool:
     for reason in reasons:
         click.echo(f"not as expected: {reason}")
     return bool(reasons)
-
-
-def _failed(rows: "Iterable[Row]") -> bool:
-    """Whether a run has failed: not one that the end of the budget has interrupted."""
-    from dlbench.analysis.arms import last_attempts
-    from dlbench.cli.summary import unexpected
-    from dlbench.records.outcome import Status
-
-    return any(row["status"] not in (Status.COMPLETED, Status.INTERRUPTED) for row in unexpected(last_attempts(rows)))
-
-
-def _show(console: "Console", result: "StudyResult", more: str) -> None:
-    from dlbench.cli.summary import show_study
-
-    show_study(console, result.folder.path, result.rows, result.folder)
-    command = f"continue with: dlbench run --study {str(result.folder.path)!r}{more}"
-    if result.was_interrupted:
-        click.echo(f"interrupted; {command}")
-    elif result.is_spent:
-        click.echo(f"the budget is spent; {command} --budget TIME")
-
-
-def _watcher(console: "Console") -> "contextlib.AbstractContextManager[Watcher]":
-    from dlbench.cli.live import LiveTable, PlainLines
-
-    return LiveTable(console) if console.is_terminal else contextlib.nullcontext(PlainLines(click.echo))

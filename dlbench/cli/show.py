@@ -29,11 +29,11 @@ LOOK_S = 2.0
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 def command(study: Path | None, studies: Path, watch: bool, as_json: bool) -> None:
     """Show the results of STUDY, by default of the newest, also while another dlbench runs it."""
-    from dlbench.study.folder import latest
+    from dlbench.study.folder import newest
 
     if watch and as_json:
         raise UserError("--watch shows a table", hint="for a program, call --json again")
-    folder = _opened(study) if study else latest(studies)
+    folder = _opened(study) if study else newest(studies)
     path = folder.path if folder else Path(study or ".")
     if as_json:
         click.echo(json.dumps(content(path, folder), indent=2, ensure_ascii=False))

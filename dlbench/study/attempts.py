@@ -1,8 +1,6 @@
 """Attempts of runs: how each ended, which runs are still to be made, and the checkpoints that attempts hand on."""
 
 import contextlib
-import errno
-import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -72,8 +70,7 @@ def begin(study: Path, run_id: str) -> Attempt:
     Raises:
         OSError: It cannot be made; the study's own folder is never made anew.
     """
-    if not study.is_dir():
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(study))
+    (study / files.RUNS_FOLDER).mkdir(exist_ok=True)
     number = max((attempt.number for attempt in attempts_of(study, run_id)), default=0) + 1
     folder = files.attempt_folder(study, run_id, number)
     folder.mkdir(parents=True)
@@ -112,10 +109,7 @@ def is_final(study: Path, run: RunSpec) -> bool:
 
 
 def close_interrupted(
-    study: Path,
-    runs: Iterable[RunSpec],
-    end_leftovers: Callable[[Assignment, Path], object] | None,
-    note: str = "",
+    study: Path, runs: Iterable[RunSpec], end_leftovers: Callable[[Assignment, Path], object] | None, note: str = ""
 ) -> tuple[Attempt, ...]:
     """End what is left of attempts whose dlbench was killed, and write that they were interrupted.
 
@@ -142,13 +136,6 @@ def close_interrupted(
         outcome = Outcome(status=Status.INTERRUPTED, reason=reason, started_at=moment.isoformat())
         write_outcome(attempt.folder, outcome)
     return tuple(unfinished)
-
-
-def checkpoint_folder(study: Path, run: RunSpec) -> str:
-    """Return where a run's checkpoints go, or an empty string where it makes none."""
-    if run.settings.checkpoint_every is None:
-        return ""
-    return str(files.checkpoint_folder(study, run.run_id).absolute())
 
 
 def discard_checkpoints(study: Path, runs: Iterable[RunSpec]) -> None:

@@ -25,6 +25,11 @@ class Budget:
     seconds: float = math.inf
     device_hours: float = math.inf
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether there is a budget at all."""
+        return self != Budget()
+
     def __str__(self) -> str:
         return f"{self.seconds:g}s" if math.isfinite(self.seconds) else f"{self.device_hours:g} device-hours"
 
@@ -63,11 +68,6 @@ class Spending:
         """Return how long a run may take."""
         hours = (self.budget.device_hours - self._device_hours) / num_slots(run.settings)
         return min(self.budget.seconds - (self.clock() - self._begun_at), 3600 * hours)
-
-    @property
-    def is_limited(self) -> bool:
-        """Whether there is a budget at all."""
-        return self.budget != Budget()
 
     def has_room(self, runs: Iterable[tuple[RunSpec, float]]) -> bool:
         """Whether what is left suffices for runs that each take this many seconds."""

@@ -90,14 +90,18 @@ class Collector:
         self._runs = {run.run_id: run for run in folder.record.runs}
 
     def rebuild(self) -> None:
-        """Make all tables again from every attempt that has ended.
+        """Make all tables from every attempt that has ended; to be called first.
 
         Raises:
             OSError: The disk is full; the tables are as they were.
         """
-        self.rows, self._lines, self._waiting = [], [], []
-        self._has_tables, self._written_bytes = False, 0
-        for attempt, outcome in self._ended():
+        ended = [
+            (attempt, outcome)
+            for run_id in self._runs
+            for attempt in attempts_of(self._folder.path, run_id)
+            if (outcome := attempt.outcome()) is not None
+        ]
+        for attempt, outcome in sorted(ended, key=lambda pair: pair[1].started_at):
             self._take(attempt, outcome)
         self._write_runs()
         self.flush()
@@ -123,16 +127,34 @@ class Collector:
         if self._has_tables and not self._waiting:
             return
         with self._tolerant():
-            self._write_derived()
+            begun = [name for name in OCCASIONAL if (self._folder.path / files.table(name)).exists()]
+            with contextlib.ExitStack() as stack:
+                opened = {table: stack.enter_context(self._continued(table)) for table in (*DERIVED, *begun)}
+                for attempt, layout in self._waiting:
+                    journal = read_journal(attempt.folder / files.JOURNAL)
+                    places = () if layout is None else topology(layout, self._folder.record.cluster, journal)
+                    lines = _lines(attempt, journal, places, self._metrics)
+                    for table, lines_of_table in lines.items():
+                        if table not in opened:
+                            opened[table] = stack.enter_context(self._continued(table))
+                        opened[table].writelines(lines_of_table)
             self._written_bytes += self._waiting_bytes()
             self._has_tables, self._waiting = True, []
 
-    def compact(self) -> None:
-        """Keep the rows of steps as Parquet where that was chosen, or where CSV is too large; for the study's end.
+    def finish(self) -> None:
+        """Bring every table up to date, `summary.csv` and `arms.csv` too, in the form in which it stays.
 
         Raises:
-            OSError: The disk is full; the table is CSV, as it was.
+            OSError: The disk is full; the tables are as they were.
         """
+        self.flush()
+        self._compact()
+        with self._tolerant():
+            for name, text in summary_tables.tables(measured(self.rows)).items():
+                files.write_text(self._folder.path / name, text)
+
+    def _compact(self) -> None:
+        """Keep the rows of steps as Parquet where that was chosen, or where CSV is too large."""
         path = self._folder.path / files.table("steps")
         is_large = path.exists() and path.stat().st_size > MOST_CSV_BYTES
         if self._step_table is StepTable.CSV or not (is_large or self._step_table is StepTable.PARQUET):
@@ -142,29 +164,6 @@ class Collector:
             return
         with self._tolerant():
             parquet.convert(path, "steps")
-
-    def summarise(self) -> None:
-        """Replace `summary.csv` and `arms.csv`.
-
-        Raises:
-            OSError: The disk is full; the tables are as they were.
-        """
-        with self._tolerant():
-            for name, text in summary_tables.tables(measured(self.rows)).items():
-                files.write_text(self._folder.path / name, text)
-
-    def _write_derived(self) -> None:
-        begun = [name for name in OCCASIONAL if (self._folder.path / files.table(name)).exists()]
-        with contextlib.ExitStack() as stack:
-            opened = {table: stack.enter_context(self._continued(table)) for table in (*DERIVED, *begun)}
-            for attempt, layout in self._waiting:
-                journal = read_journal(attempt.folder / files.JOURNAL)
-                places = () if layout is None else topology(layout, self._folder.record.cluster, journal)
-                lines = _derived_lines(attempt, journal, places, self._metrics) | _occasional_lines(attempt, journal)
-                for table, lines_of_table in lines.items():
-                    if table not in opened:
-                        opened[table] = stack.enter_context(self._continued(table))
-                    opened[table].writelines(lines_of_table)
 
     @contextlib.contextmanager
     def _tolerant(self) -> Iterator[None]:
@@ -176,15 +175,6 @@ class Collector:
                 raise
             name = Path(error.filename2 or error.filename or "").name or "a table"
             self.problem = f"{name} cannot be written: {error.strerror or error}"
-
-    def _ended(self) -> list[tuple[Attempt, Outcome]]:
-        ended = []
-        for position, run_id in enumerate(self._runs):
-            for attempt in attempts_of(self._folder.path, run_id):
-                outcome = attempt.outcome()
-                if outcome is not None:
-                    ended.append((outcome.started_at, position, attempt.number, attempt, outcome))
-        return [entry[3:] for entry in sorted(ended, key=lambda entry: entry[:3])]
 
     def _take(self, attempt: Attempt, outcome: Outcome) -> dict[str, Any]:
         try:
@@ -256,11 +246,26 @@ class Collector:
         return {"runs": (*self._metrics, *self._options), "epochs": self._metrics}.get(table, ())
 
 
-def _derived_lines(
+def _lines(
     attempt: Attempt, journal: Journal, places: Iterable[Mapping[str, Any]], metrics: Iterable[str]
 ) -> dict[str, Iterable[str]]:
-    """Return one attempt's lines of `epochs.csv`, `steps.csv`, `sensors.csv` and `topology.csv`."""
+    """Return one attempt's lines of the tables in `DERIVED`, and of those in `OCCASIONAL` that it has."""
     start = (attempt.run_id, attempt.number)
+    # One process is one node, or simulates all.
+    nodes = [
+        (rank + place, node.model_dump())
+        for rank, result in journal.results.items()
+        for place, node in enumerate(result.nodes)
+    ]
+    occasional = {
+        "nodes": [line((*start, number, *(node[column.name] for column in NODES[3:]))) for number, node in nodes],
+        "links": [line((*start, number, *link)) for number, node in nodes for link in node["links"]],
+        "staleness": [line((*start, *pair)) for result in journal.results.values() for pair in result.staleness],
+        "batch_changes": [
+            line((*start, *(getattr(change, column.name) for column in BATCH_CHANGES[2:])))
+            for change in journal.batch_changes
+        ],
+    }
     journal, _ = without_warm_up(journal)
     epoch_columns = [*names("epochs")[2:], *metrics]
     # Those that came out of a checkpoint say themselves which attempt trained them.
@@ -272,24 +277,8 @@ def _derived_lines(
             text for worker, rows in journal.steps.items() for text in step_lines(attempt, worker, rows) if len(rows)
         ),
         "sensors": (line((*start, r.worker, r.at_s, r.sensor, r.quantity, r.value)) for r in journal.sensors),
+        **{table: lines for table, lines in occasional.items() if lines},
     }
-
-
-def _occasional_lines(attempt: Attempt, journal: Journal) -> dict[str, list[str]]:
-    """Return one attempt's lines of those of `OCCASIONAL` that it has."""
-    start, results = (attempt.run_id, attempt.number), journal.results
-    # One process is one node, or simulates all.
-    nodes = [(rank + i, node.model_dump()) for rank, result in results.items() for i, node in enumerate(result.nodes)]
-    tables = {
-        "nodes": [line((*start, number, *(node[column.name] for column in NODES[3:]))) for number, node in nodes],
-        "links": [line((*start, number, *link)) for number, node in nodes for link in node["links"]],
-        "staleness": [line((*start, *pair)) for result in results.values() for pair in result.staleness],
-        "batch_changes": [
-            line((*start, *(getattr(change, column.name) for column in BATCH_CHANGES[2:])))
-            for change in journal.batch_changes
-        ],
-    }
-    return {table: lines for table, lines in tables.items() if lines}
 
 
 def step_lines(attempt: Attempt, worker: int, rows: Rows) -> Iterator[str]:

@@ -57,24 +57,11 @@ _OPTIONS = option_prefixes_of(*_OF_A_STEP)
 
 
 @dataclass(frozen=True)
-class Group:
-    """Runs whose workers need the same memory, and so share one largest batch.
-
-    Attributes:
-        name: Model, data set and what else distinguishes it from the other groups.
-        run: One of the runs.
-    """
-
-    name: str
-    run: RunSpec
-
-
-@dataclass(frozen=True)
 class LargestBatch:
-    """The largest batch of a group, and how it was found.
+    """The largest batch of a group of runs, and how it was found.
 
     Attributes:
-        name: That of the group.
+        name: Model, data set and what else distinguishes the group from the others.
         batch_size: Samples of one worker.
         limited_by: `memory`; `time`: a larger one took longer than `startup_timeout_s`; `samples`: a larger one would
             be more than the training samples of one worker.
@@ -118,18 +105,18 @@ def find_largest_batches(
         )
     sharing = workers if any(run.settings.divide is Divide.DATA for run in runs) else 1
     alike = groups(runs)
-    data = prepare((group.run for group in alike), say, stop)
+    data = prepare(alike.values(), say, stop)
     largest = []
     with TelemetryServer([host.address for host in cluster.hosts]) as server:
-        for group in alike:
-            memory_bytes = worker_memory_bytes(group.run.settings, workers)
-            trials = Trials(group.run, cluster, data[recipe_of(group.run) or ""], server, stop)
-            largest.append(_Search(group, workers, sharing, memory_bytes, trials, say).run())
+        for name, run in alike.items():
+            memory_bytes = worker_memory_bytes(run.settings, workers)
+            trials = Trials(run, cluster, data[recipe_of(run) or ""], server, stop)
+            largest.append(_Search(name, run.settings, workers, sharing, memory_bytes, trials, say).run())
     return largest
 
 
-def groups(runs: Iterable[RunSpec]) -> list[Group]:
-    """Return the groups of runs that need the same memory for each worker, in the order of the runs."""
+def groups(runs: Iterable[RunSpec]) -> dict[str, RunSpec]:
+    """Return a run of each group of runs that need the same memory for each worker, in their order, by what it is."""
     by_recipe: dict[str, tuple[dict[str, Any], RunSpec]] = {}
     for run in runs:
         settings = run.settings.model_dump(mode="json")
@@ -139,12 +126,11 @@ def groups(runs: Iterable[RunSpec]) -> list[Group]:
     recipes = [recipe for recipe, _ in by_recipe.values()]
     keys = dict.fromkeys(key for recipe in recipes for key in recipe if key not in ("model", "dataset"))
     varying = [key for key in keys if any(recipe.get(key) != recipes[0].get(key) for recipe in recipes)]
-    return [Group(_name(recipe, varying), run) for recipe, run in by_recipe.values()]
-
-
-def _name(recipe: dict[str, Any], varying: Iterable[str]) -> str:
-    words = [f"{key}={json.dumps(recipe[key])}" for key in varying if key in recipe]
-    return " ".join([f"{recipe['model']} on {recipe['dataset']}", *words])
+    named = {}
+    for recipe, run in by_recipe.values():
+        words = [f"{key}={json.dumps(recipe[key])}" for key in varying if key in recipe]
+        named[" ".join([f"{recipe['model']} on {recipe['dataset']}", *words])] = run
+    return named
 
 
 def worker_memory_bytes(settings: Settings, workers: int) -> int:
@@ -167,7 +153,8 @@ class _Search:
     """The search for one group's largest batch.
 
     Attributes:
-        group: The group.
+        name: That of the group.
+        settings: Those of one of its runs.
         workers: How many workers share this machine.
         sharing: How many of them the training samples are divided by.
         memory_bytes: What one worker may take of the machine's memory.
@@ -178,7 +165,8 @@ class _Search:
         tried: Every trial that counts, by size and by whether it made its steps in one call.
     """
 
-    group: Group
+    name: str
+    settings: Settings
     workers: int
     sharing: int
     memory_bytes: int
@@ -189,8 +177,8 @@ class _Search:
 
     def run(self) -> LargestBatch:
         """Try sizes until the answer is known."""
-        parts = self.group.run.settings.gradient_accumulation_steps
-        self.say(f"{self.group.name}: {self.memory_bytes / _GIB:.2f} GiB for each of {self.workers} workers")
+        parts = self.settings.gradient_accumulation_steps
+        self.say(f"{self.name}: {self.memory_bytes / _GIB:.2f} GiB for each of {self.workers} workers")
         most = self.trials.num_samples // self.sharing
         if most < parts:
             raise UserError(f"one worker of {self.sharing} has {most} training samples, and its batch {parts} parts")
@@ -207,7 +195,7 @@ class _Search:
         if smallest.on_accelerator and limited_by != "samples":
             size = max(grid_floor(size * (1 - MARGIN), parts), parts)
         return LargestBatch(
-            name=self.group.name,
+            name=self.name,
             batch_size=size,
             limited_by=limited_by,
             workers=self.workers,
@@ -223,7 +211,7 @@ class _Search:
     def _smallest(self, size: int) -> Trial:
         """Try the smallest batch, which shows the device; once more where another limit belongs to that."""
         num_gpus = len(describe_gpus())
-        has_limit = self.group.run.settings.memory_limit_bytes is not None
+        has_limit = self.settings.memory_limit_bytes is not None
         self.is_limited = has_limit or not num_gpus
         trial = self._attempt(size)
         if trial.device_name and self.is_limited != (has_limit or not trial.on_accelerator):
@@ -241,7 +229,7 @@ class _Search:
 
     def _too_large(self, size: int, reason: str) -> UserError:
         return UserError(
-            f"not even a batch of {size} of {self.group.name} can be trained with "
+            f"not even a batch of {size} of {self.name} can be trained with "
             f"{self.memory_bytes / _GIB:.2f} GiB for each worker: {reason}",
             hint="give each worker more memory: fewer workers, or a higher memory_limit_bytes",
         )
@@ -276,33 +264,14 @@ def largest(fits: Callable[[int], bool], most: int, parts: int = 1) -> int:
         parts: Every size is a multiple of this.
     """
     ceiling = grid_floor(most, parts)
-    first = min(max(grid_floor(FIRST, parts), parts), ceiling)
-    if first == 0:
-        return 0
-    low, high = _grown(fits, first, ceiling, parts) if fits(first) else _shrunk(fits, first, parts)
-    while low and high - low > RESOLUTION * high:
-        size = grid_floor((low + high) / 2, parts)
-        if size <= low:
-            break
+    size = min(max(grid_floor(FIRST, parts), parts), ceiling)
+    low, high = 0, ceiling + 1  # the largest that fits, and the smallest that does not
+    while low < size < high:
         low, high = (size, high) if fits(size) else (low, size)
+        if high > ceiling:
+            size = min(grid_floor(2 * low, parts), ceiling)
+        elif not low:
+            size = max(grid_floor(high / 2, parts), parts)
+        elif high - low > RESOLUTION * high:
+            size = grid_floor((low + high) / 2, parts)
     return low
-
-
-def _grown(fits: Callable[[int], bool], fitting: int, ceiling: int, parts: int) -> tuple[int, int]:
-    """Double a size that fits; return the last that did and the first that did not, one above the ceiling if none."""
-    while fitting < ceiling:
-        size = min(grid_floor(2 * fitting, parts), ceiling)
-        if not fits(size):
-            return fitting, size
-        fitting = size
-    return fitting, fitting + 1
-
-
-def _shrunk(fits: Callable[[int], bool], failing: int, parts: int) -> tuple[int, int]:
-    """Halve a size that does not fit; return the first that does, 0 if none, and the last that does not."""
-    while failing > parts:
-        size = max(grid_floor(failing / 2, parts), parts)
-        if fits(size):
-            return size, failing
-        failing = size
-    return 0, failing

@@ -5,8 +5,7 @@ import csv
 import errno
 import hashlib
 import json
-import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -134,12 +133,6 @@ def new_record(plan: "StudyPlan", created_at: str) -> Record:
     )
 
 
-def discard_unused(folder: Folder) -> None:
-    """Remove a study that was just made if nothing was ever launched in it."""
-    if not (folder.path / files.RUNS_FOLDER).exists():
-        shutil.rmtree(folder.path, ignore_errors=True)
-
-
 def open_study(path: Path) -> Folder:
     """Open an existing study.
 
@@ -164,31 +157,20 @@ def open_study(path: Path) -> Folder:
     return Folder(path, _with_values(path, record), read_machine(path / files.MACHINE))
 
 
-def newest(parent: Path, scenario: str) -> Folder:
-    """Open the newest study of a scenario.
+def newest(parent: Path, scenario: str | None = None) -> Folder:
+    """Open the newest study of a folder, or that of a scenario, to continue it.
 
     Raises:
         UserError: There is none.
     """
-    studies = studies_of(parent, scenario)
-    if not studies:
-        raise UserError(
-            f"there is no study of {scenario!r} in {parent} to continue",
-            hint="omit --resume to start one, or name its folder with --study",
-        )
-    return studies[-1]
-
-
-def latest(parent: Path) -> Folder:
-    """Open the newest study of a folder.
-
-    Raises:
-        UserError: There is none.
-    """
-    studies = studies_of(parent)
-    if not studies:
+    if studies := studies_of(parent, scenario):
+        return studies[-1]
+    if scenario is None:
         raise UserError(f"there is no study in {parent}", hint="name one, or its folder with --studies")
-    return studies[-1]
+    raise UserError(
+        f"there is no study of {scenario!r} in {parent} to continue",
+        hint="omit --resume to start one, or name its folder with --study",
+    )
 
 
 def studies_of(parent: Path, scenario: str | None = None) -> list[Folder]:
@@ -207,11 +189,17 @@ def studies_of(parent: Path, scenario: str | None = None) -> list[Folder]:
 def wall_times(parent: Path, scenario: str) -> dict[str, float]:
     """Return the median wall time, in seconds, of completed runs by the fingerprint of their arm."""
     times: dict[str, list[float]] = {}
+    csv.field_size_limit(_MAX_CELL)
     for folder in studies_of(parent, scenario):
         fingerprints = {run.run_id: run.fingerprint for run in folder.record.runs}
-        for run_id, seconds in _completed(folder.path / files.table("runs")):
-            if run_id in fingerprints:
-                times.setdefault(fingerprints[run_id], []).append(seconds)
+        table = folder.path / files.table("runs")
+        if not table.exists():
+            continue
+        with table.open(encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file):
+                is_timed = row.get("status") == Status.COMPLETED and row.get("wall_time_s")
+                if is_timed and row["run_id"] in fingerprints:
+                    times.setdefault(fingerprints[row["run_id"]], []).append(float(row["wall_time_s"]))
     return {fingerprint: median(seconds) for fingerprint, seconds in times.items()}
 
 
@@ -298,14 +286,3 @@ def _with_values(path: Path, record: Record) -> Record:
     values = {name: value for name, value in values.items() if public(name, value) == shown.get(name)}
     cluster = record.cluster.model_copy(update={"environment": shown | values})
     return record.model_copy(update={"cluster": cluster})
-
-
-def _completed(table: Path) -> Iterator[tuple[str, float]]:
-    """Yield the id and wall time of each completed run of a study's `runs.csv`."""
-    if not table.exists():
-        return
-    csv.field_size_limit(_MAX_CELL)
-    with table.open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            if row.get("status") == Status.COMPLETED and row.get("wall_time_s"):
-                yield row["run_id"], float(row["wall_time_s"])

@@ -38,16 +38,6 @@ def locked(study: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def require_free(study: Path) -> None:
-    """Refuse a study that another dlbench is running in, before anything is done that would disturb it.
-
-    Raises:
-        UserError: Another dlbench is.
-    """
-    with locked(study):
-        return
-
-
 def is_held(study: Path) -> bool:
     """Return whether a dlbench is running in a study; where locks cannot be asked for, that it is not."""
     try:
@@ -67,8 +57,12 @@ def _acquire(descriptor: int, study: Path) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
+        holder = "the holder is not recorded"
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            recorded = json.loads(os.pread(descriptor, 4096, 0))
+            holder = f"process {recorded['pid']} on {recorded['host']}, since {recorded['started_at']}"
         raise UserError(
-            f"another dlbench is running in {study}: {_holder(descriptor)}",
+            f"another dlbench is running in {study}: {holder}",
             hint="wait for it, end it, or start another study without --resume and --study",
         ) from None
     except OSError as error:
@@ -76,10 +70,3 @@ def _acquire(descriptor: int, study: Path) -> None:
             f"{study} cannot be locked: {error.strerror}",
             hint="put the study on a file system with locks, by --output",
         ) from error
-
-
-def _holder(descriptor: int) -> str:
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        holder = json.loads(os.pread(descriptor, 4096, 0))
-        return f"process {holder['pid']} on {holder['host']}, since {holder['started_at']}"
-    return "the holder is not recorded"

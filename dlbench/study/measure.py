@@ -1,6 +1,7 @@
 """Make or continue a study, here or in the jobs of a queue."""
 
 import os
+import shutil
 import threading
 from dataclasses import dataclass
 
@@ -8,11 +9,12 @@ from dlbench.errors import UserError
 from dlbench.launch.layout import plan_layout
 from dlbench.launch.plan import LaunchPlan
 from dlbench.launch.plan import plan as launch_plan
+from dlbench.records import files
 from dlbench.records.assignment import Assignment
 from dlbench.scenario.cluster import Cluster
 from dlbench.study.budget import Spending
-from dlbench.study.folder import create, discard_unused
-from dlbench.study.lock import require_free
+from dlbench.study.folder import create
+from dlbench.study.lock import locked
 from dlbench.study.plan import (
     Request,
     at_hosts,
@@ -47,7 +49,8 @@ def measure(request: Request, watcher: Watcher, stop: threading.Event) -> StudyR
     else:
         require_launchable(plan.runs, plan.cluster)
         if continued is not None:
-            require_free(continued.path)  # hosts and links are examined next, which the runs of another would feel
+            with locked(continued.path):  # hosts and links are examined next, which the runs of another would feel
+                pass
         plan = with_links(part_of(at_hosts(plan, request), request.part), watcher.say)
     if stop.is_set():
         raise KeyboardInterrupt
@@ -59,8 +62,8 @@ def measure(request: Request, watcher: Watcher, stop: threading.Event) -> StudyR
     except DiskFull:
         raise
     except UserError:
-        if continued is None:
-            discard_unused(folder)
+        if continued is None and not (folder.path / files.RUNS_FOLDER).exists():  # nothing was ever launched in it
+            shutil.rmtree(folder.path, ignore_errors=True)
         raise
 
 

@@ -84,7 +84,7 @@ class Request:
     @property
     def words(self) -> tuple[str, ...]:
         """The options of the command line that a job needs, too, beside its runs."""
-        budget = ("--budget", str(self.budget)) if self.budget != Budget() else ()
+        budget = ("--budget", str(self.budget)) if self.budget.is_limited else ()
         return (*budget, *["--confirm"] * self.confirms)
 
 
@@ -108,7 +108,9 @@ def plan_study(request: Request) -> tuple[StudyPlan, Folder | None]:
     cluster = cluster_of(request.where, folder.record.cluster if folder else None)
     if folder is not None and not cluster.is_here:
         refuse_other_hosts(folder, cluster)
-    repeats = _repeats(scenario, request)
+    repeats = request.repeats or scenario.repeats
+    if request.budget.is_limited and isinstance(repeats, int) and repeats > Repeats().min:
+        repeats = Repeats(max=repeats)  # arms that are open go first
     runs = expand(scenario, cluster, request.only, repeats)
     # What was begun on fresh seeds is finished.
     confirms = request.confirms or any(run.phase is Phase.CONFIRM for run in (folder.record.runs if folder else ()))
@@ -288,14 +290,14 @@ def cluster_of(where: ClusterOptions, begun_on: Cluster | None = None) -> Cluste
             file with values of the study's variables is missing, damaged, or another user's.
     """
     if (cluster := where.named()) is not None:
-        return _placed(cluster)
+        return _placed(cluster) or cluster
     if begun_on is not None and not (begun_on.is_here and begun_on.is_plain):
         if missing := [name for name, value in begun_on.environment.items() if is_digest(value)]:
             raise UserError(
                 f"{files.ENVIRONMENT} of the study cannot be read, which holds the values of {', '.join(missing)}",
                 hint="name the study's cluster file with --cluster",
             )
-        return _placed(begun_on)
+        return _placed(begun_on) or begun_on
     if (cluster := allocation(os.environ)) is None:
         refuse_unnamed_hosts(os.environ)
     return cluster or this_machine()
@@ -308,21 +310,12 @@ def notices(runs: Iterable[RunSpec], cluster: Cluster) -> Iterator[str]:
         yield line
 
 
-def _placed(cluster: Cluster) -> Cluster:
-    """Return a cluster with the hosts that a queue has given, where we are in a job of it."""
+def _placed(cluster: Cluster) -> Cluster | None:
+    """Return a cluster with the hosts that a queue has given; None where we are in no job of it."""
     placed: Cluster | None = plugins.load("submitters", cluster.submitter).target.inside(cluster, os.environ)
-    return placed or cluster
+    return placed
 
 
 def is_queued(cluster: Cluster) -> bool:
     """Return whether a cluster's hosts are still to be asked for in a queue."""
-    return plugins.load("submitters", cluster.submitter).target.inside(cluster, os.environ) is None
-
-
-def _repeats(scenario: Scenario, request: Request) -> int | Repeats:
-    """Return how often arms are run: where a budget may end that, those that are open go first."""
-    repeats = request.repeats or scenario.repeats
-    is_limited = request.budget != Budget()
-    if is_limited and isinstance(repeats, int) and repeats > Repeats().min:
-        return Repeats(max=repeats)
-    return repeats
+    return _placed(cluster) is None

@@ -202,7 +202,11 @@ def _prepare(recipe: str, command: Sequence[str], say: Say, stop: threading.Even
                 if stop.wait(POLL_S):
                     raise Stopped
         finally:
-            _end(process)
+            process.terminate()  # one that has ended is left alone
+            try:
+                process.wait(END_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
     if process.returncode != 0:
         raise _failure(_dataset(recipe), process.returncode, lines.result())
     summary = _summary(answer.result())
@@ -221,16 +225,6 @@ def _summary(printed: str) -> dict[str, Any]:
             if isinstance(content, dict) and content.keys() >= {"folder", "checksum"}:
                 return content
     raise NotPrepared("a data set was prepared, but its folder was not reported")
-
-
-def _end(process: subprocess.Popen[str]) -> None:
-    if process.poll() is not None:
-        return
-    process.terminate()
-    try:
-        process.wait(END_TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
 
 
 def _relay(stream: IO[str], say: Say) -> list[str]:

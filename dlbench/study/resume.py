@@ -1,7 +1,6 @@
 """Continue a study, or refuse to: with another scenario or on other hardware it would not be the same one."""
 
 import difflib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -143,11 +142,9 @@ def _other_cluster(folder: Folder, now: Cluster) -> list[str]:
     before = folder.record.cluster
     was, is_now = _named_hosts(before), _named_hosts(now)
     cluster = [] if was == is_now else [f"hosts: {was} -> {is_now}"]
-    keys = (
-        public_cluster(each).model_dump(mode="json", exclude={"hosts", "links", "options", "ssh"})
-        for each in (before, now)
-    )
-    return cluster + _dict_differences(*keys)
+    left_out = {"hosts", "links", "options", "ssh"}
+    dumps = (public_cluster(each).model_dump(mode="json", exclude=left_out) for each in (before, now))
+    return cluster + _dict_differences(*dumps)
 
 
 def _other_machine(folder: Folder, plan: StudyPlan) -> list[str]:
@@ -192,4 +189,4 @@ def _flat(value: Any, name: str = "") -> Iterable[tuple[str, Any]]:
         for key, item in value.items():
             yield from _flat(item, f"{name}.{key}" if name else str(key))
     else:
-        yield name, json.loads(json.dumps(value, default=str))
+        yield name, value

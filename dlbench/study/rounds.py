@@ -12,12 +12,12 @@ from typing import Any
 from dlbench.analysis.answer.answer import ArmAnswer
 from dlbench.analysis.answer.comparison_group import comparison_groups
 from dlbench.analysis.answer.decide import Wanted, best_first, decide, undecided
-from dlbench.analysis.answer.power import power_text
 from dlbench.analysis.answer.recommend import CONTENDERS
 from dlbench.analysis.arms import Arm, Row, arms, last_attempts
 from dlbench.analysis.formatting import counted, listed
 from dlbench.analysis.judge import ENOUGH_REPEATS
 from dlbench.errors import first_of
+from dlbench.grouping import by_key
 from dlbench.records.outcome import Status
 from dlbench.scenario.cluster import Prices
 from dlbench.scenario.expand.arms import in_words
@@ -26,7 +26,7 @@ from dlbench.scenario.expand.runs import execution_order
 from dlbench.scenario.expand.search import rungs, search_repeats, with_settings
 from dlbench.scenario.goal import read_goal
 from dlbench.scenario.metrics import declared
-from dlbench.scenario.run_spec import Phase, RunSpec, Tuned, arm_name
+from dlbench.scenario.run_spec import Phase, RunSpec, arm_name
 from dlbench.scenario.scenario import Repeats, Scenario, Tune
 from dlbench.scenario.settings import Affects, Settings, affected_by
 from dlbench.study.folder import StudyPlan
@@ -56,10 +56,7 @@ def next_round(
         has_room: Says whether a budget has room for runs; None without a budget. Then one arm is searched after the
             other, as many as can be measured, too: a budget that ended within searches would have bought no answer.
     """
-    searches: dict[str, list[RunSpec]] = {}
-    for run in plan.runs:
-        if run.phase is Phase.TUNE:
-            searches.setdefault(run.arm, []).append(run)
+    searches = by_key((run.arm, run) for run in plan.runs if run.phase is Phase.TUNE)
     last = {row["run_id"]: row for row in last_attempts(rows) if row["status"] != Status.INTERRUPTED}
     todo: list[list[RunSpec]] = []
     measured_first = [run for run in plan.runs if run.phase is Phase.MEASURE and run.repeat == 0]
@@ -141,16 +138,11 @@ def _until_decided(found: Sequence[RunSpec], rule: Repeats, plan: StudyPlan, kno
     return counts
 
 
-def power_of(plan: StudyPlan) -> str:
-    """Say what the repeats of a plan will be able to tell."""
-    return power_text(plan.rule, len({run.arm for run in plan.runs}), has_claims=bool(plan.scenario.reference))
-
-
 def announced(todo: Sequence[RunSpec]) -> list[str]:
     """Return lines about a round: what is searched for, or what searches have chosen for the arms that come now."""
     searches = [run for run in todo if run.phase is Phase.TUNE]
     if searches:
-        keys = list(dict.fromkeys(key for run in searches for key in (run.tuned.values if run.tuned else ())))
+        keys = dict.fromkeys(key for run in searches for key in _values(run))
         arms = {run.arm for run in searches}
         epochs = sorted({run.settings.epochs for run in searches})
         trained = counted(epochs[0], "epoch") if len(epochs) == 1 else f"{epochs[0]} to {epochs[-1]} epochs"
@@ -161,15 +153,11 @@ def announced(todo: Sequence[RunSpec]) -> list[str]:
         return [f"once more on fresh seeds: {listed(list(fresh), CONTENDERS, '; ')}"]
     if todo and todo[0].repeats_rule and min(run.repeat for run in todo):
         return [f"not decided yet: {listed(list(dict.fromkeys(run.label for run in todo)), 3, '; ')}"]
-    chosen = {run.label: run.tuned for run in todo if run.tuned}
-    lines = [f"{label}: {in_words(tuned.values)}{_doubted(tuned)}" for label, tuned in chosen.items()]
+    lines = []
+    for label, tuned in {run.label: run.tuned for run in todo if run.tuned}.items():
+        doubts = "; ".join(filter(None, (tuned.at_edge, "rates were not told apart" * bool(tuned.scattered))))
+        lines.append(f"{label}: {in_words(tuned.values)}{f' ({doubts})' if doubts else ''}")
     return first_of(lines, MOST_LINES, "and {} more arms")
-
-
-def _doubted(tuned: Tuned) -> str:
-    """Return what speaks against what a search has chosen, in brackets; empty where nothing does."""
-    text = "; ".join(filter(None, (tuned.at_edge, "rates were not told apart" * bool(tuned.scattered))))
-    return f" ({text})" if text else ""
 
 
 def search(
@@ -200,36 +188,31 @@ def search(
             ended = [[rows[run.run_id] for run in runs] for runs in wanted]
             if not any(row["status"] == Status.COMPLETED for rows_of_one in ended for row in rows_of_one):
                 return [], None
-            ranked, num_sound = _ranked(left, ended, scenario)
+            by_arm = {Arm(str(place), tuple(rows)): left[place] for place, rows in enumerate(ended)}
+            in_order, num_sound = best_first(list(by_arm), _wanted(scenario), is_time_choice=_chooses_time(left))
+            ranked = [by_arm[arm] for arm in in_order]
             if is_open and number == 0:
                 further = _further(ranked[0], tried)
                 left += further
                 tried += further
         left = ranked
     own_rate = float(scenario.base.get("learning_rate", Settings().learning_rate))
-    best, is_scattered = (left[0], None) if _chooses_time(left) else _chosen(left[:num_sound], own_rate)
+    choice, is_scattered = (left[0], None) if _chooses_time(left) else _chosen(left[:num_sound], own_rate)
     # What was measured already, by an older version, stays.
-    best = next((run for run in tried if arm_name(run.as_measured.run_id) in measured), best)
-    tuned = best.tuned
+    choice = next((run for run in tried if arm_name(run.as_measured.run_id) in measured), choice)
+    tuned = choice.tuned
     assert tuned is not None
     # The arm as it is measured: at the chosen candidate's values, with all epochs.
     at_edge = filter(None, (_edge(key, value, tried) for key, value in tuned.values.items()))
-    chosen = tuned.model_copy(update={"at_edge": "; ".join(at_edge), "scattered": is_scattered})
-    return [], best.as_measured.model_copy(update={"tuned": chosen})
-
-
-def _ranked(left: Sequence[RunSpec], ended: Sequence[Sequence[Row]], scenario: Scenario) -> tuple[list[RunSpec], int]:
-    """Return candidates, the best first, and how many of them are as sound as that one."""
-    wanted = _wanted(scenario)
-    candidates = {Arm(str(place), tuple(rows)): left[place] for place, rows in enumerate(ended)}
-    ranked, num_sound = best_first(list(candidates), wanted, is_time_choice=_chooses_time(left))
-    return [candidates[arm] for arm in ranked], num_sound
+    tuned = tuned.model_copy(update={"at_edge": "; ".join(at_edge), "scattered": is_scattered})
+    return [], choice.as_measured.model_copy(update={"tuned": tuned})
 
 
 def _chooses_time(candidates: Sequence[RunSpec]) -> bool:
     """Whether the time of a step depends on what is tried."""
-    keys = [key for run in candidates[:1] if run.tuned for key in run.tuned.values]
-    return any(key not in Settings.model_fields or affected_by(key) is not Affects.TRAINING for key in keys)
+    return any(
+        key not in Settings.model_fields or affected_by(key) is not Affects.TRAINING for key in _values(candidates[0])
+    )
 
 
 def _chosen(ranked: Sequence[RunSpec], own_rate: float) -> tuple[RunSpec, bool | None]:
@@ -281,20 +264,25 @@ def _further(best: RunSpec, tried: Sequence[RunSpec]) -> list[RunSpec]:
 
 def _at_rate(run: RunSpec, rate: float) -> RunSpec:
     """Return a candidate at another learning rate."""
-    tuned = run.tuned and run.tuned.model_copy(update={"values": {**run.tuned.values, "learning_rate": rate}})
+    tuned = run.tuned and run.tuned.model_copy(update={"values": {**_values(run), "learning_rate": rate}})
     settings = run.settings.model_copy(update={"learning_rate": rate})
     label = run.label.replace(f"learning_rate={run.settings.learning_rate!r}", f"learning_rate={rate!r}")
     return run.model_copy(update={"settings": settings, "tuned": tuned, "label": label})
 
 
+def _values(run: RunSpec) -> Mapping[str, Any]:
+    """Return the values that a search tries in a candidate; none of any other run."""
+    return run.tuned.values if run.tuned else {}
+
+
 def _others(run: RunSpec) -> dict[str, Any]:
     """Return the values of a candidate beside its learning rate."""
-    return {key: value for key, value in (run.tuned.values if run.tuned else {}).items() if key != "learning_rate"}
+    return {key: value for key, value in _values(run).items() if key != "learning_rate"}
 
 
 def _edge(key: str, value: Any, tried: Sequence[RunSpec]) -> str:
     """Say that a value is the least or greatest of those that were tried, where there may be others beyond it."""
-    searched = (run.tuned.values.get(key) if run.tuned else None for run in tried)
+    searched = (_values(run).get(key) for run in tried)
     values: set[Any] = {tuple(each) if isinstance(each, list) else each for each in searched}
     if len(values) < 2 or not all(isinstance(each, int | float) and not isinstance(each, bool) for each in values):
         return ""
@@ -307,8 +295,7 @@ def _edge(key: str, value: Any, tried: Sequence[RunSpec]) -> str:
 
 def _place(run: RunSpec, tune: Tune) -> tuple[float, ...]:
     """Return where the values of a candidate are written, or what a search has found itself."""
-    values = run.tuned.values if run.tuned else {}
     return tuple(
         (tried.index(value) if value in tried else len(tried)) if (tried := tune.candidates[key]) else float(value)
-        for key, value in values.items()
+        for key, value in _values(run).items()
     )

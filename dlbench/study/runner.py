@@ -16,6 +16,7 @@ from typing import Any
 
 from dlbench import plugins, scratch
 from dlbench.analysis.answer.doubts import pointless
+from dlbench.analysis.answer.power import power_text
 from dlbench.analysis.formatting import counted, duration
 from dlbench.errors import UserError
 from dlbench.hosts.remote import addresses, collect_remote
@@ -34,14 +35,14 @@ from dlbench.scenario.metrics import declared
 from dlbench.scenario.run_spec import Phase, RunSpec
 from dlbench.study import attempts
 from dlbench.study.attempts import Attempt
-from dlbench.study.budget import Budget, Durations, Spending
+from dlbench.study.budget import Durations, Spending
 from dlbench.study.collect import Collector
 from dlbench.study.folder import Folder, StudyPlan, write_machine
 from dlbench.study.lock import locked
 from dlbench.study.own_models import require_buildable
 from dlbench.study.prepare import Prepared, Stopped, prepare, recipe_of
 from dlbench.study.resume import resumed, with_runs
-from dlbench.study.rounds import announced, next_round, power_of
+from dlbench.study.rounds import announced, next_round
 from dlbench.telemetry.server import TelemetryServer
 
 # How quiet the machine is gets measured before and after a study: so long each, or for this share of its time.
@@ -97,7 +98,7 @@ class StudyResult:
 
 
 def run_study(
-    folder: Folder, planned: StudyPlan, watcher: Watcher, stop: threading.Event, spending: Spending | None = None
+    folder: Folder, planned: StudyPlan, watcher: Watcher, stop: threading.Event, spending: Spending
 ) -> StudyResult:
     """Make every planned run that is pending, one at a time, and keep the tables up to date.
 
@@ -106,7 +107,7 @@ def run_study(
         planned: What is asked for.
         watcher: Receives the progress.
         stop: Set to end the current run as interrupted and leave.
-        spending: What is left of a budget for the runs to come; None for no limit.
+        spending: What is left of the budget for the runs to come.
 
     Raises:
         UserError: Another dlbench is in the study, it is not the same study, a data set cannot be prepared, or the
@@ -114,17 +115,14 @@ def run_study(
     """
     with full_disk_reported(folder.path), locked(folder.path):
         folder = resumed(folder, planned)
-        end_leftovers = partial(_end_leftovers, cluster=planned.cluster)
-        attempts.close_interrupted(folder.path, folder.record.runs, end_leftovers)
+        attempts.close_interrupted(folder.path, folder.record.runs, partial(_end_leftovers, planned.cluster))
         attempts.discard_checkpoints(folder.path, folder.record.runs)
         collector = Collector(folder, planned.scenario.step_table, watcher.say)
         collector.rebuild()
-        runner = _Runner(folder, planned.cluster, {}, collector, watcher, stop, spending or Spending(Budget()))
+        runner = _Runner(folder, planned.cluster, collector, watcher, stop, spending)
         with _noise_noted(folder, watcher.say), contextlib.suppress(Stopped):
             runner.run_rounds(planned)
-        collector.flush()
-        collector.compact()
-        collector.summarise()
+        collector.finish()
         last = next_round(planned, collector.rows)
         is_complete = all(attempts.status_of(folder.path, run) is Status.COMPLETED for run in last)
     return StudyResult(runner.folder, collector.rows, is_complete, stop.is_set(), collector.problem, runner.is_spent)
@@ -173,11 +171,11 @@ class _Runner:
 
     folder: Folder
     cluster: Cluster
-    data: Mapping[str, Prepared]
     collector: Collector
     watcher: Watcher
     stop: threading.Event
     spending: Spending
+    data: Mapping[str, Prepared] = field(default_factory=dict)
     is_spent: bool = False
     durations: Durations = field(default_factory=Durations)
     said: set[str] = field(default_factory=set)
@@ -193,13 +191,13 @@ class _Runner:
         for row in self.collector.rows:
             self.durations.add(row["run_id"], row["status"], row.get("wall_time_s") or 0.0)
         made_ids: set[str] = set()
-        has_room = self._has_room if self.spending.is_limited else None
+        is_limited, num_arms = self.spending.budget.is_limited, len({run.arm for run in planned.runs})
         is_first = True
         while not (self.stop.is_set() or self.is_spent):
-            runs = next_round(planned, self.collector.rows, made_ids, has_room)
+            runs = next_round(planned, self.collector.rows, made_ids, self._has_room if is_limited else None)
             todo = [run for run in attempts.pending(self.folder.path, runs) if run.run_id not in made_ids]
             if not (todo or is_first):
-                if self.spending.is_limited:
+                if is_limited:
                     left = attempts.pending(self.folder.path, next_round(planned, self.collector.rows, made_ids))
                     self.is_spent = any(run.run_id not in made_ids for run in left)
                 return
@@ -213,8 +211,9 @@ class _Runner:
             for line in announced(todo):
                 self.watcher.say(line)
             self.watcher.begin(self.folder.path, todo, len(runs) - len(todo))
-            if is_first and not self.collector.rows and (text := power_of(planned)):
-                self.watcher.say(text)
+            power = power_text(planned.rule, num_arms, has_claims=bool(planned.scenario.reference))
+            if is_first and not self.collector.rows and power:
+                self.watcher.say(power)
             self.said.discard(_TIME)
             self.run_all(todo)
             made_ids |= {run.run_id for run in todo}
@@ -294,6 +293,7 @@ class _Runner:
 
     def _assignment(self, run: RunSpec, attempt: Attempt, endpoint: Endpoint) -> Assignment:
         prepared, layout = self.data.get(recipe_of(run) or ""), plan_layout(run, self.cluster)
+        checkpoints = files.checkpoint_folder(self.folder.path, run.run_id)
         return Assignment(
             run=run,
             attempt=attempt.number,
@@ -305,7 +305,7 @@ class _Runner:
             data_checksum=prepared.checksum if prepared else "",
             addresses=_addresses(run, layout, self.cluster),
             log_folder=str(attempt.folder.absolute()),
-            checkpoint_folder=attempts.checkpoint_folder(self.folder.path, run),
+            checkpoint_folder=str(checkpoints.absolute()) if run.settings.checkpoint_every is not None else "",
         )
 
 
@@ -318,10 +318,9 @@ def _addresses(run: RunSpec, layout: Layout, cluster: Cluster) -> tuple[str, ...
     return addresses(layout, cluster, os.environ, needs_all=plugins.canonical(run.settings.strategy) == "multi_worker")
 
 
-def _end_leftovers(assignment: Assignment, folder: Path, cluster: Cluster) -> None:
+def _end_leftovers(cluster: Cluster, assignment: Assignment, folder: Path) -> None:
     """End what a killed dlbench has left of an attempt, here and on other hosts."""
-    pids = leftovers(assignment.attempt_id)
-    if pids:
+    if pids := leftovers(assignment.attempt_id):
         end(pids, assignment.run.limits.grace_s)
     scratch.sweep()
     collect_remote(cluster, os.environ, assignment, folder, went_well=False)

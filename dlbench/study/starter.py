@@ -97,12 +97,12 @@ def starter(wish: Wish, name: str) -> str:
     Raises:
         UserError: The data or the script is not there, or cannot be compared so.
     """
-    for axis in wish.compare:
-        if axis not in AXES:
-            raise UserError(f"{axis!r} cannot be compared; there are: {', '.join(AXES)}", hint=nearest(axis, AXES))
+    if axis := next((axis for axis in wish.compare if axis not in AXES), None):
+        raise UserError(f"{axis!r} cannot be compared; there are: {', '.join(AXES)}", hint=nearest(axis, AXES))
     base, matrix = _Lines(), _Lines()
     strategy = _of_script(wish, base) if wish.script else _of_data(wish, base)
-    counts = _counts(wish.max_workers)
+    powers = [2**power for power in range(wish.max_workers.bit_length())]
+    counts = powers if powers[-1] == wish.max_workers else [*powers, wish.max_workers]
     if not wish.compare:
         wish = replace(wish, compare=["workers"] * (strategy != "single") + ["batch_size"] * base.takes_batch)
     if strategy == "single" and {"workers", "strategy"} & set(wish.compare):
@@ -112,9 +112,13 @@ def starter(wish: Wish, name: str) -> str:
             hint="compare batch_size alone, or see docs/own-code.md for a script with several workers",
         )
     if "strategy" in wish.compare:
-        matrix.add(
-            "strategy", _strategies(wish, base), "MPI's all-reduce beside others; `dlbench list strategies` has all"
-        )
+        if wish.script:
+            hint = "compare workers, batch_size, or both"
+            raise UserError("a script has one way of synchronising, its own", hint=hint)
+        trains_with_keras = all(key != "trainer" for key, _, _ in base.found)
+        horovod = ["horovod"] if trains_with_keras and find_spec("horovod") is not None else []
+        why = "MPI's all-reduce beside others; `dlbench list strategies` has all"
+        matrix.add("strategy", ["mpi", *horovod, "local_sgd"], why)
     else:
         base.add("strategy", strategy, "what the workers do together; `dlbench list strategies`")
     if "workers" in wish.compare:
@@ -122,11 +126,12 @@ def starter(wish: Wish, name: str) -> str:
     elif strategy != "single":
         base.add("workers", counts[-1], "processes that train together")
     if "batch_size" in wish.compare:
-        matrix.add(
-            "batch_size",
-            [base.batch_size, 4 * base.batch_size] if base.batch_size else _batch_sizes(base.num_samples, counts[-1]),
-            "of each worker; `batch_scope: global` makes it that of all",
-        )
+        # A tenth of the samples is for validation.
+        room = float("inf") if base.num_samples is None else 0.9 * base.num_samples / counts[-1]
+        sizes = next((pair for pair in BATCH_SIZES if pair[1] <= room), BATCH_SIZES[-1])
+        if base.batch_size:
+            sizes = (base.batch_size, 4 * base.batch_size)
+        matrix.add("batch_size", list(sizes), "of each worker; `batch_scope: global` makes it that of all")
     axes = ("matrix:   # every combination of these is an arm", *matrix.text(), "") if matrix.found else ()
     return "\n".join((*_head(wish, name), "base:", *base.text(), "", *axes, *_end(wish, base))) + "\n"
 
@@ -291,25 +296,3 @@ def _model_for(found: Any) -> str:
     has_keras = find_spec("tensorflow") is not None
     is_image = shape is not None and len(shape) == 3 and min(shape[:2]) >= SMALLEST_SIDE
     return "cnn" if has_keras and is_image else "mlp"
-
-
-def _counts(most: int) -> list[int]:
-    """Return 1, 2, 4, ... up to the most."""
-    counts = [1]
-    while counts[-1] * 2 <= most:
-        counts.append(counts[-1] * 2)
-    return counts if counts[-1] == most else [*counts, most]
-
-
-def _batch_sizes(num_samples: int | None, workers: int) -> list[int]:
-    """Return two sizes of a worker's batch that a tenth of the samples, for validation, leaves room for."""
-    room = float("inf") if num_samples is None else 0.9 * num_samples / workers
-    return list(next((pair for pair in BATCH_SIZES if pair[1] <= room), BATCH_SIZES[-1]))
-
-
-def _strategies(wish: Wish, base: _Lines) -> list[str]:
-    if wish.script:
-        raise UserError("a script has one way of synchronising, its own", hint="compare workers, batch_size, or both")
-    trains_with_keras = all(key != "trainer" for key, _, _ in base.found)
-    horovod = ["horovod"] if trains_with_keras and find_spec("horovod") is not None else []
-    return ["mpi", *horovod, "local_sgd"]

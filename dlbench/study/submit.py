@@ -12,7 +12,6 @@ from dlbench.launch.submission import JobStatus, Stage, Submission
 from dlbench.records import files
 from dlbench.records.outcome import Status
 from dlbench.study.attempts import close_interrupted, is_final, status_of
-from dlbench.study.budget import Budget
 from dlbench.study.collect import Collector
 from dlbench.study.folder import Folder, Record, StudyPlan, new_record, open_study, record_text, write_record
 from dlbench.study.follow import follow
@@ -51,7 +50,7 @@ class Queue:
 
     def _require_one_job(self) -> None:
         """Refuse a job for each run where these depend on each other, or share a budget."""
-        if self._one_for_each_run and (self._plan.is_open or self._request.budget != Budget()):
+        if self._one_for_each_run and (self._plan.is_open or self._request.budget.is_limited):
             raise UserError(
                 "jobs of one run each cannot search, repeat until decided, confirm or keep a budget",
                 hint="let one job make all runs",
@@ -181,8 +180,7 @@ class Queue:
             close_interrupted(study, folder.record.runs, None, lost)
             collector = Collector(folder, self._plan.scenario.step_table)
             collector.rebuild()
-            collector.compact()
-            collector.summarise()
+            collector.finish()
         asked = {(run.label, run.repeat) for run in self._plan.runs}
         asked_runs = [run for run in folder.record.runs if (run.label, run.repeat) in asked]
         are_made = self._plan.is_open or all(status_of(study, run) is Status.COMPLETED for run in asked_runs)

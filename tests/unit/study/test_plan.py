@@ -23,28 +23,26 @@ ELSEWHERE: Any = SimpleNamespace(is_here=False)
 
 
 def asked(**settings: Any) -> tuple[RunSpec, ...]:
-    return (RunSpec(scenario="s", label="", repeat=0, settings=Settings(**settings)),)
+    return (RunSpec(scenario="s", label="", repeat=0, settings=Settings(launcher="local", **settings)),)
 
 
 def test_a_strategy_whose_library_is_missing_is_refused_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(horovod, "find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"the strategy 'horovod' cannot be used here: .*`make horovod` builds it"):
-        require_launchable(asked(strategy="horovod", launcher="local"), ELSEWHERE)
-    require_launchable(asked(strategy="single", launcher="local"), ELSEWHERE)
+        require_launchable(asked(strategy="horovod"), ELSEWHERE)
+    require_launchable(asked(strategy="single"), ELSEWHERE)
 
 
 def test_all_that_a_command_lacks_is_said_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").touch()
-    runs = [
-        one for command in ("pyton x.py", "python trian.py --x 1") for one in asked(command=command, launcher="local")
-    ]
+    runs = [run for command in ("pyton x.py", "python trian.py --x 1") for run in asked(command=command)]
     with pytest.raises(UserError) as refused:
         require_launchable(runs, HERE)
     said = str(refused.value)
     assert said.startswith("2 things are missing:")
     assert all(part in said for part in ("no program 'pyton'", "no script 'trian.py'", "did you mean 'train.py'?"))
-    require_launchable(asked(command="python train.py", launcher="local"), HERE)
+    require_launchable(asked(command="python train.py"), HERE)
 
 
 def test_what_python_and_shells_cannot_execute_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,7 +71,7 @@ def test_what_python_and_shells_cannot_execute_is_refused(tmp_path: Path, monkey
         "bash package": "package is a folder",
     }.items():
         with pytest.raises(UserError) as refused:
-            require_launchable(asked(command=command, launcher="local"), HERE)
+            require_launchable(asked(command=command), HERE)
         assert part in str(refused.value), command
     for command in (
         "python package",
@@ -94,7 +92,7 @@ def test_what_python_and_shells_cannot_execute_is_refused(tmp_path: Path, monkey
         "env -C folder python x.py",
         "env A=1",
     ):
-        require_launchable(asked(command=command, launcher="local"), HERE)
+        require_launchable(asked(command=command), HERE)
 
 
 TEXT = "# source: A\n# x: workers\nworkers,train_time_s\n1,2\n"
@@ -119,9 +117,6 @@ def test_a_scenario_file_and_a_mapping_bring_the_numbers_they_name(started_in: P
         assert found.reference == TEXT
     found, _ = plan_study(Request({"base": {"trainer": "numpy"}}))
     assert found.reference == ""
-
-
-def test_a_mapping_that_names_unknown_numbers_is_refused(started_in: Path) -> None:
     with pytest.raises(UserError, match=r"no reference 'ours'; there are: theirs"):
         plan_study(Request({"reference": "ours", "base": {"trainer": "numpy"}}))
 
@@ -139,10 +134,10 @@ def test_a_study_that_goes_on_asks_for_no_reference(started_in: Path) -> None:
 def test_a_trainer_whose_library_is_missing_is_refused_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "find_spec", lambda name: None)
     with pytest.raises(UserError, match="needs tensorflow") as refused:
-        require_launchable(asked(launcher="local"), HERE)
+        require_launchable(asked(), HERE)
     assert "pip install 'dlbench[cpu]'" in refused.value.hint
-    require_launchable(asked(launcher="local", trainer="numpy"), HERE)
-    require_launchable(asked(launcher="local", command="true"), HERE)
+    require_launchable(asked(trainer="numpy"), HERE)
+    require_launchable(asked(command="true"), HERE)
 
 
 def test_parquet_without_its_library_is_refused_at_its_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ from tests.unit.study.makers import MACHINE, planned
 BASE = "name: s\nbase: {trainer: numpy, model: mlp, dataset: digits, epochs: 8, strategy: mpi}\nrepeats: 4\n"
 AXES = "matrix: {workers: [1, 2], batch_size: [8, 64]}\n"
 Rows = list[dict[str, Any]]
+Score = Callable[[RunSpec], dict[str, Any]]
 
 
 def plan(text: str, repeats: int | None = None) -> StudyPlan:
@@ -45,10 +46,10 @@ def of_rate(run: RunSpec) -> dict[str, Any]:
     return row(run, 0.9 / (1 + abs(rate - best)) + 0.001 * run.repeat, status)
 
 
-def made(plan: StudyPlan, score: Callable[[RunSpec], dict[str, Any]] = of_rate, stop_after: int = 10**6) -> Rows:
-    """Make rounds until nothing is left, or so many runs are made."""
-    rows: Rows = []
-    while todo := [run for run in next_round(plan, rows) if run.run_id not in {row["run_id"] for row in rows}]:
+def made(plan: StudyPlan, score: Score = of_rate, stop_after: int = 10**6, rows: Rows | None = None) -> Rows:
+    """Make rounds, after rows of earlier ones, until nothing is left, or so many runs are made."""
+    rows = list(rows or [])
+    while todo := [run for run in next_round(plan, rows) if run.run_id not in ended(rows)]:
         for run in todo:
             if len(rows) == stop_after:
                 return rows
@@ -56,10 +57,20 @@ def made(plan: StudyPlan, score: Callable[[RunSpec], dict[str, Any]] = of_rate, 
     return rows
 
 
+def ended(rows: Rows) -> set[str]:
+    return {row["run_id"] for row in rows if row["status"] != "interrupted"}
+
+
 def chosen(plan: StudyPlan, rows: Rows) -> dict[str, float]:
     found = next_round(plan, rows)
     assert {run.phase for run in found} == {Phase.MEASURE}
     return {run.label: run.settings.learning_rate for run in found}
+
+
+def rates_of(text: str, score: Score = of_rate) -> set[float]:
+    """Return the learning rates at which arms are measured that have no base line."""
+    asked = plan(f"{BASE}baseline: none\n{text}\n")
+    return set(chosen(asked, made(asked, score)).values())
 
 
 def test_without_a_search_the_plan_is_what_is_made() -> None:
@@ -109,26 +120,17 @@ def test_an_interrupted_search_goes_on_to_the_same_choice(stop_after: int) -> No
     whole = made(asked)
     begun = made(asked, stop_after=stop_after)
     begun += [{**of_rate(run), "status": "interrupted"} for run in next_round(asked, begun)[:1] if not begun]
-    again = list(begun)
-    while todo := [r for r in next_round(asked, again) if r.run_id not in
-                   {one["run_id"] for one in again if one["status"] != "interrupted"}]:  # fmt: skip
-        again += [{**of_rate(run), "attempt": 2} for run in todo]
+    again = made(asked, lambda run: {**of_rate(run), "attempt": 2}, rows=begun)
     assert chosen(asked, again) == chosen(asked, whole)
-    assert {one["run_id"] for one in again} == {one["run_id"] for one in whole}
+    assert ended(again) == ended(whole)
 
 
 def test_the_better_half_goes_on_with_more_epochs() -> None:
     asked = plan(BASE + "baseline: none\ntune: {learning_rate: [0.003, 0.01, 0.03, 0.1, 0.3, 1, 2, 4]}\n")
-    rows = made(asked)
-    searches: dict[int, set[float]] = {}
-    todo: list[RunSpec] = []
-    seen: Rows = []
-    while len(todo := [run for run in next_round(asked, seen) if run.phase is Phase.TUNE]):
-        for run in todo:
-            searches.setdefault(run.settings.epochs, set()).add(run.settings.learning_rate)
-            seen.append(of_rate(run))
-    assert {epochs: len(rates) for epochs, rates in searches.items()} == {1: 8, 2: 4, 5: 2}
+    rows = made(asked, lambda run: of_rate(run) | {"epochs": run.settings.epochs})
+    assert Counter(one["epochs"] for one in rows if one["phase"] == "tune" and one["repeat"] == 0) == {1: 8, 2: 4, 5: 2}
     assert set(chosen(asked, rows).values()) == {0.03}
+    assert {run.tuned.scattered for run in next_round(asked, rows) if run.tuned} == {None}, "halving has left two"
 
 
 def test_auto_goes_on_beyond_its_first_values_until_the_best_is_inside_and_then_between() -> None:
@@ -150,33 +152,25 @@ def test_auto_ends_somewhere() -> None:
 
 
 def test_auto_goes_on_to_where_most_was_learned_where_no_first_value_learns_anything() -> None:
-    asked = plan(BASE + "baseline: none\ntune: {learning_rate: auto}\n")
-
     def explodes(run: RunSpec) -> dict[str, Any]:
         rate = run.settings.learning_rate
         # Larger rates all end at chance, some of them a little above it; the least of them had learned something.
         end, best = (0.9 - rate, 0.95) if rate < 0.002 else (0.1 + min(rate, 0.03) / 10, 0.1 + 0.001 / rate)
         return row(run, end, best_validation_accuracy=best, knows_nothing_accuracy=0.1)
 
-    assert max(chosen(asked, made(asked, explodes)).values()) < 0.002
+    assert max(rates_of("tune: {learning_rate: auto}", explodes)) < 0.002
 
 
-def test_a_candidate_that_fails_is_not_chosen() -> None:
-    asked = plan(BASE + "baseline: none\ntune: {learning_rate: [0.1, 5, 6]}\n")
-    assert set(chosen(asked, made(asked)).values()) == {0.1}
-    asked = plan(BASE + AXES + "baseline: none\ntune: {learning_rate: [6, 7]}\n")
-    assert {one["phase"] for one in made(asked)} == {"tune"}, "an arm whose candidates all diverged is not measured"
-    assert next_round(asked, made(asked)) == ()
-
-
-def test_a_rate_at_which_one_of_two_seeds_comes_to_nothing_is_not_chosen() -> None:
-    asked = plan(BASE + "baseline: none\ntune: {learning_rate: [0.1, 0.3], repeats: 2}\n")
-
+def test_a_candidate_that_fails_or_comes_to_nothing_at_one_of_two_seeds_is_not_chosen() -> None:
     def wild(run: RunSpec) -> dict[str, Any]:
         is_bad = run.settings.learning_rate == 0.3 and run.seed % 2
         return row(run, 0.1 if is_bad else 0.9 + run.settings.learning_rate / 10)
 
-    assert set(chosen(asked, made(asked, wild)).values()) == {0.1}
+    assert rates_of("tune: {learning_rate: [0.1, 5, 6]}") == {0.1}
+    assert rates_of("tune: {learning_rate: [0.1, 0.3], repeats: 2}", wild) == {0.1}
+    asked = plan(BASE + AXES + "baseline: none\ntune: {learning_rate: [6, 7]}\n")
+    assert {one["phase"] for one in made(asked)} == {"tune"}, "an arm whose candidates all diverged is not measured"
+    assert next_round(asked, made(asked)) == ()
 
 
 def test_an_arm_of_which_no_candidate_completes_is_not_measured_and_tried_again_later() -> None:
@@ -195,21 +189,17 @@ def test_an_arm_of_which_no_candidate_completes_is_not_measured_and_tried_again_
     assert {(run.phase, run.settings.workers) for run in again} == {(Phase.TUNE, 2)}
 
 
-def test_of_a_target_the_soonest_counts_and_before_anybody_is_there_the_score() -> None:
-    goal = "target: {metric: validation_accuracy, value: 0.8}\nbaseline: none\n"
-    asked = plan(BASE + goal + "tune: {learning_rate: [0.01, 0.1, 1]}\n")
+def test_of_a_target_the_soonest_counts_and_before_any_run_reaches_it_the_score() -> None:
+    tune = "target: {metric: validation_accuracy, value: 0.8}\ntune: {learning_rate: [0.01, 0.1, 1]}"
+    scores, times = {0.01: 0.7, 0.1: 0.95, 1.0: 0.85}, {0.1: 4.0, 1.0: 2.0}
 
-    def to_target(run: RunSpec) -> dict[str, Any]:
+    def to_target(run: RunSpec, times: dict[float, float] = times) -> dict[str, Any]:
         rate = run.settings.learning_rate
-        reached = {0.01: None, 0.1: 4.0, 1.0: 2.0}[rate]
-        values = {"target_metric": "validation_accuracy", "target_value": 0.8}
-        return row(
-            run, {0.01: 0.7, 0.1: 0.95, 1.0: 0.85}[rate], time_to_target_s=reached, epochs_to_target=reached, **values
-        )
+        values = {"target_metric": "validation_accuracy", "target_value": 0.8, "epochs_to_target": times.get(rate)}
+        return row(run, scores[rate], time_to_target_s=times.get(rate), **values)
 
-    assert set(chosen(asked, made(asked, to_target)).values()) == {1.0}
-    nobody = made(asked, lambda run: {**to_target(run), "time_to_target_s": None, "epochs_to_target": None})
-    assert set(chosen(asked, nobody).values()) == {0.1}
+    assert rates_of(tune, to_target) == {1.0}
+    assert rates_of(tune, lambda run: to_target(run, {})) == {0.1}
 
 
 def test_what_changes_the_time_of_a_step_is_chosen_for_it_among_equal_scores() -> None:
@@ -222,16 +212,13 @@ def test_what_changes_the_time_of_a_step_is_chosen_for_it_among_equal_scores() -
 
 def test_the_size_of_a_search_is_that_of_the_file_whatever_repeats_are_asked_for() -> None:
     text = BASE.replace("repeats: 4", "repeats: 1") + "baseline: none\ntune: {learning_rate: [0.01, 0.1, 1]}\n"
-    scenario, cluster = parse(text, "s.yaml"), planned().cluster
-    few, many = (expand(scenario, cluster, repeats=count) for count in (None, 8))
-    assert [run.run_id for run in few] == [run.run_id for run in many]
-    rows = made(plan(text))
-    more = replace(plan(text, repeats=8), runs=many)
-    assert {run.phase for run in next_round(more, rows)} == {Phase.MEASURE}
-    assert len(next_round(more, rows)) == 8
+    few, scenario = plan(text), parse(text, "s.yaml")
+    many = replace(plan(text, repeats=8), runs=expand(scenario, few.cluster, repeats=8))
+    assert [run.run_id for run in few.runs] == [run.run_id for run in many.runs]
+    assert [run.phase for run in next_round(many, made(few))] == [Phase.MEASURE] * 8
 
 
-def test_arms_of_equal_candidates_have_runs_of_their_own() -> None:
+def test_arms_of_equal_candidates_have_runs_that_differ() -> None:
     asked = plan(BASE.replace("epochs: 8, ", "") + "matrix: {epochs: [4, 8]}\nbaseline: none\n"
                  "tune: {learning_rate: [0.01, 0.1], epochs: 2, repeats: 1}\n")  # fmt: skip
     assert len({run.run_id for run in asked.runs}) == 4
@@ -241,9 +228,8 @@ def test_auto_widens_rates_beside_another_value() -> None:
     tune = "tune: {learning_rate: auto, momentum: [0.0, 0.5, 0.9]}\n"
     asked = plan(BASE.replace("epochs: 8", "epochs: 8, learning_rate: 0.0001") + "baseline: none\n" + tune)
     rows = made(asked, lambda run: row(run, 0.9 / (1 + abs(math.log(run.settings.learning_rate / 0.09)))))
-    assert all(0.03 < run.settings.learning_rate < 0.3 for run in next_round(asked, rows))
-    searched = [one for one in rows if one["phase"] == "tune"]
-    assert len({one["run_id"] for one in searched}) == len(searched), "no candidate is tried twice"
+    assert all(0.03 < rate < 0.3 for rate in chosen(asked, rows).values())
+    assert len(ended(rows)) == len(rows), "no candidate is tried twice"
 
 
 def test_a_candidate_that_failed_is_tried_again_until_its_arm_is_measured() -> None:
@@ -322,10 +308,8 @@ def test_rounds_are_interleaved_and_go_on_where_they_were_interrupted() -> None:
     repeats = [one["repeat"] for one in whole]
     assert repeats == sorted(repeats)
     for stop_after in (0, 4, 9, 10, len(whole) - 1):
-        again = made(asked, score, stop_after=stop_after)
-        while todo := [run for run in next_round(asked, again) if run.run_id not in {one["run_id"] for one in again}]:
-            again += map(score, todo)
-        assert {one["run_id"] for one in again} >= {one["run_id"] for one in whole if one["repeat"] < 3}
+        again = made(asked, score, rows=whole[:stop_after])
+        assert ended(again) >= {one["run_id"] for one in whole if one["repeat"] < 3}
 
 
 def test_repeats_that_are_asked_for_are_made_whatever_is_decided() -> None:
@@ -357,78 +341,63 @@ def test_a_base_line_of_two_conditions_is_repeated_once_in_a_round() -> None:
 
 
 RATES = [0.01, 0.02, 0.04, 0.08, 0.16]
+# The second of RATES is the scenario's own.
+OWN_RATE = BASE.replace("epochs: 8", f"epochs: 8, learning_rate: {RATES[1]}") + "baseline: none\n"
 
 
-def scored(scores: list[float], **values: Any) -> Callable[[RunSpec], dict[str, Any]]:
+def scored(scores: list[float], losses: list[float] | None = None, **values: Any) -> Score:
     """Score each of RATES."""
-    accuracies = dict(zip(RATES, scores, strict=True))
-    return lambda run: row(run, accuracies[run.settings.learning_rate], knows_nothing_accuracy=0.1, **values)
+
+    def score(run: RunSpec) -> dict[str, Any]:
+        place = RATES.index(run.settings.learning_rate)
+        loss = {} if losses is None else {"validation_loss": losses[place]}
+        return row(run, scores[place], knows_nothing_accuracy=0.1, **loss, **values)
+
+    return score
 
 
-def searched() -> StudyPlan:
-    """Return a plan that searches RATES, the second of which is the scenario's own."""
-    text = BASE.replace("epochs: 8", f"epochs: 8, learning_rate: {RATES[1]}")
-    return plan(text + f"baseline: none\ntune: {{learning_rate: {RATES}, epochs: 8}}\n")
+def searched(more: str = "") -> StudyPlan:
+    return plan(OWN_RATE + f"tune: {{learning_rate: {RATES}, epochs: 8{more}}}\n")
+
+
+SCATTERED = [0.7, 0.8, 0.3, 0.9, 0.6]
 
 
 @pytest.mark.parametrize(
-    ("scores", "rate", "is_scattered"),
+    ("scores", "losses", "rate", "is_scattered"),
     [
         # Told apart: the best counts, wherever it lies; at the edge too few lie near it to tell.
-        ([0.4, 0.6, 0.7, 0.8, 0.5], 0.08, False),
-        ([0.4, 0.5, 0.6, 0.7, 0.8], 0.16, None),
+        ([0.4, 0.6, 0.7, 0.8, 0.5], None, 0.08, False),
+        ([0.4, 0.5, 0.6, 0.7, 0.8], None, 0.16, None),
         # Not told apart: the own rate stays, where it is one of the better half.
-        ([0.7, 0.8, 0.3, 0.9, 0.6], 0.02, True),
-        ([0.7, 0.65, 0.2, 0.9, 0.8], 0.08, True),
+        (SCATTERED, None, 0.02, True),
+        ([0.7, 0.65, 0.2, 0.9, 0.8], None, 0.08, True),
         # What came to nothing is no part of it: in its order there is only chance.
-        ([0.1, 0.05, 0.9, 0.8, 0.5], 0.04, None),
-        ([0.7, 0.8, 0.9, 0.05, 0.1], 0.04, None),
+        ([0.1, 0.05, 0.9, 0.8, 0.5], None, 0.04, None),
+        ([0.7, 0.8, 0.9, 0.05, 0.1], None, 0.04, None),
+        # Alike, and told apart by their losses.
+        ([0.9, 0.945, 0.952, 0.95, 0.948], [0.5, 0.4, 0.3, 0.2, 0.1], 0.16, None),
     ],
 )
 def test_where_rates_are_not_told_apart_the_own_one_stays(
-    scores: list[float], rate: float, is_scattered: bool | None
+    scores: list[float], losses: list[float] | None, rate: float, is_scattered: bool | None
 ) -> None:
-    asked = searched()
-    todo = next_round(asked, made(asked, scored(scores)))
+    todo = next_round(searched(), made(searched(), scored(scores, losses)))
     assert {(run.settings.learning_rate, run.tuned.scattered) for run in todo if run.tuned} == {(rate, is_scattered)}
     assert ("rates were not told apart" in announced(todo)[0]) == bool(is_scattered)
 
 
-def test_scores_that_are_alike_are_told_apart_by_their_losses() -> None:
-    asked = searched()
-    losses = dict(zip(RATES, [0.5, 0.4, 0.3, 0.2, 0.1], strict=True))
-    accuracies = dict(zip(RATES, [0.9, 0.945, 0.952, 0.95, 0.948], strict=True))
-    score = lambda run: row(  # noqa: E731
-        run, accuracies[rate := run.settings.learning_rate], validation_loss=losses[rate], knows_nothing_accuracy=0.1
-    )
-    found = next_round(asked, made(asked, score))
-    assert {(run.settings.learning_rate, run.tuned.scattered) for run in found if run.tuned} == {(0.16, None)}
-
-
 def test_accuracies_of_few_samples_and_misses_of_a_target_are_told_apart_by_their_losses() -> None:
-    accuracies = dict(zip(RATES, [0.85, 0.925, 0.911, 0.908, 0.7], strict=True))
-    losses = dict(zip(RATES, [0.9, 0.45, 0.35, 0.3, 1.2], strict=True))
-    target = "target: {metric: validation_accuracy, value: 0.95}\n"
-
-    def chosen_of(samples: int, text: str) -> set[float]:
-        asked = plan(BASE + f"baseline: none\ntune: {{learning_rate: {RATES}, epochs: 8}}\n" + text)
-        score = lambda run: row(  # noqa: E731
-            run, accuracies[rate := run.settings.learning_rate], validation_loss=losses[rate],
-            validation_samples=samples, knows_nothing_accuracy=0.1,
-        )  # fmt: skip
-        return {run.settings.learning_rate for run in next_round(asked, made(asked, score))}
-
-    for text in ("", target):
-        assert chosen_of(359, text) == {0.08}
-        assert chosen_of(100_000, text) == {0.02}
+    tune = f"tune: {{learning_rate: {RATES}, epochs: 8}}\n"
+    scores, losses = [0.85, 0.925, 0.911, 0.908, 0.7], [0.9, 0.45, 0.35, 0.3, 1.2]
+    for text in (tune, tune + "target: {metric: validation_accuracy, value: 0.95}\n"):
+        for samples, rate in ((359, 0.08), (100_000, 0.02)):
+            assert rates_of(text, scored(scores, losses, validation_samples=samples)) == {rate}, (text, samples)
 
 
-def test_nothing_is_known_of_scatter_where_halving_left_two_or_what_is_tried_changes_the_time_of_a_step() -> None:
-    scores = [0.7, 0.8, 0.3, 0.9, 0.6]
-    halved = plan(BASE + "baseline: none\ntune: {learning_rate: [0.003, 0.01, 0.03, 0.1, 0.3, 1, 2, 4]}\n")
-    assert {run.tuned.scattered for run in next_round(halved, made(halved)) if run.tuned} == {None}
-    asked = plan(BASE + f"baseline: none\ntune: {{learning_rate: {RATES}, momentum: [0.0], epochs: 8}}\n")
-    assert {run.tuned.scattered for run in next_round(asked, made(asked, scored(scores))) if run.tuned} == {None}
+def test_nothing_is_known_of_scatter_where_what_is_tried_changes_the_time_of_a_step() -> None:
+    asked = searched(", momentum: [0.0]")
+    assert {run.tuned.scattered for run in next_round(asked, made(asked, scored(SCATTERED))) if run.tuned} == {None}
 
 
 def test_what_was_measured_before_stays_whatever_would_be_chosen_now() -> None:

@@ -4,6 +4,7 @@ import errno
 import threading
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from dlbench.launch.submission import Job, JobStatus, Stage
 from dlbench.records import files
 from dlbench.records.outcome import Status
 from dlbench.scenario.cluster import Cluster, Host, MeasuredLink
+from dlbench.scenario.cluster.cluster_file import ClusterOptions
 from dlbench.study import follow as following
 from dlbench.study.attempts import begin
 from dlbench.study.budget import Budget
@@ -51,9 +53,8 @@ def test_a_job_makes_the_run_of_its_number() -> None:
 def test_a_job_begins_the_study_with_what_it_finds_and_keeps_what_was_asked_for(folder: Folder) -> None:
     machine = MACHINE | {"cpu": {"model": "Another", "cores": 64}}
     links = (MeasuredLink(hosts=(0, 1), latency_s=1e-5, bandwidth_bytes_per_s=1e9),)
-    there = replace(
-        asked(cluster=GIVEN.model_copy(update={"links": links})), runs=runs(3, batch_size=16), machine=machine
-    )
+    linked = asked(cluster=GIVEN.model_copy(update={"links": links}))
+    there = replace(linked, runs=runs(3, batch_size=16), machine=machine)
     found = resumed(folder, there)
     assert found.record.runs == there.runs
     assert found.record.cluster == ASKED.model_copy(update={"links": links})
@@ -70,6 +71,8 @@ def test_a_study_goes_on_on_other_hosts_of_a_queue_with_other_options(folder: Fo
     fewer = later.model_copy(update={"hosts": others[:1]})
     with pytest.raises(UserError, match="hosts: 2 with 2 slots each -> 1 with 2 slots each"):
         resumed(begun, asked(cluster=fewer))
+    with pytest.raises(UserError, match="CPU model"):
+        resumed(begun, replace(asked(cluster=GIVEN), machine=MACHINE | {"cpu": {"model": "Another"}}))
 
 
 def test_what_travels_into_a_pod_has_no_value_of_a_variable_and_a_job_of_it_can_begin(folder: Folder) -> None:
@@ -81,13 +84,6 @@ def test_what_travels_into_a_pod_has_no_value_of_a_variable_and_a_job_of_it_can_
     begun = resumed(open_study(folder.path), plan)
     ended(begun, begun.record.runs[0])
     assert resumed(open_study(folder.path), plan).record == begun.record
-
-
-def test_a_study_in_which_a_run_was_launched_is_not_begun_again(folder: Folder) -> None:
-    begun = resumed(folder, asked(cluster=GIVEN))
-    ended(begun, begun.record.runs[0])
-    with pytest.raises(UserError, match="CPU model"):
-        resumed(begun, replace(asked(cluster=GIVEN), machine=MACHINE | {"cpu": {"model": "Another"}}))
 
 
 def test_an_edited_scenario_is_refused_before_it_is_submitted(folder: Folder) -> None:
@@ -109,9 +105,7 @@ def test_a_study_whose_runs_depend_on_rows_is_one_job() -> None:
     text = "name: s\nbase: {trainer: numpy, batch_size: 8}\nrepeats: {min: 3, max: 9, until: decided}\n"
     plan = replace(planned(text, asked=runs(3)), cluster=ASKED.model_copy(update={"options": {"per": "run"}}))
     assert plan.is_open
-    with pytest.raises(
-        UserError, match="jobs of one run each cannot search, repeat until decided, confirm or keep a budget"
-    ):
+    with pytest.raises(UserError, match="jobs of one run each cannot search"):
         Queue(plan, Request(None)).require_usable()
     request = Request(None, budget=Budget(device_hours=2), confirms=True)
     whole = replace(plan, cluster=ASKED)
@@ -127,15 +121,11 @@ def test_an_attempt_that_a_job_left_is_interrupted_with_the_reason_of_the_queue(
     account = Queue(asked(), Request(None))._result(begun.path, sights, threading.Event())
     assert not account.is_complete
     (row,) = account.rows
-    assert (row["status"], row["reason"]) == (
-        "interrupted",
-        "dlbench itself was ended while this attempt ran (Slurm reports job 7: NODE_FAIL)",
-    )
+    assert row["status"] == "interrupted"
+    assert row["reason"].endswith(" ran (Slurm reports job 7: NODE_FAIL)")
 
 
 def test_in_a_job_the_hosts_of_a_study_are_those_of_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dlbench.scenario.cluster.cluster_file import ClusterOptions
-
     assert cluster_of(ClusterOptions(), ASKED) == ASKED
     assert is_queued(ASKED)
     job = {
@@ -153,7 +143,7 @@ def test_in_a_job_the_hosts_of_a_study_are_those_of_the_job(monkeypatch: pytest.
 class FakeJob(Job):
     """A job with given states, which records what it is asked for."""
 
-    def __init__(self, *sights: JobStatus, output: tuple[str, ...] = ()) -> None:
+    def __init__(self, *sights: JobStatus, output: tuple[str | BaseException, ...] = ()) -> None:
         self.name = "7"
         self._sights = list(sights)
         self._output = list(output)
@@ -163,7 +153,10 @@ class FakeJob(Job):
         return self._sights.pop(0) if len(self._sights) > 1 else self._sights[0]
 
     def output(self) -> str:
-        return self._output.pop(0) if self._output else ""
+        piece = self._output.pop(0) if self._output else ""
+        if isinstance(piece, BaseException):
+            raise piece
+        return piece
 
     def cancel(self) -> None:
         self.calls.append("cancel")
@@ -179,13 +172,6 @@ class FakeJob(Job):
         self.calls.append("clean up")
 
 
-class Lines(list[str]):
-    """A watcher that keeps what is said."""
-
-    def say(self, line: str) -> None:
-        self.append(line)
-
-
 RUNNING = JobStatus(Stage.RUNNING, "it runs")
 
 
@@ -195,8 +181,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def followed(job: FakeJob, stop: threading.Event | None = None) -> tuple[JobStatus, list[str]]:
-    lines: Any = Lines()
-    return follow(job, lines, stop or threading.Event()), list(lines)
+    lines: list[str] = []
+    watcher: Any = SimpleNamespace(say=lines.append)
+    return follow(job, watcher, stop or threading.Event()), lines
 
 
 def test_what_a_job_prints_is_shown_line_by_line_and_each_state_once() -> None:
@@ -215,12 +202,12 @@ def test_what_dlbench_in_a_job_refuses_is_refused_here() -> None:
     assert job.calls == ["clean up"]
 
 
-def test_a_job_that_another_command_ended_is_reported() -> None:
-    _, lines = followed(FakeJob(JobStatus(Stage.ENDED, "it has ended", 130)))
-    assert lines[-1] == "job 7 was asked to end before its runs were done: by its time limit, or by another command"
-
-
 INTERRUPTED = JobStatus(Stage.ENDED, "it has ended", 130)
+
+
+def test_a_job_that_another_command_ended_is_reported() -> None:
+    _, lines = followed(FakeJob(INTERRUPTED))
+    assert "job 7 was asked to end before its runs were done" in lines[-1]
 
 
 def test_a_job_is_cancelled_once_killed_where_it_does_not_end_and_collected(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,20 +227,8 @@ def test_a_job_is_cancelled_once_killed_where_it_does_not_end_and_collected(monk
 
 
 def test_a_second_ctrl_c_ends_the_job_and_other_failures_here_leave_it_alone() -> None:
-    class Broken(FakeJob):
-        def __init__(self, error: BaseException) -> None:
-            super().__init__(RUNNING)
-            self._error = error
-
-        def output(self) -> str:
-            raise self._error
-
-    for error, calls in (
-        (KeyboardInterrupt(), ["kill"]),
-        (OSError(errno.ESTALE, "Stale file handle"), ["detach"]),
-        (BrokenPipeError(), ["detach"]),
-    ):
-        job = Broken(error)
+    for error, calls in ((KeyboardInterrupt(), ["kill"]), (OSError(errno.ESTALE, "Stale file handle"), ["detach"])):
+        job = FakeJob(RUNNING, output=(error,))
         with pytest.raises(type(error)):
             followed(job)
         assert job.calls == calls, error
