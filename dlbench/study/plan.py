@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
@@ -42,9 +42,6 @@ from dlbench.study.folder import (
     scenario_text,
 )
 from dlbench.study.resume import refuse_other_hosts
-
-if TYPE_CHECKING:
-    from dlbench.hosts.links import LinkMeasurement
 
 # What messages call a scenario that is a mapping, and the name of its study where it has none.
 NAME_OF_A_MAPPING = "scenario.yaml"
@@ -171,19 +168,18 @@ def with_links(plan: StudyPlan, say: Callable[[str], None]) -> StudyPlan:
         )
         for link in measured
     )
-    machine = {**plan.machine, "links": [_described(link) for link in measured]}
+    # Hosts by their number, and what messages of each size took.
+    described = [
+        {
+            "hosts": [link.a, link.b],
+            "round_trip_s": link.round_trip_s,
+            "bandwidth_bytes_per_s": link.bandwidth_bytes_per_s,
+            "messages": [{**asdict(each), "rate_bytes_per_s": each.rate_bytes_per_s} for each in link.messages],
+        }
+        for link in measured
+    ]
+    machine = {**plan.machine, "links": described}
     return replace(plan, cluster=cluster.model_copy(update={"links": links}), machine=machine)
-
-
-def _described(link: "LinkMeasurement") -> dict[str, Any]:
-    """Return what `machine.json` says of a link: hosts by their number, and what messages of each size took."""
-    messages = [{**asdict(message), "rate_bytes_per_s": message.rate_bytes_per_s} for message in link.messages]
-    return {
-        "hosts": [link.a, link.b],
-        "round_trip_s": link.round_trip_s,
-        "bandwidth_bytes_per_s": link.bandwidth_bytes_per_s,
-        "messages": messages,
-    }
 
 
 def part_of(plan: StudyPlan, part: tuple[int, int] | None) -> StudyPlan:

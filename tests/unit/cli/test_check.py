@@ -6,14 +6,8 @@ from dlbench.scenario.settings import Settings
 
 def test_totals() -> None:
     runs = [
-        RunSpec(
-            scenario="s",
-            label=f"workers={workers}",
-            repeat=repeat,
-            settings=Settings(workers=workers),
-            baseline=workers == 1,
-        )
-        for workers in (1, 2)
+        RunSpec(scenario="s", label=f"w={w}", repeat=repeat, settings=Settings(workers=w), baseline=w == 1)
+        for w in (1, 2)
         for repeat in range(3)
     ]
     start = "6 runs: 2 arms (1 of them base line) x 3 repeats; "

@@ -77,12 +77,15 @@ def test_a_gate_fails_above_its_share_and_where_an_arm_fails_now(compared):
     assert "dlbench: label of a: now fails" in result.stderr
 
 
-def test_a_gate_that_cannot_fail_is_refused(compared):
-    base, new = measured("a", 9.0, 1, 2), measured("a", 90.0, 2, 2)
-    result = compared(new, "--fail-above", "5%", base=base)
-    assert result.exit_code == USAGE
-    assert "with so few repeats nothing can be significant" in result.stderr
-    assert "--repeats 3" in result.stderr
+def test_a_gate_of_few_repeats_says_how_little_they_show_or_is_refused(compared):
+    for count, code, part in (
+        (2, USAGE, "hint: run both studies with `--repeats 3` or more"),
+        (3, 0, "with 3 repeats a gate finds little"),
+        (8, 0, "no median is worse by more than 5%"),
+    ):
+        result = compared(measured("a", 10.0, 2, count), "--fail-above", "5%", base=measured("a", 10.0, 1, count))
+        assert (result.exit_code, part in result.stderr) == (code, True), result.stderr
+        assert ("a gate finds little" in result.stderr) is (count == 3)
 
 
 def test_a_gate_needs_the_same_machine_and_versions_unless_they_are_ignored(compared):
@@ -110,11 +113,10 @@ def test_other_settings_are_refused_and_the_file_says_so(compared, tmp_path):
     assert "epochs was 5, is 9" in result.stderr
     assert result.stdout == ""
     assert "not comparable" in file.read_text()
-
-
-def test_very_many_reasons_are_counted(compared):
-    base = [row for n in range(1, 9) for row in measured(f"a{n}", 9.0, n, 2, label=f"l{n}", epochs=n)]
-    new = [row for n in range(1, 9) for row in measured(f"b{n}", 9.0, n, 2, label=f"l{n}", epochs=n + 50)]
+    base, new = (
+        [row for n in range(1, 9) for row in measured(f"{name}{n}", 9.0, n, 2, label=f"l{n}", epochs=n + more)]
+        for name, more in (("a", 0), ("b", 50))
+    )
     assert "and 3 more" in compared(new, base=base).stderr
 
 
@@ -159,53 +161,45 @@ def test_junit_fails_where_the_gate_does(compared, tmp_path, share, failing):
         )
 
 
-def test_junit_of_an_arm_that_fails_now(compared, tmp_path):
-    file = tmp_path / "said.xml"
-    result = compared(failed("a", 8), "--format", "junit", "--output", str(file), "--fail-above", "90%")
-    assert (result.exit_code, junit_of(file)["@failures"]) == (REGRESSION, 1)
-
-
 @pytest.mark.parametrize(
-    ("values", "machine"), [({"epochs": 9}, MACHINE), ({}, {"cpu": {"model": "Xeon"}})], ids=["refused", "no verdict"]
+    ("new", "machine", "code", "failures", "errors"),
+    [
+        (failed("a", 8), MACHINE, REGRESSION, 1, 0),
+        (measured("a", 10.5, 2, epochs=9), MACHINE, USAGE, 0, 1),
+        (measured("a", 10.5, 2), {"cpu": {"model": "Xeon"}}, USAGE, 0, 1),
+    ],
+    ids=["fails now", "refused", "no verdict"],
 )
-def test_junit_of_what_cannot_be_judged_is_an_error(compared, tmp_path, values, machine):
+def test_junit_of_what_fails_or_cannot_be_judged(compared, tmp_path, new, machine, code, failures, errors):
     file = tmp_path / "said.xml"
-    new = measured("a", 10.5, 2, **values)
     result = compared(new, "--format", "junit", "--output", str(file), "--fail-above", "5%", machine=machine)
     suite = junit_of(file)
-    assert (result.exit_code, suite["@failures"], suite["@errors"]) == (USAGE, 0, 1)
+    assert (result.exit_code, suite["@failures"], suite["@errors"]) == (code, failures, errors)
 
 
 def test_junit_of_hostile_labels_is_valid(compared, tmp_path):
     file = tmp_path / "said.xml"
     odd = {"label": "<b>\x1b[31m ]]> & 학습", "study": "<&>"}
-    compared(
-        measured("a", 10.5, 2, **odd), "--format", "junit", "--output", str(file), base=measured("a", 9.0, 1, **odd)
-    )
+    base, new = measured("a", 9.0, 1, **odd), measured("a", 10.5, 2, **odd)
+    compared(new, "--format", "junit", "--output", str(file), base=base)
     assert junit_of(file)["@tests"] == 2
 
 
-def test_a_file_that_cannot_be_written(compared, tmp_path):
+def test_what_cannot_be_read_written_or_understood_is_a_mistake_of_usage(compared, tmp_path):
     result = compared(measured("a", 9.0, 2), "--output", str(tmp_path / "no" / "folder"))
     assert result.exit_code == USAGE
     assert result.stderr.startswith(f"dlbench: {tmp_path}/no/folder: ")
-
-
-def test_wrong_options(compared):
     for options in (("--fail-above", "5"), ("--noise", "nan"), ("--ignore", "wether"), ("--format", "pdf")):
         assert compared(measured("a", 9.0, 2), *options).exit_code == USAGE, options
+    result = CliRunner().invoke(group, ["compare", str(tmp_path / "no"), str(tmp_path / "where")])
+    assert result.exit_code == USAGE
+    assert "is not a study folder" in result.stderr
 
 
 def test_the_noise_is_a_parameter(compared):
     assert "2 worse" not in compared(measured("a", 10.0, 2), "--noise", "30%").stdout
     (option,) = [option for option in command.params if option.name == "noise"]
     assert read_share(option.default) == NOISE, "the default is that of the analysis"
-
-
-def test_no_study(tmp_path):
-    result = CliRunner().invoke(group, ["compare", str(tmp_path / "no"), str(tmp_path / "where")])
-    assert result.exit_code == USAGE
-    assert "is not a study folder" in result.stderr
 
 
 def test_shares():
@@ -221,11 +215,3 @@ def test_what_is_ignored():
     assert read_ignored(()) == frozenset()
     with pytest.raises(UserError, match="did you mean 'machine'"):
         read_ignored(("machin",))
-
-
-@pytest.mark.parametrize(("count", "is_said"), [(3, True), (8, False)])
-def test_a_gate_that_passes_says_how_little_few_repeats_show(compared, count, is_said):
-    result = compared(measured("a", 10.0, 2, count), "--fail-above", "5%", base=measured("a", 10.0, 1, count))
-    assert result.exit_code == 0
-    assert "no median is worse by more than 5%" in result.stderr
-    assert ("with 3 repeats a gate finds little" in result.stderr) is is_said

@@ -34,30 +34,22 @@ def shown(rows: list[dict], order: tuple[str, ...] = ()) -> str:
     return console.file.getvalue()
 
 
-def test_arms_have_medians_intervals_and_efficiency():
-    text = shown(arm("a", 100.0) + arm("b", 150.0, workers=2, strategy="mpi"))
-    assert "Median [interval that covers at least 93%] of n completed repeats" in text
-    assert "102 [100, 104]" in text
-    assert "efficiency" in text
-    assert "75% [" in text
-    assert "a [bold]study" in text
-
-
-def test_one_repeat_says_nothing_about_chance():
-    text = shown(arm("a", 100.0)[:1] + arm("b", 200.0)[:1])
-    assert "One completed repeat of each arm" in text
-
-
-def test_arms_whose_rate_was_not_steady_are_marked():
-    text = shown(arm("a", 100.0) + arm("b", 150.0, workers=2, rate_drift=0.2))
-    assert text.count("] ~") == 1
-    assert "~: not steady; " in text
-    assert "~" not in shown(arm("a", 100.0, rate_drift=-0.01))
-
-
-def test_emulated_arms_are_marked():
-    rows = arm("a", 100.0) + arm("c", 900.0, emulated="oversubscribed;simulated", workers=4)
-    assert "oversubscribed, simulated" in shown(rows)
+def test_arms_have_medians_intervals_and_marks_that_say_what_a_rate_is():
+    two = arm("a", 100.0) + arm("b", 150.0, workers=2, strategy="mpi")
+    drifting = arm("a", 100.0, rate_drift=-0.01) + arm("b", 150.0, workers=2, rate_drift=0.2)
+    emulated = arm("a", 100.0) + arm("c", 900.0, emulated="oversubscribed;simulated", workers=4)
+    for rows, texts in (
+        (two, ["Median [interval that covers at least 93%] of n completed repeats", "102 [100, 104]", "75% ["]),
+        (two, ["efficiency", "a [bold]study"]),
+        (arm("a", 100.0)[:1] + arm("b", 200.0)[:1], ["One completed repeat of each arm"]),
+        (drifting, ["] ~", "~: not steady; "]),
+        (emulated, ["oversubscribed, simulated"]),
+        ([one | {"batch_scope": "global"} for one in two], ["(strong scaling)"]),
+        ([one | {"batch_scope": "per-worker"} for one in two], ["(weak scaling)"]),
+    ):
+        assert [one for one in texts if one not in shown(rows)] == []
+    assert shown(drifting).count("] ~") == 1
+    assert "scaling" not in shown(arm("a", 100.0, batch_scope="global"))
 
 
 def test_failures_are_named_with_their_reason():
@@ -68,10 +60,15 @@ def test_failures_are_named_with_their_reason():
 
 
 def test_an_empty_rate_gets_a_hint():
-    (hint,) = hints([row("a-r0", timed_window_s=1.2, timed_steps=40)])
+    short = {"timed_window_s": 1.2, "timed_steps": 40}
+    (hint,) = hints([row("a-r0", **short)])
     assert "at most 1.2 s and 40 steps; a rate needs 50 steps and 5 s. `extend_window: true`" in hint
     assert hints([row("a-r0", samples_per_s=1.0, timed_window_s=9.0)]) == []
     assert "no timed window was opened" in hints([row("a-r0")])[0]
+    for cannot_extend in ({"command": "python x.py"}, {"updates": 5}):
+        (hint,) = hints([row("a-r0", **short, **cannot_extend)])
+        assert "extend_window" not in hint
+        assert "More steps" in hint
 
 
 def test_arms_stand_in_the_order_of_their_names_and_unknown_ones_last():
@@ -145,50 +142,32 @@ def test_a_short_window_gives_a_rate_with_its_mark_that_never_competes():
     assert "a rate needs 50 steps and 5 s. `extend_window: true`" in text
 
 
-@pytest.mark.parametrize("columns", [{"command": "python x.py"}, {"updates": 5}])
-def test_nobody_is_told_to_extend_what_cannot_be(columns):
-    (hint,) = hints([row("a-r0", timed_window_s=1.2, timed_steps=40, **columns)])
-    assert "extend_window" not in hint
-    assert "More steps" in hint
-
-
 def test_terminal_and_page_show_the_same_table_what_decides_first(tmp_path):
-    given = {"study": "s", "target_metric": "validation_accuracy", "target_value": 0.9}
-    rows = timed("a", 9.0, batch_size=8, extended_steps=70, **given) + timed("b", 5.0, 3, batch_size=16, **given)
-    rows = [found | {"time_to_target_s": found["train_time_s"] / 2 if found["repeat"] else None} for found in rows]
+    rows = reaching(timed("a", 9.0, batch_size=8, extended_steps=70), timed("b", 5.0, 3, batch_size=16))
     text = shown(rows)
     headings = ["time to target, s", "training time, s", "validation accuracy", "validation loss", "steady samples/s"]
     assert [text.index(heading) for heading in headings] == sorted(text.index(heading) for heading in headings)
-    shown_table = arm_table(arms(last_attempts(rows)))
-    (tmp_path / "s").mkdir()
-    write_table(
-        tmp_path / "s" / "runs.csv", "runs", rows, sorted({key for one in rows for key in one} - set(names("runs")))
-    )
-    page = markdown(Content(read([tmp_path / "s"]))).replace("\\", "")
-    for known in (text, page):
-        assert [one for line in shown_table.rows for one in line if one not in known] == []
-        assert [one for one in (*shown_table.columns, *shown_table.notes, shown_table.title) if one not in known] == []
-    assert [line[-1].endswith(" *") for line in shown_table.rows] == [True, False]
+    table = arm_table(arms(last_attempts(rows)))
+    page = markdown(Content(read([written(tmp_path / "s", rows)]))).replace("\\", "")
+    parts = [*(cell for line in table.rows for cell in line), *table.columns, *table.notes, table.title]
+    assert [part for part in parts if part not in text or part not in page] == []
+    assert [line[-1].endswith(" *") for line in table.rows] == [True, False]
     assert "*: steps after training were timed too" in text
 
 
-@pytest.mark.parametrize(("scope", "word"), [("per-worker", "weak"), ("global", "strong")])
-def test_efficiency_says_what_it_compares(scope, word):
-    text = shown(arm("a", 100.0) + arm("b", 150.0, workers=2, strategy="mpi", batch_scope=scope))
-    assert f"({word} scaling)" in text
-    assert "scaling" not in shown(arm("a", 100.0, batch_scope=scope))
-
-
-GIVEN = {"target_metric": "validation_accuracy", "target_value": 0.9}
+def reaching(*rows_of_arms: list[dict]) -> list[dict]:
+    """Return rows of arms with a target that all repeats but the first have reached."""
+    target = {"target_metric": "validation_accuracy", "target_value": 0.9}
+    return [
+        one | target | {"time_to_target_s": one["train_time_s"] / 2 if one["repeat"] else None}
+        for one in chain(*rows_of_arms)
+    ]
 
 
 def study() -> list[Arm]:
-    rows = [
-        *timed("single", 9.0, **GIVEN, **ALONE, batch_size=32),
-        *timed("ring", 5.0, strategy="stale_synchronous", batch_size=32, **GIVEN),
-        *timed("mpi", 6.0, strategy="mpi", batch_size=32, **GIVEN),
-    ]
-    return arms([row | {"time_to_target_s": row["train_time_s"] / 2 if row["repeat"] else None} for row in rows])
+    strategies = {"ring": (5.0, {"strategy": "stale_synchronous"}), "mpi": (6.0, {"strategy": "mpi"})}
+    made = (timed(name, seconds, batch_size=32, **values) for name, (seconds, values) in strategies.items())
+    return arms(reaching(timed("single", 9.0, **ALONE, batch_size=32), *made))
 
 
 def six_settings() -> list[Arm]:
@@ -201,10 +180,8 @@ def six_settings() -> list[Arm]:
         "strategy.gradient_compression": ("deflated_top_k", "none"),
     }
     points = (dict(zip(axes, values, strict=True)) for values in product(*axes.values()))
-    made = (timed(f"arm-{seed}", 5.0 + seed % 7, seed=seed, **point, **GIVEN) for seed, point in enumerate(points))
-    return arms(
-        [row | {"time_to_target_s": row["train_time_s"] / 2 if row["repeat"] else None} for row in chain(*made)]
-    )
+    made = (timed(f"arm-{seed}", 5.0 + seed % 7, seed=seed, **point) for seed, point in enumerate(points))
+    return arms(reaching(*made))
 
 
 def drawn(columns: int, found: list[Arm] | None = None) -> tuple[str, tuple[str, ...]]:
@@ -260,34 +237,28 @@ def test_each_axis_has_a_column_and_the_base_line_is_named() -> None:
     assert table.texts == {"strategy"}
 
 
-def test_a_time_that_some_runs_did_not_come_to_says_so() -> None:
-    rows = [
-        row | {"time_to_target_s": None} for name in ("ring", "mpi") for row in timed(name, 5.0, strategy=name, **GIVEN)
-    ]
-    for name, repeat in (("ring", 0), ("ring", 1), ("ring", 2), ("mpi", 0), ("mpi", 1)):
-        next(row for row in rows if row["run_id"] == f"{name}-r{repeat}")["time_to_target_s"] = 2.0 + repeat
+def test_a_time_that_some_runs_did_not_reach_says_so() -> None:
+    rows = reaching(timed("ring", 5.0, strategy="ring"), timed("mpi", 5.0, strategy="mpi"))
+    reached = {"ring": 3, "mpi": 2}
+    for one in rows:
+        one["time_to_target_s"] = 2.0 + one["repeat"] if one["repeat"] < reached[one["strategy"]] else None
     table, _, _ = fitted(arms(rows), 200)
     assert table.columns["time to target, s"] == ["4 (3/5 reached)", "not reached"]
     assert table.columns["reached"] == ["3/5", "2/5"]
 
 
-def test_labels_name_the_base_line_as_columns_do() -> None:
-    rows = [*timed("a", 5.0, **ALONE), *timed("b", 6.0, **ALONE)]
-    table, _, _ = fitted(arms([row | {"label": "baseline x=1"} for row in rows]), 200)
-    assert [row[0] for row in table.rows] == ["one worker alone x=1"] * 2
-
-
-def test_arms_that_no_setting_tells_apart_have_their_labels() -> None:
-    rows = [*timed("a", 5.0), *timed("b", 6.0)]
-    table, _, _ = fitted(arms(rows), 200)
-    assert next(iter(table.columns)) == "arm"
-    assert [row[0] for row in table.rows] == ["label of a", "label of b"]
-
-
-def test_base_lines_are_named_where_nothing_else_completed() -> None:
-    rows = [*timed("a", 5.0, **ALONE, batch_size=8), *timed("b", 6.0, **ALONE, batch_size=16)]
-    table, _, _ = fitted(arms(rows), 200)
-    assert [row[:2] for row in table.rows] == [("one worker alone", "8"), ("one worker alone", "16")]
+def test_arms_are_named_by_what_tells_them_apart_and_base_lines_as_such() -> None:
+    alone = [timed("a", 5.0, **ALONE), timed("b", 6.0, **ALONE)]
+    for rows, cells in (
+        ([[one | {"label": "baseline x=1"} for one in rows] for rows in alone], [("one worker alone x=1",)] * 2),
+        ([timed("a", 5.0), timed("b", 6.0)], [("label of a",), ("label of b",)]),
+        (
+            [timed("a", 5.0, **ALONE, batch_size=8), timed("b", 6.0, **ALONE, batch_size=16)],
+            [("one worker alone", "8"), ("one worker alone", "16")],
+        ),
+    ):
+        table, _, _ = fitted(arms(list(chain(*rows))), 200)
+        assert [line[: len(cells[0])] for line in table.rows] == cells
 
 
 def test_a_regression_has_its_error() -> None:

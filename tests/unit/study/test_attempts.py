@@ -39,14 +39,10 @@ def test_an_attempt_whose_dlbench_was_killed_is_closed_as_interrupted(folder):
     started(attempt, killed)
     begin(folder.path, early.run_id)
     os.utime(attempt.folder / files.ASSIGNMENT, (0, 86400))
-    ended_ids = []
-    closed = close_interrupted(
-        folder.path,
-        runs(),
-        lambda assignment, where: ended_ids.append((assignment.attempt_id, where)),
-    )
-    assert [found.run_id for found in closed] == [killed.run_id, early.run_id]
-    assert ended_ids == [("an-id", attempt.folder)]
+    ended_ids = {}
+    closed = close_interrupted(folder.path, runs(), lambda left, where: ended_ids.update({left.attempt_id: where}))
+    assert [each.run_id for each in closed] == [killed.run_id, early.run_id]
+    assert ended_ids == {"an-id": attempt.folder}
     outcome = attempt.outcome()
     assert (outcome.status, outcome.started_at) == (Status.INTERRUPTED, "1970-01-02T00:00:00+00:00")
     assert status_of(folder.path, early) is Status.INTERRUPTED
@@ -83,18 +79,11 @@ def test_the_folder_of_a_study_that_is_gone_is_not_made_again(folder):
 
 
 def test_checkpoints_of_runs_that_are_not_repeated_go_unless_they_are_kept(folder):
-    def with_checkpoints(run, status):
-        path = files.checkpoint_folder(folder.path, run.run_id)
-        path.mkdir(parents=True)
-        ended(folder, run, status=status)
-        return path
-
     done, failed, wanted = runs()
     wanted = wanted.model_copy(update={"limits": Limits(keep_checkpoints=True)})
-    paths = [
-        with_checkpoints(done, "completed"),
-        with_checkpoints(failed, "failed"),
-        with_checkpoints(wanted, "completed"),
-    ]
+    paths = [files.checkpoint_folder(folder.path, run.run_id) for run in (done, failed, wanted)]
+    for path, run, status in zip(paths, (done, failed, wanted), ("completed", "failed", "completed"), strict=True):
+        path.mkdir(parents=True)
+        ended(folder, run, status=status)
     discard_checkpoints(folder.path, (done, failed, wanted))
     assert [path.exists() for path in paths] == [False, True, True]

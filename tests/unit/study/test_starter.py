@@ -14,8 +14,6 @@ COMMANDS = [
     ("train.py", HOOKED, "python train.py"),
     ("my train.py", "", "python 'my train.py'"),
     ("train.sh", "python train.py\n", "bash train.sh"),
-    ("train.sh", "#!/bin/sh\npython train.py\n", "bash train.sh"),
-    ("train.bash", "", "bash train.bash"),
     ("train", "#!/usr/bin/env python3\nx = 1\n", "python train"),
     ("train", "#!/bin/zsh\nx=1\n", "zsh train"),
     ("-x.py", "", "python ./-x.py"),
@@ -24,7 +22,6 @@ COMMANDS = [
 REFUSED = [
     ("nb.ipynb", "{}", "jupyter nbconvert --to script nb.ipynb"),
     ("job.sbatch", "#!/bin/bash\nsrun python ddp.py 1\n", "--script ddp.py"),
-    ("job.slurm", "srun python ddp.py", "--script ddp.py"),
     ("job.sh", "#!/bin/bash\n#SBATCH -N 2\nmpirun -np 2 \\\n python ddp.py\n", "--script ddp.py"),
     ("job.pbs", "python x.py", "--script x.py"),
     ("job", "#!/bin/bash\n#PBS -l nodes=2\n", "--script train.py"),
@@ -36,9 +33,7 @@ REFUSED = [
     ("bad.py", "x = 1\ndef f(:\n", "bad.py does not compile: line 2: "),
     ("bad", "#!/usr/bin/python\nprint 'x'\n", "line 2: "),
     ("train", "x = 1\n", "first line"),
-    ("train.R", "library(torch)\n", "neither a Python nor a shell script"),
     ("train.pl", "#!/usr/bin/perl\n", "neither a Python nor a shell script"),
-    ("train.cpp", "int main() {}\n", "neither a Python nor a shell script"),
 ]
 
 
@@ -53,14 +48,12 @@ def test_each_script_gets_its_interpreter_or_is_refused_with_a_way(subtests) -> 
         with subtests.test(name=name, text=text):
             Path(name).write_text(text)
             assert command_of(Path(name)) == command
-            Path(name).unlink()
     for name, text, said in REFUSED:
         with subtests.test(name=name, text=text):
             Path(name).write_text(text)
             with pytest.raises(UserError) as caught:
                 starter(Wish(script=name), "s.yaml")
             assert said in str(caught.value)
-            Path(name).unlink()
 
 
 def base_of(script: str, **wish: object) -> dict[str, object]:
