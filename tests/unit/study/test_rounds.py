@@ -73,10 +73,13 @@ def rates_of(text: str, score: Score = of_rate) -> set[float]:
     return set(chosen(asked, made(asked, score)).values())
 
 
-def test_without_a_search_the_plan_is_what_is_made() -> None:
+def test_without_a_search_the_plan_is_what_is_made_whatever_is_decided() -> None:
     asked = plan(BASE + AXES)
     assert next_round(asked, []) == asked.runs
     assert announced(asked.runs) == []
+    fixed = plan(UNTIL + "matrix: {batch_size: [8, 32]}\nbaseline: none\n", repeats=5)
+    repeated = tuple(run.model_copy(update={"repeat": repeat}) for run in fixed.runs[:2] for repeat in range(5))
+    assert next_round(replace(fixed, runs=repeated), []) == repeated
 
 
 def test_each_arm_is_measured_at_its_own_best_rate_which_is_announced() -> None:
@@ -175,15 +178,9 @@ def test_a_candidate_that_fails_or_comes_to_nothing_at_one_of_two_seeds_is_not_c
 
 def test_an_arm_of_which_no_candidate_completes_is_not_measured_and_tried_again_later() -> None:
     asked = plan(BASE + AXES + "baseline: none\ntune: {learning_rate: [0.01, 0.1]}\n")
-
-    def broken(run: RunSpec) -> dict[str, Any]:
-        return {**of_rate(run), "status": "failed" if run.settings.workers == 2 else "completed"}
-
     rows: Rows = []
-    ids: set[str] = set()
-    while todo := [run for run in next_round(asked, rows, ids) if run.run_id not in ids]:
-        rows += map(broken, todo)
-        ids |= {run.run_id for run in todo}
+    while todo := [run for run in next_round(asked, rows, ended(rows)) if run.run_id not in ended(rows)]:
+        rows += [of_rate(run) | {"status": "failed" if run.settings.workers == 2 else "completed"} for run in todo]
     assert {one["workers"] for one in rows if one["phase"] == "measure"} == {1}
     again = next_round(asked, rows)
     assert {(run.phase, run.settings.workers) for run in again} == {(Phase.TUNE, 2)}
@@ -234,13 +231,12 @@ def test_auto_widens_rates_beside_another_value() -> None:
 
 def test_a_candidate_that_failed_is_tried_again_until_its_arm_is_measured() -> None:
     asked = plan(BASE + "baseline: none\ntune: {learning_rate: [0.01, 0.1], repeats: 1}\n")
-    rows, ids = [], set()
-    todo = next_round(asked, rows)
-    rows += [{**of_rate(run), "status": "failed" if run.settings.learning_rate == 0.1 else "completed"} for run in todo]
-    ids |= {run.run_id for run in todo}
+    first, second = map(of_rate, next_round(asked, []))
+    assert second["label"].endswith("learning_rate=0.1")
+    rows = [first, second | {"status": "failed"}]
     again = next_round(asked, rows)
     assert [(run.phase, run.settings.learning_rate) for run in again] == [(Phase.TUNE, 0.1)]
-    (first, *_) = next_round(asked, rows, ids)
+    (first, *_) = next_round(asked, rows, ended(rows))
     assert (first.phase, first.settings.learning_rate) == (Phase.MEASURE, 0.01)
     rows.append(of_rate(first))
     assert {run.phase for run in next_round(asked, rows)} == {Phase.MEASURE}, "the choice stays"
@@ -254,8 +250,7 @@ def test_a_budget_searches_for_as_many_arms_as_can_be_measured() -> None:
         return len(rows) + len(runs) <= 16  # two arms: three candidates and four repeats of each
 
     def todo(has_room: Callable[[Sequence[RunSpec]], bool] | None) -> list[RunSpec]:
-        known = {row["run_id"] for row in rows}
-        return [run for run in next_round(asked, rows, known, has_room) if run.run_id not in known]
+        return [run for run in next_round(asked, rows, ended(rows), has_room) if run.run_id not in ended(rows)]
 
     seen = []
     while found := todo(has_room):
@@ -310,13 +305,6 @@ def test_rounds_are_interleaved_and_go_on_where_they_were_interrupted() -> None:
     for stop_after in (0, 4, 9, 10, len(whole) - 1):
         again = made(asked, score, rows=whole[:stop_after])
         assert ended(again) >= {one["run_id"] for one in whole if one["repeat"] < 3}
-
-
-def test_repeats_that_are_asked_for_are_made_whatever_is_decided() -> None:
-    text = UNTIL + "matrix: {batch_size: [8, 32]}\nbaseline: none\n"
-    asked = replace(plan(text), repeats=5)
-    asked = replace(asked, runs=tuple(run.model_copy(update={"repeat": r}) for run in asked.runs[:2] for r in range(5)))
-    assert next_round(asked, []) == asked.runs
 
 
 def test_a_search_comes_before_repeats_until_decided() -> None:
