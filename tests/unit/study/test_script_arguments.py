@@ -80,8 +80,7 @@ def test_a_scenario_begins_with_the_defaults_of_the_script(tmp_path: Path, monke
     monkeypatch.chdir(tmp_path)
     Path("main.py").write_text(IMAGENET)
     scenario = yaml.safe_load(starter(Wish(script="main.py"), "s.yaml"))
-    assert scenario["base"]["epochs"] == 90
-    assert scenario["base"]["learning_rate"] == 0.1
+    assert (scenario["base"]["epochs"], scenario["base"]["learning_rate"]) == (90, 0.1)
     assert scenario["matrix"] == {"batch_size": [256, 1024]}
     Path("ddp.py").write_text(DDP_TUTORIAL)
     text = starter(Wish(script="ddp.py"), "s.yaml")
