@@ -211,9 +211,9 @@ class _Runner:
             for line in announced(todo):
                 self.watcher.say(line)
             self.watcher.begin(self.folder.path, todo, len(runs) - len(todo))
-            power = power_text(planned.rule, num_arms, has_claims=bool(planned.scenario.reference))
-            if is_first and not self.collector.rows and power:
-                self.watcher.say(power)
+            is_new, has_claims = is_first and not self.collector.rows, bool(planned.scenario.reference)
+            if is_new and (text := power_text(planned.rule, num_arms, has_claims=has_claims)):
+                self.watcher.say(text)
             self.said.discard(_TIME)
             self.run_all(todo)
             made_ids |= {run.run_id for run in todo}
