@@ -25,10 +25,8 @@ MOST_PLACES = 8
 def show(dry_run: "DryRun", *, as_json: bool) -> None:
     """Print what would be executed."""
     if as_json:
-        document = {
-            "submission": dry_run.submission or None,
-            "runs": [_run(each, dry_run.launch(each)) for each in dry_run.assignments],
-        }
+        runs = [_run(assignment, dry_run.launch(assignment)) for assignment in dry_run.assignments]
+        document = {"submission": dry_run.submission or None, "runs": runs}
         click.echo(json.dumps(document, indent=2, ensure_ascii=False))
         return
     if dry_run.submission:

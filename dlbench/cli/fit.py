@@ -1,12 +1,17 @@
 """`dlbench fit`: find the largest batch that fits one worker."""
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from dlbench.cli import options, tables
 from dlbench.cli.signals import stop_on_signals
+
+if TYPE_CHECKING:
+    from dlbench.study.fit import LargestBatch
 
 _COLUMNS = ("model and data set", "batch_size", "limited by", "GiB for each worker", "sizes tried", "device")
 
@@ -46,9 +51,9 @@ def command(scenario: Path, only: tuple[str, ...], workers: int | None, as_json:
     if as_json:
         click.echo(TypeAdapter(list[LargestBatch]).dump_json(largest, indent=2).decode())
     else:
-        rows = []
-        for group in largest:
-            memory = "-" if group.memory_bytes is None else f"{group.memory_bytes / 2**30:.2f}"
-            tried = str(len(group.trials))
-            rows.append((group.name, str(group.batch_size), group.limited_by, memory, tried, group.device_name))
-        tables.show(parsed.name, _COLUMNS, rows)
+        tables.show(parsed.name, _COLUMNS, [_row(group) for group in largest])
+
+
+def _row(found: "LargestBatch") -> Sequence[str]:
+    memory = "-" if found.memory_bytes is None else f"{found.memory_bytes / 2**30:.2f}"
+    return (found.name, str(found.batch_size), found.limited_by, memory, str(len(found.trials)), found.device_name)
