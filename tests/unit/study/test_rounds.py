@@ -328,6 +328,16 @@ def test_a_base_line_of_two_conditions_is_repeated_once_in_a_round() -> None:
     assert {run.repeat for run in further} <= {0, 1, 2, 3}
 
 
+def test_the_arm_to_use_and_its_rivals_run_on_fresh_seeds_once_all_else_is_made() -> None:
+    asked = replace(plan(BASE + "matrix: {batch_size: [8, 16, 32]}\nbaseline: none\n"), confirms=True)
+    rows = [of_batch(run, {8: 1.0, 16: 1.5, 32: 2.0}) for run in asked.runs]
+    assert next_round(asked, [*rows[:-1], rows[-1] | {"status": "interrupted"}]) == asked.runs
+    fresh = next_round(asked, rows)[len(asked.runs) :]
+    assert {run.phase for run in fresh} == {Phase.CONFIRM}
+    assert {run.settings.batch_size for run in fresh} == {8, 16, 32}
+    assert not {run.seed for run in fresh} & {run.seed for run in asked.runs}
+
+
 RATES = [0.01, 0.02, 0.04, 0.08, 0.16]
 # The second of RATES is the scenario's own.
 OWN_RATE = BASE.replace("epochs: 8", f"epochs: 8, learning_rate: {RATES[1]}") + "baseline: none\n"
