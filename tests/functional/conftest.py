@@ -23,18 +23,6 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
-@pytest.fixture(scope="session", autouse=True)
-def ranks_that_wait_give_way(own_world: None) -> Iterator[None]:
-    """Let Open MPI's ranks give their cores away while they wait, where processes of pytest share these.
-
-    A rank that polls, until the other has loaded what it computes with, takes the core that the other would need.
-    """
-    with pytest.MonkeyPatch.context() as patch:
-        if "PYTEST_XDIST_WORKER" in os.environ:
-            patch.setenv("OMPI_MCA_mpi_yield_when_idle", "1")
-        yield
-
-
 @pytest.fixture(scope="session")
 def shared_hosts() -> Iterator[Cluster]:
     """Three hosts at full speed; tests take them as `trio` or `pair`."""

@@ -29,7 +29,6 @@ _MISSING = (
 _TRANSPORTS = {"pml": "ob1", "btl": "self,sm,tcp"}
 # Version 4 fails on the name `sm`: the transport was called so before version 3, and is again since 5.
 _TRANSPORTS_OF_4 = {"pml": "ob1", "btl": "self,vader,tcp"}
-_YIELD = "mpi_yield_when_idle"
 _LONGEST_SILENCE_S = 86_400
 _PROBES = 4
 
@@ -117,8 +116,8 @@ def environment(layout: Layout, options: OPTIONS, settings: Settings) -> dict[st
     """Return the variables of mpirun and of the library, and the leave to run as root where we do.
 
     A rank that waits gives its core away where ranks share cores, else it polls: Open MPI would decide by slots, not by
-    cores, and so differently from arm to arm. What the user's environment says holds for all arms. Of MPICH (5.0.2,
-    which ignores `MPIR_CVAR_POLLS_BEFORE_YIELD`) two ranks on one core then sum 4 kB in 0.3 ms in place of 1 to 2.
+    cores, and so differently from arm to arm. Of MPICH (5.0.2, which ignores `MPIR_CVAR_POLLS_BEFORE_YIELD`) two ranks
+    on one core then sum 4 kB in 0.3 ms in place of 1 to 2.
 
     Open MPI 5 reads some parameters in its libraries (`OMPI_MCA_*`) and others in its launcher (`PRTE_MCA_*`) and
     ignores the wrong kind in silence, so a user's own are set as both.
@@ -130,8 +129,7 @@ def environment(layout: Layout, options: OPTIONS, settings: Settings) -> dict[st
     mca = plugins.load("strategies", settings.strategy).get("mca")
     asked = {} if mca is None else mca(settings.algorithm)
     transports = _TRANSPORTS_OF_4 if _mpi().version.startswith(("3.", "4.")) else _TRANSPORTS
-    gives_way = os.environ.get(f"OMPI_MCA_{_YIELD}", gives_way)
-    parameters = {**transports, _YIELD: gives_way, **asked, **options.mca}
+    parameters = {**transports, "mpi_yield_when_idle": gives_way, **asked, **options.mca}
     env = {f"OMPI_MCA_{name}": value for name, value in parameters.items()}
     env |= {f"PRTE_MCA_{name}": value for name, value in options.mca.items()}
     if os.geteuid() == 0:

@@ -27,7 +27,7 @@ class Single:
             return gradients
 
         vars(strategy)["bind"] = lambda trainer, reporter: Inside(trainer, reporter, in_graph)
-        _break_into(strategy, communicator, fault)
+        _break_into(communicator, fault)
         return strategy
 
 
@@ -59,13 +59,13 @@ class Mpi:
 
         vars(strategy)["all_reduce"] = faulty_all_reduce
         communicator.sendrecv = faulty_send
-        _break_into(strategy, communicator, fault)
+        _break_into(communicator, fault)
         return strategy
 
 
-def _break_into(strategy: Any, communicator: Any, fault: Fault | None) -> None:
+def _break_into(communicator: Any, fault: Fault | None) -> None:
     """Strike where parameters are broadcast and where the communicator is closed."""
-    broadcast, close = strategy.broadcast, communicator.close
+    broadcast, close = communicator.broadcast, communicator.close
 
     def faulty_broadcast(parameters: Array) -> None:
         strike(fault, "broadcast")
@@ -75,5 +75,4 @@ def _break_into(strategy: Any, communicator: Any, fault: Fault | None) -> None:
         strike(fault, "finish")
         close()
 
-    vars(strategy)["broadcast"] = faulty_broadcast
-    communicator.close = faulty_close
+    communicator.broadcast, communicator.close = faulty_broadcast, faulty_close

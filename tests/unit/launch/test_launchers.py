@@ -52,14 +52,6 @@ def test_mpirun_beside_this_python_wins_over_path(tmp_path: Path, monkeypatch: p
     assert by_mpirun("localhost")[0] == "mpirun"
 
 
-def test_ranks_poll_unless_the_user_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
-    variable = "OMPI_MCA_mpi_yield_when_idle"
-    assert environment()[variable] == "0"
-    monkeypatch.setenv(variable, "1")
-    assert environment()[variable] == "1"
-    assert environment({"mpi_yield_when_idle": "0"})[variable] == "0"
-
-
 def test_horovodrun_takes_the_way_of_the_collectives(monkeypatch: pytest.MonkeyPatch) -> None:
     for collectives, way in (("gloo", "--gloo"), ("mpi", "--mpi"), ("nccl", "--mpi")):
         chosen = Settings.model_validate({"strategy": "horovod", "collectives": collectives})
