@@ -1,6 +1,6 @@
 """Keras's scale-up: one process holds a replica on each of its devices, and the engine sums their gradients.
 
-On TensorFlow each replica computes a gradient of its own, and the step sums them. On JAX the step is one program over
+On TensorFlow each replica computes its own gradient, and the step sums them. On JAX the step is one program over
 all devices (`keras.distribution.DataParallel`): samples are divided, and XLA adds the sums that the program needs.
 """
 

@@ -1,6 +1,6 @@
 """First weights that are the same on all of Keras's engines: initializers draw with NumPy while a model is built.
 
-Each engine has random numbers of its own, so that one seed would begin three trainings at three places. Keras's
+Each engine has its own random numbers, so that one seed would begin three trainings at three places. Keras's
 initializers take the seeds from Python's generator, which is the same everywhere, and draw through one module
 (`keras/src/initializers/random_initializers.py`). What a model draws by itself, and dropout, is the engine's.
 """

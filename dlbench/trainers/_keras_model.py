@@ -42,7 +42,7 @@ def lookup_tables(model: Any) -> dict[str, int]:
 
     numbers = {id(variable): number for number, variable in enumerate(model.trainable_variables)}
     embeddings = [layer for layer in model.layers if isinstance(layer, keras.layers.Embedding)]
-    inputs = getattr(model, "inputs", None) or ()  # a model with a `call` of its own has none
+    inputs = getattr(model, "inputs", None) or ()  # a model with its own `call` has none
     return {
         layer.name: numbers[id(layer.trainable_variables[0])]
         for layer in embeddings

@@ -56,7 +56,7 @@ def identify(environment: Mapping[str, str], layout: Layout, *, has_peers_inside
     Args:
         environment: Of this process.
         layout: Of the run.
-        has_peers_inside: Whether a process of the layout starts workers of its own, of which the first alone is meant.
+        has_peers_inside: Whether a process of the layout starts its own workers, of which the first alone is meant.
 
     Raises:
         UserError: The launcher started another number of processes than the run has, does not say which this is, or

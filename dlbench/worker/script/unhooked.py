@@ -47,7 +47,7 @@ def run(assignment: Assignment, rank: int, words: Sequence[str], leave: Callable
     child = _start(words)
     # It has its time to end, and this process ends with it.
     signal.signal(signal.SIGTERM, lambda number, _: _pass_on(child.pid, number))
-    # Here, not at the top: the script starts meanwhile.
+    # Here, not at the top: the script starts at the same time.
     from dlbench.records import hardware
     from dlbench.records.result import Result
     from dlbench.telemetry.reporter import HeldReporter

@@ -38,7 +38,7 @@ from dlbench.worker.train.schedule import HandedOut, Ticket
 _LEAST_POLL_S, _MOST_POLL_S, _POLL_SHARE = 2e-5, 1e-3, 0.05
 # The same while this process computes: it takes the core from itself.
 _POLL_COMPUTING_S = 1e-3
-# And while it waits for others to come to the same place.
+# And while it waits for others to arrive at the same place.
 _MEETING_POLL_S = 1e-3
 # Parameters of mallopt(3), the largest block that it can keep, and how much it keeps.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
@@ -57,7 +57,7 @@ class ComputingNode(Protocol):
         """Whether it has something to compute."""
 
     def compute(self) -> None:
-        """Compute it, without sending; messages come meanwhile, in another thread."""
+        """Compute it, without sending; messages are received in another thread."""
 
     def on_computed(self) -> None:
         """Send what follows from it."""
