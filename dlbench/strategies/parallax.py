@@ -246,12 +246,13 @@ def _has_others(gradient: Array, rows: Array) -> bool:
 
 
 class Parallax:
-    """One worker's side of the strategy; bound to a trainer before it is asked anything."""
+    """One worker's side of the strategy; until it is bound to a trainer it has nothing but facts."""
 
     _step: ParallaxStep
 
     def __init__(self, options: ParallaxOptions, communicator: MpiLibraryCommunicator) -> None:
         self._options, self._communicator = options, communicator
+        self._tables: list[_Table] = []
 
     @property
     def bytes_sent(self) -> int:
@@ -261,11 +262,12 @@ class Parallax:
     def bind(self, trainer: Trainer, reporter: Reporter) -> ParallaxStep:
         """Return the step."""
         self._step = ParallaxStep(trainer, reporter, self._communicator, self._options.route)
+        self._tables = self._step.tables
         return self._step
 
     def facts(self) -> dict[str, Any]:
         """Return the library and, once they are chosen, the routes."""
-        chosen = [table for table in self._step.tables if not math.isnan(table.touched)]
+        chosen = [table for table in self._tables if not math.isnan(table.touched)]
         routes = [f"{table.name}: {table.route} (touched {table.touched:.3g}{table.note})" for table in chosen]
         facts = {"collectives": "mpi", "mpi_version": self._communicator.library}
         return facts | ({"routes": "; ".join(routes)} if routes else {})

@@ -6,7 +6,14 @@ import pytest
 
 from dlbench.strategies.parallax import Route
 from tests.functional.mpi_programs.launch import mpirun
+from tests.functional.studies import Bench
 
+SCENARIO = """
+base: {strategy: parallax, workers: 2, cores_per_worker: 1, backend: jax, epochs: 2, batch_size: 16, learning_rate: 0.5,
+       model: feed_forward_lm, dataset: synthetic, dataset.vocabulary: 50, dataset.shape: [6], dataset.num_classes: 3,
+       dataset.num_samples: 256, dataset.num_validation: 32}
+baseline: none
+"""
 pytestmark = [pytest.mark.mpi, pytest.mark.slow, pytest.mark.timeout(300)]
 
 
@@ -35,3 +42,12 @@ def test_every_route_trains_as_mpi_does_and_resumes_to_the_bit(tmp_path: Path, t
     sent = {route: sum(of_rank[route.value]["bytes_sent"] for of_rank in ended.results) for route in Route}
     assert sent[Route.DENSE] == sum(of_rank["mpi"]["bytes_sent"] for of_rank in ended.results)
     assert sent[Route.AUTO] == sent[sparse] < sent[Route.DENSE]
+
+
+def test_a_run_has_the_routes_in_its_row(tmp_path: Path) -> None:
+    with Bench(tmp_path) as work:
+        (tmp_path / "s.yaml").write_text(SCENARIO)
+        work.call("s.yaml")
+        (row,) = work.rows()
+    assert (row["status"], row["workers_agree"], row["collectives"]) == ("completed", "exact", "mpi"), row["reason"]
+    assert row["routes"].startswith("embedding: gather (touched 0.")
