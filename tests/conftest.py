@@ -27,43 +27,28 @@ ON_HOSTS = [
         "doctor",
     )
 ]
-# TensorFlow takes some seconds and a GB to load: one process takes all files that load it there.
-WITH_TENSORFLOW = [
+# Files that take some minute on one core come first: processes that share the tests then end at the same time.
+LONGEST = ON_HOSTS + [
     f"test_{name}.py"
     for name in (
+        "node_runs",
+        "docs",
+        "horovod",
+        "replica_runs",
+        "faults",
+        "checkpoints",
         "keras_models",
         "keras_engine",
-        "keras_trainer",
-        "trainers_agree",
-        "batch_norm",
-        "keras_cost",
-        "keras_datasets",
+        "tune",
+        "horovod_runs",
+        "report_command",
+        "mpich",
+        "kubernetes",
+        "fit",
+        "nodes_over_mpi",
+        "killed_dlbench",
+        "mirrored_rules",
     )
-]
-# Files that take some minute on one core come first: processes that share the tests then end at the same time.
-LONGEST = [
-    *ON_HOSTS,
-    *WITH_TENSORFLOW,
-    *(
-        f"test_{name}.py"
-        for name in (
-            "node_runs",
-            "docs",
-            "horovod",
-            "replica_runs",
-            "faults",
-            "checkpoints",
-            "tune",
-            "horovod_runs",
-            "report_command",
-            "mpich",
-            "kubernetes",
-            "fit",
-            "nodes_over_mpi",
-            "killed_dlbench",
-            "mirrored_rules",
-        )
-    ),
 ]
 
 
@@ -91,20 +76,17 @@ def pytest_configure(config: pytest.Config) -> None:
             signal.signal(number, usual)
 
 
-class GroupsOfFiles(LoadFileScheduling):
-    """Give each file to one process, all files of `ON_HOSTS` to the same, and so those of `WITH_TENSORFLOW`."""
+class OneProcessForHosts(LoadFileScheduling):
+    """Give each file to one process, and all files of `ON_HOSTS` to the same."""
 
     def _split_scope(self, nodeid: str) -> str:
         path: str = super()._split_scope(nodeid)
-        name = path.rpartition("/")[2]
-        if name in ON_HOSTS:
-            return "on hosts"
-        return "with TensorFlow" if name in WITH_TENSORFLOW else path
+        return "on hosts" if path.rpartition("/")[2] in ON_HOSTS else path
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling | None:
     """Return the scheduler of `--dist loadfile`."""
-    return GroupsOfFiles(config, log) if config.getvalue("dist") == "loadfile" else None
+    return OneProcessForHosts(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
