@@ -42,8 +42,8 @@ def test_readings_become_columns(work):
     for row, from_s in ((free, FREE_S), (capped, CAPPED_S)):
         assert row["device_name"] == RECORDED["name"]
         end_s = from_s + float(row["train_time_s"])
-        # The last reading comes some time after the last step.
-        peaks = [max(of_recording("memory_used_bytes", from_s, end_s + late_s)) for late_s in (0, 1, 2)]
+        # The last reading comes some time after the last step, on a busy machine seconds.
+        peaks = [max(of_recording("memory_used_bytes", from_s, end_s + late_s)) for late_s in range(10)]
         assert int(row["device_memory_peak_bytes"]) in peaks
         energy_mj = of_recording("energy_mj", from_s - 0.5, end_s)
         assert float(row["energy_j"]) == pytest.approx((energy_mj[-1] - energy_mj[0]) / 1000, rel=0.2)
