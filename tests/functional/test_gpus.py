@@ -49,12 +49,14 @@ def test_readings_become_columns(work):
         assert float(row["energy_j"]) == pytest.approx((energy_mj[-1] - energy_mj[0]) / 1000, rel=0.2)
         busy = [percent / 100 for percent in of_recording("utilization_percent", from_s, end_s)]
         assert float(row["device_utilization"]) == pytest.approx(sum(busy) / len(busy), abs=0.12)
+        held_back = [reasons != 0 for reasons in of_recording("clock_reasons", from_s, end_s)]
+        assert float(row["device_throttled"]) == pytest.approx(sum(held_back) / len(held_back), abs=0.12)
         assert float(row["mfu"]) == pytest.approx(
             float(row["flops_per_sample"]) * float(row["samples_per_s_per_worker"]) / 66.9e12
         )
         assert row["device_throttled"] == row["device_throttled_power_cap"]
         assert float(row["device_throttled_heat"]) == float(row["device_throttled_hardware_slowdown"]) == 0.0
-    # On a busy machine fewer readings are made, of other moments.
+    # On a busy machine the first run lasts until the recorded GPU is held back.
     assert float(free["device_throttled"]) + 0.1 < float(capped["device_throttled"])
     assert free["device_rejected"] == ""
     assert capped["device_rejected"].startswith("utilization ")
