@@ -7,6 +7,8 @@ import pytest
 
 from tests.functional.studies import ROOT, Bench
 
+# The recording is played in real time: beside other tests runs are later in it, and have fewer readings of it.
+pytestmark = pytest.mark.alone
 FAKE_GPU = Path(__file__).with_name("fake_gpu")
 RECORDED = json.loads((FAKE_GPU / "h100.json").read_text())
 ROWS = [dict(zip(RECORDED["columns"], row, strict=True)) for row in RECORDED["rows"]]
@@ -42,8 +44,8 @@ def test_readings_become_columns(work):
     for row, from_s in ((free, FREE_S), (capped, CAPPED_S)):
         assert row["device_name"] == RECORDED["name"]
         end_s = from_s + float(row["train_time_s"])
-        # The last reading comes some time after the last step, on a busy machine seconds.
-        peaks = [max(of_recording("memory_used_bytes", from_s, end_s + late_s)) for late_s in range(10)]
+        # The last reading comes some time after the last step.
+        peaks = [max(of_recording("memory_used_bytes", from_s, end_s + late_s)) for late_s in (0, 1, 2)]
         assert int(row["device_memory_peak_bytes"]) in peaks
         energy_mj = of_recording("energy_mj", from_s - 0.5, end_s)
         assert float(row["energy_j"]) == pytest.approx((energy_mj[-1] - energy_mj[0]) / 1000, rel=0.2)
@@ -56,8 +58,7 @@ def test_readings_become_columns(work):
         )
         assert row["device_throttled"] == row["device_throttled_power_cap"]
         assert float(row["device_throttled_heat"]) == float(row["device_throttled_hardware_slowdown"]) == 0.0
-    # On a busy machine the first run lasts until the recorded GPU is held back.
-    assert float(free["device_throttled"]) + 0.1 < float(capped["device_throttled"])
+    assert float(free["device_throttled"]) + 0.2 < float(capped["device_throttled"])
     assert free["device_rejected"] == ""
     assert capped["device_rejected"].startswith("utilization ")
 
