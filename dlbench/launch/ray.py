@@ -23,6 +23,8 @@ from dlbench.launch.spawn import report_end
 _CONNECT_S = 10.0
 # So long a cluster may have no room for the processes: another job may be about to end.
 _ROOM_S = 60.0
+# In less than dlbench waits for a launcher whose processes are gone.
+_CANCEL_S = 1.0
 # The least that Ray takes. Nothing but environments and exit codes passes through it.
 _STORE_BYTES = 80 * 2**20
 # Of a node there is one of this resource, and a part of it binds a bundle to the node.
@@ -55,7 +57,9 @@ def main(arguments: Sequence[str]) -> int:
     code = _wait(ray, tasks, words.places)
     if not code:
         ray.shutdown()
-    # Else nothing waits for Ray: dlbench would see the others, which end with this, gone for that time.
+    elif tasks:
+        _cancel(ray, list(tasks))
+    # Ray's own end is not waited for: dlbench would see processes gone for that time.
     return code
 
 
@@ -232,7 +236,7 @@ def _hold(program: Sequence[str], environment: Mapping[str, str], folder: str) -
 
 
 def _wait(ray: Any, tasks: dict[Any, int], places: Sequence[_Place]) -> int:
-    """Wait for the tasks; return 0, or the exit code of the first whose process failed."""
+    """Wait for the tasks; return 0, or the exit code of the first whose process failed. `tasks` keeps the others."""
     while tasks:
         (task, *_), _ = ray.wait(list(tasks), num_returns=1)
         rank = tasks.pop(task)
@@ -249,6 +253,13 @@ def _wait(ray: Any, tasks: dict[Any, int], places: Sequence[_Place]) -> int:
         if code:
             return report_end(rank, code)
     return 0
+
+
+def _cancel(ray: Any, tasks: list[Any]) -> None:
+    """End tasks and their processes: one that Ray has yet to start might outlive this process."""
+    for task in tasks:
+        ray.cancel(task, force=True)
+    ray.wait(tasks, num_returns=len(tasks), timeout=_CANCEL_S)
 
 
 if __name__ == "__main__":

@@ -55,7 +55,8 @@ class FakeAttempt:
         outcome = execute(
             self.plan, self.assignment, self.folder, self.server, self.seen.append, self.stop, self.collect_remote
         )
-        assert leftovers(self.assignment.attempt_id) == []
+        left = leftovers(self.assignment.attempt_id)
+        assert not left, outcome
         return outcome
 
     def run_and(self, act: Callable[["FakeAttempt"], None]) -> Outcome:

@@ -165,7 +165,9 @@ def test_the_window_of_workers_that_do_not_wait_is_that_of_barriers_where_they_d
     ends = [float(step["started_at_s"]) + float(step["step_time_s"]) for step in steps]
     begun = min(float(step["started_at_s"]) for step in steps)
     samples = sum(int(step["num_samples"]) for step in steps)
-    assert float(row["samples_per_s"]) == pytest.approx(samples / (max(ends) - begun), rel=0.02)
+    # Not samples_per_s: on a quick machine the window is too short for one.
+    rate = float(row["timed_samples"]) / float(row["timed_window_s"])
+    assert rate == pytest.approx(samples / (max(ends) - begun), rel=0.02)
     assert int(row["timed_steps"]) == pytest.approx(len(steps) / 2, rel=0.01)
 
 

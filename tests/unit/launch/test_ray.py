@@ -1,5 +1,6 @@
 """What is asked of a Ray cluster: nodes, bundles and shares of GPUs."""
 
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -89,6 +90,46 @@ def test_a_host_that_is_no_living_node_and_a_cluster_without_room_are_refused() 
 def test_each_worker_has_a_gpu_or_a_part_of_one(gpus: int, workers: tuple[int, ...], shares: tuple[float, ...]) -> None:
     places = launched._places(",".join(f"a:1:{number}" for number in workers))
     assert tuple(launched._gpus(place, places, gpus) for place in places) == shares
+
+
+def test_the_first_that_fails_ends_those_that_run_and_those_that_were_not_started(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done: list[tuple[str, Any]] = []
+
+    def wait(tasks: list[str], num_returns: int, timeout: float = 0) -> tuple[list[str], list[str]]:
+        done.append(("wait", (sorted(tasks), num_returns)))
+        return [tasks[-1]], tasks[:-1]
+
+    fake = SimpleNamespace(
+        wait=wait,
+        get=lambda task: (3, "") if task == "second" else (0, ""),
+        cancel=lambda task, force: done.append(("cancel", (task, force))),
+        shutdown=lambda: done.append(("shutdown", None)),
+    )
+    monkeypatch.setitem(sys.modules, "ray", fake)
+    monkeypatch.setattr(launched, "_connect", lambda *_: None)
+    words = ["--places", "a:1:1,b:1:1,c:1:1,d:1:1", "--rank-variable", "R", "--", "program"]
+
+    def code(*tasks: str) -> int:
+        done.clear()
+        monkeypatch.setattr(launched, "_start", lambda *_: {task: rank for rank, task in enumerate(tasks)})
+        return launched.main(words)
+
+    assert code("first", "third", "second", "last") == 3
+    assert done == [
+        ("wait", (["first", "last", "second", "third"], 1)),
+        ("wait", (["first", "second", "third"], 1)),
+        ("cancel", ("first", True)),
+        ("cancel", ("third", True)),
+        ("wait", (["first", "third"], 2)),
+    ]
+    assert "process rank 2 ended with exit code 3" in capsys.readouterr().err
+    # There is no other.
+    assert code("second") == 3
+    assert done == [("wait", (["second"], 1))]
+    assert code("first") == 0
+    assert done == [("wait", (["first"], 1)), ("shutdown", None)]
 
 
 def test_the_command_names_places_and_no_value() -> None:
