@@ -12,14 +12,6 @@ from tests.functional.faults.strike import LONG, SHORT, WAITED_FOR, examine, kin
 from tests.functional.faults.study import Shape
 
 STUDIES = {
-    "one worker": (
-        Shape(**LONG),
-        [
-            Fault("gigabyte", "first", 0, 1, 0),
-            Fault("memory", "evaluate", 0, 30, 0),
-            Fault("exit0", "finish", 0, 1, 0),
-        ],
-    ),
     "ring of three": (
         Shape(3, "own-ring", **LONG),
         [
@@ -29,6 +21,14 @@ STUDIES = {
     "one of two that hangs": (Shape(2, "auto", **SHORT), [Fault("hang_gil", "gradient", 1, 25, 0)]),
 }
 SOAKED = {
+    "one worker": (
+        Shape(**LONG),
+        [
+            Fault("gigabyte", "first", 0, 1, 0),
+            Fault("memory", "evaluate", 0, 30, 0),
+            Fault("exit0", "finish", 0, 1, 0),
+        ],
+    ),
     "more of three": (
         Shape(3, "own-ring", **LONG),
         [

@@ -91,7 +91,15 @@ def given_to(case: str) -> Batch:
 @pytest.mark.parametrize(
     "case",
     several(
-        CASES, more=("resnet50-large", "feed-forward-characters", "lstm-images", "lstm-tokens", "transformer-images")
+        CASES,
+        more=(
+            "resnet50-large",
+            "feed-forward-characters",
+            "lstm-images",
+            "lstm-tokens",
+            "transformer-images",
+            "transformer-sequences",
+        ),
     ),
 )
 def test_contract(case: str) -> None:

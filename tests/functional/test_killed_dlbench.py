@@ -13,6 +13,7 @@ from tests.functional.faults.study import Shape
 
 ALONE, RING = Shape(**LIMITS), Shape(2, "ring", **LIMITS)
 # Before there is a study, before its first worker connects, while workers train, while rows are written.
+SOAKED = ("folder", "launch", "collecting")
 KILLS = [
     Kill("folder", 0.01, ALONE),
     Kill("launch", 0.05, RING),
@@ -27,7 +28,7 @@ KILLS = [
 @pytest.mark.mpi
 @pytest.mark.parametrize(
     "kill",
-    [pytest.param(kill, marks=pytest.mark.soak if kill.moment in ("launch", "collecting") else ()) for kill in KILLS],
+    [pytest.param(kill, marks=pytest.mark.soak if kill.moment in SOAKED else ()) for kill in KILLS],
     ids=str,
 )
 def test_killed(tmp_path: Path, kill: Kill) -> None:

@@ -186,7 +186,7 @@ def test_a_killed_node_ends_the_run_and_is_named(work: Bench, rank: int, name: s
 
 
 # Workers that wait for no other and for all; with a coordinator. Others wait for a partner or some, or share memory.
-KINDS = [["asynchronous", "ring", "sandblaster"], ["backup_workers", "gossip", "hogwild", "stale_synchronous"]]
+KINDS = [["asynchronous", "sandblaster"], ["backup_workers", "gossip", "hogwild", "ring", "stale_synchronous"]]
 STOP = {"metric": "validation_accuracy", "value": 0.85, "stop": True}
 
 

@@ -37,9 +37,6 @@ import os, pathlib, time
 pathlib.Path(__file__).with_name("rank-" + os.environ["RANK"]).touch()
 time.sleep(600)
 """
-# Each end costs Ray three seconds.
-MODES = {"import-error", "exit-3", "kill"}
-SOAKED = OF_LAUNCHERS - MODES
 
 
 @pytest.fixture(scope="module")
@@ -75,17 +72,15 @@ def _session(pid: int) -> int:
     return 0
 
 
-@pytest.mark.parametrize("modes", [MODES, pytest.param(SOAKED, marks=pytest.mark.soak)], ids=["some", "others"])
-def test_a_cluster_that_is_there_starts_processes_and_says_how_they_end(
-    tmp_path: Path, address: str, modes: set[str]
-) -> None:
+@pytest.mark.soak  # each end costs Ray three seconds; what its launcher does then is a unit test
+def test_a_cluster_that_is_there_starts_processes_and_says_how_they_end(tmp_path: Path, address: str) -> None:
     def outcome_of(place: int) -> Outcome:
         row, folder = of_launchers[place], tmp_path / str(place)
         folder.mkdir()
         with fake_attempt(folder, "ray", row.mode, address=address, **row.limits) as attempt:
             return attempt.run()
 
-    of_launchers = [row for row in ROWS if row.mode in modes]
+    of_launchers = [row for row in ROWS if row.mode in OF_LAUNCHERS]
     with ThreadPoolExecutor(3) as pool:
         outcomes = list(pool.map(outcome_of, range(len(of_launchers))))
     for row, outcome in zip(of_launchers, outcomes, strict=True):
@@ -100,6 +95,7 @@ def test_a_launcher_that_is_killed_takes_its_processes_along(tmp_path: Path, add
     assert killed.reason == "the launcher ended (killed by SIGKILL) before its workers"
 
 
+@pytest.mark.soak  # both words are a unit test's
 def test_a_cluster_without_the_host_or_none_at_all_is_the_reason(tmp_path: Path, address: str) -> None:
     def reason(at: str, host: str) -> str:
         with fake_attempt(tmp_path, "ray", "finish", address=at) as attempt:
@@ -121,10 +117,15 @@ def test_a_cluster_of_its_own_ends_with_the_run_and_leaves_nothing(
     monkeypatch.setenv("TMPDIR", str(temporary))
     monkeypatch.setenv("HOME", str(home))
     memory = Path("/dev/shm") / f"dlbench-{os.getuid()}"
-    for mode, reason in (("finish", ""), ("hang", "the launcher ended (killed by SIGKILL) before its workers")):
+    reasons = {
+        "finish": "",
+        "exit-3": next(row.reason for row in ROWS if row.mode == "exit-3"),
+        "hang": "the launcher ended (killed by SIGKILL) before its workers",
+    }
+    for mode, reason in reasons.items():
         (tmp_path / mode).mkdir()
         with fake_attempt(tmp_path / mode, "ray", mode) as attempt:
-            outcome = attempt.run() if mode == "finish" else attempt.run_and(kill_launcher)
+            outcome = attempt.run_and(kill_launcher) if mode == "hang" else attempt.run()
         assert outcome.reason == reason
     assert list(temporary.iterdir()) == list(home.iterdir()) == []
     assert list(memory.glob("*/session_*")) == []

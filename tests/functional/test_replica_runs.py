@@ -36,9 +36,9 @@ POINTS = {
     "mirrored": {"strategy": "mirrored", "precision": "float64", "workers": 3},
     "multi-worker": {"strategy": "multi-worker", "precision": "float64", "workers": 2},
     "sabotaged": {"strategy": SABOTAGED, "precision": "float64", "workers": 2},
-    "divided": {"strategy": "mirrored", "workers": 2, "divide": "epochs"},
-    "mirrored alone": {"strategy": "mirrored", "workers": 1},
 }
+DIVIDED = {"strategy": "mirrored", "workers": 2, "divide": "epochs"}
+ALONE = {"strategy": "mirrored", "workers": 1}
 SOUND = ("mirrored", "multi-worker")
 
 Row = dict[str, str]
@@ -110,14 +110,17 @@ def test_rows_count_steps_samples_processes_and_devices(found: Bench, rows: Rows
         assert (row["processes"], row["collectives"]) == processes, name
         assert ("logical-devices" in row["emulated"]) == is_mirrored, name
         assert float(row["cores_per_worker"]) == float(rows["one"]["cores_per_worker"]), name
-    alone = rows["mirrored alone"]
+
+
+@pytest.mark.soak
+def test_one_replica_and_epochs_that_are_divided_over_two(tmp_path: Path) -> None:
+    with Bench(tmp_path) as work:
+        measure(work, [ALONE, DIVIDED])
+        alone, row = work.rows()
     assert (alone["workers"], alone["processes"], alone["workers_agree"]) == ("1", "1", "exact")
     assert "logical-devices" not in alone["emulated"]
-
-
-def test_epochs_are_divided_over_replicas(rows: Rows) -> None:
     # Two workers share two epochs: each sees all samples once, in batches of 13 and 12, in as many steps as these need.
-    row, steps = rows["divided"], -(-SAMPLES // 12)
+    steps = -(-SAMPLES // 12)
     assert row["workers_agree"] == "exact"
     assert (int(row["epochs_completed"]), int(row["steps"])) == (1, steps)
     assert (int(row["samples_seen"]), int(row["samples_dropped"])) == (2 * SAMPLES, 0)

@@ -71,6 +71,8 @@ def test_it_holds_every_file_of_the_package_but_documentation(wheel: Path) -> No
     assert quickstart == (ROOT / "scenarios/quickstart.yaml").read_bytes()
 
 
+# It has every file: above. A scenario that it writes runs: below.
+@pytest.mark.soak
 @pytest.mark.mpi
 @pytest.mark.slow
 def test_it_works_in_an_empty_folder_without_a_checkout(environment: Path, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """What is asked of a Ray cluster: nodes, bundles and shares of GPUs."""
 
+import socket
 import sys
 from types import SimpleNamespace
 from typing import Any
@@ -90,6 +91,18 @@ def test_a_host_that_is_no_living_node_and_a_cluster_without_room_are_refused() 
 def test_each_worker_has_a_gpu_or_a_part_of_one(gpus: int, workers: tuple[int, ...], shares: tuple[float, ...]) -> None:
     places = launched._places(",".join(f"a:1:{number}" for number in workers))
     assert tuple(launched._gpus(place, places, gpus) for place in places) == shares
+
+
+def test_where_no_cluster_answers_its_address_is_the_reason(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", FakeRay())
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    address = ["--address", f"127.0.0.1:{port}"]
+    assert launched.main([*address, "--places", "a:1:1", "--rank-variable", "R", "--", "program"]) == 1
+    reason = f"dlbench: the Ray cluster at 127.0.0.1:{port}: [Errno 111] Connection refused\n"
+    assert capsys.readouterr().err == reason
 
 
 def test_the_first_that_fails_ends_those_that_run_and_those_that_were_not_started(
