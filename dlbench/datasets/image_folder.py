@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from dlbench.datasets import Description
 from dlbench.datasets._file_format import refusal
@@ -54,6 +54,13 @@ class ImageFolderOptions(Options):
         None, description="Use at most this many images of each class in each part: a fixed subset drawn by `seed`."
     )
     seed: Natural = Field(0, description="Draws the subset of `limit_per_class`.")
+
+    @field_validator("image_size", mode="before")
+    @classmethod
+    def _is_height_and_width(cls, value: Any) -> Any:
+        if isinstance(value, int):
+            raise ValueError(f"must be [height, width]: [{value}, {value}]")
+        return value
 
 
 OPTIONS = ImageFolderOptions

@@ -16,7 +16,7 @@ BASE = "base:\n  dataset: digits\n  model: mlp\n  trainer: numpy\n"
 MISTAKES = (
     (BASE + "  workers: [1, 2]\n", 5, "several values are an axis: move `workers` to `matrix`"),
     ("base:\n  model: {name: mlp}\n", 2, "`model: NAME`, and beside it `model.OPTION: VALUE`"),
-    ("base:\n  dataset: image_folder\n  dataset.path: x\n  dataset.image_size: 28\n", 4, "write a list: [28]"),
+    ("base:\n  dataset: image_folder\n  dataset.path: x\n  dataset.image_size: 28\n", 4, "[height, width]: [28, 28]"),
     (BASE + "  batch_size: 32.5\n", 5, "must be a whole number, not 32.5"),
     (BASE + "  epochs: 5 epochs\n", 5, "must be a whole number, not '5 epochs'"),
     (BASE + "  learning_rate: fast\n", 5, "must be a number, not 'fast'"),
