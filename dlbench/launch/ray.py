@@ -23,7 +23,7 @@ from dlbench.launch.spawn import report_end
 _CONNECT_S = 10.0
 # So long a cluster may have no room for the processes: another job may be about to end.
 _ROOM_S = 60.0
-# In less than dlbench waits for a launcher whose processes are gone.
+# dlbench waits twice as long for a launcher whose processes are gone (`dlbench.launch.watch.DEATH_PATIENCE_S`).
 _CANCEL_S = 1.0
 # The least that Ray takes. Nothing but environments and exit codes passes through it.
 _STORE_BYTES = 80 * 2**20
@@ -58,8 +58,8 @@ def main(arguments: Sequence[str]) -> int:
     if not code:
         ray.shutdown()
     elif tasks:
+        # No shutdown, which takes seconds: dlbench would see these processes gone, and blame one of them.
         _cancel(ray, list(tasks))
-    # Ray's own end is not waited for: dlbench would see processes gone for that time.
     return code
 
 

@@ -89,6 +89,7 @@ ROWS = (
 
 # Ends in these ways are a launcher's affair; the others are the same under any.
 OF_LAUNCHERS = {"import-error", "exit-0", "exit-3", "kill", "stop", "fork"}
+# Before a worker connects, by its own exit code, and by a signal: enough where each start takes seconds.
 OF_SLOW_LAUNCHERS = {"import-error", "exit-3", "kill"}
 
 
@@ -126,7 +127,7 @@ def slow_to_start(row: Row) -> Row:
     return row._replace(reason=row.reason.replace("(10 s)", "(40 s)"), limits={"startup_timeout_s": 40.0})
 
 
-# PyTorch takes seconds to load in each of its launchers: others than these are for the soak.
+# PyTorch takes seconds to load in each of its launchers: most ends under it are for the soak.
 @pytest.mark.parametrize(
     ("launcher", "rows"),
     [

@@ -41,7 +41,7 @@ def test_outside_dlbench_a_script_works_as_before():
     assert len(re.findall(r"validation accuracy 0\.9", ended.stdout)) >= 2
 
 
-@pytest.mark.soak  # the hook is the same without MPI: above
+@pytest.mark.soak  # the hook does nothing there, with MPI or without: above
 @pytest.mark.mpi
 def test_outside_dlbench_an_mpi_script_works_as_before():
     ended = alone("mpi_numpy.py", launcher=(*MPI, "2"))

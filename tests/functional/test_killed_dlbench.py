@@ -12,8 +12,8 @@ from tests.functional.faults.kill import LIMITS, MOMENTS, Kill, examine
 from tests.functional.faults.study import Shape
 
 ALONE, RING = Shape(**LIMITS), Shape(2, "ring", **LIMITS)
-# Before there is a study, before its first worker connects, while workers train, while rows are written.
 SOAKED = ("folder", "launch", "collecting")
+# Before there is a study, before its first worker connects, while workers train, while rows are written.
 KILLS = [
     Kill("folder", 0.01, ALONE),
     Kill("launch", 0.05, RING),

@@ -120,7 +120,7 @@ def test_two_and_four_workers_train_the_same_by_both_algorithms(work: Work) -> N
     assert losses == pytest.approx([losses[0]] * 2, rel=1e-6)
 
 
-@pytest.mark.soak  # one that fails ends the others: below
+@pytest.mark.soak  # a worker that fails is tested below
 def test_a_worker_that_a_signal_ends_is_named(work: Work) -> None:
     with work.started(base=BASE | LONG) as process:
         os.kill(work.process("PMI_RANK=1"), signal.SIGKILL)
@@ -143,7 +143,7 @@ def test_a_killed_mpirun_leaves_nothing(work: Work) -> None:
     assert (row["status"], row["reason"]) == ("failed", "the launcher ended (killed by SIGKILL) before its workers")
 
 
-@pytest.mark.soak
+@pytest.mark.soak  # the same under any MPI
 def test_ctrl_c_ends_all(work: Work) -> None:
     with work.started(base=BASE | LONG) as process:
         process.send_signal(signal.SIGINT)

@@ -72,7 +72,7 @@ def _session(pid: int) -> int:
     return 0
 
 
-@pytest.mark.soak  # each end costs Ray three seconds; what its launcher does then is a unit test
+@pytest.mark.soak  # each end costs Ray three seconds; one is tested below, in a cluster of its own
 def test_a_cluster_that_is_there_starts_processes_and_says_how_they_end(tmp_path: Path, address: str) -> None:
     def outcome_of(place: int) -> Outcome:
         row, folder = of_launchers[place], tmp_path / str(place)
@@ -95,7 +95,7 @@ def test_a_launcher_that_is_killed_takes_its_processes_along(tmp_path: Path, add
     assert killed.reason == "the launcher ended (killed by SIGKILL) before its workers"
 
 
-@pytest.mark.soak  # both words are a unit test's
+@pytest.mark.soak  # unit tests check both messages
 def test_a_cluster_without_the_host_or_none_at_all_is_the_reason(tmp_path: Path, address: str) -> None:
     def reason(at: str, host: str) -> str:
         with fake_attempt(tmp_path, "ray", "finish", address=at) as attempt:

@@ -112,7 +112,7 @@ def test_rows_count_steps_samples_processes_and_devices(found: Bench, rows: Rows
         assert float(row["cores_per_worker"]) == float(rows["one"]["cores_per_worker"]), name
 
 
-@pytest.mark.soak
+@pytest.mark.soak  # one worker and divided epochs are tested over MPI
 def test_one_replica_and_epochs_that_are_divided_over_two(tmp_path: Path) -> None:
     with Bench(tmp_path) as work:
         measure(work, [ALONE, DIVIDED])

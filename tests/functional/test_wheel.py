@@ -71,7 +71,7 @@ def test_it_holds_every_file_of_the_package_but_documentation(wheel: Path) -> No
     assert quickstart == (ROOT / "scenarios/quickstart.yaml").read_bytes()
 
 
-# It has every file: above. A scenario that it writes runs: below.
+# The test above compares its files, the one below runs a scenario from it.
 @pytest.mark.soak
 @pytest.mark.mpi
 @pytest.mark.slow
