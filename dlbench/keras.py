@@ -55,28 +55,39 @@ class Callback(keras.callbacks.Callback):  # type: ignore[misc]
         self.run: Run = begin(rank=rank, size=size, barrier=wait, defaults=defaults)
         self._mean = float if self.run.size == 1 else mean
         self._total = self._count = 0.0
+        self._first_batch = self._largest_call = 0
         self._weights: list[Any] | None = None
         # A script may fit several times, such as once more with all layers: before the hook's own end.
         atexit.register(self._finish)
 
     def on_train_batch_begin(self, batch: int, logs: Mapping[str, float] | None = None) -> None:
-        """A step begins."""
+        """A step begins, or with `steps_per_execution` a call of several."""
+        self._first_batch = batch
         if batch == 0:  # Keras begins its means anew
             self._total = self._count = 0.0
         self.run.begin_step()
 
     def on_train_batch_end(self, batch: int, logs: Mapping[str, float] | None = None) -> None:
-        """A step has ended; its samples and loss are what the mean of the epoch's loss has grown by."""
+        """A step or call has ended; its samples and loss are what the mean of the epoch's loss has grown by."""
         tracker = next(metric for metric in self.model.metrics if metric.name == "loss")
         total, count = float(tracker.total), float(tracker.count)
         samples, summed = count - self._count, total - self._total
         if samples <= 0:  # the script has reset the means within an epoch
             samples, summed = count, total
         if count >= FLOAT32_COUNTS:  # Keras's own counts end here
-            samples, summed = self.run.batch_size, 0.0
+            samples, summed = self.run.batch_size * (batch - self._first_batch + 1), 0.0
         self._total, self._count = total, count
         loss = summed / samples if samples and count < FLOAT32_COUNTS else None
-        self.run.end_step(loss=loss, num_samples=round(samples))
+        self.run.end_step(loss=loss, num_samples=round(samples), num_steps=self._num_steps(batch, round(samples)))
+
+    def _num_steps(self, batch: int, num_samples: int) -> int:
+        """Return how many steps a call has made: Keras names the last batch of a whole one, where data ended before."""
+        number, steps = batch - self._first_batch + 1, self.params.get("steps")
+        if number == 1:
+            return 1
+        self._largest_call = max(self._largest_call, num_samples)
+        made = -(-number * num_samples // max(self._largest_call, 1))
+        return max(1, made if steps is None else min(made, steps - self._first_batch))
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
         """An epoch has ended; where the run's target is reached, `fit` ends with it."""

@@ -297,6 +297,11 @@ class Settings(Frozen):
         description="Most samples that a worker differentiates at once: a larger batch is computed in as many parts as "
         "that takes, as with `gradient_accumulation_steps`. Default: a batch of any size at once.",
     )
+    steps_per_execution: Annotated[Count, Affects.ARITHMETIC] = Field(
+        1,
+        description="Steps that one call makes, as in Keras's `compile`: the engine is then asked less often, and the "
+        "time of a single step is not seen. An epoch's steps that fill no call are made one by one.",
+    )
     batch_policy: Annotated[BatchPolicy, Affects.TRAINING] = Field(
         BatchPolicy.FIXED,
         description="`fixed`: the batch stays; `step-doubling`: it doubles every `batch_doubling_epochs` at the same "

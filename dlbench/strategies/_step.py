@@ -112,6 +112,18 @@ class Step(ABC):
             marked: Whether all workers meet before the exchange.
         """
 
+    def run_several(
+        self, batch: Callable[[], tuple[Array, Array]], total: int, learning_rates: Array
+    ) -> tuple[StepTimestamps, Sums | Callable[[], Sums]]:
+        """Train a step at each rate [k] on the next of k equal parts of this worker's samples, all in one call.
+
+        Args:
+            batch: Returns the samples of all k steps and what is to be predicted.
+            total: Samples of all workers in one step.
+            learning_rates: Of the updates.
+        """
+        raise NotImplementedError(f"{type(self).__name__} makes one step in each call")
+
     def refresh(self) -> None:  # noqa: B027 - most steps leave nothing elsewhere
         """Bring all of the trainer's weights up to date, where steps leave some with other workers; a collective."""
 
@@ -310,4 +322,16 @@ class Inside(Step):
         x, y, started, batch_ready = self._take(batch)
         start = getattr(self.trainer, "start_step", None) or self.trainer.step
         sums = start(x, y, self.scale(len(y), total), learning_rate)
+        return StepTimestamps(started, batch_ready, NAN, NAN, NAN, perf_counter()), sums
+
+    def run_several(
+        self, batch: Callable[[], tuple[Array, Array]], total: int, learning_rates: Array
+    ) -> tuple[StepTimestamps, Sums | Callable[[], Sums]]:
+        """Train several steps in one call; see `Step`."""
+        x, y, started, batch_ready = self._take(batch)
+        trainer: Any = self.trainer  # one that `REPEATS_STEPS`
+        scale = self.scale(len(y) // len(learning_rates), total)
+        sums = trainer.start_steps(x, y, scale, learning_rates)
+        if not hasattr(trainer, "start_step"):
+            sums = sums()
         return StepTimestamps(started, batch_ready, NAN, NAN, NAN, perf_counter()), sums

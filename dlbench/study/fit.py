@@ -179,7 +179,7 @@ class _Search:
         """Try sizes until the answer is known."""
         parts = self.settings.gradient_accumulation_steps
         self.say(f"{self.name}: {self.memory_bytes / _GIB:.2f} GiB for each of {self.workers} workers")
-        most = self.trials.num_samples // self.sharing
+        most = self.trials.num_samples // (self.sharing * self.settings.steps_per_execution)
         if most < parts:
             raise UserError(f"one worker of {self.sharing} has {most} training samples, and its batch {parts} parts")
         smallest = self._smallest(parts)

@@ -132,7 +132,8 @@ class Trials:
 
     def _assignment(self, batch_size: int, memory_bytes: int | None, strategy: str, folder: Path) -> Assignment:
         settings, limits = self._run.settings, self._run.limits
-        num_samples = min(2 * batch_size - 1, self.num_samples)
+        per_call = settings.steps_per_execution if strategy == _IN_ONE_CALL else 1
+        num_samples = min((per_call + 1) * batch_size - 1, self.num_samples)
         if memory_bytes is not None:
             left_out_bytes = (self.num_samples - num_samples) * (self._sample_bytes + _INDEX_BYTES)
             memory_bytes = max(memory_bytes - left_out_bytes, _LEAST_LIMIT_BYTES)
@@ -148,6 +149,7 @@ class Trials:
             "extend_window": False,
             "learning_rate": _LEARNING_RATE,
             "batch_policy": BatchPolicy.FIXED,
+            "steps_per_execution": per_call,
         }
         times = dict.fromkeys(("timeout_s", "startup_timeout_s", "stall_timeout_s"), limits.startup_timeout_s)
         run = self._run.model_copy(

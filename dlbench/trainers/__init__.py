@@ -4,7 +4,8 @@ A trainer file holds a one-line doc, `OPTIONS`, `BUILDER` (the name of the model
 `OPTIMIZERS` and `PRECISIONS` (names it takes), `OPTIMIZER_SETTINGS` (which optimizers take `momentum`, `nesterov` and
 `weight_decay`; a setting that is not named is refused), `JIT = True` where it can compile with XLA,
 `ACCUMULATES = True` where it computes a batch in parts (`BatchParts`), `HOLDS_SAMPLES = True` where its device keeps
-the training samples (`Trainer.hold`), `BACKEND` (the column), `PACKAGE` (the module that it needs; optional),
+the training samples (`Trainer.hold`), `REPEATS_STEPS = True` where a call may make several steps
+(`Trainer.start_steps`), `BACKEND` (the column), `PACKAGE` (the module that it needs; optional),
 `INSTALL` (the command that installs it),
 
     FLAT_OPTIMIZERS: tuple[str, ...]                               # optimizers that there are for a flat vector, and
@@ -101,10 +102,16 @@ class Trainer(Protocol):
 
     A trainer that compiles for the size of a batch has besides
 
-        def rehearse(self, x: Array, y: Array, scale: float) -> None: ...
+        def rehearse(self, x: Array, y: Array, scale: float, number: int = 1) -> None: ...
 
-    which prepares for a batch like this one, so that its first step takes no longer than a later one, and leaves the
-    trainer's state as it was; with a hook, all workers call it at once. One whose device computes by itself has
+    which prepares for a batch like this one, or for `number` steps in one call, so that the first takes no longer than
+    a later one, and leaves the trainer's state as it was; with a hook, all workers call it at once. One that makes
+    several steps in one call has
+
+        def start_steps(self, x: Array, y: Array, scale: float, learning_rates: Array) -> Callable[[], Sums]: ...
+
+    which makes a `step` at each rate [k] on the next n of k x n samples, and returns what waits for the sums over all
+    of them. One whose device computes by itself has
 
         def start_step(self, x: Array, y: Array, scale: float, learning_rate: float) -> Callable[[], Sums]: ...
 

@@ -74,6 +74,12 @@ class Graph(Protocol):
     def step(self, specs: InputSpecs, reduce: Reduce | None) -> Callable[[Any, Any], Any]:
         """Return f(x, y) -> sums [scores]: gradient, `reduce` and update."""
 
+    def steps(self, specs: InputSpecs, reduce: Reduce | None, number: int) -> Callable[[Any, Any, Array], Any]:
+        """Return f(x, y, learning rates [number]) -> sums [scores] of as many steps, each on its part of the samples.
+
+        `specs` are of all samples together, but for the scale, which is one step's.
+        """
+
     def evaluate(self, specs: InputSpecs) -> Callable[[Any, Any], Any]:
         """Return f(x, y) -> sums [scores] in inference mode."""
 

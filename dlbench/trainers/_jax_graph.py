@@ -94,11 +94,25 @@ class JaxGraph:
         """Return f(x, y) -> sums [scores]: gradient, `reduce` and update."""
 
         def step(state: State, added: list[Any], x: Any, y: Any) -> tuple[State, list[Any], Any]:
-            gradients, others, sums = self._differentiate(state, added, x, y, specs)
-            reduced = gradients if reduce is None else list(reduce(gradients))
-            return self._updated((state[0], others, state[2]), reduced), [], sums
+            after, sums = self._trained(state, added, x, y, specs, reduce)
+            return after, [], sums
 
         return self._compile(step)
+
+    def steps(self, specs: InputSpecs, reduce: Reduce | None, number: int) -> Callable[[Any, Any, Array], Any]:
+        """Return f(x, y, learning rates) -> sums [scores] of as many steps, one after the other in one program."""
+
+        def steps(state: State, added: list[Any], x: Any, y: Any, rates: Any) -> tuple[State, list[Any], Any]:
+            def train(state: State, of_step: tuple[Any, Any, Any]) -> tuple[State, Any]:
+                part_x, part_y, rate = of_step
+                return self._trained(state, [], part_x, part_y, specs, reduce, rate)
+
+            parts = [self._np.reshape(batch, (number, -1, *batch.shape[1:])) for batch in (x, y)]
+            # On a processor XLA computes convolutions within a loop 20 times slower.
+            after, sums = self._jax.lax.scan(train, state, (*parts, rates), unroll=not self.on_accelerator)
+            return after, added, sums.sum(0)
+
+        return self._compile(steps)
 
     def evaluate(self, specs: InputSpecs) -> Callable[[Any, Any], Any]:
         """Return f(x, y) -> sums [scores] in inference mode."""
@@ -203,14 +217,31 @@ class JaxGraph:
         totals = [kept + gradient for kept, gradient in zip(added, gradients, strict=True)] if added else gradients
         return totals, after, sums
 
-    def _updated(self, state: State, gradients: list[Any]) -> State:
-        """Return the state after one step of the optimizer.
+    def _trained(
+        self,
+        state: State,
+        added: list[Any],
+        x: Any,
+        y: Any,
+        specs: InputSpecs,
+        reduce: Reduce | None,
+        learning_rate: Any = None,
+    ) -> tuple[State, Any]:
+        """Return (the state after one step, its sums [scores])."""
+        gradients, others, sums = self._differentiate(state, added, x, y, specs)
+        reduced = gradients if reduce is None else list(reduce(gradients))
+        return self._updated((state[0], others, state[2]), reduced, learning_rate), sums
+
+    def _updated(self, state: State, gradients: list[Any], learning_rate: Any = None) -> State:
+        """Return the state after one step of the optimizer, at the rate that it holds unless another one is given.
 
         `stateless_apply` would leave out what Keras does not list of some optimizers (`all_variables`).
         """
         trainable, _, optimizer = self._variables
         pairs = zip([*trainable, *optimizer], [*state[0], *state[2]], strict=True)
         with self._keras.StatelessScope(pairs) as scope:
+            if learning_rate is not None:
+                self.optimizer.learning_rate = learning_rate
             self.optimizer.apply(gradients, trainable)
 
         def values(variables: Iterable[Any]) -> list[Any]:

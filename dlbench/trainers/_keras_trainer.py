@@ -278,18 +278,32 @@ class KerasTrainer:
         fetched = self._graph.fetch(call(*self._tensors(x, y)))
         return lambda: added(sums, self._as_sums(fetched()))
 
+    def start_steps(self, x: Array, y: Array, scale: float, learning_rates: Array) -> Callable[[], Sums]:
+        """Begin several steps in one call; see `dlbench.trainers.Trainer`."""
+        number = len(learning_rates)
+
+        def make(specs: InputSpecs) -> Any:
+            return self._graph.steps(specs, self._reduce, number)
+
+        call = self._call(f"{number} steps", specs_of(x, y, scale), make)
+        fetched = self._graph.fetch(call(*self._tensors(x, y), learning_rates))
+        self._learning_rate = float(learning_rates[-1])
+        return lambda: self._as_sums(fetched())
+
     def evaluate(self, x: Array, y: Array) -> Sums:
         """Return the sums over one batch of any size, in inference mode."""
         call = self._call("evaluate", InputSpecs(x.dtype, y.dtype), self._graph.evaluate)
         return self._as_sums(self._graph.array(call(*self._tensors(x, y))))
 
-    def rehearse(self, x: Array, y: Array, scale: float) -> None:
-        """Trace, compile and run what a batch of this size needs, and put the state back."""
+    def rehearse(self, x: Array, y: Array, scale: float, number: int = 1) -> None:
+        """Trace, compile and run what a call with these samples needs, and put the state back."""
         kept = [*self._weights, *self._statistics, *self._remembered, *self._seeds]
         variables = [variable for replica in self._own(kept) for variable in replica]
         values = [variable.numpy() for variable in variables]
         for _ in range(self._graph.num_rehearsals):
-            if self._reduce is None:
+            if number > 1:
+                self.start_steps(x, y, scale, np.full(number, self._learning_rate))()
+            elif self._reduce is None:
                 self.gradient(x, y, scale)
             else:
                 self.step(x, y, scale, self._learning_rate)

@@ -8,6 +8,7 @@ concrete function is called, not `tf.function` itself, which would spend twice t
 
 import contextlib
 import copy
+import functools
 import math
 import threading
 from collections.abc import Callable
@@ -171,13 +172,28 @@ class TensorFlowGraph:
 
     def step(self, specs: InputSpecs, reduce: Reduce | None) -> Any:
         """Return f(x, y) -> sums [scores]: gradient, `reduce` and update."""
+        return self._compile(functools.partial(self._train, specs, reduce), self._batch(specs))
 
-        def step(x: Any, y: Any) -> Any:
-            gradients, sums = self._differentiate(x, y, self._scale(specs))
-            self._update(gradients if reduce is None else list(reduce(gradients)))
-            return sums
+    def steps(self, specs: InputSpecs, reduce: Reduce | None, number: int) -> Any:
+        """Return f(x, y, learning rates) -> sums [scores] of as many steps, one after the other in one graph."""
+        tf = self._tf
+        rate = self.optimizer.learning_rate.dtype
 
-        return self._compile(step, self._batch(specs))
+        def steps(x: Any, y: Any, rates: Any) -> Any:
+            parts = [tf.reshape(batch, [number, -1, *batch.shape[1:]]) for batch in (x, y)]
+
+            def train(index: Any, sums: Any) -> tuple[Any, Any]:
+                self.optimizer.learning_rate = rates[index]
+                of_step = [tf.ensure_shape(part[index], part.shape[1:]) for part in parts]
+                return index + 1, sums + self._train(specs, reduce, *of_step)
+
+            begin = 0, tf.zeros([len(self.problem.scores)], self._dtype)
+            if self._jit_compile and not self.on_accelerator:  # XLA's loops are slow there: see `JaxGraph.steps`
+                return functools.reduce(lambda state, _: train(*state), range(number), begin)[1]
+            return tf.while_loop(lambda index, _: index < number, train, begin, parallel_iterations=1)[1]
+
+        compiled = self._compile(steps, self._batch(specs), tf.TensorSpec([number], rate))
+        return lambda x, y, rates: compiled(x, y, tf.constant(rates, rate))
 
     def evaluate(self, specs: InputSpecs) -> Any:
         """Return f(x, y) -> sums [scores] in inference mode."""
@@ -250,6 +266,12 @@ class TensorFlowGraph:
             return hardware.processor()
         details = self._tf.config.experimental.get_device_details(devices[0])
         return str(details.get("device_name", devices[0].name))
+
+    def _train(self, specs: InputSpecs, reduce: Reduce | None, x: Any, y: Any) -> Any:
+        """Make one step; return its sums [scores]."""
+        gradients, sums = self._differentiate(x, y, self._scale(specs))
+        self._update(gradients if reduce is None else list(reduce(gradients)))
+        return sums
 
     def _differentiate(self, x: Any, y: Any, scale: Any) -> tuple[list[Any], Any]:
         """Return (gradients and all that were kept, sums [scores]), and keep none any longer."""

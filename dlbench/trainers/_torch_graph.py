@@ -174,6 +174,20 @@ class TorchGraph:
 
         return step
 
+    def steps(self, specs: InputSpecs, reduce: Reduce | None, number: int) -> Callable[[Any, Any, Array], Any]:
+        """Return f(x, y, learning rates) -> sums [scores] of as many steps: started one by one, read together."""
+        assert specs.num_samples is not None
+        step = self.step(specs._replace(num_samples=specs.num_samples // number), reduce)
+
+        def steps(x: Any, y: Any, rates: Array) -> Any:
+            of_steps = []
+            for part_x, part_y, rate in zip(x.chunk(number), y.chunk(number), rates.tolist(), strict=True):
+                self.set_learning_rate(rate)
+                of_steps.append(step(part_x, part_y))
+            return sum(of_steps)
+
+        return steps
+
     def evaluate(self, specs: InputSpecs) -> Callable[[Any, Any], Any]:
         """Return f(x, y) -> sums [scores] in inference mode."""
 

@@ -19,7 +19,7 @@ OPTIONS = Options
 BUILDER = _keras_model.BUILDER
 PRECISIONS = ("float32", "float64", "mixed_bfloat16")
 JIT = True
-ACCUMULATES = HOLDS_SAMPLES = True
+ACCUMULATES = HOLDS_SAMPLES = REPEATS_STEPS = True
 BACKEND = "jax"
 PACKAGE = "jax"
 INSTALL = _keras_start.INSTALL[BACKEND]

@@ -15,7 +15,7 @@ OPTIONS = Options
 BUILDER = _keras_model.BUILDER
 PRECISIONS = ("float32", "float64", "mixed_bfloat16", "mixed_float16")
 JIT = True
-ACCUMULATES = HOLDS_SAMPLES = True
+ACCUMULATES = HOLDS_SAMPLES = REPEATS_STEPS = True
 BACKEND = "tensorflow"
 PACKAGE = "tensorflow"
 INSTALL = _keras_start.INSTALL[BACKEND]

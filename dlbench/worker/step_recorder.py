@@ -24,13 +24,19 @@ from dlbench.worker.train.agreement import Diverged
 
 # Before `sample_every` the window is cut at 8, 16, 32, ... steps: the warm-up takes whole pieces with it.
 FIRST_CUT_STEP = 8
+CALLS_BETWEEN_CUTS = 4
 
 
-def is_cut(step: int, sample_every: int) -> bool:
+def is_cut(step: int, sample_every: int, num_steps: int = 1) -> bool:
     """Whether step 1, 2, ... of an attempt lies outside the window, between two of its pieces.
 
-    It depends on nothing else, so that the windows of all arms and strategies are cut alike.
+    It depends on nothing else, so that the windows of all arms and strategies are cut alike. Where one call makes
+    several steps, of which this is the last, the whole call does if one of them would; cuts are then so far apart that
+    most calls do not.
     """
+    if num_steps > 1:
+        sample_every = max(sample_every, CALLS_BETWEEN_CUTS * num_steps)
+        return any(is_cut(number, sample_every) for number in range(step - num_steps + 1, step + 1))
     is_power_of_two = step & (step - 1) == 0
     return step % sample_every == 0 or (FIRST_CUT_STEP <= step < sample_every and is_power_of_two)
 
@@ -65,14 +71,24 @@ class StepRecorder:
         on_zero(self.zero)
 
     def add(
-        self, step: int, epoch: int, phase: str, num_samples: int, timestamps: StepTimestamps, loss: float | None
+        self,
+        step: int,
+        epoch: int,
+        phase: str,
+        num_samples: int,
+        timestamps: StepTimestamps,
+        loss: float | None,
+        num_steps: int = 1,
     ) -> None:
-        """Record one step, less than a microsecond's work; `epoch` is 0 in an extended window, `loss` a mean.
+        """Record one step, less than a microsecond's work, or those of one call, of which `step` is the last.
+
+        `epoch` is 0 in an extended window, `loss` a mean over the samples.
 
         Raises:
             Diverged: The loss of a step that counts is not finite.
         """
-        self._block.append((step, epoch, PHASE[phase], num_samples, *timestamps, NAN if loss is None else loss))
+        loss_here = NAN if loss is None else loss
+        self._block.append((step, num_steps, epoch, PHASE[phase], num_samples, *timestamps, loss_here))
         ended = timestamps.ended
         if phase == "first":
             self.first_step_s = ended - timestamps.started
@@ -83,7 +99,8 @@ class StepRecorder:
         if loss is not None:
             self._reporter.loss = loss
             if epoch and not math.isfinite(loss):
-                raise Diverged(f"the loss is {loss} in step {step} (epoch {epoch})")
+                where = f"step {step}" if num_steps == 1 else f"steps {step - num_steps + 1} to {step}"
+                raise Diverged(f"the loss is {loss} in {where} (epoch {epoch})")
 
     def flush(self) -> None:
         """Hand the rows of the block to the reporter."""
@@ -93,13 +110,13 @@ class StepRecorder:
 
     def _rows(self) -> Array:
         """Return the rows of the block: [n, len(STEP_FIELDS)]."""
-        step, epoch, phase, num_samples, *moments, loss = np.array(self._block).T
+        step, num_steps, epoch, phase, num_samples, *moments, loss = np.array(self._block).T
         started, batch_ready, gradient_ready, peers_ready, reduced, ended, encoding_s, decoding_s, pull_s = moments
         coding_s = np.nan_to_num(encoding_s) + np.nan_to_num(decoding_s)
         pull_s = np.nan_to_num(pull_s)
         columns = (  # in the order of STEP_FIELDS
             step,
-            np.ones_like(step),
+            num_steps,
             epoch,
             phase,
             num_samples,
@@ -133,7 +150,7 @@ class Window:
 
     Attributes:
         segments: The closed pieces.
-        step_times: Durations of all steps counted, in seconds.
+        step_times: Durations of all steps counted, in seconds; those of one call are taken for equal.
         extended: Whether pieces opened from now on lie after training.
     """
 
@@ -155,11 +172,11 @@ class Window:
         self._steps = self._samples = 0
         self._opened = perf_counter(), *self._cpu_clocks()
 
-    def count(self, num_samples: int, step_time_s: float) -> None:
-        """Count one step into the open piece."""
-        self._steps += 1
+    def count(self, num_samples: int, seconds: float, num_steps: int = 1) -> None:
+        """Count one step into the open piece, or those of one call."""
+        self._steps += num_steps
         self._samples += num_samples
-        self.step_times.append(step_time_s)
+        self.step_times.extend([seconds / num_steps] * num_steps)
 
     def mark_end(self, moment: float | None = None) -> None:
         """Let the open piece end now, or at a moment on `perf_counter` just past, unless it is called again."""

@@ -33,8 +33,10 @@ def test_an_engine_keeps_the_contract_and_loads_no_other(engine: str) -> None:
 SCENARIO = """
 name: engines
 base: {model: cnn, model.batch_norm: true, dataset: digits, epochs: 2, batch_size: 50, learning_rate: 0.05, seed: 3}
-matrix: {backend: [tensorflow, torch, jax]}
 include:
+- {backend: tensorflow}
+- {backend: torch}
+- {backend: jax, steps_per_execution: 5}
 - {backend: torch, strategy: ddp, workers: 2, launcher: torchrun, input: device}
 - {backend: jax, strategy: parameter_server, workers: 2, input: device}
 baseline: none
@@ -85,6 +87,20 @@ def test_strategies_run_on_every_engine(study: Path) -> None:
     assert versions["torch_version"]
     assert versions[["tensorflow_version", "jax_version"]].isna().all()
     assert set(runs["tf32"]) == {False}
+
+
+@pytest.mark.mpi
+@pytest.mark.tensorflow
+def test_a_row_says_how_many_steps_its_call_has_made(study: Path) -> None:
+    runs = pd.read_csv(study / "runs.csv").set_index("run_id")
+    in_calls = runs["steps_per_execution"] == 5
+    assert (runs["step_time_p50_s"].isna() == in_calls).all()
+    steps = pd.read_csv(study / "steps.csv")
+    of_calls = steps[steps["run_id"] == runs.index[in_calls][0]]
+    # 1,438 samples are 28 batches of 50 and one of 38; the first step is made alone.
+    assert of_calls["num_steps"].tolist() == [1, *[5] * 5, 1, 1, 1, *[5] * 5, 1, 1, 1, 1]
+    assert of_calls["step"].tolist() == of_calls["num_steps"].cumsum().tolist()
+    assert of_calls["num_samples"].sum() == runs["samples_seen"][in_calls].item() == 2 * 1438
 
 
 @pytest.fixture(scope="module")

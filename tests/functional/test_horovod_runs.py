@@ -35,6 +35,7 @@ SOUND: dict[str, dict[str, Any]] = {
         "collectives": "gloo",
         "epochs": 10,
     },
+    "three steps in a call": {"collectives": "mpi", "steps_per_execution": 3},
     "doubling in parts": {
         "collectives": "mpi",
         "batch_size": 20,
@@ -82,6 +83,15 @@ def test_sound_arms_complete_and_their_rows_name_what_moved_bytes(study: tuple[B
         assert (row["collectives"], row["launcher"]) == (settings["collectives"], launchers[row["collectives"]])
         assert row["horovod_version"] == "0.28.1"
         assert row["mpi_version"].startswith("Open MPI") == (row["collectives"] == "mpi")
+
+
+def test_horovods_operations_repeat_within_a_call(study: tuple[Bench, Rows]) -> None:
+    found, rows = study
+    row = rows["three steps in a call"]
+    of_first = [s for s in found.rows("steps") if (s["run_id"], s["worker"]) == (row["run_id"], "0")]
+    # 10 steps in each of two epochs, the first one alone.
+    assert [step["num_steps"] for step in of_first] == [*"1333", *"3331"]
+    assert row["samples_seen"] == "500"
 
 
 def test_autotunings_log_and_result_are_kept(study: tuple[Bench, Rows]) -> None:

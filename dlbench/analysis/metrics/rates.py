@@ -10,9 +10,10 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dlbench.records.columns import FIELD, PHASE
-from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS, Result
+from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS, Result, Segment
 from dlbench.telemetry.journal import Rows
 
 IN_WINDOW = (PHASE["timed"], PHASE["extended"])
@@ -58,7 +59,7 @@ def between_steps(results: Collection[Result], steps: Collection[Rows]) -> tuple
         moments = [(piece.opened_at_s, piece.closing_at_s, piece.closed_at_s) for piece in pieces]
         opened, closing, closed = np.array(moments, np.float64).T
         started, ended = rows[:, FIELD["started_at_s"]], ended_at(rows)
-        last = np.cumsum([piece.steps for piece in pieces]) - 1
+        last = last_rows(pieces, rows)
         before = np.concatenate([[np.nan], ended[:-1]])
         before[np.concatenate([[0], last[:-1] + 1])] = opened
         parts.append(((started - before).sum() + (closing - ended[last]).sum(), (closed - closing).sum()))
@@ -80,6 +81,11 @@ def drift(steps: Collection[Rows]) -> float | None:
     return first / second - 1 if second else None
 
 
+def last_rows(pieces: Iterable[Segment], rows: Rows) -> npt.NDArray[np.intp]:
+    """Return which row of the window is the last one of each piece: [pieces]."""
+    return np.searchsorted(np.cumsum(rows[:, FIELD["num_steps"]]), np.cumsum([piece.steps for piece in pieces]))
+
+
 def ended_at(rows: Rows) -> Rows:
     """Return when each step ended, in seconds since the worker's first step began."""
     return np.asarray(rows[:, FIELD["started_at_s"]] + rows[:, FIELD["step_time_s"]])
@@ -98,10 +104,12 @@ def in_phase(rows: Rows, *phases: str) -> Rows:
 def step_time_percentiles(steps: Iterable[Rows]) -> tuple[float | None, float | None]:
     """Return the 50th and 95th percentile of the time of one step inside the window, all workers' steps together.
 
-    A row that stands for several steps counts as that many steps of equal time.
+    None where a row stands for several steps: how their time was divided was not measured.
     """
-    times = np.concatenate([np.empty(0), *(single_step_times(in_window(rows)) for rows in steps)])
-    p50, p95 = np.percentile(times, [50, 95]).tolist() if len(times) else (None, None)
+    inside = np.concatenate([np.empty((0, len(FIELD))), *map(in_window, steps)])
+    if not len(inside) or np.any(inside[:, FIELD["num_steps"]] > 1):
+        return None, None
+    p50, p95 = np.percentile(inside[:, FIELD["step_time_s"]], [50, 95]).tolist()
     return p50, p95
 
 

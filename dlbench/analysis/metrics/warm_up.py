@@ -97,11 +97,12 @@ def _pieces(results: Mapping[int, Result], steps: Mapping[int, Rows]) -> list[in
         return []
     for worker, result in results.items():
         rows = rates.in_window(steps[worker])
-        if len(rows) != sum(counts[0]):
+        if rates.count_steps(rows, "timed", "extended") != sum(counts[0]):
             return []
         started, ended = rows[:, FIELD["started_at_s"]], rates.ended_at(rows)
-        opened = np.repeat([piece.opened_at_s for piece in result.segments], counts[0])
-        closed = np.repeat([piece.closed_at_s for piece in result.segments], counts[0])
+        of_pieces = np.diff(rates.last_rows(result.segments, rows), prepend=-1)
+        opened = np.repeat([piece.opened_at_s for piece in result.segments], of_pieces)
+        closed = np.repeat([piece.closed_at_s for piece in result.segments], of_pieces)
         if not (np.all(started >= opened - ROUNDING_S) and np.all(ended <= closed + ROUNDING_S)):
             return []
     return counts[0]

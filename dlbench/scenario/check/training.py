@@ -109,6 +109,23 @@ def _input(case: Case) -> Iterator[str]:
         yield f"the strategy {settings.strategy} divides batches over devices (input: device); use `memory`"
 
 
+def _steps_per_execution(case: Case) -> Iterator[str]:
+    """Refuse what cannot be made in one call of several steps."""
+    settings, what = case.settings, f"`steps_per_execution: {case.settings.steps_per_execution}`"
+    if settings.steps_per_execution == 1:
+        return
+    if not case.trainer.get("REPEATS_STEPS", False):
+        yield f"the trainer {settings.trainer} makes each step in calls of its own: remove {what}"
+    if case.needs.exchange is not Exchange.INSIDE or settings.is_simulated:
+        able = [name for name in plugins.names("strategies") if needs_of(name).exchange is Exchange.INSIDE]
+        who = "a simulation" if settings.is_simulated else f"the strategy {settings.strategy}"
+        yield f"{who} makes one step in each call, {' and '.join(able)} may make several: remove {what}"
+    if settings.gradient_accumulation_steps > 1 or settings.microbatch_size is not None:
+        yield f"each part of a batch is computed in a call of its own: remove {what}, or what cuts batches into parts"
+    if settings.batch_policy is not BatchPolicy.FIXED:
+        yield f"a batch that changes is decided on between two steps: remove {what}, or `batch_policy`"
+
+
 def _belonging(case: Case) -> Iterator[str]:
     settings = case.settings
     for name, (key, values) in _BELONGING.items():
@@ -184,7 +201,10 @@ def _samples(case: Case) -> Iterator[str]:
 
 
 def no_full_batch(run: RunSpec, available: int) -> str:
-    """Return why this many training samples fill no batch, or an empty string: smaller ones only end an epoch."""
+    """Return why this many training samples fill no batch, or an empty string: smaller ones only end an epoch.
+
+    Nor do they fill a call that makes several steps.
+    """
     alone = run.settings.divide is Divide.EPOCHS
     hands_out = needs_of(run.settings.strategy).hands_out
     if alone and hands_out:
@@ -193,6 +213,12 @@ def no_full_batch(run: RunSpec, available: int) -> str:
     batch, whose = of_one if alone or hands_out else (run.global_batch_size, "of all workers")
     if batch > available:
         return f"one batch {whose} is {batch} samples, and there are {available} to train on"
+    per_call = run.settings.steps_per_execution
+    if per_call * batch > available:
+        return (
+            f"`steps_per_execution: {per_call}` needs as many full steps in an epoch, and {available} training samples "
+            f"give {available // batch} of {batch}"
+        )
     return ""
 
 
@@ -261,6 +287,7 @@ TRAINING_CHECKS = (
     _engine,
     _step,
     _input,
+    _steps_per_execution,
     _belonging,
     _batch_policy,
     _policy_needs,

@@ -46,9 +46,10 @@ class Step:
         loss: Mean loss of this worker's samples, where the script knows it.
     """
 
-    __slots__ = ("_data_ready", "_gradient_ready", "_num_samples", "_recorder", "_reduced", "loss")
+    __slots__ = ("_data_ready", "_gradient_ready", "_num_samples", "_num_steps", "_recorder", "_reduced", "loss")
 
     def __init__(self, recorder: ScriptRecorder | None, num_samples: int) -> None:
+        self._num_steps = 1
         self.loss: float | None = None
         self._recorder = recorder
         self._num_samples = num_samples if recorder is None else _count("num_samples", num_samples)
@@ -79,7 +80,7 @@ class Step:
             started, ended = self._recorder.counted_to, perf_counter()
             timestamps = StepTimestamps(started, self._data_ready, self._gradient_ready, NAN, self._reduced, ended)
             try:
-                self._recorder.add(self._num_samples, timestamps, loss)
+                self._recorder.add(self._num_samples, timestamps, loss, num_steps=self._num_steps)
             except Diverged as diverged:
                 raise Diverged(f"{_place()}: {diverged}") from None
 
@@ -139,8 +140,8 @@ class Run:
         self._step = self.step(num_samples).__enter__()
         return self._step
 
-    def end_step(self, loss: float | None = None, num_samples: int | None = None) -> None:
-        """End the step that `begin_step` began.
+    def end_step(self, loss: float | None = None, num_samples: int | None = None, num_steps: int = 1) -> None:
+        """End the step that `begin_step` began, or the steps that one call has made since.
 
         Raises:
             UserError: There is none.
@@ -151,6 +152,7 @@ class Run:
         step.loss = step.loss if loss is None else loss
         if num_samples is not None and self.recorder is not None:
             step._num_samples = _count("num_samples", num_samples)
+        step._num_steps = num_steps
         step.__exit__(None, None, None)
 
     def epoch(self, *, learning_rate: float | None = None, **scores: float | None) -> bool:

@@ -57,6 +57,7 @@ class ScriptRecorder:
         self._window = Window(barrier or (lambda: None), reporter.observer_cpu_s)
         self.counted_to = 0.0
         self._steps = self._samples = self._epoch_samples = 0
+        self._per_call = 1
         self._learning_rate: float | None = None
 
     def enter(self) -> float:
@@ -81,27 +82,38 @@ class ScriptRecorder:
             self._window.leave_out()
             self._pause_until_now()
 
-    def add(self, num_samples: int, timestamps: StepTimestamps, loss: float | None, *, is_past: bool = False) -> None:
-        """A step has ended.
+    def add(
+        self,
+        num_samples: int,
+        timestamps: StepTimestamps,
+        loss: float | None,
+        *,
+        num_steps: int = 1,
+        is_past: bool = False,
+    ) -> None:
+        """A step has ended, or those of one call.
 
         Args:
             num_samples: Of this worker.
             timestamps: Its moments.
             loss: Its mean loss, where it is known.
+            num_steps: How many there were.
             is_past: Whether a device says its moments, and works on the next step by now.
 
         Raises:
             Diverged: Its loss is not a finite number.
         """
-        self._steps += 1
+        phase, epoch = self._phase(), self.record.progress.epoch + 1
+        self._steps += num_steps
+        self._per_call = max(self._per_call, num_steps)
         self._epoch_samples += num_samples
         self._samples += num_samples
-        self._recorder.add(self._steps, self.record.progress.epoch + 1, self._phase(), num_samples, timestamps, loss)
+        self._recorder.add(self._steps, epoch, phase, num_samples, timestamps, loss, num_steps)
         if self._window.is_open:
-            self._window.count(num_samples, timestamps.ended - timestamps.started)
+            self._window.count(num_samples, timestamps.ended - timestamps.started, num_steps)
             self._window.mark_end(timestamps.ended)
         self.counted_to = timestamps.ended
-        if self._is_cut(self._steps + 1):
+        if self._comes_to_cut():
             self._window.close(self._recorder.zero)
         self._open_before_step()
         # What was noted here is bookkeeping between steps: the script does not wait for data yet.
@@ -155,7 +167,7 @@ class ScriptRecorder:
 
     def _open_before_step(self) -> None:
         """Begin a piece of the window unless the next step is at a cut; the wait at its barrier is no training."""
-        if self._barrier is not None and self._steps and not (self._window.is_open or self._is_cut(self._steps + 1)):
+        if self._barrier is not None and self._steps and not (self._window.is_open or self._comes_to_cut()):
             self.reporter.phase = "barrier"
             self._window.open()
             self._pause_until_now()
@@ -163,12 +175,16 @@ class ScriptRecorder:
             self.reporter.phase = "data"
 
     def _phase(self) -> str:
-        """Return the phase of the step that has ended; without a barrier nothing is ever timed."""
-        if self._steps == 1:
+        """Return the phase of the step that has ended and is not counted yet; without a barrier nothing is timed."""
+        if not self._steps:
             return "first"
         if self._window.is_open:
             return "timed"
         return "warm-up" if self._barrier is None else "sampled"
+
+    def _comes_to_cut(self) -> bool:
+        """Whether the next step, or a call of as many as there were in one, is at a cut."""
+        return is_cut(self._steps + self._per_call, self._run.settings.sample_every, self._per_call)
 
     def _is_cut(self, step: int) -> bool:
         return is_cut(step, self._run.settings.sample_every)

@@ -61,7 +61,8 @@ class Crops:
         """
         settings, passes = self.run.settings, np.array(epoch)
         if settings.divide is Divide.EPOCHS:
-            passes = epoch * settings.workers + np.repeat(self.workers, share.sizes)
+            workers = np.resize(self.workers, len(share.sizes))  # once for each step that the share is of
+            passes = epoch * settings.workers + np.repeat(workers, share.sizes)
         return draw(self.run.seed, passes, share.indices, settings.augmentation_padding)
 
 

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
@@ -25,7 +25,7 @@ from dlbench.worker.train.batches import TrainingData
 from dlbench.worker.train.checkpoints import Checkpoints
 from dlbench.worker.train.dynamic_batch import DynamicBatch
 from dlbench.worker.train.evaluation import evaluate
-from dlbench.worker.train.order import DataOrder, Share, learning_rate
+from dlbench.worker.train.order import DataOrder, Share, joined, learning_rate
 from dlbench.worker.training_record import Epoch, Scores, TrainingProgress, TrainingRecord, means_of
 
 # The longest wait for the acknowledgement of what was sent before the first step.
@@ -62,9 +62,10 @@ class SyncPoint:
 
 
 class RunningStep(NamedTuple):
-    """A step that has begun: its number, epoch and phase, and what is known of it; `sums` may wait for the device."""
+    """A step that has begun, or those of one call, the last of which has the number; `sums` may wait for the device."""
 
     number: int
+    num_steps: int
     epoch: Epoch
     phase: str
     num_samples: int
@@ -168,9 +169,10 @@ class Loop:
         dynamic = self.dynamic_batch
         if dynamic is not None:
             self._change_batch(dynamic.begin_epoch(self._steps, epoch.number, self._train_time(perf_counter())))
-        for share in self._shares(epoch.number):
-            rate = epoch.learning_rate = self._learning_rate(share)
-            self._train_step(share, rate, epoch)
+        for shares in self._calls(self._shares(epoch.number)):
+            rates = [self._learning_rate(share, self._steps + number) for number, share in enumerate(shares, 1)]
+            epoch.learning_rate = rates[-1]
+            self._train(shares, rates, epoch)
             if self._is_first:
                 self._settle()
                 self._pausing(self._agree)
@@ -186,10 +188,24 @@ class Loop:
     def _shares(self, epoch: int) -> Iterator[Share]:
         return self.order.epoch(epoch) if self.dynamic_batch is None else self.dynamic_batch.batches(epoch)
 
-    def _learning_rate(self, share: Share) -> float:
-        """Return the rate of the next step, of which this is the share."""
+    def _calls(self, shares: Iterator[Share]) -> Iterator[list[Share]]:
+        """Yield the shares of each call: one step's, or as many full ones as the run asks for.
+
+        The first step, and what is left of an epoch, are made one by one.
+        """
+        per_call = self.run.settings.steps_per_execution
+        if per_call > 1 and self._steps + 1 == self._first_step:
+            yield [next(shares)]
+        while call := list(itertools.islice(shares, per_call)):
+            if len(call) == per_call and call[-1].is_full:
+                yield call
+            else:
+                yield from ([share] for share in call)
+
+    def _learning_rate(self, share: Share, step: int) -> float:
+        """Return the rate of a step that comes next, of which this is the share."""
         if self.dynamic_batch is None:
-            return learning_rate(self.run, self._steps + 1, self.order.steps_per_epoch)
+            return learning_rate(self.run, step, self.order.steps_per_epoch)
         return self.dynamic_batch.learning_rate(share)
 
     def _change_batch(self, change: BatchChange | None) -> None:
@@ -202,34 +218,37 @@ class Loop:
         if self.communicator.rank == 0:
             self.reporter.send_batch_change(change)
 
-    def _train_step(self, share: Share, rate: float, epoch: Epoch) -> None:
-        """Run one step, inside or outside the window, and record it, or the one before while this one is computed.
+    def _train(self, shares: Sequence[Share], rates: Sequence[float], epoch: Epoch) -> None:
+        """Run the steps of one call, inside or outside the window.
+
+        Record them, or those of the call before while these are computed.
 
         Raises:
-            Diverged: Its loss is not finite.
+            Diverged: Their loss is not finite.
         """
-        self._steps += 1
-        phase = self._phase(share)
+        num_steps, share = len(shares), joined(shares)
+        self._steps += num_steps
+        phase = self._phase(share, num_steps)
         if phase in ("sampled", "remainder"):
             self._close_window()
         elif phase != "first" and not self.window.is_open:
             self._settle()
             self.window.open()
-        timestamps, sums = self.step.run(
-            partial(self._batches, share, epoch.number),
-            share.total,
-            rate,
-            marked=self.step.can_mark and phase == "sampled",
-        )
+        batch, total = partial(self._batches, share, epoch.number), shares[0].total
+        if num_steps == 1:
+            marked = self.step.can_mark and phase == "sampled"
+            timestamps, sums = self.step.run(batch, total, rates[0], marked=marked)
+        else:
+            timestamps, sums = self.step.run_several(batch, total, np.array(rates))
         if self.dynamic_batch is not None:
             self.dynamic_batch.take_norms(share.total)
         self._settle()
-        self._running = RunningStep(self._steps, epoch, phase, len(share.indices), timestamps, sums)
+        self._running = RunningStep(self._steps, num_steps, epoch, phase, len(share.indices), timestamps, sums)
         if isinstance(sums, dict):
             self._settle()
 
     def _settle(self) -> None:
-        """Record the step that was run last, once its sums are there; then it has ended, too.
+        """Record what was run last, a step or those of a call, once its sums are there; then it has ended, too.
 
         Where the device computes it while the next one is prepared, it began when the one before had ended.
 
@@ -239,18 +258,18 @@ class Loop:
         running, self._running = self._running, None
         if running is None:
             return
-        step, epoch, phase, num_samples, timestamps, sums = running
+        step, num_steps, epoch, phase, num_samples, timestamps, sums = running
         if not isinstance(sums, dict):
             sums, started = sums(), max(timestamps.started, self._settled_at)
             # Whether the device waited for the batch is not seen from here.
             timestamps = timestamps._replace(started=started, batch_ready=NAN, ended=perf_counter())
         self._settled_at = timestamps.ended
         if phase in ("timed", "extended"):
-            self.window.count(num_samples, timestamps.ended - timestamps.started)
+            self.window.count(num_samples, timestamps.ended - timestamps.started, num_steps)
             if self.dynamic_batch is not None:
                 self.dynamic_batch.take_time(num_samples, timestamps.ended - timestamps.started)
         loss = sums["loss"] / num_samples if num_samples else None
-        self.recorder.add(step, epoch.number, phase, num_samples, timestamps, loss)
+        self.recorder.add(step, epoch.number, phase, num_samples, timestamps, loss, num_steps)
         epoch.add(sums, num_samples)
 
     @property
@@ -268,22 +287,28 @@ class Loop:
             sent = self.strategy.bytes_sent or 0
             self.dynamic_batch.prepare(self._batches, self.sync_point.largest)
             self._bytes_before += (self.strategy.bytes_sent or 0) - sent
-        rehearse = getattr(self.trainer, "rehearse", None)
-        shares = list(self.order.remainders()) if rehearse is not None else []
-        if rehearse is None or not shares:
+        rehearse, per_call = getattr(self.trainer, "rehearse", None), self.run.settings.steps_per_execution
+        calls = [[share] for share in self.order.remainders()] if rehearse is not None else []
+        if per_call > 1:
+            calls.append(list(itertools.islice(self.order.full_batches(1), per_call)))
+        if rehearse is None or not calls:
             return
         self.reporter.phase = "compile"
-        for share in shares:
-            rehearse(*self._batches(share, 1), self.step.scale(len(share.indices), share.total))
+        for shares in calls:
+            scale = self.step.scale(len(shares[0].indices), shares[0].total)
+            rehearse(*self._batches(joined(shares), 1), scale, len(shares))
         self.sync_point.barrier()
 
-    def _phase(self, share: Share) -> str:
-        """Return the phase of a step: all but the first, remainders and those at cuts lie in pieces of the window."""
+    def _phase(self, share: Share, num_steps: int) -> str:
+        """Return the phase of a step, or of those of a call that ends with it.
+
+        All but the first, remainders and those at cuts lie in pieces of the window.
+        """
         if self._is_first:
             return "first"
         if not share.is_full:
             return "remainder"
-        if is_cut(self._steps - self._first_step + 1, self.run.settings.sample_every):
+        if is_cut(self._steps - self._first_step + 1, self.run.settings.sample_every, num_steps):
             return "sampled"
         return "extended" if self.window.extended else "timed"
 
@@ -349,14 +374,17 @@ class Loop:
         self.window.extended = True
         source, no_epoch = self._endless(), Epoch(dict.fromkeys(self.trainer.scores, 0.0))
         while missing := self._steps_missing():
-            for share in itertools.islice(source, missing):
-                self._train_step(share, self.run.full_learning_rate, no_epoch)
+            enough = self._steps + missing
+            while self._steps < enough:
+                shares = next(source)
+                self._train(shares, [self.run.full_learning_rate] * len(shares), no_epoch)
             self._close_window()
 
-    def _endless(self) -> Iterator[Share]:
+    def _endless(self) -> Iterator[list[Share]]:
+        """Yield the calls of further epochs without remainders."""
         for epoch in itertools.count(self.run.epochs_per_worker + 1):
             full = self.order.full_batches(epoch) if self.dynamic_batch is None else self.dynamic_batch.batches(epoch)
-            yield from (share for share in full if share.is_full)
+            yield from self._calls(share for share in full if share.is_full)
 
     def _steps_missing(self) -> int:
         """Return how many more steps to plan, 0 where a rate can be made without the warm-up; a collective.

@@ -1,7 +1,7 @@
 """Which samples a process takes in which step: one seeded permutation per epoch, cut into global batches. Pure."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -35,6 +35,15 @@ class Share(NamedTuple):
     firsts: tuple[int, ...]
     total: int
     is_full: bool = True
+
+
+def joined(shares: Sequence[Share]) -> Share:
+    """Return what one process takes in several steps of equal sizes that one call makes; the total is of them all."""
+    if len(shares) == 1:
+        return shares[0]
+    indices = np.concatenate([share.indices for share in shares])
+    first, number = shares[0], len(shares)
+    return Share(indices, first.sizes * number, first.firsts * number, first.total * number, first.is_full)
 
 
 @dataclass(frozen=True)

@@ -91,10 +91,11 @@ HOUSE = {
             JIT=True,
             ACCUMULATES=True,
             HOLDS_SAMPLES=True,
+            REPEATS_STEPS=True,
         ),
     },
     "strategies": {
-        "single": module(NEEDS=Needs(max_workers=1, changes_batch=True)),
+        "single": module(NEEDS=Needs(exchange=Exchange.INSIDE, max_workers=1, changes_batch=True)),
         "mpi": module(
             OPTIONS=MpiOptions,
             NEEDS=Needs(

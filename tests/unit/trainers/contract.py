@@ -8,7 +8,7 @@ import pytest
 from dlbench import plugins
 from dlbench.errors import UserError
 from dlbench.scenario.settings import Settings
-from dlbench.trainers import Array, Problem, Threads, Trainer
+from dlbench.trainers import Array, Problem, Threads, Trainer, added
 from dlbench.worker.train.augmentation import CropFlip, draw
 
 # TensorFlow's threads can be chosen once in a process.
@@ -196,6 +196,37 @@ def check_step_is_gradient_and_apply(make, given: Batch) -> None:
     reference.step(*given, 0.05, 0.1)
     np.testing.assert_allclose(halved.parameters(), reference.parameters(), rtol=0, atol=1e-14)
     assert not np.allclose(halved.parameters(), make().parameters(), rtol=0, atol=1e-9)
+
+
+def check_several_steps_of_a_call_are_single_ones(make: Any, given: Batch, tolerance: float = 1e-12) -> None:
+    """Each has its own samples and rate, the hook is within them, and a single step may follow."""
+    rates, size = np.array([0.1, 0.05, 0.025]), len(given[1]) // 3
+    singly, at_once, device, reversed_rates, unhooked = (make() for _ in range(5))
+    for trainer in (singly, at_once, device, reversed_rates):
+        trainer.compile(lambda parts: [part + 0.01 for part in parts])
+    unhooked.compile(list)
+    expected = dict.fromkeys(singly.scores, 0.0)
+    for number, rate in enumerate(rates.tolist()):
+        x, y = (part[number * size : (number + 1) * size] for part in given)
+        expected = added(expected, singly.step(x, y, 1 / size, rate))
+        if not number:
+            before = at_once.state()
+            at_once.step(x, y, 1 / size, rate)  # rehearsals come after a first step
+            at_once.rehearse(*given, 1 / size, 3)
+            at_once.set_state(before)
+    assert at_once.start_steps(*given, 1 / size, rates)() == pytest.approx(expected, rel=max(tolerance, 1e-7))
+    on_device = device.hold(*given, None)(np.arange(3 * size, dtype=np.int32)[:, None])
+    device.start_steps(*on_device, 1 / size, rates)()
+    unhooked.start_steps(*given, 1 / size, rates)()
+    reversed_rates.start_steps(*given, 1 / size, rates[::-1].copy())()
+    for trainer in (at_once, device):
+        for name, array in singly.state().items():
+            np.testing.assert_allclose(trainer.state(name)[name], array, rtol=0, atol=tolerance, err_msg=name)
+    for trainer in (reversed_rates, unhooked):
+        assert np.abs(trainer.parameters() - singly.parameters()).max() > 1e3 * tolerance
+    for trainer in (singly, at_once):
+        trainer.step(*given, 1 / size, 0.025)
+    np.testing.assert_allclose(at_once.parameters(), singly.parameters(), rtol=0, atol=tolerance)
 
 
 def check_parts_sum_to_the_whole(make, given: Batch, num_parts: int = 5) -> None:

@@ -51,6 +51,31 @@ def test_cuts_come_at_ever_longer_distances_then_every_so_many_steps() -> None:
     assert cuts(1000, 2100) == [8, 16, 32, 64, 128, 256, 512, 1000, 2000]
 
 
+def test_a_call_of_several_steps_is_cut_as_a_whole_and_most_calls_are_not() -> None:
+    def cuts(sample_every: int, num_steps: int, calls: int) -> list[int]:
+        ends = range(1 + num_steps, 2 + num_steps * calls, num_steps)
+        return [step for step in ends if is_cut(step, sample_every, num_steps)]
+
+    assert cuts(50, 10, 16) == [11, 21, 41, 51, 101, 151]
+    assert cuts(2, 10, 16) == [11, 21, 41, 81, 121, 161]  # at every fourth, and the early ones
+
+
+def test_a_row_stands_for_the_steps_of_a_call(now: list[float]) -> None:
+    reporter, window = KeptReporter(), Window(lambda: None, lambda: 0.0)
+    recorder = StepRecorder(reporter, interval_s=1e9)
+    window.open()
+    window.count(40, 2.0, 5)
+    recorder.add(6, 1, "timed", 40, StepTimestamps(0.0, 0.0, NAN, NAN, NAN, 2.0), 0.5, 5)
+    recorder.flush()
+    assert reporter.rows[0, [FIELD["step"], FIELD["num_steps"], FIELD["step_time_s"]]].tolist() == [6, 5, 2]
+    assert list(window.step_times) == [0.4] * 5
+    window.mark_end()
+    window.close(0.0)
+    assert (window.segments[0].steps, window.segments[0].samples) == (5, 40)
+    with pytest.raises(Diverged, match="the loss is nan in steps 7 to 11"):
+        recorder.add(11, 1, "timed", 40, StepTimestamps(0.0, 0.0, NAN, NAN, NAN, 2.0), NAN, 5)
+
+
 def test_rows_leave_in_whole_blocks_and_none_is_lost() -> None:
     reporter = KeptReporter()
     recorder = StepRecorder(reporter, interval_s=1e9, capacity=4)

@@ -46,8 +46,8 @@ def test_percentiles_take_timed_and_extended_steps_of_all_workers_alone():
     noise = rows(1000, step_time_s=100.0, phase=rates.PHASE["sampled"])
     assert rates.step_time_percentiles([*table, noise]) == (2.0, 3.0)
     assert rates.step_time_percentiles([noise]) == (None, None)
-    # A row of several steps counts as that many.
-    assert rates.step_time_percentiles([rows(1, step_time_s=10.0, num_steps=10), rows(2, step_time_s=5.0)])[0] == 1.0
+    # How the time of several steps in one call was divided was not measured.
+    assert rates.step_time_percentiles([rows(9, step_time_s=1.0), rows(1, num_steps=10)]) == (None, None)
 
 
 def test_parts_are_sums_in_the_window_and_means_over_workers():
@@ -86,6 +86,16 @@ def test_time_between_steps_and_at_closing_barriers_is_a_mean_over_workers():
     assert rates.between_steps([first], [first_rows]) == (0.5 + 1 + 0.25, 1.75 + 0.5)
     assert rates.between_steps([second], [second_rows]) == (0, 0)
     assert rates.between_steps([first, second], [first_rows, second_rows]) == (0.875, 1.125)
+
+
+def test_time_between_calls_of_several_steps_is_that_between_their_rows():
+    apart, rows_apart = in_pieces((1, [(1.5, 2), (3, 4)], 4.25, 6), (10, [(10, 20)], 20, 20.5))
+    several = rows_apart.copy()
+    several[:, rates.FIELD["num_steps"]] = 5, 1, 3
+    first, second = apart.segments
+    together = (first.model_copy(update={"steps": 6}), second.model_copy(update={"steps": 3}))
+    found = rates.between_steps([apart.model_copy(update={"segments": together})], [several])
+    assert found == rates.between_steps([apart], [rows_apart])
 
 
 def test_a_piece_without_a_step_takes_no_time_between_steps():

@@ -148,3 +148,26 @@ def test_a_step_that_ends_within_rounding_of_a_cut_is_counted_where_its_row_is()
     counted = sum(piece.steps for piece in found.results[0].segments)
     assert counted == len(rates.in_window(found.steps[0])) == 60
     rates.between_steps(found.results.values(), found.steps.values())
+
+
+def test_calls_of_several_steps_are_cut_where_single_steps_would_be():
+    """Each fifth step's row stands for the four before it, too: pieces are of 10, 25 and 55 steps."""
+    several = np.zeros((21, len(STEP_FIELDS)))
+    several[:, FIELD["num_steps"]] = [1, *[5] * 20]
+    several[:, FIELD["step"]] = np.cumsum(several[:, FIELD["num_steps"]])
+    several[:, FIELD["step_time_s"]] = [1.0, 25.0, 25.0, *[5.0, 5.05] * 9]
+    ended = np.cumsum(several[:, FIELD["step_time_s"]])
+    several[:, FIELD["started_at_s"]] = ended - several[:, FIELD["step_time_s"]]
+    phases = ["first", *["timed"] * 2, "sampled", *["timed"] * 5, "sampled", *["timed"] * 11]
+    several[:, FIELD["phase"]] = [PHASE[phase] for phase in phases]
+    segments = tuple(
+        Segment(opened_at_s=ended[first - 1], closed_at_s=ended[last], steps=5 * (last - first + 1), samples=9)
+        for first, last in ((1, 2), (4, 8), (10, 20))
+    )
+    found, detected = without_warm_up(journal((several, Result(steps=101, segments=segments))))
+    assert detected is True
+    assert [piece.steps for piece in found.results[0].segments] == [25, 55]
+    assert phase_steps(found, 0, "warm-up") == [6, 11]
+    shifted = several.copy()
+    shifted[5, FIELD["started_at_s"]] -= 50
+    assert without_warm_up(journal((shifted, Result(steps=101, segments=segments))))[0].results[0].segments == ()

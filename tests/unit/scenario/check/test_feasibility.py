@@ -46,6 +46,17 @@ def test_what_cannot_be_run_says_why(subtests: pytest.Subtests, refusal: Refusal
         ("trainer: numpy, microbatch_size: 8", "the trainer numpy cannot compute a batch in parts"),
         ("trainer: numpy, input: device", "the trainer numpy has no device that holds samples"),
         ("strategy: replicas, workers: 2, input: device", "the strategy replicas divides batches over devices"),
+        ("trainer: numpy, steps_per_execution: 2", "the trainer numpy makes each step in calls of its own"),
+        (
+            "strategy: mpi, steps_per_execution: 2",
+            "mpi makes one step in each call, single and within may",
+        ),
+        ("steps_per_execution: 2, microbatch_size: 8", "each part of a batch is computed in a call of its own"),
+        (
+            "steps_per_execution: 2, batch_policy: step-doubling, largest_batch_size: 64, batch_doubling_epochs: 2",
+            "a batch that changes is decided on between two steps: remove `steps_per_execution: 2`",
+        ),
+        ("steps_per_execution: 26", "needs as many full steps in an epoch, and 800 training samples give 25 of 32"),
         ("learning_rate_decay: step", "learning_rate_decay: step needs learning_rate_decay_epochs"),
         ("learning_rate_decay: step, learning_rate_decay_epochs: 2", "step needs learning_rate_decay_factor"),
         ("learning_rate_decay_epochs: 2", "learning_rate_decay_epochs belongs to `learning_rate_decay: step`"),

@@ -11,6 +11,7 @@ from dlbench.records.columns import STEP_PHASES, names
 from dlbench.scenario.metrics import MetricDeclaration
 from dlbench.scenario.run_spec import Limits, RunSpec, Target
 from dlbench.scenario.settings import Settings
+from dlbench.strategies._step import NAN, StepTimestamps
 from dlbench.worker import step_recorder as window_module
 from dlbench.worker.script import hook
 from dlbench.worker.script import recorder as recorder_module
@@ -123,6 +124,25 @@ def test_pieces_open_at_barriers_are_cut_where_all_runs_are_and_close_with_the_e
     assert phases == ["first"] + ["timed"] * 6 + cut + ["timed"] * 7 + cut + ["timed"] * 4
     assert result.train_time_s == 14 + 15 * 19  # neither barriers nor evaluations
     assert result.evaluation_time_s == 2000
+
+
+def test_calls_of_several_steps_are_as_many_steps_and_cut_as_a_whole(reporter, clock):
+    script = Script(reporter, clock, barrier_s=100)
+    for _ in range(2):
+        for num_steps in (5, 5, 5, 5, 2):
+            step = script.recorder.enter()
+            clock.now += 15
+            moments = StepTimestamps(step, step, NAN, NAN, NAN, clock.now)
+            script.recorder.add(4 * num_steps, moments, 1.0, num_steps=num_steps)
+        script.epoch(evaluation_s=1000, validation_accuracy=0.5)
+    result = script.recorder.result(None)
+    phases = [STEP_PHASES[int(number)] for number in reporter.column("phase")]
+    # Steps 1 to 5 are the first call; 8, 16 and 32 are cuts, and with 50 so is each twentieth step of calls of five.
+    assert phases == ["first", "sampled", "timed", "sampled", "timed", "timed", "sampled", *(["timed"] * 3)]
+    assert reporter.column("num_steps").tolist() == 2 * [5, 5, 5, 5, 2]
+    assert reporter.column("step").tolist() == [5, 10, 15, 20, 22, 27, 32, 37, 42, 44]
+    assert (result.steps, result.samples_seen) == (44, 176)
+    assert [(piece.steps, piece.samples) for piece in result.segments] == [(5, 20), (2, 8), (5, 20), (12, 48)]
 
 
 def test_an_evaluation_within_an_epoch_is_left_out_and_no_other_process_is_waited_for(reporter, clock):

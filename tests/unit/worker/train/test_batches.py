@@ -13,6 +13,7 @@ from dlbench.worker.train.augmentation import CropFlip, CropOffsets
 from dlbench.worker.train.batches import TrainingData, batches_of
 from dlbench.worker.train.loop import Loop
 from dlbench.worker.train.order import DataOrder, Share
+from dlbench.worker.train.order import joined as several
 from dlbench.worker.train.setup import data_of
 from tests.fakes import IdleObserver, KeptReporter, LinearTrainer, SumStrategy, ThreadCommunicator, in_threads
 
@@ -133,6 +134,18 @@ def test_a_device_is_asked_for_what_the_processor_would_make(augmentation: str, 
         for each in DataOrder.of(run, workers, 40).epoch(epoch):
             for on_device, array in zip(device(each, epoch), host(each, epoch), strict=True):
                 assert np.array_equal(on_device, array)
+
+
+@pytest.mark.parametrize("divide", ["data", "epochs"])
+@pytest.mark.parametrize("source", ["memory", "device", "synthetic"])
+def test_the_samples_of_several_steps_are_those_of_each(source: str, divide: str) -> None:
+    cropped = {} if source == "synthetic" else {"augmentation": "crop-flip"}
+    run = spec(input=source, divide=divide, workers=2, batch_size=14, **cropped)
+    for workers in ((1,), (0, 1)):
+        give = data_of(run, arrays(), workers, GatheringTrainer()).batches
+        shares = list(DataOrder.of(run, workers, NUM).full_batches(2))[:3]
+        for together, *parts in zip(give(several(shares), 2), *(give(each, 2) for each in shares), strict=True):
+            assert np.array_equal(together, np.concatenate(parts))
 
 
 class GatheringTrainer(LinearTrainer):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dlbench.analysis.metrics.warm_up import without_warm_up
+from dlbench.errors import UserError
 from dlbench.records.columns import FIELD, STEP_PHASES
 from dlbench.records.result import MIN_TIMED_STEPS, Result
 from dlbench.scenario.run_spec import RunSpec, Target
@@ -173,7 +174,8 @@ def test_trainers_that_compile_rehearse_the_remainder_once_after_the_first_step(
 ) -> None:
     seen: dict[float, list[Any]] = {}
 
-    def rehearse(trainer: LinearTrainer, x: np.ndarray, y: np.ndarray, scale: float) -> None:
+    def rehearse(trainer: LinearTrainer, x: np.ndarray, y: np.ndarray, scale: float, number: int) -> None:
+        assert number == 1
         seen.setdefault(len(y), []).append((scale, x.shape))
         sleep(SLOW_S)
 
@@ -371,3 +373,75 @@ def test_sensors_are_read_where_training_begins_and_may_end_outside_its_time() -
     assert reporter.rows[0, FIELD["started_at_s"]] < SLOW_S
     assert result.train_time_s < reporter.rows[-1, FIELD["started_at_s"]] - SLOW_S / 2
     assert result.evaluation_time_s < SLOW_S
+
+
+class CallTrainer(LinearTrainer):
+    """A trainer that makes several steps in one call, and keeps what it was given."""
+
+    def __init__(self) -> None:
+        super().__init__(6, 3, seed=0)
+        self.calls: list[list[float]] = []
+        self.rehearsed: list[tuple[int, int]] = []
+
+    def start_steps(self, x: np.ndarray, y: np.ndarray, scale: float, learning_rates: np.ndarray) -> Callable[[], Sums]:
+        self.calls.append(learning_rates.tolist())
+        parts = zip(np.split(x, len(learning_rates)), np.split(y, len(learning_rates)), learning_rates, strict=True)
+        sums = [self.step(part_x, part_y, scale, rate) for part_x, part_y, rate in parts]
+        return lambda: {name: sum(of_step[name] for of_step in sums) for name in self.scores}
+
+    def rehearse(self, x: np.ndarray, y: np.ndarray, scale: float, number: int = 1) -> None:
+        self.rehearsed.append((len(y), number))
+
+
+def train_in_calls(**settings: Any) -> list[tuple[CallTrainer, KeptReporter, Result]]:
+    run = spec(sample_every=16, warmup_epochs=1.5, **settings)
+
+    def body(communicator: ThreadCommunicator) -> tuple[CallTrainer, KeptReporter, Result]:
+        strategy, trainer, reporter = SumStrategy(communicator), CallTrainer(), KeptReporter()
+        step = Inside(trainer, reporter, strategy.all_reduce)
+        loop = Loop(run, step, strategy, communicator, samples(), IdleObserver())
+        return trainer, reporter, loop.train()
+
+    return in_threads(run.settings.workers, body)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_several_steps_of_a_call_train_as_single_ones_and_their_rows_cover_every_step_once(workers: int) -> None:
+    """10 full steps and a remainder in each of 3 epochs; the first step and what fills no call are made one by one."""
+    single, several = train_in_calls(workers=workers), train_in_calls(workers=workers, steps_per_execution=4)
+    for (one, rows_of_one, result_of_one), (trainer, reporter, result) in zip(single, several, strict=True):
+        np.testing.assert_allclose(trainer.weights, one.weights, rtol=0, atol=1e-12)
+        assert result.agreement == "exact"
+        assert (result.steps, result.samples_seen) == (result_of_one.steps, result_of_one.samples_seen)
+        rows, phases = reporter.rows, [STEP_PHASES[int(number)] for number in reporter.rows[:, FIELD["phase"]]]
+        num_steps = rows[:, FIELD["num_steps"]].astype(int).tolist()
+        assert num_steps == [1, 4, 4, 1, 1] + 2 * [4, 4, 1, 1, 1]
+        assert rows[:, FIELD["step"]].tolist() == np.cumsum(num_steps).tolist()
+        assert phases[:5] == ["first", "timed", "sampled", "timed", "remainder"]
+        assert phases[5:10] == ["timed", "sampled", "timed", "timed", "remainder"]
+        assert sum(segment.steps for segment in result.segments) == sum(
+            steps for steps, phase in zip(num_steps, phases, strict=True) if phase == "timed"
+        )
+        # The rate of each step, while it rises, and the mean loss of a call's samples.
+        assert [len(rates) for rates in trainer.calls] == [4] * 6
+        assert trainer.calls[0] == pytest.approx([0.5 * step / 16.5 for step in (2, 3, 4, 5)])
+        lengths = rows_of_one.rows[:, FIELD["num_samples"]]
+        losses = np.nan_to_num(rows_of_one.rows[:, FIELD["loss"]]) * lengths
+        summed = np.add.reduceat(losses, np.cumsum([0, *num_steps[:-1]]))
+        np.testing.assert_allclose(np.nan_to_num(rows[:, FIELD["loss"]]) * rows[:, FIELD["num_samples"]], summed)
+        size = int(lengths[0])
+        assert trainer.rehearsed == [(int(lengths[10]), 1), (4 * size, 4)]
+
+
+def test_an_extended_window_steps_on_as_training_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dlbench.worker.train.loop.MIN_TIMED_S", 0.0)
+    ((_, reporter, result),) = train_in_calls(steps_per_execution=4, epochs=1, extend_window=True)
+    extended = reporter.rows[5:, FIELD["num_steps"]].astype(int).tolist()
+    assert extended[:8] == 2 * [4, 4, 1, 1]
+    assert result.extended_steps >= MIN_TIMED_STEPS - 10
+    assert result.steps == 11
+
+
+def test_more_steps_of_a_call_than_an_epoch_has_are_refused() -> None:
+    with pytest.raises(UserError, match="needs as many full steps in an epoch, and 103 training samples give 10 of 10"):
+        train_in_calls(steps_per_execution=11)
