@@ -115,13 +115,13 @@ def _steps_per_execution(case: Case) -> Iterator[str]:
     if settings.steps_per_execution == 1:
         return
     if not case.trainer.get("REPEATS_STEPS", False):
-        yield f"the trainer {settings.trainer} makes each step in calls of its own: remove {what}"
+        yield f"the trainer {settings.trainer} makes each step in separate calls: remove {what}"
     if case.needs.exchange is not Exchange.INSIDE or settings.is_simulated:
         able = [name for name in plugins.names("strategies") if needs_of(name).exchange is Exchange.INSIDE]
         who = "a simulation" if settings.is_simulated else f"the strategy {settings.strategy}"
         yield f"{who} makes one step in each call, {' and '.join(able)} may make several: remove {what}"
     if settings.gradient_accumulation_steps > 1 or settings.microbatch_size is not None:
-        yield f"each part of a batch is computed in a call of its own: remove {what}, or what cuts batches into parts"
+        yield f"each part of a batch is computed in a separate call: remove {what}, or what cuts batches into parts"
     if settings.batch_policy is not BatchPolicy.FIXED:
         yield f"a batch that changes is decided on between two steps: remove {what}, or `batch_policy`"
 

@@ -46,12 +46,12 @@ def test_what_cannot_be_run_says_why(subtests: pytest.Subtests, refusal: Refusal
         ("trainer: numpy, microbatch_size: 8", "the trainer numpy cannot compute a batch in parts"),
         ("trainer: numpy, input: device", "the trainer numpy has no device that holds samples"),
         ("strategy: replicas, workers: 2, input: device", "the strategy replicas divides batches over devices"),
-        ("trainer: numpy, steps_per_execution: 2", "the trainer numpy makes each step in calls of its own"),
+        ("trainer: numpy, steps_per_execution: 2", "the trainer numpy makes each step in separate calls"),
         (
             "strategy: mpi, steps_per_execution: 2",
             "mpi makes one step in each call, single and within may",
         ),
-        ("steps_per_execution: 2, microbatch_size: 8", "each part of a batch is computed in a call of its own"),
+        ("steps_per_execution: 2, microbatch_size: 8", "each part of a batch is computed in a separate call"),
         (
             "steps_per_execution: 2, batch_policy: step-doubling, largest_batch_size: 64, batch_doubling_epochs: 2",
             "a batch that changes is decided on between two steps: remove `steps_per_execution: 2`",
