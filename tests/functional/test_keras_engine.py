@@ -91,7 +91,7 @@ def test_parts_without_any_samples_leave_synchronised_statistics(given: Batch) -
 # Several steps in one call.
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("jit_compile", [False, pytest.param(True, marks=pytest.mark.soak)])  # compiles for 20 s
 def test_several_steps_of_a_call_are_single_ones(jit_compile: bool, given: Batch) -> None:
     options = {"filters": (4,), "batch_norm": True}
     settings: dict[str, Any] = {"optimizer": "adam", "jit_compile": jit_compile, "precision": "float64"}

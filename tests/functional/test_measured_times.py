@@ -61,7 +61,7 @@ def count_the_first_step(patch: pytest.MonkeyPatch) -> None:
     """Open the window before anything, and let no warm-up hide it."""
     patch.setattr(warm_up, "truncation", lambda batches: WarmUp(0, True))
     phase = Loop._phase
-    patch.setattr(Loop, "_phase", lambda self, share: phase(self, share).replace("first", "timed"))
+    patch.setattr(Loop, "_phase", lambda *given: phase(*given).replace("first", "timed"))
 
 
 def train_while_evaluating(patch: pytest.MonkeyPatch) -> None:

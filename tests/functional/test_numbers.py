@@ -168,17 +168,18 @@ def test_a_step_is_the_sum_of_its_parts_and_the_row_their_mean(runs: list[Run]) 
             assert run.row[name] == pytest.approx(stated, abs=NANOSECONDS, nan_ok=True)
 
 
-def test_the_parts_of_the_window_leave_less_than_a_hundredth_of_it(runs: list[Run]) -> None:
+def test_the_parts_of_the_window_leave_next_to_nothing_of_it(runs: list[Run]) -> None:
     for run in runs:
         row, steps = run.row, run.timed
         known = [row[name] for name in (*PARTS, "bookkeeping_time_s", "closing_wait_s") if pd.notna(row[name])]
         between = row["bookkeeping_time_s"] / row["timed_steps"]
         assert 0 < between < 0.001
         assert row["closing_wait_s"] > 0
-        # The window lasts as long as the slowest worker saw, parts are means over workers.
+        # The window lasts as long as the slowest worker saw of each piece, parts are means over workers: on cores that
+        # they share with other tests, one leaves a barrier before the other.
         assert sum(known) <= row["timed_window_s"] + len(steps) * NANOSECONDS
         if row["extended_steps"]:  # the others' windows are some milliseconds
-            assert sum(known) > 0.99 * row["timed_window_s"]
+            assert sum(known) > (0.99 if row["workers"] == 1 else 0.97) * row["timed_window_s"]
 
 
 def test_drift_is_that_of_the_windows_halves(runs: list[Run]) -> None:
