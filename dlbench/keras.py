@@ -11,6 +11,7 @@ from typing import Any
 
 import keras  # noqa: TID253 - only a script that uses Keras imports this file
 
+from dlbench.errors import UserError
 from dlbench.records.assignment import VARIABLE
 from dlbench.scenario.metrics import SCORE_COLUMNS
 from dlbench.worker.process.rank import read_assignment
@@ -35,6 +36,8 @@ class Callback(keras.callbacks.Callback):  # type: ignore[misc]
         mean: Returns the mean of a number over all processes: losses and accuracies of training are reported only with
             it where there are several, for each process knows its own alone.
         defaults: Settings outside dlbench, such as `{"epochs": 3}`.
+        batch_size: Samples of each batch of this process, for a model whose metric `loss` does not count them: one
+            with a `train_step` that keeps other losses, or updates it without the batch's size as `sample_weight`.
 
     Attributes:
         run: The run: its settings, `batch_size`, `learning_rate`, `epochs` and `seed` (`dlbench.worker.Run`).
@@ -48,6 +51,7 @@ class Callback(keras.callbacks.Callback):  # type: ignore[misc]
         barrier: Callable[[], object] | None = None,
         mean: Callable[[float], float] | None = None,
         defaults: Mapping[str, Any] | None = None,
+        batch_size: int | None = None,
     ) -> None:
         super().__init__()
         is_alone = VARIABLE in os.environ and len(read_assignment(os.environ).layout.places) == 1
@@ -55,39 +59,89 @@ class Callback(keras.callbacks.Callback):  # type: ignore[misc]
         self.run: Run = begin(rank=rank, size=size, barrier=wait, defaults=defaults)
         self._mean = float if self.run.size == 1 else mean
         self._total = self._count = 0.0
+        self._batch_size, self._updates = batch_size, 0
         self._first_batch = self._largest_call = 0
+        self._is_open = self._is_fitting = False
+        self._counts_samples: bool | None = None
+        self._of_validation: set[str] = set()
         self._weights: list[Any] | None = None
         # A script may fit several times, such as once more with all layers: before the hook's own end.
         atexit.register(self._finish)
 
+    def set_model(self, model: Any) -> None:
+        """`fit` begins: what the script evaluates meanwhile, in callbacks of its own, is no training."""
+        super().set_model(model)
+        evaluate = model.evaluate
+        if self.run.recorder is None or isinstance(getattr(evaluate, "__self__", None), _Evaluation):
+            return
+        model.evaluate = _Evaluation(self, evaluate).run
+
+    def on_train_begin(self, logs: Mapping[str, float] | None = None) -> None:
+        """Training begins."""
+        self._is_fitting, self._counts_samples = True, None
+        self._updates = self._count_updates()
+
     def on_train_batch_begin(self, batch: int, logs: Mapping[str, float] | None = None) -> None:
         """A step begins, or with `steps_per_execution` a call of several."""
-        self._first_batch = batch
+        self._first_batch, self._is_open = batch, True
         if batch == 0:  # Keras begins its means anew
             self._total = self._count = 0.0
         self.run.begin_step()
 
     def on_train_batch_end(self, batch: int, logs: Mapping[str, float] | None = None) -> None:
-        """A step or call has ended; its samples and loss are what the mean of the epoch's loss has grown by."""
-        tracker = next(metric for metric in self.model.metrics if metric.name == "loss")
-        total, count = float(tracker.total), float(tracker.count)
-        samples, summed = count - self._count, total - self._total
-        if samples <= 0:  # the script has reset the means within an epoch
-            samples, summed = count, total
-        if count >= FLOAT32_COUNTS:  # Keras's own counts end here
-            samples, summed = self.run.batch_size * (batch - self._first_batch + 1), 0.0
-        self._total, self._count = total, count
-        loss = summed / samples if samples and count < FLOAT32_COUNTS else None
-        self.run.end_step(loss=loss, num_samples=round(samples), num_steps=self._num_steps(batch, round(samples)))
+        """A step or call has ended; its samples and loss are what the mean of the epoch's loss has grown by.
 
-    def _num_steps(self, batch: int, num_samples: int) -> int:
+        Raises:
+            UserError: The model does not say how many samples it has trained on, nor does the script.
+        """
+        if not self._is_open:
+            return
+        self._is_open = False
+        number = batch - self._first_batch + 1
+        total, count = self._tracked()
+        counted, summed = count - self._count, total - self._total
+        if counted <= 0:  # the script has reset the means within an epoch
+            counted, summed = count, total
+        self._total, self._count = total, count
+        if self._counts_samples is None:  # else one of each batch, whatever its size
+            self._counts_samples = counted > number or counted == self.run.batch_size == 1
+        loss = summed / counted if counted and count < FLOAT32_COUNTS else None
+        samples = round(counted) if self._counts_samples and loss is not None else self._said(number)
+        self.run.end_step(loss, samples, self._num_steps(number, samples))
+
+    def _said(self, number: int) -> int:
+        """Return the samples of so many batches where Keras does not count them, or no further.
+
+        Raises:
+            UserError: The script does not say.
+        """
+        if self._counts_samples or self._batch_size is not None or self.run.recorder is None:
+            return number * (self._batch_size or self.run.batch_size)
+        raise UserError(
+            "the model's metric `loss` does not count samples: its `train_step` keeps other losses, or updates it "
+            "without `sample_weight`",
+            hint="say how many there are, as in `dlbench.keras.Callback(batch_size=32)`, or write "
+            "`loss_tracker.update_state(loss, sample_weight=keras.ops.shape(x)[0])`",
+        )
+
+    def _tracked(self) -> tuple[float, float]:
+        """Return the sum of losses and the number of samples in the mean of the epoch's loss; 0 without one."""
+        tracker = next((metric for metric in self.model.metrics if metric.name == "loss"), None)
+        return (0.0, 0.0) if tracker is None else (float(tracker.total), float(tracker.count))
+
+    def _count_updates(self) -> int:
+        optimizer = getattr(self.model, "optimizer", None)
+        return int(getattr(optimizer, "iterations", 0))
+
+    def _num_steps(self, number: int, num_samples: int) -> int:
         """Return how many steps a call has made: Keras names the last batch of a whole one, where data ended before."""
-        number, steps = batch - self._first_batch + 1, self.params.get("steps")
         if number == 1:
             return 1
-        self._largest_call = max(self._largest_call, num_samples)
-        made = -(-number * num_samples // max(self._largest_call, 1))
-        return max(1, made if steps is None else min(made, steps - self._first_batch))
+        before, self._updates = self._updates, self._count_updates()
+        if 1 <= self._updates - before <= number and not hasattr(self.model.optimizer, "inner_optimizer"):
+            return self._updates - before
+        self._largest_call = max(self._largest_call, num_samples)  # steps that are skipped count, too
+        return max(1, -(-number * num_samples // max(self._largest_call, 1)))
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
         """An epoch has ended; where the run's target is reached, `fit` ends with it."""
@@ -97,6 +151,8 @@ class Callback(keras.callbacks.Callback):  # type: ignore[misc]
 
     def on_train_end(self, logs: Mapping[str, float] | None = None) -> None:
         """One `fit` has ended; of the last the weights are handed in."""
+        self._is_fitting = False
+        self.model.__dict__.pop("evaluate", None)
         self._weights = [variable.numpy() for variable in self.model.trainable_variables]
 
     def _finish(self) -> None:
@@ -105,7 +161,7 @@ class Callback(keras.callbacks.Callback):  # type: ignore[misc]
 
     def _scores(self, logs: Mapping[str, float]) -> dict[str, float]:
         """Return what Keras calls scores under their names here; those of training over all processes or not at all."""
-        scores: dict[str, float] = {}
+        scores, validated = dict[str, float](), dict[str, float]()
         for key, value in logs.items():
             samples, name = ("validation", key[4:]) if key.startswith("val_") else ("train", key)
             name = "accuracy" if name in _ACCURACIES else "mean_squared_error" if name in _ERRORS else name
@@ -114,7 +170,29 @@ class Callback(keras.callbacks.Callback):  # type: ignore[misc]
             if column not in (*SCORE_COLUMNS, *self.run.metrics):
                 continue
             if samples == "validation":
-                scores[column] = float(value)
+                validated.setdefault(column, float(value))
             elif self._mean is not None:
                 scores.setdefault(column, self._mean(float(value)))
-        return scores
+        # What is declared without a prefix is of validation, in all epochs, where there is one.
+        self._of_validation |= validated.keys()
+        return {name: score for name, score in scores.items() if name not in self._of_validation} | validated
+
+
+class _Evaluation:
+    """`model.evaluate`, whose time is left out of training where a script calls it within `fit`."""
+
+    def __init__(self, callback: Callback, evaluate: Callable[..., Any]) -> None:
+        self._callback, self._evaluate = callback, evaluate
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """Evaluate, between two steps: a callback before this one may do so when a step has ended."""
+        callback = self._callback
+        is_fits_own = "_use_cached_eval_dataset" in kwargs  # after an epoch's last step
+        if callback._is_fitting and callback._is_open and not is_fits_own:
+            callback.on_train_batch_end(callback._first_batch + callback.model.steps_per_execution - 1)
+        result = self._evaluate(*args, **kwargs)
+        if callback._is_fitting and not is_fits_own:
+            assert callback.run.recorder is not None
+            callback.run.recorder.pause()
+            callback._total, callback._count = callback._tracked()  # which are now the evaluation's
+        return result

@@ -13,7 +13,7 @@ try:
 except ImportError:
     import pytorch_lightning as lightning
 
-from dlbench.torch import Steps, num_samples, scores_of, weights_of
+from dlbench.torch import Steps, is_validation, num_samples, scores_of, weights_of
 
 
 class Callback(lightning.Callback):  # type: ignore[misc]
@@ -33,6 +33,7 @@ class Callback(lightning.Callback):  # type: ignore[misc]
         self._weights: list[Any] | None = None
         self._has_trained = False
         self._updates = 0
+        self._has_validated = False
         atexit.register(self._finish)
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
@@ -41,7 +42,7 @@ class Callback(lightning.Callback):  # type: ignore[misc]
         Raises:
             UserError: PyTorch has connected other processes than dlbench has started.
         """
-        self._updates = trainer.global_step
+        self._updates, self._has_validated = trainer.global_step, False
         self._steps.attach(pl_module)
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
@@ -62,13 +63,17 @@ class Callback(lightning.Callback):  # type: ignore[misc]
 
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
         """The time since the last step was no training."""
-        self._steps.has_evaluated = True
+        self._steps.has_evaluated = self._has_validated = True
 
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
         """An epoch and its validation are over; where the run's target is reached, `fit` ends with it."""
         rates = [group["lr"] for optimizer in trainer.optimizers for group in optimizer.param_groups]
-        # A module logs its process's own, unless it is asked for the mean.
-        scores = scores_of(trainer.callback_metrics, self.run.metrics)
+        # A module logs its process's own, unless it is asked for the mean. Those of an earlier validation stay there.
+        logged = trainer.callback_metrics
+        if not self._has_validated:
+            logged = {name: value for name, value in logged.items() if not is_validation(name)}
+        self._has_validated = False
+        scores = scores_of(logged, self.run.metrics)
         means = self._steps.means(scores) if self.run.recorder else {}
         if self._steps.epoch(float(rates[0]) if rates else None, means):
             trainer.should_stop = True

@@ -24,6 +24,10 @@ from dlbench.strategies._step import NAN, StepTimestamps
 from dlbench.worker.script.hook import Run, begin
 
 _SAMPLES = {"train": "train", **dict.fromkeys(("eval", "val", "valid", "validation"), "validation")}
+# So many steps of an optimizer without a forward pass before are no preparation.
+MOST_UNSEEN = 3
+# Of pictures in a list, each of which has a size of its own.
+_CHANNELS = (1, 3, 4)
 _KINDS = {"acc": "accuracy", "mse": "mean_squared_error"}
 
 
@@ -36,6 +40,7 @@ class _Ended(NamedTuple):
     ended: Any
     samples: int
     loss: Any
+    loss_samples: int
 
 
 class Steps:
@@ -62,6 +67,8 @@ class Steps:
         self._device = torch.device("cpu")
         self._begun: float | None = None
         self._loss: Any = None
+        self._loss_of_samples = self._unseen = 0
+        self._has_begun = False
         self._queue: deque[_Ended] = deque()
         # A moment that the device and the clock share.
         self._zero: tuple[Any, float] = (None, 0.0)
@@ -84,7 +91,7 @@ class Steps:
         def before(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             if model.training and torch.is_grad_enabled():
                 self.begin()
-                self.last_samples = num_samples((args, kwargs))
+                self.last_samples = num_images(args) or num_samples((args, kwargs))
                 self.samples += self.last_samples
             else:
                 self.has_evaluated = True
@@ -104,6 +111,8 @@ class Steps:
         if self._zero[1] == 0.0:
             self._synchronize()
         self.samples, self._loss, self.gradient_ready, self.reduced = 0, None, NAN, NAN
+        self._loss_of_samples = 0
+        self._has_begun = True
         self._begun = self.run.recorder.enter()
 
     def add_loss(self, loss: Any, samples: int) -> None:
@@ -118,6 +127,8 @@ class Steps:
             raise UserError(
                 "a loss belongs to no step", hint="report it between the model's pass and `optimizer.step()`"
             )
+        samples = max(1, samples)  # unknown where a batch is an object of the script's own class
+        self._loss_of_samples += samples
         loss = loss.detach() if isinstance(loss, torch.Tensor) else loss
         loss = (float(loss) if self._device.type == "cpu" else loss) * samples
         self._loss = loss if self._loss is None else self._loss + loss
@@ -131,13 +142,26 @@ class Steps:
         return event
 
     def end(self) -> None:
-        """End the open step, if there is one."""
+        """End the open step, if there is one.
+
+        Raises:
+            UserError: The optimizer makes steps, and no step has ever begun.
+        """
         recorder, loss = self.run.recorder, self._loss
+        if recorder is not None and self._begun is None and not self._has_begun:
+            self._unseen += 1
+            if self._unseen == MOST_UNSEEN:
+                raise UserError(
+                    f"the optimizer has made {MOST_UNSEEN} steps, and the model no forward pass in training mode",
+                    hint="give the hook the module that the loop calls, as `model(x)`; a loop that trains in "
+                    "evaluation mode, or calls other methods, reports its steps by dlbench.worker (docs/own-code.md)",
+                )
         if self._begun is None or recorder is None:
             return
         if isinstance(loss, torch.Tensor):
             loss = loss.to("cpu", non_blocking=True)  # before the moment at which it is read
-        self._queue.append(_Ended(self._begun, self.gradient_ready, self.reduced, self.now(), self.samples, loss))
+        marks = self.gradient_ready, self.reduced, self.now()
+        self._queue.append(_Ended(self._begun, *marks, self.samples, loss, self._loss_of_samples))
         self._begun = None
         if self._device.type == "cpu" or recorder.meets(len(self._queue)):
             self.drain()
@@ -192,10 +216,10 @@ class Steps:
         moments = self._moment(step.gradient_ready), NAN, self._moment(step.reduced), self._moment(step.ended)
         recorder = self.run.recorder
         assert recorder is not None
-        loss = None if step.loss is None else float(step.loss) / max(1, step.samples)
+        loss = None if step.loss is None else float(step.loss) / step.loss_samples
         if loss is not None:
-            self._loss_sum += loss * step.samples
-            self._loss_samples += step.samples
+            self._loss_sum += float(step.loss)
+            self._loss_samples += step.loss_samples
         # A device that still works on the last step does not wait for what the loop prepares.
         started = recorder.counted_to
         timestamps = StepTimestamps(started, max(started, step.begun), *moments)
@@ -238,8 +262,11 @@ class Hook:
     ) -> None:
         self._steps = Steps(defaults)
         self.run = self._steps.run
+        while isinstance(inner := getattr(optimizer, "optimizer", None), torch.optim.Optimizer):  # as accelerate wraps
+            optimizer = inner
         self._model, self._optimizer = model, optimizer
         self._has_trained = False
+        self._rate: float | None = None
         if self.run.recorder is None:
             return
         self._steps.attach(model)
@@ -269,10 +296,11 @@ class Hook:
         `train_loss` is known where the losses are. Returns whether the run's target is reached and ends the run: then
         leave the loop. See `dlbench.worker.Run.epoch`.
         """
-        return self._steps.epoch(float(self._optimizer.param_groups[0]["lr"]), scores)
+        return self._steps.epoch(self._rate, scores)
 
     def _after_step(self) -> None:
         self._has_trained = True
+        self._rate = float(self._optimizer.param_groups[0]["lr"])  # before a scheduler changes it
         self._steps.end()
 
     def _watch_gradients(self, parameters: list[torch.nn.Parameter]) -> None:
@@ -297,6 +325,14 @@ class Hook:
             self._steps.finish(weights_of(self._model))
 
 
+def num_images(args: tuple[Any, ...]) -> int:
+    """Return how many pictures [channels, height, width] a model is called with as a list; 0 where it is not."""
+    first = args[0] if args else None
+    pictures = first if isinstance(first, list) else []
+    is_picture = (isinstance(it, torch.Tensor) and it.dim() == 3 and it.shape[0] in _CHANNELS for it in pictures)
+    return len(pictures) if all(is_picture) else 0
+
+
 def num_samples(batch: Any) -> int:
     """Return the first dimension of the first tensor in nested lists, tuples and mappings; 0 where there is none."""
     if isinstance(batch, torch.Tensor):
@@ -314,6 +350,11 @@ def weights_of(model: torch.nn.Module) -> list[Any] | None:
     return [it.detach().to("cpu", kinds.get(it.dtype, it.dtype)).numpy() for it in parameters]
 
 
+def is_validation(name: str) -> bool:
+    """Whether a library's name of a score is one of validation, such as `val_acc` or `val/acc`."""
+    return _SAMPLES.get(name.replace("/", "_", 1).partition("_")[0]) == "validation"
+
+
 def scores_of(values: Mapping[str, Any], metrics: Collection[str]) -> dict[str, float]:
     """Return what a library calls scores under their names here: `eval_accuracy` or `val_acc`: validation_accuracy.
 
@@ -322,10 +363,11 @@ def scores_of(values: Mapping[str, Any], metrics: Collection[str]) -> dict[str, 
         metrics: Names that the scenario declares, with or without the prefix.
     """
     scores: dict[str, float] = {}
-    for name, value in values.items():
-        first, _, kind = name.partition("_")
-        column = f"{_SAMPLES.get(first, '')}_{_KINDS.get(kind, kind)}"
-        known = next((it for it in (column, name, kind) if it in metrics or it in SCORE_COLUMNS), None)
+    for name, value in sorted(values.items(), key=lambda item: item[0] in metrics):  # last what is named as declared
+        first, _, kind = name.replace("/", "_", 1).partition("_")
+        samples = _SAMPLES.get(first, "")
+        names = f"{samples}_{_KINDS.get(kind, kind)}", name, "" if samples == "train" else kind
+        known = next((it for it in names if it in metrics or it in SCORE_COLUMNS), None)
         if known is not None:
             scores[known] = float(value)
     return scores

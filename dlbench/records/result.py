@@ -52,6 +52,7 @@ class Segment(Frozen):
         opened_at_s: End of the barrier at its beginning, in seconds since the worker's first step.
         closing_at_s: Beginning of the barrier at its end; None where workers do not wait.
         closed_at_s: End of that barrier.
+        paused_s: Time inside it that is left out: a script has evaluated between two steps.
         cpu_time_s: CPU time of this process inside it; None where it is not counted.
         observer_cpu_s: Of it, CPU time of dlbench's own threads.
         extended: Whether it lies after training.
@@ -64,11 +65,17 @@ class Segment(Frozen):
     closed_at_s: float
     steps: int
     samples: int
+    paused_s: float = 0.0
     cpu_time_s: float | None = None
     observer_cpu_s: float | None = None
     extended: bool = False
     simulated: bool = False
     common: bool = False
+
+    @property
+    def seconds(self) -> float:
+        """How long it lasted, without what is left out."""
+        return self.closed_at_s - self.opened_at_s - self.paused_s
 
 
 class NodeAccount(Frozen):

@@ -160,7 +160,7 @@ class Window:
         self.is_open = self.extended = False
         self._barrier, self._read_observer = barrier, observer_cpu_s
         self._steps = self._samples = 0
-        self._closing = 0.0
+        self._closing = self._paused_s = 0.0
         # Moment, CPU time of this process, CPU time of dlbench's own threads.
         self._opened: Sequence[float] | Array = (0.0, 0.0, 0.0)
         self._ended = (0.0, 0.0, 0.0)
@@ -170,6 +170,7 @@ class Window:
         self._barrier()
         self.is_open = True
         self._steps = self._samples = 0
+        self._paused_s = 0.0
         self._opened = perf_counter(), *self._cpu_clocks()
 
     def count(self, num_samples: int, seconds: float, num_steps: int = 1) -> None:
@@ -187,9 +188,17 @@ class Window:
         self._closing = self._ended[0]
 
     def leave_out(self) -> None:
-        """Leave out the time since the last step, in the open piece if there is one: it opens so much later."""
-        now = np.array([perf_counter(), *self._cpu_clocks()])
-        self._opened = now + np.subtract(self._opened, self._ended) if self._steps else now
+        """Leave out the time since the last step, in the open piece if there is one, which before its first opens now.
+
+        Workers have the same pieces, whichever of them evaluates: none is closed for that.
+        """
+        now, *cpu_s = perf_counter(), *self._cpu_clocks()
+        if not self._steps:
+            self._opened = now, *cpu_s
+            return
+        self._paused_s += now - self._ended[0]
+        opened, *opened_cpu_s = self._opened
+        self._opened = opened, *(np.add(opened_cpu_s, cpu_s) - self._ended[1:])
 
     def close_at_barrier(self, zero: float) -> None:
         """Close the open piece, if there is one; a collective. `zero` is the moment that counts as 0 s."""
@@ -212,6 +221,7 @@ class Window:
                     closed_at_s=ended - zero,
                     steps=self._steps,
                     samples=self._samples,
+                    paused_s=self._paused_s,
                     cpu_time_s=cpu_ended_s - cpu_s,
                     observer_cpu_s=observer_ended_s - observer_cpu_s,
                     extended=self.extended,

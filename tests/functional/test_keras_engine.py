@@ -106,30 +106,6 @@ def test_several_steps_of_a_call_scale_losses_and_draw_as_single_ones(given: Bat
     )
 
 
-@pytest.mark.filterwarnings("ignore:Your input ran out of data")
-@pytest.mark.parametrize("batch", [10, 16])
-def test_fit_says_how_many_steps_a_call_of_it_has_made(batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keras names the last batch of a whole call, also where the data ended before."""
-    import keras
-
-    from dlbench.keras import Callback
-
-    callback, calls = Callback(), []
-    monkeypatch.setattr(
-        callback.run, "end_step", lambda loss, num_samples, num_steps: calls.append((num_samples, num_steps))
-    )
-    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
-    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True), steps_per_execution=3)
-    x, y = np.zeros((100, 4)), np.zeros(100)
-    expected = {10: [(30, 3), (30, 3), (30, 3), (10, 1)], 16: [(48, 3), (48, 3), (4, 1)]}[batch]
-    model.fit(x, y, batch_size=batch, epochs=2, verbose=0, callbacks=[callback])
-    assert calls == 2 * expected
-    calls.clear()
-    unknown = ((x[start : start + batch], y[start : start + batch]) for start in range(0, 100, batch))
-    model.fit(unknown, shuffle=False, verbose=0, callbacks=[callback])
-    assert calls == expected
-
-
 # Resuming.
 
 

@@ -130,6 +130,75 @@ def test_scores_have_their_names_here(hook: Any) -> None:
     }  # fmt: skip
 
 
+def test_what_is_declared_without_a_prefix_is_of_validation(hook: Any) -> None:
+    for order in (1, -1):
+        values = dict([("val_f1", 0.5), ("train_f1", 0.9)][::order])
+        assert hook.scores_of(values, {"f1"}) == {"f1": 0.5}
+        assert hook.scores_of(values | {"f1": 0.7}, {"f1"}) == {"f1": 0.7}  # named as declared
+        assert hook.scores_of(values, {"train_f1"}) == {"train_f1": 0.9}
+    assert hook.scores_of({"val/acc": 0.5, "val/f1": 0.25}, {"f1"}) == {"validation_accuracy": 0.5, "f1": 0.25}
+
+
+def test_pictures_in_a_list_are_counted(torch: Any, hook: Any) -> None:
+    pictures = [torch.zeros(3, 8, 9), torch.zeros(3, 7, 7)]
+    assert hook.num_images((pictures, [{}])) == 2
+    for args in ((), (torch.zeros(5, 3, 8, 8),), ([torch.zeros(5, 3, 8, 8)],), ([torch.zeros(5, 2)],), ([],)):
+        assert hook.num_images(args) == 0
+
+
+def loop_of(reporter: KeptReporter, clock: Clock, hook: Any, monkeypatch: pytest.MonkeyPatch, torch: Any) -> Any:
+    """Return a model, an optimizer in the wrapping of accelerate, and the hook of both."""
+    script = script_of(reporter, clock)
+    begin = hook.begin
+
+    def begin_here(**given: Any) -> Any:
+        run = begin(**given)
+        run.recorder = script.recorder
+        monkeypatch.setattr(run, "check", lambda rank, size: None)
+        return run
+
+    monkeypatch.setattr(hook, "begin", begin_here)
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+
+    class Wrapping(torch.optim.Optimizer):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            self.optimizer = optimizer
+
+    return model, optimizer, hook.Hook(model, Wrapping())
+
+
+def test_a_loss_is_a_mean_over_the_samples_that_it_is_of(
+    torch: Any, hook: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two passes the second alone has a loss; the rate is the step's, though a scheduler follows."""
+    reporter = KeptReporter()
+    model, optimizer, rows = loop_of(reporter, clock, hook, monkeypatch, torch)
+    for loss in (1.0, 4.0):
+        for size in (6, 2):
+            clock.now += 1
+            model(torch.zeros(size, 2))
+        rows.loss(torch.tensor(loss))
+        optimizer.step()
+    optimizer.param_groups[0]["lr"] = 0.125
+    rows.epoch()
+    assert reporter.column("loss").tolist() == [1, 4]
+    assert reporter.column("num_samples").tolist() == [8, 8]
+    assert epochs_of(reporter, "train_loss", "learning_rate") == [(2.5, 0.5)]
+
+
+def test_an_optimizer_whose_model_makes_no_pass_is_refused(
+    torch: Any, hook: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, optimizer, _ = loop_of(KeptReporter(), clock, hook, monkeypatch, torch)
+    optimizer.step()  # some scripts begin so
+    optimizer.step()
+    model.eval()
+    model(torch.zeros(4, 2))
+    with pytest.raises(UserError, match="has made 3 steps, and the model no forward pass in training mode"):
+        optimizer.step()
+
+
 def callback(name: str, parts: dict[str, Any], script: Script | None, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return a callback that reports to a script's recorder, or to none; of its library there are only these parts."""
     library = ModuleType(name)

@@ -226,7 +226,7 @@ def pointless(row: Row, metrics: Metrics) -> dict[str, str]:
     arm, reasons = Arm(arm_name(row["run_id"]), (row,)), {}
     if (size := unlike_batch(row)) is not None:
         steps = f"its steps have {size:.4g} samples of a worker, not {row['batch_size_per_worker']:.4g}"
-        reasons["batch"] = f"{steps}: does the script read `batch_size`?"
+        reasons["batch"] = f"{steps}: does the script read `batch_size`, or accumulate gradients?"
     judged = next((metrics[name] for name in scores_of(metrics) if arm.comparable(name)), None)
     if judged and (reason := learned_nothing(arm, judged, metrics)):
         reasons["nothing"] = reason

@@ -34,7 +34,7 @@ def window(results: Collection[Result]) -> dict[str, Any]:
     of_workers = [sum(seen.steps for seen in result.segments) for result in results]
     steps = sum(of_workers) // len(of_workers) if all(seen.common for seen in every) else min(of_workers)
     samples = sum(seen.samples for seen in every)
-    time_s = sum(max(seen.closed_at_s - seen.opened_at_s for seen in piece) for piece in pieces)
+    time_s = sum(max(seen.seconds for seen in piece) for piece in pieces)
     is_long = steps >= MIN_TIMED_STEPS and (time_s >= MIN_TIMED_S or all(seen.simulated for seen in every))
     return {
         "timed_window_s": time_s,
@@ -62,7 +62,8 @@ def between_steps(results: Collection[Result], steps: Collection[Rows]) -> tuple
         last = last_rows(pieces, rows)
         before = np.concatenate([[np.nan], ended[:-1]])
         before[np.concatenate([[0], last[:-1] + 1])] = opened
-        parts.append(((started - before).sum() + (closing - ended[last]).sum(), (closed - closing).sum()))
+        paused_s = sum(piece.paused_s for piece in pieces)
+        parts.append(((started - before).sum() + (closing - ended[last]).sum() - paused_s, (closed - closing).sum()))
     between, waiting = np.mean(parts, axis=0)
     return (None, None) if np.isnan(between) else (float(between), float(waiting))
 

@@ -38,6 +38,9 @@ from dlbench.worker.script.session import Session
 from dlbench.worker.script.unhooked import take_over
 from dlbench.worker.train.agreement import Diverged
 
+# The process that has begun its run.
+_BEGUN: list[int] = []
+
 
 class Step:
     """One step of the script; its marks are optional and fill the columns of what they separate.
@@ -222,6 +225,12 @@ def begin(
         settings = Settings(**{"workers": size or 1, **(defaults or {})})
         spec = RunSpec(scenario="", label="", repeat=0, settings=settings)
         return Run(spec, (rank or 0,), rank or 0, size or 1, None)
+    if os.getpid() in _BEGUN:
+        raise UserError(
+            "this process has a hook already, and a run has one",
+            hint="begin once, or let each training be a run: a setting such as `seed` says which",
+        )
+    _BEGUN.append(os.getpid())
     assignment = read_assignment(os.environ)
     take_over()
     session = Session(assignment, barrier)

@@ -6,6 +6,7 @@ import math
 import os
 import re
 import sys
+import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,15 @@ from dlbench.telemetry.line_check import LONGEST_TEXT, ROUNDING
 
 # Of what was printed the end counts, which holds the last match; files are read whole.
 MOST_LOG_BYTES, MOST_FILE_BYTES = 2**26, 2**28
+# What shows that a number did not end where a match did.
+_GOES_ON = re.compile(r"[.,]?\d[\d.,]*|[eE][-+]?\d+")
+_THOUSANDS = re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d*)?")
 # In place of what was dropped of a long log (`dlbench.launch.logs`).
 DROPPED = "[dlbench: about "
 
 
-# What a file is known by: when it was last written, its size and its number.
-Stamps = Mapping[str, tuple[int, int, int] | None]
+# What a file is known by: when it was last written, its size, its number, and a checksum of what it holds.
+Stamps = Mapping[str, tuple[int, int, int, int] | None]
 
 
 def stamps(metrics: Mapping[str, MetricDeclaration]) -> Stamps:
@@ -84,17 +88,23 @@ def _printed(declaration: MetricDeclaration, log: Path) -> str:
         pass
     if match is None or match[1] is None:
         raise ValueError(f"nothing that was printed matches {declaration.output!r}")
-    if DROPPED in text[match.end() :]:
+    rest = text[match.end(1) :]
+    if goes_on := _GOES_ON.match(rest):
+        raise ValueError(f"{match[1]!r} is a part of {match[1] + goes_on[0]!r}: let the expression match all of it")
+    before = text[match.start() : match.start(1)].strip()
+    if before and (none := re.search(rf"{re.escape(before)}\s*([-+]?(?:nan|inf)\w*)", rest, re.IGNORECASE)):
+        raise ValueError(f"the last value that was printed is {none[1]}")
+    if DROPPED in rest:
         raise ValueError(f"a part of the log was dropped after the last match of {declaration.output!r}")
     return match[1]
 
 
-def _stamp(name: str) -> tuple[int, int, int] | None:
+def _stamp(name: str) -> tuple[int, int, int, int] | None:
     try:
         status = Path(name).stat()
+        return status.st_mtime_ns, status.st_size, status.st_ino, zlib.crc32(read_regular(Path(name), MOST_FILE_BYTES))
     except OSError:
         return None
-    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def _written(declaration: MetricDeclaration, before: Stamps) -> Any:
@@ -108,10 +118,14 @@ def _written(declaration: MetricDeclaration, before: Stamps) -> Any:
     if stamp is not None and stamp == _stamp(declaration.file):
         raise ValueError(f"{path} was not written by this run: it is as it was before")
     try:
-        text = read_regular(path, MOST_FILE_BYTES).decode("utf-8-sig", "replace")
+        content = read_regular(path, MOST_FILE_BYTES)
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror}") from error
-    values = [value for row in _rows(text) if (value := _under(row, declaration.key)) not in (None, "")]
+    rows = list(_rows(content.decode("utf-8-sig", "replace")))
+    if stamp is not None and len(content) > stamp[1] and zlib.crc32(content[: stamp[1]]) == stamp[3]:
+        # It was appended to: what was there before is another run's.
+        rows = rows[len(list(_rows(content[: stamp[1]].decode("utf-8-sig", "replace")))) :]
+    values = [value for row in rows if (value := _under(row, declaration.key)) not in (None, "")]
     if not values:
         raise ValueError(f"{path} has nothing under {declaration.key!r}")
     return values[-1]
@@ -145,7 +159,8 @@ def _checked(name: str, value: Any, declaration: MetricDeclaration) -> float:
         ValueError: It is none, or beyond its limits.
     """
     try:
-        number = float(str(value).replace(",", "")) * declaration.times
+        text = str(value).strip()
+        number = float(text.replace(",", "") if _THOUSANDS.fullmatch(text) else text) * declaration.times
     except ValueError:
         raise ValueError(f"{shown(value)} is no number") from None
     metric = declared({name: declaration})[name]

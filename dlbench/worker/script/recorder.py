@@ -124,7 +124,8 @@ class ScriptRecorder:
         """An epoch has ended; return whether the run's target is reached and ends it."""
         progress = self.record.progress
         progress.epoch += 1
-        self._learning_rate = learning_rate
+        if learning_rate is not None:  # the result has the one before it decays
+            self._learning_rate = max(learning_rate, self._learning_rate or 0.0)
         self._window.close(self._recorder.zero)
         pause = perf_counter() - self.counted_to if self._steps else 0.0
         was_evaluated = any(value is not None and not name.startswith("train_") for name, value in scores.items())

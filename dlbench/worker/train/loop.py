@@ -395,7 +395,7 @@ class Loop:
         warm_up = truncation(self.sync_point.largest(batch_medians(np.array(self.window.step_times))))
         segments = segments[pieces_left_out([segment.steps for segment in segments], warm_up.steps) :]
         steps = sum(segment.steps for segment in segments)
-        seconds = sum(segment.closed_at_s - segment.opened_at_s for segment in segments)
+        seconds = sum(segment.seconds for segment in segments)
         missing_s, missing_steps = MIN_TIMED_S - seconds, MIN_TIMED_STEPS - steps
         if steps and missing_s > 0:
             missing_steps = max(missing_steps, math.ceil(1.02 * min(LOOK_AGAIN_S, missing_s) * steps / seconds))
@@ -425,7 +425,7 @@ class Loop:
 
     def _rate_so_far(self) -> float | None:
         segments = self.window.segments
-        seconds = sum(segment.closed_at_s - segment.opened_at_s for segment in segments)
+        seconds = sum(segment.seconds for segment in segments)
         here = sum(self.order.local_batches[worker] for worker in self.workers)
         samples = sum(segment.samples for segment in segments) * self.run.global_batch_size / here
         return samples / seconds if seconds else None

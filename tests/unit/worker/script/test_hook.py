@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 
 import dlbench.worker
+from dlbench.analysis.metrics import rates
+from dlbench.analysis.metrics.warm_up import without_warm_up
 from dlbench.errors import UserError
 from dlbench.records.assignment import VARIABLE
 from dlbench.records.columns import STEP_PHASES, names
@@ -12,6 +14,7 @@ from dlbench.scenario.metrics import MetricDeclaration
 from dlbench.scenario.run_spec import Limits, RunSpec, Target
 from dlbench.scenario.settings import Settings
 from dlbench.strategies._step import NAN, StepTimestamps
+from dlbench.telemetry.journal import Journal
 from dlbench.worker import step_recorder as window_module
 from dlbench.worker.script import hook
 from dlbench.worker.script import recorder as recorder_module
@@ -154,7 +157,11 @@ def test_an_evaluation_within_an_epoch_is_left_out_and_no_other_process_is_waite
     script.steps(2)
     barriers = script.barriers
     result = script.recorder.result(None)
-    assert [(piece.steps, piece.closed_at_s - piece.opened_at_s) for piece in result.segments] == [(6, 90), (1, 15)]
+    assert [(piece.steps, piece.seconds) for piece in result.segments] == [(6, 90), (1, 15)]
+    # Each step lies within its piece: else none of them would count.
+    without, _ = without_warm_up(Journal(steps={0: reporter.rows}, results={0: result}))
+    assert without.results[0].segments == result.segments
+    assert rates.between_steps([result], [reporter.rows]) == (0, 0)
     assert result.train_time_s == 14 + 15 * 8
     assert result.evaluation_time_s == 3000
     assert barriers == 2

@@ -17,6 +17,10 @@ step 20: total images/sec: 1,300.25 +/- 2
 accuracy: 93.5%
 accuracy: unknown
 bleu nan
+tiny: 3.2e-05
+lost: 0.5
+lost: NaN
+mem: 1,25 GB
 """
 FILES = {
     "one.json": '{"eval": {"loss": 0.5}, "eval.loss": 0.75, "n": {"m": "2"}}',
@@ -76,6 +80,10 @@ def test_the_last_value_counts(declaration: str, value: float) -> None:
         ),
         ("train_loss: 'accuracy: (unknown)'", "is no number"),
         ("bleu: {better: higher, matters: 1, output: 'bleu (.*)'}", "bleu: it is nan"),
+        ("samples_per_s: 'images/sec: ([0-9]+)'", "'1' is a part of '1,300.25'"),
+        ("train_loss: 'tiny: ([0-9.]+)'", "'3.2' is a part of '3.2e-05'"),
+        ("train_loss: 'lost: ([0-9.]+)'", "the last value that was printed is NaN"),
+        ("train_loss: 'mem: ([0-9.,]+)'", "'1,25' is no number"),
         ("train_loss: {file: nosuch.json, key: loss}", "nosuch.json cannot be read: No such file or directory"),
         ("train_loss: {file: one.json, key: lost}", "one.json has nothing under 'lost'"),
         ("train_loss: {file: text, key: loss}", "text has nothing under 'loss'"),
@@ -96,6 +104,22 @@ def test_a_file_of_an_earlier_run_does_not_count(here: Path) -> None:
     assert taken(metrics, Path("log"), before) == ({}, [note])
     os.utime(here / "one.json", (0, 0))
     assert taken(metrics, Path("log"), before) == ({"validation_loss": 0.75}, [])
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [("rows.jsonl", '{"loss": 2}\n', '{"time": 1}\n'), ("rows.csv", "loss,time\n2,1\n", ",1\n")],
+)
+def test_what_an_earlier_run_has_appended_to_a_file_does_not_count(here: Path, name: str, old: str, new: str) -> None:
+    (here / name).write_text(old)
+    metrics = metrics_of(f"validation_loss: {{file: {name}, key: loss}}")
+    before = stamps(metrics)
+    (here / name).write_text(old + new)
+    assert taken(metrics, Path("log"), before) == ({}, [f"validation_loss: {name} has nothing under 'loss'"])
+    (here / name).write_text(old + new + new.replace('"time"', '"loss"').replace(",1", "3,1"))
+    assert list(taken(metrics, Path("log"), before)[0].values()) == [1 if name.endswith("l") else 3]
+    (here / name).write_text(old.replace("2", "4") + new)  # written anew
+    assert taken(metrics, Path("log"), before)[0] == {"validation_loss": 4}
 
 
 def test_a_value_before_a_gap_in_the_log_is_not_the_last(here: Path) -> None:

@@ -1,0 +1,139 @@
+"""The callback of Keras's `fit`: what it reports of steps, samples and scores is what was trained."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dlbench.errors import UserError
+from dlbench.records.columns import FIELD
+from dlbench.scenario.run_spec import RunSpec
+from dlbench.scenario.settings import Settings
+from dlbench.trainers import Array
+from dlbench.worker.script.recorder import ScriptRecorder
+from tests.fakes import IdleObserver, KeptReporter
+
+pytestmark = pytest.mark.tensorflow
+
+
+@pytest.mark.filterwarnings("ignore:Your input ran out of data")
+@pytest.mark.parametrize("batch", [10, 16])
+def test_fit_says_how_many_steps_a_call_of_it_has_made(batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keras names the last batch of a whole call, also where the data ended before."""
+    import keras
+
+    from dlbench.keras import Callback
+
+    callback, calls = Callback(), []
+    monkeypatch.setattr(
+        callback.run, "end_step", lambda loss, num_samples, num_steps: calls.append((num_samples, num_steps))
+    )
+    model, x, y = classifier(keras, steps_per_execution=3)
+    expected = {10: [(30, 3), (30, 3), (30, 3), (10, 1)], 16: [(48, 3), (48, 3), (4, 1)]}[batch]
+    model.fit(x, y, batch_size=batch, epochs=2, verbose=0, callbacks=[callback])
+    assert calls == 2 * expected
+    calls.clear()
+    unknown = ((x[start : start + batch], y[start : start + batch]) for start in range(0, 100, batch))
+    model.fit(unknown, shuffle=False, verbose=0, callbacks=[callback])
+    assert calls == expected
+    calls.clear()
+    endless = ((x[:batch], y[:batch]) for _ in iter(int, 1))
+    model.fit(endless, steps_per_epoch=4, shuffle=False, verbose=0, callbacks=[callback])
+    assert calls == 2 * [(3 * batch, 3)]  # Keras makes whole calls
+
+
+def classifier(keras: Any, **how: Any) -> tuple[Any, Array, Array]:
+    """Return a compiled model and 100 samples."""
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile("sgd", loss, metrics=["accuracy"], **how)
+    random = np.random.default_rng(0)
+    return model, random.normal(size=(100, 4)), random.integers(0, 2, 100)
+
+
+def reporting(**given: Any) -> tuple[Any, KeptReporter]:
+    """Return a callback, and what it reports; 32 samples are a batch of its run."""
+    from dlbench.keras import Callback
+
+    callback, reporter = Callback(**given), KeptReporter()
+    callback.run.recorder = ScriptRecorder(
+        RunSpec(scenario="", label="", repeat=0, settings=Settings()), reporter, IdleObserver(), lambda: None
+    )
+    return callback, reporter
+
+
+def test_what_a_script_evaluates_within_fit_is_no_training() -> None:
+    """In a callback before ours its step is still open; Keras's mean of the loss is then of the evaluation."""
+    import keras
+
+    callback, reporter = reporting()
+    model, x, y = classifier(keras)
+    plain, plain_reporter = reporting()
+
+    def evaluate(batch: int, logs: Any) -> None:
+        if batch % 2:
+            model.evaluate(np.tile(x, (3, 1)), np.tile(y, 3), verbose=0)
+
+    evaluating = keras.callbacks.LambdaCallback(on_train_batch_end=evaluate)
+    weights = model.get_weights()
+    for order in ([evaluating, callback], [callback, evaluating], [plain]):
+        model.set_weights(weights)
+        model.fit(x, y, shuffle=False, verbose=0, callbacks=order)
+    names = [FIELD["num_samples"], FIELD["loss"]]
+    for each in (callback, plain):
+        each.run.recorder.flush()
+    expected = plain_reporter.rows[:, names]
+    assert expected[:, 0].tolist() == [32, 32, 32, 4]
+    np.testing.assert_allclose(reporter.rows[:, names], np.tile(expected, (2, 1)), rtol=1e-5)
+    progress = callback.run.recorder.record.progress
+    assert progress.evaluation_time_s > 0
+    assert "evaluate" not in vars(model)
+
+
+def test_a_model_that_does_not_count_its_samples_says_how_many_there_are() -> None:
+    """Its training is not cut short: `fit` takes a StopIteration for the end of the data."""
+    import keras
+    import tensorflow as tf
+
+    class OwnLosses(keras.Model):  # type: ignore[misc]
+        def __init__(self, name: str) -> None:
+            super().__init__()
+            self.dense, self.mean = keras.layers.Dense(1), keras.metrics.Mean(name=name)
+
+        def call(self, x: Any) -> Any:
+            return self.dense(x)
+
+        @property
+        def metrics(self) -> list[Any]:
+            return [self.mean]
+
+        def train_step(self, data: Any) -> dict[str, Any]:
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(self(data[0]) ** 2)
+            variables = self.trainable_variables
+            self.optimizer.apply(tape.gradient(loss, variables), variables)
+            self.mean.update_state(loss)
+            return {"loss": self.mean.result()}
+
+    x, y = np.ones((100, 4)), np.zeros(100)
+    for name in ("g_loss", "loss"):
+        model = OwnLosses(name)
+        model.compile("sgd")
+        with pytest.raises(UserError, match="does not count samples"):
+            model.fit(x, y, batch_size=25, verbose=0, callbacks=[reporting()[0]])
+        callback, reporter = reporting(batch_size=25)
+        model.fit(x, y, batch_size=25, verbose=0, callbacks=[callback])
+        assert int(model.optimizer.iterations) == 1 + 4
+        callback.run.recorder.flush()
+        assert reporter.rows[:, FIELD["num_samples"]].tolist() == [25] * 4
+        assert np.isnan(reporter.rows[:, FIELD["loss"]]).all() == (name == "g_loss")
+
+
+def test_of_several_accuracies_the_first_counts_and_what_has_no_prefix_is_of_validation() -> None:
+    callback, _ = reporting()
+    callback.run.metrics = {"auc": None}
+    logs = {"binary_accuracy": 0.5, "categorical_accuracy": 0.25, "auc": 0.75}
+    assert callback._scores(logs) == {"train_accuracy": 0.5, "auc": 0.75}
+    validated = logs | {"val_binary_accuracy": 0.4, "val_categorical_accuracy": 0.2, "val_auc": 0.6}
+    assert callback._scores(validated) == {"train_accuracy": 0.5, "validation_accuracy": 0.4, "auc": 0.6}
+    assert callback._scores(logs) == {"train_accuracy": 0.5}
