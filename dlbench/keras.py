@@ -69,7 +69,7 @@ class Callback(keras.callbacks.Callback):  # type: ignore[misc]
         atexit.register(self._finish)
 
     def set_model(self, model: Any) -> None:
-        """`fit` begins: what the script evaluates meanwhile, in callbacks of its own, is no training."""
+        """`fit` begins: what another callback evaluates within it is no training."""
         super().set_model(model)
         evaluate = model.evaluate
         if self.run.recorder is None or isinstance(getattr(evaluate, "__self__", None), _Evaluation):
@@ -110,7 +110,7 @@ class Callback(keras.callbacks.Callback):  # type: ignore[misc]
         self.run.end_step(loss, samples, self._num_steps(number, samples))
 
     def _said(self, number: int) -> int:
-        """Return the samples of so many batches where Keras does not count them, or no further.
+        """Return the samples of this many batches where Keras does not count them, or no further.
 
         Raises:
             UserError: The script does not say.

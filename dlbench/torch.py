@@ -24,9 +24,11 @@ from dlbench.strategies._step import NAN, StepTimestamps
 from dlbench.worker.script.hook import Run, begin
 
 _SAMPLES = {"train": "train", **dict.fromkeys(("eval", "val", "valid", "validation"), "validation")}
-# So many steps of an optimizer without a forward pass before are no preparation.
+# As many steps of an optimizer without a forward pass before are no preparation.
 MOST_UNSEEN = 3
-# Of pictures in a list, each of which has a size of its own.
+# Where more steps in a row begin after passes without gradients, these belong to training: they make labels, say.
+MOST_EVALUATED = 3
+# Of pictures in a list, whose sizes differ.
 _CHANNELS = (1, 3, 4)
 _KINDS = {"acc": "accuracy", "mse": "mean_squared_error"}
 
@@ -69,6 +71,8 @@ class Steps:
         self._loss: Any = None
         self._loss_of_samples = self._unseen = 0
         self._has_begun = False
+        # Whether a pass was no training since the last step, and how many steps in a row have begun after one.
+        self._has_other_pass, self._labelled_steps = False, 0
         self._queue: deque[_Ended] = deque()
         # A moment that the device and the clock share.
         self._zero: tuple[Any, float] = (None, 0.0)
@@ -90,11 +94,15 @@ class Steps:
 
         def before(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             if model.training and torch.is_grad_enabled():
+                if self._begun is None:
+                    self._labelled_steps = self._labelled_steps + 1 if self._has_other_pass else 0
+                    self.has_evaluated |= self._has_other_pass and self._labelled_steps <= MOST_EVALUATED
+                    self._has_other_pass = False
                 self.begin()
                 self.last_samples = num_images(args) or num_samples((args, kwargs))
                 self.samples += self.last_samples
             else:
-                self.has_evaluated = True
+                self._has_other_pass = True
 
         # What compiles a model is to leave this out of the graph; without the compiler there, that would import it.
         is_compiling = "torch._dynamo" in sys.modules
@@ -183,7 +191,7 @@ class Steps:
         self.drain()
         total, samples = self._sums(self._loss_sum, self._loss_samples)
         self._loss_sum = self._loss_samples = 0.0
-        self.has_evaluated = False
+        self.has_evaluated = self._has_other_pass = False
         trained = {"train_loss": total / samples} if samples else {}
         return self.run.epoch(learning_rate=learning_rate, **(dict(scores) | trained))
 

@@ -187,6 +187,29 @@ def test_a_loss_is_a_mean_over_the_samples_that_it_is_of(
     assert epochs_of(reporter, "train_loss", "learning_rate") == [(2.5, 0.5)]
 
 
+@pytest.mark.parametrize(("every", "left_out"), [(1, 3), (2, 5)])
+def test_passes_before_every_step_are_training(
+    every: int, left_out: int, torch: Any, hook: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before each second step they are evaluation, of which that before the first step is no time of training."""
+    reporter = KeptReporter()
+    model, optimizer, rows = loop_of(reporter, clock, hook, monkeypatch, torch)
+    for step in range(11):
+        if step % every == 0:
+            with torch.no_grad():
+                clock.now += 2
+                model(torch.zeros(4, 2))
+        model(torch.zeros(4, 2))
+        clock.now += 1
+        optimizer.step()
+    rows.epoch()
+    progress = rows.run.recorder.record.progress
+    counted = left_out - (every == 1)  # the first of three comes before the first step
+    assert progress.evaluation_time_s == 2 * counted
+    made = 10 if every == 1 else 5
+    assert rows.run.recorder.result(None).train_time_s == 11 + 2 * (made - counted)
+
+
 def test_an_optimizer_whose_model_makes_no_pass_is_refused(
     torch: Any, hook: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
