@@ -184,7 +184,15 @@ def test_a_loss_is_a_mean_over_the_samples_that_it_is_of(
     rows.epoch()
     assert reporter.column("loss").tolist() == [1, 4]
     assert reporter.column("num_samples").tolist() == [8, 8]
-    assert epochs_of(reporter, "train_loss", "learning_rate") == [(2.5, 0.5)]
+    model.forward = lambda batch: torch.nn.Linear.forward(model, batch.x)
+    model(SimpleNamespace(x=torch.zeros(5, 2)))  # a batch of a class of the script's: samples are not known
+    rows.loss(torch.tensor(3.0))
+    optimizer.step()
+    rows.epoch()
+    rows.run.recorder.flush()
+    assert reporter.column("loss").tolist() == [1, 4, 3]
+    assert epochs_of(reporter, "train_loss", "learning_rate") == [(2.5, 0.5), (3, 0.125)]
+    assert rows.run.recorder.result(None).learning_rate == 0.5  # before it decays
 
 
 @pytest.mark.parametrize(("every", "left_out"), [(1, 3), (2, 5)])
@@ -329,9 +337,14 @@ def test_what_lightning_calls_is_reported(
         rows.on_validation_end(trainer, module)
         rows.on_train_epoch_end(trainer, module)
         assert trainer.should_stop == (epoch == 2 and script is not None)
+    # Lightning keeps the scores of an earlier validation.
+    rows.on_train_epoch_end(trainer, module)
     rows.on_train_end(trainer, module)
     if script is None:
         return
+    late = reporter.of_kind("epoch")[-1]
+    assert "validation_accuracy" not in late["row"]
+    reporter.messages.remove(late)
     loss = (3 * 4 * 4 + 3 * 3) / 15
     assert [row[:3] for row in epochs_of(reporter, "samples", "steps", "learning_rate")] == [(15, 2, 0.5), (15, 4, 0.5)]
     for row, accuracy in zip(epochs_of(reporter, "train_loss", "validation_accuracy"), (0.5, 0.95), strict=True):

@@ -1,4 +1,5 @@
 import importlib
+import os
 import sys
 
 import numpy as np
@@ -267,6 +268,14 @@ def test_outside_dlbench_everything_is_silent(monkeypatch):
     assert run.epoch(validation_accuracy=1.0) is False
     run.finish(weights=[np.ones(2)])
     assert sys.excepthook is before
+
+
+def test_a_second_hook_in_a_process_is_refused(monkeypatch):
+    """Both would hand in a result for the same worker, and the second would never be acknowledged."""
+    monkeypatch.setenv(VARIABLE, "{}")
+    monkeypatch.setattr(hook, "_BEGUN", [os.getpid()])
+    with pytest.raises(UserError, match="this process has a hook already"):
+        hook.begin()
 
 
 def test_the_hook_is_imported_only_when_used():
