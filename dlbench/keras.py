@@ -103,8 +103,11 @@ class Callback(keras.callbacks.Callback):  # type: ignore[misc]
         if counted <= 0:  # the script has reset the means within an epoch
             counted, summed = count, total
         self._total, self._count = total, count
-        if self._counts_samples is None:  # else one of each batch, whatever its size
-            self._counts_samples = counted > number or counted == self.run.batch_size == 1
+        if (
+            self._counts_samples is None
+        ):  # a `train_step` of the script's may count one of each batch, whatever its size
+            is_keras_own = type(self.model).train_step is keras.Model.train_step
+            self._counts_samples = counted > number or (counted > 0 and (is_keras_own or self.run.batch_size == 1))
         loss = summed / counted if counted and count < FLOAT32_COUNTS else None
         samples = round(counted) if self._counts_samples and loss is not None else self._said(number)
         self.run.end_step(loss, samples, self._num_steps(number, samples))

@@ -360,7 +360,7 @@ def weights_of(model: torch.nn.Module) -> list[Any] | None:
 
 def is_validation(name: str) -> bool:
     """Whether a library's name of a score is one of validation, such as `val_acc` or `val/acc`."""
-    return _SAMPLES.get(name.replace("/", "_", 1).partition("_")[0]) == "validation"
+    return _parts_of(name)[0] == "validation"
 
 
 def scores_of(values: Mapping[str, Any], metrics: Collection[str]) -> dict[str, float]:
@@ -372,10 +372,15 @@ def scores_of(values: Mapping[str, Any], metrics: Collection[str]) -> dict[str, 
     """
     scores: dict[str, float] = {}
     for name, value in sorted(values.items(), key=lambda item: item[0] in metrics):  # last what is named as declared
-        first, _, kind = name.replace("/", "_", 1).partition("_")
-        samples = _SAMPLES.get(first, "")
+        samples, kind = _parts_of(name)
         names = f"{samples}_{_KINDS.get(kind, kind)}", name, "" if samples == "train" else kind
         known = next((it for it in names if it in metrics or it in SCORE_COLUMNS), None)
         if known is not None:
             scores[known] = float(value)
     return scores
+
+
+def _parts_of(name: str) -> tuple[str, str]:
+    """Return which samples a library's name of a score is of, "" where it does not say, and the rest of the name."""
+    first, _, kind = name.replace("/", "_", 1).partition("_")
+    return _SAMPLES.get(first, ""), kind

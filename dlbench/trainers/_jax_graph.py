@@ -108,7 +108,7 @@ class JaxGraph:
                 return self._trained(state, [], part_x, part_y, specs, reduce, rate)
 
             parts = [self._np.reshape(batch, (number, -1, *batch.shape[1:])) for batch in (x, y)]
-            # On a processor XLA computes convolutions within a loop 20 times slower.
+            # On a processor XLA computes a 3 x 3 convolution of 16 channels within a loop 27 times slower.
             after, sums = self._jax.lax.scan(train, state, (*parts, rates), unroll=not self.on_accelerator)
             return after, added, sums.sum(0)
 

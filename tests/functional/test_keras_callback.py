@@ -129,6 +129,17 @@ def test_a_model_that_does_not_count_its_samples_says_how_many_there_are() -> No
         assert np.isnan(reporter.rows[:, FIELD["loss"]]).all() == (name == "g_loss")
 
 
+def test_a_batch_of_one_sample_is_counted() -> None:
+    """Keras's own step counts samples: that its count grows by one says nothing else."""
+    import keras
+
+    callback, reporter = reporting()
+    model, x, y = classifier(keras)
+    model.fit(x[:5], y[:5], batch_size=1, verbose=0, callbacks=[callback])
+    callback.run.recorder.flush()
+    assert reporter.rows[:, FIELD["num_samples"]].tolist() == [1] * 5
+
+
 def test_of_several_accuracies_the_first_counts_and_what_has_no_prefix_is_of_validation() -> None:
     callback, _ = reporting()
     callback.run.metrics = {"auc": None}

@@ -27,13 +27,13 @@ _THOUSANDS = re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d*)?")
 DROPPED = "[dlbench: about "
 
 
-# What a file is known by: when it was last written, its size, its number, and a checksum of what it holds.
-Stamps = Mapping[str, tuple[int, int, int, int] | None]
+# What a file is known by: when it was last written, its size and its number; and a checksum of what it holds.
+Stamps = Mapping[str, tuple[tuple[int, int, int], int] | None]
 
 
 def stamps(metrics: Mapping[str, MetricDeclaration]) -> Stamps:
     """Return what is known of the files of metrics now: one that does not change is not the run's own."""
-    return {declaration.file: _stamp(declaration.file) for declaration in metrics.values() if declaration.file}
+    return {declaration.file: _stamp(Path(declaration.file)) for declaration in metrics.values() if declaration.file}
 
 
 def taken_here(
@@ -99,12 +99,16 @@ def _printed(declaration: MetricDeclaration, log: Path) -> str:
     return match[1]
 
 
-def _stamp(name: str) -> tuple[int, int, int, int] | None:
+def _stamp(path: Path) -> tuple[tuple[int, int, int], int] | None:
     try:
-        status = Path(name).stat()
-        return status.st_mtime_ns, status.st_size, status.st_ino, zlib.crc32(read_regular(Path(name), MOST_FILE_BYTES))
+        return _identity(path), zlib.crc32(read_regular(path, MOST_FILE_BYTES))
     except OSError:
         return None
+
+
+def _identity(path: Path) -> tuple[int, int, int]:
+    status = path.stat()
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def _written(declaration: MetricDeclaration, before: Stamps) -> Any:
@@ -114,17 +118,18 @@ def _written(declaration: MetricDeclaration, before: Stamps) -> Any:
         ValueError: It is not there, was not written by this run, or says nothing of the kind.
     """
     path = Path(declaration.file)
-    stamp = before.get(declaration.file)
-    if stamp is not None and stamp == _stamp(declaration.file):
-        raise ValueError(f"{path} was not written by this run: it is as it was before")
+    identity, checksum = before.get(declaration.file) or (None, 0)
     try:
+        if identity == _identity(path):
+            raise ValueError(f"{path} was not written by this run: it is as it was before")
         content = read_regular(path, MOST_FILE_BYTES)
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror}") from error
     rows = list(_rows(content.decode("utf-8-sig", "replace")))
-    if stamp is not None and len(content) > stamp[1] and zlib.crc32(content[: stamp[1]]) == stamp[3]:
+    earlier = content[: identity[1]] if identity is not None else b""
+    if len(content) > len(earlier) and zlib.crc32(earlier) == checksum:
         # It was appended to: what was there before is another run's.
-        rows = rows[len(list(_rows(content[: stamp[1]].decode("utf-8-sig", "replace")))) :]
+        rows = rows[len(list(_rows(earlier.decode("utf-8-sig", "replace")))) :]
     values = [value for row in rows if (value := _under(row, declaration.key)) not in (None, "")]
     if not values:
         raise ValueError(f"{path} has nothing under {declaration.key!r}")
