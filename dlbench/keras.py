@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras  # noqa: TID253 - only a script that uses Keras imports this file
+import numpy as np
 
 from dlbench.errors import UserError
 from dlbench.records.assignment import VARIABLE
@@ -22,6 +23,8 @@ _ACCURACIES = (
     "accuracy", "acc", "sparse_categorical_accuracy", "categorical_accuracy", "binary_accuracy",
 )  # fmt: skip
 _ERRORS = ("mean_squared_error", "mse")
+# So many steps of an epoch are asked for their learning rate, where a schedule says it.
+_RATES_OF_EPOCH = 33
 # Above it a float32 has no odd numbers.
 FLOAT32_COUNTS = 2**24
 
@@ -36,8 +39,9 @@ class Callback(keras.callbacks.Callback):  # type: ignore[misc]
         mean: Returns the mean of a number over all processes: losses and accuracies of training are reported only with
             it where there are several, for each process knows its own alone.
         defaults: Settings outside dlbench, such as `{"epochs": 3}`.
-        batch_size: Samples of each batch of this process, for a model whose metric `loss` does not count them: one
-            with a `train_step` that keeps other losses, or updates it without the batch's size as `sample_weight`.
+        batch_size: Samples of each batch of this process, the last among them (`drop_remainder=True`), for a model
+            whose metric `loss` does not count them: one with a `train_step` that keeps other losses, or updates it
+            without the batch's size as `sample_weight`.
 
     Attributes:
         run: The run: its settings, `batch_size`, `learning_rate`, `epochs` and `seed` (`dlbench.worker.Run`).
@@ -60,8 +64,8 @@ class Callback(keras.callbacks.Callback):  # type: ignore[misc]
         self._mean = float if self.run.size == 1 else mean
         self._total = self._count = 0.0
         self._batch_size, self._updates = batch_size, 0
-        self._first_batch = self._largest_call = 0
-        self._is_open = self._is_fitting = False
+        self._first_batch = self._largest_call = self._first_update = 0
+        self._is_open = self._is_fitting = self._has_begun = False
         self._counts_samples: bool | None = None
         self._of_validation: set[str] = set()
         self._weights: list[Any] | None = None
@@ -80,6 +84,19 @@ class Callback(keras.callbacks.Callback):  # type: ignore[misc]
         """Training begins."""
         self._is_fitting, self._counts_samples = True, None
         self._updates = self._count_updates()
+
+    def on_epoch_begin(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
+        """An epoch begins: what other callbacks, or a script between two `fit`, did since the last is no training."""
+        if self.run.recorder is None:
+            return
+        if epoch and not self._has_begun:  # such as `BackupAndRestore` does
+            self.run.recorder.notes.append(
+                f"`fit` began with epoch {epoch + 1}: what the epochs before it have learned is in the scores, and not "
+                "in times, steps and samples"
+            )
+        self._has_begun = True
+        self.run.recorder.leave_out()
+        self._first_update = self._count_updates()
 
     def on_train_batch_begin(self, batch: int, logs: Mapping[str, float] | None = None) -> None:
         """A step begins, or with `steps_per_execution` a call of several."""
@@ -111,6 +128,8 @@ class Callback(keras.callbacks.Callback):  # type: ignore[misc]
         loss = summed / counted if counted and count < FLOAT32_COUNTS else None
         samples = round(counted) if self._counts_samples and loss is not None else self._said(number)
         self.run.end_step(loss, samples, self._num_steps(number, samples))
+        if self._first_batch == 0 and self.run.recorder is not None and (rates := self._rates()):
+            self.run.recorder.saw_rate(rates[0])  # a callback may change it later
 
     def _said(self, number: int) -> int:
         """Return the samples of this many batches where Keras does not count them, or no further.
@@ -123,18 +142,18 @@ class Callback(keras.callbacks.Callback):  # type: ignore[misc]
         raise UserError(
             "the model's metric `loss` does not count samples: its `train_step` keeps other losses, or updates it "
             "without `sample_weight`",
-            hint="say how many there are, as in `dlbench.keras.Callback(batch_size=32)`, or write "
-            "`loss_tracker.update_state(loss, sample_weight=keras.ops.shape(x)[0])`",
+            hint="say how many there are, as in `dlbench.keras.Callback(batch_size=32)`, where every batch is as large "
+            "(`drop_remainder=True`), or write `loss_tracker.update_state(loss, sample_weight=keras.ops.shape(x)[0])`",
         )
 
     def _tracked(self) -> tuple[float, float]:
         """Return the sum of losses and the number of samples in the mean of the epoch's loss; 0 without one."""
         tracker = next((metric for metric in self.model.metrics if metric.name == "loss"), None)
-        return (0.0, 0.0) if tracker is None else (float(tracker.total), float(tracker.count))
+        return (0.0, 0.0) if tracker is None else (_number(tracker.total), _number(tracker.count))
 
     def _count_updates(self) -> int:
         optimizer = getattr(self.model, "optimizer", None)
-        return int(getattr(optimizer, "iterations", 0))
+        return int(_number(getattr(optimizer, "iterations", 0)))
 
     def _num_steps(self, number: int, num_samples: int) -> int:
         """Return how many steps a call has made: Keras names the last batch of a whole one, where data ended before."""
@@ -148,14 +167,32 @@ class Callback(keras.callbacks.Callback):  # type: ignore[misc]
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
         """An epoch has ended; where the run's target is reached, `fit` ends with it."""
-        rate = getattr(self.model.optimizer, "learning_rate", None)
-        if self.run.epoch(learning_rate=None if rate is None else float(rate), **self._scores(logs or {})):
+        rates = self._rates()
+        if self.run.recorder is not None and rates:
+            self.run.recorder.saw_rate(max(rates))
+        if self.run.epoch(learning_rate=rates[-1] if rates else None, **self._scores(logs or {})):
             self.model.stop_training = True
+
+    def _rates(self) -> list[float]:
+        """Return learning rates of the epoch, that of its last step last: of a schedule those of many steps."""
+        optimizer = getattr(self.model, "optimizer", None)
+        schedule = getattr(optimizer, "_learning_rate", None)
+        if not isinstance(schedule, keras.optimizers.schedules.LearningRateSchedule):
+            rate = getattr(optimizer, "learning_rate", None)
+            return [] if rate is None else [_number(rate)]
+        last = max(self._count_updates() - 1, 0)
+        steps = np.linspace(min(self._first_update, last), last, _RATES_OF_EPOCH, dtype=int)
+        return [_number(schedule(step)) for step in dict.fromkeys(steps.tolist())]
 
     def on_train_end(self, logs: Mapping[str, float] | None = None) -> None:
         """One `fit` has ended; of the last the weights are handed in."""
         self._is_fitting = False
         self.model.__dict__.pop("evaluate", None)
+        if self.run.recorder is not None and not self.run.recorder.has_begun:
+            raise UserError(
+                "`fit` has made no step",
+                hint="is the batch larger than the data, or `initial_epoch` the last, as after a finished backup?",
+            )
         self._weights = [variable.numpy() for variable in self.model.trainable_variables]
 
     def _finish(self) -> None:
@@ -179,6 +216,14 @@ class Callback(keras.callbacks.Callback):  # type: ignore[misc]
         # What is declared without a prefix is of validation, in all epochs, where there is one.
         self._of_validation |= validated.keys()
         return {name: score for name, score in scores.items() if name not in self._of_validation} | validated
+
+
+def _number(value: Any) -> float:
+    """Return a number of the engine's; one that a strategy of TensorFlow mirrors is no plain one."""
+    try:
+        return float(value)
+    except TypeError:
+        return float(value.value.numpy())
 
 
 class _Evaluation:

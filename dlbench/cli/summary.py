@@ -128,7 +128,11 @@ def hints(rows: Iterable[Row]) -> list[str]:
         )
     if notes := list(dict.fromkeys(str(row["stated_note"]) for row in completed if row.get("stated_note"))):
         lines.append(f"not found in what the script printed or wrote: {'; '.join(notes)}")
-    if untimed := [row for row in short if row["timed_window_s"] is None and row not in silent]:
+    if notes := list(dict.fromkeys(str(row["script_note"]) for row in completed if row.get("script_note"))):
+        lines.append(f"to be doubted: {'; '.join(notes)}")
+    if idle := [row for row in short if row["steps"] == 0 and row not in silent]:
+        lines.append(f"{counted(len(idle), 'run')} without a step: is a worker's share smaller than its batch?")
+    if untimed := [row for row in short if row["timed_window_s"] is None and row not in [*silent, *idle]]:
         lines.append(
             f"{counted(len(untimed), 'run')} without steady samples/s: no timed window was opened. {_longer(untimed)}"
         )

@@ -166,7 +166,8 @@ class _Attempt:
 
     def _watch(self, launcher: subprocess.Popen[bytes], started_at: float) -> Termination | None:
         """Return why the attempt has to be ended, or None once its launcher has ended by itself."""
-        watch, host = Watch(self.assignment.run.limits, started_at), socket.gethostname()
+        has_script = self.assignment.run.settings.command is not None
+        watch, host = Watch(self.assignment.run.limits, started_at, has_script), socket.gethostname()
         turn, states = 0, WorkerStates()
         while launcher.poll() is None:
             now, views = time.monotonic(), self.session.workers()

@@ -150,7 +150,8 @@ def _diverged(evidence: Evidence) -> tuple[Status, str] | None:
     hashes = [result.get("weights_hash") for result in results.values() if result.get("agreement") is None]
     if len(hashes) < len(results) or None in hashes or len(set(hashes)) < 2:
         return None
-    return Status.DIVERGED, "the workers' weights do not agree: `run.finish(weights=...)` was given others by each"
+    reason = "the workers' weights do not agree: `run.finish(weights=...)` was given others by each"
+    return Status.DIVERGED, f"{reason}; it gets trainable ones alone, since each worker has its own moving statistics"
 
 
 def _completed(evidence: Evidence) -> tuple[Status, str] | None:
@@ -214,7 +215,12 @@ def _ended_by_us(evidence: Evidence) -> tuple[Status, str] | None:
     if termination is None or not termination.reason:
         return None
     silent = [line for rank, line in evidence.lines.items() if line and not evidence.views[rank].has_connected]
-    return termination.status, f"{termination.reason}; its log says: {silent[0]}" if silent else termination.reason
+    reason = f"{termination.reason}; its log says: {silent[0]}" if silent else termination.reason
+    views = evidence.views.values()
+    early = [view for view in views if view.result and view.result.get("epochs_to_target") is not None]
+    if early and any(view.result is None for view in views):
+        reason += f"; {early[0].name} has reached the target: `run.epoch` needs the same scores on every worker"
+    return termination.status, reason
 
 
 def _unexplained(evidence: Evidence) -> str:

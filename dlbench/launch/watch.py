@@ -34,10 +34,15 @@ class Termination(NamedTuple):
 
 @dataclass
 class Watch:
-    """Follows one attempt; `started_at` and every `now` are monotonic seconds."""
+    """Follows one attempt; `started_at` and every `now` are monotonic seconds.
+
+    Of a user's script (`has_script`) a process may make no step, such as a parameter server's: once another does, it
+    has started up, too.
+    """
 
     limits: Limits
     started_at: float
+    has_script: bool = False
     _since: dict[tuple[str, int], float] = field(default_factory=dict)
 
     def check(self, now: float, views: Mapping[int, WorkerView], states: WorkerStates) -> Termination | None:
@@ -72,8 +77,7 @@ class Watch:
         return None
 
     def _start_up(self, now: float, views: Mapping[int, WorkerView], states: WorkerStates) -> Termination | None:
-        limit = self.limits.startup_timeout_s
-        late = [view for view in views.values() if not view.has_trained]
+        limit, late = self.limits.startup_timeout_s, self._late(now, views)
         if not late or now - self.started_at < limit:
             return None
         if stopped := _first_stopped(late, states):
@@ -85,7 +89,7 @@ class Watch:
 
     def _stall(self, now: float, views: Mapping[int, WorkerView], states: WorkerStates) -> Termination | None:
         limit = self.limits.stall_timeout_s
-        if not all(view.has_trained and view.phase != SCRIPT_PHASE for view in views.values()):
+        if self._late(now, views) or any(view.phase == SCRIPT_PHASE for view in views.values()):
             return None
         last = max((view.progressed_at or self.started_at for view in views.values()), default=now)
         if now - last < limit:
@@ -94,6 +98,12 @@ class Watch:
             return stopped
         blame = _blame(views, self._silent(now, views.values()), states)
         return Termination(Status.STALLED, f"no progress for stall_timeout_s ({limit:g} s): {blame}")
+
+    def _late(self, now: float, views: Mapping[int, WorkerView]) -> list[WorkerView]:
+        """Return those that have not started up yet."""
+        late = [view for view in views.values() if not view.has_trained]
+        may_be_none = self.has_script and len(late) < len(views) and all(view.has_connected for view in late)
+        return [] if may_be_none and now - self.started_at >= self.limits.startup_timeout_s else late
 
     def _silent(self, now: float, views: Iterable[WorkerView]) -> frozenset[int]:
         """Return the ranks that have called and send no heartbeat: their interpreter's lock is held for ever."""

@@ -164,17 +164,25 @@ class Window:
         # Moment, CPU time of this process, CPU time of dlbench's own threads.
         self._opened: Sequence[float] | Array = (0.0, 0.0, 0.0)
         self._ended = (0.0, 0.0, 0.0)
+        # The same where a pause has ended, until a step follows.
+        self._resumed: tuple[float, float, float] | None = None
 
     def open(self) -> None:
         """Open a piece; a collective."""
         self._barrier()
         self.is_open = True
         self._steps = self._samples = 0
-        self._paused_s = 0.0
+        self._paused_s, self._resumed = 0.0, None
         self._opened = perf_counter(), *self._cpu_clocks()
 
     def count(self, num_samples: int, seconds: float, num_steps: int = 1) -> None:
         """Count one step into the open piece, or those of one call."""
+        if self._resumed is not None:
+            resumed, *cpu_s = self._resumed
+            self._paused_s += resumed - self._ended[0]
+            opened, *opened_cpu_s = self._opened
+            self._opened = opened, *(np.add(opened_cpu_s, cpu_s) - self._ended[1:])
+            self._resumed = None
         self._steps += num_steps
         self._samples += num_samples
         self.step_times.extend([seconds / num_steps] * num_steps)
@@ -192,13 +200,11 @@ class Window:
 
         Workers have the same pieces, whichever of them evaluates: none is closed for that.
         """
-        now, *cpu_s = perf_counter(), *self._cpu_clocks()
-        if not self._steps:
-            self._opened = now, *cpu_s
-            return
-        self._paused_s += now - self._ended[0]
-        opened, *opened_cpu_s = self._opened
-        self._opened = opened, *(np.add(opened_cpu_s, cpu_s) - self._ended[1:])
+        now = perf_counter(), *self._cpu_clocks()
+        if self._steps:  # after the last step of a piece it lies outside
+            self._resumed = now
+        else:
+            self._opened = now
 
     def close_at_barrier(self, zero: float) -> None:
         """Close the open piece, if there is one; a collective. `zero` is the moment that counts as 0 s."""

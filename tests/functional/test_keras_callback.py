@@ -1,5 +1,7 @@
 """The callback of Keras's `fit`: what it reports of steps, samples and scores is what was trained."""
 
+import contextlib
+import time
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,9 @@ from dlbench.records.columns import FIELD
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Settings
 from dlbench.trainers import Array
+from dlbench.worker import step_recorder as window_module
+from dlbench.worker.script import hook as hook_module
+from dlbench.worker.script import recorder as recorder_module
 from dlbench.worker.script.recorder import ScriptRecorder
 from tests.fakes import IdleObserver, KeptReporter
 
@@ -127,6 +132,74 @@ def test_a_model_that_does_not_count_its_samples_says_how_many_there_are() -> No
         callback.run.recorder.flush()
         assert reporter.rows[:, FIELD["num_samples"]].tolist() == [25] * 4
         assert np.isnan(reporter.rows[:, FIELD["loss"]]).all() == (name == "g_loss")
+
+
+def test_what_runs_between_epochs_and_fits_is_no_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the order of callbacks: a checkpoint, a prediction, another `fit`, here of an hour each."""
+    import keras
+
+    late = [0.0]
+    for module in (recorder_module, window_module, hook_module):
+        monkeypatch.setattr(module, "perf_counter", lambda: time.perf_counter() + late[0])
+
+    def hour(*_: Any) -> None:
+        late[0] += 3600.0
+
+    callback, _ = reporting()
+    model, x, y = classifier(keras)
+    for _ in range(2):
+        saving = keras.callbacks.LambdaCallback(on_epoch_end=hour)
+        model.fit(x, y, epochs=2, verbose=0, callbacks=[callback, saving])
+        hour()
+    result = callback.run.recorder.result(None)
+    assert result.steps == 2 * 2 * 4
+    assert result.train_time_s < 3600
+    assert all(piece.seconds < 3600 for piece in result.segments)
+
+
+def test_a_fit_that_goes_on_says_so_and_one_without_a_step_is_refused() -> None:
+    import keras
+
+    model, x, y = classifier(keras)
+    callback, _ = reporting()
+    with pytest.raises(UserError, match="has made no step"):
+        model.fit(x, y, epochs=2, initial_epoch=2, verbose=0, callbacks=[callback])
+    for first, notes in ((0, []), (1, ["`fit` began with epoch 2"])):
+        callback, _ = reporting()
+        for initial in (first, 1):  # the second `fit` goes on where the first has ended
+            model.fit(x, y, epochs=2, initial_epoch=initial, verbose=0, callbacks=[callback])
+        assert [note[:24] for note in callback.run.recorder.notes] == notes
+
+
+def test_a_learning_rate_is_that_of_a_schedules_last_step_and_a_runs_the_largest() -> None:
+    import keras
+
+    model, x, y = classifier(keras)
+    schedule = keras.optimizers.schedules.CosineDecay(0.0, 4, warmup_target=0.5, warmup_steps=2)
+    model.compile(keras.optimizers.SGD(schedule), "sparse_categorical_crossentropy")
+    callback, _ = reporting()
+    model.fit(x, y, verbose=0, callbacks=[callback])  # 4 steps
+    (row,) = callback.run.recorder.record.progress.rows
+    assert row["learning_rate"] == pytest.approx(float(schedule(3)))
+    assert callback.run.recorder.result(None).learning_rate == pytest.approx(0.5)
+
+
+def test_numbers_that_replicas_mirror_are_read() -> None:
+    import keras
+    import tensorflow as tf
+
+    cpus = tf.config.list_physical_devices("CPU")
+    with contextlib.suppress(RuntimeError):  # another test has begun TensorFlow: one replica mirrors its numbers, too
+        tf.config.set_logical_device_configuration(cpus[0], [tf.config.LogicalDeviceConfiguration()] * 2)
+    with tf.distribute.MirroredStrategy(
+        [f"CPU:{n}" for n in range(len(tf.config.list_logical_devices("CPU")))]
+    ).scope():
+        model, x, y = classifier(keras)
+    callback, reporter = reporting()
+    model.fit(x, y, verbose=0, callbacks=[callback])
+    callback.run.recorder.flush()
+    assert reporter.rows[:, FIELD["num_samples"]].tolist() == [32, 32, 32, 4]
+    assert callback.run.recorder.result(None).learning_rate == pytest.approx(0.01)
 
 
 def test_a_batch_of_one_sample_is_counted() -> None:

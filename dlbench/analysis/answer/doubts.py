@@ -68,20 +68,18 @@ def doubts(group: ComparisonGroup, *, is_rate: bool, is_learned: bool, others: I
         others: Further ones, by weight.
     """
     rows = [row for arm in group.completed for row in arm.completed]
-    weighed = [*others, *_of_comparison(group, rows, is_learned=is_learned), *_of_machine(group, rows)]
+    weighed = [
+        *others,
+        *_of_scripts(group, rows),
+        *_of_comparison(group, rows, is_learned=is_learned),
+        *_of_machine(group, rows),
+    ]
     weighed += [*_of_gpus(group, rows), *_of_measurement(rows, is_rate=is_rate)]
     return tuple(Doubt(text=text, weight=weight) for weight, text in sorted(weighed, reverse=True))
 
 
 def _of_comparison(group: ComparisonGroup, rows: Sequence[Row], *, is_learned: bool) -> Iterator[Weighed]:
     """Yield by weight what makes arms unequal, or their number too small."""
-    others = [
-        f"{arm.title}: {size:.4g} samples, not {arm.get('batch_size_per_worker'):.4g}"
-        for arm in group.completed
-        if (size := next(filter(None, map(unlike_batch, arm.completed)), None))
-    ]
-    if others:
-        yield 95, f"steps have other batches than `batch_size` says: {listed(others, 2, '; ')}"
     if len(distinct(rows, "dataset_checksum")) > 1:
         yield 90, "runs read different data (`dataset_checksum`)"
     if is_learned and (text := _untuned(group.completed)):
@@ -103,6 +101,21 @@ def _of_comparison(group: ComparisonGroup, rows: Sequence[Row], *, is_learned: b
     # Of other numbers of epochs unequal work is what is asked for.
     if seen and max(seen) > (1 + EQUAL_WORK) * min(seen) and len(distinct(rows, "epochs")) < 2:
         yield 55, f"training times are of unequal work: {min(seen):,} to {max(seen):,} samples"
+
+
+def _of_scripts(group: ComparisonGroup, rows: Sequence[Row]) -> Iterator[Weighed]:
+    """Yield by weight what scripts have done otherwise than the scenario, or their columns, say."""
+    others = [
+        f"{arm.title}: {size:.4g} samples, not {arm.get('batch_size_per_worker'):.4g}"
+        for arm in group.completed
+        if (size := next(filter(None, map(unlike_batch, arm.completed)), None))
+    ]
+    if others:
+        yield 95, f"steps have other batches than `batch_size` says: {listed(others, 2, '; ')}"
+    if runs := _runs([row.get("command") is not None and row.get("steps") == 0 for row in rows]):
+        yield 96, f"{runs} made no step"
+    if noted := list(filter(None, (row.get("script_note") for row in rows))):
+        yield 94, f"{noted[0]} ({len(noted)} of {counted(len(rows), 'run')})"
 
 
 def _untuned(arms: Sequence[Arm]) -> str:
@@ -185,13 +198,13 @@ def _of_measurement(rows: Sequence[Row], *, is_rate: bool) -> Iterator[Weighed]:
 def unlike_batch(row: Row) -> float | None:
     """Return the samples of a worker's step where these cannot be those of the scenario's batch size.
 
-    A last step of an epoch may be smaller; a mean above the batch, or below half of it, is none of that.
+    A last step of an epoch may be smaller; a mean above the batch, or at most half of it, is none of that.
     """
     asked, seen, steps = row.get("batch_size_per_worker"), row.get("samples_seen"), row.get("steps")
     if row.get("command") is None or not asked or not seen or not steps:
         return None
     size = float(seen) / (float(steps) * float(row["workers"]))
-    return size if size > (1 + _ROUNDING) * asked or size < asked / 2 else None
+    return size if size > (1 + _ROUNDING) * asked or size <= asked / 2 else None
 
 
 def not_completed(rows: Sequence[Row]) -> str:

@@ -45,6 +45,8 @@ LARGEST = (
 SUM = ("samples_seen", "bytes_sent", "messages", "updates", "gradients_dropped")
 # What a worker counts until its end: steps that only lengthen the window are in it and cannot be taken out.
 TOTALS = ("energy_j", "network_bytes", "wire_bytes", "steal_fraction")
+# Workers that evaluate the same samples with the same weights differ by less, as a share of the score.
+UNLIKE_SCORES = 0.005
 # In less time the start of a run itself keeps cores busy.
 LEAST_BUSY_S = 1.0
 
@@ -98,6 +100,8 @@ def run_row(run: RunSpec, layout: Layout | None, attempt: AttemptRecords, journa
     # The scores are the same of all workers: the first that is known counts.
     for result in reversed(journal.results.values()):
         row |= {name: value for name, value in result.scores.items() if name in scored and value is not None}
+    unlike = _unlike_scores(run, list(journal.results.values()), scored)
+    row |= dict.fromkeys(unlike)
     if run.settings.is_simulated:
         row |= _simulated(run, row)
     row["warmup_detected"] = warmup_detected
@@ -118,6 +122,7 @@ def run_row(run: RunSpec, layout: Layout | None, attempt: AttemptRecords, journa
         row["batch_changes"] = len(changes)
         row["batch_size_last"] = changes[-1].batch_size if changes else run.global_batch_size
     row |= _facts(run, journal, attempt.machine, row)
+    row["script_note"] = "; ".join(filter(None, dict.fromkeys((row["script_note"], *unlike.values())))) or None
     devices = {journal.facts.get(place.rank, {}).get("device_name") for place in places if place.workers}
     gpus = attempt.machine.get("gpus") or ()
     is_shared = bool(gpus) and (row["workers_per_host"] or 1) > len(gpus)  # of a GPU, none has the whole
@@ -246,6 +251,21 @@ def _layout(run: RunSpec, layout: Layout, attempt: AttemptRecords) -> dict[str, 
     return row
 
 
+def _unlike_scores(run: RunSpec, results: Sequence[Result], names: Iterable[str]) -> dict[str, str]:
+    """Return what to say of each column that a script's workers disagree about: it is not that of the model."""
+    unlike = dict[str, str]()
+    for name in names if run.settings.command is not None else ():
+        known = [value for result in results if (value := result.scores.get(name)) is not None]
+        if known and max(known) - min(known) > UNLIKE_SCORES * max(map(abs, known)):
+            ends = f"{min(known):.4g} to {max(known):.4g}"
+            unlike[name] = f"workers reported different {name} ({ends}): each is to report that of all"
+    if BEST in unlike:
+        unlike[BEST] = ""
+    if run.target is not None and (text := unlike.get(run.target.metric)):
+        unlike |= dict.fromkeys(("time_to_target_s", "epochs_to_target"), text)
+    return unlike
+
+
 def _simulated(run: RunSpec, row: Mapping[str, Any]) -> dict[str, Any]:
     """Return where the workers would be that one process simulated, and the bytes of each in a step."""
     workers, per_host = run.settings.workers, run.options["communicator.workers_per_host"]
@@ -288,6 +308,8 @@ def _results(by_workers: list[Result], by_servers: list[Result], batch: int, *, 
         name: [value for of_worker in by_workers if (value := getattr(of_worker, name)) is not None] for name in columns
     }
     row = {name: values[name][0] for name in FIRST if values[name]}
+    if by_workers:  # a worker of a script may make none, such as a parameter server
+        row["steps"] = max(values["steps"])
     if not complete:
         return row
     row |= {name: max(values[name]) for name in LARGEST if values[name]}

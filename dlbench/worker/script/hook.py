@@ -8,19 +8,21 @@
             with run.step(num_samples=len(x)) as step:
                 step.loss = float(train_step(x, y))
         run.epoch(validation_accuracy=evaluate())
-    run.finish(weights=model.get_weights())
+    run.finish(weights=[variable.numpy() for variable in model.trainable_variables])
 
-Outside dlbench `begin` returns a silent stand-in and the script works as before. Every process of the script calls
-the same functions in the same order. Between steps the script loads data; it evaluates between an epoch's last step
-and `run.epoch`. Rates need a barrier: without one each worker would time its own window, and two workers in
-lock step would report different rates for the same run, so they stay empty.
+Outside dlbench `begin` returns a silent stand-in and the script works as before. Every process of the script calls the
+same functions in the same order. Between steps the script loads data; it evaluates between an epoch's last step and
+`run.epoch`, or within `run.pause()`, which leaves out whatever else is no training. Rates need a barrier: without one
+each worker would time its own window, and two workers in lock step would report different rates for the same run, so
+they stay empty.
 """
 
 import atexit
 import math
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from time import perf_counter
 from types import TracebackType
 from typing import Any, Self
@@ -157,6 +159,17 @@ class Run:
             step._num_samples = _count("num_samples", num_samples)
         step._num_steps = num_steps
         step.__exit__(None, None, None)
+
+    @contextmanager
+    def pause(self) -> Iterator[None]:
+        """Leave the time since the last step out of training: a checkpoint, an evaluation between two steps.
+
+        A collective where `begin` has a barrier: all processes enter it, also where one alone does something there, and
+        wait for that one.
+        """
+        yield
+        if self.recorder is not None:
+            self.recorder.leave_out()
 
     def epoch(self, *, learning_rate: float | None = None, **scores: float | None) -> bool:
         """End an epoch with its scores over all workers, the same on each; a collective where `begin` has a barrier.

@@ -41,6 +41,7 @@ class ScriptRecorder:
         record: The epochs that have ended.
         counted_to: Moment on `perf_counter` up to which every moment is a step's, of its bookkeeping or of a pause: the
             next step's start.
+        notes: What makes numbers of the run doubtful.
     """
 
     def __init__(
@@ -56,9 +57,15 @@ class ScriptRecorder:
         self._recorder = StepRecorder(reporter, run.limits.flush_interval_s)
         self._window = Window(barrier or (lambda: None), reporter.observer_cpu_s)
         self.counted_to = 0.0
+        self.notes: list[str] = []
         self._steps = self._samples = self._epoch_samples = 0
         self._per_call = 1
         self._learning_rate: float | None = None
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a step has ended."""
+        return self._steps > 0
 
     def enter(self) -> float:
         """A step begins; return the moment."""
@@ -81,6 +88,20 @@ class ScriptRecorder:
             self.record.progress.evaluation_time_s += perf_counter() - self.counted_to
             self._window.leave_out()
             self._pause_until_now()
+
+    def leave_out(self) -> None:
+        """Leave the time since the last step out of all processes, which was no training in some; a collective."""
+        if self._steps:
+            if self._barrier is not None:
+                self.reporter.phase = "barrier"
+                self._barrier()
+            self._window.leave_out()
+            self._pause_until_now()
+            self.reporter.phase = "data"
+
+    def saw_rate(self, learning_rate: float) -> None:
+        """A step had this learning rate: the result has the largest, that before it decays."""
+        self._learning_rate = max(learning_rate, self._learning_rate or 0.0)
 
     def add(
         self,
@@ -124,8 +145,8 @@ class ScriptRecorder:
         """An epoch has ended; return whether the run's target is reached and ends it."""
         progress = self.record.progress
         progress.epoch += 1
-        if learning_rate is not None:  # the result has the one before it decays
-            self._learning_rate = max(learning_rate, self._learning_rate or 0.0)
+        if learning_rate is not None:
+            self.saw_rate(learning_rate)
         self._window.close(self._recorder.zero)
         pause = perf_counter() - self.counted_to if self._steps else 0.0
         was_evaluated = any(value is not None and not name.startswith("train_") for name, value in scores.items())

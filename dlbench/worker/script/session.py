@@ -15,6 +15,7 @@ from dlbench.errors import UserError
 from dlbench.records import hardware
 from dlbench.records.assignment import Assignment
 from dlbench.scenario.metrics import BUILT_IN
+from dlbench.telemetry.line_check import LONGEST_TEXT
 from dlbench.telemetry.reporter import ERROR_DRAIN_S, Reporter
 from dlbench.worker.observer import Observer
 from dlbench.worker.process import network_interface
@@ -98,6 +99,8 @@ class Session:
         columns["device_name"] = nvml.device_name(place) or hardware.processor()
         sys.stdout.flush()
         values, stated = taken_here(self._assignment, self._metrics, self._files)
+        if self.recorder.notes:
+            stated["script_note"] = "; ".join(self.recorder.notes)[:LONGEST_TEXT]
         self._reporter.send_facts({**columns, **self._observer.totals(), **values, **stated})
         self._reporter.send_result(result)
         self._is_finished = True

@@ -169,6 +169,13 @@ def test_the_reason_of_what_we_ended_is_ours() -> None:
     assert failed(view(0), before, termination=late, ended_at=8.0) == "worker 1: ValueError: x"
     said = ended(view(0), WorkerView(1), termination=late, lines={0: "fine", 1: "OSError: no such file"})
     assert said == (Status.TIMEOUT, "late; its log says: OSError: no such file")
+    said = ended(well_ended(0, epochs_to_target=1), view(1), termination=late)
+    assert said == (
+        Status.TIMEOUT,
+        "late; worker 0 has reached the target: `run.epoch` needs the same scores on every worker",
+    )
+    said = ended(well_ended(0, epochs_to_target=None), view(1), termination=late)
+    assert said == (Status.TIMEOUT, "late")
 
 
 HOOK = "; does the script call `dlbench.worker.begin`?"
@@ -295,6 +302,7 @@ def test_scripts_whose_weights_differ_have_diverged() -> None:
     status, reason = handed_in("a", "a", "b")
     assert status is Status.DIVERGED
     assert reason.startswith("the workers' weights do not agree")
+    assert "trainable ones alone" in reason
     for hashes in (("a", "a"), ("a", None), (None, None), ("a",)):
         assert handed_in(*hashes)[0] is Status.COMPLETED, hashes
     assert handed_in("a", "b", agreement="close")[0] is Status.COMPLETED, "dlbench's own loop has compared them"

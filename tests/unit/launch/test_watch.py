@@ -63,6 +63,20 @@ def test_start_up_names_who_is_behind() -> None:
         assert found.startswith(f"start-up took longer than startup_timeout_s (50 s): {said}"), seen
 
 
+def test_of_a_script_a_process_may_make_no_step() -> None:
+    def of_script(now: float, *seen: WorkerView) -> Termination | None:
+        limits = Limits(startup_timeout_s=50.0, stall_timeout_s=20.0)
+        return Watch(limits, started_at=0.0, has_script=True).check(now, views(*seen), WorkerStates())
+
+    idle = view(0, has_trained=False, phase="build", step=None)
+    assert of_script(500.0, idle, view(1, progressed_at=490.0)) is None
+    assert of_script(49.0, idle, view(1)) is None  # it may still build its model
+    assert "no progress for stall_timeout_s" in reason(of_script(50.0, idle, view(1)), Status.STALLED)
+    for alone in (idle, WorkerView(0)):
+        reason(of_script(50.0, alone), Status.TIMEOUT)
+    reason(of_script(50.0, WorkerView(0), view(1, progressed_at=49.0)), Status.TIMEOUT)
+
+
 def test_a_stall_names_whom_the_others_wait_for() -> None:
     def beats(rank: int, phase: str, step: int = 5) -> WorkerView:
         return view(rank, phase=phase, step=step, beat_at=19.9)

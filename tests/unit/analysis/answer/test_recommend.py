@@ -355,6 +355,10 @@ OWN_BATCHES = {"command": "train.py", "batch_size_per_worker": 16, "samples_seen
     ("slow", "fast", "said"),
     [
         (OWN_BATCHES, OWN_BATCHES, ["steps have other batches than `batch_size` says"]),
+        (OWN_BATCHES | {"steps": 400}, OWN_BATCHES | {"steps": 200},
+         ["steps have other batches than `batch_size` says"]),
+        ({"command": "train.py", "steps": 0}, {"command": "train.py", "script_note": "it began late"},
+         ["5 of 10 runs made no step", "it began late (5 of 10 runs)"]),
         ({"other_cpu_cores": 4.6, "warmup_detected": False}, {"steal_fraction": 0.05},
          ["the learning rate was not tuned for each global batch", "other programs kept 4.6 cores busy in 5 of 10 runs",
           "the hypervisor took up to 5.0% of the CPU time, in 5 of 10 runs",

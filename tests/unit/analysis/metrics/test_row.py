@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -49,6 +51,31 @@ def steps(data_wait_s: float) -> np.ndarray:
     for name, value in values.items():
         table[:, FIELD[name]] = value
     return table
+
+
+def of_script(*results: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """Return the row of a script of the user's own whose workers hand in these results."""
+    run = RUN.model_copy(update={"settings": SETTINGS.model_copy(update={"command": "python t.py"}), **changes})
+    return row(Journal(results={rank: result(**values) for rank, values in enumerate(results)}), run=run)
+
+
+def test_scores_that_workers_of_a_script_disagree_about_are_not_the_models() -> None:
+    target = Target(metric="validation_accuracy", value=0.6)
+    half = {"time_to_target_s": 1.0, "epochs_to_target": 1}
+    scores = [{"validation_accuracy": 0.68, "train_loss": 1.0}, {"validation_accuracy": 0.73, "train_loss": 1.001}]
+    made = of_script(*({"scores": each} | half for each in scores), target=target)
+    assert made["script_note"] == (
+        "workers reported different validation_accuracy (0.68 to 0.73): each is to report that of all"
+    )
+    assert [made[name] for name in ("validation_accuracy", "time_to_target_s", "train_loss")] == [None, None, 1.0]
+    one = of_script({"scores": scores[0]} | half, {"scores": {"validation_accuracy": None}}, target=target)
+    assert (one["validation_accuracy"], one["time_to_target_s"], one["script_note"]) == (0.68, 1.0, None)
+    # Where workers do not wait for each other each has weights of its own.
+    assert row(Journal(results={rank: result(scores=each) for rank, each in enumerate(scores)}))["script_note"] is None
+
+
+def test_a_worker_of_a_script_may_make_no_step() -> None:
+    assert of_script({"steps": 0}, {"steps": 93})["steps"] == 93
 
 
 def test_scores_are_those_of_the_first_worker_that_knows_them() -> None:

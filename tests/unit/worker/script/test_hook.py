@@ -169,6 +169,42 @@ def test_an_evaluation_within_an_epoch_is_left_out_and_no_other_process_is_waite
     assert list(reporter.column("data_wait_s")) == [0] + [1] * 8
 
 
+def test_what_follows_a_pieces_last_step_lies_outside_it_and_a_pause_of_all_waits_for_them(
+    reporter, clock, monkeypatch
+):
+    script = Script(reporter, clock, barrier_s=100)
+    monkeypatch.setattr(window_module, "process_time", lambda: clock.now / 10)
+    script.recorder.leave_out()  # before the first step nobody is waited for
+    assert script.barriers == 0
+    for _ in range(2):
+        script.steps(3)
+        clock.now += 1000
+        script.recorder.pause()
+        script.recorder.leave_out()
+        script.epoch()
+        clock.now += 1000  # a checkpoint after the epoch's row
+        script.recorder.leave_out()
+    result = script.recorder.result(None)
+    assert [(piece.steps, piece.seconds) for piece in result.segments] == [(2, 30), (3, 45)]
+    assert [piece.cpu_time_s for piece in result.segments] == pytest.approx([3, 4.5])
+    assert result.train_time_s == 14 + 15 * 5
+    assert (result.evaluation_time_s, script.barriers) == (2000, 3 + 2 * 2)
+
+
+def test_a_pause_outside_dlbench_is_none():
+    with dlbench.worker.begin().pause():
+        pass
+
+
+def test_the_runs_learning_rate_is_the_largest(clock, reporter):
+    script = Script(reporter, clock)
+    script.steps(1)
+    for rate in (0.1, 0.5, 0.2):
+        script.recorder.saw_rate(rate)
+    script.recorder.end_epoch({}, 0.01)
+    assert script.recorder.result(None).learning_rate == 0.5
+
+
 def test_without_a_barrier_nothing_is_timed(reporter, clock):
     script = Script(reporter, clock)
     script.steps(40)
