@@ -15,7 +15,8 @@ from dlbench.errors import UserError, unwritable
 @click.option("--name", default="", help="The study's name; default: the file's.")
 @click.option(
     "--column", "columns", multiple=True, metavar="THEIRS=OURS",
-    help="What a column is, where it is not guessed (throughput=samples_per_s); THEIRS= leaves it out.",
+    help="What a column is, where it is not guessed: throughput=samples_per_s, days=train_time_s*86400. THEIRS= leaves "
+    "it out, THEIRS=+ lets it tell arms apart.",
 )  # fmt: skip
 def command(table: Path, output: Path, name: str, columns: tuple[str, ...]) -> None:
     """Make a study of TABLE, a CSV file with a line for each run: workers, batch size, rate or time, hardware ...
@@ -23,17 +24,16 @@ def command(table: Path, output: Path, name: str, columns: tuple[str, ...]) -> N
     `report`, `compare` and `recommend` read it; its rows say that dlbench has measured nothing of it (`stated`).
     Columns that dlbench does not know tell arms apart.
     """
-    from dlbench.study.imported import OTHER, import_table
+    from dlbench.study.imported import import_table
 
-    named = dict(word.partition("=")[::2] for word in columns)
+    named = dict(word.rpartition("=")[::2] for word in columns)
     if wrong := next((word for word in columns if "=" not in word), None):
         raise UserError(f"--column {wrong}: it has no `=`", hint="such as --column throughput=samples_per_s")
     try:
         imported = import_table(table, output, name, named)
     except OSError as error:
         raise unwritable(error, output, "name another --output") from error
-    taken = [f"{theirs} as {ours}" for theirs, ours in imported.taken.items() if not ours.startswith(OTHER)]
-    others = [theirs for theirs, ours in imported.taken.items() if ours.startswith(OTHER)]
     click.echo(f"{imported.folder}: {counted(imported.num_runs, 'run')} of {counted(imported.num_arms, 'arm')}")
-    click.echo(f"taken: {', '.join(taken)}" + f"; apart by: {', '.join(others)}" * bool(others))
+    for remark in imported.remarks:
+        click.echo(remark)
     click.echo(f"Next: dlbench report {imported.folder}")

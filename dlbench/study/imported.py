@@ -4,73 +4,57 @@ Each line of a table is one run: its settings, and what was measured. Nothing of
 its rows say: `stated` names the numbers, and `status` is `completed` because somebody wrote them down.
 """
 
-import csv
 import hashlib
 import json
 import math
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import dlbench
-from dlbench.analysis.arms import IMPORTED
-from dlbench.errors import UserError, nearest, shown
+from dlbench.analysis.arms import IMPORTED, WORKER_RATE
+from dlbench.errors import UserError, shown
 from dlbench.records import files
 from dlbench.records.columns import RUNS, SCHEMA_VERSION, names
 from dlbench.records.tables import write_table
-from dlbench.regular_file import read_regular
 from dlbench.scenario.metrics import BUILT_IN
 from dlbench.scenario.scenario import name_from
+from dlbench.study.headings import MEASURED, OTHER, REPEAT, SHARE, STEP_TIME, Heading, read_headings
+from dlbench.study.table_file import Table, read_table
 
-MOST_BYTES = 2**26
-# What tables call columns of `runs.csv`: in lower case, with every other character left out.
-NAMES = {
-    "workers": ("workers", "numworkers", "gpus", "numgpus", "ngpus", "worldsize", "np", "processes", "devices"),
-    "hosts": ("hosts", "nodes", "numnodes", "nnodes", "numhosts"),
-    "workers_per_host": ("workersperhost", "gpuspernode", "gpusperhost", "workerspernode", "nprocpernode"),
-    "batch_size": ("batchsize", "batch", "batchpergpu", "batchsizepergpu", "localbatch", "perdevicebatchsize"),
-    "batch_size_global": ("globalbatchsize", "globalbatch", "totalbatch", "totalbatchsize", "batchsizeglobal"),
-    "strategy": ("strategy", "method", "sync", "synchronisation", "synchronization", "backendstrategy"),
-    "model": ("model", "network", "architecture"),
-    "dataset": ("dataset", "data"),
-    "precision": ("precision", "dtype"),
-    "device_name": ("devicename", "hw", "hardware", "gpu", "device", "machine", "accelerator"),
-    "repeat": ("repeat", "trial", "repetition", "seed"),
-    "samples_per_s": ("samplespers", "throughput", "imagespersec", "imagespers", "imgpers", "imgs", "imgsec", "rate"),
-    "mfu": ("mfu", "modelflopsutilization", "modelfloputilization"),
-    "train_time_s": ("traintimes", "trainingtime", "trainingtimes", "time", "times", "seconds", "runtime"),
-    "validation_accuracy": ("validationaccuracy", "accuracy", "valaccuracy", "valacc", "testaccuracy", "top1"),
-    "validation_loss": ("validationloss", "valloss", "testloss"),
-    "train_loss": ("trainloss", "loss"),
-    "epochs": ("epochs", "numepochs"),
-    "learning_rate": ("learningrate", "lr"),
-}  # fmt: skip
-_BY_NAME = {name: column for column, theirs in NAMES.items() for name in theirs}
 # What a run has where a table does not say it.
-DEFAULTS: dict[str, Any] = {"workers": 1, "strategy": "unknown", "model": "unknown"}
-_KINDS = {column.name: column.kind for column in RUNS}
+DEFAULTS: dict[str, Any] = {"strategy": "unknown", "model": "unknown"}
+_KINDS = {column.name: column.kind for column in RUNS} | {STEP_TIME: "float"}
 # The table as it was.
 ORIGINAL = "imported.csv"
-# Begins the columns that are none of dlbench's: what they hold tells arms apart.
-OTHER = f"{IMPORTED}."
 # 1,234,567.8: any other comma may be a decimal one.
-THOUSANDS = re.compile(r"\d{1,3}(,\d{3})+(\.\d+)?%?")
-# What only tells repeats apart.
-_REPEAT = "repeat"
+THOUSANDS = re.compile(r"[1-9]\d{0,2}(,\d{3})+(\.\d+)?%?")
+# Cells that say that there is nothing.
+_NOTHING = ("", "na", "n/a", "nan", "none", "null", "-", "\N{EN DASH}", "\N{EM DASH}")
+# What is assumed where a heading leaves it open.
+_ASSUMED = {
+    "batch_size": "of each worker; of all together: --column '{}=batch_size_global'",
+    "workers": "of all hosts together; of each: --column '{}=workers_per_host'",
+    "samples_per_s": "of all workers together, per second",
+    "train_time_s": "seconds",
+    STEP_TIME: "seconds",
+}
+# A run by column.
+_Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Imported:
-    """What was made of a table: the study's folder, its runs and arms, and which column was taken for what."""
+    """What was made of a table: the study's folder, its runs and arms, and sentences on what was taken for what."""
 
     folder: Path
     num_runs: int
     num_arms: int
-    taken: Mapping[str, str]
+    remarks: Sequence[str]
 
 
 def import_table(path: Path, parent: Path, name: str = "", columns: Mapping[str, str] | None = None) -> Imported:
@@ -80,101 +64,126 @@ def import_table(path: Path, parent: Path, name: str = "", columns: Mapping[str,
         path: The file, with a header.
         parent: Folder of studies.
         name: The study's name; default: the file's.
-        columns: What columns of the file are, by their names there, where that is not guessed; an empty name leaves one
-            out.
+        columns: What columns of the file are, by their names there, where that is not guessed: a name, also with a
+            factor (`train_time_s*3600`); an empty one leaves the column out, `+` lets it tell arms apart.
 
     Raises:
-        UserError: The file cannot be read, has no metric, or a cell is none of its kind.
+        UserError: The file cannot be read, has no metric, or a cell is none of its kind or has several meanings.
         OSError: The study cannot be written.
     """
-    header, lines = _read(path)
-    taken = _taken(header, columns or {}, str(path))
-    metrics = [column for column in taken.values() if column in BUILT_IN]
-    if not metrics:
-        hint = f"name one: --column THEIRS=OURS, OURS of {', '.join(name for name in NAMES if name in BUILT_IN)}"
-        raise UserError(f"no column is a measurement: {', '.join(header)}", where=str(path), hint=hint)
+    table, columns = read_table(path), columns or {}
+    headings = read_headings(table, columns)
+    _refuse_gaps(headings, table)
+    _refuse_commas(headings, table)
     study = name_from(name or path.stem)
     moment = datetime.now(UTC)
-    rows = list(_rows(path, header, lines, taken, study, moment))
+    every = [*_rows(headings, table, study, moment)]
+    rows = [row for row in every if row["stated"]]
+    if not rows:
+        raise UserError("no line has a measurement", where=table.where())
+    _refuse_workers_of_each_host(headings, rows, table.where())
     folder = parent / f"{study}-{moment:%Y%m%dT%H%M%SZ}"
     folder.mkdir(parents=True)
-    extra = tuple(column for column in taken.values() if column.startswith(OTHER))
+    extra = tuple(each.column for each in headings if each.column.startswith(OTHER))
     write_table(folder / files.table("runs"), "runs", rows, extra)
     files.write_text(folder / ORIGINAL, path.read_text(encoding="utf-8-sig"))
-    return Imported(folder, len(rows), len({row["label"] for row in rows}), taken)
+    remarks = [*_taken(headings, columns, rows), *_oddities(headings, table, rows)]
+    if empty := [str(number) for (number, _), row in zip(table.lines, every, strict=True) if not row["stated"]]:
+        remarks.append(f"left out, as it has no measurement: {', '.join(f'line {number}' for number in empty)}")
+    return Imported(folder, len(rows), len({row["label"] for row in rows}), remarks)
 
 
-def _read(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
-    """Return the header, and each line's number and cells."""
-    try:
-        text = read_regular(path, MOST_BYTES).decode("utf-8-sig")
-    except OSError as error:
-        raise UserError(f"cannot be read: {error.strerror}", where=str(path)) from error
-    except UnicodeDecodeError as error:
-        raise UserError("is no text in UTF-8", where=str(path)) from error
-    first = text.partition("\n")[0]
-    reader = csv.reader(text.splitlines(), delimiter=max(",;\t", key=first.count))
-    lines = [(reader.line_num, cells) for cells in reader if any(map(str.strip, cells))]
-    if len(lines) < 2:
-        raise UserError("holds no rows: a header, and a line for each run", where=str(path))
-    header = [cell.strip() for cell in lines[0][1]]
-    if repeated := [name for name, count in Counter(header).items() if count > 1]:
-        raise UserError(f"the column {shown(repeated[0])} is there twice", where=f"{path}:1")
-    return header, lines[1:]
+def _taken(headings: Sequence[Heading], columns: Mapping[str, str], rows: Sequence[_Row]) -> Iterator[str]:
+    """Yield for what columns were taken, with what was assumed, and which were left out though nobody said so."""
+    # Of one worker, or on hosts whose workers are counted, both meanings are the same.
+    is_sure = {
+        "batch_size": all(row["workers"] == 1 for row in rows),
+        "workers": all(row["workers_per_host"] or (row["hosts"] or 1) == 1 for row in rows),
+    }
+    taken = []
+    for each in headings:
+        note = "" if is_sure.get(each.column) or not each.is_bare else _ASSUMED.get(each.column, "")
+        if each.factor != 1:
+            note = f"times {each.factor.normalize():f}"
+        if each.column and not each.column.startswith(OTHER):
+            taken.append(f"{each.theirs} as {each.column}" + f" ({note.format(each.theirs)})" * bool(note))
+    apart = [each.theirs for each in headings if each.column.startswith(OTHER)]
+    yield f"taken: {', '.join(taken)}" + f"; apart by: {', '.join(apart)}" * bool(apart)
+    if left_out := [name for each in headings if not each.column and (name := each.theirs) and columns.get(name) != ""]:
+        yield f"left out: {', '.join(left_out)}; --column '{left_out[0]}=+' lets it tell arms apart"
 
 
-def _taken(header: Sequence[str], named: Mapping[str, str], where: str) -> dict[str, str]:
-    """Return the column of `runs.csv` for each column of the file; what is no known one tells arms apart."""
-    if unknown := next((name for name in named if name not in header), None):
-        raise UserError(f"there is no column {shown(unknown)}", where=where, hint=nearest(unknown, header))
-    taken: dict[str, str] = {}
-    for name in header:
-        column = named.get(name, _BY_NAME.get(re.sub(r"[^a-z0-9]", "", name.lower()), ""))
-        if name in named and column and column not in NAMES:
-            hint = nearest(column, NAMES) or f"there are: {', '.join(NAMES)}"
-            raise UserError(f"--column {name}={column}: there is no column {shown(column)}", hint=hint)
-        if name in named and not column:
-            continue
-        if column and column in taken.values():
-            other = next(name for name, it in taken.items() if it == column)
-            hint = f"say which: --column {other}= or --column {name}="
-            raise UserError(f"{other} and {name} are both taken for {column}", where=where, hint=hint)
-        word = re.sub(r"\W+", "_", name).strip("_")
-        taken[name] = column or f"{OTHER}{word or 'column'}"
-    # Names that differ in signs alone stay apart.
-    columns = Counter(taken.values())
-    return {name: f"{c}_{header.index(name)}" if columns[c] > 1 else c for name, c in taken.items()}
+def _oddities(headings: Sequence[Heading], table: Table, rows: Sequence[_Row]) -> Iterator[str]:
+    """Yield what is odd: equal lines, and columns that make an arm of each line."""
+    if copies := len(table.lines) - len({tuple(cells) for _, cells in table.lines}):
+        equal = "1 line is" if copies == 1 else f"{copies} lines are"
+        yield f"{equal} equal to an earlier one: repeats that agree to the digit, or copies?"
+    for each in headings:
+        is_other = each.is_guessed and each.column.startswith(OTHER)
+        if is_other and len({row[each.column] for row in rows}) == len(rows) > 2:
+            yield f"{each.theirs} makes each line an arm by itself; --column '{each.theirs}=' leaves it out"
 
 
-def _rows(
-    path: Path, header: Sequence[str], lines: Sequence[tuple[int, list[str]]], taken: Mapping[str, str], study: str,
-    moment: datetime,
-) -> Iterator[dict[str, Any]]:  # fmt: skip
+def _refuse_gaps(headings: Sequence[Heading], table: Table) -> None:
+    """Refuse empty cells of a setting that other lines have: of merged cells only the first holds the value."""
+    for heading, cells in zip(headings, table.columns(), strict=True):
+        if heading.column in _KINDS and heading.column not in MEASURED and "" in cells and any(cells):
+            number, _ = table.lines[cells.index("")]
+            hint = "cells that were merged: write it on each line; `-` where there is none"
+            raise UserError(f"{heading.theirs} is empty", where=table.where(number), hint=hint)
+
+
+def _refuse_commas(headings: Sequence[Heading], table: Table) -> None:
+    """Refuse commas in numbers that semicolons or tabs separate, and points beside them: decimals or thousands."""
+    if table.delimiter == ",":
+        return
+    has_decimal_commas = any(re.fullmatch(r"\d+,\d+ ?%?", cell) for _, cells in table.lines for cell in cells)
+    for number, cells in table.lines:
+        for heading, cell in zip(headings, cells, strict=True):
+            is_number = _KINDS.get(heading.column) in ("int", "float") and re.match(r"[\d.,]+", cell)
+            if is_number and ("," in cell or ("." in cell and has_decimal_commas)):
+                hint = "write a point before decimals, and nothing between thousands, in the whole file"
+                message = f"{heading.theirs} is {shown(cell)}: are these decimals, or thousands?"
+                raise UserError(message, where=table.where(number), hint=hint)
+
+
+def _refuse_workers_of_each_host(headings: Sequence[Heading], rows: Sequence[_Row], where: str) -> None:
+    """Refuse `nodes, gpus` where more hosts have no more workers: they may be those of each host."""
+    guesses = [each.theirs for each in headings if each.column == "workers" and each.is_guessed and each.is_bare]
+    most: dict[int, int] = {}
+    for row in rows:
+        if guesses and row["hosts"] and not row["workers_per_host"]:
+            most[row["hosts"]] = max(row["workers"], most.get(row["hosts"], 0))
+    if len(most) > 1 and most[max(most)] <= most[min(most)]:
+        message = (
+            f"{guesses[0]} is {most[max(most)]} on {min(most)} and on {max(most)} hosts: of each, or of all together?"
+        )
+        ways = f"--column '{guesses[0]}=workers_per_host' or --column '{guesses[0]}=workers'"
+        raise UserError(message, where=where, hint=ways)
+
+
+def _rows(headings: Sequence[Heading], table: Table, study: str, moment: datetime) -> Iterator[dict[str, Any]]:
     """Yield the row of each line; equal settings are repeats of one arm.
 
     Repeats of two arms are a pair only where the table numbers them: else each line has another number.
     """
     numbered: set[tuple[str, Any]] = set()
-    for place, (number, cells) in enumerate(lines):
-        where = f"{path}:{number}"
-        if len(cells) != len(header):
-            raise UserError(f"has {len(cells)} cells, and the header {len(header)}", where=where)
-        values = {
-            taken[name]: _value(taken[name], cell.strip(), where)
-            for name, cell in zip(header, cells, strict=True)
-            if name in taken
-        }
-        metrics = {column: value for column, value in values.items() if column in BUILT_IN and value is not None}
-        settings = {column: value for column, value in values.items() if column not in BUILT_IN and column != _REPEAT}
-        row = dict.fromkeys(names("runs")) | DEFAULTS | {k: v for k, v in settings.items() if v is not None} | metrics
-        if row["strategy"] == DEFAULTS["strategy"] and row["workers"] == 1:
-            row["strategy"] = "single"
-        row |= _derived(row)
+    for place, (number, cells) in enumerate(table.lines):
+        where = table.where(number)
+        taken = [(heading, cell) for heading, cell in zip(headings, cells, strict=True) if heading.column]
+        values = {heading.column: _value(heading, cell, where) for heading, cell in taken}
+        settings = {column: value for column, value in values.items() if column not in MEASURED and column != REPEAT}
+        row = dict.fromkeys(names("runs")) | DEFAULTS | {k: v for k, v in values.items() if v is not None}
+        step_time = row.pop(STEP_TIME, None)
+        row |= _workers(row, where)
+        row |= _batches(row, where)
+        row |= _rates(row, step_time, where)
+        metrics = [column for column in BUILT_IN if row.get(column) is not None]
         label = ", ".join(f"{column.removeprefix(OTHER)}={value}" for column, value in settings.items())
         digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:8]
         words = f"{row['model']}-{row['strategy']}-w{row['workers']}-b{row['batch_size']}"
         slug = re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")[:60]
-        repeat = values.get(_REPEAT)
+        repeat = values.get(REPEAT)
         if repeat is None:
             repeat = place
         elif (digest, repeat) in numbered:
@@ -198,48 +207,105 @@ def _rows(
         }
 
 
-def _derived(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what follows from others: batches of all workers and of one, hosts, rates of one worker."""
-    workers = row["workers"]
-    whole = row["batch_size_global"] or (row["batch_size"] and row["batch_size"] * workers)
-    rate, per_host = row["samples_per_s"], row["workers_per_host"]
+def _workers(row: _Row, where: str) -> dict[str, Any]:
+    """Return the workers and hosts of a line; `single` is one worker that the table says, or where it says nothing.
+
+    Raises:
+        UserError: They contradict each other, or are too few to know the workers.
+    """
+    workers, hosts, per_host = row["workers"], row["hosts"], row["workers_per_host"]
+    product = hosts and per_host and hosts * per_host
+    if workers is None and not product and (per_host or (hosts or 1) > 1):
+        counted = f"{hosts} hosts" if hosts else f"{per_host} workers on each host"
+        hint = "name a column: --column THEIRS=workers, or THEIRS=workers_per_host beside THEIRS=hosts"
+        raise UserError(f"{counted}, and no number of workers", where=where, hint=hint)
+    if workers and (workers < (hosts or 1) or workers != (product or workers)):
+        counted = f"{workers} workers on {hosts} hosts" + f" of {per_host} each" * bool(per_host)
+        hint = "leave one out: --column THEIRS=; if they are of each host: --column THEIRS=workers_per_host"
+        raise UserError(f"{counted} cannot be", where=where, hint=hint)
+    # One host of unknown workers is no single worker.
+    may_be_single = workers or product or not hosts
+    workers = workers or product or 1
+    is_single = may_be_single and workers == 1 and row["strategy"] == DEFAULTS["strategy"]
     return {
-        "batch_size": row["batch_size_global"] or row["batch_size"],
-        "batch_size_global": whole,
-        "batch_size_per_worker": whole and whole / workers,
-        "batch_scope": "global" if row["batch_size_global"] else "per-worker",
+        "workers": workers,
         "processes": workers,
-        "hosts": row["hosts"] or (-(-workers // per_host) if per_host else None),
-        "samples_per_s_per_worker": None if rate is None else rate / workers,
-        "learning_rate_base": row["learning_rate"],
+        "hosts": hosts or (-(-workers // per_host) if per_host else None),
+        "strategy": "single" if is_single else row["strategy"],
     }
 
 
-def _value(column: str, text: str, where: str) -> Any:
+def _batches(row: _Row, where: str) -> dict[str, Any]:
+    """Return the batches of all workers and of one.
+
+    Raises:
+        UserError: They contradict each other.
+    """
+    workers, of_one, of_all = row["workers"], row["batch_size"], row["batch_size_global"]
+    if of_one and of_all and of_one * workers != of_all:
+        message = f"{workers} workers of a batch of {of_one} have {of_one * workers} together, not {of_all}"
+        raise UserError(message, where=where, hint="leave one out: --column THEIRS=")
+    of_all = of_all or (of_one and of_one * workers)
+    return {
+        "batch_size": of_one or of_all,
+        "batch_size_global": of_all,
+        "batch_size_per_worker": of_all and of_all / workers,
+        "batch_scope": "global" if of_all and not of_one else "per-worker",
+    }
+
+
+def _rates(row: _Row, step_time: float | None, where: str) -> dict[str, Any]:
+    """Return the rates of all workers and of one, from either, or from the batch and the time of its step.
+
+    Raises:
+        UserError: There is a time of a step, and no batch.
+    """
+    workers, rate, of_one = row["workers"], row["samples_per_s"], row[WORKER_RATE]
+    if rate is None and of_one is not None:
+        rate = of_one * workers
+    if rate is None and step_time:
+        if not row["batch_size_global"]:
+            hint = "name a column: --column THEIRS=batch_size (of each worker), or THEIRS=batch_size_global"
+            raise UserError("the time of a step says nothing without its batch", where=where, hint=hint)
+        rate = row["batch_size_global"] / step_time
+    return {"samples_per_s": rate, WORKER_RATE: None if rate is None else rate / workers}
+
+
+def _value(heading: Heading, text: str, where: str) -> Any:
     """Return a cell as its column has it; None of an empty one.
 
     Raises:
         UserError: It is none of the column's kind.
     """
-    if text.lower() in ("", "na", "n/a", "nan", "none", "null", "-"):
+    column, kind = heading.column, _KINDS.get(heading.column, "text")
+    if text.lower() in _NOTHING:
+        if column == "workers":
+            raise UserError(f"{heading.theirs} is empty", where=where, hint="write how many workers there were")
         return None
-    kind = _KINDS.get(column, "text")
     if kind not in ("int", "float"):
         return text
     try:
         plain = text.replace(",", "") if THOUSANDS.fullmatch(text) else text
-        number = float(plain.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        hint = "a point separates decimals" if "," in text else ""
-        raise UserError(f"{column} is a number, not {shown(text)}", where=where, hint=hint) from None
+        is_percent = text.endswith("%") and MEASURED.get(column) == SHARE
+        factor = Decimal("0.01") if is_percent else heading.factor
+        number = float(Decimal(plain.removesuffix("%" * is_percent).strip()) * factor)
+    except ArithmeticError:
+        raise UserError(f"{column} is a number, not {shown(text)}", where=where, hint=_way(column, text)) from None
     metric = BUILT_IN.get(column)
     is_loss = metric is not None and metric.is_score and math.isinf(metric.most)
     least, most = -math.inf if is_loss else 0.0, metric.most if metric else math.inf
     if not math.isfinite(number) or not least <= number <= most or (column == "workers" and number < 1):
-        hint = "write shares as 0.93 or 93%" if most == 1 else ""
+        hint = f"write shares as 0.93 or 93%, or --column '{heading.theirs}={column}/100'" if most == 1 else ""
         raise UserError(f"{column} cannot be {shown(text)}", where=where, hint=hint)
     if kind == "int":
         if number != round(number):
             raise UserError(f"{column} is a whole number, not {shown(text)}", where=where)
         return round(number)
     return number
+
+
+def _way(column: str, text: str) -> str:
+    """Return how to write what is no number."""
+    if MEASURED.get(column) == "s" and re.search(r"\d ?[:a-z]", text):
+        return "write a time as one number: 5400 for 1:30:00 or 1h 30m; --column THEIRS=train_time_s*3600 for hours"
+    return "a point separates decimals" if "," in text else "a number alone, or `-` where there is none"

@@ -65,7 +65,7 @@ def test_repeats_that_a_table_numbers_are_pairs(tmp_path: Path) -> None:
 
 def test_a_batch_of_all_workers_is_that_of_one_alone(tmp_path: Path) -> None:
     text = "workers,global batch,throughput\n1,256,100\n8,256,640\n"
-    (alone, many) = read([made(tmp_path, text, columns={}).folder]).arms
+    alone, many = read([made(tmp_path, text, columns={}).folder]).arms
     assert (many.first["batch_size"], many.first["batch_size_per_worker"]) == (256, 32.0)
     assert many.metrics["efficiency"].value == pytest.approx(0.8)
     assert alone.first["batch_size_global"] == 256
@@ -88,8 +88,12 @@ def test_what_a_table_does_not_say_is_unknown(tmp_path: Path) -> None:
         ("workers,batch\n1,2\n", "no column is a measurement: workers, batch"),
         ("workers,throughput\n1\n", "csv:2: has 1 cells, and the header 2"),
         ("workers,throughput\n1,fast\n", "csv:2: samples_per_s is a number, not 'fast'"),
-        ("workers;throughput\n1;1234,5\n", "a number, not '1234,5'"),
-        ("workers;throughput\n1;12,345.5,6\n", "a number, not"),
+        ("workers;throughput\n1;1234,5\n", "csv:2: throughput is '1234,5': are these decimals, or thousands?"),
+        ("workers;throughput\n1;12,345.5,6\n", "decimals, or thousands?"),
+        ("workers\ttime\n1\t1,219\n2\t0,622\n", "csv:2: time is '1,219': are"),
+        ("workers;loss\n1;0.931\n1;0,925\n", "csv:2: loss is '0.931': are"),
+        ("workers;time;who\n1;4.800;1,5\n", "csv:2: time is '4.800': are"),
+        ('workers,loss\n1,"0,931"\n', "train_loss is a number, not '0,931'"),
         ("workers,throughput\n1,-5\n", "samples_per_s cannot be '-5'"),
         ("workers,throughput\n1,inf\n", "samples_per_s cannot be 'inf'"),
         ("workers,throughput\n0,5\n", "workers cannot be '0'"),
@@ -97,6 +101,26 @@ def test_what_a_table_does_not_say_is_unknown(tmp_path: Path) -> None:
         ("workers,accuracy\n1,75\n", "validation_accuracy cannot be '75'"),
         ("workers,gpus,throughput\n1,1,5\n", "workers and gpus are both taken for workers"),
         ("workers,workers,throughput\n1,1,5\n", "the column 'workers' is there twice"),
+        ("nodes,throughput\n1,10\n2,19\n", "csv:3: 2 hosts, and no number of workers"),
+        ("gpus per node,throughput\n8,19\n", "csv:2: 8 workers on each host, and no number of workers"),
+        ("nodes,gpus/node,gpus,throughput\n2,4,8,19\n2,8,8,19\n", "csv:3: 8 workers on 2 hosts of 8 each cannot be"),
+        ("nodes,gpus,throughput\n2,1,19\n", "csv:2: 1 workers on 2 hosts cannot be"),
+        ("nodes,gpus,throughput\n1,1,5\n1,8,40\n4,8,99\n", "gpus is 8 on 1 and on 4 hosts: of each, or of all"),
+        ("GPU,np,throughput\n1,1,5\n", "GPU holds numbers, beside another column of workers"),
+        ("gpus,throughput\n-,5\n", "csv:2: gpus is empty"),
+        ("gpus,throughput\n1,n/a\n2,\n", "no line has a measurement"),
+        ("model,gpus,throughput\na,1,5\n,2,9\n", "csv:3: model is empty\n  hint: cells that were merged"),
+        ("gpus,ms/step\n1,292\n", "csv:2: the time of a step says nothing without its batch"),
+        ("gpus,it/s\n1,3\n", "no column is a measurement"),
+        ("gpus,imgs\n1,50000\n", "train_time_s (s)"),
+        ("gpus,accuracy (%)\n1,0.9\n2,1\n", "accuracy (%) is 1 at most: shares, or percent?"),
+        ("gpus,batch/gpu,global batch,img/s\n1,64,64,5\n2,64,64,9\n", "csv:3: 2 workers of a batch of 64 have 128"),
+        ("gpus,time\n1,29:00:00\n", "write a time as one number"),
+        ("gpus,time\n1,5%\n", "train_time_s is a number, not '5%'"),
+        ("gpus,time\n1,1e999999\n", "train_time_s cannot be"),
+        ("Table 1: results,\ngpus,throughput\n1,5\n", "csv:1: 'Table 1: results' is no header"),
+        ("model,1 GPU,2 GPUs\na,5,9\n", "write one line for each run"),
+        ("gpus,r1,r2\n1,5,9\n", "write one line for each run"),
     ],
 )
 def test_what_is_no_table_of_measurements_is_refused(tmp_path: Path, text: str, said: str) -> None:
@@ -108,19 +132,137 @@ def test_what_is_no_table_of_measurements_is_refused(tmp_path: Path, text: str, 
     assert not (tmp_path / "studies").exists()
 
 
+@pytest.mark.parametrize(
+    ("header", "cell", "column", "value"),
+    [
+        ("Throughput (samples/s)", "5", "samples_per_s", 5),
+        ("images/sec", "5", "samples_per_s", 5),
+        ("images per second", "5", "samples_per_s", 5),
+        ("Tokens/s", "5", "samples_per_s", 5),
+        ("k img/s", "5.1", "samples_per_s", 5100),
+        ("images/sec/GPU", "5", "samples_per_s", 20),
+        ("img/s per GPU", "5", "samples_per_s", 20),
+        ("throughput per GPU (img/s)", "5", "samples_per_s", 20),
+        ("samples_per_s_per_worker", "5", "samples_per_s", 20),
+        ("ms/step", "200", "samples_per_s", 640),
+        ("step time (s)", "0.2", "samples_per_s", 640),
+        ("hours", "29", "train_time_s", 104400),
+        ("Time (h)", "14.8", "train_time_s", 53280),
+        ("train time [min]", "1.5", "train_time_s", 90),
+        ("train_time_s", "1.5", "train_time_s", 1.5),
+        ("accuracy (%)", "75.3", "validation_accuracy", 0.753),
+        ("top-1 (%)", "75.3%", "validation_accuracy", 0.753),
+        ("Val Acc", "0.753", "validation_accuracy", 0.753),
+    ],
+)
+def test_a_heading_is_words_and_a_unit(tmp_path: Path, header: str, cell: str, column: str, value: float) -> None:
+    text = f"Number of GPUs,{header},batch size (per GPU)\n4,{cell},32\n"
+    (study,) = read([made(tmp_path, text, columns={}).folder]).studies
+    (row,) = study.runs
+    assert (row["workers"], row["batch_size_global"], row["stated"]) == (4, 128, column)
+    assert row[column] == value
+
+
+@pytest.mark.parametrize(
+    ("header", "named", "value"),
+    [
+        ("Time to train (min)", "train_time_s", 90),
+        ("hours", "train_time_s", 5400),
+        ("hours", "train_time_s*60", 90),
+        ("ms", "train_time_s/1000", 0.0015),
+        ("ms/step", "train_time_s", None),
+        ("ms/step", "train_time_s*1", 1.5),
+    ],
+)
+def test_a_factor_is_that_of_the_user_or_of_the_heading(
+    tmp_path: Path, header: str, named: str, value: float | None
+) -> None:
+    text = f"gpus,{header},batch\n1,1.5,32\n"
+    (study,) = read([made(tmp_path, text, columns={header: named}).folder]).studies
+    assert [row.get("train_time_s") for row in study.runs] == [value]
+
+
+@pytest.mark.parametrize(
+    ("text", "workers", "strategies", "num_arms"),
+    [
+        ("nodes,gpus per node,img/s\n1,1,5\n1,8,9\n4,8,9\n", [1, 8, 32], ["single", "unknown", "unknown"], 3),
+        ("nodes,img/s\n1,5\n", [1], ["unknown"], 1),
+        ("img/s\n5\n", [1], ["single"], 1),
+        ("GPU,img/s\n1,5\n4,9\n", [1, 4], ["single", "unknown"], 2),
+        ("sep=;\ngpus;img/s\n1;1.219\n", [1], ["single"], 1),
+        ("gpus,model,img/s\n1,a,5\n2,-,9\n", [1, 2], ["single", "unknown"], 2),
+        # What follows from others, or says when and by whom, keeps no repeats apart.
+        (
+            "Run,Date,gpus,img/s,±,speed-up,price ($/h),notes\n7,d,1,5,1,2,3,\n9,e,1,6,2,3,4,x\n",
+            [1, 1],
+            ["single"] * 2,
+            1,
+        ),
+    ],
+)
+def test_workers_and_arms(tmp_path: Path, text: str, workers: list[int], strategies: list[str], num_arms: int) -> None:
+    imported = made(tmp_path, text, columns={})
+    (study,) = read([imported.folder]).studies
+    assert [row["workers"] for row in study.runs] == workers
+    assert [row["strategy"] for row in study.runs] == strategies
+    assert imported.num_arms == num_arms
+
+
+def test_a_run_that_counts_within_equal_settings_is_a_repeat(tmp_path: Path) -> None:
+    text = "gpus,run,throughput\n1,1,10\n1,2,11\n2,2,20\n2,1,21\n"
+    (study,) = read([made(tmp_path, text, columns={}).folder]).studies
+    assert [row["repeat"] for row in study.runs] == [1, 2, 2, 1]
+
+
+def test_batches_that_agree_are_of_each_worker(tmp_path: Path) -> None:
+    text = "gpus,batch size per gpu,global batch,throughput\n1,64,64,219\n4,64,256,852\n"
+    _, many = read([made(tmp_path, text, columns={}).folder]).arms
+    assert (many.first["batch_scope"], many.first["batch_size"]) == ("per-worker", 64)
+    assert many.metrics["efficiency"].value == pytest.approx(852 / 4 / 219)
+
+
+def test_what_is_assumed_or_odd_is_said(tmp_path: Path) -> None:
+    of_each = "of each worker; of all together: --column 'batch=batch_size_global'"
+    metrics = "time as train_time_s (seconds), img/s/gpu as samples_per_s_per_worker"
+    text = (
+        "hosts,np,batch,time,img/s/gpu,commit,std\n1,1,32,9,5,a,0\n2,8,32,8,n/a,b,0\n2,8,32,7,4,c,0\n2,8,32,7,4,c,0\n"
+    )
+    cases = {
+        text: [
+            f"taken: hosts as hosts, np as workers, batch as batch_size ({of_each}), {metrics}; apart by: commit",
+            "left out: std; --column 'std=+' lets it tell arms apart",
+            "1 line is equal to an earlier one: repeats that agree to the digit, or copies?",
+        ],
+        "gpus,img/s,step time (ms),x\n1,5,2,a\n2,,2,b\n2,6,2,b\n4,5,2,d\n": [
+            "taken: gpus as workers, img/s as samples_per_s; apart by: x",
+            "left out: step time (ms); --column 'step time (ms)=+' lets it tell arms apart",
+            "left out, as it has no measurement: line 3",
+            "x makes each line an arm by itself; --column 'x=' leaves it out",
+        ],
+    }
+    for number, (table, remarks) in enumerate(cases.items()):
+        (tmp_path / str(number)).mkdir()
+        assert sorted(made(tmp_path / str(number), table, columns={}).remarks) == sorted(remarks)
+
+
 def test_the_command_says_what_it_took_for_what(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
-    path.write_text("nodes;np;time;notes\n1;1;10.5;x\n2;4;3;y\n")
-    words = ["import", str(path), "--output", str(tmp_path / "s"), "--column", "notes="]
+    path.write_text("nodes;gpus;time;a=b;notes\n1;1;10.5;x;\n2;4;3;y;\n")
+    words = ["import", str(path), "--output", str(tmp_path / "s"), "--column", "a=b=", "--column", "gpus=workers"]
     done = CliRunner().invoke(group, words)
     assert done.exit_code == 0, done.output
-    assert ": 2 runs of 2 arms\ntaken: nodes as hosts, np as workers, time as train_time_s\n" in done.output
+    lines = [
+        "taken: nodes as hosts, gpus as workers, time as train_time_s (seconds)",
+        "left out: notes; --column 'notes=+' lets it tell arms apart",
+    ]
+    assert ": 2 runs of 2 arms\n" + "\n".join(lines) + "\nNext: dlbench report" in done.output
     (folder,) = (tmp_path / "s").iterdir()
     answered = CliRunner().invoke(group, ["recommend", str(folder)])
     assert answered.exit_code in (0, 4), answered.output
     assert "dlbench run" not in answered.output
     for column, part in {
-        "nosuch=workers": "no column 'nosuch'", "np=wrkers": "did you mean 'workers'", "np": "no `=`",
+        "nosuch=workers": "no column 'nosuch'", "gpus=wrkers": "did you mean 'workers'", "gpus": "no `=`",
+        "gpus=workers*0": "no column 'workers*0'",
     }.items():  # fmt: skip
         done = CliRunner().invoke(group, [*words, "--column", column])
         assert (done.exit_code, part in done.stderr) == (2, True), column

@@ -1,0 +1,233 @@
+"""What the headings of a table from elsewhere say: which column of `runs.csv` each is, and in which unit it counts.
+
+A heading is read as words and a unit: `Throughput (k img/s) per GPU` is the throughput of one worker, in thousands.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+from dlbench.analysis.arms import IMPORTED, WORKER_RATE
+from dlbench.errors import UserError, nearest, shown
+from dlbench.grouping import by_key
+from dlbench.scenario.metrics import BUILT_IN, RATE, TRAIN_TIME
+from dlbench.study.table_file import Table
+
+# Begins the columns that are none of dlbench's: what they hold tells arms apart.
+OTHER = f"{IMPORTED}."
+# Of a step and its batch follows the rate.
+STEP_TIME = "step_time_s"
+REPEAT = "repeat"
+# Words of headings, and the one that stands for them below.
+_WORDS = {
+    "": "of the in",
+    "workers": "gpus ngpus numgpus numworkers devices accelerators processes ranks tpus",
+    "worker": "gpu device accelerator process rank tpu",
+    "hosts": "nodes nnodes numnodes numhosts",
+    "host": "node",
+    "item": "img imgs image images sample samples example examples token tokens sequence sequences seq seqs",
+    "millisecond": "ms msec milliseconds",
+    "second": "s sec secs seconds",
+    "minute": "min mins minutes",
+    "hour": "h hr hrs hours",
+    "percent": "pct percentage",
+    "step": "steps it iter iters iteration iterations",
+    "k": "thousand",
+    "num": "no number count",
+    "global": "total overall aggregate",
+    "validation": "val test eval",
+    "train": "training",
+    "accuracy": "acc",
+    "mean": "average avg median",
+}
+_MEANS = {word: meaning for meaning, words in _WORDS.items() for word in words.split()}
+_TIME, _RATE, SHARE = "s", "samples/s", "0 to 1"
+# Units at the end of a heading: what is measured, by what its numbers are multiplied, and the noun that it implies.
+_UNITS = {
+    "kitempersecond": (_RATE, "1000", "rate"),
+    "itempersecond": (_RATE, "1", "rate"),
+    "itemsecond": (_RATE, "1", "rate"),
+    "persecond": (_RATE, "1", "rate"),
+    "millisecond": (_TIME, "0.001", "time"),
+    "second": (_TIME, "1", "time"),
+    "minute": (_TIME, "60", "time"),
+    "hour": (_TIME, "3600", "time"),
+    "percent": (SHARE, "0.01", ""),
+}
+_ADJECTIVES = "(mean|global|train|peak|wall|clock|elapsed)*"
+_A_RATE = f"{_ADJECTIVES}(throughput|rate|speed)+(global)?"
+# What tables call columns, in the words above, without a unit and with `perstep` and `perworker` last.
+NAMES = {
+    "workers": "(n|num|global)*(workers|worldsize|np)(num|global)*|workernum",
+    "hosts": "(num|global)*hosts(num|global)*|hostnum",
+    "workers_per_host": "(num)?(workers?|np|nproc)perhost",
+    "batch_size": "(local|mini)?(train)?batch(size)?(perworker)?",
+    "batch_size_global": "global(train)?batch(size)?|batch(size)?global",
+    "strategy": "strategy|method|sync|synchroni[sz]ation|backendstrategy",
+    "model": "model|network|architecture",
+    "dataset": "dataset|data",
+    "precision": "precision|dtype",
+    "device_name": "worker(name|type|model)?|hw|hardware|machine",
+    REPEAT: "repeat|trial|repetition|seed",
+    "samples_per_s": _A_RATE,
+    WORKER_RATE: f"{_A_RATE}perworker",
+    "mfu": "mfu|modelflops?utili[sz]ation",
+    "train_time_s": f"{_ADJECTIVES}(time|runtime|duration)+",
+    STEP_TIME: f"{_ADJECTIVES}(step(time)+|(time)+perstep)",
+    "validation_accuracy": "(validation)?(top1)?accuracy|accuracytop1|(validation)?top1",
+    "train_accuracy": "train(top1)?accuracy",
+    "validation_mean_squared_error": "(validation)?(meansquarederror|mse)",
+    "validation_loss": "validationloss",
+    "train_loss": "(train)?loss",
+    "epochs": "(num)?epochs",
+    "learning_rate": "learningrate|lr",
+}
+# What follows from other columns, or says when and by whom a line was measured: it would keep repeats apart.
+_NO_SETTING = re.compile(
+    ".*(efficiency|speedup|stddev|stdev|stderr|std|error)(time|rate)?|[a-z]*(sd|err|ci)|(price|cost).*|workers?time|"
+    "(run|start|end)?(date|timestamp|datetime)|(run|job|line|row)?(id|num|index)|run|per|notes?|comments?|remarks?|.*steprate|"
+)
+# Of those, what may number repeats.
+_NUMBERS = re.compile("run(id|num|index)?|id|num|index")
+# What the numbers of each measurement are.
+MEASURED = {name: metric.unit or (SHARE if metric.most == 1 else "") for name, metric in BUILT_IN.items()}
+MEASURED |= {WORKER_RATE: _RATE, STEP_TIME: _TIME}
+# The rate, and what it follows from: one of them is taken, what the user names first.
+_RATES = (RATE.column, WORKER_RATE, STEP_TIME)
+# What a heading says in its own words is not overruled by a name that means another quantity of the same unit.
+_SPECIAL = {WORKER_RATE: RATE.column, STEP_TIME: TRAIN_TIME.column}
+
+
+@dataclass(frozen=True)
+class Heading:
+    """What a column of a table is.
+
+    Attributes:
+        theirs: Its heading.
+        column: That of `runs.csv`, or `OTHER` and its words; empty where it is left out.
+        unit: What it says that its numbers measure; empty where it has no unit.
+        factor: What its numbers are multiplied by.
+        is_guessed: Whether the heading alone says so, not the user.
+        is_bare: Whether it leaves open what is counted: the unit of a time or rate, whether of one worker or of all.
+        may_number: Whether it may number repeats.
+    """
+
+    theirs: str
+    column: str
+    unit: str = ""
+    factor: Decimal = Decimal(1)
+    is_guessed: bool = True
+    is_bare: bool = False
+    may_number: bool = False
+
+
+def read_headings(table: Table, named: Mapping[str, str]) -> list[Heading]:
+    """Return what each column of a table is; what is no known one tells arms apart.
+
+    Args:
+        table: The table.
+        named: What the user says of columns, by their names.
+
+    Raises:
+        UserError: A named column is not there, two are the same, one has several meanings, or none is a measurement.
+    """
+    header, where = table.header, table.where()
+    if unknown := next((name for name in named if name not in header), None):
+        raise UserError(f"there is no column {shown(unknown)}", where=where, hint=nearest(unknown, header))
+    guesses = map(_guessed, header)
+    headings = [_named(guess, named[guess.theirs]) if guess.theirs in named else guess for guess in guesses]
+    headings = _seen(headings, table)
+    for heading in headings:
+        same = [each.theirs for each in headings if each.column == heading.column in NAMES]
+        if len(same) > 1:
+            hint = f"say which: --column '{same[0]}=' or --column '{same[1]}='"
+            raise UserError(f"{same[0]} and {same[1]} are both taken for {heading.column}", where=where, hint=hint)
+    if not any(heading.column in MEASURED for heading in headings):
+        raise UserError(f"no column is a measurement: {', '.join(header)}", where=where, hint=_missing(header))
+    rates = [each for each in headings if each.column in _RATES]
+    for other in sorted(rates, key=lambda each: (each.is_guessed, _RATES.index(each.column)))[1:]:
+        headings[headings.index(other)] = replace(other, column="")
+    columns = Counter(heading.column for heading in headings)
+    # Names that differ in signs alone stay apart.
+    return [
+        replace(each, column=f"{each.column}_{place}") if each.column and columns[each.column] > 1 else each
+        for place, each in enumerate(headings)
+    ]
+
+
+def _seen(headings: Sequence[Heading], table: Table) -> list[Heading]:
+    """Return the headings as their cells show them: a `GPU` that counts workers, a `run` that numbers repeats."""
+    taken = {each.column for each in headings}
+    settings = [place for place, each in enumerate(headings) if each.column and each.column not in MEASURED]
+    seen = []
+    for place, (heading, cells) in enumerate(zip(headings, table.columns(), strict=True)):
+        if heading.column == "device_name" and heading.is_guessed and all(map(str.isdecimal, cells)):
+            if "workers" in taken:
+                message = f"{heading.theirs} holds numbers, beside another column of workers"
+                raise UserError(message, where=table.where(), hint=f"--column '{heading.theirs}=' leaves it out")
+            heading = replace(heading, column="workers", is_bare=True)
+        elif heading.may_number and REPEAT not in taken:
+            groups = by_key((tuple(line[each] for each in settings), line[place]) for _, line in table.lines)
+            if all({*group} == {str(n + 1) for n in range(len(group))} for group in groups.values()):
+                heading = replace(heading, column=REPEAT)
+        elif heading.is_guessed and heading.unit == SHARE and heading.column in MEASURED:
+            numbers = [float(cell) for cell in cells if re.fullmatch(r"\d+(\.\d+)?", cell)]
+            if numbers and max(numbers) <= 1:
+                ways = " or ".join(f"--column '{heading.theirs}={heading.column}{way}'" for way in ("*1", "/100"))
+                raise UserError(f"{heading.theirs} is 1 at most: shares, or percent?", where=table.where(), hint=ways)
+        seen.append(heading)
+    return seen
+
+
+def _missing(header: Sequence[str]) -> str:
+    if max(Counter(re.sub(r"\d+", "", name).rstrip("s") for name in header).values()) > 1:
+        return "write one line for each run (gpus, repeat, throughput), not a column for each"
+    ours = ", ".join(f"{name} ({MEASURED[name] or 'a loss'})" for name in NAMES if name in MEASURED)
+    return f"name one: --column THEIRS=OURS or THEIRS=OURS*1000; OURS, with samples of all workers, is of {ours}"
+
+
+def _guessed(theirs: str) -> Heading:
+    """Return what a heading says in its own words."""
+    text = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", theirs).lower()
+    for sign, word in {"/": " per ", "%": " percent ", "#": " num "}.items():
+        text = text.replace(sign, word)
+    text = "".join(_MEANS.get(word, word) for word in re.findall(r"[^\W_]+", text))
+    scopes = [scope for scope in ("perstep", "perworker") if scope in text]
+    name = re.sub("perstep|perworker", "", text)
+    # `min` alone is hardly a time.
+    unit = next((unit for unit in _UNITS if len(theirs) > 3 and name.endswith(unit)), "")
+    kind, factor, noun = _UNITS.get(unit, ("", "1", ""))
+    name = name.removesuffix(unit) + noun + "".join(scopes)
+    column = next((ours for ours, pattern in NAMES.items() if re.fullmatch(pattern, name)), "")
+    if column and kind in ("", MEASURED.get(column, "")):
+        counts = kind if column in MEASURED else re.search("perworker|local|global|world|np", name)
+        return Heading(theirs, column, kind, Decimal(factor), is_bare=not counts)
+    if _NO_SETTING.fullmatch(name):
+        return Heading(theirs, "", may_number=bool(_NUMBERS.fullmatch(name)))
+    return Heading(theirs, _other(theirs), kind, Decimal(factor))
+
+
+def _other(theirs: str) -> str:
+    return OTHER + (re.sub(r"\W+", "_", theirs).strip("_") or "column")
+
+
+def _named(guess: Heading, ours: str) -> Heading:
+    """Return what the user says of a column: empty leaves it out, `+` tells arms apart, `NAME*60` or `NAME/100`.
+
+    Where the user names no factor, that of the heading's unit holds.
+    """
+    by_factor = re.fullmatch(r"(\w+)([*/])(?=.*[1-9])(\d+\.?\d*)", ours)
+    column = by_factor[1] if by_factor else ours
+    if column in ("", "+"):
+        return Heading(guess.theirs, _other(guess.theirs) if column else "", is_guessed=False)
+    if column not in NAMES:
+        hint = nearest(column, NAMES) or f"there are: {', '.join(NAMES)}, each also as NAME*3600 or NAME/100"
+        raise UserError(f"--column {guess.theirs}={ours}: there is no column {shown(column)}", hint=hint)
+    if _SPECIAL.get(guess.column) == ours:
+        return guess
+    factor = guess.factor if guess.unit and guess.unit == MEASURED.get(column) else Decimal(1)
+    if by_factor:
+        factor = Decimal(by_factor[3]) if by_factor[2] == "*" else 1 / Decimal(by_factor[3])
+    return Heading(guess.theirs, column, factor=factor, is_guessed=False)
