@@ -22,7 +22,7 @@ STEP_TIME = "step_time_s"
 REPEAT = "repeat"
 # Words of headings, and the one that stands for them below.
 _WORDS = {
-    "": "of the in",
+    "": "of the in mean average avg median",
     "workers": "gpus ngpus numgpus numworkers devices accelerators processes ranks tpus",
     "worker": "gpu device accelerator process rank tpu",
     "hosts": "nodes nnodes numnodes numhosts",
@@ -32,21 +32,21 @@ _WORDS = {
     "second": "s sec secs seconds",
     "minute": "min mins minutes",
     "hour": "h hr hrs hours",
+    "day": "d days",
     "percent": "pct percentage",
     "step": "steps it iter iters iteration iterations",
-    "k": "thousand",
+    "thousand": "k",
     "num": "no number count",
     "global": "total overall aggregate",
     "validation": "val test eval",
     "train": "training",
     "accuracy": "acc",
-    "mean": "average avg median",
 }
 _MEANS = {word: meaning for meaning, words in _WORDS.items() for word in words.split()}
 _TIME, _RATE, SHARE = "s", "samples/s", "0 to 1"
 # Units at the end of a heading: what is measured, by what its numbers are multiplied, and the noun that it implies.
 _UNITS = {
-    "kitempersecond": (_RATE, "1000", "rate"),
+    "thousanditempersecond": (_RATE, "1000", "rate"),
     "itempersecond": (_RATE, "1", "rate"),
     "itemsecond": (_RATE, "1", "rate"),
     "persecond": (_RATE, "1", "rate"),
@@ -54,16 +54,17 @@ _UNITS = {
     "second": (_TIME, "1", "time"),
     "minute": (_TIME, "60", "time"),
     "hour": (_TIME, "3600", "time"),
+    "day": (_TIME, "86400", "time"),
     "percent": (SHARE, "0.01", ""),
 }
-_ADJECTIVES = "(mean|global|train|peak|wall|clock|elapsed)*"
-_A_RATE = f"{_ADJECTIVES}(throughput|rate|speed)+(global)?"
+_ADJECTIVES = "(global|train|peak|wall|clock|elapsed)*"
+_A_RATE = f"{_ADJECTIVES}(throughput(rate)?|speedrate|rate)(global)?"
 # What tables call columns, in the words above, without a unit and with `perstep` and `perworker` last.
 NAMES = {
     "workers": "(n|num|global)*(workers|worldsize|np)(num|global)*|workernum",
     "hosts": "(num|global)*hosts(num|global)*|hostnum",
     "workers_per_host": "(num)?(workers?|np|nproc)perhost",
-    "batch_size": "(local|mini)?(train)?batch(size)?(perworker)?",
+    "batch_size": "(local|mini)?(train)?(batch(size)?|bs)(perworker)?",
     "batch_size_global": "global(train)?batch(size)?|batch(size)?global",
     "strategy": "strategy|method|sync|synchroni[sz]ation|backendstrategy",
     "model": "model|network|architecture",
@@ -74,20 +75,24 @@ NAMES = {
     "samples_per_s": _A_RATE,
     WORKER_RATE: f"{_A_RATE}perworker",
     "mfu": "mfu|modelflops?utili[sz]ation",
-    "train_time_s": f"{_ADJECTIVES}(time|runtime|duration)+",
+    "train_time_s": f"{_ADJECTIVES}(t?time|runtime|duration)+",
     STEP_TIME: f"{_ADJECTIVES}(step(time)+|(time)+perstep)",
     "validation_accuracy": "(validation)?(top1)?accuracy|accuracytop1|(validation)?top1",
     "train_accuracy": "train(top1)?accuracy",
-    "validation_mean_squared_error": "(validation)?(meansquarederror|mse)",
+    "validation_mean_squared_error": "(validation)?(squarederror|mse)",
     "validation_loss": "validationloss",
     "train_loss": "(train)?loss",
     "epochs": "(num)?epochs",
     "learning_rate": "learningrate|lr",
 }
 # What follows from other columns, or says when and by whom a line was measured: it would keep repeats apart.
+# `±` and `+/-` have no words, nor has a column of numbers of lines.
 _NO_SETTING = re.compile(
-    ".*(efficiency|speedup|stddev|stdev|stderr|std|error)(time|rate)?|[a-z]*(sd|err|ci)|(price|cost).*|workers?time|"
-    "(run|start|end)?(date|timestamp|datetime)|(run|job|line|row)?(id|num|index)|run|per|notes?|comments?|remarks?|.*steprate|"
+    ".*(efficiency|speedup|stddev|stdev|stderr|std|error)(time|rate)?"
+    "|(throughput|time|rate|accuracy|loss)*(sd|se|err|ci)"
+    "|(price|cost).*|workers?time|.*steprate"
+    "|(run|start|end)?(date|timestamp|datetime)|(run|job|line|row)?(id|num|index)|run|notes?|comments?|remarks?"
+    "|(per)?"
 )
 # Of those, what may number repeats.
 _NUMBERS = re.compile("run(id|num|index)?|id|num|index")

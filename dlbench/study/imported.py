@@ -89,12 +89,12 @@ def import_table(path: Path, parent: Path, name: str = "", columns: Mapping[str,
     files.write_text(folder / ORIGINAL, path.read_text(encoding="utf-8-sig"))
     remarks = [*_taken(headings, columns, rows), *_oddities(headings, table, rows)]
     if empty := [str(number) for (number, _), row in zip(table.lines, every, strict=True) if not row["stated"]]:
-        remarks.append(f"left out, as it has no measurement: {', '.join(f'line {number}' for number in empty)}")
+        remarks.append(f"left out, without a measurement: {', '.join(f'line {number}' for number in empty)}")
     return Imported(folder, len(rows), len({row["label"] for row in rows}), remarks)
 
 
 def _taken(headings: Sequence[Heading], columns: Mapping[str, str], rows: Sequence[_Row]) -> Iterator[str]:
-    """Yield for what columns were taken, with what was assumed, and which were left out though nobody said so."""
+    """Yield what each column was taken for, with what was assumed, and which columns were left out by default."""
     # Of one worker, or on hosts whose workers are counted, both meanings are the same.
     is_sure = {
         "batch_size": all(row["workers"] == 1 for row in rows),
@@ -109,8 +109,9 @@ def _taken(headings: Sequence[Heading], columns: Mapping[str, str], rows: Sequen
             taken.append(f"{each.theirs} as {each.column}" + f" ({note.format(each.theirs)})" * bool(note))
     apart = [each.theirs for each in headings if each.column.startswith(OTHER)]
     yield f"taken: {', '.join(taken)}" + f"; apart by: {', '.join(apart)}" * bool(apart)
-    if left_out := [name for each in headings if not each.column and (name := each.theirs) and columns.get(name) != ""]:
-        yield f"left out: {', '.join(left_out)}; --column '{left_out[0]}=+' lets it tell arms apart"
+    left_out = [each.theirs or "(no name)" for each in headings if not each.column and columns.get(each.theirs) != ""]
+    if left_out:
+        yield f"left out: {', '.join(left_out)}; --column THEIRS=+ lets one tell arms apart"
 
 
 def _oddities(headings: Sequence[Heading], table: Table, rows: Sequence[_Row]) -> Iterator[str]:
@@ -120,7 +121,7 @@ def _oddities(headings: Sequence[Heading], table: Table, rows: Sequence[_Row]) -
         yield f"{equal} equal to an earlier one: repeats that agree to the digit, or copies?"
     for each in headings:
         is_other = each.is_guessed and each.column.startswith(OTHER)
-        if is_other and len({row[each.column] for row in rows}) == len(rows) > 2:
+        if is_other and len({row[each.column] for row in rows}) == len(rows) > 1:
             yield f"{each.theirs} makes each line an arm by itself; --column '{each.theirs}=' leaves it out"
 
 

@@ -113,6 +113,7 @@ def test_what_a_table_does_not_say_is_unknown(tmp_path: Path) -> None:
         ("gpus,ms/step\n1,292\n", "csv:2: the time of a step says nothing without its batch"),
         ("gpus,it/s\n1,3\n", "no column is a measurement"),
         ("gpus,imgs\n1,50000\n", "train_time_s (s)"),
+        ("gpus,speed\n1,1.9\n", "no column is a measurement"),
         ("gpus,accuracy (%)\n1,0.9\n2,1\n", "accuracy (%) is 1 at most: shares, or percent?"),
         ("gpus,batch/gpu,global batch,img/s\n1,64,64,5\n2,64,64,9\n", "csv:3: 2 workers of a batch of 64 have 128"),
         ("gpus,time\n1,29:00:00\n", "write a time as one number"),
@@ -140,13 +141,16 @@ def test_what_is_no_table_of_measurements_is_refused(tmp_path: Path, text: str, 
         ("images per second", "5", "samples_per_s", 5),
         ("Tokens/s", "5", "samples_per_s", 5),
         ("k img/s", "5.1", "samples_per_s", 5100),
+        ("Peak img/s", "5.1", "samples_per_s", 5.1),
         ("images/sec/GPU", "5", "samples_per_s", 20),
         ("img/s per GPU", "5", "samples_per_s", 20),
         ("throughput per GPU (img/s)", "5", "samples_per_s", 20),
         ("samples_per_s_per_worker", "5", "samples_per_s", 20),
         ("ms/step", "200", "samples_per_s", 640),
         ("step time (s)", "0.2", "samples_per_s", 640),
+        ("mean throughput (img/s)", "5", "samples_per_s", 5),
         ("hours", "29", "train_time_s", 104400),
+        ("t [days]", "2", "train_time_s", 172800),
         ("Time (h)", "14.8", "train_time_s", 53280),
         ("train time [min]", "1.5", "train_time_s", 90),
         ("train_time_s", "1.5", "train_time_s", 1.5),
@@ -193,7 +197,7 @@ def test_a_factor_is_that_of_the_user_or_of_the_heading(
         ("gpus,model,img/s\n1,a,5\n2,-,9\n", [1, 2], ["single", "unknown"], 2),
         # What follows from others, or says when and by whom, keeps no repeats apart.
         (
-            "Run,Date,gpus,img/s,±,speed-up,price ($/h),notes\n7,d,1,5,1,2,3,\n9,e,1,6,2,3,4,x\n",
+            ",Run,Date,gpus,img/s,±,speed-up,price ($/h),notes\n0,7,d,1,5,1,2,3,\n1,9,e,1,6,2,3,4,x\n",
             [1, 1],
             ["single"] * 2,
             1,
@@ -230,13 +234,13 @@ def test_what_is_assumed_or_odd_is_said(tmp_path: Path) -> None:
     cases = {
         text: [
             f"taken: hosts as hosts, np as workers, batch as batch_size ({of_each}), {metrics}; apart by: commit",
-            "left out: std; --column 'std=+' lets it tell arms apart",
+            "left out: std; --column THEIRS=+ lets one tell arms apart",
             "1 line is equal to an earlier one: repeats that agree to the digit, or copies?",
         ],
         "gpus,img/s,step time (ms),x\n1,5,2,a\n2,,2,b\n2,6,2,b\n4,5,2,d\n": [
             "taken: gpus as workers, img/s as samples_per_s; apart by: x",
-            "left out: step time (ms); --column 'step time (ms)=+' lets it tell arms apart",
-            "left out, as it has no measurement: line 3",
+            "left out: step time (ms); --column THEIRS=+ lets one tell arms apart",
+            "left out, without a measurement: line 3",
             "x makes each line an arm by itself; --column 'x=' leaves it out",
         ],
     }
@@ -253,7 +257,7 @@ def test_the_command_says_what_it_took_for_what(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     lines = [
         "taken: nodes as hosts, gpus as workers, time as train_time_s (seconds)",
-        "left out: notes; --column 'notes=+' lets it tell arms apart",
+        "left out: notes; --column THEIRS=+ lets one tell arms apart",
     ]
     assert ": 2 runs of 2 arms\n" + "\n".join(lines) + "\nNext: dlbench report" in done.output
     (folder,) = (tmp_path / "s").iterdir()
