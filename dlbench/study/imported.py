@@ -121,7 +121,7 @@ def _oddities(headings: Sequence[Heading], table: Table, rows: Sequence[_Row]) -
         yield f"{equal} equal to an earlier one: repeats that agree to the digit, or copies?"
     for each in headings:
         is_other = each.is_guessed and each.column.startswith(OTHER)
-        if is_other and len({row[each.column] for row in rows}) == len(rows) > 1:
+        if is_other and len({row.get(each.column) for row in rows}) == len(rows) > 1:
             yield f"{each.theirs} makes each line an arm by itself; --column '{each.theirs}=' leaves it out"
 
 

@@ -237,7 +237,7 @@ def test_what_is_assumed_or_odd_is_said(tmp_path: Path) -> None:
             "left out: std; --column THEIRS=+ lets one tell arms apart",
             "1 line is equal to an earlier one: repeats that agree to the digit, or copies?",
         ],
-        "gpus,img/s,step time (ms),x\n1,5,2,a\n2,,2,b\n2,6,2,b\n4,5,2,d\n": [
+        "gpus,img/s,step time (ms),x\n1,5,2,-\n2,,2,b\n2,6,2,b\n4,5,2,d\n": [
             "taken: gpus as workers, img/s as samples_per_s; apart by: x",
             "left out: step time (ms); --column THEIRS=+ lets one tell arms apart",
             "left out, without a measurement: line 3",
