@@ -10,7 +10,7 @@ from dlbench.analysis.answer.answer import Answer, ArmAnswer, Difference, Judged
 from dlbench.analysis.answer.batches import batch_sizes
 from dlbench.analysis.answer.comparison_group import ComparisonGroup
 from dlbench.analysis.answer.doubts import Weighed, doubts, learned_nothing, not_completed, sampling_error, scores_of
-from dlbench.analysis.arms import Arm, Repeat, quotient, reports_no_steps
+from dlbench.analysis.arms import IMPORTED, Arm, Repeat, reports_no_steps
 from dlbench.analysis.formatting import counted, difference, number, quantity
 from dlbench.analysis.groups import written_name
 from dlbench.analysis.judge import Family, Values, Verdict, judge
@@ -88,6 +88,11 @@ class _Decided:
     time: Metric = TRAIN_TIME
     quality: Metric | None = None
     target: tuple[Metric, float] | None = None
+
+    @property
+    def score(self) -> Metric | None:
+        """The score that runs are to keep or to reach."""
+        return self.target[0] if self.target else self.quality
 
     @property
     def judged(self) -> list[Metric]:
@@ -170,8 +175,7 @@ def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
     points = {arm: (amounts[arm], cost) for arm, cost in costs.items()}
     has_knee = not decided.value.is_higher_better and all(min(point) > 0 for point in points.values())
     bend = knee(front(points.values())) if has_knee else None
-    is_learned = bool(decided.quality or decided.target)
-    others = _doubts_of_use(use, ranked, out, decided) if use else ()
+    others = [*_doubts_of_out(use, out, decided), *_doubts_of_use(use, ranked, decided)] if use else []
     return Answer(
         task=group.title,
         given=dict(group.given),
@@ -187,23 +191,45 @@ def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
         faster=next((a.title for a in rivals if use and a not in values and verdicts[a] is Verdict.LOSES), None),
         arms=tuple(arms.values()),
         batch_sizes=tuple(batch_sizes(group.completed, group.keys)) if decided.target else (),
-        doubts=doubts(group, is_rate=decided.value is RATE, is_learned=is_learned, others=others),
+        doubts=doubts(group, is_rate=decided.value is RATE, is_learned=decided.score is not None, others=others),
     )
 
 
-def _doubts_of_use(use: Arm, left: Iterable[Arm], out: Mapping[Arm, str], decided: _Decided) -> Iterator[Weighed]:
-    """Yield what the arm to use is behind in, though the goal does not ask for it."""
-    metrics, value, quality = decided.wanted.metrics, decided.value, decided.quality
+def _doubts_of_out(use: Arm, out: Mapping[Arm, str], decided: _Decided) -> Iterator[Weighed]:
+    """Yield what is ahead of the arm to use but for some of its runs, and what scores more but is over a limit.
+
+    Of each kind the foremost.
+    """
+    value, quality = decided.value, decided.quality
     amounts, scores = (decided.medians((use, *out), metric) for metric in (value, quality or value))
-    for arm in amounts:
-        if arm is use or out[arm] != not_completed(arm.rows) or _fault(replace(arm, rows=arm.completed), decided):
-            continue
-        if quality and quality.gain(scores[use], scores[arm]) > quality.margin_at(scores[use]):
-            continue
-        theirs, mine = amounts[arm], amounts[use]
-        ratio = quotient(theirs, mine) if value.is_higher_better else quotient(mine, theirs)
-        if ratio is not None and ratio > 1 + value.margin:
-            yield 78, f"{arm.title} came to {quantity(value, theirs)}, but {out[arm]}"
+    more = {arm: quality.gain(scores[arm], scores[use]) for arm in scores} if quality else {}
+    margin = quality.margin_at(scores[use]) if quality else 0.0
+    gains = {arm: value.gain(amounts[arm], amounts[use]) for arm in out if arm in amounts}
+    ahead = [
+        arm
+        for arm, gain in gains.items()
+        if gain > value.margin_at(amounts[use]) and more.get(arm, 0.0) >= -margin and _is_sound_but_for(arm, decided)
+    ]
+    ahead = [arm for arm in ahead if out[arm] in (not_completed(arm.rows), _gap(arm, decided))]
+    if ahead:
+        best = max(ahead, key=gains.__getitem__)
+        yield 78, f"{best.title} came to {quantity(value, amounts[best])}, but {out[best]}"
+    over = [arm for arm in out if more.get(arm, 0.0) > margin and out[arm] == _over(arm, decided)]
+    if quality and over:
+        best = max(over, key=more.__getitem__)
+        yield 77, f"{best.title} has {quality.title} {quantity(quality, scores[best])}, but is {out[best]}"
+
+
+def _is_sound_but_for(arm: Arm, decided: _Decided) -> bool:
+    """Whether an arm is fit without the runs that did not complete, missed the target or lack a number."""
+    rows = tuple(row for row in arm.completed if not _gap(replace(arm, rows=(row,)), decided))
+    whole = replace(arm, rows=rows or arm.completed)
+    return not (_unlearned(whole, decided) or _over(whole, decided))
+
+
+def _doubts_of_use(use: Arm, left: Iterable[Arm], decided: _Decided) -> Iterator[Weighed]:
+    """Yield what the arm to use is behind in, though the goal does not ask for it."""
+    metrics, quality = decided.wanted.metrics, decided.quality
     for metric in (metrics[name] for name in scores_of(metrics) if metrics[name] is not quality):
         scores = decided.medians(left, metric)
         if use in scores:
@@ -261,20 +287,31 @@ def _out(group: ComparisonGroup, decided: _Decided) -> dict[Arm, str]:
 
 def _fault(arm: Arm, decided: _Decided) -> str:
     """Return what makes an arm unusable; empty where nothing does."""
-    wanted, time_s = decided.wanted, max(arm.values(decided.time.column), default=None)
-    cost = wanted.cost(arm, time_s)
-    if failed := not_completed(arm.rows):
-        return failed
-    score = decided.target[0] if decided.target else decided.quality
-    if score and (reason := learned_nothing(arm, score, wanted.metrics)):
-        return reason
+    return not_completed(arm.rows) or _unlearned(arm, decided) or _gap(arm, decided) or _over(arm, decided)
+
+
+def _unlearned(arm: Arm, decided: _Decided) -> str:
+    return learned_nothing(arm, decided.score, decided.wanted.metrics) if decided.score else ""
+
+
+def _gap(arm: Arm, decided: _Decided) -> str:
+    """Say how many runs of an arm reached the target, or lack a number that decides; empty where all have all."""
     num_reached = sum(map(math.isfinite, arm.comparable(decided.time.column).values()))
     if decided.target and num_reached < arm.n:
         return f"{num_reached} of {counted(arm.n, 'run')} reached {decided.target[0].title} {decided.target[1]:g}"
     for metric in decided.judged:
-        if len(decided.values(arm, metric)) < arm.n:
+        if lacking := arm.n - len(decided.values(arm, metric)):
+            title = (decided.time if metric.column == COST else metric).title
+            some = f"{lacking} of {counted(arm.n, 'run')} {'has' if lacking == 1 else 'have'} " * (lacking < arm.n)
             why = NO_STEPS if any(map(reports_no_steps, arm.completed)) else TOO_SHORT
-            return f"no {metric.title}" + (f": {why}" if metric is RATE else "")
+            return f"{some}no {title}" + (f": {why}" if metric is RATE and arm.get("command") != IMPORTED else "")
+    return ""
+
+
+def _over(arm: Arm, decided: _Decided) -> str:
+    """Say which limit a run of an arm is over; empty where it is over none."""
+    wanted, time_s = decided.wanted, max(arm.values(decided.time.column), default=None)
+    cost = wanted.cost(arm, time_s)
     if wanted.deadline_s is not None and time_s is not None and time_s > wanted.deadline_s:
         return f"over the deadline: {quantity(TRAIN_TIME, time_s)}"
     if wanted.max_cost is not None and cost is not None and cost > wanted.max_cost:
@@ -343,7 +380,7 @@ def best_first(arms: Sequence[Arm], wanted: Wanted, *, is_time_choice: bool) -> 
         is_time_choice: Whether the time of a step depends on what is tried.
     """
     decided = criteria(ComparisonGroup("", "", tuple(arms)), wanted)
-    score = decided.target[0] if decided.target else decided.quality
+    score = decided.score
     first, second = (decided.value, score) if decided.target or score is None else (score, wanted.metrics[LOSS])
     if decided.target and not is_time_choice:
         first = replace(TIME_TO_TARGET, column="epochs_to_target", margin=0.0)
