@@ -28,7 +28,7 @@ from dlbench.report.data import ReportData, StudyData
 from dlbench.report.page.machines import unsteady
 from dlbench.scenario.cluster import Prices
 from dlbench.scenario.goal import read_goal
-from dlbench.scenario.metrics import Metric, declared
+from dlbench.scenario.metrics import TRAIN_TIME, Metric, declared
 from dlbench.scenario.run_spec import Phase, arm_name
 
 
@@ -69,7 +69,7 @@ def answers_of(data: ReportData, goal: str = "", given: Sequence[str] = (), want
         wanted: Prices, where not those of the cluster file count, deadline and most cost.
 
     Raises:
-        UserError: The goal or a condition is none, or the studies have different goals.
+        UserError: The goal or a condition is none, the studies have different goals, or nothing says what is asked for.
     """
     asked, metrics = wanted or Wanted(), metrics_of(data)
     scenarios = [study.scenario for study in data.studies if study.scenario is not None]
@@ -91,6 +91,9 @@ def answers_of(data: ReportData, goal: str = "", given: Sequence[str] = (), want
     prices = asked.prices or next(filter(None, map(_prices, records.values())), None)
     if asked.max_cost is not None and prices is None:
         raise UserError("--max-cost needs a price", hint="--price 2.5/worker-hour, or `prices` in the cluster file")
+    needs_times = goal.startswith("cost") or asked.deadline_s is not None or asked.max_cost is not None
+    if needs_times and any(arm.n for arm in arms) and not any(arm.values(TRAIN_TIME.column) for arm in arms):
+        raise UserError("costs and deadlines are of training times, which no run here has", hint="--goal throughput")
     keys = {*SETTINGS, *map(written_name, SETTINGS), *option_columns(columns_of(arms)), "device_name"}
     if unknown := [key for key in given if key not in keys]:
         raise UserError(f"--given {unknown[0]}: no setting is called so", hint=nearest(unknown[0], keys))

@@ -245,17 +245,17 @@ def criteria(group: ComparisonGroup, wanted: Wanted) -> _Decided:
     """Return what decides between the arms of a group: the goal that is asked for, else what their scores allow."""
     learned = [arm for arm in group.completed if arm.scores_mean_something]
     scored = [name for name in scores_of(wanted.metrics) if any(arm.comparable(name) for arm in learned)]
+    timed, rated = ([a for a in group.completed if a.comparable(metric.column)] for metric in (TRAIN_TIME, RATE))
     goal = wanted.goal
     if goal is None:
         targets = {(arm.get("target_metric"), arm.get("target_value")) for arm in group.completed}
         targets = {(name, float(aim)) for name, aim in targets if aim is not None and name in wanted.metrics}
-        goal = Goal() if scored else Goal(least="throughput")
+        goal = Goal() if scored or (timed and not rated) else Goal(least="throughput")
         if len(targets) == 1 and learned:
             goal = Goal(target=targets.pop())
-    if goal.least == "throughput" or not (goal.target or scored):
-        if goal.least == "throughput" or any(arm.comparable(RATE.column) for arm in group.completed):
-            return _Decided(wanted, "highest throughput", RATE)
-        return _Decided(wanted, "least training time", TRAIN_TIME)
+    is_learned = bool(goal.target or goal.quality or scored)
+    if goal.least == "throughput" or (goal.least == "time" and rated and not (timed or is_learned)):
+        return _Decided(wanted, "highest throughput", RATE)
     value = time = TIME_TO_TARGET if goal.target else TRAIN_TIME
     if goal.least == "cost":
         unit = wanted.prices.currency if wanted.prices else "worker-hours"
@@ -263,6 +263,8 @@ def criteria(group: ComparisonGroup, wanted: Wanted) -> _Decided:
     if goal.target:
         score, aim = wanted.metrics[goal.target[0]], goal.target[1]
         return _Decided(wanted, f"least {goal.least} to {score.title} {aim:g}", value, time, target=(score, aim))
+    if not is_learned:
+        return _Decided(wanted, f"least {value.title}", value, time)
     score = wanted.metrics[goal.quality or scored[0]]
     within = difference(score, score.margin, signed=False)
     return _Decided(wanted, f"least {value.title} with {score.title} within {within} of the best", value, time, score)
@@ -299,7 +301,8 @@ def _gap(arm: Arm, decided: _Decided) -> str:
     num_reached = sum(map(math.isfinite, arm.comparable(decided.time.column).values()))
     if decided.target and num_reached < arm.n:
         return f"{num_reached} of {counted(arm.n, 'run')} reached {decided.target[0].title} {decided.target[1]:g}"
-    for metric in decided.judged:
+    has_limit = decided.wanted.deadline_s is not None or decided.wanted.max_cost is not None
+    for metric in [*decided.judged, *[decided.time] * has_limit]:
         if lacking := arm.n - len(decided.values(arm, metric)):
             title = (decided.time if metric.column == COST else metric).title
             some = f"{lacking} of {counted(arm.n, 'run')} {'has' if lacking == 1 else 'have'} " * (lacking < arm.n)

@@ -1,14 +1,16 @@
-"""Verdicts on the claims of published studies, of which each study keeps a copy."""
+"""Verdicts on the claims of published studies, of which each study keeps a copy; what cannot be asked for."""
 
 from pathlib import Path
 
 import pytest
 
+from dlbench.analysis.answer.decide import Wanted
 from dlbench.analysis.claims.claim_tests import ClaimState
 from dlbench.errors import UserError
 from dlbench.records import files
-from dlbench.report.answers import verdicts
+from dlbench.report.answers import answers_of, verdicts
 from dlbench.report.data import ReportData
+from dlbench.scenario.cluster import Prices
 from dlbench.scenario.reference import parse
 from tests.unit.report.figures.makers import Row, repeats, report_data
 
@@ -75,3 +77,15 @@ def test_what_is_the_same_of_all_groups_of_runs_is_said_once(tmp_path: Path) -> 
     ]
     judged = verdicts(studies(tmp_path, TEXT, rows=rows))
     assert {each.claim.rpartition(" (")[2] for each in judged} == {"adam; sgd)", "lion)"}
+
+
+@pytest.mark.parametrize(
+    ("goal", "wanted"), [("cost", {}), ("", {"deadline_s": 9.0}), ("throughput", {"max_cost": 9.0})]
+)
+def test_a_cost_or_a_deadline_is_refused_where_no_run_has_a_training_time(
+    tmp_path: Path, goal: str, wanted: dict[str, float]
+) -> None:
+    rates = studies(tmp_path, "", rows=repeats(3, samples_per_s=9.0, train_time_s=None))
+    with pytest.raises(UserError, match="training times, which no run here has"):
+        answers_of(rates, goal, wanted=Wanted(prices=Prices(currency="USD", worker_hour=1.0), **wanted))
+    assert answers_of(rates).answers

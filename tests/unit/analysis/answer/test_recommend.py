@@ -72,6 +72,10 @@ RANDOM = [
     trained(name, seconds, workers=n, input="synthetic", samples_per_s=noisy(rate, 5, n, 0.005))
     for n, (name, seconds, rate) in enumerate((("a", 5.0, 1000.0), ("b", 50.0, 2000.0)), 1)
 ]
+TIMES = [
+    arm("four", {"train_time_s": noisy(3600.0, 5, 1, 0.005)}, workers=4),
+    arm("one", {"train_time_s": noisy(7200.0, 5, 2, 0.005)}, **ALONE),
+]
 
 
 @pytest.mark.parametrize(
@@ -104,6 +108,11 @@ RANDOM = [
         # Random numbers are judged by throughput, a deadline is one of training times.
         (RANDOM, {}, "b", ["highest throughput"]),
         (RANDOM, {"goal": Goal(least="throughput"), "deadline_s": 20.0}, "a", ["b: over the deadline: "]),
+        (RANDOM, {"goal": Goal()}, "a", ["Answer: least training time"]),
+        # Without scores and rates there are times.
+        (TIMES, {}, "four", ["Answer: least training time"]),
+        (TIMES, {"goal": Goal(least="cost")}, "one", ["Answer: least worker-hours"]),
+        (TIMES, {"prices": USD, "max_cost": 6.0}, "one", ["four: over the most that it may cost: "]),
         (MORE, {"prices": USD}, "four", ["cheaper one worker alone"]),
         (MORE, {"prices": USD, "goal": Goal(least="cost")}, "one", []),
         (MORE, {"prices": USD, "deadline_s": 5000.0}, "four", ["one: over the deadline: 7,"]),
@@ -120,6 +129,23 @@ def test_what_is_used_and_why_others_are_out(
     assert used(found).name == use
     words = "\n".join([text(found), *(f"{one.name}: {one.reason}" for one in found.arms if one.word == "out")])
     assert [part for part in said if part not in words] == [], words
+
+
+@pytest.mark.parametrize(
+    ("wanted", "reason"),
+    [
+        ({"goal": Goal(least="cost")}, "no training time"),
+        ({"deadline_s": 9.0}, "no training time"),
+        ({"prices": USD, "max_cost": 9.0}, "no training time"),
+        ({"goal": Goal(quality="validation_loss")}, "no validation loss"),
+        ({"goal": Goal()}, ""),
+    ],
+)
+def test_a_goal_or_limit_that_cannot_be_judged_is_never_left_out(wanted: dict[str, Any], reason: str) -> None:
+    rates = (
+        arm(name, {"samples_per_s": noisy(rate, 5, n)}, workers=n) for n, name, rate in ((1, "a", 50.0), (2, "b", 90.0))
+    )
+    assert {one.reason for one in answer(*rates, wanted=Wanted(**wanted)).arms} == {reason}
 
 
 def test_not_significant_is_not_equal() -> None:
