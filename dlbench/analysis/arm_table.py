@@ -158,9 +158,11 @@ def arm_table(arms: Sequence[Arm], spread: Spread = INTERVALS) -> ArmTable:
     elif any(emulated):
         notes.insert(0, f"emulated: {emulated[0]}, all arms")
     covered = [interval.coverage for arm in arms for interval in arm.metrics.values() if interval and interval.coverage]
-    title = "One completed repeat of each arm: nothing is known of chance"
+    title = "Median of n completed repeats"
     if covered:
         title = f"{spread[0].format(math.floor(100 * min(covered)))} of n completed repeats"
+    elif all(arm.n == 1 for arm in arms):
+        title = "One completed repeat of each arm: nothing is known of chance"
     return ArmTable(title, columns, tuple(notes), frozenset(texts))
 
 

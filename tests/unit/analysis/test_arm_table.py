@@ -100,3 +100,16 @@ def test_one_rate_for_all_is_said_where_each_may_have_its_own():
     by_hand = arm_table(at_rates(0.1, 0.2, tuned=None))
     assert "learning_rate" in by_hand.columns, "an axis is a column of its own"
     assert not any("tuned" in note for note in by_hand.notes)
+
+
+@pytest.mark.parametrize(
+    ("count", "loss", "title"),
+    [
+        (1, 0.3, "One completed repeat of each arm: nothing is known of chance"),
+        (5, 0.3, "Median [interval that covers at least 93%] of n completed repeats"),
+        (5, None, "Median of n completed repeats"),
+    ],
+)
+def test_the_title_says_what_the_cells_are_medians_of(count, loss, title):
+    rows = made.arm("a", {"validation_loss": [loss] * count}, scenario="s")
+    assert arm_table(made.read(rows)).title == title
