@@ -84,8 +84,13 @@ def can_extend(row: Row) -> bool:
 
 def reports_no_steps(row: Row) -> bool:
     """Whether the run was a script's that told dlbench nothing of its steps."""
-    is_script = row.get("command") not in (None, IMPORTED)
+    is_script = row.get("command") is not None and not is_imported(row)
     return is_script and row.get("steps") is None and row.get("timed_window_s") is None
+
+
+def is_imported(row: Row) -> bool:
+    """Whether the run was measured elsewhere."""
+    return bool(row.get("command") == IMPORTED)
 
 
 def stated_of(row: Row) -> list[str]:
@@ -309,7 +314,7 @@ def base_line_key(row: Row, columns: Sequence[str]) -> Hashable:
     A base line is one worker alone with the same key. Emulated and real runs are never compared. A table from elsewhere
     may hold several kinds of hardware.
     """
-    device = row.get("device_name") if row.get("command") == IMPORTED else None
+    device = row.get("device_name") if is_imported(row) else None
     return row.get("study"), bool(row.get("emulated")), device, *map(row.get, columns)
 
 

@@ -157,7 +157,7 @@ class Judgement:
 
     @property
     def further(self) -> int | None:
-        """Further repeats that would probably decide; None where it is decided, or more than 100 are needed.
+        """Further repeats that would probably decide; None if decided, below three repeats, or above 100 further ones.
 
         An arm keeps against all others, or loses to one. The true differences are as uncertain as these repeats leave
         them, so that the probability of a decision is its mean over those that are possible (assurance; O'Hagan,
@@ -165,8 +165,6 @@ class Judgement:
         """
         from scipy.special import ndtr, stdtrit
 
-        if 0 < self.n < LEAST_REPEATS:
-            return ENOUGH_REPEATS - self.n
         if self.verdict is not Verdict.OPEN or not self._is_known:
             return None
         gain, error, freedom = (part[:, None] for part in self.tests)

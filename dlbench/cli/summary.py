@@ -7,7 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dlbench.analysis.arm_table import MARGINS, ArmTable, arm_table
-from dlbench.analysis.arms import Arm, Row, arms, can_extend, last_attempts, measured, reported, reports_no_steps
+from dlbench.analysis.arms import (
+    Arm,
+    Row,
+    arms,
+    can_extend,
+    is_imported,
+    last_attempts,
+    measured,
+    reported,
+    reports_no_steps,
+)
 from dlbench.analysis.formatting import counted
 from dlbench.analysis.groups import written_name
 from dlbench.analysis.summary_tables import ARMS, LEADING, SUMMARY
@@ -110,7 +120,7 @@ def unexpected(rows: Iterable[Row]) -> list[Row]:
 def hints(rows: Iterable[Row]) -> list[str]:
     """Say why a rate does not count, once for each reason, and what would help."""
     completed = [row for row in rows if row["status"] == Status.COMPLETED]
-    short = [row for row in completed if row["samples_per_s"] is None]
+    short = [row for row in completed if row["samples_per_s"] is None and not is_imported(row)]
     silent = [row for row in short if reports_no_steps(row)]
     timed = [row for row in short if row["timed_window_s"] is not None]
     lines = []

@@ -50,15 +50,16 @@ def refuse_coarse(rows: Iterable[Row]) -> None:
     Raises:
         NotIdentifiableError: One of them did, with its batch.
     """
-    evaluations, batch = min(((_evaluations(row), row.get(BATCH) or 0) for row in rows), default=(math.inf, 0))
-    if evaluations < LEAST_EVALUATIONS:
+    num_evaluations, batch = min(((evaluations(row), row.get(BATCH) or 0) for row in rows), default=(math.inf, 0))
+    if num_evaluations < LEAST_EVALUATIONS:
         raise NotIdentifiableError(
-            f"at batch {number(batch)} the target is reached by evaluation {evaluations:g}: "
+            f"at batch {number(batch)} the target is reached by evaluation {num_evaluations:g}: "
             f"it takes {LEAST_EVALUATIONS} to tell how epochs depend on the batch"
         )
 
 
-def _evaluations(row: Row) -> float:
+def evaluations(row: Row) -> float:
+    """Return how many evaluations a run took to its target; infinite where that is not known."""
     return (row.get("epochs_to_target") or math.inf) / (row.get("evaluate_every") or 1)
 
 

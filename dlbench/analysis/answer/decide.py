@@ -10,7 +10,7 @@ from dlbench.analysis.answer.answer import Answer, ArmAnswer, Difference, Judged
 from dlbench.analysis.answer.batches import batch_sizes
 from dlbench.analysis.answer.comparison_group import ComparisonGroup
 from dlbench.analysis.answer.doubts import Weighed, doubts, learned_nothing, not_completed, sampling_error, scores_of
-from dlbench.analysis.arms import IMPORTED, Arm, Repeat, reports_no_steps
+from dlbench.analysis.arms import Arm, Repeat, is_imported, reports_no_steps
 from dlbench.analysis.formatting import counted, difference, number, quantity
 from dlbench.analysis.groups import written_name
 from dlbench.analysis.judge import Family, Values, Verdict, judge
@@ -93,6 +93,12 @@ class _Decided:
     def score(self) -> Metric | None:
         """The score that runs are to keep or to reach."""
         return self.target[0] if self.target else self.quality
+
+    @property
+    def deciding(self) -> list[Metric]:
+        """What counts of a run: the score, and the time or rate."""
+        value = self.time if self.value.column == COST else self.value
+        return [metric for metric in (self.score, value) if metric is not None]
 
     @property
     def judged(self) -> list[Metric]:
@@ -191,7 +197,7 @@ def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
         faster=next((a.title for a in rivals if use and a not in values and verdicts[a] is Verdict.LOSES), None),
         arms=tuple(arms.values()),
         batch_sizes=tuple(batch_sizes(group.completed, group.keys)) if decided.target else (),
-        doubts=doubts(group, is_rate=decided.value is RATE, is_learned=decided.score is not None, others=others),
+        doubts=doubts(group, [arm for arm in group.arms if arm not in out], decided.deciding, others),
     )
 
 
@@ -280,7 +286,7 @@ def _out(group: ComparisonGroup, decided: _Decided) -> dict[Arm, str]:
             out[arm] = reason
         elif has_more and arm.workers == 1 and not arm.is_alone and arm.base_line:
             out[arm] = OVERHEAD
-        elif arm.is_alone and settings in singles:
+        elif arm.is_alone and settings in singles and not is_imported(arm.first):
             out[arm] = TWIN
         elif arm.is_alone:
             singles.add(settings)
@@ -307,7 +313,7 @@ def _gap(arm: Arm, decided: _Decided) -> str:
             title = (decided.time if metric.column == COST else metric).title
             some = f"{lacking} of {counted(arm.n, 'run')} {'has' if lacking == 1 else 'have'} " * (lacking < arm.n)
             why = NO_STEPS if any(map(reports_no_steps, arm.completed)) else TOO_SHORT
-            return f"{some}no {title}" + (f": {why}" if metric is RATE and arm.get("command") != IMPORTED else "")
+            return f"{some}no {title}" + (f": {why}" if metric is RATE and not is_imported(arm.first) else "")
     return ""
 
 

@@ -9,9 +9,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from statistics import median
+from typing import Any
 
 from dlbench import plugins
 from dlbench.analysis.answer.answer import Doubt
+from dlbench.analysis.answer.batches import evaluations
 from dlbench.analysis.answer.comparison_group import ComparisonGroup
 from dlbench.analysis.arms import (
     Arm,
@@ -19,6 +21,7 @@ from dlbench.analysis.arms import (
     can_extend,
     distinct,
     held_back,
+    is_imported,
     is_unsteady,
     quotient,
     reports_no_steps,
@@ -32,7 +35,7 @@ from dlbench.errors import UserError
 from dlbench.grouping import by_key
 from dlbench.records.outcome import Status
 from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS
-from dlbench.scenario.metrics import BUILT_IN, QUALITY, RATE, TRAIN_TIME, Metric, Metrics
+from dlbench.scenario.metrics import BUILT_IN, QUALITY, RATE, TIME_TO_TARGET, TRAIN_TIME, Metric, Metrics
 from dlbench.scenario.run_spec import arm_name
 from dlbench.scenario.settings import Input
 
@@ -54,27 +57,28 @@ UNLIKE_CLOCKS = 0.1
 MUCH_BOOKKEEPING = 0.1
 # A validation loss this many times that of a model that knows nothing is no loss of a model that learns.
 EXPLODED = 10.0
+# A worker of several that does so much more than one alone has other work, or is counted wrongly.
+MOST_EFFICIENCY = 1.2
 # A first step, with its compilation, that is so much of the training says little about a longer one.
 MUCH_FIRST_STEP = 0.2
 
 
-def doubts(group: ComparisonGroup, *, is_rate: bool, is_learned: bool, others: Iterable[Weighed]) -> tuple[Doubt, ...]:
+def doubts(
+    group: ComparisonGroup, judged: Sequence[Arm], deciding: Sequence[Metric], others: Iterable[Weighed]
+) -> tuple[Doubt, ...]:
     """Return the doubts about a group's answer, the heaviest first.
 
     Args:
         group: Its arms.
-        is_rate: Whether throughput decides.
-        is_learned: Whether a score or a target does.
+        judged: Those that are not out.
+        deciding: The score that counts, and the time or rate.
         others: Further ones, by weight.
     """
     rows = [row for arm in group.completed for row in arm.completed]
-    weighed = [
-        *others,
-        *_of_scripts(group, rows),
-        *_of_comparison(group, rows, is_learned=is_learned),
-        *_of_machine(group, rows),
-    ]
-    weighed += [*_of_gpus(group, rows), *_of_measurement(rows, is_rate=is_rate)]
+    is_learned = any(metric.is_score for metric in deciding)
+    weighed = [*others, *_of_scripts(group, rows), *_of_comparison(group, rows, is_learned=is_learned)]
+    weighed += [*_of_machine(group, rows), *_of_arms(group, judged, deciding), *_of_gpus(group, rows)]
+    weighed += [*_of_measurement(rows, is_rate=RATE in deciding), *_of_statements(rows, deciding)]
     return tuple(Doubt(text=text, weight=weight) for weight, text in sorted(weighed, reverse=True))
 
 
@@ -90,11 +94,6 @@ def _of_comparison(group: ComparisonGroup, rows: Sequence[Row], *, is_learned: b
         yield 79, f"{texts}: others beyond may be better"
     if scattered := sum(bool(arm.get("tuned_scattered")) for arm in group.completed):
         yield 60, f"the searches of {counted(scattered, 'arm')} did not tell learning rates apart (`tune.repeats`)"
-    repeats = max((arm.n for arm in group.arms), default=0)
-    if repeats == 1:
-        yield 70, "one run of each arm says nothing of chance"
-    elif 0 < repeats < ENOUGH_REPEATS and not any(arm.get("repeats_rule") for arm in group.arms):
-        yield 70, f"{repeats} runs of each arm show little (`repeats: 5`)"
     if text := not_completed([row for arm in group.arms for row in arm.rows]):
         yield 65, text
     seen = [round(median(seen)) for arm in group.completed if (seen := arm.values("samples_seen"))]
@@ -116,6 +115,38 @@ def _of_scripts(group: ComparisonGroup, rows: Sequence[Row]) -> Iterator[Weighed
         yield 96, f"{runs} made no step"
     if noted := list(filter(None, (row.get("script_note") for row in rows))):
         yield 94, f"{noted[0]} ({len(noted)} of {counted(len(rows), 'run')})"
+
+
+def _of_arms(group: ComparisonGroup, judged: Sequence[Arm], deciding: Sequence[Metric]) -> Iterator[Weighed]:
+    """Yield by weight what the repeats of the arms that are judged do not tell, or tell too well."""
+    arms = judged or group.completed
+    copied = [
+        arm for arm in arms if arm.n > 1 and is_imported(arm.first) and len(set(map(_stated, arm.completed))) == 1
+    ]
+    if copied:
+        yield 72, f"repeats of {counted(len(copied), 'arm')} are equal to the digit: are they copies of one run?"
+    least, most = (pick((arm.n for arm in arms), default=0) for pick in (min, max))
+    advice = "" if any(is_imported(arm.first) for arm in arms) else " (`repeats: 5`)"
+    if most == 1:
+        yield 70, "one run of each arm says nothing of chance"
+    elif least < ENOUGH_REPEATS and not any(arm.get("repeats_rule") for arm in arms) and arms:
+        few = f"an arm has as few as {counted(least, 'run')}, which shows little"
+        yield 70, (f"{least} runs of each arm show little" if least == most else few) + advice
+    runs = [row for arm in judged for row in arm.completed]
+    if TIME_TO_TARGET in deciding and runs and all(evaluations(row) <= 1 for row in runs):
+        yield (
+            59,
+            "all runs reached the target at their first evaluation: a higher one, or evaluating sooner, tells more",
+        )
+    steep = {arm: arm.efficiency.value for arm in arms if arm.efficiency and arm.efficiency.value > MOST_EFFICIENCY}
+    if steep:
+        arm = max(steep, key=steep.__getitem__)
+        what = f"the efficiency of {arm.title} is {percent(steep[arm])}, more than linear"
+        yield 57, f"{what}: is it the same work, and are workers counted right?"
+
+
+def _stated(row: Row) -> tuple[Any, ...]:
+    return tuple((name, row.get(name)) for name in stated_of(row))
 
 
 def _untuned(arms: Sequence[Arm]) -> str:
@@ -173,8 +204,6 @@ def _of_measurement(rows: Sequence[Row], *, is_rate: bool) -> Iterator[Weighed]:
     """Yield by weight what the numbers say less of than they seem to."""
     if runs := _runs([is_unsteady(row) for row in rows]):
         yield 60 if is_rate else 10, f"throughput was not steady in {runs} (~)"
-    if runs := _runs([RATE.column in stated_of(row) for row in rows]):
-        yield 55 if is_rate else 8, f"throughput was not measured by dlbench, but stated, in {runs}"
     first_steps = _known(rows, "first_step_s", "train_time_s")
     if first_steps and median(first_steps) >= MUCH_FIRST_STEP:
         share = percent(median(first_steps))
@@ -189,10 +218,20 @@ def _of_measurement(rows: Sequence[Row], *, is_rate: bool) -> Iterator[Weighed]:
     if runs := _runs([share >= MUCH_BOOKKEEPING for share in bookkeeping]):
         yield 15, f"dlbench itself took up to {percent(max(bookkeeping))} of the timed window in {runs}"
     without = [row for row in rows if row.get("samples_per_s") is None and not reports_no_steps(row)]
+    without = [row for row in without if not is_imported(row)]
     if without:
         remedy = "`extend_window: true`" if all(map(can_extend, without)) else "more steps"
         needs = f"it needs {MIN_TIMED_STEPS} steps and {MIN_TIMED_S:g} s: {remedy}"
         yield 5, f"{len(without)} of {counted(len(rows), 'run')} have no steady throughput ({needs})"
+
+
+def _of_statements(rows: Sequence[Row], deciding: Sequence[Metric]) -> Iterator[Weighed]:
+    """Yield which of the metrics that decide dlbench has not measured itself."""
+    stated = [[metric for metric in deciding if metric.column in stated_of(row)] for row in rows]
+    if runs := _runs(list(map(bool, stated))):
+        titles = dict.fromkeys("throughput" if metric is RATE else metric.title for each in stated for metric in each)
+        verb = "was" if len(titles) == 1 else "were"
+        yield 55, f"{' and '.join(titles)} {verb} not measured by dlbench, but stated, in {runs}"
 
 
 def unlike_batch(row: Row) -> float | None:

@@ -1,7 +1,7 @@
 """An answer in a heading and at most five lines, as terminal, page and Markdown show it."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from dlbench.analysis.answer.answer import Answer, ArmAnswer, Judged
 from dlbench.analysis.answer.decide import COST, OVERHEAD, TWIN
@@ -16,7 +16,7 @@ from dlbench.analysis.formatting import (
     quantity,
     unit_of,
 )
-from dlbench.analysis.judge import MOST_REPEATS, Verdict
+from dlbench.analysis.judge import ENOUGH_REPEATS, LEAST_REPEATS, MOST_REPEATS, Verdict
 from dlbench.analysis.statistics.intervals import Interval
 from dlbench.errors import shorten
 from dlbench.scenario.metrics import BUILT_IN, TRAIN_TIME, Metric, Metrics
@@ -92,7 +92,7 @@ def _lines(answer: Answer, metrics: Metrics) -> Iterator[tuple[str, list[str]]]:
         arm, judged = rivals[0]
         against = f"against {judged.difference.against}" if judged.difference else ""
         others = f"{len(rivals) - 1} more open" if len(rivals) > 1 else ""
-        yield "open", [arm.title, _open(judged, metrics), _value(arm, answer, metrics), against, others]
+        yield "open", [arm.title, _open(arm, judged, by_title, metrics), _value(arm, answer, metrics), against, others]
     for label, title, words in (("faster", answer.faster, _loss), ("cheaper", answer.cheaper, _price)):
         if title is not None and use is not None:
             arm = by_title[title]
@@ -162,15 +162,16 @@ def _why_none(answer: Answer, metrics: Metrics) -> list[str]:
     return [f"no arm can be recommended: {each[0]}", *each[1:]]
 
 
-def _open(judged: Judged, metrics: Metrics) -> str:
+def _open(arm: ArmAnswer, judged: Judged, by_title: Mapping[str, ArmAnswer], metrics: Metrics) -> str:
     """Say what is open of an arm: the difference with its bounds, and what would tell."""
     metric, gap = metrics.get(judged.metric, TRAIN_TIME), judged.difference
     if gap is None:
         return ""
+    if (fewest := min(arm.completed, by_title[gap.against].completed)) < LEAST_REPEATS:
+        return f"{counted(fewest, 'repeat')}: {ENOUGH_REPEATS} begin to tell"
     ends = sorted(_signed(metric, end) for end in (gap.worst, gap.best) if end is not None)
     bounds = ", ".join(difference(metric, end, with_unit=False) for end in ends)
-    n = judged.spread.n
-    text = f"{difference(metric, _signed(metric, gap.gain))} [{bounds}]" if ends else counted(n, "repeat")
+    text = f"{difference(metric, _signed(metric, gap.gain))} [{bounds}]"
     if gap.further is None:
         return f"{text}: more than {MOST_REPEATS} more repeats would be needed"
     return f"{text}: {counted(gap.further, 'more repeat')} would tell"

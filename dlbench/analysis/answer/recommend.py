@@ -1,7 +1,8 @@
 """Answers from rows: one for each comparison group, each with the command that would tell most next."""
 
+import math
 import shlex
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean, median
@@ -12,10 +13,10 @@ from dlbench.analysis.answer.comparison_group import ComparisonGroup, comparison
 from dlbench.analysis.answer.decide import TOO_SHORT, Wanted, decide
 from dlbench.analysis.answer.doubts import Weighed, of_nothing
 from dlbench.analysis.answer.lines import open_arms
-from dlbench.analysis.arms import IMPORTED, Arm, Row, can_extend
+from dlbench.analysis.arms import Arm, Row, can_extend, is_imported
 from dlbench.analysis.formatting import counted, listed, percent
 from dlbench.analysis.groups import not_tuned_for, values_of
-from dlbench.analysis.judge import ENOUGH_REPEATS
+from dlbench.analysis.judge import ENOUGH_REPEATS, LEAST_REPEATS
 from dlbench.records import files
 from dlbench.records.outcome import Status
 from dlbench.scenario.metrics import BUILT_IN, QUALITY, TIME_TO_TARGET, TRAIN_TIME, Metrics
@@ -86,8 +87,8 @@ def recommend(
             answer = doubted(answer, (72, f"{counted(missing, 'run')} of the study are still to be made"))
         if without := [label for place in places_here for label in place.without]:
             answer = doubted(answer, (91, f"not measured, since no candidate completed: {listed(without, 3, '; ')}"))
-        is_imported = any(arm.get("command") == IMPORTED for arm in group.arms)  # nothing of it can be run again
-        if len(places_here) == 1 and not is_imported:
+        can_run = not any(is_imported(arm.first) for arm in group.arms)
+        if len(places_here) == 1 and can_run:
             command, why, seconds = next(_commands(answer, group, places_here.pop(), arms))
             answer = answer.model_copy(update={"next": Next(command=command, why=why, seconds=seconds)})
         answers.append(answer)
@@ -121,7 +122,7 @@ def _confirmed(answer: Answer, group: ComparisonGroup, confirming: Sequence[Arm]
 
 
 def retargeted(arms: Iterable[Arm], epochs: "pd.DataFrame", target: tuple[str, float], metrics: Metrics) -> list[Arm]:
-    """Return arms with the time to another target than their scenario's, from the scores of their epochs.
+    """Return arms with time and epochs to another target than their scenario's, from the scores of their epochs.
 
     A run that another target ended before it got to this one has not reached it.
 
@@ -134,13 +135,14 @@ def retargeted(arms: Iterable[Arm], epochs: "pd.DataFrame", target: tuple[str, f
     name, aim = target
     scored = epochs[epochs[name].notna()] if name in epochs else epochs[:0]
     reached = scored.loc[[metrics[name].is_reached(score, aim) for score in scored[name]]]
-    first = reached.groupby(["study", "run_id"])["train_time_s"].min().dropna().to_dict()
+    by_run = reached.groupby(["study", "run_id"])[["train_time_s", "epoch"]].min().dropna()
 
-    def time_of(row: Row) -> float | None:
-        return first.get((row["study"], row["run_id"]))
+    def first(column: str) -> Callable[[Row], float | None]:
+        values = by_run[column].to_dict()
+        return lambda row: values.get((row["study"], row["run_id"]))
 
-    columns = {"target_metric": lambda _: name, "target_value": lambda _: aim, TIME_TO_TARGET.column: time_of}
-    return [arm.having(**columns) for arm in arms]
+    taken = {TIME_TO_TARGET.column: first("train_time_s"), "epochs_to_target": first("epoch")}
+    return [arm.having(target_metric=lambda _: name, target_value=lambda _: aim, **taken) for arm in arms]
 
 
 def _commands(answer: Answer, group: ComparisonGroup, place: StudyPlace, arms: Sequence[Arm]) -> Iterator[Command]:
@@ -166,13 +168,8 @@ def _commands(answer: Answer, group: ComparisonGroup, place: StudyPlace, arms: S
             yield f"dlbench logs {hopeless[0].rows[0]['run_id']} --study {study}", "why all runs of an arm failed", None
         if failed:
             yield run, f"repeats {counted(len(failed), 'run')} that failed", sum(map(seconds_of, failed))
-    judged = [judged.difference for _, judged in open_arms(answer) if judged.difference]
-    if numbers := [difference.further for difference in judged if difference.further]:
-        # As many as the line on what is open names, or else the fewest that settle anything.
-        further = judged[0].further or min(numbers)
-        settled = sum(number <= further for number in numbers)
-        why = "settles what is open" if settled == len(judged) else f"settles {settled} of {len(judged)} open arms"
-        total = max(arm.completed for arm in answer.arms) + further
+    if repeats := _repeats(answer):
+        total, why = repeats
         more = [max(total - len(arm.rows), 0) if place.can_continue else total for arm in whole]
         seconds = sum(count * seconds_of(arm) for count, arm in zip(more, whole, strict=True))
         yield f"{run if place.can_continue else again} --repeats {total}", why, seconds
@@ -181,6 +178,23 @@ def _commands(answer: Answer, group: ComparisonGroup, place: StudyPlace, arms: S
         contenders = sorted(map(seconds_of, whole), reverse=True)[:CONTENDERS]
         yield f"{run} --confirm", "it and its rivals on fresh seeds", ENOUGH_REPEATS * sum(contenders)
     yield f"dlbench report {study}", "charts, evidence, all doubts", None
+
+
+def _repeats(answer: Answer) -> tuple[int, str] | None:
+    """Return how many repeats would tell most of what is open, and what they do; None where up to 100 tell nothing."""
+    completed = {arm.title: arm.completed for arm in answer.arms}
+    totals: list[tuple[float, bool]] = []
+    for arm, judged in open_arms(answer):
+        if gap := judged.difference:
+            n = min(arm.completed, completed[gap.against])
+            totals.append((n + (gap.further or math.inf), True) if n >= LEAST_REPEATS else (ENOUGH_REPEATS, False))
+    # As many as the line on what is open names, or else the fewest that tell anything.
+    total, is_enough = totals[0] if totals and totals[0][0] < math.inf else min(totals, default=(math.inf, True))
+    if total == math.inf:
+        return None
+    settled = sum(settles and number <= total for number, settles in totals)
+    why = "settles what is open" if settled == len(totals) else f"settles {settled} of {len(totals)} open arms"
+    return int(total), why if is_enough else f"{total} repeats begin to tell"
 
 
 def _changes(answer: Answer, group: ComparisonGroup) -> Iterator[tuple[str, str]]:

@@ -65,6 +65,7 @@ def test_an_empty_rate_gets_a_hint():
     assert "at most 1.2 s and 40 steps; a rate needs 50 steps and 5 s. `extend_window: true`" in hint
     assert hints([row("a-r0", samples_per_s=1.0, timed_window_s=9.0)]) == []
     assert "no timed window was opened" in hints([row("a-r0")])[0]
+    assert hints([row("a-r0", command="imported")]) == []
     for cannot_extend in ({"command": "python x.py"}, {"updates": 5}):
         (hint,) = hints([row("a-r0", **short, **cannot_extend)])
         assert "extend_window" not in hint

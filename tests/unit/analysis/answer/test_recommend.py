@@ -1,15 +1,17 @@
 """What is recommended, of every kind of study in which advice has been foolish."""
 
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from dlbench.analysis.answer.answer import Answer, ArmAnswer, Next
 from dlbench.analysis.answer.decide import Wanted
 from dlbench.analysis.answer.lines import MOST_LINES, heading, lines
-from dlbench.analysis.answer.recommend import StudyPlace, recommend
+from dlbench.analysis.answer.recommend import StudyPlace, recommend, retargeted
 from dlbench.scenario.cluster import Prices
 from dlbench.scenario.goal import Goal
 from dlbench.scenario.metrics import BUILT_IN, Metric, MetricDeclaration, declared
@@ -213,7 +215,9 @@ LONE = [trained("a", 10.0, count=1, batch_size=8), trained("b", 5.0, count=1, ba
     ("arms", "command", "why", "seconds"),
     [
         # Repeats are made of all arms, and settle what is open of some.
-        (LONE, "run --study studies/made-1 --repeats 5", "settles what is open", 4 * 2 * 8.5),
+        (LONE, "run --study studies/made-1 --repeats 5", "5 repeats begin to tell", 4 * 2 * 8.5),
+        # An arm of fewer repeats than the others gets as many as tell anything.
+        ([LONE[1], SLOW], "run --study studies/made-1 --repeats 5", "5 repeats begin to tell", 4 * 6.0),
         ([SLOW, WILD, LONG], "run --study studies/made-1 --repeats 45", "settles 1 of 2 open arms",
          40 * (11 + 3 + 1001)),
         # A failed run is repeated first, unless all runs of its arm failed.
@@ -229,6 +233,16 @@ def test_what_is_run_next_says_its_time_and_what_it_settles(
     following = tried(answer(*arms))
     assert (following.command, following.why) == (f"dlbench {command}", why)
     assert following.seconds == (seconds if seconds is None else pytest.approx(seconds))
+
+
+def test_of_too_few_repeats_no_further_ones_are_promised() -> None:
+    found = answer(*LONE)
+    assert {judged.quality.difference.further for judged in found.arms} == {None}
+    assert "open mpi, batch 16  1 repeat: 5 begin to tell  " in text(found)
+    # Two repeats beside five are as few as two.
+    assert "open mpi, batch 16  2 repeats: 5 begin to tell  " in text(
+        answer(SLOW, trained("b", 5.0, 0.95, 2, batch_size=16))
+    )
 
 
 @pytest.mark.parametrize("unmeasured", [True, False])
@@ -337,6 +351,20 @@ def test_one_worker_alone_is_one_arm_however_the_others_divide_unless_it_failed(
     assert words == {"alone-per-worker": has_failed, "alone-global": not has_failed}
 
 
+def test_arms_of_one_worker_in_a_table_may_differ_in_what_no_setting_says() -> None:
+    hosts = (arm(f"h{n}", {"samples_per_s": [90.0 * n] * 3}, **ALONE | TABLE, hosts=n) for n in (1, 2))
+    assert {one.word for one in answer(*hosts).arms} == {"keeps", "loses"}
+
+
+def test_a_target_after_the_fact_has_its_own_epochs() -> None:
+    arms = read([row | {"epochs_to_target": 9} for row in HALF[1]])
+    scores = {"study": "made-1", "run_id": "b-r0", "validation_accuracy": [0.3, 0.5, 0.6]}
+    epochs = pd.DataFrame(scores | {"epoch": [1, 2, 3], "train_time_s": [1.0, 2.0, 3.0]})
+    first, *others = retargeted(arms, epochs, ("validation_accuracy", 0.5), BUILT_IN)[0].rows
+    assert (first["time_to_target_s"], first["epochs_to_target"]) == (2.0, 2)
+    assert {row["epochs_to_target"] for row in others} == {None}
+
+
 def test_what_the_goal_does_not_ask_for_is_a_doubt_where_it_is_far_behind() -> None:
     texts = doubts(answer(SLOW, trained("lossy", 5.0, batch_size=16, seed=3, validation_loss=[1.9] * 5)))
     assert any(one.startswith("its validation loss is 1.90, of mpi, batch 8 0.0") for one in texts), texts
@@ -399,6 +427,48 @@ def test_differences_are_in_the_metrics_own_unit_and_direction(goal: str, said: 
         for name, seconds, batch, score in (("slow", 10.0, 8, scores[0]), ("fast", 2.0, 16, scores[1]))
     ]
     assert said in text(answer(*arms, wanted=Wanted(goal=Goal(quality=goal), metrics=metrics)), metrics)
+
+
+FEW = "little|chance"
+COPIES: dict[str, Any] = {"seconds": 5.0, "train_time_s": [5.0] * 3, "validation_accuracy": [0.95] * 3, "count": 3}
+OF_TABLE = TABLE | {"stated": "validation_accuracy;train_time_s"}
+HALF = [trained(name, 9.0 / n, 0.75, time_to_target_s=noisy(8.0 / n, 5, n), workers=n, **TARGET)
+        for n, name in enumerate("ab", 1)]  # fmt: skip
+STEEP = [trained("two", 5.0, samples_per_s=noisy(500.0, 5, 1, 0.001)),
+         trained("one", 10.0, samples_per_s=noisy(200.0, 5, 1, 0.001), **ALONE)]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arms", "part", "said"),
+    [
+        (LONE, FEW, "one run of each arm says nothing of chance"),
+        ([LONE[0], FAST], FEW, "an arm has as few as 1 run, which shows little (`repeats: 5`)"),
+        ([SLOW, trained("b", 5.0, count=4, batch_size=16)], FEW,
+         "an arm has as few as 4 runs, which shows little (`repeats: 5`)"),
+        ([SLOW, [*FAST[:2], FAST[2] | {"status": "failed", "reason": "no"}]], FEW, ""),
+        ([SLOW, FAST], FEW, ""),
+        # What dlbench has not measured, and what repeats no run here can change.
+        (RATES, "stated", "throughput was not measured by dlbench, but stated, in 6 of 6 runs"),
+        ([trained(name, 5.0, count=3, seed=n, batch_size=n, **OF_TABLE) for n, name in ((8, "a"), (16, "b"))], "stated",
+         "validation accuracy and training time were not measured by dlbench, but stated, in 6 of 6 runs"),
+        ([trained("a", 5.0, count=3, **OF_TABLE), trained("b", 7.0, count=3, seed=1, batch_size=16, **OF_TABLE)], FEW,
+         "3 runs of each arm show little"),
+        ([trained("a", 5.0, **OF_TABLE), trained("b", 7.0, seed=1, batch_size=16, **OF_TABLE)], "throughput", ""),
+        ([trained("a", **COPIES, **OF_TABLE), trained("b", 7.0, count=3, batch_size=16, **OF_TABLE)], "copies",
+         "repeats of 1 arm are equal to the digit: are they copies of one run?"),
+        ([trained("a", **COPIES), trained("b", 7.0, count=3, batch_size=16)], "copies", ""),
+        # A target that tells little.
+        ([[row | {"epochs_to_target": 2, "evaluate_every": 2} for row in rows] for rows in HALF], "first evaluation",
+         "all runs reached the target at their first evaluation: a higher one, or evaluating sooner, tells more"),
+        ([[row | {"epochs_to_target": 2 + row["repeat"], "evaluate_every": 2} for row in rows] for rows in HALF],
+         "first evaluation", ""),
+        (STEEP, "efficiency",
+         "the efficiency of mpi is 125%, more than linear: is it the same work, and are workers counted right?"),
+        ([[row | {"samples_per_s_per_worker": 200.0} for row in rows] for rows in STEEP], "efficiency", ""),
+    ],
+)  # fmt: skip
+def test_a_doubt_is_said_where_it_is_one_and_only_there(arms: list[list[dict[str, Any]]], part: str, said: str) -> None:
+    assert [one for one in doubts(answer(*arms)) if re.search(part, one)] == [said] * bool(said)
 
 
 HELD = {"device_throttled": 0.62, "device_throttled_power_cap": 0.6, "device_throttled_heat": 0.05}
