@@ -94,7 +94,9 @@ def _test(arms: Sequence[Arm], claim: Claim, reference: Reference) -> tuple[Evid
         if not shared:
             return f"both have no completed runs at the same {reference.x}", ""
         curves = {name: {x: values for x, values in curve.items() if x in shared} for name, curve in curves.items()}
-    return examine(claim, curves), _note(arms, claim, reference)
+    members = [arm for series in _wanted(claim, reference) for arm in _of_series(arms, series, reference)]
+    about = [arm for arm in dict.fromkeys(members) if (x := arm.get(reference.x)) is not None and claim.covers(x)]
+    return examine(claim, curves), _note(about, claim, reference)
 
 
 def _wanted(claim: Claim, reference: Reference) -> tuple[str, ...]:
@@ -137,7 +139,7 @@ def _curve(arms: Sequence[Arm], x: str, column: str) -> tuple[Curve, str]:
 
 
 def _note(arms: Sequence[Arm], claim: Claim, reference: Reference) -> str:
-    """Return what weakens a verdict: runs that did not complete, other differences than the series, unequal work."""
+    """Return what weakens a verdict on some arms: runs that did not complete, other differences, unequal work."""
     total, notes = sum(len(arm.rows) for arm in arms), []
     if failed := total - sum(arm.n for arm in arms):
         notes.append(f"{failed} of {total} runs did not complete")
@@ -147,8 +149,7 @@ def _note(arms: Sequence[Arm], claim: Claim, reference: Reference) -> str:
         if others:
             notes.append(f"confounded: {reference.series} is not all that differs ({', '.join(others)})")
     if claim.column in _OF_WORK:
-        compared = arms if claim.than is not None else _of_series(arms, claim.series or "", reference)
-        seen = [number for arm in compared for number in arm.values("samples_seen")]
+        seen = [number for arm in arms for number in arm.values("samples_seen")]
         if seen and max(seen) > (1 + EQUAL_WORK) * min(seen):
             notes.append(f"of unequal work: {min(seen):,.0f} to {max(seen):,.0f} samples")
     return "; ".join(notes)

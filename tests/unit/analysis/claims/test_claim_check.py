@@ -169,8 +169,8 @@ def test_times_of_unequal_work_are_called_so() -> None:
                 for one in found if one.claim.column == column and one.claim.than is None}  # fmt: skip
         assert said["scale-up"] == is_said, (column, share)
         assert not said.get("scale-out", False)
-        compared = [one.verdict.why for one in found if one.claim.than is not None]
-        assert all(("of unequal work" in why) == (share < 0.999) for why in compared), share
+        for one in (one for one in found if one.claim.than is not None):
+            assert ("of unequal work" in one.verdict.why) == (share < 0.999 and one.claim.covers(4)), (share, one.claim)
 
 
 def test_base_lines_alone_and_a_reference_without_claims_are_judged_by_nothing() -> None:
@@ -194,6 +194,16 @@ def test_two_studies_make_one_comparison() -> None:
     assert states(found)[Shape.ABOVE] is ClaimState.HOLDS
     falls = [one for one in found if one.claim.claim is Shape.FALLS and one.claim.than is None]
     assert {one.verdict.state for one in falls} == {ClaimState.HOLDS}
+
+
+def test_a_claim_of_one_mode_does_not_count_failures_of_the_other() -> None:
+    broken = next(row for row in MODES if row["mode"] == "scale-out")
+    rows = [row | {"status": "failed"} if row is broken else row for row in MODES]
+    found = [one for one in checked(*rows, reference=WORKERS) if "did not complete" in one.verdict.why]
+    assert found
+    assert all("scale-out" in (one.claim.series, one.claim.than) for one in found)
+    of_one = [one.verdict.why for one in found if one.claim.than is None]
+    assert all(f"1 of {len(MODES) // 2} runs did not complete" in why for why in of_one), of_one
 
 
 def test_what_else_differs_between_the_modes_is_said() -> None:
