@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from dlbench.analysis.arms import Arm, distinct, option_columns
+from dlbench.analysis.arms import Arm, distinct, is_imported, option_columns
 from dlbench.analysis.formatting import counted, one_line
 from dlbench.analysis.groups import tuned_of
 from dlbench.errors import shorten
@@ -30,7 +30,7 @@ WORK = {"dataset_checksum": "the data differ", "num_parameters": "the models dif
 # A setting that follows from the machine where a scenario does not give it.
 OF_THE_MACHINE = frozenset({"cores_per_worker"})
 # Known only after a run: without a value on both sides nothing is said of them.
-OFTEN_UNKNOWN = frozenset({"train_samples", "validation_samples", "workers_per_host", "collectives"})
+OFTEN_UNKNOWN = frozenset({"train_samples", "validation_samples", "hosts", "workers_per_host", "collectives"})
 VERSIONS = tuple(name for name in names("runs") if name.endswith("_version") and name != "schema_version")
 # How `dlbench.records.machine.differences` begins a line that is about software.
 _SOFTWARE = ("Python:", "MPI:", "version of ")
@@ -77,7 +77,9 @@ def settings(arm: Arm) -> dict[str, Any]:
 
 
 def _columns(arm: Arm) -> list[str]:
-    return [*(name for name in names("runs") if name in _SETTINGS), *option_columns(arm.columns)]
+    # On how many hosts the same workers are is up to the launcher; a table means other arms by it.
+    chosen = _SETTINGS | {"hosts"} if is_imported(arm.first) else _SETTINGS
+    return [*(name for name in names("runs") if name in chosen), *option_columns(arm.columns)]
 
 
 def _unique(key: Callable[[Arm], Hashable], arms: Sequence[Arm]) -> dict[Hashable, Arm]:
@@ -113,8 +115,8 @@ def warnings(both: Sequence[tuple[Arm, Arm]], machines: tuple[Machine, Machine])
     noted = [*_machines(machines), *(Difference("note", text) for text in _unrecorded(both))]
     if not all(machines):
         noted += [Difference("versions", text) for name in VERSIONS if (text := _seen(name, both))]
-    is_machine_alike = not any(difference.kind == "machine" for difference in noted)
-    if is_machine_alike and (text := _seen("device_name", both)):
+    is_said = all(machines) and any(difference.kind == "machine" for difference in noted)
+    if not is_said and (text := _seen("device_name", both)):
         noted.append(Difference("machine", text))
     lines = [_difference(name, base.get(name), new.get(name)) for name in OF_THE_MACHINE for base, new in both]
     return (*noted, *(Difference("machine", text) for text in _counted(lines)))

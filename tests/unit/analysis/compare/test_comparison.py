@@ -110,6 +110,24 @@ def test_arms_match_by_name_settings_and_label():
     assert any("cores_per_worker was 1.0, is 4.0" in warning.text for warning in found.warnings)
 
 
+@pytest.mark.parametrize(
+    ("values", "refused"),
+    [
+        ({"hosts": 2}, True),
+        ({"hosts": 2, "command": None}, False),
+        ({"hosts": None}, False),
+        ({"workers_per_host": 1}, True),
+        ({"device_name": "A100"}, False),
+    ],
+)
+def test_tables_of_other_hosts_have_no_arm_in_common(values, refused):
+    table = {"command": "imported", "hosts": 1}
+    base, new = (read(measured(name, 9.0, 1, label=name, **table | own)) for name, own in (("a", {}), ("b", values)))
+    if "command" in values:
+        base = read(measured("a", 9.0, 1, hosts=1))
+    assert bool(compare(base, new).refused) is refused
+
+
 def test_arms_that_fail_now():
     base = read(measured("a", 9.0, 1), failed("b", 8, batch_size=8), failed("c", 2, batch_size=16))
     new = read(failed("a", 8), measured("b", 9.0, 2, batch_size=8), failed("c", 2, batch_size=16))
@@ -193,6 +211,9 @@ NOTED = [
      ["machine: what machine BASE ran on is not known: there is no machine.json",
       "versions: numpy_version: was 2.4.6, is 2.5.0"]),
     (measured("a", 9.0, 1, device_name="H100"), EPYC, EPYC, ["machine: device_name: was AMD EPYC, is H100"]),
+    (measured("a", 9.0, 1, numpy_version="2.4.6", device_name="H100"), {}, EPYC,
+     ["machine: device_name: was AMD EPYC, is H100",
+      "machine: what machine BASE ran on is not known: there is no machine.json"]),
 ]  # fmt: skip
 
 
