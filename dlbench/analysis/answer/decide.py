@@ -389,14 +389,15 @@ def best_first(arms: Sequence[Arm], wanted: Wanted, *, is_time_choice: bool) -> 
         is_time_choice: Whether the time of a step depends on what is tried.
     """
     decided = criteria(ComparisonGroup("", "", tuple(arms)), wanted)
-    score = decided.score
-    first, second = (decided.value, score) if decided.target or score is None else (score, wanted.metrics[LOSS])
+    # A price is that of the time: candidates of one arm have the same workers.
+    score, value = decided.score, decided.deciding[-1]
+    first, second = (value, score) if decided.target or score is None else (score, wanted.metrics[LOSS])
     if decided.target and not is_time_choice:
         first = replace(TIME_TO_TARGET, column="epochs_to_target", margin=0.0)
     if decided.target and score is not None and all(map(math.isinf, (_less(arm, first) for arm in arms))):
         first, second = score, wanted.metrics[LOSS]  # as near as they came to it
     if decided.quality and is_time_choice:
-        second = decided.value
+        second = value
     if first is RATE and not all(arm.comparable(RATE.column) for arm in arms):
         first = TRAIN_TIME  # of as many samples
 
@@ -416,9 +417,9 @@ def best_first(arms: Sequence[Arm], wanted: Wanted, *, is_time_choice: bool) -> 
     allowed = max(first.margin_at(best[2]), drawn)
     alike = [arm for arm in ranked[:num_sound] if rank(arm)[2] <= best[2] + allowed]
     chosen = min(alike, key=lambda arm: _less(arm, second))
-    if second is decided.value and _less(chosen, second) > (1 - second.margin) * _less(ranked[0], second):
+    if second is value and _less(chosen, second) > (1 - second.margin) * _less(ranked[0], second):
         return ranked, num_sound
-    alike = [chosen] if second is decided.value else sorted(alike, key=lambda arm: _less(arm, second))
+    alike = [chosen] if second is value else sorted(alike, key=lambda arm: _less(arm, second))
     return [*alike, *(arm for arm in ranked if arm not in alike)], num_sound
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from dlbench.analysis.answer.answer import Answer, ArmAnswer, Next
-from dlbench.analysis.answer.decide import Wanted
+from dlbench.analysis.answer.decide import Wanted, best_first
 from dlbench.analysis.answer.lines import MOST_LINES, heading, lines
 from dlbench.analysis.answer.recommend import StudyPlace, recommend, retargeted
 from dlbench.scenario.cluster import Prices
@@ -354,6 +354,13 @@ def test_one_worker_alone_is_one_arm_however_the_others_divide_unless_it_failed(
 def test_arms_of_one_worker_in_a_table_may_differ_in_what_no_setting_says() -> None:
     hosts = (arm(f"h{n}", {"samples_per_s": [90.0 * n] * 3}, **ALONE | TABLE, hosts=n) for n in (1, 2))
     assert {one.word for one in answer(*hosts).arms} == {"keeps", "loses"}
+
+
+@pytest.mark.parametrize("goal", [Goal(), Goal(least="cost")])
+def test_of_candidates_without_scores_the_one_of_the_least_time_is_first(goal: Goal) -> None:
+    arms = read(*(arm(name, {"train_time_s": [seconds] * 2}) for name, seconds in (("slow", 9.0), ("fast", 5.0))))
+    ranked, _ = best_first(arms, Wanted(goal=goal), is_time_choice=True)
+    assert [each.name for each in ranked] == ["fast", "slow"]
 
 
 def test_a_target_after_the_fact_has_its_own_epochs() -> None:
