@@ -11,6 +11,8 @@ from difflib import get_close_matches
 _UNSAFE = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]|\r(?!\n)"
 )
+# Colours, moves of the cursor and titles of windows (ECMA-48).
+STEERING = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[@-Z\\^_])")
 # Of more mistakes the first are shown: they are enough for one reading.
 MOST_MISTAKES = 20
 # The line before a `UserError` in the output of the program that prepares a data set.

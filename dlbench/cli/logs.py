@@ -1,7 +1,6 @@
 """`dlbench logs`: what a run's launcher and workers wrote."""
 
 import codecs
-import re
 import time
 from collections import defaultdict
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ import click
 
 from dlbench.analysis.formatting import listed
 from dlbench.cli import options
-from dlbench.errors import UserError, nearest, printable
+from dlbench.errors import STEERING, UserError, nearest, printable
 
 if TYPE_CHECKING:
     from dlbench.study.attempts import Attempt
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
 # Between two looks at files that grow.
 LOOK_S = 0.5
 _DECODER = codecs.getincrementaldecoder("utf-8")
-# Colours, moves of the cursor and titles of windows (ECMA-48).
-_STEERING = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[@-Z\\^_])")
 
 
 @click.command("logs")
@@ -145,7 +142,7 @@ class _Printer:
             click.echo(f"==> {path} <==")
             self._last = path
         # Without what would steer the terminal: a log is data.
-        click.echo(printable(_STEERING.sub("", text).replace("\r\n", "\n").replace("\r", "\n")), nl=False)
+        click.echo(printable(STEERING.sub("", text).replace("\r\n", "\n").replace("\r", "\n")), nl=False)
         self._is_in_line = bool(text) and not text.endswith("\n")
 
     def end_line(self) -> None:

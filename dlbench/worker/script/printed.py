@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dlbench.errors import shown
+from dlbench.errors import STEERING, shown
 from dlbench.records.assignment import Assignment
 from dlbench.records.files import own_log, worker_log
 from dlbench.regular_file import read_regular
@@ -20,8 +20,14 @@ from dlbench.telemetry.line_check import LONGEST_TEXT, ROUNDING
 
 # Of what was printed the end counts, which holds the last match; files are read whole.
 MOST_LOG_BYTES, MOST_FILE_BYTES = 2**26, 2**28
-# What shows that a number did not end where a match did.
-_GOES_ON = re.compile(r"[.,]?\d[\d.,]*|[eE][-+]?\d+")
+# What shows, between what was printed before a group and the group, that it begins within a number or after its sign;
+# `3,0.5` are two numbers.
+_BEGAN = re.compile(
+    r"(\d[\d.,_'\u2019]*(?<!,)|\d,(?!\0(?:\d\d?|\d{4,})\.)|\d[eE][-+]?|(?<![^\s:=(\[,])[-\u2212])\0[\d.]"
+)
+# What shows that a number did not end where a match did: more of it, or a factor.
+_GOES_ON = re.compile(r"[.,_'\u2019\u00a0\u202f]?\d[\d.,_'\u2019]*|[eE][-+]?\d+")
+_FACTOR = re.compile(r" ?[kKMG]\b")
 _THOUSANDS = re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d*)?")
 # In place of what was dropped of a long log (`dlbench.launch.logs`).
 DROPPED = "[dlbench: about "
@@ -82,21 +88,40 @@ def _printed(declaration: MetricDeclaration, log: Path) -> str:
             text = file.read().decode("utf-8", "replace")
     except OSError as error:
         raise ValueError(f"what was printed cannot be read: {error.strerror}") from error
-    text, match = text.replace("\r", "\n"), None
+    text, match = STEERING.sub("", text).replace("\r", "\n"), None
     # A bar that is drawn again and again has no line ends.
     for match in re.finditer(declaration.output, text, re.MULTILINE):  # noqa: B007
         pass
     if match is None or match[1] is None:
         raise ValueError(f"nothing that was printed matches {declaration.output!r}")
+    if part := _part(declaration.output, text, match):
+        raise ValueError(part)
     rest = text[match.end(1) :]
-    if goes_on := _GOES_ON.match(rest):
-        raise ValueError(f"{match[1]!r} is a part of {match[1] + goes_on[0]!r}: let the expression match all of it")
     before = text[match.start() : match.start(1)].strip()
     if before and (none := re.search(rf"{re.escape(before)}\s*([-+]?(?:nan|inf)\w*)", rest, re.IGNORECASE)):
         raise ValueError(f"the last value that was printed is {none[1]}")
     if DROPPED in rest:
         raise ValueError(f"a part of the log was dropped after the last match of {declaration.output!r}")
     return match[1]
+
+
+def _part(expression: str, text: str, match: re.Match[str]) -> str:
+    """Return why a group holds a part of a number alone, or an empty string."""
+    start, end = match.span(1)
+    began = _BEGAN.search(f"{text[max(0, start - 20) : start]}\0{match[1]}")
+    goes_on = _GOES_ON.match(text, end)
+    if began or goes_on:
+        whole = f"{began[1] if began else ''}{match[1]}{goes_on[0] if goes_on else ''}"
+        return f"{match[1]!r} is a part of {whole!r}: let the group match all of it, with its sign"
+    factor = _FACTOR.match(text, end)
+    if factor is None:
+        return ""
+    letter = factor.end() - 1
+    # An expression that names the letter does not match without it: its author knows.
+    without = re.compile(expression, re.MULTILINE).match(f"{text[:letter]}\0{text[letter + 1 :]}", match.start())
+    if without is None or without.span(1) != (start, end):
+        return ""
+    return f"{match[1]!r} is followed by {text[letter]!r}: match it after the group, and set `times` if it is a factor"
 
 
 def _stamp(path: Path) -> tuple[tuple[int, int, int], int] | None:

@@ -21,6 +21,17 @@ tiny: 3.2e-05
 lost: 0.5
 lost: NaN
 mem: 1,25 GB
+gap: -0.5
+colour: \x1b[32m41.5\x1b[0m
+fast: 1.2k img/s
+slow: 900 k img/s
+big: 1_234.6
+swiss: 1'234.6
+german: 7,5
+row: 3,0.125
+held: 12 MB
+wait: 5 m
+with: 1.5 Keras
 """
 FILES = {
     "one.json": '{"eval": {"loss": 0.5}, "eval.loss": 0.75, "n": {"m": "2"}}',
@@ -62,6 +73,13 @@ def found(declaration: str) -> tuple[dict[str, float], list[str]]:
         ("validation_loss: {file: table.csv, key: loss}", 0.125),
         ("bleu: {better: higher, matters: 1, output: 'accuracy: ([0-9.]+)%'}", 93.5),
         ("train_loss: {output: 'loss=([0-9.]+)', times: -1}", -0.25),
+        ("train_loss: 'gap: ([-0-9.]+)'", -0.5),
+        ("train_loss: 'colour.*?([0-9.]+)'", 41.5),
+        ("train_loss: {output: 'fast: ([0-9.]+)k', times: 1000}", 1200.0),
+        ("train_loss: 'row: [0-9]+,([0-9.]+)'", 0.125),
+        ("train_loss: 'held: ([0-9.]+)'", 12.0),
+        ("train_loss: 'wait: ([0-9.]+)'", 5.0),
+        ("train_loss: 'with: ([0-9.]+)'", 1.5),
     ],
 )
 def test_the_last_value_counts(declaration: str, value: float) -> None:
@@ -84,6 +102,16 @@ def test_the_last_value_counts(declaration: str, value: float) -> None:
         ("train_loss: 'tiny: ([0-9.]+)'", "'3.2' is a part of '3.2e-05'"),
         ("train_loss: 'lost: ([0-9.]+)'", "the last value that was printed is NaN"),
         ("train_loss: 'mem: ([0-9.,]+)'", "'1,25' is no number"),
+        ("validation_accuracy: {output: 'accuracy.*([0-9.]+)%', times: 0.01}", "'5' is a part of '93.5'"),
+        ("samples_per_s: 'images.*?,(\\d+\\.\\d+)'", "'300.25' is a part of '1,300.25'"),
+        ("samples_per_s: 'images.*(\\d+\\.\\d+)'", "'0.25' is a part of '1,300.25'"),
+        ("train_loss: 'tiny: .*-([0-9]+)'", "'05' is a part of"),
+        ("train_loss: 'gap:\\D*([0-9.]+)'", "'0.5' is a part of '-0.5'"),
+        ("train_loss: 'fast: ([0-9.]+)'", "'1.2' is followed by 'k'"),
+        ("train_loss: 'slow: ([0-9.]+).*'", "'900' is followed by 'k'"),
+        ("train_loss: 'big: ([0-9.]+)'", "'1' is a part of '1_234.6'"),
+        ("train_loss: 'swiss.*?([0-9.]+)'", "'1' is a part of \"1'234.6\""),
+        ("train_loss: 'german: .*,([0-9]+)'", "'5' is a part of '7,5'"),
         ("train_loss: {file: nosuch.json, key: loss}", "nosuch.json cannot be read: No such file or directory"),
         ("train_loss: {file: one.json, key: lost}", "one.json has nothing under 'lost'"),
         ("train_loss: {file: text, key: loss}", "text has nothing under 'loss'"),
