@@ -2,10 +2,15 @@
 
 import ast
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
-from dlbench.scenario.check.scripts import parsed
+import yaml
+
+from dlbench.scenario.check.scripts import modules_of, parsed, text_of
 
 # What scripts call the settings, without dashes, by setting.
 NAMES = {
@@ -22,10 +27,19 @@ FLAG = re.compile(r"--[A-Za-z][\w-]*")
 # Calls that declare an argument: of argparse, and of click.
 ADDERS = ("add_argument", "option", "argument")
 # Where a script may write, and numbers that it cannot do without, where no others are known.
-FOLDERS, FOLDER = ("output_dir", "out_dir", "save_dir", "log_dir", "logdir"), "output"
-STAND_INS = {"int": "1", "float": "1.0"}
+FOLDERS, FOLDER = ("output_dir", "out_dir", "save_dir", "log_dir", "logdir", "workdir"), "output"
+STAND_INS = {"int": "1", "integer": "1", "float": "1.0"}
 # Transformers reads the fields of a class as options.
 TRANSFORMERS = ("--per_device_train_batch_size", "--learning_rate", "--num_train_epochs", "--seed")
+# What reads the parameters of a function or the fields of a class, and what joins the words of their flags.
+READERS = {
+    "typer.run": "-", "tyro.cli": "-", "fire.Fire": "_", "Fire": "_", "HfArgumentParser": "_",
+    "transformers.HfArgumentParser": "_",
+}  # fmt: skip
+# Parts of a hydra configuration that are not about training.
+OTHER_PARTS = {"hydra", "val", "valid", "validation", "eval", "evaluation", "test"}
+
+Definition = ast.FunctionDef | ast.ClassDef
 
 
 @dataclass(frozen=True)
@@ -36,9 +50,10 @@ class Argument:
         flag: Its longest name, such as `--batch-size`; of a positional one its name without dashes.
         is_needed: Whether the script refuses to start without it.
         is_switch: Whether it takes no value.
-        is_joined: Whether flag and value are one word (`--batch_size=8`), as absl has them.
+        is_joined: Whether flag and value are one word (`--batch_size=8`), as absl and hydra have them.
         default: What it is where it is not given; None where that is not known.
         kind: The name of its type, such as `int`; empty where it has none.
+        subcommand: The word of the command that it stands after; empty where it stands before.
     """
 
     flag: str
@@ -47,11 +62,12 @@ class Argument:
     is_joined: bool = False
     default: object = None
     kind: str = ""
+    subcommand: str = ""
 
     @property
     def name(self) -> str:
-        """Its name without dashes before and within."""
-        return self.flag.lstrip("-").replace("-", "_")
+        """Its name without dashes before and within, and without the part of a configuration that it is in."""
+        return self.flag.lstrip("-").rpartition(".")[2].replace("-", "_")
 
     @property
     def setting(self) -> str:
@@ -61,22 +77,44 @@ class Argument:
     @property
     def is_positional(self) -> bool:
         """Whether it has no flag."""
-        return not self.flag.startswith("-")
+        return not self.flag.startswith("-") and not self.is_joined
 
 
-def arguments_of(text: str) -> list[Argument]:
-    """Return the arguments that a script declares by argparse, click, absl or Transformers, in order."""
-    tree = parsed(text)
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+def arguments_of(text: str, folder: Path = Path()) -> list[Argument]:
+    """Return the arguments that a script declares, in order; of its subcommands those of the one that trains.
+
+    It declares them by argparse, click, absl, typer, fire, tyro, Transformers, or hydra, whose file is under `folder`.
+    """
+    nodes = list(ast.walk(parsed(text)))
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
     calls.sort(key=lambda call: (call.end_lineno or call.lineno, call.end_col_offset or call.col_offset))
-    arguments = [argument for call in calls for argument in _declared(call)]
+    definitions = {node.name: node for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    commands = _commands(definitions.values())
+    owners = {call: [word] for function, word in commands.items() for call in function.decorator_list}
+    owners |= _owners(nodes, calls)
+    arguments = []
+    if "HfArgumentParser" in text and "TrainingArguments" in text:
+        arguments = [Argument(flag) for flag in TRANSFORMERS] + [Argument("--output_dir", is_needed=True)]
+    for call in calls:
+        arguments += [replace(it, subcommand=word) for it in _declared(call) for word in owners.get(call, [""])]
+        reader = ast.unparse(call.func)
+        if dash := READERS.get(reader):
+            is_typer = reader == "typer.run"
+            arguments += [it for read in _read_by(call, definitions) for it in _fields(read, dash, is_typer)]
+        elif reader == "hydra.main":
+            arguments += _of_hydra(call, calls, definitions, folder)
+    if "typer" in modules_of(text):
+        for function, word in commands.items():
+            arguments += [replace(it, subcommand=word) for it in _fields(function, "-", is_typer=True)]
     if any(_called(call) in ADDERS and call.args and isinstance(call.args[0], ast.Name) for call in calls):
         # Declared in a loop over their names.
-        texts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+        texts = [node.value for node in nodes if isinstance(node, ast.Constant)]
         arguments += [Argument(text) for text in texts if isinstance(text, str) and FLAG.fullmatch(text)]
-    if "HfArgumentParser" in text and "TrainingArguments" in text:
-        arguments += [Argument(flag) for flag in TRANSFORMERS] + [Argument("--output_dir", is_needed=True)]
-    return list({argument.flag: argument for argument in arguments}.values())
+    marks = [call for call in calls if _called(call) in ("mark_flag_as_required", "mark_flags_as_required")]
+    required = {it.value for call in marks for it in ast.walk(call) if isinstance(it, ast.Constant)}
+    arguments = [replace(it, is_needed=it.is_needed or it.flag.removeprefix("--") in required) for it in arguments]
+    subcommands = {*commands.values(), *(word for words in owners.values() for word in words)} - {""}
+    return _of_one(subcommands, list({(it.subcommand, it.flag): it for it in arguments}.values()))
 
 
 def filled(arguments: list[Argument]) -> tuple[list[str], list[str]]:
@@ -85,8 +123,11 @@ def filled(arguments: list[Argument]) -> tuple[list[str], list[str]]:
     Of several names of one setting the first is filled in.
     """
     words, open_ones, done = list[str](), list[str](), set[str]()
-    positional = [argument for argument in arguments if argument.is_positional]
-    for argument in [*(it for it in arguments if not it.is_positional), *positional]:
+    subcommand = ""
+    for argument in sorted(arguments, key=lambda it: (it.subcommand, it.is_positional)):
+        if argument.subcommand != subcommand:
+            subcommand = argument.subcommand
+            words.append(subcommand)
         setting = argument.setting
         if argument.is_switch or (not setting and not argument.is_needed) or setting in done:
             continue
@@ -106,12 +147,14 @@ def _declared(call: ast.Call) -> Iterator[Argument]:
     """Yield the argument that a call declares."""
     name = _called(call)
     texts = [it.value for it in call.args if isinstance(it, ast.Constant) and isinstance(it.value, str)]
+    keywords = {it.arg: it.value for it in call.keywords if it.arg}
     if name.startswith("DEFINE_") and texts:
-        yield Argument(f"--{texts[0]}", is_joined=True, is_switch=name == "DEFINE_bool")
+        kind, is_needed = name.removeprefix("DEFINE_"), _constant(keywords.get("required")) is True
+        default = _constant(keywords.get("default", (*call.args, None)[1]))
+        yield Argument(f"--{texts[0]}", is_needed, kind in ("bool", "boolean"), True, default, kind)
         return
     if name not in ADDERS or not texts:
         return
-    keywords = {it.arg: it.value for it in call.keywords if it.arg}
     # click's last words may name the variable: `@click.option("--lr", "rate")`.
     flags = [text for text in texts if text.startswith("-")]
     flag = max(flags, key=len) if flags else texts[0]
@@ -129,9 +172,119 @@ def _declared(call: ast.Call) -> Iterator[Argument]:
     yield Argument(flag, is_needed, is_switch, default=_constant(keywords.get("default")), kind=kind)
 
 
-def _called(call: ast.Call) -> str:
+def _commands(definitions: Iterable[Definition]) -> dict[ast.FunctionDef, str]:
+    """Return the functions that click and typer call, with their words in the command; a single one has none."""
+    functions = [it for it in definitions if isinstance(it, ast.FunctionDef)]
+    decorators = [(_called(node), node, function) for function in functions for node in function.decorator_list]
+    commands = {
+        function: _word(node) or function.name.replace("_", "-")
+        for name, node, function in decorators
+        if name == "command"
+    }
+    is_single = len(commands) == 1 and not any(name in ("group", "callback") for name, _, _ in decorators)
+    return dict.fromkeys(commands, "") if is_single else commands
+
+
+def _owners(nodes: Iterable[ast.AST], calls: Iterable[ast.Call]) -> dict[ast.expr, list[str]]:
+    """Return the subcommands of argparse that calls are for, "" for all of them; nothing where there are none."""
+    heirs: dict[str, list[str]] = {}
+    added = [call for call in calls if _called(call) == "add_parser"]
+    for call in added:
+        for parents in (it.value for it in call.keywords if it.arg == "parents"):
+            for parent in getattr(parents, "elts", ()):
+                heirs.setdefault(ast.unparse(parent), []).append(_word(call))
+    variables = {node.value: ast.unparse(node.targets[0]) for node in nodes if isinstance(node, ast.Assign)}
+    owners, bound = dict[ast.expr, list[str]](), dict[str, list[str]]()
+    for call in calls if added else ():
+        receiver = call.func.value if isinstance(call.func, ast.Attribute) else call
+        inherited = owners.get(receiver) or bound.get(ast.unparse(receiver), [])
+        owners[call] = {"ArgumentParser": [""], "add_parser": [_word(call)]}.get(_called(call), inherited)
+        if variable := variables.get(call):
+            owners[call] = bound[variable] = heirs.get(variable, owners[call])
+    return owners
+
+
+def _of_one(subcommands: Iterable[str], arguments: list[Argument]) -> list[Argument]:
+    """Return the arguments for all subcommands and for the only one that trains; else it is left to the user."""
+    trains = {it.subcommand for it in arguments if it.setting not in ("", "seed")} - {""}
+    if subcommands and len(trains) != 1:
+        return [*(it for it in arguments if not it.subcommand), Argument("subcommand", is_needed=True)]
+    return [it for it in arguments if it.subcommand in {"", *trains}]
+
+
+def _read_by(call: ast.Call, definitions: Mapping[str, Definition]) -> list[Definition]:
+    """Return the functions and classes that a call names."""
+    names = [ast.unparse(it) for node in _values(call) for it in getattr(node, "elts", [node])]
+    return [definitions[name] for name in names if name in definitions]
+
+
+def _fields(read: Definition, dash: str, is_typer: bool = False) -> Iterator[Argument]:
+    """Yield the parameters of a function, or the fields of a class, as arguments; typer's need no flag."""
+    fields: list[tuple[str, ast.expr | None, ast.expr | None]]
+    if isinstance(read, ast.ClassDef):
+        typed = [node for node in read.body if isinstance(node, ast.AnnAssign)]
+        fields = [(ast.unparse(node.target), node.annotation, node.value) for node in typed]
+    else:
+        named = [*read.args.posonlyargs, *read.args.args]
+        defaults = [*[None] * (len(named) - len(read.args.defaults)), *read.args.defaults, *read.args.kw_defaults]
+        pairs = zip([*named, *read.args.kwonlyargs], defaults, strict=True)
+        fields = [(parameter.arg, parameter.annotation, default) for parameter, default in pairs]
+    for name, annotation, default in fields:
+        # `Annotated[int, typer.Option("--bs")]`, `typer.Option(64, "--bs")`, `field(default=64)`
+        kind, *described = getattr(getattr(annotation, "slice", None), "elts", [annotation])
+        call = next((it for it in (default, *described) if isinstance(it, ast.Call)), None)
+        if call and call is default and _called(call) in ("Option", "Argument", "field"):
+            keywords = {it.arg: it.value for it in call.keywords}
+            default = keywords.get("default") or keywords.get("default_factory") or (*call.args, None)[0]
+        texts = [str(_constant(it)) for it in getattr(call, "args", ())]
+        flag = max((it for it in texts if it.startswith("--")), key=len, default=f"--{name.replace('_', dash)}")
+        is_needed = default is None or ast.unparse(default).endswith(("...", "MISSING"))
+        if is_typer and (_called(call) == "Argument" or (is_needed and _called(call) != "Option")):
+            flag = name
+        is_switch = _called(kind) in ("bool", "Context") or "/" in flag
+        yield Argument(flag, is_needed, is_switch, False, _constant(default), kind=_called(kind))
+
+
+def _of_hydra(
+    call: ast.Call, calls: Iterable[ast.Call], definitions: Mapping[str, Definition], folder: Path
+) -> Iterator[Argument]:
+    """Yield what overrides the configuration of `hydra.main`: a class that the script stores, or a file."""
+    keywords = {it.arg: it.value for it in call.keywords}
+    path, name = (str(_constant(keywords.get(key)) or "") for key in ("config_path", "config_name"))
+    stored = [each for each in calls if _called(each) == "store" and name in map(_constant, _values(each))]
+    for each in stored:
+        nodes = [definitions[it.id] for it in _values(each) if isinstance(it, ast.Name) and it.id in definitions]
+        yield from (replace(it, flag=it.flag[2:], is_joined=True) for node in nodes for it in _fields(node, "_"))
+    if not stored:
+        with suppress(yaml.YAMLError):
+            file = folder / path / f"{name.removesuffix('.yaml')}.yaml"
+            for key, value in _leaves(yaml.safe_load(text_of(file) or "")):
+                yield Argument(key, is_needed=value == "???", is_joined=True, default=value)
+
+
+def _leaves(part: object, before: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the values of a configuration about training, by dotted name."""
+    for key, value in part.items() if isinstance(part, dict) else ():
+        if isinstance(value, dict) and key not in OTHER_PARTS:
+            yield from _leaves(value, f"{before}{key}.")
+        elif not isinstance(value, dict):
+            yield f"{before}{key}", value
+
+
+def _values(call: ast.Call) -> list[ast.expr]:
+    return [*call.args, *(it.value for it in call.keywords)]
+
+
+def _word(node: ast.expr) -> str:
+    """Return the subcommand that a call adds; empty where it is called as its function is."""
+    named = (it.value for it in getattr(node, "keywords", ()) if it.arg == "name")
+    return next((str(_constant(it) or "SUBCOMMAND") for it in (*getattr(node, "args", ()), *named)), "")
+
+
+def _called(node: ast.expr | None) -> str:
     """Return the last part of the name of what is called."""
-    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    function = node.func if isinstance(node, ast.Call) else node
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
 
 def _constant(node: ast.expr | None) -> object:

@@ -44,6 +44,62 @@ from absl import flags
 flags.DEFINE_integer('batch_size', 0, 'batch size per compute device')
 flags.DEFINE_string('model', 'trivial', 'name of the model')
 flags.DEFINE_bool('epochs', False, 'a switch')
+flags.DEFINE_float('learning_rate', default=0.05, help='')
+flags.DEFINE_string('workdir', None, '')
+flags.DEFINE_integer('classes', None, '', required=True)
+flags.mark_flags_as_required(['workdir', 'epochs'])
+"""
+SUBPARSERS = """\
+p = argparse.ArgumentParser()
+p.add_argument('--seed', type=int)
+shared = argparse.ArgumentParser(add_help=False)
+shared.add_argument('--epochs', default=3)
+s = p.add_subparsers()
+t = s.add_parser('train', parents=[shared])
+g = t.add_argument_group('training')
+g.add_argument('--batch-size', default=64)
+t.add_argument('data')
+t = s.add_parser('eval')
+t.add_argument('--ckpt', required=True)
+def add(q):
+    q.add_argument('--lr')
+"""
+TYPER = """\
+import typer
+def main(data: str, name: Annotated[str, typer.Option()], batch_size: int = 64, *, amp: bool = False,
+         rate: float = typer.Option(0.5, "--lr"), epochs: Annotated[int, typer.Option("--num-epochs", "-e")] = 2): ...
+typer.run(main)
+"""
+TYPER_APP = """\
+import typer
+app = typer.Typer()
+@app.command()
+def train_net(ctx: typer.Context, batch_size: int = 64): ...
+@app.command(name="eval")
+def evaluate(ckpt: str): ...
+"""
+CLICK_GROUP = """\
+@click.group()
+@click.option("--seed")
+def cli(): ...
+@cli.command()
+@click.option("--lr")
+def fit(lr): ...
+"""
+FIRE = "def main(data, batch_size=64, lr=0.5): ...\nfire.Fire(main)\n"
+DATACLASS = """\
+@dataclass
+class Config:
+    batch_size: int = 64
+    lr: float = field(default=0.5)
+    widths: list[int] = field(default_factory=list)
+    amp: bool = True
+    data: str = MISSING
+"""
+STORED = 'ConfigStore.instance().store(name="config", node=Config)\n'
+HYDRA = """\
+@hydra.main(version_base=None, config_path="conf", config_name="config")
+def main(cfg): ...
 """
 TRAINER = """\
 from transformers import HfArgumentParser, Trainer, TrainingArguments
@@ -53,7 +109,29 @@ WORDS = [
     (IMAGENET, "--epochs {epochs} --batch-size {batch_size} --learning-rate {learning_rate} --seed {seed}", []),
     (DDP_TUTORIAL, "--batch_size {batch_size} {epochs} 1", ["save_every=1"]),
     (CLICK, "--epochs {epochs} --batch-size {batch_size} --lr {learning_rate} FOLDER", ["folder=FOLDER"]),
-    (ABSL, "--batch_size={batch_size}", []),
+    (
+        ABSL,
+        "--batch_size={batch_size} --learning_rate={learning_rate} --workdir=output --classes=1",
+        ["workdir=output", "classes=1"],
+    ),
+    (SUBPARSERS, "--seed {seed} train --batch-size {batch_size} --epochs {epochs} DATA", ["data=DATA"]),
+    (SUBPARSERS + "t.add_argument('--lr')", "--seed {seed} SUBCOMMAND", ["subcommand=SUBCOMMAND"]),
+    (
+        TYPER,
+        "--name NAME --batch-size {batch_size} --lr {learning_rate} --num-epochs {epochs} DATA",
+        ["name=NAME", "data=DATA"],
+    ),
+    (TYPER_APP, "train-net --batch-size {batch_size}", []),
+    (CLICK_GROUP, "--seed {seed} fit --lr {learning_rate}", []),
+    (FIRE, "--data DATA --batch_size {batch_size} --lr {learning_rate}", ["data=DATA"]),
+    (DATACLASS, "", []),
+    (
+        DATACLASS + "HfArgumentParser((Config,))",
+        "--batch_size {batch_size} --lr {learning_rate} --data DATA",
+        ["data=DATA"],
+    ),
+    (DATACLASS + STORED + HYDRA, "batch_size={batch_size} lr={learning_rate} data=DATA", ["data=DATA"]),
+    (HYDRA, "", []),
     (
         TRAINER,
         (
@@ -76,6 +154,21 @@ def test_settings_fill_in_the_arguments_of_a_script(text: str, words: str, open_
     assert left == open_ones
 
 
+def test_the_file_of_a_hydra_script_says_what_can_be_set(tmp_path: Path) -> None:
+    for content, words in (
+        ("lr: 1e-3\ndata: ???\n", "lr={learning_rate} data=DATA"),
+        (
+            "defaults: [model: mlp]\neval: {batch_size: 8}\ntrain: {batch_size: 64, optim: {lr: 0.5}}\n",
+            "train.batch_size={batch_size} train.optim.lr={learning_rate}",
+        ),
+        ("- 1\n", ""),
+        ("a: b: c\n", ""),
+    ):
+        (tmp_path / "conf").mkdir(exist_ok=True)
+        (tmp_path / "conf" / "config.yaml").write_text(content)
+        assert " ".join(filled(arguments_of(HYDRA, tmp_path))[0]) == words, content
+
+
 def test_a_scenario_begins_with_the_defaults_of_the_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("main.py").write_text(IMAGENET)
@@ -89,3 +182,8 @@ def test_a_scenario_begins_with_the_defaults_of_the_script(tmp_path: Path, monke
     assert scenario["base"]["command"] == "python ddp.py --batch_size {batch_size} {epochs} 1"
     assert "save_every=1: say what it is to be" in text
     assert "# metrics:" in text
+    for arguments in (FIRE, TYPER, ABSL.replace(" 0,", " 64,"), DATACLASS + STORED + HYDRA, SUBPARSERS):
+        Path("own.py").write_text(f"import dlbench.torch\n{arguments}")
+        assert yaml.safe_load(starter(Wish(script="own.py"), "s.yaml"))["matrix"] == {"batch_size": [64, 256]}, (
+            arguments
+        )
