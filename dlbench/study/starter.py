@@ -17,8 +17,10 @@ from dlbench.scenario.check.scripts import (
     interpreter_of,
     modules_of,
     python_fault,
+    reads,
     simple_commands,
     text_of,
+    with_modules,
 )
 from dlbench.scenario.metrics import QUALITY
 from dlbench.scenario.read.document import inline
@@ -34,6 +36,10 @@ STARTED_BY = (
     ("horovod", "horovod"), ("mpi4py", "mpi"), ("torch.distributed", "mpi"), ("accelerate", "mpi"),
     ("lightning", "mpi"), ("pytorch_lightning", "mpi"), ("transformers.Trainer", "mpi"),
 )  # fmt: skip
+# Settings that a script reads, by the hook or as arguments.
+OF_SCRIPTS = ("batch_size", "learning_rate", "epochs")
+OF_EACH = "of each worker; `batch_scope: global` makes it that of all"
+UNREAD = "let the script read run.batch_size, or give it an argument that the command sets to {batch_size}"
 # Where a script prints what it measures.
 PRINTED = (
     "# metrics:                                                   # what the script prints, as columns",
@@ -74,7 +80,7 @@ class _Lines:
     num_samples: int | None = None
     num_classes: int | None = None
     batch_size: int | None = None
-    takes_batch: bool = True
+    left_out: Sequence[str] = ()
     has_hook: bool = False
 
     def add(self, key: str, value: Any, why: str = "") -> None:
@@ -85,6 +91,9 @@ class _Lines:
         width = max((len(pair) for pair, _ in pairs), default=0)
         for pair, why in pairs:
             yield f"{pair.ljust(width)}   # {why}" if why else pair
+        if self.left_out:
+            missing = ", ".join(self.left_out)
+            yield f"  # as the script has it: {missing} (no argument known here, and no run.{self.left_out[0]})"
 
 
 def starter(wish: Wish, name: str) -> str:
@@ -104,7 +113,9 @@ def starter(wish: Wish, name: str) -> str:
     powers = [2**power for power in range(wish.max_workers.bit_length())]
     counts = powers if powers[-1] == wish.max_workers else [*powers, wish.max_workers]
     if not wish.compare:
-        wish = replace(wish, compare=["workers"] * (strategy != "single") + ["batch_size"] * base.takes_batch)
+        wish = replace(
+            wish, compare=["workers"] * (strategy != "single") + ["batch_size"] * ("batch_size" not in base.left_out)
+        )
     if strategy == "single" and {"workers", "strategy"} & set(wish.compare):
         raise UserError(
             f"{wish.script} uses neither mpi4py, Horovod, torch.distributed nor what is built on it: it trains with "
@@ -131,7 +142,7 @@ def starter(wish: Wish, name: str) -> str:
         sizes = next((pair for pair in BATCH_SIZES if pair[1] <= room), BATCH_SIZES[-1])
         if base.batch_size:
             sizes = (base.batch_size, 4 * base.batch_size)
-        matrix.add("batch_size", list(sizes), "of each worker; `batch_scope: global` makes it that of all")
+        matrix.add("batch_size", list(sizes), UNREAD if "batch_size" in base.left_out else OF_EACH)
     axes = ("matrix:   # every combination of these is an arm", *matrix.text(), "") if matrix.found else ()
     return "\n".join((*_head(wish, name), "base:", *base.text(), "", *axes, *_end(wish, base))) + "\n"
 
@@ -168,22 +179,23 @@ def _of_script(wish: Wish, base: _Lines) -> str:
         )
     texts = _texts(command)
     modules = {module for text in texts for module in modules_of(text)}
-    arguments = arguments_of(text_of(Path(wish.script)) or "") if command.startswith("python") else []
+    script = Path(wish.script)
+    arguments = arguments_of(text_of(script) or "", script.parent) if command.startswith("python") else []
     words, open_ones = filled(arguments)
     filled_in = f"{', '.join(open_ones)}: say what it is to be" if open_ones else ""
     base.add(
         "command", " ".join([command, *words]), filled_in or "{batch_size} and every other setting can be filled in"
     )
-    defaults = {argument.setting: argument.default for argument in arguments}
+    defaults = {argument.setting: argument.default for argument in reversed(arguments) if not argument.is_switch}
     base.batch_size = _number(defaults.get("batch_size"), int)
     base.has_hook = any(map(has_hook, texts))
-    base.takes_batch = base.has_hook or "batch_size" in defaults
-    if base.has_hook or "learning_rate" in defaults:
-        why = "what the script reads as run.learning_rate" if base.has_hook else ""
-        base.add("learning_rate", _number(defaults.get("learning_rate"), float) or 0.1, why)
-    if base.has_hook or "epochs" in defaults:
-        why = "what the script reads as run.epochs; a rate needs 50 steps and 5 s" if base.has_hook else ""
-        base.add("epochs", _number(defaults.get("epochs"), int) or 10, why)
+    read = [key for key in OF_SCRIPTS if any(reads(text, key) for text in (*texts, *with_modules(script)))]
+    base.left_out = [key for key in OF_SCRIPTS if key not in read and key not in defaults]
+    for key, default in (("learning_rate", 0.1), ("epochs", 10)):
+        why = [f"what the script reads as run.{key}"] * (key in read)
+        why += ["a rate needs 50 steps and 5 s"] * (key == "epochs" and base.has_hook)
+        if key not in base.left_out:
+            base.add(key, _number(defaults.get(key), type(default)) or default, "; ".join(why))
     if nested:
         return "single"
     return next((strategy for module, strategy in STARTED_BY if module in modules), "single")

@@ -75,6 +75,8 @@ LIBRARIES = {
 }  # fmt: skip
 # What scripts mention that place replicas on several devices.
 _REPLICATED = re.compile("mirrored|distribut|parallel|replica|shard|pmap", re.IGNORECASE)
+# Of the modules beside a script as many are read at most.
+_MOST_MODULES = 100
 # Scripts that call scripts are followed to this depth.
 _MOST_DEPTH = 4
 
@@ -244,18 +246,55 @@ def _about(path: str, text: str, command: str, arms: Sequence[RunSpec]) -> Itera
             f"{path} never mentions dlbench.worker: its row is its time and its end; `metrics` takes numbers from what "
             "it prints or writes, and a few lines report every step (docs/own-code.md)"
         )
-    is_ours = executed(shlex.split(command))[0] in ("python", "python3")
-    imported = _imported_by(text) if is_ours else ()
+    program = executed(shlex.split(command))[0]
+    imported = _imported_by(text) if program in ("python", "python3") else ()
     for module, names_of in LIBRARIES.items():
         if module in imported and find_spec(module) is None:
             yield f"{path} imports {module}, which is not installed here: pip install {names_of}"
+    texts = with_modules(Path(path)) if _PYTHON.fullmatch(Path(program).name) else None
     for key in dict.fromkeys(key for run in arms for key in run.axes if key not in _APPLIED and "." not in key):
         values = {run.axes.get(key) for run in arms}
-        if len(values) > 1 and key not in names(command) and key not in text:
+        # A shell script may pass it on by other means.
+        is_read = key in text if texts is None else any(reads(it, key) for it in texts)
+        if len(values) > 1 and key not in names(command) and not is_read:
             yield (
-                f"`{key}` varies, and neither the command nor {path} mentions it: if the script does not read it, arms "
-                "are not what they are called"
+                f"`{key}` varies, and neither does the command have {{{key}}} nor {path} read run.{key}: if the script "
+                "does not know it, arms are not what they are called"
             )
+
+
+def reads(text: str, setting: str) -> bool:
+    """Whether a Python script reads a setting of its run, such as `run.batch_size`, or passes the whole run on."""
+    if "DLBENCH_SETTINGS" in text:
+        return setting in text
+    nodes = list(ast.walk(parsed(text)))
+    runs = {"run"} - {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
+
+    def is_run(node: ast.AST | None) -> bool:
+        if isinstance(node, ast.Attribute):
+            return node.attr in runs or (node.attr == "settings" and is_run(node.value))
+        called = node.func if isinstance(node, ast.Call) else None
+        return getattr(node, "id", "") in runs or getattr(called, "attr", getattr(called, "id", "")) == "begin"
+
+    for node in nodes:
+        if isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr) and is_run(node.value):
+            runs |= {it.id for it in ast.walk(node) if isinstance(it, ast.Name) and isinstance(it.ctx, ast.Store)}
+    return any(
+        (isinstance(node, ast.Attribute) and node.attr == setting and is_run(node.value))
+        or (isinstance(node, ast.Call) and any(map(is_run, (*node.args, *(it.value for it in node.keywords)))))
+        for node in nodes
+    )
+
+
+def with_modules(path: Path) -> list[str]:
+    """Return the text of a Python script, and of the modules beside it that it imports."""
+    texts, paths = dict[Path, str](), [path]
+    for each in paths:
+        if each not in texts and len(texts) < _MOST_MODULES and (text := text_of(each)) is not None:
+            texts[each] = text
+            files = (path.parent / f"{module.replace('.', '/')}.py" for module in set(modules_of(text)))
+            paths += sorted(filter(is_file, files))
+    return list(texts.values())
 
 
 def parsed(text: str) -> ast.Module:

@@ -70,6 +70,23 @@ def test_the_strategy_and_the_hook_are_looked_for_in_the_scripts_that_a_shell_sc
     assert lacks_hook(Path("train.sh"))
 
 
+def test_what_a_script_does_not_read_does_not_vary() -> None:
+    Path("other.py").write_text("def fit(run):\n    return run.settings.batch_size\n")
+    for text, axes in (
+        ("", None),
+        ("batch_size = 64\nargs.batch_size", None),
+        ("r = dlbench.worker.begin()\nr.batch_size", {"batch_size": [32, 128]}),
+        ("from other import fit", {"batch_size": [32, 128]}),
+    ):
+        Path("train.py").write_text(HOOKED + text)
+        scenario = starter(Wish(script="train.py"), "s.yaml")
+        assert yaml.safe_load(scenario).get("matrix") == axes, text
+        assert ("as the script has it: batch_size" in scenario) is (axes is None), text
+        assert "learning_rate" not in yaml.safe_load(scenario)["base"], text
+    Path("train.py").write_text(HOOKED)
+    assert "let the script read run.batch_size" in starter(Wish(script="train.py", compare=("batch_size",)), "s.yaml")
+
+
 def test_the_strategy_is_that_of_what_a_script_imports() -> None:
     for text, strategy in (
         ('"""Compare with horovod results."""\nimport keras\n', "single"),

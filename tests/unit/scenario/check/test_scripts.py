@@ -25,9 +25,18 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_setting_that_varies_is_mentioned(here: Path) -> None:
+    (here / "helper.py").write_text("fit = lambda run: run.batch_size")
+    (here / "train.sh").write_text("python train.py $(jq .batch_size <<< $DLBENCH_SETTINGS)")
     for script, command, key, is_said in [
         (HOOKED, "python train.py", "batch_size: [8, 16]", True),
         (HOOKED + "run.batch_size", "python train.py", "batch_size: [8, 16]", False),
+        (HOOKED + "batch_size = args.batch_size", "python train.py", "batch_size: [8, 16]", True),
+        (HOOKED + "s = hook.run.settings; s.batch_size", "python train.py", "batch_size: [8, 16]", False),
+        (HOOKED + "def run(batch_size): ...\nspawn(run)", "python train.py", "batch_size: [8, 16]", True),
+        (HOOKED + "import helper\nhelper.fit(rows.run)", "python train.py", "batch_size: [8, 16]", False),
+        (HOOKED + "import helper", "python train.py", "batch_size: [8, 16]", False),
+        (HOOKED + "os.environ['DLBENCH_SETTINGS']; batch_size", "python train.py", "batch_size: [8, 16]", False),
+        (HOOKED + "batch_size = 8", "bash train.sh", "batch_size: [8, 16]", False),
         (HOOKED, "python train.py --batch {batch_size}", "batch_size: [8, 16]", False),
         (HOOKED, "python train.py", "batch_size: [8]", False),
         (HOOKED, "python train.py", "cores_per_worker: [0.5, 1]", False),
