@@ -189,7 +189,7 @@ def _of_script(wish: Wish, base: _Lines) -> str:
     defaults = {argument.setting: argument.default for argument in reversed(arguments) if not argument.is_switch}
     base.batch_size = _number(defaults.get("batch_size"), int)
     base.has_hook = any(map(has_hook, texts))
-    read = [key for key in OF_SCRIPTS if any(reads(text, key) for text in (*texts, *with_modules(script)))]
+    read = [key for key in OF_SCRIPTS if reads([*texts, *with_modules(script)], key)]
     base.left_out = [key for key in OF_SCRIPTS if key not in read and key not in defaults]
     for key, default in (("learning_rate", 0.1), ("epochs", 10)):
         why = [f"what the script reads as run.{key}"] * (key in read)

@@ -251,22 +251,27 @@ def _about(path: str, text: str, command: str, arms: Sequence[RunSpec]) -> Itera
     for module, names_of in LIBRARIES.items():
         if module in imported and find_spec(module) is None:
             yield f"{path} imports {module}, which is not installed here: pip install {names_of}"
-    texts = with_modules(Path(path)) if _PYTHON.fullmatch(Path(program).name) else None
     for key in dict.fromkeys(key for run in arms for key in run.axes if key not in _APPLIED and "." not in key):
         values = {run.axes.get(key) for run in arms}
+        if len(values) == 1 or key in names(command):
+            continue
         # A shell script may pass it on by other means.
-        is_read = key in text if texts is None else any(reads(it, key) for it in texts)
-        if len(values) > 1 and key not in names(command) and not is_read:
+        is_python = _PYTHON.fullmatch(Path(program).name)
+        if not (reads(with_modules(Path(path)), key) if is_python else key in text):
             yield (
                 f"`{key}` varies, and neither does the command have {{{key}}} nor {path} read run.{key}: if the script "
                 "does not know it, arms are not what they are called"
             )
 
 
-def reads(text: str, setting: str) -> bool:
-    """Whether a Python script reads a setting of its run, such as `run.batch_size`, or passes the whole run on."""
-    if "DLBENCH_SETTINGS" in text:
-        return setting in text
+def reads(texts: Sequence[str], setting: str) -> bool:
+    """Whether the files of a script read a setting of its run, such as `run.batch_size`, or pass the whole run on."""
+    if any("DLBENCH_SETTINGS" in text and setting in text for text in texts):
+        return True
+    return any(map(has_hook, texts)) and any(_uses_run(text, setting) for text in texts)
+
+
+def _uses_run(text: str, setting: str) -> bool:
     nodes = list(ast.walk(parsed(text)))
     runs = {"run"} - {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
 
@@ -278,7 +283,8 @@ def reads(text: str, setting: str) -> bool:
 
     for node in nodes:
         if isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr) and is_run(node.value):
-            runs |= {it.id for it in ast.walk(node) if isinstance(it, ast.Name) and isinstance(it.ctx, ast.Store)}
+            stored = [it for it in ast.walk(node) if isinstance(getattr(it, "ctx", None), ast.Store)]
+            runs |= {getattr(it, "id", getattr(it, "attr", "run")) for it in stored}
     return any(
         (isinstance(node, ast.Attribute) and node.attr == setting and is_run(node.value))
         or (isinstance(node, ast.Call) and any(map(is_run, (*node.args, *(it.value for it in node.keywords)))))

@@ -76,6 +76,7 @@ def test_what_a_script_does_not_read_does_not_vary() -> None:
         ("", None),
         ("batch_size = 64\nargs.batch_size", None),
         ("r = dlbench.worker.begin()\nr.batch_size", {"batch_size": [32, 128]}),
+        ("self.mine = hook.run.settings\nself.mine.batch_size", {"batch_size": [32, 128]}),
         ("from other import fit", {"batch_size": [32, 128]}),
     ):
         Path("train.py").write_text(HOOKED + text)
@@ -83,6 +84,8 @@ def test_what_a_script_does_not_read_does_not_vary() -> None:
         assert yaml.safe_load(scenario).get("matrix") == axes, text
         assert ("as the script has it: batch_size" in scenario) is (axes is None), text
         assert "learning_rate" not in yaml.safe_load(scenario)["base"], text
+    Path("plain.py").write_text("run = wandb.init()\nrun.batch_size = 1\nprint(run)")
+    assert "matrix" not in yaml.safe_load(starter(Wish(script="plain.py"), "s.yaml"))
     Path("train.py").write_text(HOOKED)
     assert "let the script read run.batch_size" in starter(Wish(script="train.py", compare=("batch_size",)), "s.yaml")
 
