@@ -349,10 +349,10 @@ def _require_finite(name: str, numbers: Array) -> None:
 
 def _check_classes(name: str, y: Array, target_shape: tuple[int, ...]) -> None:
     if y.ndim != 1 and not target_shape:
-        raise UserError(
-            f"{name} has shape {y.shape}; it must be [n], one class number for each sample",
-            hint="one-hot rows become class numbers by `.argmax(axis=1)`, a column by `.ravel()`",
-        )
+        hint = "one-hot rows become class numbers by `.argmax(axis=1)`, a column by `.ravel()`"
+        if y.ndim == 2 and y.shape[1] > 1 and (np.count_nonzero(y, axis=1) != 1).any():
+            hint = "several labels of a sample are not trained: take one column, or a script of your own (`command`)"
+        raise UserError(f"{name} has shape {y.shape}; it must be [n], one class number for each sample", hint=hint)
     if y.shape[1:] != target_shape:
         raise UserError(f"{name} has shape {y.shape}; each sample needs class numbers of shape {target_shape}")
     if y.dtype.kind not in "ui" and len(y):

@@ -135,7 +135,10 @@ class JaxGraph:
 
     def gather(self, function: Callable[..., Any], arrays: tuple[Array, ...]) -> Callable[[Array], Any]:
         """Keep arrays on the device; return f(places) -> function(*arrays, places), compiled."""
-        held, compiled = self._jax.device_put(arrays, self._device), self._jax.jit(function)
+        compiled = self._jax.jit(function)
+        # Not `device_put`: what is bound to a device binds the variables, and each step is compiled anew for them.
+        with self._jax.default_device(self._device):
+            held = [self._np.asarray(array) for array in arrays]
         return lambda places: compiled(*held, places)
 
     def tensor(self, name: str, array: Array) -> Any:

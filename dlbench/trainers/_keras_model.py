@@ -2,12 +2,16 @@
 
 from typing import Any
 
+import numpy as np
+
 from dlbench.errors import UserError
 from dlbench.plugins import Options, Plugin
 from dlbench.trainers import Problem, _keras_cost
 from dlbench.trainers._keras_draws import drawn_by_numpy
 
 BUILDER = "keras"
+# Of a sum of probabilities, also in half precision.
+_ROUNDING = 1e-2
 
 
 def build(plugin: Plugin, options: Options, problem: Problem) -> Any:
@@ -21,7 +25,8 @@ def build(plugin: Plugin, options: Options, problem: Problem) -> Any:
         model = _call(plugin, options, problem)
         _check_type(model, plugin.name)
         _check_output(model, plugin.name, problem)
-    _check_activation(model, plugin.name)
+    if problem.num_classes:
+        _check_activation(model, plugin.name, problem)
     if not model.trainable_variables:
         raise UserError(f"model {plugin.name!r} has no trainable weights")
     return model
@@ -118,16 +123,30 @@ def _output_of(model: Any, sample: Any) -> Any:
     return model.compute_output_spec(sample)
 
 
-def _check_activation(model: Any, name: str) -> None:
-    """Refuse a softmax at the end: it would be applied twice, and training would silently suffer."""
+def _check_activation(model: Any, name: str, problem: Problem) -> None:
+    """Refuse probabilities at the end: a softmax would be applied to them again, and training would silently suffer."""
     import keras
 
-    last = model.layers[-1] if model.layers else None
-    is_softmax = isinstance(last, keras.layers.Softmax) or (
-        getattr(last, "activation", None) is keras.activations.softmax
-    )
-    if is_softmax:
+    last = model
+    while isinstance(last, keras.Model) and (outputs := getattr(last, "outputs", None)):
+        last = outputs[0]._keras_history.operation
+    if isinstance(last, keras.Model):  # with its own `call`
+        kind = "softmax" if _gives_probabilities(last, problem) else ""
+    else:
+        kinds = {type(last).__name__, getattr(getattr(last, "activation", None), "__name__", "")}
+        kind = next((kind for kind in ("softmax", "sigmoid") if kinds & {kind, kind.title()}), "")
+    if kind:
         raise UserError(
-            f"model {name!r} ends with a softmax, but must return logits",
+            f"model {name!r} ends with a {kind}, but must return logits",
             hint="leave the last activation away: the loss is computed with from_logits=True",
         )
+
+
+def _gives_probabilities(model: Any, problem: Problem) -> bool:
+    """Whether what a model says of two samples, of zeros and of ones, are probabilities."""
+    import keras
+
+    x = np.stack([np.zeros(problem.input_shape), np.ones(problem.input_shape)])
+    kind = keras.config.floatx() if problem.vocabulary is None else "int32"
+    outputs = keras.ops.convert_to_numpy(model(keras.ops.convert_to_tensor(x, kind), training=False))
+    return bool((outputs >= 0).all() and np.allclose(outputs.sum(-1), 1, rtol=0, atol=_ROUNDING))

@@ -166,6 +166,39 @@ def data(*, size: int = 20):
 
 def broken(*, size: int = 20):
     return data(siz=size)
+
+
+def nested(problem):
+    from keras import Input, Model
+
+    samples = Input(problem.input_shape)
+    return Model(samples, softmax(problem)(samples))
+
+
+def computed(problem):
+    from keras import Input, Model, layers, ops
+
+    samples = Input(problem.input_shape)
+    return Model(samples, ops.sigmoid(layers.Dense(problem.num_classes)(samples)))
+
+
+def own(problem, *, has_gate: bool = False):
+    from keras import Model, layers
+
+    class Own(Model):
+        def __init__(self):
+            super().__init__()
+            self.end = layers.Dense(problem.num_classes, None if has_gate else "softmax")
+            self.gate = layers.Dense(4, "softmax" if has_gate else "relu")
+
+        def call(self, samples, training=False):
+            return self.end(self.gate(samples))
+
+    return Own()
+
+
+def gated(problem):
+    return own(problem, has_gate=True)
 """
 
 
@@ -241,14 +274,18 @@ def test_help_takes_little_more_than_its_library() -> None:
 def test_models_of_ones_own_are_built_once_before_any_run(tmp_path: Path) -> None:
     (tmp_path / "tried.py").write_text(OWN)
     text = "base: {epochs: 1, batch_size: 4, dataset: tried:data}\nmatrix: "
-    (tmp_path / "s.yaml").write_text(text + "{model: [tried:network, tried:typo, tried:softmax]}\n")
+    (tmp_path / "s.yaml").write_text(
+        text
+        + "{model: [tried:network, tried:typo, tried:gated, tried:softmax, tried:nested, tried:computed, tried:own]}\n"
+    )
     (tmp_path / "d.yaml").write_text(text + "{model: [tried:network], dataset: [tried:data, tried:broken]}\n")
     (tmp_path / "d.yaml").write_text((tmp_path / "d.yaml").read_text().replace(", dataset: tried:data}", "}"))
     wrong = check("s.yaml", cwd=tmp_path)
     assert wrong.returncode == 2
-    assert "2 mistakes" in wrong.stderr
+    assert "5 mistakes" in wrong.stderr
     assert "tried.py:11: AttributeError: module 'keras.layers' has no attribute 'Dens'" in wrong.stderr
-    assert "'tried:softmax' ends with a softmax" in wrong.stderr
+    for name, kind in {"softmax": "softmax", "nested": "softmax", "computed": "sigmoid", "own": "softmax"}.items():
+        assert f"'tried:{name}' ends with a {kind}" in wrong.stderr
     assert "tried:network" not in wrong.stderr.partition("dlbench: ")[2]
     wrong = check("d.yaml", cwd=tmp_path)
     assert wrong.returncode == 2

@@ -24,6 +24,8 @@ TRAJECTORIES: list[dict[str, Any]] = [
     {"optimizer": "sgd", "momentum": 0.9, "weight_decay": 0.1},
     {"optimizer": "adamw", "weight_decay": 0.1},
 ]
+# What JAX says where XLA has compiled something.
+COMPILED = "/jax/core/compile/backend_compile_duration"
 # The same numbers on every engine: sums of the first weights of a network with all kinds of initializers.
 FIRST_WEIGHTS = ("lstm", {"units": 5}), ("resnet20", {"width": 4, "num_blocks": 1})
 
@@ -62,8 +64,26 @@ def main(name: str) -> None:
     contract.check_the_device_gathers_as_the_processor_does(make())
     for parts in (1, 2):
         contract.check_a_batch_on_the_device_trains_as_an_array(make(gradient_accumulation_steps=parts), given)
+    if name == "keras_jax":
+        compiles_once(make(), given)
     print("first weights", *(repr(first_weights(name, *case)) for case in FIRST_WEIGHTS))
     print("loaded", *sorted({"tensorflow", "torch", "jax"} & set(sys.modules)))
+
+
+def compiles_once(trainer: Any, given: Any) -> None:
+    """What the device holds binds the variables to nothing: the next step is compiled for them no more."""
+    import jax
+
+    compiled: list[str] = []
+    jax.monitoring.register_event_duration_secs_listener(lambda event, *_, **__: compiled.append(event))
+    trainer.compile(None)
+    gather, size = trainer.hold(*given, None), len(given[1])
+    counts = []
+    for _ in range(3):
+        trainer.step(*gather(np.arange(size, dtype=np.int32)[:, None]), 1 / size, 0.1)
+        counts.append(compiled.count(COMPILED))
+    assert counts == [counts[0]] * 3
+    assert counts[0] > 0
 
 
 def most_checks(name: str, model: str) -> int | None:

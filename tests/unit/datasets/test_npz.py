@@ -195,6 +195,7 @@ def test_what_makes_classes_of_other_labels_is_in_the_hint(tmp_path, subtests):
         (CLASSES * 2 - 1, "return_inverse"),
         (CLASSES > 0, "astype(int)"),
         (CLASSES.astype(float), "astype(int)"),
+        (np.ones((30, 3), int), "several labels of a sample"),
     ):
         with subtests.test(labels=labels[:3]), pytest.raises(UserError) as caught:
             npz.describe(npz.OPTIONS(path=saved(tmp_path, x=FLOATS, y=labels)))
