@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import torch  # noqa: TID253 - only a script that uses PyTorch imports this file
 from torch import distributed  # noqa: TID253
+from torch.utils.hooks import RemovableHandle  # noqa: TID253
 
 from dlbench.errors import UserError
 from dlbench.scenario.metrics import SCORE_COLUMNS
@@ -43,6 +44,26 @@ class _Ended(NamedTuple):
     samples: int
     loss: Any
     loss_samples: int
+
+
+class _PassHook:
+    """Notes the passes of a model; a deep copy notes evaluation alone, a pickled copy nothing."""
+
+    def __init__(self, steps: "Steps | None" = None, *, is_trained: bool = False) -> None:
+        self._steps, self._is_trained = steps, is_trained
+        note = None if steps is None else steps.note_pass
+        # What compiles a model is to leave this out of the graph; without the compiler there, that would import it.
+        self._note = torch.compiler.disable(note) if note and "torch._dynamo" in sys.modules else note
+
+    def __call__(self, model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if self._note is not None:
+            self._note(model, args, kwargs, self._is_trained)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "_PassHook":
+        return _PassHook(self._steps)
+
+    def __reduce__(self) -> tuple[type["_PassHook"], tuple[()]]:
+        return _PassHook, ()
 
 
 class Steps:
@@ -89,24 +110,25 @@ class Steps:
         self.run.check(rank, size)
         self._device = next(model.parameters()).device
 
-    def count_passes(self, model: torch.nn.Module) -> None:
+    def count_passes(self, model: torch.nn.Module) -> list[RemovableHandle]:
         """Count the samples of each forward pass of a model; the first of a step begins it."""
+        handles = [model.register_forward_pre_hook(_PassHook(self, is_trained=True), with_kwargs=True)]
+        if isinstance(model, torch.nn.parallel.DistributedDataParallel):  # a loop may evaluate what it wraps
+            handles.append(model.module.register_forward_pre_hook(_PassHook(self), with_kwargs=True))
+        return handles
 
-        def before(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            if model.training and torch.is_grad_enabled():
-                if self._begun is None:
-                    self._labelled_steps = self._labelled_steps + 1 if self._has_other_pass else 0
-                    self.has_evaluated |= self._has_other_pass and self._labelled_steps <= MOST_EVALUATED
-                    self._has_other_pass = False
-                self.begin()
-                self.last_samples = num_images(args) or num_samples((args, kwargs))
-                self.samples += self.last_samples
-            else:
-                self._has_other_pass = True
-
-        # What compiles a model is to leave this out of the graph; without the compiler there, that would import it.
-        is_compiling = "torch._dynamo" in sys.modules
-        model.register_forward_pre_hook(torch.compiler.disable(before) if is_compiling else before, with_kwargs=True)
+    def note_pass(self, model: torch.nn.Module, args: Any, kwargs: Any, is_trained: bool) -> None:
+        """Note a forward pass: of training where the model is the one that is trained, or of evaluation."""
+        if not (model.training and torch.is_grad_enabled()):
+            self._has_other_pass = True
+        elif is_trained:
+            if self._begun is None:
+                self._labelled_steps = self._labelled_steps + 1 if self._has_other_pass else 0
+                self.has_evaluated |= self._has_other_pass and self._labelled_steps <= MOST_EVALUATED
+                self._has_other_pass = False
+            self.begin()
+            self.last_samples = num_images(args) or num_samples((args, kwargs))
+            self.samples += self.last_samples
 
     def begin(self) -> None:
         """Begin a step, unless one has begun."""
@@ -352,6 +374,8 @@ def num_samples(batch: Any) -> int:
 def weights_of(model: torch.nn.Module) -> list[Any] | None:
     """Return the trainable parameters as arrays; None where a process holds only shards of them (FSDP, ZeRO)."""
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    if any(hasattr(module, "_fsdp_wrapped_module") for module in model.modules()):
+        return None
     if any(type(it) is not torch.nn.Parameter or hasattr(it, "ds_id") for it in parameters):
         return None
     kinds = {torch.bfloat16: torch.float32}  # which NumPy does not have

@@ -1,5 +1,7 @@
 """Steps of a device that works behind the loop; the calls of Transformers' and Lightning's trainers, as recorded."""
 
+import copy
+import pickle
 import sys
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -121,6 +123,9 @@ def test_weights_are_those_that_are_trained_unless_they_are_shards(torch: Any, h
     np.testing.assert_array_equal(weights, model.weight.detach().float().numpy())
     model.weight.ds_id = 1  # as ZeRO marks a parameter of which each process holds a part
     assert hook.weights_of(model) is None
+    sharded = torch.nn.Sequential(torch.nn.Linear(2, 1))
+    sharded._fsdp_wrapped_module = sharded[0]  # as FSDP1 wraps a module
+    assert hook.weights_of(torch.nn.Sequential(sharded)) is None
 
 
 def test_scores_have_their_names_here(hook: Any) -> None:
@@ -228,6 +233,51 @@ def test_an_optimizer_whose_model_makes_no_pass_is_refused(
     model(torch.zeros(4, 2))
     with pytest.raises(UserError, match="has made 3 steps, and the model no forward pass in training mode"):
         optimizer.step()
+
+
+def test_a_copy_of_the_model_counts_no_samples_and_a_saved_one_nothing(
+    torch: Any, hook: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A deep copy is an average of weights that evaluates, or a peer that is trained beside."""
+    reporter = KeptReporter()
+    model, optimizer, rows = loop_of(reporter, clock, hook, monkeypatch, torch)
+    copied, saved = copy.deepcopy(model), pickle.loads(pickle.dumps(model))
+    for _ in range(5):
+        for beside in (model, copied, saved):
+            beside(torch.zeros(4, 2))
+        clock.now += 1
+        optimizer.step()
+    saved.eval()(torch.zeros(4, 2))
+    clock.now += 10  # is no evaluation that anything shows
+    model(torch.zeros(4, 2))
+    optimizer.step()
+    copied.eval()(torch.zeros(4, 2))
+    clock.now += 100
+    model(torch.zeros(4, 2))
+    optimizer.step()
+    rows.epoch()
+    assert reporter.column("num_samples").tolist() == [4] * 7
+    assert rows.run.recorder.record.progress.evaluation_time_s == 100
+    assert rows.run.recorder.result(None).train_time_s == 15
+
+
+def test_what_ddp_wraps_evaluates(torch: Any, hook: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Wrapping(torch.nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.module = torch.nn.Linear(2, 1)
+
+        def forward(self, x: Any) -> Any:
+            return self.module(x)
+
+    monkeypatch.setattr(torch.nn.parallel, "DistributedDataParallel", Wrapping)
+    steps, model = hook.Steps(None), Wrapping()
+    steps.count_passes(model)
+    model(torch.zeros(4, 2))
+    assert (steps.samples, steps._has_other_pass) == (4, False)
+    with torch.no_grad():
+        model.module(torch.zeros(4, 2))
+    assert (steps.samples, steps._has_other_pass) == (4, True)
 
 
 def callback(name: str, parts: dict[str, Any], script: Script | None, monkeypatch: pytest.MonkeyPatch) -> Any:
