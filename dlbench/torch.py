@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import torch  # noqa: TID253 - only a script that uses PyTorch imports this file
 from torch import distributed  # noqa: TID253
+from torch.optim.optimizer import register_optimizer_step_post_hook  # noqa: TID253
 from torch.utils.hooks import RemovableHandle  # noqa: TID253
 
 from dlbench.errors import UserError
@@ -91,7 +92,11 @@ class Steps:
         self._begun: float | None = None
         self._loss: Any = None
         self._loss_of_samples = self._unseen = 0
-        self._has_begun = False
+        # Steps of other optimizers since the last step, and the most of them between two steps.
+        self._others = self._most_others = 0
+        self._has_begun = self._has_stepped = False
+        # Whether the model has made a pass in evaluation mode, but with gradients, since the last step.
+        self._is_evaluation_trained = False
         # Whether a pass was no training since the last step, and how many steps in a row have begun after one.
         self._has_other_pass, self._labelled_steps = False, 0
         self._queue: deque[_Ended] = deque()
@@ -121,6 +126,7 @@ class Steps:
         """Note a forward pass: of training where the model is the one that is trained, or of evaluation."""
         if not (model.training and torch.is_grad_enabled()):
             self._has_other_pass = True
+            self._is_evaluation_trained |= is_trained and torch.is_grad_enabled()
         elif is_trained:
             if self._begun is None:
                 self._labelled_steps = self._labelled_steps + 1 if self._has_other_pass else 0
@@ -142,7 +148,7 @@ class Steps:
             self._synchronize()
         self.samples, self._loss, self.gradient_ready, self.reduced = 0, None, NAN, NAN
         self._loss_of_samples = 0
-        self._has_begun = True
+        self._has_begun, self._is_evaluation_trained = True, False
         self._begun = self.run.recorder.enter()
 
     def add_loss(self, loss: Any, samples: int) -> None:
@@ -154,8 +160,11 @@ class Steps:
         if self.run.recorder is None:
             return
         if self._begun is None:
+            if self._is_evaluation_trained:
+                raise _in_evaluation_mode()
             raise UserError(
-                "a loss belongs to no step", hint="report it between the model's pass and `optimizer.step()`"
+                "a loss belongs to no step",
+                hint="report it between the model's pass and `optimizer.step()`; `hook.follow` takes a model made anew",
             )
         samples = max(1, samples)  # unknown where a batch is an object of the script's own class
         self._loss_of_samples += samples
@@ -175,19 +184,17 @@ class Steps:
         """End the open step, if there is one.
 
         Raises:
-            UserError: The optimizer makes steps, and no step has ever begun.
+            UserError: The optimizer makes steps, and the model no passes in training mode.
         """
         recorder, loss = self.run.recorder, self._loss
-        if recorder is not None and self._begun is None and not self._has_begun:
-            self._unseen += 1
-            if self._unseen == MOST_UNSEEN:
-                raise UserError(
-                    f"the optimizer has made {MOST_UNSEEN} steps, and the model no forward pass in training mode",
-                    hint="give the hook the module that the loop calls, as `model(x)`; a loop that trains in "
-                    "evaluation mode, or calls other methods, reports its steps by dlbench.worker (docs/own-code.md)",
-                )
-        if self._begun is None or recorder is None:
+        if recorder is None:
             return
+        if self._begun is None:
+            self._refuse_unseen()
+            return
+        self._unseen = 0
+        self._most_others, self._others = max(self._most_others, self._others), 0
+        self._has_stepped = True
         if isinstance(loss, torch.Tensor):
             loss = loss.to("cpu", non_blocking=True)  # before the moment at which it is read
         marks = self.gradient_ready, self.reduced, self.now()
@@ -198,6 +205,10 @@ class Steps:
         while self._queue and self._queue[0].ended.query():
             self._add(self._queue.popleft())
 
+    def count_other(self) -> None:
+        """Count a step of another optimizer since the last step."""
+        self._others += 1
+
     def drain(self) -> None:
         """Report all steps, once the device has done them."""
         if self._queue and self._device.type != "cpu":
@@ -207,9 +218,15 @@ class Steps:
         self._synchronize()
 
     def epoch(self, learning_rate: float | None, scores: Mapping[str, float | None]) -> bool:
-        """End an epoch; a collective. Returns whether the run's target ends the run; see `dlbench.worker.Run.epoch`."""
+        """End an epoch; a collective. Returns whether the run's target ends the run; see `dlbench.worker.Run.epoch`.
+
+        Raises:
+            UserError: Another optimizer has made its steps.
+        """
         if self.run.recorder is None:
             return False
+        self._refuse_others(has_stepped=self._has_stepped)
+        self._has_stepped, self._others = False, 0
         self.drain()
         total, samples = self._sums(self._loss_sum, self._loss_samples)
         self._loss_sum = self._loss_samples = 0.0
@@ -231,9 +248,37 @@ class Steps:
         return {name: total / count for name, total, count in pairs if count}
 
     def finish(self, weights: Iterable[Any] | None) -> None:
-        """Hand in the account of this process."""
+        """Hand in the account of this process.
+
+        Raises:
+            UserError: Another optimizer has made the last steps.
+        """
+        self._refuse_others(has_stepped=True)
         self.drain()
         self.run.finish(weights=weights)
+
+    def _refuse_unseen(self) -> None:
+        """Refuse steps of the optimizer without passes in training mode, unless they are a few at the beginning."""
+        is_evaluation, self._is_evaluation_trained = self._is_evaluation_trained, False
+        self._unseen += is_evaluation or not self._has_begun
+        if self._unseen < MOST_UNSEEN:
+            return
+        if is_evaluation:
+            raise _in_evaluation_mode()
+        raise UserError(
+            f"the optimizer has made {MOST_UNSEEN} steps, and the model no forward pass in training mode",
+            hint="give the hook the module that the loop calls, as `model(x)`; a loop that calls other methods reports "
+            "its steps by dlbench.worker (docs/own-code.md)",
+        )
+
+    def _refuse_others(self, *, has_stepped: bool) -> None:
+        """Refuse that another optimizer trains: its steps are those of an epoch, or have the passes of the model."""
+        is_trained = self._begun is not None and self._others > self._most_others
+        if self._others >= MOST_UNSEEN and (is_trained or not has_stepped):
+            raise UserError(
+                f"another optimizer has made the last {self._others} steps, the one given to the hook none of them",
+                hint="call `hook.follow(model, optimizer)` after one of them is made anew",
+            )
 
     def _synchronize(self) -> None:
         """Note a moment that the device and the clock share."""
@@ -292,21 +337,33 @@ class Hook:
     ) -> None:
         self._steps = Steps(defaults)
         self.run = self._steps.run
+        self._has_trained = False
+        self._rate: float | None = None
+        self._handles: list[RemovableHandle] = []
+        if self.run.recorder is not None:
+            register_optimizer_step_post_hook(self._after_any_step)
+            atexit.register(self._finish)  # before the run's own end
+        self.follow(model, optimizer)
+
+    def follow(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
+        """Go on with these, one of which is made anew: for another fold, or once more layers are trained.
+
+        Raises:
+            UserError: PyTorch has connected other processes than dlbench has started.
+        """
         while isinstance(inner := getattr(optimizer, "optimizer", None), torch.optim.Optimizer):  # as accelerate wraps
             optimizer = inner
         self._model, self._optimizer = model, optimizer
-        self._has_trained = False
-        self._rate: float | None = None
         if self.run.recorder is None:
             return
+        for handle in self._handles:
+            handle.remove()
         self._steps.attach(model)
-        self._steps.count_passes(model)
-        optimizer.register_step_post_hook(lambda *_: self._after_step())
+        self._handles = self._steps.count_passes(model)
+        self._handles.append(optimizer.register_step_post_hook(lambda *_: self._after_step()))
         if isinstance(model, torch.nn.parallel.DistributedDataParallel):
             optimizer.register_step_pre_hook(lambda *_: setattr(self._steps, "reduced", self._steps.now()))
             self._watch_gradients([parameter for parameter in model.parameters() if parameter.requires_grad])
-        # Before the hook's own end.
-        atexit.register(self._finish)
 
     def loss(self, value: Any) -> None:
         """Report the mean loss of the last forward pass; a tensor is not waited for.
@@ -327,6 +384,10 @@ class Hook:
         leave the loop. See `dlbench.worker.Run.epoch`.
         """
         return self._steps.epoch(self._rate, scores)
+
+    def _after_any_step(self, optimizer: torch.optim.Optimizer, *_: object) -> None:
+        if optimizer is not self._optimizer:
+            self._steps.count_other()
 
     def _after_step(self) -> None:
         self._has_trained = True
@@ -351,8 +412,20 @@ class Hook:
         chosen = self._optimizer.register_step_post_hook(choose)
 
     def _finish(self) -> None:
-        if self._has_trained:  # else there is no result
+        if not self._has_trained:  # there is no result
+            return
+        try:
             self._steps.finish(weights_of(self._model))
+        except UserError as error:  # which the interpreter's end would only print
+            sys.excepthook(type(error), error, error.__traceback__)
+
+
+def _in_evaluation_mode() -> UserError:
+    return UserError(
+        "the model trains in evaluation mode",
+        hint="call `model.train()` after evaluating; a loop that means it reports its steps by dlbench.worker "
+        "(docs/own-code.md)",
+    )
 
 
 def num_images(args: tuple[Any, ...]) -> int:

@@ -226,13 +226,70 @@ def test_passes_before_every_step_are_training(
 def test_an_optimizer_whose_model_makes_no_pass_is_refused(
     torch: Any, hook: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model, optimizer, _ = loop_of(KeptReporter(), clock, hook, monkeypatch, torch)
+    _, optimizer, _ = loop_of(KeptReporter(), clock, hook, monkeypatch, torch)
     optimizer.step()  # some scripts begin so
     optimizer.step()
-    model.eval()
-    model(torch.zeros(4, 2))
     with pytest.raises(UserError, match="has made 3 steps, and the model no forward pass in training mode"):
         optimizer.step()
+
+
+def test_training_in_evaluation_mode_is_refused(
+    torch: Any, hook: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three steps in a row after such passes are no line search and no attack on the model."""
+    model, optimizer, rows = loop_of(KeptReporter(), clock, hook, monkeypatch, torch)
+    for _ in range(4):
+        model.eval()(torch.zeros(4, 2))
+        optimizer.step()  # with what that pass has left, or nothing
+        model.train()(torch.zeros(4, 2))
+        for _ in range(4):
+            optimizer.step()
+    model.eval()(torch.zeros(4, 2))
+    with pytest.raises(UserError, match=r"call `model\.train\(\)`"):
+        rows.loss(torch.tensor(1.0))
+    optimizer.step()
+    model(torch.zeros(4, 2))
+    optimizer.step()
+    optimizer.step()
+    model(torch.zeros(4, 2))
+    with pytest.raises(UserError, match=r"call `model\.train\(\)`"):
+        optimizer.step()
+
+
+@pytest.mark.parametrize("made_anew", ["optimizer", "both", "within an epoch"])
+def test_an_optimizer_or_a_model_made_anew_is_followed_or_refused(
+    made_anew: str, torch: Any, hook: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def train(model: Any, optimizer: Any, steps: int = 5) -> None:
+        for _ in range(steps):
+            model(torch.zeros(4, 2))
+            optimizer.step()
+
+    reporter = KeptReporter()
+    model, optimizer, rows = loop_of(reporter, clock, hook, monkeypatch, torch)
+    beside = torch.optim.SGD([torch.nn.Parameter(torch.zeros(2))])
+    for _ in range(2):  # two optimizers, and after them a third that trains something else
+        for _ in range(5):
+            beside.step()
+            train(model, optimizer, 1)
+        train(torch.nn.Linear(2, 1), beside)
+        rows.epoch()
+    rows.epoch()  # a test alone
+    rows._steps._refuse_others(has_stepped=True)
+    if made_anew == "within an epoch":
+        train(model, optimizer)
+    model = torch.nn.Linear(2, 1) if made_anew == "both" else model
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.25)
+    train(model, optimizer, 6)
+    with pytest.raises(UserError, match=r"hook\.follow\(model, optimizer\)"):
+        rows.epoch()
+    for _ in range(2):
+        rows.follow(model, optimizer)
+    train(model, optimizer, 2)
+    rows.epoch()
+    rows.run.recorder.flush()
+    assert reporter.column("num_samples").tolist()[-1] == 4
+    assert epochs_of(reporter, "steps", "learning_rate")[-1] == (12 + 5 * (made_anew == "within an epoch"), 0.25)
 
 
 def test_a_copy_of_the_model_counts_no_samples_and_a_saved_one_nothing(
