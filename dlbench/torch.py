@@ -11,7 +11,7 @@ anyway, between the pieces of the timed window, and at the end of an epoch.
 import atexit
 import sys
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -47,14 +47,17 @@ class _Ended(NamedTuple):
     loss_samples: int
 
 
+def _untraced(function: Callable[..., None]) -> Callable[..., None]:
+    """Return a hook that is left out of what is compiled; without the compiler there, that would import it."""
+    return torch.compiler.disable(function) if "torch._dynamo" in sys.modules else function
+
+
 class _PassHook:
     """Notes the passes of a model; a deep copy notes evaluation alone, a pickled copy nothing."""
 
     def __init__(self, steps: "Steps | None" = None, *, is_trained: bool = False) -> None:
         self._steps, self._is_trained = steps, is_trained
-        note = None if steps is None else steps.note_pass
-        # What compiles a model is to leave this out of the graph; without the compiler there, that would import it.
-        self._note = torch.compiler.disable(note) if note and "torch._dynamo" in sys.modules else note
+        self._note = None if steps is None else _untraced(steps.note_pass)
 
     def __call__(self, model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if self._note is not None:
@@ -341,7 +344,7 @@ class Hook:
         self._rate: float | None = None
         self._handles: list[RemovableHandle] = []
         if self.run.recorder is not None:
-            register_optimizer_step_post_hook(self._after_any_step)
+            register_optimizer_step_post_hook(_untraced(self._after_any_step))
             atexit.register(self._finish)  # before the run's own end
         self.follow(model, optimizer)
 
@@ -360,7 +363,7 @@ class Hook:
             handle.remove()
         self._steps.attach(model)
         self._handles = self._steps.count_passes(model)
-        self._handles.append(optimizer.register_step_post_hook(lambda *_: self._after_step()))
+        self._handles.append(optimizer.register_step_post_hook(_untraced(self._after_step)))
         if isinstance(model, torch.nn.parallel.DistributedDataParallel):
             optimizer.register_step_pre_hook(lambda *_: setattr(self._steps, "reduced", self._steps.now()))
             self._watch_gradients([parameter for parameter in model.parameters() if parameter.requires_grad])
@@ -389,7 +392,7 @@ class Hook:
         if optimizer is not self._optimizer:
             self._steps.count_other()
 
-    def _after_step(self) -> None:
+    def _after_step(self, *_: object) -> None:
         self._has_trained = True
         self._rate = float(self._optimizer.param_groups[0]["lr"])  # before a scheduler changes it
         self._steps.end()
