@@ -11,7 +11,8 @@ anyway, between the pieces of the timed window, and at the end of an epoch.
 import atexit
 import sys
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -83,12 +84,13 @@ class Steps:
         gradient_ready: Moment of the open step's last local gradient, where it is seen.
         reduced: Moment at which the update of the open step begins, where it is seen.
         has_evaluated: Whether the script has evaluated since the last step.
+        is_paused: Whether passes and steps are none of training.
     """
 
     def __init__(self, defaults: Mapping[str, Any] | None) -> None:
-        self.run: Run = begin(barrier=lambda: self._sums(0.0), defaults=defaults)
+        self.run: Run = begin(barrier=self._meet, defaults=defaults)
         self.samples = self.last_samples = 0
-        self.has_evaluated = False
+        self.has_evaluated = self.is_paused = False
         self.gradient_ready: Any = NAN
         self.reduced: Any = NAN
         self._device = torch.device("cpu")
@@ -127,6 +129,8 @@ class Steps:
 
     def note_pass(self, model: torch.nn.Module, args: Any, kwargs: Any, is_trained: bool) -> None:
         """Note a forward pass: of training where the model is the one that is trained, or of evaluation."""
+        if self.is_paused:
+            return
         if not (model.training and torch.is_grad_enabled()):
             self._has_other_pass = True
             self._is_evaluation_trained |= is_trained and torch.is_grad_enabled()
@@ -160,7 +164,7 @@ class Steps:
         Raises:
             UserError: No step is open.
         """
-        if self.run.recorder is None:
+        if self.run.recorder is None or self.is_paused:
             return
         if self._begun is None:
             if self._is_evaluation_trained:
@@ -190,7 +194,7 @@ class Steps:
             UserError: The optimizer makes steps, and the model no passes in training mode.
         """
         recorder, loss = self.run.recorder, self._loss
-        if recorder is None:
+        if recorder is None or self.is_paused:
             return
         if self._begun is None:
             self._refuse_unseen()
@@ -210,7 +214,7 @@ class Steps:
 
     def count_other(self) -> None:
         """Count a step of another optimizer since the last step."""
-        self._others += 1
+        self._others += not self.is_paused
 
     def drain(self) -> None:
         """Report all steps, once the device has done them."""
@@ -231,6 +235,7 @@ class Steps:
         self._refuse_others(has_stepped=self._has_stepped)
         self._has_stepped, self._others = False, 0
         self.drain()
+        self._meet()
         total, samples = self._sums(self._loss_sum, self._loss_samples)
         self._loss_sum = self._loss_samples = 0.0
         self.has_evaluated = self._has_other_pass = False
@@ -307,12 +312,17 @@ class Steps:
         event, clock = self._zero
         return moment if isinstance(moment, float) else clock + event.elapsed_time(moment) / 1000
 
-    def _sums(self, *values: float) -> list[float]:
-        """Return the sum of each number over all processes, once all have given theirs."""
+    def _meet(self) -> None:
+        """Wait for all processes. What some have evaluated the others have waited for: it is no training of theirs."""
+        if self.run.recorder is not None:
+            self.run.recorder.share_pauses(lambda pauses: self._sums(*pauses, longest=True))
+
+    def _sums(self, *values: float, longest: bool = False) -> list[float]:
+        """Return the sum of each number over all processes, or the largest, once all have given theirs."""
         if not (distributed.is_available() and distributed.is_initialized()):
             return list(values)
         tensor = torch.tensor(values, dtype=torch.float64, device=self._device)
-        distributed.all_reduce(tensor)
+        distributed.all_reduce(tensor, distributed.ReduceOp.MAX if longest else distributed.ReduceOp.SUM)
         return [float(value) for value in tensor.tolist()]
 
 
@@ -375,6 +385,16 @@ class Hook:
             UserError: `optimizer.step()` has ended its step.
         """
         self._steps.add_loss(value, self._steps.last_samples)
+
+    @contextmanager
+    def pause(self) -> Iterator[None]:
+        """Leave evaluation between two steps out of training, of whatever model: `with hook.pause():`."""
+        self._steps.is_paused = True
+        try:
+            yield
+        finally:
+            self._steps.is_paused = False
+            self._steps.has_evaluated = True
 
     def mean(self, value: float) -> float:
         """Return the mean of a number over all processes, such as an accuracy of as many samples; a collective."""

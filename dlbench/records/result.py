@@ -53,6 +53,7 @@ class Segment(Frozen):
         closing_at_s: Beginning of the barrier at its end; None where workers do not wait.
         closed_at_s: End of that barrier.
         paused_s: Time inside it that is left out: a script has evaluated between two steps.
+        waited_s: Time inside its steps that is left out: only other workers have evaluated, and this one waited.
         cpu_time_s: CPU time of this process inside it; None where it is not counted.
         observer_cpu_s: Of it, CPU time of dlbench's own threads.
         extended: Whether it lies after training.
@@ -66,6 +67,7 @@ class Segment(Frozen):
     steps: int
     samples: int
     paused_s: float = 0.0
+    waited_s: float = 0.0
     cpu_time_s: float | None = None
     observer_cpu_s: float | None = None
     extended: bool = False
@@ -75,7 +77,7 @@ class Segment(Frozen):
     @property
     def seconds(self) -> float:
         """How long it lasted, without what is left out."""
-        return self.closed_at_s - self.opened_at_s - self.paused_s
+        return self.closed_at_s - self.opened_at_s - self.paused_s - self.waited_s
 
 
 class NodeAccount(Frozen):

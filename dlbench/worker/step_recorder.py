@@ -160,7 +160,7 @@ class Window:
         self.is_open = self.extended = False
         self._barrier, self._read_observer = barrier, observer_cpu_s
         self._steps = self._samples = 0
-        self._closing = self._paused_s = 0.0
+        self._closing = self._paused_s = self._waited_s = 0.0
         # Moment, CPU time of this process, CPU time of dlbench's own threads.
         self._opened: Sequence[float] | Array = (0.0, 0.0, 0.0)
         self._ended = (0.0, 0.0, 0.0)
@@ -172,7 +172,7 @@ class Window:
         self._barrier()
         self.is_open = True
         self._steps = self._samples = 0
-        self._paused_s, self._resumed = 0.0, None
+        self._paused_s, self._waited_s, self._resumed = 0.0, 0.0, None
         self._opened = perf_counter(), *self._cpu_clocks()
 
     def count(self, num_samples: int, seconds: float, num_steps: int = 1) -> None:
@@ -206,6 +206,14 @@ class Window:
         else:
             self._opened = now
 
+    def leave_out_wait(self, seconds: float) -> None:
+        """Leave out time that steps of the open piece, or of the last one, have waited for other workers' pauses."""
+        if self.is_open:
+            self._waited_s += seconds
+        elif self.segments:
+            last = self.segments[-1]
+            self.segments[-1] = last.model_copy(update={"waited_s": last.waited_s + seconds})
+
     def close_at_barrier(self, zero: float) -> None:
         """Close the open piece, if there is one; a collective. `zero` is the moment that counts as 0 s."""
         if self.is_open:
@@ -228,6 +236,7 @@ class Window:
                     steps=self._steps,
                     samples=self._samples,
                     paused_s=self._paused_s,
+                    waited_s=self._waited_s,
                     cpu_time_s=cpu_ended_s - cpu_s,
                     observer_cpu_s=observer_ended_s - observer_cpu_s,
                     extended=self.extended,

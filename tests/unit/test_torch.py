@@ -318,6 +318,28 @@ def test_a_copy_of_the_model_counts_no_samples_and_a_saved_one_nothing(
     assert rows.run.recorder.result(None).train_time_s == 15
 
 
+def test_a_pause_is_no_training_whatever_is_called_in_it(
+    torch: Any, hook: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reporter = KeptReporter()
+    model, optimizer, rows = loop_of(reporter, clock, hook, monkeypatch, torch)
+    for step in range(6):
+        model(torch.zeros(4, 2))
+        clock.now += 1
+        rows.loss(torch.tensor(2.0))
+        optimizer.step()
+        if step % 3 == 1:
+            with rows.pause():
+                clock.now += 100
+                rows.loss(model(torch.zeros(8, 2)).mean())  # a search for a rate, say
+                optimizer.step()
+    rows.epoch()
+    assert reporter.column("num_samples").tolist() == [4] * 6
+    assert epochs_of(reporter, "train_loss", "steps") == [(2, 6)]
+    result = rows.run.recorder.result(None)
+    assert (result.train_time_s, result.evaluation_time_s) == (6, 200)
+
+
 def test_what_ddp_wraps_evaluates(torch: Any, hook: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     class Wrapping(torch.nn.Module):  # type: ignore[misc, name-defined]
         def __init__(self) -> None:

@@ -6,7 +6,7 @@ Each worker's clock has its own zero (its first step), so moments of different w
 piece of the window opens and closes at a barrier: it took as long as it took for the slowest worker to see it.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,8 @@ from dlbench.records.columns import FIELD, PHASE
 from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS, Result, Segment
 from dlbench.telemetry.journal import Rows
 
+# Share of a worker's window above which what it waited for evaluations of others shows in its steps.
+MUCH_WAITED = 0.01
 IN_WINDOW = (PHASE["timed"], PHASE["extended"])
 
 
@@ -100,6 +102,16 @@ def in_window(rows: Rows) -> Rows:
 def in_phase(rows: Rows, *phases: str) -> Rows:
     """Return the step rows of some phases."""
     return np.asarray(rows[np.isin(rows[:, FIELD["phase"]], [PHASE[phase] for phase in phases])])
+
+
+def without_waits(results: Mapping[int, Result], steps: Mapping[int, Rows]) -> list[Rows]:
+    """Return the step rows of the workers whose steps did not wait for evaluations of others."""
+
+    def has_waited(worker: int) -> bool:
+        pieces = results[worker].segments if worker in results else ()
+        return sum(piece.waited_s for piece in pieces) > MUCH_WAITED * sum(piece.seconds for piece in pieces)
+
+    return [rows for worker, rows in steps.items() if not has_waited(worker)]
 
 
 def step_time_percentiles(steps: Iterable[Rows]) -> tuple[float | None, float | None]:

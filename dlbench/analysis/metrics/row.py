@@ -111,7 +111,7 @@ def run_row(run: RunSpec, layout: Layout | None, attempt: AttemptRecords, journa
         steps = [journal.steps[worker] for worker in results]
         row["bookkeeping_time_s"], row["closing_wait_s"] = rates.between_steps(results.values(), steps)
     if row["samples_per_s"] is not None:
-        row["rate_drift"] = rates.drift(journal.steps.values())
+        row["rate_drift"] = rates.drift(rates.without_waits(journal.results, journal.steps))
         row["samples_per_s_per_worker"] = row["samples_per_s"] / run.settings.workers
     row |= _sensors(journal, places)
     if run.settings.workers_inside:  # sensors see one of them: the others are no other programs
@@ -349,7 +349,8 @@ def _steps(journal: Journal, processes: int) -> dict[str, Any]:
     steps = list(journal.steps.values())
     if len(steps) < processes:
         return {}
-    p50, p95 = rates.step_time_percentiles(steps)
+    unhindered = rates.without_waits(journal.results, journal.steps)
+    p50, p95 = rates.step_time_percentiles(unhindered)
     parts = ("data_wait", "compute_time", "communication_time", "update_time", "encoding_time", "decoding_time")
     return {
         "warmup_steps": min(rates.count_steps(rows, "first", "warm-up") for rows in steps),
@@ -358,7 +359,7 @@ def _steps(journal: Journal, processes: int) -> dict[str, Any]:
         "sampled_steps": min(rates.count_steps(rows, "sampled") for rows in steps),
         "peer_wait_s": rates.in_marked_steps(steps, "peer_wait_s"),
         "wire_time_s": rates.in_marked_steps(steps, "communication_time_s"),
-        **{f"{name}_s": rates.time_in_window(steps, f"{name}_s") for name in parts},
+        **{f"{name}_s": rates.time_in_window(unhindered, f"{name}_s") for name in parts},
     }
 
 

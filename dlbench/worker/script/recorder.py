@@ -61,6 +61,8 @@ class ScriptRecorder:
         self._steps = self._samples = self._epoch_samples = 0
         self._per_call = 1
         self._learning_rate: float | None = None
+        # Since `share_pauses`, outside pieces of the window and inside.
+        self._pauses = [0.0, 0.0]
 
     @property
     def has_begun(self) -> bool:
@@ -85,7 +87,9 @@ class ScriptRecorder:
     def pause(self) -> None:
         """Leave the time since the last step out: the script has evaluated, perhaps in this process only."""
         if self._steps:
-            self.record.progress.evaluation_time_s += perf_counter() - self.counted_to
+            seconds = perf_counter() - self.counted_to
+            self.record.progress.evaluation_time_s += seconds
+            self._pauses[self._window.is_open] += seconds
             self._window.leave_out()
             self._pause_until_now()
 
@@ -102,6 +106,18 @@ class ScriptRecorder:
     def saw_rate(self, learning_rate: float) -> None:
         """A step had this learning rate: the result has the largest, that before it decays."""
         self._learning_rate = max(learning_rate, self._learning_rate or 0.0)
+
+    def share_pauses(self, longest: Callable[[list[float]], list[float]]) -> None:
+        """Leave out what this process has waited, in its steps since the last call, for pauses of others; a collective.
+
+        Args:
+            longest: Returns the longest of each time over all processes.
+        """
+        outside, inside = np.subtract(longest(self._pauses), self._pauses).tolist()
+        self._pauses = [0.0, 0.0]
+        self.record.progress.evaluation_time_s += outside + inside
+        self._recorder.paused_s += outside + inside
+        self._window.leave_out_wait(inside)
 
     def add(
         self,

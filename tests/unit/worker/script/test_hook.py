@@ -149,6 +149,29 @@ def test_calls_of_several_steps_are_as_many_steps_and_cut_as_a_whole(reporter, c
     assert [(piece.steps, piece.samples) for piece in result.segments] == [(5, 20), (2, 8), (5, 20), (12, 48)]
 
 
+def test_what_others_evaluate_is_left_out_of_the_steps_that_wait_for_it(reporter, clock):
+    """One of two processes evaluates for 1000 s, within a piece and at its border; the other waits in its next step."""
+    results, rows = {}, {}
+    for worker, each in enumerate((reporter, KeptReporter())):
+        script = Script(each, clock, barrier_s=100)
+        # In a piece, before its last step, between two of them, and in the next.
+        for count, longest in ((3, [0, 1000]), (2, [0, 1000]), (0, [1000, 0]), (3, [0, 1000])):
+            script.steps(count)
+            clock.now += 1000
+            if worker == 0:
+                script.recorder.pause()
+            script.step()
+            script.recorder.share_pauses(lambda _, longest=longest: longest)
+        results[worker], rows[worker] = script.recorder.result(None), each.rows
+        assert [(piece.steps, piece.seconds) for piece in results[worker].segments] == [(6, 90), (4, 60)]
+        assert results[worker].train_time_s == 14 + 15 * 11
+        assert results[worker].evaluation_time_s == 4000
+    assert [piece.waited_s for piece in results[1].segments] == [2000, 1000]
+    assert rates.between_steps(results.values(), rows.values()) == (0, 0)
+    unhindered = rates.without_waits(results, rows)
+    assert rates.time_in_window(unhindered, "data_wait_s") == 10
+
+
 def test_an_evaluation_within_an_epoch_is_left_out_and_no_other_process_is_waited_for(reporter, clock):
     script = Script(reporter, clock, barrier_s=100)
     for count in (0, 1, 3, 3):  # before any step, before and within a piece, at its border
