@@ -117,6 +117,16 @@ class Steps:
         """
         connected = distributed.is_available() and distributed.is_initialized()
         rank, size = (distributed.get_rank(), distributed.get_world_size()) if connected else (0, 1)
+        if self.run.recorder is not None and self.run.settings.workers_inside and size > 1:
+            raise UserError(
+                "workers that the command starts itself (`workers_inside: true`) have no hook of PyTorch",
+                hint="leave it out, and torchrun in the command: `launcher: torchrun` starts the workers",
+            )
+        if self.run.recorder is not None and not connected and self.run.size > 1:
+            raise UserError(
+                f"PyTorch has connected no processes, this run has {self.run.size}",
+                hint="make the hook after `torch.distributed.init_process_group()`",
+            )
         self.run.check(rank, size)
         self._device = next(model.parameters()).device
 
@@ -162,10 +172,14 @@ class Steps:
         """Add the mean loss of samples of the open step: a number, or a tensor that is not waited for.
 
         Raises:
-            UserError: No step is open.
+            UserError: No step is open, or it is more than one number.
         """
         if self.run.recorder is None or self.is_paused:
             return
+        if isinstance(loss, torch.Tensor) and loss.numel() != 1:
+            raise UserError(
+                f"a loss is one number, not a tensor of the shape {list(loss.shape)}", hint="report `loss.mean()`"
+            )
         if self._begun is None:
             if self._is_evaluation_trained:
                 raise _in_evaluation_mode()
@@ -379,10 +393,10 @@ class Hook:
             self._watch_gradients([parameter for parameter in model.parameters() if parameter.requires_grad])
 
     def loss(self, value: Any) -> None:
-        """Report the mean loss of the last forward pass; a tensor is not waited for.
+        """Report the mean loss of the last pass, before it is divided for accumulation; a tensor is not waited for.
 
         Raises:
-            UserError: `optimizer.step()` has ended its step.
+            UserError: `optimizer.step()` has ended its step, or it is more than one number.
         """
         self._steps.add_loss(value, self._steps.last_samples)
 
@@ -415,6 +429,8 @@ class Hook:
     def _after_step(self, *_: object) -> None:
         self._has_trained = True
         self._rate = float(self._optimizer.param_groups[0]["lr"])  # before a scheduler changes it
+        if self.run.recorder is not None and not self._steps.is_paused:
+            self.run.recorder.saw_rate(self._rate)
         self._steps.end()
 
     def _watch_gradients(self, parameters: list[torch.nn.Parameter]) -> None:

@@ -223,6 +223,37 @@ def test_passes_before_every_step_are_training(
     assert rows.run.recorder.result(None).train_time_s == 11 + 2 * (made - counted)
 
 
+def test_the_runs_rate_is_the_one_before_it_decays_within_an_epoch(
+    torch: Any, hook: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reporter = KeptReporter()
+    model, optimizer, rows = loop_of(reporter, clock, hook, monkeypatch, torch)
+    for rate in (0.1, 0.4, 0.01):
+        optimizer.param_groups[0]["lr"] = rate
+        model(torch.zeros(4, 2))
+        optimizer.step()
+    rows.epoch()
+    assert epochs_of(reporter, "learning_rate") == [(0.01,)]
+    assert rows.run.recorder.result(None).learning_rate == 0.4
+
+
+def test_losses_of_single_samples_and_processes_that_cannot_report_are_refused(
+    torch: Any, hook: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, optimizer, rows = loop_of(KeptReporter(), clock, hook, monkeypatch, torch)
+    model(torch.zeros(4, 2))
+    with pytest.raises(UserError, match=r"loss\.mean\(\)"):
+        rows.loss(torch.zeros(4))
+    rows.run.size = 2
+    with pytest.raises(UserError, match="init_process_group"):
+        rows.follow(model, optimizer)
+    rows.run.settings = rows.run.settings.model_copy(update={"workers_inside": True})
+    for name, value in (("is_initialized", True), ("get_rank", 0), ("get_world_size", 2)):
+        monkeypatch.setattr(torch.distributed, name, lambda value=value: value)
+    with pytest.raises(UserError, match="launcher: torchrun"):
+        rows.follow(model, optimizer)
+
+
 def test_an_optimizer_whose_model_makes_no_pass_is_refused(
     torch: Any, hook: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
