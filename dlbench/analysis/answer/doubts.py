@@ -113,6 +113,8 @@ def _of_scripts(group: ComparisonGroup, rows: Sequence[Row]) -> Iterator[Weighed
         yield 95, f"steps have other batches than `batch_size` says: {listed(others, 2, '; ')}"
     if runs := _runs([row.get("command") is not None and row.get("steps") == 0 for row in rows]):
         yield 96, f"{runs} made no step"
+    if runs := _runs([has_unknown_samples(row) for row in rows]):
+        yield 95, f"the samples of a step are unknown in {runs}"
     if noted := list(filter(None, (row.get("script_note") for row in rows))):
         yield 94, f"{noted[0]} ({len(noted)} of {counted(len(rows), 'run')})"
 
@@ -246,6 +248,11 @@ def unlike_batch(row: Row) -> float | None:
     return size if size > (1 + _ROUNDING) * asked or size <= asked / 2 else None
 
 
+def has_unknown_samples(row: Row) -> bool:
+    """Whether a script has made steps, and what it trained them on has shown no number of samples."""
+    return row.get("command") is not None and bool(row.get("steps")) and row.get("samples_seen") == 0
+
+
 def not_completed(rows: Sequence[Row]) -> str:
     """Say how many of some runs did not complete, and how they ended; empty where all did."""
     failed = Counter(str(row["status"]) for row in rows if row["status"] != Status.COMPLETED)
@@ -279,6 +286,8 @@ def pointless(row: Row, metrics: Metrics) -> dict[str, str]:
     if (size := unlike_batch(row)) is not None:
         steps = f"its steps have {size:.4g} samples of a worker, not {row['batch_size_per_worker']:.4g}"
         reasons["batch"] = f"{steps}: does the script read `batch_size`, or accumulate gradients?"
+    if has_unknown_samples(row):
+        reasons["batch"] = "the samples of its steps are unknown: does the model get a tensor of each batch?"
     judged = next((metrics[name] for name in scores_of(metrics) if arm.comparable(name)), None)
     if judged and (reason := learned_nothing(arm, judged, metrics)):
         reasons["nothing"] = reason

@@ -26,7 +26,7 @@ def window(results: Collection[Result]) -> dict[str, Any]:
 
     There is none either where workers saw different pieces. Its time is the sum of the longest that any worker saw of
     each piece. Where workers differ in steps, the fewest count, or of workers that do not wait the mean. The rate is
-    None below 50 steps or 5 s; a simulator's seconds are exact, however few.
+    None below 50 steps or 5 s, or of unknown samples; a simulator's seconds are exact, however few.
     """
     counts = {len(result.segments) for result in results}
     if len(counts) != 1 or counts == {0}:
@@ -43,7 +43,7 @@ def window(results: Collection[Result]) -> dict[str, Any]:
         "timed_steps": steps,
         "timed_samples": samples,
         "extended_steps": min(sum(seen.steps for seen in result.segments if seen.extended) for result in results),
-        "samples_per_s": samples / time_s if is_long and time_s else None,
+        "samples_per_s": samples / time_s if is_long and time_s and samples else None,
     }
 
 

@@ -493,6 +493,8 @@ OWN_BATCHES = {"command": "train.py", "batch_size_per_worker": 16, "samples_seen
         (OWN_BATCHES, OWN_BATCHES, ["steps have other batches than `batch_size` says"]),
         (OWN_BATCHES | {"steps": 400}, OWN_BATCHES | {"steps": 200},
          ["steps have other batches than `batch_size` says"]),
+        (OWN_BATCHES | {"samples_seen": 0}, OWN_BATCHES | {"steps": 200},
+         ["the samples of a step are unknown in 5 of 10 runs"]),
         ({"command": "train.py", "steps": 0}, {"command": "train.py", "script_note": "it began late"},
          ["5 of 10 runs made no step", "it began late (5 of 10 runs)"]),
         ({"other_cpu_cores": 4.6, "warmup_detected": False}, {"steal_fraction": 0.05},
