@@ -13,6 +13,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -53,22 +54,21 @@ def _untraced(function: Callable[..., None]) -> Callable[..., None]:
     return torch.compiler.disable(function) if "torch._dynamo" in sys.modules else function
 
 
-class _PassHook:
-    """Notes the passes of a model; a deep copy notes evaluation alone, a pickled copy nothing."""
+class _PassHook(partial[None]):
+    """Notes the passes of a model; a deep copy notes evaluation alone, a pickled copy nothing.
 
-    def __init__(self, steps: "Steps | None" = None, *, is_trained: bool = False) -> None:
-        self._steps, self._is_trained = steps, is_trained
-        self._note = None if steps is None else _untraced(steps.note_pass)
-
-    def __call__(self, model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if self._note is not None:
-            self._note(model, args, kwargs, self._is_trained)
+    A function of Python here, such as `__call__`, would be compiled with the model.
+    """
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "_PassHook":
-        return _PassHook(self._steps)
+        return _PassHook(self.func, False)
 
-    def __reduce__(self) -> tuple[type["_PassHook"], tuple[()]]:
-        return _PassHook, ()
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _PassHook, (_note_nothing,)
+
+
+def _note_nothing(*_: object) -> None:
+    """Stand in for the hook in a saved model."""
 
 
 class Steps:
@@ -132,12 +132,13 @@ class Steps:
 
     def count_passes(self, model: torch.nn.Module) -> list[RemovableHandle]:
         """Count the samples of each forward pass of a model; the first of a step begins it."""
-        handles = [model.register_forward_pre_hook(_PassHook(self, is_trained=True), with_kwargs=True)]
+        note = _untraced(self.note_pass)
+        handles = [model.register_forward_pre_hook(_PassHook(note, True), with_kwargs=True)]
         if isinstance(model, torch.nn.parallel.DistributedDataParallel):  # a loop may evaluate what it wraps
-            handles.append(model.module.register_forward_pre_hook(_PassHook(self), with_kwargs=True))
+            handles.append(model.module.register_forward_pre_hook(_PassHook(note, False), with_kwargs=True))
         return handles
 
-    def note_pass(self, model: torch.nn.Module, args: Any, kwargs: Any, is_trained: bool) -> None:
+    def note_pass(self, is_trained: bool, model: torch.nn.Module, args: Any, kwargs: Any) -> None:
         """Note a forward pass: of training where the model is the one that is trained, or of evaluation."""
         if self.is_paused:
             return
