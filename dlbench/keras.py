@@ -23,7 +23,7 @@ _ACCURACIES = (
     "accuracy", "acc", "sparse_categorical_accuracy", "categorical_accuracy", "binary_accuracy",
 )  # fmt: skip
 _ERRORS = ("mean_squared_error", "mse")
-# So many steps of an epoch are asked for their learning rate, where a schedule says it.
+# At this many steps of an epoch a schedule is asked for its learning rate.
 _RATES_OF_EPOCH = 33
 # Above it a float32 has no odd numbers.
 FLOAT32_COUNTS = 2**24

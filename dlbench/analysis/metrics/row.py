@@ -255,9 +255,9 @@ def _unlike_scores(run: RunSpec, results: Sequence[Result], names: Iterable[str]
     """Return what to say of each column that a script's workers disagree about: it is not that of the model."""
     unlike = dict[str, str]()
     for name in names if run.settings.command is not None else ():
-        known = [value for result in results if (value := result.scores.get(name)) is not None]
-        if known and max(known) - min(known) > UNLIKE_SCORES * max(map(abs, known)):
-            ends = f"{min(known):.4g} to {max(known):.4g}"
+        reported = [value for result in results if (value := result.scores.get(name)) is not None]
+        if reported and max(reported) - min(reported) > UNLIKE_SCORES * max(map(abs, reported)):
+            ends = f"{min(reported):.4g} to {max(reported):.4g}"
             unlike[name] = f"workers reported different {name} ({ends}): each is to report that of all"
     if BEST in unlike:
         unlike[BEST] = ""
