@@ -1,6 +1,5 @@
 """The callback of Keras's `fit`: what it reports of steps, samples and scores is what was trained."""
 
-import contextlib
 import time
 from typing import Any
 
@@ -17,8 +16,15 @@ from dlbench.worker.script import hook as hook_module
 from dlbench.worker.script import recorder as recorder_module
 from dlbench.worker.script.recorder import ScriptRecorder
 from tests.fakes import IdleObserver, KeptReporter
+from tests.unit.trainers import contract
 
 pytestmark = pytest.mark.tensorflow
+
+
+@pytest.fixture(autouse=True)
+def started() -> None:
+    """Start TensorFlow as dlbench's own trainers do, which other tests of this process need."""
+    contract.create("keras_tensorflow", "softmax", contract.problem(2))
 
 
 @pytest.mark.filterwarnings("ignore:Your input ran out of data")
@@ -188,12 +194,7 @@ def test_numbers_that_replicas_mirror_are_read() -> None:
     import keras
     import tensorflow as tf
 
-    cpus = tf.config.list_physical_devices("CPU")
-    with contextlib.suppress(RuntimeError):  # another test has begun TensorFlow: one replica mirrors its numbers, too
-        tf.config.set_logical_device_configuration(cpus[0], [tf.config.LogicalDeviceConfiguration()] * 2)
-    with tf.distribute.MirroredStrategy(
-        [f"CPU:{n}" for n in range(len(tf.config.list_logical_devices("CPU")))]
-    ).scope():
+    with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
         model, x, y = classifier(keras)
     callback, reporter = reporting()
     model.fit(x, y, verbose=0, callbacks=[callback])
