@@ -22,12 +22,16 @@ STEP_TIME = "step_time_s"
 REPEAT = "repeat"
 # Words of headings, and the one that stands for them below.
 _WORDS = {
-    "": "of the in mean average avg median",
+    "": "of de der the in mean average avg median",
     "workers": "gpus ngpus numgpus numworkers devices accelerators processes ranks tpus",
     "worker": "gpu device accelerator process rank tpu",
     "hosts": "nodes nnodes numnodes numhosts",
     "host": "node",
-    "item": "img imgs image images sample samples example examples token tokens sequence sequences seq seqs",
+    "item": "img imgs image images sample samples example examples token tokens tok toks sequence sequences seq seqs "
+    "word words",
+    "thousanditem": "kimg kimgs ktok ktoks ktokens",
+    "millionitem": "mtok mtoks mtokens",
+    "microsecond": "us µs μs usec microseconds",
     "millisecond": "ms msec milliseconds",
     "second": "s sec secs seconds",
     "minute": "min mins minutes",
@@ -36,7 +40,8 @@ _WORDS = {
     "percent": "pct percentage",
     "step": "steps it iter iters iteration iterations",
     "thousand": "k",
-    "num": "no number count",
+    "million": "m mio millions",
+    "num": "no nb number count anzahl nombre",
     "global": "total overall aggregate",
     "validation": "val test eval",
     "train": "training",
@@ -47,9 +52,13 @@ _TIME, _RATE, SHARE = "s", "samples/s", "0 to 1"
 # Units at the end of a heading: what is measured, by what its numbers are multiplied, and the noun that it implies.
 _UNITS = {
     "thousanditempersecond": (_RATE, "1000", "rate"),
+    "millionitempersecond": (_RATE, "1000000", "rate"),
+    "itemperminute": (_RATE, "1/60", "rate"),
+    "itemperhour": (_RATE, "1/3600", "rate"),
     "itempersecond": (_RATE, "1", "rate"),
     "itemsecond": (_RATE, "1", "rate"),
     "persecond": (_RATE, "1", "rate"),
+    "microsecond": (_TIME, "0.000001", "time"),
     "millisecond": (_TIME, "0.001", "time"),
     "second": (_TIME, "1", "time"),
     "minute": (_TIME, "60", "time"),
@@ -61,11 +70,11 @@ _ADJECTIVES = "(global|train|peak|wall|clock|elapsed)*"
 _A_RATE = f"{_ADJECTIVES}(throughput(rate)?|speedrate|rate)(global)?"
 # What tables call columns, in the words above, without a unit and with `perstep` and `perworker` last.
 NAMES = {
-    "workers": "(n|num|global)*(workers|worldsize|np)(num|global)*|workernum",
+    "workers": "(n|num|global)*(workers|worldsize|np)(num|global)*|workernum|numworker",
     "hosts": "(num|global)*hosts(num|global)*|hostnum",
     "workers_per_host": "(num)?(workers?|np|nproc)perhost",
     "batch_size": "(local|mini)?(train)?(batch(size)?|bs)(perworker)?",
-    "batch_size_global": "global(train)?batch(size)?|batch(size)?global",
+    "batch_size_global": "global(train)?(batch(size)?|bs)|(batch(size)?|bs)global",
     "strategy": "strategy|method|sync|synchroni[sz]ation|backendstrategy",
     "model": "model|network|architecture",
     "dataset": "dataset|data",
@@ -75,7 +84,7 @@ NAMES = {
     "samples_per_s": _A_RATE,
     WORKER_RATE: f"{_A_RATE}perworker",
     "mfu": "mfu|modelflops?utili[sz]ation",
-    "train_time_s": f"{_ADJECTIVES}(t?time|runtime|duration)+",
+    "train_time_s": f"{_ADJECTIVES}((t?time|runtime|duration)+|timetotrain)",
     STEP_TIME: f"{_ADJECTIVES}(step(time)+|(time)+perstep)",
     "validation_accuracy": "(validation)?(top1)?accuracy|accuracytop1|(validation)?top1",
     "train_accuracy": "train(top1)?accuracy",
@@ -88,7 +97,8 @@ NAMES = {
 # What follows from other columns, or says when and by whom a line was measured: it would keep repeats apart.
 # `±` and `+/-` have no words, nor has a column of numbers of lines.
 _NO_SETTING = re.compile(
-    ".*(efficiency|speedup|stddev|stdev|stderr|std|error)(time|rate)?"
+    ".*(efficiency|speedup|stddev|stdev|stderr|std|stderror|standarderror|errorbars?)(time|rate)?|error"
+    "|(peak|max)(worker|host)?(memory|mem).*|.*utili[sz]ation|(worker)?(power|energy)|latency|t?flops(perworker)?"
     "|(throughput|time|rate|accuracy|loss)*(sd|se|err|ci)"
     "|(price|cost).*|workers?time|.*steprate"
     "|(run|start|end)?(date|timestamp|datetime)|(run|job|line|row)?(id|num|index)|run|notes?|comments?|remarks?"
@@ -151,6 +161,7 @@ def read_headings(table: Table, named: Mapping[str, str]) -> list[Heading]:
             raise UserError(f"{same[0]} and {same[1]} are both taken for {heading.column}", where=where, hint=hint)
     if not any(heading.column in MEASURED for heading in headings):
         raise UserError(f"no column is a measurement: {', '.join(header)}", where=where, hint=_missing(header))
+    _refuse_hidden(headings, table)
     rates = [each for each in headings if each.column in _RATES]
     for other in sorted(rates, key=lambda each: (each.is_guessed, _RATES.index(each.column)))[1:]:
         headings[headings.index(other)] = replace(other, column="")
@@ -186,6 +197,24 @@ def _seen(headings: Sequence[Heading], table: Table) -> list[Heading]:
     return seen
 
 
+def _refuse_hidden(headings: Sequence[Heading], table: Table) -> None:
+    """Refuse what would be overlooked: errors in place of accuracies, lines of epochs, workers in words."""
+    has_workers = any(each.column in ("workers", "hosts", "workers_per_host") for each in headings)
+    for heading, cells in zip(headings, table.columns(), strict=True):
+        theirs, is_other = heading.theirs, heading.is_guessed and heading.column.startswith(OTHER)
+        if is_other and re.search(r"(top.?\d|val\w*|test).?err", theirs, re.IGNORECASE):
+            hint = f"write the accuracy, which is 1 - error; --column '{theirs}=' leaves it out"
+            raise UserError(f"{theirs} is no accuracy", where=table.where(), hint=hint)
+        if is_other and theirs.lower() == "epoch" and len({*cells}) > 1:
+            hint = f"keep the last line of each run; or --column '{theirs}=epochs' where it is how many there were"
+            raise UserError(f"{theirs}: a line for each epoch?", where=table.where(), hint=hint)
+        is_count = is_other and re.search(r"gpu|node|worker|device|rank|accelerator", theirs, re.IGNORECASE)
+        counted = re.compile(r"(\d+ ?[x\u00d7] ?)+\D").match
+        if not has_workers and (is_count or (heading.column == "device_name" and any(map(counted, cells)))):
+            hint = f"--column '{theirs}=workers'; counts in words need a column; --column '{theirs}=' leaves it out"
+            raise UserError(f"{theirs}: are these the workers?", where=table.where(), hint=hint)
+
+
 def _missing(header: Sequence[str]) -> str:
     if max(Counter(re.sub(r"\d+", "", name).rstrip("s") for name in header).values()) > 1:
         return "write one line for each run (gpus, repeat, throughput), not a column for each"
@@ -203,15 +232,18 @@ def _guessed(theirs: str) -> Heading:
     name = re.sub("perstep|perworker", "", text)
     # `min` alone is hardly a time.
     unit = next((unit for unit in _UNITS if len(theirs) > 3 and name.endswith(unit)), "")
-    kind, factor, noun = _UNITS.get(unit, ("", "1", ""))
+    kind, factor_text, noun = _UNITS.get(unit, ("", "1", ""))
+    numerator, _, denominator = factor_text.partition("/")
+    factor = Decimal(numerator) / Decimal(denominator or 1)
     name = name.removesuffix(unit) + noun + "".join(scopes)
     column = next((ours for ours, pattern in NAMES.items() if re.fullmatch(pattern, name)), "")
     if column and kind in ("", MEASURED.get(column, "")):
         counts = kind if column in MEASURED else re.search("perworker|local|global|world|np", name)
-        return Heading(theirs, column, kind, Decimal(factor), is_bare=not counts)
+        return Heading(theirs, column, kind, factor, is_bare=not counts)
     if _NO_SETTING.fullmatch(name):
         return Heading(theirs, "", may_number=bool(_NUMBERS.fullmatch(name)))
-    return Heading(theirs, _other(theirs), kind, Decimal(factor))
+    # `Throughput (widgets/s)`: of what is not known.
+    return Heading(theirs, _other(theirs), kind if unit != "persecond" else "", factor)
 
 
 def _other(theirs: str) -> str:
@@ -222,6 +254,9 @@ def _named(guess: Heading, ours: str) -> Heading:
     """Return what the user says of a column: empty leaves it out, `+` tells arms apart, `NAME*60` or `NAME/100`.
 
     Where the user names no factor, that of the heading's unit holds.
+
+    Raises:
+        UserError: There is no such name, or the heading has another unit, or one that is not known.
     """
     by_factor = re.fullmatch(r"(\w+)([*/])(?=.*[1-9])(\d+\.?\d*)", ours)
     column = by_factor[1] if by_factor else ours
@@ -232,7 +267,12 @@ def _named(guess: Heading, ours: str) -> Heading:
         raise UserError(f"--column {guess.theirs}={ours}: there is no column {shown(column)}", hint=hint)
     if _SPECIAL.get(guess.column) == ours:
         return guess
-    factor = guess.factor if guess.unit and guess.unit == MEASURED.get(column) else Decimal(1)
+    unit = MEASURED.get(column)
+    factor = guess.factor if guess.unit and guess.unit == unit else Decimal(1)
+    is_open = guess.unit not in ("", unit) or (not guess.unit and re.search(r"[/([]|\bper\b", guess.theirs))
+    if unit and is_open and not by_factor and guess.column != column:
+        hint = f"say by what it is multiplied: --column '{guess.theirs}={column}*1' where by nothing"
+        raise UserError(f"{guess.theirs} may not be in {unit}", hint=hint)
     if by_factor:
         factor = Decimal(by_factor[3]) if by_factor[2] == "*" else 1 / Decimal(by_factor[3])
     return Heading(guess.theirs, column, factor=factor, is_guessed=False)

@@ -86,8 +86,10 @@ def import_table(path: Path, parent: Path, name: str = "", columns: Mapping[str,
     folder.mkdir(parents=True)
     extra = tuple(each.column for each in headings if each.column.startswith(OTHER))
     write_table(folder / files.table("runs"), "runs", rows, extra)
-    files.write_text(folder / ORIGINAL, path.read_text(encoding="utf-8-sig"))
+    files.write_text(folder / ORIGINAL, table.text)
     remarks = [*_taken(headings, columns, rows), *_oddities(headings, table, rows)]
+    if not any(each.column in ("workers", "hosts", "workers_per_host") for each in headings):
+        remarks.append("no column says how many workers there were: one is assumed; --column THEIRS=workers names it")
     if empty := [str(number) for (number, _), row in zip(table.lines, every, strict=True) if not row["stated"]]:
         remarks.append(f"left out, without a measurement: {', '.join(f'line {number}' for number in empty)}")
     return Imported(folder, len(rows), len({row["label"] for row in rows}), remarks)
@@ -104,7 +106,7 @@ def _taken(headings: Sequence[Heading], columns: Mapping[str, str], rows: Sequen
     for each in headings:
         note = "" if is_sure.get(each.column) or not each.is_bare else _ASSUMED.get(each.column, "")
         if each.factor != 1:
-            note = f"times {each.factor.normalize():f}"
+            note = f"times {each.factor:.6g}"
         if each.column and not each.column.startswith(OTHER):
             taken.append(f"{each.theirs} as {each.column}" + f" ({note.format(each.theirs)})" * bool(note))
     apart = [each.theirs for each in headings if each.column.startswith(OTHER)]
@@ -146,6 +148,11 @@ def _refuse_commas(headings: Sequence[Heading], table: Table) -> None:
                 hint = "write a point before decimals, and nothing between thousands, in the whole file"
                 message = f"{heading.theirs} is {shown(cell)}: are these decimals, or thousands?"
                 raise UserError(message, where=table.where(number), hint=hint)
+    for heading, column in zip(headings, table.columns(), strict=True):
+        large = [cell for cell in column if re.fullmatch(r"[1-9]\d{0,2}(\.\d{3})+", cell)]
+        if heading.is_guessed and heading.column in MEASURED and large and len(large) == len([*filter(None, column)]):
+            hint = f"--column '{heading.theirs}={heading.column}*1' takes them for decimals"
+            raise UserError(f"{heading.theirs} is {large[0]}: decimals, or thousands?", where=table.where(), hint=hint)
 
 
 def _refuse_workers_of_each_host(headings: Sequence[Heading], rows: Sequence[_Row], where: str) -> None:
@@ -188,7 +195,9 @@ def _rows(headings: Sequence[Heading], table: Table, study: str, moment: datetim
         if repeat is None:
             repeat = place
         elif (digest, repeat) in numbered:
-            raise UserError(f"is repeat {repeat} of the same settings again", where=where)
+            theirs = next(heading.theirs for heading, _ in taken if heading.column == REPEAT)
+            hint = f"--column '{theirs}=' leaves it out"
+            raise UserError(f"is repeat {repeat} of the same settings again", where=where, hint=hint)
         numbered.add((digest, repeat))
         yield row | {
             "study": study,
@@ -279,6 +288,10 @@ def _value(heading: Heading, text: str, where: str) -> Any:
         UserError: It is none of the column's kind.
     """
     column, kind = heading.column, _KINDS.get(heading.column, "text")
+    metric = BUILT_IN.get(column)
+    if text.lower() == "nan" and metric is not None and metric.is_score:
+        hint = "leave the line out where the run diverged; `-` where it is not known"
+        raise UserError(f"{heading.theirs} is {text}", where=where, hint=hint)
     if text.lower() in _NOTHING:
         if column == "workers":
             raise UserError(f"{heading.theirs} is empty", where=where, hint="write how many workers there were")
@@ -292,7 +305,6 @@ def _value(heading: Heading, text: str, where: str) -> Any:
         number = float(Decimal(plain.removesuffix("%" * is_percent).strip()) * factor)
     except ArithmeticError:
         raise UserError(f"{column} is a number, not {shown(text)}", where=where, hint=_way(column, text)) from None
-    metric = BUILT_IN.get(column)
     is_loss = metric is not None and metric.is_score and math.isinf(metric.most)
     least, most = -math.inf if is_loss else 0.0, metric.most if metric else math.inf
     if not math.isfinite(number) or not least <= number <= most or (column == "workers" and number < 1):

@@ -1,11 +1,15 @@
 """A table from elsewhere as it is in its file: the header, and the cells of each line."""
 
+import codecs
 import csv
+import io
 import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import dropwhile
 from pathlib import Path
+from typing import Any
 
 from dlbench.errors import UserError, shown
 from dlbench.regular_file import read_regular
@@ -22,12 +26,14 @@ class Table:
         header: The columns' names.
         lines: Each line's number in the file, and its cells.
         delimiter: What separates cells.
+        text: The file as it is.
     """
 
     path: Path
     header: list[str]
     lines: list[tuple[int, list[str]]]
     delimiter: str
+    text: str
 
     def where(self, number: int | None = None) -> str:
         """Return the file, or a line of it, as errors say it."""
@@ -44,24 +50,22 @@ def read_table(path: Path) -> Table:
     Raises:
         UserError: It cannot be read, or is no table.
     """
-    try:
-        text = read_regular(path, MOST_BYTES).decode("utf-8-sig")
-    except OSError as error:
-        raise UserError(f"cannot be read: {error.strerror}", where=str(path)) from error
-    except UnicodeDecodeError as error:
-        raise UserError("is no text in UTF-8", where=str(path)) from error
-    texts = text.splitlines()
+    text = _text(path)
     # Excel names the delimiter so.
-    separator = re.fullmatch('"?sep=(.)"?', texts[0]) if texts else None
-    delimiter = separator[1] if separator else max(",;\t", key=text.partition("\n")[0].count)
-    reader = csv.reader(texts[bool(separator) :], delimiter=delimiter)
+    separator = re.match('"?sep=(.)"?\r?\n', text)
+    lined = text[separator.end() :] if separator else text
+    delimiter = separator[1] if separator else max(",;\t", key=lambda sign: len(next(_cells(lined, sign), [])))
+    reader = _cells(lined, delimiter)
     rows = [
-        (reader.line_num + bool(separator), [cell.strip() for cell in cells])
+        (reader.line_num + bool(separator), [" ".join(cell.split()) for cell in cells])
         for cells in reader
         if any(map(str.strip, cells))
     ]
     if len(rows) < 2:
         raise UserError("holds no rows: a header, and a line for each run", where=str(path))
+    # Spreadsheets end lines with cells that hold nothing.
+    width = max(len([*dropwhile(lambda cell: not cell, reversed(cells))]) for _, cells in rows)
+    rows = [(number, cells[:width]) for number, cells in rows]
     (first, header), lines = rows[0], rows[1:]
     where = f"{path}:{first}"
     if len([*filter(None, header)]) == 1 < max(len([*filter(None, cells)]) for _, cells in lines):
@@ -72,4 +76,20 @@ def read_table(path: Path) -> Table:
     for number, cells in lines:
         if len(cells) != len(header):
             raise UserError(f"has {len(cells)} cells, and the header {len(header)}", where=f"{path}:{number}")
-    return Table(path, header, lines, delimiter)
+    return Table(path, header, lines, delimiter, text)
+
+
+def _text(path: Path) -> str:
+    try:
+        content = read_regular(path, MOST_BYTES)
+        is_utf_16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+        return content.decode("utf-16" if is_utf_16 else "utf-8-sig")
+    except OSError as error:
+        raise UserError(f"cannot be read: {error.strerror}", where=str(path)) from error
+    except UnicodeDecodeError as error:
+        raise UserError("is no text in UTF-8", where=str(path), hint="save it as CSV UTF-8") from error
+
+
+def _cells(text: str, delimiter: str) -> Any:
+    """Return a reader of lines; a cell in quotes may hold several lines."""
+    return csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)

@@ -193,7 +193,7 @@ def test_a_factor_is_that_of_the_user_or_of_the_heading(
         ("nodes,img/s\n1,5\n", [1], ["unknown"], 1),
         ("img/s\n5\n", [1], ["single"], 1),
         ("GPU,img/s\n1,5\n4,9\n", [1, 4], ["single", "unknown"], 2),
-        ("sep=;\ngpus;img/s\n1;1.219\n", [1], ["single"], 1),
+        ("sep=;\ngpus;img/s\n1;1.25\n", [1], ["single"], 1),
         ("gpus,model,img/s\n1,a,5\n2,-,9\n", [1, 2], ["single", "unknown"], 2),
         # What follows from others, or says when and by whom, keeps no repeats apart.
         (
