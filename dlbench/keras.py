@@ -128,8 +128,8 @@ class Callback(keras.callbacks.Callback):  # type: ignore[misc]
         loss = summed / counted if counted and count < FLOAT32_COUNTS else None
         samples = round(counted) if self._counts_samples and loss is not None else self._said(number)
         self.run.end_step(loss, samples, self._num_steps(number, samples))
-        if self._first_batch == 0 and self.run.recorder is not None and (rates := self._rates()):
-            self.run.recorder.saw_rate(rates[0])  # a callback may change it later
+        if self.run.recorder is not None and not self._has_schedule() and (rates := self._rates()):
+            self.run.recorder.saw_rate(rates[0])  # a callback may change it with every batch
 
     def _said(self, number: int) -> int:
         """Return the samples of this many batches where Keras does not count them, or no further.
@@ -176,13 +176,18 @@ class Callback(keras.callbacks.Callback):  # type: ignore[misc]
     def _rates(self) -> list[float]:
         """Return learning rates of the epoch, that of its last step last: of a schedule those of many steps."""
         optimizer = getattr(self.model, "optimizer", None)
-        schedule = getattr(optimizer, "_learning_rate", None)
-        if not isinstance(schedule, keras.optimizers.schedules.LearningRateSchedule):
-            rate = getattr(optimizer, "learning_rate", None)
-            return [] if rate is None else [_number(rate)]
-        last = max(self._count_updates() - 1, 0)
+        rate, num_updates = getattr(optimizer, "learning_rate", None), self._count_updates()
+        if rate is None or not num_updates:  # other optimizers of the script's make the updates
+            return []
+        if not self._has_schedule():
+            return [_number(rate)]
+        last, schedule = num_updates - 1, optimizer._learning_rate  # type: ignore[union-attr]
         steps = np.linspace(min(self._first_update, last), last, _RATES_OF_EPOCH, dtype=int)
         return [_number(schedule(step)) for step in dict.fromkeys(steps.tolist())]
+
+    def _has_schedule(self) -> bool:
+        rate = getattr(getattr(self.model, "optimizer", None), "_learning_rate", None)
+        return isinstance(rate, keras.optimizers.schedules.LearningRateSchedule)
 
     def on_train_end(self, logs: Mapping[str, float] | None = None) -> None:
         """One `fit` has ended; of the last the weights are handed in."""

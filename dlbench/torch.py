@@ -84,21 +84,25 @@ class Steps:
         gradient_ready: Moment of the open step's last local gradient, where it is seen.
         reduced: Moment at which the update of the open step begins, where it is seen.
         has_evaluated: Whether the script has evaluated since the last step.
-        is_paused: Whether passes and steps are none of training.
+        num_pauses: Pauses that are open, in which passes and steps are none of training.
     """
 
     def __init__(self, defaults: Mapping[str, Any] | None) -> None:
         self.run: Run = begin(barrier=self._meet, defaults=defaults)
         self.samples = self.last_samples = 0
-        self.has_evaluated = self.is_paused = False
+        self.has_evaluated, self.num_pauses = False, 0
         self.gradient_ready: Any = NAN
         self.reduced: Any = NAN
         self._device = torch.device("cpu")
         self._begun: float | None = None
         self._loss: Any = None
         self._loss_of_samples = self._unseen = 0
-        # Steps of other optimizers since the last step, and the most of them between two steps.
+        # Steps of other optimizers since the last step, and the most of them between two steps; see `count_other`.
         self._others = self._most_others = 0
+        self._has_passed = False
+        # Moment at which evaluation has begun within the open step, and how many passes in a row have come after one.
+        self._aside: Any = None
+        self._labelled_passes = 0
         self._has_begun = self._has_stepped = False
         # Whether the model has made a pass in evaluation mode, but with gradients, since the last step.
         self._is_evaluation_trained = False
@@ -140,16 +144,25 @@ class Steps:
 
     def note_pass(self, is_trained: bool, model: torch.nn.Module, args: Any, kwargs: Any) -> None:
         """Note a forward pass: of training where the model is the one that is trained, or of evaluation."""
-        if self.is_paused:
+        if self.num_pauses:
             return
+        self._has_passed |= is_trained
         if not (model.training and torch.is_grad_enabled()):
-            self._has_other_pass = True
+            if self._begun is None:
+                self._has_other_pass = True
+            elif self._aside is None:
+                self._aside = self.now()
             self._is_evaluation_trained |= is_trained and torch.is_grad_enabled()
         elif is_trained:
             if self._begun is None:
                 self._labelled_steps = self._labelled_steps + 1 if self._has_other_pass else 0
                 self.has_evaluated |= self._has_other_pass and self._labelled_steps <= MOST_EVALUATED
                 self._has_other_pass = False
+            else:
+                self._labelled_passes = self._labelled_passes + 1 if self._aside is not None else 0
+                if self._labelled_passes <= MOST_EVALUATED:
+                    self.leave_aside()
+            self._aside = None
             self.begin()
             self.last_samples = num_images(args) or num_samples((args, kwargs))
             self.samples += self.last_samples
@@ -169,13 +182,42 @@ class Steps:
         self._has_begun, self._is_evaluation_trained = True, False
         self._begun = self.run.recorder.enter()
 
+    def leave_aside(self) -> None:
+        """Leave out what has been evaluated within the open step since `_aside`."""
+        if self._aside is None or self._begun is None or self.run.recorder is None:
+            return
+        ended = self.now()
+        if self._device.type == "cpu":
+            seconds = ended - self._aside
+        else:
+            ended.synchronize()
+            seconds = self._aside.elapsed_time(ended) / 1000
+        self.drain()
+        self._begun += seconds
+        self.run.recorder.leave_out_of_step(seconds)
+        self._aside = None
+
+    def enter_pause(self) -> None:
+        """A pause begins, perhaps within another one or within a step."""
+        self.num_pauses += 1
+        if self.num_pauses == 1 and self._begun is not None:
+            self._aside = self.now()
+
+    def leave_pause(self) -> None:
+        """A pause ends."""
+        self.num_pauses -= 1
+        if self.num_pauses == 0 and self._begun is not None:
+            self.leave_aside()
+        elif self.num_pauses == 0:
+            self.has_evaluated = True
+
     def add_loss(self, loss: Any, samples: int) -> None:
         """Add the mean loss of samples of the open step: a number, or a tensor that is not waited for.
 
         Raises:
             UserError: No step is open, or it is more than one number.
         """
-        if self.run.recorder is None or self.is_paused:
+        if self.run.recorder is None or self.num_pauses:
             return
         if isinstance(loss, torch.Tensor) and loss.numel() != 1:
             raise UserError(
@@ -209,12 +251,12 @@ class Steps:
             UserError: The optimizer makes steps, and the model no passes in training mode.
         """
         recorder, loss = self.run.recorder, self._loss
-        if recorder is None or self.is_paused:
+        if recorder is None or self.num_pauses:
             return
         if self._begun is None:
             self._refuse_unseen()
             return
-        self._unseen = 0
+        self._unseen, self._aside, self._has_passed = 0, None, False
         self._most_others, self._others = max(self._most_others, self._others), 0
         self._has_stepped = True
         if isinstance(loss, torch.Tensor):
@@ -227,9 +269,9 @@ class Steps:
         while self._queue and self._queue[0].ended.query():
             self._add(self._queue.popleft())
 
-    def count_other(self) -> None:
-        """Count a step of another optimizer since the last step."""
-        self._others += not self.is_paused
+    def count_other(self, *, is_of_model: bool) -> None:
+        """Count a step of another optimizer since the last step, which has the model's parameters or no pass of it."""
+        self._others += not self.num_pauses and (is_of_model or not self._has_passed)
 
     def drain(self) -> None:
         """Report all steps, once the device has done them."""
@@ -248,7 +290,7 @@ class Steps:
         if self.run.recorder is None:
             return False
         self._refuse_others(has_stepped=self._has_stepped)
-        self._has_stepped, self._others = False, 0
+        self._has_stepped, self._has_passed, self._others = False, False, 0
         self.drain()
         self._meet()
         total, samples = self._sums(self._loss_sum, self._loss_samples)
@@ -300,7 +342,8 @@ class Steps:
         if self._others >= MOST_UNSEEN and (is_trained or not has_stepped):
             raise UserError(
                 f"another optimizer has made the last {self._others} steps, the one given to the hook none of them",
-                hint="call `hook.follow(model, optimizer)` after one of them is made anew",
+                hint="call `hook.follow(model, optimizer)` after one of them is made anew; of several networks give it "
+                "one that makes a step each time",
             )
 
     def _synchronize(self) -> None:
@@ -368,6 +411,7 @@ class Hook:
         self._has_trained = False
         self._rate: float | None = None
         self._handles: list[RemovableHandle] = []
+        self._parameters: set[int] = set()
         if self.run.recorder is not None:
             register_optimizer_step_post_hook(_untraced(self._after_any_step))
             atexit.register(self._finish)  # before the run's own end
@@ -386,6 +430,8 @@ class Hook:
             return
         for handle in self._handles:
             handle.remove()
+        self._steps.has_evaluated |= bool(self._handles)  # what lies between is no training
+        self._parameters = {id(parameter) for parameter in model.parameters()}
         self._steps.attach(model)
         self._handles = self._steps.count_passes(model)
         self._handles.append(optimizer.register_step_post_hook(_untraced(self._after_step)))
@@ -404,12 +450,11 @@ class Hook:
     @contextmanager
     def pause(self) -> Iterator[None]:
         """Leave evaluation between two steps out of training, of whatever model: `with hook.pause():`."""
-        self._steps.is_paused = True
+        self._steps.enter_pause()
         try:
             yield
         finally:
-            self._steps.is_paused = False
-            self._steps.has_evaluated = True
+            self._steps.leave_pause()
 
     def mean(self, value: float) -> float:
         """Return the mean of a number over all processes, such as an accuracy of as many samples; a collective."""
@@ -425,12 +470,13 @@ class Hook:
 
     def _after_any_step(self, optimizer: torch.optim.Optimizer, *_: object) -> None:
         if optimizer is not self._optimizer:
-            self._steps.count_other()
+            first = next((id(each) for group in optimizer.param_groups for each in group["params"]), 0)
+            self._steps.count_other(is_of_model=first in self._parameters)
 
     def _after_step(self, *_: object) -> None:
         self._has_trained = True
         self._rate = float(self._optimizer.param_groups[0]["lr"])  # before a scheduler changes it
-        if self.run.recorder is not None and not self._steps.is_paused:
+        if self.run.recorder is not None and not self._steps.num_pauses:
             self.run.recorder.saw_rate(self._rate)
         self._steps.end()
 

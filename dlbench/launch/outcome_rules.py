@@ -151,7 +151,8 @@ def _diverged(evidence: Evidence) -> tuple[Status, str] | None:
     if len(hashes) < len(results) or None in hashes or len(set(hashes)) < 2:
         return None
     reason = "the workers' weights do not agree: `run.finish(weights=...)` was given others by each"
-    return Status.DIVERGED, f"{reason}; it gets trainable ones alone, since each worker has its own moving statistics"
+    hint = "it gets trainable ones alone, without moving statistics, and none where each worker has a model by itself"
+    return Status.DIVERGED, f"{reason}; {hint}"
 
 
 def _completed(evidence: Evidence) -> tuple[Status, str] | None:

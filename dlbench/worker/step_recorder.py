@@ -206,6 +206,11 @@ class Window:
         else:
             self._opened = now
 
+    def leave_out_of_step(self, seconds: float) -> None:
+        """Leave out time within the step that the open piece, if there is one, will count next."""
+        if self.is_open:
+            self._paused_s += seconds
+
     def leave_out_wait(self, seconds: float) -> None:
         """Leave out time that steps of the open piece, or of the last one, have waited for other workers' pauses."""
         if self.is_open:

@@ -190,6 +190,29 @@ def test_a_learning_rate_is_that_of_a_schedules_last_step_and_a_runs_the_largest
     assert callback.run.recorder.result(None).learning_rate == pytest.approx(0.5)
 
 
+def test_a_rate_that_a_callback_changes_with_every_batch_and_one_that_makes_no_update() -> None:
+    import keras
+
+    class Cycle(keras.callbacks.Callback):  # type: ignore[misc]
+        def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+            self.model.optimizer.learning_rate.assign([0.1, 0.5, 0.2, 0.01][batch])
+
+    callback, _ = reporting()
+    model, x, y = classifier(keras)
+    model.fit(x, y, verbose=0, callbacks=[Cycle(), callback])
+    assert callback.run.recorder.result(None).learning_rate == pytest.approx(0.5)
+
+    class Others(keras.Sequential):  # type: ignore[misc]
+        def train_step(self, data: Any) -> dict[str, Any]:
+            return self.test_step(data)  # another optimizer of the script's makes the updates
+
+    callback, _ = reporting()
+    model = Others([keras.Input((4,)), keras.layers.Dense(2)])
+    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    model.fit(x, y, verbose=0, callbacks=[callback])
+    assert callback.run.recorder.result(None).learning_rate is None
+
+
 def test_numbers_that_replicas_mirror_are_read() -> None:
     import keras
     import tensorflow as tf

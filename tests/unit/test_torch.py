@@ -1,5 +1,6 @@
 """Steps of a device that works behind the loop; the calls of Transformers' and Lightning's trainers, as recorded."""
 
+import contextlib
 import copy
 import pickle
 import sys
@@ -371,6 +372,83 @@ def test_a_pause_is_no_training_whatever_is_called_in_it(
     assert (result.train_time_s, result.evaluation_time_s) == (6, 200)
 
 
+@pytest.mark.parametrize("how", ["passes", "pause", "pauses"])
+def test_evaluation_within_accumulation_is_no_training(
+    how: str, torch: Any, hook: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of four passes a step, one in ten is followed by an evaluation of an hour, in an open step or between two."""
+    reporter = KeptReporter()
+    model, optimizer, rows = loop_of(reporter, clock, hook, monkeypatch, torch)
+
+    def evaluate() -> None:
+        clock.now += 10 if how == "pauses" else 0
+        with torch.no_grad():
+            model(torch.zeros(8, 2))
+        clock.now += 3600 - 10 * (how == "pauses")
+
+    for number in range(1, 41):
+        clock.now += 1  # its batch
+        model(torch.zeros(4, 2))
+        clock.now += 1
+        if number % 4 == 0:
+            optimizer.step()
+        if number % 10 == 0 and how == "passes":
+            evaluate()
+        elif number % 10 == 0:
+            with rows.pause(), rows.pause() if how == "pauses" else contextlib.nullcontext():
+                evaluate()
+    rows.run.recorder.flush()
+    assert reporter.column("num_samples").tolist() == [16] * 10
+    result = rows.run.recorder.result(None)
+    assert sum(piece.seconds for piece in result.segments) < 80
+    # With passes alone the wait for the next batch cannot be told from evaluation, nor what follows the last step.
+    assert result.train_time_s == (79 - 3 if how == "passes" else 79 - 1)
+    assert result.evaluation_time_s // 3600 == 3
+
+
+def test_labels_of_a_teacher_within_a_step_are_training(
+    torch: Any, hook: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy of the model makes a pass in each step, after the pass of the model itself."""
+    reporter = KeptReporter()
+    model, optimizer, rows = loop_of(reporter, clock, hook, monkeypatch, torch)
+    teacher = copy.deepcopy(model)
+    for _ in range(10):
+        model(torch.zeros(4, 2))
+        with torch.no_grad():
+            teacher(torch.zeros(4, 2))
+        clock.now += 1
+        optimizer.step()
+    result = rows.run.recorder.result(None)
+    assert (result.train_time_s, result.evaluation_time_s) == (10, 0)
+
+
+def test_a_generator_makes_a_step_after_many_of_its_critic(
+    torch: Any, hook: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where an epoch ends before its first one; the time between two models that it follows is no training."""
+    reporter = KeptReporter()
+    model, optimizer, rows = loop_of(reporter, clock, hook, monkeypatch, torch)
+    critic = torch.optim.SGD(torch.nn.Linear(1, 1).parameters(), lr=0.1)
+    for number in range(1, 15):
+        model(torch.zeros(4, 2))
+        clock.now += 1
+        critic.step()
+        if number % 5 == 0:
+            optimizer.step()
+        if number == 4:
+            rows.epoch()
+    model(torch.zeros(4, 2))
+    optimizer.step()
+    clock.now += 3600
+    rows.follow(model, optimizer)
+    model(torch.zeros(4, 2))
+    clock.now += 1
+    optimizer.step()
+    result = rows.run.recorder.result(None)
+    assert (result.steps, result.train_time_s) == (4, 15)
+
+
 def test_what_ddp_wraps_evaluates(torch: Any, hook: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     class Wrapping(torch.nn.Module):  # type: ignore[misc, name-defined]
         def __init__(self) -> None:
@@ -385,6 +463,7 @@ def test_what_ddp_wraps_evaluates(torch: Any, hook: Any, monkeypatch: pytest.Mon
     steps.count_passes(model)
     model(torch.zeros(4, 2))
     assert (steps.samples, steps._has_other_pass) == (4, False)
+    steps._begun = None
     with torch.no_grad():
         model.module(torch.zeros(4, 2))
     assert (steps.samples, steps._has_other_pass) == (4, True)

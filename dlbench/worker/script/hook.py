@@ -75,11 +75,14 @@ class Step:
     def __enter__(self) -> Self:
         if self._recorder is not None:
             self._data_ready = self._recorder.enter()
+            self._recorder.is_in_step = True
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._recorder is not None:
+            self._recorder.is_in_step = False
         if self._recorder is not None and kind is None:
             loss = _number("the step's loss", self.loss)
             started, ended = self._recorder.counted_to, perf_counter()
@@ -166,10 +169,18 @@ class Run:
 
         A collective where `begin` has a barrier: all processes enter it, also where one alone does something there, and
         wait for that one.
+
+        Raises:
+            UserError: A step is open; says the line of the script.
         """
-        yield
-        if self.recorder is not None:
-            self.recorder.leave_out()
+        if self.recorder is not None and self.recorder.is_in_step:
+            hint = "pause between two steps; a callback of Keras's that does so comes after dlbench's"
+            raise UserError("run.pause: a step is open", hint=hint, where=_place())
+        try:
+            yield
+        finally:
+            if self.recorder is not None:
+                self.recorder.leave_out()
 
     def epoch(self, *, learning_rate: float | None = None, **scores: float | None) -> bool:
         """End an epoch with its scores over all workers, the same on each; a collective where `begin` has a barrier.
@@ -292,6 +303,6 @@ def _number(name: str, value: Any, least: float = -math.inf, most: float = math.
 def _place() -> str:
     """Return the line of the script that has called the hook, such as `train.py:12`."""
     frame = sys._getframe()
-    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).startswith("dlbench."):
+    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).startswith(("dlbench.", "contextlib")):
         frame = frame.f_back
     return f"{os.path.relpath(frame.f_code.co_filename)}:{frame.f_lineno}"

@@ -23,11 +23,11 @@ MOST_LOG_BYTES, MOST_FILE_BYTES = 2**26, 2**28
 # What shows, between what was printed before a group and the group, that it begins within a number or after its sign;
 # `3,0.5` are two numbers.
 _BEGAN = re.compile(
-    r"(\d[\d.,_'\u2019]*(?<!,)|\d,(?!\0(?:\d\d?|\d{4,})\.)|\d[eE][-+]?|(?<![^\s:=(\[,])[-\u2212])\0[\d.]"
+    r"(\d[\d.,_'\u2019]*(?<!,)|\d,(?!\0(?:\d\d?|\d{4,})\.)|\d[eE][-+]?|(?<![^\s:=(\[,;|>\"])[-\u2212])\0[\d.]"
 )
 # What shows that a number did not end where a match did: more of it, or a factor.
 _GOES_ON = re.compile(r"[.,_'\u2019\u00a0\u202f]?\d[\d.,_'\u2019]*|[eE][-+]?\d+")
-_FACTOR = re.compile(r" ?[kKMG]\b")
+_FACTOR = re.compile(r" ?[kKMG](?=\b|im|sam|tok|ex|seq)")
 _THOUSANDS = re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d*)?")
 # In place of what was dropped of a long log (`dlbench.launch.logs`).
 DROPPED = "[dlbench: about "
@@ -98,7 +98,7 @@ def _printed(declaration: MetricDeclaration, log: Path) -> str:
         raise ValueError(part)
     rest = text[match.end(1) :]
     before = text[match.start() : match.start(1)].strip()
-    if before and (none := re.search(rf"{re.escape(before)}\s*([-+]?(?:nan|inf)\w*)", rest, re.IGNORECASE)):
+    if before and (none := re.search(rf"{re.escape(before)}\s*([-+]?(?:nan|inf(?:inity)?)\b)", rest, re.IGNORECASE)):
         raise ValueError(f"the last value that was printed is {none[1]}")
     if DROPPED in rest:
         raise ValueError(f"a part of the log was dropped after the last match of {declaration.output!r}")
@@ -110,6 +110,9 @@ def _part(expression: str, text: str, match: re.Match[str]) -> str:
     start, end = match.span(1)
     began = _BEGAN.search(f"{text[max(0, start - 20) : start]}\0{match[1]}")
     goes_on = _GOES_ON.match(text, end)
+    # `0.125,0.98` and `3,0.125` are two numbers.
+    if goes_on and goes_on[0][0] == "," and ("." in match[1] or re.match(r",(\d\d?|\d{4,})\.", goes_on[0])):
+        goes_on = None
     if began or goes_on:
         whole = f"{began[1] if began else ''}{match[1]}{goes_on[0] if goes_on else ''}"
         return f"{match[1]!r} is a part of {whole!r}: let the group match all of it, with its sign"

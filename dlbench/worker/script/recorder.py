@@ -42,6 +42,7 @@ class ScriptRecorder:
         counted_to: Moment on `perf_counter` up to which every moment is a step's, of its bookkeeping or of a pause: the
             next step's start.
         notes: What makes numbers of the run doubtful.
+        is_in_step: Whether the script is between the beginning and the end of a step.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class ScriptRecorder:
         self._window = Window(barrier or (lambda: None), reporter.observer_cpu_s)
         self.counted_to = 0.0
         self.notes: list[str] = []
+        self.is_in_step = False
         self._steps = self._samples = self._epoch_samples = 0
         self._per_call = 1
         self._learning_rate: float | None = None
@@ -92,6 +94,14 @@ class ScriptRecorder:
             self._pauses[self._window.is_open] += seconds
             self._window.leave_out()
             self._pause_until_now()
+
+    def leave_out_of_step(self, seconds: float) -> None:
+        """Leave a part of the open step out: the script has evaluated within it, and the next part follows."""
+        self.counted_to += seconds
+        self._recorder.paused_s += seconds
+        self.record.progress.evaluation_time_s += seconds
+        self._pauses[self._window.is_open] += seconds
+        self._window.leave_out_of_step(seconds)
 
     def leave_out(self) -> None:
         """Leave the time since the last step out of all processes, which was no training in some; a collective."""

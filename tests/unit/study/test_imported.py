@@ -122,6 +122,13 @@ def test_what_a_table_does_not_say_is_unknown(tmp_path: Path) -> None:
         ("Table 1: results,\ngpus,throughput\n1,5\n", "csv:1: 'Table 1: results' is no header"),
         ("model,1 GPU,2 GPUs\na,5,9\n", "write one line for each run"),
         ("gpus,r1,r2\n1,5,9\n", "write one line for each run"),
+        ("GPU count (all),throughput\n8,5\n", "GPU count (all): are these the workers?"),
+        ("hw,throughput\n8x V100,5\n", "hw: are these the workers?"),
+        ("gpus,Top-1 error (%),time\n8,24,5\n", "Top-1 error (%) is no accuracy"),
+        ("gpus,epoch,time\n8,1,5\n8,2,9\n", "epoch: a line for each epoch?"),
+        ("gpus,loss,img/s\n8,nan,5\n", "csv:2: loss is nan"),
+        ("gpus;img/s\n1;1.400\n8;10.770\n", "img/s is 1.400: decimals, or thousands?"),
+        ("seed,throughput\n1,5\n1,6\n", "--column 'seed=' leaves it out"),
     ],
 )
 def test_what_is_no_table_of_measurements_is_refused(tmp_path: Path, text: str, said: str) -> None:
@@ -142,6 +149,12 @@ def test_what_is_no_table_of_measurements_is_refused(tmp_path: Path, text: str, 
         ("Tokens/s", "5", "samples_per_s", 5),
         ("k img/s", "5.1", "samples_per_s", 5100),
         ("Peak img/s", "5.1", "samples_per_s", 5.1),
+        ("Throughput [k tok/s]", "25.6", "samples_per_s", 25600),
+        ("ktok/s", "1.2", "samples_per_s", 1200),
+        ("Throughput (M tokens/s)", "1.2", "samples_per_s", 1.2e6),
+        ("images/min", "1200", "samples_per_s", 20),
+        ("Time (us)", "1500000", "train_time_s", 1.5),
+        ("Time to train", "90", "train_time_s", 90),
         ("images/sec/GPU", "5", "samples_per_s", 20),
         ("img/s per GPU", "5", "samples_per_s", 20),
         ("throughput per GPU (img/s)", "5", "samples_per_s", 20),
@@ -165,6 +178,35 @@ def test_a_heading_is_words_and_a_unit(tmp_path: Path, header: str, cell: str, c
     (row,) = study.runs
     assert (row["workers"], row["batch_size_global"], row["stated"]) == (4, 128, column)
     assert row[column] == value
+
+
+def test_a_column_whose_unit_is_not_understood_needs_a_factor(tmp_path: Path) -> None:
+    for header, ours in (
+        ("Throughput (widgets/s)", "samples_per_s"), ("img/s/node", "samples_per_s"), ("steps/s", "step_time_s"),
+    ):  # fmt: skip
+        text = f"gpus,{header},batch\n1,1.5,32\n"
+        with pytest.raises(UserError, match="say by what it is multiplied"):
+            made(tmp_path, text, columns={header: ours})
+    (study,) = read([made(tmp_path, text.replace("steps/s", "x/s"), columns={"x/s": "samples_per_s*8"}).folder]).studies
+    assert study.runs[0]["samples_per_s"] == 12
+
+
+def test_files_as_spreadsheets_write_them(tmp_path: Path) -> None:
+    """A heading of two lines, cells of nothing at the ends, UTF-16."""
+    text = '"Number\nof GPUs";"Global\nBS";img/s;;\n1;64;5;;\n8;512;38\n'
+    (study,) = read([made(tmp_path, text, columns={}).folder]).studies
+    assert [(row["workers"], row["batch_size_global"]) for row in study.runs] == [(1, 64), (8, 512)]
+    path = tmp_path / "wide.csv"
+    path.write_text(text, encoding="utf-16")
+    imported = import_table(path, tmp_path / "others")
+    assert imported.num_runs == 2
+    assert not any("how many workers" in remark for remark in imported.remarks)
+    path.write_text("img/s\n5\n")
+    (remark,) = [it for it in import_table(path, tmp_path / "more").remarks if "how many workers" in it]
+    assert "one is assumed" in remark
+    path.write_bytes("é".encode("cp1252"))
+    with pytest.raises(UserError, match="save it as CSV UTF-8"):
+        import_table(path, tmp_path / "others")
 
 
 @pytest.mark.parametrize(

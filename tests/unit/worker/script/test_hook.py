@@ -1,3 +1,4 @@
+import contextlib
 import importlib
 import os
 import sys
@@ -217,6 +218,20 @@ def test_what_follows_a_pieces_last_step_lies_outside_it_and_a_pause_of_all_wait
 def test_a_pause_outside_dlbench_is_none():
     with dlbench.worker.begin().pause():
         pass
+
+
+def test_a_pause_lies_between_steps_and_ends_whatever_happens_in_it(reporter, clock):
+    script = Script(reporter, clock, barrier_s=1)
+    run = hook.Run(script.spec, [0], 0, 1, None)
+    run.recorder = script.recorder
+    script.steps(2)
+    with contextlib.suppress(OSError), run.pause():
+        clock.now += 1000
+        raise OSError("the disk is full")
+    with pytest.raises(UserError, match=r"test_hook.py:\d+: run.pause: a step is open"), run.step(4), run.pause():
+        pass
+    script.steps(1)
+    assert script.recorder.result(None).train_time_s == 14 + 2 * 15
 
 
 def test_the_runs_learning_rate_is_the_largest(clock, reporter):

@@ -32,6 +32,11 @@ row: 3,0.125
 held: 12 MB
 wait: 5 m
 with: 1.5 Keras
+pair: 0.5,0.75
+table;-0.25
+rate: 12.5kimg/s
+sure: 0.5
+sure: informative prior
 """
 FILES = {
     "one.json": '{"eval": {"loss": 0.5}, "eval.loss": 0.75, "n": {"m": "2"}}',
@@ -80,6 +85,9 @@ def found(declaration: str) -> tuple[dict[str, float], list[str]]:
         ("train_loss: 'held: ([0-9.]+)'", 12.0),
         ("train_loss: 'wait: ([0-9.]+)'", 5.0),
         ("train_loss: 'with: ([0-9.]+)'", 1.5),
+        ("train_loss: 'pair: ([0-9.]+)'", 0.5),
+        ("train_loss: 'pair: .*,([0-9.]+)'", 0.75),
+        ("train_loss: 'sure: ([0-9.]+)'", 0.5),
     ],
 )
 def test_the_last_value_counts(declaration: str, value: float) -> None:
@@ -108,6 +116,8 @@ def test_the_last_value_counts(declaration: str, value: float) -> None:
         ("train_loss: 'tiny: .*-([0-9]+)'", "'05' is a part of"),
         ("train_loss: 'gap:\\D*([0-9.]+)'", "'0.5' is a part of '-0.5'"),
         ("train_loss: 'fast: ([0-9.]+)'", "'1.2' is followed by 'k'"),
+        ("train_loss: 'rate: ([0-9.]+)'", "'12.5' is followed by 'k'"),
+        ("train_loss: 'table;\\D*?([0-9.]+)'", "'0.25' is a part of '-0.25'"),
         ("train_loss: 'slow: ([0-9.]+).*'", "'900' is followed by 'k'"),
         ("train_loss: 'big: ([0-9.]+)'", "'1' is a part of '1_234.6'"),
         ("train_loss: 'swiss.*?([0-9.]+)'", "'1' is a part of \"1'234.6\""),
