@@ -54,13 +54,16 @@ def read_table(path: Path) -> Table:
     # Excel names the delimiter so.
     separator = re.match('"?sep=(.)"?\r?\n', text)
     lined = text[separator.end() :] if separator else text
-    delimiter = separator[1] if separator else max(",;\t", key=lambda sign: len(next(_cells(lined, sign), [])))
-    reader = _cells(lined, delimiter)
-    rows = [
-        (reader.line_num + bool(separator), [" ".join(cell.split()) for cell in cells])
-        for cells in reader
-        if any(map(str.strip, cells))
-    ]
+    try:
+        delimiter = separator[1] if separator else max(",;\t", key=lambda sign: len(next(_cells(lined, sign), [])))
+        reader = _cells(lined, delimiter)
+        rows = [
+            (reader.line_num + bool(separator), [" ".join(cell.split()) for cell in cells])
+            for cells in reader
+            if any(map(str.strip, cells))
+        ]
+    except csv.Error as error:
+        raise UserError(f"is no table: {error}", where=str(path), hint="is a quote never closed?") from error
     if len(rows) < 2:
         raise UserError("holds no rows: a header, and a line for each run", where=str(path))
     # Spreadsheets end lines with cells that hold nothing.
