@@ -31,7 +31,10 @@ PARTS = {
     "functional": (*FUNCTIONAL, *NUM_FUNCTIONAL, *BY_FILE, "-m", "not alone and not soak"),
     "alone": (*FUNCTIONAL, "-m", "alone and not soak"),
 }
-AGAIN = {"functional": (*FUNCTIONAL, "-m", "not alone and not soak", "--last-failed", "--maxfail", "1")}
+AGAIN = {
+    "functional": (*FUNCTIONAL, "-m", "not alone and not soak", "--last-failed", "--maxfail", "1"),
+    "alone": (*FUNCTIONAL, "-m", "alone and not soak", "--last-failed", "--maxfail", "1"),
+}
 TESTS_FAILED = 1
 NUM_SLOWEST = 20
 
@@ -54,7 +57,7 @@ def run(name: str, times: Path) -> tuple[int, float]:
     begun, env = time.monotonic(), os.environ | {"TEST_TIMES": str(times)}
     code = subprocess.run(PARTS[name], env=env, check=False).returncode
     if code == TESTS_FAILED and name in AGAIN:
-        print(f"\n--- {name}: what failed beside other tests runs once more by itself", flush=True)
+        print(f"\n--- {name}: what failed runs once more by itself", flush=True)
         code = subprocess.run(AGAIN[name], env=env, check=False).returncode
     return code, time.monotonic() - begun
 

@@ -14,6 +14,7 @@ RECORDED = json.loads((FAKE_GPU / "h100.json").read_text())
 ROWS = [dict(zip(RECORDED["columns"], row, strict=True)) for row in RECORDED["rows"]]
 # Of the recording: before this second the GPU is hardly held back by its power cap, after it most of the time.
 FREE_S, CAPPED_S = 4.0, 15.5
+BUSY = "utilization_percent"
 SCENARIO = f"""\
 name: gpus
 base: {{trainer: "gpu_trainer:Trainer", model: mlp, dataset: digits, strategy: single, batch_size: 64, epochs: 13,
@@ -28,6 +29,16 @@ order: written
 
 def of_recording(name, from_s, to_s):
     return [row[name] for row in ROWS if from_s <= row["at_s"] <= to_s]
+
+
+def is_mean(value, name, from_s, to_s):
+    """Whether a share is about that of the recording; where a core is taken away for a moment, readings come late."""
+    means = []
+    for late_s in (0, 0.5, 1):
+        readings = of_recording(name, from_s + late_s, to_s + late_s)
+        shares = [reading / 100 if name == BUSY else reading != 0 for reading in readings]
+        means.append(sum(shares) / len(shares))
+    return min(means) - 0.12 <= float(value) <= max(means) + 0.12
 
 
 @pytest.fixture(scope="module")
@@ -49,10 +60,8 @@ def test_readings_become_columns(work):
         assert int(row["device_memory_peak_bytes"]) in peaks
         energy_mj = of_recording("energy_mj", from_s - 0.5, end_s)
         assert float(row["energy_j"]) == pytest.approx((energy_mj[-1] - energy_mj[0]) / 1000, rel=0.2)
-        busy = [percent / 100 for percent in of_recording("utilization_percent", from_s, end_s)]
-        assert float(row["device_utilization"]) == pytest.approx(sum(busy) / len(busy), abs=0.12)
-        held_back = [reasons != 0 for reasons in of_recording("clock_reasons", from_s, end_s)]
-        assert float(row["device_throttled"]) == pytest.approx(sum(held_back) / len(held_back), abs=0.12)
+        assert is_mean(row["device_utilization"], BUSY, from_s, end_s)
+        assert is_mean(row["device_throttled"], "clock_reasons", from_s, end_s)
         assert float(row["mfu"]) == pytest.approx(
             float(row["flops_per_sample"]) * float(row["samples_per_s_per_worker"]) / 66.9e12
         )
