@@ -65,7 +65,8 @@ class Callback(keras.callbacks.Callback):  # type: ignore[misc]
         self._total = self._count = 0.0
         self._batch_size, self._updates = batch_size, 0
         self._first_batch = self._largest_call = self._first_update = 0
-        self._is_open = self._is_fitting = self._has_begun = False
+        self._is_open = self._is_fitting = self._has_begun = self._has_new_rate = False
+        self._watched: Any = None
         self._counts_samples: bool | None = None
         self._of_validation: set[str] = set()
         self._weights: list[Any] | None = None
@@ -84,6 +85,21 @@ class Callback(keras.callbacks.Callback):  # type: ignore[misc]
         """Training begins."""
         self._is_fitting, self._counts_samples = True, None
         self._updates = self._count_updates()
+        self._watch_rate()
+
+    def _watch_rate(self) -> None:
+        """Note when a callback assigns a learning rate: reading it takes a part of a small step, too long for each."""
+        rate = getattr(getattr(self.model, "optimizer", None), "learning_rate", None)
+        if self.run.recorder is None or not isinstance(rate, keras.Variable) or "assign" in vars(rate):
+            return
+        assign, self._has_new_rate = rate.assign, True
+
+        def noted(*args: Any, **kwargs: Any) -> Any:
+            self._has_new_rate = True
+            return assign(*args, **kwargs)
+
+        rate.assign = noted
+        self._watched = rate
 
     def on_epoch_begin(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
         """An epoch begins: what other callbacks, or a script between two `fit`, did since the last is no training."""
@@ -120,16 +136,17 @@ class Callback(keras.callbacks.Callback):  # type: ignore[misc]
         if counted <= 0:  # the script has reset the means within an epoch
             counted, summed = count, total
         self._total, self._count = total, count
-        if (
-            self._counts_samples is None
-        ):  # a `train_step` of the script's may count one of each batch, whatever its size
+        # A `train_step` of the script's may count one of each batch, whatever its size.
+        if self._counts_samples is None:
             is_keras_own = type(self.model).train_step is keras.Model.train_step
             self._counts_samples = counted > number or (counted > 0 and (is_keras_own or self.run.batch_size == 1))
         loss = summed / counted if counted and count < FLOAT32_COUNTS else None
         samples = round(counted) if self._counts_samples and loss is not None else self._said(number)
         self.run.end_step(loss, samples, self._num_steps(number, samples))
-        if self.run.recorder is not None and not self._has_schedule() and (rates := self._rates()):
-            self.run.recorder.saw_rate(rates[0])  # a callback may change it with every batch
+        if self.run.recorder is not None and self._has_new_rate:
+            self._has_new_rate = False
+            for rate in self._rates():
+                self.run.recorder.saw_rate(rate)
 
     def _said(self, number: int) -> int:
         """Return the samples of this many batches where Keras does not count them, or no further.
@@ -179,20 +196,18 @@ class Callback(keras.callbacks.Callback):  # type: ignore[misc]
         rate, num_updates = getattr(optimizer, "learning_rate", None), self._count_updates()
         if rate is None or not num_updates:  # other optimizers of the script's make the updates
             return []
-        if not self._has_schedule():
+        schedule, last = getattr(optimizer, "_learning_rate", None), num_updates - 1
+        if not isinstance(schedule, keras.optimizers.schedules.LearningRateSchedule):
             return [_number(rate)]
-        last, schedule = num_updates - 1, optimizer._learning_rate  # type: ignore[union-attr]
         steps = np.linspace(min(self._first_update, last), last, _RATES_OF_EPOCH, dtype=int)
         return [_number(schedule(step)) for step in dict.fromkeys(steps.tolist())]
-
-    def _has_schedule(self) -> bool:
-        rate = getattr(getattr(self.model, "optimizer", None), "_learning_rate", None)
-        return isinstance(rate, keras.optimizers.schedules.LearningRateSchedule)
 
     def on_train_end(self, logs: Mapping[str, float] | None = None) -> None:
         """One `fit` has ended; of the last the weights are handed in."""
         self._is_fitting = False
         self.model.__dict__.pop("evaluate", None)
+        if self._watched is not None:
+            vars(self._watched).pop("assign", None)
         if self.run.recorder is not None and not self.run.recorder.has_begun:
             raise UserError(
                 "`fit` has made no step",

@@ -436,7 +436,8 @@ class Hook:
         self._handles = self._steps.count_passes(model)
         self._handles.append(optimizer.register_step_post_hook(_untraced(self._after_step)))
         if isinstance(model, torch.nn.parallel.DistributedDataParallel):
-            optimizer.register_step_pre_hook(lambda *_: setattr(self._steps, "reduced", self._steps.now()))
+            note = optimizer.register_step_pre_hook(lambda *_: setattr(self._steps, "reduced", self._steps.now()))
+            self._handles.append(note)
             self._watch_gradients([parameter for parameter in model.parameters() if parameter.requires_grad])
 
     def loss(self, value: Any) -> None:
@@ -449,7 +450,7 @@ class Hook:
 
     @contextmanager
     def pause(self) -> Iterator[None]:
-        """Leave evaluation between two steps out of training, of whatever model: `with hook.pause():`."""
+        """Leave evaluation out of training, of whatever model, between two steps or within one."""
         self._steps.enter_pause()
         try:
             yield
