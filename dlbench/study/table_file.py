@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import dropwhile
 from pathlib import Path
-from typing import Any
 
 from dlbench.errors import UserError, shown
 from dlbench.regular_file import read_regular
@@ -54,16 +53,18 @@ def read_table(path: Path) -> Table:
     # Excel names the delimiter so.
     separator = re.match('"?sep=(.)"?\r?\n', text)
     lined = text[separator.end() :] if separator else text
+    delimiter = separator[1] if separator else max(",;\t", key=lambda sign: len(_first_line(lined, sign)))
+    # Strict: a quote that is never closed would take the rest of the file for one cell.
+    reader = csv.reader(io.StringIO(lined, newline=""), delimiter=delimiter, strict=True)
     try:
-        delimiter = separator[1] if separator else max(",;\t", key=lambda sign: len(next(_cells(lined, sign), [])))
-        reader = _cells(lined, delimiter)
         rows = [
             (reader.line_num + bool(separator), [" ".join(cell.split()) for cell in cells])
             for cells in reader
             if any(map(str.strip, cells))
         ]
     except csv.Error as error:
-        raise UserError(f"is no table: {error}", where=str(path), hint="is a quote never closed?") from error
+        where = f"{path}:{reader.line_num + bool(separator)}"
+        raise UserError(f"is no table: {error}", where=where, hint="is a quote never closed?") from error
     if len(rows) < 2:
         raise UserError("holds no rows: a header, and a line for each run", where=str(path))
     # Spreadsheets end lines with cells that hold nothing.
@@ -93,6 +94,9 @@ def _text(path: Path) -> str:
         raise UserError("is no text in UTF-8", where=str(path), hint="save it as CSV UTF-8") from error
 
 
-def _cells(text: str, delimiter: str) -> Any:
-    """Return a reader of lines; a cell in quotes may hold several lines."""
-    return csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+def _first_line(text: str, delimiter: str) -> list[str]:
+    """Return the first line's cells; a cell in quotes may hold several lines."""
+    try:
+        return next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), [])
+    except csv.Error:
+        return []

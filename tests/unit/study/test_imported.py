@@ -85,7 +85,7 @@ def test_what_a_table_does_not_say_is_unknown(tmp_path: Path) -> None:
     [
         ("", "holds no rows"),
         ("workers,throughput\n", "holds no rows"),
-        ('workers,throughput\n1,"5\n' + "1,5\n" * 40_000, "is no table: field larger than"),
+        ('workers,throughput\n1,"5\n1,5\n', "csv:3: is no table: unexpected end of data"),
         ("workers,batch\n1,2\n", "no column is a measurement: workers, batch"),
         ("workers,throughput\n1\n", "csv:2: has 1 cells, and the header 2"),
         ("workers,throughput\n1,fast\n", "csv:2: samples_per_s is a number, not 'fast'"),
