@@ -80,10 +80,10 @@ def _row(number: int, run: "RunSpec", estimate: float | None) -> list[str]:
         layout = f"{settings.workers_per_host} on each host"
     elif settings.is_simulated:
         layout = "simulated"
+    batches = ("", "") if "batch_size" in run.unknown else (settings.batch_size, run.global_batch_size)
     cells = (
-        number, run.repeat, run.label, settings.strategy + algorithm, settings.workers, layout,
-        settings.batch_size, run.global_batch_size, settings.launcher, f"{settings.cores_per_worker:g}",
-        duration(estimate),
+        number, run.repeat, run.label, settings.strategy + algorithm, settings.workers, layout, *batches,
+        settings.launcher, f"{settings.cores_per_worker:g}", duration(estimate),
     )  # fmt: skip
     return list(map(str, cells))
 

@@ -95,6 +95,8 @@ class RunSpec(Frozen):
         phase: What it is made for.
         repeats_rule: How it was decided how often the arm is run; empty for a fixed number.
         tuned: What was searched for, and for which arm; None where nothing is.
+        unknown: Settings that a script of the user's own does not read and the scenario does not write: what it trains
+            with instead is its own.
     """
 
     scenario: str
@@ -110,6 +112,7 @@ class RunSpec(Frozen):
     phase: Phase = Phase.MEASURE
     repeats_rule: str = ""
     tuned: Tuned | None = None
+    unknown: tuple[str, ...] = ()
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return the run with other values; what was found out of this one is not kept, but for another repeat."""
@@ -122,7 +125,8 @@ class RunSpec(Frozen):
     def run_id(self) -> str:
         """Readable slug + short hash of the resolved specification + repeat; safe as a folder name. See `arm_name`."""
         settings = self.settings
-        words = (settings.model, settings.strategy, f"w{settings.workers}", f"b{settings.batch_size}")
+        batch = "" if "batch_size" in self.unknown else f"b{settings.batch_size}"
+        words = filter(None, (settings.model, settings.strategy, f"w{settings.workers}", batch))
         slug = "-".join("".join(c if c.isalnum() and c.isascii() else "-" for c in word) for word in words)
         return f"{slug[:60].strip('-').lower()}-{self.fingerprint}-r{self.repeat}"
 

@@ -131,7 +131,13 @@ def _resolved_otherwise(folder: Folder, plan: StudyPlan) -> list[str]:
     for now in plan.runs:
         old = same.get(now.run_id) or gone.get((now.label, now.repeat), now)
         # How often an arm is run may be asked for otherwise.
-        differences = _dict_differences(*(run.model_dump(mode="json", exclude={"repeats_rule"}) for run in (old, now)))
+        changed = set(old.unknown) ^ set(now.unknown)
+        dumps = (
+            run.model_dump(mode="json", exclude={"repeats_rule", "unknown"})
+            | {f"its script reads {key}": "no" if key in run.unknown else "yes" for key in sorted(changed)}
+            for run in (old, now)
+        )
+        differences = _dict_differences(*dumps)
         if differences:
             return [f"run {now.label!r} (the study's -> now):", *differences]
     return []

@@ -75,7 +75,8 @@ def test_what_it_prints_and_writes_is_its_row(work: Bench) -> None:
         assert (float(row["validation_accuracy"]), float(row["perplexity"])) == (pytest.approx(0.935), 12.5)
         assert row["stated"] == "samples_per_s;validation_accuracy;perplexity"
         assert row["stated_note"] == "train_loss: nothing that was printed matches 'loss ([0-9.]+)'"
-        # What nobody has counted stays unknown.
+        # What nobody has counted, or said, stays unknown.
+        assert [row[name] for name in ("batch_size", "batch_size_global", "learning_rate", "epochs")] == [""] * 4
         assert [
             row[name] for name in ("steps", "epochs_completed", "samples_seen", "train_time_s", "startup_time_s")
         ] == ([""] * 5)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 import dlbench
@@ -45,6 +46,13 @@ LARGEST = (
 SUM = ("samples_seen", "bytes_sent", "messages", "updates", "gradients_dropped")
 # What a worker counts until its end: steps that only lengthen the window are in it and cannot be taken out.
 TOTALS = ("energy_j", "network_bytes", "wire_bytes", "steal_fraction")
+# Columns that are made of a setting, of which a script may not know it.
+_DERIVED = {
+    "batch_size": ("batch_size", "batch_size_per_worker", "batch_size_global"),
+    "learning_rate": ("learning_rate_base", "learning_rate"),
+    "epochs": ("epochs", "epochs_per_worker"),
+    "seed": (),  # it tells repeats apart
+}
 # Workers that evaluate the same samples with the same weights differ by less, as a share of the score.
 UNLIKE_SCORES = 0.005
 # In less time the start of a run itself keeps cores busy.
@@ -126,7 +134,7 @@ def run_row(run: RunSpec, layout: Layout | None, attempt: AttemptRecords, journa
     devices = {journal.facts.get(place.rank, {}).get("device_name") for place in places if place.workers}
     gpus = attempt.machine.get("gpus") or ()
     is_shared = bool(gpus) and (row["workers_per_host"] or 1) > len(gpus)  # of a GPU, none has the whole
-    if len(devices) == 1 and not is_shared and "logical-devices" not in (row["emulated"] or ""):
+    if len(devices) == 1 and not is_shared and row["precision"] and "logical-devices" not in (row["emulated"] or ""):
         row["peak_flops"] = peak_flops(devices.pop() or "", run.settings.precision, tf32=row["tf32"])
     if row["mfu"] is None and all(map(row.get, ("flops_per_sample", "samples_per_s_per_worker", "peak_flops"))):
         row["mfu"] = row["flops_per_sample"] * row["samples_per_s_per_worker"] / row["peak_flops"]
@@ -196,7 +204,7 @@ def _specification(run: RunSpec) -> dict[str, Any]:
     else:
         # A command decides itself.
         row |= dict.fromkeys(("remainder", "batch_policy", "batch_policy_steps"))
-    return row | {
+    row |= {
         "phase": run.phase.value,
         "repeats_rule": run.repeats_rule or None,
         "tuned": ";".join(run.tuned.values) if run.tuned else None,
@@ -207,6 +215,8 @@ def _specification(run: RunSpec) -> dict[str, Any]:
         "learning_rate_base": run.settings.learning_rate,
         "learning_rate": run.full_learning_rate,
     }
+    derived = (_DERIVED.get(key, (key,)) for key in run.unknown)
+    return row | dict.fromkeys(chain.from_iterable(derived))
 
 
 def _same(source: object, *columns: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.util import find_spec
 from itertools import accumulate, dropwhile
 from pathlib import Path
@@ -22,6 +23,14 @@ from dlbench.scenario.settings import Affects, Settings, settings_of
 
 # What dlbench itself applies to a script: how many workers it starts, where.
 _APPLIED = frozenset(settings_of(Affects.DISTRIBUTION, Affects.OBSERVATION)) | {"cores_per_worker", "command"}
+# What a run of dlbench's own is trained with, and with which setting a script takes what changes its value.
+_TRAINING = tuple(key for key in settings_of(Affects.STEP, Affects.ARITHMETIC, Affects.TRAINING) if key not in _APPLIED)
+TOGETHER = {
+    "batch_scope": "batch_size",
+    "divide": "epochs",
+    "learning_rate_scale": "learning_rate",
+    "learning_rate_base_batch": "learning_rate",
+}
 HOOK = "dlbench"
 # What is read of a script at most, of its first line, and of a word.
 MOST_BYTES, LINE_BYTES, MOST_WORD = 2**20, 256, 2**14
@@ -251,17 +260,29 @@ def _about(path: str, text: str, command: str, arms: Sequence[RunSpec]) -> Itera
     for module, names_of in LIBRARIES.items():
         if module in imported and find_spec(module) is None:
             yield f"{path} imports {module}, which is not installed here: pip install {names_of}"
-    for key in dict.fromkeys(key for run in arms for key in run.axes if key not in _APPLIED and "." not in key):
-        values = {run.axes.get(key) for run in arms}
-        if len(values) == 1 or key in names(command):
-            continue
+    axes = dict.fromkeys(key for run in arms for key in run.axes if key not in _APPLIED and "." not in key)
+    varied = [key for key in axes if len({run.axes.get(key) for run in arms}) > 1]
+    for key in unread(command, varied):
+        yield (
+            f"`{key}` varies, and neither does the command have {{{key}}} nor {path} read run.{key}: if the script "
+            "does not know it, arms are not what they are called"
+        )
+
+
+def unread(command: str, settings: Iterable[str] = _TRAINING) -> tuple[str, ...]:
+    """Return the settings that a command of the user's own does not know: neither it nor its script names them."""
+    path = next((path for it in simple_commands(command) for path in it.scripts), None)
+    program, _, shell_script = executed(shlex.split(command))
+    is_python = _PYTHON.fullmatch(Path(program).name)
+    texts = with_modules(path) if path and is_python else [text_of(it) or "" for it in (path, Path(shell_script)) if it]
+    there = names(command)
+
+    def is_known(key: str) -> bool:
         # A shell script may pass it on by other means.
-        is_python = _PYTHON.fullmatch(Path(program).name)
-        if not (reads(with_modules(Path(path)), key) if is_python else key in text):
-            yield (
-                f"`{key}` varies, and neither does the command have {{{key}}} nor {path} read run.{key}: if the script "
-                "does not know it, arms are not what they are called"
-            )
+        return key in there or (reads(texts, key) if is_python else any(key in text for text in texts))
+
+    known = {key: is_known(key) for key in dict.fromkeys(TOGETHER.get(key, key) for key in settings)}
+    return tuple(key for key in settings if not known[TOGETHER.get(key, key)] and key not in there)
 
 
 def reads(texts: Sequence[str], setting: str) -> bool:
@@ -303,6 +324,7 @@ def with_modules(path: Path) -> list[str]:
     return list(texts.values())
 
 
+@lru_cache(_MOST_MODULES)
 def parsed(text: str) -> ast.Module:
     """Return the tree of a Python script, an empty one of what is none; nothing is executed."""
     try:

@@ -2,7 +2,9 @@
 
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from pydantic import ValidationError
@@ -11,6 +13,7 @@ from dlbench.errors import UserError, first_of
 from dlbench.grouping import by_key
 from dlbench.scenario.check.case import Descriptions
 from dlbench.scenario.check.feasibility import infeasibility
+from dlbench.scenario.check.scripts import TOGETHER, unread
 from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.expand.arms import with_baselines, with_cores, with_names, written_arms
 from dlbench.scenario.expand.points import Point, check_size
@@ -56,7 +59,7 @@ def expand(
     kept = [_is_wanted(arm, wanted) for arm in arms]
     if not any(kept):
         raise _nothing(only or {}, arms)
-    arms = with_search(arms, scenario)
+    arms = _with_unknown(with_search(arms, scenario))
     _refuse_one_name(arms)
     rule = scenario.repeats if repeats is None else repeats
     measured, words = (rule, "") if isinstance(rule, int) else (rule.min, rule.rule)
@@ -71,6 +74,18 @@ def expand(
         for repeat, number in order
         if kept[number] and repeat < counts[number]
     )
+
+
+def _with_unknown(arms: Iterable[PlannedArm]) -> tuple[PlannedArm, ...]:
+    """Return the arms, of which those of a user's own script say which settings are not known of it."""
+    of_command = lru_cache(None)(unread)
+
+    def unknown(arm: PlannedArm) -> tuple[str, ...]:
+        command, written = arm.run.settings.command, arm.point.values
+        keys = () if command is None else of_command(command)
+        return tuple(key for key in keys if key not in written and TOGETHER.get(key) not in written)
+
+    return tuple(replace(arm, run=arm.run.model_copy(update={"unknown": unknown(arm)})) for arm in arms)
 
 
 def _refuse_one_name(arms: Sequence[PlannedArm]) -> None:

@@ -47,6 +47,32 @@ def test_a_setting_that_varies_is_mentioned(here: Path) -> None:
         assert (text.startswith("`batch_size` varies"), bool(text)) == (is_said, is_said), (script, command, key)
 
 
+def test_what_a_script_is_trained_with_is_unknown_unless_it_reads_it_or_the_scenario_says_it(here: Path) -> None:
+    settings = {"batch_size", "batch_scope", "learning_rate", "epochs", "divide", "momentum"}
+    (here / "train.sh").write_text("python train.py $(jq .epochs <<< $DLBENCH_SETTINGS)")
+    for script, command, base, known in [
+        ("", "python train.py", "", set()),
+        (
+            "batch_size = 8",
+            "python train.py",
+            "batch_size: 8, momentum: 0.9",
+            {"batch_size", "batch_scope", "momentum"},
+        ),
+        ("", "python train.py --epochs {epochs}", "", {"epochs", "divide"}),
+        (HOOKED + "run.batch_size", "python train.py", "", {"batch_size", "batch_scope"}),
+        (HOOKED + "fit(run)", "python train.py", "", settings),
+        ("", "bash train.sh", "", {"epochs", "divide"}),
+        ("", "python -m training", "learning_rate: 0.5", {"learning_rate"}),
+        ("", "./simulation", "", set()),
+    ]:
+        (here / "train.py").write_text(script)
+        text = f'base: {{command: "{command}", {base}}}\nmatrix: {{cores_per_worker: [0.5, 1]}}\n'
+        for run in expand(parse(text, "s.yaml"), this_machine()):
+            assert settings - {*run.unknown} == known, (script, command, base)
+            assert "cores_per_worker" not in run.unknown
+            assert ("-b" in run.run_id) == ("batch_size" in known)
+
+
 def test_a_script_without_the_hook_is_named(here: Path) -> None:
     (here / "train.py").write_text("import keras\n")
     assert found("base: {command: python train.py}\n").startswith("train.py never mentions dlbench.worker")
