@@ -38,6 +38,7 @@ def command(
     force: bool,
 ) -> None:
     """Write FILE (scenario.yaml), a commented scenario that runs as it is. Asks for what is not given."""
+    from dlbench.analysis.formatting import counted
     from dlbench.scenario.check.scripts import launcher_warnings, modules_of, simple_commands, text_of
     from dlbench.scenario.cluster import this_machine
     from dlbench.scenario.expand.runs import expand
@@ -67,9 +68,9 @@ def command(
     except UserError as error:  # of a file that is not written no line is of use
         raise UserError(error.message, hint=error.hint) from error
     options.write_file(file, text)
-    click.echo(
-        f"{file}: {len(runs)} runs of {len({run.fingerprint for run in runs})} arms. Next: dlbench run {file} --report"
-    )
+    arms = {run.fingerprint for run in runs}
+    made = f"{counted(len(runs), 'run')} of {counted(len(arms), 'arm')}"
+    click.echo(f"{file}: {made}. Next: dlbench run {file} --report")
     commands = simple_commands(command_of(Path(script))) if script else ()
     for warning in launcher_warnings(commands):
         click.echo(f"warning: {warning}", err=True)

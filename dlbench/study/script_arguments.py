@@ -53,6 +53,7 @@ class Argument:
         is_joined: Whether flag and value are one word (`--batch_size=8`), as absl and hydra have them.
         default: What it is where it is not given; None where that is not known.
         kind: The name of its type, such as `int`; empty where it has none.
+        choice: The first of the words that it takes; empty where it takes any.
         subcommand: The word of the command that it stands after; empty where it stands before.
     """
 
@@ -62,6 +63,7 @@ class Argument:
     is_joined: bool = False
     default: object = None
     kind: str = ""
+    choice: str = ""
     subcommand: str = ""
 
     @property
@@ -132,7 +134,9 @@ def filled(arguments: list[Argument]) -> tuple[list[str], list[str]]:
         if argument.is_switch or (not setting and not argument.is_needed) or setting in done:
             continue
         # A name in capitals says that it is open.
-        stand_in = FOLDER if argument.name in FOLDERS else STAND_INS.get(argument.kind, argument.name.upper())
+        stand_in = argument.choice or STAND_INS.get(argument.kind, argument.name.upper())
+        if argument.name in FOLDERS:
+            stand_in = FOLDER
         value = f"{{{setting}}}" if setting else stand_in
         done |= {setting} - {""}
         open_ones += [] if setting else [f"{argument.name}={value}"]
@@ -168,8 +172,11 @@ def _declared(call: ast.Call) -> Iterator[Argument]:
         is_needed = _constant(keywords.get("required")) is not False and "default" not in keywords
     if not flags and name == "option":
         return
-    kind = getattr(keywords.get("type"), "id", "")
-    yield Argument(flag, is_needed, is_switch, default=_constant(keywords.get("default")), kind=kind)
+    typed = keywords.get("type")  # of click such as `click.Choice(["sgd", "adam"])`
+    choices = keywords.get("choices") or (next(iter(typed.args), None) if isinstance(typed, ast.Call) else None)
+    choice = str(_constant(next(iter(getattr(choices, "elts", ())), None)) or "")
+    default = _constant(keywords.get("default"))
+    yield Argument(flag, is_needed, is_switch, default=default, kind=getattr(typed, "id", ""), choice=choice)
 
 
 def _commands(definitions: Iterable[Definition]) -> dict[ast.FunctionDef, str]:

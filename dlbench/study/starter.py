@@ -1,5 +1,6 @@
 """The scenario that `dlbench init` writes: a first comparison of a user's own data or script, ready to run."""
 
+import ast
 import re
 import shlex
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,7 @@ from dlbench.scenario.check.scripts import (
     has_hook,
     interpreter_of,
     modules_of,
+    parsed,
     python_fault,
     reads,
     simple_commands,
@@ -242,6 +244,11 @@ def command_of(script: Path) -> str:
         )
     if program == "python" and (fault := python_fault(script)):
         raise UserError(f"{script} does not compile: {fault}")
+    if program == "python" and any(isinstance(node, ast.ImportFrom) and node.level for node in parsed(text).body):
+        raise UserError(
+            f"{script} imports from its package (`from . import`), which Python only does for a module",
+            hint=f"name a script that imports it, or write `command: python -m package.{script.stem}` by hand",
+        )
     return f"{program} {quoted}"
 
 

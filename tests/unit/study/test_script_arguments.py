@@ -105,6 +105,12 @@ TRAINER = """\
 from transformers import HfArgumentParser, Trainer, TrainingArguments
 parser = HfArgumentParser((ModelArguments, TrainingArguments))
 """
+CHOICES = """\
+p.add_argument('arch', choices=['resnet', 'vgg'])
+p.add_argument('--n', required=True, choices=SIZES, type=int)
+@click.option('--o', required=True, type=click.Choice(('a', 'b')))
+def f(): ...
+"""
 WORDS = [
     (IMAGENET, "--epochs {epochs} --batch-size {batch_size} --learning-rate {learning_rate} --seed {seed}", []),
     (DDP_TUTORIAL, "--batch_size {batch_size} {epochs} 1", ["save_every=1"]),
@@ -140,6 +146,7 @@ WORDS = [
         ),
         ["output_dir=output"],
     ),
+    (CHOICES, "--n 1 --o a resnet", ["n=1", "o=a", "arch=resnet"]),
     ("print('--batch-size')\nsub.add_argument(dest='name')\n", "", []),
     ("def f(:\n", "", []),
     ("for n in ('--model', '--batch_size', '- --x'):\n    p.add_argument(n)\n", "--batch_size {batch_size}", []),
