@@ -69,8 +69,8 @@ def command(
         raise UserError(error.message, hint=error.hint) from error
     options.write_file(file, text)
     arms = {run.fingerprint for run in runs}
-    made = f"{counted(len(runs), 'run')} of {counted(len(arms), 'arm')}"
-    click.echo(f"{file}: {made}. Next: dlbench run {file} --report")
+    size = f"{counted(len(runs), 'run')} of {counted(len(arms), 'arm')}"
+    click.echo(f"{file}: {size}. Next: dlbench run {file} --report")
     commands = simple_commands(command_of(Path(script))) if script else ()
     for warning in launcher_warnings(commands):
         click.echo(f"warning: {warning}", err=True)

@@ -275,14 +275,13 @@ def unread(command: str, settings: Iterable[str] = _TRAINING) -> tuple[str, ...]
     program, _, shell_script = executed(shlex.split(command))
     is_python = _PYTHON.fullmatch(Path(program).name)
     texts = with_modules(path) if path and is_python else [text_of(it) or "" for it in (path, Path(shell_script)) if it]
-    there = names(command)
+    filled_in = names(command)
 
     def is_known(key: str) -> bool:
         # A shell script may pass it on by other means.
-        return key in there or (reads(texts, key) if is_python else any(key in text for text in texts))
+        return key in filled_in or (reads(texts, key) if is_python else any(key in text for text in texts))
 
-    known = {key: is_known(key) for key in dict.fromkeys(TOGETHER.get(key, key) for key in settings)}
-    return tuple(key for key in settings if not known[TOGETHER.get(key, key)] and key not in there)
+    return tuple(key for key in settings if not any(map(is_known, {key, TOGETHER.get(key, key)})))
 
 
 def reads(texts: Sequence[str], setting: str) -> bool:
