@@ -108,6 +108,8 @@ class Steps:
         self._is_evaluation_trained = False
         # Whether a pass was no training since the last step, and how many steps in a row have begun after one.
         self._has_other_pass, self._labelled_steps = False, 0
+        # Whether gradients have been seen since the last step, and ever: not all kinds of parameters show them.
+        self._has_gradients = self._shows_gradients = False
         self._queue: deque[_Ended] = deque()
         # A moment that the device and the clock share.
         self._zero: tuple[Any, float] = (None, 0.0)
@@ -140,7 +142,12 @@ class Steps:
         handles = [model.register_forward_pre_hook(_PassHook(note, True), with_kwargs=True)]
         if isinstance(model, torch.nn.parallel.DistributedDataParallel):  # a loop may evaluate what it wraps
             handles.append(model.module.register_forward_pre_hook(_PassHook(note, False), with_kwargs=True))
+        if (watched := next((it for it in model.parameters() if it.requires_grad and it.is_leaf), None)) is not None:
+            handles.append(watched.register_post_accumulate_grad_hook(self._note_gradient))
         return handles
+
+    def _note_gradient(self, _: torch.Tensor) -> None:
+        self._has_gradients = self._shows_gradients = True
 
     def note_pass(self, is_trained: bool, model: torch.nn.Module, args: Any, kwargs: Any) -> None:
         """Note a forward pass: of training where the model is the one that is trained, or of evaluation."""
@@ -256,7 +263,7 @@ class Steps:
         if self._begun is None:
             self._refuse_unseen()
             return
-        self._unseen, self._aside, self._has_passed = 0, None, False
+        self._unseen, self._aside, self._has_passed, self._has_gradients = 0, None, False, False
         self._most_others, self._others = max(self._most_others, self._others), 0
         self._has_stepped = True
         if isinstance(loss, torch.Tensor):
@@ -291,6 +298,8 @@ class Steps:
             return False
         self._refuse_others(has_stepped=self._has_stepped)
         self._has_stepped, self._has_passed, self._others = False, False, 0
+        if self._shows_gradients and not self._has_gradients:
+            self._begun = None  # passes that nothing was learned from: the script evaluates in training mode
         self.drain()
         self._meet()
         total, samples = self._sums(self._loss_sum, self._loss_samples)

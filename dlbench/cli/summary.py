@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dlbench.analysis.arm_table import MARGINS, ArmTable, arm_table
+from dlbench.analysis.arm_table import MARGINS, ArmTable, arm_table, in_order
 from dlbench.analysis.arms import (
     Arm,
     Row,
@@ -93,7 +93,7 @@ def show(
     places_of = {name: place for place, name in enumerate(order)}
     lasts = last_attempts(rows)
     results = measured(lasts)
-    completed = (arm for arm in arms(results) if arm.completed)
+    completed = in_order([arm for arm in arms(results) if arm.completed])
     ordered = sorted(completed, key=lambda arm: places_of.get(arm.name, len(order)))
     notes: list[str] = []
     if ordered:

@@ -6,6 +6,8 @@ Doubled braces stand for one. Other braces, as of JSON, are left as they are.
 import re
 from collections.abc import Callable, Collection
 
+# What no other start of a run has, such as for the name of a folder; it is no setting.
+ATTEMPT = "attempt_id"
 _PLACE = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_.]*)\}")
 # What is close to one: blanks within, a format, doubled braces.
 _NEAR = re.compile(r"\{\{\s*([A-Za-z_][\w.]*)\s*\}\}|\{\s*([A-Za-z_][\w.]*)\s*(?:[:!][^{}\s]+)?\}")

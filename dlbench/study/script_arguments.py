@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from dlbench.scenario.check.scripts import modules_of, parsed, text_of
+from dlbench.scenario.placeholders import ATTEMPT
 
 # What scripts call the settings, without dashes, by setting.
 NAMES = {
@@ -27,14 +28,18 @@ FLAG = re.compile(r"--[A-Za-z][\w-]*")
 # Calls that declare an argument: of argparse, and of click.
 ADDERS = ("add_argument", "option", "argument")
 # Where a script may write, and numbers that it cannot do without, where no others are known.
-FOLDERS, FOLDER = ("output_dir", "out_dir", "save_dir", "log_dir", "logdir", "workdir"), "output"
+FOLDERS, FOLDER = ("output_dir", "out_dir", "save_dir", "log_dir", "logdir", "workdir", "checkpoint_dir"), "output"
+# How many workers a script that starts them itself is told to start.
+NUMBERS_OF_WORKERS = (
+    "workers", "num_workers", "world_size", "nprocs", "num_procs", "num_proc", "nproc_per_node", "num_gpus", "ngpus",
+    "n_gpus", "gpus", "np",
+)  # fmt: skip
 STAND_INS = {"int": "1", "integer": "1", "float": "1.0"}
 # Transformers reads the fields of a class as options.
 TRANSFORMERS = ("--per_device_train_batch_size", "--learning_rate", "--num_train_epochs", "--seed")
 # What reads the parameters of a function or the fields of a class, and what joins the words of their flags.
 READERS = {
-    "typer.run": "-", "tyro.cli": "-", "fire.Fire": "_", "Fire": "_", "HfArgumentParser": "_",
-    "transformers.HfArgumentParser": "_",
+    "typer.run": "-", "tyro.cli": "-", "Fire": "_", "HfArgumentParser": "_", "add_arguments": "_",
 }  # fmt: skip
 # Parts of a hydra configuration that are not about training.
 OTHER_PARTS = {"hydra", "val", "valid", "validation", "eval", "evaluation", "test"}
@@ -100,7 +105,7 @@ def arguments_of(text: str, folder: Path = Path()) -> list[Argument]:
     for call in calls:
         arguments += [replace(it, subcommand=word) for it in _declared(call) for word in owners.get(call, [""])]
         reader = ast.unparse(call.func)
-        if dash := READERS.get(reader):
+        if dash := READERS.get(reader) or READERS.get(_called(call)):
             is_typer = reader == "typer.run"
             arguments += [it for read in _read_by(call, definitions) for it in _fields(read, dash, is_typer)]
         elif reader == "hydra.main":
@@ -119,10 +124,17 @@ def arguments_of(text: str, folder: Path = Path()) -> list[Argument]:
     return _of_one(subcommands, list({(it.subcommand, it.flag): it for it in arguments}.values()))
 
 
-def filled(arguments: list[Argument]) -> tuple[list[str], list[str]]:
+def filled(
+    arguments: list[Argument], *, starts_workers: bool = False, goes_on: bool = False
+) -> tuple[list[str], list[str]]:
     """Return the words that fill in a script's arguments, and those of them that a user has to think about.
 
     Of several names of one setting the first is filled in.
+
+    Args:
+        arguments: The script's.
+        starts_workers: Whether it starts its workers itself, as many as an argument says.
+        goes_on: Whether it trains on from a checkpoint in its folder, which must be another one in each run.
     """
     words, open_ones, done = list[str](), list[str](), set[str]()
     subcommand = ""
@@ -130,16 +142,18 @@ def filled(arguments: list[Argument]) -> tuple[list[str], list[str]]:
         if argument.subcommand != subcommand:
             subcommand = argument.subcommand
             words.append(subcommand)
-        setting = argument.setting
-        if argument.is_switch or (not setting and not argument.is_needed) or setting in done:
+        is_number = starts_workers and argument.name.lower() in NUMBERS_OF_WORKERS
+        is_folder = argument.name in FOLDERS and (goes_on or argument.is_needed)
+        setting = "workers" if is_number else argument.setting
+        if argument.is_switch or not (setting or is_folder or argument.is_needed) or setting in done:
             continue
         # A name in capitals says that it is open.
         stand_in = argument.choice or STAND_INS.get(argument.kind, argument.name.upper())
-        if argument.name in FOLDERS:
-            stand_in = FOLDER
+        if is_folder:
+            stand_in = f"{FOLDER}/{{{ATTEMPT}}}" if goes_on else FOLDER
         value = f"{{{setting}}}" if setting else stand_in
         done |= {setting} - {""}
-        open_ones += [] if setting else [f"{argument.name}={value}"]
+        open_ones += [] if setting or (is_folder and goes_on) else [f"{argument.name}={value}"]
         if argument.is_positional:
             words.append(value)
         else:
@@ -165,7 +179,8 @@ def _declared(call: ast.Call) -> Iterator[Argument]:
     action, count = _constant(keywords.get("action")), _constant(keywords.get("nargs"))
     is_switch = isinstance(action, str) and action.startswith(("store_", "count", "help", "version"))
     is_switch = is_switch or _constant(keywords.get("is_flag")) is True or "/" in flag
-    is_needed = not flags and "default" not in keywords and count not in ("?", "*")
+    is_rest = "nargs" in keywords and re.search(r"REMAINDER|\.\.\.", ast.unparse(keywords["nargs"])) is not None
+    is_needed = not flags and "default" not in keywords and count not in ("?", "*") and not is_rest
     if flags:
         is_needed = _constant(keywords.get("required")) is True
     elif name == "argument":

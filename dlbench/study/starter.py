@@ -14,6 +14,7 @@ from dlbench.analysis.formatting import one_line
 from dlbench.errors import UserError, nearest
 from dlbench.scenario.check.scripts import (
     SHELLS,
+    goes_on,
     has_hook,
     interpreter_of,
     modules_of,
@@ -21,6 +22,7 @@ from dlbench.scenario.check.scripts import (
     python_fault,
     reads,
     simple_commands,
+    starts_workers,
     text_of,
     with_modules,
 )
@@ -182,8 +184,10 @@ def _of_script(wish: Wish, base: _Lines) -> str:
     texts = _texts(command)
     modules = {module for text in texts for module in modules_of(text)}
     script = Path(wish.script)
-    arguments = arguments_of(text_of(script) or "", script.parent) if command.startswith("python") else []
-    words, open_ones = filled(arguments)
+    main_text = text_of(script) or ""
+    arguments = arguments_of(main_text, script.parent) if command.startswith("python") else []
+    starts = starts_workers(main_text) if command.startswith("python") else ""
+    words, open_ones = filled(arguments, starts_workers=bool(starts), goes_on=goes_on(main_text))
     filled_in = f"{', '.join(open_ones)}: say what it is to be" if open_ones else ""
     base.add(
         "command", " ".join([command, *words]), filled_in or "{batch_size} and every other setting can be filled in"
@@ -195,9 +199,13 @@ def _of_script(wish: Wish, base: _Lines) -> str:
     base.left_out = [key for key in OF_SCRIPTS if key not in read and key not in defaults]
     for key, default in (("learning_rate", 0.1), ("epochs", 10)):
         why = [f"what the script reads as run.{key}"] * (key in read)
+        why += ["what the script takes without it is not known"] * (key in defaults and defaults[key] is None)
         why += ["a rate needs 50 steps and 5 s"] * (key == "epochs" and base.has_hook)
         if key not in base.left_out:
             base.add(key, _number(defaults.get(key), type(default)) or default, "; ".join(why))
+    if starts:
+        base.add("workers_inside", True, f"it starts them itself, by {starts}: {{workers}} is to say how many")
+        return "mpi"
     if nested:
         return "single"
     return next((strategy for module, strategy in STARTED_BY if module in modules), "single")

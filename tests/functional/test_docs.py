@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.functional.mpi_programs.launch import BASE
 from tests.functional.studies import Bench, rows
@@ -98,6 +99,8 @@ def test_files_are_found_and_valid(folder: Path) -> None:
     for name in found:
         if name.endswith(".py"):
             compile((folder / name).read_text(encoding="utf-8"), name, "exec")
+        else:
+            assert yaml.safe_load((folder / name).read_text(encoding="utf-8")), name
     assert "runs:" in dlbench(folder, "check", "first.yaml", "--cluster", "cluster.yaml")
 
 

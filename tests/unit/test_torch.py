@@ -406,6 +406,31 @@ def test_evaluation_within_accumulation_is_no_training(
     assert result.evaluation_time_s // 3600 == 3
 
 
+def test_passes_after_the_last_step_of_an_epoch_are_evaluation_unless_they_are_learned_from(
+    torch: Any, hook: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In training mode and with gradients, as a script that forgets `model.eval()` has it."""
+    for is_learned in (False, True):
+        reporter = KeptReporter()
+        with monkeypatch.context() as here:
+            model, optimizer, rows = loop_of(reporter, clock, hook, here, torch)
+            for _ in range(2):
+                for _ in range(2):
+                    clock.now += 1
+                    model(torch.ones(4, 2)).sum().backward()
+                    clock.now += 1
+                    optimizer.step()
+                loss = model(torch.ones(100, 2)).sum()
+                clock.now += 5
+                if is_learned:
+                    loss.backward()
+                rows.epoch(validation_accuracy=0.5)
+            rows.run.recorder.flush()
+        assert reporter.column("num_samples").tolist() == [4, 4, 104 if is_learned else 4, 4]
+        result = rows.run.recorder.result(None)
+        assert is_learned or (result.samples_seen, result.train_time_s, result.evaluation_time_s) == (16, 7, 10)
+
+
 def test_labels_of_a_teacher_within_a_step_are_training(
     torch: Any, hook: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,7 +16,7 @@ from dlbench.scenario.check.training import TRAINING_CHECKS, choice
 from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.cluster.spread import slots_in_words, spread, starts_here
 from dlbench.scenario.needs import SERVER
-from dlbench.scenario.placeholders import names
+from dlbench.scenario.placeholders import ATTEMPT, names
 from dlbench.scenario.plugin_settings import needs_of, num_slots, provides
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import (
@@ -217,7 +217,7 @@ def _command(case: Case) -> Iterator[str]:
         )
     # That any of the scenario's points has it was checked.
     for name in names(command):
-        if name not in {*Settings.model_fields, *case.run.options}:
+        if name not in {*Settings.model_fields, *case.run.options, ATTEMPT}:
             yield f"the command has {{{shorten(name)}}}, which is no option of this run"
     yield nested_launcher(case)
     yield missing_replicas(case)

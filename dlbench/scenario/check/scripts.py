@@ -16,7 +16,7 @@ from dlbench.errors import shorten
 from dlbench.grouping import by_key
 from dlbench.regular_file import is_file, read_regular
 from dlbench.scenario.check.case import Case
-from dlbench.scenario.placeholders import names, unfilled
+from dlbench.scenario.placeholders import ATTEMPT, names, unfilled
 from dlbench.scenario.plugin_settings import needs_of
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Affects, Settings, settings_of
@@ -84,6 +84,16 @@ LIBRARIES = {
 }  # fmt: skip
 # What scripts mention that place replicas on several devices.
 _REPLICATED = re.compile("mirrored|distribut|parallel|replica|shard|pmap", re.IGNORECASE)
+# Calls of a script that start workers; those that find what an earlier run has trained, and those that take it up.
+_STARTS = (
+    "mp.spawn", "multiprocessing.spawn", "TorchTrainer", "TensorflowTrainer", "JaxTrainer", "RayExecutor",
+    "horovod.run", "notebook_launcher", "debug_launcher",
+)  # fmt: skip
+_FINDS = {"get_last_checkpoint", "latest_checkpoint"}
+_IS_THERE = {"exists", "isfile", "is_file", "isdir", "is_dir", "lexists"}
+_TAKES_UP = {"load_state_dict", "load_weights", "load_model", "load_checkpoint", "load_state", "restore", "set_weights"}
+# `if os.path.isfile(args.resume)` is told to.
+_ASKED = re.compile(r"\(\w+\.\w*(?:resume|checkpoint|ckpt|pretrained|load|weights|model)\w*\)")
 # Of the modules beside a script as many are read at most.
 _MOST_MODULES = 100
 # Scripts that call scripts are followed to this depth.
@@ -255,6 +265,16 @@ def _about(path: str, text: str, command: str, arms: Sequence[RunSpec]) -> Itera
             f"{path} never mentions dlbench.worker: its row is its time and its end; `metrics` takes numbers from what "
             "it prints or writes, and a few lines report every step (docs/own-code.md)"
         )
+    if (call := starts_workers(text)) and not arms[0].settings.workers_inside:
+        yield (
+            f"{path} starts workers itself, by `{call}`: they are none of the run's; `workers_inside: true` has it "
+            "started once, and {workers} in the command says how many (docs/own-code.md)"
+        )
+    if goes_on(text) and ATTEMPT not in names(command) and "--overwrite_output_dir" not in command:
+        yield (
+            f"{path} goes on from a checkpoint where there is one: a run may begin with what another has trained; "
+            f"let each write to a folder of its own, such as `--output_dir output/{{{ATTEMPT}}}`"
+        )
     program = executed(shlex.split(command))[0]
     imported = _imported_by(text) if program in ("python", "python3") else ()
     for module, names_of in LIBRARIES.items():
@@ -310,6 +330,32 @@ def _uses_run(text: str, setting: str) -> bool:
         or (isinstance(node, ast.Call) and any(map(is_run, (*node.args, *(it.value for it in node.keywords)))))
         for node in nodes
     )
+
+
+def starts_workers(text: str) -> str:
+    """Return the call by which a Python script starts workers whatever happens; an empty string where none does."""
+    nodes: list[ast.AST] = [parsed(text)]
+    for node in nodes:
+        called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+        if called and any(f".{called}".endswith(f".{name}") for name in _STARTS):
+            return called
+        if not isinstance(node, ast.If) or "__name__" in ast.unparse(node.test):
+            nodes += ast.iter_child_nodes(node)
+    return ""
+
+
+def goes_on(text: str) -> bool:
+    """Whether a Python script trains on from a checkpoint that it finds, without being told which by an argument."""
+    nodes = list(ast.walk(parsed(text)))
+    choices = [node for node in nodes if isinstance(node, ast.If) and _calls(node.test) & _IS_THERE]
+    unasked = [node for node in choices if not _ASKED.search(ast.unparse(node.test))]
+    return bool(_calls(*nodes) & _FINDS) or any(_calls(*node.body) & _TAKES_UP for node in unasked)
+
+
+def _calls(*nodes: ast.AST) -> set[str]:
+    """Return the last parts of the names of what is called within."""
+    calls = (it.func for node in nodes for it in ast.walk(node) if isinstance(it, ast.Call))
+    return {getattr(function, "attr", getattr(function, "id", "")) for function in calls}
 
 
 def with_modules(path: Path) -> list[str]:

@@ -252,4 +252,8 @@ def _hint(problem: str) -> str:
         return "check the indentation, and quote text that holds `: `"
     if "expected <block end>" in problem:
         return "check the indentation of this line and the one before it"
+    if "expected ',' or '}'" in problem:
+        return (
+            "quote text that holds a brace, or write it on a line of its own: `command: python train.py {batch_size}`"
+        )
     return ""

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ValidationError
 
 from dlbench import plugins
 from dlbench.errors import UserError, nearest, shorten, shown
+from dlbench.scenario.placeholders import ATTEMPT
 from dlbench.scenario.placeholders import names as placeholders
 from dlbench.scenario.plugin_settings import LABELS_OF_A_COMMAND, load
 from dlbench.scenario.scenario import Scenario
@@ -101,7 +102,7 @@ def _check_setting(path: Path, key: str, value: Any, scenario: Scenario) -> None
 
 
 def _check_placeholders(path: Path, command: str, scenario: Scenario) -> None:
-    allowed, where = keys(scenario), scenario.source.where(path)
+    allowed, where = {*keys(scenario), ATTEMPT}, scenario.source.where(path)
     if variable := re.search(r"\$\{(\w+)\}", command.replace("{{", "")):
         raise UserError(
             f"the command has `{variable[0]}`: braces are placeholders of dlbench",

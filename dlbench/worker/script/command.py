@@ -12,7 +12,7 @@ from dlbench import plugins
 from dlbench.errors import UserError, nearest
 from dlbench.records.assignment import Assignment
 from dlbench.scenario.check.scripts import has_hook, simple_commands, text_of
-from dlbench.scenario.placeholders import fill
+from dlbench.scenario.placeholders import ATTEMPT, fill
 from dlbench.scenario.run_spec import RunSpec
 
 # For scripts that read no argument: the settings as JSON, and how their cores are enforced.
@@ -22,9 +22,14 @@ CORES_VARIABLE = "DLBENCH_CORES_ENFORCED"
 TF_STRATEGY = "multi_worker"
 
 
-def values(run: RunSpec) -> dict[str, Any]:
-    """Return what a command may name: settings, plugin options by dotted name; `seed` is this repeat's."""
-    return {**run.settings.model_dump(mode="json"), **run.options, "seed": run.seed}
+def values(run: RunSpec, attempt_id: str = "ATTEMPT") -> dict[str, Any]:
+    """Return what a command may name: settings, plugin options by dotted name; `seed` is this repeat's.
+
+    Args:
+        run: Whose they are.
+        attempt_id: What no other start of a run has, such as for a folder.
+    """
+    return {**run.settings.model_dump(mode="json"), **run.options, "seed": run.seed, ATTEMPT: attempt_id}
 
 
 def arguments(command: str, known: Mapping[str, Any]) -> tuple[str, ...]:
@@ -48,7 +53,7 @@ def prepare(assignment: Assignment, rank: int, cores_enforced: str) -> tuple[str
     Raises:
         UserError: They are none; see `arguments`.
     """
-    settings = values(assignment.run)
+    settings = values(assignment.run, assignment.attempt_id)
     words = arguments(assignment.run.settings.command or "", settings)
     # `python` means the one that dlbench runs in, whether or not its environment is activated.
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])

@@ -15,7 +15,7 @@ from dlbench.errors import STEERING, shown
 from dlbench.records.assignment import Assignment
 from dlbench.records.files import own_log, worker_log
 from dlbench.regular_file import read_regular
-from dlbench.scenario.metrics import MetricDeclaration, declared
+from dlbench.scenario.metrics import RATE, MetricDeclaration, declared
 from dlbench.telemetry.line_check import LONGEST_TEXT, ROUNDING
 
 # Of what was printed the end counts, which holds the last match; files are read whole.
@@ -46,14 +46,26 @@ def taken_here(
     assignment: Assignment, metrics: Mapping[str, MetricDeclaration], before: Stamps
 ) -> tuple[dict[str, float], dict[str, str]]:
     """Return what worker 0's script has printed and written by now, and the columns that say so; notes are printed."""
-    name = worker_log(0)
-    logs = (Path(assignment.log_folder) / name, own_log(assignment.attempt_id, name))
-    log = next((path for path in logs if path is not None and path.is_file()), Path(os.devnull))
-    values, notes = taken(metrics, log, before)
+    values, notes = taken(metrics, _log(assignment, 0), before)
     for note in notes:
         sys.stderr.write(f"dlbench: {note}\n")
     stated = {"stated": ";".join(values), "stated_note": "; ".join(notes)[:LONGEST_TEXT]}
     return values, {column: text for column, text in stated.items() if text}
+
+
+def note_of_other(assignment: Assignment, rank: int) -> dict[str, str]:
+    """Return the column that says so where another worker than 0 has printed a rate, too: it may be each one's own."""
+    rates = {name: it for name, it in assignment.run.metrics.items() if name == RATE.column and it.output}
+    if not taken(rates, _log(assignment, rank), {})[0]:
+        return {}
+    return {"script_note": f"worker {rank} printed {RATE.column}, too: that of worker 0 counts as that of all"}
+
+
+def _log(assignment: Assignment, rank: int) -> Path:
+    """Return the file that holds what a worker has printed, as this host has it."""
+    name = worker_log(rank)
+    logs = (Path(assignment.log_folder) / name, own_log(assignment.attempt_id, name))
+    return next((path for path in logs if path is not None and path.is_file()), Path(os.devnull))
 
 
 def taken(metrics: Mapping[str, MetricDeclaration], log: Path, before: Stamps) -> tuple[dict[str, float], list[str]]:

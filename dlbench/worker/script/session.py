@@ -35,7 +35,7 @@ VERSIONS = {name: f"{name}_version" for name in ("numpy", "keras", "tensorflow",
 
 
 class EarlyEnd(Exception):  # noqa: N818 - it is how a run ends
-    """The script ended before it called `run.finish()`."""
+    """The script ended before it called `run.finish()`, or any step."""
 
 
 class Session:
@@ -134,7 +134,10 @@ class Session:
         if self._is_finished and not self._has_failed:
             self._reporter.close(self._assignment.run.limits.orphan_timeout_s)
         else:
-            self._fail(EarlyEnd("the script ended before run.finish()"))
+            reason = "the script ended before run.finish()"
+            if not self.recorder.has_begun:
+                reason = "the script ended without a step: does it go on from what an earlier run has left behind?"
+            self._fail(EarlyEnd(reason))
             self._reporter.abandon()
         leave_group(self._assignment.attempt_id, self.rank)
 

@@ -131,6 +131,12 @@ WORDS = [
     (CLICK_GROUP, "--seed {seed} fit --lr {learning_rate}", []),
     (FIRE, "--data DATA --batch_size {batch_size} --lr {learning_rate}", ["data=DATA"]),
     (DATACLASS, "", []),
+    ("p.add_argument('rest', nargs=argparse.REMAINDER)\n", "", []),
+    (
+        DATACLASS + "parser.add_arguments(Config, dest='config')",
+        "--batch_size {batch_size} --lr {learning_rate} --data DATA",
+        ["data=DATA"],
+    ),
     (
         DATACLASS + "HfArgumentParser((Config,))",
         "--batch_size {batch_size} --lr {learning_rate} --data DATA",
@@ -159,6 +165,24 @@ def test_settings_fill_in_the_arguments_of_a_script(text: str, words: str, open_
     found, left = filled(arguments_of(text))
     assert sorted(shlex.join(found).replace("'", "").split()) == sorted(words.split())
     assert left == open_ones
+
+
+def test_a_script_is_told_how_many_workers_to_start_and_where_to_begin_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    arguments = "p.add_argument('--nprocs')\np.add_argument('--out_dir')\np.add_argument('--lr', default=None)\n"
+    for rest, command in (
+        ("", "python train.py --lr {learning_rate}"),
+        ("mp.spawn(train, nprocs=args.nprocs)\n", "python train.py --nprocs {workers} --lr {learning_rate}"),
+        ("latest_checkpoint('.')\n", "python train.py --out_dir output/{attempt_id} --lr {learning_rate}"),
+    ):
+        Path("train.py").write_text(arguments + rest)
+        text = starter(Wish(script="train.py"), "s.yaml")
+        base = yaml.safe_load(text)["base"]
+        assert base["command"] == command
+        assert base.get("workers_inside", False) == ("spawn" in rest)
+        assert "what the script takes without it is not known" in text
 
 
 def test_the_file_of_a_hydra_script_says_what_can_be_set(tmp_path: Path) -> None:

@@ -81,6 +81,34 @@ def test_a_script_without_the_hook_is_named(here: Path) -> None:
         assert found(f"base: {{command: {command}}}\n") == "", command
 
 
+SPAWN = "def main():\n    torch.multiprocessing.spawn(train, nprocs=2)\nif __name__ == '__main__':\n    main()\n"
+RESUME = "if os.path.isfile(%s):\n    model.load_state_dict(torch.load(path))\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "rest", "words"),
+    [
+        (SPAWN, "", "starts workers itself, by `torch.multiprocessing.spawn`"),
+        ("TorchTrainer(train).fit()\n", "", "by `TorchTrainer`"),
+        (SPAWN, ", workers_inside: true", ""),
+        ("if args.distributed:\n    mp.spawn(train)\n", "", ""),
+        ("context.spawn(train)\n", "", ""),
+        (RESUME % "path", "", "such as `--output_dir output/{attempt_id}`"),
+        (RESUME % "args.resume", "", ""),
+        (RESUME.replace("model.load_state_dict", "data = ") % "path", "", ""),
+        ("last = get_last_checkpoint(folder)\n", "", "a run may begin with what another has trained"),
+    ],
+)
+def test_what_makes_runs_unlike_each_other_in_a_script_is_warned_of(
+    here: Path, script: str, rest: str, words: str
+) -> None:
+    (here / "train.py").write_text(HOOKED + script)
+    text = found(f"base: {{command: python train.py{rest}}}\nbaseline: none\n")
+    assert words in text
+    assert bool(text) == bool(words)
+    assert "checkpoint" not in found("base: {command: 'python train.py --to {attempt_id}'}\nbaseline: none\n")
+
+
 def test_places_that_are_not_filled_in_are_named() -> None:
     for text, is_said in (
         ("{ batch_size }", True),
