@@ -22,6 +22,8 @@ from dlbench.analysis.groups import (
 from dlbench.grouping import by_key
 
 LINK = "link_bandwidth_bytes_per_s"
+# Conditions that a base line is itself under another one of.
+NUMBERS = ("workers", "hosts", "workers_per_host")
 # Links of studies whose measured bandwidths differ by less than this ratio are the same condition.
 SAME_LINK = 1.5
 
@@ -55,7 +57,7 @@ class ComparisonGroup:
 def comparison_groups(arms: Sequence[Arm], given: Collection[str] = ()) -> list[ComparisonGroup]:
     """Return the comparison groups of a report, in the order of their first runs, real ones before emulated ones.
 
-    A base line of one worker, which no link holds up, is in the group of every condition.
+    A base line of one worker, which no link holds up, is in the group of every condition but other numbers of workers.
 
     Args:
         arms: All arms of the report.
@@ -63,7 +65,7 @@ def comparison_groups(arms: Sequence[Arm], given: Collection[str] = ()) -> list[
     """
     links, columns = _links(arms), _conditions(arms, given)
     alone = [arm for arm in arms if arm.is_alone]
-    of_alone = [column for column in columns if len({arm.get(column) for arm in alone}) > 1]
+    of_alone = [name for name in columns if name in NUMBERS or len({arm.get(name) for arm in alone}) > 1]
     keys: dict[Arm, tuple[Any, ...]] = {}
     for arm in arms:
         decisive = of_alone if arm.is_alone else columns
@@ -96,7 +98,7 @@ def _conditions(arms: Sequence[Arm], given: Collection[str]) -> list[str]:
     ways = [arm for arm in arms if not arm.is_alone] or arms
     options = ("communicator.",) if len(values_of(arms, "dataset_checksum")) == 1 else ("communicator.", "dataset.")
     always = (name for name in columns_of(arms) if name.startswith(options) or name in of_settings)
-    return [name for name in always if len(values_of(ways, name)) > 1]
+    return [name for name in always if len(values_of(arms if name in NUMBERS else ways, name)) > 1]
 
 
 def _fits(key: Sequence[Any], other: Sequence[Any]) -> bool:
