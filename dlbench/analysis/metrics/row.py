@@ -125,7 +125,7 @@ def run_row(run: RunSpec, layout: Layout | None, attempt: AttemptRecords, journa
     if run.settings.workers_inside:  # sensors see one of them: the others are no other programs
         row["other_cpu_cores"] = None
     row["startup_time_s"] = startup_time(attempt.outcome.started_at, results.values())
-    if run.settings.batch_policy is not BatchPolicy.FIXED and journal.steps:
+    if run.settings.batch_policy is not BatchPolicy.FIXED and (journal.steps or results):
         changes = journal.batch_changes
         row["batch_changes"] = len(changes)
         row["batch_size_last"] = changes[-1].batch_size if changes else run.global_batch_size

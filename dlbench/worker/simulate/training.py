@@ -1,7 +1,7 @@
 """A run with `communicator: simulated`: its world built from the settings, its records made from simulated time."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from time import time
 from typing import Any
 
@@ -57,9 +57,12 @@ class Simulation:
         self._hosts = hosts_of(settings.workers, nodes_of(settings), machines.workers_per_host)
         self.simulated = SimulatedWorld(self._plan, machines, self._hosts, self)
         self._record = TrainingRecord(run, reporter)
-        # The gradients since the last epoch's end; of its steps, the number of the last one.
-        self._epoch = Epoch(dict.fromkeys(trainer.scores, 0.0))
-        self._asked = 0
+        # The gradients of each epoch that is not over: with servers, of the next one those since the last one's end.
+        self._epochs: dict[int, Epoch] = {}
+        self._asked = self._num_gradients = 0
+        # Without servers: the epoch that each worker is in, and what it had when it went on, by epoch and worker.
+        self._epoch_of = [1] * settings.workers
+        self._kept: dict[int, dict[int, Array]] = {}
         # Shards as they were when an epoch ended, until all of them are there.
         self._snapshot: dict[int, Array] | None = None
         self._wanted_version = 0
@@ -76,6 +79,9 @@ class Simulation:
         ready_at = time()
         self.simulated.run(self._between_events)
         self._is_over = True
+        if not self.simulated.servers and not self._is_stopped:
+            self._end_kept()
+            self._asked = self._num_left()
         done = self._record.progress.epoch
         if self._asked > done:  # the last one: shards that lag behind have had their updates by now
             self._end_epochs(self.parameters())
@@ -89,6 +95,9 @@ class Simulation:
     def gradient(self, ticket: Ticket, parameters: Array) -> tuple[Array, float | None]:
         """Return mean gradient and loss of a ticket's samples."""
         share, reporter = ticket.share, self.reporter
+        number = self._record.progress.epoch + 1 if self.simulated.servers else ticket.epoch
+        epoch = self._epochs.setdefault(number, Epoch(dict.fromkeys(self.trainer.scores, 0.0)))
+        epoch.steps += 1
         if not len(share.indices):
             return np.zeros_like(parameters), None
         x, y = self._batches(share, ticket.epoch)
@@ -97,55 +106,86 @@ class Simulation:
         loss = sums["loss"] / len(y)
         if not math.isfinite(loss):
             raise Diverged(f"the loss is {loss} in step {ticket.step} (epoch {ticket.epoch})")
-        self._epoch.add(sums, len(y))
-        self._epoch.steps = max(self._epoch.steps, ticket.step)
+        epoch.add(sums, len(y))
         reporter.step, reporter.epoch, reporter.loss = ticket.step, ticket.epoch, loss
         return values.copy(), loss
 
-    def updated(self, samples: int) -> None:
-        """Note that an epoch is over when all its samples have entered an update."""
+    def begins(self, worker: int, ticket: Ticket | None) -> None:
+        """Note what a worker has when it goes on: without servers an epoch is over once all workers have done so."""
+        if self.simulated.servers:
+            return
+        every, last = self.run.settings.evaluate_every, self.run.epochs_per_worker
+        epoch = last + 1 if ticket is None else ticket.epoch
+        for number in range(self._epoch_of[worker], min(epoch, last)):
+            if number % every == 0:
+                self._kept.setdefault(number, {})[worker] = self.simulated.workers[worker].parameters.copy()
+        self._epoch_of[worker] = epoch
+        # Of the last one what is on its way still counts, such as an average.
+        self.simulated.interrupted = min(self._num_left(), last - 1) > self._record.progress.epoch
+
+    def _num_left(self) -> int:
+        """Return how many epochs all workers that have not failed have left behind."""
+        return min(epoch for worker, epoch in enumerate(self._epoch_of) if self._is_alive(worker)) - 1
+
+    def _is_alive(self, worker: int) -> bool:
+        return worker not in self.simulated.failed_at_s
+
+    def _end_kept(self) -> None:
+        """End the epochs that all workers have left behind, but the last one."""
+        last = min(self._num_left(), self.run.epochs_per_worker - 1)
+        while self._record.progress.epoch < last and not self._record.is_over:
+            self._asked = self._record.progress.epoch + 1
+            kept = self._kept.pop(self._asked, {})
+            self._end_epochs(_mean([it for worker, it in sorted(kept.items()) if self._is_alive(worker)]))
+
+    def updated(self) -> None:
+        """Note that an epoch of servers is over when all its samples have entered an update."""
+        if not self.simulated.servers:
+            return
         if self.simulated.counts.samples >= (self._asked + 1) * self.schedule.samples_per_epoch:
             self._asked = self.simulated.counts.samples // self.schedule.samples_per_epoch
             is_last, target = self._asked >= self.run.epochs_per_worker, self.run.target
             if is_last and not (target and target.stop):
                 return  # what is on its way still counts, such as a last average
             self._snapshot, self.simulated.interrupted = {}, True
-            self._wanted_version = self.simulated.servers[0].version if self.simulated.servers else 0
+            self._wanted_version = self.simulated.servers[0].version
 
     def _between_events(self) -> bool:
         """Evaluate where an epoch has ended on all shards; return whether to go on."""
         servers, shards = self.simulated.servers, self._snapshot
-        assert shards is not None
-        for shard, server in enumerate(servers):
-            if shard not in shards and server.version >= self._wanted_version:
-                shards[shard] = server.parameters.copy()
-        if len(shards) < len(servers):
-            return True
-        joined = [shards[shard] for shard in range(len(servers))]
-        self._end_epochs(np.concatenate(joined) if servers else self.parameters())
+        if shards is None:
+            self._end_kept()
+        else:
+            for shard, server in enumerate(servers):
+                if shard not in shards and server.version >= self._wanted_version:
+                    shards[shard] = server.parameters.copy()
+            if len(shards) < len(servers):
+                return True
+            self._end_epochs(np.concatenate([shards[shard] for shard in range(len(servers))]))
         self._is_stopped = self._record.is_over
         return not self._is_stopped
 
     def parameters(self) -> Array:
-        """Return what is evaluated: what servers hold, or the mean of all workers' parameters."""
+        """Return what is evaluated: what servers hold, or the mean over workers, but those that have failed."""
         world = self.simulated
         if world.servers:
             return np.concatenate([server.parameters for server in world.servers])
-        vectors = [worker.parameters for worker in world.workers]
-        mean: Array = sum(vectors, np.zeros(vectors[0].shape)) / len(vectors)
-        return mean.astype(vectors[0].dtype)
+        return _mean([it.parameters for worker, it in enumerate(world.workers) if self._is_alive(worker)])
 
     def _end_epochs(self, parameters: Array) -> None:
         """Make the row of the epoch that has ended, of several within one update that of the last; evaluate if due."""
         self._snapshot, self.simulated.interrupted = None, False
-        settings, epoch, progress, counts = self.run.settings, self._epoch, self._record.progress, self.simulated.counts
-        every, before, last, now = settings.evaluate_every, progress.epoch, self._asked, self._train_time_s()
-        epoch.number, epoch.learning_rate = last, self.world.rate(max(1, epoch.steps))
-        epoch.steps = progress.steps = sum(counts.steps) // settings.workers
+        settings, progress, now = self.run.settings, self._record.progress, self._train_time_s()
+        every, before, last = settings.evaluate_every, progress.epoch, self._asked
+        epoch = self._epochs.pop(before + 1, None) or Epoch(dict.fromkeys(self.trainer.scores, 0.0))
+        self._num_gradients += epoch.steps
+        epoch.number, epoch.learning_rate = last, self.world.rate(last * self.schedule.steps_per_epoch)
+        epoch.steps = progress.steps = self._num_gradients // settings.workers
         epoch.train_time_s = epoch.ended_at_s = now
         means = means_of(epoch.sums, epoch.samples)
-        epoch.samples = counts.samples - sum(row["samples"] for row in progress.rows)
-        progress.epoch, self._epoch = last, Epoch(dict.fromkeys(epoch.sums, 0.0))
+        if self.simulated.servers:
+            epoch.samples = self.simulated.counts.samples - sum(row["samples"] for row in progress.rows)
+        progress.epoch = last
         row = epoch.row(means)
         if last // every > before // every or last >= self.run.epochs_per_worker:
             row |= self._evaluate(parameters).cells
@@ -243,3 +283,11 @@ class Simulation:
         last = [worker.begin() for rank, worker in enumerate(self.simulated.workers) if rank not in failed]
         agreement = compare(last[0], SingleCommunicator(), last[1:])
         return agreement if agreement.verdict == "exact" else agreement._replace(verdict="no")
+
+
+def _mean(vectors: Sequence[Array]) -> Array:
+    """Return the mean of vectors; of none an empty one."""
+    if not vectors:
+        return np.empty(0)
+    mean: Array = sum(vectors, np.zeros(vectors[0].shape)) / len(vectors)
+    return mean.astype(vectors[0].dtype)

@@ -29,8 +29,11 @@ class GradientComputer(Protocol):
     def gradient(self, ticket: Ticket, parameters: Array) -> tuple[Array, float | None]:
         """Return mean gradient and loss of a ticket's samples at some parameters; no gradient is written again."""
 
-    def updated(self, samples: int) -> None:
+    def updated(self) -> None:
         """Note that samples have entered an update."""
+
+    def begins(self, worker: int, ticket: Ticket | None) -> None:
+        """Note that a worker begins a ticket, or has found no more."""
 
 
 @dataclass
@@ -162,7 +165,7 @@ class SimulatedWorld:
         counts.samples += samples
         counts.staleness.update(staleness)
         self.last_update_s, self._begun_by_then = self.now, self._num_begun
-        self._computes.updated(samples)
+        self._computes.updated()
 
     def dropped(self, samples: int) -> None:
         """Count a gradient that entered no update, and hand out as many samples more while all workers train.
@@ -181,6 +184,7 @@ class SimulatedWorld:
         if self._busy[rank] or self._over[rank] or not self.workers[rank].may_begin():
             return
         ticket = self._schedule.next(rank, self.workers[rank])
+        self._computes.begins(rank, ticket)
         if ticket is None:
             self._over[rank] = self._is_ending = True
             self._first_end_s = min(self._first_end_s, self.now)

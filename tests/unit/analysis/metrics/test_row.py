@@ -1,3 +1,5 @@
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ from dlbench.records.result import Result, Segment
 from dlbench.scenario.layout import Layout, Place
 from dlbench.scenario.metrics import MetricDeclaration
 from dlbench.scenario.run_spec import RunSpec, Target
-from dlbench.scenario.settings import Precision, Settings
+from dlbench.scenario.settings import BatchPolicy, Precision, Settings
 from dlbench.telemetry.journal import Journal, SensorReading
 from dlbench.telemetry.messages import STEP_FIELDS
 
@@ -166,6 +168,17 @@ def test_a_failed_run_keeps_what_is_known_and_no_more():
     assert (found["status"], found["reason"], found["wall_time_s"]) == ("failed", "worker 1: ValueError: x", 3.0)
     unknown = ("samples_per_s", "samples_seen", "data_wait_s", "bytes_sent", "startup_time_s", "workers_agree")
     assert {name: found[name] for name in unknown} == dict.fromkeys(unknown)
+
+
+def test_a_run_that_went_on_after_its_last_step_keeps_the_changes_of_its_batch():
+    run = RUN.model_copy(update={"settings": SETTINGS.model_copy(update={"batch_policy": BatchPolicy.STEP_DOUBLING})})
+    two = LAYOUT.model_copy(update={"places": LAYOUT.places[:2]})
+    journal = Journal(results={0: result(segments=()), 1: result(segments=())})
+    for changes, last in (([], 64), ([SimpleNamespace(batch_size=96)], 96)):
+        found = row(replace(journal, batch_changes=changes), layout=two, run=run)
+        assert (found["batch_changes"], found["batch_size_last"]) == (len(changes), last)
+    found = row(Journal(), Outcome(status=Status.FAILED), layout=two, run=run)
+    assert (found["batch_changes"], found["batch_size_last"]) == (None, None)
 
 
 def test_a_run_that_was_never_laid_out_is_a_row():

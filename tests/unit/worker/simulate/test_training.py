@@ -109,6 +109,29 @@ def test_a_ring_step_takes_two_p_minus_one_turns() -> None:
     assert result.train_time_s == pytest.approx(10 * (1.0 + 6 * 0.25), rel=1e-6)
 
 
+def test_without_servers_an_epoch_is_over_when_all_workers_have_gone_on() -> None:
+    """With their averages, which take time; who is slow, or dead, changes no score of the others."""
+    ring, averaged = (
+        trained(strategy, 4, communicator__latency_s=1.0, **CONSTANT, **period)[2].reporter.rows  # type: ignore[attr-defined]
+        for strategy, period in (("ring", {}), ("local_sgd", {"strategy__period": 1}))
+    )
+    assert [row["train_time_s"] for row in averaged] == pytest.approx([row["train_time_s"] for row in ring])
+    decay = {"learning_rate_decay": "step", "learning_rate_decay_epochs": 1, "learning_rate_decay_factor": 0.1}
+    for period in (1, 7):
+        alike = [
+            trained("local_sgd", 3, communicator__slow_workers=slow, strategy__period=period, **decay)[2].reporter.rows  # type: ignore[attr-defined]
+            for slow in (0, 1)
+        ]
+        for name in ("train_loss", "validation_loss", "learning_rate", "samples", "steps"):
+            assert [row[name] for row in alike[0]] == pytest.approx([row[name] for row in alike[1]]), name
+        assert [row["learning_rate"] for row in alike[0]] == pytest.approx([0.1, 0.01, 0.001])
+        assert [row["samples"] for row in alike[0]] == [NUM_TRAIN] * 3
+    gone = {"communicator__failed_worker": 2, "communicator__failed_at_s": 0.0}
+    result, _, found = trained("gossip", 4, epochs=6, **gone)
+    alive = [worker.parameters for rank, worker in enumerate(found.simulated.workers) if rank != 2]
+    assert found._evaluate(np.mean(alive, 0)).means["loss"] == pytest.approx(result.scores["validation_loss"])
+
+
 def test_samples_per_s_are_those_of_the_window() -> None:
     """Four workers of six samples a second each, and free links."""
     free = {"communicator__latency_s": 0.0, "communicator__bandwidth_bytes_per_s": 1e15}
