@@ -11,6 +11,7 @@ tried both ways.
 
 import json
 import math
+import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from dlbench.cgroups import describe_limits
 from dlbench.errors import UserError
 from dlbench.records.gpus import describe_gpus
 from dlbench.scenario.cluster import Cluster
+from dlbench.scenario.cluster.allocation import refuse_several_of_us
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Affects, Divide, Settings, option_prefixes_of, settings_of
 from dlbench.study.fit_trial import Trial, Trials
@@ -95,9 +97,11 @@ def find_largest_batches(
         stop: Set when the user ends dlbench.
 
     Raises:
-        UserError: A run has its own command, not even the smallest batch fits, or a step fails.
+        UserError: A run has its own command, not even the smallest batch fits, a step fails, or srun or mpirun has
+            started several of us.
         Stopped: `stop` was set.
     """
+    refuse_several_of_us(os.environ)
     if any(run.settings.command is not None for run in runs):
         raise UserError(
             "dlbench fits batches of its worker, and a run of this scenario has a `command`",

@@ -12,6 +12,7 @@ from dlbench.launch.plan import plan as launch_plan
 from dlbench.records import files
 from dlbench.records.assignment import Assignment
 from dlbench.scenario.cluster import Cluster
+from dlbench.scenario.cluster.allocation import refuse_several_of_us
 from dlbench.study.budget import Spending
 from dlbench.study.folder import create
 from dlbench.study.lock import locked
@@ -41,6 +42,7 @@ def measure(request: Request, watcher: Watcher, stop: threading.Event) -> StudyR
         UserError: Something that the user can fix.
         KeyboardInterrupt: `stop` was set before anything was launched.
     """
+    refuse_several_of_us(os.environ)
     spending = Spending(request.budget)
     plan, continued = plan_study(request)
     queue = Queue(plan, request) if is_queued(plan.cluster) else None

@@ -40,6 +40,9 @@ _FILES = {
 _LSF_PAIRS, _LSF_NAMES = "LSB_MCPU_HOSTS", "LSB_HOSTS"
 _FLUX, _FLUX_HOSTS = ("FLUX_JOB_ID", "FLUX_URI"), "FLUX_JOB_NNODES"
 _OLD_SLURM = "SLURM_NODELIST"
+_HET_GROUP = re.compile(r"SLURM_JOB_NODELIST_HET_GROUP_[0-9]+", re.ASCII)
+# How many processes a launcher has started, by launcher; srun may set PMI_SIZE, too.
+_SIZES = {"mpirun": "OMPI_COMM_WORLD_SIZE", "srun": "SLURM_STEP_NUM_TASKS", "mpiexec": "PMI_SIZE"}
 # Outside of a job the second is an option of srun.
 _SLURM_JOB, _SLURM_COUNTS = ("SLURM_JOB_ID", "SLURM_JOBID"), ("SLURM_JOB_NUM_NODES", "SLURM_NNODES")
 
@@ -50,8 +53,16 @@ def allocation(environment: Mapping[str, str]) -> Cluster | None:
     None outside of a job, and in a job of the one host that we are on: that is this machine.
 
     Raises:
-        UserError: Slurm's variables have another form.
+        UserError: Slurm's variables have another form, or the job is heterogeneous.
     """
+    # A job that is submitted within a heterogeneous one inherits the lists, and has other hosts.
+    groups = {name: hosts for name, hosts in sorted(environment.items()) if _HET_GROUP.fullmatch(name)}
+    if len(groups) > 1 and environment.get(NODES) in (None, *groups.values()):
+        lists = ", ".join(f"{name}={hosts}" for name, hosts in groups.items())
+        raise UserError(
+            f"this Slurm job has {len(groups)} components ({shorten(lists)}), and dlbench would take the hosts of one",
+            hint="--hosts a:4,b:4 names those to use; `scontrol show hostnames LIST` writes a list out",
+        )
     if not environment.get(NODES):
         return None
     names = node_names(environment[NODES])
@@ -63,6 +74,26 @@ def allocation(environment: Mapping[str, str]) -> Cluster | None:
     if len(slots) != len(names):
         raise UserError(f"Slurm names {len(names)} hosts ({NODES}) and counts for {len(slots)} ({counted})", hint=_HINT)
     return Cluster(hosts=tuple(Host(address=name, slots=count) for name, count in zip(names, slots, strict=True)))
+
+
+def refuse_several_of_us(environment: Mapping[str, str]) -> None:
+    """Refuse to be one of several dlbench that srun or mpirun has started: each would make the whole study.
+
+    Raises:
+        UserError: Says which has, and how many.
+    """
+    # A job that is submitted within a step inherits the step's variables, and has its own number of tasks. In
+    # `srun -n4 --pty bash` the first task alone has a terminal.
+    is_step = environment.get("SLURM_NTASKS") == environment.get("SLURM_STEP_NUM_TASKS")
+    is_shell = "SLURM_PTY_PORT" in environment and environment.get("SLURM_PROCID") == "0"
+    for launcher, name in _SIZES.items():
+        size = environment.get(name) or "1"
+        is_alone = size == "1" or (launcher == "srun" and not is_step) or (launcher != "mpirun" and is_shell)
+        if not is_alone:
+            raise UserError(
+                f"dlbench is one of {shorten(size)} tasks that {launcher} has started; each would make the whole study",
+                hint=f"start it once, without {launcher} or with `{launcher} -n 1`: it starts the workers itself",
+            )
 
 
 def node_names(text: str) -> list[str]:

@@ -5,7 +5,13 @@ from pathlib import Path
 import pytest
 
 from dlbench.errors import UserError
-from dlbench.scenario.cluster.allocation import allocation, counts_per_node, node_names, refuse_unnamed_hosts
+from dlbench.scenario.cluster.allocation import (
+    allocation,
+    counts_per_node,
+    node_names,
+    refuse_several_of_us,
+    refuse_unnamed_hosts,
+)
 
 
 def test_lists_of_hosts(subtests: pytest.Subtests) -> None:
@@ -40,6 +46,42 @@ def test_the_hosts_of_a_job(subtests: pytest.Subtests) -> None:
     alone = {"SLURM_JOB_NODELIST": "n1", "SLURM_NTASKS": "1", "SLURMD_NODENAME": "n1"}
     for environment in ({}, {"SLURM_JOB_NODELIST": ""}, {"SLURM_TASKS_PER_NODE": "2"}, alone):
         assert allocation(environment) is None, environment
+
+
+HET = {"SLURM_JOB_NODELIST_HET_GROUP_0": "n1", "SLURM_JOB_NODELIST_HET_GROUP_1": "n[2-3]"}
+
+
+def test_a_job_of_several_components_is_refused() -> None:
+    for own in ({"SLURM_JOB_NODELIST": "n1", "SLURMD_NODENAME": "n1"}, {"SLURM_JOB_NODELIST": "n[2-3]"}, {}):
+        with pytest.raises(UserError, match=r"2 components .*_GROUP_0=n1, .*_GROUP_1=n\[2-3\]"):
+            allocation(HET | own)
+    # The variables of a job that this one was submitted in.
+    assert allocation(HET | {"SLURM_JOB_NODELIST": "m[1-2]"}) is not None
+
+
+STEP = {"SLURM_STEP_NUM_TASKS": "2", "SLURM_NTASKS": "2", "SLURM_PROCID": "0"}
+
+
+def test_one_of_several_dlbench_is_refused() -> None:
+    for environment, launcher in (
+        (STEP, "srun"),
+        (STEP | {"SLURM_PROCID": "1", "SLURM_PTY_PORT": "1"}, "srun"),
+        ({"OMPI_COMM_WORLD_SIZE": "2"}, "mpirun"),
+        ({"PMI_SIZE": "2"}, "mpiexec"),
+        (STEP | {"PMI_SIZE": "2"}, "srun"),
+        (STEP | {"SLURM_PTY_PORT": "1", "OMPI_COMM_WORLD_SIZE": "2"}, "mpirun"),
+    ):
+        with pytest.raises(UserError, match=rf"one of 2 tasks that {launcher} has started"):
+            refuse_several_of_us(environment)
+    for environment in (
+        {},
+        {"SLURM_NTASKS": "4", "SLURM_PROCID": "0", "SLURM_JOB_ID": "1"},  # a script of sbatch, a shell of salloc
+        STEP | {"SLURM_STEP_NUM_TASKS": "1", "SLURM_NTASKS": "1"},
+        STEP | {"SLURM_NTASKS": "1"},  # a job that was submitted within a step
+        STEP | {"SLURM_PTY_PORT": "1", "PMI_SIZE": "2"},  # srun -n2 --pty bash
+        {"OMPI_COMM_WORLD_SIZE": "1", "PMI_SIZE": "1"},
+    ):
+        refuse_several_of_us(environment)
 
 
 def test_what_is_no_list_of_hosts(subtests: pytest.Subtests) -> None:
