@@ -19,9 +19,10 @@ from dlbench.scenario.source import first_fault
 ADDRESS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\]")
 _HOSTFILE_LINE = re.compile(
     rf"(?P<address>{ADDRESS.pattern})(?::(?P<count>[1-9][0-9]{{0,5}})|(?: (?:slots ?= ?(?P<slots>[1-9][0-9]{{0,5}})"
-    r"|max[-_]slots ?= ?[0-9]+))*)",
+    r"|max[-_]slots ?= ?(?P<most>[0-9]{1,7})))*)",
     re.ASCII,
 )
+_PAIRS_LINE = re.compile(rf"(?:(?:{ADDRESS.pattern}) [0-9]+ ?){{2,}}", re.ASCII)
 # Grid Engine's: host, slots, queue, processors.
 _GRID_ENGINE_LINE = re.compile(rf"({ADDRESS.pattern}) ([1-9][0-9]{{0,5}}) [^\s@]+(?:@\S+)? \S+", re.ASCII)
 # Forms of other programs that say more of a host than its slots: the reason and the remedy.
@@ -60,8 +61,14 @@ def parse_hosts(text: str, name: str = "--hosts") -> Cluster:
     """
     what = f"{name} {shorten(repr(text))}"
     if re.search(r"[\s;]", text.strip()):
-        separated = ",".join(part for part in re.split(r"[\s;,]+", text.strip()) if part)
-        raise UserError(f"{what}: hosts are separated by commas only", hint=f"{name} {shorten(separated)}")
+        joined = re.sub(r"\s*:\s*|\s+slots\s*=\s*", ":", text.strip())
+        separated = ",".join(part for part in re.split(r"[\s;,]+", joined) if part)
+        try:
+            parse_hosts(separated)
+        except UserError:
+            separated = ""
+        hint = f"{name} {shorten(separated)}" if separated else _FORM.format(name=name)
+        raise UserError(f"{what}: hosts are separated by commas only, without spaces", hint=hint)
     hosts = tuple(_host(part, what, name) for part in text.strip().split(","))
     if same := same_host(hosts):
         raise UserError(f"{what}: {same}")
@@ -110,10 +117,15 @@ def parse_hostfile(text: str, name: str) -> Cluster:
 
 def _slots_in(line: str, where: str) -> tuple[str, int | None]:
     """Return the host of a line and its slots, None where it is alone."""
+    if _PAIRS_LINE.fullmatch(line):
+        pairs = re.sub(r"(\S+) (\S+) ?", r"\1:\2,", line).rstrip(",")
+        raise UserError(f"{shown(line)} names several hosts in a line", where=where, hint=f"--hosts {shorten(pairs)}")
     if columns := _GRID_ENGINE_LINE.fullmatch(line):
         return columns[1], int(columns[2])
     if host := _HOSTFILE_LINE.fullmatch(line):
         count = host["slots"] or host["count"]
+        if len(re.findall(r" slots ?=", line)) > 1 or 0 < int(host["most"] or 0) < int(host["slots"] or 1):
+            raise UserError(f"{shown(line)} has two numbers of slots", where=where, hint="a slots=4")
         return host["address"], None if count is None else int(count)
     reason, hint = _other_form(line) or ("is not a host", "a slots=4, or a:4")
     raise UserError(f"{shown(line)} {reason}", where=where, hint=hint)
@@ -134,17 +146,28 @@ def _host(part: str, what: str, name: str) -> Host:
     form = _FORM.format(name=name)
     if not part:
         raise UserError(f"{what} has an empty place", hint=form)
-    if not colon or (part.startswith("[") and part.endswith("]")):
+    if _is_ipv6(address) or _is_ipv6(part):
+        written = f"[{address}]:{slots}" if _is_ipv6(address) and slots.isdecimal() else f"[{part}]:1"
+        raise UserError(f"{what}: an IPv6 address stands in brackets", hint=written)
+    if other := _other_form(part):
+        raise UserError(f"{what}: {shorten(repr(part))} {other[0]}", hint=other[1])
+    if ADDRESS.fullmatch(part):
         raise UserError(
             f"{what}: {shorten(repr(part))} has no number of slots", hint=f"{shorten(part)}:1, for one worker"
         )
-    if other := _other_form(part):
-        raise UserError(f"{what}: {shorten(repr(part))} {other[0]}", hint=other[1])
+    if not colon:
+        raise UserError(f"{what}: {shorten(repr(part))} is not a host with its slots", hint=form)
     if not ADDRESS.fullmatch(address):
         raise UserError(f"{what}: {shorten(repr(address))} is not an address", hint=form)
     if not re.fullmatch("[0-9]{1,7}", slots, re.ASCII) or not 1 <= int(slots) <= MAX_SLOTS:
         raise UserError(f"{what}: {shorten(repr(slots))} is not a number of slots (1 to {MAX_SLOTS})", hint=form)
     return with_its_cores(Host(address=address, slots=int(slots)))
+
+
+def _is_ipv6(text: str) -> bool:
+    with contextlib.suppress(ValueError):
+        return bool(ipaddress.IPv6Address(text))
+    return False
 
 
 def refuse_same_host(cluster: Cluster, where: str) -> None:

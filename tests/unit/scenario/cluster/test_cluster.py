@@ -48,6 +48,15 @@ def test_typos_are_named(subtests: pytest.Subtests) -> None:
         ("trainer@a:4", "names a user"),
         ("node-[1-3]:4", "a list of Slurm's"),
         ("a:4:mlx5_0", "names a network adapter"),
+        ("a slots=4", "hint: --hosts a:4"),
+        ("a slots=4 b slots = 2", "hint: --hosts a:4,b:2"),
+        ("a: 4", "hint: --hosts a:4"),
+        ("node[1-3]", "a list of Slurm's"),
+        ("user@a", "names a user"),
+        ("a=4", "hint: hosts are written as --hosts a:4,b:4"),
+        ("@file", "hint: hosts are written as --hosts a:4,b:4"),
+        ("2001:db8::1:4", "hint: [2001:db8::1]:4"),
+        ("2001:db8:0:0:0:0:0:1", "hint: [2001:db8:0:0:0:0:0:1]:1"),
     ]:
         with subtests.test(text=text):
             with pytest.raises(UserError) as caught:
@@ -141,6 +150,10 @@ def test_what_is_wrong_in_a_hostfile_is_said_with_its_line(subtests: pytest.Subt
         ("rank 0=a slot=0:0\n", "hosts:1: 'rank 0=a slot=0:0' is a line of a rankfile"),
         ("ml-16-node-[001-002]\n", "hosts:1: 'ml-16-node-[001-002]' is a list of Slurm's"),
         ("a:4:mlx5_0\n", "hosts:1: 'a:4:mlx5_0' names a network adapter"),
+        ("a 4 b 4\n", "hosts:1: 'a 4 b 4' names several hosts in a line\n  hint: --hosts a:4,b:4"),
+        ("a 4 [::1] 4 c 2\n", "hint: --hosts a:4,[::1]:4,c:2"),
+        ("a slots=4 max_slots=2\n", "hosts:1: 'a slots=4 max_slots=2' has two numbers of slots"),
+        ("a slots=4 slots=4\n", "has two numbers of slots"),
         ("launch\na\na\nb\nb\n", "hosts: launch comes once and the others several times"),
     ]:
         with subtests.test(text=text):
