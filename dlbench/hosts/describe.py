@@ -55,9 +55,10 @@ def describe_hosts(
     }
     if problems:
         lines = [f"{address}: {problem}" for address, problem in problems.items()]
+        first = next(iter(problems)).strip("[]")
         raise UserError(
             "\n  ".join(["hosts that cannot be used as they are:", *lines]),
-            hint=f"{shlex.join([*command(cluster, environment), next(iter(problems))])} true  shows how it is reached",
+            hint=f"{shlex.join([*command(cluster, environment), first])} true  shows how it is reached",
         )
     answered = {address: facts for address, facts in facts_of.items() if not isinstance(facts, str)}
     kernels = list(dict.fromkeys(facts["kernel"] for facts in answered.values() if facts["kernel"]))

@@ -312,8 +312,8 @@ def _reaching(report: HostReport) -> str:
     """Return the command that fixes, or shows, why a host is not reached; "" where that is not what is wrong."""
     if "cannot be reached" not in report.problem and "no answer" not in report.problem:
         return ""
-    fixes = (fix.format(name=report.name) for mark, fix in _SSH_FIXES.items() if mark in report.problem)
-    return next(fixes, shlex.join([*report.ssh[:-1], "-v", report.name, "true"]))
+    fixes = (fix.format(name=report.name.strip("[]")) for mark, fix in _SSH_FIXES.items() if mark in report.problem)
+    return next(fixes, shlex.join([*report.ssh[:-1], "-v", report.ssh[-1], "true"]))
 
 
 def _libraries(report: HostReport) -> str:

@@ -3,6 +3,7 @@
 import os
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from pydantic import Field
@@ -60,6 +61,15 @@ def refuse(options: OPTIONS, settings: Settings) -> str:
         f"launcher.mca is for Open MPI, and the mpirun here is {_mpi().family}'s; "
         "its variables, such as MPIR_CVAR_..., go into `environment` of a cluster file"
     )
+
+
+def refuse_hosts(addresses: Sequence[str]) -> str:
+    """Return why the mpirun that is here starts nothing on other hosts of these addresses, or ""."""
+    # Open MPI ends the address of `-H` at its first colon.
+    address = next((address for address in addresses if ":" in address), "")
+    if not address or _mpi().has_hydra:
+        return ""
+    return f"Open MPI's mpirun takes no IPv6 address such as {address}: give the host a name in /etc/hosts"
 
 
 def argv(

@@ -165,11 +165,14 @@ def _layout(case: Case) -> Iterator[str]:
     if not cluster.is_here:
         yield _lacking_slots(settings, counts, cluster)
     others = [host.address for host, _ in counts if not host.is_here]
-    can_reach = starts_here(cluster) or plugins.load("launchers", settings.launcher).get("MULTIPLE_HOSTS", False)
+    launcher = plugins.load("launchers", settings.launcher)
+    can_reach = starts_here(cluster) or launcher.get("MULTIPLE_HOSTS", False)
     if others and not can_reach:
         able = [name for name in plugins.names("launchers") if plugins.load("launchers", name).get("MULTIPLE_HOSTS")]
         name = f"the launcher {settings.launcher} starts nothing on other hosts, such as {others[0]}"
         yield f"{name}; {' and '.join(able)} do"
+    elif others and (refuse := launcher.get("refuse_hosts")) is not None:
+        yield refuse(others)
 
 
 def _lacking_slots(settings: Settings, counts: Sequence[tuple[Host, int]], cluster: Cluster) -> str:

@@ -190,6 +190,14 @@ def test_mpich_reaches_other_hosts_as_the_cluster_or_the_user_says(monkeypatch: 
             reached(f"ssh -F '{odd}'")
 
 
+def test_open_mpi_takes_no_ipv6_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    for family, words in (("Open MPI", "no IPv6 address such as [fe80::1]"), ("MPICH", "")):
+        mpi_is(monkeypatch, family)
+        assert mpirun.refuse_hosts(["a", "10.0.0.1"]) == ""
+        said = mpirun.refuse_hosts(["a", "[fe80::1]"])
+        assert (words in said, bool(said)) == (True, bool(words))
+
+
 def test_intel_mpi_stays_on_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     mpi_is(monkeypatch, "Intel MPI")
     assert "-n" in by_mpirun("localhost", "localhost")

@@ -120,7 +120,12 @@ HOUSE = {
     },
     "launchers": {
         "local": module(PROVIDES=(), MULTIPLE_HOSTS=False),
-        "mpirun": module(OPTIONS=MpirunOptions, PROVIDES=("mpi",), MULTIPLE_HOSTS=True),
+        "mpirun": module(
+            OPTIONS=MpirunOptions,
+            PROVIDES=("mpi",),
+            MULTIPLE_HOSTS=True,
+            refuse_hosts=lambda addresses: f"not {addresses}" if "[::2]" in addresses else "",
+        ),
     },
     "submitters": {"direct": module(), "sbatch": module()},
 }

@@ -150,6 +150,11 @@ def test_a_script_of_the_users_own_may_call_its_model_anything(runs: Runs) -> No
     assert not any(key.startswith("model.") for key in run.options)
 
 
+def test_a_launcher_may_refuse_addresses(refusal: Refusal) -> None:
+    hosts = Cluster(hosts=(Host(address="a", slots=2), Host(address="[::2]", slots=2)))
+    assert "not ['a', '[::2]']" in refusal("base: {strategy: mpi, workers: 4}\nbaseline: none", hosts)
+
+
 def test_layouts_that_do_not_fit_hosts(subtests: pytest.Subtests, refusal: Refusal) -> None:
     for settings, said in [
         ("workers: 3, mode: scale-up", "3 workers do not fit on 2 slots; at most 2 fit, or hosts with 3 slots each"),
