@@ -173,8 +173,8 @@ def read_launcher_log(path: Path, ranks: Mapping[int, int] | None = None) -> Lau
 def telling_line(path: Path) -> str:
     """Return the line of a log that says best what went wrong, or "" where there is none.
 
-    A fatal error (what says that memory ran out before it, as its cause) or the last line of the last traceback, else
-    the last line that is no launcher's noise.
+    A fatal error (what says that memory ran out before it, as its cause), that dlbench was not reached, or the last
+    line of the last traceback, else the last line that is no launcher's noise.
     """
     return _telling_line(_end_of(path))
 
@@ -189,6 +189,9 @@ def _telling_line(text: str) -> str:
     fatal = [line for line in lines if _FATAL.match(line)]
     if fatal:
         return next((line for line in lines if says_out_of_memory(line)), fatal[-1])
+    # What follows are the stacks of its threads.
+    if ending := [line for line in lines if line.startswith("dlbench: no connection to dlbench")]:
+        return ending[-1]
     tracebacks = [number for number, line in enumerate(lines) if line.startswith("Traceback (most recent call last)")]
     after_last = lines[tracebacks[-1] + 1 :] if tracebacks else []
     exception = next((line for line in after_last if line and not line[0].isspace()), "")

@@ -108,7 +108,8 @@ class Connection:
     def _disconnect(self, reason: str) -> None:
         if self._socket is not None:
             self._socket.close()
-        self._socket, self.is_open, self.last_error = None, False, reason
+        self._socket, self.is_open = None, False
+        self.last_error = f"{self._endpoint.address} port {self._endpoint.port}: {reason}"
         self._outgoing = memoryview(b"")
         # Never in step with the server's ticks, nor with the other workers.
         self.deadline = monotonic() + self._backoff_s * self._random.uniform(0.5, 1.0)

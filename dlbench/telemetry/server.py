@@ -102,7 +102,7 @@ class TelemetryServer:
     def __init__(self, hosts: Sequence[str] = ("localhost",)) -> None:
         is_local = set(hosts) <= {"localhost", _LOCAL, socket.gethostname()}
         self._address = _LOCAL if is_local else own_address(hosts)
-        self._listener = _listener(_EVERYWHERE if self._address == socket.getfqdn() else self._address)
+        self._listener = _listener(_EVERYWHERE if self._address == _own_name() else self._address)
         self._listener.setblocking(False)
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._listener, selectors.EVENT_READ)
@@ -327,8 +327,9 @@ def _listener(address: str) -> socket.socket:
     Raises:
         UserError: It gives none.
     """
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
-        return socket.create_server((address, 0), backlog=_BACKLOG)
+        return socket.create_server((address, 0), family=family, backlog=_BACKLOG)
     except OSError as error:
         raise UserError(
             f"workers cannot connect: no port of this machine is free ({os.strerror(error.errno or 0)})",
@@ -354,9 +355,25 @@ def _allow_descriptors(wanted: int) -> None:
 
 
 def own_address(hosts: Sequence[str]) -> str:
-    """Return the address of this machine on the route to other hosts, or its name where there is no route (yet)."""
-    route = route_out(hosts, socket.AF_INET)
-    return socket.getfqdn() if route is None else route.own
+    """Return the address of this machine on the route to other hosts, or its name where there is no route (yet).
+
+    Raises:
+        UserError: It has no name but that of loopback.
+    """
+    if route := route_out(hosts, socket.AF_INET) or route_out(hosts, socket.AF_INET6):
+        return route.own
+    if name := _own_name():
+        return name
+    raise UserError(
+        f"workers on {', '.join(hosts)} cannot connect: none has a route here, and this machine is called localhost",
+        hint="name the hosts by their addresses, or give this machine a name that they know (`hostnamectl hostname`)",
+    )
+
+
+def _own_name() -> str:
+    """Return the name that other hosts may call this machine by; none where it is that of loopback."""
+    names = socket.getfqdn(), socket.gethostname()
+    return next((name for name in names if name.partition(".")[0] != "localhost"), "")
 
 
 def _is_of_stranger(ready: tuple[selectors.SelectorKey, int]) -> bool:

@@ -124,6 +124,16 @@ def wait_for(session: AttemptSession, rank: int, **wanted: Any) -> None:
     )
 
 
+def test_other_hosts_are_told_no_name_of_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "route_out", lambda hosts, family: None)
+    monkeypatch.setattr(socket, "getfqdn", lambda: "localhost.localdomain")
+    monkeypatch.setattr(socket, "gethostname", lambda: "gpu-a")
+    assert server_module.own_address(["b"]) == "gpu-a"
+    monkeypatch.setattr(socket, "gethostname", lambda: "localhost")
+    with pytest.raises(UserError, match="workers on b cannot connect"):
+        server_module.own_address(["b"])
+
+
 def test_what_is_acknowledged_is_on_disk_with_its_worker(server: TelemetryServer, tmp_path: Path) -> None:
     given = expected(server)
     with server.expect(given, tmp_path / "j"), Client(given, 1) as client:

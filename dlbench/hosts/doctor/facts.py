@@ -5,6 +5,7 @@ All hosts are asked at once, this machine among them; then the links between the
 
 import contextlib
 import shlex
+import socket
 import socketserver
 import sys
 import threading
@@ -162,10 +163,11 @@ def gather(
     names = [host.address.strip("[]") for host in cluster.hosts if not host.is_here]
     others = remote_hosts(cluster)
     telemetry_address = own_address(names) if others else _LOCAL
+    clock_address = telemetry_address if not others or ":" in telemetry_address else ""
     # This machine comes last where it is none of the hosts.
     asked = list(cluster.hosts) + ([this_machine().hosts[0]] if len(others) == len(cluster.hosts) else [])
     agents = Agents(cluster.model_copy(update={"hosts": tuple(asked)}), environment, python)
-    with started(agents) as running, _clock_server("" if others else _LOCAL) as port:
+    with started(agents) as running, _clock_server(clock_address) as port:
         request = {
             "names": [*names, *([telemetry_address] if others and len(names) < len(cluster.hosts) else [])],
             "home": [telemetry_address, port],
@@ -225,11 +227,15 @@ class _Clock(socketserver.StreamRequestHandler):
 class _ClockServer(socketserver.ThreadingTCPServer):
     daemon_threads, request_queue_size = True, 512
 
+    def __init__(self, address: str) -> None:
+        self.address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        super().__init__((address, 0), _Clock)
+
 
 @contextlib.contextmanager
 def _clock_server(address: str) -> Iterator[int]:
     """Yield a port of this machine on which `_Clock` answers."""
-    with _ClockServer((address, 0), _Clock) as server:
+    with _ClockServer(address) as server:
         threading.Thread(target=server.serve_forever, args=(_POLL_S,), name="clock", daemon=True).start()
         try:
             yield int(server.server_address[1])

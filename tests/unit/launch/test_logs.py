@@ -138,6 +138,7 @@ def log(tmp_path: Path, text: str) -> Path:
 
 def test_the_telling_line(tmp_path: Path) -> None:
     fatal = "Fatal Python error: Segmentation fault"
+    alone = "dlbench: no connection to dlbench for 30 s (vm port 7: ConnectionRefusedError); ending"
     rows = {
         "": "",
         MPIRUN_EXIT: "",
@@ -153,6 +154,7 @@ def test_the_telling_line(tmp_path: Path) -> None:
             "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Killed (signal 9)",
         TRACEBACK: "ValueError: the last word",
         fatal + "\n\nCurrent thread 0x1 (most recent call first):\n  File x\n": fatal,
+        alone + '\nCurrent thread 0x1 (most recent call first):\n  File "<frozen runpy>", line 198 in x\n': alone,
         # Lack of memory is the cause of a fatal error.
         "terminate called\n  what():  std::bad_alloc\nFatal Python error: Aborted\n": "  what():  std::bad_alloc",
         "retrying: Cannot allocate memory\nTraceback (most recent call last):\n  x\nValueError: y\n": "ValueError: y",
