@@ -85,6 +85,18 @@ def test_a_job_that_wrote_nothing_probably_does_not_see_the_folder(slurm: Path, 
     assert "the hosts of the job must see the study's folder" in job.status().text
 
 
+def test_a_job_that_never_began_has_nothing_to_write(slurm: Path, tmp_path: Path) -> None:
+    for squeue, sacct in (("CANCELLED|Resources|\n", ""), ("", "CANCELLED by 0|None assigned\n")):
+        answers(slurm, "squeue", squeue)
+        answers(slurm, "sacct", sacct)
+        clock = Clock()
+        job = SlurmJob("7", tmp_path, clock)
+        assert job.status().stage is Stage.OVER
+        clock.now = 30.0
+        assert job.status().text.startswith("Slurm reports job 7: CANCELLED")
+        assert "wrote nothing" not in job.status().text
+
+
 @pytest.mark.parametrize(
     ("sacct", "text"),
     [

@@ -103,6 +103,7 @@ class SlurmJob(Job):
         self._status = JobStatus(Stage.WAITING, f"job {name} is submitted")
         self._ask_at, self._pause_s = clock(), _FIRST_S
         self._over_since: float | None = None
+        self._has_begun = False
 
     def status(self) -> JobStatus:
         """Return how it stands; asks Slurm now and then, and sees at once when dlbench in the job has ended."""
@@ -121,7 +122,7 @@ class SlurmJob(Job):
             self._over_since = self._clock()
         if self._clock() - self._over_since < _LAG_S:
             return JobStatus(Stage.OVER, f"job {self.name} is over")
-        if self._output_path.exists():
+        if self._output_path.exists() or not self._has_begun:
             return self._status
         unseen = "the hosts of the job must see the study's folder, on a file system that they share with this machine"
         return replace(self._status, text=f"{self._status.text}; it wrote nothing into {self._folder}: {unseen}")
@@ -142,12 +143,18 @@ class SlurmJob(Job):
             return JobStatus(self._status.stage, f"job {self.name}: Slurm does not answer; asked again until it does")
         state, _, details = done.stdout.strip().partition("|")
         reason, _, hosts = details.partition("|")
+        self._has_begun |= bool(hosts)
         return job_status(self.name, state, reason, hosts) if state else self._from_accounts()
 
     def _from_accounts(self) -> JobStatus:
         """Return how a job ended that squeue has forgotten."""
-        done = ask("sacct", f"--jobs={self.name}", "--allocations", "--noheader", "--parsable2", "--format=State")
-        state = done.stdout.split("\n")[0].partition(" ")[0] if done and not done.returncode else ""
+        done = ask(
+            "sacct", f"--jobs={self.name}", "--allocations", "--noheader", "--parsable2", "--format=State,NodeList"
+        )
+        line = done.stdout.split("\n")[0] if done and not done.returncode else ""
+        words, _, hosts = line.partition("|")
+        state = words.partition(" ")[0]
+        self._has_begun |= hosts != "None assigned"
         if state:
             return job_status(self.name, state, "", "")
         return JobStatus(Stage.ENDED, f"Slurm no longer knows job {self.name}, and dlbench in it has left no exit code")
