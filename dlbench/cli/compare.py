@@ -128,7 +128,7 @@ def _verdict(found: "Comparison", allowed: float | None, ignored: frozenset[str]
     if found.refused:
         raise UserError(
             "the studies cannot be compared: " + "; ".join(first_of(found.refused, MOST_REASONS, "and {} more")),
-            hint="arms of different settings are compared within one study: make them an axis of its scenario",
+            hint="settings are compared within one study: an axis of its scenario, or rows of one imported table",
         )
     if allowed is None:
         return COMPLETED

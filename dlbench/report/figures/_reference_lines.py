@@ -6,7 +6,7 @@ from operator import itemgetter
 from statistics import median
 
 from dlbench.analysis.answer.batches import refuse_coarse
-from dlbench.analysis.arms import EFFICIENCY, Arm, Row, emulation, flags_of
+from dlbench.analysis.arms import EFFICIENCY, Arm, Row, can_extend, emulation, flags_of
 from dlbench.analysis.formatting import Unit, counted, joined, listed, number, percent
 from dlbench.analysis.groups import ALONE, by_emulation, described, groups
 from dlbench.analysis.metrics.critical_batch import NotIdentifiableError, critical_batch
@@ -31,9 +31,9 @@ def with_rates(arms: Sequence[Arm]) -> list[Arm]:
         MissingRowsError: None has a rate.
     """
     if not any(arm.values(RATE) for arm in arms):
-        raise MissingRowsError(
-            f"needs completed runs with steady samples/s: {WINDOW} (`extend_window: true` steps on until it is)"
-        )
+        can_step_on = any(can_extend(row) for arm in arms for row in arm.rows)
+        remedy = "`extend_window: true` steps on until it is" if can_step_on else "train longer"
+        raise MissingRowsError(f"needs completed runs with steady samples/s: {WINDOW} ({remedy})")
     return [arm.having(**{FLAGS: flags_of}) for arm in arms]
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from operator import itemgetter
 from statistics import fmean
 
-from dlbench.analysis.arms import Arm, Row, emulation
+from dlbench.analysis.arms import Arm, Row, can_extend, emulation
 from dlbench.analysis.formatting import counted, joined, listed
 from dlbench.analysis.groups import (
     by_emulation,
@@ -55,9 +55,9 @@ def chart(data: ReportData) -> Chart:
     arms = [arm.having(step=_step).having(split=_split) for arm in data.arms]
     observed = [row for arm in arms for row in arm.completed if row[STEP]]
     if not observed:
-        raise MissingRowsError(
-            "needs completed runs with a timed window and compute_time_s; `extend_window: true` makes one"
-        )
+        can_step_on = any(can_extend(row) for arm in arms for row in arm.rows)
+        remedy = "`extend_window: true`" if can_step_on else "longer training"
+        raise MissingRowsError(f"needs completed runs with a timed window and compute_time_s; {remedy} makes one")
     # The same for all panels, and a little above the longest step.
     high = 1.05 * max(row[STEP] for row in observed)
     return Chart(
