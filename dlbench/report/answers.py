@@ -12,12 +12,13 @@ from pydantic import ValidationError
 
 from dlbench.analysis.answer.answer import Answers
 from dlbench.analysis.answer.decide import Wanted
+from dlbench.analysis.answer.doubts import of_nothing
 from dlbench.analysis.answer.recommend import StudyPlace, doubted, recommend, retargeted
 from dlbench.analysis.arms import Arm, columns_of, option_columns
 from dlbench.analysis.arms import arms as arms_of
 from dlbench.analysis.claims.claim_check import check_claims
 from dlbench.analysis.claims.claim_tests import ClaimState
-from dlbench.analysis.formatting import listed
+from dlbench.analysis.formatting import listed, quantity
 from dlbench.analysis.groups import SETTINGS, written_name
 from dlbench.errors import UserError, nearest
 from dlbench.records import files
@@ -79,6 +80,12 @@ def answers_of(data: ReportData, goal: str = "", given: Sequence[str] = (), want
     decisive = read_goal(next(iter(goals)), metrics) if goals else None
     target = decisive.target if decisive else None
     arms: Sequence[Arm] = data.arms
+    if goal and target:
+        score, aim = metrics[target[0]], target[1]
+        nothing = [known for arm in arms if (known := of_nothing(arm, score)) is not None]
+        if reached := [value for value in nothing if score.is_reached(value, aim)]:
+            at_chance = f"a model that knows nothing already has {quantity(score, reached[0])}"
+            raise UserError(f"--goal {goal!r} compares nothing: {at_chance}", hint="ask for a better score")
     # Runs on fresh seeds that were not interrupted are evidence as well.
     others = [row for study in data.studies for row in study.others if row["phase"] == Phase.CONFIRM]
     fresh = [row for row in others if row["status"] != Status.INTERRUPTED]

@@ -9,7 +9,15 @@ from typing import Any
 from dlbench.analysis.answer.answer import Answer, ArmAnswer, Difference, Judged, Spread
 from dlbench.analysis.answer.batches import batch_sizes
 from dlbench.analysis.answer.comparison_group import ComparisonGroup
-from dlbench.analysis.answer.doubts import Weighed, doubts, learned_nothing, not_completed, sampling_error, scores_of
+from dlbench.analysis.answer.doubts import (
+    Weighed,
+    doubts,
+    learned_nothing,
+    not_completed,
+    sampling_error,
+    scores_of,
+    unequal_work,
+)
 from dlbench.analysis.arms import Arm, Repeat, is_imported, reports_no_steps
 from dlbench.analysis.formatting import counted, difference, number, quantity
 from dlbench.analysis.groups import written_name
@@ -29,8 +37,13 @@ OVERHEAD = "one worker alone does the same without messages"
 OF_DIVIDING, TWIN = ("batch_scope", "divide"), "another arm of one worker alone is the same training"
 # Why no throughput is known.
 TOO_SHORT, NO_STEPS = "the timed window is too short", "the script reports no steps"
+# How the reason of an arm begins that is over a limit.
+OVER = "over "
 # This many margins behind in a score that does not decide is said.
 FAR = 50.0
+# In a training score where there is no other: it says less than one of validation, and scatters more.
+CLEAR = 5.0
+_OF_TRAINING = ("train_accuracy", "train_mean_squared_error", "train_loss")
 # Arms that save less than this share of the worker-hours are not called cheaper.
 LEAST_SAVING = 0.1
 LOSS = "validation_loss"
@@ -168,8 +181,13 @@ def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
     use = keepers[0] if keepers and verdicts[keepers[0]] is Verdict.KEEPS else None
     if use in costs:
         use = min((arm for arm in costs if verdicts[arm] is Verdict.KEEPS), key=costs.__getitem__)
-    # What may be the better choice: what is ahead, else one of those that keep quality, else what has the best score.
-    rivals = ranked[: ranked.index(use)] if use else keepers
+    contenders = [arm for arm in keepers if verdicts[arm] is not Verdict.LOSES]
+    if contenders and not use:
+        # What is not behind them is one of them, unless it is shown to lose quality.
+        ahead = ranked[: ranked.index(contenders[-1]) + 1]
+        contenders = [arm for arm in ahead if verdicts.get(arm) is not Verdict.LOSES]
+    # What may be the better choice: what is ahead, else one of those that may keep quality, else the best score.
+    rivals = ranked[: ranked.index(use)] if use else contenders
     if not keepers and decided.quality:
         scores = {arm: decided.quality.gain(measured.spread.median, 0.0) for arm, measured in quality.items()}
         best = max(scores.values(), default=0.0)
@@ -178,6 +196,9 @@ def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
         rivals = sorted(scores, key=lambda arm: (max(best - scores[arm] - within, 0.0), ranked.index(arm)))
     cheapest = min(costs, key=costs.__getitem__, default=None)
     is_cheaper = use in costs and cheapest is not None and costs[cheapest] < (1 - LEAST_SAVING) * costs[use]
+    if use and cheapest and is_cheaper and not decided.score:
+        # Less of the training costs less.
+        is_cheaper = not unequal_work([use, cheapest])
     points = {arm: (amounts[arm], cost) for arm, cost in costs.items()}
     has_knee = not decided.value.is_higher_better and all(min(point) > 0 for point in points.values())
     bend = knee(front(points.values())) if has_knee else None
@@ -190,7 +211,7 @@ def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
         goal=decided.words,
         currency=wanted.prices.currency if wanted.prices else "",
         use=arms[use] if use else None,
-        either=() if use else tuple(arm.title for arm in keepers if verdicts[arm] is not Verdict.LOSES),
+        either=() if use else tuple(arm.title for arm in contenders),
         open=tuple(arm.title for arm in rivals if verdicts[arm] is Verdict.OPEN),
         cheaper=cheapest.title if cheapest is not None and is_cheaper else None,
         knee=next((arm.title for arm, point in points.items() if point == bend), None),
@@ -236,15 +257,18 @@ def _is_sound_but_for(arm: Arm, decided: _Decided) -> bool:
 def _doubts_of_use(use: Arm, left: Iterable[Arm], decided: _Decided) -> Iterator[Weighed]:
     """Yield what the arm to use is behind in, though the goal does not ask for it."""
     metrics, quality = decided.wanted.metrics, decided.quality
-    for metric in (metrics[name] for name in scores_of(metrics) if metrics[name] is not quality):
+    # A training score is none of what was learned, but all that there is where nothing else judges a time.
+    training = () if decided.score or decided.value is RATE else _OF_TRAINING
+    for metric in (metrics[name] for name in (*scores_of(metrics), *training) if metrics[name] is not quality):
         scores = decided.medians(left, metric)
         if use in scores:
             best = max(scores, key=lambda arm: metric.gain(scores[arm], 0.0))
             # A built-in score that does not decide is beside the one that does: only far behind it says something.
-            margin = metric.margin_at(scores[best]) * (FAR if metric.column in BUILT_IN else 1)
+            far = CLEAR if metric.column in training else FAR if metric.column in BUILT_IN else 1
+            margin = metric.margin_at(scores[best]) * far
             if metric.gain(scores[best], scores[use]) > margin:
                 ends = f"{quantity(metric, scores[use])}, of {best.title} {quantity(metric, scores[best])}"
-                yield 77, f"its {metric.title} is {ends}"
+                yield 83 if metric.column in training else 77, f"its {metric.title} is {ends}"
 
 
 def criteria(group: ComparisonGroup, wanted: Wanted) -> _Decided:
@@ -322,9 +346,9 @@ def _over(arm: Arm, decided: _Decided) -> str:
     wanted, time_s = decided.wanted, max(arm.values(decided.time.column), default=None)
     cost = wanted.cost(arm, time_s)
     if wanted.deadline_s is not None and time_s is not None and time_s > wanted.deadline_s:
-        return f"over the deadline: {quantity(TRAIN_TIME, time_s)}"
+        return f"{OVER}the deadline: {quantity(TRAIN_TIME, time_s)}"
     if wanted.max_cost is not None and cost is not None and cost > wanted.max_cost:
-        return f"over the most that it may cost: {number(cost)}"
+        return f"{OVER}the most that it may cost: {number(cost)}"
     return ""
 
 

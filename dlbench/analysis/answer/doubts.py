@@ -16,6 +16,7 @@ from dlbench.analysis.answer.answer import Doubt
 from dlbench.analysis.answer.batches import evaluations
 from dlbench.analysis.answer.comparison_group import ComparisonGroup
 from dlbench.analysis.arms import (
+    IMPORTED,
     Arm,
     Row,
     can_extend,
@@ -59,6 +60,8 @@ MUCH_BOOKKEEPING = 0.1
 EXPLODED = 10.0
 # A worker of several that does so much more than one alone has other work, or is counted wrongly.
 MOST_EFFICIENCY = 1.2
+# How much work arms are asked to do, in the order in which it is looked for.
+_ASKED_WORK = ("epochs", f"{IMPORTED}.samples", f"{IMPORTED}.steps")
 # A first step, with its compilation, that is so much of the training says little about a longer one.
 MUCH_FIRST_STEP = 0.2
 
@@ -75,15 +78,15 @@ def doubts(
         others: Further ones, by weight.
     """
     rows = [row for arm in group.completed for row in arm.completed]
-    is_learned = any(metric.is_score for metric in deciding)
-    weighed = [*others, *_of_scripts(group, rows), *_of_comparison(group, rows, is_learned=is_learned)]
+    weighed = [*others, *_of_scripts(group, rows), *_of_comparison(group, rows, deciding)]
     weighed += [*_of_machine(group, rows), *_of_arms(group, judged, deciding), *_of_gpus(group, rows)]
     weighed += [*_of_measurement(rows, is_rate=RATE in deciding), *_of_statements(rows, deciding)]
     return tuple(Doubt(text=text, weight=weight) for weight, text in sorted(weighed, reverse=True))
 
 
-def _of_comparison(group: ComparisonGroup, rows: Sequence[Row], *, is_learned: bool) -> Iterator[Weighed]:
+def _of_comparison(group: ComparisonGroup, rows: Sequence[Row], deciding: Sequence[Metric]) -> Iterator[Weighed]:
     """Yield by weight what makes arms unequal, or their number too small."""
+    is_learned = any(metric.is_score for metric in deciding)
     if len(distinct(rows, "dataset_checksum")) > 1:
         yield 90, "runs read different data (`dataset_checksum`)"
     if is_learned and (text := _untuned(group.completed)):
@@ -96,10 +99,26 @@ def _of_comparison(group: ComparisonGroup, rows: Sequence[Row], *, is_learned: b
         yield 60, f"the searches of {counted(scattered, 'arm')} did not tell learning rates apart (`tune.repeats`)"
     if text := not_completed([row for arm in group.arms for row in arm.rows]):
         yield 65, text
-    seen = [round(median(seen)) for arm in group.completed if (seen := arm.values("samples_seen"))]
-    # Of other numbers of epochs unequal work is what is asked for.
-    if seen and max(seen) > (1 + EQUAL_WORK) * min(seen) and len(distinct(rows, "epochs")) < 2:
-        yield 55, f"training times are of unequal work: {min(seen):,} to {max(seen):,} samples"
+    if work := unequal_work(group.completed):
+        is_asked_for = any(len(distinct(rows, column)) > 1 for column in _ASKED_WORK)
+        if not (is_learned or RATE in deciding):
+            yield 82, f"training times are of unequal work, which no score judges: {work}"
+        elif not is_asked_for:
+            yield 55, f"training times are of unequal work: {work}"
+
+
+def unequal_work(arms: Sequence[Arm]) -> str:
+    """Say from how much to how much arms were trained; empty where that is equal, or unknown."""
+    for column in ("samples_seen", *_ASKED_WORK):
+        done = [median(amounts) for arm in arms if (amounts := arm.values(column))]
+        if not done or len(done) < len(arms):
+            continue
+        unit = column.removeprefix(f"{IMPORTED}.").removesuffix("_seen")
+        # Steps of unlike batches are no measure of work.
+        is_comparable = unit != "steps" or len({arm.get("batch_size_global") for arm in arms}) == 1
+        is_unequal = max(done) > (1 + EQUAL_WORK) * min(done)
+        return f"{min(done):,.0f} to {max(done):,.0f} {unit}" if is_comparable and is_unequal else ""
+    return ""
 
 
 def _of_scripts(group: ComparisonGroup, rows: Sequence[Row]) -> Iterator[Weighed]:

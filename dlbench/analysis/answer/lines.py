@@ -85,7 +85,7 @@ def _lines(answer: Answer, metrics: Metrics) -> Iterator[tuple[str, list[str]]]:
         # Arms with more workers do not pay where they are not the answer and cannot become it.
         more = {arm.title for arm in answer.arms if arm.word != "out" and arm.workers > use.workers}
         advice = "do not add workers" if more and more.isdisjoint(answer.open) else ""
-        yield "use", [use.title, _value(use, answer, metrics), fresh, *_quality(use, metrics), advice]
+        yield "use", [use.title, _value(use, answer, metrics), fresh, *_quality(use, answer, metrics), advice]
     else:
         yield ("either" if answer.either else "none"), _why_none(answer, metrics)
     if rivals := open_arms(answer):
@@ -127,14 +127,18 @@ def _value(arm: ArmAnswer, answer: Answer, metrics: Metrics) -> str:
     return amount if is_cost or arm.cost is None else f"{amount}, {number(arm.cost)} {answer.currency}"
 
 
-def _quality(arm: ArmAnswer, metrics: Metrics) -> list[str]:
-    """Say what the arm to use scores, and by how much it is behind the best, at worst."""
+def _quality(arm: ArmAnswer, answer: Answer, metrics: Metrics) -> list[str]:
+    """Say what the arm to use scores, and by how much it is behind the best score, at worst."""
     if arm.quality is None:
         return []
     metric, gain, keeps = metrics[arm.quality.metric], arm.quality.difference, ""
     if gain is not None and gain.worst is not None and gain.against != arm.title:
         at_worst = difference(metric, _signed(metric, gain.worst), with_unit=False)
         keeps = f"keeps: {difference(metric, _signed(metric, gain.gain))}, at worst {at_worst}"
+        scores = [other.quality.spread.median for other in answer.arms if other.quality]
+        if not any(metric.gain(score, arm.quality.spread.median) > 0 for score in scores):
+            # Its difference is one to the arm that comes closest to refuting it.
+            keeps = "keeps: the best score"
     return [f"{metric.title} {quantity(metric, arm.quality.spread.median)}", keeps]
 
 

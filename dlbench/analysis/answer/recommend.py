@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from dlbench.analysis.answer.answer import Answer, Doubt, Next
 from dlbench.analysis.answer.comparison_group import ComparisonGroup, comparison_groups
-from dlbench.analysis.answer.decide import TOO_SHORT, Wanted, decide
+from dlbench.analysis.answer.decide import OVER, TOO_SHORT, Wanted, decide
 from dlbench.analysis.answer.doubts import Weighed, of_nothing
 from dlbench.analysis.answer.lines import open_arms
 from dlbench.analysis.arms import Arm, Row, can_extend, is_imported
 from dlbench.analysis.formatting import counted, listed, percent
-from dlbench.analysis.groups import not_tuned_for, values_of
+from dlbench.analysis.groups import not_tuned_for, tuned_of, values_of
 from dlbench.analysis.judge import ENOUGH_REPEATS, LEAST_REPEATS
 from dlbench.records import files
 from dlbench.records.outcome import Status
@@ -218,20 +218,32 @@ def _ways_in(answer: Answer, group: ComparisonGroup) -> Iterator[tuple[str, str]
     rates, epochs = (values_of(group.arms, name) for name in ("learning_rate_base", "epochs"))
     if any(TOO_SHORT in reason for reason in reasons) and all(map(can_extend, rows)):
         yield "extend_window=true", "times steps until a rate counts"
-    if any(arm.get("tuned") for arm in group.arms):
-        yield "tune.learning_rate=auto", "rates that may learn"
-    elif any(map(_is_too_fast, group.completed)) and len(rates) == 1:
+    knows_nothing = any("knowing nothing" in reason for reason in reasons)
+    if any(map(_is_too_fast, group.completed)) and len(rates) == 1 and not any(map(tuned_of, group.arms)):
         yield f"learning_rate={LOWER_RATE * rates[0]:g}", "a rate that may learn"
-    if any("reached" in reason or "knowing nothing" in reason for reason in reasons) and len(epochs) == 1:
+    elif knows_nothing and _may_search(group.arms):
+        yield "tune.learning_rate=auto", "rates that may learn"
+    # Where some arm is over a limit only, it has come to what is asked for.
+    is_over = any(reason.startswith(OVER) for reason in reasons)
+    if (knows_nothing or any("reached" in reason for reason in reasons)) and not is_over and len(epochs) == 1:
         yield f"epochs={2 * epochs[0]}", "longer training may learn more"
 
 
 def _wants_a_search(arms: Sequence[Arm]) -> bool:
     """Whether arms may each have a better learning rate than they had, which dlbench can search for."""
     has_scores = any(arm.comparable(name) for arm in arms for name in QUALITY)
-    is_at_edge = any("learning_rate" in str(arm.get("tuned_at_edge") or "") for arm in arms)
+    return has_scores and _may_search(arms) and bool(not_tuned_for(arms) or any(map(_is_at_edge, arms)))
+
+
+def _may_search(arms: Sequence[Arm]) -> bool:
+    """Whether dlbench can search for a learning rate, and has not, or found the best at the edge of what it tried."""
     is_own = any(arm.get("command") is not None for arm in arms)
-    return has_scores and not is_own and bool(not_tuned_for(arms) or is_at_edge)
+    is_searched = any("learning_rate_base" in tuned_of(arm) for arm in arms)
+    return not is_own and (not is_searched or any(map(_is_at_edge, arms)))
+
+
+def _is_at_edge(arm: Arm) -> bool:
+    return "learning_rate" in str(arm.get("tuned_at_edge") or "")
 
 
 def _is_too_fast(arm: Arm) -> bool:

@@ -89,3 +89,9 @@ def test_a_cost_or_a_deadline_is_refused_where_no_run_has_a_training_time(
     with pytest.raises(UserError, match="training times, which no run here has"):
         answers_of(rates, goal, wanted=Wanted(prices=Prices(currency="USD", worker_hour=1.0), **wanted))
     assert answers_of(rates).answers
+
+
+def test_a_target_that_a_model_which_knows_nothing_has_is_refused(tmp_path: Path) -> None:
+    data = studies(tmp_path, "", rows=repeats(3, knows_nothing_accuracy=0.103, validation_accuracy=0.9))
+    with pytest.raises(UserError, match=r"knows nothing already has 0\.103"):
+        answers_of(data, "time to validation_accuracy>=0.05")

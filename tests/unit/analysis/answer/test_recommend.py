@@ -68,6 +68,7 @@ SLOW, FAST = trained("slow", 10.0, batch_size=8), trained("fast", 5.0, batch_siz
 
 
 BAD = {"seconds": 1.0, "batch_size": 64}
+TABLE: dict[str, Any] = {"command": "imported", "dataset_checksum": None, "stated": "samples_per_s"}
 USD = Prices(currency="USD", worker_hour=2.5)
 MORE = [trained("four", 3600.0, workers=4), trained("one", 7200.0, seed=3, **ALONE)]
 RANDOM = [
@@ -158,10 +159,18 @@ def test_not_significant_is_not_equal() -> None:
     assert found.use is None or found.use.name != "wild"
 
 
-@pytest.mark.parametrize(("loss", "change"), [(18.0, "learning_rate=5"), (2.3, "epochs=10")])
-def test_nothing_is_recommended_where_nothing_is_learned(loss: float, change: str) -> None:
+@pytest.mark.parametrize(
+    ("loss", "changed", "change"),
+    [
+        (18.0, {}, "learning_rate=5"),
+        (2.3, {}, "tune.learning_rate=auto"),
+        (2.3, {"tuned": "learning_rate"}, "epochs=10"),
+        (2.3, {"tuned": "learning_rate", "tuned_at_edge": "learning_rate 50"}, "tune.learning_rate=auto"),
+    ],
+)
+def test_nothing_is_recommended_where_nothing_is_learned(loss: float, changed: dict[str, str], change: str) -> None:
     """A loss above that of knowing nothing was driven there by the rate; one that is not was left there."""
-    common: dict[str, Any] = {"learning_rate_base": 50.0, "epochs": 5, "validation_loss": [loss] * 5}
+    common: dict[str, Any] = {"learning_rate_base": 50.0, "epochs": 5, "validation_loss": [loss] * 5, **changed}
     found = answer(
         trained("a", 5.0, 0.1, **common), trained("b", 9.0, 0.1, seed=3, **ALONE, **common),
         trained("c", 2.0, 0.1, workers=4, seed=5, **common),
@@ -178,6 +187,18 @@ def test_a_target_that_nobody_reached_recommends_nothing_and_says_so_first() -> 
     why = "no arm can be recommended: 0 of 5 runs reached validation accuracy 0.7 (3 arms)"
     assert lines(found)[0] == ("none", why)
     assert "--set epochs=10" in tried(found).command
+
+
+def test_more_epochs_are_no_advice_where_arms_are_over_a_limit_only() -> None:
+    target = {"epochs": 5, **TARGET}
+    late, missed = ([9.0] * 5, [None] * 5)
+    found = answer(
+        trained("late", 9.0, time_to_target_s=late, **target),
+        trained("missed", 9.0, 0.5, time_to_target_s=missed, workers=4, **target),
+        wanted=Wanted(deadline_s=5.0),
+    )
+    assert found.use is None
+    assert tried(found).command == "dlbench report studies/made-1"
 
 
 def test_conditions_are_never_advised_and_never_compared() -> None:
@@ -207,6 +228,68 @@ def test_arms_of_about_the_same_time_are_either_and_more_repeats_are_named() -> 
     assert set(found.either) == {"mpi, batch 8", "mpi, batch 16"}
     assert tried(found).command.startswith("dlbench run --study studies/made-1 --repeats ")
     assert lines(found)[0][0] == "either"
+
+
+def test_an_arm_of_open_quality_that_is_faster_is_named_beside_those_of_which_one_is_right() -> None:
+    times = {8: [94.0, 101.0, 106.0, 98.0, 102.0], 16: [105.0, 95.0, 101.0, 98.0, 100.0], 32: [50.0] * 5}
+    scores = {8: [0.9, 0.901, 0.899, 0.9005, 0.9002], 32: [0.8885, 0.8905, 0.8925, 0.8912, 0.8899]}
+    found = answer(*(
+        trained(str(batch), 9.0, batch_size=batch, train_time_s=times[batch],
+                validation_accuracy=scores.get(batch, scores[8]))
+        for batch in times
+    ))  # fmt: skip
+    assert found.either[0] == found.open[0] == "mpi, batch 32"
+    assert set(found.either[1:]) == {"mpi, batch 8", "mpi, batch 16"}
+
+
+def test_the_arm_of_the_best_score_has_no_difference_from_a_worse_one() -> None:
+    scores = {8: [0.9, 0.902, 0.898], 16: [0.9, 0.9, 0.898], 32: [0.89, 0.87, 0.88]}
+    arms = [
+        trained(str(batch), 4.0 * batch, count=3, batch_size=batch, validation_accuracy=each)
+        for batch, each in scores.items()
+    ]
+    assert "validation accuracy 0.900  keeps: the best score" in text(answer(*arms))
+
+
+STEPS: dict[str, Any] = {"epochs": None, "batch_size_global": 8, "imported.steps": 1000.0}
+
+
+def of_times(name: str, seconds: float, **values: Any) -> list[dict[str, Any]]:
+    """Return an arm without scores of validation."""
+    return arm(name, {"train_time_s": noisy(seconds, 5, int(seconds), 0.005)}, **TABLE, **values)
+
+
+@pytest.mark.parametrize(
+    ("long", "short", "said"),
+    [
+        ({"epochs": 90}, {"epochs": 10}, "training times are of unequal work, which no score judges: 10 to 90 epochs"),
+        (STEPS, STEPS | {"imported.steps": 100.0}, "100 to 1,000 steps"),
+        # As many samples in larger batches.
+        (STEPS, STEPS | {"imported.steps": 100.0, "batch_size_global": 80}, ""),
+        ({"train_loss": 0.3}, {"train_loss": 2.4}, "its training loss is 2.40, of mpi, 4 workers 0.300"),
+        ({"train_loss": 0.3}, {"train_loss": 0.31}, ""),
+    ],
+)  # fmt: skip
+def test_a_time_that_no_score_judges_is_doubted_where_less_was_done(
+    long: dict[str, Any], short: dict[str, Any], said: str
+) -> None:
+    found = answer(of_times("long", 100.0, workers=4, **long), of_times("short", 20.0, workers=8, **short))
+    assert used(found).name == "short"
+    heavy = [doubt.text for doubt in found.doubts if doubt.weight >= 80]
+    assert len(heavy) == bool(said)
+    assert said in "".join(heavy)
+
+
+def test_less_of_the_training_is_not_called_cheaper() -> None:
+    rates = {"samples_per_s": noisy(1000.0, 5, 1, 0.001)}
+    arms = [
+        [row | {"samples_per_s": row["samples_per_s"] * share} for row in arm(name, {
+            "samples_per_s": rates["samples_per_s"], "train_time_s": noisy(seconds, 5, 2)
+        }, **TABLE, epochs=epochs)]
+        for name, share, seconds, epochs in (("long", 1.0, 9000.0, 90), ("short", 0.6, 1500.0, 10))
+    ]  # fmt: skip
+    found = answer(*arms, wanted=Wanted(goal=Goal(least="throughput")))
+    assert (used(found).name, found.cheaper) == ("long", None)
 
 
 WILD = trained("wild", 2.0, batch_size=16, validation_accuracy=[0.95, 0.93, 0.96, 0.91, 0.97])
@@ -380,7 +463,6 @@ def test_what_the_goal_does_not_ask_for_is_a_doubt_where_it_is_far_behind() -> N
     assert any(one.startswith("its validation loss is 1.90, of mpi, batch 8 0.0") for one in texts), texts
 
 
-TABLE: dict[str, Any] = {"command": "imported", "dataset_checksum": None, "stated": "samples_per_s"}
 RATES = [
     arm("one", {"samples_per_s": [219.0, 220.0, 221.0]}, **ALONE, **TABLE),
     arm("eight", {"samples_per_s": [1734.0, None, 1730.0]}, workers=8, **TABLE),
