@@ -12,7 +12,8 @@ from decimal import Decimal
 from dlbench.analysis.arms import IMPORTED, WORKER_RATE
 from dlbench.errors import UserError, nearest, shown
 from dlbench.grouping import by_key
-from dlbench.scenario.metrics import BUILT_IN, RATE, TRAIN_TIME
+from dlbench.records.outcome import Status
+from dlbench.scenario.metrics import BUILT_IN, RATE, TIME_TO_TARGET, TRAIN_TIME
 from dlbench.study.table_file import Table
 
 # Begins the columns that are none of dlbench's: what they hold tells arms apart.
@@ -20,6 +21,18 @@ OTHER = f"{IMPORTED}."
 # Of a step and its batch follows the rate.
 STEP_TIME = "step_time_s"
 REPEAT = "repeat"
+STATUS = "status"
+_STATUS_WORDS = {
+    Status.COMPLETED: "completed,complete,ok,success,succeeded,done,finished,passed,yes,true,converged",
+    Status.OUT_OF_MEMORY: "out-of-memory,out of memory,oom",
+    Status.FAILED: "failed,fail,failure,error,crash,crashed,no,false",
+    Status.DIVERGED: "diverged",
+    Status.TIMEOUT: "timeout,timed out",
+    Status.STALLED: "stalled",
+    Status.INTERRUPTED: "interrupted",
+}
+STATUSES = {word: status for status, words in _STATUS_WORDS.items() for word in words.split(",")}
+STATUSES |= {"": Status.COMPLETED, "-": Status.COMPLETED}
 # Words of headings, and the one that stands for them below.
 _WORDS = {
     "": "of de der the in mean average avg median",
@@ -67,6 +80,8 @@ _UNITS = {
     "percent": (SHARE, "0.01", ""),
 }
 _ADJECTIVES = "(global|train|peak|wall|clock|elapsed)*"
+_WHEN = "(best|final|last)?"
+_GOAL = "(train|convergence|target|quality|loss|(validation|top1)*accuracy)"
 _A_RATE = f"{_ADJECTIVES}(throughput(rate)?|speedrate|rate)(global)?"
 # What tables call columns, in the words above, without a unit and with `perstep` and `perworker` last.
 NAMES = {
@@ -81,31 +96,45 @@ NAMES = {
     "precision": "precision|dtype",
     "device_name": "worker(name|type|model)?|hw|hardware|machine",
     REPEAT: "repeat|trial|repetition|seed",
+    STATUS: "(run|train|exit)?status|state|outcome|result|converged|reachedtarget",
     "samples_per_s": _A_RATE,
     WORKER_RATE: f"{_A_RATE}perworker",
     "mfu": "mfu|modelflops?utili[sz]ation",
-    "train_time_s": f"{_ADJECTIVES}((t?time|runtime|duration)+|timetotrain)",
+    # Beside `timeto`, `time` is the noun of a unit.
+    "train_time_s": f"{_ADJECTIVES}((t?time|runtime|duration)+|timeto{_GOAL}(time)?)",
+    TIME_TO_TARGET.column: r"timeto\d+(percent(validation|top1|accuracy)*|(validation|top1)*accuracy)(time)?",
     STEP_TIME: f"{_ADJECTIVES}(step(time)+|(time)+perstep)",
-    "validation_accuracy": "(validation)?(top1)?accuracy|accuracytop1|(validation)?top1",
-    "train_accuracy": "train(top1)?accuracy",
+    "validation_accuracy": f"{_WHEN}((validation)?(top1)?accuracy|accuracytop1|(validation)?top1)",
+    "train_accuracy": f"{_WHEN}train(top1)?accuracy",
     "validation_mean_squared_error": "(validation)?(squarederror|mse)",
-    "validation_loss": "validationloss",
-    "train_loss": "(train)?loss",
+    "validation_loss": f"{_WHEN}validationloss",
+    "train_loss": f"{_WHEN}(train)?loss",
     "epochs": "(num)?epochs",
     "learning_rate": "learningrate|lr",
 }
 # What follows from other columns, or says when and by whom a line was measured: it would keep repeats apart.
 # `±` and `+/-` have no words, nor has a column of numbers of lines.
 _NO_SETTING = re.compile(
-    ".*(efficiency|speedup|stddev|stdev|stderr|std|stderror|standarderror|errorbars?)(time|rate)?|error"
+    ".*(efficiency|speedup|stddev|stdev|stderr|std|stderror|standarderror|errorbars?)(time|rate)*|error"
     "|(peak|max)(worker|host)?(memory|mem).*|.*utili[sz]ation|(worker)?(power|energy)|latency|t?flops(perworker)?"
     "|(throughput|time|rate|accuracy|loss)*(sd|se|err|ci)"
     "|(price|cost).*|workers?time|.*steprate"
+    "|(best|max|minimum|maximum)?((step|train|global)*(time|throughput|rate|accuracy|loss))+(per(worker|step))*"
+    "(max|minimum|maximum)?|(time|epochs|step)to.*|(best|final|last|validation|train|macro|micro|top\\d)*"
+    "(perplexity|ppl|f1|bleu|map|millionap|auc|auroc|wer|cer|m?iou|score|accuracy|loss|err(or)?(rate)?|top\\d)+(top\\d)?"
     "|(run|start|end)?(date|timestamp|datetime)|(run|job|line|row)?(id|num|index)|run|notes?|comments?|remarks?"
     "|(per)?"
 )
 # Of those, what may number repeats.
 _NUMBERS = re.compile("run(id|num|index)?|id|num|index")
+_SUMMARY = re.compile("mean|avg|average|median|std|sd|stdev|min|max|total|sum|best|overall", re.IGNORECASE)
+_ERROR = re.compile(r"(top.?\d|val\w*|test).?err(?!.*(std|dev|bar))", re.IGNORECASE)
+# `error` alone may be one of the mean.
+_BARE_ERROR = re.compile(r"err(or)?s?([ _]rate|[\W_]*(%|percent|pct)).*", re.IGNORECASE)
+# 8x V100, V100 x8, 2 nodes; not 224x224.
+_COUNTED = re.compile(
+    r"\b\d+ ?[x\u00d7] ?(?!\d)|(?<!\d)[x\u00d7] ?\d+$|\b\d+ ?(gpu|tpu|node|host|worker|device|rank)s?\b", re.IGNORECASE
+)
 # What the numbers of each measurement are.
 MEASURED = {name: metric.unit or (SHARE if metric.most == 1 else "") for name, metric in BUILT_IN.items()}
 MEASURED |= {WORKER_RATE: _RATE, STEP_TIME: _TIME}
@@ -151,7 +180,9 @@ def read_headings(table: Table, named: Mapping[str, str]) -> list[Heading]:
     header, where = table.header, table.where()
     if unknown := next((name for name in named if name not in header), None):
         raise UserError(f"there is no column {shown(unknown)}", where=where, hint=nearest(unknown, header))
-    guesses = map(_guessed, header)
+    # `time min` beside `time max` is the least time, not one in minutes.
+    has_least = any(re.search(r"[ _](max|mean|median|avg)$", name, re.IGNORECASE) for name in header)
+    guesses = [_guessed(name, has_least=has_least) for name in header]
     headings = [_named(guess, named[guess.theirs]) if guess.theirs in named else guess for guess in guesses]
     headings = _seen(headings, table)
     for heading in headings:
@@ -160,11 +191,13 @@ def read_headings(table: Table, named: Mapping[str, str]) -> list[Heading]:
             hint = f"say which: --column '{same[0]}=' or --column '{same[1]}='"
             raise UserError(f"{same[0]} and {same[1]} are both taken for {heading.column}", where=where, hint=hint)
     if not any(heading.column in MEASURED for heading in headings):
-        raise UserError(f"no column is a measurement: {', '.join(header)}", where=where, hint=_missing(header))
+        raise UserError(f"no column is a measurement: {', '.join(header)}", where=where, hint=_missing(headings))
     _refuse_hidden(headings, table)
     rates = [each for each in headings if each.column in _RATES]
-    for other in sorted(rates, key=lambda each: (each.is_guessed, _RATES.index(each.column)))[1:]:
-        headings[headings.index(other)] = replace(other, column="")
+    rates.sort(key=lambda each: (each.is_guessed, _RATES.index(each.column)))
+    for other in rates[1:]:
+        if STEP_TIME in (rates[0].column, other.column):
+            headings[headings.index(other)] = replace(other, column="")
     columns = Counter(heading.column for heading in headings)
     # Names that differ in signs alone stay apart.
     return [
@@ -184,47 +217,77 @@ def _seen(headings: Sequence[Heading], table: Table) -> list[Heading]:
                 message = f"{heading.theirs} holds numbers, beside another column of workers"
                 raise UserError(message, where=table.where(), hint=f"--column '{heading.theirs}=' leaves it out")
             heading = replace(heading, column="workers", is_bare=True)
+        elif heading.column == STATUS and (words := [each for each in cells if each.lower() not in STATUSES]):
+            if not heading.is_guessed or "status" in heading.theirs.lower():
+                hint = f"write one of {', '.join(filter(None, STATUSES))}"
+                raise UserError(f"{heading.theirs} is {shown(words[0])}", where=table.where(), hint=hint)
+            heading = replace(heading, column=_other(heading.theirs))
         elif heading.may_number and REPEAT not in taken:
             groups = by_key((tuple(line[each] for each in settings), line[place]) for _, line in table.lines)
             if all({*group} == {str(n + 1) for n in range(len(group))} for group in groups.values()):
                 heading = replace(heading, column=REPEAT)
         elif heading.is_guessed and heading.unit == SHARE and heading.column in MEASURED:
-            numbers = [float(cell) for cell in cells if re.fullmatch(r"\d+(\.\d+)?", cell)]
-            if numbers and max(numbers) <= 1:
-                ways = " or ".join(f"--column '{heading.theirs}={heading.column}{way}'" for way in ("*1", "/100"))
-                raise UserError(f"{heading.theirs} is 1 at most: shares, or percent?", where=table.where(), hint=ways)
+            _refuse_shares(heading, cells, table.where())
         seen.append(heading)
     return seen
 
 
+def _refuse_shares(heading: Heading, cells: Sequence[str], where: str) -> None:
+    """Refuse a column in percent that holds shares."""
+    numbers = [float(cell) for cell in cells if re.fullmatch(r"\d+(\.\d+)?", cell)]
+    if not any(0 < number <= 1 for number in numbers):
+        return
+    if max(numbers) > 1:
+        message = f"{heading.theirs} is above 1 on some lines and below on others: shares, or percent?"
+        hint = f"write 76.1 or 0.761 throughout, or --column '{heading.theirs}={heading.column}/100'"
+        raise UserError(message, where=where, hint=hint)
+    ways = " or ".join(f"--column '{heading.theirs}={heading.column}{way}'" for way in ("*1", "/100"))
+    raise UserError(f"{heading.theirs} is 1 at most: shares, or percent?", where=where, hint=ways)
+
+
 def _refuse_hidden(headings: Sequence[Heading], table: Table) -> None:
-    """Refuse what would be overlooked: errors in place of accuracies, lines of epochs, workers in words."""
+    """Refuse what would be overlooked: summaries, errors in place of accuracies, lines of epochs, workers in words."""
     has_workers = any(each.column in ("workers", "hosts", "workers_per_host") for each in headings)
-    for heading, cells in zip(headings, table.columns(), strict=True):
+    has_score = any(each.column in MEASURED and BUILT_IN.get(each.column, RATE).is_score for each in headings)
+    for place, (heading, cells) in enumerate(zip(headings, table.columns(), strict=True)):
         theirs, is_other = heading.theirs, heading.is_guessed and heading.column.startswith(OTHER)
-        if is_other and re.search(r"(top.?\d|val\w*|test).?err", theirs, re.IGNORECASE):
+        summaries = [number for number, line in table.lines if _SUMMARY.fullmatch(line[place])]
+        # `sum` and `mean` alone are settings.
+        may_sum_up = place == 0 or all(cell.isdecimal() or _SUMMARY.fullmatch(cell) for cell in cells)
+        may_sum_up &= heading.is_guessed and heading.column not in MEASURED and len(summaries) < len(cells)
+        if summaries and (heading.may_number or may_sum_up):
+            setting = heading.column if heading.column in NAMES else "+"
+            hint = f"leave summary lines out; --column '{theirs}={setting}' where it is a setting"
+            raise UserError(f"{theirs}: a summary of other lines is no run", where=table.where(summaries[0]), hint=hint)
+        is_error = _ERROR.search(theirs) or (not has_score and _BARE_ERROR.fullmatch(theirs))
+        if heading.is_guessed and heading.column not in MEASURED and is_error:
             hint = f"write the accuracy, which is 1 - error; --column '{theirs}=' leaves it out"
             raise UserError(f"{theirs} is no accuracy", where=table.where(), hint=hint)
         if is_other and theirs.lower() == "epoch" and len({*cells}) > 1:
             hint = f"keep the last line of each run; or --column '{theirs}=epochs' where it is how many there were"
             raise UserError(f"{theirs}: a line for each epoch?", where=table.where(), hint=hint)
         is_count = is_other and re.search(r"gpu|node|worker|device|rank|accelerator", theirs, re.IGNORECASE)
-        counted = re.compile(r"(\d+ ?[x\u00d7] ?)+\D").match
-        if not has_workers and (is_count or (heading.column == "device_name" and any(map(counted, cells)))):
+        may_count = is_other or heading.column == "device_name"
+        if not has_workers and (is_count or (may_count and any(map(_COUNTED.search, cells)))):
             hint = f"--column '{theirs}=workers'; counts in words need a column; --column '{theirs}=' leaves it out"
             raise UserError(f"{theirs}: are these the workers?", where=table.where(), hint=hint)
 
 
-def _missing(header: Sequence[str]) -> str:
+def _missing(headings: Sequence[Heading]) -> str:
+    header = [each.theirs for each in headings]
     if max(Counter(re.sub(r"\d+", "", name).rstrip("s") for name in header).values()) > 1:
         return "write one line for each run (gpus, repeat, throughput), not a column for each"
     ours = ", ".join(f"{name} ({MEASURED[name] or 'a loss'})" for name in NAMES if name in MEASURED)
-    return f"name one: --column THEIRS=OURS or THEIRS=OURS*1000; OURS, with samples of all workers, is of {ours}"
+    like = re.compile("time|throughput|speed|rate|acc|loss|/s|second", re.IGNORECASE)
+    near = next((each.theirs for each in headings if each.unit or like.search(each.theirs)), "")
+    start = f"the nearest is {near}; name one" if near else "name one"
+    return f"{start}: --column THEIRS=OURS or THEIRS=OURS*1000; OURS, with samples of all workers, is of {ours}"
 
 
-def _guessed(theirs: str) -> Heading:
-    """Return what a heading says in its own words."""
+def _guessed(theirs: str, *, has_least: bool) -> Heading:
+    """Return what a heading says in its own words; `min` at its end is the least where `has_least`, else minutes."""
     text = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", theirs).lower()
+    text = re.sub(r"^min(?=[ _])" + r"|(?<=[ _])m(in)?$" * has_least, "minimum", text)
     for sign, word in {"/": " per ", "%": " percent ", "#": " num "}.items():
         text = text.replace(sign, word)
     text = "".join(_MEANS.get(word, word) for word in re.findall(r"[^\W_]+", text))

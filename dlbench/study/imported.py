@@ -1,7 +1,7 @@
 """Numbers that were measured elsewhere, as a study that report, compare and recommend read.
 
 Each line of a table is one run: its settings, and what was measured. Nothing of it is dlbench's own measurement, which
-its rows say: `stated` names the numbers, and `status` is `completed` because somebody wrote them down.
+its rows say: `stated` names the numbers, and `status` is `completed` where somebody wrote them down.
 """
 
 import hashlib
@@ -20,10 +20,21 @@ from dlbench.analysis.arms import IMPORTED, WORKER_RATE
 from dlbench.errors import UserError, shown
 from dlbench.records import files
 from dlbench.records.columns import RUNS, SCHEMA_VERSION, names
+from dlbench.records.outcome import Status
 from dlbench.records.tables import write_table
-from dlbench.scenario.metrics import BUILT_IN
+from dlbench.scenario.metrics import BUILT_IN, TIME_TO_TARGET
 from dlbench.scenario.scenario import name_from
-from dlbench.study.headings import MEASURED, OTHER, REPEAT, SHARE, STEP_TIME, Heading, read_headings
+from dlbench.study.headings import (
+    MEASURED,
+    OTHER,
+    REPEAT,
+    SHARE,
+    STATUS,
+    STATUSES,
+    STEP_TIME,
+    Heading,
+    read_headings,
+)
 from dlbench.study.table_file import Table, read_table
 
 # What a run has where a table does not say it.
@@ -35,12 +46,17 @@ ORIGINAL = "imported.csv"
 THOUSANDS = re.compile(r"[1-9]\d{0,2}(,\d{3})+(\.\d+)?%?")
 # Cells that say that there is nothing.
 _NOTHING = ("", "na", "n/a", "nan", "none", "null", "-", "\N{EN DASH}", "\N{EM DASH}")
+# Cells in place of a number that say how the run ended.
+_FAILURES = {word: status for word, status in STATUSES.items() if status != Status.COMPLETED}
+_FAILURES |= {"nan": Status.FAILED}
+NO_NUMBER = "imported: no number"
 # What is assumed where a heading leaves it open.
 _ASSUMED = {
     "batch_size": "of each worker; of all together: --column '{}=batch_size_global'",
     "workers": "of all hosts together; of each: --column '{}=workers_per_host'",
     "samples_per_s": "of all workers together, per second",
     "train_time_s": "seconds",
+    TIME_TO_TARGET.column: "seconds",
     STEP_TIME: "seconds",
 }
 # A run by column.
@@ -78,8 +94,11 @@ def import_table(path: Path, parent: Path, name: str = "", columns: Mapping[str,
     study = name_from(name or path.stem)
     moment = datetime.now(UTC)
     every = [*_rows(headings, table, study, moment)]
-    rows = [row for row in every if row["stated"]]
-    if not rows:
+    measured = {_arm_of(row) for row in every if row["stated"]}
+    # Where no line of an arm has a number, it was hardly run; else those without one are repeats that failed.
+    is_kept = [row["reason"] != NO_NUMBER or _arm_of(row) in measured for row in every]
+    rows = [row for row, kept in zip(every, is_kept, strict=True) if kept]
+    if not measured:
         raise UserError("no line has a measurement", where=table.where())
     _refuse_workers_of_each_host(headings, rows, table.where())
     folder = parent / f"{study}-{moment:%Y%m%dT%H%M%SZ}"
@@ -87,10 +106,12 @@ def import_table(path: Path, parent: Path, name: str = "", columns: Mapping[str,
     extra = tuple(each.column for each in headings if each.column.startswith(OTHER))
     write_table(folder / files.table("runs"), "runs", rows, extra)
     files.write_text(folder / ORIGINAL, table.text)
-    remarks = [*_taken(headings, columns, rows), *_oddities(headings, table, rows)]
+    remarks = [*_taken(headings, columns, rows), *_oddities(headings, table, [row for row in rows if row["stated"]])]
     if not any(each.column in ("workers", "hosts", "workers_per_host") for each in headings):
         remarks.append("no column says how many workers there were: one is assumed; --column THEIRS=workers names it")
-    if empty := [str(number) for (number, _), row in zip(table.lines, every, strict=True) if not row["stated"]]:
+    if failed := sum(row["status"] != Status.COMPLETED for row in rows):
+        remarks.append(f"runs that failed, or have no number beside repeats that do: {failed}")
+    if empty := [number for (number, _), kept in zip(table.lines, is_kept, strict=True) if not kept]:
         remarks.append(f"left out, without a measurement: {', '.join(f'line {number}' for number in empty)}")
     return Imported(folder, len(rows), len({row["label"] for row in rows}), remarks)
 
@@ -114,6 +135,8 @@ def _taken(headings: Sequence[Heading], columns: Mapping[str, str], rows: Sequen
     left_out = [each.theirs or "(no name)" for each in headings if not each.column and columns.get(each.theirs) != ""]
     if left_out:
         yield f"left out: {', '.join(left_out)}; --column THEIRS=+ lets one tell arms apart"
+    if any(re.search("price|cost", theirs, re.IGNORECASE) for theirs in left_out):
+        yield "prices are not read: dlbench recommend --price 2.5/worker-hour names one"
 
 
 def _oddities(headings: Sequence[Heading], table: Table, rows: Sequence[_Row]) -> Iterator[str]:
@@ -179,10 +202,17 @@ def _rows(headings: Sequence[Heading], table: Table, study: str, moment: datetim
     for place, (number, cells) in enumerate(table.lines):
         where = table.where(number)
         taken = [(heading, cell) for heading, cell in zip(headings, cells, strict=True) if heading.column]
-        values = {heading.column: _value(heading, cell, where) for heading, cell in taken}
-        settings = {column: value for column, value in values.items() if column not in MEASURED and column != REPEAT}
+        status, reason = _ended(taken)
+        values = {
+            heading.column: _value(heading, cell, where)
+            for heading, cell in taken
+            if status == Status.COMPLETED or heading.column not in MEASURED
+        }
+        settings = {column: value for column, value in values.items() if column not in (*MEASURED, REPEAT, STATUS)}
         row = dict.fromkeys(names("runs")) | DEFAULTS | {k: v for k, v in values.items() if v is not None}
         step_time = row.pop(STEP_TIME, None)
+        row["learning_rate_base"] = row["learning_rate"]
+        row |= _target(headings)
         row |= _workers(row, where)
         row |= _batches(row, where)
         row |= _rates(row, step_time, where)
@@ -207,7 +237,8 @@ def _rows(headings: Sequence[Heading], table: Table, study: str, moment: datetim
             "label": label,
             "repeat": repeat,
             "baseline": False,
-            "status": "completed",
+            "status": status.value,
+            "reason": reason,
             "started_at": moment.isoformat(timespec="seconds"),
             "schema_version": SCHEMA_VERSION,
             "dlbench_version": dlbench.__version__,
@@ -215,6 +246,40 @@ def _rows(headings: Sequence[Heading], table: Table, study: str, moment: datetim
             "command": IMPORTED,
             "stated": ";".join(metrics) or None,
         }
+
+
+def _arm_of(row: _Row) -> str:
+    return str(row["run_id"]).rpartition("-r")[0]
+
+
+def _ended(taken: Sequence[tuple[Heading, str]]) -> tuple[Status, str | None]:
+    """Return how a line's run ended, with the reason: by its column, else by what it has in place of numbers."""
+    status_word = next((cell for heading, cell in taken if heading.column == STATUS), "")
+    cells = [cell for heading, cell in taken if heading.column in MEASURED]
+    if STATUSES[status_word.lower()] != Status.COMPLETED:
+        return STATUSES[status_word.lower()], f"imported: {status_word}"
+    if any(cell.lower() not in (*_NOTHING, *_FAILURES) for cell in cells):
+        return Status.COMPLETED, None
+    if word := next((cell for cell in cells if cell.lower() in _FAILURES), None):
+        return _FAILURES[word.lower()], f"imported: {word}"
+    return Status.FAILED, NO_NUMBER
+
+
+def _target(headings: Sequence[Heading]) -> dict[str, Any]:
+    """Return the accuracy that `time to 93%` names.
+
+    Raises:
+        UserError: A time to a target names none.
+    """
+    theirs = next((each.theirs for each in headings if each.column == TIME_TO_TARGET.column), None)
+    if theirs is None:
+        return {}
+    aim = re.search(r"to[\W_]*?(\d*\.?\d+)", theirs, re.IGNORECASE)
+    if aim is None:
+        hint = f"name the column `time to 93% (s)`, or --column '{theirs}=train_time_s'"
+        raise UserError(f"{theirs} names no accuracy", hint=hint)
+    value = float(aim[1])
+    return {"target_metric": "validation_accuracy", "target_value": value / 100 if value > 1 else value}
 
 
 def _workers(row: _Row, where: str) -> dict[str, Any]:
@@ -256,11 +321,12 @@ def _batches(row: _Row, where: str) -> dict[str, Any]:
         message = f"{workers} workers of a batch of {of_one} have {of_one * workers} together, not {of_all}"
         raise UserError(message, where=where, hint="leave one out: --column THEIRS=")
     of_all = of_all or (of_one and of_one * workers)
+    scope = "global" if of_all and not of_one else "per-worker"
     return {
         "batch_size": of_one or of_all,
         "batch_size_global": of_all,
         "batch_size_per_worker": of_all and of_all / workers,
-        "batch_scope": "global" if of_all and not of_one else "per-worker",
+        "batch_scope": scope if of_all else None,
     }
 
 
@@ -268,9 +334,12 @@ def _rates(row: _Row, step_time: float | None, where: str) -> dict[str, Any]:
     """Return the rates of all workers and of one, from either, or from the batch and the time of its step.
 
     Raises:
-        UserError: There is a time of a step, and no batch.
+        UserError: They contradict each other, or there is a time of a step, and no batch.
     """
     workers, rate, of_one = row["workers"], row["samples_per_s"], row[WORKER_RATE]
+    if rate is not None and of_one is not None and not math.isclose(rate, of_one * workers, rel_tol=0.02):
+        message = f"{workers} workers at {of_one:g}/s each have {of_one * workers:g}/s together, not {rate:g}/s"
+        raise UserError(message, where=where, hint="leave one out: --column THEIRS=")
     if rate is None and of_one is not None:
         rate = of_one * workers
     if rate is None and step_time:
@@ -310,6 +379,8 @@ def _value(heading: Heading, text: str, where: str) -> Any:
     if not math.isfinite(number) or not least <= number <= most or (column == "workers" and number < 1):
         hint = f"write shares as 0.93 or 93%, or --column '{heading.theirs}={column}/100'" if most == 1 else ""
         raise UserError(f"{column} cannot be {shown(text)}", where=where, hint=hint)
+    if number == 0 and MEASURED.get(column) in ("s", "samples/s"):
+        raise UserError(f"{column} cannot be {shown(text)}", where=where, hint="`-` where it did not run")
     if kind == "int":
         if number != round(number):
             raise UserError(f"{column} is a whole number, not {shown(text)}", where=where)

@@ -7,6 +7,7 @@ from click.testing import CliRunner
 
 from dlbench.cli import group
 from dlbench.errors import UserError
+from dlbench.records.outcome import Status
 from dlbench.report.data import read
 from dlbench.study.imported import import_table
 
@@ -130,6 +131,23 @@ def test_what_a_table_does_not_say_is_unknown(tmp_path: Path) -> None:
         ("gpus,loss,img/s\n8,nan,5\n", "csv:2: loss is nan"),
         ("gpus;img/s\n1;1.400\n8;10.770\n", "img/s is 1.400: decimals, or thousands?"),
         ("seed,throughput\n1,5\n1,6\n", "--column 'seed=' leaves it out"),
+        ("gpus,run,img/s\n1,1,5\n1,2,6\n1,Mean,5.5\n", "csv:4: run: a summary of other lines is no run"),
+        ("setup,gpus,img/s\nA,1,5\nB,1,6\ntotal,1,11\n", "csv:4: setup: a summary"),
+        ("strategy,gpus,time\nA,1,5\nstd,1,0.1\n", "--column 'strategy=strategy' where it is a setting"),
+        ("gpus,fold,time\n1,1,5\n1,2,5\n1,avg,5\n", "csv:4: fold: a summary"),
+        ("gpus,time,top1 error rate (val)\n1,5,24\n", "top1 error rate (val) is no accuracy"),
+        ("gpus,time\n1,0\n", "train_time_s cannot be '0'\n  hint: `-` where it did not run"),
+        ("gpus,img/s\n1,0.0\n", "samples_per_s cannot be '0.0'"),
+        ("gpus,top-1 (%)\n1,76.1\n2,0.761\n", "write 76.1 or 0.761 throughout"),
+        ("gpus,img/s,img/s/gpu\n4,900,100\n", "csv:2: 4 workers at 100/s each have 400/s together, not 900/s"),
+        ("gpus,time,status\n1,5,ok\n1,4,warm\n", "status is 'warm'\n  hint: write one of completed"),
+        ("gpus,time\n1,-\n1,OOM\n", "no line has a measurement"),
+        ("gpus,time,error (%)\n1,5,24\n", "error (%) is no accuracy"),
+        ("gpus,time,error rate\n1,5,0.24\n", "error rate is no accuracy"),
+        ("config,img/s\nV100 x8,5\n", "config: are these the workers?"),
+        ("config,img/s\n2 nodes,5\n", "config: are these the workers?"),
+        ("gpus,widgets/s\n1,5\n", "the nearest is widgets/s"),
+        ("gpus,time min,time max\n1,5,9\n", "no column is a measurement"),
     ],
 )
 def test_what_is_no_table_of_measurements_is_refused(tmp_path: Path, text: str, said: str) -> None:
@@ -156,6 +174,13 @@ def test_what_is_no_table_of_measurements_is_refused(tmp_path: Path, text: str, 
         ("images/min", "1200", "samples_per_s", 20),
         ("Time (us)", "1500000", "train_time_s", 1.5),
         ("Time to train", "90", "train_time_s", 90),
+        ("Time to train (minutes)", "1.5", "train_time_s", 90),
+        ("time to accuracy (s)", "90", "train_time_s", 90),
+        ("time to 93% (min)", "1.5", "time_to_target_s", 90),
+        ("train time min", "1.5", "train_time_s", 90),
+        ("final test accuracy", "0.9", "validation_accuracy", 0.9),
+        ("best accuracy (%)", "90", "validation_accuracy", 0.9),
+        ("final loss", "0.9", "train_loss", 0.9),
         ("images/sec/GPU", "5", "samples_per_s", 20),
         ("img/s per GPU", "5", "samples_per_s", 20),
         ("throughput per GPU (img/s)", "5", "samples_per_s", 20),
@@ -238,6 +263,15 @@ def test_a_factor_is_that_of_the_user_or_of_the_heading(
         ("GPU,img/s\n1,5\n4,9\n", [1, 4], ["single", "unknown"], 2),
         ("sep=;\ngpus;img/s\n1;1.25\n", [1], ["single"], 1),
         ("gpus,model,img/s\n1,a,5\n2,-,9\n", [1, 2], ["single", "unknown"], 2),
+        ("reduction,gpus,time\nsum,1,5\nmean,1,6\n", [1, 1], ["single"] * 2, 2),
+        ("gpus,img/s,res\n1,5,224x224\n", [1], ["single"], 1),
+        # Other scores, and a least or largest measurement, are no settings.
+        (
+            "gpus,time median,time min,max time (s),F1,mAP,top-5 acc,std time (s)\n1,5,1,2,3,4,5,6\n1,6,2,3,4,5,6,7\n",
+            [1, 1],
+            ["single"] * 2,
+            1,
+        ),
         # What follows from others, or says when and by whom, keeps no repeats apart.
         (
             ",Run,Date,gpus,img/s,±,speed-up,price ($/h),notes\n0,7,d,1,5,1,2,3,\n1,9,e,1,6,2,3,4,x\n",
@@ -259,6 +293,37 @@ def test_a_run_that_counts_within_equal_settings_is_a_repeat(tmp_path: Path) -> 
     text = "gpus,run,throughput\n1,1,10\n1,2,11\n2,2,20\n2,1,21\n"
     (study,) = read([made(tmp_path, text, columns={}).folder]).studies
     assert [row["repeat"] for row in study.runs] == [1, 2, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "statuses", "reasons"),
+    [
+        ("n,time,Status\n1,5,ok\n1,4,OOM\n1,-,timed out\n", "completed out-of-memory timeout", "OOM;timed out"),
+        ("n,time,converged\n1,5,yes\n1,4,no\n", "completed failed", "no"),
+        ("n,time,state\n1,5,\n1,4,cold\n", "completed completed", ""),
+        ("n,time,status\n1,5,-\n1,4,fail\n", "completed failed", "fail"),
+        ("n,time,status,x\n1,5,,a\n1,4,,b\n", "completed completed", ""),
+        # Line 4 is a repeat of a measured one; the arm of line 5 was never run, that of line 6 was.
+        ("n,img/s\n1,5\n1,OOM\n1,-\n2,-\n4,crash\n", "completed out-of-memory failed failed", "OOM;no number;crash"),
+        ("n,loss\n1,nan\n1,0.5\n", "failed completed", "nan"),
+    ],
+)
+def test_a_run_that_did_not_complete_is_counted_and_has_no_numbers(
+    tmp_path: Path, text: str, statuses: str, reasons: str
+) -> None:
+    (study,) = read([made(tmp_path, text, columns={"n": "workers"}).folder]).studies
+    assert [row["status"] for row in study.runs] == statuses.split()
+    failed = [row for row in study.runs if row["status"] != Status.COMPLETED]
+    assert ";".join(row["reason"].removeprefix("imported: ") for row in failed) == reasons
+    assert not any(row.get("stated") or row.get("train_time_s") for row in failed)
+
+
+def test_columns_that_follow_from_what_a_table_says(tmp_path: Path) -> None:
+    imported = made(tmp_path, "gpus,lr,time to 76.1% accuracy,price ($/h)\n4,0.1,9,3\n", columns={})
+    (row,) = read([imported.folder]).studies[0].runs
+    assert (row["learning_rate"], row["learning_rate_base"], row.get("batch_scope")) == (0.1, 0.1, None)
+    assert (row["target_metric"], row["target_value"]) == ("validation_accuracy", pytest.approx(0.761))
+    assert any("recommend --price" in remark for remark in imported.remarks)
 
 
 def test_batches_that_agree_are_of_each_worker(tmp_path: Path) -> None:
@@ -283,7 +348,7 @@ def test_what_is_assumed_or_odd_is_said(tmp_path: Path) -> None:
         "gpus,img/s,step time (ms),x\n1,5,2,-\n2,,2,b\n2,6,2,b\n4,5,2,d\n": [
             "taken: gpus as workers, img/s as samples_per_s; apart by: x",
             "left out: step time (ms); --column THEIRS=+ lets one tell arms apart",
-            "left out, without a measurement: line 3",
+            "runs that failed, or have no number beside repeats that do: 1",
             "x makes each line an arm by itself; --column 'x=' leaves it out",
         ],
     }
