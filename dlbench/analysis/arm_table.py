@@ -239,10 +239,10 @@ def marks(rows: Sequence[Row]) -> str:
 
 
 def _notes(arms: Sequence[Arm]) -> Iterator[str]:
-    if scopes := {scope for arm in arms if arm.efficiency and (scope := arm.get("batch_scope"))}:
-        held = "; ".join(f"of {SCALING[scope]}" for scope in sorted(scopes))
+    if scopes := {arm.get("batch_scope") for arm in arms if arm.efficiency}:
+        held = "; ".join(f"of {SCALING[scope]}" for scope in sorted(filter(None, scopes)))
         text = f"steady samples/s of each worker / steady samples/s of {ALONE}"
-        yield f"efficiency: {text}, at the same batch size {held}"
+        yield f"efficiency: {text}, {f'at the same batch size {held}' if held else 'whatever their batch sizes are'}"
     if note := learning_rate_note(arms):
         yield note
     sentences = [(arm.workers, sentence(arm, lost)) for arm in arms if arm.workers > 1 and (lost := lost_time(arm))]

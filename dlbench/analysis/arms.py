@@ -267,10 +267,15 @@ def is_alone(row: Row) -> bool:
 
 
 def _comparable(row: Row) -> Row:
-    """Return a row with lists as text and its `placement`: its mode, or how many workers a host had."""
+    """Return a row with lists as text and its `placement`: its mode, or how many workers a host had.
+
+    A simulation is the same on every device, which tells none apart.
+    """
     hosted = row.get("workers_per_host")
     values = {name: repr(value) if isinstance(value, list | dict) else value for name, value in row.items()}
-    return values | {"placement": row.get("mode") or (f"{hosted} per host" if hosted else None)}
+    device = None if row.get("communicator") == "simulated" else row.get("device_name")
+    placement = row.get("mode") or (f"{hosted} per host" if hosted else None)
+    return values | {"placement": placement, "device_name": device}
 
 
 def _is_finite(value: Any) -> bool:

@@ -5,7 +5,6 @@ import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from functools import cached_property, lru_cache
 from pathlib import Path
 from statistics import median
@@ -168,10 +167,9 @@ class StudyText:
         return len(self.data.runs)
 
     def runs(self) -> str:
-        """Say how many runs there are, how they ended, how long all took, whether workers agreed."""
+        """Say how many runs there are, how they ended, how long they took together, whether workers agreed."""
         runs, attempts = self.data.runs, self.data.attempts
-        ends = [row["started_at"] + timedelta(seconds=row.get("wall_time_s") or 0) for row in attempts]
-        minutes = (max(ends) - min(row["started_at"] for row in attempts)).total_seconds() / 60
+        minutes = sum(row.get("wall_time_s") or 0 for row in attempts) / 60
         arms = [arm.n for arm in self.data.arms]
         each = " to ".join(dict.fromkeys(f"{count}" for count in (min(arms), max(arms))))
         again = len(attempts) - len(runs)
@@ -181,7 +179,7 @@ class StudyText:
         agree = Counter(row.get("workers_agree") or "not compared" for row in runs if (row.get("workers") or 0) > 1)
         alike = f" Weights of all workers after training (`workers_agree`): {counts(agree)} runs." if agree else ""
         return (
-            f"{counted(len(runs), 'run')} in {counted(round(minutes), 'minute')}: {ended}, {tries}; "
+            f"{counted(len(runs), 'run')} of {counted(round(minutes), 'minute')} together: {ended}, {tries}; "
             f"{counted(len(arms), 'arm')} of {each} completed repeats each.{alike}"
         )
 

@@ -82,6 +82,8 @@ def comparison_groups(arms: Sequence[Arm], given: Collection[str] = ()) -> list[
     groups = []
     for title, is_emulated, *condition in sorted(grouped, key=lambda key: (titles.index(key[0]), key[1])):
         members, shared = grouped[title, is_emulated, *condition], dict(zip(columns, condition, strict=False))
+        if len(members) == 1 and members[0].is_alone and of_ways and set(NUMBERS) & set(columns):
+            continue  # the base line of others: there is nothing to choose between
         stated = naming(members)
         emulated = emulation(arm.emulated for arm in members).replace(";", ", ")
         titled = _titled(members, stated)

@@ -123,3 +123,11 @@ def test_only_finite_numbers_of_completed_runs_count() -> None:
     assert arm.values("bleu") == tuple(arm.comparable("bleu").values()) == (31.0,)
     assert arm.values("no_such_column") == ()
     assert "bleu" not in arm.metrics
+
+
+def test_a_simulation_is_the_same_on_each_device() -> None:
+    rows = [
+        {"run_id": f"a-r{number}", "attempt": 1, "communicator": name, "device_name": "EPYC"}
+        for number, name in enumerate(("simulated", "mpi"))
+    ]
+    assert [row["device_name"] for row in last_attempts(rows)] == [None, "EPYC"]
