@@ -82,7 +82,7 @@ def answers_of(data: ReportData, goal: str = "", given: Sequence[str] = (), want
     arms: Sequence[Arm] = data.arms
     if goal and target:
         score, aim = metrics[target[0]], target[1]
-        nothing = [known for arm in arms if (known := of_nothing(arm, score)) is not None]
+        nothing = [level for arm in arms if (level := of_nothing(arm, score)) is not None]
         if reached := [value for value in nothing if score.is_reached(value, aim)]:
             at_chance = f"a model that knows nothing already has {quantity(score, reached[0])}"
             raise UserError(f"--goal {goal!r} compares nothing: {at_chance}", hint="ask for a better score")

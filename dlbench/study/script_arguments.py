@@ -29,7 +29,7 @@ FLAG = re.compile(r"--[A-Za-z][\w-]*")
 ADDERS = ("add_argument", "option", "argument")
 # Where a script may write, and numbers that it cannot do without, where no others are known.
 FOLDERS, FOLDER = ("output_dir", "out_dir", "save_dir", "log_dir", "logdir", "workdir", "checkpoint_dir"), "output"
-# How many workers a script that starts them itself is told to start.
+# How many workers a script starts, where it starts them itself.
 NUMBERS_OF_WORKERS = (
     "workers", "num_workers", "world_size", "nprocs", "num_procs", "num_proc", "nproc_per_node", "num_gpus", "ngpus",
     "n_gpus", "gpus", "np",

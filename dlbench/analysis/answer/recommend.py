@@ -223,7 +223,7 @@ def _ways_in(answer: Answer, group: ComparisonGroup) -> Iterator[tuple[str, str]
         yield f"learning_rate={LOWER_RATE * rates[0]:g}", "a rate that may learn"
     elif knows_nothing and _may_search(group.arms):
         yield "tune.learning_rate=auto", "rates that may learn"
-    # Where some arm is over a limit only, it has come to what is asked for.
+    # Where some arm is over a limit only, it has reached what is asked for.
     is_over = any(reason.startswith(OVER) for reason in reasons)
     if (knows_nothing or any("reached" in reason for reason in reasons)) and not is_over and len(epochs) == 1:
         yield f"epochs={2 * epochs[0]}", "longer training may learn more"

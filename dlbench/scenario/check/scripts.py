@@ -92,7 +92,7 @@ _STARTS = (
 _FINDS = {"get_last_checkpoint", "latest_checkpoint"}
 _IS_THERE = {"exists", "isfile", "is_file", "isdir", "is_dir", "lexists"}
 _TAKES_UP = {"load_state_dict", "load_weights", "load_model", "load_checkpoint", "load_state", "restore", "set_weights"}
-# `if os.path.isfile(args.resume)` is told to.
+# `if os.path.isfile(args.resume)` asks an argument.
 _ASKED = re.compile(r"\(\w+\.\w*(?:resume|checkpoint|ckpt|pretrained|load|weights|model)\w*\)")
 # Of the modules beside a script as many are read at most.
 _MOST_MODULES = 100
@@ -273,7 +273,7 @@ def _about(path: str, text: str, command: str, arms: Sequence[RunSpec]) -> Itera
     if goes_on(text) and ATTEMPT not in names(command) and "--overwrite_output_dir" not in command:
         yield (
             f"{path} goes on from a checkpoint where there is one: a run may begin with what another has trained; "
-            f"let each write to a folder of its own, such as `--output_dir output/{{{ATTEMPT}}}`"
+            f"let each write to another folder, such as `--output_dir output/{{{ATTEMPT}}}`"
         )
     program = executed(shlex.split(command))[0]
     imported = _imported_by(text) if program in ("python", "python3") else ()

@@ -253,7 +253,5 @@ def _hint(problem: str) -> str:
     if "expected <block end>" in problem:
         return "check the indentation of this line and the one before it"
     if "expected ',' or '}'" in problem:
-        return (
-            "quote text that holds a brace, or write it on a line of its own: `command: python train.py {batch_size}`"
-        )
+        return "quote text that holds a brace, or give it a line: `command: python train.py {batch_size}`"
     return ""
