@@ -193,19 +193,22 @@ def _of_script(wish: Wish, base: _Lines) -> str:
         "command", " ".join([command, *words]), filled_in or "{batch_size} and every other setting can be filled in"
     )
     defaults = {argument.setting: argument.default for argument in reversed(arguments) if not argument.is_switch}
+    unsaid = {it.setting for it in arguments if it.default is None and not (it.is_needed or it.is_positional)}
     base.batch_size = _number(defaults.get("batch_size"), int)
     base.has_hook = any(map(has_hook, texts))
     read = [key for key in OF_SCRIPTS if reads([*texts, *with_modules(script)], key)]
     base.left_out = [key for key in OF_SCRIPTS if key not in read and key not in defaults]
     for key, default in (("learning_rate", 0.1), ("epochs", 10)):
         why = [f"what the script reads as run.{key}"] * (key in read)
-        why += ["what the script takes without it is not known"] * (key in defaults and defaults[key] is None)
+        why += ["what the script takes without it is not known"] * (key in unsaid)
         why += ["a rate needs 50 steps and 5 s"] * (key == "epochs" and base.has_hook)
         if key not in base.left_out:
             base.add(key, _number(defaults.get(key), type(default)) or default, "; ".join(why))
     if starts:
-        base.add("workers_inside", True, f"it starts them itself, by {starts}: {{workers}} is to say how many")
-        return "mpi"
+        takes_number = "{workers}" in words
+        what = "as many as {workers} says" if takes_number else "no argument known here says how many"
+        base.add("workers_inside", True, f"it starts them itself, by {starts}: {what}")
+        return "mpi" if takes_number else "single"
     if nested:
         return "single"
     return next((strategy for module, strategy in STARTED_BY if module in modules), "single")

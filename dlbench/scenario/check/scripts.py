@@ -270,6 +270,9 @@ def _about(path: str, text: str, command: str, arms: Sequence[RunSpec]) -> Itera
             f"{path} starts workers itself, by `{call}`: they are none of the run's; `workers_inside: true` has it "
             "started once, and {workers} in the command says how many (docs/own-code.md)"
         )
+    has_several = len({run.settings.workers for run in arms}) > 1
+    if arms[0].settings.workers_inside and has_several and "workers" not in names(command):
+        yield "`workers` varies, and the command has no {workers}: how many it starts is not what arms are called"
     if goes_on(text) and ATTEMPT not in names(command) and "--overwrite_output_dir" not in command:
         yield (
             f"{path} goes on from a checkpoint where there is one: a run may begin with what another has trained; "

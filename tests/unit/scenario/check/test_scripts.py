@@ -91,6 +91,7 @@ RESUME = "if os.path.isfile(%s):\n    model.load_state_dict(torch.load(path))\n"
         (SPAWN, "", "starts workers itself, by `torch.multiprocessing.spawn`"),
         ("TorchTrainer(train).fit()\n", "", "by `TorchTrainer`"),
         (SPAWN, ", workers_inside: true", ""),
+        (SPAWN, ", workers_inside: true, strategy: mpi}\nmatrix: {workers: [1, 2]", "the command has no {workers}"),
         ("if args.distributed:\n    mp.spawn(train)\n", "", ""),
         ("context.spawn(train)\n", "", ""),
         (RESUME % "path", "", "such as `--output_dir output/{attempt_id}`"),
