@@ -128,7 +128,9 @@ class Simulation:
         return min(epoch for worker, epoch in enumerate(self._epoch_of) if self._is_alive(worker)) - 1
 
     def _is_alive(self, worker: int) -> bool:
-        return worker not in self.simulated.failed_at_s
+        """Whether a worker has not failed, at least not before it had trained on all its samples."""
+        simulated = self.simulated
+        return worker not in simulated.failed_at_s or simulated.counts.ended_at_s[worker] is not None
 
     def _end_kept(self) -> None:
         """End the epochs that all workers have left behind, but the last one."""

@@ -125,7 +125,7 @@ class SimulatedWorld:
             between: Called after events while `interrupted` is set; False ends the run there.
 
         Raises:
-            StuckError: Workers that have samples left wait for ever.
+            StuckError: Workers that have samples left wait for ever, or none is left.
         """
         for rank in range(len(self.workers)):
             self._try_to_begin(rank)
@@ -137,6 +137,8 @@ class SimulatedWorld:
             happen(node, what)
             if self.interrupted and not between():
                 return
+        if not any(self._over) and self.failed_at_s.keys() >= {*range(len(self.workers))}:
+            raise StuckError("every worker has failed")
         waiting = [rank for rank, over in enumerate(self._over) if not over and rank not in self.failed_at_s]
         # A worker that computed its last gradient when there were no more samples has lost nothing but that gradient.
         if any(self._computed_at[rank] < self._first_end_s for rank in waiting) or (waiting and not self.failed_at_s):

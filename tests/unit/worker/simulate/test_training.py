@@ -186,6 +186,9 @@ def test_a_failed_worker_ends_what_waits_for_it_and_says_so() -> None:
     for strategy in ("parameter_server", "ring", "stale_synchronous", "local_sgd"):
         with pytest.raises(StuckError, match=r"worker 1 ended at 0.3 s, and workers? .* wait for messages"):
             trained(strategy, 3, **gone)
+    for strategy in ("local_sgd", "asynchronous"):
+        with pytest.raises(StuckError, match="every worker has failed"):
+            trained(strategy, 1, communicator__failed_worker=0, communicator__failed_at_s=0.3)
     with pytest.raises(StuckError, match="worker 1 ended"):  # before the others end
         trained("gossip", 4, communicator__failed_worker=1, communicator__failed_at_s=0.2, epochs=6)
     for strategy in ("asynchronous", "softsync", "backup_workers", "downpour", "elastic_averaging", "sandblaster"):
