@@ -235,7 +235,7 @@ class Arm:
 
 def arms(rows: Iterable[Row]) -> list[Arm]:
     """Return all arms of one or several studies in the order of their first runs, from the rows of `runs.csv`."""
-    lasts = last_attempts(rows)
+    lasts = [{**row, **_same_everywhere(row)} for row in last_attempts(rows)]
     columns = equal_columns(dict.fromkeys(name for row in lasts for name in row))
     alone = (row for row in lasts if is_alone(row) and row["status"] == Status.COMPLETED)
     base_lines = by_key((base_line_key(row, columns), row) for row in alone)
@@ -267,15 +267,15 @@ def is_alone(row: Row) -> bool:
 
 
 def _comparable(row: Row) -> Row:
-    """Return a row with lists as text and its `placement`: its mode, or how many workers a host had.
-
-    A simulation is the same on every device, which tells none apart.
-    """
+    """Return a row with lists as text and its `placement`: its mode, or how many workers a host had."""
     hosted = row.get("workers_per_host")
     values = {name: repr(value) if isinstance(value, list | dict) else value for name, value in row.items()}
-    device = None if row.get("communicator") == "simulated" else row.get("device_name")
-    placement = row.get("mode") or (f"{hosted} per host" if hosted else None)
-    return values | {"placement": placement, "device_name": device}
+    return values | {"placement": row.get("mode") or (f"{hosted} per host" if hosted else None)}
+
+
+def _same_everywhere(row: Row) -> Row:
+    """Return what is unknown of a row as that of an arm: a simulation is the same on every device."""
+    return {"device_name": None} if row.get("communicator") == "simulated" else {}
 
 
 def _is_finite(value: Any) -> bool:

@@ -127,7 +127,8 @@ def test_only_finite_numbers_of_completed_runs_count() -> None:
 
 def test_a_simulation_is_the_same_on_each_device() -> None:
     rows = [
-        {"run_id": f"a-r{number}", "attempt": 1, "communicator": name, "device_name": "EPYC"}
-        for number, name in enumerate(("simulated", "mpi"))
+        {"run_id": f"{name}-r0", "attempt": 1, "communicator": name, "device_name": "EPYC", "status": "completed"}
+        for name in ("simulated", "mpi")
     ]
-    assert [row["device_name"] for row in last_attempts(rows)] == [None, "EPYC"]
+    assert [row["device_name"] for row in last_attempts(rows)] == ["EPYC", "EPYC"]
+    assert [arm.get("device_name") for arm in arms(rows)] == [None, "EPYC"]
