@@ -199,6 +199,7 @@ def _rows(headings: Sequence[Heading], table: Table, study: str, moment: datetim
     Repeats of two arms are a pair only where the table numbers them: else each line has another number.
     """
     numbered: set[tuple[str, Any]] = set()
+    target = _target(headings)
     for place, (number, cells) in enumerate(table.lines):
         where = table.where(number)
         taken = [(heading, cell) for heading, cell in zip(headings, cells, strict=True) if heading.column]
@@ -212,7 +213,7 @@ def _rows(headings: Sequence[Heading], table: Table, study: str, moment: datetim
         row = dict.fromkeys(names("runs")) | DEFAULTS | {k: v for k, v in values.items() if v is not None}
         step_time = row.pop(STEP_TIME, None)
         row["learning_rate_base"] = row["learning_rate"]
-        row |= _target(headings)
+        row |= target
         row |= _workers(row, where)
         row |= _batches(row, where)
         row |= _rates(row, step_time, where)
