@@ -7,7 +7,7 @@ and the training time. Then what came of it, and last the rate in the timed wind
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from statistics import median
 from typing import Any
@@ -157,7 +157,8 @@ def arm_table(arms: Sequence[Arm], spread: Spread = INTERVALS) -> ArmTable:
         texts.add("emulated")
     elif any(emulated):
         notes.insert(0, f"emulated: {emulated[0]}, all arms")
-    covered = [interval.coverage for arm in arms for interval in arm.metrics.values() if interval and interval.coverage]
+    intervals = (_interval(arm, metric) for arm in arms for metric in arm.metrics)
+    covered = [interval.coverage for interval in intervals if interval and interval.coverage]
     title = "Median of n completed repeats"
     if covered:
         title = f"{spread[0].format(math.floor(100 * min(covered)))} of n completed repeats"
@@ -202,9 +203,18 @@ def _reached(arm: Arm) -> str:
     return f"{sum(map(math.isfinite, times))}/{len(times)}" if times else ""
 
 
-def _cell(arm: Arm, metric: str, unit: Unit, spread: Spread) -> str:
-    """Return what an arm has under a heading; of a time that some runs did not reach, how many did."""
+def _interval(arm: Arm, metric: str) -> Interval | None:
+    """Return a median of an arm, without an interval where it is of fewer repeats than its others."""
     interval = arm.metrics.get(metric)
+    # That of a ratio covers the same at any number of repeats.
+    if interval is None or interval.n >= arm.n or metric == EFFICIENCY:
+        return interval
+    return replace(interval, low=None, high=None, coverage=None)
+
+
+def _cell(arm: Arm, metric: str, unit: Unit, spread: Spread) -> str:
+    """Return what an arm has under a heading; where some runs have no value, or reached no target, how many have."""
+    interval = _interval(arm, metric)
     if interval is None:
         return short_rate(arm.completed) if metric == RATE.column else ""
     if math.isinf(interval.value):
@@ -212,7 +222,9 @@ def _cell(arm: Arm, metric: str, unit: Unit, spread: Spread) -> str:
     text = spread[1](unit, interval)
     if metric == TIME_TO_TARGET.column and not all(map(math.isfinite, arm.comparable(metric).values())):
         return f"{text} ({_reached(arm)} reached)"
-    return text + marks(arm.completed) if metric == RATE.column else text
+    if metric == RATE.column:
+        text += marks(arm.completed)
+    return text if interval is arm.metrics[metric] else f"{text} ({interval.n} of {arm.n})"
 
 
 def short_rate(rows: Sequence[Row]) -> str:

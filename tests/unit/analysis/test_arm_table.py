@@ -113,3 +113,10 @@ def test_one_rate_for_all_is_said_where_each_may_have_its_own():
 def test_the_title_says_what_the_cells_are_medians_of(count, loss, title):
     rows = made.arm("a", {"validation_loss": [loss] * count}, scenario="s")
     assert arm_table(made.read(rows)).title == title
+
+
+def test_a_median_of_fewer_repeats_has_no_interval_and_says_so():
+    rates = [100.0, 110.0, None, None, None]
+    found = arm_table(made.read(made.arm("a", {"validation_loss": [0.3] * 5, "samples_per_s": rates})))
+    assert found.columns["steady samples/s"] == ["105 (2 of 5)"]
+    assert "at least 93%" in found.title
