@@ -16,6 +16,7 @@ from dlbench.analysis.groups import (
     described,
     is_shared,
     naming,
+    place_of,
     tuned_columns,
     values_of,
 )
@@ -55,7 +56,7 @@ class ComparisonGroup:
 
 
 def comparison_groups(arms: Sequence[Arm], given: Collection[str] = ()) -> list[ComparisonGroup]:
-    """Return the comparison groups of a report, in the order of their first runs, real ones before emulated ones.
+    """Return the comparison groups of a report: by task, in the order of first runs, emulated ones last, by condition.
 
     A base line of one worker, which no link holds up, is in the group of every condition but other numbers of workers.
 
@@ -80,7 +81,8 @@ def comparison_groups(arms: Sequence[Arm], given: Collection[str] = ()) -> list[
     titles = [title for title, *_ in keys.values()]
     columns += [LINK] if len(set(links.values())) > 1 else []
     groups = []
-    for title, is_emulated, *condition in sorted(grouped, key=lambda key: (titles.index(key[0]), key[1])):
+    ordered = sorted(grouped, key=lambda key: (titles.index(key[0]), key[1], *map(place_of, key[2:])))
+    for title, is_emulated, *condition in ordered:
         members, shared = grouped[title, is_emulated, *condition], dict(zip(columns, condition, strict=False))
         if len(members) == 1 and members[0].is_alone and of_ways and set(NUMBERS) & set(columns):
             continue  # the base line of others: there is nothing to choose between
