@@ -15,7 +15,7 @@ NOTHING = 4
 @options.several_studies
 @click.option("--goal", default="", metavar="GOAL", help=f"What decides: {FORMS.replace('`', '')}.")
 @click.option("--given", multiple=True, metavar="AXIS", help="A condition, not a choice; may be given again.")
-@click.option("--price", metavar="2.5/worker-hour", help="Price of a worker or a host for an hour.")
+@click.option("--price", metavar="2.5USD/worker-hour", help="Price of a worker or a host for an hour.")
 @click.option("--deadline", metavar="2h", help="Longest training time.")
 @click.option("--max-cost", type=click.FloatRange(min=0), metavar="X", help="Most that training may cost.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs; `dlbench schema answer` describes it.")

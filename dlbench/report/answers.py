@@ -97,7 +97,7 @@ def answers_of(data: ReportData, goal: str = "", given: Sequence[str] = (), want
     records = {study.name: _record(study) for study in data.studies}
     prices = asked.prices or next(filter(None, map(_prices, records.values())), None)
     if asked.max_cost is not None and prices is None:
-        raise UserError("--max-cost needs a price", hint="--price 2.5/worker-hour, or `prices` in the cluster file")
+        raise UserError("--max-cost needs a price", hint="--price 2.5USD/worker-hour, or `prices` in the cluster file")
     needs_times = goal.startswith("cost") or asked.deadline_s is not None or asked.max_cost is not None
     if needs_times and any(arm.n for arm in arms) and not any(arm.values(TRAIN_TIME.column) for arm in arms):
         raise UserError("costs and deadlines are of training times, which no run here has", hint="--goal throughput")

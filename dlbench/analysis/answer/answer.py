@@ -39,7 +39,7 @@ class Judged(Frozen):
     metric: str
     spread: Spread
     verdict: Verdict
-    difference: Difference | None = Field(description="Null where there is no other arm.")
+    difference: Difference | None = Field(description="Null where no other arm comes near.")
 
 
 class ArmAnswer(Frozen):
@@ -106,13 +106,15 @@ class Answer(Frozen):
     condition: str = Field(description="The same in words; empty where all arms have one condition.")
     emulated: str = Field(description="Why the hardware is not representative; empty where it is.")
     goal: str = Field(description="What decides, in words.")
-    currency: str = Field(description="What costs are counted in; empty where no price is known.")
-    use: ArmAnswer | None = Field(description="The arm to use; null where none is shown to be right.")
+    currency: str = Field(description="What costs are counted in; empty where that is not known.")
+    use: ArmAnswer | None = Field(description="The arm to use, or the only one; null where none is shown to be right.")
     either: tuple[str, ...] = Field(description="Titles of the arms of which one is right, where `use` is null.")
     open: tuple[str, ...] = Field(description="Titles of arms that may be the better choice, the likeliest first.")
     cheaper: str | None = Field(description="Title of the arm that is as good and costs least.")
     knee: str | None = Field(description="Title of the arm where more workers begin to buy little time.")
-    faster: str | None = Field(description="Title of the fastest arm that loses quality.")
+    faster: str | None = Field(
+        description="Title of the fastest arm that loses quality; where cost decides, of the cheapest."
+    )
     arms: tuple[ArmAnswer, ...]
     batch_sizes: tuple[BatchSize, ...] = Field((), description="Of three or more that had a target.")
     missing: int = Field(0, description="Runs still to be made, where an arm has none: nothing is recommended.")

@@ -19,7 +19,7 @@ from dlbench.analysis.answer.doubts import (
     unequal_work,
 )
 from dlbench.analysis.arms import Arm, Repeat, is_imported, reports_no_steps
-from dlbench.analysis.formatting import counted, difference, number, quantity
+from dlbench.analysis.formatting import counted, difference, joined, number, quantity
 from dlbench.analysis.groups import written_name
 from dlbench.analysis.judge import Family, Values, Verdict, judge
 from dlbench.analysis.metrics.lost_time import lost_time
@@ -39,6 +39,7 @@ OF_DIVIDING, TWIN = ("batch_scope", "divide"), "another arm of one worker alone 
 TOO_SHORT, NO_STEPS = "the timed window is too short", "the script reports no steps"
 # How the reason of an arm begins that is over a limit.
 OVER = "over "
+MAX_COST = f"{OVER}the most that it may cost"
 # This many margins behind in a score that does not decide is said.
 FAR = 50.0
 # In a training score where there is no other: it says less than one of validation, and scatters more.
@@ -342,13 +343,17 @@ def _gap(arm: Arm, decided: _Decided) -> str:
 
 
 def _over(arm: Arm, decided: _Decided) -> str:
-    """Say which limit a run of an arm is over; empty where it is over none."""
-    wanted, time_s = decided.wanted, max(arm.values(decided.time.column), default=None)
-    cost = wanted.cost(arm, time_s)
-    if wanted.deadline_s is not None and time_s is not None and time_s > wanted.deadline_s:
-        return f"{OVER}the deadline: {quantity(TRAIN_TIME, time_s)}"
-    if wanted.max_cost is not None and cost is not None and cost > wanted.max_cost:
-        return f"{OVER}the most that it may cost: {number(cost)}"
+    """Say which limit runs of an arm are over; empty where none is over one."""
+    wanted, times = decided.wanted, arm.values(decided.time.column)
+    costs = [cost for time_s in times if (cost := wanted.cost(arm, time_s)) is not None]
+    currency = wanted.prices.currency if wanted.prices else ""
+    for limit, over, amounts, worst, unit in (
+        (wanted.deadline_s, f"{OVER}the deadline", times, "slowest", TRAIN_TIME.unit),
+        (wanted.max_cost, MAX_COST, costs, "dearest", currency),
+    ):
+        if limit is not None and (count := sum(amount > limit for amount in amounts)):
+            most = joined(number(max(amounts)), unit, sep=" ")
+            return f"{over}: {count} of {counted(len(amounts), 'run')}, the {worst} {most}"
     return ""
 
 
@@ -358,7 +363,8 @@ def _shown(metric: Metric, values: Mapping[Arm, Values], family: Family) -> dict
     for arm, judgement in zip(arms, family.judgements, strict=True):
         numbers = {name: getattr(judgement, name) for name in ("gain", "worst", "best", "detectable", "further")}
         against = Difference(against=arms[judgement.against].title, is_share=metric.is_share, **numbers)
-        shown[arm] = _measured(metric, values[arm], judgement.verdict, against if len(arms) > 1 else None)
+        has_rival = arms[judgement.against] is not arm
+        shown[arm] = _measured(metric, values[arm], judgement.verdict, against if has_rival else None)
     return shown
 
 

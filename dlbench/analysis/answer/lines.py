@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from dlbench.analysis.answer.answer import Answer, ArmAnswer, Judged
-from dlbench.analysis.answer.decide import COST, OVERHEAD, TWIN
+from dlbench.analysis.answer.decide import COST, MAX_COST, OVERHEAD, TWIN
 from dlbench.analysis.formatting import (
     Unit,
     counted,
@@ -24,7 +24,7 @@ from dlbench.scenario.metrics import BUILT_IN, TRAIN_TIME, Metric, Metrics
 # A label and a text.
 Line = tuple[str, str]
 MOST_LINES = 5
-_OF_ARMS = ("use", "open", "faster", "cheaper")
+_OF_ARMS = ("use", "only", "open", "faster", "cheaper")
 # Less worker-time is written in seconds.
 HOUR_S, LEAST_HOURS = 3600.0, 0.1
 # Parts that a line names at most; of others their number.
@@ -85,7 +85,8 @@ def _lines(answer: Answer, metrics: Metrics) -> Iterator[tuple[str, list[str]]]:
         # Arms with more workers do not pay where they are not the answer and cannot become it.
         more = {arm.title for arm in answer.arms if arm.word != "out" and arm.workers > use.workers}
         advice = "do not add workers" if more and more.isdisjoint(answer.open) else ""
-        yield "use", [use.title, _value(use, answer, metrics), fresh, *_quality(use, answer, metrics), advice]
+        label, alone = ("use", "") if len(answer.arms) > 1 else ("only", "no other arm to compare it with")
+        yield label, [use.title, _value(use, answer, metrics), fresh, *_quality(use, answer, metrics), advice, alone]
     else:
         yield ("either" if answer.either else "none"), _why_none(answer, metrics)
     if rivals := open_arms(answer):
@@ -93,7 +94,8 @@ def _lines(answer: Answer, metrics: Metrics) -> Iterator[tuple[str, list[str]]]:
         against = f"against {judged.difference.against}" if judged.difference else ""
         others = f"{len(rivals) - 1} more open" if len(rivals) > 1 else ""
         yield "open", [arm.title, _open(arm, judged, by_title, metrics), _value(arm, answer, metrics), against, others]
-    for label, title, words in (("faster", answer.faster, _loss), ("cheaper", answer.cheaper, _price)):
+    ahead = "cheaper" if use and use.value and use.value.metric == COST else "faster"
+    for label, title, words in ((ahead, answer.faster, _loss), ("cheaper", answer.cheaper, _price)):
         if title is not None and use is not None:
             arm = by_title[title]
             yield label, [title, _value(arm, answer, metrics), words(arm, use, metrics)]
@@ -121,25 +123,30 @@ def _value(arm: ArmAnswer, answer: Answer, metrics: Metrics) -> str:
     is_cost, spread = arm.value.metric == COST, arm.value.spread
     hours, seconds = Unit(number, " worker-hours"), Unit(lambda value: number(HOUR_S * value), " worker-seconds")
     of_time = seconds if spread.median < LEAST_HOURS else hours
-    of_cost = Unit(number, f" {answer.currency}") if answer.currency else of_time
+    price, word = (Unit(number, f" {answer.currency}"), "") if answer.currency else (Unit(number), "cost ")
+    of_cost = of_time if arm.cost is None else price
     unit = of_cost if is_cost else unit_of(metrics[arm.value.metric])
     amount = unit.with_ends(Interval(spread.median, spread.low, spread.high, spread.n, None))
-    return amount if is_cost or arm.cost is None else f"{amount}, {number(arm.cost)} {answer.currency}"
+    if arm.cost is None:
+        return amount
+    return word + amount if is_cost else f"{amount}, {word}{price.shown(arm.cost)}"
 
 
 def _quality(arm: ArmAnswer, answer: Answer, metrics: Metrics) -> list[str]:
     """Say what the arm to use scores, and by how much it is behind the best score, at worst."""
     if arm.quality is None:
         return []
-    metric, gain, keeps = metrics[arm.quality.metric], arm.quality.difference, ""
-    if gain is not None and gain.worst is not None and gain.against != arm.title:
-        at_worst = difference(metric, _signed(metric, gain.worst), with_unit=False)
-        keeps = f"keeps: {difference(metric, _signed(metric, gain.gain))}, at worst {at_worst}"
-        scores = [other.quality.spread.median for other in answer.arms if other.quality]
-        if not any(metric.gain(score, arm.quality.spread.median) > 0 for score in scores):
-            # Its difference is one to the arm that comes closest to refuting it.
-            keeps = "keeps: the best score"
-    return [f"{metric.title} {quantity(metric, arm.quality.spread.median)}", keeps]
+    metric, score, gap = metrics[arm.quality.metric], arm.quality.spread.median, arm.quality.difference
+    scores = [other.quality.spread.median for other in answer.arms if other.quality]
+    best, keeps = max(scores, key=lambda other: metric.gain(other, score)), ""
+    if (behind := metric.gain(best, score)) <= 0:
+        keeps = "keeps: the best score" if len(scores) > 1 else ""
+    elif gap is not None and gap.worst is not None:
+        behind /= (abs(best) or 1.0) if metric.is_share else 1.0
+        # The bound is one of means, which may be nearer to each other than medians.
+        at_worst = difference(metric, max(behind, -gap.worst), signed=False, with_unit=False)
+        keeps = f"keeps: {difference(metric, behind, signed=False)} behind the best, at worst {at_worst}"
+    return [f"{metric.title} {quantity(metric, score)}", keeps]
 
 
 def _signed(metric: Metric, gain: float) -> float:
@@ -162,20 +169,24 @@ def _why_none(answer: Answer, metrics: Metrics) -> list[str]:
     each = []
     for kind, count in Counter(reason.partition(":")[0] for reason in reasons).most_common():
         alike = {reason for reason in reasons if reason.partition(":")[0] == kind}
-        each.append(f"{alike.pop() if len(alike) == 1 else kind} ({counted(count, 'arm')})")
+        which = counted(count, "arm")
+        if kind == MAX_COST:
+            cost, title = min((arm.cost or 0.0, arm.title) for arm in answer.arms if arm.reason.startswith(kind))
+            which += f", the cheapest {title} at {joined(number(cost), answer.currency, sep=' ')}"
+        each.append(f"{alike.pop() if len(alike) == 1 else kind} ({which})")
     return [f"no arm can be recommended: {each[0]}", *each[1:]]
 
 
 def _open(arm: ArmAnswer, judged: Judged, by_title: Mapping[str, ArmAnswer], metrics: Metrics) -> str:
-    """Say what is open of an arm: the difference with its bounds, and what would tell."""
+    """Say what is open of an arm: the bounds of the difference, and what would tell."""
     metric, gap = metrics.get(judged.metric, TRAIN_TIME), judged.difference
     if gap is None:
         return ""
     if (fewest := min(arm.completed, by_title[gap.against].completed)) < LEAST_REPEATS:
         return f"{counted(fewest, 'repeat')}: {ENOUGH_REPEATS} begin to tell"
     ends = sorted(_signed(metric, end) for end in (gap.worst, gap.best) if end is not None)
-    bounds = ", ".join(difference(metric, end, with_unit=False) for end in ends)
-    text = f"{difference(metric, _signed(metric, gap.gain))} [{bounds}]"
+    # Without the difference itself: it is one of means, and may contradict the medians.
+    text = f"between {' and '.join(difference(metric, end, with_unit=end == ends[-1]) for end in ends)}"
     if gap.further is None:
         return f"{text}: more than {MOST_REPEATS} more repeats would be needed"
     return f"{text}: {counted(gap.further, 'more repeat')} would tell"

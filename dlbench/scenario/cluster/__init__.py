@@ -91,12 +91,12 @@ class Prices(Frozen):
     """What the cluster costs, as its user says: a run costs its time on every host and every worker's slot it used.
 
     Attributes:
-        currency: What prices are counted in, such as USD.
+        currency: What prices are counted in, such as USD; empty where that is not said.
         host_hour: Price of one host for an hour.
         worker_hour: Price of one worker's slot for an hour, where devices are paid one by one.
     """
 
-    currency: str = Field(min_length=1, max_length=20)
+    currency: str = Field(max_length=20)
     host_hour: float = Field(0.0, ge=0, allow_inf_nan=False)
     worker_hour: float = Field(0.0, ge=0, allow_inf_nan=False)
 
@@ -114,8 +114,7 @@ def read_price(text: str) -> Prices:
     match = _PRICE.fullmatch(text.strip())
     if not match:
         raise UserError(f"the price {shown(text)} is not of the form 2.5/worker-hour or 12 USD/host-hour")
-    amount, currency = float(match["amount"]), match["currency"] or "money"
-    return Prices(currency=currency, **{f"{match['of']}_hour": amount})
+    return Prices(currency=match["currency"], **{f"{match['of']}_hour": float(match["amount"])})
 
 
 class MeasuredLink(Frozen):

@@ -47,7 +47,7 @@ def test_mistakes(text: str, problem: str) -> None:
 @pytest.mark.parametrize(
     ("text", "prices"),
     [
-        ("2.5/worker-hour", Prices(currency="money", worker_hour=2.5)),
+        ("2.5/worker-hour", Prices(currency="", worker_hour=2.5)),
         ("12 USD/host-hour", Prices(currency="USD", host_hour=12.0)),
         ("0.5EUR / worker-hour", Prices(currency="EUR", worker_hour=0.5)),
     ],

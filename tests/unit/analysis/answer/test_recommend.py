@@ -87,6 +87,11 @@ TIMES = [
         ([SLOW, FAST], {}, "fast", []),
         ([SLOW, trained("fast", 5.0, 0.80, batch_size=16, seed=3)], {}, "slow",
          ["faster mpi, batch 16  ", "loses: validation accuracy 15 points lower"]),
+        # What costs less is not said to be faster.
+        ([trained("two", 8.0, workers=2), trained("one", 10.0, 0.80, seed=3, **ALONE)], {"goal": Goal(least="cost")},
+         "two", ["cheaper one worker alone  ", "loses: validation accuracy 15 points lower"]),
+        ([SLOW], {}, "slow", ["only ", "no other arm to compare it with"]),
+        ([SLOW, failed("bad", 3, "diverged", batch_size=64)], {}, "slow", ["use mpi, batch 8"]),
         # What cannot be recommended is out, with its reason.
         ([SLOW, FAST, trained("bad", **BAD, validation_accuracy=[0.1, 0.11, 0.09, 0.1, 0.1])], {}, "fast",
          ["bad: no better than knowing nothing"]),
@@ -116,9 +121,14 @@ TIMES = [
         (TIMES, {}, "four", ["Answer: least training time"]),
         (TIMES, {"goal": Goal(least="cost")}, "one", ["Answer: least worker-hours"]),
         (TIMES, {"prices": USD, "max_cost": 6.0}, "one", ["four: over the most that it may cost: "]),
-        (MORE, {"prices": USD}, "four", ["cheaper one worker alone"]),
+        (MORE, {"prices": USD}, "four", [" USD  ", "cheaper one worker alone"]),
+        (MORE, {"prices": Prices(currency="", worker_hour=2.5)}, "four", [", cost 10"]),
+        (MORE, {"prices": Prices(currency="", worker_hour=2.5), "goal": Goal(least="cost")}, "one", ["  cost 4.99 ["]),
         (MORE, {"prices": USD, "goal": Goal(least="cost")}, "one", []),
-        (MORE, {"prices": USD, "deadline_s": 5000.0}, "four", ["one: over the deadline: 7,"]),
+        (MORE, {"prices": USD, "deadline_s": 5000.0}, "four",
+         ["one: over the deadline: 5 of 5 runs, the slowest 7,"]),
+        ([trained("slow", 9.0, train_time_s=[8.0, 8.0, 9.0, 8.0, 8.0]), FAST], {"deadline_s": 8.5}, "fast",
+         ["slow: over the deadline: 1 of 5 runs, the slowest 9 s"]),
         (MORE, {"prices": USD, "max_cost": 6.0}, "one", ["four: over the most that it may cost: "]),
         # Servers take places.
         ([trained("ps", 3500.0, strategy="parameter_server", servers=2, server_placement="own", workers=2),
@@ -228,6 +238,8 @@ def test_arms_of_about_the_same_time_are_either_and_more_repeats_are_named() -> 
     assert set(found.either) == {"mpi, batch 8", "mpi, batch 16"}
     assert tried(found).command.startswith("dlbench run --study studies/made-1 --repeats ")
     assert lines(found)[0][0] == "either"
+    # Bounds alone: the means differ the other way than the medians beside them.
+    assert re.search(r"open mpi, batch \d+  between -[\d.]+% and \+[\d.]+%: ", text(found))
 
 
 def test_an_arm_of_open_quality_that_is_faster_is_named_beside_those_of_which_one_is_right() -> None:
@@ -242,13 +254,26 @@ def test_an_arm_of_open_quality_that_is_faster_is_named_beside_those_of_which_on
     assert set(found.either[1:]) == {"mpi, batch 8", "mpi, batch 16"}
 
 
-def test_the_arm_of_the_best_score_has_no_difference_from_a_worse_one() -> None:
-    scores = {8: [0.9, 0.902, 0.898], 16: [0.9, 0.9, 0.898], 32: [0.89, 0.87, 0.88]}
+@pytest.mark.parametrize(
+    ("scores", "said"),
+    [
+        ([[0.9, 0.902, 0.898], [0.9, 0.9, 0.898], [0.89, 0.87, 0.88]], "0.900  keeps: the best score"),
+        # Of the others none comes near.
+        ([[0.9, 0.902, 0.898], [0.5, 0.501, 0.499]], "0.900  keeps: the best score"),
+        # Its mean is the best, its median is not.
+        ([[0.9, 0.9, 0.9, 0.904, 0.904], [0.899, 0.9, 0.902, 0.902, 0.902]],
+         "0.900  keeps: 0.2 points behind the best, at worst 0.2"),
+    ],
+)  # fmt: skip
+def test_how_far_the_score_is_behind_the_best_one(scores: list[list[float]], said: str) -> None:
     arms = [
-        trained(str(batch), 4.0 * batch, count=3, batch_size=batch, validation_accuracy=each)
-        for batch, each in scores.items()
+        trained(str(place), 4.0 + place, count=len(each), batch_size=8 + place, validation_accuracy=each)
+        for place, each in enumerate(scores)
     ]
-    assert "validation accuracy 0.900  keeps: the best score" in text(answer(*arms))
+    found = answer(*arms)
+    assert f"validation accuracy {said}" in text(found)
+    gap = used(found).quality.difference
+    assert gap is None or gap.against != used(found).title
 
 
 STEPS: dict[str, Any] = {"epochs": None, "batch_size_global": 8, "imported.steps": 1000.0}
@@ -419,6 +444,13 @@ def test_a_metric_of_a_script_decides_like_any_other() -> None:
     assert found.use.name == "c"
 
 
+def test_where_all_cost_too_much_the_cheapest_is_named() -> None:
+    found = answer(*MORE, wanted=Wanted(prices=USD, max_cost=1.0))
+    over = "no arm can be recommended: over the most that it may cost (2 arms, the cheapest one worker alone at "
+    assert lines(found)[0][1].startswith(over)
+    assert lines(found)[0][1].endswith(" USD)")
+
+
 def test_a_price_is_that_of_all_places_and_may_be_nothing() -> None:
     assert used(answer(*MORE, wanted=Wanted(prices=USD))).cost == pytest.approx(10.0, rel=0.02)
     free = answer(SLOW, FAST, wanted=Wanted(goal=Goal(least="cost"), prices=Prices(currency="USD", worker_hour=0.0)))
@@ -488,7 +520,7 @@ AIMED = trained("sure", 4.0, time_to_target_s=noisy(4.0, 5, 1), **ALONE, **TARGE
         ([AIMED, failed("bad", 3, "diverged", batch_size=64, **TARGET)], {}, ""),
         # A limit leaves out what scores more.
         ([SLOW, trained("hasty", 1.0, 0.93, batch_size=64)], {"deadline_s": 5.0},
-         "mpi, batch 8 has validation accuracy 0.950, but is over the deadline: 10.0 s"),
+         "mpi, batch 8 has validation accuracy 0.950, but is over the deadline: 5 of 5 runs, the slowest 10.0 s"),
         ([SLOW, trained("hasty", 1.0, 0.945, batch_size=64)], {"deadline_s": 5.0}, ""),
     ],
 )  # fmt: skip
