@@ -19,7 +19,7 @@ PYTEST = (sys.executable, "-m", "pytest")
 # None of these draws examples: without Hypothesis each of the processes starts two seconds sooner.
 FUNCTIONAL = (*PYTEST, "-p", "no:hypothesispytest", "tests/functional")
 # Unit tests use two cores; functional tests wait for other processes, those on hosts most of their time.
-NUM_UNIT, NUM_FUNCTIONAL = ("--numprocesses", "2"), ("--numprocesses", "3")
+NUM_UNIT, NUM_FUNCTIONAL = ("--numprocesses", "2"), ("--numprocesses", "4")
 BY_FILE = ("--dist", "loadfile", "--no-loadscope-reorder")
 # Tests that measure rates, or read what is counted for the whole machine, take turns: they are marked `alone`.
 PARTS = {
@@ -35,6 +35,8 @@ AGAIN = {
     "functional": (*FUNCTIONAL, "-m", "not alone and not soak", "--last-failed", "--maxfail", "1"),
     "alone": (*FUNCTIONAL, "-m", "alone and not soak", "--last-failed", "--maxfail", "1"),
 }
+# Where Python keeps no compiled files each process of pytest rewrites all tests' assertions, for eight seconds.
+COMPILED_ANEW = "PYTHONDONTWRITEBYTECODE"
 TESTS_FAILED = 1
 NUM_SLOWEST = 20
 
@@ -54,7 +56,8 @@ def main(names: list[str]) -> int:
 def run(name: str, times: Path) -> tuple[int, float]:
     """Run one part; return its exit code and its seconds."""
     print(f"\n--- {name}", flush=True)
-    begun, env = time.monotonic(), os.environ | {"TEST_TIMES": str(times)}
+    begun = time.monotonic()
+    env = {name: value for name, value in os.environ.items() if name != COMPILED_ANEW} | {"TEST_TIMES": str(times)}
     code = subprocess.run(PARTS[name], env=env, check=False).returncode
     if code == TESTS_FAILED and name in AGAIN:
         print(f"\n--- {name}: what failed runs once more by itself", flush=True)

@@ -212,6 +212,7 @@ def test_missing_tools_are_named_in_one_command_before_anything_is_downloaded(ma
             (machine.home / tool).rename(machine.bin / tool)
 
 
+@pytest.mark.soak  # of interest where the script changes
 def test_without_a_new_cmake_its_wheel_serves_the_build_alone(machine: Machine) -> None:
     for version, wheel in (
         ("3.13.0", False), ("3.25.1", False), ("4.1.0", False), ("3.9", True), ("3.12.4", True), ("2.8.12", True),

@@ -393,6 +393,7 @@ def test_a_host_without_the_clusters_key_is_refused(containers: Containers) -> N
     assert "Host key verification failed" in done.stderr
 
 
+@pytest.mark.soak  # several hosts are tested without containers
 @pytest.mark.mpi
 def test_dlbench_runs_over_two_containers(containers: Containers) -> None:
     work = containers.folder / "work"

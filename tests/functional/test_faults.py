@@ -12,15 +12,13 @@ from tests.functional.faults.strike import LONG, SHORT, WAITED_FOR, examine, kin
 from tests.functional.faults.study import Shape
 
 STUDIES = {
-    "ring of three": (
-        Shape(3, "own-ring", **LONG),
-        [
-            Fault("segfault", "all_reduce", 1, 17, 0),
-        ],
-    ),
     "one of two that hangs": (Shape(2, "auto", **SHORT), [Fault("hang_gil", "gradient", 1, 25, 0)]),
 }
 SOAKED = {
+    "ring of three": (
+        Shape(3, "own-ring", **LONG),
+        [Fault("segfault", "all_reduce", 1, 17, 0)],
+    ),
     "one worker": (
         Shape(**LONG),
         [

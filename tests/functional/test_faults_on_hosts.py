@@ -57,6 +57,7 @@ def test_faults_on_hosts(tmp_path: Path) -> None:
         assert incomplete(study) == []
 
 
+@pytest.mark.soak  # a second dlbench in one study is refused in `test_run_command`
 @pytest.mark.slow
 @pytest.mark.mpi
 @pytest.mark.timeout(600)

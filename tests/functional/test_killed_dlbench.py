@@ -12,7 +12,7 @@ from tests.functional.faults.kill import LIMITS, MOMENTS, Kill, examine
 from tests.functional.faults.study import Shape
 
 ALONE, RING = Shape(**LIMITS), Shape(2, "ring", **LIMITS)
-SOAKED = ("folder", "launch", "collecting")
+SOAKED = ("folder", "launch", "collecting", "struck")
 # Before there is a study, before its first worker connects, while workers train, while rows are written.
 KILLS = [
     Kill("folder", 0.01, ALONE),

@@ -156,7 +156,7 @@ def test_simulated_and_real_runs_of_a_case_without_chance_have_the_same_numbers(
 def test_the_window_of_workers_that_do_not_wait_is_that_of_barriers_where_they_do(work: Bench) -> None:
     """Both definitions on one synchronous run: from the first step's end to the last's, and from update to update."""
     base = {
-        "model": "mlp", "model.hidden": [256, 128], "epochs": 240, "evaluate_every": 240, "remainder": "drop",
+        "model": "mlp", "model.hidden": [256, 128], "epochs": 80, "evaluate_every": 80, "remainder": "drop",
         "strategy": "parameter_server",
     }  # fmt: skip
     work.call(write(work, base))
@@ -248,6 +248,7 @@ def rank_of(pid: int) -> int | None:
         return None
 
 
+@pytest.mark.soak  # another engine trains with servers in `test_engines`
 @pytest.mark.tensorflow
 @pytest.mark.slow
 def test_keras_models_train_with_servers_and_their_moving_statistics(work: Bench) -> None:
@@ -263,6 +264,7 @@ def test_keras_models_train_with_servers_and_their_moving_statistics(work: Bench
     assert losses[0] == pytest.approx(losses[1], rel=1e-3)
 
 
+@pytest.mark.soak  # one-sided access is tested in `test_nodes_over_mpi`
 def test_workers_that_share_parameters_on_two_hosts_get_and_add_to_them(pair: Cluster, tmp_path: Path) -> None:
     base = BASE | {"workers": 2, "workers_per_host": 1, "strategy": "hogwild", "epochs": 8}
     path = scenario(tmp_path, base=base, matrix={"strategy.sparse": [False, True]})

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 
 import psutil
@@ -24,8 +25,7 @@ from tests.functional.test_execute import OF_LAUNCHERS, ROWS, kill_launcher
 from tests.functional.test_several_hosts import cluster_file, run, scenario
 from tests.functional.waiting import wait_until
 
-pytest.importorskip("ray", reason="needs Ray")
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(find_spec("ray") is None, reason="needs Ray")]
 
 RAY = str(Path(sys.executable).with_name("ray"))
 VARIABLES = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled"}

@@ -199,6 +199,7 @@ def test_ctrl_c_ends_the_run_cleanly_and_resume_submits_again(made: Cluster, fol
     assert [row["status"] for row in rows(folder)] == ["interrupted", "interrupted"]
 
 
+@pytest.mark.soak  # Ctrl-C at a running job is tested above
 def test_ctrl_c_takes_a_job_that_waits_out_of_the_queue(made: Cluster, folder: Path) -> None:
     write(folder, made, base=ALONE, extra={"begin": "now+1hour"})
     with begun(made, folder) as process:
@@ -215,6 +216,7 @@ def test_ctrl_c_takes_a_job_that_waits_out_of_the_queue(made: Cluster, folder: P
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.soak  # unit tests read each of Slurm's reasons
 def test_a_job_that_is_killed_leaves_a_row_with_slurms_reason(made: Cluster, folder: Path) -> None:
     write(folder, made, base=LONG | ALONE)
     with begun(made, folder) as process:

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from tests.functional.studies import Bench
 from tests.functional.worker_runs import SCRIPTS
 
-pytest.importorskip("torch", reason="needs PyTorch")
+pytestmark = pytest.mark.skipif(find_spec("torch") is None, reason="needs PyTorch")
 
 SCRIPT = SCRIPTS / "torch_loop.py"
 COMMAND = f"python '{SCRIPT}' --epochs {{epochs}} --batch-size {{batch_size}} --lr {{learning_rate}}"

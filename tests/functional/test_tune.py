@@ -64,6 +64,7 @@ def test_arms_are_measured_at_what_the_search_found_and_its_rows_are_no_results(
     assert "learning_rate" in load_study(work.study()).arms
 
 
+@pytest.mark.soak  # what is missing is made by `--resume`, whatever the phase
 def test_a_search_that_was_killed_goes_on_to_the_same_choice(work, tmp_path: Path):
     text = TEXT.replace("[16, 256]", "[256]")
     path = scenario(work, text)
