@@ -14,8 +14,10 @@ pytestmark = [pytest.mark.mpi, pytest.mark.timeout(700)]
 Case = dict[str, Any]
 # Only gradients pass between trainer and strategy: every number of workers with NumPy, one with each engine's memory.
 ARMS = [
-    *(pytest.param(("numpy", workers), id=f"numpy-{workers}", marks=pytest.mark.soak if workers == 3 else ())
-        for workers in (2, 3, 4)),
+    *(
+        pytest.param(("numpy", workers), id=f"numpy-{workers}", marks=pytest.mark.soak if workers == 3 else ())
+        for workers in (2, 3, 4)
+    ),
     pytest.param(("keras_tensorflow", 2), id="keras-2", marks=(pytest.mark.tensorflow, pytest.mark.slow)),
     pytest.param(("keras_torch", 2), id="torch-2", marks=pytest.mark.slow),
     pytest.param(("keras_jax", 2), id="jax-2", marks=pytest.mark.slow),
