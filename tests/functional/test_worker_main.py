@@ -149,6 +149,7 @@ def test_a_worker_stuck_with_the_interpreters_lock_still_says_where(tmp_path):
     assert "odd.py" in ended.logs[0]
 
 
+@pytest.mark.soak  # a unit test breaks the connections of a reporter
 def test_a_worker_goes_on_over_connections_that_break(tmp_path):
     """dlbench drops every connection again and again: no row is lost, none comes twice."""
     with working(spec(epochs=60), tmp_path) as (started, session, _):
