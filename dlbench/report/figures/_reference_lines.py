@@ -8,7 +8,7 @@ from statistics import median
 from dlbench.analysis.answer.batches import refuse_coarse
 from dlbench.analysis.arms import EFFICIENCY, Arm, Row, can_extend, emulation, flags_of
 from dlbench.analysis.formatting import Unit, counted, joined, listed, number, percent
-from dlbench.analysis.groups import ALONE, by_emulation, described, groups
+from dlbench.analysis.groups import ALONE, by_emulation, described, groups, values_of
 from dlbench.analysis.metrics.critical_batch import NotIdentifiableError, critical_batch
 from dlbench.analysis.statistics.intervals import Interval
 from dlbench.report.chart import Axis, MissingRowsError, Panel, Role, Series, line_mark
@@ -90,7 +90,13 @@ def with_whole(part: Part, panel: Panel) -> tuple[Panel, Iterable[str]]:
 
 
 def efficiency_notes(arms: Sequence[Arm], _: Sequence[Arm]) -> Iterator[str]:
-    """Name the arms that have a rate and nothing to compare it with."""
+    """Say what efficiency is of, and name the arms that have a rate and nothing to compare it with."""
+    scopes = values_of([arm for arm in arms if arm.efficiency], "batch_scope")
+    held = " at the same batch size" if scopes else ", whatever their batch sizes are"
+    yield (
+        f"Efficiency is steady samples/s of one of the workers over those of one worker alone{held}; the interval is "
+        "Welch's, of logarithms."
+    )
     rated = (arm for arm in arms if arm.values(RATE) and not arm.is_alone)
     if without := dict.fromkeys(label(arm) for arm in rated if arm.efficiency is None):
         yield f"No efficiency, for lack of a base line with equal settings: {listed(without)}."

@@ -102,8 +102,6 @@ TABLE: Mapping[str, QuantityFigure] = {
         ORDER=30, title="Efficiency by {x}", needs="an efficiency", least=1,
         # An axis of 0 to 110 %; what lies higher makes it longer.
         shown={EFFICIENCY: Axis("steady samples/s of a worker / one worker alone", low=0.0, high=1.1, percent=True)},
-        definition="Efficiency is steady samples/s of one of the workers over those of one worker alone at the same "
-        "batch size; the interval is Welch's, of logarithms.",
         arms=with_efficiencies, places=SCALED, reference=with_whole, notes=efficiency_notes,
     ),
     "accuracy": QuantityFigure(

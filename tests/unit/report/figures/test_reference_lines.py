@@ -98,6 +98,12 @@ EFFICIENCY = (
         "a point is one run over the median of its base line", [*base(), *two()], num_runs=3,
         shows={"weak scaling": {WHOLE: {2: 1}, "mpi": {
             2: see(0.8, 0.9, 1.0, value=0.9, low=INTERVAL.low, high=INTERVAL.high, coverage=INTERVAL.coverage)}}},
+        says=["over those of one worker alone at the same batch size;"],
+    ),
+    Case(
+        "batches that no row tells may differ",
+        [*base(batch_scope=None), *two(batch_scope=None)],
+        {0: {"mpi": {2: 0.9}, WHOLE: ...}}, says=["one worker alone, whatever their batch sizes are;"],
     ),
     Case(
         "one worker that could communicate has one too",
