@@ -27,6 +27,8 @@ LINK = "link_bandwidth_bytes_per_s"
 NUMBERS = ("workers", "hosts", "workers_per_host")
 # Links of studies whose measured bandwidths differ by less than this ratio are the same condition.
 SAME_LINK = 1.5
+# Columns of imported tables that say what was done: none is a choice.
+_TASK_COLUMNS = [f"{IMPORTED}.{name}" for name in ("task", "workload", "problem", "counted")]
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +103,11 @@ def _conditions(arms: Sequence[Arm], given: Collection[str]) -> list[str]:
     of_settings = {"device_name", *map(column_of, given)}
     ways = [arm for arm in arms if not arm.is_alone] or arms
     options = ("communicator.",) if len(values_of(arms, "dataset_checksum")) == 1 else ("communicator.", "dataset.")
-    always = (name for name in columns_of(arms) if name.startswith(options) or name in of_settings)
+    always = (
+        name
+        for name in columns_of(arms)
+        if name.startswith(options) or name in of_settings or name.lower() in _TASK_COLUMNS
+    )
     return [name for name in always if len(values_of(arms if name in NUMBERS else ways, name)) > 1]
 
 

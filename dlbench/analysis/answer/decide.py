@@ -281,7 +281,9 @@ def criteria(group: ComparisonGroup, wanted: Wanted) -> _Decided:
     if goal is None:
         targets = {(arm.get("target_metric"), arm.get("target_value")) for arm in group.completed}
         targets = {(name, float(aim)) for name, aim in targets if aim is not None and name in wanted.metrics}
-        goal = Goal() if scored or (timed and not rated) else Goal(least="throughput")
+        # Imported times to an accuracy that is not named: arms without one never reached it.
+        is_to_target = any(arm.get("target_metric") and arm.get("target_value") is None for arm in timed)
+        goal = Goal() if scored or is_to_target or (timed and not rated) else Goal(least="throughput")
         if len(targets) == 1 and learned:
             goal = Goal(target=targets.pop())
     is_learned = bool(goal.target or goal.quality or scored)

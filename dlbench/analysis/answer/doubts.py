@@ -147,9 +147,12 @@ def _of_arms(group: ComparisonGroup, judged: Sequence[Arm], deciding: Sequence[M
     if copied:
         yield 72, f"repeats of {counted(len(copied), 'arm')} are equal to the digit: are they copies of one run?"
     least, most = (pick((arm.n for arm in arms), default=0) for pick in (min, max))
-    advice = "" if any(is_imported(arm.first) for arm in arms) else " (`repeats: 5`)"
+    is_table = any(is_imported(arm.first) for arm in arms)
+    advice = "" if is_table else " (`repeats: 5`)"
     if most == 1:
-        yield 70, "one run of each arm says nothing of chance"
+        # A line may be the mean of several runs.
+        of_lines = "each arm is one line, read without its scatter"
+        yield 70, of_lines if is_table else "one run of each arm says nothing of chance"
     elif least < ENOUGH_REPEATS and not any(arm.get("repeats_rule") for arm in arms) and arms:
         few = f"an arm has as few as {counted(least, 'run')}, which shows little"
         yield 70, (f"{least} runs of each arm show little" if least == most else few) + advice

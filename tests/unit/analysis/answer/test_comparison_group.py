@@ -50,6 +50,16 @@ def test_arms_on_other_data_have_answers_of_their_own():
     assert [[arm.title for arm in one.arms] for one in found] == [titles, titles]
 
 
+def test_lines_of_a_table_that_name_other_tasks_have_answers_of_their_own():
+    table = {"command": "imported"}
+    rows = [
+        timed(f"{task} {n}", 9.0, workers=n, **table, **{"imported.Task": task})
+        for task in ("bert", "cnn")
+        for n in (2, 4)
+    ]
+    assert [one.condition for one in comparison_groups(read(*rows))] == ["Task bert", "Task cnn"]
+
+
 def test_the_same_data_under_two_paths_has_one_answer():
     rows = [timed(path, 9.0, dataset_checksum="7f91", **{"dataset.path": path}) for path in ("data", "/mnt/data")]
     assert len(comparison_groups(read(*rows))) == 1

@@ -119,6 +119,11 @@ TIMES = [
         (RANDOM, {"goal": Goal()}, "a", ["Answer: least training time"]),
         # Without scores and rates there are times.
         (TIMES, {}, "four", ["Answer: least training time"]),
+        # A time to an accuracy decides beside rates; who has none did not reach it.
+        ([arm(name, {"samples_per_s": noisy(rate, 3, n), "train_time_s": times}, workers=n, **TABLE,
+              target_metric="validation_accuracy")
+          for n, name, rate, times in ((8, "eight", 100.0, [60.0, 61.0, 60.0]), (16, "more", 200.0, [None] * 3))],
+         {}, "eight", ["Answer: least training time", "more: no training time"]),
         (TIMES, {"goal": Goal(least="cost")}, "one", ["Answer: least worker-hours"]),
         (TIMES, {"prices": USD, "max_cost": 6.0}, "one", ["four: over the most that it may cost: "]),
         (MORE, {"prices": USD}, "four", [" USD  ", "cheaper one worker alone"]),
@@ -558,6 +563,8 @@ COPIES: dict[str, Any] = {"seconds": 5.0, "train_time_s": [5.0] * 3, "validation
 OF_TABLE = TABLE | {"stated": "validation_accuracy;train_time_s"}
 HALF = [trained(name, 9.0 / n, 0.75, time_to_target_s=noisy(8.0 / n, 5, n), workers=n, **TARGET)
         for n, name in enumerate("ab", 1)]  # fmt: skip
+TABLE_OF_LINES = [arm(name, {"samples_per_s": [rate]}, batch_size=n, **TABLE)
+                  for n, (name, rate) in enumerate((("a", 5.0), ("b", 6.0)), 1)]  # fmt: skip
 STEEP = [trained("two", 5.0, samples_per_s=noisy(500.0, 5, 1, 0.001)),
          trained("one", 10.0, samples_per_s=noisy(200.0, 5, 1, 0.001), **ALONE)]  # fmt: skip
 
@@ -566,6 +573,7 @@ STEEP = [trained("two", 5.0, samples_per_s=noisy(500.0, 5, 1, 0.001)),
     ("arms", "part", "said"),
     [
         (LONE, FEW, "one run of each arm says nothing of chance"),
+        (TABLE_OF_LINES, "line", "each arm is one line, read without its scatter"),
         ([LONE[0], FAST], FEW, "an arm has as few as 1 run, which shows little (`repeats: 5`)"),
         ([SLOW, trained("b", 5.0, count=4, batch_size=16)], FEW,
          "an arm has as few as 4 runs, which shows little (`repeats: 5`)"),
