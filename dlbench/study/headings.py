@@ -79,17 +79,17 @@ _UNITS = {
     "day": (_TIME, "86400", "time"),
     "percent": (SHARE, "0.01", ""),
 }
-_ADJECTIVES = "(global|train|peak|wall|clock|elapsed)*"
+_ADJECTIVES = "(global|train|sustained|steady|achieved|actual|measured|effective|wall|clock|elapsed)*"
 _WHEN = "(best|final|last)?"
 _GOAL = "(train|convergence|target|quality|loss|(validation|top1)*accuracy)"
-_A_RATE = f"{_ADJECTIVES}(throughput(rate)?|speedrate|rate)(global)?"
-# What tables call columns, in the words above, without a unit and with `perstep` and `perworker` last.
+_A_RATE = f"{_ADJECTIVES}(throughput(rate)?|speedrate|rate)"
+# What tables call columns, in the words above, without a unit, with `global` first, `perstep` and `perworker` last.
 NAMES = {
-    "workers": "(n|num|global)*(workers|worldsize|np)(num|global)*|workernum|numworker",
-    "hosts": "(num|global)*hosts(num|global)*|hostnum",
+    "workers": "(n|num|global)*(workers|worldsize|np)(num)*|workernum|numworker",
+    "hosts": "(num|global)*hosts(num)*|hostnum",
     "workers_per_host": "(num)?(workers?|np|nproc)perhost",
     "batch_size": "(local|mini)?(train)?(batch(size)?|bs)(perworker)?",
-    "batch_size_global": "global(train)?(batch(size)?|bs)|(batch(size)?|bs)global",
+    "batch_size_global": "global(train)?(batch(size)?|bs)",
     "strategy": "strategy|method|sync|synchroni[sz]ation|backendstrategy",
     "model": "model|network|architecture",
     "dataset": "dataset|data",
@@ -113,20 +113,28 @@ NAMES = {
     "learning_rate": "learningrate|lr",
 }
 # What follows from other columns, or says when and by whom a line was measured: it would keep repeats apart.
-# `±` and `+/-` have no words, nor has a column of numbers of lines.
+# A column of numbers of lines has no words.
 _NO_SETTING = re.compile(
-    ".*(efficiency|speedup|stddev|stdev|stderr|std|stderror|standarderror|errorbars?)(time|rate)*|error"
-    "|(peak|max)(worker|host)?(memory|mem).*|.*utili[sz]ation|(worker)?(power|energy)|latency|t?flops(perworker)?"
-    "|(throughput|time|rate|accuracy|loss)*(sd|se|err|ci)"
-    "|(price|cost).*|workers?time|.*steprate"
-    "|(best|max|minimum|maximum)?((step|train|global)*(time|throughput|rate|accuracy|loss))+(per(worker|step))*"
-    "(max|minimum|maximum)?|(time|epochs|step)to.*|(best|final|last|validation|train|macro|micro|top\\d)*"
+    ".*(efficiency|speedup)(time|rate)*|error|(global)?(peak|max)(worker|host)?(memory|mem).*|.*utili[sz]ation"
+    "|(global|worker)*(power|energy)((k|m|thousand)?(wh?|j|watts?|joules?))?|latency|t?flops(perworker)?"
+    "|(price|cost).*|workers?time|.*steprate|(validation|compile|data)(run)?(time|rate)+"
+    "|(train|global)*((time)*epoch(time)+|(time|second|minute|hour)+perepoch(time)*)"
+    "|(global)?((best|peak|ideal|max|minimum|maximum|step|train)*(time|throughput|rate|accuracy|loss))+"
+    "(per(worker|step))*(max|minimum|maximum)?|(time|epochs|step)to.*|(best|final|last|validation|train|macro|micro|top\\d)*"
     "(perplexity|ppl|f1|bleu|map|millionap|auc|auroc|wer|cer|m?iou|score|accuracy|loss|err(or)?(rate)?|top\\d)+(top\\d)?"
     "|(run|start|end)?(date|timestamp|datetime)|(run|job|line|row)?(id|num|index)|run|notes?|comments?|remarks?"
-    "|(per)?"
+    "|"
 )
 # Of those, what may number repeats.
 _NUMBERS = re.compile("run(id|num|index)?|id|num|index")
+# Of a line that is the mean of several runs: how many, and how they scatter. `minute` is `min` alone.
+_OF_MEANS = re.compile(
+    "n|n?(num)?(runs|repeats|repetitions|replicates|trials|reps|seeds)|minute|minimum|max|maximum|low(er)?|high|upper"
+    "|.*(stddev|stdev|stderr|std|stderror|standarderror|errorbars?)(time|rate)*|cv|variance|iqr|jitter|p\\d\\d"
+    "|(throughput|time|rate|accuracy|loss)*(sd|se|err|(\\d\\d(percent)?)?ci(\\d\\d)?)(time|rate)*"
+)
+# How many there were, of what is not said; `#` may also number the lines.
+_AMOUNT = re.compile(r"#|n|num|number|count|qty|quantity|anzahl|nombre", re.IGNORECASE)
 _SUMMARY = re.compile("mean|avg|average|median|std|sd|stdev|min|max|total|sum|best|overall", re.IGNORECASE)
 _ERROR = re.compile(r"(top.?\d|val\w*|test).?err(?!.*(std|dev|bar))", re.IGNORECASE)
 # `error` alone may be one of the mean.
@@ -135,6 +143,10 @@ _BARE_ERROR = re.compile(r"err(or)?s?([ _]rate|[\W_]*(%|percent|pct)).*", re.IGN
 _COUNTED = re.compile(
     r"\b\d+ ?[x\u00d7] ?(?!\d)|(?<!\d)[x\u00d7] ?\d+$|\b\d+ ?(gpu|tpu|node|host|worker|device|rank)s?\b", re.IGNORECASE
 )
+# 4x8 may be hosts and workers; 224x224 alone is a size.
+_GRID = re.compile(r"\d{1,4} ?[x\u00d7] ?\d{1,3}", re.IGNORECASE)
+_SQUARE = re.compile(r"(\d+) ?[x\u00d7] ?\1", re.IGNORECASE)
+_CLOCK = re.compile(r"\d+(:\d\d){1,2}(\.\d+)?")
 # What the numbers of each measurement are.
 MEASURED = {name: metric.unit or (SHARE if metric.most == 1 else "") for name, metric in BUILT_IN.items()}
 MEASURED |= {WORKER_RATE: _RATE, STEP_TIME: _TIME}
@@ -156,6 +168,7 @@ class Heading:
         is_guessed: Whether the heading alone says so, not the user.
         is_bare: Whether it leaves open what is counted: the unit of a time or rate, whether of one worker or of all.
         may_number: Whether it may number repeats.
+        is_of_means: Whether it says that lines are means of several runs.
     """
 
     theirs: str
@@ -165,6 +178,7 @@ class Heading:
     is_guessed: bool = True
     is_bare: bool = False
     may_number: bool = False
+    is_of_means: bool = False
 
 
 def read_headings(table: Table, named: Mapping[str, str]) -> list[Heading]:
@@ -193,6 +207,7 @@ def read_headings(table: Table, named: Mapping[str, str]) -> list[Heading]:
     if not any(heading.column in MEASURED for heading in headings):
         raise UserError(f"no column is a measurement: {', '.join(header)}", where=where, hint=_missing(headings))
     _refuse_hidden(headings, table)
+    _refuse_settings(headings, table)
     rates = [each for each in headings if each.column in _RATES]
     rates.sort(key=lambda each: (each.is_guessed, _RATES.index(each.column)))
     for other in rates[1:]:
@@ -267,10 +282,33 @@ def _refuse_hidden(headings: Sequence[Heading], table: Table) -> None:
             hint = f"keep the last line of each run; or --column '{theirs}=epochs' where it is how many there were"
             raise UserError(f"{theirs}: a line for each epoch?", where=table.where(), hint=hint)
         is_count = is_other and re.search(r"gpu|node|worker|device|rank|accelerator", theirs, re.IGNORECASE)
+        is_line_number = theirs == "#" and list(cells) == [str(n + 1) for n in range(len(cells))]
+        is_amount = heading.is_guessed and _AMOUNT.fullmatch(theirs) and all(map(str.isdecimal, cells))
+        is_grid = all(map(_GRID.fullmatch, cells)) and not all(map(_SQUARE.fullmatch, cells))
         may_count = is_other or heading.column == "device_name"
-        if not has_workers and (is_count or (may_count and any(map(_COUNTED.search, cells)))):
+        in_words = may_count and (is_grid or any(map(_COUNTED.search, cells)))
+        if not has_workers and (is_count or in_words or (is_amount and not is_line_number)):
             hint = f"--column '{theirs}=workers'; counts in words need a column; --column '{theirs}=' leaves it out"
             raise UserError(f"{theirs}: are these the workers?", where=table.where(), hint=hint)
+
+
+def _refuse_settings(headings: Sequence[Heading], table: Table) -> None:
+    """Refuse what would tell arms apart and is no setting: units, times, and batches that a step accumulates."""
+    columns, where = {each.column for each in headings}, table.where()
+    is_step_alone = STEP_TIME in columns and not columns & {RATE.column, WORKER_RATE, "batch_size_global"}
+    for heading, cells in zip(headings, table.columns(), strict=True):
+        theirs, filled = heading.theirs, {*cells} - {"", "-"}
+        if not heading.is_guessed or not heading.column.startswith(OTHER):
+            continue
+        if re.fullmatch("units?|uom|metric|measure", theirs, re.IGNORECASE):
+            hint = "write the unit into the heading, such as `throughput (img/s)`; a file for each unit"
+            raise UserError(f"{theirs}: units of single lines are not read", where=where, hint=hint)
+        if filled and all(map(_CLOCK.fullmatch, filled)):
+            hint = f"write a time as one number: 5400 for 1:30:00; --column '{theirs}=' leaves it out"
+            raise UserError(f"{theirs} holds times such as {min(filled)}", where=where, hint=hint)
+        if is_step_alone and re.search(r"accum|grad\w*[ _]?acc", theirs, re.IGNORECASE) and filled - {"1"}:
+            hint = "add a column `global batch`: workers x batch x accumulated batches"
+            raise UserError(f"{theirs}: does the batch hold all that a step accumulates?", where=where, hint=hint)
 
 
 def _missing(headings: Sequence[Heading]) -> str:
@@ -278,7 +316,7 @@ def _missing(headings: Sequence[Heading]) -> str:
     if max(Counter(re.sub(r"\d+", "", name).rstrip("s") for name in header).values()) > 1:
         return "write one line for each run (gpus, repeat, throughput), not a column for each"
     ours = ", ".join(f"{name} ({MEASURED[name] or 'a loss'})" for name in NAMES if name in MEASURED)
-    like = re.compile("time|throughput|speed|rate|acc|loss|/s|second", re.IGNORECASE)
+    like = re.compile(r"(?<![a-z])(time|throughput|speed(?!up)|rate|acc(?!el)|loss)|/s|second", re.IGNORECASE)
     near = next((each.theirs for each in headings if each.unit or like.search(each.theirs)), "")
     start = f"the nearest is {near}; name one" if near else "name one"
     return f"{start}: --column THEIRS=OURS or THEIRS=OURS*1000; OURS, with samples of all workers, is of {ours}"
@@ -287,24 +325,29 @@ def _missing(headings: Sequence[Heading]) -> str:
 def _guessed(theirs: str, *, has_least: bool) -> Heading:
     """Return what a heading says in its own words; `min` at its end is the least where `has_least`, else minutes."""
     text = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", theirs).lower()
+    # `params.lr` and `val/accuracy` of trackers are no quotients; `train/s` is.
+    text = re.sub(r"^(params?|metrics?|config|summary|hparams)[./]", "", text)
+    text = re.sub(r"^(train(ing)?|val(id(ation)?)?|eval(uation)?|test)[./](?!s(ec)?\b)", r"\1 ", text)
     text = re.sub(r"^min(?=[ _])" + r"|(?<=[ _])m(in)?$" * has_least, "minimum", text)
-    for sign, word in {"/": " per ", "%": " percent ", "#": " num "}.items():
+    for sign, word in {"+/-": " std ", "\u00b1": " std ", "/": " per ", "%": " percent ", "#": " num "}.items():
         text = text.replace(sign, word)
     text = "".join(_MEANS.get(word, word) for word in re.findall(r"[^\W_]+", text))
     scopes = [scope for scope in ("perstep", "perworker") if scope in text]
-    name = re.sub("perstep|perworker", "", text)
+    name = re.sub("perstep|perworker|global", "", text)
     # `min` alone is hardly a time.
     unit = next((unit for unit in _UNITS if len(theirs) > 3 and name.endswith(unit)), "")
     kind, factor_text, noun = _UNITS.get(unit, ("", "1", ""))
     numerator, _, denominator = factor_text.partition("/")
     factor = Decimal(numerator) / Decimal(denominator or 1)
-    name = name.removesuffix(unit) + noun + "".join(scopes)
+    name = "global" * ("global" in text) + name.removesuffix(unit) + noun + "".join(scopes)
     column = next((ours for ours, pattern in NAMES.items() if re.fullmatch(pattern, name)), "")
     if column and kind in ("", MEASURED.get(column, "")):
         counts = kind if column in MEASURED else re.search("perworker|local|global|world|np", name)
         return Heading(theirs, column, kind, factor, is_bare=not counts)
     if _NO_SETTING.fullmatch(name):
         return Heading(theirs, "", may_number=bool(_NUMBERS.fullmatch(name)))
+    if _OF_MEANS.fullmatch(name):
+        return Heading(theirs, "", is_of_means=True)
     # `Throughput (widgets/s)`: of what is not known.
     return Heading(theirs, _other(theirs), kind if unit != "persecond" else "", factor)
 

@@ -22,7 +22,7 @@ from dlbench.records import files
 from dlbench.records.columns import RUNS, SCHEMA_VERSION, names
 from dlbench.records.outcome import Status
 from dlbench.records.tables import write_table
-from dlbench.scenario.metrics import BUILT_IN, TIME_TO_TARGET
+from dlbench.scenario.metrics import BUILT_IN, RATE, TIME_TO_TARGET, TRAIN_TIME
 from dlbench.scenario.scenario import name_from
 from dlbench.study.headings import (
     MEASURED,
@@ -59,6 +59,9 @@ _ASSUMED = {
     TIME_TO_TARGET.column: "seconds",
     STEP_TIME: "seconds",
 }
+# What a rate counts, where its heading says more than samples: rates of unlike things are not compared.
+COUNTED = f"{OTHER}counted"
+_NOUNS = {"images": "im(a)?ge?s?", "tokens": "tok(en)?s?", "sequences": "seq(uence)?s?", "words": "words?"}
 # A run by column.
 _Row = Mapping[str, Any]
 
@@ -104,6 +107,8 @@ def import_table(path: Path, parent: Path, name: str = "", columns: Mapping[str,
     folder = parent / f"{study}-{moment:%Y%m%dT%H%M%SZ}"
     folder.mkdir(parents=True)
     extra = tuple(each.column for each in headings if each.column.startswith(OTHER))
+    if (noun := _counted(headings)) and COUNTED not in extra:
+        extra, rows = (*extra, COUNTED), [row | {COUNTED: noun} for row in rows]
     write_table(folder / files.table("runs"), "runs", rows, extra)
     files.write_text(folder / ORIGINAL, table.text)
     remarks = [*_taken(headings, columns, rows), *_oddities(headings, table, [row for row in rows if row["stated"]])]
@@ -135,6 +140,8 @@ def _taken(headings: Sequence[Heading], columns: Mapping[str, str], rows: Sequen
     left_out = [each.theirs or "(no name)" for each in headings if not each.column and columns.get(each.theirs) != ""]
     if left_out:
         yield f"left out: {', '.join(left_out)}; --column THEIRS=+ lets one tell arms apart"
+    if of_means := [each.theirs for each in headings if each.is_of_means]:
+        yield f"{', '.join(of_means)}: a line that is the mean of several runs is taken for one, without its scatter"
     if any(re.search("price|cost", theirs, re.IGNORECASE) for theirs in left_out):
         yield "prices are not read: dlbench recommend --price 2.5/worker-hour names one"
 
@@ -145,15 +152,20 @@ def _oddities(headings: Sequence[Heading], table: Table, rows: Sequence[_Row]) -
         equal = "1 line is" if copies == 1 else f"{copies} lines are"
         yield f"{equal} equal to an earlier one: repeats that agree to the digit, or copies?"
     for each in headings:
-        is_other = each.is_guessed and each.column.startswith(OTHER)
-        if is_other and len({row.get(each.column) for row in rows}) == len(rows) > 1:
-            yield f"{each.theirs} makes each line an arm by itself; --column '{each.theirs}=' leaves it out"
+        if not each.is_guessed or not each.column.startswith(OTHER):
+            continue
+        values = {str(row.get(each.column)) for row in rows}
+        # Decimals are rarely settings.
+        has_decimals = any(re.fullmatch(r"\d+\.\d+", value) for value in values)
+        if len(rows) > 1 and len(values) > (len(rows) / 2 if has_decimals else len(rows) - 1):
+            arms = f"{len(values)} arms of {len(rows)} lines"
+            yield f"{each.theirs} makes {arms}; --column '{each.theirs}=' leaves it out"
 
 
 def _refuse_gaps(headings: Sequence[Heading], table: Table) -> None:
     """Refuse empty cells of a setting that other lines have: of merged cells only the first holds the value."""
     for heading, cells in zip(headings, table.columns(), strict=True):
-        if heading.column in _KINDS and heading.column not in MEASURED and "" in cells and any(cells):
+        if heading.column in _KINDS and heading.column not in (*MEASURED, STATUS) and "" in cells and any(cells):
             number, _ = table.lines[cells.index("")]
             hint = "cells that were merged: write it on each line; `-` where there is none"
             raise UserError(f"{heading.theirs} is empty", where=table.where(number), hint=hint)
@@ -266,15 +278,23 @@ def _ended(taken: Sequence[tuple[Heading, str]]) -> tuple[Status, str | None]:
     return Status.FAILED, NO_NUMBER
 
 
+def _counted(headings: Sequence[Heading]) -> str:
+    rates = " ".join(each.theirs.lower() for each in headings if each.column in (RATE.column, WORKER_RATE))
+    words = (noun for noun, word in _NOUNS.items() if re.search(rf"(?<![a-z])[km]?{word}(?![a-z])", rates))
+    return next(words, "")
+
+
 def _target(headings: Sequence[Heading]) -> dict[str, Any]:
-    """Return the accuracy that `time to 93%` names.
+    """Return the accuracy that `time to 93%` names; the metric alone of `time to accuracy`.
 
     Raises:
         UserError: A time to a target names none.
     """
     theirs = next((each.theirs for each in headings if each.column == TIME_TO_TARGET.column), None)
     if theirs is None:
-        return {}
+        times = [each.theirs for each in headings if each.column == TRAIN_TIME.column]
+        is_to_target = any(re.match(r"(training[ _])?time[ _]to", name, re.IGNORECASE) for name in times)
+        return {"target_metric": "validation_accuracy"} if is_to_target else {}
     aim = re.search(r"to[\W_]*?(\d*\.?\d+)", theirs, re.IGNORECASE)
     if aim is None:
         hint = f"name the column `time to 93% (s)`, or --column '{theirs}=train_time_s'"

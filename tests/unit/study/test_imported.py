@@ -148,6 +148,15 @@ def test_what_a_table_does_not_say_is_unknown(tmp_path: Path) -> None:
         ("config,img/s\n2 nodes,5\n", "config: are these the workers?"),
         ("gpus,widgets/s\n1,5\n", "the nearest is widgets/s"),
         ("gpus,time min,time max\n1,5,9\n", "no column is a measurement"),
+        ("GPU model,Number,img/s\nA,1,5\nA,4,9\n", "Number: are these the workers?"),
+        ("gpu,count,img/s\nA,1,5\nA,2,9\n", "count: are these the workers?"),
+        ("gpu,#,img/s\nA,1,5\nB,1,6\n", "#: are these the workers?"),
+        ("gpu,n,img/s\nA,1,5\nB,4,6\n", "n: are these the workers?"),
+        ("config,img/s\n8x8,9\n1x8,5\n", "config: are these the workers?"),
+        ("gpus,throughput,Unit\n1,2700,img/s\n2,2.5,kimg/s\n", "write the unit into the heading"),
+        ("gpus,batch,GradAccum,step time (s)\n8,4,1,0.5\n8,4,8,3\n", "GradAccum: does the batch hold all"),
+        ("gpus,img/s,wall time (h:mm:ss)\n1,5,1:30:00\n", "holds times such as 1:30:00"),
+        ("strategy,accelerator,gpus,peak img/s\na,b,8,5\n", "the nearest is peak img/s"),
     ],
 )
 def test_what_is_no_table_of_measurements_is_refused(tmp_path: Path, text: str, said: str) -> None:
@@ -167,7 +176,13 @@ def test_what_is_no_table_of_measurements_is_refused(tmp_path: Path, text: str, 
         ("images per second", "5", "samples_per_s", 5),
         ("Tokens/s", "5", "samples_per_s", 5),
         ("k img/s", "5.1", "samples_per_s", 5100),
-        ("Peak img/s", "5.1", "samples_per_s", 5.1),
+        ("sustained img/s", "5.1", "samples_per_s", 5.1),
+        ("k img/s total", "5.1", "samples_per_s", 5100),
+        ("Throughput total (img/s)", "5.1", "samples_per_s", 5.1),
+        ("metrics.throughput", "5.1", "samples_per_s", 5.1),
+        ("train/samples_per_second", "5.1", "samples_per_s", 5.1),
+        ("train/loss", "0.9", "train_loss", 0.9),
+        ("metrics/eval/accuracy", "0.9", "validation_accuracy", 0.9),
         ("Throughput [k tok/s]", "25.6", "samples_per_s", 25600),
         ("ktok/s", "1.2", "samples_per_s", 1200),
         ("Throughput (M tokens/s)", "1.2", "samples_per_s", 1.2e6),
@@ -279,6 +294,22 @@ def test_a_factor_is_that_of_the_user_or_of_the_heading(
             ["single"] * 2,
             1,
         ),
+        (
+            "gpus,img/s,train peak img/s,epoch time (s),eval_runtime,Energy (kWh)\n1,5,1,2,3,4\n1,6,2,3,4,5\n",
+            [1, 1],
+            ["single"] * 2,
+            1,
+        ),
+        # A line that is a mean: of how many, and how they scatter.
+        (
+            "gpus,img/s,n,num_runs,min,high,95% CI,p95,+/-\n1,5,1,2,3,4,5,6,7\n1,6,2,3,4,5,6,7,8\n",
+            [1, 1],
+            ["single"] * 2,
+            1,
+        ),
+        ("#,img/s\n1,5\n2,6\n", [1, 1], ["single"] * 2, 1),
+        ("params.num_gpus,img/s,size\n1,5,4x8\n1,6,8x8\n", [1, 1], ["single"] * 2, 2),
+        ("gpus,global batch,grad accum,step time (s)\n1,8,1,5\n1,8,2,6\n", [1, 1], ["single"] * 2, 2),
     ],
 )
 def test_workers_and_arms(tmp_path: Path, text: str, workers: list[int], strategies: list[str], num_arms: int) -> None:
@@ -303,6 +334,7 @@ def test_a_run_that_counts_within_equal_settings_is_a_repeat(tmp_path: Path) -> 
         ("n,time,state\n1,5,\n1,4,cold\n", "completed completed", ""),
         ("n,time,status\n1,5,-\n1,4,fail\n", "completed failed", "fail"),
         ("n,time,status,x\n1,5,,a\n1,4,,b\n", "completed completed", ""),
+        ("n,time,status\n1,5,\n1,-,OOM\n", "completed out-of-memory", "OOM"),
         # Line 4 is a repeat of a measured one; the arm of line 5 was never run, that of line 6 was.
         ("n,img/s\n1,5\n1,OOM\n1,-\n2,-\n4,crash\n", "completed out-of-memory failed failed", "OOM;no number;crash"),
         ("n,loss\n1,nan\n1,0.5\n", "failed completed", "nan"),
@@ -326,6 +358,21 @@ def test_columns_that_follow_from_what_a_table_says(tmp_path: Path) -> None:
     assert any("recommend --price" in remark for remark in imported.remarks)
 
 
+@pytest.mark.parametrize(
+    ("header", "counted", "target"),
+    [
+        ("k images/s", "images", None),
+        ("tok/s/gpu", "tokens", None),
+        ("samples/s", None, None),
+        ("time to accuracy (s)", None, "validation_accuracy"),
+        ("train time (s)", None, None),
+    ],
+)
+def test_what_a_rate_counts_and_what_a_time_is_to(tmp_path: Path, header: str, counted: str | None, target: str | None):
+    (row,) = read([made(tmp_path, f"gpus,{header}\n4,9\n", columns={}).folder]).studies[0].runs
+    assert (row.get("imported.counted"), row.get("target_metric"), row.get("target_value")) == (counted, target, None)
+
+
 def test_batches_that_agree_are_of_each_worker(tmp_path: Path) -> None:
     text = "gpus,batch size per gpu,global batch,throughput\n1,64,64,219\n4,64,256,852\n"
     _, many = read([made(tmp_path, text, columns={}).folder]).arms
@@ -343,13 +390,18 @@ def test_what_is_assumed_or_odd_is_said(tmp_path: Path) -> None:
         text: [
             f"taken: hosts as hosts, np as workers, batch as batch_size ({of_each}), {metrics}; apart by: commit",
             "left out: std; --column THEIRS=+ lets one tell arms apart",
+            "std: a line that is the mean of several runs is taken for one, without its scatter",
             "1 line is equal to an earlier one: repeats that agree to the digit, or copies?",
         ],
         "gpus,img/s,step time (ms),x\n1,5,2,-\n2,,2,b\n2,6,2,b\n4,5,2,d\n": [
             "taken: gpus as workers, img/s as samples_per_s; apart by: x",
             "left out: step time (ms); --column THEIRS=+ lets one tell arms apart",
             "runs that failed, or have no number beside repeats that do: 1",
-            "x makes each line an arm by itself; --column 'x=' leaves it out",
+            "x makes 3 arms of 3 lines; --column 'x=' leaves it out",
+        ],
+        "gpus,img/s,lr,heat\n1,5,0.1,30.1\n1,6,0.1,30.2\n1,7,0.2,30.1\n1,8,0.2,30.3\n": [
+            "taken: gpus as workers, img/s as samples_per_s, lr as learning_rate; apart by: heat",
+            "heat makes 3 arms of 4 lines; --column 'heat=' leaves it out",
         ],
     }
     for number, (table, remarks) in enumerate(cases.items()):
