@@ -143,7 +143,7 @@ def _taken(headings: Sequence[Heading], columns: Mapping[str, str], rows: Sequen
     if of_means := [each.theirs for each in headings if each.is_of_means]:
         yield f"{', '.join(of_means)}: a line that is the mean of several runs is taken for one, without its scatter"
     if any(re.search("price|cost", theirs, re.IGNORECASE) for theirs in left_out):
-        yield "prices are not read: dlbench recommend --price 2.5/worker-hour names one"
+        yield "prices are not read: dlbench recommend --price 2.5USD/worker-hour names one"
 
 
 def _oddities(headings: Sequence[Heading], table: Table, rows: Sequence[_Row]) -> Iterator[str]:
