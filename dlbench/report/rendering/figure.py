@@ -119,8 +119,11 @@ def _composed(chart: Chart, style: Style, caption: str = "") -> tuple[Figure, tu
     sheet = Sheet(style, ringed(chart), frozenset(valued))
     insides = [draw_panel(axes, panel, letters, sheet) for axes, panel in zip(every, panels, strict=True)]
     legend = _legend(figure, wrapped(chart.title, int(0.75 * width * LETTERS_IN), 20), sheet)
-    caption = wrapped(caption, int(1.2 * width * LETTERS_IN), 20)
     under = figure.supxlabel(caption, x=PAD_IN / width, ha="left", linespacing=1.3, gid=svg.CAPTION)
+    for across in range(int(1.2 * width * LETTERS_IN), 0, -2):  # letters of a line, until all lines fit
+        under.set_text(wrapped(caption, across, 20))
+        if under.get_window_extent().width <= DPI * (width - 2 * PAD_IN):
+            break
 
     rows = [max(insides[start : start + columns]) or HEIGHT_IN[columns] for start in range(0, len(panels), columns)]
     grid.set_height_ratios(rows)

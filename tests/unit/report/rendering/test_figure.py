@@ -28,6 +28,7 @@ from tests.unit.report.rendering.pictures import LIGHT, assert_legible, drawn, s
 
 FORMS = ("lines", "bars", "cells")
 LONG_CAPTION = "Large markers are medians of 5 repeats; small dots are single runs. " * 8
+WIDE_CAPTION = "MARKERS: MEDIANS OF WORKERS AND HOSTS. " * 8
 
 
 def save_all(chart: Chart, caption: str, paths: Sequence[Path]) -> None:
@@ -113,10 +114,11 @@ def test_each_file_is_drawn_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_title_and_caption_are_in_the_file(tmp_path: Path) -> None:
     sizes = []
-    for caption in ("한글 $caption$ <b>", LONG_CAPTION):
+    for caption in ("한글 $caption$ <b>", LONG_CAPTION, WIDE_CAPTION):
         save_all(lines(), caption, [tmp_path / "a.svg", tmp_path / "a.png"])
         with Image.open(tmp_path / "a.png") as image:
             sizes.append(image.size)
+            assert np.array(image.convert("L"))[:, -8:].min() == 255, caption  # no line is cut at the edge
         found = (tmp_path / "a.svg").read_text(encoding="utf-8")
         title = ElementTree.fromstring(found).find("{*}title")
         assert title is not None
