@@ -20,15 +20,14 @@ from dlbench.analysis.groups import (
     varying,
     without_base_lines,
 )
-from dlbench.report.chart import Axis, Panel, Series, medians_of
+from dlbench.report.chart import Axis, Panel, Series
 from dlbench.report.lines import Part, brief_keys, parts, ways_vary
 
 WORKERS = Axis("workers", "log2")
 # Fewer values than this make no curve: then the batch size alone stands on x, where it varies.
 CURVE = 3
-# Beyond this ratio of its medians a panel of costs or rates is logarithmic, and beyond this ratio of its values the
-# axis of a setting.
-FAR_APART, FAR_SETTINGS = 4.0, 20.0
+# Beyond these ratios an axis is logarithmic: of costs or rates, of losses, and of the values of a setting.
+FAR_APART, FAR_DOWN, FAR_SETTINGS = 4.0, 10.0, 20.0
 # The column that holds where an arm stands along a further axis.
 PLACE = "place"
 # What is no scale by itself: a way to train, or what its batch counts.
@@ -151,10 +150,12 @@ def batch_axis(arms: Iterable[Arm]) -> Axis:
 
 
 def spread(axis: Axis, shown: Sequence[Series]) -> Axis:
-    """Return an axis of times or sizes from zero, or a logarithmic one where their medians lie far apart."""
-    medians = medians_of(shown)
-    can_be = axis.low == 0.0 and not axis.percent and bool(medians)
-    is_far = can_be and max(medians) > FAR_APART * min(medians) > 0
+    """Return an axis of times, sizes or losses, or a logarithmic one where medians and ends of runs lie far apart."""
+    marks = [mark for curve in shown for mark in curve.marks]
+    values = [mark.interval.value for mark in marks if mark.interval]
+    values += [value for mark in marks for value in mark.ended]
+    can_be = not axis.percent and axis.most is None and bool(values)
+    is_far = can_be and max(values) > (FAR_APART if axis.low == 0.0 else FAR_DOWN) * min(values) > 0
     return replace(axis, scale="log10", low=None) if is_far else axis
 
 

@@ -8,8 +8,9 @@ from dlbench.analysis.arms import records
 from dlbench.analysis.formatting import joined
 from dlbench.analysis.groups import TASK, values_of, ways
 from dlbench.records.outcome import Status
-from dlbench.report.chart import Axis, Chart, MissingRowsError, Palette, Panel, Series, medians_of
+from dlbench.report.chart import Axis, Chart, MissingRowsError, Palette, Panel, Series
 from dlbench.report.data import RUN, ReportData, run_of
+from dlbench.report.figures._places import FAR_APART, spread
 from dlbench.report.figures._shown import SCORES, in_chart, learning_rates, left_out_note, synthetic_note
 from dlbench.report.lines import FLAGS, MOST_SERIES, Course, along, known_series, of_runs, parts, series, ways_vary
 from dlbench.scenario.run_spec import arm_name
@@ -27,8 +28,6 @@ _OF_BATCHES = ("batch_size", "batch_policy")
 MOST_PANELS = 12
 # More marks than these on one line are hard to distinguish, and points of single runs hide the line.
 MOST_MARKS, FEW_MARKS = 100, 12
-# Beyond these ratios an axis is logarithmic: of the places where lines end, and of losses.
-FAR_APART, FAR_DOWN = 4.0, 10.0
 
 
 def chart(data: ReportData) -> Chart:
@@ -138,9 +137,6 @@ def _panel(title: str, place: str, value: str, shown: Sequence[Series]) -> Panel
     """Return a panel whose axes are logarithmic where lines end far apart, or losses fall far."""
     (x, against), y = PLACES[place], SCORES[value]
     ends = [curve.marks[-1].x for curve in shown]
-    medians = medians_of(shown)
     if ends and max(ends) > FAR_APART * min(ends) > 0:
         x = replace(x, scale="log10")
-    if value.endswith("loss") and medians and max(medians) > FAR_DOWN * min(medians) > 0:
-        y = replace(y, scale="log10")
-    return Panel(joined(title, f"{y.name} by {against}", sep=": "), x, y, tuple(shown))
+    return Panel(joined(title, f"{y.name} by {against}", sep=": "), x, spread(y, shown), tuple(shown))

@@ -60,7 +60,8 @@ def _panels(reference: Reference, arms: Sequence[Arm]) -> Iterator[Panel]:
     for column in (*reference.shown, *[SEEN] * sees_unequally(measured_arms)):
         is_score, unit = column in SCORE_COLUMNS, _UNITS[column]
         # What is a cost or a rate is shown from 0, scores about what there is.
-        y = Axis(f"{NAMES[column]} ({unit})" if unit else NAMES[column], low=None if is_score else 0.0)
+        low, most = None if is_score else 0.0, 1.0 if column.endswith("accuracy") else None
+        y = Axis(f"{NAMES[column]} ({unit})" if unit else NAMES[column], low=low, most=most)
         for part in parts([arm for arm in measured_arms if arm.scores_mean_something or not is_score], x=x):
             measured = series(brief_keys(part), column)
             if any(mark.points for curve in measured for mark in curve.marks):

@@ -4,7 +4,10 @@ from pathlib import Path
 from typing import Any
 
 from dlbench.analysis.groups import condition_text, setting_name
+from dlbench.report.chart import Axis, Series
+from dlbench.report.figures._places import spread
 from dlbench.report.figures._table import TABLE
+from tests.unit.report.charts import mark
 from tests.unit.report.figures.makers import report_data, run
 
 RATES = (0.001, 0.01, 0.1)
@@ -66,6 +69,20 @@ def test_every_axis_that_varies_has_a_panel(tmp_path: Path) -> None:
             (one.x.label, one.x.scale, one.x.categories, one.places, [line.label for line in one.series])
             for one in chart.panels
         ] == panels, name
+
+
+def test_an_axis_is_logarithmic_where_medians_or_ends_of_runs_lie_far_apart() -> None:
+    time, loss, accuracy = Axis("time (s)", low=0.0), Axis("loss (nats)"), Axis("accuracy", most=1.0)
+    for axis, marks, scale in (
+        (time, (mark(1, 1.0), mark(2, 3.0)), "linear"),
+        (time, (mark(1, 1.0), mark(2, 5.0)), "log10"),
+        (time, (mark(1, 1.0), mark(2, ended=(5.0,))), "log10"),
+        (time, (mark(1, 0.0), mark(2, 5.0)), "linear"),
+        (loss, (mark(1, 0.1), mark(2, 0.9)), "linear"),
+        (loss, (mark(1, 0.1), mark(2, 650.0)), "log10"),
+        (accuracy, (mark(1, 0.01), mark(2, 0.99)), "linear"),
+    ):
+        assert spread(axis, [Series("mpi", marks)]).scale == scale, (axis, marks)
 
 
 def test_many_lines_over_a_further_axis_are_split_by_another_setting(tmp_path: Path) -> None:
