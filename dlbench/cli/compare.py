@@ -69,7 +69,6 @@ def command(
     compared.
     """
     from dlbench.analysis.compare.comparison import compare
-    from dlbench.report.answers import metrics_of
     from dlbench.report.data import read
     from dlbench.scenario.metrics import BUILT_IN
 
@@ -77,7 +76,7 @@ def command(
     allowed = None if fail_above is None else read_share(fail_above)
     before, after = read([base]), read([new])
     machines = (before.studies[0].machine, after.studies[0].machine)
-    declared = [metric for name, metric in metrics_of(after).items() if name not in BUILT_IN]
+    declared = [metric for name, metric in after.metrics.items() if name not in BUILT_IN]
     comparison = compare(before.arms, after.arms, share, machines=machines, declared=declared)
     code, refusal = COMPLETED, None
     try:

@@ -33,7 +33,7 @@ def command(
     Exit code: 0 where an arm is recommended in every group, 4 where in one none is.
     """
     from dlbench.analysis.answer.decide import Wanted
-    from dlbench.report.answers import answers_of, metrics_of
+    from dlbench.report.answers import answers_of
     from dlbench.report.data import read
     from dlbench.scenario.cluster import read_price
 
@@ -44,7 +44,7 @@ def command(
     if as_json:
         click.echo(answers.model_dump_json(indent=1))
     else:
-        for line in tables.answer_lines(answers, metrics_of(data), tables.console()):
+        for line in tables.answer_lines(answers, data.metrics, tables.console()):
             click.echo(line)
     return COMPLETED if all(answer.use is not None for answer in answers.answers) else NOTHING
 

@@ -69,11 +69,11 @@ def answer(console: "Console", path: Path, rows: Sequence[Row]) -> list[str]:
     if len({arm_name(row["run_id"]) for row in rows}) < 2 and all(row.get("target_value") is None for row in rows):
         return []  # it needs no pandas either
     from dlbench.cli.tables import answer_lines
-    from dlbench.report.answers import answers_of, metrics_of
+    from dlbench.report.answers import answers_of
     from dlbench.report.data import read
 
     data = read([path])
-    return list(answer_lines(answers_of(data), metrics_of(data), console))
+    return list(answer_lines(answers_of(data), data.metrics, console))
 
 
 def show(

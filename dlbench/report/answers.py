@@ -29,7 +29,7 @@ from dlbench.report.data import ReportData, StudyData
 from dlbench.report.page.machines import unsteady
 from dlbench.scenario.cluster import Prices
 from dlbench.scenario.goal import read_goal
-from dlbench.scenario.metrics import TRAIN_TIME, Metric, declared
+from dlbench.scenario.metrics import TRAIN_TIME
 from dlbench.scenario.run_spec import Phase, arm_name
 
 
@@ -54,12 +54,6 @@ class ClaimResult:
 DISTURBED = 40
 
 
-def metrics_of(data: ReportData) -> dict[str, Metric]:
-    """Return the metrics of all studies by column: the built-in ones and those that their scenarios declare."""
-    each = (declared(study.scenario.metrics if study.scenario else {}) for study in data.studies)
-    return {name: metric for metrics in each for name, metric in metrics.items()}
-
-
 def answers_of(data: ReportData, goal: str = "", given: Sequence[str] = (), wanted: Wanted | None = None) -> Answers:
     """Return the answers of the studies of a report.
 
@@ -72,7 +66,7 @@ def answers_of(data: ReportData, goal: str = "", given: Sequence[str] = (), want
     Raises:
         UserError: The goal or a condition is none, the studies have different goals, or nothing says what is asked for.
     """
-    asked, metrics = wanted or Wanted(), metrics_of(data)
+    asked, metrics = wanted or Wanted(), data.metrics
     scenarios = [study.scenario for study in data.studies if study.scenario is not None]
     goals = dict.fromkeys([goal] if goal else [scenario.goal for scenario in scenarios if scenario.goal])
     if len(goals) > 1:

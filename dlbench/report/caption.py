@@ -20,10 +20,12 @@ EMULATION = {
     "throttled-link": "the network between workers was slowed down on purpose",
     "simulated": "one process trained for all workers; a simulator computed the times",
 }
-# Flags of a rate, by the word in `Mark.flags`.
+# Flags of a rate or a time, by the word in `Mark.flags`.
 FLAGS = {
     "extended": "were timed in steps added after training",
     "unsteady": "had a rate that was not steady",
+    "nothing": "learned nothing",
+    "missed": "did not reach their target",
 }
 # What a median is called in each form of a panel.
 MEDIANS = {"lines": "Markers", "bars": "Strokes", "cells": "Cells"}
@@ -39,7 +41,7 @@ def caption(chart: Chart, data: ReportData) -> tuple[str, str]:
         data: Rows and machines.
     """
     runs = [row for row in data.runs if not chart.runs or (row["study"], row["run_id"]) in chart.runs]
-    text = (chart.lead, *_medians(chart), *_failures(chart, runs), *_flags(chart, runs), *_device(chart, runs))
+    text = (chart.lead, *_medians(chart), *_failures(chart, runs), *_flags(chart, data, runs), *_device(chart, runs))
     triangles = "Open triangles are runs that ended before: their value is at least that"
     ended = [triangles] * any(mark.ended for mark in chart.marks())
     details = (*ended, *_hardware(runs), *chart.notes)
@@ -69,10 +71,11 @@ def _medians(chart: Chart) -> Iterator[str]:
         yield "; ".join(parts)
 
 
-def _flags(chart: Chart, runs: Sequence[Row]) -> Iterator[str]:
+def _flags(chart: Chart, data: ReportData, runs: Sequence[Row]) -> Iterator[str]:
     """Yield how many runs have each flag that a mark has; flags of the minority of marks are drawn as rings."""
     shown = {word for mark in chart.marks() if mark.interval and mark.points for word in mark.flags.split(";")}
-    flags = [flags_of(row).split(";") for row in runs if row["status"] == Status.COMPLETED]
+    completed = [row for row in runs if row["status"] == Status.COMPLETED]
+    flags = [f"{flags_of(row)};{data.faults_of(row)}".split(";") for row in completed]
     rings, how = ringed(chart), "*" if _is_map(chart) else "ringed"
     for word, meaning in FLAGS.items():
         if word in shown:

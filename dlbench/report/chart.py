@@ -5,7 +5,7 @@ A figure file makes a `Chart` out of rows, without matplotlib; `dlbench.report.r
 
 import math
 from collections import Counter
-from collections.abc import Container, Iterable
+from collections.abc import Container
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Literal
@@ -34,6 +34,8 @@ class Role(StrEnum):
     FITTED = "fitted"
 
 
+# Flags of a time that is no result; all others are of rates that count.
+FAULTS = ("nothing", "missed")
 # Series of which a number of runs is known.
 OF_RUNS = (Role.MEASURED, Role.BASE_LINE, Role.TOTAL)
 # The columns of a figure's CSV file.
@@ -204,15 +206,11 @@ class Hues:
 
 
 def ringed(chart: Chart) -> frozenset[str]:
-    """Return the flags that are drawn as rings: those of the minority; what most marks have is said in words."""
+    """Return the flags that are drawn as rings: what all marks have, or most but for FAULTS, is said in words."""
     valued = [mark.flags.split(";") for mark in chart.marks(OF_RUNS) if mark.interval]
     counts = Counter(flag for flags in valued for flag in flags if flag)
-    return frozenset(flag for flag, count in counts.items() if 2 * count <= len(valued))
-
-
-def medians_of(curves: Iterable[Series]) -> list[float]:
-    """Return the medians of series at all places where they have one."""
-    return [mark.interval.value for curve in curves for mark in curve.marks if mark.interval]
+    most = {flag: len(valued) - 1 if flag in FAULTS else len(valued) // 2 for flag in counts}
+    return frozenset(flag for flag, count in counts.items() if count <= most[flag])
 
 
 def chart_rows(name: str, chart: Chart) -> list[dict[str, object]]:

@@ -9,6 +9,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dlbench.analysis.answer.doubts import pointless
 from dlbench.analysis.arms import Arm, Row, are_numbers, arms, last_attempts, measured, records
 from dlbench.analysis.groups import tuned_columns, varying
 from dlbench.errors import UserError, shown
@@ -20,6 +21,7 @@ from dlbench.records.outcome import Status
 from dlbench.records.tables import pieces, read_table
 from dlbench.regular_file import read_regular
 from dlbench.scenario import reference
+from dlbench.scenario.metrics import TIME_TO_TARGET, Metric, declared
 from dlbench.scenario.read.scenario_file import parse
 from dlbench.scenario.reference import Reference
 from dlbench.scenario.run_spec import Phase
@@ -131,6 +133,17 @@ class ReportData:
     def completed(self) -> tuple[Row, ...]:
         """Those of `runs` that are completed."""
         return tuple(row for row in self.runs if row["status"] == Status.COMPLETED)
+
+    @cached_property
+    def metrics(self) -> dict[str, Metric]:
+        """The metrics of all studies by column: the built-in ones and those that their scenarios declare."""
+        each = (declared(study.scenario.metrics if study.scenario else {}) for study in self.studies)
+        return {name: metric for metrics in each for name, metric in metrics.items()}
+
+    def faults_of(self, row: Row) -> str:
+        """Return why the time of a completed run is no result: that it learned `nothing` or `missed` its target."""
+        is_late = row.get("target_value") is not None and row.get(TIME_TO_TARGET.column) is None
+        return ";".join(["nothing"] * ("nothing" in pointless(row, self.metrics)) + ["missed"] * is_late)
 
     @cached_property
     def settings(self) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ from dlbench.analysis.formatting import counted, listed, number
 from dlbench.analysis.groups import described
 from dlbench.analysis.judge import Family
 from dlbench.records import files
-from dlbench.report.answers import answers_of, metrics_of, verdicts
+from dlbench.report.answers import answers_of, verdicts
 from dlbench.report.chart import Chart, chart_rows
 from dlbench.report.data import ReportData
 from dlbench.report.markdown import escaped
@@ -68,7 +68,7 @@ class StudyText:
     def __init__(self, path: Path, goal: str = "") -> None:
         self.path = path
         self.data = loaded(path, (path / files.table("runs")).stat().st_mtime_ns)
-        metrics = metrics_of(self.data)
+        metrics = self.data.metrics
         self._goal, self._wanted = goal, Wanted(goal=read_goal(goal, metrics) if goal else None, metrics=metrics)
         self._all_arms: Sequence[Arm] = self.data.arms
         if self._wanted.goal and self._wanted.goal.target:
@@ -332,7 +332,7 @@ class StudyText:
         several = len(self._answers.answers) > 1
         blocks = []
         for one in self._answers.answers:
-            said = [f"  {label:<8}{text}" for label, text in lines(one, metrics_of(self.data)) if label != "next"]
+            said = [f"  {label:<8}{text}" for label, text in lines(one, self.data.metrics) if label != "next"]
             blocks.append("\n".join([heading(one, is_one_of_several=several), *said]))
         return "```text\n{}\n```".format("\n".join(blocks))
 

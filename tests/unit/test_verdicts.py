@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from dlbench.analysis.answer.lines import lines
 from dlbench.cli import group
-from dlbench.report.answers import answers_of, metrics_of
+from dlbench.report.answers import answers_of
 from dlbench.report.figures import winners
 from dlbench.report.page.content import Content
 from tests.results import comparisons
@@ -25,7 +25,7 @@ def test_terminal_page_json_and_pages_of_results_say_the_same(name: str) -> None
     found = answers_of(data)
     page = Content(data, found.answers)
     for (_, shown, _), one in zip(page.shown_answers, found.answers, strict=True):
-        said = lines(one, metrics_of(data), gap="; ")
+        said = lines(one, data.metrics, gap="; ")
         assert list(shown) == list(said if not said[-1][1].startswith("dlbench report") else said[:-1])
     printed = CliRunner().invoke(group, ["recommend", str(path), "--json"])
     assert json.loads(printed.output) == found.model_dump(mode="json")

@@ -10,7 +10,6 @@ from typing import Any
 
 from dlbench.analysis.arms import Row, records
 from dlbench.grouping import by_key
-from dlbench.report.answers import metrics_of
 from dlbench.report.data import ReportData, run_of
 from dlbench.scenario.metrics import BUILT_IN, SCORE_COLUMNS
 from dlbench.scenario.scenario import name_from
@@ -85,7 +84,7 @@ def runs_of(data: ReportData, runs: Iterable[Row]) -> Iterator[ExportedRun]:
     numbered = [epoch for epoch in records(data.epochs) if epoch.get("epoch") is not None]
     noted = by_key((run_of(epoch), epoch) for epoch in numbered if epoch.get("worker") in (None, 0))
     settings = [name for name in dict.fromkeys((*_ALWAYS, *data.settings)) if name != "study"]
-    results = [name for name in metrics_of(data) if name not in SCORE_COLUMNS or "validation" in name]
+    results = [name for name in data.metrics if name not in SCORE_COLUMNS or "validation" in name]
     curves = (*SCORE_COLUMNS, "learning_rate", *(name for name in results if name not in BUILT_IN))
     hosts = {study.name: study.machine.get("hostname") or None for study in data.studies}
     for row in runs:

@@ -18,11 +18,13 @@ from dlbench.report.figures._places import placed, spread, with_categories
 from dlbench.report.figures._shown import (
     SEEN,
     UNEQUAL,
+    ends_apart,
     in_chart,
     label,
     learning_rates,
     left_out_note,
     sees_unequally,
+    with_faults,
 )
 from dlbench.report.figures._target import TARGET, target_name
 from dlbench.report.lines import Part, ended, series
@@ -80,8 +82,9 @@ class QuantityFigure:
         Raises:
             MissingRowsError: There is no such panel, or no run has any of the columns.
         """
-        arms = self.arms(data.arms)
-        unequal = SEEN in self.shown and sees_unequally(arms)
+        is_of_training = SEEN in self.shown
+        arms = self.arms(with_faults(data) if is_of_training else data.arms)
+        unequal = is_of_training and sees_unequally(arms)
         columns = [name for name in self.shown if self._names(arms, [name]) and (name != SEEN or unequal)]
         by_target = list(groups(arms, TARGET if "{target}" in self.title else ()))
         shown: dict[tuple[str | None, str], Arm] = {}
@@ -114,7 +117,12 @@ class QuantityFigure:
             title=self.title.format(target=goal, x=" and by ".join(against)),
             panels=tuple(panels),
             columns=2 if (len(columns) if len(columns) > 1 else len(panels)) in (2, 4) else 3,
-            lead=joined(unequal and UNEQUAL, depends and learning_rates(list(shown.values())), sep=" "),
+            lead=joined(
+                unequal and UNEQUAL,
+                is_of_training and ends_apart(shown.values(), data.metrics),
+                depends and learning_rates(list(shown.values())),
+                sep=" ",
+            ),
             notes=(
                 *dict.fromkeys(notes),
                 *[self.definition] * bool(self.definition),

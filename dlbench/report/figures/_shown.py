@@ -1,14 +1,17 @@
 """Which arms and panels a chart shows, how they are called, and the notes on those that it cannot show or compare."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from statistics import median
 
+from dlbench.analysis.answer.doubts import scores_of
 from dlbench.analysis.arms import Arm
-from dlbench.analysis.formatting import counted, listed
+from dlbench.analysis.formatting import counted, listed, quantity
 from dlbench.analysis.groups import groups, learning_rate_note
 from dlbench.records.outcome import Status
 from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS
 from dlbench.report.chart import Axis
-from dlbench.report.data import run_of
+from dlbench.report.data import ReportData, run_of
+from dlbench.report.lines import FLAGS
 from dlbench.scenario import metrics
 
 RATE = metrics.RATE.column
@@ -51,6 +54,24 @@ def sees_unequally(arms: Iterable[Arm]) -> bool:
     """Whether completed runs of one model and data set saw numbers of samples that differ by more than ALIKE."""
     by_task = [[seen for arm in alike for seen in arm.values(SEEN)] for _, alike in groups(arms, ("model", "dataset"))]
     return any(max(seen) > (1 + ALIKE) * min(seen) for seen in by_task if seen)
+
+
+def ends_apart(arms: Iterable[Arm], by_column: metrics.Metrics) -> str:
+    """Say from which score to which arms of one model and data set end, where that is more than what matters."""
+    ranges = []
+    for _, alike in groups(arms, ("model", "dataset")):
+        values = {name: [arm.comparable(name).values() for arm in alike] for name in scores_of(by_column)}
+        if name := next((name for name, scores in values.items() if any(scores)), ""):
+            score, ends = by_column[name], [median(scores) for scores in values[name] if scores]
+            low, high = min(ends), max(ends)
+            if high - low > score.margin_at(high if score.is_higher_better else low):
+                ranges.append(f"{score.title} {quantity(score, low)} to {quantity(score, high)}")
+    return f"Arms end at {listed(ranges, 2, '; ')}." if ranges else ""
+
+
+def with_faults(data: ReportData) -> list[Arm]:
+    """Return all arms with flags where the time of a run is no result."""
+    return [arm.having(**{FLAGS: data.faults_of}) for arm in data.arms]
 
 
 def rate_note(_: Iterable[Arm], shown: Iterable[Arm]) -> Iterator[str]:

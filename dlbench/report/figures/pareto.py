@@ -2,15 +2,24 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from statistics import median
 
 from dlbench.analysis.arms import Arm
 from dlbench.analysis.formatting import counted, joined, number
 from dlbench.analysis.groups import TASK, by_emulation, described, groups, values_of, without_base_lines
 from dlbench.analysis.metrics.pareto import front, knee
-from dlbench.report.chart import Axis, Chart, MissingRowsError, Panel, Role, Series, line_mark
+from dlbench.report.chart import Axis, Chart, Mark, MissingRowsError, Panel, Role, Series, line_mark
 from dlbench.report.data import ReportData
-from dlbench.report.figures._shown import UNEQUAL, in_chart, label, learning_rates, sees_unequally
+from dlbench.report.figures._shown import (
+    UNEQUAL,
+    ends_apart,
+    in_chart,
+    label,
+    learning_rates,
+    sees_unequally,
+    with_faults,
+)
 from dlbench.report.figures._target import TARGET, TIME, late, target_name
 from dlbench.report.lines import Part, brief_keys, ended, parts, series, ways_vary
 
@@ -18,6 +27,7 @@ ORDER = 70
 # The column made here: where an arm stands.
 PLACE, DEVICE_TIME = "device_time_s", "device-seconds"
 FRONT = "Pareto front"
+OF_SOUND = ", without those of which a run failed, learned nothing or missed the target"
 
 
 def chart(data: ReportData) -> Chart:
@@ -28,24 +38,30 @@ def chart(data: ReportData) -> Chart:
     Raises:
         MissingRowsError: No task has completed runs of two or more arms.
     """
-    fields = [field for field in _fields(_placed(data.arms)) if len(field.arms) > 1]
+    fields = [field for field in _fields(_placed(data)) if len(field.arms) > 1]
     if not fields:
         raise MissingRowsError("needs completed runs of two or more arms of one task")
     targets = [_target(field.arms) for field in fields]
     drawn = [_drawn(field) for field in fields]
     panels = tuple(panel for shown, _ in drawn for panel in shown)
-    unequal = any(sees_unequally(field.arms) for field in fields if not _target(field.arms))
-    rates = learning_rates([arm for field in fields for arm in field.arms]) if any(targets) else ""
+    marks = (mark for panel in panels for mark in panel.marks())
+    untargeted = [field.arms for field in fields if not _target(field.arms)]
+    lead = joined(
+        any(map(sees_unequally, untargeted)) and UNEQUAL,
+        ends_apart(chain(*untargeted), data.metrics),
+        f"Dashed Pareto front: the arms that no other beats in both{'' if all(map(_is_sound, marks)) else OF_SOUND}.",
+        any(targets) and learning_rates([arm for field in fields for arm in field.arms]),
+        sep=" ",
+    )
     left_out = len(data.arms) - sum(len(field.arms) for field in fields)
     return Chart(
         title=f"{'Time to target' if all(targets) else 'Training time'} against {DEVICE_TIME}",
         panels=panels,
         columns=2,
-        lead=f"{UNEQUAL} " * unequal + f"Dashed Pareto front: the arms that no other beats in both. {rates}".rstrip(),
+        lead=lead,
         notes=(
             f"{DEVICE_TIME.capitalize()}: workers x time. An arm stands at its runs' median.",
             *dict.fromkeys(f"Target: {target}." for target in targets if target),
-            *["Where no target was set, arms may end at different accuracies."] * (not all(targets)),
             *(note for _, notes in drawn for note in notes),
             *[f"Left out: {counted(left_out, 'arm')} without a time, or alone in their task and target."]
             * (left_out > 0),
@@ -54,10 +70,15 @@ def chart(data: ReportData) -> Chart:
     )
 
 
-def _placed(every: Sequence[Arm]) -> list[Arm]:
+def _is_sound(mark: Mark) -> bool:
+    """Whether all runs of an arm completed, learned something and reached the target, if they had one."""
+    return not (mark.num_failed or mark.flags or mark.ended)
+
+
+def _placed(data: ReportData) -> list[Arm]:
     """Return the arms that have a time with their PLACE; arms of equal cost stay apart invisibly."""
     placed = []
-    for place, arm in enumerate(every):
+    for place, arm in enumerate(with_faults(data)):
         column = TIME if _target([arm]) else "train_time_s"
         if times := [time_s for row in arm.completed if (time_s := row.get(column) or late(row))]:
             columns = {PLACE: arm.workers * median(times) * (1 + 1e-9 * place)}
@@ -100,7 +121,7 @@ def _drawn(field: Part) -> tuple[list[Panel], list[str]]:
         title = joined(field.title, part.title, sep=": ")
         panels.append(Panel(title, Axis(DEVICE_TIME, "log10"), Axis(axis, "log10"), lines, is_scatter=True))
     marks = (mark for panel in panels for mark in panel.marks())
-    best = front((mark.x, mark.interval.value) for mark in marks if mark.interval and mark.interval.value > 0)
+    best = front((mark.x, m.value) for mark in marks if (m := mark.interval) and m.value > 0 and _is_sound(mark))
     turn = knee(best)
     # The arms on the front are named beside their marks; its line belongs to no series and has no colour.
     named = {x: described({field.x: standing[x].get(field.x)}) for x, _ in best}

@@ -11,7 +11,7 @@ from dlbench.records.columns import TABLES
 from dlbench.report.chart import Axis, Chart, Mark, MissingRowsError, Panel, Role, Series
 from dlbench.report.data import ReportData
 from dlbench.report.figures._places import batch_axis, spread
-from dlbench.report.figures._shown import SEEN, in_chart, sees_unequally
+from dlbench.report.figures._shown import SEEN, in_chart, sees_unequally, with_faults
 from dlbench.report.lines import brief_keys, parts, series
 from dlbench.scenario.claims import COLUMNS, PLACES
 from dlbench.scenario.metrics import SCORE_COLUMNS
@@ -32,9 +32,8 @@ def chart(data: ReportData) -> Chart:
     references = data.references
     if not references:
         raise MissingRowsError("needs a study whose scenario names published numbers (`reference: NAME`)")
-    chosen = {
-        reference: [arm for arm in data.arms if arm.study in studies] for reference, studies in references.items()
-    }
+    every = with_faults(data)
+    chosen = {reference: [arm for arm in every if arm.study in studies] for reference, studies in references.items()}
     panels = [panel for reference, arms in chosen.items() for panel in _panels(reference, arms)]
     if not panels:
         columns = ", ".join(dict.fromkeys(column for reference in references for column in reference.shown))

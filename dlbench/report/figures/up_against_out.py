@@ -46,8 +46,12 @@ def chart(data: ReportData) -> Chart:
     Raises:
         MissingRowsError: There is no pair of completed runs, one on one host and one on several, equal in all else.
     """
+    columns = {
+        FLAGS: lambda row: joined(flags_of(row), data.faults_of(row), sep=";"),
+        EMULATED: lambda row: bool(row.get("emulated")),
+    }
     arms = [
-        arm.having(**{FLAGS: flags_of, EMULATED: lambda row: bool(row.get("emulated"))})
+        arm.having(**columns)
         for arm in without_base_lines(data.arms)
         if arm.get("mode") in list(Mode) or _is_on_several(arm)
     ]

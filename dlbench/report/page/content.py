@@ -13,7 +13,7 @@ from dlbench.analysis.formatting import counted, listed, quantity, readable
 from dlbench.analysis.groups import tuned_of
 from dlbench.analysis.metrics.lost_time import lost_time, sentence
 from dlbench.records.outcome import Status
-from dlbench.report.answers import ClaimResult, metrics_of
+from dlbench.report.answers import ClaimResult
 from dlbench.report.data import ReportData, run_of
 from dlbench.scenario.metrics import BUILT_IN, QUALITY
 from dlbench.scenario.run_spec import Phase
@@ -96,7 +96,7 @@ class Content:
     @cached_property
     def shown_answers(self) -> list[ShownAnswer]:
         """The answers as headings and lines, each with what is folded below it."""
-        several, metrics, shown = len(self.answers) > 1, metrics_of(self.data), []
+        several, metrics, shown = len(self.answers) > 1, self.data.metrics, []
         for answer in self.answers:
             texts = lines(answer, metrics, gap="; ")
             # The report itself is no next step here.

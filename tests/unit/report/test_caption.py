@@ -54,6 +54,12 @@ def test_flags_of_the_minority_have_rings_and_others_are_counted(tmp_path: Path)
     text, _ = caption(cells(series=(replace(series(*marks), emulated="simulated"),)), data)
     assert "not steady (*)." in text
     assert "(hollow)" not in text
+    # What is no result is ringed unless all are.
+    missed = {"target_value": 0.9, "time_to_target_s": None}
+    missing = report_data(tmp_path / "u", missed, missed, missed | {"time_to_target_s": 2.0})
+    late = [replace(mark(x, 1.0), flags="missed" * (x < 2)) for x in range(3)]
+    assert "2 of 3 runs did not reach their target (ringed)." in caption(lines(series(*late)), missing)[0]
+    assert "2 of 3 runs did not reach their target." in caption(lines(series(*late[:2])), missing)[0]
     text, _ = caption(lines(series(*marks[:2])), report_data(tmp_path / "t", both, both))
     assert "All runs were timed in steps added after training." in text
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from dlbench.report.chart import Role
-from dlbench.report.figures.pareto import FRONT, chart
+from dlbench.report.figures.pareto import FRONT, OF_SOUND, chart
 from tests.unit.report.figures.cases import Case, check_cases, drawn, see
 from tests.unit.report.figures.makers import Row, line, medians, repeats, run
 
@@ -24,6 +24,11 @@ def device_s(*places: tuple[int, float]) -> dict[float, float]:
 
 DONE = [run(**TARGET, workers=w, time_to_target_s=t, train_time_s=500.0) for w, t in ((1, 100.0), (2, 60.0))]
 LATE = [run(**TARGET, workers=8, repeat=r, time_to_target_s=None, train_time_s=9.0) for r in range(2)]
+UNFIT = [
+    *repeats(2, workers=8, train_time_s=9.0, validation_accuracy=[0.8, 0.1], samples_seen=5000),
+    run(workers=16, train_time_s=4.0, samples_seen=5000),
+    run(workers=16, repeat=1, status="failed"),
+]
 OTHER = [run(**TARGET, model="cnn", workers=w, time_to_target_s=5.0, study="other") for w in (1, 2)]
 CASES = (
     Case(
@@ -59,6 +64,17 @@ CASES = (
         silent=["accuracies"],
     ),
     Case(
+        "an arm of which a run learned nothing or failed is not on the front", [*arms(), *UNFIT],
+        {0: {"mpi, 1 worker": ..., "mpi, 2 workers": ..., "mpi, 4 workers": ...,
+             "mpi, 8 workers": {8 * 9: see(9, 9, flags="nothing")}, "mpi, 16 workers": {16 * 4: see(4, num_failed=1)},
+             FRONT: device_s((1, 100), (2, 60), (4, 40))}},
+    ),
+    Case(
+        "nor is one of which a run missed the target",
+        [*DONE, *repeats(3, **TARGET, workers=8, train_time_s=9.0, time_to_target_s=[9.0, 9.0, None])],
+        {0: {"mpi": device_s((1, 100), (2, 60)) | {8 * 9: see(9, 9, ended=(9,))}, FRONT: device_s((1, 100), (2, 60))}},
+    ),
+    Case(
         "tasks and targets and emulation have fronts of their own",
         [*arms(model="cnn"), *arms(model="lstm"), *arms(model="cnn", emulated="simulated"), *OTHER],
         {1: {FRONT: device_s((1, 100), (2, 60), (4, 40))} | dict.fromkeys(
@@ -73,7 +89,7 @@ CASES = (
         {"cnn": {"mpi, 2 workers": {2 * 60: see(60, num_failed=1)}, FRONT: ..., "mpi, 1 worker": ...,
                  "mpi, 4 workers": ...}},
         titles=["cnn"],
-        says=["Left out: 2 arms without a time, or alone", "Where no target was set, arms may end at different accu"],
+        says=["Left out: 2 arms without a time, or alone"],
     ),
 )  # fmt: skip
 
@@ -83,6 +99,10 @@ def test_cases(tmp_path: Path) -> None:
     (panel,) = drawn(chart, *arms(), tmp_path=tmp_path).panels
     assert (panel.x.scale, panel.y.scale, panel.y.label) == ("log10", "log10", "training time (s)")
     assert panel.is_scatter
+    lead = "Dashed Pareto front: the arms that no other beats in both"
+    assert drawn(chart, *arms(samples_seen=5000), tmp_path=tmp_path).lead == f"{lead}."
+    unequal = f"Arms end at validation accuracy 0.450 to 0.850. {lead}{OF_SOUND}."
+    assert drawn(chart, *arms(samples_seen=5000), *UNFIT, tmp_path=tmp_path).lead == unequal
     assert line(panel, FRONT).role is Role.IDEAL
     assert [[mark.name for mark in one.marks] for one in panel.series] == [
         ["batch 32"], ["batch 32"], ["batch 32", ""], [""] * 3,

@@ -211,6 +211,13 @@ TRAINING_TIME = (
         [*two_sizes(), run(batch_size=64, repeat=3, samples_seen=4900, train_time_s=1.5)],
         {1: {"mpi": {16: 5000, 64: 5000}}}, titles=["", ""],
     ),
+    Case(
+        "runs that learned nothing or missed their target are flagged",
+        [*repeats(2, batch_size=16, train_time_s=4.0, samples_seen=9, validation_accuracy=[0.1, 0.9]),
+         *repeats(2, batch_size=64, train_time_s=3.0, samples_seen=9, target_value=0.9, time_to_target_s=[1.0, None]),
+         run(batch_size=128, train_time_s=2.0, samples_seen=9)],
+        {0: {"mpi": {16: see(4, 4, flags="nothing"), 64: see(3, 3, flags="missed"), 128: see(2, flags="")}}},
+    ),
 )  # fmt: skip
 
 
@@ -220,4 +227,5 @@ def test_cases_of_training_time(tmp_path: Path) -> None:
         drawn(training_time, *two_sizes(**seen), tmp_path=tmp_path) for seen in ({}, {"samples_seen": None})
     )
     assert (equal.title, equal.lead, unequal.lead) == ("Training time by batch size", "", "")
-    assert drawn(training_time, *TRAINING_TIME[2].rows, tmp_path=tmp_path).lead == UNEQUAL
+    leads = [drawn(training_time, *case.rows, tmp_path=tmp_path).lead for case in TRAINING_TIME[2:]]
+    assert leads == [UNEQUAL, "Arms end at validation accuracy 0.500 to 0.850."]
