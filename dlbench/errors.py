@@ -89,6 +89,11 @@ def first_of(texts: Sequence[str], most: int, more: str) -> list[str]:
     return [*texts[:most], *([more.format(len(texts) - most)] if len(texts) > most else [])]
 
 
+def on_one_line(error: Exception) -> str:
+    """Return an error as one line, with a hint as its last part."""
+    return " ".join(str(error).replace("\n  hint:", ";").split())
+
+
 def shown(value: object) -> str:
     """Return a value as a message shows it: its `repr`, shortened."""
     try:

@@ -6,9 +6,10 @@ import re
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import dropwhile
 from pathlib import Path
 
-from dlbench.records.outcome import says_out_of_memory
+from dlbench.records.outcome import says_out_of_memory, telling_part
 
 LIMIT_BYTES = 16 * 2**20
 HEAD_BYTES = 4 * 2**20
@@ -194,9 +195,9 @@ def _telling_line(text: str) -> str:
         return ending[-1]
     tracebacks = [number for number, line in enumerate(lines) if line.startswith("Traceback (most recent call last)")]
     after_last = lines[tracebacks[-1] + 1 :] if tracebacks else []
-    exception = next((line for line in after_last if line and not line[0].isspace()), "")
+    exception = dropwhile(lambda line: not line or line[0].isspace(), after_last)
     meaningful = (line.strip() for line in reversed(lines) if not _NOISE.match(line.strip()))
-    return exception or next(meaningful, "")
+    return telling_part("\n".join(exception)) or next(meaningful, "")
 
 
 def _first_exit(text: str, ranks: Mapping[int, int]) -> ProcessExit | None:

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dlbench import scratch
-from dlbench.errors import UserError
+from dlbench.errors import UserError, on_one_line
 from dlbench.launch.spawn import report_end
 
 _CONNECT_S = 10.0
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str]) -> int:
     except (UserError, OSError) as error:
         where = [f"the Ray cluster at {words.address}"] if isinstance(error, OSError) else []
         # In one line: the last one of a log is quoted.
-        text = ": ".join(["dlbench", *where, *map(str.strip, str(error).splitlines())])
+        text = ": ".join(["dlbench", *where, on_one_line(error)])
         print(text, file=sys.stderr, flush=True)  # noqa: T201
         return 1
     code = _wait(ray, tasks, words.places)

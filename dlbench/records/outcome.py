@@ -1,12 +1,13 @@
 """How an attempt ended: written once, by the launching side, after every process has ended."""
 
+import re
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import AfterValidator
 
-from dlbench.errors import printable
+from dlbench.errors import STEERING, printable
 from dlbench.records import files
 from dlbench.scenario.frozen import Frozen
 
@@ -22,6 +23,14 @@ OUT_OF_MEMORY_SIGNS = (
     "failed to allocate memory",
     "Memory allocation still failed",  # OpenBLAS, which then ends the process with exit code 1
 )
+
+# What errors of TensorFlow and Keras say before the line that matters, their frames, and what follows it.
+_PREFACE = re.compile(
+    r"(^|: )(in user code:|Graph execution error:|Exception encountered when calling .+\.)$"
+    r"|^(Detected at node|<stack traces|\[\[\{\{node|\d+ root error)"
+)
+_FRAMES = re.compile(r'^[ \t]*File ".*\n(?:.*\S.*\n)*', re.MULTILINE)
+_OPERATION = re.compile(r" *\[Op:\w+\].*")
 
 
 class Status(StrEnum):
@@ -61,3 +70,11 @@ def write_outcome(folder: Path, outcome: Outcome) -> None:
 def says_out_of_memory(text: str) -> bool:
     """Whether a text reports that memory ran out, of the host or of a device."""
     return any(sign in text for sign in OUT_OF_MEMORY_SIGNS)
+
+
+def telling_part(text: str) -> str:
+    """Return the line of an error (`ValueError: ...`) that says what is wrong: the first, unless it only leads to it."""
+    lines = [line.strip() for line in STEERING.sub("", _FRAMES.sub("", text)).splitlines() if line.strip()]
+    first, kind = next(iter(lines), ""), text.partition(":")[0].rpartition(".")[2]
+    line = next((line for line in lines if not _PREFACE.search(line)), first)
+    return _OPERATION.sub("", line if line is first or line.startswith(kind) else f"{kind}: {line}")

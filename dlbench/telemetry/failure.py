@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from dlbench.errors import UserError
-from dlbench.records.outcome import Status, says_out_of_memory
+from dlbench.errors import UserError, on_one_line
+from dlbench.records.outcome import Status, says_out_of_memory, telling_part
 
 LONGEST_REASON = 500
 OUT_OF_MEMORY_TYPES = {"ResourceExhaustedError", "OutOfMemoryError", "CUDAOutOfMemoryError"}
@@ -53,10 +53,10 @@ def one_line(exception: BaseException) -> str:
         code = 0 if exception.code is None else exception.code
         return " ".join(f"exited early with code {code}".split())[:LONGEST_REASON]
     if isinstance(exception, UserError):
-        return " ".join(str(exception).split())[:LONGEST_REASON]
-    lines = [line.strip() for line in str(exception).splitlines() if line.strip()]
-    text = next((line for line in lines if says_out_of_memory(line)), next(iter(lines), ""))
-    return f"{type(exception).__name__}: {text}"[:LONGEST_REASON] if text else type(exception).__name__
+        return on_one_line(exception)[:LONGEST_REASON]
+    kind, text = type(exception).__name__, str(exception).strip()
+    memory = next((line.strip() for line in text.splitlines() if says_out_of_memory(line)), "")
+    return telling_part(f"{kind}: {memory or text}")[:LONGEST_REASON] if text else kind
 
 
 def is_out_of_memory(exception: BaseException) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from dlbench import scratch
-from dlbench.errors import UserError
+from dlbench.errors import UserError, on_one_line
 from dlbench.records.assignment import Assignment
 from dlbench.records.files import own_log, worker_log
 from dlbench.worker.process import cores, memory, network_interface
@@ -32,7 +32,7 @@ def main() -> int:
         rank = identify(os.environ, assignment.layout)
         redirect_output(assignment, rank)
     except UserError as error:
-        sys.stderr.write(f"dlbench: {error}\n")
+        sys.stderr.write(f"dlbench: {on_one_line(error)}\n")  # the last line of a log is quoted
         return 2
     if not assignment.layout.is_here:  # else the launcher's folders are this process's too
         scratch.sweep()

@@ -103,7 +103,7 @@ def test_a_cluster_without_the_host_or_none_at_all_is_the_reason(tmp_path: Path,
             attempt.plan = attempt.plan.model_copy(update={"argv": tuple(argv)})
             return attempt.run().reason
 
-    assert "dlbench: no node of the Ray cluster is 10.9.9.9: hint: `ray start` adds one" in reason(address, "10.9.9.9")
+    assert "dlbench: no node of the Ray cluster is 10.9.9.9; `ray start` adds one" in reason(address, "10.9.9.9")
     unreachable = reason("127.0.0.1:9", "localhost")
     assert "the Ray cluster at 127.0.0.1:9: [Errno 111] Connection refused" in unreachable
 

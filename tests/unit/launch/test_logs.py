@@ -129,6 +129,19 @@ ValueError: the last word
 [vm:123] something MPI says afterwards
 """
 
+GRAPH_ERROR = """\
+Traceback (most recent call last):
+  File "a.py", line 5, in <module>
+    f(x)
+tensorflow.python.framework.errors_impl.InvalidArgumentError: Graph execution error:
+
+Detected at node MatrixInverse defined at (most recent call last):
+<stack traces unavailable>
+Input is not invertible.
+\t [[{{node MatrixInverse}}]] [Op:__inference_f_8]
+[vm:123] something MPI says afterwards
+"""
+
 
 def log(tmp_path: Path, text: str) -> Path:
     path = tmp_path / "worker-0.log"
@@ -153,6 +166,7 @@ def test_the_telling_line(tmp_path: Path) -> None:
         "mine\n" + MPICH_SIGNAL.format(code=9, said="Killed (signal 9)"):
             "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Killed (signal 9)",
         TRACEBACK: "ValueError: the last word",
+        GRAPH_ERROR: "InvalidArgumentError: Input is not invertible.",
         fatal + "\n\nCurrent thread 0x1 (most recent call first):\n  File x\n": fatal,
         alone + '\nCurrent thread 0x1 (most recent call first):\n  File "<frozen runpy>", line 198 in x\n': alone,
         # Lack of memory is the cause of a fatal error.

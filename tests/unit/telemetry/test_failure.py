@@ -4,6 +4,31 @@ from dlbench.errors import UserError
 from dlbench.telemetry.failure import describe, is_out_of_memory, one_line
 from dlbench.worker.train.agreement import Diverged
 
+# As TensorFlow says where an operation fails, and Keras a layer within a function that is traced.
+DETECTED = """\
+Detected at node take defined at (most recent call last):
+  File "train.py", line 3, in <module>
+
+  File "numpy.py", line 3095, in take
+
+2 root error(s) found.
+indices[0,0] = 50 is not in [0, 10)
+\t [[{{node take}}]] [Op:__inference_263]
+"""
+USER_CODE = """\
+in user code:
+
+    File "train.py", line 4, in f  *
+        return g(x)
+
+    ValueError: Exception encountered when calling Reshape.call().
+\x20\x20\x20\x20
+    \x1b[1mThe total size must be unchanged.\x1b[0m
+
+    Arguments received by Reshape.call():
+      * training=True
+"""
+
 
 def test_an_exception_is_one_line():
     rows = (
@@ -12,7 +37,10 @@ def test_an_exception_is_one_line():
         (SystemExit(0), "exited early with code 0"),
         (SystemExit(), "exited early with code 0"),
         (SystemExit("bad\nthing"), "exited early with code bad thing"),
-        (UserError("wrong", hint="fix it"), "wrong hint: fix it"),
+        (UserError("wrong", hint="fix it"), "wrong; fix it"),
+        (RuntimeError(f"Graph execution error:\n\n{DETECTED}"), "RuntimeError: indices[0,0] = 50 is not in [0, 10)"),
+        (ValueError(USER_CODE), "ValueError: The total size must be unchanged."),
+        (ValueError("Invalid [Op:Cast] name: "), "ValueError: Invalid"),
     )
     for error, line in rows:
         assert one_line(error) == line
