@@ -15,6 +15,7 @@ import numpy as np
 from dlbench.errors import UserError
 from dlbench.records.assignment import VARIABLE
 from dlbench.scenario.metrics import SCORE_COLUMNS
+from dlbench.scenario.plugin_settings import needs_of
 from dlbench.worker.process.rank import read_assignment
 from dlbench.worker.script.hook import Run, begin
 
@@ -74,7 +75,16 @@ class Callback(keras.callbacks.Callback):  # type: ignore[misc]
         atexit.register(self._finish)
 
     def set_model(self, model: Any) -> None:
-        """`fit` begins: what another callback evaluates within it is no training."""
+        """`fit` begins: what another callback evaluates within it is no training.
+
+        Raises:
+            UserError: The model is none of Keras 3.
+        """
+        if not isinstance(model, keras.Model):
+            raise UserError(
+                f"the model is one of {type(model).__module__.partition('.')[0]}, and this callback is one of Keras 3",
+                hint="unset TF_USE_LEGACY_KERAS and use `keras`, or report by dlbench.worker (docs/own-code.md)",
+            )
         super().set_model(model)
         evaluate = model.evaluate
         if self.run.recorder is None or isinstance(getattr(evaluate, "__self__", None), _Evaluation):
@@ -82,10 +92,30 @@ class Callback(keras.callbacks.Callback):  # type: ignore[misc]
         model.evaluate = _Evaluation(self, evaluate).run
 
     def on_train_begin(self, logs: Mapping[str, float] | None = None) -> None:
-        """Training begins."""
+        """Training begins.
+
+        Raises:
+            UserError: One process holds all workers of the run, and has not as many replicas.
+        """
+        self._count_replicas()
         self._is_fitting, self._counts_samples = True, None
         self._updates = self._count_updates()
         self._watch_rate()
+
+    def _count_replicas(self) -> None:
+        recorder, settings = self.run.recorder, self.run.settings
+        if recorder is None or settings.workers_inside or not needs_of(settings.strategy).one_process:
+            return
+        strategy = getattr(self.model, "distribute_strategy", None)  # TensorFlow's; JAX divides by a mesh
+        mesh = getattr(keras.distribution.distribution(), "device_mesh", None)
+        number = strategy.num_replicas_in_sync if strategy else 1 if mesh is None else mesh.devices.size
+        if number != settings.workers:
+            raise UserError(
+                f"the run has {settings.workers} workers in one process, and replicas of the model there: {number}",
+                hint="a replica needs a device, also a logical one (`tf.config.set_logical_device_configuration`); or "
+                "use `strategy: mpi`, which starts a process for each worker",
+            )
+        recorder.num_replicas = number
 
     def _watch_rate(self) -> None:
         """Note when a callback assigns a learning rate: reading it takes a part of a small step, too long for each."""

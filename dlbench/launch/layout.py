@@ -175,7 +175,7 @@ def _emulated(settings: Settings, needs: Needs, shared: Shared) -> tuple[str, ..
     wanted = settings.cores_per_worker
     if any(_is_oversubscribed(host, len(shares), wanted) for host, shares in shared) or _is_crowded(shared):
         reasons.append("oversubscribed")
-    if needs.one_process and settings.workers > 1:
+    if needs.one_process and settings.workers > 1 and settings.command is None:  # a script makes its own
         reasons.append("logical-devices")
     return tuple(reasons)
 

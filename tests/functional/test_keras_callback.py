@@ -1,6 +1,7 @@
 """The callback of Keras's `fit`: what it reports of steps, samples and scores is what was trained."""
 
 import time
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -224,6 +225,26 @@ def test_numbers_that_replicas_mirror_are_read() -> None:
     callback.run.recorder.flush()
     assert reporter.rows[:, FIELD["num_samples"]].tolist() == [32, 32, 32, 4]
     assert callback.run.recorder.result(None).learning_rate == pytest.approx(0.01)
+
+
+def test_replicas_in_one_process_are_as_many_as_workers() -> None:
+    import keras
+
+    model, x, y = classifier(keras)
+    callback, _ = reporting()
+    callback.run.settings = Settings(strategy="mirrored", workers=2)
+    with pytest.raises(UserError, match="2 workers in one process, and replicas of the model there: 1"):
+        model.fit(x, y, verbose=0, callbacks=[callback])
+    callback.run.settings = Settings(strategy="mirrored")
+    model.fit(x, y, verbose=0, callbacks=[callback])
+    assert callback.run.recorder.num_replicas == 1
+
+
+def test_a_model_of_another_keras_is_refused() -> None:
+    from dlbench.keras import Callback
+
+    with pytest.raises(UserError, match="one of fractions"):
+        Callback().set_model(Fraction(1))
 
 
 def test_a_batch_of_one_sample_is_counted() -> None:

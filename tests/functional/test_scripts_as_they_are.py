@@ -127,9 +127,10 @@ def test_a_script_that_hangs_ends_at_its_time_limit_alone(work: Bench) -> None:
 
 
 def test_a_program_of_any_kind_is_a_run(work: Bench) -> None:
-    said = work.run(scenario(work, {"command": "bash -c 'echo rate 12.5'", "strategy": "single"},
-                             metrics={"samples_per_s": "rate ([0-9.]+)"}))  # fmt: skip
-    assert float(work.rows()[0]["samples_per_s"]) == 12.5, said
+    base = {"command": "bash -c 'echo rate 12.5'", "strategy": "mirrored", "workers": 2}
+    said = work.run(scenario(work, base, metrics={"samples_per_s": "rate ([0-9.]+)"}))
+    (row,) = work.rows()
+    assert (float(row["samples_per_s"]), row["script_note"][:39]) == (12.5, "the script's replicas were not counted:"), said
 
 
 def test_a_program_that_is_not_there_is_named(work: Bench) -> None:
@@ -140,14 +141,16 @@ def test_a_program_that_is_not_there_is_named(work: Bench) -> None:
 
 
 def test_a_module_that_calls_the_hook_reports_for_itself(work: Bench) -> None:
-    (work.folder / "train.py").write_text("import loop\n")
+    (work.folder / "train.py").write_text("import loop  # under MirroredStrategy\n")
     (work.folder / "loop.py").write_text(LOOP)
-    for command in ("python train.py", "bash -c 'python train.py; exit $?'"):
-        work.run(scenario(work, {"command": command, "strategy": "single", "epochs": 3}))
+    for command, workers in (("python train.py", 2), ("bash -c 'python train.py; exit $?'", 1)):
+        base = {"command": command, "strategy": "mirrored", "workers": workers, "epochs": 3}
+        work.run(scenario(work, base))
         (path,) = (work.folder / "studies").iterdir()
         (row,) = work.rows()
         assert (row["status"], row["steps"], row["epochs_completed"], row["stated"]) == ("completed", "15", "3", "")
         assert float(row["validation_accuracy"]) == 0.5
+        assert ("replicas were not counted" in row["script_note"]) is (workers == 2)
         path.rename(work.folder / f"done-{len(command)}")
 
 

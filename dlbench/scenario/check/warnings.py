@@ -64,7 +64,7 @@ def _on_cores(arms: Sequence[RunSpec], cluster: Cluster) -> Iterator[str]:
     if crowded := [(count, host.slots) for host, count in counts if count > host.slots]:
         most, slots = max(crowded)
         yield f"up to {most} workers share {slots} cores: such rows are marked `oversubscribed`, not real scaling"
-    several = {run.settings.strategy for run in arms if run.settings.workers > 1}
+    several = {it.strategy for it in (run.settings for run in arms) if it.workers > 1 and it.command is None}
     # Drawn on the processors of one process, logical devices are no devices.
     if logical := sorted(strategy for strategy in several if needs_of(strategy).one_process):
         rows = "such rows are marked `logical-devices`, and compared with no real ones"

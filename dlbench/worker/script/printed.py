@@ -16,6 +16,8 @@ from dlbench.records.assignment import Assignment
 from dlbench.records.files import own_log, worker_log
 from dlbench.regular_file import read_regular
 from dlbench.scenario.metrics import RATE, MetricDeclaration, declared
+from dlbench.scenario.plugin_settings import needs_of
+from dlbench.scenario.run_spec import RunSpec
 from dlbench.telemetry.line_check import LONGEST_TEXT, ROUNDING
 
 # Of what was printed the end counts, which holds the last match; files are read whole.
@@ -59,6 +61,13 @@ def note_of_other(assignment: Assignment, rank: int) -> dict[str, str]:
     if not taken(rates, _log(assignment, rank), {})[0]:
         return {}
     return {"script_note": f"worker {rank} printed {RATE.column}, too: that of worker 0 counts as that of all"}
+
+
+def note_of_replicas(run: RunSpec) -> str:
+    """Return what to say of a script that holds all workers in one process, where its replicas are not counted."""
+    if run.settings.workers == 1 or not needs_of(run.settings.strategy).one_process:
+        return ""
+    return f"the script's replicas were not counted: that they are {run.settings.workers} is the scenario's word alone"
 
 
 def _log(assignment: Assignment, rank: int) -> Path:

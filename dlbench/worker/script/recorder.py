@@ -42,6 +42,7 @@ class ScriptRecorder:
         counted_to: Moment on `perf_counter` up to which every moment is a step's, of its bookkeeping or of a pause: the
             next step's start.
         notes: What makes numbers of the run doubtful.
+        num_replicas: Replicas of the model in this process; None where they were not counted.
         is_in_step: Whether the script is between the beginning and the end of a step.
     """
 
@@ -59,6 +60,7 @@ class ScriptRecorder:
         self._window = Window(barrier or (lambda: None), reporter.observer_cpu_s)
         self.counted_to = 0.0
         self.notes: list[str] = []
+        self.num_replicas: int | None = None
         self.is_in_step = False
         self._steps = self._samples = self._epoch_samples = 0
         self._per_call = 1

@@ -22,7 +22,7 @@ from dlbench.worker.process import network_interface
 from dlbench.worker.process import rank as ranks
 from dlbench.worker.process.cores import counted_threads, leave_group
 from dlbench.worker.script.command import CORES_VARIABLE
-from dlbench.worker.script.printed import stamps, taken_here
+from dlbench.worker.script.printed import note_of_replicas, stamps, taken_here
 from dlbench.worker.script.recorder import ScriptRecorder
 from dlbench.worker.sensors import nvml
 
@@ -99,8 +99,9 @@ class Session:
         columns["device_name"] = nvml.device_name(place) or hardware.processor()
         sys.stdout.flush()
         values, stated = taken_here(self._assignment, self._metrics, self._files)
-        if self.recorder.notes:
-            stated["script_note"] = "; ".join(self.recorder.notes)[:LONGEST_TEXT]
+        uncounted = [] if self.recorder.num_replicas else [note_of_replicas(self._assignment.run)]
+        if notes := "; ".join(filter(None, [*self.recorder.notes, *uncounted])):
+            stated["script_note"] = notes[:LONGEST_TEXT]
         self._reporter.send_facts({**columns, **self._observer.totals(), **values, **stated})
         self._reporter.send_result(result)
         self._is_finished = True

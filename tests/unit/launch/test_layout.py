@@ -107,6 +107,7 @@ def test_one_process_may_hold_all_workers_and_has_the_sum_of_their_shares(monkey
     (place,) = made.places
     assert (place.workers, place.cores, place.quota) == ((0, 1, 2), (0, 1, 2, 3, 4, 5), None)
     assert (made.intra_op_threads, made.emulated) == (6, ("logical-devices",))
+    assert plan_layout(run(workers=3, command="python train.py"), cluster(host("a", 3, 8))).emulated == ()
     with pytest.raises(UserError, match="do not fit on one host"):
         plan_layout(run(workers=2, mode=Mode.SCALE_OUT), cluster(host("a"), host("b")))
 
