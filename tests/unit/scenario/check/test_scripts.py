@@ -1,6 +1,7 @@
 """Scripts of a user's own: what dlbench cannot set in them is warned of before they run for hours."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -90,6 +91,7 @@ RESUME = "if os.path.isfile(%s):\n    model.load_state_dict(torch.load(path))\n"
     [
         (SPAWN, "", "starts workers itself, by `torch.multiprocessing.spawn`"),
         ("TorchTrainer(train).fit()\n", "", "by `TorchTrainer`"),
+        ("ray.train.horovod.HorovodTrainer(train).fit()\n", "", "by `ray.train.horovod.HorovodTrainer`"),
         (SPAWN, ", workers_inside: true", ""),
         (SPAWN, ", workers_inside: true, strategy: mpi}\nmatrix: {workers: [1, 2]", "the command has no {workers}"),
         ("if args.distributed:\n    mp.spawn(train)\n", "", ""),
@@ -108,6 +110,24 @@ def test_what_makes_runs_unlike_each_other_in_a_script_is_warned_of(
     assert words in text
     assert bool(text) == bool(words)
     assert "checkpoint" not in found("base: {command: 'python train.py --to {attempt_id}'}\nbaseline: none\n")
+
+
+def test_horovod_without_its_part_for_an_engine_is_warned_of(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = SimpleNamespace(submodule_search_locations=[str(here / "horovod")])
+    monkeypatch.setattr("dlbench.scenario.check.scripts.find_spec", lambda name: spec)
+    library = here / "horovod" / "tensorflow" / "mpi_lib.cpython-311.so"
+    library.parent.mkdir(parents=True)
+    library.touch()
+    for text, module in (
+        ("import horovod.torch as hvd", "horovod.torch"),
+        ("from horovod import torch as hvd", "horovod.torch"),
+        ("import horovod.tensorflow.keras as hvd", ""),
+        ("import horovod.keras", ""),
+        ("try:\n    import horovod.torch\nexcept ImportError: ...", ""),
+    ):
+        (here / "train.py").write_text(f"{HOOKED}{text}\n")
+        warned = found("base: {command: python train.py}\n")
+        assert (f"imports {module}, which was not built here" in warned, bool(warned)) == (bool(module),) * 2, text
 
 
 def test_places_that_are_not_filled_in_are_named() -> None:
