@@ -131,7 +131,8 @@ class Steps:
         if self.run.recorder is not None and not connected and self.run.size > 1:
             raise UserError(
                 f"PyTorch has connected no processes, this run has {self.run.size}",
-                hint="make the hook after `torch.distributed.init_process_group()`",
+                hint="make the hook after `torch.distributed.init_process_group()`; where mpi4py or Horovod connects "
+                "them, report by dlbench.worker instead (docs/own-code.md)",
             )
         self.run.check(rank, size)
         self._device = next(model.parameters()).device

@@ -1,6 +1,7 @@
 """`dlbench init`: write a first scenario for a user's own data or script."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -39,7 +40,7 @@ def command(
 ) -> None:
     """Write FILE (scenario.yaml), a commented scenario that runs as it is. Asks for what is not given."""
     from dlbench.analysis.formatting import counted
-    from dlbench.scenario.check.scripts import launcher_warnings, modules_of, simple_commands, text_of
+    from dlbench.scenario.check.scripts import launcher_warnings, simple_commands, with_modules
     from dlbench.scenario.cluster import this_machine
     from dlbench.scenario.expand.runs import expand
     from dlbench.scenario.read.scenario_file import parse
@@ -75,45 +76,67 @@ def command(
     for warning in launcher_warnings(commands):
         click.echo(f"warning: {warning}", err=True)
     if script and lacks_hook(Path(script)):
-        text = text_of(Path(script)) or ""
-        modules = {"", *modules_of(text)}
-        condition, lines = next(hook for (module, word), hook in HOOKS.items() if module in modules and word in text)
         click.echo(
             f"{script} never calls dlbench.worker: its rows are its time, its end, and what `metrics` takes from what "
-            f"it prints. For every step and epoch{condition}, add to the Python script:",
+            "it prints. For every step and epoch, add to the Python script:",
             err=True,
         )
-        for line in lines:
+        paths = {Path(script), *(path for it in commands for path in it.scripts)}
+        texts = [text for path in sorted(paths) for text in with_modules(path)]
+        for line in hook_lines(texts, starts_workers=runs[0].settings.workers_inside):
             click.echo(f"    {line}", err=True)
 
 
+def hook_lines(texts: Sequence[str], *, starts_workers: bool) -> Sequence[str]:
+    """Return the lines that a script of these files needs at least to report its steps."""
+    from dlbench.scenario.check.scripts import modules_of
+
+    if starts_workers:
+        return INSIDE
+    modules = {"", *(module for text in texts for module in modules_of(text))}
+    if modules & {"mpi4py", "horovod"} and "torch.distributed" not in modules:
+        modules.discard("torch")  # whose hook asks torch.distributed for the other processes
+    hooks = (lines for (module, word), lines in HOOKS.items() if module in modules and any(word in it for it in texts))
+    return next(hooks, HOOKS["", ""])
+
+
 # What a script needs at least, by a module that it imports and a word in it: the first counts, the last is for any.
-_LIGHTNING = ("", ("import dlbench.lightning", "Trainer(..., callbacks=[dlbench.lightning.Callback()])"))
+_KERAS = (
+    "import dlbench.keras",
+    "model.fit(..., callbacks=[dlbench.keras.Callback()])  # several processes: (rank=..., size=..., barrier=...)",
+)
+_LIGHTNING = ("import dlbench.lightning", "Trainer(..., callbacks=[dlbench.lightning.Callback()])")
 HOOKS = {
-    ("transformers", "Trainer("): ("", (
+    ("transformers", "Trainer("): (
         "import dlbench.transformers",
         "Trainer(..., callbacks=[dlbench.transformers.Callback()])",
-    )),
+    ),
     ("lightning", "Trainer("): _LIGHTNING,
     ("pytorch_lightning", "Trainer("): _LIGHTNING,
-    ("", ".fit("): (", where it is Keras that fits", (
-        "import dlbench.keras",
-        "model.fit(..., callbacks=[dlbench.keras.Callback()])",
-    )),
-    ("torch", ".step("): ("", (
+    ("keras", ".fit("): _KERAS,
+    ("tensorflow", ".fit("): _KERAS,
+    ("torch", ".step("): (
         "import dlbench.torch",
         "hook = dlbench.torch.Hook(model, optimizer)  # before training; under DDP, of the wrapped model",
         "hook.loss(loss)                              # before optimizer.step()",
         "hook.epoch(validation_accuracy=...)          # after each epoch",
-    )),
-    ("", ""): ("", (
+    ),
+    ("", ""): (
         "import dlbench.worker as dlbench",
         "run = dlbench.begin(rank=..., size=..., barrier=...)     # before training; one worker: 0, 1, lambda: None",
         "with run.step(num_samples=...) as step: step.loss = ...  # around each step",
         "run.epoch(validation_accuracy=...)                       # after each epoch",
         "run.finish()                                             # at the end; docs/own-code.md has whole scripts",
-    )),
-}  # fmt: skip
+    ),
+}
+# Of workers that the script starts itself.
+INSIDE = (
+    "import dlbench.worker as dlbench                         # in the first worker alone, which reports for all:",
+    "run = dlbench.begin(barrier=lambda: None)                # before training",
+    "with run.step(num_samples=...) as step: step.loss = ...  # around each step; samples of all workers",
+    "run.epoch(validation_accuracy=...)                       # after each epoch",
+    "run.finish()                                             # at the end; scenarios/ray_train.py is such a script",
+)
 
 
 def _asked(question: str, default: str) -> str:

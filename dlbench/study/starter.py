@@ -44,6 +44,11 @@ STARTED_BY = (
 OF_SCRIPTS = ("batch_size", "learning_rate", "epochs")
 OF_EACH = "of each worker; `batch_scope: global` makes it that of all"
 UNREAD = "let the script read run.batch_size, or give it an argument that the command sets to {batch_size}"
+# What is said of a strategy: of workers that dlbench starts, and of those that a script starts itself.
+_WHY_STRATEGY = (
+    "what the workers do together; `dlbench list strategies`",
+    "a name alone: how its workers synchronise is the script's choice",
+)
 # Where a script prints what it measures.
 PRINTED = (
     "# metrics:                                                   # what the script prints, as columns",
@@ -86,6 +91,7 @@ class _Lines:
     batch_size: int | None = None
     left_out: Sequence[str] = ()
     has_hook: bool = False
+    starts_workers: bool = False
 
     def add(self, key: str, value: Any, why: str = "") -> None:
         self.found.append((key, value, why))
@@ -116,6 +122,8 @@ def starter(wish: Wish, name: str) -> str:
     strategy = _of_script(wish, base) if wish.script else _of_data(wish, base)
     powers = [2**power for power in range(wish.max_workers.bit_length())]
     counts = powers if powers[-1] == wish.max_workers else [*powers, wish.max_workers]
+    # The base line executes the same command as one of these would.
+    counts = (counts[1:] if base.starts_workers else []) or counts
     if not wish.compare:
         wish = replace(
             wish, compare=["workers"] * (strategy != "single") + ["batch_size"] * ("batch_size" not in base.left_out)
@@ -135,9 +143,10 @@ def starter(wish: Wish, name: str) -> str:
         why = "MPI's all-reduce beside others; `dlbench list strategies` has all"
         matrix.add("strategy", ["mpi", *horovod, "local_sgd"], why)
     else:
-        base.add("strategy", strategy, "what the workers do together; `dlbench list strategies`")
+        base.add("strategy", strategy, _WHY_STRATEGY[base.starts_workers])
     if "workers" in wish.compare:
-        matrix.add("workers", counts, "processes that train together, each with its share of the cores")
+        alone = "; one alone is added as the base line" * (counts[0] > 1)
+        matrix.add("workers", counts, f"processes that train together, each with its share of the cores{alone}")
     elif strategy != "single":
         base.add("workers", counts[-1], "processes that train together")
     if "batch_size" in wish.compare:
@@ -205,6 +214,7 @@ def _of_script(wish: Wish, base: _Lines) -> str:
         if key not in base.left_out:
             base.add(key, _number(defaults.get(key), type(default)) or default, "; ".join(why))
     if starts:
+        base.starts_workers = True
         takes_number = "{workers}" in words
         what = "as many as {workers} says" if takes_number else "no argument known here says how many"
         base.add("workers_inside", True, f"it starts them itself, by {starts}: {what}")

@@ -186,7 +186,12 @@ def test_a_script_without_the_hook_is_told_the_lines() -> None:
         ("import torch\nfrom transformers import Trainer\nTrainer(model)", "[dlbench.transformers.Callback()]"),
         ("import lightning.pytorch as pl\npl.Trainer().fit(model)", "[dlbench.lightning.Callback()]"),
         ("import keras\nmodel.fit(x, y)", "[dlbench.keras.Callback()]"),
+        ("import beside\nbeside.model.fit(x, y)", "[dlbench.keras.Callback()]"),
+        ("import torch\nStandardScaler().fit(x)\noptimizer.step()", "hook = dlbench.torch.Hook(model, optimizer)"),
+        ("import torch, mpi4py\noptimizer.step()", "run = dlbench.begin(rank=..., size=..., barrier=...)"),
+        ("import torch\nTorchTrainer(train).fit()\noptimizer.step()", "run = dlbench.begin(barrier=lambda: None)"),
     ):
+        Path("beside.py").write_text("import keras\n")
         Path("other.py").write_text(text)
         assert line in dlbench("init", "other.yaml", "--force", "--script", "other.py").output
     assert read(Path("scenario.yaml")).base["strategy"] == "single"

@@ -108,6 +108,16 @@ def test_the_strategy_is_that_of_what_a_script_imports() -> None:
         assert base_of("train.py")["strategy"] == strategy, text
 
 
+def test_a_script_that_starts_workers_needs_no_arm_of_one_beside_the_base_line() -> None:
+    Path("train.py").write_text(
+        "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--num-workers', type=int)\n"
+        "parser.parse_args()\nTorchTrainer(train).fit()\n"
+    )
+    for most, counts in ((1, [1]), (2, [2]), (4, [2, 4])):
+        written = yaml.safe_load(starter(Wish(script="train.py", max_workers=most), "s.yaml"))
+        assert (written["base"]["workers_inside"], written["matrix"]["workers"]) == (True, counts)
+
+
 def test_a_script_that_starts_processes_is_for_one_worker() -> None:
     Path("train.sh").write_text("torchrun --nproc_per_node=2 ddp.py\n")
     Path("ddp.py").write_text("import torch.distributed\n")
