@@ -73,7 +73,7 @@ def says_out_of_memory(text: str) -> bool:
 
 
 def telling_part(text: str) -> str:
-    """Return the line of an error (`ValueError: ...`) that says what is wrong: the first, unless it only leads to it."""
+    """Return the line of an error (`ValueError: ...`) that says what is wrong: the first unless it only leads there."""
     lines = [line.strip() for line in STEERING.sub("", _FRAMES.sub("", text)).splitlines() if line.strip()]
     first, kind = next(iter(lines), ""), text.partition(":")[0].rpartition(".")[2]
     line = next((line for line in lines if not _PREFACE.search(line)), first)

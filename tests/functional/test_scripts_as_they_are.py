@@ -130,7 +130,10 @@ def test_a_program_of_any_kind_is_a_run(work: Bench) -> None:
     base = {"command": "bash -c 'echo rate 12.5'", "strategy": "mirrored", "workers": 2}
     said = work.run(scenario(work, base, metrics={"samples_per_s": "rate ([0-9.]+)"}))
     (row,) = work.rows()
-    assert (float(row["samples_per_s"]), row["script_note"][:39]) == (12.5, "the script's replicas were not counted:"), said
+    assert (float(row["samples_per_s"]), row["script_note"][:39]) == (
+        12.5,
+        "the script's replicas were not counted:",
+    ), said
 
 
 def test_a_program_that_is_not_there_is_named(work: Bench) -> None:
