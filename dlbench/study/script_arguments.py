@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from dlbench.scenario.check.scripts import modules_of, parsed, text_of
+from dlbench.scenario.check.scripts import FOLDERS, modules_of, parsed, text_of
 from dlbench.scenario.placeholders import ATTEMPT
 
 # What scripts call the settings, without dashes, by setting.
@@ -27,16 +27,20 @@ SETTINGS = {name: setting for setting, names in NAMES.items() for name in names}
 FLAG = re.compile(r"--[A-Za-z][\w-]*")
 # Calls that declare an argument: of argparse, and of click.
 ADDERS = ("add_argument", "option", "argument")
-# Where a script may write, and numbers that it cannot do without, where no others are known.
-FOLDERS, FOLDER = ("output_dir", "out_dir", "save_dir", "log_dir", "logdir", "workdir", "checkpoint_dir"), "output"
 # How many workers a script starts, where it starts them itself.
 NUMBERS_OF_WORKERS = (
     "workers", "num_workers", "world_size", "nprocs", "num_procs", "num_proc", "nproc_per_node", "num_gpus", "ngpus",
     "n_gpus", "gpus", "np",
 )  # fmt: skip
+# By what workers connect, and the value that is right for all launchers.
+ADDRESSES, BY_ENVIRONMENT = ("dist_url", "init_method"), "env://"
+# The folder where a script may write, and numbers that it cannot do without, where no others are known.
+FOLDER = "output"
 STAND_INS = {"int": "1", "integer": "1", "float": "1.0"}
-# Transformers reads the fields of a class as options.
-TRANSFORMERS = ("--per_device_train_batch_size", "--learning_rate", "--num_train_epochs", "--seed")
+# Transformers reads the fields of `TrainingArguments` as options; their defaults.
+TRANSFORMERS = {
+    "--per_device_train_batch_size": 8, "--learning_rate": 5e-5, "--num_train_epochs": 3, "--seed": 42,
+}  # fmt: skip
 # What reads the parameters of a function or the fields of a class, and what joins the words of their flags.
 READERS = {
     "typer.run": "-", "tyro.cli": "-", "Fire": "_", "HfArgumentParser": "_", "add_arguments": "_",
@@ -101,7 +105,14 @@ def arguments_of(text: str, folder: Path = Path()) -> list[Argument]:
     owners |= _owners(nodes, calls)
     arguments = []
     if "HfArgumentParser" in text and "TrainingArguments" in text:
-        arguments = [Argument(flag) for flag in TRANSFORMERS] + [Argument("--output_dir", is_needed=True)]
+        arguments = [Argument(flag, default=default) for flag, default in TRANSFORMERS.items()]
+        arguments += [Argument("--output_dir", is_needed=True)]
+    if "configurator.py" in text:  # nanoGPT's: each constant of the module is one
+        assigned = [node for node in parsed(text).body if isinstance(node, ast.Assign)]
+        constants = {ast.unparse(node.targets[0]): _constant(node.value) for node in assigned}
+        arguments += [
+            Argument(f"--{name}", is_joined=True, default=it) for name, it in constants.items() if it is not None
+        ]
     for call in calls:
         arguments += [replace(it, subcommand=word) for it in _declared(call) for word in owners.get(call, [""])]
         reader = ast.unparse(call.func)
@@ -145,15 +156,19 @@ def filled(
         is_number = starts_workers and argument.name.lower() in NUMBERS_OF_WORKERS
         is_folder = argument.name in FOLDERS and (goes_on or argument.is_needed)
         setting = "workers" if is_number else argument.setting
-        if argument.is_switch or not (setting or is_folder or argument.is_needed) or setting in done:
+        is_address = argument.name in ADDRESSES and argument.default != BY_ENVIRONMENT and not starts_workers
+        is_written = setting or is_folder or is_address or argument.is_needed
+        if argument.is_switch or not is_written or setting in done:
             continue
         # A name in capitals says that it is open.
         stand_in = argument.choice or STAND_INS.get(argument.kind, argument.name.upper())
-        if is_folder:
+        if is_address:
+            stand_in = BY_ENVIRONMENT
+        elif is_folder:
             stand_in = f"{FOLDER}/{{{ATTEMPT}}}" if goes_on else FOLDER
         value = f"{{{setting}}}" if setting else stand_in
         done |= {setting} - {""}
-        open_ones += [] if setting or (is_folder and goes_on) else [f"{argument.name}={value}"]
+        open_ones += [] if setting or is_address or (is_folder and goes_on) else [f"{argument.name}={value}"]
         if argument.is_positional:
             words.append(value)
         else:

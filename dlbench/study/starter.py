@@ -13,6 +13,7 @@ from dlbench import plugins
 from dlbench.analysis.formatting import one_line
 from dlbench.errors import UserError, nearest
 from dlbench.scenario.check.scripts import (
+    BY_TORCHRUN,
     SHELLS,
     goes_on,
     has_hook,
@@ -103,7 +104,7 @@ class _Lines:
             yield f"{pair.ljust(width)}   # {why}" if why else pair
         if self.left_out:
             missing = ", ".join(self.left_out)
-            yield f"  # as the script has it: {missing} (no argument known here, and no run.{self.left_out[0]})"
+            yield f"  # as the script has it: {missing} (no argument with a known default, no run.{self.left_out[0]})"
 
 
 def starter(wish: Wish, name: str) -> str:
@@ -195,21 +196,28 @@ def _of_script(wish: Wish, base: _Lines) -> str:
     script = Path(wish.script)
     main_text = text_of(script) or ""
     arguments = arguments_of(main_text, script.parent) if command.startswith("python") else []
+    fixed = {"learning_rate": 0.1, "epochs": 10}
+    if wish.compare and "batch_size" not in wish.compare:
+        fixed["batch_size"] = 32
+    # What the script takes by itself is better than what is invented here.
+    arguments = [
+        it
+        for it in arguments
+        if it.setting not in fixed or it.is_needed or it.is_positional or _number(it.default, type(fixed[it.setting]))
+    ]
     starts = starts_workers(main_text) if command.startswith("python") else ""
-    words, open_ones = filled(arguments, starts_workers=bool(starts), goes_on=goes_on(main_text))
+    words, open_ones = filled(arguments, starts_workers=bool(starts), goes_on=goes_on(with_modules(script)))
     filled_in = f"{', '.join(open_ones)}: say what it is to be" if open_ones else ""
     base.add(
         "command", " ".join([command, *words]), filled_in or "{batch_size} and every other setting can be filled in"
     )
     defaults = {argument.setting: argument.default for argument in reversed(arguments) if not argument.is_switch}
-    unsaid = {it.setting for it in arguments if it.default is None and not (it.is_needed or it.is_positional)}
     base.batch_size = _number(defaults.get("batch_size"), int)
     base.has_hook = any(map(has_hook, texts))
     read = [key for key in OF_SCRIPTS if reads([*texts, *with_modules(script)], key)]
     base.left_out = [key for key in OF_SCRIPTS if key not in read and key not in defaults]
-    for key, default in (("learning_rate", 0.1), ("epochs", 10)):
+    for key, default in fixed.items():
         why = [f"what the script reads as run.{key}"] * (key in read)
-        why += ["what the script takes without it is not known"] * (key in unsaid)
         why += ["a rate needs 50 steps and 5 s"] * (key == "epochs" and base.has_hook)
         if key not in base.left_out:
             base.add(key, _number(defaults.get(key), type(default)) or default, "; ".join(why))
@@ -221,14 +229,17 @@ def _of_script(wish: Wish, base: _Lines) -> str:
         return "mpi" if takes_number else "single"
     if nested:
         return "single"
-    return next((strategy for module, strategy in STARTED_BY if module in modules), "single")
+    strategy = next((strategy for module, strategy in STARTED_BY if module in modules), "single")
+    if strategy == "mpi" and BY_TORCHRUN & modules:
+        base.add("launcher", "torchrun", 'the script needs `devices=int(os.environ["LOCAL_WORLD_SIZE"])`')
+    return strategy
 
 
 def _number(value: object, kind: type[int] | type[float]) -> Any:
     """Return a default as a positive number of a kind, such as 0.1 of "0.1"; None where it is none."""
     try:
-        number = kind(str(value))
-    except (TypeError, ValueError):
+        number = kind(float(str(value)))
+    except (TypeError, ValueError, OverflowError):
         return None
     return number if number > 0 and not isinstance(value, bool) else None
 

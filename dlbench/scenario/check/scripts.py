@@ -11,11 +11,13 @@ from functools import lru_cache
 from importlib.util import find_spec
 from itertools import accumulate, dropwhile
 from pathlib import Path
+from typing import TypeGuard
 
 from dlbench.errors import shorten
 from dlbench.grouping import by_key
 from dlbench.regular_file import is_file, read_regular
 from dlbench.scenario.check.case import Case
+from dlbench.scenario.metrics import BUILT_IN
 from dlbench.scenario.placeholders import ATTEMPT, names, unfilled
 from dlbench.scenario.plugin_settings import needs_of
 from dlbench.scenario.run_spec import RunSpec
@@ -100,6 +102,11 @@ _STARTS = (
 _FINDS = {"get_last_checkpoint", "latest_checkpoint"}
 _IS_THERE = {"exists", "isfile", "is_file", "isdir", "is_dir", "lexists"}
 _TAKES_UP = {"load_state_dict", "load_weights", "load_model", "load_checkpoint", "load_state", "restore", "set_weights"}
+# Arguments that say where a script writes.
+FOLDERS = ("output_dir", "out_dir", "save_dir", "log_dir", "logdir", "workdir", "checkpoint_dir")
+# Libraries that find other workers by what torchrun sets, and an argument whose default is an address.
+BY_TORCHRUN = {"lightning", "pytorch_lightning"}
+_ADDRESS = re.compile(r"""["'](--(?:dist[-_]url|init[-_]method))["'][^)]*?["']tcp://""")
 # `if os.path.isfile(args.resume)` asks an argument.
 _ASKED = re.compile(r"\(\w+\.\w*(?:resume|checkpoint|ckpt|pretrained|load|weights|model)\w*\)")
 # Of the modules beside a script as many are read at most.
@@ -273,19 +280,20 @@ def _about(path: str, text: str, command: str, arms: Sequence[RunSpec]) -> Itera
             f"{path} never mentions dlbench.worker: its row is its time and its end; `metrics` takes numbers from what "
             "it prints or writes, and a few lines report every step (docs/own-code.md)"
         )
-    if (call := starts_workers(text)) and not arms[0].settings.workers_inside:
+    if has_hook(text) and (measured := sorted(taken & BUILT_IN.keys())):
         yield (
-            f"{path} starts workers itself, by `{call}`: they are none of the run's; `workers_inside: true` has it "
-            "started once, and {workers} in the command says how many (docs/own-code.md)"
+            f"{path} reports its steps by the hook: {', '.join(measured)} of `metrics` are not taken from it; what "
+            "dlbench does not measure needs another name (docs/own-code.md)"
         )
-    has_several = len({run.settings.workers for run in arms}) > 1
-    if arms[0].settings.workers_inside and has_several and "workers" not in names(command):
-        yield "`workers` varies, and the command has no {workers}: how many it starts is not what arms are called"
-    if goes_on(text) and ATTEMPT not in names(command) and "--overwrite_output_dir" not in command:
-        yield (
-            f"{path} goes on from a checkpoint where there is one: a run may begin with what another has trained; "
-            f"let each write to another folder, such as `--output_dir output/{{{ATTEMPT}}}`"
-        )
+    yield from _about_workers(path, text, command, arms)
+    texts = with_modules(Path(path))
+    if goes_on(texts) and ATTEMPT not in names(command) and "--overwrite_output_dir" not in command:
+        why = "a run may begin with what another has trained"
+        folder, script = f"output/{{{ATTEMPT}}}", Path(path).absolute()
+        way = f"let each write to another folder, such as `--output_dir {folder}`"
+        if "TrainingArguments" not in text and not any(name in text.replace("-", "_") for name in FOLDERS):
+            way = f"start each in another folder: `bash -c 'mkdir -p {folder} && cd {folder} && python {script} ...'`"
+        yield f"{path} goes on from a checkpoint where there is one: {why}; {way}"
     program = executed(shlex.split(command))[0]
     imported = _imported_by(text) if program in ("python", "python3") else ()
     for module, names_of in LIBRARIES.items():
@@ -303,6 +311,23 @@ def _about(path: str, text: str, command: str, arms: Sequence[RunSpec]) -> Itera
             f"`{key}` varies, and neither does the command have {{{key}}} nor {path} read run.{key}: if the script "
             "does not know it, arms are not what they are called"
         )
+
+
+def _about_workers(path: str, text: str, command: str, arms: Sequence[RunSpec]) -> Iterable[str]:
+    """Warn of a script that starts its workers otherwise than its arms say, or in which they do not connect."""
+    several = [run.settings for run in arms if run.settings.workers > 1 and not run.settings.workers_inside]
+    if BY_TORCHRUN & {*modules_of(text)} and {it.launcher for it in several} & {"mpirun", "local"}:
+        yield f"{path} uses Lightning, which may hang with several workers without torchrun: set `launcher: torchrun`"
+    if several and (address := _ADDRESS.search(text)) and address[1] not in command:
+        yield f"{path} connects its workers by `{address[1]}`, whose default names a host: add `{address[1]} env://`"
+    if (call := starts_workers(text)) and not arms[0].settings.workers_inside:
+        yield (
+            f"{path} starts workers itself, by `{call}`: they are none of the run's; `workers_inside: true` has it "
+            "started once, and {workers} in the command says how many (docs/own-code.md)"
+        )
+    has_several = len({run.settings.workers for run in arms}) > 1
+    if arms[0].settings.workers_inside and has_several and "workers" not in names(command):
+        yield "`workers` varies, and the command has no {workers}: how many it starts is not what arms are called"
 
 
 def unread(command: str, settings: Iterable[str] = _TRAINING) -> tuple[str, ...]:
@@ -360,12 +385,29 @@ def starts_workers(text: str) -> str:
     return ""
 
 
-def goes_on(text: str) -> bool:
-    """Whether a Python script trains on from a checkpoint that it finds, without being told which by an argument."""
-    nodes = list(ast.walk(parsed(text)))
-    choices = [node for node in nodes if isinstance(node, ast.If) and _calls(node.test) & _IS_THERE]
-    unasked = [node for node in choices if not _ASKED.search(ast.unparse(node.test))]
-    return bool(_calls(*nodes) & _FINDS) or any(_calls(*node.body) & _TAKES_UP for node in unasked)
+def goes_on(texts: Iterable[str]) -> bool:
+    """Whether the files of a Python script train on from a checkpoint that they find, which no argument names."""
+    nodes = [node for text in texts for node in ast.walk(parsed(text))]
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
+    # Others than `load`, which json and NumPy have, too.
+    takes_up = _TAKES_UP | {it.name for it in functions if _calls(it) & _TAKES_UP and it.name not in ("load", "main")}
+    # What asks whether a file is there, and what is executed where it is.
+    choices: list[tuple[Sequence[ast.AST], Sequence[ast.AST]]]
+    choices = [([it.test], it.body) for it in nodes if isinstance(it, ast.If) and _calls(it.test) & _IS_THERE]
+    choices += [(it.body, [*it.body, *it.orelse]) for it in nodes if _may_lack_file(it)]
+    choices += [
+        (it.body, function.body)
+        for function in functions
+        for it in function.body
+        if _may_lack_file(it) and "load" in _calls(*it.body)
+    ]
+    unasked = [body for asks, body in choices if not any(_ASKED.search(ast.unparse(it)) for it in asks)]
+    return bool(_calls(*nodes) & _FINDS) or any(_calls(*body) & takes_up for body in unasked)
+
+
+def _may_lack_file(node: ast.AST) -> TypeGuard[ast.Try]:
+    """Whether it is a `try` that asks whether a file is there."""
+    return isinstance(node, ast.Try) and any("FileNotFoundError" in ast.unparse(it) for it in node.handlers)
 
 
 def _calls(*nodes: ast.AST) -> set[str]:

@@ -152,6 +152,16 @@ WORDS = [
         ),
         ["output_dir=output"],
     ),
+    (
+        "p.add_argument('--dist-url', default='tcp://1.2.3.4:5')\np.add_argument('--init_method', default='env://')\n",
+        "--dist-url env://",
+        [],
+    ),
+    (
+        "batch_size = 12\nn = [1]\nmax_iters = 5\nexec(open('configurator.py').read())\n",
+        "--batch_size={batch_size}",
+        [],
+    ),
     (CHOICES, "--n 1 --o a resnet", ["n=1", "o=a", "arch=resnet"]),
     ("print('--batch-size')\nsub.add_argument(dest='name')\n", "", []),
     ("def f(:\n", "", []),
@@ -171,7 +181,7 @@ def test_a_script_is_told_how_many_workers_to_start_and_where_to_begin_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    arguments = "p.add_argument('--nprocs')\np.add_argument('--out_dir')\np.add_argument('--lr', default=None)\n"
+    arguments = "p.add_argument('--nprocs')\np.add_argument('--out_dir')\np.add_argument('--lr', default='0.1')\n"
     for rest, command in (
         ("", "python train.py --lr {learning_rate}"),
         ("mp.spawn(train, nprocs=args.nprocs)\n", "python train.py --nprocs {workers} --lr {learning_rate}"),
@@ -182,7 +192,24 @@ def test_a_script_is_told_how_many_workers_to_start_and_where_to_begin_anew(
         base = yaml.safe_load(text)["base"]
         assert base["command"] == command
         assert base.get("workers_inside", False) == ("spawn" in rest)
-        assert "what the script takes without it is not known" in text
+
+
+def test_an_argument_whose_default_is_not_known_is_left_out_unless_it_varies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text(
+        "import torch.distributed\np.add_argument('--bs', default=SIZE)\np.add_argument('--lr', default=rate())\n"
+        "p.add_argument('--epochs', required=True)\n"
+    )
+    for compare, words in (((), " --bs {batch_size}"), (("workers",), "")):
+        text = starter(Wish(script="train.py", compare=compare), "s.yaml")
+        base = yaml.safe_load(text)["base"]
+        assert base["command"] == f"python train.py{words} --epochs {{epochs}}"
+        assert "learning_rate" not in base
+    Path("train.py").write_text(IMAGENET + "import torch.distributed\n")
+    base = yaml.safe_load(starter(Wish(script="train.py", compare=("workers",)), "s.yaml"))["base"]
+    assert base["batch_size"] == 256
 
 
 def test_the_file_of_a_hydra_script_says_what_can_be_set(tmp_path: Path) -> None:
@@ -206,6 +233,10 @@ def test_a_scenario_begins_with_the_defaults_of_the_script(tmp_path: Path, monke
     scenario = yaml.safe_load(starter(Wish(script="main.py"), "s.yaml"))
     assert (scenario["base"]["epochs"], scenario["base"]["learning_rate"]) == (90, 0.1)
     assert scenario["matrix"] == {"batch_size": [256, 1024]}
+    Path("hf.py").write_text(TRAINER)
+    scenario = yaml.safe_load(starter(Wish(script="hf.py"), "s.yaml"))
+    assert (scenario["base"]["epochs"], float(scenario["base"]["learning_rate"])) == (3, 5e-5)
+    assert scenario["matrix"]["batch_size"] == [8, 32]
     Path("ddp.py").write_text(DDP_TUTORIAL)
     text = starter(Wish(script="ddp.py"), "s.yaml")
     scenario = yaml.safe_load(text)

@@ -106,6 +106,9 @@ def test_the_strategy_is_that_of_what_a_script_imports() -> None:
     ):
         Path("train.py").write_text(text)
         assert base_of("train.py")["strategy"] == strategy, text
+        assert "launcher" not in base_of("train.py"), text
+    Path("train.py").write_text("from lightning.pytorch import Trainer")
+    assert base_of("train.py")["launcher"] == "torchrun"
 
 
 def test_a_script_that_starts_workers_needs_no_arm_of_one_beside_the_base_line() -> None:

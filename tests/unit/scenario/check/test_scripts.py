@@ -11,6 +11,7 @@ from dlbench.scenario.check.scripts import interpreter_of, python_fault, script_
 from dlbench.scenario.cluster import this_machine
 from dlbench.scenario.expand.runs import expand
 from dlbench.scenario.read.scenario_file import parse, read
+from tests.unit.scenario.conftest import HOUSE, module
 
 HOOKED = "import dlbench.worker\n"
 
@@ -83,6 +84,11 @@ def test_a_script_without_the_hook_is_named(here: Path) -> None:
 
 
 SPAWN = "def main():\n    torch.multiprocessing.spawn(train, nprocs=2)\nif __name__ == '__main__':\n    main()\n"
+MISSED = (
+    "def take(self):\n    try:\n        data = torch.load(f)\n    except FileNotFoundError:\n        %s\n"
+    "    self.load_state_dict(data)\n"
+)
+ADDRESS = "p.add_argument('--dist-url', default='tcp://224.66.41.62:23456', type=str)\n"
 RESUME = "if os.path.isfile(%s):\n    model.load_state_dict(torch.load(path))\n"
 
 
@@ -96,15 +102,41 @@ RESUME = "if os.path.isfile(%s):\n    model.load_state_dict(torch.load(path))\n"
         (SPAWN, ", workers_inside: true, strategy: mpi}\nmatrix: {workers: [1, 2]", "the command has no {workers}"),
         ("if args.distributed:\n    mp.spawn(train)\n", "", ""),
         ("context.spawn(train)\n", "", ""),
-        (RESUME % "path", "", "such as `--output_dir output/{attempt_id}`"),
+        (RESUME % "path", "", "`bash -c 'mkdir -p output/{attempt_id} && cd output/{attempt_id} && python /"),
+        (RESUME % "path" + "p.add_argument('--out-dir')\n", "", "such as `--output_dir output/{attempt_id}`"),
+        (
+            "if path.exists():\n    self.load_it(path)\ndef load_it(self, path):\n    net.load_state_dict(1)\n",
+            "",
+            "goes on",
+        ),
+        ("if path.exists():\n    self.load_it(path)\ndef load_it(self, path):\n    json.load(1)\n", "", ""),
+        (MISSED % "return", "", "goes on"),
+        (MISSED.replace("torch.load(f)", "torch.load(args.resume)") % "return", "", ""),
+        (MISSED.replace("FileNotFoundError", "KeyError") % "return", "", ""),
+        (
+            "def fit():\n    import lightning\n",
+            ", launcher: mpirun, strategy: mpi, workers: 2",
+            "set `launcher: torchrun`",
+        ),
+        ("def fit():\n    import lightning\n", ", launcher: torchrun, strategy: mpi, workers: 2", ""),
+        (ADDRESS, ", strategy: mpi, workers: 2", "add `--dist-url env://`"),
+        (ADDRESS.replace("tcp", "env"), ", strategy: mpi, workers: 2", ""),
+        (ADDRESS, "", ""),
+        (
+            "",
+            "}\nmetrics: {validation_accuracy: 'acc ([0-9.]+)', top5: {output: '5: (.*)', better: higher, matters: 1%}",
+            "hook: validation_accuracy of `metrics`",
+        ),
         (RESUME % "args.resume", "", ""),
         (RESUME.replace("model.load_state_dict", "data = ") % "path", "", ""),
         ("last = get_last_checkpoint(folder)\n", "", "a run may begin with what another has trained"),
     ],
 )
 def test_what_makes_runs_unlike_each_other_in_a_script_is_warned_of(
-    here: Path, script: str, rest: str, words: str
+    here: Path, script: str, rest: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    torchrun = module(PROVIDES=(), CONNECTS_SCRIPTS=True, MULTIPLE_HOSTS=False)
+    monkeypatch.setitem(HOUSE["launchers"], "torchrun", torchrun)
     (here / "train.py").write_text(HOOKED + script)
     text = found(f"base: {{command: python train.py{rest}}}\nbaseline: none\n")
     assert words in text
