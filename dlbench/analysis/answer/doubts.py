@@ -130,6 +130,12 @@ def _of_scripts(group: ComparisonGroup, rows: Sequence[Row]) -> Iterator[Weighed
     ]
     if others:
         yield 95, f"steps have other batches than `batch_size` says: {listed(others, 2, '; ')}"
+    for arm in group.completed:
+        work = unequal_work([Arm(arm.name, (row,)) for row in arm.completed])
+        is_script = arm.get("command") is not None and not is_imported(arm.first)
+        if work and is_script and not arm.get("target_metric"):
+            why = "if one goes on from another's checkpoint, no median of theirs is a result"
+            yield 97, f"repeats of {arm.title} were trained on {work}: {why}"
     if runs := _runs([row.get("command") is not None and row.get("steps") == 0 for row in rows]):
         yield 96, f"{runs} made no step"
     if runs := _runs([has_unknown_samples(row) for row in rows]):

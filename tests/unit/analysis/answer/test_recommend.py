@@ -561,6 +561,8 @@ def test_differences_are_in_the_metrics_own_unit_and_direction(goal: str, said: 
 FEW = "little|chance"
 COPIES: dict[str, Any] = {"seconds": 5.0, "train_time_s": [5.0] * 3, "validation_accuracy": [0.95] * 3, "count": 3}
 OF_TABLE = TABLE | {"stated": "validation_accuracy;train_time_s"}
+REPEATS = [row | {"samples_seen": 3200 >> (row["repeat"] > 2), "command": "train.py"} for row in SLOW]
+WHY = "if one goes on from another's checkpoint, no median of theirs is a result"
 HALF = [trained(name, 9.0 / n, 0.75, time_to_target_s=noisy(8.0 / n, 5, n), workers=n, **TARGET)
         for n, name in enumerate("ab", 1)]  # fmt: skip
 TABLE_OF_LINES = [arm(name, {"samples_per_s": [rate]}, batch_size=n, **TABLE)
@@ -589,6 +591,10 @@ STEEP = [trained("two", 5.0, samples_per_s=noisy(500.0, 5, 1, 0.001)),
         ([trained("a", **COPIES, **OF_TABLE), trained("b", 7.0, count=3, batch_size=16, **OF_TABLE)], "copies",
          "repeats of 1 arm are equal to the digit: are they copies of one run?"),
         ([trained("a", **COPIES), trained("b", 7.0, count=3, batch_size=16)], "copies", ""),
+        # Repeats of a script that did unequal work, which a target may explain.
+        ([REPEATS], "checkpoint", f"repeats of mpi were trained on 1,600 to 3,200 samples: {WHY}"),
+        ([[row | {"samples_seen": 3200} for row in REPEATS]], "checkpoint", ""),
+        ([[row | TARGET for row in REPEATS]], "checkpoint", ""),
         # A target that tells little.
         ([[row | {"epochs_to_target": 2, "evaluate_every": 2} for row in rows] for rows in HALF], "first evaluation",
          "all runs reached the target at their first evaluation: a higher one, or evaluating sooner, tells more"),
