@@ -59,7 +59,7 @@ def lost_time(arm: Arm) -> dict[str, float] | None:
     """Return the share of an arm's worker-time that each part takes beyond what the base line spends; largest first.
 
     They sum to 1 - efficiency: the time that one worker alone needs for a sample / the arm's worker-time for one, of
-    whole runs. None without a base line, or where runs lack the times.
+    whole runs. None without a base line, or where runs lack the times or are too short for a rate.
     """
     together, alone = _spent(arm.completed), _spent(arm.base_line)
     if arm.is_alone or not together or not alone:
@@ -90,7 +90,7 @@ def _spent(rows: Iterable[Row]) -> dict[str, float]:
 def _parts(row: Row) -> dict[str, float]:
     """Return the parts of one run's worker-time for a sample, which sum to it; empty where they are not known."""
     samples, window, workers = row.get("samples_seen"), row.get("timed_window_s"), float(row.get("workers") or 1)
-    needed = ("train_time_s", "startup_time_s", "first_step_s", "compute_time_s")
+    needed = ("samples_per_s", "train_time_s", "startup_time_s", "first_step_s", "compute_time_s")
     if not samples or not window or None in map(row.get, needed):
         return {}
     share_of = {name: row[column] / window for name, column in _WINDOW.items() if row.get(column) is not None}
@@ -132,7 +132,10 @@ def sentence(arm: Arm, lost: Mapping[str, float]) -> str:
     start = f"{arm.title or arm.label}: {percent(efficiency)} of the workers' time is what one worker alone needs"
     once = f"; start-up, which is not in this, is {percent(1 - started)} of the run"
     once = once if 1 - started >= MUCH_START else ""
-    if share < LEAST or efficiency >= 1:
+    if efficiency > 1:
+        faster = percent(1 - 1 / efficiency)
+        return f"{arm.title or arm.label}: the workers take {faster} less time for a sample than one worker alone{once}"
+    if share < LEAST:
         return start + once
     others = "".join(f", {other} {percent(part)}" for other, part in ranked if other != name and part >= LEAST)
     gain = percent(share / (1 - share))

@@ -20,7 +20,8 @@ def run(
     train = clocks["first_step_s"] + sum(steps.values())
     window = sum(steps.values()) / 2
     columns = {
-        "train_time_s": train, "samples_seen": 10_000, "timed_window_s": window, "timed_steps": 100, **clocks,
+        "train_time_s": train, "samples_seen": 10_000, "timed_window_s": window, "timed_steps": 100,
+        "samples_per_s": 5_000 / window, **clocks,
         **{column: time / 2 for column, time in steps.items()},
     }  # fmt: skip
     return arm(name, {column: [value] * 2 for column, value in columns.items()}, workers=workers, **values)
@@ -110,9 +111,16 @@ def test_one_call_is_compared_with_computing() -> None:
     assert next(iter(lost)) == "computing and messages in one call"
 
 
+def test_workers_that_need_less_than_one_alone_are_said_to_take_less_time() -> None:
+    quick = of_two({"compute_time_s": 2.0}, {"first_step_s": 0.5, "evaluation_time_s": 0.0})
+    # 27 s of one worker, 2 x (0.5 + 0.5 + 2 + 1) s of two, start-up left out.
+    assert "take 70% less time for a sample than one worker alone" in sentence(quick, lost_time(quick) or {})
+
+
 def test_without_a_base_line_or_times_nothing_is_said() -> None:
     (alone,) = read(run("two", 2, TWO))
     assert lost_time(alone) is None
     both = of_two({})
-    without = tuple({**row, "compute_time_s": None} for row in both.rows)
-    assert lost_time(Arm("two", without, both.base_line)) is None
+    for column in ("compute_time_s", "samples_per_s"):
+        without = tuple({**row, column: None} for row in both.rows)
+        assert lost_time(Arm("two", without, both.base_line)) is None, column
