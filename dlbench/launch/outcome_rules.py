@@ -150,9 +150,10 @@ def _diverged(evidence: Evidence) -> tuple[Status, str] | None:
     hashes = [result.get("weights_hash") for result in results.values() if result.get("agreement") is None]
     if len(hashes) < len(results) or None in hashes or len(set(hashes)) < 2:
         return None
-    reason = "the workers' weights do not agree: `run.finish(weights=...)` was given others by each"
-    hint = "it gets trainable ones alone, without moving statistics, and none where each worker has a model by itself"
-    return Status.DIVERGED, f"{reason}; {hint}"
+    reason = "the workers' weights do not agree at the end: gradients are not summed, or they began from different ones"
+    hint = "wrap a PyTorch model in DistributedDataParallel before the hook"
+    finish = "`run.finish` gets trainable weights alone, and none where each worker has another model"
+    return Status.DIVERGED, f"{reason}; {hint}; {finish}"
 
 
 def _completed(evidence: Evidence) -> tuple[Status, str] | None:

@@ -302,7 +302,8 @@ def test_scripts_whose_weights_differ_have_diverged() -> None:
     status, reason = handed_in("a", "a", "b")
     assert status is Status.DIVERGED
     assert reason.startswith("the workers' weights do not agree")
-    assert "trainable ones alone" in reason
+    assert "wrap a PyTorch model in DistributedDataParallel before the hook" in reason
+    assert "trainable weights alone" in reason
     for hashes in (("a", "a"), ("a", None), (None, None), ("a",)):
         assert handed_in(*hashes)[0] is Status.COMPLETED, hashes
     assert handed_in("a", "b", agreement="close")[0] is Status.COMPLETED, "dlbench's own loop has compared them"
