@@ -150,7 +150,7 @@ def test_horovod_without_its_part_for_an_engine_is_warned_of(here: Path, monkeyp
     library = here / "horovod" / "tensorflow" / "mpi_lib.cpython-311.so"
     library.parent.mkdir(parents=True)
     library.touch()
-    for text, module in (
+    for text, missing in (
         ("import horovod.torch as hvd", "horovod.torch"),
         ("from horovod import torch as hvd", "horovod.torch"),
         ("import horovod.tensorflow.keras as hvd", ""),
@@ -159,7 +159,7 @@ def test_horovod_without_its_part_for_an_engine_is_warned_of(here: Path, monkeyp
     ):
         (here / "train.py").write_text(f"{HOOKED}{text}\n")
         warned = found("base: {command: python train.py}\n")
-        assert (f"imports {module}, which was not built here" in warned, bool(warned)) == (bool(module),) * 2, text
+        assert (f"imports {missing}, which was not built here" in warned, bool(warned)) == (bool(missing),) * 2, text
 
 
 def test_places_that_are_not_filled_in_are_named() -> None:
