@@ -259,9 +259,13 @@ def test_a_network_with_a_memory_resumes_to_the_bit(tmp_path: Path) -> None:
     "compression",
     [
         "top-k, compression.density: 0.05, compression.momentum: 0.5, compression.warmup_steps: 200",
-        *(pytest.param(name, marks=pytest.mark.soak) for name in ("threshold", "low-rank", "half", "eight-bit")),
+        "threshold",
+        "low-rank",
+        "half",
+        "eight-bit",
     ],
 )
+@pytest.mark.soak  # unit tests resume each compressor from its state
 def test_what_compression_left_out_is_kept(tmp_path: Path, compression: str) -> None:
     base = f"{NUMPY.format(optimizer='sgd')}, compression: {compression}"
     (tmp_path / "cut").mkdir()

@@ -16,8 +16,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1")
 
 
-# JAX compiles for a minute; that it trains as the others do is tested below.
-@pytest.mark.parametrize("engine", ["torch", pytest.param("jax", marks=pytest.mark.soak)])
+# They compile for long; that both train as TensorFlow does is tested below.
+@pytest.mark.soak
+@pytest.mark.parametrize("engine", ["torch", "jax"])
 def test_an_engine_keeps_the_contract_and_loads_no_other(engine: str) -> None:
     program = [sys.executable, "-m", "tests.functional.engine_programs.contract", f"keras_{engine}"]
     ended = subprocess.run(

@@ -127,6 +127,7 @@ def memory_group(limit: int):
             time.sleep(0.05)
 
 
+@pytest.mark.alone  # the kernel counts its kills for the whole machine
 def test_a_worker_that_the_kernel_kills_for_lack_of_memory(work):
     """The worker moves into a small group, as one of a cluster's scheduler does; the others go on."""
     with memory_group(400_000_000) as group:

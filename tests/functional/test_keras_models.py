@@ -93,6 +93,7 @@ def given_to(case: str) -> Batch:
     several(
         CASES,
         more=(
+            "resnet18",
             "resnet50-large",
             "feed-forward-characters",
             "lstm-images",

@@ -20,12 +20,14 @@ pytestmark = [pytest.mark.mpi, pytest.mark.slow, pytest.mark.timeout(300)]
 @pytest.mark.parametrize(
     ("trainer", "workers"),
     [
-        pytest.param("keras_tensorflow", 3, marks=pytest.mark.tensorflow),
-        pytest.param("keras_tensorflow", 2, marks=(pytest.mark.tensorflow, pytest.mark.soak)),
-        pytest.param("keras_torch", 3, marks=pytest.mark.soak),
-        pytest.param("keras_jax", 3, marks=pytest.mark.soak),
+        ("keras_tensorflow", 3),
+        ("keras_tensorflow", 2),
+        ("keras_torch", 3),
+        ("keras_jax", 3),
     ],
 )
+@pytest.mark.soak  # unit tests hold every route to the weights of an all-reduce, from a checkpoint on as well
+@pytest.mark.tensorflow
 def test_every_route_trains_as_mpi_does_and_resumes_to_the_bit(tmp_path: Path, trainer: str, workers: int) -> None:
     ended = mpirun(tmp_path, workers, "parallax", trainer, workers, timeout_s=240)
     assert ended.code == 0, ended.output

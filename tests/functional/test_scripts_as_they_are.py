@@ -104,7 +104,7 @@ def test_tensorflow_finds_all_processes(work: Bench) -> None:
 
 
 @pytest.mark.mpi
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.soak), 2])
 def test_a_script_that_fails_is_a_failed_run_with_its_reason(work: Bench, workers: int) -> None:
     arms = [{"command": f"{COMMAND} {how}"} for how in ("raise", "signal")]
     work.run(scenario(work, {"workers": workers, "strategy": "mpi"}, include=arms, metrics=METRICS), code=1)
