@@ -28,7 +28,8 @@ NUMBERS = ("workers", "hosts", "workers_per_host")
 # Links of studies whose measured bandwidths differ by less than this ratio are the same condition.
 SAME_LINK = 1.5
 # Columns of imported tables that say what was done: none is a choice.
-_TASK_COLUMNS = [f"{IMPORTED}.{name}" for name in ("task", "workload", "problem", "counted")]
+_TASKS = "task workload benchmark problem problem_size target target_accuracy quality_target counted unit"
+_TASK_COLUMNS = [f"{IMPORTED}.{name}" for name in _TASKS.split()]
 
 
 @dataclass(frozen=True, eq=False)

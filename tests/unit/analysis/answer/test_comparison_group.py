@@ -50,14 +50,15 @@ def test_arms_on_other_data_have_answers_of_their_own():
     assert [[arm.title for arm in one.arms] for one in found] == [titles, titles]
 
 
-def test_lines_of_a_table_that_name_other_tasks_have_answers_of_their_own():
+@pytest.mark.parametrize("name", ["Task", "Benchmark", "target"])
+def test_lines_of_a_table_that_name_other_tasks_have_answers_of_their_own(name: str):
     table = {"command": "imported"}
     rows = [
-        timed(f"{task} {n}", 9.0, workers=n, **table, **{"imported.Task": task})
+        timed(f"{task} {n}", 9.0, workers=n, **table, **{f"imported.{name}": task})
         for task in ("bert", "cnn")
         for n in (2, 4)
     ]
-    assert [one.condition for one in comparison_groups(read(*rows))] == ["Task bert", "Task cnn"]
+    assert [one.condition for one in comparison_groups(read(*rows))] == [f"{name} bert", f"{name} cnn"]
 
 
 def test_the_same_data_under_two_paths_has_one_answer():
