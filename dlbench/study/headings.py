@@ -25,11 +25,11 @@ STATUS = "status"
 _STATUS_WORDS = {
     Status.COMPLETED: "completed,complete,ok,success,succeeded,done,finished,passed,yes,true,converged",
     Status.OUT_OF_MEMORY: "out-of-memory,out of memory,oom",
-    Status.FAILED: "failed,fail,failure,error,crash,crashed,no,false",
+    Status.FAILED: "failed,fail,failure,error,crash,crashed,dnf,no,false",
     Status.DIVERGED: "diverged",
     Status.TIMEOUT: "timeout,timed out",
     Status.STALLED: "stalled",
-    Status.INTERRUPTED: "interrupted",
+    Status.INTERRUPTED: "interrupted,killed",
 }
 STATUSES = {word: status for status, words in _STATUS_WORDS.items() for word in words.split(",")}
 STATUSES |= {"": Status.COMPLETED, "-": Status.COMPLETED}
@@ -115,23 +115,26 @@ NAMES = {
 # What follows from other columns, or says when and by whom a line was measured: it would keep repeats apart.
 # A column of numbers of lines has no words.
 _NO_SETTING = re.compile(
-    ".*(efficiency|speedup)(time|rate)*|error|(global)?(peak|max)(worker|host)?(memory|mem).*|.*utili[sz]ation"
-    "|(global|worker)*(power|energy)((k|m|thousand)?(wh?|j|watts?|joules?))?|latency|t?flops(perworker)?"
-    "|(price|cost).*|workers?time|.*steprate|(validation|compile|data)(run)?(time|rate)+"
+    ".*(efficiency|speedup)(time|rate)*|(global)?(peak|max)(worker|host)?(memory|mem).*|.*utili[sz]ation"
+    "|(global|worker)*energy((k|m|thousand)?(wh|j|watthours?|joules?))?|t?flops(perworker)?"
+    "|(price|cost).*|workers?time|.*steprate|(validation|compile)(run)?(time|rate)+|data(time)+"
     "|(train|global)*((time)*epoch(time)+|(time|second|minute|hour)+perepoch(time)*)"
     "|(global)?((best|peak|ideal|max|minimum|maximum|step|train)*(time|throughput|rate|accuracy|loss))+"
     "(per(worker|step))*(max|minimum|maximum)?|(time|epochs|step)to.*|(best|final|last|validation|train|macro|micro|top\\d)*"
     "(perplexity|ppl|f1|bleu|map|millionap|auc|auroc|wer|cer|m?iou|score|accuracy|loss|err(or)?(rate)?|top\\d)+(top\\d)?"
-    "|(run|start|end)?(date|timestamp|datetime)|(run|job|line|row)?(id|num|index)|run|notes?|comments?|remarks?"
-    "|"
+    "|(run|start|end)?(date|timestamp|datetime)|(run|job|line|row)num|(run|job|line|row)?(id|index)|run"
+    "|notes?|comments?|remarks?|"
 )
-# Of those, what may number repeats.
+# What may number repeats.
 _NUMBERS = re.compile("run(id|num|index)?|id|num|index")
-# Of a line that is the mean of several runs: how many, and how they scatter. `minute` is `min` alone.
+# What may be measured, or chosen.
+_DOUBTFUL = re.compile("num|error|latency|(global|worker)*power((k|m|thousand)?(w|watts?))?")
+_MEASURE = f"(time|throughput|rate|accuracy|loss|latency|{'|'.join(_UNITS)})*"
+# Of a line that is the mean of several runs: how many, and how they scatter; or a choice. `minute` is `min` alone.
 _OF_MEANS = re.compile(
-    "n|n?(num)?(runs|repeats|repetitions|replicates|trials|reps|seeds)|minute|minimum|max|maximum|low(er)?|high|upper"
-    "|.*(stddev|stdev|stderr|std|stderror|standarderror|errorbars?)(time|rate)*|cv|variance|iqr|jitter|p\\d\\d"
-    "|(throughput|time|rate|accuracy|loss)*(sd|se|err|(\\d\\d(percent)?)?ci(\\d\\d)?)(time|rate)*"
+    "n|n?(num)?(runs|repeats|repetitions|replicates|trials|reps|seeds)"
+    f"|.*(stddev|stdev|stderr|std|stderror|standarderror|errorbars?){_MEASURE}|{_MEASURE}(minute|minimum|max|maximum"
+    f"|low(er)?|high|upper|cv|variance|iqr|jitter|p\\d\\d|sd|se|err|(\\d\\d(percent)?)?ci(\\d\\d)?){_MEASURE}"
 )
 # How many there were, of what is not said; `#` may also number the lines.
 _AMOUNT = re.compile(r"#|n|num|number|count|qty|quantity|anzahl|nombre", re.IGNORECASE)
@@ -145,8 +148,12 @@ _COUNTED = re.compile(
 )
 # 4x8 may be hosts and workers; 224x224 alone is a size.
 _GRID = re.compile(r"\d{1,4} ?[x\u00d7] ?\d{1,3}", re.IGNORECASE)
+_OF_SIZE = re.compile("size|resol|image|shape|dim|crop", re.IGNORECASE)
 _SQUARE = re.compile(r"(\d+) ?[x\u00d7] ?\1", re.IGNORECASE)
+# 3:10 may be a ratio; 1:30:00 is a time.
 _CLOCK = re.compile(r"\d+(:\d\d){1,2}(\.\d+)?")
+_OF_TIME = re.compile(r"time|duration|elapsed|wall|\b[hm]+:", re.IGNORECASE)
+_UNIT_COLUMN = re.compile("units?|uom|metric|measure", re.IGNORECASE)
 # What the numbers of each measurement are.
 MEASURED = {name: metric.unit or (SHARE if metric.most == 1 else "") for name, metric in BUILT_IN.items()}
 MEASURED |= {WORKER_RATE: _RATE, STEP_TIME: _TIME}
@@ -169,6 +176,7 @@ class Heading:
         is_bare: Whether it leaves open what is counted: the unit of a time or rate, whether of one worker or of all.
         may_number: Whether it may number repeats.
         is_of_means: Whether it says that lines are means of several runs.
+        is_doubtful: Whether it is left out, and may be a setting.
     """
 
     theirs: str
@@ -179,6 +187,7 @@ class Heading:
     is_bare: bool = False
     may_number: bool = False
     is_of_means: bool = False
+    is_doubtful: bool = False
 
 
 def read_headings(table: Table, named: Mapping[str, str]) -> list[Heading]:
@@ -198,7 +207,7 @@ def read_headings(table: Table, named: Mapping[str, str]) -> list[Heading]:
     has_least = any(re.search(r"[ _](max|mean|median|avg)$", name, re.IGNORECASE) for name in header)
     guesses = [_guessed(name, has_least=has_least) for name in header]
     headings = [_named(guess, named[guess.theirs]) if guess.theirs in named else guess for guess in guesses]
-    headings = _seen(headings, table)
+    headings = _seen(_with_units(headings, table), table)
     for heading in headings:
         same = [each.theirs for each in headings if each.column == heading.column in NAMES]
         if len(same) > 1:
@@ -208,6 +217,7 @@ def read_headings(table: Table, named: Mapping[str, str]) -> list[Heading]:
         raise UserError(f"no column is a measurement: {', '.join(header)}", where=where, hint=_missing(headings))
     _refuse_hidden(headings, table)
     _refuse_settings(headings, table)
+    _refuse_doubtful(headings, table)
     rates = [each for each in headings if each.column in _RATES]
     rates.sort(key=lambda each: (each.is_guessed, _RATES.index(each.column)))
     for other in rates[1:]:
@@ -219,6 +229,27 @@ def read_headings(table: Table, named: Mapping[str, str]) -> list[Heading]:
         replace(each, column=f"{each.column}_{place}") if each.column and columns[each.column] > 1 else each
         for place, each in enumerate(headings)
     ]
+
+
+def _with_units(headings: Sequence[Heading], table: Table) -> list[Heading]:
+    """Return the headings with the unit that a column names on each line.
+
+    Raises:
+        UserError: Lines have several units, or no measurement has that one.
+    """
+    result = [*headings]
+    for unit, cells in zip(headings, table.columns(), strict=True):
+        is_unit = unit.is_guessed and unit.column.startswith(OTHER) and _UNIT_COLUMN.fullmatch(unit.theirs)
+        if not is_unit or all(map(str.isdecimal, cells)):
+            continue
+        for place, each in enumerate(headings):
+            full = _guessed(f"{each.theirs} ({cells[0]})", has_least=False)
+            if each.is_guessed and each.column in MEASURED and not each.unit and full.column == each.column:
+                result[place] = replace(full, theirs=each.theirs)
+        if len({*cells}) > 1 or result == headings:
+            hint = f"write it into the heading, such as `throughput (img/s)`, a file for each; {_ways(unit.theirs)}"
+            raise UserError(f"{unit.theirs}: units of single lines are not read", where=table.where(), hint=hint)
+    return result
 
 
 def _seen(headings: Sequence[Heading], table: Table) -> list[Heading]:
@@ -282,29 +313,57 @@ def _refuse_hidden(headings: Sequence[Heading], table: Table) -> None:
             hint = f"keep the last line of each run; or --column '{theirs}=epochs' where it is how many there were"
             raise UserError(f"{theirs}: a line for each epoch?", where=table.where(), hint=hint)
         is_count = is_other and re.search(r"gpu|node|worker|device|rank|accelerator", theirs, re.IGNORECASE)
-        is_line_number = theirs == "#" and list(cells) == [str(n + 1) for n in range(len(cells))]
+        is_line_number = theirs == "#" and _numbers_lines(cells)
         is_amount = heading.is_guessed and _AMOUNT.fullmatch(theirs) and all(map(str.isdecimal, cells))
         is_grid = all(map(_GRID.fullmatch, cells)) and not all(map(_SQUARE.fullmatch, cells))
+        is_grid &= not _OF_SIZE.search(theirs)
         may_count = is_other or heading.column == "device_name"
         in_words = may_count and (is_grid or any(map(_COUNTED.search, cells)))
         if not has_workers and (is_count or in_words or (is_amount and not is_line_number)):
-            hint = f"--column '{theirs}=workers'; counts in words need a column; --column '{theirs}=' leaves it out"
+            way = f"--column '{theirs}=workers'" if all(map(str.isdecimal, cells)) else "add a column `workers`"
+            hint = f"{way}; --column '{theirs}=+' where it is a setting"
             raise UserError(f"{theirs}: are these the workers?", where=table.where(), hint=hint)
 
 
+def _numbers_lines(cells: Sequence[str]) -> bool:
+    return any([*cells] == [str(number + start) for number in range(len(cells))] for start in (0, 1))
+
+
+def _ways(theirs: str) -> str:
+    return f"--column '{theirs}=+' where it is a setting; --column '{theirs}=' leaves it out"
+
+
+def _refuse_doubtful(headings: Sequence[Heading], table: Table) -> None:
+    """Refuse what is left out where lines differ in it alone: they would be repeats, and it may be a setting.
+
+    Decimals of three digits or more, of which most lines have another, are measured.
+    """
+    apart = [
+        place
+        for place, each in enumerate(headings)
+        if each.column not in ("", *MEASURED, STATUS) and not each.may_number
+    ]
+    for place, (heading, cells) in enumerate(zip(headings, table.columns(), strict=True)):
+        measured = {cell for cell in cells if "." in cell and len(re.sub(r"\D", "", cell).strip("0")) > 2}
+        if heading.column or not heading.is_doubtful or _numbers_lines(cells) or len(measured) > len(cells) / 2:
+            continue
+        for values in by_key((tuple(line[each] for each in apart), line[place]) for _, line in table.lines).values():
+            if len(several := sorted({*values} - {"", "-"})) > 1:
+                message = f"{heading.theirs} is {several[0]} and {several[1]} on lines of the same settings"
+                raise UserError(f"{message}: a setting, or measured?", where=table.where(), hint=_ways(heading.theirs))
+
+
 def _refuse_settings(headings: Sequence[Heading], table: Table) -> None:
-    """Refuse what would tell arms apart and is no setting: units, times, and batches that a step accumulates."""
+    """Refuse what would tell arms apart and is no setting: times, and batches that a step accumulates."""
     columns, where = {each.column for each in headings}, table.where()
     is_step_alone = STEP_TIME in columns and not columns & {RATE.column, WORKER_RATE, "batch_size_global"}
     for heading, cells in zip(headings, table.columns(), strict=True):
         theirs, filled = heading.theirs, {*cells} - {"", "-"}
         if not heading.is_guessed or not heading.column.startswith(OTHER):
             continue
-        if re.fullmatch("units?|uom|metric|measure", theirs, re.IGNORECASE):
-            hint = "write the unit into the heading, such as `throughput (img/s)`; a file for each unit"
-            raise UserError(f"{theirs}: units of single lines are not read", where=where, hint=hint)
-        if filled and all(map(_CLOCK.fullmatch, filled)):
-            hint = f"write a time as one number: 5400 for 1:30:00; --column '{theirs}=' leaves it out"
+        is_clock = _OF_TIME.search(theirs) or any(cell.count(":") > 1 for cell in filled)
+        if is_clock and filled and all(map(_CLOCK.fullmatch, filled)):
+            hint = f"write a time as one number: 5400 for 1:30:00; {_ways(theirs)}"
             raise UserError(f"{theirs} holds times such as {min(filled)}", where=where, hint=hint)
         if is_step_alone and re.search(r"accum|grad\w*[ _]?acc", theirs, re.IGNORECASE) and filled - {"1"}:
             hint = "add a column `global batch`: workers x batch x accumulated batches"
@@ -328,14 +387,15 @@ def _guessed(theirs: str, *, has_least: bool) -> Heading:
     # `params.lr` and `val/accuracy` of trackers are no quotients; `train/s` is.
     text = re.sub(r"^(params?|metrics?|config|summary|hparams)[./]", "", text)
     text = re.sub(r"^(train(ing)?|val(id(ation)?)?|eval(uation)?|test)[./](?!s(ec)?\b)", r"\1 ", text)
-    text = re.sub(r"^min(?=[ _])" + r"|(?<=[ _])m(in)?$" * has_least, "minimum", text)
+    text = re.sub(r"^min(?=[ _])|(?<=[ _])min(?= ?[(\[])" + r"|(?<=[ _])m(in)?$" * has_least, "minimum", text)
     for sign, word in {"+/-": " std ", "\u00b1": " std ", "/": " per ", "%": " percent ", "#": " num "}.items():
         text = text.replace(sign, word)
     text = "".join(_MEANS.get(word, word) for word in re.findall(r"[^\W_]+", text))
     scopes = [scope for scope in ("perstep", "perworker") if scope in text]
     name = re.sub("perstep|perworker|global", "", text)
-    # `min` alone is hardly a time.
-    unit = next((unit for unit in _UNITS if len(theirs) > 3 and name.endswith(unit)), "")
+    # `min` alone is hardly a time; `time to 93%` is none in percent.
+    has_unit = len(theirs) > 3 and not re.fullmatch(r"timeto\d+percent", name)
+    unit = next((unit for unit in _UNITS if has_unit and name.endswith(unit)), "")
     kind, factor_text, noun = _UNITS.get(unit, ("", "1", ""))
     numerator, _, denominator = factor_text.partition("/")
     factor = Decimal(numerator) / Decimal(denominator or 1)
@@ -344,12 +404,15 @@ def _guessed(theirs: str, *, has_least: bool) -> Heading:
     if column and kind in ("", MEASURED.get(column, "")):
         counts = kind if column in MEASURED else re.search("perworker|local|global|world|np", name)
         return Heading(theirs, column, kind, factor, is_bare=not counts)
-    if _NO_SETTING.fullmatch(name):
-        return Heading(theirs, "", may_number=bool(_NUMBERS.fullmatch(name)))
-    if _OF_MEANS.fullmatch(name):
-        return Heading(theirs, "", is_of_means=True)
     # `Throughput (widgets/s)`: of what is not known.
-    return Heading(theirs, _other(theirs), kind if unit != "persecond" else "", factor)
+    kind = kind if unit != "persecond" else ""
+    is_doubtful, is_of_means = bool(_DOUBTFUL.fullmatch(name)), bool(_OF_MEANS.fullmatch(text))
+    if is_sure := bool(_NO_SETTING.fullmatch(name)) and not is_doubtful:
+        is_of_means = False
+    if is_sure or is_of_means or is_doubtful:
+        heading = Heading(theirs, "", kind, factor, is_of_means=is_of_means, is_doubtful=not is_sure)
+        return replace(heading, may_number=bool(_NUMBERS.fullmatch(name)))
+    return Heading(theirs, _other(theirs), kind, factor)
 
 
 def _other(theirs: str) -> str:

@@ -140,7 +140,9 @@ def _taken(headings: Sequence[Heading], columns: Mapping[str, str], rows: Sequen
     left_out = [each.theirs or "(no name)" for each in headings if not each.column and columns.get(each.theirs) != ""]
     if left_out:
         yield f"left out: {', '.join(left_out)}; --column THEIRS=+ lets one tell arms apart"
-    if of_means := [each.theirs for each in headings if each.is_of_means]:
+    # Lines with repeats are no means.
+    are_means = len({_arm_of(row) for row in rows}) == len(rows)
+    if of_means := [each.theirs for each in headings if each.is_of_means and are_means]:
         yield f"{', '.join(of_means)}: a line that is the mean of several runs is taken for one, without its scatter"
     if any(re.search("price|cost", theirs, re.IGNORECASE) for theirs in left_out):
         yield "prices are not read: dlbench recommend --price 2.5USD/worker-hour names one"
