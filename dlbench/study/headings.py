@@ -128,9 +128,12 @@ _NO_SETTING = re.compile(
 # What may number repeats.
 _NUMBERS = re.compile("run(id|num|index)?|id|num|index")
 # What may be measured, or chosen.
-_DOUBTFUL = re.compile("num|error|latency|(global|worker)*power((k|m|thousand)?(w|watts?))?")
+_DOUBTFUL = re.compile(
+    "n|num|error|latency|minute|minimum|max|maximum|low(er)?|high|upper|variance|jitter"
+    "|(global|worker)*power((k|m|thousand)?(w|watts?))?"
+)
 _MEASURE = f"(time|throughput|rate|accuracy|loss|latency|{'|'.join(_UNITS)})*"
-# Of a line that is the mean of several runs: how many, and how they scatter; or a choice. `minute` is `min` alone.
+# Of a line that is the mean of several runs: how many, and how they scatter. `minute` is `min` alone.
 _OF_MEANS = re.compile(
     "n|n?(num)?(runs|repeats|repetitions|replicates|trials|reps|seeds)"
     f"|.*(stddev|stdev|stderr|std|stderror|standarderror|errorbars?){_MEASURE}|{_MEASURE}(minute|minimum|max|maximum"
@@ -410,7 +413,7 @@ def _guessed(theirs: str, *, has_least: bool) -> Heading:
     if is_sure := bool(_NO_SETTING.fullmatch(name)) and not is_doubtful:
         is_of_means = False
     if is_sure or is_of_means or is_doubtful:
-        heading = Heading(theirs, "", kind, factor, is_of_means=is_of_means, is_doubtful=not is_sure)
+        heading = Heading(theirs, "", kind, factor, is_of_means=is_of_means, is_doubtful=is_doubtful)
         return replace(heading, may_number=bool(_NUMBERS.fullmatch(name)))
     return Heading(theirs, _other(theirs), kind, factor)
 
