@@ -25,7 +25,7 @@ from dlbench.scenario.metrics import BUILT_IN, TRAIN_TIME, Metric, Metrics
 Line = tuple[str, str]
 MOST_LINES = 5
 _OF_ARMS = ("use", "only", "open", "faster", "cheaper")
-# Less worker-time is written in seconds.
+# Where the least of an answer's worker-times is below, all are written in seconds.
 HOUR_S, LEAST_HOURS = 3600.0, 0.1
 # Parts that a line names at most; of others their number.
 MOST_NAMED = {"either": 3, "none": 3, "doubt": 2}
@@ -122,7 +122,9 @@ def _value(arm: ArmAnswer, answer: Answer, metrics: Metrics) -> str:
         return ""
     is_cost, spread = arm.value.metric == COST, arm.value.spread
     hours, seconds = Unit(number, " worker-hours"), Unit(lambda value: number(HOUR_S * value), " worker-seconds")
-    of_time = seconds if spread.median < LEAST_HOURS else hours
+    # One unit for all arms of an answer.
+    least = min(each.value.spread.median for each in answer.arms if each.value)
+    of_time = seconds if least < LEAST_HOURS else hours
     price, word = (Unit(number, f" {answer.currency}"), "") if answer.currency else (Unit(number), "cost ")
     of_cost = of_time if arm.cost is None else price
     unit = of_cost if is_cost else unit_of(metrics[arm.value.metric])

@@ -90,6 +90,9 @@ TIMES = [
         # What costs less is not said to be faster.
         ([trained("two", 8.0, workers=2), trained("one", 10.0, 0.80, seed=3, **ALONE)], {"goal": Goal(least="cost")},
          "two", ["cheaper one worker alone  ", "loses: validation accuracy 15 points lower"]),
+        # One unit for all worker-times.
+        ([trained("two", 200.0, workers=2), trained("one", 320.0, 0.80, seed=3, **ALONE)],
+         {"goal": Goal(least="cost")}, "two", ["use mpi  400 worker-seconds", "  319 worker-seconds"]),
         ([SLOW], {}, "slow", ["only ", "no other arm to compare it with"]),
         ([SLOW, failed("bad", 3, "diverged", batch_size=64)], {}, "slow", ["use mpi, batch 8"]),
         # What cannot be recommended is out, with its reason.
