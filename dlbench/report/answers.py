@@ -29,7 +29,7 @@ from dlbench.report.data import ReportData, StudyData
 from dlbench.report.page.machines import unsteady
 from dlbench.scenario.cluster import Prices
 from dlbench.scenario.goal import read_goal
-from dlbench.scenario.metrics import TRAIN_TIME
+from dlbench.scenario.metrics import RATE, TRAIN_TIME
 from dlbench.scenario.run_spec import Phase, arm_name
 
 
@@ -94,7 +94,8 @@ def answers_of(data: ReportData, goal: str = "", given: Sequence[str] = (), want
         raise UserError("--max-cost needs a price", hint="--price 2.5USD/worker-hour, or `prices` in the cluster file")
     needs_times = goal.startswith("cost") or asked.deadline_s is not None or asked.max_cost is not None
     if needs_times and any(arm.n for arm in arms) and not any(arm.values(TRAIN_TIME.column) for arm in arms):
-        raise UserError("costs and deadlines are of training times, which no run here has", hint="--goal throughput")
+        hint = "--goal throughput" if any(arm.values(RATE.column) for arm in arms) else ""
+        raise UserError("costs and deadlines are of training times, which no run here has", hint=hint)
     keys = {*SETTINGS, *map(written_name, SETTINGS), *option_columns(columns_of(arms)), "device_name"}
     if unknown := [key for key in given if key not in keys]:
         raise UserError(f"--given {unknown[0]}: no setting is called so", hint=nearest(unknown[0], keys))

@@ -82,12 +82,14 @@ def test_what_is_the_same_of_all_groups_of_runs_is_said_once(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("goal", "wanted"), [("cost", {}), ("", {"deadline_s": 9.0}), ("throughput", {"max_cost": 9.0})]
 )
+@pytest.mark.parametrize(("rate", "hint"), [(9.0, "--goal throughput"), (None, "")])
 def test_a_cost_or_a_deadline_is_refused_where_no_run_has_a_training_time(
-    tmp_path: Path, goal: str, wanted: dict[str, float]
+    tmp_path: Path, goal: str, wanted: dict[str, float], rate: float | None, hint: str
 ) -> None:
-    rates = studies(tmp_path, "", rows=repeats(3, samples_per_s=9.0, train_time_s=None))
-    with pytest.raises(UserError, match="training times, which no run here has"):
+    rates = studies(tmp_path, "", rows=repeats(3, samples_per_s=rate, train_time_s=None))
+    with pytest.raises(UserError, match="training times, which no run here has") as refused:
         answers_of(rates, goal, wanted=Wanted(prices=Prices(currency="USD", worker_hour=1.0), **wanted))
+    assert refused.value.hint == hint
     assert answers_of(rates).answers
 
 
