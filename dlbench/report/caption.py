@@ -88,7 +88,7 @@ def _device(chart: Chart, runs: Sequence[Row]) -> Iterator[str]:
     """Yield processors or GPUs, and how many runs were emulated, by which words."""
     devices = sorted(map(str, distinct(runs, "device_name")))
     if devices:
-        more = f" and {len(devices) - 1} other devices" if len(devices) > 1 else ""
+        more = f" and {counted(len(devices) - 1, 'other device')}" if len(devices) > 1 else ""
         yield shorten(_TRADEMARK.sub("", devices[0]), 60) + more  # the details have it in full
     how_many, reasons = _emulated(runs)
     if reasons:

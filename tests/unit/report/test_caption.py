@@ -118,6 +118,8 @@ CAPTIONS: tuple[tuple[Chart, list[dict[str, Any]], tuple[str, ...], tuple[str, .
     (lines(), [{"hosts": 2, "machines": 1}], ("2 hosts that share a machine",), ()),
     (lines(), [{"hosts": 2, "machines": 2}], ("2 hosts",), ("share",)),
     (lines(), [{"device_name": INTEL}], ("Intel Core i7-8700 @ 3.20GHz.", f"Hardware: {INTEL}"), ()),
+    (lines(), [{}, {"device_name": "B"}], ("AMD EPYC and 1 other device.",), ()),
+    (lines(), [{}, {"device_name": "B"}, {"device_name": "C"}], ("AMD EPYC and 2 other devices.",), ()),
     (lines(), [HALF, HALF], ("0.5 cores per worker (2 of 2 runs by a CPU quota).",), ()),
     (lines(), [HALF, {"cores_enforced": "affinity"}], ("0.5 to 1 cores per worker (1 of 2 runs by a CPU",), ()),
 )  # fmt: skip
