@@ -27,7 +27,8 @@ ORDER = 70
 # The column made here: where an arm stands.
 PLACE, DEVICE_TIME = "device_time_s", "device-seconds"
 FRONT = "Pareto front"
-OF_SOUND = ", without those of which a run failed, learned nothing or missed the target"
+FAULT = "a run failed, learned nothing or missed the target"
+OF_SOUND = f", leaving out those of which {FAULT}"
 
 
 def chart(data: ReportData) -> Chart:
@@ -43,13 +44,12 @@ def chart(data: ReportData) -> Chart:
         raise MissingRowsError("needs completed runs of two or more arms of one task")
     targets = [_target(field.arms) for field in fields]
     drawn = [_drawn(field) for field in fields]
-    panels = tuple(panel for shown, _ in drawn for panel in shown)
-    marks = (mark for panel in panels for mark in panel.marks())
+    panels = tuple(panel for shown, _, _ in drawn for panel in shown)
     untargeted = [field.arms for field in fields if not _target(field.arms)]
     lead = joined(
         any(map(sees_unequally, untargeted)) and UNEQUAL,
         ends_apart(chain(*untargeted), data.metrics),
-        f"Dashed Pareto front: the arms that no other beats in both{'' if all(map(_is_sound, marks)) else OF_SOUND}.",
+        _front_in_words([(len(shown), num_arms) for shown, num_arms, _ in drawn], panels),
         any(targets) and learning_rates([arm for field in fields for arm in field.arms]),
         sep=" ",
     )
@@ -62,12 +62,25 @@ def chart(data: ReportData) -> Chart:
         notes=(
             f"{DEVICE_TIME.capitalize()}: workers x time. An arm stands at its runs' median.",
             *dict.fromkeys(f"Target: {target}." for target in targets if target),
-            *(note for _, notes in drawn for note in notes),
+            *(note for _, _, notes in drawn for note in notes),
             *[f"Left out: {counted(left_out, 'arm')} without a time, or alone in their task and target."]
             * (left_out > 0),
         ),
         runs=in_chart(arm for field in fields for arm in field.arms),
     )
+
+
+def _front_in_words(fields: Sequence[tuple[int, int]], panels: Sequence[Panel]) -> str:
+    """Say what the line is, or why there is none, by each field's number of panels and of arms on its front."""
+    of_sound = "" if all(_is_sound(mark) for panel in panels for mark in panel.marks()) else OF_SOUND
+    match max(num_arms for _, num_arms in fields):
+        case 0:
+            return f"No Pareto front: of each arm {FAULT}."
+        case 1:
+            return f"Pareto front: the arm with a name alone, since no other has less of either{of_sound}."
+    of_all = f" of all panels{' of a task' * (len(fields) > 1)} together"
+    are_several = any(num_panels > 1 < num_arms for num_panels, num_arms in fields)
+    return f"Dashed Pareto front{of_all * are_several}: the arms that no other beats in both{of_sound}."
 
 
 def _is_sound(mark: Mark) -> bool:
@@ -109,8 +122,8 @@ def _fields(arms: Sequence[Arm]) -> Iterator[Part]:
             yield Part(title, tuple(members), keys, along)
 
 
-def _drawn(field: Part) -> tuple[list[Panel], list[str]]:
-    """Return a field's panels, each with as many ways as are legible and the front of all, and its notes."""
+def _drawn(field: Part) -> tuple[list[Panel], int, list[str]]:
+    """Return a field's panels, each with as many ways as are legible and the front of all, its size, and the notes."""
     varying = {*ways_vary(field.arms, x=field.x), "study"}
     standing = {arm.get(PLACE): arm for arm in field.arms}
     panels: list[Panel] = []
@@ -137,4 +150,4 @@ def _drawn(field: Part) -> tuple[list[Panel], list[str]]:
     if turn:
         why = "which lies farthest below the line between the front's ends, in logarithms scaled to the front"
         notes.append(f"Its knee: {label(standing[turn[0]])}, {why}.")
-    return panels, notes
+    return panels, len(best), notes

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from dlbench.report.chart import Role
 from dlbench.report.figures.pareto import FRONT, OF_SOUND, chart
 from tests.unit.report.figures.cases import Case, check_cases, drawn, see
@@ -30,6 +32,12 @@ UNFIT = [
     run(workers=16, repeat=1, status="failed"),
 ]
 OTHER = [run(**TARGET, model="cnn", workers=w, time_to_target_s=5.0, study="other") for w in (1, 2)]
+MANY = [
+    run(workers=w, optimizer=o, batch_size=b, train_time_s=1000.0 / w**0.8 / b**0.5 + len(o))
+    for w in (1, 2, 4, 8)
+    for b in (8, 16, 32)
+    for o in ("sgd", "adam", "rmsprop")
+]
 CASES = (
     Case(
         "an arm stands at its median with all its runs",
@@ -109,6 +117,22 @@ def test_cases(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("rows", "lead"),
+    [
+        ([run(workers=w, train_time_s=10.0) for w in (1, 2)],
+         "Pareto front: the arm with a name alone, since no other has less of either."),
+        ([run(**TARGET, workers=w, time_to_target_s=None) for w in (1, 2)],
+         "No Pareto front: of each arm a run failed, learned nothing or missed the target."),
+        (MANY, "Dashed Pareto front of all panels together: the arms that no other beats in both."),
+        ([*MANY, *arms(model="lstm")],
+         "Dashed Pareto front of all panels of a task together: the arms that no other beats in both."),
+    ],
+)  # fmt: skip
+def test_the_caption_explains_the_line_that_is_drawn(tmp_path: Path, rows: list[Row], lead: str) -> None:
+    assert lead in drawn(chart, *rows, tmp_path=tmp_path).lead
+
+
 def test_a_way_has_one_name_in_all_fields(tmp_path: Path) -> None:
     rows = [run(workers=w, strategy=s) for w in (1, 2) for s in ("mpi", "mirrored")]
     rows += [run(workers=w, strategy="mirrored", emulated="logical-devices") for w in (4, 8)]
@@ -118,13 +142,7 @@ def test_a_way_has_one_name_in_all_fields(tmp_path: Path) -> None:
 
 
 def test_many_ways_are_spread_over_panels_that_share_the_front(tmp_path: Path) -> None:
-    rows = [
-        run(workers=w, optimizer=o, batch_size=b, train_time_s=1000.0 / w**0.8 / b**0.5 + len(o))
-        for w in (1, 2, 4, 8)
-        for b in (8, 16, 32)
-        for o in ("sgd", "adam", "rmsprop")
-    ]
-    made = drawn(chart, *rows, tmp_path=tmp_path)
+    made = drawn(chart, *MANY, tmp_path=tmp_path)
     assert sum(len(one.marks) for panel in made.panels for one in panel.series if one.role is Role.MEASURED) == 36
     fronts = [medians(line(panel, FRONT)) for panel in made.panels]
     assert len(fronts) > 1
