@@ -79,21 +79,20 @@ class _Scale:
     is_log: bool = False
     margin: float = 0.0
     step: float = 0.0
-    size: float = 1.0
 
     def shown(self, difference: float) -> float:
-        """Return a difference in the metric's unit, or as a share."""
+        """Return a difference as a share where values are compared by logarithms, else in the metric's unit."""
         if self.is_log:
             return math.copysign(math.expm1(min(abs(difference), 700.0)), difference)
-        return difference / self.size
+        return difference
 
 
 @dataclass(frozen=True)
 class Judgement:
     """One arm against another.
 
-    Differences are in the metric's unit, or shares of the other arm's value where its margin is a share; above 0 where
-    the arm is better. They are computed from the tests where they are asked for.
+    Differences are shares of the other arm's value (`is_share`) or in the metric's unit; above 0 where the arm is
+    better. They are computed from the tests where they are asked for.
 
     Attributes:
         verdict: What is shown.
@@ -117,6 +116,11 @@ class Judgement:
     level: float = SIGNIFICANCE
     tests: Difference = field(default=_NOTHING, compare=False, repr=False)
     scale: _Scale = _Scale()
+
+    @property
+    def is_share(self) -> bool:
+        """Whether differences are shares: where the margin is one and all values are above 0."""
+        return self.scale.is_log
 
     @property
     def gain(self) -> float:
@@ -328,11 +332,11 @@ def _scale(arms: Sequence[Values], metric: Metric) -> _Scale:
     finite = [*filter(math.isfinite, values)]
     is_log = metric.is_share and len(finite) == len(values) and min(values) > 0
     size = max(map(abs, finite), default=1.0) or 1.0
-    unit, share = 1.0 if is_log else size, size if metric.is_share else 1.0
-    margin = math.log1p(metric.margin) if is_log else metric.margin * share
+    unit = 1.0 if is_log else size
+    margin = math.log1p(metric.margin) if is_log else metric.margin * (size if metric.is_share else 1.0)
     varies = any(len(set(arm.values())) > 1 for arm in arms)
     step = unit * smallest_step((np.log(finite) if is_log else np.array(finite)) / unit) if varies else 0.0
-    return _Scale(1.0 if metric.is_higher_better else -1.0, is_log, margin, step, share)
+    return _Scale(1.0 if metric.is_higher_better else -1.0, is_log, margin, step)
 
 
 def _pairs(arms: Sequence[Values], scale: _Scale, significance: float = SIGNIFICANCE) -> Difference:

@@ -364,7 +364,7 @@ def _shown(metric: Metric, values: Mapping[Arm, Values], family: Family) -> dict
     arms, shown = list(values), {}
     for arm, judgement in zip(arms, family.judgements, strict=True):
         numbers = {name: getattr(judgement, name) for name in ("gain", "worst", "best", "detectable", "further")}
-        against = Difference(against=arms[judgement.against].title, is_share=metric.is_share, **numbers)
+        against = Difference(against=arms[judgement.against].title, is_share=judgement.is_share, **numbers)
         has_rival = arms[judgement.against] is not arm
         shown[arm] = _measured(metric, values[arm], judgement.verdict, against if has_rival else None)
     return shown

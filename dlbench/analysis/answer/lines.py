@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from dlbench.analysis.answer.answer import Answer, ArmAnswer, Judged
 from dlbench.analysis.answer.decide import COST, MAX_COST, OVERHEAD, TWIN
@@ -144,7 +145,8 @@ def _quality(arm: ArmAnswer, answer: Answer, metrics: Metrics) -> list[str]:
     if (behind := metric.gain(best, score)) <= 0:
         keeps = "keeps: the best score" if len(scores) > 1 else ""
     elif gap is not None and gap.worst is not None:
-        behind /= (abs(best) or 1.0) if metric.is_share else 1.0
+        behind /= (abs(best) or 1.0) if gap.is_share else 1.0
+        metric = replace(metric, is_share=gap.is_share)
         # The bound is one of means, which may be nearer to each other than medians.
         at_worst = difference(metric, max(behind, -gap.worst), signed=False, with_unit=False)
         keeps = f"keeps: {difference(metric, behind, signed=False)} behind the best, at worst {at_worst}"
@@ -181,9 +183,10 @@ def _why_none(answer: Answer, metrics: Metrics) -> list[str]:
 
 def _open(arm: ArmAnswer, judged: Judged, by_title: Mapping[str, ArmAnswer], metrics: Metrics) -> str:
     """Say what is open of an arm: the bounds of the difference, and what would tell."""
-    metric, gap = metrics.get(judged.metric, TRAIN_TIME), judged.difference
+    gap = judged.difference
     if gap is None:
         return ""
+    metric = replace(metrics.get(judged.metric, TRAIN_TIME), is_share=gap.is_share)
     if (fewest := min(arm.completed, by_title[gap.against].completed)) < LEAST_REPEATS:
         return f"{counted(fewest, 'repeat')}: {ENOUGH_REPEATS} begin to tell"
     ends = sorted(_signed(metric, end) for end in (gap.worst, gap.best) if end is not None)
@@ -198,8 +201,9 @@ def _loss(arm: ArmAnswer, _: ArmAnswer, metrics: Metrics) -> str:
     """Say by how much an arm that is faster is behind in quality."""
     if arm.quality is None or arm.quality.difference is None:
         return ""
-    metric = metrics[arm.quality.metric]
-    change = _signed(metric, arm.quality.difference.gain)
+    gap = arm.quality.difference
+    metric = replace(metrics[arm.quality.metric], is_share=gap.is_share)
+    change = _signed(metric, gap.gain)
     by, where = difference(metric, abs(change), signed=False), "higher" if change > 0 else "lower"
     return f"loses: {metric.title} {by} {where}"
 

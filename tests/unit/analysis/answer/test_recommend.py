@@ -540,20 +540,24 @@ def test_an_arm_that_would_be_the_better_one_is_not_out_in_silence(
 
 
 @pytest.mark.parametrize(
-    ("goal", "said"),
+    ("goal", "scores", "said"),
     [
-        ("validation_loss", "loses: validation loss 67% higher"),
-        ("bleu", "loses: bleu 4 points lower"),
-        ("score", "loses: score 4 % lower"),
+        ("validation_loss", (0.3, 0.5), "loses: validation loss 67% higher"),
+        # No share of a loss that is not above 0.
+        ("validation_loss", (-1.98, 2.0), "loses: validation loss 3.98 higher"),
+        ("validation_loss", (0.0, 0.3), "loses: validation loss 0.3 higher"),
+        ("bleu", (30.0, 26.0), "loses: bleu 4 points lower"),
+        ("score", (30.0, 26.0), "loses: score 4 % lower"),
     ],
 )
-def test_differences_are_in_the_metrics_own_unit_and_direction(goal: str, said: str) -> None:
+def test_differences_are_in_the_metrics_own_unit_and_direction(
+    goal: str, scores: tuple[float, float], said: str
+) -> None:
     units = {"bleu": "points", "score": "%"}
     metrics = declared({
         name: MetricDeclaration.model_validate({"better": "higher", "matters": 0.5, "unit": unit})
         for name, unit in units.items()
     })  # fmt: skip
-    scores = {"validation_loss": (0.3, 0.5), "bleu": (30.0, 26.0), "score": (30.0, 26.0)}[goal]
     arms = [
         trained(name, seconds, batch_size=batch, seed=batch, **{goal: [score] * 5})
         for name, seconds, batch, score in (("slow", 10.0, 8, scores[0]), ("fast", 2.0, 16, scores[1]))
