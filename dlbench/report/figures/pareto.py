@@ -77,7 +77,7 @@ def _front_in_words(fields: Sequence[tuple[int, int]], panels: Sequence[Panel]) 
         case 0:
             return f"No Pareto front: of each arm {FAULT}."
         case 1:
-            return f"Pareto front: the arm with a name alone, since no other has less of either{of_sound}."
+            return f"Pareto front: the named arm alone, which is the best in both{of_sound}."
     of_all = f" of all panels{' of a task' * (len(fields) > 1)} together"
     are_several = any(num_panels > 1 < num_arms for num_panels, num_arms in fields)
     return f"Dashed Pareto front{of_all * are_several}: the arms that no other beats in both{of_sound}."

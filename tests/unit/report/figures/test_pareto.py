@@ -121,7 +121,7 @@ def test_cases(tmp_path: Path) -> None:
     ("rows", "lead"),
     [
         ([run(workers=w, train_time_s=10.0) for w in (1, 2)],
-         "Pareto front: the arm with a name alone, since no other has less of either."),
+         "Pareto front: the named arm alone, which is the best in both."),
         ([run(**TARGET, workers=w, time_to_target_s=None) for w in (1, 2)],
          "No Pareto front: of each arm a run failed, learned nothing or missed the target."),
         (MANY, "Dashed Pareto front of all panels together: the arms that no other beats in both."),
