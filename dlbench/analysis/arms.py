@@ -15,7 +15,7 @@ from dlbench.grouping import by_key
 from dlbench.records.columns import names
 from dlbench.records.gpus import THROTTLES
 from dlbench.records.outcome import Status
-from dlbench.scenario.metrics import BUILT_IN, MFU, QUALITY, RATE, TIME_TO_TARGET, TRAIN_TIME
+from dlbench.scenario.metrics import BUILT_IN, MFU, QUALITY, RATE, SCORE_COLUMNS, TIME_TO_TARGET, TRAIN_TIME
 from dlbench.scenario.run_spec import Phase, arm_name
 from dlbench.scenario.settings import OPTION_PREFIXES, Affects, Input, option_prefixes_of, settings_of
 
@@ -329,8 +329,13 @@ def are_numbers(values: Iterable[object]) -> bool:
 
 
 def reported(rows: Sequence[Row]) -> list[str]:
-    """Return the columns of what a script reports: numbers that are neither dlbench's nor options; not of too many."""
-    columns = dict.fromkeys(name for row in rows for name in row if name not in _OWN and "." not in name)
+    """Return the columns of what a script reports: numbers that are neither dlbench's nor options; not of too many.
+
+    Scores of training are among them where there are none of validation.
+    """
+    is_validated = any(row.get(name) is not None for row in rows for name in QUALITY)
+    hidden = _OWN if is_validated else _OWN.difference(SCORE_COLUMNS)
+    columns = dict.fromkeys(name for row in rows for name in row if name not in hidden and "." not in name)
     values = {name: [row[name] for row in rows if row.get(name) is not None] for name in columns}
     numeric = [name for name, cells in values.items() if cells and are_numbers(cells)]
     return numeric if len(numeric) <= MOST_REPORTED else []

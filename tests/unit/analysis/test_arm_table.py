@@ -115,6 +115,12 @@ def test_the_title_says_what_the_cells_are_medians_of(count, loss, title):
     assert arm_table(made.read(rows)).title == title
 
 
+@pytest.mark.parametrize(("validated", "is_shown"), [(None, True), (0.3, False)])
+def test_a_score_of_training_is_shown_where_there_is_none_of_validation(validated, is_shown):
+    rows = made.arm("a", {"train_loss": [0.5] * 3, "validation_loss": [validated] * 3})
+    assert ("train loss" in arm_table(made.read(rows)).columns) == is_shown
+
+
 def test_a_median_of_fewer_repeats_has_no_interval_and_says_so():
     rates = [100.0, 110.0, None, None, None]
     found = arm_table(made.read(made.arm("a", {"validation_loss": [0.3] * 5, "samples_per_s": rates})))
