@@ -173,15 +173,18 @@ def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
     shown: _ByMetric = {family[0]: _shown(*family) for family in families(group, wanted)}
     values, quality = (shown.get(metric, {}) for metric in (decided.value, decided.quality))
     arms = {arm: _arm_answer(arm, group, decided, out.get(arm, ""), shown) for arm in group.arms}
-    ranked = sorted(amounts, key=amounts.__getitem__, reverse=decided.value.is_higher_better)
+    # Of equal amounts fewer workers come first, then one worker alone.
+    by_size = sorted(amounts, key=lambda arm: (_slots(arm), not arm.is_alone, arm.title))
+    ranked = sorted(by_size, key=amounts.__getitem__, reverse=decided.value.is_higher_better)
     keepers = [arm for arm in ranked if arm in values]
     verdicts = {arm: judged.verdict for arm, judged in (quality | values).items()}
     times = {arm: arm.values(decided.time.column) for arm in keepers}
     costs = {arm: decided.spent(arm, median(numbers)) for arm, numbers in times.items() if numbers}
     # Of arms that differ by no more than what matters the cheapest is used: more workers must buy something.
     use = keepers[0] if keepers and verdicts[keepers[0]] is Verdict.KEEPS else None
-    if use in costs:
-        use = min((arm for arm in costs if verdicts[arm] is Verdict.KEEPS), key=costs.__getitem__)
+    if use:
+        prices = costs if use in costs else {arm: _slots(arm) for arm in keepers}
+        use = min((arm for arm in prices if verdicts[arm] is Verdict.KEEPS), key=prices.__getitem__)
     contenders = [arm for arm in keepers if verdicts[arm] is not Verdict.LOSES]
     if contenders and not use:
         # What is not behind them is one of them, unless it is shown to lose quality.
@@ -286,9 +289,6 @@ def criteria(group: ComparisonGroup, wanted: Wanted) -> _Decided:
         goal = Goal() if scored or is_to_target or (timed and not rated) else Goal(least="throughput")
         if len(targets) == 1 and learned:
             goal = Goal(target=targets.pop())
-    is_learned = bool(goal.target or goal.quality or scored)
-    if goal.least == "throughput" or (goal.least == "time" and rated and not (timed or is_learned)):
-        return _Decided(wanted, "highest throughput", RATE)
     value = time = TIME_TO_TARGET if goal.target else TRAIN_TIME
     if goal.least == "cost":
         unit = wanted.prices.currency if wanted.prices else "worker-hours"
@@ -296,11 +296,14 @@ def criteria(group: ComparisonGroup, wanted: Wanted) -> _Decided:
     if goal.target:
         score, aim = wanted.metrics[goal.target[0]], goal.target[1]
         return _Decided(wanted, f"least {goal.least} to {score.title} {aim:g}", value, time, target=(score, aim))
-    if not is_learned:
-        return _Decided(wanted, f"least {value.title}", value, time)
+    words = f"least {value.title}"
+    if goal.least == "throughput" or (goal.least == "time" and rated and not timed):
+        words, value = "highest throughput", RATE
+    if goal.least == "throughput" or not (goal.quality or scored):
+        return _Decided(wanted, words, value, time)
     score = wanted.metrics[goal.quality or scored[0]]
     within = difference(score, score.margin, signed=False)
-    return _Decided(wanted, f"least {value.title} with {score.title} within {within} of the best", value, time, score)
+    return _Decided(wanted, f"{words} with {score.title} within {within} of the best", value, time, score)
 
 
 def _out(group: ComparisonGroup, decided: _Decided) -> dict[Arm, str]:
@@ -449,7 +452,8 @@ def best_first(arms: Sequence[Arm], wanted: Wanted, *, is_time_choice: bool) -> 
     allowed = max(first.margin_at(best[2]), drawn)
     alike = [arm for arm in ranked[:num_sound] if rank(arm)[2] <= best[2] + allowed]
     chosen = min(alike, key=lambda arm: _less(arm, second))
-    if second is value and _less(chosen, second) > (1 - second.margin) * _less(ranked[0], second):
+    least = _less(ranked[0], second)
+    if second is value and least - _less(chosen, second) < second.margin_at(least):
         return ranked, num_sound
     alike = [chosen] if second is value else sorted(alike, key=lambda arm: _less(arm, second))
     return [*alike, *(arm for arm in ranked if arm not in alike)], num_sound

@@ -81,6 +81,20 @@ TIMES = [
 ]
 
 
+def rated(name: str, rate: float, *, seed: int = 0, **values: Any) -> list[dict[str, Any]]:
+    """Return an arm of a script that states its rate, and no time."""
+    return arm(name, {"samples_per_s": noisy(rate, 5, seed, 0.001)}, command="train.py", **values)
+
+
+SCORED = [
+    rated(name, rate, workers=n, validation_accuracy=score)
+    for n, name, rate, score in ((1, "a", 50.0, 0.9), (2, "b", 90.0, 0.9), (4, "c", 160.0, 0.8))
+]
+EQUAL = [
+    rated(name, 90.0, **values) for name, values in (("two", {"workers": 2}), ("mpi1", {"workers": 1}), ("one", ALONE))
+]
+
+
 @pytest.mark.parametrize(
     ("arms", "wanted", "use", "said"),
     [
@@ -120,6 +134,14 @@ TIMES = [
         (RANDOM, {}, "b", ["highest throughput"]),
         (RANDOM, {"goal": Goal(least="throughput"), "deadline_s": 20.0}, "a", ["b: over the deadline: "]),
         (RANDOM, {"goal": Goal()}, "a", ["Answer: least training time"]),
+        # Rates decide among arms that keep their score where none has a time.
+        *((SCORED, wanted, "b", ["highest throughput with validation accuracy within 1 point of the best", "loses: "])
+          for wanted in ({}, {"goal": Goal()}, {"goal": Goal(quality="validation_accuracy")})),
+        (SCORED, {"goal": Goal(least="throughput")}, "c", []),
+        # Workers that add nothing are not used, in whatever order arms stand.
+        *((arms, {}, use, []) for use, arms in (("one", EQUAL), ("one", EQUAL[::-1]), ("one", EQUAL[1:]))),
+        *((arms, {}, "mpi1", []) for arms in (EQUAL[:2], EQUAL[1::-1])),
+        ([rated("two", 90.5, seed=3, workers=2), EQUAL[2]], {}, "one", ["do not add workers"]),
         # Without scores and rates there are times.
         (TIMES, {}, "four", ["Answer: least training time"]),
         # A time to an accuracy decides beside rates; who has none did not reach it.
@@ -487,6 +509,13 @@ def test_of_candidates_without_scores_the_one_of_the_least_time_is_first(goal: G
     arms = read(*(arm(name, {"train_time_s": [seconds] * 2}) for name, seconds in (("slow", 9.0), ("fast", 5.0))))
     ranked, _ = best_first(arms, Wanted(goal=goal), is_time_choice=True)
     assert [each.name for each in ranked] == ["fast", "slow"]
+
+
+@pytest.mark.parametrize(("rate", "first"), [(91.0, "good"), (99.0, "fast")])
+def test_of_candidates_without_times_the_faster_is_first_if_that_matters(rate: float, first: str) -> None:
+    scores = (("good", 90.0, 0.9), ("fast", rate, 0.899))
+    arms = read(*(rated(name, rate, validation_accuracy=score) for name, rate, score in scores))
+    assert best_first(arms, Wanted(), is_time_choice=True)[0][0].name == first
 
 
 def test_a_target_after_the_fact_has_its_own_epochs() -> None:
