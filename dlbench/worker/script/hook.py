@@ -85,7 +85,7 @@ class Step:
             self._recorder.is_in_step = False
         if self._recorder is not None and kind is None:
             loss = _number("the step's loss", self.loss)
-            started, ended = self._recorder.counted_to, perf_counter()
+            started, ended = self._recorder.counted_to, self._recorder.leave(self._num_steps)
             timestamps = StepTimestamps(started, self._data_ready, self._gradient_ready, NAN, self._reduced, ended)
             try:
                 self._recorder.add(self._num_samples, timestamps, loss, num_steps=self._num_steps)
@@ -176,6 +176,8 @@ class Run:
         if self.recorder is not None and self.recorder.is_in_step:
             hint = "pause between two steps; a callback of Keras's that does so comes after dlbench's"
             raise UserError("run.pause: a step is open", hint=hint, where=_place())
+        if self.recorder is not None:
+            self.recorder.catch_up()
         try:
             yield
         finally:

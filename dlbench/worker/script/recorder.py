@@ -6,8 +6,12 @@ last step and `epoch()` is evaluation, and is left out of training time and of t
 with the epoch's last step. A piece of the window begins at a barrier and ends with this worker's own last step; the
 common time of a piece is the longest that any worker saw, which is what a barrier at its end would have shown. Pieces
 are cut at the same steps as those of dlbench's own loop.
+
+A script may queue its steps on a device and go on. The device is waited for after the last step of a piece and of an
+epoch: a step is taken for an epoch's last from as many steps on as the shortest epoch before had.
 """
 
+import sys
 from collections.abc import Callable, Iterable
 from time import perf_counter
 from typing import Any
@@ -64,6 +68,9 @@ class ScriptRecorder:
         self.is_in_step = False
         self._steps = self._samples = self._epoch_samples = 0
         self._per_call = 1
+        # Steps before this epoch, and those of the shortest epoch so far.
+        self._steps_before = self._shortest = 0
+        self._is_queued = False
         self._learning_rate: float | None = None
         # Since `share_pauses`, outside pieces of the window and inside.
         self._pauses = [0.0, 0.0]
@@ -82,6 +89,25 @@ class ScriptRecorder:
             self.counted_to = perf_counter()
             return self.counted_to
         return perf_counter()
+
+    def leave(self, num_steps: int) -> float:
+        """A step ends, or those of one call; return the moment: the device's, if it may end a piece or an epoch."""
+        steps, per_call = self._steps + num_steps, max(self._per_call, num_steps)
+        ends = [is_cut(step, self._run.settings.sample_every, per_call) for step in (steps, steps + per_call)]
+        self._is_queued = steps - self._steps_before < self._shortest and not any(ends)
+        if not self._is_queued:
+            wait_for_devices()
+        return perf_counter()
+
+    def catch_up(self) -> None:
+        """Wait for the device's last step, where it was not waited for: the wait is training."""
+        if self._is_queued:
+            self._is_queued = False
+            begun = perf_counter()
+            wait_for_devices()
+            self.counted_to += perf_counter() - begun
+            if self._window.is_open:
+                self._window.mark_end(self.counted_to)
 
     def meets(self, ahead: int) -> bool:
         """Whether all processes meet, in this step from here, where a piece of the window begins or ends."""
@@ -171,6 +197,9 @@ class ScriptRecorder:
 
     def end_epoch(self, scores: EpochScores, learning_rate: float | None) -> bool:
         """An epoch has ended; return whether the run's target is reached and ends it."""
+        self.catch_up()
+        num_steps, self._steps_before = self._steps - self._steps_before, self._steps
+        self._shortest = min(self._shortest or num_steps, num_steps)
         progress = self.record.progress
         progress.epoch += 1
         if learning_rate is not None:
@@ -198,6 +227,7 @@ class ScriptRecorder:
 
     def result(self, weights: Iterable[Any] | None) -> Result:
         """Return the result at the script's end."""
+        self.catch_up()
         self._window.close(self._recorder.zero)
         self.flush()
         arrays = None if weights is None else [np.asarray(array) for array in weights]
@@ -248,6 +278,15 @@ class ScriptRecorder:
 
     def _train_time(self) -> float:
         return self._recorder.train_time_s(self.counted_to)
+
+
+def wait_for_devices() -> None:
+    """Wait until JAX and CUDA have computed what was queued; neither is imported or started for that."""
+    jax, bridge, torch = (sys.modules.get(name) for name in ("jax", "jax._src.xla_bridge", "torch"))
+    if jax is not None and (bridge is None or bridge.backends_are_initialized()):
+        jax.block_until_ready(jax.live_arrays())
+    if torch is not None and torch.cuda.is_initialized():
+        torch.cuda.synchronize()
 
 
 def hash_of(arrays: list[npt.NDArray[Any]]) -> str:

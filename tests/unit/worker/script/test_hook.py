@@ -2,6 +2,7 @@ import contextlib
 import importlib
 import os
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -213,6 +214,51 @@ def test_what_follows_a_pieces_last_step_lies_outside_it_and_a_pause_of_all_wait
     assert [piece.cpu_time_s for piece in result.segments] == pytest.approx([3, 4.5])
     assert result.train_time_s == 14 + 15 * 5
     assert (result.evaluation_time_s, script.barriers) == (2000, 3 + 2 * 2)
+
+
+@pytest.mark.parametrize("name", ["jax", "torch"])
+@pytest.mark.parametrize("evaluation_s", [0, 1000])
+def test_what_a_device_still_computes_is_training(reporter, clock, monkeypatch, name, evaluation_s):
+    queue = []
+
+    def compute(*_):
+        clock.now += sum(queue)
+        waits.append(len(queue))
+        queue.clear()
+
+    waits = []
+    cuda = SimpleNamespace(is_initialized=lambda: True, synchronize=compute)
+    device = SimpleNamespace(cuda=cuda, live_arrays=list, block_until_ready=compute)
+    for module in ("jax", "jax._src.xla_bridge", "torch"):
+        monkeypatch.setitem(sys.modules, module, device if module == name else None)
+    script = Script(reporter, clock, barrier_s=100)
+    run = hook.Run(script.spec, (0,), 0, 1, None)
+    run.recorder = script.recorder
+    for length in (10, 10, 12, 30, 4):
+        for _ in range(length):
+            queue.append(5)
+            script.step(loss=None)
+        if evaluation_s and length != 4:  # it waits for the weights
+            compute()
+        script.epoch(evaluation_s, validation_accuracy=0.5)
+    queue.append(5)
+    script.step(loss=None)
+    with run.pause():
+        clock.now += 10000
+    queue.append(5)
+    script.step(loss=None)
+    result = script.recorder.result(None)
+    assert result.train_time_s == 14 + 67 * 15 + 68 * 5
+    for piece in result.segments:
+        assert piece.closed_at_s - piece.opened_at_s - piece.paused_s == piece.steps * 20
+    assert max(waits) > 1  # not all steps are waited for
+
+
+def test_a_device_that_has_not_begun_is_not_begun(monkeypatch):
+    module = SimpleNamespace(cuda=SimpleNamespace(is_initialized=bool), backends_are_initialized=bool)
+    for name in ("jax", "jax._src.xla_bridge", "torch"):
+        monkeypatch.setitem(sys.modules, name, module)
+    recorder_module.wait_for_devices()
 
 
 def test_a_pause_outside_dlbench_is_none():
