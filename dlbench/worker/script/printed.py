@@ -31,6 +31,7 @@ _BEGAN = re.compile(
 _GOES_ON = re.compile(r"[.,_'\u2019\u00a0\u202f]?\d[\d.,_'\u2019]*|[eE][-+]?\d+")
 _FACTOR = re.compile(r" ?[kKMG](?=\b|im|sam|tok|ex|seq)")
 _THOUSANDS = re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d*)?")
+_NO_NUMBER = re.compile(r"(?<!\w)([-+]?(?:nan|inf(?:inity)?))\b", re.IGNORECASE)
 # In place of what was dropped of a long log (`dlbench.launch.logs`).
 DROPPED = "[dlbench: about "
 
@@ -115,15 +116,30 @@ def _printed(declaration: MetricDeclaration, log: Path) -> str:
         pass
     if match is None or match[1] is None:
         raise ValueError(f"nothing that was printed matches {declaration.output!r}")
+    # A later line that matches but for a `nan` is the last.
+    number = match[1]
+    text, places = _filled(text, match.end(), number)
+    for later in re.compile(declaration.output, re.MULTILINE).finditer(text, match.end()):
+        match = match if later[1] is None else later
+    start, end = match.span(1)
+    if word := next((word for place, word in places if start < place + len(number) and place < end), ""):
+        raise ValueError(f"the last value that was printed is {word}")
     if part := _part(declaration.output, text, match):
         raise ValueError(part)
-    rest = text[match.end(1) :]
-    before = text[match.start() : match.start(1)].strip()
-    if before and (none := re.search(rf"{re.escape(before)}\s*([-+]?(?:nan|inf(?:inity)?)\b)", rest, re.IGNORECASE)):
-        raise ValueError(f"the last value that was printed is {none[1]}")
-    if DROPPED in rest:
+    if DROPPED in text[end:]:
         raise ValueError(f"a part of the log was dropped after the last match of {declaration.output!r}")
     return match[1]
+
+
+def _filled(text: str, start: int, number: str) -> tuple[str, list[tuple[int, str]]]:
+    """Return a text with a number in place of each `nan` or `inf` after `start`, and where these were."""
+    pieces, places, length = [text[:start]], [], start
+    for index, piece in enumerate(_NO_NUMBER.split(text[start:])):
+        if index % 2:
+            places.append((length, piece))
+        pieces.append(number if index % 2 else piece)
+        length += len(pieces[-1])
+    return "".join(pieces), places
 
 
 def _part(expression: str, text: str, match: re.Match[str]) -> str:

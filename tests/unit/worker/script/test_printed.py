@@ -35,6 +35,9 @@ with: 1.5 Keras
 pair: 0.5,0.75
 table;-0.25
 rate: 12.5kimg/s
+iter 1: loss 0.50, lr 1.0, val 4.0
+iter 2: loss -inf, lr nan, val 3.5
+iter 3: loss 0.25, lr NaN, val nan
 sure: 0.5
 sure: informative prior
 """
@@ -88,6 +91,7 @@ def found(declaration: str) -> tuple[dict[str, float], list[str]]:
         ("train_loss: 'pair: ([0-9.]+)'", 0.5),
         ("train_loss: 'pair: .*,([0-9.]+)'", 0.75),
         ("train_loss: 'sure: ([0-9.]+)'", 0.5),
+        ("train_loss: 'iter \\d+: loss (\\d\\.\\d\\d), lr [0-9.]+'", 0.25),
     ],
 )
 def test_the_last_value_counts(declaration: str, value: float) -> None:
@@ -109,6 +113,9 @@ def test_the_last_value_counts(declaration: str, value: float) -> None:
         ("samples_per_s: 'images/sec: ([0-9]+)'", "'1' is a part of '1,300.25'"),
         ("train_loss: 'tiny: ([0-9.]+)'", "'3.2' is a part of '3.2e-05'"),
         ("train_loss: 'lost: ([0-9.]+)'", "the last value that was printed is NaN"),
+        ("train_loss: 'iter \\d+: .*, lr (\\d\\.\\d),'", "the last value that was printed is NaN"),
+        ("train_loss: 'iter \\d+: loss [0-9.]+, lr [0-9.]+, val ([0-9.]+)'", "the last value that was printed is nan"),
+        ("train_loss: 'iter [12]: loss ([0-9.]+)'", "the last value that was printed is -inf"),
         ("train_loss: 'mem: ([0-9.,]+)'", "'1,25' is no number"),
         ("validation_accuracy: {output: 'accuracy.*([0-9.]+)%', times: 0.01}", "'5' is a part of '93.5'"),
         ("samples_per_s: 'images.*?,(\\d+\\.\\d+)'", "'300.25' is a part of '1,300.25'"),
