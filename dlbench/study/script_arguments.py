@@ -34,6 +34,8 @@ NUMBERS_OF_WORKERS = (
 )  # fmt: skip
 # By what workers connect, and the value that is right for all launchers.
 ADDRESSES, BY_ENVIRONMENT = ("dist_url", "init_method"), "env://"
+# What torch.distributed.launch gave each process as an argument, and torchrun and dlbench as a variable.
+LOCAL_RANK = "$LOCAL_RANK"
 # The folder where a script may write, and numbers that it cannot do without, where no others are known.
 FOLDER = "output"
 STAND_INS = {"int": "1", "integer": "1", "float": "1.0"}
@@ -157,18 +159,21 @@ def filled(
         is_folder = argument.name in FOLDERS and (goes_on or argument.is_needed)
         setting = "workers" if is_number else argument.setting
         is_address = argument.name in ADDRESSES and argument.default != BY_ENVIRONMENT and not starts_workers
-        is_written = setting or is_folder or is_address or argument.is_needed
+        is_rank = argument.name == "local_rank" and not starts_workers
+        is_written = setting or is_folder or is_address or is_rank or argument.is_needed
         if argument.is_switch or not is_written or setting in done:
             continue
         # A name in capitals says that it is open.
         stand_in = argument.choice or STAND_INS.get(argument.kind, argument.name.upper())
         if is_address:
             stand_in = BY_ENVIRONMENT
+        elif is_rank:
+            stand_in = LOCAL_RANK
         elif is_folder:
             stand_in = f"{FOLDER}/{{{ATTEMPT}}}" if goes_on else FOLDER
         value = f"{{{setting}}}" if setting else stand_in
         done |= {setting} - {""}
-        open_ones += [] if setting or is_address or (is_folder and goes_on) else [f"{argument.name}={value}"]
+        open_ones += [] if setting or is_address or is_rank or (is_folder and goes_on) else [f"{argument.name}={value}"]
         if argument.is_positional:
             words.append(value)
         else:

@@ -29,7 +29,7 @@ from dlbench.scenario.check.scripts import (
 )
 from dlbench.scenario.metrics import QUALITY
 from dlbench.scenario.read.document import inline
-from dlbench.study.script_arguments import arguments_of, filled
+from dlbench.study.script_arguments import LOCAL_RANK, arguments_of, filled
 
 AXES = ("workers", "batch_size", "strategy")
 # The first pair whose larger one is there for all workers.
@@ -208,9 +208,9 @@ def _of_script(wish: Wish, base: _Lines) -> str:
     starts = starts_workers(main_text) if command.startswith("python") else ""
     words, open_ones = filled(arguments, starts_workers=bool(starts), goes_on=goes_on(with_modules(script)))
     filled_in = f"{', '.join(open_ones)}: say what it is to be" if open_ones else ""
-    base.add(
-        "command", " ".join([command, *words]), filled_in or "{batch_size} and every other setting can be filled in"
-    )
+    line = " ".join([command, *words])
+    line = f"bash -c {shlex.quote(line)}" if LOCAL_RANK in line else line
+    base.add("command", line, filled_in or "{batch_size} and every other setting can be filled in")
     defaults = {argument.setting: argument.default for argument in reversed(arguments) if not argument.is_switch}
     base.batch_size = _number(defaults.get("batch_size"), int)
     base.has_hook = any(map(has_hook, texts))

@@ -107,6 +107,8 @@ FOLDERS = ("output_dir", "out_dir", "save_dir", "log_dir", "logdir", "workdir", 
 # Libraries that find other workers by what torchrun sets, and an argument whose default is an address.
 BY_TORCHRUN = {"lightning", "pytorch_lightning"}
 _ADDRESS = re.compile(r"""["'](--(?:dist[-_]url|init[-_]method))["'][^)]*?["']tcp://""")
+# An argument that torch.distributed.launch gave each process, and a command that gives it.
+_LOCAL_RANK, _GIVES_RANK = re.compile(r"""["'](--local[-_]rank)["']"""), re.compile(r"--local[-_]rank[= ]['\"]?\$")
 # `if os.path.isfile(args.resume)` asks an argument.
 _ASKED = re.compile(r"\(\w+\.\w*(?:resume|checkpoint|ckpt|pretrained|load|weights|model)\w*\)")
 # Of the modules beside a script as many are read at most.
@@ -320,6 +322,12 @@ def _about_workers(path: str, text: str, command: str, arms: Sequence[RunSpec]) 
         yield f"{path} uses Lightning, which may hang with several workers without torchrun: set `launcher: torchrun`"
     if several and (address := _ADDRESS.search(text)) and address[1] not in command:
         yield f"{path} connects its workers by `{address[1]}`, whose default names a host: add `{address[1]} env://`"
+    words = " ".join(word for it in simple_commands(command) for word in it.words)
+    if several and "LOCAL_RANK" not in text and (rank := _LOCAL_RANK.search(text)) and not _GIVES_RANK.search(words):
+        yield (
+            f"{path} takes `{rank[1]}`, and the command does not fill it in: each worker may train alone, or on the "
+            f"first GPU; write `command: bash -c 'python {path} ... {rank[1]} $LOCAL_RANK'`"
+        )
     if (call := starts_workers(text)) and not arms[0].settings.workers_inside:
         yield (
             f"{path} starts workers itself, by `{call}`: they are none of the run's; `workers_inside: true` has it "

@@ -158,6 +158,11 @@ WORDS = [
         [],
     ),
     (
+        "p.add_argument('--local_rank', type=int, required=True)\np.add_argument('--lr')\n",
+        "--local_rank $LOCAL_RANK --lr {learning_rate}",
+        [],
+    ),
+    (
         "batch_size = 12\nn = [1]\nmax_iters = 5\nexec(open('configurator.py').read())\n",
         "--batch_size={batch_size}",
         [],
@@ -185,6 +190,10 @@ def test_a_script_is_told_how_many_workers_to_start_and_where_to_begin_anew(
     for rest, command in (
         ("", "python train.py --lr {learning_rate}"),
         ("mp.spawn(train, nprocs=args.nprocs)\n", "python train.py --nprocs {workers} --lr {learning_rate}"),
+        (
+            "p.add_argument('--local-rank')\n",
+            "bash -c 'python train.py --lr {learning_rate} --local-rank $LOCAL_RANK'",
+        ),
         ("latest_checkpoint('.')\n", "python train.py --out_dir output/{attempt_id} --lr {learning_rate}"),
     ):
         Path("train.py").write_text(arguments + rest)

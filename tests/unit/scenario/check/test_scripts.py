@@ -89,6 +89,7 @@ MISSED = (
     "    self.load_state_dict(data)\n"
 )
 ADDRESS = "p.add_argument('--dist-url', default='tcp://224.66.41.62:23456', type=str)\n"
+RANK = "p.add_argument('--local-rank', default=-1, type=int)\n"
 RESUME = "if os.path.isfile(%s):\n    model.load_state_dict(torch.load(path))\n"
 
 
@@ -122,6 +123,11 @@ RESUME = "if os.path.isfile(%s):\n    model.load_state_dict(torch.load(path))\n"
         (ADDRESS, ", strategy: mpi, workers: 2", "add `--dist-url env://`"),
         (ADDRESS.replace("tcp", "env"), ", strategy: mpi, workers: 2", ""),
         (ADDRESS, "", ""),
+        (RANK, ", strategy: mpi, workers: 2", "-c 'python train.py ... --local-rank $LOCAL_RANK'"),
+        (RANK, " --local-rank 0, strategy: mpi, workers: 2", "takes `--local-rank`"),
+        (RANK, " '--local-rank=$LOCAL_RANK', strategy: mpi, workers: 2", ""),
+        (RANK + "os.environ['LOCAL_RANK']\n", ", strategy: mpi, workers: 2", ""),
+        (RANK, "", ""),
         (
             "",
             "}\nmetrics: {validation_accuracy: 'acc ([0-9.]+)', top5: {output: '5: (.*)', better: higher, matters: 1%}",
