@@ -160,6 +160,10 @@ class MetricDeclaration(Frozen):
     file: str = Field("", description="A file that worker 0 writes in its place: JSON, lines of JSON, or CSV.")
     key: str = Field("", description="Where the value is in the file: a key (`eval.loss`), or a column's last value.")
     times: float = Field(1.0, allow_inf_nan=False, description="What the value is multiplied by, such as 0.01 for %.")
+    of: Literal["all", "worker"] | None = Field(
+        None,
+        description="Of a rate: whether it is that of all workers, or of each, which is multiplied by the workers.",
+    )
 
     @property
     def is_taken(self) -> bool:
@@ -173,6 +177,8 @@ class MetricDeclaration(Frozen):
             return "`output` and `file` exclude each other"
         if bool(self.file) != bool(self.key):
             return "`file` and `key` belong together: `{file: results.json, key: eval.loss}`"
+        if self.of and not self.is_taken:
+            return "`of` needs `output` or `file`"
         try:
             groups = re.compile(self.output).groups
         except re.error as error:

@@ -53,7 +53,7 @@ _WHY_STRATEGY = (
 # Where a script prints what it measures.
 PRINTED = (
     "# metrics:                                                   # what the script prints, as columns",
-    "#   samples_per_s: 'images/sec: ([0-9.]+)'",
+    "#   samples_per_s: {output: 'images/sec: ([0-9.]+)', of: all}   # or `of: worker`, each of which prints its own",
     "#   validation_accuracy: {output: 'accuracy: ([0-9.]+)%', times: 0.01}",
 )
 # What executes a script by the end of its name; others are known by their first line.

@@ -17,7 +17,7 @@ from dlbench.errors import shorten
 from dlbench.grouping import by_key
 from dlbench.regular_file import is_file, read_regular
 from dlbench.scenario.check.case import Case
-from dlbench.scenario.metrics import BUILT_IN
+from dlbench.scenario.metrics import BUILT_IN, RATE
 from dlbench.scenario.placeholders import ATTEMPT, names, unfilled
 from dlbench.scenario.plugin_settings import needs_of
 from dlbench.scenario.run_spec import RunSpec
@@ -334,6 +334,12 @@ def _about_workers(path: str, text: str, command: str, arms: Sequence[RunSpec]) 
             "started once, and {workers} in the command says how many (docs/own-code.md)"
         )
     has_several = len({run.settings.workers for run in arms}) > 1
+    rate = arms[0].metrics.get(RATE.column)
+    if has_several and several and rate and rate.is_taken and not rate.of and not has_hook(text):
+        yield (
+            f"`workers` varies: is the {RATE.column} that {path} states of all workers or of one? say `of: all` or "
+            f"`of: worker`, as in `{RATE.column}: {{output: '...', of: worker}}`"
+        )
     if arms[0].settings.workers_inside and has_several and "workers" not in names(command):
         yield "`workers` varies, and the command has no {workers}: how many it starts is not what arms are called"
 

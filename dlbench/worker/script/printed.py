@@ -49,7 +49,12 @@ def taken_here(
     assignment: Assignment, metrics: Mapping[str, MetricDeclaration], before: Stamps
 ) -> tuple[dict[str, float], dict[str, str]]:
     """Return what worker 0's script has printed and written by now, and the columns that say so; notes are printed."""
-    values, notes = taken(metrics, _log(assignment, 0), before)
+    workers = assignment.run.settings.workers
+    of_all = {
+        name: it.model_copy(update={"times": it.times * workers}) if it.of == "worker" else it
+        for name, it in metrics.items()
+    }
+    values, notes = taken(of_all, _log(assignment, 0), before)
     for note in notes:
         sys.stderr.write(f"dlbench: {note}\n")
     stated = {"stated": ";".join(values), "stated_note": "; ".join(notes)[:LONGEST_TEXT]}
@@ -58,7 +63,7 @@ def taken_here(
 
 def note_of_other(assignment: Assignment, rank: int) -> dict[str, str]:
     """Return the column that says so where another worker than 0 has printed a rate, too: it may be each one's own."""
-    rates = {name: it for name, it in assignment.run.metrics.items() if name == RATE.column and it.output}
+    rates = {name: it for name, it in assignment.run.metrics.items() if name == RATE.column and it.output and not it.of}
     if not taken(rates, _log(assignment, rank), {})[0]:
         return {}
     return {"script_note": f"worker {rank} printed {RATE.column}, too: that of worker 0 counts as that of all"}

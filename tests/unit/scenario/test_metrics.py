@@ -45,6 +45,7 @@ def test_a_declaration_says_what_a_metric_is() -> None:
         ("metrics:\n  bleu: 'BLEU ([0-9]+)'", 3, "metrics.bleu.better is missing"),
         ("metrics:\n  samples_per_s: {better: higher, output: '(x)'}", 3, "samples_per_s is known"),
         ("metrics:\n  samples_per_s: 'images/sec'", 3, "has 0 groups in parentheses"),
+        ("metrics:\n  bleu: {better: higher, matters: 1, of: worker}", 3, "`of` needs"),
         ("metrics:\n  samples_per_s: '(a'", 3, "is no regular expression"),
         ("metrics:\n  samples_per_s: {file: log.csv}", 3, "`file` and `key` belong together"),
         ("metrics:\n  samples_per_s: {file: log.csv, key: rate, output: '(a)'}", 3, "exclude each other"),

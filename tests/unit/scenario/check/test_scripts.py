@@ -150,6 +150,18 @@ def test_what_makes_runs_unlike_each_other_in_a_script_is_warned_of(
     assert "checkpoint" not in found("base: {command: 'python train.py --to {attempt_id}'}\nbaseline: none\n")
 
 
+@pytest.mark.parametrize(
+    ("workers", "of", "is_asked"), [("1, 2", "", True), ("1, 2", ", of: worker", False), ("2", "", False)]
+)
+def test_whose_rate_a_script_prints_is_asked_where_workers_vary(
+    here: Path, workers: str, of: str, is_asked: bool
+) -> None:
+    (here / "train.py").write_text("")
+    base = f"base: {{command: python train.py, strategy: mpi}}\nmatrix: {{workers: [{workers}]}}\nbaseline: none\n"
+    text = found(f"{base}metrics: {{samples_per_s: {{output: '([0-9.]+)'{of}}}}}\n")
+    assert ("of all workers or of one?" in text) == is_asked
+
+
 def test_horovod_without_its_part_for_an_engine_is_warned_of(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = SimpleNamespace(submodule_search_locations=[str(here / "horovod")])
     monkeypatch.setattr("dlbench.scenario.check.scripts.find_spec", lambda name: spec)

@@ -2,12 +2,15 @@
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from dlbench.records.files import worker_log
 from dlbench.scenario.metrics import MetricDeclaration
 from dlbench.scenario.read.scenario_file import parse
-from dlbench.worker.script.printed import stamps, taken
+from dlbench.worker.script.printed import note_of_other, stamps, taken, taken_here
 
 LOG = """\
 step 10: total images/sec: 1,234.5 +/- 2
@@ -140,6 +143,19 @@ def test_what_is_no_value_is_said(declaration: str, note: str) -> None:
     assert values == {}
     assert len(notes) == 1
     assert note in notes[0]
+
+
+@pytest.mark.parametrize(
+    ("of", "rate", "is_doubted"), [("", 41.5, True), (", of: all", 41.5, False), (", of: worker", 83, False)]
+)
+def test_a_rate_of_one_worker_is_multiplied_by_the_workers(here: Path, of: str, rate: float, is_doubted: bool) -> None:
+    metrics = metrics_of(f"samples_per_s: {{output: 'colour.*?([0-9.]+)'{of}}}")
+    run = SimpleNamespace(settings=SimpleNamespace(workers=2), metrics=metrics)
+    assignment: Any = SimpleNamespace(run=run, log_folder=here, attempt_id="none")
+    for rank in (0, 1):
+        (here / worker_log(rank)).write_text(LOG)
+    assert taken_here(assignment, metrics, {})[0] == {"samples_per_s": rate}
+    assert bool(note_of_other(assignment, 1)) == is_doubted
 
 
 def test_a_file_of_an_earlier_run_does_not_count(here: Path) -> None:
