@@ -93,10 +93,13 @@ class ScriptRecorder:
     def leave(self, num_steps: int) -> float:
         """A step ends, or those of one call; return the moment: the device's, if it may end a piece or an epoch."""
         steps, per_call = self._steps + num_steps, max(self._per_call, num_steps)
-        ends = [is_cut(step, self._run.settings.sample_every, per_call) for step in (steps, steps + per_call)]
-        self._is_queued = steps - self._steps_before < self._shortest and not any(ends)
-        if not self._is_queued:
+        every = self._run.settings.sample_every
+        is_last = steps - self._steps_before >= self._shortest
+        if is_last or is_cut(steps, every, per_call) or is_cut(steps + per_call, every, per_call):
             wait_for_devices()
+            self._is_queued = False
+        else:
+            self._is_queued = True
         return perf_counter()
 
     def catch_up(self) -> None:
@@ -282,7 +285,8 @@ class ScriptRecorder:
 
 def wait_for_devices() -> None:
     """Wait until JAX and CUDA have computed what was queued; neither is imported or started for that."""
-    jax, bridge, torch = (sys.modules.get(name) for name in ("jax", "jax._src.xla_bridge", "torch"))
+    jax, torch = sys.modules.get("jax"), sys.modules.get("torch")
+    bridge = sys.modules.get("jax._src.xla_bridge")
     if jax is not None and (bridge is None or bridge.backends_are_initialized()):
         jax.block_until_ready(jax.live_arrays())
     if torch is not None and torch.cuda.is_initialized():
