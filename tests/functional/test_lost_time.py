@@ -10,7 +10,7 @@ from tests.functional.studies import Bench
 
 TEXT = """\
 base:
-  {{trainer: "tests.functional.paced:Trainer", model: softmax, dataset: digits, strategy: mpi, workers: 2, epochs: 5,
+  {{trainer: "tests.functional.paced:Trainer", model: softmax, dataset: digits, strategy: mpi, workers: 2, epochs: 2,
     batch_size: 32, extend_window: true, cores_per_worker: 1, trainer.step_s: 0.01, {cause}}}
 """
 

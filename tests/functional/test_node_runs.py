@@ -45,7 +45,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Make one study of all strategies with two workers, of which some are also simulated, or have an evaluator."""
     points = [{"strategy": strategy} for strategy in (*HAND_OUT, *IN_SHARES, "mpi", COORDINATED)]
     points += [{"strategy": strategy, "communicator": "simulated"} for strategy in (*WITHOUT_CHANCE, COORDINATED)]
-    points += [{"strategy": strategy, "evaluator": "beside"} for strategy in SYNCHRONOUS[:2]]
+    points += [{"strategy": "parameter_server", "evaluator": "beside"}]
     base = {"epochs": EPOCHS, "batch_size": 8, "remainder": "drop", "evaluate_every": 2, "precision": "float64"}
     with Bench(tmp_path_factory.mktemp("study")) as made:
         made.call(write(made, base, include=points))
@@ -217,11 +217,10 @@ def test_an_evaluator_ends_training_when_the_target_is_reached(work: Bench, stra
 
 def test_an_evaluators_scores_are_those_that_workers_make_after_training(study: Bench) -> None:
     epochs = [by_strategy(study, "epochs", evaluator=evaluator) for evaluator in ("", "beside")]
-    for strategy in SYNCHRONOUS[:2]:
-        after, meanwhile = ([own for own in rows[strategy] if own["worker"] == "0"] for rows in epochs)
-        assert [int(own["epoch"]) for own in after if own["validation_loss"]] == EVALUATED
-        numbers = [[float(own["validation_loss"] or 0) for own in rows] for rows in (after, meanwhile)]
-        assert numbers[0] == pytest.approx(numbers[1], rel=1e-12)
+    after, beside = ([row for row in rows["parameter_server"] if row["worker"] == "0"] for rows in epochs)
+    assert [int(row["epoch"]) for row in after if row["validation_loss"]] == EVALUATED
+    numbers = [[float(row["validation_loss"] or 0) for row in rows] for rows in (after, beside)]
+    assert numbers[0] == pytest.approx(numbers[1], rel=1e-12)
 
 
 def test_a_killed_evaluator_ends_the_run_and_is_named(work: Bench) -> None:

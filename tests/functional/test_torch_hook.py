@@ -33,7 +33,7 @@ def measure(work: Bench, arms: list[dict[str, Any]], code: int = 0) -> None:
 @pytest.mark.slow
 def test_rows_are_what_the_loop_has_logged(tmp_path: Path) -> None:
     with Bench(tmp_path) as work:
-        measure(work, [{"workers": 1, "strategy": "single", "command": f"{COMMAND} --size 1"}, TWO,
+        measure(work, [{"workers": 1, "strategy": "single", "command": f"{COMMAND} --size 1"},
                        {**TWO, "command": f"{COMMAND} --size 2 --alone"}])  # fmt: skip
         runs, epochs, steps = work.rows(), work.rows("epochs"), work.rows("steps")
     for run in runs:
@@ -60,9 +60,9 @@ def test_rows_are_what_the_loop_has_logged(tmp_path: Path) -> None:
         assert [row["epoch"] for row in of_run if row["worker"] == "0"] == [str(n + 1) for n in range(EPOCHS)]
         # Evaluation within epochs is no training either.
         assert float(run["evaluation_time_s"]) > sum(float(row["evaluation_time_s"]) for row in of_run) / workers
-    assert [run["workers_agree"] for run in runs] == ["", "exact", "exact"]
+    assert [run["workers_agree"] for run in runs] == ["", "exact"]
     # What process 0 evaluates alone is no training of the other, which waits for it.
-    assert float(runs[2]["train_time_s"]) < 0.5 * EPOCHS - 0.5 < float(runs[2]["evaluation_time_s"])
+    assert float(runs[1]["train_time_s"]) < 0.5 * EPOCHS - 0.5 < float(runs[1]["evaluation_time_s"])
     assert float(runs[1]["communication_time_s"]) > 0
 
 

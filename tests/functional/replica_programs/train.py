@@ -53,9 +53,8 @@ IN_PARTS_AND_WITH_STATISTICS = (
 CASES: dict[int, tuple[Case, ...]] = {
     2: (
         *EVERYWHERE,
-        Case("cnn", "float32", model_options=CNN | {"batch_norm": "none"}),
         HIERARCHICAL,
-        Case(cross_device_ops="reduce_to_one_device"),
+        Case(precision="float32", cross_device_ops="reduce_to_one_device"),
         Case(sabotage="second-reduction"),
         Case(sabotage="other-replica"),
         *IN_PARTS_AND_WITH_STATISTICS,
