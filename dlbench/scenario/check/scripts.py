@@ -3,6 +3,7 @@
 import ast
 import re
 import shlex
+import sys
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -91,8 +92,14 @@ _HOROVOD = {
     "horovod.tensorflow": _FOR_TENSORFLOW,
     "horovod.keras": _FOR_TENSORFLOW,
 }
-# What scripts mention that place replicas on several devices.
+# What scripts mention that place replicas on several devices, or connect processes; and libraries that connect none
+# by themselves.
 _REPLICATED = re.compile("mirrored|distribut|parallel|replica|shard|pmap", re.IGNORECASE)
+_CONNECTED = re.compile(f"{_REPLICATED.pattern}|rank|world.?size|TF_CONFIG", re.IGNORECASE)
+_ALONE = sys.stdlib_module_names - {"asyncio", "multiprocessing", "socket", "subprocess"} | {
+    "numpy", "scipy", "pandas", "sklearn", "matplotlib", "PIL", "tqdm", "yaml", "torch", "torchvision", "tensorflow",
+    "tensorflow_datasets", "keras", "jax", "flax", "optax", "dlbench",
+}  # fmt: skip
 # Calls of a script that start workers; those that find what an earlier run has trained, and those that take it up.
 _STARTS = (
     "mp.spawn", "multiprocessing.spawn", "TorchTrainer", "TensorflowTrainer", "JaxTrainer", "RayExecutor",
@@ -197,6 +204,19 @@ def missing_replicas(case: Case) -> str:
         "mentions neither MirroredStrategy nor DataParallel: it would train as one worker; let the script place its "
         "replicas, or use `strategy: mpi` with one process for each worker (docs/own-code.md)"
     )
+
+
+def unconnected(command: str) -> Path | None:
+    """Return the Python script of a command that names nothing by which processes find each other; None if unsure."""
+    path = next((path for it in simple_commands(command) for path in it.scripts), None)
+    texts = with_modules(path) if path else []
+    if not path or not texts or any(map(_CONNECTED.search, texts)):
+        return None
+    nodes = [node for text in texts for node in ast.walk(parsed(text))]
+    imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    imported |= {str(node.module) for node in nodes if isinstance(node, ast.ImportFrom) and not node.level}
+    beside = {it.stem for it in path.parent.glob("*.py")}
+    return path if {module.partition(".")[0] for module in imported} <= _ALONE | beside else None
 
 
 def executed(words: Sequence[str]) -> tuple[str, str, str]:
@@ -327,6 +347,11 @@ def _about_workers(path: str, text: str, command: str, arms: Sequence[RunSpec]) 
         yield (
             f"{path} takes `{rank[1]}`, and the command does not fill it in: each worker may train alone, or on the "
             f"first GPU; write `command: bash -c 'python {path} ... {rank[1]} $LOCAL_RANK'`"
+        )
+    if several and unconnected(command):
+        yield (
+            f"nothing in {path} connects its workers, as torch.distributed or Horovod would: each trains alone, "
+            "and more workers only do the same work several times"
         )
     if (call := starts_workers(text)) and not arms[0].settings.workers_inside:
         yield (

@@ -15,6 +15,7 @@ from dlbench.errors import STEERING, shown
 from dlbench.records.assignment import Assignment
 from dlbench.records.files import own_log, worker_log
 from dlbench.regular_file import read_regular
+from dlbench.scenario.check.scripts import unconnected
 from dlbench.scenario.metrics import RATE, MetricDeclaration, declared
 from dlbench.scenario.plugin_settings import needs_of
 from dlbench.scenario.run_spec import RunSpec
@@ -69,11 +70,15 @@ def note_of_other(assignment: Assignment, rank: int) -> dict[str, str]:
     return {"script_note": f"worker {rank} printed {RATE.column}, too: that of worker 0 counts as that of all"}
 
 
-def note_of_replicas(run: RunSpec) -> str:
-    """Return what to say of a script that holds all workers in one process, where its replicas are not counted."""
-    if run.settings.workers == 1 or not needs_of(run.settings.strategy).one_process:
+def note_of_workers(run: RunSpec) -> str:
+    """Return what to say of a script whose workers are not counted: replicas in one process, or that do not connect."""
+    settings = run.settings
+    if settings.workers == 1:
         return ""
-    return f"the script's replicas were not counted: that they are {run.settings.workers} is the scenario's word alone"
+    if not needs_of(settings.strategy).one_process:
+        alone = None if settings.workers_inside else unconnected(settings.command or "")
+        return f"nothing in {alone} connects its workers: each trained alone" if alone else ""
+    return f"the script's replicas were not counted: that they are {settings.workers} is the scenario's word alone"
 
 
 def _log(assignment: Assignment, rank: int) -> Path:

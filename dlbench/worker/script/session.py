@@ -22,7 +22,7 @@ from dlbench.worker.process import network_interface
 from dlbench.worker.process import rank as ranks
 from dlbench.worker.process.cores import counted_threads, leave_group
 from dlbench.worker.script.command import CORES_VARIABLE
-from dlbench.worker.script.printed import note_of_replicas, stamps, taken_here
+from dlbench.worker.script.printed import note_of_workers, stamps, taken_here
 from dlbench.worker.script.recorder import ScriptRecorder
 from dlbench.worker.sensors import nvml
 
@@ -99,7 +99,7 @@ class Session:
         columns["device_name"] = nvml.device_name(place) or hardware.processor()
         sys.stdout.flush()
         values, stated = taken_here(self._assignment, self._metrics, self._files)
-        uncounted = [] if self.recorder.num_replicas else [note_of_replicas(self._assignment.run)]
+        uncounted = [] if self.recorder.num_replicas else [note_of_workers(self._assignment.run)]
         if notes := "; ".join(filter(None, [*self.recorder.notes, *uncounted])):
             stated["script_note"] = notes[:LONGEST_TEXT]
         self._reporter.send_facts({**columns, **self._observer.totals(), **values, **stated})

@@ -18,7 +18,7 @@ from dlbench.records.assignment import Assignment
 from dlbench.telemetry.messages import SCRIPT_PHASE
 from dlbench.worker.process.cores import leave_group
 from dlbench.worker.script.command import cannot_start
-from dlbench.worker.script.printed import note_of_other, note_of_replicas, stamps, taken_here
+from dlbench.worker.script.printed import note_of_other, note_of_workers, stamps, taken_here
 
 # Names the process that reports for a script, in the script's environment, and the signal that ends its reports.
 VARIABLE, TAKES_OVER = "DLBENCH_REPORTED_BY", signal.SIGRTMIN + 1
@@ -82,7 +82,7 @@ def run(assignment: Assignment, rank: int, words: Sequence[str], leave: Callable
     values, stated = taken_here(assignment, metrics, before)
     if rank:
         stated = note_of_other(assignment, rank)
-    elif note := note_of_replicas(assignment.run):
+    elif note := note_of_workers(assignment.run):
         stated["script_note"] = note
     reporter.send_facts({name: value for name, value in (columns | stated).items() if value is not None})
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024

@@ -88,7 +88,7 @@ MISSED = (
     "def take(self):\n    try:\n        data = torch.load(f)\n    except FileNotFoundError:\n        %s\n"
     "    self.load_state_dict(data)\n"
 )
-ADDRESS = "p.add_argument('--dist-url', default='tcp://224.66.41.62:23456', type=str)\n"
+ADDRESS = "# torch.distributed\np.add_argument('--dist-url', default='tcp://224.66.41.62:23456', type=str)\n"
 RANK = "p.add_argument('--local-rank', default=-1, type=int)\n"
 RESUME = "if os.path.isfile(%s):\n    model.load_state_dict(torch.load(path))\n"
 
@@ -128,6 +128,10 @@ RESUME = "if os.path.isfile(%s):\n    model.load_state_dict(torch.load(path))\n"
         (RANK, " '--local-rank=$LOCAL_RANK', strategy: mpi, workers: 2", ""),
         (RANK + "os.environ['LOCAL_RANK']\n", ", strategy: mpi, workers: 2", ""),
         (RANK, "", ""),
+        ("import numpy.random\n", ", strategy: mpi, workers: 2", "nothing in train.py connects its workers"),
+        ("import numpy.random\n", "", ""),
+        ("from ours import everything\n", ", strategy: mpi, workers: 2", ""),
+        ("size = os.environ['WORLD_SIZE']\n", ", strategy: mpi, workers: 2", ""),
         (
             "",
             "}\nmetrics: {validation_accuracy: 'acc ([0-9.]+)', top5: {output: '5: (.*)', better: higher, matters: 1%}",

@@ -10,7 +10,7 @@ import pytest
 from dlbench.records.files import worker_log
 from dlbench.scenario.metrics import MetricDeclaration
 from dlbench.scenario.read.scenario_file import parse
-from dlbench.worker.script.printed import note_of_other, stamps, taken, taken_here
+from dlbench.worker.script.printed import note_of_other, note_of_workers, stamps, taken, taken_here
 
 LOG = """\
 step 10: total images/sec: 1,234.5 +/- 2
@@ -156,6 +156,24 @@ def test_a_rate_of_one_worker_is_multiplied_by_the_workers(here: Path, of: str, 
         (here / worker_log(rank)).write_text(LOG)
     assert taken_here(assignment, metrics, {})[0] == {"samples_per_s": rate}
     assert bool(note_of_other(assignment, 1)) == is_doubted
+
+
+@pytest.mark.parametrize(
+    ("workers", "inside", "script", "note"),
+    [
+        (2, False, "import numpy\n", "nothing in train.py connects its workers: each trained alone"),
+        (2, False, "import mpi4py\n", ""),
+        (2, True, "import numpy\n", ""),
+        (1, False, "import numpy\n", ""),
+    ],
+)
+def test_workers_that_nothing_connects_are_noted(
+    here: Path, workers: int, inside: bool, script: str, note: str
+) -> None:
+    (here / "train.py").write_text(script)
+    names = {"workers": workers, "workers_inside": inside, "strategy": "mpi", "command": "python train.py"}
+    run: Any = SimpleNamespace(settings=SimpleNamespace(**names))
+    assert note_of_workers(run) == note
 
 
 def test_a_file_of_an_earlier_run_does_not_count(here: Path) -> None:
