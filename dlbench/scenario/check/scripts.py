@@ -92,10 +92,10 @@ _HOROVOD = {
     "horovod.tensorflow": _FOR_TENSORFLOW,
     "horovod.keras": _FOR_TENSORFLOW,
 }
-# What scripts mention that place replicas on several devices, or connect processes; and libraries that connect none
-# by themselves.
+# What scripts mention that place replicas on several devices; that connect processes; and libraries that by themselves
+# connect none.
 _REPLICATED = re.compile("mirrored|distribut|parallel|replica|shard|pmap", re.IGNORECASE)
-_CONNECTED = re.compile(f"{_REPLICATED.pattern}|rank|world.?size|TF_CONFIG", re.IGNORECASE)
+_CONNECTED = re.compile("distribut|parallel|rank|world.?size|TF_CONFIG|MASTER_|OMPI_", re.IGNORECASE)
 _ALONE = sys.stdlib_module_names - {"asyncio", "multiprocessing", "socket", "subprocess"} | {
     "numpy", "scipy", "pandas", "sklearn", "matplotlib", "PIL", "tqdm", "yaml", "torch", "torchvision", "tensorflow",
     "tensorflow_datasets", "keras", "jax", "flax", "optax", "dlbench",
