@@ -372,14 +372,12 @@ def _about_workers(path: str, text: str, command: str, arms: Sequence[RunSpec]) 
 def unread(command: str, settings: Iterable[str] = _TRAINING) -> tuple[str, ...]:
     """Return the settings that a command of the user's own does not know: neither it nor its script names them."""
     path = next((path for it in simple_commands(command) for path in it.scripts), None)
-    program, _, shell_script = executed(shlex.split(command))
-    is_python = _PYTHON.fullmatch(Path(program).name)
-    texts = with_modules(path) if path and is_python else [text_of(it) or "" for it in (path, Path(shell_script)) if it]
+    shell_script = executed(shlex.split(command))[2]
+    texts = [command, text_of(Path(shell_script)) or "", *(with_modules(path) if path else ())]
     filled_in = names(command)
 
     def is_known(key: str) -> bool:
-        # A shell script may pass it on by other means.
-        return key in filled_in or (reads(texts, key) if is_python else any(key in text for text in texts))
+        return key in filled_in or reads(texts, key)
 
     return tuple(key for key in settings if not any(map(is_known, {key, TOGETHER.get(key, key)})))
 
