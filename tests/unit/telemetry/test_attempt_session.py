@@ -77,6 +77,7 @@ def test_a_write_in_pieces_is_completed(
 
 
 def test_numbers_are_kept_once_and_without_gaps(session: AttemptSession, tmp_path: Path) -> None:
+    assert session.connected({"worker": 0}) == 0
     receive(session, 0, {"kind": "x", "seq": 1}, {"kind": "x", "seq": 1}, {"kind": "x", "seq": 2})
     # A connection that breaks and opens again before the commit: the worker sends both lines again.
     assert session.connected({"worker": 0}) == 0
@@ -138,6 +139,20 @@ def test_the_first_count_of_killed_processes_stays(session: AttemptSession) -> N
         assert session.workers()[0].oom_kills == 3
     session.connected({"worker": 1, "pid": 8, "host": "b", "oom_kills": "3"})
     assert session.workers()[1].oom_kills is None
+
+
+def test_a_second_process_of_a_rank_is_refused_once_the_first_has_sent_lines(session: AttemptSession) -> None:
+    for pid in (7, 8, 7):  # 8 does without lines: it starts the script, or both have just begun
+        assert session.connected({"worker": 0, "pid": pid}) == 0
+    receive(session, 0, {"kind": "beat", "phase": "build"}, {"kind": "x", "seq": 1})
+    session.commit()
+    assert session.connected({"worker": 0, "pid": 8, "is_held": True}) == 1
+    assert session.connected({"worker": 0, "pid": 7}) == 1
+    assert session.connected({"worker": 1, "pid": 8}) == 0
+    assert not session.failure
+    with pytest.raises(ConnectionError):
+        session.connected({"worker": 0, "pid": 8})
+    assert session.failure.startswith("two processes of the script report as worker 0: ")
 
 
 def test_admission(session: AttemptSession) -> None:
