@@ -76,6 +76,7 @@ class Steps:
 
     Args:
         defaults: Settings outside dlbench, such as `{"epochs": 3}`.
+        batch_dimension: That of a pass's first tensor which counts samples; None: the first, once a step agrees.
 
     Attributes:
         run: The run: its settings, `batch_size`, `learning_rate`, `epochs` and `seed` (`dlbench.worker.Run`).
@@ -87,9 +88,10 @@ class Steps:
         num_pauses: Pauses that are open, in which passes and steps are none of training.
     """
 
-    def __init__(self, defaults: Mapping[str, Any] | None) -> None:
+    def __init__(self, defaults: Mapping[str, Any] | None, batch_dimension: int | None = 0) -> None:
         self.run: Run = begin(barrier=self._meet, defaults=defaults)
-        self.samples = self.last_samples = 0
+        self.samples = self.last_samples = self._second_dimension = 0
+        self._batch_dimension = batch_dimension
         self.has_evaluated, self.num_pauses = False, 0
         self.gradient_ready: Any = NAN
         self.reduced: Any = NAN
@@ -172,7 +174,9 @@ class Steps:
                     self.leave_aside()
             self._aside = None
             self.begin()
-            self.last_samples = num_images(args) or num_samples((args, kwargs))
+            self.last_samples = num_images(args) or num_samples((args, kwargs), self._batch_dimension or 0)
+            if self._batch_dimension is None:
+                self._second_dimension = num_samples((args, kwargs), 1)
             self.samples += self.last_samples
 
     def begin(self) -> None:
@@ -256,7 +260,8 @@ class Steps:
         """End the open step, if there is one.
 
         Raises:
-            UserError: The optimizer makes steps, and the model no passes in training mode.
+            UserError: The optimizer makes steps, and the model no passes in training mode; or the samples of the first
+                step may be another dimension.
         """
         recorder, loss = self.run.recorder, self._loss
         if recorder is None or self.num_pauses:
@@ -264,6 +269,8 @@ class Steps:
         if self._begun is None:
             self._refuse_unseen()
             return
+        if self._batch_dimension is None:
+            self._settle_batch_dimension(recorder.record.run.unknown)
         self._unseen, self._aside, self._has_passed, self._has_gradients = 0, None, False, False
         self._most_others, self._others = max(self._most_others, self._others), 0
         self._has_stepped = True
@@ -346,6 +353,16 @@ class Steps:
             "its steps by dlbench.worker (docs/own-code.md)",
         )
 
+    def _settle_batch_dimension(self, unknown: Collection[str]) -> None:
+        """Count samples by the first dimension, unless the second alone has the batch size in a step of one pass."""
+        size, is_single = self.run.batch_size, self.samples == self.last_samples
+        if "batch_size" not in unknown and is_single and self._second_dimension == size != self.samples:
+            raise UserError(
+                f"the first dimension of what the model gets is {self.samples}, the second is `batch_size`, {size}",
+                hint="name the one that counts samples: `Hook(model, optimizer, batch_dimension=1)`, or 0",
+            )
+        self._batch_dimension = 0
+
     def _refuse_others(self, *, has_stepped: bool) -> None:
         """Refuse that another optimizer trains: its steps are those of an epoch, or have the passes of the model."""
         is_trained = self._begun is not None and self._others > self._most_others
@@ -405,6 +422,7 @@ class Hook:
         model: As the loop calls it: wrapped in DistributedDataParallel, compiled, on its device.
         optimizer: Its step ends a step.
         defaults: Settings outside dlbench, such as `{"epochs": 3}`.
+        batch_dimension: The dimension that counts samples, where it is not the first: 1 of `[time, batch]`.
 
     Attributes:
         run: The run: its settings, `batch_size`, `learning_rate`, `epochs` and `seed` (`dlbench.worker.Run`).
@@ -414,9 +432,14 @@ class Hook:
     """
 
     def __init__(
-        self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, *, defaults: Mapping[str, Any] | None = None
+        self,
+        model: torch.nn.Module,
+        optimizer: torch.optim.Optimizer,
+        *,
+        defaults: Mapping[str, Any] | None = None,
+        batch_dimension: int | None = None,
     ) -> None:
-        self._steps = Steps(defaults)
+        self._steps = Steps(defaults, batch_dimension)
         self.run = self._steps.run
         self._has_trained = False
         self._rate: float | None = None
@@ -533,12 +556,12 @@ def num_images(args: tuple[Any, ...]) -> int:
     return len(pictures) if all(is_picture) else 0
 
 
-def num_samples(batch: Any) -> int:
-    """Return the first dimension of the first tensor in nested lists, tuples and mappings; 0 where there is none."""
+def num_samples(batch: Any, dimension: int = 0) -> int:
+    """Return a dimension of the first tensor that has it in nested lists, tuples and mappings; 0 where none has."""
     if isinstance(batch, torch.Tensor):
-        return int(batch.shape[0]) if batch.dim() else 0
+        return int(batch.shape[dimension]) if -batch.dim() <= dimension < batch.dim() else 0
     parts = batch.values() if isinstance(batch, Mapping) else batch if isinstance(batch, list | tuple) else ()
-    return next(filter(None, map(num_samples, parts)), 0)
+    return next(filter(None, (num_samples(part, dimension) for part in parts)), 0)
 
 
 def weights_of(model: torch.nn.Module) -> list[Any] | None:

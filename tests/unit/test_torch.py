@@ -113,6 +113,48 @@ def test_the_first_tensor_of_a_batch_says_how_many_samples_it_has(torch: Any, ho
         (x, 5), ((x, torch.zeros(7)), 5), ({"flag": True, "x": [x]}, 5), ((torch.tensor(1.0), {"x": x}), 5), ((), 0),
     ):  # fmt: skip
         assert hook.num_samples(batch) == samples
+    # Another dimension is that of the first tensor which has it.
+    assert [hook.num_samples((torch.zeros(7), x), dimension) for dimension in (1, -1, 2, -3)] == [2, 7, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("dimension", "shape", "passes", "unknown", "samples"),
+    [
+        (None, (35, 10), 1, (), None),
+        (None, (35, 10), 1, ("batch_size",), 35),
+        (None, (10, 10), 1, (), 10),
+        (None, (5, 10), 2, (), 10),
+        (0, (35, 10), 1, (), 35),
+        (1, (35, 10), 1, (), 10),
+    ],
+)
+def test_samples_of_another_dimension_are_counted_or_asked_for(
+    dimension: int | None,
+    shape: tuple[int, int],
+    passes: int,
+    unknown: tuple[str, ...],
+    samples: int | None,
+    torch: Any,
+    hook: Any,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A batch of 10 at [time, batch], or at [batch, features]: one pass cannot tell, several make up the batch."""
+    reporter = KeptReporter()
+    model, optimizer, rows = loop_of(reporter, clock, hook, monkeypatch, torch, batch_dimension=dimension)
+    rows.run.batch_size, record = 10, rows.run.recorder.record
+    record.run = record.run.model_copy(update={"unknown": unknown})
+    model.forward = lambda x: x
+    for _ in range(3):
+        for _ in range(passes):
+            model(torch.zeros(*shape))
+        if samples is None:
+            with pytest.raises(UserError, match="batch_dimension=1"):
+                optimizer.step()
+            return
+        optimizer.step()
+    rows.run.recorder.flush()
+    assert reporter.column("num_samples").tolist() == [samples] * 3
 
 
 def test_weights_are_those_that_are_trained_unless_they_are_shards(torch: Any, hook: Any) -> None:
@@ -152,7 +194,9 @@ def test_pictures_in_a_list_are_counted(torch: Any, hook: Any) -> None:
         assert hook.num_images(args) == 0
 
 
-def loop_of(reporter: KeptReporter, clock: Clock, hook: Any, monkeypatch: pytest.MonkeyPatch, torch: Any) -> Any:
+def loop_of(
+    reporter: KeptReporter, clock: Clock, hook: Any, monkeypatch: pytest.MonkeyPatch, torch: Any, **options: Any
+) -> Any:
     """Return a model, an optimizer in the wrapping of accelerate, and the hook of both."""
     script = script_of(reporter, clock)
     begin = hook.begin
@@ -171,7 +215,7 @@ def loop_of(reporter: KeptReporter, clock: Clock, hook: Any, monkeypatch: pytest
         def __init__(self) -> None:
             self.optimizer = optimizer
 
-    return model, optimizer, hook.Hook(model, Wrapping())
+    return model, optimizer, hook.Hook(model, Wrapping(), **options)
 
 
 def test_a_loss_is_a_mean_over_the_samples_that_it_is_of(
