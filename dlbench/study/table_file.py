@@ -5,9 +5,9 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import dropwhile
 from pathlib import Path
 
 from dlbench.errors import UserError, shown
@@ -44,7 +44,7 @@ class Table:
 
 
 def read_table(path: Path) -> Table:
-    """Read a CSV file; commas, semicolons or tabs separate its cells.
+    """Read a CSV file, or a table of Markdown; commas, semicolons, tabs or bars separate its cells.
 
     Raises:
         UserError: It cannot be read, or is no table.
@@ -53,23 +53,23 @@ def read_table(path: Path) -> Table:
     # Excel names the delimiter so.
     separator = re.match('"?sep=(.)"?\r?\n', text)
     lined = text[separator.end() :] if separator else text
-    delimiter = separator[1] if separator else max(",;\t", key=lambda sign: len(_first_line(lined, sign)))
+    delimiter = separator[1] if separator else _delimiter(lined)
     # Strict: a quote that is never closed would take the rest of the file for one cell.
     reader = csv.reader(io.StringIO(lined, newline=""), delimiter=delimiter, strict=True)
     try:
         rows = [
             (reader.line_num + bool(separator), [" ".join(cell.split()) for cell in cells])
             for cells in reader
-            if any(map(str.strip, cells))
+            if any(cell.strip() and not re.fullmatch(r" *:?-{2,}:? *", cell) for cell in cells)
         ]
     except csv.Error as error:
         where = f"{path}:{reader.line_num + bool(separator)}"
         raise UserError(f"is no table: {error}", where=where, hint="is a quote never closed?") from error
     if len(rows) < 2:
         raise UserError("holds no rows: a header, and a line for each run", where=str(path))
-    # Spreadsheets end lines with cells that hold nothing.
-    width = max(len([*dropwhile(lambda cell: not cell, reversed(cells))]) for _, cells in rows)
-    rows = [(number, cells[:width]) for number, cells in rows]
+    # Spreadsheets end lines with cells that hold nothing, Markdown begins them so.
+    start, width = int(not any(cells[0] for _, cells in rows)), max(_width(cells) for _, cells in rows)
+    rows = [(number, cells[start:width]) for number, cells in rows]
     (first, header), lines = rows[0], rows[1:]
     where = f"{path}:{first}"
     if len([*filter(None, header)]) == 1 < max(len([*filter(None, cells)]) for _, cells in lines):
@@ -94,9 +94,19 @@ def _text(path: Path) -> str:
         raise UserError("is no text in UTF-8", where=str(path), hint="save it as CSV UTF-8") from error
 
 
-def _first_line(text: str, delimiter: str) -> list[str]:
-    """Return the first line's cells; a cell in quotes may hold several lines."""
-    try:
-        return next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), [])
-    except csv.Error:
-        return []
+def _delimiter(text: str) -> str:
+    """Return the sign that splits all lines alike, the comma of decimals last; else the one that splits the header."""
+    num_cells = {}
+    for sign in "|;\t,":
+        with suppress(csv.Error):
+            reader = csv.reader(io.StringIO(text, newline=""), delimiter=sign)
+            rows = [cells for cells in reader if any(map(str.strip, cells))] or [[]]
+            num_cells[sign], width = len(rows[0]), _width(rows[0])
+            if width > 1 and all(_width(cells) <= width <= len(cells) for cells in rows):
+                return sign
+    return max(",;\t|", key=lambda sign: num_cells.get(sign, 0))
+
+
+def _width(cells: Sequence[str]) -> int:
+    """Return the number of cells but those at the end that hold nothing, as spreadsheets write them."""
+    return max((place for place, cell in enumerate(cells, 1) if cell.strip()), default=0)
