@@ -23,16 +23,20 @@ STEP_TIME = "step_time_s"
 REPEAT = "repeat"
 STATUS = "status"
 _STATUS_WORDS = {
-    Status.COMPLETED: "completed,complete,ok,success,succeeded,done,finished,passed,yes,true,converged",
-    Status.OUT_OF_MEMORY: "out-of-memory,out of memory,oom",
-    Status.FAILED: "failed,fail,failure,error,crash,crashed,dnf,no,false",
+    Status.COMPLETED: "completed,complete,ok,success,succeeded,done,finished,passed,yes,y,true,converged",
+    Status.OUT_OF_MEMORY: "out of memory,oom,cuda oom,cuda out of memory",
+    Status.FAILED: "failed,fail,failure,error,crash,crashed,dnf,no,n,false,node fail,boot fail",
     Status.DIVERGED: "diverged",
     Status.TIMEOUT: "timeout,timed out",
     Status.STALLED: "stalled",
-    Status.INTERRUPTED: "interrupted,killed",
+    Status.INTERRUPTED: "interrupted,killed,cancelled,canceled,preempted,running,pending",
 }
-STATUSES = {word: status for status, words in _STATUS_WORDS.items() for word in words.split(",")}
-STATUSES |= {"": Status.COMPLETED, "-": Status.COMPLETED}
+_STATUSES = {"": Status.COMPLETED} | {
+    word: status for status, words in _STATUS_WORDS.items() for word in words.split(",")
+}
+# Columns that say whether a run failed, and their cells where it did not; `0:0` is Slurm's.
+_FAILURE = re.compile(r"(exit|return)[ _]?code|rc|fail(ed|ure)|crash(ed)?|oom", re.IGNORECASE)
+_NO_FAILURE = ("", "-", "0", "0:0", "no", "n", "false")
 # Words of headings, and the one that stands for them below.
 _WORDS = {
     "": "of de der the in mean average avg median",
@@ -96,7 +100,7 @@ NAMES = {
     "precision": "precision|dtype",
     "device_name": "worker(name|type|model)?|hw|hardware|machine",
     REPEAT: "repeat|trial|repetition|seed",
-    STATUS: "(run|train|exit)?status|state|outcome|result|converged|reachedtarget",
+    STATUS: "(run|train|exit)?status|state|outcome|result|converged|reachedtarget|success(ful)?|succeeded|passed",
     "samples_per_s": _A_RATE,
     WORKER_RATE: f"{_A_RATE}perworker",
     "mfu": "mfu|modelflops?utili[sz]ation",
@@ -122,8 +126,8 @@ _NO_SETTING = re.compile(
     "|(global)?((best|peak|ideal|max|minimum|maximum|step|train)*(time|throughput|rate|accuracy|loss))+"
     "(per(worker|step))*(max|minimum|maximum)?|(time|epochs|step)to.*|(best|final|last|validation|train|macro|micro|top\\d)*"
     "(perplexity|ppl|f1|bleu|map|millionap|auc|auroc|wer|cer|m?iou|score|accuracy|loss|err(or)?(rate)?|top\\d)+(top\\d)?"
-    "|(run|start|end)?(date|timestamp|datetime)|(run|job|line|row)num|(run|job|line|row)?(id|index)|run"
-    "|notes?|comments?|remarks?|"
+    "|(run|start|end)?(date|timestamp|datetime)|(start|end)time|created(at)?|(run|job|line|row)num|(run|job|line|row)?(id|index)|run"
+    "|notes?|comments?|remarks?|(exit|return)code|rc|fail(ed|ure)|crash(ed)?|oom|"
 )
 # What may number repeats.
 _NUMBERS = re.compile("run(id|num|index)?|id|num|index")
@@ -145,6 +149,7 @@ _SUMMARY = re.compile("mean|avg|average|median|std|sd|stdev|min|max|total|sum|be
 _ERROR = re.compile(r"(top.?\d|val\w*|test).?err(?!.*(std|dev|bar))", re.IGNORECASE)
 # `error` alone may be one of the mean.
 _BARE_ERROR = re.compile(r"err(or)?s?([ _]rate|[\W_]*(%|percent|pct)).*", re.IGNORECASE)
+_OF_A_LOG = re.compile(r"(?:.*[/.])?(?:global)?[ _]?(epoch|step|iter(?:ation)?)", re.IGNORECASE)
 # 8x V100, V100 x8, 2 nodes; not 224x224.
 _COUNTED = re.compile(
     r"\b\d+ ?[x\u00d7] ?(?!\d)|(?<!\d)[x\u00d7] ?\d+$|\b\d+ ?(gpu|tpu|node|host|worker|device|rank)s?\b", re.IGNORECASE
@@ -266,9 +271,10 @@ def _seen(headings: Sequence[Heading], table: Table) -> list[Heading]:
                 message = f"{heading.theirs} holds numbers, beside another column of workers"
                 raise UserError(message, where=table.where(), hint=f"--column '{heading.theirs}=' leaves it out")
             heading = replace(heading, column="workers", is_bare=True)
-        elif heading.column == STATUS and (words := [each for each in cells if each.lower() not in STATUSES]):
-            if not heading.is_guessed or "status" in heading.theirs.lower():
-                hint = f"write one of {', '.join(filter(None, STATUSES))}"
+        elif heading.column == STATUS and (words := [each for each in cells if status_of(each) is None]):
+            may_be_setting = heading.is_guessed and heading.theirs.lower() in ("state", "outcome", "result")
+            if not may_be_setting or any(map(status_of, {*cells} - {"", "-"})):
+                hint = f"write one of {', '.join(Status)}; {_ways(heading.theirs)}"
                 raise UserError(f"{heading.theirs} is {shown(words[0])}", where=table.where(), hint=hint)
             heading = replace(heading, column=_other(heading.theirs))
         elif heading.may_number and REPEAT not in taken:
@@ -279,6 +285,11 @@ def _seen(headings: Sequence[Heading], table: Table) -> list[Heading]:
             _refuse_shares(heading, cells, table.where())
         seen.append(heading)
     return seen
+
+
+def status_of(cell: str) -> Status | None:
+    """Return how a run ended as trackers and Slurm say it: `OUT_OF_MEMORY`, `CANCELLED by 1000`; None if unknown."""
+    return _STATUSES.get(re.sub(r"[\W_]+", " ", cell.lower().partition(" by ")[0]).strip())
 
 
 def _refuse_shares(heading: Heading, cells: Sequence[str], where: str) -> None:
@@ -295,8 +306,9 @@ def _refuse_shares(heading: Heading, cells: Sequence[str], where: str) -> None:
 
 
 def _refuse_hidden(headings: Sequence[Heading], table: Table) -> None:
-    """Refuse what would be overlooked: summaries, errors in place of accuracies, lines of epochs, workers in words."""
-    has_workers = any(each.column in ("workers", "hosts", "workers_per_host") for each in headings)
+    """Refuse what would be overlooked: summaries, errors of accuracies, failures, lines of epochs, workers in words."""
+    columns = {each.column for each in headings}
+    has_workers = not columns.isdisjoint(("workers", "workers_per_host"))
     has_score = any(each.column in MEASURED and BUILT_IN.get(each.column, RATE).is_score for each in headings)
     for place, (heading, cells) in enumerate(zip(headings, table.columns(), strict=True)):
         theirs, is_other = heading.theirs, heading.is_guessed and heading.column.startswith(OTHER)
@@ -312,9 +324,14 @@ def _refuse_hidden(headings: Sequence[Heading], table: Table) -> None:
         if heading.is_guessed and heading.column not in MEASURED and is_error:
             hint = f"write the accuracy, which is 1 - error; --column '{theirs}=' leaves it out"
             raise UserError(f"{theirs} is no accuracy", where=table.where(), hint=hint)
-        if is_other and theirs.lower() == "epoch" and len({*cells}) > 1:
-            hint = f"keep the last line of each run; or --column '{theirs}=epochs' where it is how many there were"
-            raise UserError(f"{theirs}: a line for each epoch?", where=table.where(), hint=hint)
+        is_failure = heading.is_guessed and _FAILURE.fullmatch(theirs) and STATUS not in columns
+        if is_failure and (ends := [cell for cell in cells if cell.lower() not in _NO_FAILURE]):
+            hint = f"a column `status` says how each run ended: {', '.join(Status)}; --column '{theirs}=' leaves it out"
+            raise UserError(f"{theirs} is {shown(ends[0])}: did the run fail?", where=table.where(), hint=hint)
+        if is_other and (unit := _OF_A_LOG.fullmatch(theirs)) and len({*cells}) > 1:
+            ours = "epochs" if theirs.lower() == "epoch" else "+"
+            hint = f"keep the last line of each run; or --column '{theirs}={ours}' where it is how many there were"
+            raise UserError(f"{theirs}: a line for each {unit[1].lower()}?", where=table.where(), hint=hint)
         is_count = is_other and re.search(r"gpu|node|worker|device|rank|accelerator", theirs, re.IGNORECASE)
         is_line_number = theirs == "#" and _numbers_lines(cells)
         is_amount = heading.is_guessed and _AMOUNT.fullmatch(theirs) and all(map(str.isdecimal, cells))

@@ -30,10 +30,10 @@ from dlbench.study.headings import (
     REPEAT,
     SHARE,
     STATUS,
-    STATUSES,
     STEP_TIME,
     Heading,
     read_headings,
+    status_of,
 )
 from dlbench.study.table_file import Table, read_table
 
@@ -46,9 +46,6 @@ ORIGINAL = "imported.csv"
 THOUSANDS = re.compile(r"[1-9]\d{0,2}(,\d{3})+(\.\d+)?%?")
 # Cells that say that there is nothing.
 _NOTHING = ("", "na", "n/a", "nan", "none", "null", "-", "\N{EN DASH}", "\N{EM DASH}")
-# Cells in place of a number that say how the run ended.
-_FAILURES = {word: status for word, status in STATUSES.items() if status != Status.COMPLETED}
-_FAILURES |= {"nan": Status.FAILED}
 NO_NUMBER = "imported: no number"
 # What is assumed where a heading leaves it open.
 _ASSUMED = {
@@ -62,6 +59,8 @@ _ASSUMED = {
 # What a rate counts, where its heading says more than samples: rates of unlike things are not compared.
 COUNTED = f"{OTHER}counted"
 _NOUNS = {"images": "im(a)?ge?s?", "tokens": "tok(en)?s?", "sequences": "seq(uence)?s?", "words": "words?"}
+# 31 years: a time since 1970.
+_MOST_S = 1e9
 # A run by column.
 _Row = Mapping[str, Any]
 
@@ -93,7 +92,7 @@ def import_table(path: Path, parent: Path, name: str = "", columns: Mapping[str,
     table, columns = read_table(path), columns or {}
     headings = read_headings(table, columns)
     _refuse_gaps(headings, table)
-    _refuse_commas(headings, table)
+    _refuse_commas(headings, table, columns)
     study = name_from(name or path.stem)
     moment = datetime.now(UTC)
     every = [*_rows(headings, table, study, moment)]
@@ -167,29 +166,33 @@ def _oddities(headings: Sequence[Heading], table: Table, rows: Sequence[_Row]) -
 def _refuse_gaps(headings: Sequence[Heading], table: Table) -> None:
     """Refuse empty cells of a setting that other lines have: of merged cells only the first holds the value."""
     for heading, cells in zip(headings, table.columns(), strict=True):
-        if heading.column in _KINDS and heading.column not in (*MEASURED, STATUS) and "" in cells and any(cells):
+        may_be_merged = any(cells) if heading.column in _KINDS else heading.column and cells[0]
+        if may_be_merged and heading.column not in (*MEASURED, STATUS) and "" in cells:
             number, _ = table.lines[cells.index("")]
-            hint = "cells that were merged: write it on each line; `-` where there is none"
+            ways = f"; `-` where there is none; --column '{heading.theirs}=' leaves it out"
+            hint = "cells that were merged: write it on each line" + ways * (heading.column != "workers")
             raise UserError(f"{heading.theirs} is empty", where=table.where(number), hint=hint)
 
 
-def _refuse_commas(headings: Sequence[Heading], table: Table) -> None:
-    """Refuse commas in numbers that semicolons or tabs separate, and points beside them: decimals or thousands."""
+def _refuse_commas(headings: Sequence[Heading], table: Table, named: Mapping[str, str]) -> None:
+    """Refuse commas in numbers that semicolons or tabs separate, and points that may separate thousands."""
     if table.delimiter == ",":
         return
     has_decimal_commas = any(re.fullmatch(r"\d+,\d+ ?%?", cell) for _, cells in table.lines for cell in cells)
-    for number, cells in table.lines:
-        for heading, cell in zip(headings, cells, strict=True):
-            is_number = _KINDS.get(heading.column) in ("int", "float") and re.match(r"[\d.,]+", cell)
-            if is_number and ("," in cell or ("." in cell and has_decimal_commas)):
-                hint = "write a point before decimals, and nothing between thousands, in the whole file"
-                message = f"{heading.theirs} is {shown(cell)}: are these decimals, or thousands?"
-                raise UserError(message, where=table.where(number), hint=hint)
     for heading, column in zip(headings, table.columns(), strict=True):
-        large = [cell for cell in column if re.fullmatch(r"[1-9]\d{0,2}(\.\d{3})+", cell)]
-        if heading.is_guessed and heading.column in MEASURED and large and len(large) == len([*filter(None, column)]):
-            hint = f"--column '{heading.theirs}={heading.column}*1' takes them for decimals"
-            raise UserError(f"{heading.theirs} is {large[0]}: decimals, or thousands?", where=table.where(), hint=hint)
+        if _KINDS.get(heading.column) not in ("int", "float"):
+            continue
+        numbers = [cell for cell in column if re.match(r"[\d.,]+", cell)]
+        doubtful = [cell for cell in numbers if "," in cell or ("." in cell and has_decimal_commas)]
+        hint = "write a point before decimals, and nothing between thousands, in the whole file"
+        may_be_thousands = all(re.fullmatch(r"\d+|[1-9]\d{0,2}(\.\d{3})+", cell) for cell in numbers)
+        if not doubtful and may_be_thousands and not re.search(r"[*/]", named.get(heading.theirs, "")):
+            doubtful = [cell for cell in numbers if not cell.isdecimal()]
+            hint = f"write nothing between thousands; --column '{heading.theirs}={heading.column}*1' where decimals"
+        if doubtful:
+            number, _ = table.lines[column.index(doubtful[0])]
+            message = f"{heading.theirs} is {shown(doubtful[0])}: are these decimals, or thousands?"
+            raise UserError(message, where=table.where(number), hint=hint)
 
 
 def _refuse_workers_of_each_host(headings: Sequence[Heading], rows: Sequence[_Row], where: str) -> None:
@@ -269,15 +272,14 @@ def _arm_of(row: _Row) -> str:
 
 def _ended(taken: Sequence[tuple[Heading, str]]) -> tuple[Status, str | None]:
     """Return how a line's run ended, with the reason: by its column, else by what it has in place of numbers."""
-    status_word = next((cell for heading, cell in taken if heading.column == STATUS), "")
-    cells = [cell for heading, cell in taken if heading.column in MEASURED]
-    if STATUSES[status_word.lower()] != Status.COMPLETED:
-        return STATUSES[status_word.lower()], f"imported: {status_word}"
-    if any(cell.lower() not in (*_NOTHING, *_FAILURES) for cell in cells):
-        return Status.COMPLETED, None
-    if word := next((cell for cell in cells if cell.lower() in _FAILURES), None):
-        return _FAILURES[word.lower()], f"imported: {word}"
-    return Status.FAILED, NO_NUMBER
+    word = next((cell for heading, cell in taken if heading.column == STATUS), "")
+    if status_of(word) == Status.COMPLETED:
+        cells = [cell for heading, cell in taken if heading.column in MEASURED]
+        failures = [cell for cell in cells if cell.lower() == "nan" or status_of(cell) not in (None, Status.COMPLETED)]
+        if any(cell.lower() not in _NOTHING and cell not in failures for cell in cells):
+            return Status.COMPLETED, None
+        word = next(iter(failures), "")
+    return (status_of(word) or Status.FAILED, f"imported: {word}") if word else (Status.FAILED, NO_NUMBER)
 
 
 def _counted(headings: Sequence[Heading]) -> str:
@@ -313,18 +315,16 @@ def _workers(row: _Row, where: str) -> dict[str, Any]:
     """
     workers, hosts, per_host = row["workers"], row["hosts"], row["workers_per_host"]
     product = hosts and per_host and hosts * per_host
-    if workers is None and not product and (per_host or (hosts or 1) > 1):
-        counted = f"{hosts} hosts" if hosts else f"{per_host} workers on each host"
+    if workers is None and not product and (hosts or per_host):
+        counted = f"{hosts} host{'s' * (hosts > 1)}" if hosts else f"{per_host} workers on each host"
         hint = "name a column: --column THEIRS=workers, or THEIRS=workers_per_host beside THEIRS=hosts"
         raise UserError(f"{counted}, and no number of workers", where=where, hint=hint)
     if workers and (workers < (hosts or 1) or workers != (product or workers)):
         counted = f"{workers} workers on {hosts} hosts" + f" of {per_host} each" * bool(per_host)
         hint = "leave one out: --column THEIRS=; if they are of each host: --column THEIRS=workers_per_host"
         raise UserError(f"{counted} cannot be", where=where, hint=hint)
-    # One host of unknown workers is no single worker.
-    may_be_single = workers or product or not hosts
     workers = workers or product or 1
-    is_single = may_be_single and workers == 1 and row["strategy"] == DEFAULTS["strategy"]
+    is_single = workers == 1 and row["strategy"] == DEFAULTS["strategy"]
     return {
         "workers": workers,
         "processes": workers,
@@ -399,8 +399,10 @@ def _value(heading: Heading, text: str, where: str) -> Any:
         raise UserError(f"{column} is a number, not {shown(text)}", where=where, hint=_way(column, text)) from None
     is_loss = metric is not None and metric.is_score and math.isinf(metric.most)
     least, most = -math.inf if is_loss else 0.0, metric.most if metric else math.inf
+    most = _MOST_S if MEASURED.get(column) == "s" else most
     if not math.isfinite(number) or not least <= number <= most or (column == "workers" and number < 1):
         hint = f"write shares as 0.93 or 93%, or --column '{heading.theirs}={column}/100'" if most == 1 else ""
+        hint = "write how long it took, not when it was" if number > most == _MOST_S else hint
         raise UserError(f"{column} cannot be {shown(text)}", where=where, hint=hint)
     if number == 0 and MEASURED.get(column) in ("s", "samples/s"):
         raise UserError(f"{column} cannot be {shown(text)}", where=where, hint="`-` where it did not run")

@@ -103,7 +103,7 @@ def test_what_a_table_does_not_say_is_unknown(tmp_path: Path) -> None:
         ("workers,accuracy\n1,75\n", "validation_accuracy cannot be '75'"),
         ("workers,gpus,throughput\n1,1,5\n", "workers and gpus are both taken for workers"),
         ("workers,workers,throughput\n1,1,5\n", "the column 'workers' is there twice"),
-        ("nodes,throughput\n1,10\n2,19\n", "csv:3: 2 hosts, and no number of workers"),
+        ("nodes,throughput\n1,10\n2,19\n", "csv:2: 1 host, and no number of workers"),
         ("gpus per node,throughput\n8,19\n", "csv:2: 8 workers on each host, and no number of workers"),
         ("nodes,gpus/node,gpus,throughput\n2,4,8,19\n2,8,8,19\n", "csv:3: 8 workers on 2 hosts of 8 each cannot be"),
         ("nodes,gpus,throughput\n2,1,19\n", "csv:2: 1 workers on 2 hosts cannot be"),
@@ -129,7 +129,7 @@ def test_what_a_table_does_not_say_is_unknown(tmp_path: Path) -> None:
         ("gpus,Top-1 error (%),time\n8,24,5\n", "Top-1 error (%) is no accuracy"),
         ("gpus,epoch,time\n8,1,5\n8,2,9\n", "epoch: a line for each epoch?"),
         ("gpus,loss,img/s\n8,nan,5\n", "csv:2: loss is nan"),
-        ("gpus;img/s\n1;1.400\n8;10.770\n", "img/s is 1.400: decimals, or thousands?"),
+        ("gpus;img/s\n1;1.400\n8;10.770\n", "img/s is '1.400': are these decimals, or"),
         ("seed,throughput\n1,5\n1,6\n", "--column 'seed=' leaves it out"),
         ("gpus,run,img/s\n1,1,5\n1,2,6\n1,Mean,5.5\n", "csv:4: run: a summary of other lines is no run"),
         ("setup,gpus,img/s\nA,1,5\nB,1,6\ntotal,1,11\n", "csv:4: setup: a summary"),
@@ -163,6 +163,16 @@ def test_what_a_table_does_not_say_is_unknown(tmp_path: Path) -> None:
         ("gpus,error,img/s\n1,none,9\n1,feedback,5\n", "error is feedback and none on lines"),
         ("gpus,batch,GradAccum,step time (s)\n8,4,1,0.5\n8,4,8,3\n", "GradAccum: does the batch hold all"),
         ("gpus,img/s,wall time (h:mm:ss)\n1,5,1:30:00\n", "holds times such as 1:30:00"),
+        ("gpus,time,State\n1,5,COMPLETED\n1,4,warm\n", "State is 'warm'"),
+        ("gpus,time,success\n1,5,1\n1,4,0\n", "success is '1'"),
+        ("gpus,time,ExitCode\n1,5,0:0\n1,4,1:0\n", "ExitCode is '1:0': did the run fail?"),
+        ("gpus\ttime\tloss\n1\t1.800\t0.5\n2\t960\t0.5\n", "csv:2: time is '1.800': are"),
+        ("gpus;Global Batch;time\n8;1.000;5\n", "Global Batch is '1.000': are"),
+        ("Framework,gpus,time\na,1,5\n,2,9\n", "csv:3: Framework is empty"),
+        ("nodes,GPU,time\n1,1x A100,8\n1,8x A100,1.2\n", "GPU: are these the workers?"),
+        ("trainer/global_step,loss\n1,5\n2,4\n", "trainer/global_step: a line for each step?"),
+        ("gpus,Wall time\n1,1701260000.12\n", "write how long it took"),
+        ("Strategy;Zeit, Time (s)\nps;120,5\nring;64,2\n", "no column is a measurement: Strategy, Zeit, Time (s)"),
         ("strategy,accelerator,gpus,peak img/s\na,b,8,5\n", "the nearest is peak img/s"),
     ],
 )
@@ -240,6 +250,14 @@ def test_a_column_whose_unit_is_not_understood_needs_a_factor(tmp_path: Path) ->
     assert study.runs[0]["samples_per_s"] == 12
 
 
+def test_a_factor_says_that_points_separate_decimals(tmp_path: Path) -> None:
+    text = "gpus;Durchsatz (img/s)\n1;219\n8;1.734\n"
+    with pytest.raises(UserError, match="decimals, or thousands"):
+        made(tmp_path, text, columns={"Durchsatz (img/s)": "samples_per_s"})
+    (study,) = read([made(tmp_path, text, columns={"Durchsatz (img/s)": "samples_per_s*1"}).folder]).studies
+    assert [row["samples_per_s"] for row in study.runs] == [219, 1.734]
+
+
 def test_files_as_spreadsheets_write_them(tmp_path: Path) -> None:
     """A heading of two lines, cells of nothing at the ends, UTF-16."""
     text = '"Number\nof GPUs";"Global\nBS";img/s;;\n1;64;5;;\n8;512;38\n'
@@ -282,7 +300,6 @@ def test_a_factor_is_that_of_the_user_or_of_the_heading(
     ("text", "workers", "strategies", "num_arms"),
     [
         ("nodes,gpus per node,img/s\n1,1,5\n1,8,9\n4,8,9\n", [1, 8, 32], ["single", "unknown", "unknown"], 3),
-        ("nodes,img/s\n1,5\n", [1], ["unknown"], 1),
         ("img/s\n5\n", [1], ["single"], 1),
         ("GPU,img/s\n1,5\n4,9\n", [1, 4], ["single", "unknown"], 2),
         ("sep=;\ngpus;img/s\n1;1.25\n", [1], ["single"], 1),
@@ -351,6 +368,13 @@ def test_a_run_that_counts_within_equal_settings_is_a_repeat(tmp_path: Path) -> 
     [
         ("n,time,Status\n1,5,ok\n1,4,OOM\n1,-,timed out\n", "completed out-of-memory timeout", "OOM;timed out"),
         ("n,time,status\n1,5,FINISHED\n1,4,KILLED\n1,DNF,\n", "completed interrupted failed", "KILLED;DNF"),
+        (
+            "n,time,State\n1,5,COMPLETED\n1,4,OUT_OF_MEMORY\n1,3,CANCELLED by 1000\n1,3,CANCELLED+\n1,2,running\n",
+            "completed out-of-memory interrupted interrupted interrupted",
+            "OUT_OF_MEMORY;CANCELLED by 1000;CANCELLED+;running",
+        ),
+        ("n,time,Success\n1,5,Y\n1,4,N\n", "completed failed", "N"),
+        ("n,time,failed\n1,5,no\n1,4,no\n", "completed completed", ""),
         ("n,time,converged\n1,5,yes\n1,4,no\n", "completed failed", "no"),
         ("n,time,state\n1,5,\n1,4,cold\n", "completed completed", ""),
         ("n,time,status\n1,5,-\n1,4,fail\n", "completed failed", "fail"),
