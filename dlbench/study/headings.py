@@ -29,7 +29,7 @@ _STATUS_WORDS = {
     Status.DIVERGED: "diverged",
     Status.TIMEOUT: "timeout,timed out",
     Status.STALLED: "stalled",
-    Status.INTERRUPTED: "interrupted,killed,cancelled,canceled,preempted,running,pending",
+    Status.INTERRUPTED: "interrupted,killed,cancelled,canceled,preempted",
 }
 _STATUSES = {"": Status.COMPLETED} | {
     word: status for status, words in _STATUS_WORDS.items() for word in words.split(",")
@@ -40,14 +40,12 @@ _NO_FAILURE = ("", "-", "0", "0:0", "no", "n", "false")
 # Words of headings, and the one that stands for them below.
 _WORDS = {
     "": "of de der the in mean average avg median",
-    "workers": "gpus ngpus numgpus numworkers devices accelerators processes ranks tpus",
-    "worker": "gpu device accelerator process rank tpu",
-    "hosts": "nodes nnodes numnodes numhosts",
-    "host": "node",
+    "workers": "gpus ngpus numgpus numworkers devices accelerators processes ranks ntasks tpus chips",
+    "worker": "gpu device accelerator process rank tpu chip",
+    "hosts": "nodes nnodes numnodes numhosts machines instances vms",
+    "host": "node server instance vm",
     "item": "img imgs image images sample samples example examples token tokens tok toks sequence sequences seq seqs "
     "word words",
-    "thousanditem": "kimg kimgs ktok ktoks ktokens",
-    "millionitem": "mtok mtoks mtokens",
     "microsecond": "us µs μs usec microseconds",
     "millisecond": "ms msec milliseconds",
     "second": "s sec secs seconds",
@@ -65,6 +63,7 @@ _WORDS = {
     "accuracy": "acc",
 }
 _MEANS = {word: meaning for meaning, words in _WORDS.items() for word in words.split()}
+_MEANS |= {f"{k}{word}": f"{_MEANS[k]}item" for word in _WORDS["item"].split() for k in "km"}
 _TIME, _RATE, SHARE = "s", "samples/s", "0 to 1"
 # Units at the end of a heading: what is measured, by what its numbers are multiplied, and the noun that it implies.
 _UNITS = {
@@ -90,10 +89,10 @@ _A_RATE = f"{_ADJECTIVES}(throughput(rate)?|speedrate|rate)"
 # What tables call columns, in the words above, without a unit, with `global` first, `perstep` and `perworker` last.
 NAMES = {
     "workers": "(n|num|global)*(workers|worldsize|np)(num)*|workernum|numworker",
-    "hosts": "(num|global)*hosts(num)*|hostnum",
-    "workers_per_host": "(num)?(workers?|np|nproc)perhost",
+    "hosts": "(num|global|alloc)*hosts(num)*|hostnum",
+    "workers_per_host": "(num)?(workers?|np|nproc)per(host|machine)",
     "batch_size": "(local|mini)?(train)?(batch(size)?|bs)(perworker)?",
-    "batch_size_global": "global(train)?(batch(size)?|bs)",
+    "batch_size_global": "(global|effective)(train)?(batch(size)?|bs)",
     "strategy": "strategy|method|sync|synchroni[sz]ation|backendstrategy",
     "model": "model|network|architecture",
     "dataset": "dataset|data",
@@ -105,9 +104,9 @@ NAMES = {
     WORKER_RATE: f"{_A_RATE}perworker",
     "mfu": "mfu|modelflops?utili[sz]ation",
     # Beside `timeto`, `time` is the noun of a unit.
-    "train_time_s": f"{_ADJECTIVES}((t?time|runtime|duration)+|timeto{_GOAL}(time)?)",
+    "train_time_s": f"{_ADJECTIVES}((t?time|runtime|duration)+|timeto{_GOAL}(time)?)|elapsedraw",
     TIME_TO_TARGET.column: r"timeto\d+(percent(validation|top1|accuracy)*|(validation|top1)*accuracy)(time)?",
-    STEP_TIME: f"{_ADJECTIVES}(step(time)+|(time)+perstep)",
+    STEP_TIME: f"{_ADJECTIVES}((step|batch)(time)+|(time)+perstep)",
     "validation_accuracy": f"{_WHEN}((validation)?(top1)?accuracy|accuracytop1|(validation)?top1)",
     "train_accuracy": f"{_WHEN}train(top1)?accuracy",
     "validation_mean_squared_error": "(validation)?(squarederror|mse)",
@@ -119,21 +118,25 @@ NAMES = {
 # What follows from other columns, or says when and by whom a line was measured: it would keep repeats apart.
 # A column of numbers of lines has no words.
 _NO_SETTING = re.compile(
-    ".*(efficiency|speedup)(time|rate)*|(global)?(peak|max)(worker|host)?(memory|mem).*|.*utili[sz]ation"
-    "|(global|worker)*energy((k|m|thousand)?(wh|j|watthours?|joules?))?|t?flops(perworker)?"
+    ".*(efficiency|speedup|relativeperformance|(percent|vs)linear).*|hfu(percent)?|unnamed\\d*"
+    "|(global)?(peak|max)(worker|host)?(memory|mem).*|.*utili[sz]ation"
+    "|(global|worker)*energy((k|m|thousand)?(wh|j|watthours?|joules?))?"
+    "|(achieved)?(t|tera|p|peta)?flops?(rate)?(perworker)?"
     "|(price|cost).*|workers?time|.*steprate|(validation|compile)(run)?(time|rate)+|data(time)+"
     "|(train|global)*((time)*epoch(time)+|(time|second|minute|hour)+perepoch(time)*)"
     "|(global)?((best|peak|ideal|max|minimum|maximum|step|train)*(time|throughput|rate|accuracy|loss))+"
     "(per(worker|step))*(max|minimum|maximum)?|(time|epochs|step)to.*|(best|final|last|validation|train|macro|micro|top\\d)*"
     "(perplexity|ppl|f1|bleu|map|millionap|auc|auroc|wer|cer|m?iou|score|accuracy|loss|err(or)?(rate)?|top\\d)+(top\\d)?"
-    "|(run|start|end)?(date|timestamp|datetime)|(start|end)time|created(at)?|(run|job|line|row)num|(run|job|line|row)?(id|index)|run"
+    "|(run|start|end)?(date|timestamp|datetime)|(start|end)time|created(at)?"
+    "|(run|job|line|row)num|(run|job|line|row)?(id|index)|run"
     "|notes?|comments?|remarks?|(exit|return)code|rc|fail(ed|ure)|crash(ed)?|oom|"
 )
+_ONE_LINE = "write one line for each run (gpus, repeat, strategy or precision, throughput), not a column for each"
 # What may number repeats.
 _NUMBERS = re.compile("run(id|num|index)?|id|num|index")
 # What may be measured, or chosen.
 _DOUBTFUL = re.compile(
-    "n|num|error|latency|minute|minimum|max|maximum|low(er)?|high|upper|variance|jitter"
+    "n|num|error|latency|(weak|strong)?scaling(factor)?|minute|minimum|max|maximum|low(er)?|high|upper|variance|jitter"
     "|(global|worker)*power((k|m|thousand)?(w|watts?))?"
 )
 _MEASURE = f"(time|throughput|rate|accuracy|loss|latency|{'|'.join(_UNITS)})*"
@@ -149,6 +152,8 @@ _SUMMARY = re.compile("mean|avg|average|median|std|sd|stdev|min|max|total|sum|be
 _ERROR = re.compile(r"(top.?\d|val\w*|test).?err(?!.*(std|dev|bar))", re.IGNORECASE)
 # `error` alone may be one of the mean.
 _BARE_ERROR = re.compile(r"err(or)?s?([ _]rate|[\W_]*(%|percent|pct)).*", re.IGNORECASE)
+_COUNTS = r"gpu|node|worker|device|rank|accelerator|(tasks|cores|cpus)$"
+_HOSTS = "(num(ber)?|no|n|#)?[ _]*(of )?(node|host|machine|instance|vm)s"
 _OF_A_LOG = re.compile(r"(?:.*[/.])?(?:global)?[ _]?(epoch|step|iter(?:ation)?)", re.IGNORECASE)
 # 8x V100, V100 x8, 2 nodes; not 224x224.
 _COUNTED = re.compile(
@@ -248,6 +253,10 @@ def _with_units(headings: Sequence[Heading], table: Table) -> list[Heading]:
     result = [*headings]
     for unit, cells in zip(headings, table.columns(), strict=True):
         is_unit = unit.is_guessed and unit.column.startswith(OTHER) and _UNIT_COLUMN.fullmatch(unit.theirs)
+        is_row = unit.column in MEASURED and not re.search(r"\d", cells[0])
+        if is_row and _guessed(f"x ({cells[0]})", has_least=False).unit:
+            hint = "write them into the headings, such as `throughput (img/s)`, and delete the line"
+            raise UserError("units of columns are not read", where=table.where(table.lines[0][0]), hint=hint)
         if not is_unit or all(map(str.isdecimal, cells)):
             continue
         for place, each in enumerate(headings):
@@ -264,6 +273,7 @@ def _seen(headings: Sequence[Heading], table: Table) -> list[Heading]:
     """Return the headings as their cells show them: a `GPU` that counts workers, a `run` that numbers repeats."""
     taken = {each.column for each in headings}
     settings = [place for place, each in enumerate(headings) if each.column and each.column not in MEASURED]
+    has_micro_batch = any(re.search("micro.?batch", each.theirs, re.IGNORECASE) for each in headings)
     seen = []
     for place, (heading, cells) in enumerate(zip(headings, table.columns(), strict=True)):
         if heading.column == "device_name" and heading.is_guessed and all(map(str.isdecimal, cells)):
@@ -274,9 +284,11 @@ def _seen(headings: Sequence[Heading], table: Table) -> list[Heading]:
         elif heading.column == STATUS and (words := [each for each in cells if status_of(each) is None]):
             may_be_setting = heading.is_guessed and heading.theirs.lower() in ("state", "outcome", "result")
             if not may_be_setting or any(map(status_of, {*cells} - {"", "-"})):
-                hint = f"write one of {', '.join(Status)}; {_ways(heading.theirs)}"
+                hint = f"write one of {', '.join(Status)}, or leave the line out; {_ways(heading.theirs)}"
                 raise UserError(f"{heading.theirs} is {shown(words[0])}", where=table.where(), hint=hint)
             heading = replace(heading, column=_other(heading.theirs))
+        elif heading.column == "batch_size" and heading.is_guessed and heading.is_bare and has_micro_batch:
+            heading = replace(heading, column="batch_size_global", is_bare=False)
         elif heading.may_number and REPEAT not in taken:
             groups = by_key((tuple(line[each] for each in settings), line[place]) for _, line in table.lines)
             if all({*group} == {str(n + 1) for n in range(len(group))} for group in groups.values()):
@@ -332,7 +344,7 @@ def _refuse_hidden(headings: Sequence[Heading], table: Table) -> None:
             ours = "epochs" if theirs.lower() == "epoch" else "+"
             hint = f"keep the last line of each run; or --column '{theirs}={ours}' where it is how many there were"
             raise UserError(f"{theirs}: a line for each {unit[1].lower()}?", where=table.where(), hint=hint)
-        is_count = is_other and re.search(r"gpu|node|worker|device|rank|accelerator", theirs, re.IGNORECASE)
+        is_count = is_other and re.search(_COUNTS, theirs, re.IGNORECASE)
         is_line_number = theirs == "#" and _numbers_lines(cells)
         is_amount = heading.is_guessed and _AMOUNT.fullmatch(theirs) and all(map(str.isdecimal, cells))
         is_grid = all(map(_GRID.fullmatch, cells)) and not all(map(_SQUARE.fullmatch, cells))
@@ -340,8 +352,13 @@ def _refuse_hidden(headings: Sequence[Heading], table: Table) -> None:
         may_count = is_other or heading.column == "device_name"
         in_words = may_count and (is_grid or any(map(_COUNTED.search, cells)))
         if not has_workers and (is_count or in_words or (is_amount and not is_line_number)):
-            way = f"--column '{theirs}=workers'" if all(map(str.isdecimal, cells)) else "add a column `workers`"
+            ours = "workers_per_host" if re.search(r"\bper\b|/", theirs) else "workers"
+            way = f"--column '{theirs}={ours}'"
+            if re.match(_HOSTS, theirs, re.IGNORECASE):
+                way = f"--column '{theirs}=hosts' beside a column `workers` or `workers_per_host`"
+            way = way if all(map(str.isdecimal, cells)) else "add a column `workers`"
             hint = f"{way}; --column '{theirs}=+' where it is a setting"
+            hint = _ONE_LINE if heading.unit in (_TIME, _RATE) or theirs[:1].isdigit() else hint
             raise UserError(f"{theirs}: are these the workers?", where=table.where(), hint=hint)
 
 
@@ -385,19 +402,23 @@ def _refuse_settings(headings: Sequence[Heading], table: Table) -> None:
         if is_clock and filled and all(map(_CLOCK.fullmatch, filled)):
             hint = f"write a time as one number: 5400 for 1:30:00; {_ways(theirs)}"
             raise UserError(f"{theirs} holds times such as {min(filled)}", where=where, hint=hint)
+        if heading.unit == _RATE or re.search("throughput", theirs, re.IGNORECASE):
+            raise UserError(f"{theirs} is a rate, and no setting", where=where, hint=f"{_ONE_LINE}; {_ways(theirs)}")
         if is_step_alone and re.search(r"accum|grad\w*[ _]?acc", theirs, re.IGNORECASE) and filled - {"1"}:
             hint = "add a column `global batch`: workers x batch x accumulated batches"
             raise UserError(f"{theirs}: does the batch hold all that a step accumulates?", where=where, hint=hint)
 
 
 def _missing(headings: Sequence[Heading]) -> str:
-    header = [each.theirs for each in headings]
-    if max(Counter(re.sub(r"\d+", "", name).rstrip("s") for name in header).values()) > 1:
-        return "write one line for each run (gpus, repeat, throughput), not a column for each"
+    like = re.compile(r"(?<![a-z])(?:time|throughput|speed(?!up)|rate|acc(?!el)|loss)|/s|second", re.IGNORECASE)
+    near = {each: each.unit or "".join(like.findall(each.theirs)[:1]).lower() for each in headings}
+    kinds = [kind for each, kind in near.items() if kind and each.column.startswith(OTHER)]
+    header = [re.sub(r"\d+", "", each.theirs).rstrip("s") for each in headings]
+    if len({*header}) < len(header) or len({*kinds}) < len(kinds):
+        return _ONE_LINE
     ours = ", ".join(f"{name} ({MEASURED[name] or 'a loss'})" for name in NAMES if name in MEASURED)
-    like = re.compile(r"(?<![a-z])(time|throughput|speed(?!up)|rate|acc(?!el)|loss)|/s|second", re.IGNORECASE)
-    near = next((each.theirs for each in headings if each.unit or like.search(each.theirs)), "")
-    start = f"the nearest is {near}; name one" if near else "name one"
+    nearest_one = next((each.theirs for each, kind in near.items() if kind), "")
+    start = f"the nearest is {nearest_one}; name one" if nearest_one else "name one"
     return f"{start}: --column THEIRS=OURS or THEIRS=OURS*1000; OURS, with samples of all workers, is of {ours}"
 
 
@@ -411,6 +432,7 @@ def _guessed(theirs: str, *, has_least: bool) -> Heading:
     for sign, word in {"+/-": " std ", "\u00b1": " std ", "/": " per ", "%": " percent ", "#": " num "}.items():
         text = text.replace(sign, word)
     text = "".join(_MEANS.get(word, word) for word in re.findall(r"[^\W_]+", text))
+    text = text.replace("perbatch", "perstep")
     scopes = [scope for scope in ("perstep", "perworker") if scope in text]
     name = re.sub("perstep|perworker|global", "", text)
     # `min` alone is hardly a time; `time to 93%` is none in percent.
@@ -436,7 +458,7 @@ def _guessed(theirs: str, *, has_least: bool) -> Heading:
 
 
 def _other(theirs: str) -> str:
-    return OTHER + (re.sub(r"\W+", "_", theirs).strip("_") or "column")
+    return OTHER + (re.sub(r"\W+", "_", theirs).strip("_").lower() or "column")
 
 
 def _named(guess: Heading, ours: str) -> Heading:

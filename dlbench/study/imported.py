@@ -113,6 +113,9 @@ def import_table(path: Path, parent: Path, name: str = "", columns: Mapping[str,
     remarks = [*_taken(headings, columns, rows), *_oddities(headings, table, [row for row in rows if row["stated"]])]
     if not any(each.column in ("workers", "hosts", "workers_per_host") for each in headings):
         remarks.append("no column says how many workers there were: one is assumed; --column THEIRS=workers names it")
+    alone = {row["strategy"] for row in rows if row["workers"] == 1}
+    if alone and "single" not in alone and len({row["workers"] for row in rows}) > 1:
+        remarks.append("no efficiency: write `single` as the strategy of one worker that uses no library")
     if failed := sum(row["status"] != Status.COMPLETED for row in rows):
         remarks.append(f"runs that failed, or have no number beside repeats that do: {failed}")
     if empty := [number for (number, _), kept in zip(table.lines, is_kept, strict=True) if not kept]:
@@ -296,7 +299,7 @@ def _target(headings: Sequence[Heading]) -> dict[str, Any]:
     """
     theirs = next((each.theirs for each in headings if each.column == TIME_TO_TARGET.column), None)
     if theirs is None:
-        times = [each.theirs for each in headings if each.column == TRAIN_TIME.column]
+        times = [each.theirs for each in headings if each.column == TRAIN_TIME.column and each.is_guessed]
         is_to_target = any(re.match(r"(training[ _])?time[ _]to", name, re.IGNORECASE) for name in times)
         return {"target_metric": "validation_accuracy"} if is_to_target else {}
     aim = re.search(r"to[\W_]*?(\d*\.?\d+)", theirs, re.IGNORECASE)

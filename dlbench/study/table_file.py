@@ -76,7 +76,8 @@ def read_table(path: Path) -> Table:
         hint = "begin the file with the names of columns; delete titles above them"
         raise UserError(f"{shown(''.join(header))} is no header", where=where, hint=hint)
     if repeated := [name for name, count in Counter(header).items() if count > 1]:
-        raise UserError(f"the column {shown(repeated[0])} is there twice", where=where)
+        hint = "rename one; each run has a line, not a column"
+        raise UserError(f"the column {shown(repeated[0])} is there twice", where=where, hint=hint)
     for number, cells in lines:
         if len(cells) != len(header):
             raise UserError(f"has {len(cells)} cells, and the header {len(header)}", where=f"{path}:{number}")

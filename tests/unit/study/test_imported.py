@@ -12,7 +12,7 @@ from dlbench.report.data import read
 from dlbench.study.imported import import_table
 
 TABLE = """\
-Model,GPUs,Batch size (per GPU),hw,Throughput,top1,who
+Model,GPUs,Batch size (per GPU),hw,Throughput,top1,Who
 resnet50,1,64,P100,219,0.75,a
 resnet50,1,64,P100,221,0.76,a
 resnet50,8,64,P100,"1,734.5",75%,a
@@ -64,8 +64,9 @@ def test_repeats_that_a_table_numbers_are_pairs(tmp_path: Path) -> None:
         made(tmp_path, text.replace("1,1,11", "1,3,11"), columns={})
 
 
-def test_a_batch_of_all_workers_is_that_of_one_alone(tmp_path: Path) -> None:
-    text = "workers,global batch,throughput\n1,256,100\n8,256,640\n"
+@pytest.mark.parametrize("batch", ["global batch", "effective batch size", "train_batch_size"])
+def test_a_batch_of_all_workers_is_that_of_one_alone(tmp_path: Path, batch: str) -> None:
+    text = f"workers,train_micro_batch_size_per_gpu,{batch},throughput\n1,8,256,100\n8,8,256,640\n"
     alone, many = read([made(tmp_path, text, columns={}).folder]).arms
     assert (many.first["batch_size"], many.first["batch_size_per_worker"]) == (256, 32.0)
     assert many.metrics["efficiency"].value == pytest.approx(0.8)
@@ -163,7 +164,7 @@ def test_what_a_table_does_not_say_is_unknown(tmp_path: Path) -> None:
         ("gpus,error,img/s\n1,none,9\n1,feedback,5\n", "error is feedback and none on lines"),
         ("gpus,batch,GradAccum,step time (s)\n8,4,1,0.5\n8,4,8,3\n", "GradAccum: does the batch hold all"),
         ("gpus,img/s,wall time (h:mm:ss)\n1,5,1:30:00\n", "holds times such as 1:30:00"),
-        ("gpus,time,State\n1,5,COMPLETED\n1,4,warm\n", "State is 'warm'"),
+        ("gpus,time,State\n1,5,COMPLETED\n1,4,running\n", "State is 'running'"),
         ("gpus,time,success\n1,5,1\n1,4,0\n", "success is '1'"),
         ("gpus,time,ExitCode\n1,5,0:0\n1,4,1:0\n", "ExitCode is '1:0': did the run fail?"),
         ("gpus\ttime\tloss\n1\t1.800\t0.5\n2\t960\t0.5\n", "csv:2: time is '1.800': are"),
@@ -173,6 +174,14 @@ def test_what_a_table_does_not_say_is_unknown(tmp_path: Path) -> None:
         ("trainer/global_step,loss\n1,5\n2,4\n", "trainer/global_step: a line for each step?"),
         ("gpus,Wall time\n1,1701260000.12\n", "write how long it took"),
         ("Strategy;Zeit, Time (s)\nps;120,5\nring;64,2\n", "no column is a measurement: Strategy, Zeit, Time (s)"),
+        ("gpus,scaling,img/s\n8,weak,9\n8,strong,7\n", "scaling is strong and weak on lines"),
+        ("Nodes (8x V100),img/s\n1,5\n2,9\n", "--column 'Nodes (8x V100)=hosts' beside a column `workers`"),
+        ("GPUs per pod,time\n8,5\n", "--column 'GPUs per pod=workers_per_host'"),
+        ("CPUs,time\n8,5\n", "--column 'CPUs=workers'"),
+        ("model,time,1 GPU img/s,8 GPU img/s\na,5,1,2\n", "hint: write one line for each run"),
+        ("gpus,ring img/s,ps img/s\n1,5,6\n", "hint: write one line for each run"),
+        ("gpus,img/s,ring throughput\n1,5,6\n", "ring throughput is a rate, and no setting"),
+        ("gpus,throughput\n-,img/s\n1,5\n", "csv:2: units of columns are not read"),
         ("strategy,accelerator,gpus,peak img/s\na,b,8,5\n", "the nearest is peak img/s"),
     ],
 )
@@ -219,6 +228,9 @@ def test_what_is_no_table_of_measurements_is_refused(tmp_path: Path, text: str, 
         ("throughput per GPU (img/s)", "5", "samples_per_s", 20),
         ("samples_per_s_per_worker", "5", "samples_per_s", 20),
         ("ms/step", "200", "samples_per_s", 640),
+        ("sec/batch", "0.2", "samples_per_s", 640),
+        ("batch time (ms)", "200", "samples_per_s", 640),
+        ("Throughput (ksamples/s)", "5.1", "samples_per_s", 5100),
         ("step time (s)", "0.2", "samples_per_s", 640),
         ("mean throughput (img/s)", "5", "samples_per_s", 5),
         ("hours", "29", "train_time_s", 104400),
@@ -346,6 +358,16 @@ def test_a_factor_is_that_of_the_user_or_of_the_heading(
         ("img/s,image size,units\n5,320x240,16\n6,640x480,16\n", [1, 1], ["single"] * 2, 2),
         ("#,img/s\n1,5\n2,6\n", [1, 1], ["single"] * 2, 1),
         ("params.num_gpus,img/s,size\n1,5,4x8\n1,6,8x8\n", [1, 1], ["single"] * 2, 2),
+        # Headings, the line below them and bars of Markdown; bars and words of Slurm.
+        ("| chips | tokens/s/chip |\n|------:|---|\n| 1 | 5 |\n| 8 | 4 |\n", [1, 8], ["single", "unknown"], 2),
+        ("AllocNodes|NTasks|ElapsedRaw\n1|1|5\n2|16|3\n", [1, 16], ["single", "unknown"], 2),
+        ("Machines,GPUs per machine,time (h)\n1,8,8\n2,8,4\n", [8, 16], ["unknown"] * 2, 2),
+        (
+            "Unnamed: 0,gpus,img/s,% of linear,Speedup vs A,HFU,teraFLOP/s/GPU\n0,1,5,1,2,3,4\n1,1,6,2,3,4,5\n",
+            [1, 1],
+            ["single"] * 2,
+            1,
+        ),
         ("gpus,global batch,grad accum,step time (s)\n1,8,1,5\n1,8,2,6\n", [1, 1], ["single"] * 2, 2),
     ],
 )
@@ -369,9 +391,9 @@ def test_a_run_that_counts_within_equal_settings_is_a_repeat(tmp_path: Path) -> 
         ("n,time,Status\n1,5,ok\n1,4,OOM\n1,-,timed out\n", "completed out-of-memory timeout", "OOM;timed out"),
         ("n,time,status\n1,5,FINISHED\n1,4,KILLED\n1,DNF,\n", "completed interrupted failed", "KILLED;DNF"),
         (
-            "n,time,State\n1,5,COMPLETED\n1,4,OUT_OF_MEMORY\n1,3,CANCELLED by 1000\n1,3,CANCELLED+\n1,2,running\n",
-            "completed out-of-memory interrupted interrupted interrupted",
-            "OUT_OF_MEMORY;CANCELLED by 1000;CANCELLED+;running",
+            "n,time,State\n1,5,COMPLETED\n1,4,OUT_OF_MEMORY\n1,3,CANCELLED by 1000\n1,3,CANCELLED+\n",
+            "completed out-of-memory interrupted interrupted",
+            "OUT_OF_MEMORY;CANCELLED by 1000;CANCELLED+",
         ),
         ("n,time,Success\n1,5,Y\n1,4,N\n", "completed failed", "N"),
         ("n,time,failed\n1,5,no\n1,4,no\n", "completed completed", ""),
@@ -418,6 +440,12 @@ def test_what_a_rate_counts_and_what_a_time_is_to(tmp_path: Path, header: str, c
     assert (row.get("imported.counted"), row.get("target_metric"), row.get("target_value")) == (counted, target, None)
 
 
+def test_a_time_to_train_that_is_named_a_training_time_has_no_target(tmp_path: Path) -> None:
+    columns = {"time to train (min)": "train_time_s"}
+    (row,) = read([made(tmp_path, "gpus,time to train (min)\n4,9\n", columns=columns).folder]).studies[0].runs
+    assert (row["train_time_s"], row.get("target_metric")) == (540, None)
+
+
 def test_batches_that_agree_are_of_each_worker(tmp_path: Path) -> None:
     text = "gpus,batch size per gpu,global batch,throughput\n1,64,64,219\n4,64,256,852\n"
     _, many = read([made(tmp_path, text, columns={}).folder]).arms
@@ -447,6 +475,10 @@ def test_what_is_assumed_or_odd_is_said(tmp_path: Path) -> None:
             "left out: step time (ms); --column THEIRS=+ lets one tell arms apart",
             "runs that failed, or have no number beside repeats that do: 1",
             "x makes 3 arms of 3 lines; --column 'x=' leaves it out",
+        ],
+        "strategy,gpus,img/s\nddp,1,5\nddp,2,9\n": [
+            "taken: strategy as strategy, gpus as workers, img/s as samples_per_s",
+            "no efficiency: write `single` as the strategy of one worker that uses no library",
         ],
         "gpus,img/s,lr,heat\n1,5,0.1,30.1\n1,6,0.1,30.2\n1,7,0.2,30.1\n1,8,0.2,30.3\n": [
             "taken: gpus as workers, img/s as samples_per_s, lr as learning_rate; apart by: heat",
