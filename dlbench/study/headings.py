@@ -283,8 +283,10 @@ def _seen(headings: Sequence[Heading], table: Table) -> list[Heading]:
             heading = replace(heading, column="workers", is_bare=True)
         elif heading.column == STATUS and (words := [each for each in cells if status_of(each) is None]):
             may_be_setting = heading.is_guessed and heading.theirs.lower() in ("state", "outcome", "result")
-            if not may_be_setting or any(map(status_of, {*cells} - {"", "-"})):
-                hint = f"write one of {', '.join(Status)}, or leave the line out; {_ways(heading.theirs)}"
+            is_status = any(map(status_of, {*cells} - {"", "-"}))
+            if is_status or not may_be_setting:
+                ways = "or leave the line out" if is_status else _ways(heading.theirs)
+                hint = f"write one of {', '.join(Status)}; {ways}"
                 raise UserError(f"{heading.theirs} is {shown(words[0])}", where=table.where(), hint=hint)
             heading = replace(heading, column=_other(heading.theirs))
         elif heading.column == "batch_size" and heading.is_guessed and heading.is_bare and has_micro_batch:
@@ -338,7 +340,7 @@ def _refuse_hidden(headings: Sequence[Heading], table: Table) -> None:
             raise UserError(f"{theirs} is no accuracy", where=table.where(), hint=hint)
         is_failure = heading.is_guessed and _FAILURE.fullmatch(theirs) and STATUS not in columns
         if is_failure and (ends := [cell for cell in cells if cell.lower() not in _NO_FAILURE]):
-            hint = f"a column `status` says how each run ended: {', '.join(Status)}; --column '{theirs}=' leaves it out"
+            hint = f"add a column `status` of {', '.join(Status)}; --column '{theirs}=' where none failed"
             raise UserError(f"{theirs} is {shown(ends[0])}: did the run fail?", where=table.where(), hint=hint)
         if is_other and (unit := _OF_A_LOG.fullmatch(theirs)) and len({*cells}) > 1:
             ours = "epochs" if theirs.lower() == "epoch" else "+"

@@ -164,7 +164,7 @@ def test_what_a_table_does_not_say_is_unknown(tmp_path: Path) -> None:
         ("gpus,error,img/s\n1,none,9\n1,feedback,5\n", "error is feedback and none on lines"),
         ("gpus,batch,GradAccum,step time (s)\n8,4,1,0.5\n8,4,8,3\n", "GradAccum: does the batch hold all"),
         ("gpus,img/s,wall time (h:mm:ss)\n1,5,1:30:00\n", "holds times such as 1:30:00"),
-        ("gpus,time,State\n1,5,COMPLETED\n1,4,running\n", "State is 'running'"),
+        ("gpus,time,State\n1,5,COMPLETED\n1,4,running\n", "interrupted; or leave the line out"),
         ("gpus,time,success\n1,5,1\n1,4,0\n", "success is '1'"),
         ("gpus,time,ExitCode\n1,5,0:0\n1,4,1:0\n", "ExitCode is '1:0': did the run fail?"),
         ("gpus\ttime\tloss\n1\t1.800\t0.5\n2\t960\t0.5\n", "csv:2: time is '1.800': are"),
