@@ -89,7 +89,8 @@ def check(layout: Layout, rank: int, size: int | None, who: str) -> None:
             f"{who} there are {size} processes, this run has {expected}",
             hint="the program's MPI library is not that of the launcher, or the program was started without one"
             if size == 1
-            else "start as many processes as the run has workers",
+            else "start as many processes as the run has workers; `begin` gets rank and size of all of them "
+            "(COMM_WORLD), not of a sub-communicator",
         )
     if not 0 <= rank < expected:
         raise UserError(f"{who} this is rank {rank}, this run has ranks 0 to {expected - 1}")

@@ -26,6 +26,7 @@ def test_processes_that_are_not_those_of_the_run_are_refused():
         ({}, "2 processes and nothing says which one this is"),
         *(({"DLBENCH_RANK": text}, "DLBENCH_RANK should be a number") for text in ("one", "-1", "1.0", "²")),
         ({"PMI_RANK": "0", "PMI_SIZE": "1"}, "MPICH says there are 1 processes, this run has 2"),
+        ({"PMI_RANK": "0", "PMI_SIZE": "3"}, "(?s)3 processes, this run has 2.*not of a sub-communicator"),
         ({"DLBENCH_RANK": "2"}, "this is rank 2, this run has ranks 0 to 1"),
     ):
         with pytest.raises(UserError, match=message):
