@@ -131,10 +131,11 @@ def hints(rows: Iterable[Row]) -> list[str]:
             f"{longest['timed_window_s']:.2g} s and {longest['timed_steps']} steps; a rate needs "
             f"{MIN_TIMED_STEPS} steps and {MIN_TIMED_S:g} s. {_longer(timed)}"
         )
-    if silent:
+    if bare := [row for row in silent if row["train_time_s"] is None]:
         lines.append(
-            f"{counted(len(silent), 'run')} without samples/s: the script reports no steps. `metrics` in the scenario "
-            "takes numbers from what it prints or writes, and a few lines report every step (docs/own-code.md)"
+            f"{counted(len(bare), 'run')} without training time and samples/s: the script reports no steps. `metrics` "
+            "in the scenario takes `train_time_s` and `samples_per_s` from what it prints or writes, and a few lines "
+            "report every step (docs/own-code.md)"
         )
     if notes := list(dict.fromkeys(str(row["stated_note"]) for row in completed if row.get("stated_note"))):
         lines.append(f"not found in what the script printed or wrote: {'; '.join(notes)}")
@@ -153,6 +154,9 @@ def _longer(rows: Sequence[Row]) -> str:
     """Say what makes a timed window longer."""
     if all(map(can_extend, rows)):
         return "`extend_window: true` in `base` steps on until it is long enough"
+    # Without a barrier all steps are warm-up.
+    if all(row.get("command") and 1 < (row["steps"] or 0) == row.get("warmup_steps") for row in rows):
+        return "The script gave dlbench no `barrier`, which opens it (docs/own-code.md)"
     return "More steps make it longer"
 
 

@@ -70,6 +70,15 @@ def test_an_empty_rate_gets_a_hint():
         (hint,) = hints([row("a-r0", **short, **cannot_extend)])
         assert "extend_window" not in hint
         assert "More steps" in hint
+    for script, words in (
+        ({"steps": 90, "warmup_steps": 90}, "was opened. The script gave dlbench no `barrier`"),
+        ({"steps": 1, "warmup_steps": 1}, "was opened. More steps"),
+        ({"steps": 90, "warmup_steps": 1, "sampled_steps": 89}, "was opened. More steps"),
+        ({"loss": 1.0}, "without training time and samples/s: the script reports no steps"),
+        ({"train_time_s": 1.0}, ""),
+    ):
+        assert words in "".join(hints([row("a-r0", command="python x.py", **script)])), script
+    assert hints([row("a-r0", command="python x.py", train_time_s=1.0)]) == []
 
 
 def test_arms_stand_in_the_order_of_their_names_and_unknown_ones_last():
