@@ -102,18 +102,22 @@ _ALONE = sys.stdlib_module_names - {"asyncio", "multiprocessing", "socket", "sub
 }  # fmt: skip
 # Calls of a script that start workers; those that find what an earlier run has trained, and those that take it up.
 _STARTS = (
-    "mp.spawn", "multiprocessing.spawn", "TorchTrainer", "TensorflowTrainer", "JaxTrainer", "RayExecutor",
+    "mp.spawn", "multiprocessing.spawn", "mp.start_processes", "multiprocessing.start_processes",
+    "TorchTrainer", "TensorflowTrainer", "JaxTrainer", "RayExecutor",
     "LightningTrainer", "AccelerateTrainer", "TransformersTrainer", "HorovodTrainer", "horovod.run",
     "notebook_launcher", "debug_launcher",
 )  # fmt: skip
 _FINDS = {"get_last_checkpoint", "latest_checkpoint"}
-_IS_THERE = {"exists", "isfile", "is_file", "isdir", "is_dir", "lexists"}
+_LISTS = {"listdir", "scandir", "iterdir", "glob", "iglob", "rglob"}
+_IS_THERE = {"exists", "isfile", "is_file", "isdir", "is_dir", "lexists"} | _LISTS
 _TAKES_UP = {"load_state_dict", "load_weights", "load_model", "load_checkpoint", "load_state", "restore", "set_weights"}
 # Arguments that say where a script writes.
 FOLDERS = ("output_dir", "out_dir", "save_dir", "log_dir", "logdir", "workdir", "checkpoint_dir")
 # Libraries that find other workers by what torchrun sets, and an argument whose default is an address.
 BY_TORCHRUN = {"lightning", "pytorch_lightning"}
 _ADDRESS = re.compile(r"""["'](--(?:dist[-_]url|init[-_]method))["'][^)]*?["']tcp://""")
+# JAX finds the other processes by itself in some surroundings alone.
+_JAX_ALONE = re.compile(r"^[^#\n]*\bdistributed\.initialize\(\s*\)", re.MULTILINE)
 # An argument that torch.distributed.launch gave each process, and a command that gives it.
 _LOCAL_RANK, _GIVES_RANK = re.compile(r"""["'](--local[-_]rank)["']"""), re.compile(r"--local[-_]rank[= ]['\"]?\$")
 # `if os.path.isfile(args.resume)` asks an argument.
@@ -342,6 +346,13 @@ def _about_workers(path: str, text: str, command: str, arms: Sequence[RunSpec]) 
         yield f"{path} uses Lightning, which may hang with several workers without torchrun: set `launcher: torchrun`"
     if several and (address := _ADDRESS.search(text)) and address[1] not in command:
         yield f"{path} connects its workers by `{address[1]}`, whose default names a host: add `{address[1]} env://`"
+    if any(it.launcher != "srun" for it in several) and _JAX_ALONE.search(text):
+        yield (
+            f"{path} calls jax.distributed.initialize() without arguments, which finds no other workers under Open MPI "
+            '5: write `jax.distributed.initialize(cluster_detection_method="mpi4py")`, or under any launcher '
+            '`jax.distributed.initialize(f"{MASTER_ADDR}:{MASTER_PORT}", int(WORLD_SIZE), int(RANK))` with these '
+            "variables of the environment (docs/own-code.md)"
+        )
     words = " ".join(word for it in simple_commands(command) for word in it.words)
     if several and "LOCAL_RANK" not in text and (rank := _LOCAL_RANK.search(text)) and not _GIVES_RANK.search(words):
         yield (
@@ -429,8 +440,15 @@ def goes_on(texts: Iterable[str]) -> bool:
     # Others than `load`, which json and NumPy have, too.
     takes_up = _TAKES_UP | {it.name for it in functions if _calls(it) & _TAKES_UP and it.name not in ("load", "main")}
     # What asks whether a file is there, and what is executed where it is.
+    assigned = [it for it in nodes if isinstance(it, ast.Assign) and _calls(it.value) & _LISTS]
+    listed = {target.id for it in assigned for target in it.targets if isinstance(target, ast.Name)}
     choices: list[tuple[Sequence[ast.AST], Sequence[ast.AST]]]
-    choices = [([it.test], it.body) for it in nodes if isinstance(it, ast.If) and _calls(it.test) & _IS_THERE]
+    choices = [
+        ([it.test], it.orelse if isinstance(it.test, ast.UnaryOp) else it.body)
+        for it in nodes
+        if isinstance(it, ast.If)
+        and (_calls(it.test) & _IS_THERE or listed & {getattr(node, "id", "") for node in ast.walk(it.test)})
+    ]
     choices += [(it.body, [*it.body, *it.orelse]) for it in nodes if _may_lack_file(it)]
     choices += [
         (it.body, function.body)

@@ -96,6 +96,8 @@ MISSED = (
 )
 ADDRESS = "# torch.distributed\np.add_argument('--dist-url', default='tcp://224.66.41.62:23456', type=str)\n"
 RANK = "p.add_argument('--local-rank', default=-1, type=int)\n"
+LISTED = "ckpts = [d + n for n in os.listdir(d)]\n%s:\n    model = load_model(max(ckpts))\n"
+JAX = "import jax\njax.distributed.initialize(%s)\n"
 RESUME = "if os.path.isfile(%s):\n    model.load_state_dict(torch.load(path))\n"
 
 
@@ -104,6 +106,7 @@ RESUME = "if os.path.isfile(%s):\n    model.load_state_dict(torch.load(path))\n"
     [
         (SPAWN, "", "starts workers itself, by `torch.multiprocessing.spawn`"),
         ("TorchTrainer(train).fit()\n", "", "by `TorchTrainer`"),
+        ("mp.start_processes(train, nprocs=2)\n", "", "by `mp.start_processes`"),
         ("ray.train.horovod.HorovodTrainer(train).fit()\n", "", "by `ray.train.horovod.HorovodTrainer`"),
         (SPAWN, ", workers_inside: true", ""),
         (SPAWN, ", workers_inside: true, strategy: mpi}\nmatrix: {workers: [1, 2]", "the command has no {workers}"),
@@ -117,6 +120,13 @@ RESUME = "if os.path.isfile(%s):\n    model.load_state_dict(torch.load(path))\n"
             "goes on",
         ),
         ("if path.exists():\n    self.load_it(path)\ndef load_it(self, path):\n    json.load(1)\n", "", ""),
+        (LISTED % "if ckpts", "", "goes on"),
+        (LISTED % "if len(ckpts) > 0", "", "goes on"),
+        (LISTED % "if not ckpts:\n    make()\nelse", "", "goes on"),
+        (LISTED % "if not ckpts", "", ""),
+        (LISTED % "if others", "", ""),
+        ((LISTED % "if ckpts").replace("load_model", "read"), "", ""),
+        ("if any(folder.glob('*.keras')):\n    model.load_weights(path)\n", "", "goes on"),
         (MISSED % "return", "", "goes on"),
         (MISSED.replace("torch.load(f)", "torch.load(args.resume)") % "return", "", ""),
         (MISSED.replace("FileNotFoundError", "KeyError") % "return", "", ""),
@@ -129,6 +139,10 @@ RESUME = "if os.path.isfile(%s):\n    model.load_state_dict(torch.load(path))\n"
         (ADDRESS, ", strategy: mpi, workers: 2", "add `--dist-url env://`"),
         (ADDRESS.replace("tcp", "env"), ", strategy: mpi, workers: 2", ""),
         (ADDRESS, "", ""),
+        (JAX % "", ", strategy: mpi, workers: 2", "write `jax.distributed.initialize(cluster_detection_method="),
+        (JAX % "", "", ""),
+        (JAX % "address, 2, rank", ", strategy: mpi, workers: 2", ""),
+        ("# jax.distributed.initialize()\n", ", strategy: mpi, workers: 2", ""),
         (RANK, ", strategy: mpi, workers: 2", "-c 'python train.py ... --local-rank $LOCAL_RANK'"),
         (RANK, " --local-rank 0, strategy: mpi, workers: 2", "takes `--local-rank`"),
         (RANK, " '--local-rank=$LOCAL_RANK', strategy: mpi, workers: 2", ""),
