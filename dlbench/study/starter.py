@@ -39,20 +39,25 @@ SMALLEST_SIDE = 16
 # What a script uses, in this order, and the strategy that starts it.
 STARTED_BY = (
     ("horovod", "horovod"), ("mpi4py", "mpi"), ("torch.distributed", "mpi"), ("accelerate", "mpi"),
-    ("lightning", "mpi"), ("pytorch_lightning", "mpi"), ("transformers.Trainer", "mpi"),
+    ("lightning", "mpi"), ("pytorch_lightning", "mpi"), ("transformers.Trainer", "mpi"), ("jax.distributed", "mpi"),
+    ("MultiWorkerMirroredStrategy", "multi_worker"), ("MirroredStrategy", "mirrored"), ("TF_CONFIG", "multi_worker"),
 )  # fmt: skip
+# Of these the words of scripts for TensorFlow, which are no modules.
+OF_TENSORFLOW = {"MultiWorkerMirroredStrategy", "MirroredStrategy", "TF_CONFIG"}
 # Settings that a script reads, by the hook or as arguments.
 OF_SCRIPTS = ("batch_size", "learning_rate", "epochs")
 OF_EACH = "of each worker; `batch_scope: global` makes it that of all"
 UNREAD = "let the script read run.batch_size, or give it an argument that the command sets to {batch_size}"
-# What is said of a strategy: of workers that dlbench starts, and of those that a script starts itself.
+# What is said of a strategy: of workers that dlbench starts, of those that a script starts itself, and of replicas.
 _WHY_STRATEGY = (
     "what the workers do together; `dlbench list strategies`",
     "a name alone: how its workers synchronise is the script's choice",
+    "one process; on processors the script makes a logical device for each worker",
 )
 # Where a script prints what it measures.
 PRINTED = (
     "# metrics:                                                   # what the script prints, as columns",
+    "#   train_time_s: {output: 'time: ([0-9.]+) s'}",
     "#   samples_per_s: {output: 'images/sec: ([0-9.]+)', of: all}   # or `of: worker`, each of which prints its own",
     "#   validation_accuracy: {output: 'accuracy: ([0-9.]+)%', times: 0.01}",
 )
@@ -131,8 +136,8 @@ def starter(wish: Wish, name: str) -> str:
         )
     if strategy == "single" and {"workers", "strategy"} & set(wish.compare):
         raise UserError(
-            f"{wish.script} uses neither mpi4py, Horovod, torch.distributed nor what is built on it: it trains with "
-            "one worker",
+            f"{wish.script} uses neither mpi4py, Horovod, torch.distributed nor what is built on it, nor JAX's or "
+            "TensorFlow's own: it trains with one worker",
             hint="compare batch_size alone, or see docs/own-code.md for a script with several workers",
         )
     if "strategy" in wish.compare:
@@ -144,7 +149,7 @@ def starter(wish: Wish, name: str) -> str:
         why = "MPI's all-reduce beside others; `dlbench list strategies` has all"
         matrix.add("strategy", ["mpi", *horovod, "local_sgd"], why)
     else:
-        base.add("strategy", strategy, _WHY_STRATEGY[base.starts_workers])
+        base.add("strategy", strategy, _WHY_STRATEGY[2 if strategy == "mirrored" else base.starts_workers])
     if "workers" in wish.compare:
         alone = "; one alone is added as the base line" * (counts[0] > 1)
         matrix.add("workers", counts, f"processes that train together, each with its share of the cores{alone}")
@@ -158,7 +163,7 @@ def starter(wish: Wish, name: str) -> str:
             sizes = (base.batch_size, 4 * base.batch_size)
         matrix.add("batch_size", list(sizes), UNREAD if "batch_size" in base.left_out else OF_EACH)
     axes = ("matrix:   # every combination of these is an arm", *matrix.text(), "") if matrix.found else ()
-    return "\n".join((*_head(wish, name), "base:", *base.text(), "", *axes, *_end(wish, base))) + "\n"
+    return "\n".join((*_head(wish, name), "base:", *base.text(), "", *axes, *_end(wish, base, strategy))) + "\n"
 
 
 def _head(wish: Wish, name: str) -> Iterator[str]:
@@ -172,7 +177,9 @@ def _head(wish: Wish, name: str) -> Iterator[str]:
     yield "# `dlbench list settings` shows everything that can be set here."
 
 
-def _end(wish: Wish, base: _Lines) -> Iterator[str]:
+def _end(wish: Wish, base: _Lines, strategy: str) -> Iterator[str]:
+    if strategy == "multi_worker":
+        yield "baseline: none   # started by itself, the script would have no TF_CONFIG"
     yield "repeats: 5   # fewer cannot show what is chance"
     yield "# timeout_s: 30m                                              # ends a run that takes longer"
     if wish.script and not base.has_hook:
@@ -193,6 +200,8 @@ def _of_script(wish: Wish, base: _Lines) -> str:
         )
     texts = _texts(command)
     modules = {module for text in texts for module in modules_of(text)}
+    nodes = [node for text in texts for node in ast.walk(parsed(text))]
+    modules |= OF_TENSORFLOW & {getattr(node, "attr", getattr(node, "value", "")) for node in nodes}
     script = Path(wish.script)
     main_text = text_of(script) or ""
     arguments = arguments_of(main_text, script.parent) if command.startswith("python") else []

@@ -103,9 +103,18 @@ def test_the_strategy_is_that_of_what_a_script_imports() -> None:
         ("import torch\ntorch.distributed.init_process_group('gloo')", "mpi"),
         ("from torch import distributed as dist", "mpi"),
         ("from torch.distributed.fsdp import FullyShardedDataParallel", "mpi"),
+        ("import jax\njax.distributed.initialize()", "mpi"),
+        ("import jax\njax.pmap(step)", "single"),
+        ("with tf.distribute.MirroredStrategy().scope(): ...", "mirrored"),
+        ("s = tf.distribute.experimental.MultiWorkerMirroredStrategy()", "multi_worker"),
+        ("json.loads(os.environ['TF_CONFIG'])", "multi_worker"),
+        ('"""As MirroredStrategy with TF_CONFIG."""\nimport tensorflow', "single"),
     ):
         Path("train.py").write_text(text)
         assert base_of("train.py")["strategy"] == strategy, text
+        scenario = starter(Wish(script="train.py"), "s.yaml")
+        assert ("baseline: none" in scenario) is (strategy == "multi_worker"), text
+        assert ("makes a logical device" in scenario) is (strategy == "mirrored"), text
         assert "launcher" not in base_of("train.py"), text
     Path("train.py").write_text("from lightning.pytorch import Trainer")
     assert base_of("train.py")["launcher"] == "torchrun"
