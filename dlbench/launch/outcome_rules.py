@@ -146,9 +146,10 @@ def _diverged(evidence: Evidence) -> tuple[Status, str] | None:
             difference = result.get("max_difference")
             size = "" if difference is None else f" (largest difference {difference:g})"
             return Status.DIVERGED, f"{name}: the workers' weights do not agree{size}"
-    # Those that scripts have handed in; dlbench's own loop has compared them itself.
-    hashes = [result.get("weights_hash") for result in results.values() if result.get("agreement") is None]
-    if len(hashes) < len(results) or None in hashes or len(set(hashes)) < 2:
+    # Those that scripts have handed in; dlbench's own loop has compared them itself. A parameter server makes no step.
+    trained = [result for result in results.values() if result.get("steps") != 0] or list(results.values())
+    hashes = [result.get("weights_hash") for result in trained if result.get("agreement") is None]
+    if len(hashes) < len(trained) or None in hashes or len(set(hashes)) < 2:
         return None
     reason = "the workers' weights do not agree at the end: gradients are not summed, or they began from different ones"
     hint = "wrap a PyTorch model in DistributedDataParallel before the hook"

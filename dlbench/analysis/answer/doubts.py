@@ -269,10 +269,11 @@ def unlike_batch(row: Row) -> float | None:
 
     A last step of an epoch may be smaller; a mean above the batch, or at most half of it, is none of that.
     """
-    asked, seen, steps = row.get("batch_size_per_worker"), row.get("samples_seen"), row.get("steps")
-    if row.get("command") is None or not asked or not seen or not steps:
+    asked, whole = row.get("batch_size_per_worker"), row.get("batch_size_global")
+    seen, steps = row.get("samples_seen"), row.get("steps")
+    if row.get("command") is None or not asked or not whole or not seen or not steps:
         return None
-    size = float(seen) / (float(steps) * float(row["workers"]))
+    size = asked * float(seen) / (float(steps) * whole)
     return size if size > (1 + _ROUNDING) * asked or size <= asked / 2 else None
 
 

@@ -36,9 +36,10 @@ from dlbench.telemetry.journal import Journal
 # Columns that a result holds under the same name, and how the workers' values become one. Values that were summed or
 # agreed over all workers before they were handed in are the same in all, so the first known one is taken.
 FIRST = (
-    "epochs_completed", "learning_rate", "num_parameters", "flops_per_sample", "train_samples", "validation_samples",
-    "samples_dropped", "steps", "time_to_target_s", "epochs_to_target",
+    "learning_rate", "num_parameters", "flops_per_sample", "train_samples", "validation_samples", "samples_dropped",
+    "time_to_target_s", "epochs_to_target",
 )  # fmt: skip
+MOST = ("epochs_completed", "steps")
 LARGEST = (
     "first_step_s", "train_time_s", "evaluation_time_s", "checkpoint_time_s", "host_memory_peak_bytes",
     "device_memory_peak_bytes",
@@ -94,26 +95,32 @@ def run_row(run: RunSpec, layout: Layout | None, attempt: AttemptRecords, journa
     processes = run.settings.workers if layout is None else len(places) - len(servers)
     by_servers = [journal.results[rank] for rank in servers if rank in journal.results]
     of_workers = {rank: of_worker for rank, of_worker in journal.results.items() if rank not in servers}
-    journal, warmup_detected = without_warm_up(replace(journal, results=of_workers))
+    trained = _trained(of_workers)
+    idle = [result for rank, result in of_workers.items() if rank not in trained]
+    processes -= len(idle)
+    journal, warmup_detected = without_warm_up(replace(journal, results=trained))
     is_complete = len(journal.results) == processes and len(by_servers) == len(servers)
     results = journal.results if is_complete else {}
     row: dict[str, Any] = dict.fromkeys((*names("runs"), *run.metrics))
     row |= _specification(run) | _attempt(attempt)
     if layout is not None:
         row |= _layout(run, layout, attempt)
-    row |= _results(list(journal.results.values()), by_servers, run.global_batch_size, complete=bool(results))
+    by_workers = [*journal.results.values(), *idle]
+    row |= _results(by_workers, by_servers, run.global_batch_size, complete=bool(results))
+    is_partial = idle and results and row["batch_size_global"]
+    row |= {"batch_size_global": sum(map(run.local_batch_size, results))} if is_partial else {}
     # What a script states of its time is that of all its processes.
     stated = run.metrics if is_complete else [name for name in run.metrics if name not in BUILT_IN]
     scored = (*SCORE_COLUMNS, BEST, *stated)
     # The scores are the same of all workers: the first that is known counts.
-    for result in reversed(journal.results.values()):
+    for result in reversed(of_workers.values()):
         row |= {name: value for name, value in result.scores.items() if name in scored and value is not None}
-    unlike = _unlike_scores(run, list(journal.results.values()), scored)
+    unlike = _unlike_scores(run, by_workers, scored)
     row |= dict.fromkeys(unlike)
     if run.settings.is_simulated:
         row |= _simulated(run, row)
     row["warmup_detected"] = warmup_detected
-    row |= _window(run, results, row["cores_per_worker"])
+    row |= _window(run.settings.workers - len(idle), results, row["cores_per_worker"])
     row |= _steps(journal, processes)
     if row["timed_steps"] and journal.steps.keys() >= results.keys():
         steps = [journal.steps[worker] for worker in results]
@@ -180,14 +187,20 @@ def startup_time(started_at: str, results: Iterable[Result]) -> float | None:
 
 def workers_agree(results: Iterable[Result]) -> str | None:
     """Return the worst agreement of all workers, an unknown one above all; where none has one, compare their hashes."""
-    all_results = list(results)
-    agreements = [result.agreement for result in all_results if result.agreement is not None]
+    all_results = dict(enumerate(results))
+    agreements = [result.agreement for result in all_results.values() if result.agreement is not None]
     if agreements:
         return max(agreements, key=lambda name: AGREEMENTS.index(name) if name in AGREEMENTS else len(AGREEMENTS))
-    hashes = [result.weights_hash for result in all_results]
+    hashes = [result.weights_hash for result in _trained(all_results).values()]
     if len(hashes) < 2 or None in hashes:
         return None
     return "exact" if len(set(hashes)) == 1 else "no"
+
+
+def _trained(results: dict[int, Result]) -> dict[int, Result]:
+    """Leave out workers of a script that made no step, such as a parameter server, unless none made any."""
+    idle = {rank for rank, result in results.items() if result.has_hook and not (result.steps or result.nodes)}
+    return {rank: result for rank, result in results.items() if rank not in idle} or results
 
 
 def _specification(run: RunSpec) -> dict[str, Any]:
@@ -313,13 +326,12 @@ def _results(by_workers: list[Result], by_servers: list[Result], batch: int, *, 
     """
     if not all(result.has_hook for result in by_workers):
         return {"host_memory_peak_bytes": max(result.host_memory_peak_bytes or 0 for result in by_workers) or None}
-    columns = (*FIRST, *LARGEST, "max_difference")
+    columns = (*FIRST, *MOST, *LARGEST, "max_difference")
     values = {
         name: [value for of_worker in by_workers if (value := getattr(of_worker, name)) is not None] for name in columns
     }
     row = {name: values[name][0] for name in FIRST if values[name]}
-    if by_workers:  # a worker of a script may make none, such as a parameter server
-        row["steps"] = max(values["steps"])
+    row |= {name: max(values[name]) for name in MOST if values[name]}
     if not complete:
         return row
     row |= {name: max(values[name]) for name in LARGEST if values[name]}
@@ -341,13 +353,13 @@ def _results(by_workers: list[Result], by_servers: list[Result], batch: int, *, 
     return row | {"bytes_sent_per_step": quotient(row["bytes_sent"], steps)}
 
 
-def _window(run: RunSpec, results: Mapping[int, Result], cores: float | None) -> dict[str, Any]:
+def _window(workers: int, results: Mapping[int, Result], cores: float | None) -> dict[str, Any]:
     window = rates.window(results.values())
     if not window:
         return {}
     pieces = [piece for result in results.values() for piece in result.segments]
     used = sensors.total([piece.cpu_time_s for piece in pieces])
-    available = run.settings.workers * window["timed_window_s"] * (cores or 0.0)
+    available = workers * window["timed_window_s"] * (cores or 0.0)
     return window | {
         "device_utilization": quotient(used, available),
         "observer_cpu_s": sensors.total([piece.observer_cpu_s for piece in pieces]),

@@ -294,8 +294,11 @@ def test_the_worker_on_the_missing_host_is_blamed_whoever_was_heard_to_end_first
 
 
 def test_scripts_whose_weights_differ_have_diverged() -> None:
-    def handed_in(*hashes: str | None, agreement: str | None = None) -> tuple[Status, str]:
-        results = [{"weights_hash": found, "agreement": agreement} for found in hashes]
+    def handed_in(*hashes: str | None, agreement: str | None = None, idle: int = 0) -> tuple[Status, str]:
+        results = [
+            {"weights_hash": weights, "agreement": agreement, "steps": 9 * (rank >= idle)}
+            for rank, weights in enumerate(hashes)
+        ]
         seen = [replace(well_ended(rank), result=result) for rank, result in enumerate(results)]
         return ended(*seen, exit_code=0)
 
@@ -306,6 +309,8 @@ def test_scripts_whose_weights_differ_have_diverged() -> None:
     assert "trainable weights alone" in reason
     for hashes in (("a", "a"), ("a", None), (None, None), ("a",)):
         assert handed_in(*hashes)[0] is Status.COMPLETED, hashes
+    assert handed_in("a", "b", "b", idle=1)[0] is Status.COMPLETED, "a parameter server has no model of the run"
+    assert handed_in(None, "a", "b", idle=1)[0] is handed_in("a", "b", idle=2)[0] is Status.DIVERGED
     assert handed_in("a", "b", agreement="close")[0] is Status.COMPLETED, "dlbench's own loop has compared them"
 
 

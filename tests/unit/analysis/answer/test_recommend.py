@@ -651,7 +651,9 @@ CLOCKS = (
     "clocks of GPUs were held back by power cap and heat in 62% of the window in mpi, batch 8, "
     "and not held back in mpi, batch 16"
 )
-OWN_BATCHES = {"command": "train.py", "batch_size_per_worker": 16, "samples_seen": 3200, "steps": 50}
+OWN_BATCHES = {
+    "command": "train.py", "batch_size_per_worker": 16, "batch_size_global": 32, "samples_seen": 3200, "steps": 50,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -660,6 +662,8 @@ OWN_BATCHES = {"command": "train.py", "batch_size_per_worker": 16, "samples_seen
         (OWN_BATCHES, OWN_BATCHES, ["steps have other batches than `batch_size` says"]),
         (OWN_BATCHES | {"steps": 400}, OWN_BATCHES | {"steps": 200},
          ["steps have other batches than `batch_size` says"]),
+        (OWN_BATCHES | {"workers": 4, "steps": 100}, OWN_BATCHES | {"steps": 100},
+         ["10 of 10 runs have no steady throughput"]),
         (OWN_BATCHES | {"samples_seen": 0}, OWN_BATCHES | {"steps": 200},
          ["the samples of a step are unknown in 5 of 10 runs"]),
         ({"command": "train.py", "steps": 0}, {"command": "train.py", "script_note": "it began late"},

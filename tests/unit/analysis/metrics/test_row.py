@@ -77,7 +77,21 @@ def test_scores_that_workers_of_a_script_disagree_about_are_not_the_models() -> 
 
 
 def test_a_worker_of_a_script_may_make_no_step() -> None:
-    assert of_script({"steps": 0}, {"steps": 93})["steps"] == 93
+    idle = {"steps": 0, "samples_seen": 0, "segments": (), "ready_at": None, "first_step_s": None, "train_time_s": None}
+    trained = {"steps": 93, "epochs_completed": 3, "scores": {"train_loss": 1.0}, "weights_hash": "a"}
+    places = LAYOUT.places[:2]
+    run = RUN.model_copy(update={"settings": SETTINGS.model_copy(update={"command": "python t.py"})})
+    results = {0: result(**idle, scores={"validation_accuracy": 0.5}), 1: result(**trained)}
+    journal = Journal(steps={1: steps(0.01)}, results=results)
+    found = row(journal, layout=LAYOUT.model_copy(update={"places": places}), run=run)
+    expected = {
+        "steps": 93, "epochs_completed": 3, "batch_size_global": 32, "batch_size_per_worker": 32.0, "timed_steps": 100,
+        "samples_per_s": 320.0, "samples_per_s_per_worker": 160.0, "device_utilization": 0.5, "startup_time_s": 2.0,
+        "step_time_p50_s": pytest.approx(0.09), "train_loss": 1.0, "validation_accuracy": 0.5,
+    }  # fmt: skip
+    assert {name: found[name] for name in expected} == expected
+    # It may be the one that says when an epoch has ended.
+    assert of_script({"steps": 0, "epochs_completed": 3}, {"steps": 93})["epochs_completed"] == 3
 
 
 def test_scores_are_those_of_the_first_worker_that_knows_them() -> None:
@@ -204,6 +218,8 @@ def test_a_users_script_has_no_model_unless_one_is_named():
         ([{"agreement": None, "weights_hash": "a"}, {"agreement": None, "weights_hash": "a"}], "exact"),
         ([{"agreement": None, "weights_hash": "a"}, {"agreement": None, "weights_hash": "b"}], "no"),
         ([{"agreement": None, "weights_hash": "a"}, {"agreement": None}], None),
+        ([{"agreement": None, "steps": 0}, *({"agreement": None, "weights_hash": it} for it in "ab")], "no"),
+        ([{"agreement": None, "steps": 0, "weights_hash": it} for it in "ab"], "no"),
         ([{"agreement": None, "weights_hash": "a"}], None),
     ],
 )
