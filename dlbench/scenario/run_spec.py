@@ -95,6 +95,7 @@ class RunSpec(Frozen):
         phase: What it is made for.
         repeats_rule: How it was decided how often the arm is run; empty for a fixed number.
         tuned: What was searched for, and for which arm; None where nothing is.
+        tf_config: Whether a script's processes find each other by TensorFlow's `TF_CONFIG`.
         unknown: Settings that a script of the user's own does not read and the scenario does not write: what it trains
             with instead is its own.
     """
@@ -112,6 +113,7 @@ class RunSpec(Frozen):
     phase: Phase = Phase.MEASURE
     repeats_rule: str = ""
     tuned: Tuned | None = None
+    tf_config: bool = False
     unknown: tuple[str, ...] = ()
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:

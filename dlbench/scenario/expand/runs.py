@@ -15,7 +15,7 @@ from dlbench.scenario.check.case import Descriptions
 from dlbench.scenario.check.feasibility import infeasibility
 from dlbench.scenario.check.scripts import TOGETHER, unread
 from dlbench.scenario.cluster import Cluster
-from dlbench.scenario.expand.arms import with_baselines, with_cores, with_names, written_arms
+from dlbench.scenario.expand.arms import changed, with_baselines, with_cores, with_names, written_arms
 from dlbench.scenario.expand.points import Point, check_size
 from dlbench.scenario.expand.resolve import PlannedArm
 from dlbench.scenario.expand.search import search_repeats, with_search
@@ -28,6 +28,8 @@ from dlbench.scenario.source import Path, Source, translate, unknown_key
 
 # Reasons and points that one message names.
 _MOST_REASONS, _MOST_POINTS = 5, 20
+# The strategy whose scripts find each other by `TF_CONFIG`.
+_TF_STRATEGY = "multi_worker"
 
 
 def expand(
@@ -59,7 +61,7 @@ def expand(
     kept = [_is_wanted(arm, wanted) for arm in arms]
     if not any(kept):
         raise _nothing(only or {}, arms)
-    arms = _with_unknown(with_search(arms, scenario))
+    arms = _with_unknown(with_search(_with_tf_config(arms), scenario))
     _refuse_one_name(arms)
     rule = scenario.repeats if repeats is None else repeats
     measured, words = (rule, "") if isinstance(rule, int) else (rule.min, rule.rule)
@@ -74,6 +76,14 @@ def expand(
         for repeat, number in order
         if kept[number] and repeat < counts[number]
     )
+
+
+def _with_tf_config(arms: Sequence[PlannedArm]) -> tuple[PlannedArm, ...]:
+    """Return the arms: a script that `multi_worker` starts in some of them gets `TF_CONFIG` alone, too."""
+    ways = [(arm.run.settings.command, arm.run.settings.strategy) for arm in arms]
+    scripts = {command for command, strategy in ways if command is not None and strategy == _TF_STRATEGY}
+    asking = {(command, strategy) for command in scripts for strategy in (_TF_STRATEGY, "single")}
+    return tuple(changed(arm, tf_config=way in asking) for arm, way in zip(arms, ways, strict=True))
 
 
 def _with_unknown(arms: Iterable[PlannedArm]) -> tuple[PlannedArm, ...]:

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from dlbench import plugins
 from dlbench.errors import UserError, nearest
 from dlbench.records.assignment import Assignment
 from dlbench.scenario.check.scripts import has_hook, simple_commands, text_of
@@ -18,8 +17,6 @@ from dlbench.scenario.run_spec import RunSpec
 # For scripts that read no argument: the settings as JSON, and how their cores are enforced.
 SETTINGS_VARIABLE = "DLBENCH_SETTINGS"
 CORES_VARIABLE = "DLBENCH_CORES_ENFORCED"
-# The strategy whose scripts find each other by `TF_CONFIG`.
-TF_STRATEGY = "multi_worker"
 
 
 def values(run: RunSpec, attempt_id: str = "ATTEMPT") -> dict[str, Any]:
@@ -68,7 +65,7 @@ def process_group(assignment: Assignment, rank: int) -> dict[str, str]:
     """Return where a process is among all, in the variables that torchrun sets (`torch.distributed.run`).
 
     Scripts that connect by them (`init_method="env://"`) run unchanged; `TF_CONFIG` says the same to TensorFlow, where
-    the strategy is TensorFlow's own.
+    the strategy is TensorFlow's own, and to its base line.
     """
     if assignment.run.settings.workers_inside:  # it says so to those that it starts
         return {}
@@ -84,7 +81,7 @@ def process_group(assignment: Assignment, rank: int) -> dict[str, str]:
     if addresses and "TORCHELASTIC_RUN_ID" not in os.environ:  # else torchrun has set its own
         host, _, port = addresses[0].rpartition(":")
         variables |= {"MASTER_ADDR": host.strip("[]"), "MASTER_PORT": port}
-    if addresses and plugins.canonical(assignment.run.settings.strategy) == TF_STRATEGY:
+    if addresses and assignment.run.tf_config:
         task = {"type": "worker", "index": rank}
         variables["TF_CONFIG"] = json.dumps({"cluster": {"worker": addresses}, "task": task})
     return {name: str(value) for name, value in variables.items()}

@@ -106,6 +106,7 @@ HOUSE = {
                 changes_batch=True,
             ),
         ),
+        "multi_worker": module(NEEDS=Needs(communicators=("mpi",))),
         "nodes": module(NEEDS=Needs.of_nodes(compresses=True)),
         "pair": module(NEEDS=Needs(min_workers=2, trainers=("keras_tensorflow",))),
         "within": module(NEEDS=Needs(exchange=Exchange.INSIDE)),

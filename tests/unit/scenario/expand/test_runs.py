@@ -137,6 +137,14 @@ matrix: {workers: [1, 2, 4], algorithm: [auto, ring], strategy.chunk_bytes: [1, 
         assert (baseline.global_batch_size, baseline.local_batch_size(0)) == (8, 8), scope
 
 
+@pytest.mark.parametrize("matrix", ["workers: [1, 2]", "strategy: [single, multi-worker, plain]"])
+def test_one_worker_alone_of_a_script_under_multi_worker_has_tf_config(runs: Runs, matrix: str) -> None:
+    text = f"base: {{command: ./t, strategy: multi-worker}}\nmatrix: {{{matrix}}}"
+    for strategy in ("multi_worker", "within"):
+        asking = {run.settings.strategy for run in runs(text.replace("multi-worker", strategy)) if run.tf_config}
+        assert asking == ({"multi_worker", "single"} if strategy == "multi_worker" else set()), strategy
+
+
 def test_a_base_line_that_cannot_be_names_the_remedy(refusal: Refusal, monkeypatch: pytest.MonkeyPatch) -> None:
     real = feasibility.infeasibility
     monkeypatch.setattr(

@@ -12,9 +12,10 @@ from tests.unit.launch import fakes
 HOSTS = ("a", "a", "b")
 
 
-def assignment(*addresses: str, strategy: str = "mpi") -> Assignment:
-    made = fakes.assignment(3, command="./train", strategy=strategy)
-    return made.model_copy(update={"layout": fakes.layout(*HOSTS), "addresses": addresses})
+def assignment(*addresses: str, tf_config: bool = False) -> Assignment:
+    made = fakes.assignment(3, command="./train", strategy="mpi")
+    run = made.run.model_copy(update={"tf_config": tf_config})
+    return made.model_copy(update={"run": run, "layout": fakes.layout(*HOSTS), "addresses": addresses})
 
 
 def test_every_process_knows_its_place() -> None:
@@ -39,9 +40,8 @@ def test_an_address_of_ipv6_stands_in_brackets_only_beside_a_port() -> None:
     assert process_group(assignment("[fd00::1]:1000"), 0)["MASTER_ADDR"] == "fd00::1"
 
 
-@pytest.mark.parametrize("strategy", ["multi_worker", "multi-worker"])
-def test_tensorflow_gets_all_addresses(strategy: str) -> None:
-    given = assignment("a:1000", "a:1001", "b:1000", strategy=strategy)
+def test_tensorflow_gets_all_addresses() -> None:
+    given = assignment("a:1000", "a:1001", "b:1000", tf_config=True)
     assert json.loads(process_group(given, 2)["TF_CONFIG"]) == {
         "cluster": {"worker": ["a:1000", "a:1001", "b:1000"]},
         "task": {"type": "worker", "index": 2},
