@@ -28,6 +28,7 @@ _ERRORS = ("mean_squared_error", "mse")
 _RATES_OF_EPOCH = 33
 # Above it a float32 has no odd numbers.
 FLOAT32_COUNTS = 2**24
+_OTHER_MODEL = "`fit` began with another model after epoch"
 
 
 class Callback(keras.callbacks.Callback):  # type: ignore[misc]
@@ -68,6 +69,7 @@ class Callback(keras.callbacks.Callback):  # type: ignore[misc]
         self._first_batch = self._largest_call = self._first_update = 0
         self._is_open = self._is_fitting = self._has_begun = self._has_new_rate = False
         self._watched: Any = None
+        self._fitted: Any = None
         self._counts_samples: bool | None = None
         self._of_validation: set[str] = set()
         self._weights: list[Any] | None = None
@@ -98,9 +100,19 @@ class Callback(keras.callbacks.Callback):  # type: ignore[misc]
             UserError: One process holds all workers of the run, and has not as many replicas.
         """
         self._count_replicas()
+        self._note_other_model()
         self._is_fitting, self._counts_samples = True, None
         self._updates = self._count_updates()
         self._watch_rate()
+
+    def _note_other_model(self) -> None:
+        """Note the first `fit` of a model that has no weights of the one before."""
+        before, self._fitted, recorder = self._fitted, self.model, self.run.recorder
+        if before is None or recorder is None or any(note.startswith(_OTHER_MODEL) for note in recorder.notes):
+            return
+        if not set(map(id, before.weights)) & set(map(id, self.model.weights)):
+            text = f"{_OTHER_MODEL} {recorder.record.progress.epoch}"
+            recorder.notes.append(f"{text}: times, steps and samples are of all models, scores of the last")
 
     def _count_replicas(self) -> None:
         recorder, settings = self.run.recorder, self.run.settings
@@ -112,8 +124,9 @@ class Callback(keras.callbacks.Callback):  # type: ignore[misc]
         if number != settings.workers:
             raise UserError(
                 f"the run has {settings.workers} workers in one process, and replicas of the model there: {number}",
-                hint="a replica needs a device, also a logical one (`tf.config.set_logical_device_configuration`); or "
-                "use `strategy: mpi`, which starts a process for each worker",
+                hint="a replica needs a device, also a logical one (`tf.config.set_logical_device_configuration`); "
+                "a process for each worker needs Horovod (`strategy: horovod`), or MultiWorkerMirroredStrategy and a "
+                "loop of your own (`strategy: multi_worker`)",
             )
         recorder.num_replicas = number
 

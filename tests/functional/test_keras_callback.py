@@ -178,6 +178,22 @@ def test_a_fit_that_goes_on_says_so_and_one_without_a_step_is_refused() -> None:
         assert [note[:24] for note in callback.run.recorder.notes] == notes
 
 
+def test_fits_of_several_models_are_noted_once() -> None:
+    import keras
+
+    callback, _ = reporting()
+    model, x, y = classifier(keras)
+    joined = keras.Sequential([model, keras.layers.Dense(2)])  # goes on with its layers
+    joined.compile("sgd", "sparse_categorical_crossentropy")
+    for each in (model, model, joined):
+        each.fit(x, y, verbose=0, callbacks=[callback])
+    notes = callback.run.recorder.notes
+    assert notes == []
+    for _ in range(2):
+        classifier(keras)[0].fit(x, y, verbose=0, callbacks=[callback])
+    assert [note[:55] for note in notes] == ["`fit` began with another model after epoch 3: times, st"]
+
+
 def test_a_learning_rate_is_that_of_a_schedules_last_step_and_a_runs_the_largest() -> None:
     import keras
 
