@@ -3,6 +3,7 @@
 Goals, conditions and prices come from the studies' own files, or as they are asked for.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -21,6 +22,7 @@ from dlbench.analysis.claims.claim_tests import ClaimState
 from dlbench.analysis.formatting import listed, quantity
 from dlbench.analysis.groups import SETTINGS, written_name
 from dlbench.errors import UserError, nearest
+from dlbench.grouping import by_key
 from dlbench.records import files
 from dlbench.records.machine import found_in
 from dlbench.records.outcome import Status
@@ -132,13 +134,21 @@ def verdicts(data: ReportData) -> tuple[ClaimResult, ...]:
 def _place(study: StudyData, record: Any) -> StudyPlace:
     """Return where a study is; one without `study.json` was published, and cannot go on."""
     runs = found_in(record, "runs")
+    runs = runs if isinstance(runs, list) else []
     names = {arm_name(row["run_id"]) for row in study.runs if row["status"] != Status.INTERRUPTED}
-    asked = [run for run in runs if run.get("phase", Phase.MEASURE) == Phase.MEASURE] if isinstance(runs, list) else []
-    missing = max(0, len(asked) - len({row["run_id"] for row in study.attempts}))
-    labels = {run.get("label") for run in asked}
-    searched = {found_in(run, "tuned", "arm") for run in runs if run.get("phase") == Phase.TUNE} if asked else set()
-    without = tuple(sorted(str(label) for label in searched - labels))
-    return StudyPlace(study.path, bool(record), missing, missing > 0 and len(labels) > len(names), without)
+    repeats = Counter(run.get("label") for run in runs if run.get("phase", Phase.MEASURE) == Phase.MEASURE)
+    missing = max(0, repeats.total() - len({row["run_id"] for row in study.attempts}))
+    # How the candidates ended of each arm that is not measured yet; what has no row was not begun.
+    ends = {(row["label"], row["repeat"]): row["status"] for row in study.others if row["phase"] == Phase.TUNE}
+    searches = by_key(
+        (str(arm), ends.get((run["label"], run["repeat"]), Status.INTERRUPTED))
+        for run in runs
+        if run.get("phase") == Phase.TUNE and (arm := found_in(run, "tuned", "arm")) not in repeats
+    )
+    unsearched = sorted(arm for arm, found in searches.items() if {Status.INTERRUPTED, Status.COMPLETED} & {*found})
+    missing += sum(searches[arm].count(Status.INTERRUPTED) + min(repeats.values(), default=1) for arm in unsearched)
+    unmeasured, without = missing > 0 and len(repeats) > len(names), sorted(searches.keys() - unsearched)
+    return StudyPlace(study.path, bool(record), missing, unmeasured, tuple(without), tuple(unsearched))
 
 
 def _prices(record: Any) -> Prices | None:

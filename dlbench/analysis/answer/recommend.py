@@ -48,8 +48,9 @@ class StudyPlace:
         path: Its folder.
         can_continue: Whether runs can be added: a published study holds its tables alone.
         missing: Runs of it that have no row.
-        unmeasured: Whether an arm has none.
+        unmeasured: Whether an arm that was to be measured has none.
         without: Labels of arms that were not measured, since no candidate of their search completed.
+        unsearched: Labels of arms whose search is not over: what is missing holds their runs as well.
     """
 
     path: Path
@@ -57,6 +58,7 @@ class StudyPlace:
     missing: int = 0
     unmeasured: bool = False
     without: tuple[str, ...] = ()
+    unsearched: tuple[str, ...] = ()
 
 
 def recommend(
@@ -80,13 +82,18 @@ def recommend(
         places_here = {place for arm in group.arms if (place := (places or {}).get(arm.study or ""))}
         answer = _confirmed(decide(group, wanted), group, confirming, wanted)
         missing = sum(place.missing for place in places_here)
-        if any(place.unmeasured for place in places_here):
+        if any(place.unmeasured or place.unsearched for place in places_here):
             # What is still to be run may be better than all that was.
             answer = answer.model_copy(update={**_NOTHING, "missing": missing})
         elif missing:
-            answer = doubted(answer, (72, f"{counted(missing, 'run')} of the study are still to be made"))
-        if without := [label for place in places_here for label in place.without]:
-            answer = doubted(answer, (91, f"not measured, since no candidate completed: {listed(without, 3, '; ')}"))
+            verb = "is" if missing == 1 else "are"
+            answer = doubted(answer, (72, f"{counted(missing, 'run')} of the study {verb} still to be made"))
+        for why, name in (
+            ("not measured, since no candidate completed", "without"),
+            ("not searched yet", "unsearched"),
+        ):
+            if labels := [label for place in places_here for label in getattr(place, name)]:
+                answer = doubted(answer, (91, f"{why}: {listed(labels, 3, '; ')}"))
         can_run = not any(is_imported(arm.first) for arm in group.arms)
         if len(places_here) == 1 and can_run:
             command, why, seconds = next(_commands(answer, group, places_here.pop(), arms))

@@ -1,5 +1,6 @@
 """Verdicts on the claims of published studies, of which each study keeps a copy; what cannot be asked for."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,37 @@ def test_a_cost_or_a_deadline_is_refused_where_no_run_has_a_training_time(
         answers_of(rates, goal, wanted=Wanted(prices=Prices(currency="USD", worker_hour=1.0), **wanted))
     assert refused.value.hint == hint
     assert answers_of(rates).answers
+
+
+@pytest.mark.parametrize(
+    ("ends", "missing", "doubt"),
+    [
+        # Two candidates, then as many repeats as the measured arm has.
+        ([], 2 + 3, "not searched yet: other"),
+        (["diverged"], 1 + 3, "not searched yet: other"),
+        (["interrupted", "failed"], 1 + 3, "not searched yet: other"),
+        (["completed", "diverged"], 3, "not searched yet: other"),
+        (["failed", "diverged"], 0, "not measured, since no candidate completed: other"),
+    ],
+)
+def test_while_an_arm_is_not_searched_nothing_is_recommended_and_its_runs_are_missing(
+    tmp_path: Path, ends: list[str], missing: int, doubt: str
+) -> None:
+    tried = [
+        row
+        for rate, end in enumerate(ends)
+        for row in repeats(1, label=f"other rate={rate}", status=end, phase="tune", workers=2 + rate)
+    ]
+    data = studies(tmp_path, "", rows=[*repeats(3, label="arm"), *tried])
+    candidates = [
+        {"label": f"other rate={rate}", "repeat": 0, "phase": "tune", "tuned": {"arm": "other"}} for rate in range(2)
+    ]
+    runs = [*candidates, *({"label": "arm", "repeat": repeat} for repeat in range(3))]
+    (data.studies[0].path / files.STUDY).write_text(json.dumps({"runs": runs}), encoding="utf-8")
+    (answer,) = answers_of(data).answers
+    assert (answer.missing, answer.use is None, answer.doubts[0].text) == (missing, missing > 0, doubt)
+    assert answer.next is not None
+    assert f"{missing} runs to be made" in answer.next.why or not missing
 
 
 def test_a_target_that_a_model_which_knows_nothing_has_is_refused(tmp_path: Path) -> None:
