@@ -146,6 +146,12 @@ class Arm:
         return int(self.first.get("workers") or 1)
 
     @property
+    def slots(self) -> int:
+        """How many workers' places it takes: also those of servers and an evaluator with slots of their own."""
+        servers = int(self.first.get("servers") or 0) if self.first.get("server_placement") == "own" else 0
+        return self.workers + servers + (self.first.get("evaluator") == "own")
+
+    @property
     def baseline(self) -> bool:
         """Whether dlbench added it."""
         return bool(self.first.get("baseline"))

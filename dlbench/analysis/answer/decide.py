@@ -80,7 +80,9 @@ class Wanted:
         """Return the price of a training time on all hosts and workers' slots of an arm; None without prices."""
         if self.prices is None or seconds is None:
             return None
-        return self.prices.cost(seconds, int(arm.first.get("hosts") or 1), _slots(arm))
+        # `hosts` of a simulation are those of its workers: each of the others has a host as well.
+        others = arm.slots - arm.workers if arm.first.get("communicator") == "simulated" else 0
+        return self.prices.cost(seconds, int(arm.first.get("hosts") or 1) + others, arm.slots)
 
 
 @dataclass(frozen=True)
@@ -135,14 +137,8 @@ class _Decided:
         return _hours(arm, seconds) if cost is None else cost
 
 
-def _slots(arm: Arm) -> int:
-    """Return how many workers' places an arm takes: of servers and an evaluator with cores of their own, too."""
-    servers = int(arm.first.get("servers") or 0) if arm.first.get("server_placement") == "own" else 0
-    return arm.workers + servers + (arm.first.get("evaluator") == "own")
-
-
 def _hours(arm: Arm, seconds: float) -> float:
-    return seconds * _slots(arm) / 3600
+    return seconds * arm.slots / 3600
 
 
 def families(group: ComparisonGroup, wanted: Wanted) -> Iterator[tuple[Metric, dict[Arm, Values], Family]]:
@@ -174,7 +170,7 @@ def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
     values, quality = (shown.get(metric, {}) for metric in (decided.value, decided.quality))
     arms = {arm: _arm_answer(arm, group, decided, out.get(arm, ""), shown) for arm in group.arms}
     # Of equal amounts fewer workers come first, then one worker alone.
-    by_size = sorted(amounts, key=lambda arm: (_slots(arm), not arm.is_alone, arm.title))
+    by_size = sorted(amounts, key=lambda arm: (arm.slots, not arm.is_alone, arm.title))
     ranked = sorted(by_size, key=amounts.__getitem__, reverse=decided.value.is_higher_better)
     keepers = [arm for arm in ranked if arm in values]
     verdicts = {arm: judged.verdict for arm, judged in (quality | values).items()}
@@ -183,7 +179,7 @@ def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
     # Of arms that differ by no more than what matters the cheapest is used: more workers must buy something.
     use = keepers[0] if keepers and verdicts[keepers[0]] is Verdict.KEEPS else None
     if use:
-        prices = costs if use in costs else {arm: _slots(arm) for arm in keepers}
+        prices = costs if use in costs else {arm: arm.slots for arm in keepers}
         use = min((arm for arm in prices if verdicts[arm] is Verdict.KEEPS), key=prices.__getitem__)
     contenders = [arm for arm in keepers if verdicts[arm] is not Verdict.LOSES]
     if contenders and not use:

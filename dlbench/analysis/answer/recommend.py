@@ -36,6 +36,8 @@ Command = tuple[str, str, float | None]
 # Where all repeats of an arm ended so, further ones will, too.
 _HOPELESS = ({Status.FAILED}, {Status.OUT_OF_MEMORY})
 _NOTHING = {"use": None, "either": (), "cheaper": None, "faster": None}
+# What is said of arms without a run, by the attribute of their study's place.
+_UNMEASURED = {"without": "not measured, since no candidate completed", "unsearched": "not searched yet"}
 # How many arms run once more on fresh seeds.
 CONTENDERS = 3
 
@@ -88,12 +90,9 @@ def recommend(
         elif missing:
             verb = "is" if missing == 1 else "are"
             answer = doubted(answer, (72, f"{counted(missing, 'run')} of the study {verb} still to be made"))
-        for why, name in (
-            ("not measured, since no candidate completed", "without"),
-            ("not searched yet", "unsearched"),
-        ):
+        for name, words in _UNMEASURED.items():
             if labels := [label for place in places_here for label in getattr(place, name)]:
-                answer = doubted(answer, (91, f"{why}: {listed(labels, 3, '; ')}"))
+                answer = doubted(answer, (91, f"{words}: {listed(labels, 3, '; ')}"))
         can_run = not any(is_imported(arm.first) for arm in group.arms)
         if len(places_here) == 1 and can_run:
             command, why, seconds = next(_commands(answer, group, places_here.pop(), arms))

@@ -34,7 +34,7 @@ OF_SOUND = f", leaving out those of which {FAULT}"
 def chart(data: ReportData) -> Chart:
     """Return the time of every arm against its device time, with the Pareto front and the knee of each task.
 
-    Time is that to the target where one was set, else the whole training's. Device time is workers x time.
+    Time is that to the target where one was set, else the whole training's. Device time is time x slots.
 
     Raises:
         MissingRowsError: No task has completed runs of two or more arms.
@@ -60,7 +60,8 @@ def chart(data: ReportData) -> Chart:
         columns=2,
         lead=lead,
         notes=(
-            f"{DEVICE_TIME.capitalize()}: workers x time. An arm stands at its runs' median.",
+            f"{DEVICE_TIME.capitalize()}: time x slots of workers, and of servers with slots of their own. "
+            "An arm stands at its runs' median.",
             *dict.fromkeys(f"Target: {target}." for target in targets if target),
             *(note for _, _, notes in drawn for note in notes),
             *[f"Left out: {counted(left_out, 'arm')} without a time, or alone in their task and target."]
@@ -94,7 +95,7 @@ def _placed(data: ReportData) -> list[Arm]:
     for place, arm in enumerate(with_faults(data)):
         column = TIME if _target([arm]) else "train_time_s"
         if times := [time_s for row in arm.completed if (time_s := row.get(column) or late(row))]:
-            columns = {PLACE: arm.workers * median(times) * (1 + 1e-9 * place)}
+            columns = {PLACE: arm.slots * median(times) * (1 + 1e-9 * place)}
             placed.append(replace(arm, rows=tuple({**row, ended(TIME): late(row), **columns} for row in arm.rows)))
     return placed
 

@@ -488,6 +488,11 @@ def test_a_price_is_that_of_all_places_and_may_be_nothing() -> None:
     assert {one.cost for one in free.arms} == {0.0}
     servers = trained("ps", 3500.0, strategy="parameter_server", servers=2, server_placement="own", workers=2)
     assert named(answer(servers))["ps"].worker_hours == pytest.approx(4 * 3500 / 3600, rel=0.01)
+    # A simulated server has a host, beside those of the workers.
+    simulated = [{**row, "communicator": "simulated", "hosts": 2, "workers_per_host": 1} for row in servers]
+    by_host = Prices(currency="USD", host_hour=2.5)
+    costs = [used(answer(simulated, wanted=Wanted(prices=prices))).cost for prices in (USD, by_host)]
+    assert costs == [pytest.approx(10.0 * 3500 / 3600, rel=0.01)] * 2
 
 
 @pytest.mark.parametrize("has_failed", [False, True])

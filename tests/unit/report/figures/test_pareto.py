@@ -61,6 +61,13 @@ CASES = (
         says=["least time: mpi workers=1 batch_size=32 (10 s, 10 device-seconds)."],
     ),
     Case(
+        "servers with slots of their own take device time", [
+            run(workers=2, train_time_s=9.0),
+            run(strategy="parameter_server", workers=2, servers=1, server_placement="own", train_time_s=9.0),
+        ],
+        {0: {"mpi": device_s((2, 9)), "parameter_server": device_s((3, 9))}},
+    ),
+    Case(
         "arms of one way that cost the same stay apart",
         [run(batch_size=b, train_time_s=36.0, validation_loss=0.1 * b) for b in (8, 16)],
         {0: {"mpi": {36: 36, 36 + 36e-9: 36}}},
