@@ -82,6 +82,11 @@ def can_extend(row: Row) -> bool:
     return row.get("command") is None and row.get("updates") is None
 
 
+def is_ended_by_target(row: Row) -> bool:
+    """Whether a completed run trained fewer epochs than it was to, since it reached its target (`stop`)."""
+    return bool(row.get("target_stop")) and (row.get("epochs_completed") or 0) < (row.get("epochs_per_worker") or 0)
+
+
 def reports_no_steps(row: Row) -> bool:
     """Whether the run was a script's that told dlbench nothing of its steps."""
     is_script = row.get("command") is not None and not is_imported(row)

@@ -18,7 +18,7 @@ from dlbench.analysis.answer.doubts import (
     scores_of,
     unequal_work,
 )
-from dlbench.analysis.arms import Arm, Repeat, is_imported, reports_no_steps
+from dlbench.analysis.arms import Arm, Repeat, is_ended_by_target, is_imported, reports_no_steps
 from dlbench.analysis.formatting import counted, difference, joined, number, quantity
 from dlbench.analysis.groups import written_name
 from dlbench.analysis.judge import Family, Values, Verdict, judge
@@ -37,6 +37,8 @@ OVERHEAD = "one worker alone does the same without messages"
 OF_DIVIDING, TWIN = ("batch_scope", "divide"), "another arm of one worker alone is the same training"
 # Why no throughput is known.
 TOO_SHORT, NO_STEPS = "the timed window is too short", "the script reports no steps"
+# Why a run never reached another target than its scenario's.
+AT_ITS_TARGET = "ended before it, at the scenario's own (`target.stop`)"
 # How the reason of an arm begins that is over a limit.
 OVER = "over "
 MAX_COST = f"{OVER}the most that it may cost"
@@ -332,7 +334,9 @@ def _gap(arm: Arm, decided: _Decided) -> str:
     """Say how many runs of an arm reached the target, or lack a number that decides; empty where all have all."""
     num_reached = sum(map(math.isfinite, arm.comparable(decided.time.column).values()))
     if decided.target and num_reached < arm.n:
-        return f"{num_reached} of {counted(arm.n, 'run')} reached {decided.target[0].title} {decided.target[1]:g}"
+        ended = sum(row.get(TIME_TO_TARGET.column) is None and is_ended_by_target(row) for row in arm.completed)
+        why = f": {ended} {AT_ITS_TARGET}" * bool(ended)
+        return f"{num_reached} of {counted(arm.n, 'run')} reached {decided.target[0].title} {decided.target[1]:g}{why}"
     has_limit = decided.wanted.deadline_s is not None or decided.wanted.max_cost is not None
     for metric in [*decided.judged, *[decided.time] * has_limit]:
         if lacking := arm.n - len(decided.values(arm, metric)):

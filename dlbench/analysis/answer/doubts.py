@@ -22,6 +22,7 @@ from dlbench.analysis.arms import (
     can_extend,
     distinct,
     held_back,
+    is_ended_by_target,
     is_imported,
     is_unsteady,
     quotient,
@@ -89,6 +90,8 @@ def _of_comparison(group: ComparisonGroup, rows: Sequence[Row], deciding: Sequen
     is_learned = any(metric.is_score for metric in deciding)
     if len(distinct(rows, "dataset_checksum")) > 1:
         yield 90, "runs read different data (`dataset_checksum`)"
+    if is_learned and TIME_TO_TARGET not in deciding and (runs := _runs(list(map(is_ended_by_target, rows)))):
+        yield 84, f"scores are those at which a target ended {runs} (`target.stop`)"
     if is_learned and (text := _untuned(group.completed)):
         yield 80, text
     edges = Counter(text for arm in group.completed for text in str(arm.get("tuned_at_edge") or "").split("; ") if text)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from dlbench.analysis.answer.answer import Answer, Doubt, Next
 from dlbench.analysis.answer.comparison_group import ComparisonGroup, comparison_groups
-from dlbench.analysis.answer.decide import OVER, TOO_SHORT, Wanted, decide
+from dlbench.analysis.answer.decide import AT_ITS_TARGET, OVER, TOO_SHORT, Wanted, decide
 from dlbench.analysis.answer.doubts import Weighed, of_nothing
 from dlbench.analysis.answer.lines import open_arms
 from dlbench.analysis.arms import Arm, Row, can_extend, is_imported
@@ -224,6 +224,8 @@ def _ways_in(answer: Answer, group: ComparisonGroup) -> Iterator[tuple[str, str]
     rates, epochs = (values_of(group.arms, name) for name in ("learning_rate_base", "epochs"))
     if any(TOO_SHORT in reason for reason in reasons) and all(map(can_extend, rows)):
         yield "extend_window=true", "times steps until a rate counts"
+    if any(AT_ITS_TARGET in reason for reason in reasons):
+        yield "target.stop=false", "trains on beyond the target"
     knows_nothing = any("knowing nothing" in reason for reason in reasons)
     if any(map(_is_too_fast, group.completed)) and len(rates) == 1 and not any(map(tuned_of, group.arms)):
         yield f"learning_rate={LOWER_RATE * rates[0]:g}", "a rate that may learn"

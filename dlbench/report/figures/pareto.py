@@ -26,6 +26,7 @@ from dlbench.report.lines import Part, brief_keys, ended, parts, series, ways_va
 ORDER = 70
 # The column made here: where an arm stands.
 PLACE, DEVICE_TIME = "device_time_s", "device-seconds"
+OF_SLOTS = "slots of workers, and of servers with slots of their own"
 FRONT = "Pareto front"
 FAULT = "a run failed, learned nothing or missed the target"
 OF_SOUND = f", leaving out those of which {FAULT}"
@@ -60,8 +61,7 @@ def chart(data: ReportData) -> Chart:
         columns=2,
         lead=lead,
         notes=(
-            f"{DEVICE_TIME.capitalize()}: time x slots of workers, and of servers with slots of their own. "
-            "An arm stands at its runs' median.",
+            f"{DEVICE_TIME.capitalize()}: time x {OF_SLOTS}. An arm stands at its runs' median.",
             *dict.fromkeys(f"Target: {target}." for target in targets if target),
             *(note for _, _, notes in drawn for note in notes),
             *[f"Left out: {counted(left_out, 'arm')} without a time, or alone in their task and target."]

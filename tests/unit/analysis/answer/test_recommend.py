@@ -229,6 +229,22 @@ def test_a_target_that_nobody_reached_recommends_nothing_and_says_so_first() -> 
     assert "--set epochs=10" in tried(found).command
 
 
+def test_runs_that_their_own_target_ended_train_on_to_a_better_one_and_have_their_scores_doubted() -> None:
+    ended = {"target_stop": True, "epochs_completed": 2, "epochs_per_worker": 5, "epochs": 5, **TARGET}
+    rows = [
+        trained(name, 5.0 * n, workers=n, time_to_target_s=[1.0 + n] * 5, **ended) for n, name in enumerate("ab", 1)
+    ]
+    epochs = pd.DataFrame({"study": [], "run_id": [], "validation_accuracy": [], "epoch": [], "train_time_s": []})
+    arms = retargeted(read(*rows), epochs, ("validation_accuracy", 0.99), BUILT_IN)
+    (found,) = recommend(arms, Wanted(goal=Goal(target=("validation_accuracy", 0.99))), PLACE)
+    assert found.use is None
+    assert "0 of 5 runs reached validation accuracy 0.99: 5 ended before it, at the scenario's own" in text(found)
+    assert "--set target.stop=false" in tried(found).command
+    doubt = "scores are those at which a target ended 10 of 10 runs (`target.stop`)"
+    goals = (Goal(), Goal(target=("validation_accuracy", 0.7)))
+    assert [doubt in doubts(answer(*rows, wanted=Wanted(goal=goal))) for goal in goals] == [True, False]
+
+
 def test_more_epochs_are_no_advice_where_arms_are_over_a_limit_only() -> None:
     target = {"epochs": 5, **TARGET}
     late, missed = ([9.0] * 5, [None] * 5)
