@@ -33,7 +33,7 @@ _COMES_WITH = ("trainer", "communicator", "collectives", "servers", "server_plac
 _APART = ("study", "device_name")
 ALONE = "one worker alone"
 # What arms may each have a best learning rate of their own for.
-_RATE = "learning_rate_base"
+LEARNING_RATE = "learning_rate_base"
 _OWN_RATE = {"batch_size_global": "global batch"} | {
     key: key for key in ("strategy", "compression", "optimizer", "batch_policy")
 }
@@ -89,8 +89,8 @@ def not_tuned_for(arms: Sequence[Arm]) -> list[str]:
 
     One worker alone is no strategy that could have one.
     """
-    untuned = [arm for arm in arms if _RATE not in tuned_of(arm)]
-    if len(values_of(untuned, _RATE)) != 1:
+    untuned = [arm for arm in arms if LEARNING_RATE not in tuned_of(arm)]
+    if len(values_of(untuned, LEARNING_RATE)) != 1:
         return []
     return [words for column, words in _OWN_RATE.items() if len({*values_of(untuned, column)} - {"single"}) > 1]
 
@@ -102,11 +102,11 @@ def learning_rate_note(arms: Sequence[Arm]) -> str:
     """
     learned = [arm for arm in arms if any(arm.comparable(name) for name in QUALITY)]
     if not_tuned_for(learned):
-        return f"not tuned: all arms at {written_name(_RATE)} {chosen(learned[0].get(_RATE))}"
-    if any(_RATE in tuned_of(arm) for arm in learned):
-        ends = [chosen(rate) for rate in values_of(learned, _RATE)]
+        return f"not tuned: all arms at {written_name(LEARNING_RATE)} {chosen(learned[0].get(LEARNING_RATE))}"
+    if any(LEARNING_RATE in tuned_of(arm) for arm in learned):
+        ends = [chosen(rate) for rate in values_of(learned, LEARNING_RATE)]
         which = ends[0] if len(ends) == 1 else f"{ends[0]} to {ends[-1]}"
-        return f"each arm at the {written_name(_RATE)} that its own search chose: {which}"
+        return f"each arm at the {written_name(LEARNING_RATE)} that its own search chose: {which}"
     return ""
 
 

@@ -31,7 +31,7 @@ from dlbench.analysis.arms import (
 )
 from dlbench.analysis.claims.claim_check import EQUAL_WORK
 from dlbench.analysis.formatting import chosen, counted, listed, one_line, percent, quantity
-from dlbench.analysis.groups import not_tuned_for, tuned_of
+from dlbench.analysis.groups import LEARNING_RATE, not_tuned_for, tuned_of, values_of, written_name
 from dlbench.analysis.judge import ENOUGH_REPEATS
 from dlbench.errors import UserError
 from dlbench.grouping import by_key
@@ -95,6 +95,7 @@ def _of_comparison(group: ComparisonGroup, rows: Sequence[Row], deciding: Sequen
     if is_learned and (text := _untuned(group.completed)):
         yield 80, text
     edges = Counter(text for arm in group.completed for text in str(arm.get("tuned_at_edge") or "").split("; ") if text)
+    edges.update(_rates_at_edge(group, deciding))
     if edges:
         texts = listed([f"{text}, of {counted(count, 'arm')}" for text, count in edges.most_common()], 2, "; ")
         yield 79, f"{texts}: others beyond may be better"
@@ -108,6 +109,22 @@ def _of_comparison(group: ComparisonGroup, rows: Sequence[Row], deciding: Sequen
             yield 82, f"training times are of unequal work, which no score judges: {work}"
         elif not is_asked_for:
             yield 55, f"training times are of unequal work: {work}"
+
+
+def _rates_at_edge(group: ComparisonGroup, deciding: Sequence[Metric]) -> Iterator[str]:
+    """Yield each axis's best learning rate that is its least or greatest, unless another one is about as good."""
+    metric = next((metric for metric in deciding[::-1] if metric.is_score or metric is TIME_TO_TARGET), None)
+    if metric is None:
+        return
+    keys = [key for key in group.keys if key != LEARNING_RATE]
+    for arms in by_key((tuple(map(arm.get, keys)), arm) for arm in group.arms).values():
+        medians = {arm.get(LEARNING_RATE): median(values) for arm in arms if (values := arm.values(metric.column))}
+        rates, gains = values_of(arms, LEARNING_RATE), {rate: metric.gain(medians[rate], 0.0) for rate in medians}
+        most = max(gains.values(), default=0.0)
+        near = [rate for rate in gains if most - gains[rate] <= metric.margin_at(most)]
+        if near and {*near} <= {rates[0], rates[-1]} and len(rates) > 1:
+            best = max(gains, key=gains.__getitem__)
+            yield f"{written_name(LEARNING_RATE)} {best:g} is the {'smallest' if best == rates[0] else 'largest'} tried"
 
 
 def unequal_work(arms: Sequence[Arm]) -> str:

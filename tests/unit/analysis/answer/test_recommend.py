@@ -623,6 +623,7 @@ REPEATS = [row | {"samples_seen": 3200 >> (row["repeat"] > 2), "command": "train
 WHY = "if one goes on from another's checkpoint, no median of theirs is a result"
 HALF = [trained(name, 9.0 / n, 0.75, time_to_target_s=noisy(8.0 / n, 5, n), workers=n, **TARGET)
         for n, name in enumerate("ab", 1)]  # fmt: skip
+AXIS = [trained(str(n), 9.0, 0.9 + n / 50, seed=n, learning_rate_base=0.01 * 2**n) for n in range(3)]
 TABLE_OF_LINES = [arm(name, {"samples_per_s": [rate]}, batch_size=n, **TABLE)
                   for n, (name, rate) in enumerate((("a", 5.0), ("b", 6.0)), 1)]  # fmt: skip
 STEEP = [trained("two", 5.0, samples_per_s=noisy(500.0, 5, 1, 0.001)),
@@ -653,6 +654,11 @@ STEEP = [trained("two", 5.0, samples_per_s=noisy(500.0, 5, 1, 0.001)),
         ([REPEATS], "checkpoint", f"repeats of mpi were trained on 1,600 to 3,200 samples: {WHY}"),
         ([[row | {"samples_seen": 3200} for row in REPEATS]], "checkpoint", ""),
         ([[row | TARGET for row in REPEATS]], "checkpoint", ""),
+        # The best rate of an axis may have a better one beyond it, unless one between is as good.
+        (AXIS, "tried", "learning_rate 0.04 is the largest tried, of 1 arm: others beyond may be better"),
+        ([*AXIS[:2], [row | {"validation_accuracy": 0.9} for row in AXIS[2]]], "tried", ""),
+        (AXIS[2:], "tried", ""),
+        ([[row | {"input": "synthetic"} for row in rows] for rows in AXIS], "tried", ""),
         # A target that tells little.
         ([[row | {"epochs_to_target": 2, "evaluate_every": 2} for row in rows] for rows in HALF], "first evaluation",
          "all runs reached the target at their first evaluation: a higher one, or evaluating sooner, tells more"),
