@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 from dlbench.analysis.answer.answer import Answer, Doubt, Next
 from dlbench.analysis.answer.comparison_group import ComparisonGroup, comparison_groups
-from dlbench.analysis.answer.decide import AT_ITS_TARGET, OVER, TOO_SHORT, Wanted, decide
+from dlbench.analysis.answer.decide import AT_ITS_TARGET, OVER, TOO_SHORT, Wanted, criteria, decide
 from dlbench.analysis.answer.doubts import Weighed, of_nothing
 from dlbench.analysis.answer.lines import open_arms
 from dlbench.analysis.arms import Arm, Row, can_extend, is_imported
 from dlbench.analysis.formatting import counted, listed, percent
-from dlbench.analysis.groups import not_tuned_for, tuned_of, values_of
+from dlbench.analysis.groups import LEARNING_RATE, not_tuned_for, tuned_of, values_of
 from dlbench.analysis.judge import ENOUGH_REPEATS, LEAST_REPEATS
 from dlbench.records import files
 from dlbench.records.outcome import Status
-from dlbench.scenario.metrics import BUILT_IN, QUALITY, TIME_TO_TARGET, TRAIN_TIME, Metrics
+from dlbench.scenario.metrics import BUILT_IN, TIME_TO_TARGET, TRAIN_TIME, Metrics
 from dlbench.scenario.settings import BatchScope
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def recommend(
                 answer = doubted(answer, (91, f"{words}: {listed(labels, 3, '; ')}"))
         can_run = not any(is_imported(arm.first) for arm in group.arms)
         if len(places_here) == 1 and can_run:
-            command, why, seconds = next(_commands(answer, group, places_here.pop(), arms))
+            command, why, seconds = next(_commands(answer, group, places_here.pop(), arms, wanted))
             answer = answer.model_copy(update={"next": Next(command=command, why=why, seconds=seconds)})
         answers.append(answer)
     return tuple(answers)
@@ -151,7 +151,9 @@ def retargeted(arms: Iterable[Arm], epochs: "pd.DataFrame", target: tuple[str, f
     return [arm.having(target_metric=lambda _: name, target_value=lambda _: aim, **taken) for arm in arms]
 
 
-def _commands(answer: Answer, group: ComparisonGroup, place: StudyPlace, arms: Sequence[Arm]) -> Iterator[Command]:
+def _commands(
+    answer: Answer, group: ComparisonGroup, place: StudyPlace, arms: Sequence[Arm], wanted: Wanted
+) -> Iterator[Command]:
     """Yield commands, why, and about how long each takes; the one that would tell most about a group first."""
     study = shlex.quote(str(place.path))
     run, again = f"dlbench run --study {study}", f"dlbench run {shlex.quote(str(place.path / files.SCENARIO))}"
@@ -179,7 +181,7 @@ def _commands(answer: Answer, group: ComparisonGroup, place: StudyPlace, arms: S
         more = [max(total - len(arm.rows), 0) if place.can_continue else total for arm in whole]
         seconds = sum(count * seconds_of(arm) for count, arm in zip(more, whole, strict=True))
         yield f"{run if place.can_continue else again} --repeats {total}", why, seconds
-    yield from ((f"{again} --set {change}", why, None) for change, why in _changes(answer, group))
+    yield from ((f"{again} --set {change}", why, None) for change, why in _changes(answer, group, wanted))
     if answer.use and place.can_continue and not answer.confirmed and len(answer.arms) > 1:
         contenders = sorted(map(seconds_of, whole), reverse=True)[:CONTENDERS]
         yield f"{run} --confirm", "it and its rivals on fresh seeds", ENOUGH_REPEATS * sum(contenders)
@@ -203,13 +205,15 @@ def _repeats(answer: Answer) -> tuple[int, str] | None:
     return int(total), why if is_enough else f"{total} repeats begin to tell"
 
 
-def _changes(answer: Answer, group: ComparisonGroup) -> Iterator[tuple[str, str]]:
+def _changes(answer: Answer, group: ComparisonGroup, wanted: Wanted) -> Iterator[tuple[str, str]]:
     """Yield settings of another study that may say more, and why."""
     if answer.use is None:
         if all(arm.word == "out" for arm in answer.arms):
             yield from _ways_in(answer, group)
         return
-    if _wants_a_search(group.completed):
+    is_untuned = bool(not_tuned_for(group.completed)) or any(map(_is_at_edge, group.completed))
+    # Where no score decides, another learning rate changes nothing.
+    if is_untuned and _may_search(group.completed) and criteria(group, wanted).score:
         yield "tune.learning_rate=auto", "each arm at its own best rate"
     better = [way for way in answer.batch_sizes if way.batch and way.gain > TRAIN_TIME.margin]
     if len(better) == 1 and len({arm.workers for arm in group.arms}) == 1:
@@ -221,7 +225,7 @@ def _changes(answer: Answer, group: ComparisonGroup) -> Iterator[tuple[str, str]
 def _ways_in(answer: Answer, group: ComparisonGroup) -> Iterator[tuple[str, str]]:
     """Yield settings with which an arm may come in, and why."""
     reasons, rows = [arm.reason for arm in answer.arms], (row for arm in group.arms for row in arm.rows)
-    rates, epochs = (values_of(group.arms, name) for name in ("learning_rate_base", "epochs"))
+    rates, epochs = (values_of(group.arms, name) for name in (LEARNING_RATE, "epochs"))
     if any(TOO_SHORT in reason for reason in reasons) and all(map(can_extend, rows)):
         yield "extend_window=true", "times steps until a rate counts"
     if any(AT_ITS_TARGET in reason for reason in reasons):
@@ -237,16 +241,10 @@ def _ways_in(answer: Answer, group: ComparisonGroup) -> Iterator[tuple[str, str]
         yield f"epochs={2 * epochs[0]}", "longer training may learn more"
 
 
-def _wants_a_search(arms: Sequence[Arm]) -> bool:
-    """Whether arms may each have a better learning rate than they had, which dlbench can search for."""
-    has_scores = any(arm.comparable(name) for arm in arms for name in QUALITY)
-    return has_scores and _may_search(arms) and bool(not_tuned_for(arms) or any(map(_is_at_edge, arms)))
-
-
 def _may_search(arms: Sequence[Arm]) -> bool:
     """Whether dlbench can search for a learning rate, and has not, or found the best at the edge of what it tried."""
     is_own = any(arm.get("command") is not None for arm in arms)
-    is_searched = any("learning_rate_base" in tuned_of(arm) for arm in arms)
+    is_searched = any(LEARNING_RATE in tuned_of(arm) for arm in arms)
     return not is_own and (not is_searched or any(map(_is_at_edge, arms)))
 
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 import pytest
@@ -460,6 +460,14 @@ def test_what_is_run_next_is_a_search_where_rates_were_not_tuned_and_then_fresh_
     found = answer(*([{**row, **changed} for row in rows] for rows in (SLOW, FAST)))
     assert tried(found).command.endswith(command)
     assert doubt in doubts(found) if doubt else not any("tuned" in one or "rate" in one for one in doubts(found))
+
+
+@pytest.mark.parametrize(("least", "command"), [("time", "tune.learning_rate=auto"), ("throughput", "--confirm")])
+def test_no_search_for_rates_is_advised_where_no_score_decides(
+    least: Literal["time", "throughput"], command: str
+) -> None:
+    arms = [[row | {"samples_per_s": 1000.0 * n} for row in rows] for n, rows in enumerate((SLOW, FAST), 1)]
+    assert tried(answer(*arms, wanted=Wanted(goal=Goal(least=least)))).command.endswith(command)
 
 
 def test_repeats_until_decided_are_judged_at_a_smaller_level() -> None:
