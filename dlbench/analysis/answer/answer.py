@@ -56,6 +56,7 @@ class ArmAnswer(Frozen):
     runs: int
     value: Judged | None = Field(None, description="What the goal wants least of, or most.")
     quality: Judged | None = Field(None, description="The score that the goal keeps.")
+    time_s: float | None = Field(None, description="Median training time, or time to the target.")
     worker_hours: float | None = Field(
         None, description="Median training time x workers and servers with cores of their own."
     )

@@ -41,7 +41,7 @@ TOO_SHORT, NO_STEPS = "the timed window is too short", "the script reports no st
 AT_ITS_TARGET = "ended before it, at the scenario's own (`target.stop`)"
 # How the reason of an arm begins that is over a limit.
 OVER = "over "
-MAX_COST = f"{OVER}the most that it may cost"
+DEADLINE, MAX_COST = f"{OVER}the deadline", f"{OVER}the most that it may cost"
 # This many margins behind in a score that does not decide is said.
 FAR = 50.0
 # In a training score where there is no other: it says less than one of validation, and scatters more.
@@ -245,7 +245,9 @@ def _doubts_of_out(use: Arm, out: Mapping[Arm, str], decided: _Decided) -> Itera
         yield 78, f"{best.title} came to {quantity(value, amounts[best])}, but {out[best]}"
     over = [arm for arm in out if more.get(arm, 0.0) > margin and out[arm] == _over(arm, decided)]
     if quality and over:
-        best = max(over, key=more.__getitem__)
+        # Of those that score about as much the one that the goal likes most.
+        most = max(map(more.__getitem__, over))
+        best = max((arm for arm in over if most - more[arm] <= margin), key=lambda arm: gains.get(arm, -math.inf))
         yield 77, f"{best.title} has {quality.title} {quantity(quality, scores[best])}, but is {out[best]}"
 
 
@@ -310,20 +312,17 @@ def _out(group: ComparisonGroup, decided: _Decided) -> dict[Arm, str]:
     has_more, singles, out = any(arm.workers > 1 for arm in group.arms), set[tuple[Any, ...]](), dict[Arm, str]()
     for arm in group.arms:
         settings = tuple(map(arm.get, keys))
-        if reason := _fault(arm, decided):
+        if reason := not_completed(arm.rows) or _unlearned(arm, decided) or _gap(arm, decided):
             out[arm] = reason
         elif has_more and arm.workers == 1 and not arm.is_alone and arm.base_line:
             out[arm] = OVERHEAD
         elif arm.is_alone and settings in singles and not is_imported(arm.first):
             out[arm] = TWIN
+        elif reason := _over(arm, decided):
+            out[arm] = reason
         elif arm.is_alone:
             singles.add(settings)
     return out
-
-
-def _fault(arm: Arm, decided: _Decided) -> str:
-    """Return what makes an arm unusable; empty where nothing does."""
-    return not_completed(arm.rows) or _unlearned(arm, decided) or _gap(arm, decided) or _over(arm, decided)
 
 
 def _unlearned(arm: Arm, decided: _Decided) -> str:
@@ -353,7 +352,7 @@ def _over(arm: Arm, decided: _Decided) -> str:
     costs = [cost for time_s in times if (cost := wanted.cost(arm, time_s)) is not None]
     currency = wanted.prices.currency if wanted.prices else ""
     for limit, over, amounts, worst, unit in (
-        (wanted.deadline_s, f"{OVER}the deadline", times, "slowest", TRAIN_TIME.unit),
+        (wanted.deadline_s, DEADLINE, times, "slowest", TRAIN_TIME.unit),
         (wanted.max_cost, MAX_COST, costs, "dearest", currency),
     ):
         if limit is not None and (count := sum(amount > limit for amount in amounts)):
@@ -397,6 +396,7 @@ def _arm_answer(arm: Arm, group: ComparisonGroup, decided: _Decided, reason: str
         runs=len(arm.rows),
         value=value,
         quality=quality,
+        time_s=seconds,
         worker_hours=None if seconds is None else _hours(arm, seconds),
         cost=decided.wanted.cost(arm, seconds),
         energy_j=_median(arm.values("energy_j")),

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from dlbench.analysis.answer.answer import Answer, ArmAnswer, Judged
-from dlbench.analysis.answer.decide import COST, MAX_COST, OVERHEAD, TWIN
+from dlbench.analysis.answer.decide import COST, DEADLINE, MAX_COST, OVERHEAD, TWIN
 from dlbench.analysis.formatting import (
     Unit,
     counted,
@@ -30,6 +30,8 @@ _OF_ARMS = ("use", "only", "open", "faster", "cheaper")
 HOUR_S, LEAST_HOURS = 3600.0, 0.1
 # Parts that a line names at most; of others their number.
 MOST_NAMED = {"either": 3, "none": 3, "doubt": 2}
+# What the arm is called that is least over a limit, and by which attribute.
+_NEAREST = {DEADLINE: ("fastest", "time_s"), MAX_COST: ("cheapest", "cost")}
 # The shortest that a title becomes.
 _LEAST_TITLE = 24
 
@@ -173,10 +175,13 @@ def _why_none(answer: Answer, metrics: Metrics) -> list[str]:
     each = []
     for kind, count in Counter(reason.partition(":")[0] for reason in reasons).most_common():
         alike = {reason for reason in reasons if reason.partition(":")[0] == kind}
-        which = counted(count, "arm")
-        if kind == MAX_COST:
-            cost, title = min((arm.cost or 0.0, arm.title) for arm in answer.arms if arm.reason.startswith(kind))
-            which += f", the cheapest {title} at {joined(number(cost), answer.currency, sep=' ')}"
+        which = f"{'each of ' * (len(alike) == 1 < count)}{counted(count, 'arm')}"
+        if kind in _NEAREST:
+            word, name = _NEAREST[kind]
+            over = [arm for arm in answer.arms if arm.reason.startswith(kind)]
+            least, title = min((getattr(arm, name) or 0.0, arm.title) for arm in over)
+            unit = TRAIN_TIME.unit if kind == DEADLINE else answer.currency
+            which += f", the {word} {title} at {joined(number(least), unit, sep=' ')}"
         each.append(f"{alike.pop() if len(alike) == 1 else kind} ({which})")
     return [f"no arm can be recommended: {each[0]}", *each[1:]]
 

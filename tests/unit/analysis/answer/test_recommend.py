@@ -224,7 +224,7 @@ def test_a_target_that_nobody_reached_recommends_nothing_and_says_so_first() -> 
     missed = {"time_to_target_s": [None] * 5, "epochs": 5, **TARGET}
     found = answer(*(trained(f"a{n}", n, 0.5, 5, workers=n, **missed) for n in (1, 2, 4)))
     assert found.use is None
-    why = "no arm can be recommended: 0 of 5 runs reached validation accuracy 0.7 (3 arms)"
+    why = "no arm can be recommended: 0 of 5 runs reached validation accuracy 0.7 (each of 3 arms)"
     assert lines(found)[0] == ("none", why)
     assert "--set epochs=10" in tried(found).command
 
@@ -499,11 +499,19 @@ def test_a_metric_of_a_script_decides_like_any_other() -> None:
     assert found.use.name == "c"
 
 
-def test_where_all_cost_too_much_the_cheapest_is_named() -> None:
-    found = answer(*MORE, wanted=Wanted(prices=USD, max_cost=1.0))
-    over = "no arm can be recommended: over the most that it may cost (2 arms, the cheapest one worker alone at "
-    assert lines(found)[0][1].startswith(over)
-    assert lines(found)[0][1].endswith(" USD)")
+@pytest.mark.parametrize(
+    ("limit", "why", "unit"),
+    [
+        ({"max_cost": 1.0}, "over the most that it may cost (2 arms, the cheapest one worker alone at ", "USD"),
+        ({"deadline_s": 9.0}, "over the deadline (2 arms, the fastest mpi, 4 workers at 3,", "s"),
+    ],
+)
+def test_where_all_are_over_a_limit_the_nearest_is_named(limit: dict[str, float], why: str, unit: str) -> None:
+    # What one worker alone does as well is no choice, nor the nearest.
+    nearest = trained("mpi1", 1000.0, workers=1, seed=7)
+    found = answer(*MORE, nearest, wanted=Wanted(prices=USD, goal=Goal(least="cost"), **limit))
+    assert lines(found)[0][1].startswith(f"no arm can be recommended: {why}")
+    assert lines(found)[0][1].endswith(f" {unit})")
 
 
 def test_a_price_is_that_of_all_places_and_may_be_nothing() -> None:
@@ -589,6 +597,10 @@ AIMED = trained("sure", 4.0, time_to_target_s=noisy(4.0, 5, 1), **ALONE, **TARGE
         ([SLOW, trained("hasty", 1.0, 0.93, batch_size=64)], {"deadline_s": 5.0},
          "mpi, batch 8 has validation accuracy 0.950, but is over the deadline: 5 of 5 runs, the slowest 10.0 s"),
         ([SLOW, trained("hasty", 1.0, 0.945, batch_size=64)], {"deadline_s": 5.0}, ""),
+        # Of two that score about as much the faster is named.
+        ([trained("far", 90.0, 0.951, batch_size=4), SLOW, trained("hasty", 1.0, 0.93, batch_size=64)],
+         {"deadline_s": 5.0},
+         "mpi, batch 8 has validation accuracy 0.950, but is over the deadline: 5 of 5 runs, the slowest 10.0 s"),
     ],
 )  # fmt: skip
 def test_an_arm_that_would_be_the_better_one_is_not_out_in_silence(
