@@ -35,8 +35,9 @@ from dlbench.analysis.groups import (
     varying,
     written_name,
 )
+from dlbench.analysis.judge import ENOUGH_REPEATS
 from dlbench.analysis.metrics.lost_time import lost_time, sentence
-from dlbench.analysis.statistics.intervals import Interval
+from dlbench.analysis.statistics.intervals import LEVEL, Interval
 from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS
 from dlbench.scenario.expand.arms import is_shared
 from dlbench.scenario.expand.points import axis_keys
@@ -254,7 +255,11 @@ def _notes(arms: Sequence[Arm]) -> Iterator[str]:
     if scopes := {arm.get("batch_scope") for arm in arms if arm.efficiency}:
         held = "; ".join(f"of {SCALING[scope]}" for scope in sorted(filter(None, scopes)))
         text = f"steady samples/s of each worker / steady samples/s of {ALONE}"
-        yield f"efficiency: {text}, {f'at the same batch size {held}' if held else 'whatever their batch sizes are'}"
+        # Of few repeats the intervals of medians cover much less, and are narrower.
+        is_wider = any(ratio.coverage and ratio.n < ENOUGH_REPEATS for arm in arms if (ratio := arm.efficiency))
+        covered = f"; its intervals cover {percent(LEVEL)}" * is_wider
+        sizes = f"at the same batch size {held}" if held else "whatever their batch sizes are"
+        yield f"efficiency: {text}, {sizes}{covered}"
     if note := learning_rate_note(arms):
         yield note
     sentences = [(arm.workers, sentence(arm, lost)) for arm in arms if arm.workers > 1 and (lost := lost_time(arm))]

@@ -115,6 +115,12 @@ def test_the_title_says_what_the_cells_are_medians_of(count, loss, title):
     assert arm_table(made.read(rows)).title == title
 
 
+@pytest.mark.parametrize(("count", "is_narrower"), [(1, False), (2, True), (5, False)])
+def test_the_intervals_of_efficiency_cover_more_than_those_of_few_repeats(count, is_narrower):
+    arms = made.read(made.timed("a", 5.0, count), made.timed("one", 9.0, count, 3, **made.ALONE))
+    assert any("its intervals cover 95%" in note for note in arm_table(arms).notes) == is_narrower
+
+
 @pytest.mark.parametrize(("validated", "is_shown"), [(None, True), (0.3, False)])
 def test_a_score_of_training_is_shown_where_there_is_none_of_validation(validated, is_shown):
     rows = made.arm("a", {"train_loss": [0.5] * 3, "validation_loss": [validated] * 3})
