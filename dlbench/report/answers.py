@@ -52,6 +52,7 @@ class ClaimResult:
     why: str
 
 
+NO_CANDIDATE = "not measured, since no candidate completed"
 # Of what was seen of a machine before and after a study alone.
 DISTURBED = 40
 
@@ -133,8 +134,7 @@ def verdicts(data: ReportData) -> tuple[ClaimResult, ...]:
 
 def _place(study: StudyData, record: Any) -> StudyPlace:
     """Return where a study is; one without `study.json` was published, and cannot go on."""
-    runs = found_in(record, "runs")
-    runs = runs if isinstance(runs, list) else []
+    runs = planned if isinstance(planned := found_in(record, "runs"), list) else []
     names = {arm_name(row["run_id"]) for row in study.runs if row["status"] != Status.INTERRUPTED}
     repeats = Counter(run.get("label") for run in runs if run.get("phase", Phase.MEASURE) == Phase.MEASURE)
     missing = max(0, repeats.total() - len({row["run_id"] for row in study.attempts}))
@@ -145,10 +145,12 @@ def _place(study: StudyData, record: Any) -> StudyPlace:
         for run in runs
         if run.get("phase") == Phase.TUNE and (arm := found_in(run, "tuned", "arm")) not in repeats
     )
-    unsearched = sorted(arm for arm, found in searches.items() if {Status.INTERRUPTED, Status.COMPLETED} & {*found})
+    unsearched = sorted(arm for arm, ended in searches.items() if {Status.INTERRUPTED, Status.COMPLETED} & {*ended})
     missing += sum(searches[arm].count(Status.INTERRUPTED) + min(repeats.values(), default=1) for arm in unsearched)
-    unmeasured, without = missing > 0 and len(repeats) > len(names), sorted(searches.keys() - unsearched)
-    return StudyPlace(study.path, bool(record), missing, unmeasured, tuple(without), tuple(unsearched))
+    unmeasured = missing > 0 and len({*repeats, *unsearched}) > len(names)
+    without = {"not searched yet": unsearched, NO_CANDIDATE: sorted(searches.keys() - unsearched)}
+    doubts = tuple(f"{why}: {listed(arms, 3, '; ')}" for why, arms in without.items() if arms)
+    return StudyPlace(study.path, bool(record), missing, unmeasured, doubts)
 
 
 def _prices(record: Any) -> Prices | None:

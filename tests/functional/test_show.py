@@ -97,7 +97,7 @@ def test_a_study_that_is_running_recommends_nothing(tmp_path: Path) -> None:
     text = dlbench("show", str(study))
     assert text.startswith(f"study {study}: 2 of 4 runs have ended\n")
     assert text.count("no outcome yet") == 2
-    assert "2 runs of the study are still to be made" in text
+    assert "still to be made: 2 runs of the study" in text
     assert text.splitlines()[-1].startswith(f"  next    dlbench run --study {study}  2 runs to be made")
     (answer,) = json.loads(dlbench("show", str(study), "--json"))["answers"]
     assert (answer["use"], answer["missing"]) == (None, 0), "of one repeat each nothing is recommended"

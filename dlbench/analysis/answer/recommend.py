@@ -14,7 +14,7 @@ from dlbench.analysis.answer.decide import AT_ITS_TARGET, OVER, TOO_SHORT, Wante
 from dlbench.analysis.answer.doubts import Weighed, of_nothing
 from dlbench.analysis.answer.lines import open_arms
 from dlbench.analysis.arms import Arm, Row, can_extend, is_imported
-from dlbench.analysis.formatting import counted, listed, percent
+from dlbench.analysis.formatting import counted, percent
 from dlbench.analysis.groups import LEARNING_RATE, not_tuned_for, tuned_of, values_of
 from dlbench.analysis.judge import ENOUGH_REPEATS, LEAST_REPEATS
 from dlbench.records import files
@@ -36,8 +36,6 @@ Command = tuple[str, str, float | None]
 # Where all repeats of an arm ended so, further ones will, too.
 _HOPELESS = ({Status.FAILED}, {Status.OUT_OF_MEMORY})
 _NOTHING = {"use": None, "either": (), "cheaper": None, "faster": None}
-# What is said of arms without a run, by the attribute of their study's place.
-_UNMEASURED = {"without": "not measured, since no candidate completed", "unsearched": "not searched yet"}
 # How many arms run once more on fresh seeds.
 CONTENDERS = 3
 
@@ -50,17 +48,15 @@ class StudyPlace:
         path: Its folder.
         can_continue: Whether runs can be added: a published study holds its tables alone.
         missing: Runs of it that have no row.
-        unmeasured: Whether an arm that was to be measured has none.
-        without: Labels of arms that were not measured, since no candidate of their search completed.
-        unsearched: Labels of arms whose search is not over: what is missing holds their runs as well.
+        unmeasured: Whether an arm has none that is to have some.
+        doubts: What is said of arms of which no run was planned, since their search is not over or found nothing.
     """
 
     path: Path
     can_continue: bool = True
     missing: int = 0
     unmeasured: bool = False
-    without: tuple[str, ...] = ()
-    unsearched: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
 
 
 def recommend(
@@ -84,15 +80,12 @@ def recommend(
         places_here = {place for arm in group.arms if (place := (places or {}).get(arm.study or ""))}
         answer = _confirmed(decide(group, wanted), group, confirming, wanted)
         missing = sum(place.missing for place in places_here)
-        if any(place.unmeasured or place.unsearched for place in places_here):
+        if any(place.unmeasured for place in places_here):
             # What is still to be run may be better than all that was.
             answer = answer.model_copy(update={**_NOTHING, "missing": missing})
         elif missing:
-            verb = "is" if missing == 1 else "are"
-            answer = doubted(answer, (72, f"{counted(missing, 'run')} of the study {verb} still to be made"))
-        for name, words in _UNMEASURED.items():
-            if labels := [label for place in places_here for label in getattr(place, name)]:
-                answer = doubted(answer, (91, f"{words}: {listed(labels, 3, '; ')}"))
+            answer = doubted(answer, (72, f"still to be made: {counted(missing, 'run')} of the study"))
+        answer = doubted(answer, *((91, text) for place in places_here for text in place.doubts))
         can_run = not any(is_imported(arm.first) for arm in group.arms)
         if len(places_here) == 1 and can_run:
             command, why, seconds = next(_commands(answer, group, places_here.pop(), arms, wanted))

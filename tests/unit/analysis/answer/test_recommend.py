@@ -413,7 +413,7 @@ def test_while_runs_are_missing_those_are_made_and_nothing_is_recommended_withou
         assert lines(found)[0] == ("none", "no answer yet: 3 runs to be made")
     else:
         assert used(found).name == "fast"
-        assert "1 run of the study is still to be made" in doubts(found)
+        assert "still to be made: 1 run of the study" in doubts(found)
 
 
 OPEN_TIMES = {"slow": [5.0, 5.6, 4.5, 5.2, 4.7], "fast": [5.1, 4.4, 5.7, 5.0, 5.5]}
