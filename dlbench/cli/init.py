@@ -66,8 +66,9 @@ def command(
     try:
         runs = expand(parse(text, str(file)), cluster, {})
         verify(runs, lambda line: click.echo(line, err=True))
-    except UserError as error:  # of a file that is not written no line is of use
-        raise UserError(error.message, hint=error.hint) from error
+    except UserError as error:  # of a file that is not written no line is of use, nor what to write into it
+        hint = "try fewer --workers, or another --compare" if "exclude:" in error.hint else error.hint
+        raise UserError(error.message, hint=hint) from error
     options.write_file(file, text)
     arms = {run.fingerprint for run in runs}
     size = f"{counted(len(runs), 'run')} of {counted(len(arms), 'arm')}"

@@ -12,6 +12,7 @@ from typing import Any
 from dlbench import plugins
 from dlbench.analysis.formatting import one_line
 from dlbench.errors import UserError, nearest
+from dlbench.scenario.check.case import num_training_samples
 from dlbench.scenario.check.scripts import (
     BY_TORCHRUN,
     SHELLS,
@@ -29,6 +30,7 @@ from dlbench.scenario.check.scripts import (
 )
 from dlbench.scenario.metrics import QUALITY
 from dlbench.scenario.read.document import inline
+from dlbench.scenario.settings import Settings
 from dlbench.study.script_arguments import LOCAL_RANK, arguments_of, filled
 
 AXES = ("workers", "batch_size", "strategy")
@@ -92,7 +94,7 @@ class _Lines:
     """Settings with a comment each."""
 
     found: list[tuple[str, Any, str]] = field(default_factory=list)
-    num_samples: int | None = None
+    num_training: int | None = None
     num_classes: int | None = None
     batch_size: int | None = None
     left_out: Sequence[str] = ()
@@ -156,8 +158,7 @@ def starter(wish: Wish, name: str) -> str:
     elif strategy != "single":
         base.add("workers", counts[-1], "processes that train together")
     if "batch_size" in wish.compare:
-        # A tenth of the samples is for validation.
-        room = float("inf") if base.num_samples is None else 0.9 * base.num_samples / counts[-1]
+        room = float("inf") if base.num_training is None else base.num_training / counts[-1]
         sizes = next((pair for pair in BATCH_SIZES if pair[1] <= room), BATCH_SIZES[-1])
         if base.batch_size:
             sizes = (base.batch_size, 4 * base.batch_size)
@@ -311,7 +312,8 @@ def _of_data(wish: Wish, base: _Lines) -> str:
     plugin = plugins.load("datasets", dataset)
     chosen = {key.partition(".")[2]: value for key, value in options.items()}
     about = describe(plugin.options(**chosen)) if (describe := plugin.get("describe")) else None
-    base.num_samples, base.num_classes = (about.num_train, about.num_classes) if about else (None, None)
+    if about:
+        base.num_training, base.num_classes = num_training_samples(Settings(), about), about.num_classes
     base.add("dataset", dataset, f"{about.num_train:,} samples" if about else "")
     for key, value in options.items():
         base.add(key, value, "all images get this size: theirs differ" if key == "dataset.image_size" else "")

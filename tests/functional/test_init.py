@@ -114,16 +114,27 @@ def test_strategies_are_an_axis_where_they_are_asked_for() -> None:
         (["--data", "npz"], "needs dataset.path"),
         (["no folder/s.yaml"], "cannot be written"),
         (["--model", "resnet"], "there is no 'resnet' among the models"),
+        (["--data", "few.npz", "--workers", "4"], "try fewer --workers"),
     ],
 )
 def test_what_cannot_be_is_said_and_nothing_written(arguments: list[str], said: str) -> None:
     Path("a.tar.xz").touch()
     Path("t.jsonl").write_text("{}\n")
+    np.savez("few.npz", x=np.zeros((6, 4)), y=np.arange(6) % 3)
     done = dlbench("init", *arguments)
     assert done.exit_code == 2
     assert said in done.output
     assert "scenario.yaml:" not in done.output  # no line of a file that is not there
+    assert "exclude:" not in done.output
     assert not Path("scenario.yaml").exists()
+
+
+def test_the_larger_batch_of_all_workers_is_at_most_what_is_left_to_train_on() -> None:
+    for rows, workers, sizes in ((300, 2, [8, 32]), (320, 2, [32, 128]), (72, 2, [2, 8]), (150, 4, [2, 8])):
+        np.savez("rows.npz", x=np.zeros((rows, 4)), y=np.arange(rows) % 3)
+        done = dlbench("init", "s.yaml", "--force", "--data", "rows.npz", "--workers", str(workers))
+        assert done.exit_code == 0, done.output
+        assert read(Path("s.yaml")).matrix["batch_size"] == tuple(sizes), rows
 
 
 FUNCTION = """\
