@@ -65,14 +65,20 @@ def _opened(path: Path) -> "Folder | None":
 
 
 def rows_of(study: Path) -> "list[Row]":
-    """Return the rows of a study's `runs.csv` by column, unknown values as None; none before a run has ended."""
+    """Return the rows of a study's `runs.csv` by column, unknown values as None; none before a run has ended.
+
+    Raises:
+        UserError: Runs have ended, and it is absent or damaged.
+    """
     from dlbench.analysis.arms import records
     from dlbench.records import files
     from dlbench.records.columns import names
     from dlbench.records.tables import read_table
+    from dlbench.study.lock import is_held
 
     path = study / files.table("runs")
-    if not path.exists():
+    has_ended = (study / files.RUNS_FOLDER).glob(f"*/*/{files.OUTCOME}")
+    if not path.exists() and (is_held(study) or not any(has_ended)):
         return []
     return [dict.fromkeys(names("runs")) | row for row in records(read_table(path))]
 
@@ -100,7 +106,9 @@ def content(path: Path, folder: "Folder | None") -> dict[str, Any]:
 
 def _show(console: "Console", path: Path, folder: "Folder | None", rows: "Sequence[Row]") -> None:
     from dlbench.cli.summary import show_study
+    from dlbench.records.tables import remedy
     from dlbench.study.attempts import attempts_of, statuses
+    from dlbench.study.lock import is_held
 
     if folder is not None:
         status_of = statuses(folder, rows)
@@ -109,6 +117,9 @@ def _show(console: "Console", path: Path, folder: "Folder | None", rows: "Sequen
         for name in waiting:
             if attempts_of(path, name):
                 click.echo(f"  no outcome yet, so running or killed: {name}")
+        num_lost = len(set(status_of) - set(waiting) - {row["run_id"] for row in rows})
+        if num_lost and not is_held(path):
+            click.echo(f"  ended without a row in runs.csv: {num_lost}; {remedy(path)}")
     show_study(console, path, rows, folder)
 
 

@@ -7,6 +7,7 @@ An unknown value is an empty cell. Floats are written with the fewest digits tha
 
 import json
 import math
+import shlex
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,12 +17,14 @@ import numpy as np
 import numpy.typing as npt
 
 from dlbench.errors import UserError, shorten, shown
-from dlbench.records import parquet
+from dlbench.records import files, parquet
 from dlbench.records.columns import KEYS, TABLES, dtypes, names, require_width
 from dlbench.records.files import replacing
 from dlbench.regular_file import open_regular
 
 if TYPE_CHECKING:
+    from io import BufferedReader
+
     import pandas as pd
 
 END = "\r\n"
@@ -135,6 +138,12 @@ def read_table(path: Path, only: Collection[str] | None = None) -> "pd.DataFrame
     return table
 
 
+def remedy(study: Path) -> str:
+    """Return what writes a study's tables anew from what its runs have recorded; an empty string where nothing can."""
+    can_be_made = (study / files.STUDY).exists() and (study / files.RUNS_FOLDER).exists()
+    return f"`dlbench run --study {shlex.quote(str(study))}` writes the tables anew" * can_be_made
+
+
 def pieces(path: Path, only: Collection[str] | None = None) -> "Iterator[pd.DataFrame]":
     """Yield a table as `read_table` returns it in pieces of at most `READ_ROWS` rows, one or more; options as text.
 
@@ -149,11 +158,12 @@ def pieces(path: Path, only: Collection[str] | None = None) -> "Iterator[pd.Data
         for piece in source:
             yield _completed(_wanted(piece, table, only), table)
     except FileNotFoundError:
-        raise UserError(f"there is no {path.name} in {path.parent}") from None
+        raise UserError(f"there is no {path.name} in {path.parent}", hint=remedy(path.parent)) from None
     except OSError as error:
         raise UserError(f"cannot be read: {error.strerror or error}", where=str(path)) from error
     except (ValueError, TypeError, OverflowError) as error:
-        raise UserError(f"this is not a table of dlbench: {shorten(str(error))}", where=str(path)) from error
+        message = f"this is not a table of dlbench: {shorten(str(error))}"
+        raise UserError(message, hint=remedy(path.parent), where=str(path)) from error
 
 
 def _csv_pieces(path: Path, table: str) -> "Iterator[pd.DataFrame]":
@@ -163,10 +173,31 @@ def _csv_pieces(path: Path, table: str) -> "Iterator[pd.DataFrame]":
     kinds = defaultdict(lambda: "string", dtypes(table))
     # A count that is no whole number is refused; that its cast is invalid need not be said as well.
     with open_regular(path) as file, np.errstate(invalid="ignore"):
-        require_width(pd.read_csv(file, nrows=0).columns, table)
+        columns = pd.read_csv(file, nrows=0).columns
+        if len(columns) == 1 and (marks := {";", "\t"} & set(columns[0])):
+            raise ValueError(f"its cells are separated by {marks.pop()!r}, not by commas: a spreadsheet has saved it")
+        require_width(columns, table)
         file.seek(0)
-        yield from pd.read_csv(file, dtype=kinds, keep_default_na=False, na_values=[""], true_values=["true"],
-                               false_values=["false"], chunksize=READ_ROWS)  # fmt: skip
+        try:
+            yield from pd.read_csv(file, dtype=kinds, keep_default_na=False, na_values=[""], true_values=["true"],
+                                   false_values=["false"], chunksize=READ_ROWS)  # fmt: skip
+        except ValueError as error:
+            file.seek(0)
+            raise ValueError(_no_number(file, table) or str(error)) from error
+
+
+def _no_number(file: "BufferedReader", table: str) -> str:
+    """Return the first cell that is text in a column of numbers, as a message; an empty string where none is."""
+    import pandas as pd
+
+    numbers = {column.name for column in TABLES[table] if column.kind in ("int", "float")}
+    for piece in pd.read_csv(file, dtype="string", usecols=numbers.__contains__, keep_default_na=False, na_values=[""],
+                             chunksize=READ_ROWS):  # fmt: skip
+        for name in piece:
+            cells = piece[name].dropna()
+            for row, text in cells[pd.to_numeric(cells, errors="coerce").isna()].head(1).items():
+                return f"row {cast('int', row) + 1}: {name} is {shown(text)}, which is no number"
+    return ""
 
 
 def _wanted(piece: "pd.DataFrame", table: str, only: Collection[str] | None) -> "pd.DataFrame":

@@ -104,6 +104,22 @@ def test_a_study_that_is_running_recommends_nothing(tmp_path: Path) -> None:
     assert CliRunner().invoke(group, ["recommend", str(study)]).exit_code == 4
 
 
+def test_rows_that_were_lost_are_missed_and_the_command_that_writes_them_again_does(tmp_path: Path) -> None:
+    study = shutil.copytree(newest("good"), tmp_path / "lost rows")
+    table = study / "runs.csv"
+    lines = table.read_text().splitlines(keepends=True)
+    table.write_text("".join(lines[:-1]))
+    remedy = f"dlbench run --study '{study}'"
+    assert f"  ended without a row in runs.csv: 1; `{remedy}`" in dlbench("show", str(study))
+    table.unlink()
+    for arguments in ((), ("--json",)):
+        done = CliRunner().invoke(group, ["show", str(study), *arguments])
+        assert (done.exit_code, remedy in done.output) == (2, True), done.output
+    dlbench("run", "--study", str(study))
+    assert len(table.read_text().splitlines()) == len(lines)
+    assert "without a row" not in dlbench("show", str(study))
+
+
 def test_logs_are_those_of_a_run_named_by_a_part_of_its_name(folder: Path) -> None:
     text = dlbench("logs", "b8-")
     assert text.count("==> ") == 2

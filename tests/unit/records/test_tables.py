@@ -91,6 +91,13 @@ def test_an_empty_table_is_readable_and_what_is_no_table_is_reported(tmp_path):
         ("runs", f"run_id,attempt,workers\r\nx,1,{LONG}\r\n", "xxx"),
         ("runs", f"run_id,attempt,wall_time_s\r\nx,1,{LONG}\r\n", "xxx"),
         ("runs", f"run_id,attempt,started_at\r\nx,1,\r\nx,1,{LONG}\r\n", "started_at is 'xxx.*, which is no time"),
+        (
+            "runs",
+            'run_id,attempt,wall_time_s\r\nx,1,2\r\nx,2,"0,132"\r\n',
+            "row 2: wall_time_s is '0,132', which is no",
+        ),
+        ("runs", "run_id,attempt,workers\r\nx,1,NA\r\n", "row 1: workers is 'NA', which is no number"),
+        ("runs", "run_id;attempt;wall_time_s\r\nx;1;0,132\r\n", "separated by ';'"),
     ],
 )
 def test_a_table_that_is_none_is_refused_briefly(tmp_path, name, content, words):
@@ -100,6 +107,12 @@ def test_a_table_that_is_none_is_refused_briefly(tmp_path, name, content, words)
         read_table(path, {"x"})
     assert len(error.value.message) < 400
     assert "\n" not in error.value.message
+    assert not error.value.hint
+    (tmp_path / "study.json").touch()
+    (tmp_path / "runs").mkdir()
+    with pytest.raises(UserError) as error:
+        read_table(path)
+    assert f"dlbench run --study {tmp_path}" in error.value.hint
 
 
 def test_lines_of_writes_unknown_as_empty_in_chunks_of_any_size(monkeypatch):
