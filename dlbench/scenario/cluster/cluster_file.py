@@ -1,6 +1,7 @@
 """Read a cluster file, YAML like a scenario: every mistake is one message with its line."""
 
 import re
+import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -212,13 +213,34 @@ class ClusterOptions:
         names = [name for name, value in options.items() if value is not None]
         if len(names) > 1:
             raise UserError(f"{' and '.join(names)} {_ALL[len(names)]} say where to measure", hint="give one of them")
-        if self.hosts is not None:
-            cluster = parse_hosts(self.hosts)
-        elif self.hostfile is not None:
-            cluster = parse_hostfile(read_text(self.hostfile, "host"), str(self.hostfile))
-        elif self.cluster is not None:
-            cluster = read(self.cluster)
-        else:
+        if not names:
             return None
-        refuse_same_host(cluster, str(self.hostfile or self.cluster or "--hosts"))
+        (name,), value = names, str(options[names[0]])
+        try:
+            if name == "--hosts":
+                cluster = parse_hosts(value)
+            elif name == "--hostfile":
+                cluster = parse_hostfile(read_text(Path(value), "host"), value)
+            else:
+                cluster = read(Path(value))
+        except UserError as error:
+            if hint := _right_option(value, name):
+                raise UserError(error.message, hint=hint, where=error.where) from error
+            raise
+        refuse_same_host(cluster, name if name == "--hosts" else value)
         return cluster
+
+
+def _right_option(value: str, option: str) -> str:
+    """Return the option for a file that was named by another, as a hint; an empty string where there is none."""
+    try:
+        text = read_text(Path(value), "cluster")
+        if re.search("^(apiVersion|kind):", text, re.MULTILINE):
+            instead = "`hosts: {count: 2, slots: 2}` and `submitter: kubernetes` in a cluster file (docs/queues.md)"
+            return f"this is a manifest of Kubernetes, and dlbench writes its own: {instead}"
+        right = "--cluster" if re.search("^hosts:", text, re.MULTILINE) else "--hostfile"
+        if right == "--hostfile":
+            parse_hostfile(text, value)
+    except UserError:
+        return ""
+    return f"{right} {shlex.quote(value)}" if right != option else ""
