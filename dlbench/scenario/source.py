@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from dlbench.errors import UserError, joined, nearest, shown
-from dlbench.scenario.settings import OPTION_PREFIXES, Settings
+from dlbench.scenario.settings import OPTION_PREFIXES, Settings, value_of
 from dlbench.scenario.units import units_of
 
 Path = tuple[str | int, ...]
@@ -56,10 +56,10 @@ _WORDS = {
     ", got a number with a fractional part": "",
 }
 _HINTS = {
-    "tuple_type": "write a list: [{value}]",
-    "list_type": "write a list: [{value}]",
     "string_type": 'text that looks like something else is quoted: "{value}"',
 }
+_LIST_TYPES = ("tuple_type", "list_type")
+_WITH_COMMAS = re.compile(r"[\w.+-]+(?:\s*,\s*[\w.+-]+)+")
 
 
 @dataclass(frozen=True)
@@ -134,10 +134,10 @@ def _one(detail: ErrorDetails, path: Path, source: Source, allowed: tuple[str, .
         message = "must not be empty"
     elif kind != "value_error":
         message += f", not {shown(value)}"
-    return UserError(f"{dotted(path)} {message}".lstrip(), where=where, hint=_hint(kind, value, detail, path))
+    return UserError(f"{dotted(path)} {message}".lstrip(), where=where, hint=_hint(kind, value, detail, path, where))
 
 
-def _hint(kind: str, value: Any, detail: ErrorDetails, path: Path) -> str:
+def _hint(kind: str, value: Any, detail: ErrorDetails, path: Path, where: str) -> str:
     if kind in ("enum", "literal_error") and isinstance(value, str):
         expected = str(detail.get("ctx", {}).get("expected", "")).replace("'", "").replace(" or ", ", ").split(", ")
         return nearest(value, expected)
@@ -150,9 +150,29 @@ def _hint(kind: str, value: Any, detail: ErrorDetails, path: Path) -> str:
         return f"options have dotted names: `{key}: NAME`, and beside it `{key}.OPTION: VALUE`"
     if isinstance(value, str) and (units := units_of(key)):
         return f"write a number, or one with a unit: {units}"
-    hint = _HINTS.get(kind, "")
-    is_short = isinstance(value, str | int | float | bool) and len(str(value)) < 60
-    return hint.format(value=value) if hint and is_short else ""
+    if not isinstance(value, str | int | float | bool) or len(str(value)) >= 60:
+        return ""
+    if kind in _LIST_TYPES or (isinstance(value, str) and "," in value):
+        return _as_list(kind, str(value), key, where)
+    return _HINTS.get(kind, "").format(value=value)
+
+
+def _as_list(kind: str, text: str, key: str, where: str) -> str:
+    """Return the list that a text stands for, or the number whose point is a comma in it, where the key can have it."""
+    items = re.split(r"\s*,\s*", text) if _WITH_COMMAS.fullmatch(text) else [f'"{text}"' if "," in text else text]
+    if _can_be(key, items) if key in Settings.model_fields else kind in _LIST_TYPES:
+        written = f"[{', '.join(items)}]"
+        return f"write a list: {where}='{written}'" if where.startswith("--set") else f"write a list: {written}"
+    point = text.replace(",", ".", 1)
+    is_fraction = _can_be(key, [point]) if key in Settings.model_fields else kind == "float_parsing"
+    return f"a fraction has a point: {point}" if is_fraction else "write a list of values" * (kind in _LIST_TYPES)
+
+
+def _can_be(setting: str, texts: Iterable[str]) -> bool:
+    try:
+        return all(value_of(setting, text) is not None for text in texts)
+    except ValidationError:
+        return False
 
 
 def _values_of_range(text: str) -> list[int]:

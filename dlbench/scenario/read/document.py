@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from dlbench.errors import UserError, shown
+from dlbench.errors import UserError, shorten, shown
 from dlbench.regular_file import read_regular
 from dlbench.scenario.source import Path, Source
 from dlbench.scenario.units import in_unit_of
@@ -158,7 +158,12 @@ class _Reader:
     def _mapping(self, node: yaml.Node, path: Path) -> dict[str, Any]:
         content: dict[str, Any] = {}
         for key_node, value_node in node.value:
-            key = self._key(key_node)
+            hint = ""
+            if node.flow_style and content and isinstance(key_node, yaml.ScalarNode) and not value_node.value:
+                name, first = next(reversed(content.items()))
+                items = f"[{shorten(inline(first), 60)}, {key_node.value}]"
+                hint = f"a list stands in brackets, `{name}: {items}`, and a fraction has a point"
+            key = self._key(key_node, hint)
             if key in content:
                 first = self.lines[(*path, key)]
                 raise self._error(key_node, f"the key {shown(key)} is given a second time; first in line {first}")
@@ -166,11 +171,11 @@ class _Reader:
             self.lines[(*path, key)] = key_node.start_mark.line + 1
         return content
 
-    def _key(self, node: yaml.Node) -> str:
+    def _key(self, node: yaml.Node, hint: str) -> str:
         key = self._scalar(node) if isinstance(node, yaml.ScalarNode) else None
         if not isinstance(key, str):
             what = shown(key) if isinstance(node, yaml.ScalarNode) else "a list or a mapping"
-            raise self._error(node, f"a key must be text, not {what}")
+            raise self._error(node, f"a key must be text, not {what}", hint)
         if key == "<<":
             raise self._error(node, "merge keys (<<) are not supported", hint="put what is common under `base`")
         return key

@@ -57,6 +57,8 @@ def test_the_text_that_a_study_keeps_reads_back_to_the_same(path: Path) -> None:
 def test_a_wrong_value_is_refused_as_in_the_file(path: Path, subtests: pytest.Subtests) -> None:
     for key, value, said in (
         ("epochs", "two", "base.epochs must be a whole number"),
+        ("epochs", "1,2", "write a list: --set epochs='[1, 2]'"),
+        ("weight_decay", "0,1", "a fraction has a point: 0.1"),
         ("epoch", "2", "did you mean 'epochs'?"),
         ("model.hiden", "[7]", "did you mean 'model.hidden'?"),
         ("workers", "[1, x]", "matrix.workers[1] must be a whole number"),
