@@ -217,3 +217,11 @@ def test_a_cluster_reads_back_from_the_file_that_a_job_gets() -> None:
 )
 def test_the_words_of_slurm_are_read(state: str, reason: str, hosts: str, stage: Stage, text: str) -> None:
     assert job_status("7", state, reason, hosts) == JobStatus(stage, text)
+
+
+@pytest.mark.parametrize("reason", ["PartitionConfig", "PartitionNodeLimit", "PartitionTimeLimit", "BadConstraints"])
+def test_a_job_that_can_never_start_says_what_to_lower(reason: str) -> None:
+    status = job_status("7", "PENDING", reason, "")
+    assert status.stage is Stage.WAITING
+    assert status.text.startswith(f"job 7 waits: PENDING ({reason}): ")
+    assert all(word in status.text for word in ("lower `hosts`", "sinfo", "Ctrl-C"))
