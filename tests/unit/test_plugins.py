@@ -117,6 +117,17 @@ def test_a_reference_that_leads_nowhere_is_an_error_of_the_user(subtests: pytest
             assert "package.module:function" in message
 
 
+def test_what_comes_near_to_a_reference_is_suggested(subtests: pytest.Subtests) -> None:
+    for name in (
+        "users_module_of_a_test:plane",
+        "users_module_of_a_test.py:plain",
+        "./users_module_of_a_test.py:plain",
+        "users_module_of_a_test.plain",
+    ):
+        with subtests.test(name=name):
+            assert "did you mean 'users_module_of_a_test:plain'?" in refused(name)
+
+
 INSTALLED = {
     "good-1.0.dist-info": "[dlbench.models]\nmy-net = plugin_of_a_test\nbroken = plugin_of_a_test:nothing\n"
     "mlp = plugin_of_a_test\n[dlbench.strategies]\nmpi = plugin_of_a_test\n[dlbench.nothings]\nx = y\n",
