@@ -10,9 +10,13 @@ def main() -> None:
     # As `site` has made them absolute.
     relative = {os.path.abspath(entry) for entry in entries if not entry.startswith("/")}  # noqa: PTH100
     sys.path[:] = [folder for folder in sys.path if folder in entries or folder not in relative]
-    from dlbench.cli import main as run
+    try:
+        from dlbench.cli import main as run
 
-    run()
+        run()
+    except KeyboardInterrupt:  # before there is a command that ends in order
+        sys.stderr.write("dlbench: interrupted\n")
+        sys.exit(130)
 
 
 if __name__ == "__main__":

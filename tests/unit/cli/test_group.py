@@ -1,13 +1,14 @@
 import resource
 import subprocess
 import sys
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import click
 import pytest
 from click.testing import CliRunner
 
 from dlbench import __version__
+from dlbench.__main__ import main
 from dlbench.cli import COMMANDS, INTERRUPTED, SOME_DID_NOT, USAGE, group
 from dlbench.errors import UserError
 
@@ -121,3 +122,16 @@ def test_a_launchers_command_line_is_answered_with_the_command_that_was_meant() 
     }.items():
         done = CliRunner().invoke(group, ["run", *words.split()])
         assert (done.exit_code, f"dlbench init s.yaml {wish} writes one" in done.stderr) == (2, True), done.stderr
+
+
+def test_ctrl_c_while_the_command_line_is_imported_ends_without_a_traceback(monkeypatch, capsys) -> None:
+    def interrupt(name: str) -> None:
+        raise KeyboardInterrupt
+
+    being_imported = ModuleType("dlbench.cli")
+    being_imported.__getattr__ = interrupt
+    monkeypatch.setitem(sys.modules, "dlbench.cli", being_imported)
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert (end.value.code, capsys.readouterr().err) == (INTERRUPTED, "dlbench: interrupted\n")
