@@ -1,6 +1,7 @@
 """One dlbench in one study at a time: a lock on the file `lock` that the kernel gives back, however its holder ends."""
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -26,7 +27,12 @@ def locked(study: Path) -> Iterator[None]:
     except OSError as error:
         if not study.is_dir() or error.errno in files.FULL:
             raise
-        raise UserError(f"{study} cannot be locked: {error.strerror}", where=str(study / files.LOCK)) from error
+        is_read_only = error.errno in (errno.EROFS, errno.EACCES, errno.EPERM)
+        raise UserError(
+            f"{study} cannot be locked: {error.strerror}",
+            hint="copy it into a folder that can be written, and name the copy" * is_read_only,
+            where=str(study / files.LOCK),
+        ) from error
     try:
         _acquire(descriptor, study)
         started_at = datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,3 +1,4 @@
+import errno
 import os
 import socket
 
@@ -30,6 +31,16 @@ def test_what_is_no_file_of_that_name_alone_is_refused_and_what_it_leads_to_stay
     with pytest.raises(UserError, match="cannot be locked"), locked(tmp_path):
         pass
     assert precious.read_text() == "all my work"
+
+
+def test_a_study_that_is_read_only_is_to_be_copied(tmp_path, monkeypatch):
+    def refuse(path):
+        raise OSError(errno.EROFS, "Read-only file system", path)
+
+    monkeypatch.setattr("dlbench.records.files.open_lock", refuse)
+    with pytest.raises(UserError) as caught, locked(tmp_path):
+        pass
+    assert "a folder that can be written" in caught.value.hint
 
 
 def test_an_old_lock_is_never_cut(tmp_path):
