@@ -13,7 +13,6 @@ import importlib
 import importlib.util
 import inspect
 import re
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, PathDistribution
@@ -133,8 +132,7 @@ def load(kind: str, name: str) -> Plugin:
             f"there is no {shown(name)} among the {kind}; there are: {', '.join(names(kind))}",
             hint=nearest(name, names(kind)) or _meant(name) or f"`dlbench list {kind}` shows each with its options",
         )
-    hint = "it is installed beside dlbench: ask its authors"
-    return _foreign(kind, name, _installed()[kind][name].load, lambda: hint)
+    return _foreign(kind, name, _installed()[kind][name].load, "it is installed beside dlbench: ask its authors")
 
 
 @functools.cache
@@ -178,13 +176,13 @@ def _plugin(kind: str, name: str, target: Any) -> Plugin:
     return Plugin(kind, name, doc, options or Options, target)
 
 
-def _foreign(kind: str, name: str, find: Callable[[], Any], hint: Callable[[], str]) -> Plugin:
+def _foreign(kind: str, name: str, find: Callable[[], Any], hint: str) -> Plugin:
     """Return a plugin that is not dlbench's own; whatever goes wrong in its code is reported to the user."""
     try:
         return _plugin(kind, name, find())
     except (Exception, SystemExit) as error:
         message = f"{kind}: cannot import {shown(name)}: {type(error).__name__}: {shorten(str(error))}"
-        raise UserError(message, hint=hint()) from error
+        raise UserError(message, hint=_meant(name) or hint) from error
 
 
 def _check_prefix(kind: str, name: str) -> None:
@@ -215,19 +213,17 @@ def _from_reference(kind: str, name: str) -> Plugin:
         return target
 
     hint = "the form is package.module:function, importable from the folder you start dlbench in"
-    return _foreign(kind, name, find, lambda: _meant(name) or hint)
+    return _foreign(kind, name, find, hint)
 
 
 def _meant(name: str) -> str:
     """Return the reference nearest to such as `m.py:f` or `m.f`, as a hint; an empty string where there is none."""
     plain = re.sub(r"^\./|\.py(?=:)", "", name).replace("/", ".")
     module, _, function = plain.rpartition(":" if ":" in plain else ".")
-    if f"{module}:{function}" == name and module not in sys.modules:
-        return ""  # the module fails, whatever of it is named
     with contextlib.suppress(Exception, SystemExit):
         functions = [key for key, value in vars(import_named(module)).items() if callable(value)]
         near = nearest(function, functions).replace("'", f"'{module}:", 1)
-        return "" if repr(name) in near else near
+        return near * (repr(name) not in near)
     return ""
 
 

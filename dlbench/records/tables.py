@@ -10,6 +10,7 @@ import math
 import shlex
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -23,8 +24,6 @@ from dlbench.records.files import replacing
 from dlbench.regular_file import open_regular
 
 if TYPE_CHECKING:
-    from io import BufferedReader
-
     import pandas as pd
 
 END = "\r\n"
@@ -162,7 +161,7 @@ def pieces(path: Path, only: Collection[str] | None = None) -> "Iterator[pd.Data
     except OSError as error:
         raise UserError(f"cannot be read: {error.strerror or error}", where=str(path)) from error
     except (ValueError, TypeError, OverflowError) as error:
-        message = f"this is not a table of dlbench: {shorten(str(error))}"
+        message = f"this is not a table of dlbench: {shorten(_no_number(path, table) or str(error))}"
         raise UserError(message, hint=remedy(path.parent), where=str(path)) from error
 
 
@@ -178,25 +177,20 @@ def _csv_pieces(path: Path, table: str) -> "Iterator[pd.DataFrame]":
             raise ValueError(f"its cells are separated by {marks.pop()!r}, not by commas: a spreadsheet has saved it")
         require_width(columns, table)
         file.seek(0)
-        try:
-            yield from pd.read_csv(file, dtype=kinds, keep_default_na=False, na_values=[""], true_values=["true"],
-                                   false_values=["false"], chunksize=READ_ROWS)  # fmt: skip
-        except ValueError as error:
-            file.seek(0)
-            raise ValueError(_no_number(file, table) or str(error)) from error
+        yield from pd.read_csv(file, dtype=kinds, keep_default_na=False, na_values=[""], true_values=["true"],
+                               false_values=["false"], chunksize=READ_ROWS)  # fmt: skip
 
 
-def _no_number(file: "BufferedReader", table: str) -> str:
+def _no_number(path: Path, table: str) -> str:
     """Return the first cell that is text in a column of numbers, as a message; an empty string where none is."""
     import pandas as pd
 
     numbers = {column.name for column in TABLES[table] if column.kind in ("int", "float")}
-    for piece in pd.read_csv(file, dtype="string", usecols=numbers.__contains__, keep_default_na=False, na_values=[""],
-                             chunksize=READ_ROWS):  # fmt: skip
-        for name in piece:
-            cells = piece[name].dropna()
-            for row, text in cells[pd.to_numeric(cells, errors="coerce").isna()].head(1).items():
-                return f"row {cast('int', row) + 1}: {name} is {shown(text)}, which is no number"
+    with suppress(ValueError, OSError), open_regular(path) as file:
+        for piece in pd.read_csv(file, dtype=str, usecols=numbers.__contains__, na_filter=False, chunksize=READ_ROWS):
+            for name, cells in piece.items():
+                for row, text in cells[pd.to_numeric(cells, errors="coerce").isna() & (cells != "")].items():
+                    return f"row {cast('int', row) + 1}: {name} is {shown(text)}, which is no number"
     return ""
 
 

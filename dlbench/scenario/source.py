@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -152,27 +153,21 @@ def _hint(kind: str, value: Any, detail: ErrorDetails, path: Path, where: str) -
         return f"write a number, or one with a unit: {units}"
     if not isinstance(value, str | int | float | bool) or len(str(value)) >= 60:
         return ""
-    if kind in _LIST_TYPES or (isinstance(value, str) and "," in value):
-        return _as_list(kind, str(value), key, where)
+    if kind in _LIST_TYPES or (key in Settings.model_fields and isinstance(value, str) and "," in value):
+        return _as_list(str(value), key, where)
     return _HINTS.get(kind, "").format(value=value)
 
 
-def _as_list(kind: str, text: str, key: str, where: str) -> str:
+def _as_list(text: str, key: str, where: str) -> str:
     """Return the list that a text stands for, or the number whose point is a comma in it, where the key can have it."""
     items = re.split(r"\s*,\s*", text) if _WITH_COMMAS.fullmatch(text) else [f'"{text}"' if "," in text else text]
-    if _can_be(key, items) if key in Settings.model_fields else kind in _LIST_TYPES:
-        written = f"[{', '.join(items)}]"
-        return f"write a list: {where}='{written}'" if where.startswith("--set") else f"write a list: {written}"
-    point = text.replace(",", ".", 1)
-    is_fraction = _can_be(key, [point]) if key in Settings.model_fields else kind == "float_parsing"
-    return f"a fraction has a point: {point}" if is_fraction else "write a list of values" * (kind in _LIST_TYPES)
-
-
-def _can_be(setting: str, texts: Iterable[str]) -> bool:
-    try:
-        return all(value_of(setting, text) is not None for text in texts)
-    except ValidationError:
-        return False
+    listed, point = f"[{', '.join(items)}]", text.replace(",", ".", 1)
+    hint = f"write a list: {where}='{listed}'" if where.startswith("--set") else f"write a list: {listed}"
+    for values, words in ((items, hint), ([point], f"a fraction has a point: {point}")):
+        with suppress(ValidationError):
+            _ = [value_of(key, value) for value in values if key in Settings.model_fields]
+            return words
+    return ""
 
 
 def _values_of_range(text: str) -> list[int]:

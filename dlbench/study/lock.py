@@ -27,12 +27,9 @@ def locked(study: Path) -> Iterator[None]:
     except OSError as error:
         if not study.is_dir() or error.errno in files.FULL:
             raise
-        is_read_only = error.errno in (errno.EROFS, errno.EACCES, errno.EPERM)
-        raise UserError(
-            f"{study} cannot be locked: {error.strerror}",
-            hint="copy it into a folder that can be written, and name the copy" * is_read_only,
-            where=str(study / files.LOCK),
-        ) from error
+        path, is_read_only = study / files.LOCK, error.errno in (errno.EROFS, errno.EACCES)
+        hint = "copy it into a folder that can be written, and name the copy" * is_read_only
+        raise UserError(f"{study} cannot be locked: {error.strerror}", hint=hint, where=str(path)) from error
     try:
         _acquire(descriptor, study)
         started_at = datetime.now(UTC).isoformat(timespec="seconds")

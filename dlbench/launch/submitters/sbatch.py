@@ -34,10 +34,7 @@ _NEVER = frozenset({"SBATCH_WAIT", "SBATCH_ARRAY_INX", "SBATCH_IGNORE_PBS"})
 _WAITING = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD"})
 # Such a job waits for ever.
 _NEVER_FITS = frozenset({"BadConstraints", "PartitionConfig", "PartitionNodeLimit", "PartitionTimeLimit"})
-_UNTIL_LOWER = (
-    ": it asks for more than there is, so lower `hosts`, `submitter.time_limit` or `submitter.extra`; "
-    "`sinfo -o '%P %D %c %l'` shows each partition's hosts, cores of a host and longest time; Ctrl-C cancels the job"
-)
+_TO_LOWER = ": more than there is (sinfo -o '%P %D %c %l'): lower `hosts` or `submitter.time_limit`; Ctrl-C cancels it"
 _ENDED = frozenset({
     "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "REVOKED",
     "TIMEOUT",
@@ -191,7 +188,7 @@ def job_status(name: str, state: str, reason: str, hosts: str) -> JobStatus:
     """
     because = "" if reason in _NOTHING else f" ({reason})"
     if state in _WAITING:
-        return JobStatus(Stage.WAITING, f"job {name} waits: {state}{because}{_UNTIL_LOWER * (reason in _NEVER_FITS)}")
+        return JobStatus(Stage.WAITING, f"job {name} waits: {state}{because}{_TO_LOWER * (reason in _NEVER_FITS)}")
     if state in _ENDED:
         return JobStatus(Stage.ENDED, f"Slurm reports job {name}: {state}{because}")
     return JobStatus(Stage.RUNNING, f"job {name} runs{f' on {hosts}' if hosts else ''}{because}")

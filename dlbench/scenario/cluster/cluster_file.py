@@ -1,7 +1,6 @@
 """Read a cluster file, YAML like a scenario: every mistake is one message with its line."""
 
 import re
-import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,14 @@ from pydantic import ValidationError
 from dlbench.cgroups import usable_cores
 from dlbench.errors import UserError, joined, shown
 from dlbench.scenario.cluster import MAX_CORES, MAX_SLOTS, Cluster, Host, Prices
-from dlbench.scenario.cluster.host_list import ADDRESS, parse_hostfile, parse_hosts, refuse_same_host, with_its_cores
+from dlbench.scenario.cluster.host_list import (
+    ADDRESS,
+    OWN_MANIFEST,
+    parse_hostfile,
+    parse_hosts,
+    refuse_same_host,
+    with_its_cores,
+)
 from dlbench.scenario.plugin_settings import load
 from dlbench.scenario.read import document
 from dlbench.scenario.read.document import read_text
@@ -50,7 +56,10 @@ def parse(text: str, name: str) -> Cluster:
     parsed = document.parse(text, name)
     data, source = parsed.data, parsed.source
     if not isinstance(data, dict):
-        raise UserError(f"a cluster is a mapping with `hosts`, not {shown(data)}", where=source.where())
+        hint = f"--hostfile {name}, where it is a list of hosts" if isinstance(data, str) else ""
+        raise UserError(f"a cluster is a mapping with `hosts`, not {shown(data)}", where=source.where(), hint=hint)
+    if "apiVersion" in data:
+        raise UserError("this is a manifest of Kubernetes", where=source.where(), hint=OWN_MANIFEST)
     content = {key: value for key, value in data.items() if not key.startswith(_OPTION)}
     for key in _NOT_WRITTEN & content.keys():
         raise unknown_key(key, _KEYS, source.where((key,)))
@@ -213,34 +222,13 @@ class ClusterOptions:
         names = [name for name, value in options.items() if value is not None]
         if len(names) > 1:
             raise UserError(f"{' and '.join(names)} {_ALL[len(names)]} say where to measure", hint="give one of them")
-        if not names:
+        if self.hosts is not None:
+            cluster = parse_hosts(self.hosts)
+        elif self.hostfile is not None:
+            cluster = parse_hostfile(read_text(self.hostfile, "host"), str(self.hostfile))
+        elif self.cluster is not None:
+            cluster = read(self.cluster)
+        else:
             return None
-        (name,), value = names, str(options[names[0]])
-        try:
-            if name == "--hosts":
-                cluster = parse_hosts(value)
-            elif name == "--hostfile":
-                cluster = parse_hostfile(read_text(Path(value), "host"), value)
-            else:
-                cluster = read(Path(value))
-        except UserError as error:
-            if hint := _right_option(value, name):
-                raise UserError(error.message, hint=hint, where=error.where) from error
-            raise
-        refuse_same_host(cluster, name if name == "--hosts" else value)
+        refuse_same_host(cluster, str(self.hostfile or self.cluster or "--hosts"))
         return cluster
-
-
-def _right_option(value: str, option: str) -> str:
-    """Return the option for a file that was named by another, as a hint; an empty string where there is none."""
-    try:
-        text = read_text(Path(value), "cluster")
-        if re.search("^(apiVersion|kind):", text, re.MULTILINE):
-            instead = "`hosts: {count: 2, slots: 2}` and `submitter: kubernetes` in a cluster file (docs/queues.md)"
-            return f"this is a manifest of Kubernetes, and dlbench writes its own: {instead}"
-        right = "--cluster" if re.search("^hosts:", text, re.MULTILINE) else "--hostfile"
-        if right == "--hostfile":
-            parse_hostfile(text, value)
-    except UserError:
-        return ""
-    return f"{right} {shlex.quote(value)}" if right != option else ""

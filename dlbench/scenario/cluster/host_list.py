@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from dlbench.cgroups import usable_cores
 from dlbench.errors import UserError, shorten, shown
+from dlbench.regular_file import is_file
 from dlbench.scenario.cluster import LOCAL, MAX_SLOTS, Cluster, Host, host_name, same_host
 from dlbench.scenario.source import first_fault
 
@@ -25,8 +26,11 @@ _HOSTFILE_LINE = re.compile(
 _PAIRS_LINE = re.compile(rf"(?:(?:{ADDRESS.pattern}) [0-9]+ ?){{2,}}", re.ASCII)
 # Grid Engine's: host, slots, queue, processors.
 _GRID_ENGINE_LINE = re.compile(rf"({ADDRESS.pattern}) ([1-9][0-9]{{0,5}}) [^\s@]+(?:@\S+)? \S+", re.ASCII)
-# Forms of other programs that say more of a host than its slots: the reason and the remedy.
+OWN_MANIFEST = "dlbench writes one of `hosts: {count: 2, slots: 2}` and `submitter: kubernetes` (docs/queues.md)"
+# Forms of other files, and of programs that say more of a host than its slots: the reason and the remedy.
 _OTHER_FORMS = {
+    r"(apiVersion|kind):": ("is of a manifest of Kubernetes", OWN_MANIFEST),
+    r"hosts:": ("is of a cluster file", "--cluster FILE"),
     r"rank\s+\S+\s*=": (
         "is a line of a rankfile, which places single ranks; dlbench places workers itself",
         "a line for each host, such as  a slots=4",
@@ -60,6 +64,8 @@ def parse_hosts(text: str, name: str = "--hosts") -> Cluster:
         UserError: It is not of that form, or names a host twice.
     """
     what = f"{name} {shorten(repr(text))}"
+    if ":" not in text and is_file(text):
+        raise UserError(f"{what} is a file", hint=f"--cluster {text} or, for a list of hosts, --hostfile {text}")
     if re.search(r"[\s;]", text.strip()):
         joined = re.sub(r"\s*:\s*|\s+slots\s*=\s*", ":", text.strip())
         separated = ",".join(part for part in re.split(r"[\s;,]+", joined) if part)

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from dlbench.errors import UserError, shorten, shown
+from dlbench.errors import UserError, shown
 from dlbench.regular_file import read_regular
 from dlbench.scenario.source import Path, Source
 from dlbench.scenario.units import in_unit_of
@@ -155,15 +155,12 @@ class _Reader:
         self._open.pop()
         return content
 
-    def _mapping(self, node: yaml.Node, path: Path) -> dict[str, Any]:
+    def _mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
         content: dict[str, Any] = {}
         for key_node, value_node in node.value:
-            hint = ""
-            if node.flow_style and content and isinstance(key_node, yaml.ScalarNode) and not value_node.value:
-                name, first = next(reversed(content.items()))
-                items = f"[{shorten(inline(first), 60)}, {key_node.value}]"
-                hint = f"a list stands in brackets, `{name}: {items}`, and a fraction has a point"
-            key = self._key(key_node, hint)
+            last = next(reversed(content), "") if node.flow_style and not value_node.value else ""
+            hint = f"a list stands in brackets, `{last}: [{shown(content.get(last))}, ...]`, and a fraction has a point"
+            key = self._key(key_node, hint * bool(last))
             if key in content:
                 first = self.lines[(*path, key)]
                 raise self._error(key_node, f"the key {shown(key)} is given a second time; first in line {first}")
