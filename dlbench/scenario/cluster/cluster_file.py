@@ -13,7 +13,7 @@ from dlbench.errors import UserError, joined, shown
 from dlbench.scenario.cluster import MAX_CORES, MAX_SLOTS, Cluster, Host, Prices
 from dlbench.scenario.cluster.host_list import (
     ADDRESS,
-    OWN_MANIFEST,
+    KUBERNETES_HINT,
     parse_hostfile,
     parse_hosts,
     refuse_same_host,
@@ -59,7 +59,7 @@ def parse(text: str, name: str) -> Cluster:
         hint = f"--hostfile {name}, where it is a list of hosts" if isinstance(data, str) else ""
         raise UserError(f"a cluster is a mapping with `hosts`, not {shown(data)}", where=source.where(), hint=hint)
     if "apiVersion" in data:
-        raise UserError("this is a manifest of Kubernetes", where=source.where(), hint=OWN_MANIFEST)
+        raise UserError("this is a manifest of Kubernetes", where=source.where(), hint=KUBERNETES_HINT)
     content = {key: value for key, value in data.items() if not key.startswith(_OPTION)}
     for key in _NOT_WRITTEN & content.keys():
         raise unknown_key(key, _KEYS, source.where((key,)))

@@ -26,10 +26,10 @@ _HOSTFILE_LINE = re.compile(
 _PAIRS_LINE = re.compile(rf"(?:(?:{ADDRESS.pattern}) [0-9]+ ?){{2,}}", re.ASCII)
 # Grid Engine's: host, slots, queue, processors.
 _GRID_ENGINE_LINE = re.compile(rf"({ADDRESS.pattern}) ([1-9][0-9]{{0,5}}) [^\s@]+(?:@\S+)? \S+", re.ASCII)
-OWN_MANIFEST = "dlbench writes one of `hosts: {count: 2, slots: 2}` and `submitter: kubernetes` (docs/queues.md)"
+KUBERNETES_HINT = "dlbench writes one of `hosts: {count: 2, slots: 2}` and `submitter: kubernetes` (docs/queues.md)"
 # Forms of other files, and of programs that say more of a host than its slots: the reason and the remedy.
 _OTHER_FORMS = {
-    r"(apiVersion|kind):": ("is of a manifest of Kubernetes", OWN_MANIFEST),
+    r"(apiVersion|kind):": ("is of a manifest of Kubernetes", KUBERNETES_HINT),
     r"hosts:": ("is of a cluster file", "--cluster FILE"),
     r"rank\s+\S+\s*=": (
         "is a line of a rankfile, which places single ranks; dlbench places workers itself",
