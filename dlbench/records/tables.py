@@ -186,7 +186,8 @@ def _no_number(path: Path, table: str) -> str:
     import pandas as pd
 
     numbers = {column.name for column in TABLES[table] if column.kind in ("int", "float")}
-    with suppress(ValueError, OSError), open_regular(path) as file:
+    # Where rows have more cells than the header, pandas takes the first ones for labels.
+    with suppress(ValueError, OSError, TypeError), open_regular(path) as file:
         for piece in pd.read_csv(file, dtype=str, usecols=numbers.__contains__, na_filter=False, chunksize=READ_ROWS):
             for name, cells in piece.items():
                 for row, text in cells[pd.to_numeric(cells, errors="coerce").isna() & (cells != "")].items():

@@ -97,6 +97,7 @@ def test_an_empty_table_is_readable_and_what_is_no_table_is_reported(tmp_path):
             "row 2: wall_time_s is '0,132', which is no",
         ),
         ("runs", "run_id,attempt,workers\r\nx,1,NA\r\n", "row 1: workers is 'NA', which is no number"),
+        ("runs", "run_id,attempt,workers\r\ny,x,1,two\r\n", "parse|invalid|convert"),
         ("runs", "run_id;attempt;wall_time_s\r\nx;1;0,132\r\n", "separated by ';'"),
     ],
 )
