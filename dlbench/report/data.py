@@ -18,7 +18,7 @@ from dlbench.records import files
 from dlbench.records.columns import names, require_version
 from dlbench.records.machine import read_machine
 from dlbench.records.outcome import Status
-from dlbench.records.tables import pieces, read_table
+from dlbench.records.tables import pieces, read_table, remedy
 from dlbench.regular_file import read_regular
 from dlbench.scenario import reference
 from dlbench.scenario.metrics import TIME_TO_TARGET, Metric, declared
@@ -208,7 +208,9 @@ def _read_study(path: Path, taken: set[str]) -> StudyData:
     if not (path / files.table("runs")).is_file():
         studies = sorted(folder.name for folder in path.iterdir() if (folder / files.table("runs")).is_file())
         hint = f"in it there are studies: {', '.join(studies[:5])}" if studies else "`dlbench run` prints its path"
-        raise UserError(f"{path} is not a study: it has no {files.table('runs')}", hint=hint)
+        lost = remedy(path)
+        message = f"{path} {'' if lost else 'is not a study: it '}has no {files.table('runs')}"
+        raise UserError(message, hint=lost or hint)
     attempts, where = read_table(path / files.table("runs")), str(path / files.table("runs"))
     _check(attempts, where)
     base = next(iter(attempts["study"].dropna()), path.resolve().name)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from dlbench.errors import UserError
+from dlbench.records import files
 from dlbench.records.tables import write_table
 from dlbench.report.data import read
 from tests.unit.report.figures.makers import report_data, run
@@ -85,10 +86,13 @@ def test_studies_made_for_tests_are_what_reading_their_files_gives(tmp_path: Pat
 def test_folders_that_are_no_studies_or_one_twice(tmp_path: Path) -> None:
     folder = study(tmp_path / "one", {})
     (tmp_path / "empty").mkdir()
+    (tmp_path / "lost" / files.RUNS_FOLDER).mkdir(parents=True)
+    (tmp_path / "lost" / files.STUDY).touch()
     for paths, words in (
         ([], "no study is given"),
         ([tmp_path / "absent"], "not a study folder"),
         ([tmp_path / "empty"], r"it has no runs\.csv"),
+        ([tmp_path / "lost"], r"lost has no runs\.csv.*\n.*`dlbench run --study"),
         ([tmp_path], "there are studies: one"),
         ([folder, tmp_path / "." / "one"], "given twice"),
     ):
