@@ -89,7 +89,10 @@ def comparison_groups(arms: Sequence[Arm], given: Collection[str] = ()) -> list[
         members, shared = grouped[title, is_emulated, *condition], dict(zip(columns, condition, strict=False))
         if len(members) == 1 and members[0].is_alone and of_ways and set(NUMBERS) & set(columns):
             continue  # the base line of others: there is nothing to choose between
-        stated = naming(members)
+        # An arm that is alone in its group is called as among those of other groups.
+        stated = (
+            naming(members) if len(members) > 1 else tuple(key for key in naming(arms) if key not in {*shared, *TASK})
+        )
         emulated = emulation(arm.emulated for arm in members).replace(";", ", ")
         titled = _titled(members, stated)
         groups.append(ComparisonGroup(title, emulated, titled, stated, shared, condition_text(shared, arms)))

@@ -37,6 +37,11 @@ def test_emulated_and_real_runs_are_apart_and_models_too():
     ]  # fmt: skip
 
 
+def test_arms_that_are_alone_in_their_groups_are_called_by_what_tells_them_apart():
+    found = comparison_groups(read(timed("a", 9.0, workers=1), timed("b", 1.0, workers=2, emulated="oversubscribed")))
+    assert [one.title for group in found for one in group.arms] == ["mpi, 1 worker", "mpi, 2 workers"]
+
+
 def test_arms_on_other_data_have_answers_of_their_own():
     sizes = (3000, 20000)
     rows = [
