@@ -1,5 +1,6 @@
 """`dlbench init`: write a first scenario for a user's own data or script."""
 
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -40,7 +41,7 @@ def command(
 ) -> None:
     """Write FILE (scenario.yaml), a commented scenario that runs as it is. Asks for what is not given."""
     from dlbench.analysis.formatting import counted
-    from dlbench.scenario.check.scripts import launcher_warnings, simple_commands, with_modules
+    from dlbench.scenario.check.scripts import script_warnings, simple_commands, with_modules
     from dlbench.scenario.cluster import this_machine
     from dlbench.scenario.expand.runs import expand
     from dlbench.scenario.read.scenario_file import parse
@@ -73,15 +74,11 @@ def command(
     arms = {run.fingerprint for run in runs}
     size = f"{counted(len(runs), 'run')} of {counted(len(arms), 'arm')}"
     click.echo(f"{file}: {size}. Next: dlbench run {file} --report")
-    commands = simple_commands(command_of(Path(script))) if script else ()
-    for warning in launcher_warnings(commands):
+    for warning in script_warnings(runs):
         click.echo(f"warning: {warning}", err=True)
     if script and lacks_hook(Path(script)):
-        click.echo(
-            f"{script} never calls dlbench.worker: its rows are its time, its end, and what `metrics` takes from what "
-            "it prints. For every step and epoch, add to the Python script:",
-            err=True,
-        )
+        click.echo(f"For every step and epoch, add to {script}, or to the Python script that it starts:", err=True)
+        commands = simple_commands(command_of(Path(script)))
         paths = {Path(script), *(path for it in commands for path in it.scripts)}
         texts = [text for path in sorted(paths) for text in with_modules(path)]
         for line in hook_lines(texts, starts_workers=runs[0].settings.workers_inside):
@@ -97,30 +94,31 @@ def hook_lines(texts: Sequence[str], *, starts_workers: bool) -> Sequence[str]:
     modules = {"", *(module for text in texts for module in modules_of(text))}
     if modules & {"mpi4py", "horovod"} and "torch.distributed" not in modules:
         modules.discard("torch")  # whose hook asks torch.distributed for the other processes
-    hooks = (lines for (module, word), lines in HOOKS.items() if module in modules and any(word in it for it in texts))
+    script = "\n".join(texts)
+    hooks = (lines for (module, call), lines in HOOKS.items() if module in modules and re.search(call, script))
     return next(hooks, HOOKS["", ""])
 
 
-# What a script needs at least, by a module that it imports and a word in it: the first counts, the last is for any.
+# What a script needs at least, by a module that it imports and a pattern in it: the first counts, the last is for any.
 _KERAS = (
     "import dlbench.keras",
     "model.fit(..., callbacks=[dlbench.keras.Callback()])  # several processes: (rank=..., size=..., barrier=...)",
 )
 _LIGHTNING = ("import dlbench.lightning", "Trainer(..., callbacks=[dlbench.lightning.Callback()])")
 HOOKS = {
-    ("transformers", "Trainer("): (
+    ("transformers", r"Trainer\("): (
         "import dlbench.transformers",
         "Trainer(..., callbacks=[dlbench.transformers.Callback()])",
     ),
-    ("lightning", "Trainer("): _LIGHTNING,
-    ("pytorch_lightning", "Trainer("): _LIGHTNING,
-    ("keras", ".fit("): _KERAS,
-    ("tensorflow", ".fit("): _KERAS,
-    ("torch", ".step("): (
+    ("lightning", r"\bTrainer\("): _LIGHTNING,
+    ("pytorch_lightning", r"\bTrainer\("): _LIGHTNING,
+    ("keras", r"\.fit\("): _KERAS,
+    ("tensorflow", r"\.fit\("): _KERAS,
+    ("torch", r"\.step\("): (
         "import dlbench.torch",
         "hook = dlbench.torch.Hook(model, optimizer)  # before training; under DDP, of the wrapped model",
         "hook.loss(loss)                              # before optimizer.step()",
-        "hook.epoch(validation_accuracy=...)          # after each epoch",
+        "hook.epoch(validation_accuracy=...)          # after each epoch (without an optimizer: docs/own-code.md)",
     ),
     ("", ""): (
         "import dlbench.worker as dlbench",

@@ -196,6 +196,11 @@ def test_a_script_without_the_hook_is_told_the_lines() -> None:
         ("import torch\noptimizer.step()", "hook = dlbench.torch.Hook(model, optimizer)"),
         ("import torch\nfrom transformers import Trainer\nTrainer(model)", "[dlbench.transformers.Callback()]"),
         ("import lightning.pytorch as pl\npl.Trainer().fit(model)", "[dlbench.lightning.Callback()]"),
+        (
+            "import lightning, torch\nMyTrainer().fit(model)\noptimizer.step()",
+            "hook = dlbench.torch.Hook(model, optimizer)",
+        ),
+        ("import torch\nlatest_checkpoint('.')", "warning: other.py goes on from a checkpoint"),
         ("import keras\nmodel.fit(x, y)", "[dlbench.keras.Callback()]"),
         ("import beside\nbeside.model.fit(x, y)", "[dlbench.keras.Callback()]"),
         ("import torch\nStandardScaler().fit(x)\noptimizer.step()", "hook = dlbench.torch.Hook(model, optimizer)"),
