@@ -63,6 +63,8 @@ PRINTED = (
     "#   samples_per_s: {output: 'images/sec: ([0-9.]+)', of: all}   # or `of: worker`, each of which prints its own",
     "#   validation_accuracy: {output: 'accuracy: ([0-9.]+)%', times: 0.01}",
 )
+# Arguments that end a script.
+LIMIT = re.compile(r"(max|num|total|train)_\w*(steps|iter)")
 # What executes a script by the end of its name; others are known by their first line.
 PROGRAMS = {".py": "python", ".pyw": "python", ".sh": "bash", ".bash": "bash"}
 # How scripts of queues are known: by the end of their names, or by a line for the queue.
@@ -100,6 +102,7 @@ class _Lines:
     left_out: Sequence[str] = ()
     has_hook: bool = False
     starts_workers: bool = False
+    may_not_end: bool = False
 
     def add(self, key: str, value: Any, why: str = "") -> None:
         self.found.append((key, value, why))
@@ -182,7 +185,10 @@ def _end(wish: Wish, base: _Lines, strategy: str) -> Iterator[str]:
     if strategy == "multi_worker":
         yield "baseline: none   # started by itself, the script would have no TF_CONFIG"
     yield "repeats: 5   # fewer cannot show what is chance"
-    yield "# timeout_s: 30m                                              # ends a run that takes longer"
+    if base.may_not_end:
+        yield "timeout_s: 30m   # no argument known here ends the script's `while True`: a limit of steps, or this"
+    else:
+        yield "# timeout_s: 30m                                              # ends a run that takes longer"
     if wish.script and not base.has_hook:
         yield from PRINTED
     if not wish.script:
@@ -226,6 +232,10 @@ def _of_script(wish: Wish, base: _Lines) -> str:
     base.has_hook = any(map(has_hook, texts))
     read = [key for key in OF_SCRIPTS if reads([*texts, *with_modules(script)], key)]
     base.left_out = [key for key in OF_SCRIPTS if key not in read and key not in defaults]
+    loops = [it for text in with_modules(script) for it in ast.walk(parsed(text)) if isinstance(it, ast.While)]
+    is_endless = any(isinstance(it.test, ast.Constant) and ".step(" in ast.unparse(it) for it in loops)
+    has_limit = any(LIMIT.match(it.name) and it.default for it in arguments)
+    base.may_not_end = is_endless and "epochs" in base.left_out and not has_limit
     for key, default in fixed.items():
         why = [f"what the script reads as run.{key}"] * (key in read)
         why += ["a rate needs 50 steps and 5 s"] * (key == "epochs" and base.has_hook)

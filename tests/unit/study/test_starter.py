@@ -130,6 +130,21 @@ def test_a_script_that_starts_workers_needs_no_arm_of_one_beside_the_base_line()
         assert (written["base"]["workers_inside"], written["matrix"]["workers"]) == (True, counts)
 
 
+def test_a_loop_without_an_end_gets_a_time_limit() -> None:
+    Path("loops.py").write_text("while True:\n    optimizer.step()\n")
+    for text, is_limited in (
+        ("import loops", True),
+        ("import loops\np.add_argument('--max-steps', default=None)", True),
+        ("import loops\np.add_argument('--max-steps', default=100)", False),
+        ("import loops\np.add_argument('--epochs', default=3)", False),
+        ("while True:\n    print(next(lines))", False),
+        ("while steps < 3:\n    optimizer.step()", False),
+    ):
+        Path("train.py").write_text(text)
+        written = yaml.safe_load(starter(Wish(script="train.py"), "s.yaml"))
+        assert ("timeout_s" in written) == is_limited, text
+
+
 def test_a_script_that_starts_processes_is_for_one_worker() -> None:
     Path("train.sh").write_text("torchrun --nproc_per_node=2 ddp.py\n")
     Path("ddp.py").write_text("import torch.distributed\n")
