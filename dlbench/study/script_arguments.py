@@ -30,7 +30,7 @@ ADDERS = ("add_argument", "option", "argument")
 # How many workers a script starts, where it starts them itself.
 NUMBERS_OF_WORKERS = (
     "workers", "num_workers", "world_size", "nprocs", "num_procs", "num_proc", "nproc_per_node", "num_gpus", "ngpus",
-    "n_gpus", "gpus", "np",
+    "n_gpus", "gpus", "np", "num_processes",
 )  # fmt: skip
 # By what workers connect, and the value that is right for all launchers.
 ADDRESSES, BY_ENVIRONMENT = ("dist_url", "init_method"), "env://"

@@ -100,14 +100,16 @@ _ALONE = sys.stdlib_module_names - {"asyncio", "multiprocessing", "socket", "sub
     "numpy", "scipy", "pandas", "sklearn", "matplotlib", "PIL", "tqdm", "yaml", "torch", "torchvision", "tensorflow",
     "tensorflow_datasets", "keras", "jax", "flax", "optax", "dlbench",
 }  # fmt: skip
-# Calls of a script that start workers; those that find what an earlier run has trained, and those that take it up.
+# Calls of a script that start workers, in a loop or at once; those that find what an earlier run has trained, and those
+# that take it up.
+_PROCESS = re.compile(r"([\w.]*\bProcess)\([^()]*\btarget=")
 _STARTS = (
     "mp.spawn", "multiprocessing.spawn", "mp.start_processes", "multiprocessing.start_processes",
     "TorchTrainer", "TensorflowTrainer", "JaxTrainer", "RayExecutor",
     "LightningTrainer", "AccelerateTrainer", "TransformersTrainer", "HorovodTrainer", "horovod.run",
     "notebook_launcher", "debug_launcher",
 )  # fmt: skip
-_FINDS = {"get_last_checkpoint", "latest_checkpoint"}
+_FINDS = re.compile(r"((get|find)_)?(last|latest)_(checkpoint|ckpt)\w*")
 _LISTS = {"listdir", "scandir", "iterdir", "glob", "iglob", "rglob"}
 _IS_THERE = {"exists", "isfile", "is_file", "isdir", "is_dir", "lexists"} | _LISTS
 _TAKES_UP = {"load_state_dict", "load_weights", "load_model", "load_checkpoint", "load_state", "restore", "set_weights"}
@@ -428,6 +430,8 @@ def starts_workers(text: str) -> str:
         called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
         if called and any(f".{called}".endswith(f".{name}") for name in _STARTS):
             return called
+        if isinstance(node, ast.For | ast.ListComp) and (process := _PROCESS.search(ast.unparse(node))):
+            return process[1]
         if not isinstance(node, ast.If) or "__name__" in ast.unparse(node.test):
             nodes += ast.iter_child_nodes(node)
     return ""
@@ -457,7 +461,7 @@ def goes_on(texts: Iterable[str]) -> bool:
         if _may_lack_file(it) and "load" in _calls(*it.body)
     ]
     unasked = [body for asks, body in choices if not any(_ASKED.search(ast.unparse(it)) for it in asks)]
-    return bool(_calls(*nodes) & _FINDS) or any(_calls(*body) & takes_up for body in unasked)
+    return any(map(_FINDS.fullmatch, _calls(*nodes))) or any(_calls(*body) & takes_up for body in unasked)
 
 
 def _may_lack_file(node: ast.AST) -> TypeGuard[ast.Try]:

@@ -121,11 +121,14 @@ def test_the_strategy_is_that_of_what_a_script_imports() -> None:
 
 
 def test_a_script_that_starts_workers_needs_no_arm_of_one_beside_the_base_line() -> None:
-    Path("train.py").write_text(
-        "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--num-workers', type=int)\n"
-        "parser.parse_args()\nTorchTrainer(train).fit()\n"
-    )
-    for most, counts in ((1, [1]), (2, [2]), (4, [2, 4])):
+    of_ray, of_loop = "TorchTrainer(train).fit()", "for rank in ranks:\n    mp.Process(target=train).start()"
+    for flag, start, most, counts in (
+        ("--num-workers", of_ray, 1, [1]),
+        ("--num-workers", of_ray, 2, [2]),
+        ("--num-workers", of_ray, 4, [2, 4]),
+        ("--num-processes", of_loop, 2, [2]),
+    ):
+        Path("train.py").write_text(f"parser.add_argument('{flag}', type=int)\n{start}\n")
         written = yaml.safe_load(starter(Wish(script="train.py", max_workers=most), "s.yaml"))
         assert (written["base"]["workers_inside"], written["matrix"]["workers"]) == (True, counts)
 

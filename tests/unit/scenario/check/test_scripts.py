@@ -90,6 +90,7 @@ def test_a_script_without_the_hook_is_named(here: Path) -> None:
 
 
 SPAWN = "def main():\n    torch.multiprocessing.spawn(train, nprocs=2)\nif __name__ == '__main__':\n    main()\n"
+PROCESSES = "for rank in range(2):\n    started.append(%s))\n"
 MISSED = (
     "def take(self):\n    try:\n        data = torch.load(f)\n    except FileNotFoundError:\n        %s\n"
     "    self.load_state_dict(data)\n"
@@ -108,6 +109,9 @@ RESUME = "if os.path.isfile(%s):\n    model.load_state_dict(torch.load(path))\n"
         ("TorchTrainer(train).fit()\n", "", "by `TorchTrainer`"),
         ("mp.start_processes(train, nprocs=2)\n", "", "by `mp.start_processes`"),
         ("ray.train.horovod.HorovodTrainer(train).fit()\n", "", "by `ray.train.horovod.HorovodTrainer`"),
+        (PROCESSES % "mp.Process(target=train", "", "by `mp.Process`"),
+        (PROCESSES % "psutil.Process(pid", "", ""),
+        ("watch = mp.Process(target=watch)\n", "", ""),
         (SPAWN, ", workers_inside: true", ""),
         (SPAWN, ", workers_inside: true, strategy: mpi}\nmatrix: {workers: [1, 2]", "the command has no {workers}"),
         ("if args.distributed:\n    mp.spawn(train)\n", "", ""),
@@ -160,6 +164,8 @@ RESUME = "if os.path.isfile(%s):\n    model.load_state_dict(torch.load(path))\n"
         ),
         (RESUME % "args.resume", "", ""),
         (RESUME.replace("model.load_state_dict", "data = ") % "path", "", ""),
+        ("last = get_latest_checkpoint_folder(path)\n", "", "goes on"),
+        ("save_last_checkpoint(folder)\n", "", ""),
         ("last = get_last_checkpoint(folder)\n", "", "a run may begin with what another has trained"),
     ],
 )
