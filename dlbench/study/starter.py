@@ -19,6 +19,7 @@ from dlbench.scenario.check.scripts import (
     goes_on,
     has_hook,
     interpreter_of,
+    lacks_devices,
     modules_of,
     parsed,
     python_fault,
@@ -225,6 +226,12 @@ def _of_script(wish: Wish, base: _Lines) -> str:
     words, open_ones = filled(arguments, starts_workers=bool(starts), goes_on=goes_on(with_modules(script)))
     filled_in = f"{', '.join(open_ones)}: say what it is to be" if open_ones else ""
     line = " ".join([command, *words])
+    if command.startswith("python") and not starts and lacks_devices(line):
+        # Fabric's own command says the second; with it `.launch()` fails.
+        is_fabric = any(re.search(r"\bFabric\(", text) for text in texts)
+        variables = "LT_DEVICES={workers}" if is_fabric else "PL_TRAINER_DEVICES={workers}"
+        is_launched = any(".launch(" in text for text in texts)
+        line = f"env {'LT_CLI_USED=1 ' * (is_fabric and not is_launched)}{variables} {line}"
     line = f"bash -c {shlex.quote(line)}" if LOCAL_RANK in line else line
     base.add("command", line, filled_in or "{batch_size} and every other setting can be filled in")
     defaults = {argument.setting: argument.default for argument in reversed(arguments) if not argument.is_switch}
@@ -251,7 +258,7 @@ def _of_script(wish: Wish, base: _Lines) -> str:
         return "single"
     strategy = next((strategy for module, strategy in STARTED_BY if module in modules), "single")
     if strategy == "mpi" and BY_TORCHRUN & modules:
-        base.add("launcher", "torchrun", 'the script needs `devices=int(os.environ["LOCAL_WORLD_SIZE"])`')
+        base.add("launcher", "torchrun", "which Lightning asks for; `devices` must be its number of workers")
     return strategy
 
 

@@ -118,6 +118,8 @@ FOLDERS = ("output_dir", "out_dir", "save_dir", "log_dir", "logdir", "workdir", 
 # Libraries that find other workers by what torchrun sets, and an argument whose default is an address.
 BY_TORCHRUN = {"lightning", "pytorch_lightning"}
 _ADDRESS = re.compile(r"""["'](--(?:dist[-_]url|init[-_]method))["'][^)]*?["']tcp://""")
+# What says how many workers Lightning has on a host; by default it takes a single processor.
+_DEVICES = re.compile(r"(?:--|\b)(?:LT_|PL_TRAINER_|\w+\.)?devices\b|LOCAL_WORLD_SIZE|--config\b", re.IGNORECASE)
 # JAX finds the other processes by itself in some surroundings alone.
 _JAX_ALONE = re.compile(r"^[^#\n]*\bdistributed\.initialize\(\s*\)", re.MULTILINE)
 # An argument that torch.distributed.launch gave each process, and a command that gives it.
@@ -225,6 +227,26 @@ def unconnected(command: str) -> Path | None:
     return path if {module.partition(".")[0] for module in imported} <= _ALONE | beside else None
 
 
+def lacks_devices(command: str) -> Path | None:
+    """Return the Python script of a command that uses Lightning and says nowhere how many workers it has; else None."""
+    path, outer, texts = _script_and_texts(command)
+    nodes = [node for text in texts for node in ast.walk(parsed(text))]
+    words = [it.value for it in nodes if isinstance(it, ast.Constant) and isinstance(it.value, str)]
+    words += [str(it.arg) for it in nodes if isinstance(it, ast.keyword) and ast.unparse(it.value) != "1"]
+    is_set = any(map(_DEVICES.search, outer)) or any(map(_DEVICES.fullmatch, words))
+    # Scripts with the hook compare how many there are.
+    if is_set or any(map(has_hook, texts)) or not any(BY_TORCHRUN & {*modules_of(text)} for text in texts):
+        return None
+    return path
+
+
+def _script_and_texts(command: str) -> tuple[Path | None, list[str], list[str]]:
+    """Return a command's Python script, the texts of the command and its shell script, and of the script's files."""
+    path = next((path for it in simple_commands(command) for path in it.scripts), None)
+    outer = Path(executed(shlex.split(command))[2])
+    return path, [command, (outer != path and text_of(outer)) or ""], with_modules(path) if path else []
+
+
 def executed(words: Sequence[str]) -> tuple[str, str, str]:
     """Return a command's program, and the Python module or the script that it executes; empty where it names none."""
     program, *arguments = (*dropwhile(lambda word: word == "env" or _ASSIGNMENT.match(word), words), "")
@@ -275,7 +297,7 @@ def script_warnings(arms: Sequence[RunSpec]) -> list[str]:
             )
         one_process = (run.settings.workers == 1 or needs_of(run.settings.strategy).one_process for run in runs)
         if not runs[0].settings.workers_inside and any(one_process):
-            lines += launcher_warnings(commands)
+            lines += _launcher_warnings(commands)
         path = next((path for it in commands for path in it.scripts), None)
         text = text_of(path) if path else None
         if text is not None:
@@ -291,7 +313,7 @@ def _hides_failures(command: str) -> bool:
     return False
 
 
-def launcher_warnings(commands: Iterable[SimpleCommand]) -> list[str]:
+def _launcher_warnings(commands: Iterable[SimpleCommand]) -> list[str]:
     """Warn of launchers that a single process starts: more processes are no workers of the run."""
     return [
         f"the command starts `{it.launcher}` where dlbench starts one process: if it starts several, the run fails; "
@@ -366,6 +388,12 @@ def _about_workers(path: str, text: str, command: str, arms: Sequence[RunSpec]) 
             f"nothing in {path} connects its workers, as torch.distributed or Horovod would: each trains alone, "
             "and more workers only do the same work several times"
         )
+    if several and lacks_devices(command):
+        yield (
+            f"neither {path} nor its command says how many `devices` Lightning has: each worker may train alone; write "
+            "`command: env PL_TRAINER_DEVICES={workers} python ...`, or for Fabric `env LT_CLI_USED=1 "
+            "LT_DEVICES={workers} python ...` (docs/own-code.md)"
+        )
     if (call := starts_workers(text)) and not arms[0].settings.workers_inside:
         yield (
             f"{path} starts workers itself, by `{call}`: they are none of the run's; `workers_inside: true` has it "
@@ -384,9 +412,8 @@ def _about_workers(path: str, text: str, command: str, arms: Sequence[RunSpec]) 
 
 def unread(command: str, settings: Iterable[str] = _TRAINING) -> tuple[str, ...]:
     """Return the settings that a command of the user's own does not know: neither it nor its script names them."""
-    path = next((path for it in simple_commands(command) for path in it.scripts), None)
-    shell_script = executed(shlex.split(command))[2]
-    texts = [command, text_of(Path(shell_script)) or "", *(with_modules(path) if path else ())]
+    _, outer, texts = _script_and_texts(command)
+    texts = [*outer, *texts]
     filled_in = names(command)
 
     def is_known(key: str) -> bool:

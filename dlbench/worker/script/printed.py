@@ -15,7 +15,7 @@ from dlbench.errors import STEERING, shown
 from dlbench.records.assignment import Assignment
 from dlbench.records.files import own_log, worker_log
 from dlbench.regular_file import read_regular
-from dlbench.scenario.check.scripts import unconnected
+from dlbench.scenario.check.scripts import lacks_devices, unconnected
 from dlbench.scenario.metrics import RATE, MetricDeclaration, declared
 from dlbench.scenario.plugin_settings import needs_of
 from dlbench.scenario.run_spec import RunSpec
@@ -76,8 +76,11 @@ def note_of_workers(run: RunSpec) -> str:
     if settings.workers == 1:
         return ""
     if not needs_of(settings.strategy).one_process:
-        alone = None if settings.workers_inside else unconnected(settings.command or "")
-        return f"nothing in {alone} connects its workers: each trained alone" if alone else ""
+        command = "" if settings.workers_inside else settings.command or ""
+        if alone := unconnected(command):
+            return f"nothing in {alone} connects its workers: each trained alone"
+        unsure = lacks_devices(command)
+        return f"{unsure} gives Lightning no `devices`: each worker may have trained alone" if unsure else ""
     return f"the script's replicas were not counted: that they are {settings.workers} is the scenario's word alone"
 
 

@@ -118,6 +118,14 @@ def test_the_strategy_is_that_of_what_a_script_imports() -> None:
         assert "launcher" not in base_of("train.py"), text
     Path("train.py").write_text("from lightning.pytorch import Trainer")
     assert base_of("train.py")["launcher"] == "torchrun"
+    for text, variables in (
+        ("Trainer()", "env PL_TRAINER_DEVICES={workers} "),
+        ("Trainer(devices=2)", ""),
+        ("Fabric()", "env LT_CLI_USED=1 LT_DEVICES={workers} "),
+        ("fabric = L.Fabric()\nfabric.launch()", "env LT_DEVICES={workers} "),
+    ):
+        Path("train.py").write_text(f"import lightning as L\n{text}")
+        assert base_of("train.py")["command"] == f"{variables}python train.py", text
 
 
 def test_a_script_that_starts_workers_needs_no_arm_of_one_beside_the_base_line() -> None:

@@ -182,6 +182,28 @@ def test_what_makes_runs_unlike_each_other_in_a_script_is_warned_of(
 
 
 @pytest.mark.parametrize(
+    ("script", "command", "is_said"),
+    [
+        ('"""Takes --devices."""\nfrom lightning.fabric import Fabric\nfabric = Fabric()  # devices=2', "", True),
+        ("import lightning\nTrainer(devices=1)", "", True),
+        ("import lightning\nTrainer(devices=size)", "", False),
+        ("import lightning\nTrainer(**{'devices': 2})", "", False),
+        ("import lightning\nos.environ['LOCAL_WORLD_SIZE']", "", False),
+        ("import lightning", "env LT_DEVICES={workers}", False),
+        ("import lightning", "env CUDA_VISIBLE_DEVICES=0", True),
+        ("import lightning, dlbench.lightning", "", False),
+        ("import torch.distributed", "", False),
+    ],
+)
+def test_lightning_without_the_number_of_its_workers_is_warned_of(
+    here: Path, script: str, command: str, is_said: bool
+) -> None:
+    (here / "train.py").write_text(script)
+    text = found(f"base: {{command: '{command} python train.py', strategy: mpi, workers: 2}}\nbaseline: none\n")
+    assert ("how many `devices` Lightning has" in text) == is_said
+
+
+@pytest.mark.parametrize(
     ("workers", "of", "is_asked"), [("1, 2", "", True), ("1, 2", ", of: worker", False), ("2", "", False)]
 )
 def test_whose_rate_a_script_prints_is_asked_where_workers_vary(

@@ -164,6 +164,8 @@ def test_a_rate_of_one_worker_is_multiplied_by_the_workers(here: Path, of: str, 
         (2, False, "import numpy\n", "nothing in train.py connects its workers: each trained alone"),
         (2, False, "import mpi4py\n", ""),
         (2, True, "import numpy\n", ""),
+        (2, False, "import lightning\n", "train.py gives Lightning no `devices`: each worker may have trained alone"),
+        (2, True, "import lightning\n", ""),
         (1, False, "import numpy\n", ""),
     ],
 )
