@@ -168,7 +168,7 @@ def starter(wish: Wish, name: str) -> str:
             sizes = (base.batch_size, 4 * base.batch_size)
         matrix.add("batch_size", list(sizes), UNREAD if "batch_size" in base.left_out else OF_EACH)
     axes = ("matrix:   # every combination of these is an arm", *matrix.text(), "") if matrix.found else ()
-    return "\n".join((*_head(wish, name), "base:", *base.text(), "", *axes, *_end(wish, base, strategy))) + "\n"
+    return "\n".join((*_head(wish, name), "base:", *base.text(), "", *axes, *_end(wish, base))) + "\n"
 
 
 def _head(wish: Wish, name: str) -> Iterator[str]:
@@ -182,9 +182,7 @@ def _head(wish: Wish, name: str) -> Iterator[str]:
     yield "# `dlbench list settings` shows everything that can be set here."
 
 
-def _end(wish: Wish, base: _Lines, strategy: str) -> Iterator[str]:
-    if strategy == "multi_worker":
-        yield "baseline: none   # started by itself, the script would have no TF_CONFIG"
+def _end(wish: Wish, base: _Lines) -> Iterator[str]:
     yield "repeats: 5   # fewer cannot show what is chance"
     if base.may_not_end:
         yield "timeout_s: 30m   # no argument known here ends the script's `while True`: a limit of steps, or this"

@@ -113,7 +113,6 @@ def test_the_strategy_is_that_of_what_a_script_imports() -> None:
         Path("train.py").write_text(text)
         assert base_of("train.py")["strategy"] == strategy, text
         scenario = starter(Wish(script="train.py"), "s.yaml")
-        assert ("baseline: none" in scenario) is (strategy == "multi_worker"), text
         assert ("makes a logical device" in scenario) is (strategy == "mirrored"), text
         assert "launcher" not in base_of("train.py"), text
     Path("train.py").write_text("from lightning.pytorch import Trainer")
