@@ -122,7 +122,7 @@ def _rates_at_edge(group: ComparisonGroup, deciding: Sequence[Metric]) -> Iterat
         rates, gains = values_of(arms, LEARNING_RATE), {rate: metric.gain(medians[rate], 0.0) for rate in medians}
         most = max(gains.values(), default=0.0)
         near = [rate for rate in gains if most - gains[rate] <= metric.margin_at(most)]
-        if near and {*near} <= {rates[0], rates[-1]} and len(rates) > 1:
+        if near and len(rates) > 1 and {*near} <= {rates[0], rates[-1]}:
             best = max(gains, key=gains.__getitem__)
             yield f"{written_name(LEARNING_RATE)} {best:g} is the {'smallest' if best == rates[0] else 'largest'} tried"
 

@@ -678,6 +678,7 @@ STEEP = [trained("two", 5.0, samples_per_s=noisy(500.0, 5, 1, 0.001)),
         (AXIS, "tried", "learning_rate 0.04 is the largest tried, of 1 arm: others beyond may be better"),
         ([*AXIS[:2], [row | {"validation_accuracy": 0.9} for row in AXIS[2]]], "tried", ""),
         (AXIS[2:], "tried", ""),
+        ([[row | {"learning_rate_base": None} for row in rows] for rows in AXIS], "tried", ""),
         ([[row | {"input": "synthetic"} for row in rows] for rows in AXIS], "tried", ""),
         # A target that tells little.
         ([[row | {"epochs_to_target": 2, "evaluate_every": 2} for row in rows] for rows in HALF], "first evaluation",
