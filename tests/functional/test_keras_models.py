@@ -94,6 +94,7 @@ def given_to(case: str) -> Batch:
         CASES,
         more=(
             "resnet18",
+            "resnet50",
             "resnet50-large",
             "feed-forward-characters",
             "lstm-images",

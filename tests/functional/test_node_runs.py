@@ -156,7 +156,7 @@ def test_simulated_and_real_runs_of_a_case_without_chance_have_the_same_numbers(
 def test_the_window_of_workers_that_do_not_wait_is_that_of_barriers_where_they_do(work: Bench) -> None:
     """Both definitions on one synchronous run: from the first step's end to the last's, and from update to update."""
     base = {
-        "model": "mlp", "model.hidden": [256, 128], "epochs": 80, "evaluate_every": 80, "remainder": "drop",
+        "model": "mlp", "model.hidden": [256, 128], "epochs": 50, "evaluate_every": 50, "remainder": "drop",
         "strategy": "parameter_server",
     }  # fmt: skip
     work.call(write(work, base))

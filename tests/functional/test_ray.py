@@ -118,7 +118,6 @@ def test_a_cluster_of_its_own_ends_with_the_run_and_leaves_nothing(
     monkeypatch.setenv("HOME", str(home))
     memory, of_others = Path("/dev/shm") / f"dlbench-{os.getuid()}", Path("/tmp/ray").exists()
     reasons = {
-        "finish": "",
         "exit-3": next(row.reason for row in ROWS if row.mode == "exit-3"),
         "hang": "the launcher ended (killed by SIGKILL) before its workers",
     }
@@ -163,11 +162,15 @@ def test_on_hosts_a_worker_is_a_task_on_its_node(pair: Cluster, nodes: str, tmp_
     findings = [it for it in json.loads(examined.stdout)["findings"] if it["check"] == "ray"]
     assert [it["text"] for it in findings] == [f"a node of {nodes} with 2 CPUs"] * 2
 
+
+@pytest.mark.soak  # on hosts without Ray it is tested with mpirun
+def test_a_host_of_ray_that_dies_is_named(pair: Cluster, nodes: str, tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
     command = {"command": f"python {tmp_path / 'script.py'}", "strategy": "ddp"}
-    path, one = scenario(tmp_path, base=base | command), tmp_path / "gone"
+    path = scenario(tmp_path, base=BASE | {"launcher.address": nodes, "mode": "scale-out"} | command)
+    made = cluster_file(pair, tmp_path, launcher="ray", environment=VARIABLES)
     with ThreadPoolExecutor() as pool:
-        running = pool.submit(run, pair, path, made, "--output", str(one))
+        running = pool.submit(run, pair, path, made)
         wait_until(lambda: all((tmp_path / f"rank-{rank}").exists() for rank in "01"))
         os.kill(pair.hosts[1].first_process.pid, signal.SIGKILL)
         ended = running.result()
