@@ -110,8 +110,8 @@ class AttemptSession:
         # What has arrived since the last commit: lines with their messages, and the highest number of each worker.
         self._group: list[tuple[int, bytes, dict[str, Any]]] = []
         self._received: dict[int, int] = {}
-        # The process of each rank that has sent numbered lines.
-        self._writers: dict[int, int] = {}
+        # The process of each rank that has made steps.
+        self._trainers: dict[int, int] = {}
         self.failure = ""
 
     def __enter__(self) -> Self:
@@ -147,21 +147,11 @@ class AttemptSession:
             raise ConnectionError("another version")
 
     def connected(self, hello: dict[str, Any]) -> int:
-        """Note a worker's connection and return the highest number on disk of its lines.
-
-        Raises:
-            ConnectionError: Another process has sent lines as this worker, which ends the attempt.
-        """
+        """Note a worker's connection and return the highest number on disk of its lines."""
         rank = int(hello["worker"])
         pid, host, oom_kills = hello.get("pid"), hello.get("host"), hello.get("oom_kills")
         pid = pid if isinstance(pid, int) and pid > 0 else -1
         view = self._views[rank]
-        if self._writers.get(rank, pid) != pid and not hello.get("is_held"):
-            self.fail(
-                f"two processes of the script report as {view.name}: where it starts workers itself, one of them "
-                "reports for all (`workers_inside: true`, docs/own-code.md)"
-            )
-            raise ConnectionError("another process")
         self._update(
             rank,
             pid=pid,
@@ -206,6 +196,13 @@ class AttemptSession:
                 raise ValueError("it has no number and is no heartbeat")
             self._beat(rank, message)
             return
+        pid = self._views[rank].pid
+        if message.get("kind") in ("steps", "epoch") and self._trainers.setdefault(rank, pid) != pid:
+            self.fail(
+                f"two processes of the script report steps as {self._views[rank].name}: where it starts workers "
+                "itself, one of them reports for all (`workers_inside: true`, docs/own-code.md)"
+            )
+            return
         last = self._received.setdefault(rank, self._held[rank])
         if number > last + 1:
             raise ConnectionError(f"line {last + 1} of {self._views[rank].name} is missing")
@@ -213,7 +210,6 @@ class AttemptSession:
             self._checkers[rank].check(message)
             self._group.append((rank, line, message))
             self._received[rank] = number
-            self._writers.setdefault(rank, self._views[rank].pid)
 
     def commit(self) -> dict[int, int]:
         """Force to disk what was received since the last commit; return the number to acknowledge, by rank."""

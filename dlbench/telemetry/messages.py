@@ -13,7 +13,7 @@ Kinds of lines, all with `kind`:
 
 | kind | fields | journaled |
 | --- | --- | --- |
-| hello | nonce, attempt_id, worker (rank), pid, host, version, oom_kills, is_held: see `Reporter` | no |
+| hello | nonce, attempt_id, worker (rank), pid, host, version (`PROTOCOL_VERSION`), oom_kills (see `cgroups`) | no |
 | beat | phase, step, epoch, loss, accuracy, samples_per_s (null where unknown) | no |
 | steps | rows: text of [n, len(STEP_FIELDS)] little-endian float64, see `pack_steps` | yes |
 | epoch | row: the columns of `epochs.csv` after `worker`, by name | yes |

@@ -39,10 +39,7 @@ class Reporter:
     Attributes:
         phase: What the worker is doing, one of `messages.PHASES`.
         step: Number of the last step; likewise `epoch`, and `loss`, `accuracy`, `samples_per_s` where known.
-        is_held: Whether another process may report in its place.
     """
-
-    is_held = False
 
     def __init__(self, assignment: Assignment, rank: int, watchdog: Callable[[Limits], Watchdog] = Watchdog) -> None:
         self.phase = PHASES[0]
@@ -65,7 +62,6 @@ class Reporter:
                 "host": socket.gethostname(),
                 "version": PROTOCOL_VERSION,
                 "oom_kills": oom_kills(),
-                "is_held": self.is_held,
             }
             connection = Connection(assignment.endpoint, hello, Spool(), silence_s=limits.orphan_timeout_s / 2)
             self._sender = Sender(connection, watchdog(limits), self._heartbeat, limits.flush_interval_s)
@@ -171,8 +167,6 @@ class Reporter:
 
 class HeldReporter(Reporter):
     """Sends heartbeats alone until `release`: until then another process may report in its place."""
-
-    is_held = True
 
     def __init__(self, assignment: Assignment, rank: int, watchdog: Callable[[Limits], Watchdog] = Watchdog) -> None:
         self._held: list[dict[str, Any]] = []

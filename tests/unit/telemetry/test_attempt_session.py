@@ -77,7 +77,6 @@ def test_a_write_in_pieces_is_completed(
 
 
 def test_numbers_are_kept_once_and_without_gaps(session: AttemptSession, tmp_path: Path) -> None:
-    assert session.connected({"worker": 0}) == 0
     receive(session, 0, {"kind": "x", "seq": 1}, {"kind": "x", "seq": 1}, {"kind": "x", "seq": 2})
     # A connection that breaks and opens again before the commit: the worker sends both lines again.
     assert session.connected({"worker": 0}) == 0
@@ -141,18 +140,23 @@ def test_the_first_count_of_killed_processes_stays(session: AttemptSession) -> N
     assert session.workers()[1].oom_kills is None
 
 
-def test_a_second_process_of_a_rank_is_refused_once_the_first_has_sent_lines(session: AttemptSession) -> None:
-    for pid in (7, 8, 7):  # 8 does without lines: it starts the script, or both have just begun
-        assert session.connected({"worker": 0, "pid": pid}) == 0
-    receive(session, 0, {"kind": "beat", "phase": "build"}, {"kind": "x", "seq": 1})
-    session.commit()
-    assert session.connected({"worker": 0, "pid": 8, "is_held": True}) == 1
-    assert session.connected({"worker": 0, "pid": 7}) == 1
-    assert session.connected({"worker": 1, "pid": 8}) == 0
+def test_a_second_process_of_a_rank_may_connect_and_report_no_steps(session: AttemptSession) -> None:
+    steps = {"kind": "steps", "rows": ""}
+    for rank, pid, message in (
+        (0, 7, {"kind": "x"}),
+        (0, 8, {"kind": "beat", "phase": "build"}),  # it loads data, and begins as the script does
+        (0, 7, steps),
+        (0, 8, {"kind": "x"}),
+        (1, 8, steps),
+        (0, 7, steps),
+    ):
+        seq = session.connected({"worker": rank, "pid": pid}) + 1
+        receive(session, rank, message if message["kind"] == "beat" else message | {"seq": seq})
+        session.commit()
     assert not session.failure
-    with pytest.raises(ConnectionError):
-        session.connected({"worker": 0, "pid": 8})
-    assert session.failure.startswith("two processes of the script report as worker 0: ")
+    session.connected({"worker": 0, "pid": 8})
+    receive(session, 0, steps | {"seq": 1})
+    assert session.failure.startswith("two processes of the script report steps as worker 0: ")
 
 
 def test_admission(session: AttemptSession) -> None:

@@ -8,7 +8,7 @@ import pytest
 from dlbench.telemetry import reporter as reporter_module
 from dlbench.telemetry import spool
 from dlbench.telemetry.messages import STEP_FIELDS, unpack_steps
-from dlbench.telemetry.reporter import HeldReporter, Reporter
+from dlbench.telemetry.reporter import Reporter
 from tests.unit.telemetry.fake_server import FakeServer, Unwatched, assignment, wait_until
 
 
@@ -59,7 +59,7 @@ def test_messages_arrive_numbered_in_order_and_without_a_file(server, files):
     np.testing.assert_array_equal(unpack_steps(server.of_kind("steps")[0]["rows"]), expected)
     assert server.of_kind("epoch")[0]["row"] == {"train_loss": None}
     assert server.messages[-1]["kind"] == "bye"
-    assert (server.hellos[0]["worker"], server.hellos[0]["is_held"]) == (0, False)
+    assert server.hellos[0]["worker"] == 0
     assert files == [], "on a healthy connection nothing is written to disk"
 
 
@@ -129,17 +129,6 @@ def test_without_an_endpoint_nothing_happens():
     assert reporter.drain(0)
     assert reporter.close(0)
     assert reporter.observer_cpu_s() == 0.0
-
-
-def test_a_held_one_says_so_and_sends_lines_once_it_is_released(server):
-    reporter = HeldReporter(server.assignment(), 0, Unwatched)
-    reporter.send(facts(0))
-    wait_until(lambda: server.hellos)
-    assert server.hellos[0]["is_held"]
-    assert server.messages == []
-    reporter.release()
-    assert reporter.close(60)
-    assert numbers(server) == [0]
 
 
 def test_an_error_is_sent_at_once_with_its_traceback(server):
