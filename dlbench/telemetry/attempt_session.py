@@ -147,7 +147,10 @@ class AttemptSession:
             raise ConnectionError("another version")
 
     def connected(self, hello: dict[str, Any]) -> int:
-        """Note a worker's connection and return the highest number on disk of its lines."""
+        """Note a worker's connection and return the highest number on disk of its lines.
+
+        Of another process than the one that has made steps none is on disk.
+        """
         rank = int(hello["worker"])
         pid, host, oom_kills = hello.get("pid"), hello.get("host"), hello.get("oom_kills")
         pid = pid if isinstance(pid, int) and pid > 0 else -1
@@ -162,7 +165,7 @@ class AttemptSession:
             has_trained=view.has_trained and pid == view.pid,
             progressed_at=view.progressed_at or time.monotonic(),
         )
-        return self._held[rank]
+        return self._held[rank] if self._trainers.get(rank, pid) == pid else 0
 
     def disconnected(self, rank: int) -> None:
         """Note that a worker's connection has closed."""

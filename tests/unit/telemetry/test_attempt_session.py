@@ -154,7 +154,7 @@ def test_a_second_process_of_a_rank_may_connect_and_report_no_steps(session: Att
         receive(session, rank, message if message["kind"] == "beat" else message | {"seq": seq})
         session.commit()
     assert not session.failure
-    session.connected({"worker": 0, "pid": 8})
+    assert session.connected({"worker": 0, "pid": 8}) == 0
     receive(session, 0, steps | {"seq": 1})
     assert session.failure.startswith("two processes of the script report steps as worker 0: ")
 
