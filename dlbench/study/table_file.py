@@ -54,13 +54,15 @@ def read_table(path: Path) -> Table:
     separator = re.match('"?sep=(.)"?\r?\n', text)
     lined = text[separator.end() :] if separator else text
     delimiter = separator[1] if separator else _delimiter(lined)
+    # Of Markdown: what is bold or code, the line below the headings, and what takes the meaning from a bar.
+    marks, line, escape = (r"\*\*|`", " *:?-+:? *", "\\") if delimiter == "|" else ("(?!)", " *:?-{2,}:? *", None)
     # Strict: a quote that is never closed would take the rest of the file for one cell.
-    reader = csv.reader(io.StringIO(lined, newline=""), delimiter=delimiter, strict=True)
+    reader = csv.reader(io.StringIO(lined, newline=""), delimiter=delimiter, escapechar=escape, strict=True)
     try:
         rows = [
-            (reader.line_num + bool(separator), [" ".join(cell.split()) for cell in cells])
+            (reader.line_num + bool(separator), [" ".join(re.sub(marks, "", cell).split()) for cell in cells])
             for cells in reader
-            if any(cell.strip() and not re.fullmatch(r" *:?-{2,}:? *", cell) for cell in cells)
+            if any(cell.strip() and not re.fullmatch(line, cell) for cell in cells)
         ]
     except csv.Error as error:
         where = f"{path}:{reader.line_num + bool(separator)}"
@@ -96,16 +98,21 @@ def _text(path: Path) -> str:
 
 
 def _delimiter(text: str) -> str:
-    """Return the sign that splits all lines alike, the comma of decimals last; else the one that splits the header."""
-    num_cells = {}
-    for sign in "|;\t,":
+    """Return the sign that splits all lines alike, into most cells; else the one that splits the header.
+
+    Of equal ones the comma, which may be that of decimals, and the bar are last. Markdown has bars.
+    """
+    if re.match(r"\s*\|.*\||.*\|.*\n[ |:]*-[\s|:-]*\n", text):
+        return "|"
+    alike, num_cells = {}, {}
+    for sign in ";\t,|":
         with suppress(csv.Error):
             reader = csv.reader(io.StringIO(text, newline=""), delimiter=sign)
             rows = [cells for cells in reader if any(map(str.strip, cells))] or [[]]
             num_cells[sign], width = len(rows[0]), _width(rows[0])
             if width > 1 and all(_width(cells) <= width <= len(cells) for cells in rows):
-                return sign
-    return max(",;\t|", key=lambda sign: num_cells.get(sign, 0))
+                alike[sign] = width
+    return max(alike or ",;\t|", key=lambda sign: (alike or num_cells).get(sign, 0))
 
 
 def _width(cells: Sequence[str]) -> int:
