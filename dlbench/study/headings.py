@@ -23,9 +23,9 @@ STEP_TIME = "step_time_s"
 REPEAT = "repeat"
 STATUS = "status"
 _STATUS_WORDS = {
-    Status.COMPLETED: "completed,complete,ok,success,succeeded,done,finished,passed,yes,y,true,converged",
+    Status.COMPLETED: "-,✅,✓,✔,completed,complete,ok,success,succeeded,done,finished,passed,yes,y,true,converged",
     Status.OUT_OF_MEMORY: "out of memory,oom,cuda oom,cuda out of memory",
-    Status.FAILED: "failed,fail,failure,error,crash,crashed,dnf,no,n,false,node fail,boot fail",
+    Status.FAILED: "❌,✗,✘,\u00d7,failed,fail,failure,error,crash,crashed,dnf,no,n,false,node fail,boot fail",
     Status.DIVERGED: "diverged",
     Status.TIMEOUT: "timeout,timed out",
     Status.STALLED: "stalled",
@@ -34,9 +34,11 @@ _STATUS_WORDS = {
 _STATUSES = {"": Status.COMPLETED} | {
     word: status for status, words in _STATUS_WORDS.items() for word in words.split(",")
 }
+# Cells that say that there is nothing.
+NOTHING = ("", "na", "n/a", "nan", "none", "null", "-", "\N{EN DASH}", "\N{EM DASH}")
 # Columns that say whether a run failed, and their cells where it did not; `0:0` is Slurm's.
-_FAILURE = re.compile(r"(exit|return)[ _]?code|rc|fail(ed|ure)|crash(ed)?|oom", re.IGNORECASE)
-_NO_FAILURE = ("", "-", "0", "0:0", "no", "n", "false")
+_FAILURE = "(exit|return)code|rc|fail(ed|ure)|crash(ed)?|oom"
+_NO_FAILURE = (*NOTHING, "0", "0.0", "0:0", "no", "n", "false")
 # Words of headings, and the one that stands for them below.
 _WORDS = {
     "": "of de der the in mean average avg median",
@@ -129,7 +131,7 @@ _NO_SETTING = re.compile(
     "(perplexity|ppl|f1|bleu|map|millionap|auc|auroc|wer|cer|m?iou|score|accuracy|loss|err(or)?(rate)?|top\\d)+(top\\d)?"
     "|(run|start|end)?(date|timestamp|datetime)|(start|end)time|created(at)?"
     "|(run|job|line|row)num|(run|job|line|row)?(id|index)|run"
-    "|notes?|comments?|remarks?|(exit|return)code|rc|fail(ed|ure)|crash(ed)?|oom|"
+    f"|notes?|comments?|remarks?|{_FAILURE}|"
 )
 _ONE_LINE = "write one line for each run (gpus, repeat, strategy or precision, throughput), not a column for each"
 # What may number repeats.
@@ -166,6 +168,9 @@ _SQUARE = re.compile(r"(\d+) ?[x\u00d7] ?\1", re.IGNORECASE)
 # 3:10 may be a ratio; 1:30:00 is a time.
 _CLOCK = re.compile(r"\d+(:\d\d){1,2}(\.\d+)?")
 _OF_TIME = re.compile(r"time|duration|elapsed|wall|\b[hm]+:", re.IGNORECASE)
+# `num_microbatches` is no size.
+_MICRO_BATCH = re.compile(r"(?!.*(num|count|#)).*micro.?batch(?!es)", re.IGNORECASE)
+ACCUMULATED = re.compile(r"accum|grad\w*[ _]?acc", re.IGNORECASE)
 _UNIT_COLUMN = re.compile("units?|uom|metric|measure", re.IGNORECASE)
 # What the numbers of each measurement are.
 MEASURED = {name: metric.unit or (SHARE if metric.most == 1 else "") for name, metric in BUILT_IN.items()}
@@ -190,6 +195,7 @@ class Heading:
         may_number: Whether it may number repeats.
         is_of_means: Whether it says that lines are means of several runs.
         is_doubtful: Whether it is left out, and may be a setting.
+        is_failure: Whether it is left out, and says whether a run failed.
     """
 
     theirs: str
@@ -201,6 +207,7 @@ class Heading:
     may_number: bool = False
     is_of_means: bool = False
     is_doubtful: bool = False
+    is_failure: bool = False
 
 
 def read_headings(table: Table, named: Mapping[str, str]) -> list[Heading]:
@@ -273,7 +280,7 @@ def _seen(headings: Sequence[Heading], table: Table) -> list[Heading]:
     """Return the headings as their cells show them: a `GPU` that counts workers, a `run` that numbers repeats."""
     taken = {each.column for each in headings}
     settings = [place for place, each in enumerate(headings) if each.column and each.column not in MEASURED]
-    has_micro_batch = any(re.search("micro.?batch", each.theirs, re.IGNORECASE) for each in headings)
+    is_of_parts = "batch_size_global" not in taken and any(_MICRO_BATCH.match(each.theirs) for each in headings)
     seen = []
     for place, (heading, cells) in enumerate(zip(headings, table.columns(), strict=True)):
         if heading.column == "device_name" and heading.is_guessed and all(map(str.isdecimal, cells)):
@@ -281,7 +288,7 @@ def _seen(headings: Sequence[Heading], table: Table) -> list[Heading]:
                 message = f"{heading.theirs} holds numbers, beside another column of workers"
                 raise UserError(message, where=table.where(), hint=f"--column '{heading.theirs}=' leaves it out")
             heading = replace(heading, column="workers", is_bare=True)
-        elif heading.column == STATUS and (words := [each for each in cells if status_of(each) is None]):
+        elif heading.column == STATUS and (words := [each for each in cells if not status_of(each, heading.theirs)]):
             may_be_setting = heading.is_guessed and heading.theirs.lower() in ("state", "outcome", "result")
             is_status = any(map(status_of, {*cells} - {"", "-"}))
             if is_status or not may_be_setting:
@@ -289,27 +296,36 @@ def _seen(headings: Sequence[Heading], table: Table) -> list[Heading]:
                 hint = f"write one of {', '.join(Status)}; {ways}"
                 raise UserError(f"{heading.theirs} is {shown(words[0])}", where=table.where(), hint=hint)
             heading = replace(heading, column=_other(heading.theirs))
-        elif heading.column == "batch_size" and heading.is_guessed and heading.is_bare and has_micro_batch:
-            heading = replace(heading, column="batch_size_global", is_bare=False)
+        elif heading.column == "batch_size" and heading.is_guessed and heading.is_bare and is_of_parts:
+            heading = replace(heading, column="batch_size_global")
+        elif heading.is_doubtful and heading.theirs.lower() != "error" and re.fullmatch(r"\D*[^\W\d]\D*", str(cells)):
+            heading = Heading(heading.theirs, _other(heading.theirs))
         elif heading.may_number and REPEAT not in taken:
             groups = by_key((tuple(line[each] for each in settings), line[place]) for _, line in table.lines)
             if all({*group} == {str(n + 1) for n in range(len(group))} for group in groups.values()):
                 heading = replace(heading, column=REPEAT)
-        elif heading.is_guessed and heading.unit == SHARE and heading.column in MEASURED:
-            _refuse_shares(heading, cells, table.where())
+        _refuse_shares(heading, cells, table.where())
         seen.append(heading)
     return seen
 
 
-def status_of(cell: str) -> Status | None:
-    """Return how a run ended as trackers and Slurm say it: `OUT_OF_MEMORY`, `CANCELLED by 1000`; None if unknown."""
-    return _STATUSES.get(re.sub(r"[\W_]+", " ", cell.lower().partition(" by ")[0]).strip())
+def status_of(cell: str, theirs: str = "") -> Status | None:
+    """Return how a run ended as trackers and Slurm say it: `OUT_OF_MEMORY`, `CANCELLED by 1000`; None if unknown.
+
+    Under the heading `theirs`, such as `success`, 1 and 0 may say it, too.
+    """
+    if re.search("succe|passed|converged|reached", theirs.lower()) and re.fullmatch(r"[01](\.0)?", cell):
+        return Status.COMPLETED if cell[0] == "1" else Status.FAILED
+    words = re.sub(r"[\W_]+", " ", cell.lower().partition(" by ")[0]).strip()
+    # Emoji may end with a selector.
+    return _STATUSES.get(words or cell.strip("\ufe0f"))
 
 
 def _refuse_shares(heading: Heading, cells: Sequence[str], where: str) -> None:
     """Refuse a column in percent that holds shares."""
     numbers = [float(cell) for cell in cells if re.fullmatch(r"\d+(\.\d+)?", cell)]
-    if not any(0 < number <= 1 for number in numbers):
+    is_percent = heading.is_guessed and heading.unit == SHARE and heading.column in MEASURED
+    if not is_percent or not any(0 < number <= 1 for number in numbers):
         return
     if max(numbers) > 1:
         message = f"{heading.theirs} is above 1 on some lines and below on others: shares, or percent?"
@@ -338,13 +354,18 @@ def _refuse_hidden(headings: Sequence[Heading], table: Table) -> None:
         if heading.is_guessed and heading.column not in MEASURED and is_error:
             hint = f"write the accuracy, which is 1 - error; --column '{theirs}=' leaves it out"
             raise UserError(f"{theirs} is no accuracy", where=table.where(), hint=hint)
-        is_failure = heading.is_guessed and _FAILURE.fullmatch(theirs) and STATUS not in columns
-        if is_failure and (ends := [cell for cell in cells if cell.lower() not in _NO_FAILURE]):
+        ends = [cell for cell in cells if heading.is_failure and cell.lower() not in _NO_FAILURE]
+        if ends and STATUS not in columns:
             hint = f"add a column `status` of {', '.join(Status)}; --column '{theirs}=' where none failed"
             raise UserError(f"{theirs} is {shown(ends[0])}: did the run fail?", where=table.where(), hint=hint)
-        if is_other and (unit := _OF_A_LOG.fullmatch(theirs)) and len({*cells}) > 1:
-            ours = "epochs" if theirs.lower() == "epoch" else "+"
-            hint = f"keep the last line of each run; or --column '{theirs}={ours}' where it is how many there were"
+        is_unnamed = heading.is_guessed and re.fullmatch(r"(unnamed\W*\d*)?", theirs, re.IGNORECASE)
+        if is_unnamed and any(cells) and not _numbers_lines(cells):
+            hint = f"name it in the first line; --column '{theirs}=' leaves it out"
+            raise UserError(f"a column of {shown(cells[0])} has no name", where=table.where(), hint=hint)
+        # A line of a log has no state.
+        if is_other and STATUS not in columns and (unit := _OF_A_LOG.fullmatch(theirs)) and len({*cells}) > 1:
+            ways = _ways(theirs, "epochs" if theirs.lower() == "epoch" else "+")
+            hint = f"keep the last line of each run; where each line is one: {ways}"
             raise UserError(f"{theirs}: a line for each {unit[1].lower()}?", where=table.where(), hint=hint)
         is_count = is_other and re.search(_COUNTS, theirs, re.IGNORECASE)
         is_line_number = theirs == "#" and _numbers_lines(cells)
@@ -368,8 +389,8 @@ def _numbers_lines(cells: Sequence[str]) -> bool:
     return any([*cells] == [str(number + start) for number in range(len(cells))] for start in (0, 1))
 
 
-def _ways(theirs: str) -> str:
-    return f"--column '{theirs}=+' where it is a setting; --column '{theirs}=' leaves it out"
+def _ways(theirs: str, ours: str = "+") -> str:
+    return f"--column '{theirs}={ours}' where it is a setting; --column '{theirs}=' leaves it out"
 
 
 def _refuse_doubtful(headings: Sequence[Heading], table: Table) -> None:
@@ -395,7 +416,10 @@ def _refuse_doubtful(headings: Sequence[Heading], table: Table) -> None:
 def _refuse_settings(headings: Sequence[Heading], table: Table) -> None:
     """Refuse what would tell arms apart and is no setting: times, and batches that a step accumulates."""
     columns, where = {each.column for each in headings}, table.where()
-    is_step_alone = STEP_TIME in columns and not columns & {RATE.column, WORKER_RATE, "batch_size_global"}
+    step = next((each for each in headings if each.column == STEP_TIME), None)
+    has_all, has_rate = "batch_size_global" in columns, columns & {RATE.column, WORKER_RATE}
+    # A `time per batch` may be that of a part of the batch of a step.
+    is_open = step and not has_rate and (not has_all or (step.is_guessed and "batch" in step.theirs.lower()))
     for heading, cells in zip(headings, table.columns(), strict=True):
         theirs, filled = heading.theirs, {*cells} - {"", "-"}
         if not heading.is_guessed or not heading.column.startswith(OTHER):
@@ -406,9 +430,14 @@ def _refuse_settings(headings: Sequence[Heading], table: Table) -> None:
             raise UserError(f"{theirs} holds times such as {min(filled)}", where=where, hint=hint)
         if heading.unit == _RATE or re.search("throughput", theirs, re.IGNORECASE):
             raise UserError(f"{theirs} is a rate, and no setting", where=where, hint=f"{_ONE_LINE}; {_ways(theirs)}")
-        if is_step_alone and re.search(r"accum|grad\w*[ _]?acc", theirs, re.IGNORECASE) and filled - {"1"}:
+        if step and is_open and ACCUMULATED.search(theirs) and filled - {"1"}:
             hint = "add a column `global batch`: workers x batch x accumulated batches"
-            raise UserError(f"{theirs}: does the batch hold all that a step accumulates?", where=where, hint=hint)
+            hint = f"--column '{step.theirs}={STEP_TIME}' where it is the time of all of it" if has_all else hint
+            raise UserError(
+                f"{theirs}: does the {'time' if has_all else 'batch'} hold all that a step accumulates?",
+                where=where,
+                hint=hint,
+            )
 
 
 def _missing(headings: Sequence[Heading]) -> str:
@@ -446,7 +475,7 @@ def _guessed(theirs: str, *, has_least: bool) -> Heading:
     name = "global" * ("global" in text) + name.removesuffix(unit) + noun + "".join(scopes)
     column = next((ours for ours, pattern in NAMES.items() if re.fullmatch(pattern, name)), "")
     if column and kind in ("", MEASURED.get(column, "")):
-        counts = kind if column in MEASURED else re.search("perworker|local|global|world|np", name)
+        counts = kind if column in MEASURED else re.search("perworker|local|global|effective|world|np", name)
         return Heading(theirs, column, kind, factor, is_bare=not counts)
     # `Throughput (widgets/s)`: of what is not known.
     kind = kind if unit != "persecond" else ""
@@ -455,7 +484,8 @@ def _guessed(theirs: str, *, has_least: bool) -> Heading:
         is_of_means = False
     if is_sure or is_of_means or is_doubtful:
         heading = Heading(theirs, "", kind, factor, is_of_means=is_of_means, is_doubtful=is_doubtful)
-        return replace(heading, may_number=bool(_NUMBERS.fullmatch(name)))
+        may_number, is_failure = bool(_NUMBERS.fullmatch(name)), bool(re.fullmatch(_FAILURE, name))
+        return replace(heading, may_number=may_number, is_failure=is_failure)
     return Heading(theirs, _other(theirs), kind, factor)
 
 

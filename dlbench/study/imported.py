@@ -25,7 +25,9 @@ from dlbench.records.tables import write_table
 from dlbench.scenario.metrics import BUILT_IN, RATE, TIME_TO_TARGET, TRAIN_TIME
 from dlbench.scenario.scenario import name_from
 from dlbench.study.headings import (
+    ACCUMULATED,
     MEASURED,
+    NOTHING,
     OTHER,
     REPEAT,
     SHARE,
@@ -44,12 +46,11 @@ _KINDS = {column.name: column.kind for column in RUNS} | {STEP_TIME: "float"}
 ORIGINAL = "imported.csv"
 # 1,234,567.8: any other comma may be a decimal one.
 THOUSANDS = re.compile(r"[1-9]\d{0,2}(,\d{3})+(\.\d+)?%?")
-# Cells that say that there is nothing.
-_NOTHING = ("", "na", "n/a", "nan", "none", "null", "-", "\N{EN DASH}", "\N{EM DASH}")
 NO_NUMBER = "imported: no number"
 # What is assumed where a heading leaves it open.
 _ASSUMED = {
     "batch_size": "of each worker; of all together: --column '{}=batch_size_global'",
+    "batch_size_global": "of all workers together, beside micro batches; of each: --column '{}=batch_size'",
     "workers": "of all hosts together; of each: --column '{}=workers_per_host'",
     "samples_per_s": "of all workers together, per second",
     "train_time_s": "seconds",
@@ -113,7 +114,7 @@ def import_table(path: Path, parent: Path, name: str = "", columns: Mapping[str,
     remarks = [*_taken(headings, columns, rows), *_oddities(headings, table, [row for row in rows if row["stated"]])]
     if not any(each.column in ("workers", "hosts", "workers_per_host") for each in headings):
         remarks.append("no column says how many workers there were: one is assumed; --column THEIRS=workers names it")
-    alone = {row["strategy"] for row in rows if row["workers"] == 1}
+    alone = {row["strategy"] for row in rows if row["workers"] == 1 and row["samples_per_s"]}
     if alone and "single" not in alone and len({row["workers"] for row in rows}) > 1:
         remarks.append("no efficiency: write `single` as the strategy of one worker that uses no library")
     if failed := sum(row["status"] != Status.COMPLETED for row in rows):
@@ -126,8 +127,7 @@ def import_table(path: Path, parent: Path, name: str = "", columns: Mapping[str,
 def _taken(headings: Sequence[Heading], columns: Mapping[str, str], rows: Sequence[_Row]) -> Iterator[str]:
     """Yield what each column was taken for, with what was assumed, and which columns were left out by default."""
     # Of one worker, or on hosts whose workers are counted, both meanings are the same.
-    is_sure = {
-        "batch_size": all(row["workers"] == 1 for row in rows),
+    is_sure = dict.fromkeys(("batch_size", "batch_size_global"), all(row["workers"] == 1 for row in rows)) | {
         "workers": all(row["workers_per_host"] or (row["hosts"] or 1) == 1 for row in rows),
     }
     taken = []
@@ -189,9 +189,12 @@ def _refuse_commas(headings: Sequence[Heading], table: Table, named: Mapping[str
         doubtful = [cell for cell in numbers if "," in cell or ("." in cell and has_decimal_commas)]
         hint = "write a point before decimals, and nothing between thousands, in the whole file"
         may_be_thousands = all(re.fullmatch(r"\d+|[1-9]\d{0,2}(\.\d{3})+", cell) for cell in numbers)
+        # Markdown has decimal points; shares and losses have no thousands.
+        may_be_thousands &= table.delimiter != "|" and MEASURED.get(heading.column) not in (SHARE, "")
         if not doubtful and may_be_thousands and not re.search(r"[*/]", named.get(heading.theirs, "")):
             doubtful = [cell for cell in numbers if not cell.isdecimal()]
-            hint = f"write nothing between thousands; --column '{heading.theirs}={heading.column}*1' where decimals"
+            way = f"*{heading.factor:f}" if heading.factor >= 1 else f"/{round(1 / heading.factor)}"
+            hint = f"write nothing between thousands; --column '{heading.theirs}={heading.column}{way}' where decimals"
         if doubtful:
             number, _ = table.lines[column.index(doubtful[0])]
             message = f"{heading.theirs} is {shown(doubtful[0])}: are these decimals, or thousands?"
@@ -275,11 +278,11 @@ def _arm_of(row: _Row) -> str:
 
 def _ended(taken: Sequence[tuple[Heading, str]]) -> tuple[Status, str | None]:
     """Return how a line's run ended, with the reason: by its column, else by what it has in place of numbers."""
-    word = next((cell for heading, cell in taken if heading.column == STATUS), "")
-    if status_of(word) == Status.COMPLETED:
+    word, theirs = next(((cell, heading.theirs) for heading, cell in taken if heading.column == STATUS), ("", ""))
+    if status_of(word, theirs) == Status.COMPLETED:
         cells = [cell for heading, cell in taken if heading.column in MEASURED]
         failures = [cell for cell in cells if cell.lower() == "nan" or status_of(cell) not in (None, Status.COMPLETED)]
-        if any(cell.lower() not in _NOTHING and cell not in failures for cell in cells):
+        if any(cell.lower() not in NOTHING and cell not in failures for cell in cells):
             return Status.COMPLETED, None
         word = next(iter(failures), "")
     return (status_of(word) or Status.FAILED, f"imported: {word}") if word else (Status.FAILED, NO_NUMBER)
@@ -343,7 +346,8 @@ def _batches(row: _Row, where: str) -> dict[str, Any]:
         UserError: They contradict each other.
     """
     workers, of_one, of_all = row["workers"], row["batch_size"], row["batch_size_global"]
-    if of_one and of_all and of_one * workers != of_all:
+    parts = {"1", *(str(row[column]) for column in row if column.startswith(OTHER) and ACCUMULATED.search(column))}
+    if of_one and of_all and of_all not in [of_one * workers * int(part) for part in parts if part.isdecimal()]:
         message = f"{workers} workers of a batch of {of_one} have {of_one * workers} together, not {of_all}"
         raise UserError(message, where=where, hint="leave one out: --column THEIRS=")
     of_all = of_all or (of_one and of_one * workers)
@@ -387,7 +391,7 @@ def _value(heading: Heading, text: str, where: str) -> Any:
     if text.lower() == "nan" and metric is not None and metric.is_score:
         hint = "leave the line out where the run diverged; `-` where it is not known"
         raise UserError(f"{heading.theirs} is {text}", where=where, hint=hint)
-    if text.lower() in _NOTHING:
+    if text.lower() in NOTHING:
         if column == "workers":
             raise UserError(f"{heading.theirs} is empty", where=where, hint="write how many workers there were")
         return None

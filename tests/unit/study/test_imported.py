@@ -165,7 +165,15 @@ def test_what_a_table_does_not_say_is_unknown(tmp_path: Path) -> None:
         ("gpus,batch,GradAccum,step time (s)\n8,4,1,0.5\n8,4,8,3\n", "GradAccum: does the batch hold all"),
         ("gpus,img/s,wall time (h:mm:ss)\n1,5,1:30:00\n", "holds times such as 1:30:00"),
         ("gpus,time,State\n1,5,COMPLETED\n1,4,running\n", "interrupted; or leave the line out"),
-        ("gpus,time,success\n1,5,1\n1,4,0\n", "success is '1'"),
+        ("gpus,time,status\n1,5,1\n1,4,0\n", "status is '1'"),
+        ("gpus,time,status\n1,5,ok\n1,4,?\n", "status is '?'"),
+        ("gpus,time,status\n1,5,completed\n1,4,\N{EM DASH}\n", "status is '\N{EM DASH}'"),
+        ("gpus,time,OOM?\n1,5,no\n1,4,yes\n", "OOM? is 'yes': did the run fail?"),
+        ("gpus,time,metrics.exit-code\n1,5,0\n1,4,137\n", "metrics.exit-code is '137': did"),
+        ("gpus;batch;step time (ms)\n1;64;160.123\n", "--column 'step time (ms)=step_time_s/1000'"),
+        ("gpus\tk img/s\n1\t1.734\n", "--column 'k img/s=samples_per_s*1000' where decimals"),
+        ("gpus,global batch,grad accum,time per batch (s)\n1,32,4,5\n", "does the time hold all"),
+        (",gpus,img/s\nring,8,5\nps,8,6\n", "a column of 'ring' has no name"),
         ("gpus,time,ExitCode\n1,5,0:0\n1,4,1:0\n", "ExitCode is '1:0': did the run fail?"),
         ("gpus\ttime\tloss\n1\t1.800\t0.5\n2\t960\t0.5\n", "csv:2: time is '1.800': are"),
         ("gpus;Global Batch;time\n8;1.000;5\n", "Global Batch is '1.000': are"),
@@ -174,7 +182,7 @@ def test_what_a_table_does_not_say_is_unknown(tmp_path: Path) -> None:
         ("trainer/global_step,loss\n1,5\n2,4\n", "trainer/global_step: a line for each step?"),
         ("gpus,Wall time\n1,1701260000.12\n", "write how long it took"),
         ("Strategy;Zeit, Time (s)\nps;120,5\nring;64,2\n", "no column is a measurement: Strategy, Zeit, Time (s)"),
-        ("gpus,scaling,img/s\n8,weak,9\n8,strong,7\n", "scaling is strong and weak on lines"),
+        ("gpus,scaling,img/s\n8,0.9,9\n8,0.8,7\n", "scaling is 0.8 and 0.9 on lines"),
         ("Nodes (8x V100),img/s\n1,5\n2,9\n", "--column 'Nodes (8x V100)=hosts' beside a column `workers`"),
         ("GPUs per pod,time\n8,5\n", "--column 'GPUs per pod=workers_per_host'"),
         ("CPUs,time\n8,5\n", "--column 'CPUs=workers'"),
@@ -369,6 +377,15 @@ def test_a_factor_is_that_of_the_user_or_of_the_heading(
             1,
         ),
         ("gpus,global batch,grad accum,step time (s)\n1,8,1,5\n1,8,2,6\n", [1, 1], ["single"] * 2, 2),
+        ("gpus,batch/gpu,grad accum,effective batch,img/s\n1,8,4,32,5\n1,8,2,16,6\n", [1, 1], ["single"] * 2, 2),
+        ("scaling,gpus,img/s\nweak,1,5\nstrong,1,6\n", [1, 1], ["single"] * 2, 2),
+        ("State,gpus,_step,img/s\nfinished,1,9,5\nfinished,1,7,6\n", [1, 1], ["single"] * 2, 2),
+        # Signs within cells separate none.
+        ("config (tp|pp),gpus,img/s\n8|1,1,5\n4|2,1,6\n", [1, 1], ["single"] * 2, 2),
+        ("mesh (dp;tp),gpus,img/s\n8;1,1,5\n4;2,1,6\n", [1, 1], ["single"] * 2, 2),
+        ("| setup, rail | GPUs | img/s |\n|-|:-:|-|\n| a \\| b, c | 1 | **5** |\n", [1], ["single"], 1),
+        ("a, b | `gpus` | loss\n-|-|-\nx, y | 1 | 1.734\n", [1], ["single"], 1),
+        ("gpus;top-1 (%)\n1;76.123\n", [1], ["single"], 1),
     ],
 )
 def test_workers_and_arms(tmp_path: Path, text: str, workers: list[int], strategies: list[str], num_arms: int) -> None:
@@ -396,7 +413,9 @@ def test_a_run_that_counts_within_equal_settings_is_a_repeat(tmp_path: Path) -> 
             "OUT_OF_MEMORY;CANCELLED by 1000;CANCELLED+",
         ),
         ("n,time,Success\n1,5,Y\n1,4,N\n", "completed failed", "N"),
-        ("n,time,failed\n1,5,no\n1,4,no\n", "completed completed", ""),
+        ("n,time,Success\n1,5,1\n1,4,0.0\n", "completed failed", "0.0"),
+        ("n,time,status\n1,5,✅\n1,4,❌\n1,6,✔\ufe0f\n", "completed failed completed", "❌"),
+        ("n,time,failed,exit code\n1,5,no,0.0\n1,4,None,0.0\n", "completed completed", ""),
         ("n,time,converged\n1,5,yes\n1,4,no\n", "completed failed", "no"),
         ("n,time,state\n1,5,\n1,4,cold\n", "completed completed", ""),
         ("n,time,status\n1,5,-\n1,4,fail\n", "completed failed", "fail"),
@@ -447,7 +466,7 @@ def test_a_time_to_train_that_is_named_a_training_time_has_no_target(tmp_path: P
 
 
 def test_batches_that_agree_are_of_each_worker(tmp_path: Path) -> None:
-    text = "gpus,batch size per gpu,global batch,throughput\n1,64,64,219\n4,64,256,852\n"
+    text = "gpus,batch size,global batch,micro batch,throughput\n1,64,64,16,219\n4,64,256,16,852\n"
     _, many = read([made(tmp_path, text, columns={}).folder]).arms
     assert (many.first["batch_scope"], many.first["batch_size"]) == ("per-worker", 64)
     assert many.metrics["efficiency"].value == pytest.approx(852 / 4 / 219)
@@ -455,6 +474,8 @@ def test_batches_that_agree_are_of_each_worker(tmp_path: Path) -> None:
 
 def test_what_is_assumed_or_odd_is_said(tmp_path: Path) -> None:
     of_each = "of each worker; of all together: --column 'batch=batch_size_global'"
+    of_parts = "of all workers together, beside micro batches; of each: --column 'batch=batch_size'"
+    rate = "img/s as samples_per_s"
     metrics = "time as train_time_s (seconds), img/s/gpu as samples_per_s_per_worker"
     text = (
         "hosts,np,batch,time,img/s/gpu,commit,std\n1,1,32,9,5,a,0\n2,8,32,8,n/a,b,0\n2,8,32,7,4,c,0\n2,8,32,7,4,c,0\n"
@@ -475,6 +496,15 @@ def test_what_is_assumed_or_odd_is_said(tmp_path: Path) -> None:
             "left out: step time (ms); --column THEIRS=+ lets one tell arms apart",
             "runs that failed, or have no number beside repeats that do: 1",
             "x makes 3 arms of 3 lines; --column 'x=' leaves it out",
+        ],
+        "strategy,gpus,time (s)\nddp,1,5\nddp,2,9\n": [
+            "taken: strategy as strategy, gpus as workers, time (s) as train_time_s",
+        ],
+        "gpus,batch,num_microbatches,img/s\n2,64,4,5\n": [
+            f"taken: gpus as workers, batch as batch_size ({of_each}), {rate}; apart by: num_microbatches",
+        ],
+        "gpus,batch,micro_batch,img/s\n2,64,16,5\n": [
+            f"taken: gpus as workers, batch as batch_size_global ({of_parts}), {rate}; apart by: micro_batch",
         ],
         "strategy,gpus,img/s\nddp,1,5\nddp,2,9\n": [
             "taken: strategy as strategy, gpus as workers, img/s as samples_per_s",
