@@ -95,13 +95,19 @@ _HOROVOD = {
 # What scripts mention that place replicas on several devices; that connect processes; and libraries that by themselves
 # connect none.
 _REPLICATED = re.compile("mirrored|distribut|parallel|replica|shard|pmap", re.IGNORECASE)
-_CONNECTED = re.compile("distribut|parallel|rank|world.?size|TF_CONFIG|MASTER_|OMPI_", re.IGNORECASE)
-_ALONE = sys.stdlib_module_names - {"asyncio", "multiprocessing", "socket", "subprocess"} | {
+_CONNECTED = re.compile(
+    r"(?i)distribut(?!ions?\b)|(keras\.|import )distribution\b|(?<!num_)parallel(?!_calls|ism_threads)|(?<!matrix_)rank"
+    r"|world.?size|TF_CONFIG|MASTER_|OMPI_|SLURM_"
+)
+_ALONE = sys.stdlib_module_names - {
+    "asyncio", "concurrent", "ctypes", "http", "importlib", "mmap", "multiprocessing", "runpy", "select", "selectors",
+    "socket", "socketserver", "ssl", "subprocess", "urllib", "xmlrpc",
+} | {
     "numpy", "scipy", "pandas", "sklearn", "matplotlib", "PIL", "tqdm", "yaml", "torch", "torchvision", "tensorflow",
     "tensorflow_datasets", "keras", "jax", "flax", "optax", "dlbench",
 }  # fmt: skip
-# Calls of a script that start workers, in a loop or at once; those that find what an earlier run has trained, and those
-# that take it up.
+# Calls of a script that start workers, in a loop over ranks or at once; those that find what an earlier run has
+# trained, and those that take it up.
 _PROCESS = re.compile(r"([\w.]*\bProcess)\([^()]*\btarget=")
 _STARTS = (
     "mp.spawn", "multiprocessing.spawn", "mp.start_processes", "multiprocessing.start_processes",
@@ -121,7 +127,7 @@ _ADDRESS = re.compile(r"""["'](--(?:dist[-_]url|init[-_]method))["'][^)]*?["']tc
 # What says how many workers Lightning has on a host; by default it takes a single processor.
 _DEVICES = re.compile(r"(?:--|\b)(?:LT_|PL_TRAINER_|\w+\.)?devices\b|LOCAL_WORLD_SIZE|--config\b", re.IGNORECASE)
 # JAX finds the other processes by itself in some surroundings alone.
-_JAX_ALONE = re.compile(r"^[^#\n]*\bdistributed\.initialize\(\s*\)", re.MULTILINE)
+_JAX_ALONE = re.compile(r"\bdistributed\.initialize\(\)")
 # An argument that torch.distributed.launch gave each process, and a command that gives it.
 _LOCAL_RANK, _GIVES_RANK = re.compile(r"""["'](--local[-_]rank)["']"""), re.compile(r"--local[-_]rank[= ]['\"]?\$")
 # `if os.path.isfile(args.resume)` asks an argument.
@@ -216,28 +222,43 @@ def missing_replicas(case: Case) -> str:
 
 def unconnected(command: str) -> Path | None:
     """Return the Python script of a command that names nothing by which processes find each other; None if unsure."""
-    path = next((path for it in simple_commands(command) for path in it.scripts), None)
-    texts = with_modules(path) if path else []
-    if not path or not texts or any(map(_CONNECTED.search, texts)):
+    paths = [path for it in simple_commands(command) for path in it.scripts]
+    texts = [text for path in paths for text in with_modules(path) or [""]]
+    # Without a tree is what cannot be read.
+    if not all(parsed(it).body for it in texts) or any(_CONNECTED.search(_code(it)) for it in texts):
         return None
     nodes = [node for text in texts for node in ast.walk(parsed(text))]
     imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     imported |= {str(node.module) for node in nodes if isinstance(node, ast.ImportFrom) and not node.level}
-    beside = {it.stem for it in path.parent.glob("*.py")}
-    return path if {module.partition(".")[0] for module in imported} <= _ALONE | beside else None
+    beside = {it.stem for path in paths for it in path.parent.glob("*.py")}
+    is_alone = {module.partition(".")[0] for module in imported} <= _ALONE | beside
+    return next(iter(paths), None) if is_alone and not _calls(*nodes) & {"exec", "__import__"} else None
+
+
+def _code(text: str) -> str:
+    """Return a Python script without comments and docstrings."""
+    return re.sub(r'(?ms)^\s*""".*?"""', "", ast.unparse(parsed(text)))
 
 
 def lacks_devices(command: str) -> Path | None:
-    """Return the Python script of a command that uses Lightning and says nowhere how many workers it has; else None."""
+    """Return the Python script of a command whose Lightning has one worker in each process; None if unsure."""
     path, outer, texts = _script_and_texts(command)
-    nodes = [node for text in texts for node in ast.walk(parsed(text))]
-    words = [it.value for it in nodes if isinstance(it, ast.Constant) and isinstance(it.value, str)]
-    words += [str(it.arg) for it in nodes if isinstance(it, ast.keyword) and ast.unparse(it.value) != "1"]
-    is_set = any(map(_DEVICES.search, outer)) or any(map(_DEVICES.fullmatch, words))
+    calls = [it for text in texts for it in ast.walk(parsed(text)) if isinstance(it, ast.Call)]
+    makers = [it for it in calls if re.fullmatch(r"(.*\.)?(Trainer|Fabric)", ast.unparse(it.func))]
+    passed = [(it.arg, ast.unparse(it.value)) for call in makers for it in call.keywords]
+    devices = {value for key, value in passed if key == "devices"}
+    flags = [it for it in calls if "'--devices'" in map(ast.unparse, it.args)]
+    if flags:  # which the command gives, or not
+        defaults = {ast.unparse(it.value) for call in flags for it in call.keywords if it.arg == "default"}
+        devices = {it for it in devices if not f".{it}".endswith(".devices")} | defaults
+    # A Trainer takes of its environment what no argument says.
+    outer = [it.replace("PL_TRAINER_DEVICES", "") if "devices" in dict(passed) else it for it in outer]
+    is_set = any(map(_DEVICES.search, outer)) or not devices <= {"1", "None", "'auto'"}
+    unclear = {None, "num_nodes"} & {*dict(passed)} or re.search(r"LOCAL_WORLD_SIZE|instantiate\(", "\n".join(texts))
     # Scripts with the hook compare how many there are.
-    if is_set or any(map(has_hook, texts)) or not any(BY_TORCHRUN & {*modules_of(text)} for text in texts):
+    if not makers or is_set or unclear or any(map(has_hook, texts)):
         return None
-    return path
+    return path if any(BY_TORCHRUN & {*modules_of(text)} for text in texts) else None
 
 
 def _script_and_texts(command: str) -> tuple[Path | None, list[str], list[str]]:
@@ -370,7 +391,7 @@ def _about_workers(path: str, text: str, command: str, arms: Sequence[RunSpec]) 
         yield f"{path} uses Lightning, which may hang with several workers without torchrun: set `launcher: torchrun`"
     if several and (address := _ADDRESS.search(text)) and address[1] not in command:
         yield f"{path} connects its workers by `{address[1]}`, whose default names a host: add `{address[1]} env://`"
-    if any(it.launcher != "srun" for it in several) and _JAX_ALONE.search(text):
+    if any(it.launcher != "srun" for it in several) and _JAX_ALONE.search(_code(text)):
         yield (
             f"{path} calls jax.distributed.initialize() without arguments, which finds no other workers under Open MPI "
             '5: write `jax.distributed.initialize(cluster_detection_method="mpi4py")`, or under any launcher '
@@ -390,9 +411,9 @@ def _about_workers(path: str, text: str, command: str, arms: Sequence[RunSpec]) 
         )
     if several and lacks_devices(command):
         yield (
-            f"neither {path} nor its command says how many `devices` Lightning has: each worker may train alone; write "
-            "`command: env PL_TRAINER_DEVICES={workers} python ...`, or for Fabric `env LT_CLI_USED=1 "
-            "LT_DEVICES={workers} python ...` (docs/own-code.md)"
+            f"{path} and its command give Lightning no `devices`, or one: each worker may train alone; pass "
+            '`devices=int(os.environ["LOCAL_WORLD_SIZE"])`, or without any `command: env PL_TRAINER_DEVICES={workers} '
+            "python ...`, for Fabric `env LT_CLI_USED=1 LT_DEVICES={workers} python ...` (docs/own-code.md)"
         )
     if (call := starts_workers(text)) and not arms[0].settings.workers_inside:
         yield (
@@ -457,7 +478,9 @@ def starts_workers(text: str) -> str:
         called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
         if called and any(f".{called}".endswith(f".{name}") for name in _STARTS):
             return called
-        if isinstance(node, ast.For | ast.ListComp) and (process := _PROCESS.search(ast.unparse(node))):
+        loop = getattr(node, "generators", [node])[0] if isinstance(node, ast.For | ast.ListComp) else None
+        # Others may be helpers.
+        if loop and "rank" in ast.unparse(loop.target) and (process := _PROCESS.search(ast.unparse(node))):
             return process[1]
         if not isinstance(node, ast.If) or "__name__" in ast.unparse(node.test):
             nodes += ast.iter_child_nodes(node)

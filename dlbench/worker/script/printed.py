@@ -80,7 +80,7 @@ def note_of_workers(run: RunSpec) -> str:
         if alone := unconnected(command):
             return f"nothing in {alone} connects its workers: each trained alone"
         unsure = lacks_devices(command)
-        return f"{unsure} gives Lightning no `devices`: each worker may have trained alone" if unsure else ""
+        return f"{unsure} gives Lightning no `devices`, or one: each worker may have trained alone" if unsure else ""
     return f"the script's replicas were not counted: that they are {settings.workers} is the scenario's word alone"
 
 

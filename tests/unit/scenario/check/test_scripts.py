@@ -91,13 +91,15 @@ def test_a_script_without_the_hook_is_named(here: Path) -> None:
 
 SPAWN = "def main():\n    torch.multiprocessing.spawn(train, nprocs=2)\nif __name__ == '__main__':\n    main()\n"
 PROCESSES = "for rank in range(2):\n    started.append(%s))\n"
+HELPERS = "[mp.Process(target=read) for %s in range(2)]\n"
 MISSED = (
     "def take(self):\n    try:\n        data = torch.load(f)\n    except FileNotFoundError:\n        %s\n"
     "    self.load_state_dict(data)\n"
 )
-ADDRESS = "# torch.distributed\np.add_argument('--dist-url', default='tcp://224.66.41.62:23456', type=str)\n"
+ADDRESS = "torch.distributed\np.add_argument('--dist-url', default='tcp://224.66.41.62:23456', type=str)\n"
 RANK = "p.add_argument('--local-rank', default=-1, type=int)\n"
 LISTED = "ckpts = [d + n for n in os.listdir(d)]\n%s:\n    model = load_model(max(ckpts))\n"
+INITIALIZE = "jax.distributed.initialize()"
 JAX = "import jax\njax.distributed.initialize(%s)\n"
 RESUME = "if os.path.isfile(%s):\n    model.load_state_dict(torch.load(path))\n"
 
@@ -111,6 +113,8 @@ RESUME = "if os.path.isfile(%s):\n    model.load_state_dict(torch.load(path))\n"
         ("ray.train.horovod.HorovodTrainer(train).fit()\n", "", "by `ray.train.horovod.HorovodTrainer`"),
         (PROCESSES % "mp.Process(target=train", "", "by `mp.Process`"),
         (PROCESSES % "psutil.Process(pid", "", ""),
+        (HELPERS % "local_rank", "", "by `mp.Process`"),
+        (HELPERS % "_", "", ""),
         ("watch = mp.Process(target=watch)\n", "", ""),
         (SPAWN, ", workers_inside: true", ""),
         (SPAWN, ", workers_inside: true, strategy: mpi}\nmatrix: {workers: [1, 2]", "the command has no {workers}"),
@@ -146,7 +150,11 @@ RESUME = "if os.path.isfile(%s):\n    model.load_state_dict(torch.load(path))\n"
         (JAX % "", ", strategy: mpi, workers: 2", "write `jax.distributed.initialize(cluster_detection_method="),
         (JAX % "", "", ""),
         (JAX % "address, 2, rank", ", strategy: mpi, workers: 2", ""),
-        ("# jax.distributed.initialize()\n", ", strategy: mpi, workers: 2", ""),
+        (
+            f"def f():\n    '''{INITIALIZE}'''\n    return WORLD_SIZE  # {INITIALIZE}\n",
+            ", strategy: mpi, workers: 2",
+            "",
+        ),
         (RANK, ", strategy: mpi, workers: 2", "-c 'python train.py ... --local-rank $LOCAL_RANK'"),
         (RANK, " --local-rank 0, strategy: mpi, workers: 2", "takes `--local-rank`"),
         (RANK, " '--local-rank=$LOCAL_RANK', strategy: mpi, workers: 2", ""),
@@ -156,6 +164,13 @@ RESUME = "if os.path.isfile(%s):\n    model.load_state_dict(torch.load(path))\n"
         ("import numpy.random\n", "", ""),
         ("import jax\njax.pmap(step)\n", ", strategy: mpi, workers: 2", "nothing in train.py connects its workers"),
         ("from ours import everything\n", ", strategy: mpi, workers: 2", ""),
+        ("import importlib\n", ", strategy: mpi, workers: 2", ""),
+        ("exec(text)\n", ", strategy: mpi, workers: 2", ""),
+        ("import numpy\n", " other.py, strategy: mpi, workers: 2", ""),
+        ("num_parallel_calls = matrix_rank(x)  # in parallel\n", ", strategy: mpi, workers: 2", "nothing in train.py"),
+        ("torch.distributions.Normal(0, 1)\n", ", strategy: mpi, workers: 2", "nothing in train.py"),
+        ('def f():\n    """Not distributed."""\n', ", strategy: mpi, workers: 2", "nothing in train.py"),
+        ("keras.distribution.initialize()\n", ", strategy: mpi, workers: 2", ""),
         ("size = os.environ['WORLD_SIZE']\n", ", strategy: mpi, workers: 2", ""),
         (
             "",
@@ -181,18 +196,29 @@ def test_what_makes_runs_unlike_each_other_in_a_script_is_warned_of(
     assert "checkpoint" not in found("base: {command: 'python train.py --to {attempt_id}'}\nbaseline: none\n")
 
 
+FLAG = "import lightning\np.add_argument('--devices', default=%s)\nTrainer(devices=p.parse_args().devices)"
+
+
 @pytest.mark.parametrize(
     ("script", "command", "is_said"),
     [
         ('"""Takes --devices."""\nfrom lightning.fabric import Fabric\nfabric = Fabric()  # devices=2', "", True),
         ("import lightning\nTrainer(devices=1)", "", True),
+        ("import lightning\nTrainer(devices='auto')", "", True),
+        ("import lightning\nTrainer(devices=1)", "env PL_TRAINER_DEVICES={workers}", True),
         ("import lightning\nTrainer(devices=size)", "", False),
-        ("import lightning\nTrainer(**{'devices': 2})", "", False),
-        ("import lightning\nos.environ['LOCAL_WORLD_SIZE']", "", False),
-        ("import lightning", "env LT_DEVICES={workers}", False),
-        ("import lightning", "env CUDA_VISIBLE_DEVICES=0", True),
-        ("import lightning, dlbench.lightning", "", False),
-        ("import torch.distributed", "", False),
+        (FLAG % 1, "", True),
+        (FLAG % 2, "", False),
+        ("import lightning\nTrainer(devices=config.devices)", "", False),
+        ("import lightning\nTrainer(**config)", "", False),
+        ("import lightning\nTrainer(num_nodes=2)", "", False),
+        ("import lightning\nTrainer(callbacks=instantiate(config))", "", False),
+        ("import lightning\nlightning.seed_everything(0)", "", False),
+        ("import lightning\nTrainer(strategy=of(os.environ['LOCAL_WORLD_SIZE']))", "", False),
+        ("import lightning\nTrainer()", "env LT_DEVICES={workers}", False),
+        ("import lightning\nTrainer()", "env CUDA_VISIBLE_DEVICES=0", True),
+        ("import lightning, dlbench.lightning\nTrainer()", "", False),
+        ("import torch.distributed\nTrainer()", "", False),
     ],
 )
 def test_lightning_without_the_number_of_its_workers_is_warned_of(
@@ -200,7 +226,7 @@ def test_lightning_without_the_number_of_its_workers_is_warned_of(
 ) -> None:
     (here / "train.py").write_text(script)
     text = found(f"base: {{command: '{command} python train.py', strategy: mpi, workers: 2}}\nbaseline: none\n")
-    assert ("how many `devices` Lightning has" in text) == is_said
+    assert ("give Lightning no `devices`, or one" in text) == is_said
 
 
 @pytest.mark.parametrize(

@@ -158,14 +158,17 @@ def test_a_rate_of_one_worker_is_multiplied_by_the_workers(here: Path, of: str, 
     assert bool(note_of_other(assignment, 1)) == is_doubted
 
 
+FABRIC = "import lightning\nfabric = lightning.Fabric()\n"
+
+
 @pytest.mark.parametrize(
     ("workers", "inside", "script", "note"),
     [
         (2, False, "import numpy\n", "nothing in train.py connects its workers: each trained alone"),
         (2, False, "import mpi4py\n", ""),
         (2, True, "import numpy\n", ""),
-        (2, False, "import lightning\n", "train.py gives Lightning no `devices`: each worker may have trained alone"),
-        (2, True, "import lightning\n", ""),
+        (2, False, FABRIC, "train.py gives Lightning no `devices`, or one: each worker may have trained alone"),
+        (2, True, FABRIC, ""),
         (1, False, "import numpy\n", ""),
     ],
 )
