@@ -65,7 +65,7 @@ PRINTED = (
     "#   validation_accuracy: {output: 'accuracy: ([0-9.]+)%', times: 0.01}",
 )
 # Arguments that end a script.
-LIMIT = re.compile(r"(max|num|total|train)_\w*(steps|iter)")
+LIMIT = re.compile(r"((max|num|total|train|n)_\w*)?(steps|iters?|iterations|updates)")
 # What executes a script by the end of its name; others are known by their first line.
 PROGRAMS = {".py": "python", ".pyw": "python", ".sh": "bash", ".bash": "bash"}
 # How scripts of queues are known: by the end of their names, or by a line for the queue.
@@ -207,7 +207,7 @@ def _of_script(wish: Wish, base: _Lines) -> str:
     texts = _texts(command)
     modules = {module for text in texts for module in modules_of(text)}
     nodes = [node for text in texts for node in ast.walk(parsed(text))]
-    modules |= OF_TENSORFLOW & {getattr(node, "attr", getattr(node, "value", "")) for node in nodes}
+    modules |= OF_TENSORFLOW & {getattr(node, key, "") for node in nodes for key in ("attr", "id", "value")}
     script = Path(wish.script)
     main_text = text_of(script) or ""
     arguments = arguments_of(main_text, script.parent) if command.startswith("python") else []
@@ -229,7 +229,9 @@ def _of_script(wish: Wish, base: _Lines) -> str:
         is_fabric = any(re.search(r"\bFabric\(", text) for text in texts)
         variables = "LT_DEVICES={workers}" if is_fabric else "PL_TRAINER_DEVICES={workers}"
         is_launched = any(".launch(" in text for text in texts)
-        line = f"env {'LT_CLI_USED=1 ' * (is_fabric and not is_launched)}{variables} {line}"
+        ways = [f"env {'LT_CLI_USED=1 ' * (is_fabric and not is_launched)}{variables} {line}"]
+        ways += [f"{line} {it.flag} {{workers}}" for it in arguments if it.flag == "--devices"]
+        line = next((it for it in reversed(ways) if not lacks_devices(it)), line)
     line = f"bash -c {shlex.quote(line)}" if LOCAL_RANK in line else line
     base.add("command", line, filled_in or "{batch_size} and every other setting can be filled in")
     defaults = {argument.setting: argument.default for argument in reversed(arguments) if not argument.is_switch}
@@ -238,8 +240,9 @@ def _of_script(wish: Wish, base: _Lines) -> str:
     read = [key for key in OF_SCRIPTS if reads([*texts, *with_modules(script)], key)]
     base.left_out = [key for key in OF_SCRIPTS if key not in read and key not in defaults]
     loops = [it for text in with_modules(script) for it in ast.walk(parsed(text)) if isinstance(it, ast.While)]
-    is_endless = any(isinstance(it.test, ast.Constant) and ".step(" in ast.unparse(it) for it in loops)
-    has_limit = any(LIMIT.match(it.name) and it.default for it in arguments)
+    bodies = [ast.unparse(it) for it in loops if isinstance(it.test, ast.Constant)]
+    is_endless = any(".step(" in it and not re.search(r"\b(break|return|raise|yield|exit)\b", it) for it in bodies)
+    has_limit = any(LIMIT.fullmatch(it.name) and it.default for it in arguments)
     base.may_not_end = is_endless and "epochs" in base.left_out and not has_limit
     for key, default in fixed.items():
         why = [f"what the script reads as run.{key}"] * (key in read)

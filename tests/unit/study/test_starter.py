@@ -106,6 +106,7 @@ def test_the_strategy_is_that_of_what_a_script_imports() -> None:
         ("import jax\njax.distributed.initialize()", "mpi"),
         ("import jax\njax.pmap(step)", "single"),
         ("with tf.distribute.MirroredStrategy().scope(): ...", "mirrored"),
+        ("with MirroredStrategy().scope(): ...", "mirrored"),
         ("s = tf.distribute.experimental.MultiWorkerMirroredStrategy()", "multi_worker"),
         ("json.loads(os.environ['TF_CONFIG'])", "multi_worker"),
         ('"""As MirroredStrategy with TF_CONFIG."""\nimport tensorflow', "single"),
@@ -120,11 +121,14 @@ def test_the_strategy_is_that_of_what_a_script_imports() -> None:
     for text, variables in (
         ("Trainer()", "env PL_TRAINER_DEVICES={workers} "),
         ("Trainer(devices=2)", ""),
+        ("Trainer(devices=1)", ""),
         ("Fabric()", "env LT_CLI_USED=1 LT_DEVICES={workers} "),
         ("fabric = L.Fabric()\nfabric.launch()", "env LT_DEVICES={workers} "),
     ):
         Path("train.py").write_text(f"import lightning as L\n{text}")
         assert base_of("train.py")["command"] == f"{variables}python train.py", text
+    Path("train.py").write_text("import lightning\np.add_argument('--devices', default=1)\nTrainer(devices=a.devices)")
+    assert base_of("train.py")["command"] == "python train.py --devices {workers}"
 
 
 def test_a_script_that_starts_workers_needs_no_arm_of_one_beside_the_base_line() -> None:
@@ -146,6 +150,9 @@ def test_a_loop_without_an_end_gets_a_time_limit() -> None:
         ("import loops", True),
         ("import loops\np.add_argument('--max-steps', default=None)", True),
         ("import loops\np.add_argument('--max-steps', default=100)", False),
+        ("import loops\np.add_argument('--iterations', default=100)", False),
+        ("import loops\np.add_argument('--log-steps', default=100)", True),
+        ("while True:\n    optimizer.step()\n    if steps > 3:\n        break", False),
         ("import loops\np.add_argument('--epochs', default=3)", False),
         ("while True:\n    print(next(lines))", False),
         ("while steps < 3:\n    optimizer.step()", False),
