@@ -79,14 +79,15 @@ def doubts(
         others: Further ones, by weight.
     """
     rows = [row for arm in group.completed for row in arm.completed]
-    weighed = [*others, *_of_scripts(group, rows), *_of_comparison(group, rows, deciding)]
+    weighed = [*others, *_of_scripts(group, rows), *_of_comparison(group, judged, deciding)]
     weighed += [*_of_machine(group, rows), *_of_arms(group, judged, deciding), *_of_gpus(group, rows)]
     weighed += [*_of_measurement(rows, is_rate=RATE in deciding), *_of_statements(rows, deciding)]
     return tuple(Doubt(text=text, weight=weight) for weight, text in sorted(weighed, reverse=True))
 
 
-def _of_comparison(group: ComparisonGroup, rows: Sequence[Row], deciding: Sequence[Metric]) -> Iterator[Weighed]:
+def _of_comparison(group: ComparisonGroup, judged: Sequence[Arm], deciding: Sequence[Metric]) -> Iterator[Weighed]:
     """Yield by weight what makes arms unequal, or their number too small."""
+    rows = [row for arm in group.completed for row in arm.completed]
     is_learned = any(metric.is_score for metric in deciding)
     if len(distinct(rows, "dataset_checksum")) > 1:
         yield 90, "runs read different data (`dataset_checksum`)"
@@ -94,12 +95,14 @@ def _of_comparison(group: ComparisonGroup, rows: Sequence[Row], deciding: Sequen
         yield 84, f"scores are those at which a target ended {runs} (`target.stop`)"
     if is_learned and (text := _untuned(group.completed)):
         yield 80, text
-    edges = Counter(text for arm in group.completed for text in str(arm.get("tuned_at_edge") or "").split("; ") if text)
-    edges.update(_rates_at_edge(group, deciding))
+    at_edge = [text for arm in group.completed for text in str(arm.get("tuned_at_edge") or "").split("; ") if text]
+    at_edge += _rates_at_edge(group, judged, deciding) if is_learned else ()
+    # Where no score decides, another learning rate changes nothing.
+    edges = Counter(text for text in at_edge if is_learned or not text.startswith(written_name(LEARNING_RATE)))
     if edges:
         texts = listed([f"{text}, of {counted(count, 'arm')}" for text, count in edges.most_common()], 2, "; ")
         yield 79, f"{texts}: others beyond may be better"
-    if scattered := sum(bool(arm.get("tuned_scattered")) for arm in group.completed):
+    if is_learned and (scattered := sum(bool(arm.get("tuned_scattered")) for arm in group.completed)):
         yield 60, f"the searches of {counted(scattered, 'arm')} did not tell learning rates apart (`tune.repeats`)"
     if text := not_completed([row for arm in group.arms for row in arm.rows]):
         yield 65, text
@@ -111,20 +114,21 @@ def _of_comparison(group: ComparisonGroup, rows: Sequence[Row], deciding: Sequen
             yield 55, f"training times are of unequal work: {work}"
 
 
-def _rates_at_edge(group: ComparisonGroup, deciding: Sequence[Metric]) -> Iterator[str]:
-    """Yield each axis's best learning rate that is its least or greatest, unless another one is about as good."""
-    metric = next((metric for metric in deciding[::-1] if metric.is_score or metric is TIME_TO_TARGET), None)
-    if metric is None:
-        return
+def _rates_at_edge(group: ComparisonGroup, judged: Sequence[Arm], deciding: Sequence[Metric]) -> Iterator[str]:
+    """Yield each axis's best learning rate that is its least or greatest, unless another one is about as good.
+
+    What is out was tried, and is not the best.
+    """
+    metric = TIME_TO_TARGET if TIME_TO_TARGET in deciding else deciding[0]
     keys = [key for key in group.keys if key != LEARNING_RATE]
     for arms in by_key((tuple(map(arm.get, keys)), arm) for arm in group.arms).values():
-        medians = {arm.get(LEARNING_RATE): median(values) for arm in arms if (values := arm.values(metric.column))}
-        rates, gains = values_of(arms, LEARNING_RATE), {rate: metric.gain(medians[rate], 0.0) for rate in medians}
-        most = max(gains.values(), default=0.0)
+        scored = [(arm.get(LEARNING_RATE), arm.values(metric.column)) for arm in arms if arm in judged]
+        gains = {rate: metric.gain(median(values), 0.0) for rate, values in scored if values}
+        rates, most = values_of(arms, LEARNING_RATE), max(gains.values(), default=0.0)
         near = [rate for rate in gains if most - gains[rate] <= metric.margin_at(most)]
-        if near and len(rates) > 1 and {*near} <= {rates[0], rates[-1]}:
-            best = max(gains, key=gains.__getitem__)
-            yield f"{written_name(LEARNING_RATE)} {best:g} is the {'smallest' if best == rates[0] else 'largest'} tried"
+        if len(rates) > 1 and near in (rates[:1], rates[-1:]):
+            which = "smallest" if near == rates[:1] else "largest"
+            yield f"{written_name(LEARNING_RATE)} {near[0]:g} is the {which} tried"
 
 
 def unequal_work(arms: Sequence[Arm]) -> str:

@@ -470,6 +470,16 @@ def test_no_search_for_rates_is_advised_where_no_score_decides(
     assert tried(answer(*arms, wanted=Wanted(goal=Goal(least=least)))).command.endswith(command)
 
 
+@pytest.mark.parametrize(("least", "edges"), [("time", "learning_rate 0.3|buckets 8"), ("throughput", "buckets 8")])
+def test_edges_of_rates_are_doubted_only_where_a_score_decides(
+    least: Literal["time", "throughput"], edges: str
+) -> None:
+    searched = {"samples_per_s": 1000.0, "tuned_scattered": True, "tuned_at_edge": "learning_rate 0.3; buckets 8"}
+    texts = doubts(answer([row | searched for row in SLOW], FAST, wanted=Wanted(goal=Goal(least=least))))
+    assert sorted(re.findall(r"learning_rate 0\.3|buckets 8", " ".join(texts))) == sorted(edges.split("|"))
+    assert any("learning rates apart" in one for one in texts) == (least == "time")
+
+
 def test_repeats_until_decided_are_judged_at_a_smaller_level() -> None:
     rule = {"repeats_rule": "until decided: 3 to 20"}
     close = [trained("a", 10.0, 0.95, seed=1, batch_size=8), trained("b", 9.0, 0.9425, seed=9, batch_size=16)]
@@ -677,6 +687,10 @@ STEEP = [trained("two", 5.0, samples_per_s=noisy(500.0, 5, 1, 0.001)),
         # The best rate of an axis may have a better one beyond it, unless one between is as good.
         (AXIS, "tried", "learning_rate 0.04 is the largest tried, of 1 arm: others beyond may be better"),
         ([*AXIS[:2], [row | {"validation_accuracy": 0.9} for row in AXIS[2]]], "tried", ""),
+        # Two that are as good are no edge; a rate that is out was tried, and is not the best.
+        ([[row | {"validation_accuracy": 0.9} for row in rows] for rows in AXIS[:2]], "tried", ""),
+        ([*AXIS[:2], [row | {"status": "failed"} if row["repeat"] else row for row in AXIS[2]]], "tried", ""),
+        ([[row | {"validation_accuracy": 0.03 * n} for row in rows] for n, rows in enumerate(AXIS, 1)], "tried", ""),
         (AXIS[2:], "tried", ""),
         ([[row | {"learning_rate_base": None} for row in rows] for rows in AXIS], "tried", ""),
         ([[row | {"input": "synthetic"} for row in rows] for rows in AXIS], "tried", ""),
