@@ -174,7 +174,7 @@ def _commands(
         more = [max(total - len(arm.rows), 0) if place.can_continue else total for arm in whole]
         seconds = sum(count * seconds_of(arm) for count, arm in zip(more, whole, strict=True))
         yield f"{run if place.can_continue else again} --repeats {total}", why, seconds
-    yield from ((f"{again} --set {change}", why, None) for change, why in _changes(answer, group, wanted))
+    yield from ((f"{again} --set {change}", why, None) for change, why in _changes(answer, group, whole, wanted))
     if answer.use and place.can_continue and not answer.confirmed and len(answer.arms) > 1:
         contenders = sorted(map(seconds_of, whole), reverse=True)[:CONTENDERS]
         yield f"{run} --confirm", "it and its rivals on fresh seeds", ENOUGH_REPEATS * sum(contenders)
@@ -198,15 +198,15 @@ def _repeats(answer: Answer) -> tuple[int, str] | None:
     return int(total), why if is_enough else f"{total} repeats begin to tell"
 
 
-def _changes(answer: Answer, group: ComparisonGroup, wanted: Wanted) -> Iterator[tuple[str, str]]:
-    """Yield settings of another study that may say more, and why."""
+def _changes(answer: Answer, group: ComparisonGroup, whole: Sequence[Arm], wanted: Wanted) -> Iterator[tuple[str, str]]:
+    """Yield settings of another study that may say more, and why; `whole`: all arms of this one."""
     if answer.use is None:
         if all(arm.word == "out" for arm in answer.arms):
-            yield from _ways_in(answer, group)
+            yield from _ways_in(answer, group, whole)
         return
     is_untuned = bool(not_tuned_for(group.completed)) or any(map(_is_at_edge, group.completed))
     # Where no score decides, another learning rate changes nothing.
-    if is_untuned and _may_search(group.completed) and criteria(group, wanted).score:
+    if is_untuned and _may_search(whole) and criteria(group, wanted).score:
         yield "tune.learning_rate=auto", "each arm at its own best rate"
     better = [way for way in answer.batch_sizes if way.batch and way.gain > TRAIN_TIME.margin]
     if len(better) == 1 and len({arm.workers for arm in group.arms}) == 1:
@@ -215,10 +215,10 @@ def _changes(answer: Answer, group: ComparisonGroup, wanted: Wanted) -> Iterator
         yield f"batch_size={batch}", f"a batch that may reach the target {percent(better[0].gain)} sooner"
 
 
-def _ways_in(answer: Answer, group: ComparisonGroup) -> Iterator[tuple[str, str]]:
+def _ways_in(answer: Answer, group: ComparisonGroup, whole: Sequence[Arm]) -> Iterator[tuple[str, str]]:
     """Yield settings with which an arm may come in, and why."""
     reasons, rows = [arm.reason for arm in answer.arms], (row for arm in group.arms for row in arm.rows)
-    rates, epochs = (values_of(group.arms, name) for name in (LEARNING_RATE, "epochs"))
+    rates, epochs = (values_of(whole, name) for name in (LEARNING_RATE, "epochs"))
     if any(TOO_SHORT in reason for reason in reasons) and all(map(can_extend, rows)):
         yield "extend_window=true", "times steps until a rate counts"
     if any(AT_ITS_TARGET in reason for reason in reasons):
@@ -226,7 +226,7 @@ def _ways_in(answer: Answer, group: ComparisonGroup) -> Iterator[tuple[str, str]
     knows_nothing = any("knowing nothing" in reason for reason in reasons)
     if any(map(_is_too_fast, group.completed)) and len(rates) == 1 and not any(map(tuned_of, group.arms)):
         yield f"learning_rate={LOWER_RATE * rates[0]:g}", "a rate that may learn"
-    elif knows_nothing and _may_search(group.arms):
+    elif knows_nothing and _may_search(whole):
         yield "tune.learning_rate=auto", "rates that may learn"
     # Where some arm is over a limit only, it has reached what is asked for.
     is_over = any(reason.startswith(OVER) for reason in reasons)
@@ -235,10 +235,11 @@ def _ways_in(answer: Answer, group: ComparisonGroup) -> Iterator[tuple[str, str]
 
 
 def _may_search(arms: Sequence[Arm]) -> bool:
-    """Whether dlbench can search for a learning rate, and has not, or found the best at the edge of what it tried."""
+    """Whether dlbench can search for a learning rate that is no axis, and has not, or found the best at an edge."""
     is_own = any(arm.get("command") is not None for arm in arms)
-    is_searched = any(LEARNING_RATE in tuned_of(arm) for arm in arms)
-    return not is_own and (not is_searched or any(map(_is_at_edge, arms)))
+    unsearched = [arm for arm in arms if LEARNING_RATE not in tuned_of(arm)]
+    is_axis = len(values_of(unsearched, LEARNING_RATE)) > 1
+    return not (is_own or is_axis) and (len(unsearched) == len(arms) or any(map(_is_at_edge, arms)))
 
 
 def _is_at_edge(arm: Arm) -> bool:

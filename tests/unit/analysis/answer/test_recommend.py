@@ -220,6 +220,14 @@ def test_nothing_is_recommended_where_nothing_is_learned(loss: float, changed: d
     assert tried(found).command == f"dlbench run studies/made-1/scenario.yaml --set {change}"
 
 
+@pytest.mark.parametrize("given", [[], ["learning_rate"]])
+def test_learning_rates_of_an_axis_are_not_set_nor_searched_for(given: list[str]) -> None:
+    arms = [trained(str(n), 5.0, 0.1, seed=n, learning_rate_base=0.1 * n, validation_loss=[9.0 / n] * 5, epochs=5)
+            for n in (1, 4)]  # fmt: skip
+    found = recommend(read(*arms), Wanted(), PLACE, given)
+    assert {tried(each).command.partition("--set ")[2] for each in found} == {"epochs=10"}
+
+
 def test_a_target_that_nobody_reached_recommends_nothing_and_says_so_first() -> None:
     missed = {"time_to_target_s": [None] * 5, "epochs": 5, **TARGET}
     found = answer(*(trained(f"a{n}", n, 0.5, 5, workers=n, **missed) for n in (1, 2, 4)))
