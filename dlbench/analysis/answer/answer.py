@@ -57,10 +57,12 @@ class ArmAnswer(Frozen):
     value: Judged | None = Field(None, description="What the goal wants least of, or most.")
     quality: Judged | None = Field(None, description="The score that the goal keeps.")
     time_s: float | None = Field(None, description="Median training time, or time to the target.")
+    slowest_s: float | None = Field(None, description="The longest of these times.")
     worker_hours: float | None = Field(
         None, description="Median training time x workers and servers with cores of their own."
     )
     cost: float | None = Field(None, description="Their price, where prices are known.")
+    dearest: float | None = Field(None, description="That of the longest time.")
     energy_j: float | None = None
     lost_time: dict[str, float] | None = Field(
         None,

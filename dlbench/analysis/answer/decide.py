@@ -383,7 +383,8 @@ def _arm_answer(arm: Arm, group: ComparisonGroup, decided: _Decided, reason: str
     if value is None and not reason:
         # It is not judged by what the goal wants, but has it.
         value = _measured(decided.value, decided.values(arm, decided.value), Verdict.OPEN)
-    judged, seconds = quality or value, _median(arm.values(decided.time.column))
+    judged, times = quality or value, arm.values(decided.time.column)
+    seconds, slowest_s = _median(times), max(times, default=None)
     return ArmAnswer(
         study=arm.study or "",
         name=arm.name,
@@ -397,8 +398,10 @@ def _arm_answer(arm: Arm, group: ComparisonGroup, decided: _Decided, reason: str
         value=value,
         quality=quality,
         time_s=seconds,
+        slowest_s=slowest_s,
         worker_hours=None if seconds is None else _hours(arm, seconds),
         cost=decided.wanted.cost(arm, seconds),
+        dearest=decided.wanted.cost(arm, slowest_s),
         energy_j=_median(arm.values("energy_j")),
         lost_time=lost_time(arm),
     )

@@ -30,8 +30,8 @@ _OF_ARMS = ("use", "only", "open", "faster", "cheaper")
 HOUR_S, LEAST_HOURS = 3600.0, 0.1
 # Parts that a line names at most; of others their number.
 MOST_NAMED = {"either": 3, "none": 3, "doubt": 2}
-# What the arm is called that is least over a limit, and by which attribute.
-_NEAREST = {DEADLINE: ("fastest", "time_s"), MAX_COST: ("cheapest", "cost")}
+# By which attribute an arm is least over a limit.
+_NEAREST = {DEADLINE: "slowest_s", MAX_COST: "dearest"}
 # The shortest that a title becomes.
 _LEAST_TITLE = 24
 
@@ -177,12 +177,10 @@ def _why_none(answer: Answer, metrics: Metrics) -> list[str]:
         alike = {reason for reason in reasons if reason.partition(":")[0] == kind}
         which = f"{'each of ' * (len(alike) == 1 < count)}{counted(count, 'arm')}"
         if kind in _NEAREST:
-            word, name = _NEAREST[kind]
             over = [arm for arm in answer.arms if arm.reason.startswith(kind)]
-            least, title = min((getattr(arm, name) or 0.0, arm.title) for arm in over)
-            unit = TRAIN_TIME.unit if kind == DEADLINE else answer.currency
-            which += f", the {word} {title} at {joined(number(least), unit, sep=' ')}"
-        each.append(f"{alike.pop() if len(alike) == 1 else kind} ({which})")
+            nearest = min(over, key=lambda arm: (getattr(arm, _NEAREST[kind]) or 0.0, arm.title))
+            which += f", the nearest {nearest.title}{nearest.reason.removeprefix(kind)}"
+        each.append(f"{alike.pop() if len(alike) == 1 and kind not in _NEAREST else kind} ({which})")
     return [f"no arm can be recommended: {each[0]}", *each[1:]]
 
 

@@ -520,15 +520,17 @@ def test_a_metric_of_a_script_decides_like_any_other() -> None:
 @pytest.mark.parametrize(
     ("limit", "why", "unit"),
     [
-        ({"max_cost": 1.0}, "over the most that it may cost (2 arms, the cheapest one worker alone at ", "USD"),
-        ({"deadline_s": 9.0}, "over the deadline (2 arms, the fastest mpi, 4 workers at 3,", "s"),
+        ({"max_cost": 1.0}, "most that it may cost (3 arms, the nearest one worker alone: 5 of 5 runs, the dearest",
+         "USD"),
+        ({"deadline_s": 9.0}, "deadline (3 arms, the nearest mpi, 4 workers: 5 of 5 runs, the slowest", "s"),
     ],
-)
+)  # fmt: skip
 def test_where_all_are_over_a_limit_the_nearest_is_named(limit: dict[str, float], why: str, unit: str) -> None:
-    # What one worker alone does as well is no choice, nor the nearest.
-    nearest = trained("mpi1", 1000.0, workers=1, seed=7)
-    found = answer(*MORE, nearest, wanted=Wanted(prices=USD, goal=Goal(least="cost"), **limit))
-    assert lines(found)[0][1].startswith(f"no arm can be recommended: {why}")
+    # What one worker alone does as well is no choice, nor the nearest; of each arm the worst run counts.
+    mpi1 = trained("mpi1", 1000.0, workers=1, seed=7)
+    two = trained("two", 9.0, workers=2, train_time_s=[3e3] * 4 + [9e3])
+    found = answer(*MORE, mpi1, two, wanted=Wanted(prices=USD, goal=Goal(least="cost"), **limit))
+    assert lines(found)[0][1].startswith(f"no arm can be recommended: over the {why} ")
     assert lines(found)[0][1].endswith(f" {unit})")
 
 
