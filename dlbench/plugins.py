@@ -7,14 +7,17 @@ at its top level, so listing and validating cost nothing. What a file of each ki
 docstring of the kind's folder (`dlbench/models/__init__.py` and so on).
 """
 
+import ast
 import contextlib
 import functools
 import importlib
 import importlib.util
 import inspect
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from importlib.machinery import PathFinder
 from importlib.metadata import EntryPoint, PathDistribution
 from pathlib import Path
 from types import ModuleType
@@ -217,13 +220,20 @@ def _from_reference(kind: str, name: str) -> Plugin:
 
 
 def _meant(name: str) -> str:
-    """Return the reference nearest to such as `m.py:f` or `m.f`, as a hint; an empty string where there is none."""
+    """Return the reference nearest to such as `m.py:f` or `m.f`, as a hint; an empty string where there is none.
+
+    Nothing is imported for it: a script may train as soon as it is.
+    """
     plain = re.sub(r"^\./|\.py(?=:)", "", name).replace("/", ".")
     module, _, function = plain.rpartition(":" if ":" in plain else ".")
-    with contextlib.suppress(Exception, SystemExit):
-        functions = [key for key, value in vars(import_named(module)).items() if callable(value)]
-        near = nearest(function, functions).replace("'", f"'{module}:", 1)
-        return near * (repr(name) not in near)
+    *packages, leaf = module.split(".")
+    with contextlib.suppress(Exception):  # its file may hold anything
+        spec = PathFinder.find_spec(leaf, [str(Path(folder, *packages)) for folder in (*sys.path, Path.cwd())])
+        if spec and spec.origin and not Path(name).is_file():
+            body = ast.parse(Path(spec.origin).read_bytes()).body
+            functions = [each.name for each in body if isinstance(each, ast.FunctionDef)]
+            near = nearest(function, functions).replace("'", f"'{module}:", 1)
+            return near * (repr(name) not in near)
     return ""
 
 

@@ -128,6 +128,18 @@ def test_what_comes_near_to_a_reference_is_suggested(subtests: pytest.Subtests) 
             assert "did you mean 'users_module_of_a_test:plain'?" in refused(name)
 
 
+def test_a_script_is_not_run_for_a_suggestion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "training_of_a_test.py").write_text("open('ran', 'w')\ndef build(): ...\ndef py(): ...\n")
+    assert "did you mean 'training_of_a_test:build'?" in refused("training_of_a_test.build")
+    assert "`dlbench list models`" in refused("training_of_a_test.py")
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__init__.py").write_text("open('ran', 'w')")
+    (tmp_path / "package" / "net.py").write_text("def build(): ...\n")
+    assert "did you mean 'package.net:build'?" in refused("package.net.biuld")
+    assert not (tmp_path / "ran").exists()
+
+
 INSTALLED = {
     "good-1.0.dist-info": "[dlbench.models]\nmy-net = plugin_of_a_test\nbroken = plugin_of_a_test:nothing\n"
     "mlp = plugin_of_a_test\n[dlbench.strategies]\nmpi = plugin_of_a_test\n[dlbench.nothings]\nx = y\n",
