@@ -32,9 +32,17 @@ _VARIABLES = {"time": "TIMELIMIT", "mem": "MEM_PER_NODE", "no-requeue": "REQUEUE
 # These would change what sbatch itself does.
 _NEVER = frozenset({"SBATCH_WAIT", "SBATCH_ARRAY_INX", "SBATCH_IGNORE_PBS"})
 _WAITING = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD"})
-# Such a job waits for ever.
-_NEVER_FITS = frozenset({"BadConstraints", "PartitionConfig", "PartitionNodeLimit", "PartitionTimeLimit"})
-_TO_LOWER = ": more than there is (sinfo -o '%P %D %c %l'): lower `hosts` or `submitter.time_limit`; Ctrl-C cancels it"
+# Why a job may wait for ever, as Slurm says it, and what can be done about it.
+_NO_SUCH_HOST = (
+    "no host has what is asked for: `slots`, `submitter.memory`, `submitter.gpus_per_host`, `submitter.extra` of the "
+    "cluster file"
+)
+_REMEDIES = {
+    "BadConstraints": _NO_SUCH_HOST,
+    "PartitionConfig": _NO_SUCH_HOST,
+    "PartitionTimeLimit": "the partition allows less time (sinfo -o '%P %l'): lower `submitter.time_limit`",
+    "PartitionNodeLimit": "the partition allows fewer hosts, or hosts are down (sinfo -o '%P %s %D %T'): lower `hosts`",
+}
 _ENDED = frozenset({
     "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "REVOKED",
     "TIMEOUT",
@@ -188,7 +196,8 @@ def job_status(name: str, state: str, reason: str, hosts: str) -> JobStatus:
     """
     because = "" if reason in _NOTHING else f" ({reason})"
     if state in _WAITING:
-        return JobStatus(Stage.WAITING, f"job {name} waits: {state}{because}{_TO_LOWER * (reason in _NEVER_FITS)}")
+        remedy = f": {_REMEDIES[reason]}; Ctrl-C cancels it" if reason in _REMEDIES else ""
+        return JobStatus(Stage.WAITING, f"job {name} waits: {state}{because}{remedy}")
     if state in _ENDED:
         return JobStatus(Stage.ENDED, f"Slurm reports job {name}: {state}{because}")
     return JobStatus(Stage.RUNNING, f"job {name} runs{f' on {hosts}' if hosts else ''}{because}")
