@@ -33,15 +33,12 @@ _VARIABLES = {"time": "TIMELIMIT", "mem": "MEM_PER_NODE", "no-requeue": "REQUEUE
 _NEVER = frozenset({"SBATCH_WAIT", "SBATCH_ARRAY_INX", "SBATCH_IGNORE_PBS"})
 _WAITING = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD"})
 # Why a job may wait for ever, as Slurm says it, and what can be done about it.
-_NO_SUCH_HOST = (
-    "no host has what is asked for: `slots`, `submitter.memory`, `submitter.gpus_per_host`, `submitter.extra` of the "
-    "cluster file"
-)
-_REMEDIES = {
-    "BadConstraints": _NO_SUCH_HOST,
-    "PartitionConfig": _NO_SUCH_HOST,
-    "PartitionTimeLimit": "the partition allows less time (sinfo -o '%P %l'): lower `submitter.time_limit`",
-    "PartitionNodeLimit": "the partition allows fewer hosts, or hosts are down (sinfo -o '%P %s %D %T'): lower `hosts`",
+_REMEDIES = dict.fromkeys(
+    ("BadConstraints", "PartitionConfig"),
+    ": no host has the `slots`, `submitter.memory`, `submitter.gpus_per_host` or `submitter.extra`; Ctrl-C cancels it",
+) | {
+    "PartitionTimeLimit": ": the partition allows less time (sinfo): lower `submitter.time_limit`; Ctrl-C cancels it",
+    "PartitionNodeLimit": ": the partition allows fewer, or some are down (sinfo): lower `hosts`; Ctrl-C cancels it",
 }
 _ENDED = frozenset({
     "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "REVOKED",
@@ -196,8 +193,7 @@ def job_status(name: str, state: str, reason: str, hosts: str) -> JobStatus:
     """
     because = "" if reason in _NOTHING else f" ({reason})"
     if state in _WAITING:
-        remedy = f": {_REMEDIES[reason]}; Ctrl-C cancels it" if reason in _REMEDIES else ""
-        return JobStatus(Stage.WAITING, f"job {name} waits: {state}{because}{remedy}")
+        return JobStatus(Stage.WAITING, f"job {name} waits: {state}{because}{_REMEDIES.get(reason, '')}")
     if state in _ENDED:
         return JobStatus(Stage.ENDED, f"Slurm reports job {name}: {state}{because}")
     return JobStatus(Stage.RUNNING, f"job {name} runs{f' on {hosts}' if hosts else ''}{because}")

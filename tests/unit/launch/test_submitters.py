@@ -223,9 +223,9 @@ def test_the_words_of_slurm_are_read(state: str, reason: str, hosts: str, stage:
     ("reason", "cause"),
     [
         ("BadConstraints", "`submitter.extra`"),
-        ("PartitionConfig", "`gpus_per_host`"),
+        ("PartitionConfig", "`submitter.gpus_per_host`"),
         ("PartitionTimeLimit", "lower `submitter.time_limit`"),
-        ("PartitionNodeLimit", "or hosts are down"),
+        ("PartitionNodeLimit", "lower `hosts`"),
     ],
 )
 def test_a_job_that_may_wait_for_ever_says_what_to_change(reason: str, cause: str) -> None:
