@@ -17,7 +17,6 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from importlib.machinery import PathFinder
 from importlib.metadata import EntryPoint, PathDistribution
 from pathlib import Path
 from types import ModuleType
@@ -122,7 +121,9 @@ def load(kind: str, name: str) -> Plugin:
     Raises:
         UserError: There is no such plugin, or the named function cannot be imported.
     """
-    name = canonical(name)
+    name, parts = canonical(name), [canonical(part.strip()) for part in name.split(",")]
+    if len(parts) > 1 and set(parts) <= set(names(kind)):
+        raise UserError(f"{shown(name)} are {len(parts)} {kind}", hint=f"write a list: [{', '.join(parts)}]")
     if row := _table(kind).get(name):
         return Plugin(kind, name, row.doc, row.OPTIONS, row)
     if ":" in name:
@@ -226,14 +227,12 @@ def _meant(name: str) -> str:
     """
     plain = re.sub(r"^\./|\.py(?=:)", "", name).replace("/", ".")
     module, _, function = plain.rpartition(":" if ":" in plain else ".")
-    *packages, leaf = module.split(".")
-    with contextlib.suppress(Exception):  # its file may hold anything
-        spec = PathFinder.find_spec(leaf, [str(Path(folder, *packages)) for folder in (*sys.path, Path.cwd())])
-        if spec and spec.origin and not Path(name).is_file():
-            body = ast.parse(Path(spec.origin).read_bytes()).body
-            functions = [each.name for each in body if isinstance(each, ast.FunctionDef)]
-            near = nearest(function, functions).replace("'", f"'{module}:", 1)
-            return near * (repr(name) not in near)
+    with contextlib.suppress(Exception):  # there may be no such file, and it may hold anything
+        paths = (Path(folder, f"{module.replace('.', '/')}.py") for folder in (*sys.path, "."))
+        body = ast.parse(next(filter(Path.is_file, paths)).read_bytes()).body
+        functions = [each.name for each in body if isinstance(each, ast.FunctionDef)]
+        near = nearest(function, functions).replace("'", f"'{module}:", 1)
+        return near * (repr(name) not in near and not Path(name).is_file())
     return ""
 
 

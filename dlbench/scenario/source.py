@@ -60,7 +60,7 @@ _HINTS = {
     "string_type": 'text that looks like something else is quoted: "{value}"',
 }
 _LIST_TYPES = ("tuple_type", "list_type")
-_WITH_COMMAS = re.compile(r"[\w.+-]+(?:\s*,\s*[\w.+-]+)+")
+_WITH_COMMAS = re.compile(r"[\w.+-]+(?:\s*,\s*(?!0\d)[\w.+-]+)+")
 
 
 @dataclass(frozen=True)

@@ -79,6 +79,9 @@ def test_the_nearest_name_is_suggested() -> None:
     assert "there is no 'singel' among the strategies; there are: " in message
     assert "did you mean 'single'?" in message
     assert "`dlbench list models`" in refused("zebra")
+    assert "write a list: [mpi, multi_worker]" in refused("mpi, multi-worker", "strategies")
+    assert "write a list: [keras:mnist, keras:imdb]" in refused("keras:mnist,keras:imdb", "datasets")
+    assert "write a list" not in refused("mpi,singel", "strategies")
 
 
 def test_a_function_has_its_keyword_parameters_as_options() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from dlbench.errors import UserError, shown
+from dlbench.errors import UserError, shorten, shown
 from dlbench.regular_file import read_regular
 from dlbench.scenario.source import Path, Source
 from dlbench.scenario.units import in_unit_of
@@ -149,18 +149,19 @@ class _Reader:
         self._open.append(node)
         content: Any
         if isinstance(node, yaml.MappingNode):
-            content = self._mapping(node, path)
+            content = self._mapping(node, path, key)
         else:
             content = [self.value(item, (*path, index), key) for index, item in enumerate(node.value)]
         self._open.pop()
         return content
 
-    def _mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
+    def _mapping(self, node: yaml.MappingNode, path: Path, around: str) -> dict[str, Any]:
         content: dict[str, Any] = {}
         for key_node, value_node in node.value:
-            last = next(reversed(content), "") if node.flow_style and not value_node.value else ""
-            hint = f"a list stands in brackets, `{last}: [{shown(content.get(last))}, ...]`, and a fraction has a point"
-            key = self._key(key_node, hint * bool(last))
+            is_item = node.flow_style and not value_node.value and isinstance(key_node, yaml.ScalarNode)
+            last, item = next(reversed(content.items()), (around, key_node.value))
+            hint = f"a list stands in brackets, `{last}: [{shorten(str(item), 60)}, ...]`, and a fraction has a point"
+            key = self._key(key_node, hint * bool(is_item and last))
             if key in content:
                 first = self.lines[(*path, key)]
                 raise self._error(key_node, f"the key {shown(key)} is given a second time; first in line {first}")

@@ -52,6 +52,7 @@ def test_what_is_not_the_careful_subset_is_refused_with_its_line(subtests: pytes
         ("a: &x\n  - *x\n", 1, "alias contains itself"),
         ("a: 1\n8: 2\n", 2, "a key must be text, not 8"),
         ("{a: 32, 64}", 1, "a key must be text, not 64\n  hint: a list stands in brackets, `a: [32, ...]`"),
+        ("a: {1, 2}", 1, "a key must be text, not 1\n  hint: a list stands in brackets, `a: [1, ...]`"),
         ("a: 1\n---\nb: 2\n", 2, "a second document begins here"),
         ("a:\n\tb: 1\n", 2, "there is a tab here"),
         ("a: 1\nb: \x01\n", 2, "a character that no text file has"),

@@ -59,6 +59,8 @@ def test_a_wrong_value_is_refused_as_in_the_file(path: Path, subtests: pytest.Su
         ("epochs", "two", "base.epochs must be a whole number"),
         ("epochs", "1,2", "write a list: --set epochs='[1, 2]'"),
         ("weight_decay", "0,1", "a fraction has a point: 0.1"),
+        ("weight_decay", "0,05", "a fraction has a point: 0.05"),
+        ("batch_size", "1,024", "must be a whole number, not '1,024'"),
         ("epoch", "2", "did you mean 'epochs'?"),
         ("model.hiden", "[7]", "did you mean 'model.hidden'?"),
         ("workers", "[1, x]", "matrix.workers[1] must be a whole number"),
@@ -71,4 +73,5 @@ def test_a_wrong_value_is_refused_as_in_the_file(path: Path, subtests: pytest.Su
         with subtests.test(key=key), pytest.raises(UserError) as caught:
             read(path, {key: value})
         assert said in str(caught.value)
+        assert key != "batch_size" or not caught.value.hint
         assert caught.value.where in ("", f"--set {key}") or caught.value.where.startswith(f"--set {key}:")
