@@ -35,6 +35,7 @@ READ_ROWS = 200_000
 MOST_CELL_LETTERS = 100_000
 # Rows that are held in memory together.
 MOST_ROWS = 10_000_000
+_NO_SUCH = {"int": "no whole number", "float": "no number", "bool": "neither true nor false"}
 
 
 def cell(value: object) -> str:
@@ -161,7 +162,8 @@ def pieces(path: Path, only: Collection[str] | None = None) -> "Iterator[pd.Data
     except OSError as error:
         raise UserError(f"cannot be read: {error.strerror or error}", where=str(path)) from error
     except (ValueError, TypeError, OverflowError) as error:
-        message = f"this is not a table of dlbench: {shorten(_no_number(path, table) or str(error))}"
+        cause = _wrong_cell(path, table) or str(error).removeprefix("Error tokenizing data. C error: ").strip()
+        message = f"this is not a table of dlbench: {shorten(cause)}"
         raise UserError(message, hint=remedy(path.parent), where=str(path)) from error
 
 
@@ -172,26 +174,32 @@ def _csv_pieces(path: Path, table: str) -> "Iterator[pd.DataFrame]":
     kinds = defaultdict(lambda: "string", dtypes(table))
     # A count that is no whole number is refused; that its cast is invalid need not be said as well.
     with open_regular(path) as file, np.errstate(invalid="ignore"):
-        columns = pd.read_csv(file, nrows=0).columns
-        if len(columns) == 1 and (marks := {";", "\t"} & set(columns[0])):
+        first = pd.read_csv(file, dtype=str, nrows=1)
+        if len(first.columns) == 1 and (marks := {";", "\t"} & set(first.columns[0])):
             raise ValueError(f"its cells are separated by {marks.pop()!r}, not by commas: a spreadsheet has saved it")
-        require_width(columns, table)
+        if not isinstance(first.index, pd.RangeIndex):
+            raise ValueError("row 1 has more cells than the header")
+        require_width(first.columns, table)
         file.seek(0)
         yield from pd.read_csv(file, dtype=kinds, keep_default_na=False, na_values=[""], true_values=["true"],
                                false_values=["false"], chunksize=READ_ROWS)  # fmt: skip
 
 
-def _no_number(path: Path, table: str) -> str:
-    """Return the first cell that is text in a column of numbers, as a message; an empty string where none is."""
+def _wrong_cell(path: Path, table: str) -> str:
+    """Return the first cell that its column cannot hold, as a message; an empty string where none is."""
     import pandas as pd
 
-    numbers = {column.name for column in TABLES[table] if column.kind in ("int", "float")}
+    kinds = {column.name: column.kind for column in TABLES[table] if column.kind in _NO_SUCH}
     # Where rows have more cells than the header, pandas takes the first ones for labels.
     with suppress(ValueError, OSError, TypeError), open_regular(path) as file:
-        for piece in pd.read_csv(file, dtype=str, usecols=numbers.__contains__, na_filter=False, chunksize=READ_ROWS):
+        for piece in pd.read_csv(file, dtype=str, usecols=kinds.__contains__, na_filter=False, chunksize=READ_ROWS):
             for name, cells in piece.items():
-                for row, text in cells[pd.to_numeric(cells, errors="coerce").isna() & (cells != "")].items():
-                    return f"row {cast('int', row) + 1}: {name} is {shown(text)}, which is no number"
+                kind = kinds[str(name)]
+                plain = cells.str.lower().replace(["true", "false"], "1") if kind == "bool" else cells
+                numbers = pd.to_numeric(plain, errors="coerce")
+                is_wrong = numbers.isna() if kind == "float" else (numbers % 1 != 0) | (numbers.abs() >= 2.0**63)
+                for row, text in cells[is_wrong & (cells != "")].items():
+                    return f"row {cast('int', row) + 1}: {name} is {shown(text)}, which is {_NO_SUCH[kind]}"
     return ""
 
 

@@ -212,7 +212,7 @@ def _read_study(path: Path, taken: set[str]) -> StudyData:
         message = f"{path} {'' if lost else 'is not a study: it '}has no {files.table('runs')}"
         raise UserError(message, hint=lost or hint)
     attempts, where = read_table(path / files.table("runs")), str(path / files.table("runs"))
-    _check(attempts, where)
+    _check(attempts, where, remedy(path))
     base = next(iter(attempts["study"].dropna()), path.resolve().name)
     # With a number where another study of the report has the same name.
     name = next(name for name in chain([base], (f"{base} ({number})" for number in count(2))) if name not in taken)
@@ -231,7 +231,7 @@ def _read_study(path: Path, taken: set[str]) -> StudyData:
     return study
 
 
-def _check(attempts: "pd.DataFrame", where: str) -> None:
+def _check(attempts: "pd.DataFrame", where: str, hint: str) -> None:
     """Refuse rows that cannot be used.
 
     Raises:
@@ -239,17 +239,17 @@ def _check(attempts: "pd.DataFrame", where: str) -> None:
             attempt, or they have another schema version.
     """
     if attempts.empty:
-        raise UserError("holds no run yet", where=where)
+        raise UserError("holds no run yet", where=where, hint=hint)
     if attempts["status"].isna().any():
-        raise UserError("has a row without status", where=where)
+        raise UserError("has a row without status", where=where, hint=hint)
     for column, allowed in _KNOWN.items():
         if unknown := sorted(set(attempts[column].dropna()) - allowed):
-            raise UserError(f"has the unknown {column} {shown(unknown[0])}", where=where)
+            raise UserError(f"has the unknown {column} {shown(unknown[0])}", where=where, hint=hint)
     for column in _COUNTS:
         if (below := attempts[column].dropna()).lt(1).any():
-            raise UserError(f"has a row whose {column} is {below.min()}; it is 1 or more", where=where)
+            raise UserError(f"has a row whose {column} is {below.min()}; it is 1 or more", where=where, hint=hint)
     twice = attempts[attempts.duplicated(["run_id", "attempt"])]
-    if not twice.empty:
-        raise UserError(f"has two rows of {twice['run_id'].iloc[0]}, attempt {twice['attempt'].iloc[0]}", where=where)
+    for row in twice.itertuples():
+        raise UserError(f"has two rows of {row.run_id}, attempt {row.attempt}", where=where, hint=hint)
     for version in attempts["schema_version"].dropna().unique():
         require_version(version, where)

@@ -115,8 +115,12 @@ def test_folders_that_are_no_studies_or_one_twice(tmp_path: Path) -> None:
     ],
 )
 def test_rows_that_cannot_be_used(tmp_path: Path, rows: list[dict[str, object]], words: str) -> None:
-    with pytest.raises(UserError, match=words):
-        read([study(tmp_path / "s", *rows)])
+    folder = study(tmp_path / "s", *rows)
+    (folder / files.STUDY).touch()
+    (folder / files.RUNS_FOLDER).mkdir()
+    with pytest.raises(UserError, match=words) as caught:
+        read([folder])
+    assert ("dlbench run --study" in caught.value.hint) == ("schema version" not in words)
 
 
 def test_a_table_that_is_none(tmp_path: Path) -> None:
