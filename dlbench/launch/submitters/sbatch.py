@@ -38,7 +38,7 @@ _REMEDIES = dict.fromkeys(
     ": no host has the `slots`, `submitter.memory`, `submitter.gpus_per_host` or `submitter.extra`; Ctrl-C cancels it",
 ) | {
     "PartitionTimeLimit": ": the partition allows less time (sinfo): lower `submitter.time_limit`; Ctrl-C cancels it",
-    "PartitionNodeLimit": ": the partition allows fewer, or some are down (sinfo): lower `hosts`; Ctrl-C cancels it",
+    "PartitionNodeLimit": ": too few hosts are up or allowed (sinfo): lower `hosts`; Ctrl-C cancels it",
 }
 _ENDED = frozenset({
     "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "REVOKED",
