@@ -15,7 +15,7 @@ from dlbench.analysis.arms import Arm, Row
 from dlbench.analysis.formatting import percent
 from dlbench.scenario.settings import BatchScope
 
-START, COMPUTING, WAITING = "start-up", "computing", "waiting for the slowest"
+START, COMPUTING, UPDATE, WAITING = "start-up", "computing", "update", "waiting for the slowest"
 # What training time is shared out among, by the column of the timed window; communication is split further below.
 _WINDOW = {
     "input": "data_wait_s",
@@ -23,7 +23,7 @@ _WINDOW = {
     "messages": "communication_time_s",
     "encoding": "encoding_time_s",
     "decoding": "decoding_time_s",
-    "update": "update_time_s",
+    UPDATE: "update_time_s",
     "bookkeeping": "bookkeeping_time_s",
     WAITING: "closing_wait_s",
 }
@@ -48,7 +48,7 @@ _REMEDIES = {
     "encoding": "a compression that computes less, or none: the link may be fast enough for whole gradients",
     "decoding": "a compression that sends less, or none: each worker adds up what all have sent",
     WAITING: "free the slowest worker's cores and host, or take a strategy that does not wait",
-    "update": "larger batches, or `horovod`, which updates inside the compiled step",
+    UPDATE: "larger batches, or `horovod`, which updates inside the compiled step",
     "bookkeeping": "larger batches: it is the same for each step",
     ONE_CALL: "compare `mpi`, whose messages are timed apart",
     OTHER: "larger batches: it lies within steps",
@@ -64,6 +64,9 @@ def lost_time(arm: Arm) -> dict[str, float] | None:
     together, alone = _spent(arm.completed), _spent(arm.base_line)
     if arm.is_alone or not together or not alone:
         return None
+    if UPDATE in together and UPDATE not in alone and COMPUTING in together:
+        # One worker alone updates inside its compiled step.
+        together[COMPUTING] += together.pop(UPDATE)
     if ONE_CALL in together:
         alone[ONE_CALL] = alone.pop(COMPUTING, 0.0)
     # However long one worker takes to start, no sample needs that.

@@ -111,6 +111,17 @@ def test_one_call_is_compared_with_computing() -> None:
     assert next(iter(lost)) == "computing and messages in one call"
 
 
+def test_an_update_of_its_own_is_compared_with_one_inside_the_step() -> None:
+    apart = of_two({})
+    alone = [{**row, "compute_time_s": row["compute_time_s"] + row["update_time_s"]} for row in apart.base_line]
+    inside = tuple({name: value for name, value in row.items() if name != "update_time_s"} for row in alone)
+    lost = lost_time(Arm("two", apart.rows, inside))
+    assert lost is not None
+    assert "update" not in lost
+    assert lost["computing"] == pytest.approx(0.0, abs=1e-12)
+    assert sum(lost.values()) == pytest.approx(sum((lost_time(apart) or {}).values()))
+
+
 def test_workers_that_need_less_than_one_alone_are_said_to_take_less_time() -> None:
     quick = of_two({"compute_time_s": 2.0}, {"first_step_s": 0.5, "evaluation_time_s": 0.0})
     # 27 s of one worker, 2 x (0.5 + 0.5 + 2 + 1) s of two, start-up left out.
