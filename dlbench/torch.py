@@ -176,7 +176,9 @@ class Steps:
             self.begin()
             self.last_samples = num_images(args) or num_samples((args, kwargs), self._batch_dimension or 0)
             if self._batch_dimension is None:
-                self._second_dimension = num_samples((args, kwargs), 1)
+                # The second dimension of numbers alone is that of features.
+                sequences = [it for it in tensors_in((args, kwargs)) if it.dim() > 2 or not it.is_floating_point()]
+                self._second_dimension = num_samples(sequences[:1], 1)
             self.samples += self.last_samples
 
     def begin(self) -> None:
@@ -558,10 +560,17 @@ def num_images(args: tuple[Any, ...]) -> int:
 
 def num_samples(batch: Any, dimension: int = 0) -> int:
     """Return a dimension of the first tensor that has it in nested lists, tuples and mappings; 0 where none has."""
+    sizes = (it.shape[dimension] for it in tensors_in(batch) if -it.dim() <= dimension < it.dim())
+    return int(next(filter(None, sizes), 0))
+
+
+def tensors_in(batch: Any) -> Iterator[torch.Tensor]:
+    """Yield the tensors in nested lists, tuples and mappings."""
     if isinstance(batch, torch.Tensor):
-        return int(batch.shape[dimension]) if -batch.dim() <= dimension < batch.dim() else 0
+        yield batch
     parts = batch.values() if isinstance(batch, Mapping) else batch if isinstance(batch, list | tuple) else ()
-    return next(filter(None, (num_samples(part, dimension) for part in parts)), 0)
+    for part in parts:
+        yield from tensors_in(part)
 
 
 def weights_of(model: torch.nn.Module) -> list[Any] | None:

@@ -101,7 +101,8 @@ NAMES = {
     "precision": "precision|dtype",
     "device_name": "worker(name|type|model)?|hw|hardware|machine",
     REPEAT: "repeat|trial|repetition|seed",
-    STATUS: "(run|train|exit)?status|state|outcome|result|converged|reachedtarget|success(ful)?|succeeded|passed",
+    STATUS: "(run|train|exit)?status|state|outcome|result|converged|reached(target)?|success(ful)?|succeeded|passed"
+    "|completed|finished",
     "samples_per_s": _A_RATE,
     WORKER_RATE: f"{_A_RATE}perworker",
     "mfu": "mfu|modelflops?utili[sz]ation",
@@ -120,7 +121,8 @@ NAMES = {
 # What follows from other columns, or says when and by whom a line was measured: it would keep repeats apart.
 # A column of numbers of lines has no words.
 _NO_SETTING = re.compile(
-    ".*(efficiency|speedup|relativeperformance|(percent|vs)linear).*|hfu(percent)?|unnamed\\d*"
+    ".*(efficiency|speedup)((vs|over|to|from|per|relative|\\d).*)?(time|rate|percent|num|scaling)*|relativeperformance.*"
+    "|(percent|relative|scaling|performance|throughput)*(vs)?linear(scaling)?|hfu(percent)?|unnamed\\d*"
     "|(global)?(peak|max)(worker|host)?(memory|mem).*|.*utili[sz]ation"
     "|(global|worker)*energy((k|m|thousand)?(wh|j|watthours?|joules?))?"
     "|(achieved)?(t|tera|p|peta)?flops?(rate)?(perworker)?"
@@ -228,6 +230,12 @@ def read_headings(table: Table, named: Mapping[str, str]) -> list[Heading]:
     guesses = [_guessed(name, has_least=has_least) for name in header]
     headings = [_named(guess, named[guess.theirs]) if guess.theirs in named else guess for guess in guesses]
     headings = _seen(_with_units(headings, table), table)
+    taken = set[tuple[str, ...]]()
+    for place, (each, cells) in enumerate(zip(headings, table.columns(), strict=True)):
+        # `gpus` beside `ntasks`, the same on each line.
+        if each.is_guessed and each.column in NAMES and (each.column, *cells) in taken:
+            headings[place] = replace(each, column="")
+        taken.add((each.column, *cells))
     for heading in headings:
         same = [each.theirs for each in headings if each.column == heading.column in NAMES]
         if len(same) > 1:
@@ -289,7 +297,8 @@ def _seen(headings: Sequence[Heading], table: Table) -> list[Heading]:
                 raise UserError(message, where=table.where(), hint=f"--column '{heading.theirs}=' leaves it out")
             heading = replace(heading, column="workers", is_bare=True)
         elif heading.column == STATUS and (words := [each for each in cells if not status_of(each, heading.theirs)]):
-            may_be_setting = heading.is_guessed and heading.theirs.lower() in ("state", "outcome", "result")
+            words_of_others = ("state", "outcome", "result", "reached", "completed", "finished")
+            may_be_setting = heading.is_guessed and heading.theirs.lower() in words_of_others
             is_status = any(map(status_of, {*cells} - {"", "-"}))
             if is_status or not may_be_setting:
                 ways = "or leave the line out" if is_status else _ways(heading.theirs)
@@ -298,8 +307,9 @@ def _seen(headings: Sequence[Heading], table: Table) -> list[Heading]:
             heading = replace(heading, column=_other(heading.theirs))
         elif heading.column == "batch_size" and heading.is_guessed and heading.is_bare and is_of_parts:
             heading = replace(heading, column="batch_size_global")
-        elif heading.is_doubtful and heading.theirs.lower() != "error" and re.fullmatch(r"\D*[^\W\d]\D*", str(cells)):
-            heading = Heading(heading.theirs, _other(heading.theirs))
+        elif heading.is_doubtful and re.fullmatch(r"\D*[^\W\d]\D*", str(cells)):
+            is_error = heading.theirs.lower() == "error"
+            heading = replace(heading, is_failure=True) if is_error else Heading(heading.theirs, _other(heading.theirs))
         elif heading.may_number and REPEAT not in taken:
             groups = by_key((tuple(line[each] for each in settings), line[place]) for _, line in table.lines)
             if all({*group} == {str(n + 1) for n in range(len(group))} for group in groups.values()):
@@ -339,6 +349,8 @@ def _refuse_hidden(headings: Sequence[Heading], table: Table) -> None:
     """Refuse what would be overlooked: summaries, errors of accuracies, failures, lines of epochs, workers in words."""
     columns = {each.column for each in headings}
     has_workers = not columns.isdisjoint(("workers", "workers_per_host"))
+    ends = next((each for it, each in zip(headings, table.columns(), strict=True) if it.column == STATUS), None)
+    ends = ends or [""] * len(table.lines)
     has_score = any(each.column in MEASURED and BUILT_IN.get(each.column, RATE).is_score for each in headings)
     for place, (heading, cells) in enumerate(zip(headings, table.columns(), strict=True)):
         theirs, is_other = heading.theirs, heading.is_guessed and heading.column.startswith(OTHER)
@@ -354,10 +366,11 @@ def _refuse_hidden(headings: Sequence[Heading], table: Table) -> None:
         if heading.is_guessed and heading.column not in MEASURED and is_error:
             hint = f"write the accuracy, which is 1 - error; --column '{theirs}=' leaves it out"
             raise UserError(f"{theirs} is no accuracy", where=table.where(), hint=hint)
-        ends = [cell for cell in cells if heading.is_failure and cell.lower() not in _NO_FAILURE]
-        if ends and STATUS not in columns:
-            hint = f"add a column `status` of {', '.join(Status)}; --column '{theirs}=' where none failed"
-            raise UserError(f"{theirs} is {shown(ends[0])}: did the run fail?", where=table.where(), hint=hint)
+        for (number, _), cell, end in zip(table.lines, cells, ends, strict=True):
+            is_end = heading.is_failure and cell.lower() not in _NO_FAILURE
+            if is_end and status_of(end) in (None, Status.COMPLETED):
+                hint = f"a column `status` of {', '.join(Status)} says so; {_ways(theirs)}"
+                raise UserError(f"{theirs} is {shown(cell)}: did the run fail?", where=table.where(number), hint=hint)
         is_unnamed = heading.is_guessed and re.fullmatch(r"(unnamed\W*\d*)?", theirs, re.IGNORECASE)
         if is_unnamed and any(cells) and not _numbers_lines(cells):
             hint = f"name it in the first line; --column '{theirs}=' leaves it out"

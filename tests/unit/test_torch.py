@@ -120,8 +120,9 @@ def test_the_first_tensor_of_a_batch_says_how_many_samples_it_has(torch: Any, ho
 @pytest.mark.parametrize(
     ("dimension", "shape", "passes", "unknown", "samples"),
     [
-        (None, (35, 10), 1, (), None),
-        (None, (35, 10), 1, ("batch_size",), 35),
+        (None, (35, 10, 4), 1, (), None),
+        (None, (35, 10, 4), 1, ("batch_size",), 35),
+        (None, (35, 10), 1, (), 35),
         (None, (10, 10), 1, (), 10),
         (None, (5, 10), 2, (), 10),
         (0, (35, 10), 1, (), 35),
@@ -130,7 +131,7 @@ def test_the_first_tensor_of_a_batch_says_how_many_samples_it_has(torch: Any, ho
 )
 def test_samples_of_another_dimension_are_counted_or_asked_for(
     dimension: int | None,
-    shape: tuple[int, int],
+    shape: tuple[int, ...],
     passes: int,
     unknown: tuple[str, ...],
     samples: int | None,
@@ -139,7 +140,7 @@ def test_samples_of_another_dimension_are_counted_or_asked_for(
     clock: Clock,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A batch of 10 at [time, batch], or at [batch, features]: one pass cannot tell, several make up the batch."""
+    """A batch of 10 at [time, batch, ...], not [batch, features]: one pass cannot tell, several make up the batch."""
     reporter = KeptReporter()
     model, optimizer, rows = loop_of(reporter, clock, hook, monkeypatch, torch, batch_dimension=dimension)
     rows.run.batch_size, record = 10, rows.run.recorder.record

@@ -106,6 +106,25 @@ _ALONE = sys.stdlib_module_names - {
     "numpy", "scipy", "pandas", "sklearn", "matplotlib", "PIL", "tqdm", "yaml", "torch", "torchvision", "tensorflow",
     "tensorflow_datasets", "keras", "jax", "flax", "optax", "dlbench",
 }  # fmt: skip
+# Calls after which other code may train; and programs that do not.
+_LEAVES = re.compile(r"exec\w*|(posix_)?spawn\w*|system|popen|fork|__import__")
+_HARMLESS = {
+    *SHELLS,
+    "cd",
+    "cp",
+    "date",
+    "echo",
+    "exit",
+    "export",
+    "ln",
+    "mkdir",
+    "mv",
+    "printf",
+    "pwd",
+    "rm",
+    "set",
+    "ulimit",
+}
 # Calls of a script that start workers, in a loop over ranks or at once; those that find what an earlier run has
 # trained, and those that take it up.
 _PROCESS = re.compile(r"([\w.]*\bProcess)\([^()]*\btarget=")
@@ -222,8 +241,10 @@ def missing_replicas(case: Case) -> str:
 
 def unconnected(command: str) -> Path | None:
     """Return the Python script of a command that names nothing by which processes find each other; None if unsure."""
-    paths = [path for it in simple_commands(command) for path in it.scripts]
-    texts = [text for path in paths for text in with_modules(path) or [""]]
+    commands = [it for it in simple_commands(command) if Path(it.words[0]).name not in _HARMLESS]
+    paths = [path for it in commands for path in it.scripts]
+    # Another program may be what trains.
+    texts = [text for it in commands for path in it.scripts or [Path()] for text in with_modules(path) or [""]]
     # Without a tree is what cannot be read.
     if not all(parsed(it).body for it in texts) or any(_CONNECTED.search(_code(it)) for it in texts):
         return None
@@ -232,7 +253,7 @@ def unconnected(command: str) -> Path | None:
     imported |= {str(node.module) for node in nodes if isinstance(node, ast.ImportFrom) and not node.level}
     beside = {it.stem for path in paths for it in path.parent.glob("*.py")}
     is_alone = {module.partition(".")[0] for module in imported} <= _ALONE | beside
-    return next(iter(paths), None) if is_alone and not _calls(*nodes) & {"exec", "__import__"} else None
+    return next(iter(paths), None) if is_alone and not any(map(_LEAVES.fullmatch, _calls(*nodes))) else None
 
 
 def _code(text: str) -> str:
@@ -480,7 +501,11 @@ def starts_workers(text: str) -> str:
             return called
         loop = getattr(node, "generators", [node])[0] if isinstance(node, ast.For | ast.ListComp) else None
         # Others may be helpers.
-        if loop and "rank" in ast.unparse(loop.target) and (process := _PROCESS.search(ast.unparse(node))):
+        if (
+            loop
+            and re.fullmatch(r"(\w+_)?rank", ast.unparse(loop.target))
+            and (process := _PROCESS.search(ast.unparse(node)))
+        ):
             return process[1]
         if not isinstance(node, ast.If) or "__name__" in ast.unparse(node.test):
             nodes += ast.iter_child_nodes(node)

@@ -162,6 +162,7 @@ RESUME = "if os.path.isfile(%s):\n    model.load_state_dict(torch.load(path))\n"
         (RANK, "", ""),
         ("import numpy.random\n", ", strategy: mpi, workers: 2", "nothing in train.py connects its workers"),
         ("import numpy.random\n", "", ""),
+        ("import os\nos.execv('solver', [])\n", ", strategy: mpi, workers: 2", ""),
         ("import jax\njax.pmap(step)\n", ", strategy: mpi, workers: 2", "nothing in train.py connects its workers"),
         ("from ours import everything\n", ", strategy: mpi, workers: 2", ""),
         ("import importlib\n", ", strategy: mpi, workers: 2", ""),

@@ -179,6 +179,9 @@ def test_workers_that_nothing_connects_are_noted(
     names = {"workers": workers, "workers_inside": inside, "strategy": "mpi", "command": "python train.py"}
     run: Any = SimpleNamespace(settings=SimpleNamespace(**names))
     assert note_of_workers(run) == note
+    for command in ("python train.py; exit $?", "python train.py && ./solver"):
+        run.settings.command = f"bash -c '{command}'"
+        assert note_of_workers(run) == note * ("solver" not in command or "may have" in note)
 
 
 def test_a_file_of_an_earlier_run_does_not_count(here: Path) -> None:
