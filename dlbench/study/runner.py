@@ -315,7 +315,7 @@ def _addresses(run: RunSpec, layout: Layout, cluster: Cluster) -> tuple[str, ...
     is_by_address = communicator is not None and plugins.load("communicators", communicator).get("NEEDS_ADDRESS", False)
     if run.settings.workers_inside or (run.settings.command is None and not is_by_address):
         return ()
-    return addresses(layout, cluster, os.environ, needs_all=plugins.canonical(run.settings.strategy) == "multi_worker")
+    return addresses(layout, cluster, os.environ, needs_all=run.tf_config)
 
 
 def _end_leftovers(cluster: Cluster, assignment: Assignment, folder: Path) -> None:

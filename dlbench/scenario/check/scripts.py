@@ -109,22 +109,8 @@ _ALONE = sys.stdlib_module_names - {
 # Calls after which other code may train; and programs that do not.
 _LEAVES = re.compile(r"exec\w*|(posix_)?spawn\w*|system|popen|fork|__import__")
 _HARMLESS = {
-    *SHELLS,
-    "cd",
-    "cp",
-    "date",
-    "echo",
-    "exit",
-    "export",
-    "ln",
-    "mkdir",
-    "mv",
-    "printf",
-    "pwd",
-    "rm",
-    "set",
-    "ulimit",
-}
+    *SHELLS, "cd", "cp", "date", "echo", "exit", "export", "ln", "mkdir", "mv", "printf", "pwd", "rm", "set", "ulimit",
+}  # fmt: skip
 # Calls of a script that start workers, in a loop over ranks or at once; those that find what an earlier run has
 # trained, and those that take it up.
 _PROCESS = re.compile(r"([\w.]*\bProcess)\([^()]*\btarget=")
