@@ -12,6 +12,7 @@ History:
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
 
 from dlbench.errors import UserError
@@ -424,6 +425,7 @@ def dtypes(table: str) -> dict[str, Any]:
     return {column.name: DTYPES[column.kind] for column in TABLES[table]}
 
 
+@cache
 def names(table: str) -> tuple[str, ...]:
     """Return the column names of a table of `TABLES` in order."""
     return tuple(column.name for column in TABLES[table])

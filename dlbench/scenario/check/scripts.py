@@ -183,6 +183,10 @@ class SimpleCommand:
         return shlex.join(["python", *words]) if words else ""
 
 
+def _scripts_of(commands: Iterable[SimpleCommand]) -> Iterator[Path]:
+    return (path for it in commands for path in it.scripts)
+
+
 def simple_commands(command: str) -> list[SimpleCommand]:
     """Return the programs that a scenario's command starts, with those of shell scripts that it names."""
     try:
@@ -214,7 +218,7 @@ def missing_replicas(case: Case) -> str:
     settings = case.settings
     if settings.workers == 1 or not case.needs.one_process:
         return ""
-    paths = [path for it in simple_commands(settings.command or "") for path in it.scripts]
+    paths = list(_scripts_of(simple_commands(settings.command or "")))
     texts = [text for path in paths if (text := text_of(path)) is not None]
     if not texts or any(map(_REPLICATED.search, texts)):
         return ""
@@ -228,7 +232,7 @@ def missing_replicas(case: Case) -> str:
 def unconnected(command: str) -> Path | None:
     """Return the Python script of a command that names nothing by which processes find each other; None if unsure."""
     commands = [it for it in simple_commands(command) if Path(it.words[0]).name not in _HARMLESS]
-    paths = [path for it in commands for path in it.scripts]
+    paths = list(_scripts_of(commands))
     # Another program may be what trains.
     texts = [text for it in commands for path in it.scripts or [Path()] for text in with_modules(path) or [""]]
     # Without a tree is what cannot be read.
@@ -270,9 +274,9 @@ def lacks_devices(command: str) -> Path | None:
 
 def _script_and_texts(command: str) -> tuple[Path | None, list[str], list[str]]:
     """Return a command's Python script, the texts of the command and its shell script, and of the script's files."""
-    path = next((path for it in simple_commands(command) for path in it.scripts), None)
-    outer = Path(executed(shlex.split(command))[2])
-    return path, [command, (outer != path and text_of(outer)) or ""], with_modules(path) if path else []
+    path = next(_scripts_of(simple_commands(command)), None)
+    words = _unwrapped(shlex.split(command)) or [""]
+    return path, [command, _shell_text(words, (Path(),))[0] or ""], with_modules(path) if path else []
 
 
 def executed(words: Sequence[str]) -> tuple[str, str, str]:
@@ -326,7 +330,7 @@ def script_warnings(arms: Sequence[RunSpec]) -> list[str]:
         one_process = (run.settings.workers == 1 or needs_of(run.settings.strategy).one_process for run in runs)
         if not runs[0].settings.workers_inside and any(one_process):
             lines += _launcher_warnings(commands)
-        path = next((path for it in commands for path in it.scripts), None)
+        path = next(_scripts_of(commands), None)
         text = text_of(path) if path else None
         if text is not None:
             lines += _about(str(path), text, command, runs)

@@ -56,7 +56,8 @@ def test_a_setting_that_varies_is_mentioned(here: Path) -> None:
 
 def test_what_a_script_is_trained_with_is_unknown_unless_it_reads_it_or_the_scenario_says_it(here: Path) -> None:
     settings = {"batch_size", "batch_scope", "learning_rate", "epochs", "divide", "momentum"}
-    (here / "train.sh").write_text("python train.py $(jq .epochs <<< $DLBENCH_SETTINGS)")
+    for name in ("train.sh", "run"):
+        (here / name).write_text("#!/bin/bash\npython train.py $(jq .epochs <<< $DLBENCH_SETTINGS)")
     for script, command, base, known in [
         ("", "python train.py", "", set()),
         (
@@ -69,6 +70,8 @@ def test_what_a_script_is_trained_with_is_unknown_unless_it_reads_it_or_the_scen
         (HOOKED + "run.batch_size", "python train.py", "", {"batch_size", "batch_scope"}),
         (HOOKED + "fit(run)", "python train.py", "", settings),
         ("", "bash train.sh", "", {"epochs", "divide"}),
+        ("", "timeout 60 bash train.sh", "", {"epochs", "divide"}),
+        ("", "./run", "", {"epochs", "divide"}),
         ("batch_size = 8", "bash -c 'python train.py --batch_size 8'", "", set()),
         ("", "python -m training", "learning_rate: 0.5", {"learning_rate"}),
         ("", "./simulation", "", set()),
