@@ -41,7 +41,9 @@ def command(
 ) -> None:
     """Write FILE (scenario.yaml), a commented scenario that runs as it is. Asks for what is not given."""
     from dlbench.analysis.formatting import counted
-    from dlbench.scenario.check.scripts import script_warnings, simple_commands, with_modules
+    from dlbench.scenario.check.commands import scripts_of, simple_commands
+    from dlbench.scenario.check.script_warnings import script_warnings
+    from dlbench.scenario.check.scripts import with_modules
     from dlbench.scenario.cluster import this_machine
     from dlbench.scenario.expand.runs import expand
     from dlbench.scenario.read.scenario_file import parse
@@ -78,8 +80,7 @@ def command(
         click.echo(f"warning: {warning}", err=True)
     if script and lacks_hook(Path(script)):
         click.echo(f"For every step and epoch, add to {script}, or to the Python script that it starts:", err=True)
-        commands = simple_commands(command_of(Path(script)))
-        paths = {Path(script), *(path for it in commands for path in it.scripts)}
+        paths = {Path(script), *scripts_of(simple_commands(command_of(Path(script))))}
         texts = [text for path in sorted(paths) for text in with_modules(path)]
         for line in hook_lines(texts, starts_workers=runs[0].settings.workers_inside):
             click.echo(f"    {line}", err=True)

@@ -20,7 +20,8 @@ from dlbench.records import files, parquet
 from dlbench.records.columns import names
 from dlbench.records.machine import describe
 from dlbench.records.variables import is_digest
-from dlbench.scenario.check.scripts import executed, python_fault
+from dlbench.scenario.check.commands import executed
+from dlbench.scenario.check.scripts import python_fault
 from dlbench.scenario.cluster import Cluster, MeasuredLink, this_machine
 from dlbench.scenario.cluster.allocation import allocation, refuse_unnamed_hosts
 from dlbench.scenario.cluster.cluster_file import ClusterOptions

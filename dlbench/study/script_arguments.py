@@ -10,7 +10,8 @@ from typing import Any
 
 import yaml
 
-from dlbench.scenario.check.scripts import FOLDERS, modules_of, parsed, text_of
+from dlbench.scenario.check.commands import text_of
+from dlbench.scenario.check.scripts import FOLDERS, modules_of, parsed
 from dlbench.scenario.placeholders import ATTEMPT
 
 # What scripts call the settings, without dashes, by setting.

@@ -13,20 +13,17 @@ from dlbench import plugins
 from dlbench.analysis.formatting import one_line
 from dlbench.errors import UserError, nearest
 from dlbench.scenario.check.case import num_training_samples
+from dlbench.scenario.check.commands import SHELLS, interpreter_of, scripts_of, simple_commands, text_of
 from dlbench.scenario.check.scripts import (
     BY_TORCHRUN,
-    SHELLS,
     goes_on,
     has_hook,
-    interpreter_of,
     lacks_devices,
     modules_of,
     parsed,
     python_fault,
     reads,
-    simple_commands,
     starts_workers,
-    text_of,
     with_modules,
 )
 from dlbench.scenario.metrics import QUALITY
@@ -292,10 +289,10 @@ def command_of(script: Path) -> str:
         )
     program = PROGRAMS.get(script.suffix) or interpreter_of(text)
     if script.suffix in JOB_SUFFIXES or (program != "python" and JOB_DIRECTIVE.search(text)):
-        inner = [path for it in simple_commands(f"bash {quoted}") for path in it.scripts]
+        inner = next(scripts_of(simple_commands(f"bash {quoted}")), Path("train.py"))
         raise UserError(
             f"{script} is a job script, and dlbench submits jobs and starts the processes itself (docs/queues.md)",
-            hint=f"name the script that its srun or mpirun line starts: --script {(*inner, 'train.py')[0]}",
+            hint=f"name the script that its srun or mpirun line starts: --script {inner}",
         )
     if program not in ("python", *SHELLS):
         raise UserError(

@@ -11,7 +11,7 @@ from glob import iglob
 from dlbench import plugins
 from dlbench.errors import UserError, shorten, shown
 from dlbench.scenario.check.case import Case, Descriptions
-from dlbench.scenario.check.scripts import missing_replicas, nested_launcher
+from dlbench.scenario.check.script_warnings import missing_replicas, nested_launcher
 from dlbench.scenario.check.training import TRAINING_CHECKS, choice
 from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.cluster.spread import slots_in_words, spread, starts_here

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from dlbench.scenario.check.case import Case, Descriptions, num_steps
-from dlbench.scenario.check.scripts import script_warnings
+from dlbench.scenario.check.script_warnings import script_warnings
 from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.cluster.spread import spread
 from dlbench.scenario.plugin_settings import needs_of

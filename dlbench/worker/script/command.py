@@ -10,7 +10,8 @@ from typing import Any, NoReturn
 
 from dlbench.errors import UserError, nearest
 from dlbench.records.assignment import Assignment
-from dlbench.scenario.check.scripts import has_hook, simple_commands, text_of
+from dlbench.scenario.check.commands import scripts_of, simple_commands, text_of
+from dlbench.scenario.check.scripts import has_hook
 from dlbench.scenario.placeholders import ATTEMPT, fill
 from dlbench.scenario.run_spec import RunSpec
 
@@ -89,7 +90,7 @@ def process_group(assignment: Assignment, rank: int) -> dict[str, str]:
 
 def mentions_hook(words: Sequence[str]) -> bool:
     """Whether a script that these words start names the hook, by which it reports for itself."""
-    paths = {path for it in simple_commands(shlex.join(words)) for path in it.scripts}
+    paths = {*scripts_of(simple_commands(shlex.join(words)))}
     return any(has_hook(text_of(path) or "") for path in paths)
 
 

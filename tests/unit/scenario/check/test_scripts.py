@@ -7,7 +7,9 @@ import pytest
 import yaml
 
 from dlbench.errors import UserError
-from dlbench.scenario.check.scripts import interpreter_of, python_fault, script_warnings
+from dlbench.scenario.check.commands import interpreter_of
+from dlbench.scenario.check.script_warnings import script_warnings
+from dlbench.scenario.check.scripts import python_fault
 from dlbench.scenario.cluster import this_machine
 from dlbench.scenario.expand.runs import expand
 from dlbench.scenario.read.scenario_file import parse, read
@@ -247,7 +249,7 @@ def test_whose_rate_a_script_prints_is_asked_where_workers_vary(
 
 def test_horovod_without_its_part_for_an_engine_is_warned_of(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = SimpleNamespace(submodule_search_locations=[str(here / "horovod")])
-    monkeypatch.setattr("dlbench.scenario.check.scripts.find_spec", lambda name: spec)
+    monkeypatch.setattr("dlbench.scenario.check.script_warnings.find_spec", lambda name: spec)
     library = here / "horovod" / "tensorflow" / "mpi_lib.cpython-311.so"
     library.parent.mkdir(parents=True)
     library.touch()
