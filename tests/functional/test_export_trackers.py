@@ -101,14 +101,22 @@ def compare_with_rows(place: str, runs: dict[str, Any]) -> None:
         assert [one.timestamp for one in losses] == pytest.approx(ended, abs=1)
 
 
-def test_mlflow_has_every_run_in_a_file_and_once(tmp_path: Path) -> None:
+def test_mlflow_has_every_run_in_a_file_and_replaces_what_was_repeated_or_written_in_part(tmp_path: Path) -> None:
     folder = tmp_path / "학습 'x #1"
     assert export(STUDY, "mlflow", folder).output.strip() == str(folder / "mlflow.db")
     place = f"sqlite:///{folder}/mlflow.db"
     first = runs_at(place)
     compare_with_rows(place, first)
-    export(STUDY, "mlflow", folder)
-    assert {run.info.run_id for run in runs_at(place).values()} == {run.info.run_id for run in first.values()}
+    repeated, partial, *_ = first
+    client_of(place).update_run(first[partial].info.run_id, status="RUNNING")
+    study = found(STUDY).studies[0]
+    attempts = tuple({**row, "attempt": 2} if row["run_id"] == repeated else row for row in study.attempts)
+    plugins.load("exporters", "mlflow").get("export")(ReportData((replace(study, attempts=attempts),)), folder)
+    second = runs_at(place)
+    assert set(second) == set(first)
+    assert {name for name, run in second.items() if run.info.run_id != first[name].info.run_id} == {repeated, partial}
+    assert second[repeated].data.tags["dlbench.attempt"] == "2"
+    assert second[partial].info.status != "RUNNING"
     assert [path.name for path in folder.iterdir()] == ["mlflow.db"]
 
 
@@ -122,23 +130,6 @@ def test_mlflow_has_every_run_on_a_server_and_once(
     export(STUDY, "mlflow", tmp_path / "out")
     assert {run.info.run_id for run in runs_at(server).values()} == {run.info.run_id for run in first.values()}
     assert not (tmp_path / "out").exists()
-
-
-def test_mlflow_replaces_what_was_repeated_or_written_in_part(tmp_path: Path) -> None:
-    study = found(STUDY).studies[0]
-    exporter = plugins.load("exporters", "mlflow").get("export")
-    exporter(ReportData((study,)), tmp_path)
-    place = f"sqlite:///{tmp_path}/mlflow.db"
-    first = runs_at(place)
-    repeated, partial, *_ = first
-    client_of(place).update_run(first[partial].info.run_id, status="RUNNING")
-    attempts = tuple({**row, "attempt": 2} if row["run_id"] == repeated else row for row in study.attempts)
-    exporter(ReportData((replace(study, attempts=attempts),)), tmp_path)
-    second = runs_at(place)
-    assert set(second) == set(first)
-    assert {name for name, run in second.items() if run.info.run_id != first[name].info.run_id} == {repeated, partial}
-    assert second[repeated].data.tags["dlbench.attempt"] == "2"
-    assert second[partial].info.status != "RUNNING"
 
 
 def test_what_mlflow_cannot_write_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,9 +153,11 @@ def test_what_a_small_mlflow_lacks_is_said(tmp_path: Path) -> None:
 
 
 def inspected(folder: Path, *options: str) -> str:
-    """Return what wandb's own reader finds in the folder of an offline run."""
+    """Return what wandb's reader, which `wandb leet inspect` starts, finds in the folder of an offline run."""
+    from wandb.util import get_core_path
+
     (file,) = folder.glob("*.wandb")
-    argv = [str(Path(sys.executable).with_name("wandb")), "leet", "inspect", "--json", *options, str(file)]
+    argv = [get_core_path(), "leet", "inspect", "--json", *options, "--run-file", str(file), str(folder)]
     return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True).stdout
 
 
@@ -183,7 +176,7 @@ def test_wandb_reads_every_run_and_nothing_is_sent_or_left(tmp_path: Path, monke
     folders = {path.name.split("-", 3)[-1]: path for path in (tmp_path / "out" / "wandb").iterdir()}
     rows = {f"{row['run_id']}-{row['attempt']}": row for row in data.runs}
     assert set(folders) == set(rows)
-    # One of each end, and a simulated one: each look starts wandb twice.
+    # One of each end, and a simulated one.
     for name, row in {(row["status"], row.get("emulated")): (name, row) for name, row in rows.items()}.values():
         summary = json.loads(inspected(folders[name], "--summary"))
         is_good = row["status"] == "completed"
