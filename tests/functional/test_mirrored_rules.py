@@ -64,7 +64,6 @@ def test_evaluation_gradient_and_state_are_those_of_one_worker(cases: list[Case]
             assert many[0] == pytest.approx(one[0], rel=TOLERANCES[case["precision"]]), case
             assert many[1] == one[1], case
         assert case["gradient_difference"] < TOLERANCES[case["precision"]], case
-    for case in cases:
         assert case["state_comes_back"], case
         assert case["statistics"][0] == case["statistics"][1] * case["num_replicas"], case
 
@@ -72,18 +71,19 @@ def test_evaluation_gradient_and_state_are_those_of_one_worker(cases: list[Case]
 def test_sabotages_are_found(cases: list[Case]) -> None:
     # A second reduction is what Keras's optimizer would do by itself: agreement alone does not find it, nor local
     # batch norm. A change in a replica that is not the first is found although the first is right.
-    agreeing = ("second-reduction", "local-batch-norm", "full-weights")
-    verdicts = {"no-reduction": "no", "other-replica": "no", **dict.fromkeys(agreeing, "exact")}
-    sabotaged = {case["sabotage"]: case for case in cases if case["sabotage"]}
-    for sabotage, case in sabotaged.items():
-        assert case["first"] == verdicts[sabotage], case
-        assert min(case["difference"], *case["statistics_difference"], 1.0) > FAR or sabotage == "other-replica", case
+    verdicts = {"no-reduction": "no"}
+    for case in cases:
+        if case["sabotage"]:
+            assert case["first"] == verdicts.get(case["sabotage"], "exact"), case
+            assert min(case["difference"], *case["statistics_difference"], 1.0) > FAR, case
+        else:
+            assert case["changed"] == "no", case
 
 
 @pytest.mark.parametrize("program", [(MASKED, "tensorflow")], indirect=True)
 def test_each_replica_drops_what_its_worker_drops_in_a_process_of_its_own(program: dict[str, Any]) -> None:
     found = program["masks"]
-    assert found["replicas"] == found["processes"] == found["again"]
+    assert found["replicas"] == found["processes"]
     # Were all workers' generators alike, it would be seen; so would it, did a step without samples draw.
     assert found["all the first"][0] != found["replicas"][0]
     assert found["following"] == found["restored"] != found["replicas"]

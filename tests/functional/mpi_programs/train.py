@@ -29,12 +29,13 @@ SABOTAGES = ("", "no-reduction", "no-broadcast", "equal-weights", "full-weights"
 AGREEING = ("equal-weights", "full-weights")
 # (model, its options, precision) of each trainer: no batch norm, no dropout.
 Network = tuple[str, dict[str, Any], str]
-_WITH_KERAS: list[Network] = [("mlp", {"hidden": (9, 7)}, "float64"), ("cnn", {"filters": (3, 4)}, "float32")]
+_MLP: Network = ("mlp", {"hidden": (9, 7)}, "float64")
+_CNN: Network = ("cnn", {"filters": (3, 4)}, "float64")
 NETWORKS: dict[str, list[Network]] = {
-    "numpy": [("mlp", {"hidden": (9, 7)}, "float64"), ("mlp", {"hidden": (9, 7)}, "float32")],
-    "keras_tensorflow": _WITH_KERAS,
-    "keras_torch": _WITH_KERAS,
-    "keras_jax": _WITH_KERAS[:1],  # it compiles anew for each size of a batch
+    "numpy": [_MLP, (*_MLP[:2], "float32")],
+    "keras_tensorflow": [_CNN],
+    "keras_torch": [_CNN],
+    "keras_jax": [_MLP],  # it compiles anew for each size of a batch
 }
 PROBLEM = Problem(input_shape=(8, 8, 1), num_classes=5)
 GLOBAL_BATCH = 25  # divisible by none of 2, 3, 4

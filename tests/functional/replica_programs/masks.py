@@ -57,19 +57,18 @@ def masks(num_workers: int, make_replicas: Callable[[], Trainer]) -> dict[str, A
     """Return the masks of replicas, of processes, and of processes that are all taken for the first worker."""
     replicas, everyone = make_replicas(), list(range(num_workers))
     found = {"replicas": walk(replicas, everyone, num_workers)}
-    for name, number in (("processes", lambda worker: worker), ("all the first", lambda worker: 0)):
-        # The processor looks like so many devices here, also to a trainer that uses one.
-        apart = [
-            walk(
-                build(Threads(1, 2, replicas=num_workers, workers=(number(worker),)), num_workers),
-                [worker],
-                num_workers,
-            )
-            for worker in everyone
-        ]
-        found[name] = np.any(apart, axis=0).tolist()
+    # Of each pair the first is the worker that trains, the second the one that it is taken for.
+    as_taken = {(worker, number) for worker in everyone for number in (worker, 0)}
+    # The processor looks like so many devices here, also to a trainer that uses one.
+    apart = {
+        (worker, number): walk(
+            build(Threads(1, 2, replicas=num_workers, workers=(number,)), num_workers), [worker], num_workers
+        )
+        for worker, number in as_taken
+    }
+    found["processes"] = np.any([apart[worker, worker] for worker in everyone], axis=0).tolist()
+    found["all the first"] = np.any([apart[worker, 0] for worker in everyone], axis=0).tolist()
     other = make_replicas()
     other.set_state(replicas.state("optimizer"))
     following = [walk(trainer, everyone, num_workers) for trainer in (replicas, other)]
-    again = walk(make_replicas(), everyone, num_workers)
-    return {**found, "again": again, "following": following[0], "restored": following[1]}
+    return {**found, "following": following[0], "restored": following[1]}

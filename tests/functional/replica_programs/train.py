@@ -2,7 +2,7 @@
 
 Hands in, for each case: the verdict on the agreement of replicas after the first step and at the end; how far the first
 replica's weights and all replicas' moving statistics are from one worker that trained on the joined batches, relative
-to the largest; and how the replicas evaluate.
+to the largest; and, of sound cases, how the replicas evaluate, and the verdict once a copy of a weight is changed.
 """
 
 import functools
@@ -21,9 +21,12 @@ from tests.functional.mpi_programs.launch import hand_in
 from tests.functional.mpi_programs.train import GLOBAL_BATCH, LEARNING_RATE, PROBLEM, batches, difference, rehearse
 from tests.functional.replica_programs.masks import build as build_masked
 from tests.functional.replica_programs.masks import masks
-from tests.functional.replica_programs.sabotaged import but_in_the_first, without_reduction
+from tests.functional.replica_programs.sabotaged import without_reduction
 
 SEED = 5
+
+
+MOMENTUM = {"optimizer": "sgd", "momentum": 0.9}
 
 
 class Case(NamedTuple):
@@ -31,44 +34,35 @@ class Case(NamedTuple):
 
     model: str = "mlp"
     precision: str = "float64"
-    settings: dict[str, Any] = {}  # noqa: RUF012 - read only
+    settings: dict[str, Any] = MOMENTUM
     model_options: dict[str, Any] = {"hidden": (9, 7)}  # noqa: RUF012 - read only
     cross_device_ops: str = "auto"
     sabotage: str = ""
 
 
 CNN: dict[str, Any] = {"filters": (3, 4)}
-EVERYWHERE = (
-    Case(settings={"optimizer": "sgd", "momentum": 0.9}),
-    Case(sabotage="no-reduction"),
-    Case(sabotage="full-weights"),
-)
-HIERARCHICAL = Case(cross_device_ops="hierarchical_copy")
-IN_PARTS_AND_WITH_STATISTICS = (
-    Case(settings={"optimizer": "adam", "gradient_accumulation_steps": 3}),
+IN_PARTS = {"optimizer": "adam", "gradient_accumulation_steps": 3}
+WITH_STATISTICS = (
     Case("cnn", model_options=CNN | {"batch_norm": "synchronized"}),
     Case("cnn", model_options=CNN | {"batch_norm": "local"}, sabotage="local-batch-norm"),
 )
 # By number of workers: each optimizer, way of summing, network and sabotage once.
 CASES: dict[int, tuple[Case, ...]] = {
     2: (
-        *EVERYWHERE,
-        HIERARCHICAL,
+        Case(),
+        Case(sabotage="no-reduction"),
+        Case(sabotage="full-weights"),
+        Case(settings=IN_PARTS, cross_device_ops="hierarchical_copy"),
         Case(precision="float32", cross_device_ops="reduce_to_one_device"),
         Case(sabotage="second-reduction"),
-        Case(sabotage="other-replica"),
-        *IN_PARTS_AND_WITH_STATISTICS,
+        *WITH_STATISTICS,
     ),
-    3: (EVERYWHERE[0], HIERARCHICAL, *IN_PARTS_AND_WITH_STATISTICS),
+    3: (Case(), Case(cross_device_ops="hierarchical_copy"), Case(settings=IN_PARTS), *WITH_STATISTICS),
 }
 # On JAX, where one program sums over all samples: batch norm is the joined batch's, whatever it is called.
 JAX = "jax"
-_WITH_BATCH_NORM = Case(
-    "cnn",
-    settings={"optimizer": "adam", "gradient_accumulation_steps": 3},
-    model_options=CNN | {"batch_norm": "local"},
-)
-JAX_CASES = {3: (EVERYWHERE[0], Case(sabotage="other-replica")), 2: (EVERYWHERE[0], _WITH_BATCH_NORM)}
+_WITH_BATCH_NORM = Case("cnn", settings=IN_PARTS, model_options=CNN | {"batch_norm": "local"})
+JAX_CASES = {3: (Case(),), 2: (Case(), _WITH_BATCH_NORM)}
 # So many workers also draw masks: each is built many times for them.
 MASKED = 2
 
@@ -84,38 +78,64 @@ def main(workers: int, engine: str) -> None:
     hand_in(0, {"cases": cases, **drawn})
 
 
+class Alone(NamedTuple):
+    """One worker, and what became of it on the joined batches."""
+
+    trainer: Trainer
+    sums: list[list[float]]
+    start: Array
+    end: Array
+    statistics: Array
+
+
+ALONE: dict[str, Alone] = {}
+
+
+def alone(case: Case, workers: int, engine: str) -> Alone:
+    """Train one worker, once for all cases that differ in what replicas do alone."""
+    key = str((case.model, case.precision, case.settings, case.model_options))
+    if key not in ALONE:
+        trainer = build(case, workers, engine, replicated=False)
+        start = trainer.parameters()
+        sums = [list(trainer.step(x, y, 1 / len(y), LEARNING_RATE).values()) for x, y in batches()]
+        end = trainer.parameters()
+        if difference(end, start) < 0.01:
+            raise RuntimeError("training moved nothing: the comparison would prove nothing")
+        ALONE[key] = Alone(trainer, sums, start, end, trainer.state("statistics")["statistics"])
+    return ALONE[key]
+
+
 def found(case: Case, workers: int, engine: str) -> dict[str, Any]:
     """Train both ways and return what is to be judged."""
-    joined, many = (build(case, workers, engine, replicated=replicated) for replicated in (False, True))
-    start = many.parameters()
-    if difference(joined.parameters(), start) != 0:
+    one, many = alone(case, workers, engine), build(case, workers, engine, replicated=True)
+    if difference(one.start, many.parameters()) != 0:
         raise RuntimeError("the same seed gave other first weights")
     verdicts, sums = [], []
     for x, y in batches():
-        one = joined.step(x, y, 1 / len(y), LEARNING_RATE)
         scale = 1 / (GLOBAL_BATCH if case.sabotage == "full-weights" else len(y))
-        sums.append([list(found.values()) for found in (one, many.step(x, y, scale, LEARNING_RATE))])
+        sums.append(list(many.step(x, y, scale, LEARNING_RATE).values()))
         if not verdicts:
             rehearse(many, _single.connect(1))
-            if engine == JAX and case.sabotage == "other-replica":
-                change_other_copies(many)
-        first, *others = many.replicas()
-        verdicts.append(compare(first, _single.connect(1), others).verdict)
-    if difference(joined.parameters(), start) < 0.01:
-        raise RuntimeError("training moved nothing: the comparison would prove nothing")
-    return {
+        verdicts.append(verdict(many))
+    judged = {
         "first": verdicts[0],
         "last": verdicts[-1],
-        "difference": difference(many.parameters(), joined.parameters()),
+        "difference": difference(many.parameters(), one.end),
         "statistics_difference": [
-            difference(own, joined.state("statistics")["statistics"])
+            difference(own, one.statistics)
             for own in np.split(many.state("statistics")["statistics"], workers)
-            if joined.state("statistics")["statistics"].size
+            if one.statistics.size
         ],
-        "sums": sums,
+        "sums": list(zip(one.sums, sums, strict=True)),
         "num_replicas": len(many.replicas()),
-        **others_of_the_contract(many, joined),
     }
+    return judged if case.sabotage else judged | others_of_the_contract(many, one.trainer, engine)
+
+
+def verdict(many: Trainer) -> str:
+    """Return whether replicas agree."""
+    first, *others = many.replicas()
+    return compare(first, _single.connect(1), others).verdict
 
 
 def build(case: Case, workers: int, engine: str, *, replicated: bool) -> Trainer:
@@ -147,24 +167,29 @@ def hook(case: Case, strategy: Any, trainer: Any) -> Any:
     """Return what the compiled step does with gradients."""
     if case.sabotage == "no-reduction":
         return without_reduction
-    if case.sabotage == "other-replica":
-        return lambda gradients: but_in_the_first(strategy.in_graph(gradients))
     if case.sabotage == "second-reduction":
         del trainer._graph.optimizer._all_reduce_sum_gradients
     return strategy.in_graph
 
 
-def change_other_copies(trainer: Any) -> None:
+def change_other_copies(trainer: Any, engine: str) -> None:
     """Change the first weights on every device but the first."""
+    first = trainer._weights[0]
+    if engine != JAX:
+        for copy in first.value.values[1:]:
+            copy.assign_add(copy * 0 + 0.01)
+        return
     import jax
 
-    first = trainer._weights[0]
     copies = [shard.data + (0.01 if number else 0) for number, shard in enumerate(first.value.addressable_shards)]
     first._direct_assign(jax.make_array_from_single_device_arrays(first.shape, first.value.sharding, copies))
 
 
-def others_of_the_contract(many: Trainer, joined: Trainer) -> dict[str, Any]:
-    """Return evaluations (more samples than replicas, and fewer), gradients and state, next to those of one worker."""
+def others_of_the_contract(many: Trainer, joined: Trainer, engine: str) -> dict[str, Any]:
+    """Return evaluations (more samples than replicas, and fewer), gradients and state, next to those of one worker.
+
+    Agreement also where replicas that are not the first are changed.
+    """
     x, y = next(batches())
     joined.set_parameters(many.parameters())
     size = joined.state("statistics")["statistics"].size
@@ -175,10 +200,13 @@ def others_of_the_contract(many: Trainer, joined: Trainer) -> dict[str, Any]:
     one, several = (np.array(trainer.gradient(x, y, 0.1)[0]) for trainer in (joined, many))
     state: Array = many.state("optimizer")["optimizer"]
     many.set_state({"optimizer": state})
+    comes_back = bool(np.array_equal(many.state("optimizer")["optimizer"], state))
+    change_other_copies(many, engine)
     return {
         "scores": scores,
         "gradient_difference": difference(several, one),
-        "state_comes_back": bool(np.array_equal(many.state("optimizer")["optimizer"], state)),
+        "state_comes_back": comes_back,
+        "changed": verdict(many),
         "statistics": [
             many.state("statistics")["statistics"].size,
             size,
