@@ -16,7 +16,7 @@ POINTS = {
         "strategy": "single",
     },
     "doubling": {"batch_policy": "step-doubling", "batch_doubling_epochs": 3, "largest_batch_size": 64},
-    "fixed": {"batch_size": 16},
+    "fixed": {"batch_size": 16, "workers": 1, "strategy": "single"},
 }  # fmt: skip
 
 

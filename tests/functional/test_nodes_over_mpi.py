@@ -22,10 +22,10 @@ Nodes = list[dict[str, Any]]
 # One worker, or workers that wait for each other.
 SAME_BITS: tuple[Case, ...] = (
     {"strategy": "parameter_server", "workers": 2, "servers": 1, "momentum": 0.9},
-    {"strategy": "parameter_server", "workers": 3, "servers": 2, "batch_size": 14, "batch_scope": "global"},
+    {"strategy": "parameter_server", "workers": 2, "servers": 2, "batch_size": 15, "batch_scope": "global"},
     {"strategy": "ring", "workers": 2},
     {"strategy": "ring", "workers": 4, "batch_size": 14, "batch_scope": "global", "optimizer": "adam"},
-    {"strategy": "parameter_server", "workers": 3, "servers": 2, "compression": "top_k", "compression__density": 0.1},
+    {"strategy": "parameter_server", "workers": 2, "servers": 2, "compression": "top_k", "compression__density": 0.1},
     {"strategy": "ring", "workers": 4, "compression": "eight_bit"},
     {"strategy": "local_sgd", "workers": 3, "strategy__period": 3},
     {"strategy": "stale_synchronous", "workers": 1, "servers": 2},
@@ -49,7 +49,7 @@ ASYNCHRONOUS: tuple[Case, ...] = (
     {"strategy": "elastic_averaging", "workers": 3, "servers": 1},
 )
 # Whoever computes a portion of the gradient, and however often, the result is the same; messages are not.
-PORTIONS: Case = {"strategy": "sandblaster", "workers": 2, "servers": 2, "strategy__history": 2}
+PORTIONS: Case = {"strategy": "sandblaster", "workers": 2, "servers": 1, "strategy__history": 2}
 SHARED_MEMORY: Case = {"strategy": "hogwild", "workers": 3}
 
 

@@ -16,7 +16,7 @@ import pytest
 from dlbench.records import files
 from tests.cluster.cluster import Cluster
 from tests.functional import paced
-from tests.functional.studies import BASE, DLBENCH, rows, study, trains
+from tests.functional.studies import BASE, DLBENCH, Bench, rows, study, trains
 from tests.functional.waiting import wait_until
 
 ALONE = {"workers": 1, "strategy": "single"}
@@ -242,9 +242,8 @@ def test_what_slurm_refuses_leaves_no_study(made: Cluster, folder: Path) -> None
 
 def test_a_layout_that_does_not_fit_is_refused_before_it_is_submitted(made: Cluster, folder: Path) -> None:
     write(folder, made, base={"workers": 6})
-    done = run(made, folder)
-    assert done.returncode == 2
-    assert "6 workers do not fit on 4 slots; at most 4 fit, or all with `hosts: {count: 2, slots: 3}`" in done.stderr
+    said = Bench(folder).call(*words(folder)[len(DLBENCH) + 1 :], code=2)
+    assert "6 workers do not fit on 4 slots; at most 4 fit, or all with `hosts: {count: 2, slots: 3}`" in said
     assert not (folder / "studies").exists()
 
 
@@ -260,12 +259,11 @@ def test_what_dlbench_refuses_in_the_job_is_reported(made: Cluster, folder: Path
 
 def test_a_dry_run_prints_the_script_and_submits_nothing(made: Cluster, folder: Path) -> None:
     write(folder, made, "submitter.setup: [module load cuda]")
-    done = run(made, folder, "--dry-run")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("#!/bin/bash\n")
-    assert "#SBATCH --nodes=2\n" in done.stdout
-    assert "\nmodule load cuda\n" in done.stdout
-    assert "queue-0:2" in done.stdout
+    said = Bench(folder).call(*words(folder, "--dry-run")[len(DLBENCH) + 1 :])
+    assert said.startswith("#!/bin/bash\n")
+    assert "#SBATCH --nodes=2\n" in said
+    assert "\nmodule load cuda\n" in said
+    assert "queue-0:2" in said
     assert queue(made) == []
     assert not (folder / "studies").exists()
 
