@@ -95,7 +95,7 @@ def test_parts_without_any_samples_leave_synchronised_statistics(given: Batch) -
 def test_several_steps_of_a_call_are_single_ones(jit_compile: bool, given: Batch) -> None:
     options = {"filters": (4,), "batch_norm": True}
     settings: dict[str, Any] = {"optimizer": "adam", "jit_compile": jit_compile, "precision": "float64"}
-    contract.check_several_steps_of_a_call_are_single_ones(
+    contract.check_each_step_of_a_call_has_its_samples_its_rate_and_the_hook(
         lambda: create(KERAS, "cnn", WHAT, options, **settings), given
     )
 
@@ -132,7 +132,6 @@ def test_mixed_precision_resumes_to_the_bit(optimizer: str, precision: str, give
     contract.check_resumes_to_the_bit(make, given, at_once=True)
     rehearsed, plain = make(), make()
     for trainer in (rehearsed, plain):
-        contract.walk(trainer, given, range(2), at_once=True)
         trainer.compile(list)
         trainer.step(*given, 0.1, 0.01)
         if trainer is rehearsed:
@@ -307,14 +306,14 @@ def loss_scale(trainer: Any) -> float:
 
 
 def test_all_workers_skip_the_step_that_overflows_on_one() -> None:
-    """Worker 0's samples overflow float16: none of the three steps, and all halve their loss scale."""
+    """Worker 0's samples overflow float16: neither worker steps, and both halve their loss scale."""
     what = Problem((20,), 10)
     random = np.random.default_rng(0)
-    harmless = [(random.normal(size=(4, 20)), random.integers(0, 10, 4).astype(np.int32)) for _ in range(3)]
+    harmless = [(random.normal(size=(4, 20)), random.integers(0, 10, 4).astype(np.int32)) for _ in range(2)]
     violent = [(harmless[0][0] * 3e4, harmless[0][1]), *harmless[1:]]
-    workers = [create(KERAS, "mlp", what, precision="mixed_float16", optimizer="adam") for _ in range(3)]
+    workers = [create(KERAS, "mlp", what, precision="mixed_float16", optimizer="adam") for _ in range(2)]
     own_parts = [contract.gradient(*pair, 1 / 12) for pair in triples(workers, violent)]
-    assert [bool(np.isfinite(part).all()) for part in own_parts] == [False, True, True]
+    assert [bool(np.isfinite(part).all()) for part in own_parts] == [False, True]
     first = workers[0].parameters()
     step_together(workers, violent)
     for worker in workers:

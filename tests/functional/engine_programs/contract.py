@@ -53,7 +53,7 @@ def main(name: str) -> None:
     contract.check_parts_sum_to_the_whole(make, given)
     contract.check_resumes_to_the_bit(lambda: make(optimizer="nadam"), given)
     contract.check_step_is_gradient_and_apply(lambda: make(optimizer="sgd", momentum=0.9), given)
-    contract.check_several_steps_of_a_call_are_single_ones(lambda: make(optimizer="adam"), given)
+    contract.check_each_step_of_a_call_has_its_samples_its_rate_and_the_hook(lambda: make(optimizer="adam"), given)
     contract.check_seed_decides_the_weights(name, "cnn", IMAGES)
     batch_norm(name)
     for settings in TRAJECTORIES:
