@@ -25,7 +25,11 @@ def reduce(
     return mpirun(folder, workers, "reduce", *words, mca=mpi.mca(asked) | mca)
 
 
-@pytest.fixture(scope="module", params=[1, 2, 3, 4], ids=lambda workers: f"{workers}-workers")
+# Two workers are those of nearly every other test over MPI.
+NUMBERS = [1, pytest.param(2, marks=pytest.mark.soak), 3, 4]
+
+
+@pytest.fixture(scope="module", params=NUMBERS, ids=lambda workers: f"{workers}-workers")
 def reduced(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[int, tuple[Any, ...]]:
     """Return a number of workers and what each of them found with every algorithm; one mpirun for all."""
     workers: int = request.param
@@ -66,30 +70,22 @@ def test_another_algorithm_than_asked_for_is_refused(reduced: tuple[int, tuple[A
         assert ("should be ring, but the MPI library reports" in result["contradiction"]) == (workers > 1)
 
 
-def test_a_ring_sends_fewer_bytes_than_recursive_doubling(tmp_path: Path) -> None:
-    ended = reduce(tmp_path, 4, *ALGORITHMS, lengths=(1000,))
-    sent = {name: {result[name]["bytes_sent"] for result in ended.results} for name in ALGORITHMS[1:]}
-    n = 8 * 1000
-    assert sent["ring"] == sent["own-ring"] == sent["rabenseifner"] == {2 * n * 3 // 4}
-    assert sent["recursive-doubling"] == {n * 2}
-
-
 def test_a_selection_that_was_not_asked_for_ends_the_run(tmp_path: Path) -> None:
-    sabotages = {"coll_tuned_use_dynamic_rules": "0", "coll_tuned_priority": "5", "coll": "^tuned"}
-    for name, value in (sabotages | {"coll_base_verbose": "0"}).items():
+    # Another algorithm of the component, and another component; what is printed otherwise, unit tests have.
+    for name, value in {"coll_tuned_use_dynamic_rules": "0", "coll": "^tuned"}.items():
         ended = reduce(tmp_path / name, 2, "ring", **{name: value})
         assert ended.code != 0, name
         assert "RuntimeError: the all-reduce should be ring, but the MPI library reports" in ended.output, name
         assert ended.results == (), name
 
 
-def monitored(folder: Path, workers: int, algorithm: str, times: int) -> tuple[list[int], list[int]]:
+def monitored(folder: Path, workers: int, times: int) -> tuple[list[int], list[int]]:
     """Return the bytes that each rank sent, as Open MPI's monitoring counts all messages, and as dlbench says."""
     folder.mkdir(parents=True)
     ended = reduce(
         folder,
         workers,
-        algorithm,
+        *ALGORITHMS[1:],
         times=times,
         pml="ob1,monitoring",
         pml_monitoring_enable="2",
@@ -101,20 +97,17 @@ def monitored(folder: Path, workers: int, algorithm: str, times: int) -> tuple[l
     for rank in range(workers):
         text = (folder / f"count.{rank}.prof").read_text()
         counted.append(sum(int(found) for found in re.findall(rf"^[EI]\t{rank}\t\d+\t(\d+) bytes", text, re.MULTILINE)))
-    return counted, [result[algorithm]["bytes_sent"] for result in ended.results]
+    return counted, [sum(result[name]["bytes_sent"] for name in ALGORITHMS[1:]) for result in ended.results]
 
 
-# The rings send alike, as another test shows.
-@pytest.mark.parametrize(
-    "algorithm", [pytest.param(name, marks=pytest.mark.soak if name == "ring" else ()) for name in ALGORITHMS[1:]]
-)
-def test_bytes_are_those_that_the_library_counts(tmp_path: Path, algorithm: str) -> None:
+def test_bytes_are_those_that_the_library_counts(tmp_path: Path) -> None:
     """With 3 ranks blocks are unequal and two ranks fold into one."""
-    # What is sent besides (starting, ending) is the same in both runs: the difference is four reductions.
-    once, claimed_once = monitored(tmp_path / "once", 3, algorithm, 1)
-    often, claimed_often = monitored(tmp_path / "often", 3, algorithm, 5)
+    # What is sent besides (starting, other operations, ending) is the same in both runs, but for the digits of process
+    # ids: the difference is four reductions by each algorithm; one number more in each would be 32 bytes.
+    once, claimed_once = monitored(tmp_path / "once", 3, 1)
+    often, claimed_often = monitored(tmp_path / "often", 3, 5)
     difference = [many - one for many, one in zip(often, once, strict=True)]
-    assert difference == [4 * claimed for claimed in claimed_once]
+    assert difference == pytest.approx([4 * claimed for claimed in claimed_once], rel=0, abs=31)
     assert claimed_often == [5 * claimed for claimed in claimed_once]
 
 
