@@ -62,6 +62,7 @@ def test_faults(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.alone  # the kernel counts its kills for the whole machine
 @pytest.mark.mpi
+@pytest.mark.soak  # the kernel's kill is named in `test_fit`, a killed worker leaves nothing in `test_execute`
 def test_a_worker_that_the_kernel_kills_for_lack_of_memory(tmp_path: Path) -> None:
     if "oom" not in kinds():
         pytest.skip("this machine has no control groups of memory that may be written")

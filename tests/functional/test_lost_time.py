@@ -18,7 +18,11 @@ base:
 @pytest.mark.alone
 @pytest.mark.parametrize(
     ("cause", "name", "share"),
-    [("trainer.straggler_s: 0.02", "waiting for the slowest", 0.2), ("trainer.shared_input_s: 0.02", "input", 0.4)],
+    [
+        # `test_measured_times` measures the wait, and unit tests name it.
+        pytest.param("trainer.straggler_s: 0.02", "waiting for the slowest", 0.2, marks=pytest.mark.soak),
+        ("trainer.shared_input_s: 0.02", "input", 0.4),
+    ],
 )
 def test_a_cause_is_named(tmp_path: Path, cause: str, name: str, share: float) -> None:
     with Bench(tmp_path) as work:

@@ -20,10 +20,10 @@ base:
   batch_size: 8
   communicator.compute_time_s: 0.02
 """
-STRATEGIES = (
-    "asynchronous", "backup_workers", "downpour", "elastic_averaging", "gossip", "local_sgd", "parameter_server",
-    "ring", "sandblaster", "softsync", "stale_synchronous",
-)  # fmt: skip
+# One that is of each kind: with a server and without, with copies that agree and that do not. The others, in the
+# simulator itself, are unit tests'.
+STRATEGIES = ("asynchronous", "backup_workers", "gossip", "local_sgd", "parameter_server", "ring")
+OTHERS = ("downpour", "elastic_averaging", "sandblaster", "softsync", "stale_synchronous")
 
 
 @pytest.fixture
@@ -39,12 +39,13 @@ def scenario(work, text):
     return path
 
 
-def test_every_strategy_makes_rows_that_are_called_simulated(work):
-    path = scenario(work, f"matrix: {{strategy: [{', '.join(STRATEGIES)}]}}\n")
+@pytest.mark.parametrize("strategies", [STRATEGIES, pytest.param((*STRATEGIES, *OTHERS), marks=pytest.mark.soak)])
+def test_every_strategy_makes_rows_that_are_called_simulated(work, strategies):
+    path = scenario(work, f"matrix: {{strategy: [{', '.join(strategies)}]}}\n")
     path.write_text(path.read_text().replace("batch_size: 8\n", "batch_size: 8\n  workers: 16\n"))
     work.call(path)
     rows = {row["strategy"]: row for row in work.rows()}
-    assert set(rows) == {*STRATEGIES, "single"}
+    assert set(rows) == {*strategies, "single"}
     for strategy, row in rows.items():
         assert row["status"] == "completed", row["reason"]
         assert row["emulated"] == "simulated"
@@ -58,7 +59,7 @@ def test_every_strategy_makes_rows_that_are_called_simulated(work):
         assert float(row["samples_per_s"]) == pytest.approx(8 / 0.02 * int(row["workers"]), rel=0.35), strategy
         assert row["workers_agree"] == ("exact" if strategy in {"single", "ring", "parameter_server"} | _LOCAL else "")
     servers = {strategy for strategy, row in rows.items() if row["servers"] == "1"}
-    assert servers == {*STRATEGIES} - {"ring", "gossip", "local_sgd"}
+    assert servers == {*strategies} - {"ring", "gossip", "local_sgd"}
     assert 14 <= float(rows["asynchronous"]["staleness_mean"]) <= 15.1
     assert rows["ring"]["staleness_mean"] == ""
     assert int(rows["backup_workers"]["gradients_dropped"]) > 0 == int(rows["asynchronous"]["gradients_dropped"])
@@ -142,6 +143,7 @@ def test_what_a_simulation_cannot_do_is_refused_before_anything_starts(work, cha
 
 
 @pytest.mark.tensorflow
+@pytest.mark.soak  # Keras trains real nodes in `test_node_runs`, which the simulator runs as they are
 def test_keras_models_train_simulated_workers(work):
     path = scenario(work, "  strategy: asynchronous\n  workers: 4\n  servers: 2\nbaseline: none\n")
     path.write_text(path.read_text().replace("trainer: numpy", "trainer: keras_tensorflow"))
