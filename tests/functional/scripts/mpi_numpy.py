@@ -7,15 +7,16 @@ import sys
 
 import numpy as np
 from mpi4py import MPI
-from sklearn.datasets import load_digits
 
 import dlbench.worker as dlbench
 
 comm = MPI.COMM_WORLD
 run = dlbench.begin(rank=comm.rank, size=comm.size, barrier=comm.Barrier, defaults={"learning_rate": 0.5, "epochs": 3})
 rng = np.random.default_rng(run.seed)
-x, y = load_digits(return_X_y=True)
-x = np.hstack([x / 16, np.ones((len(x), 1))])
+data = np.random.default_rng(0)
+y = data.integers(10, size=1797)
+x = (0.45 * data.normal(size=(10, 64))[y] + data.normal(size=(1797, 64))) / 2
+x = np.hstack([x, np.ones((len(x), 1))])
 order = rng.permutation(len(x))
 train, validation = order[:1437], order[1437:]
 weights = np.zeros((65, 10))
