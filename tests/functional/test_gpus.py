@@ -18,7 +18,7 @@ BUSY = "utilization_percent"
 SCENARIO = f"""\
 name: gpus
 base: {{trainer: "gpu_trainer:Trainer", model: mlp, dataset: digits, strategy: single, batch_size: 64, epochs: 13,
-       evaluate_every: 13, extend_window: true, sensor_interval_s: 0.1}}
+       cores_per_worker: 1, evaluate_every: 13, extend_window: true, sensor_interval_s: 0.1}}
 include:
   - {{trainer.from_s: {FREE_S}}}
   - {{trainer.from_s: {CAPPED_S}, trainer.spoiled: utilization_percent}}
@@ -46,7 +46,7 @@ def work(tmp_path_factory):
     with Bench(tmp_path_factory.mktemp("gpus")) as found:
         path = found.folder / "gpus.yaml"
         path.write_text(SCENARIO)
-        found.printed = found.run(path, "--report", variables={"PYTHONPATH": f"{FAKE_GPU}:{ROOT}"})
+        found.printed = found.run(path, variables={"PYTHONPATH": f"{FAKE_GPU}:{ROOT}"})
         yield found
 
 
@@ -85,11 +85,12 @@ def test_every_reading_is_kept_but_none_that_cannot_be_true_is_called_by_its_nam
 def test_terminal_and_report_name_what_held_clocks_back(work):
     folder = work.study()
     assert "MFU" in work.printed
+    work.call(folder, "--format", "svg", command="report")
     page, text = ((folder / "report" / name).read_text() for name in ("report.html", "report.md"))
     for said in (page, text):
         assert "clocks of GPUs were held back by power cap in " in said
         assert "readings of GPUs cannot be true and were left out (utilization) in 1 of 2 runs" in said
     assert "1 x NVIDIA H100 80GB HBM3 (79.6 GiB, driver 580.159.04)" in page
     assert "Clocks of the GPUs, median run" in page
-    answers = json.loads(work.run(folder, "--json", command="show"))
+    answers = json.loads(work.call(folder, "--json", command="show"))
     assert json.dumps(answers).count('"mfu"') >= 2
