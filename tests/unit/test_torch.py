@@ -2,8 +2,11 @@
 
 import contextlib
 import copy
+import json
 import pickle
+import runpy
 import sys
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -664,3 +667,18 @@ def test_what_lightning_calls_is_reported(
     np.testing.assert_allclose(reporter.column("loss"), [4, (16 + 9) / 7] * 2)
     # The first batch after an evaluation within an epoch is left out with it.
     assert (result.train_time_s, result.evaluation_time_s) == (5 + 5 + 6 + 5, 4002)
+
+
+def test_outside_dlbench_a_loop_works_as_before(
+    torch: Any, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    # Hooks of other tests of this process would count its steps.
+    module = sys.modules["torch.optim.optimizer"]
+    monkeypatch.setattr(module, "_global_optimizer_post_hooks", {})
+    monkeypatch.chdir(tmp_path)
+    words = ["--epochs", "1", "--batch-size", "50", "--lr", "0.1", "--size", "1"]
+    monkeypatch.setattr(sys, "argv", ["torch_loop.py", *words])
+    runpy.run_path(str(root / "tests" / "functional" / "scripts" / "torch_loop.py"), run_name="__main__")
+    assert tuple(capfd.readouterr()) == ("", "")
+    assert len(json.loads((tmp_path / "log-1-0.json").read_text())["steps"]) == 3
+    assert vars(module)["_global_optimizer_post_hooks"] == {}
