@@ -18,6 +18,8 @@ from tests.functional.studies import Bench, interrupt, wait_for
 
 SEED = int(os.environ.get("DLBENCH_TEST_SEED", "1"))
 NUMPY = "trainer: numpy, model: mlp, model.hidden: [64, 64], optimizer: {optimizer}"
+# It sleeps: as long as it trains, it takes little of a core.
+PACED = NUMPY.replace("numpy", '"tests.functional.paced:Trainer", trainer.step_s: 0.002')
 # Batch norm, dropout, and a convolution: all that a network can remember from step to step.
 NETWORK = """\
 def network(problem):
@@ -38,7 +40,7 @@ KERAS = (
 )
 SCENARIO = """\
 base: {{{base}, dataset: {dataset}, strategy: {strategy}, workers: {workers}, cores_per_worker: 1, epochs: {epochs},
-  batch_size: 16, train_samples: 640, learning_rate: 0.001, warmup_epochs: 2.5, evaluate_every: {evaluate_every},
+  batch_size: 16, train_samples: {samples}, learning_rate: 0.001, warmup_epochs: 2.5, evaluate_every: {evaluate_every},
   checkpoint_every: {checkpoint_every}}}
 baseline: none
 orphan_timeout_s: 5
@@ -60,7 +62,7 @@ EPOCH = (
 def scenario(work: Bench, base: str, workers: int, more: str = "", **settings: int | str) -> str:
     """Write a scenario and the network it may name; return the scenario's file name."""
     (work.folder / "remembering.py").write_text(NETWORK)
-    given = {"epochs": 12, "evaluate_every": 3, "checkpoint_every": 2, "dataset": "digits"} | settings
+    given = {"epochs": 12, "evaluate_every": 3, "checkpoint_every": 2, "dataset": "digits", "samples": 640} | settings
     given = {"strategy": "mpi" if workers > 1 else "single"} | given
     text = SCENARIO.format(base=base, workers=workers, more=more, **given)
     (work.folder / "s.yaml").write_text(text)
@@ -226,7 +228,7 @@ def must_have_right_totals(work: Bench, row: dict[str, str]) -> None:
 def test_killed_while_a_checkpoint_is_written(tmp_path: Path) -> None:
     """A writer leaves a temporary file behind, or arrays without a manifest: no run resumes from those."""
     base = "trainer: numpy, model: mlp, model.hidden: [900, 900], optimizer: adam"
-    settings = {"epochs": 4, "checkpoint_every": 1, "evaluate_every": 3}
+    settings = {"epochs": 4, "checkpoint_every": 1, "evaluate_every": 3, "samples": 320}
     (tmp_path / "cut").mkdir()
     with left_alone(tmp_path / "whole", base, 1, **settings) as whole, Bench(tmp_path / "cut") as work:
         name = scenario(work, base, 1, **settings)
@@ -298,7 +300,7 @@ def test_a_table_on_servers_is_kept_whole(tmp_path: Path) -> None:
 
 def test_a_time_out_an_interruption_and_a_damaged_checkpoint(tmp_path: Path) -> None:
     with Bench(tmp_path) as work:
-        name = scenario(work, NUMPY.format(optimizer="adam"), 1, "timeout_s: 4", epochs=100_000)
+        name = scenario(work, PACED.format(optimizer="adam"), 1, "timeout_s: 8", epochs=100_000)
         work.call(name, code=1)
         at_time_out = newest_epoch(work)
         assert at_time_out > 0

@@ -10,6 +10,8 @@ from tests.functional.studies import Bench
 pytestmark = [pytest.mark.mpi, pytest.mark.timeout(600)]
 
 BASE = "trainer: numpy, model: softmax, dataset: digits, strategy: mpi, cores_per_worker: 1, batch_scope: global"
+# It sleeps, so that a window of five seconds takes a core for less.
+PACED = BASE.replace("numpy", '"tests.functional.paced:Trainer", trainer.step_s: 0.01', 1)
 # Unequal local batches, marked steps, an evaluation that waits for the second epoch, a rate that warms up.
 UNEQUAL = f"""\
 base: {{{BASE}, algorithm: ring, epochs: 3, batch_size: 50, train_samples: 1002, validation_samples: 211, seed: 7,
@@ -20,7 +22,7 @@ repeats: 2
 """
 # Epochs are divided, a target ends the run, and the window is extended.
 DIVIDED = f"""\
-base: {{{BASE}, algorithm: own-ring, workers: 2, epochs: 30, batch_size: 33, train_samples: 500, divide: epochs,
+base: {{{PACED}, algorithm: own-ring, workers: 2, epochs: 30, batch_size: 33, train_samples: 500, divide: epochs,
   evaluate_every: 2, learning_rate_base_batch: 64, learning_rate_scale: linear, learning_rate: 1.0,
   extend_window: true}}
 target: {{metric: validation_accuracy, value: 0.6, stop: true}}
