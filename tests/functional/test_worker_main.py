@@ -3,7 +3,6 @@
 import glob
 import os
 import signal
-import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -13,8 +12,9 @@ import pytest
 from dlbench.records import files
 from dlbench.telemetry.journal import read_journal
 from dlbench.telemetry.watchdog import ORPHAN_EXIT_CODE
+from dlbench.worker.__main__ import main
 from tests.functional.waiting import wait_until
-from tests.functional.worker_runs import SCRIPTS, process, raw_messages, spec, work, working
+from tests.functional.worker_runs import SCRIPTS, assigned, process, raw_messages, spec, work, working
 
 ENDLESS = {"epochs": 1_000_000}
 
@@ -63,14 +63,6 @@ def test_half_a_core_is_half_a_core(tmp_path):
         assert glob.glob(f"/sys/fs/cgroup/**/dlbench-{attempt_id}*", recursive=True) == []  # noqa: PTH207
 
 
-@pytest.mark.mpi
-def test_two_workers_over_mpi(tmp_path):
-    ended = work(spec(workers=2, strategy="mpi", communicator="mpi", algorithm="auto"), tmp_path)
-    assert ended.code == 0, ended
-    assert sorted(ended.journal.results) == [0, 1]
-    assert {result.agreement for result in ended.journal.results.values()} <= {"exact", "close"}
-
-
 def test_errors_of_a_worker_are_reported(tmp_path):
     rows = (
         (spec(options={"model.nonsense": 1}), {}, "nonsense", True),
@@ -95,25 +87,21 @@ def test_a_command_gets_its_settings_as_words_and_as_json(tmp_path):
 
 
 def test_a_log_folder_that_is_not_on_this_host_is_no_error(tmp_path):
-    with working(spec(epochs=1), tmp_path) as (started, _, assignment):
-        started.communicate(timeout=60)
-    elsewhere = assignment.model_copy(update={"log_folder": str(tmp_path / "gone"), "endpoint": None})
-    environ = {"DLBENCH_ASSIGNMENT": elsewhere.model_dump_json(), "TMPDIR": str(tmp_path)}
+    assignment = assigned(spec(epochs=1), tmp_path / "gone", None)
+    environ = {"DLBENCH_ASSIGNMENT": assignment.model_dump_json(), "TMPDIR": str(tmp_path)}
     with process((sys.executable, "-m", "dlbench.worker"), environ) as started:
         assert started.communicate(timeout=60)[0] == ""
         assert started.returncode == 0
     assert (tmp_path / f"dlbench-{os.getuid()}" / f"{assignment.attempt_id}-{files.worker_log(0)}").exists()
 
 
-def test_without_an_assignment_the_error_says_so():
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("DLBENCH_A")}
-    argv = [sys.executable, "-m", "dlbench.worker"]
+def test_without_an_assignment_the_error_says_so(monkeypatch, capsys):
     for text, words in ((None, "is not set"), ("{", "cannot be read"), ("{}", "is the same version of dlbench")):
-        environ = {} if text is None else {"DLBENCH_ASSIGNMENT": text}
-        ended = subprocess.run(argv, env=clean | environ, capture_output=True, text=True, timeout=60, check=False)
-        assert ended.returncode == 2, text
-        assert words in ended.stderr
-        assert "Traceback" not in ended.stderr
+        monkeypatch.delenv("DLBENCH_ASSIGNMENT", raising=False)
+        if text is not None:
+            monkeypatch.setenv("DLBENCH_ASSIGNMENT", text)
+        assert main() == 2, text
+        assert words in capsys.readouterr().err
 
 
 def test_workers_that_have_lost_dlbench_end_themselves(tmp_path):
