@@ -19,7 +19,7 @@ from tests.functional.studies import Bench, interrupt, wait_for
 SEED = int(os.environ.get("DLBENCH_TEST_SEED", "1"))
 NUMPY = "trainer: numpy, model: mlp, model.hidden: [64, 64], optimizer: {optimizer}"
 # It sleeps: as long as it trains, it takes little of a core.
-PACED = NUMPY.replace("numpy", '"tests.functional.paced:Trainer", trainer.step_s: 0.002')
+PACED = NUMPY.replace("numpy", '"tests.functional.paced:Trainer", trainer.step_s: 0.01')
 # Batch norm, dropout, and a convolution: all that a network can remember from step to step.
 NETWORK = """\
 def network(problem):
@@ -300,7 +300,7 @@ def test_a_table_on_servers_is_kept_whole(tmp_path: Path) -> None:
 
 def test_a_time_out_an_interruption_and_a_damaged_checkpoint(tmp_path: Path) -> None:
     with Bench(tmp_path) as work:
-        name = scenario(work, PACED.format(optimizer="adam"), 1, "timeout_s: 8", epochs=100_000)
+        name = scenario(work, PACED.format(optimizer="adam"), 1, "timeout_s: 6", epochs=100_000, samples=160)
         work.call(name, code=1)
         at_time_out = newest_epoch(work)
         assert at_time_out > 0
