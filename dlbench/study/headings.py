@@ -193,7 +193,7 @@ class Heading:
         unit: What it says that its numbers measure; empty where it has no unit.
         factor: What its numbers are multiplied by.
         is_guessed: Whether the heading alone says so, not the user.
-        is_bare: Whether it leaves open what is counted: the unit of a time or rate, whether of one worker or of all.
+        is_bare: Whether it leaves open what is counted: the unit of a time, or whether of one worker or of all.
         may_number: Whether it may number repeats.
         is_of_means: Whether it says that lines are means of several runs.
         is_doubtful: Whether it is left out, and may be a setting.
@@ -488,7 +488,8 @@ def _guessed(theirs: str, *, has_least: bool) -> Heading:
     name = "global" * ("global" in text) + name.removesuffix(unit) + noun + "".join(scopes)
     column = next((ours for ours, pattern in NAMES.items() if re.fullmatch(pattern, name)), "")
     if column and kind in ("", MEASURED.get(column, "")):
-        counts = kind if column in MEASURED else re.search("perworker|local|global|effective|world|np", name)
+        is_by_unit = column in MEASURED and column != RATE.column
+        counts = kind if is_by_unit else re.search("perworker|local|global|effective|world|np", name)
         return Heading(theirs, column, kind, factor, is_bare=not counts)
     # `Throughput (widgets/s)`: of what is not known.
     kind = kind if unit != "persecond" else ""

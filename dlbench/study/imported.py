@@ -18,6 +18,7 @@ from typing import Any
 import dlbench
 from dlbench.analysis.arms import IMPORTED, WORKER_RATE
 from dlbench.errors import UserError, shown
+from dlbench.grouping import by_key
 from dlbench.records import files
 from dlbench.records.columns import RUNS, SCHEMA_VERSION, names
 from dlbench.records.outcome import Status
@@ -46,13 +47,14 @@ _KINDS = {column.name: column.kind for column in RUNS} | {STEP_TIME: "float"}
 ORIGINAL = "imported.csv"
 # 1,234,567.8: any other comma may be a decimal one.
 THOUSANDS = re.compile(r"[1-9]\d{0,2}(,\d{3})+(\.\d+)?%?")
+_ONE_COMMA = re.compile(r"[1-9]\d{0,2},\d{3} ?%?")
 NO_NUMBER = "imported: no number"
 # What is assumed where a heading leaves it open.
 _ASSUMED = {
     "batch_size": "of each worker; of all together: --column '{}=batch_size_global'",
     "batch_size_global": "of all workers together, beside micro batches; of each: --column '{}=batch_size'",
     "workers": "of all hosts together; of each: --column '{}=workers_per_host'",
-    "samples_per_s": "of all workers together, per second",
+    RATE.column: f"of all workers together; of each: --column '{{}}={WORKER_RATE}'",
     "train_time_s": "seconds",
     TIME_TO_TARGET.column: "seconds",
     STEP_TIME: "seconds",
@@ -103,7 +105,8 @@ def import_table(path: Path, parent: Path, name: str = "", columns: Mapping[str,
     rows = [row for row, kept in zip(every, is_kept, strict=True) if kept]
     if not measured:
         raise UserError("no line has a measurement", where=table.where())
-    _refuse_workers_of_each_host(headings, rows, table.where())
+    _refuse_of_each(headings, rows, table.where())
+    _scope_batches(rows, _alike(headings))
     folder = parent / f"{study}-{moment:%Y%m%dT%H%M%SZ}"
     folder.mkdir(parents=True)
     extra = tuple(each.column for each in headings if each.column.startswith(OTHER))
@@ -130,13 +133,15 @@ def _taken(headings: Sequence[Heading], columns: Mapping[str, str], rows: Sequen
     is_sure = dict.fromkeys(("batch_size", "batch_size_global"), all(row["workers"] == 1 for row in rows)) | {
         "workers": all(row["workers_per_host"] or (row["hosts"] or 1) == 1 for row in rows),
     }
+    is_sure[RATE.column] = is_sure["batch_size"] or any(each.column == WORKER_RATE for each in headings)
     taken = []
     for each in headings:
-        note = "" if is_sure.get(each.column) or not each.is_bare else _ASSUMED.get(each.column, "")
-        if each.factor != 1:
-            note = f"times {each.factor:.6g}"
+        is_open = each.is_bare and not is_sure.get(each.column)
+        notes = [f"times {each.factor:.6g}"] * (each.factor != 1)
+        if is_open and each.column in _ASSUMED:
+            notes.append(_ASSUMED[each.column].format(each.theirs))
         if each.column and not each.column.startswith(OTHER):
-            taken.append(f"{each.theirs} as {each.column}" + f" ({note.format(each.theirs)})" * bool(note))
+            taken.append(f"{each.theirs} as {each.column}" + f" ({', '.join(notes)})" * bool(notes))
     apart = [each.theirs for each in headings if each.column.startswith(OTHER)]
     yield f"taken: {', '.join(taken)}" + f"; apart by: {', '.join(apart)}" * bool(apart)
     left_out = [each.theirs or "(no name)" for each in headings if not each.column and columns.get(each.theirs) != ""]
@@ -178,19 +183,28 @@ def _refuse_gaps(headings: Sequence[Heading], table: Table) -> None:
 
 
 def _refuse_commas(headings: Sequence[Heading], table: Table, named: Mapping[str, str]) -> None:
-    """Refuse commas in numbers that semicolons or tabs separate, and points that may separate thousands."""
-    if table.delimiter == ",":
-        return
-    has_decimal_commas = any(re.fullmatch(r"\d+,\d+ ?%?", cell) for _, cells in table.lines for cell in cells)
+    """Refuse commas in numbers that may be decimal, also between commas, and points that may separate thousands."""
+    is_quoted = table.delimiter == ","
+    has_decimal_commas = any(
+        re.fullmatch(r"\d+,\d+ ?%?", cell) and not (is_quoted and THOUSANDS.fullmatch(cell))
+        for _, cells in table.lines
+        for cell in cells
+    )
     for heading, column in zip(headings, table.columns(), strict=True):
         if _KINDS.get(heading.column) not in ("int", "float"):
             continue
         numbers = [cell for cell in column if re.match(r"[\d.,]+", cell)]
-        doubtful = [cell for cell in numbers if "," in cell or ("." in cell and has_decimal_commas)]
+        doubtful = [cell for cell in numbers if "," in cell or ("." in cell and has_decimal_commas and not is_quoted)]
+        unit = MEASURED.get(heading.column)
+        if is_quoted:
+            # 36,000 s are thousands, which no loss has, and hardly a time in hours.
+            is_open = has_decimal_commas or heading.factor > 1 or unit not in ("s", "samples/s")
+            is_open &= _KINDS[heading.column] == "float" and all(map(_ONE_COMMA.fullmatch, doubtful))
+            doubtful = doubtful if is_open else []
         hint = "write a point before decimals, and nothing between thousands, in the whole file"
         may_be_thousands = all(re.fullmatch(r"\d+|[1-9]\d{0,2}(\.\d{3})+", cell) for cell in numbers)
         # Markdown has decimal points; shares and losses have no thousands.
-        may_be_thousands &= table.delimiter != "|" and MEASURED.get(heading.column) not in (SHARE, "")
+        may_be_thousands &= table.delimiter not in "|," and unit not in (SHARE, "")
         if not doubtful and may_be_thousands and not re.search(r"[*/]", named.get(heading.theirs, "")):
             doubtful = [cell for cell in numbers if not cell.isdecimal()]
             way = f"*{heading.factor:f}" if heading.factor >= 1 else f"/{round(1 / heading.factor)}"
@@ -201,19 +215,33 @@ def _refuse_commas(headings: Sequence[Heading], table: Table, named: Mapping[str
             raise UserError(message, where=table.where(number), hint=hint)
 
 
-def _refuse_workers_of_each_host(headings: Sequence[Heading], rows: Sequence[_Row], where: str) -> None:
-    """Refuse `nodes, gpus` where more hosts have no more workers: they may be those of each host."""
-    guesses = [each.theirs for each in headings if each.column == "workers" and each.is_guessed and each.is_bare]
-    most: dict[int, int] = {}
-    for row in rows:
-        if guesses and row["hosts"] and not row["workers_per_host"]:
-            most[row["hosts"]] = max(row["workers"], most.get(row["hosts"], 0))
-    if len(most) > 1 and most[max(most)] <= most[min(most)]:
-        message = (
-            f"{guesses[0]} is {most[max(most)]} on {min(most)} and on {max(most)} hosts: of each, or of all together?"
-        )
-        ways = f"--column '{guesses[0]}=workers_per_host' or --column '{guesses[0]}=workers'"
-        raise UserError(message, where=where, hint=ways)
+def _refuse_of_each(headings: Sequence[Heading], rows: Sequence[_Row], where: str) -> None:
+    """Refuse workers that are no more on more hosts, and rates that four times the workers do not raise: of each?"""
+    columns = [each.column for each in headings]
+    for column, of_each, per, settings, growth, gain in (
+        ("workers", "workers_per_host", "hosts", (), 1, 1.0),
+        (RATE.column, WORKER_RATE, "workers", _alike(headings), 3, 1.2),
+    ):
+        guesses = [each.theirs for each in headings if each.column == column and each.is_guessed and each.is_bare]
+        if not guesses or of_each in columns:
+            continue
+        groups = by_key((tuple(map(row.get, settings)), row) for row in rows if row[per] and row[column])
+        most = [
+            {count: max(values) for count, values in by_key((row[per], row[column]) for row in group).items()}
+            for group in groups.values()
+        ]
+        most = [values for values in most if max(values) > growth * min(values)]
+        if most and all(max(values.values()) <= gain * values[min(values)] for values in most):
+            few, many = min(most[0]), max(most[0])
+            counts = f"{most[0][few]:g} on {few} and {most[0][many]:g} on {many} {per}"
+            ways = f"--column '{guesses[0]}={of_each}' or --column '{guesses[0]}={column}'"
+            raise UserError(f"{guesses[0]} is {counts}: of each, or of all together?", where=where, hint=ways)
+
+
+def _alike(headings: Sequence[Heading]) -> list[str]:
+    """Return the columns in which runs are alike that differ in their workers alone."""
+    others = [each.column for each in headings if each.column.startswith(OTHER)]
+    return ["model", "dataset", "precision", "device_name", *others]
 
 
 def _rows(headings: Sequence[Heading], table: Table, study: str, moment: datetime) -> Iterator[dict[str, Any]]:
@@ -358,6 +386,16 @@ def _batches(row: _Row, where: str) -> dict[str, Any]:
         "batch_size_per_worker": of_all and of_all / workers,
         "batch_scope": scope if of_all else None,
     }
+
+
+def _scope_batches(rows: Sequence[dict[str, Any]], settings: Sequence[str]) -> None:
+    """Make global batches that grow as the workers do ones of each worker, where no column is that."""
+    for alike in by_key((tuple(map(row.get, settings)), row) for row in rows).values():
+        batches = {(row["batch_scope"], row["batch_size_per_worker"]) for row in alike}
+        ((scope, size),) = batches if len(batches) == 1 else {(None, None)}
+        if scope == "global" and size == round(size) and len({row["batch_size_global"] for row in alike}) > 1:
+            for row in alike:
+                row |= {"batch_scope": "per-worker", "batch_size": round(size)}
 
 
 def _rates(row: _Row, step_time: float | None, where: str) -> dict[str, Any]:

@@ -73,6 +73,14 @@ def test_a_batch_of_all_workers_is_that_of_one_alone(tmp_path: Path, batch: str)
     assert alone.first["batch_size_global"] == 256
 
 
+def test_a_global_batch_that_grows_with_the_workers_is_of_each(tmp_path: Path) -> None:
+    text = "gpu,gpus,Global batch,img/s\nA,1,256,360\nA,8,2048,2700\nB,1,256,9000\nB,8,256,2700\n"
+    _, many, *others = read([made(tmp_path, text, columns={}).folder]).arms
+    assert (many.first["batch_scope"], many.first["batch_size"]) == ("per-worker", 256)
+    assert many.metrics["efficiency"].value == pytest.approx(2700 / 8 / 360)
+    assert {arm.first["batch_scope"] for arm in others} == {"global"}
+
+
 def test_what_a_table_does_not_say_is_unknown(tmp_path: Path) -> None:
     text = "workers,throughput,지연,처리,a b,a-b,validation loss\n2,5,x,y,1,2,-0.5\n"
     (study,) = read([made(tmp_path, text, columns={}).folder]).studies
@@ -108,7 +116,7 @@ def test_what_a_table_does_not_say_is_unknown(tmp_path: Path) -> None:
         ("gpus per node,throughput\n8,19\n", "csv:2: 8 workers on each host, and no number of workers"),
         ("nodes,gpus/node,gpus,throughput\n2,4,8,19\n2,8,8,19\n", "csv:3: 8 workers on 2 hosts of 8 each cannot be"),
         ("nodes,gpus,throughput\n2,1,19\n", "csv:2: 1 workers on 2 hosts cannot be"),
-        ("nodes,gpus,throughput\n1,1,5\n1,8,40\n4,8,99\n", "gpus is 8 on 1 and on 4 hosts: of each, or of all"),
+        ("nodes,gpus,throughput\n1,1,5\n1,8,40\n4,8,99\n", "gpus is 8 on 1 and 8 on 4 hosts: of each, or of all"),
         ("GPU,np,throughput\n1,1,5\n", "GPU holds numbers, beside another column of workers"),
         ("gpus,throughput\n-,5\n", "csv:2: gpus is empty"),
         ("gpus,throughput\n1,n/a\n2,\n", "no line has a measurement"),
@@ -192,6 +200,13 @@ def test_what_a_table_does_not_say_is_unknown(tmp_path: Path) -> None:
         ("gpus,img/s,ring throughput\n1,5,6\n", "ring throughput is a rate, and no setting"),
         ("gpus,throughput\n-,img/s\n1,5\n", "csv:2: units of columns are not read"),
         ("strategy,accelerator,gpus,peak img/s\na,b,8,5\n", "the nearest is peak img/s"),
+        (
+            "gpus,img/s\n1,360\n8,352\n16,340\n",
+            "img/s is 360 on 1 and 340 on 16 workers: of each, or of all together?\n  hint: --column 'img/s=samples_per_s",
+        ),
+        ('gpus,time (h)\n1,"9,461"\n', "csv:2: time (h) is '9,461': are these decimals, or thousands?"),
+        ('gpus,time,val_loss\n1,"36,000",0.5\n8,"5,400","2,905"\n', "csv:3: val_loss is '2,905': are"),
+        ('gpus,time,BLEU\n1,"36,000","27,3"\n', "time is '36,000': are"),
     ],
 )
 def test_what_is_no_table_of_measurements_is_refused(tmp_path: Path, text: str, said: str) -> None:
@@ -211,6 +226,9 @@ def test_what_is_no_table_of_measurements_is_refused(tmp_path: Path, text: str, 
         ("images per second", "5", "samples_per_s", 5),
         ("Tokens/s", "5", "samples_per_s", 5),
         ("k img/s", "5.1", "samples_per_s", 5100),
+        ("tokens/s", '"12,345"', "samples_per_s", 12345),
+        ("time (s)", '"36,000"', "train_time_s", 36000),
+        ("k tokens/s", '"1,234.5"', "samples_per_s", 1234500),
         ("sustained img/s", "5.1", "samples_per_s", 5.1),
         ("k img/s total", "5.1", "samples_per_s", 5100),
         ("Throughput total (img/s)", "5.1", "samples_per_s", 5.1),
@@ -476,7 +494,8 @@ def test_batches_that_agree_are_of_each_worker(tmp_path: Path) -> None:
 def test_what_is_assumed_or_odd_is_said(tmp_path: Path) -> None:
     of_each = "of each worker; of all together: --column 'batch=batch_size_global'"
     of_parts = "of all workers together, beside micro batches; of each: --column 'batch=batch_size'"
-    rate = "img/s as samples_per_s"
+    rate = "img/s as samples_per_s (of all workers together; of each: --column 'img/s=samples_per_s_per_worker')"
+    of_unit = rate.replace("img/s", "throughput").replace("(", "(times 1000, ")
     metrics = "time as train_time_s (seconds), img/s/gpu as samples_per_s_per_worker"
     text = (
         "hosts,np,batch,time,img/s/gpu,commit,std\n1,1,32,9,5,a,0\n2,8,32,8,n/a,b,0\n2,8,32,7,4,c,0\n2,8,32,7,4,c,0\n"
@@ -488,17 +507,17 @@ def test_what_is_assumed_or_odd_is_said(tmp_path: Path) -> None:
             "1 line is equal to an earlier one: repeats that agree to the digit, or copies?",
         ],
         "gpus,throughput,unit,n,power\n1,5,kimg/s,3,9\n2,9,kimg/s,3,8\n": [
-            "taken: gpus as workers, throughput as samples_per_s (times 1000); apart by: unit",
+            f"taken: gpus as workers, {of_unit}; apart by: unit",
             "left out: n, power; --column THEIRS=+ lets one tell arms apart",
             "n: a line that is the mean of several runs is taken for one, without its scatter",
         ],
         "gpus,ntasks,memory-efficiency method,speedup vs 1 GPU,img/s\n2,2,LoRA,1.5,5\n2,2,none,1.1,4\n": [
-            "taken: gpus as workers, img/s as samples_per_s; apart by: memory-efficiency method",
+            f"taken: gpus as workers, {rate}; apart by: memory-efficiency method",
             "left out: ntasks, speedup vs 1 GPU; --column THEIRS=+ lets one tell arms apart",
             "memory-efficiency method makes 2 arms of 2 lines; --column 'memory-efficiency method=' leaves it out",
         ],
         "gpus,img/s,step time (ms),x\n1,5,2,-\n2,,2,b\n2,6,2,b\n4,5,2,d\n": [
-            "taken: gpus as workers, img/s as samples_per_s; apart by: x",
+            f"taken: gpus as workers, {rate}; apart by: x",
             "left out: step time (ms); --column THEIRS=+ lets one tell arms apart",
             "runs that failed, or have no number beside repeats that do: 1",
             "x makes 3 arms of 3 lines; --column 'x=' leaves it out",
@@ -513,7 +532,7 @@ def test_what_is_assumed_or_odd_is_said(tmp_path: Path) -> None:
             f"taken: gpus as workers, batch as batch_size_global ({of_parts}), {rate}; apart by: micro_batch",
         ],
         "strategy,gpus,img/s\nddp,1,5\nddp,2,9\n": [
-            "taken: strategy as strategy, gpus as workers, img/s as samples_per_s",
+            f"taken: strategy as strategy, gpus as workers, {rate}",
             "no efficiency: write `single` as the strategy of one worker that uses no library",
         ],
         "gpus,img/s,lr,heat\n1,5,0.1,30.1\n1,6,0.1,30.2\n1,7,0.2,30.1\n1,8,0.2,30.3\n": [
