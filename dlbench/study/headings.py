@@ -47,7 +47,7 @@ _WORDS = {
     "hosts": "nodes nnodes numnodes numhosts machines instances vms",
     "host": "node server instance vm",
     "item": "img imgs image images sample samples example examples token tokens tok toks sequence sequences seq seqs "
-    "word words",
+    "word words sentence sentences",
     "microsecond": "us µs μs usec microseconds",
     "millisecond": "ms msec milliseconds",
     "second": "s sec secs seconds",
@@ -63,6 +63,9 @@ _WORDS = {
     "validation": "val test eval",
     "train": "training",
     "accuracy": "acc",
+    "efficiency": "eff",
+    "relative": "rel normalized normalised",
+    "price": "usd eur dollar dollars cost costs",
 }
 _MEANS = {word: meaning for meaning, words in _WORDS.items() for word in words.split()}
 _MEANS |= {f"{k}{word}": f"{_MEANS[k]}item" for word in _WORDS["item"].split() for k in "km"}
@@ -85,7 +88,9 @@ _UNITS = {
     "percent": (SHARE, "0.01", ""),
 }
 _ADJECTIVES = "(global|train|sustained|steady|achieved|actual|measured|effective|wall|clock|elapsed)*"
-_WHEN = "(best|final|last)?"
+_WHEN = "(best|final|last|reached)?"
+# `Acc@1`, `acc1`, `Prec@1`.
+_TOP_1 = "(top1accuracy|accuracytop1|accuracy1?|acc1|prec1|top1)"
 _GOAL = "(train|convergence|target|quality|loss|(validation|top1)*accuracy)"
 _A_RATE = f"{_ADJECTIVES}(throughput(rate)?|speedrate|rate)"
 # What tables call columns, in the words above, without a unit, with `global` first, `perstep` and `perworker` last.
@@ -110,8 +115,8 @@ NAMES = {
     "train_time_s": f"{_ADJECTIVES}((t?time|runtime|duration)+|timeto{_GOAL}(time)?)|elapsedraw",
     TIME_TO_TARGET.column: r"timeto\d+(percent(validation|top1|accuracy)*|(validation|top1)*accuracy)(time)?",
     STEP_TIME: f"{_ADJECTIVES}((step|batch)(time)+|(time)+perstep)",
-    "validation_accuracy": f"{_WHEN}((validation)?(top1)?accuracy|accuracytop1|(validation)?top1)",
-    "train_accuracy": f"{_WHEN}train(top1)?accuracy",
+    "validation_accuracy": f"{_WHEN}(validation|itemnet)*{_TOP_1}(validation)?",
+    "train_accuracy": f"{_WHEN}train{_TOP_1}",
     "validation_mean_squared_error": "(validation)?(squarederror|mse)",
     "validation_loss": f"{_WHEN}validationloss",
     "train_loss": f"{_WHEN}(train)?loss",
@@ -121,19 +126,25 @@ NAMES = {
 # What follows from other columns, or says when and by whom a line was measured: it would keep repeats apart.
 # A column of numbers of lines has no words.
 _NO_SETTING = re.compile(
-    ".*(efficiency|speedup)((vs|over|to|from|per|relative|\\d).*)?(time|rate|percent|num|scaling)*|relativeperformance.*"
+    ".*(efficiency|speedup)((vs|over|to|from|per|relative|\\d).*)?(time|rate|percent|num|scaling|x)*"
+    "|relative(train)?(performance|throughput|time|rate|speed|price).*|.*(price|energy|co2|emission).*|hourlyrate"
+    "|.*per(w|watts?|j|joules?)|(thousand|million)?(wh|watthours?|joules?)"
+    "|(allreduce|comm|communication|forward|backward|data(load(ing)?)?)(time)+"
     "|(percent|relative|scaling|performance|throughput)*(vs)?linear(scaling)?|hfu(percent)?|unnamed\\d*"
     "|(global)?(peak|max)(worker|host)?(memory|mem).*|.*utili[sz]ation"
-    "|(global|worker)*energy((k|m|thousand)?(wh|j|watthours?|joules?))?"
-    "|(achieved)?(t|tera|p|peta)?flops?(rate)?(perworker)?"
-    "|(price|cost).*|workers?time|.*steprate|(validation|compile)(run)?(time|rate)+|data(time)+"
+    "|(achieved)?(g|giga|t|tera|p|peta)?flops?(rate)?(perworker)?"
+    "|workers?time|.*steprate|(validation|compile)(run)?(time|rate)+"
     "|(train|global)*((time)*epoch(time)+|(time|second|minute|hour)+perepoch(time)*)"
     "|(global)?((best|peak|ideal|max|minimum|maximum|step|train)*(time|throughput|rate|accuracy|loss))+"
-    "(per(worker|step))*(max|minimum|maximum)?|(time|epochs|step)to.*|(best|final|last|validation|train|macro|micro|top\\d)*"
-    "(perplexity|ppl|f1|bleu|map|millionap|auc|auroc|wer|cer|m?iou|score|accuracy|loss|err(or)?(rate)?|top\\d)+(top\\d)?"
+    "(per(worker|step))*(max|minimum|maximum)?|(time|epochs|step)to.*"
     "|(run|start|end)?(date|timestamp|datetime)|(start|end)time|created(at)?"
     "|(run|job|line|row)num|(run|job|line|row)?(id|index)|run"
     f"|notes?|comments?|remarks?|{_FAILURE}|"
+)
+_SCORE = re.compile(
+    f"({_WHEN}(validation|train|macro|micro|top\\d|box|mask|sacre))*{_WHEN}(perplexity|ppl|f1|bleu|rouge|map|(million)?ap"
+    "|bp[bc]|auc|auroc|wer|cer|m?(illion)?iou|score|accuracy|acc|prec\\d|loss|err(or)?(rate)?|top\\d)+"
+    "(top\\d|\\d+|l|cased|uncased)?"
 )
 _ONE_LINE = "write one line for each run (gpus, repeat, strategy or precision, throughput), not a column for each"
 # What may number repeats.
@@ -141,7 +152,7 @@ _NUMBERS = re.compile("run(id|num|index)?|id|num|index")
 # What may be measured, or chosen.
 _DOUBTFUL = re.compile(
     "n|num|error|latency|(weak|strong)?scaling(factor)?|minute|minimum|max|maximum|low(er)?|high|upper|variance|jitter"
-    "|(global|worker)*power((k|m|thousand)?(w|watts?))?"
+    "|(global|worker)*power(draw|usage)?((k|m|thousand)?(w|watts?))?"
 )
 _MEASURE = f"(time|throughput|rate|accuracy|loss|latency|{'|'.join(_UNITS)})*"
 # Of a line that is the mean of several runs: how many, and how they scatter. `minute` is `min` alone.
@@ -159,17 +170,25 @@ _BARE_ERROR = re.compile(r"err(or)?s?([ _]rate|[\W_]*(%|percent|pct)).*", re.IGN
 _COUNTS = r"gpu|node|worker|device|rank|accelerator|(tasks|cores|cpus)$"
 _HOSTS = "(num(ber)?|no|n|#)?[ _]*(of )?(node|host|machine|instance|vm)s"
 _OF_A_LOG = re.compile(r"(?:.*[/.])?(?:global)?[ _]?(epoch|step|iter(?:ation)?)", re.IGNORECASE)
-# 8x V100, V100 x8, 2 nodes; not 224x224.
+# 8x V100, V100 x8, 2 nodes, 8 A100, DGX A100 (8); not 224x224.
 _COUNTED = re.compile(
-    r"\b\d+ ?[x\u00d7] ?(?!\d)|(?<!\d)[x\u00d7] ?\d+$|\b\d+ ?(gpu|tpu|node|host|worker|device|rank)s?\b", re.IGNORECASE
+    r"^([2-9]|\d\d+|two|four|eight|sixteen) (?-i:[A-Z])[\w -]*\d|\d\w* \(\d+\)$|"
+    r"\b\d+ ?[x\u00d7] ?(?!\d)|(?<!\d)[x\u00d7] ?\d+$|\b\d+ ?(gpu|tpu|node|host|worker|device|rank)s?\b",
+    re.IGNORECASE,
 )
 # 4x8 may be hosts and workers; 224x224 alone is a size.
 _GRID = re.compile(r"\d{1,4} ?[x\u00d7] ?\d{1,3}", re.IGNORECASE)
 _OF_SIZE = re.compile("size|resol|image|shape|dim|crop", re.IGNORECASE)
 _SQUARE = re.compile(r"(\d+) ?[x\u00d7] ?\1", re.IGNORECASE)
+_MOMENT = re.compile(r"(\d{4}[-/]\d\d?[-/]\d\d?|\d\d?[./]\d\d?[./]\d{4})[T ,]+\d\d?:\d\d.*")
 # 3:10 may be a ratio; 1:30:00 is a time.
 _CLOCK = re.compile(r"\d+(:\d\d){1,2}(\.\d+)?")
-_OF_TIME = re.compile(r"time|duration|elapsed|wall|\b[hm]+:", re.IGNORECASE)
+_OF_TIME = re.compile(r"time(?!.?step)|duration|elapsed|wall|hours|minutes|seconds|\b[hm]+:|\b[mu]?s ?/", re.IGNORECASE)
+# Those of a network in bits or bytes are settings.
+_OF_RATE = re.compile(
+    r"throughput|\b[ftw]ps\b|(?<!b)(?<!bit)(?<!bits)(?<!bytes)(/|[ _]per[ _]) ?(s(ec\w*)?|min\w*|h(our)?|day)\b",
+    re.IGNORECASE,
+)
 # `num_microbatches` is no size.
 _MICRO_BATCH = re.compile(r"(?!.*(num|count|#)).*micro.?batch(?!es)", re.IGNORECASE)
 ACCUMULATED = re.compile(r"accum|grad\w*[ _]?acc", re.IGNORECASE)
@@ -198,6 +217,7 @@ class Heading:
         is_of_means: Whether it says that lines are means of several runs.
         is_doubtful: Whether it is left out, and may be a setting.
         is_failure: Whether it is left out, and says whether a run failed.
+        is_score: Whether it is left out, and a score that dlbench does not know.
     """
 
     theirs: str
@@ -210,6 +230,7 @@ class Heading:
     is_of_means: bool = False
     is_doubtful: bool = False
     is_failure: bool = False
+    is_score: bool = False
 
 
 def read_headings(table: Table, named: Mapping[str, str]) -> list[Heading]:
@@ -229,7 +250,7 @@ def read_headings(table: Table, named: Mapping[str, str]) -> list[Heading]:
     has_least = any(re.search(r"[ _](max|mean|median|avg)$", name, re.IGNORECASE) for name in header)
     guesses = [_guessed(name, has_least=has_least) for name in header]
     headings = [_named(guess, named[guess.theirs]) if guess.theirs in named else guess for guess in guesses]
-    headings = _seen(_with_units(headings, table), table)
+    headings = _seen(_without_moments(_with_units(headings, table), table), table)
     taken = set[tuple[str, ...]]()
     for place, (each, cells) in enumerate(zip(headings, table.columns(), strict=True)):
         # `gpus` beside `ntasks`, the same on each line.
@@ -245,6 +266,10 @@ def read_headings(table: Table, named: Mapping[str, str]) -> list[Heading]:
         raise UserError(f"no column is a measurement: {', '.join(header)}", where=where, hint=_missing(headings))
     _refuse_hidden(headings, table)
     _refuse_settings(headings, table)
+    headings = [
+        replace(each, column="", is_doubtful=True) if _is_time(each, cells) else each
+        for each, cells in zip(headings, table.columns(), strict=True)
+    ]
     _refuse_doubtful(headings, table)
     rates = [each for each in headings if each.column in _RATES]
     rates.sort(key=lambda each: (each.is_guessed, _RATES.index(each.column)))
@@ -282,6 +307,23 @@ def _with_units(headings: Sequence[Heading], table: Table) -> list[Heading]:
             hint = f"write it into the heading, such as `throughput (img/s)`, a file for each; {_ways(unit.theirs)}"
             raise UserError(f"{unit.theirs}: units of single lines are not read", where=table.where(), hint=hint)
     return result
+
+
+def _without_moments(headings: Sequence[Heading], table: Table) -> list[Heading]:
+    """Leave out columns of dates with times.
+
+    Raises:
+        UserError: There are several, as of the start and the end, and no time.
+    """
+    moments = [
+        each.theirs
+        for each, cells in zip(headings, table.columns(), strict=True)
+        if each.is_guessed and any(cells) and all(map(_MOMENT.fullmatch, filter(None, cells)))
+    ]
+    if len(moments) > 1 and not any(MEASURED.get(each.column) in (_TIME, _RATE) for each in headings):
+        hint = "write the end minus the start as a column `time (s)`"
+        raise UserError(f"{' and '.join(moments)} say when, and no column how long", where=table.where(), hint=hint)
+    return [replace(each, column="") if each.theirs in moments else each for each in headings]
 
 
 def _seen(headings: Sequence[Heading], table: Table) -> list[Heading]:
@@ -431,6 +473,7 @@ def _refuse_settings(headings: Sequence[Heading], table: Table) -> None:
     columns, where = {each.column for each in headings}, table.where()
     step = next((each for each in headings if each.column == STEP_TIME), None)
     has_all, has_rate = "batch_size_global" in columns, columns & {RATE.column, WORKER_RATE}
+    is_timed = any(MEASURED.get(each) in (_TIME, _RATE) for each in columns)
     # A `time per batch` may be that of a part of the batch of a step.
     is_open = step and not has_rate and (not has_all or (step.is_guessed and "batch" in step.theirs.lower()))
     for heading, cells in zip(headings, table.columns(), strict=True):
@@ -441,8 +484,11 @@ def _refuse_settings(headings: Sequence[Heading], table: Table) -> None:
         if is_clock and filled and all(map(_CLOCK.fullmatch, filled)):
             hint = f"write a time as one number: 5400 for 1:30:00; {_ways(theirs)}"
             raise UserError(f"{theirs} holds times such as {min(filled)}", where=where, hint=hint)
-        if heading.unit == _RATE or re.search("throughput", theirs, re.IGNORECASE):
+        if heading.unit == _RATE or _OF_RATE.search(theirs):
             raise UserError(f"{theirs} is a rate, and no setting", where=where, hint=f"{_ONE_LINE}; {_ways(theirs)}")
+        if not is_timed and _is_time(heading, cells):
+            hint = f"--column '{theirs}={TRAIN_TIME.column}' where it is how long a run took; {_ways(theirs)}"
+            raise UserError(f"{theirs} is a time, and no setting", where=where, hint=hint)
         if step and is_open and ACCUMULATED.search(theirs) and filled - {"1"}:
             hint = "add a column `global batch`: workers x batch x accumulated batches"
             hint = f"--column '{step.theirs}={STEP_TIME}' where it is the time of all of it" if has_all else hint
@@ -451,6 +497,13 @@ def _refuse_settings(headings: Sequence[Heading], table: Table) -> None:
                 where=where,
                 hint=hint,
             )
+
+
+def _is_time(heading: Heading, cells: Sequence[str]) -> bool:
+    """Whether a column of numbers is a time by its heading, and no known one."""
+    is_time = heading.unit == _TIME or _OF_TIME.search(heading.theirs)
+    is_other = heading.is_guessed and heading.column.startswith(OTHER)
+    return bool(is_other and is_time and all(re.fullmatch(r"[\d.,]+", cell) for cell in {*cells} - {*NOTHING}))
 
 
 def _missing(headings: Sequence[Heading]) -> str:
@@ -473,6 +526,9 @@ def _guessed(theirs: str, *, has_least: bool) -> Heading:
     text = re.sub(r"^(params?|metrics?|config|summary|hparams)[./]", "", text)
     text = re.sub(r"^(train(ing)?|val(id(ation)?)?|eval(uation)?|test)[./](?!s(ec)?\b)", r"\1 ", text)
     text = re.sub(r"^min(?=[ _])|(?<=[ _])min(?= ?[(\[])" + r"|(?<=[ _])m(in)?$" * has_least, "minimum", text)
+    # `Time / h` is in hours.
+    text = re.sub(r"(?<![a-z])(time|t|runtime|duration) ?/ ?(?=(d|h|min|ms|s)$)", r"\1 ", text)
+    text = re.sub("[$\u20ac\u00a3]", " price ", text)
     for sign, word in {"+/-": " std ", "\u00b1": " std ", "/": " per ", "%": " percent ", "#": " num "}.items():
         text = text.replace(sign, word)
     text = "".join(_MEANS.get(word, word) for word in re.findall(r"[^\W_]+", text))
@@ -494,12 +550,13 @@ def _guessed(theirs: str, *, has_least: bool) -> Heading:
     # `Throughput (widgets/s)`: of what is not known.
     kind = kind if unit != "persecond" else ""
     is_doubtful, is_of_means = bool(_DOUBTFUL.fullmatch(name)), bool(_OF_MEANS.fullmatch(text))
-    if is_sure := bool(_NO_SETTING.fullmatch(name)) and not is_doubtful:
+    is_score = bool(_SCORE.fullmatch(name)) and not is_doubtful
+    if is_sure := is_score or (bool(_NO_SETTING.fullmatch(name)) and not is_doubtful):
         is_of_means = False
     if is_sure or is_of_means or is_doubtful:
         heading = Heading(theirs, "", kind, factor, is_of_means=is_of_means, is_doubtful=is_doubtful)
         may_number, is_failure = bool(_NUMBERS.fullmatch(name)), bool(re.fullmatch(_FAILURE, name))
-        return replace(heading, may_number=may_number, is_failure=is_failure)
+        return replace(heading, may_number=may_number, is_failure=is_failure, is_score=is_score)
     return Heading(theirs, _other(theirs), kind, factor)
 
 

@@ -8,6 +8,7 @@ import hashlib
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -48,6 +49,7 @@ ORIGINAL = "imported.csv"
 # 1,234,567.8: any other comma may be a decimal one.
 THOUSANDS = re.compile(r"[1-9]\d{0,2}(,\d{3})+(\.\d+)?%?")
 _ONE_COMMA = re.compile(r"[1-9]\d{0,2},\d{3} ?%?")
+_NUMBER = re.compile(r"[\d.]+")
 NO_NUMBER = "imported: no number"
 # What is assumed where a heading leaves it open.
 _ASSUMED = {
@@ -61,7 +63,13 @@ _ASSUMED = {
 }
 # What a rate counts, where its heading says more than samples: rates of unlike things are not compared.
 COUNTED = f"{OTHER}counted"
-_NOUNS = {"images": "im(a)?ge?s?", "tokens": "tok(en)?s?", "sequences": "seq(uence)?s?", "words": "words?"}
+_NOUNS = {
+    "images": "im(a)?ge?s?",
+    "tokens": "tok(en)?s?",
+    "sentences": "sentences?",
+    "sequences": "seq(uence)?s?",
+    "words": "words?",
+}
 # 31 years: a time since 1970.
 _MOST_S = 1e9
 # A run by column.
@@ -151,7 +159,7 @@ def _taken(headings: Sequence[Heading], columns: Mapping[str, str], rows: Sequen
     are_means = len({_arm_of(row) for row in rows}) == len(rows)
     if of_means := [each.theirs for each in headings if each.is_of_means and are_means]:
         yield f"{', '.join(of_means)}: a line that is the mean of several runs is taken for one, without its scatter"
-    if any(re.search("price|cost", theirs, re.IGNORECASE) for theirs in left_out):
+    if any(re.search("price|cost|[$\u20ac\u00a3]", theirs, re.IGNORECASE) for theirs in left_out):
         yield "prices are not read: dlbench recommend --price 2.5USD/worker-hour names one"
 
 
@@ -160,13 +168,18 @@ def _oddities(headings: Sequence[Heading], table: Table, rows: Sequence[_Row]) -
     if copies := len(table.lines) - len({tuple(cells) for _, cells in table.lines}):
         equal = "1 line is" if copies == 1 else f"{copies} lines are"
         yield f"{equal} equal to an earlier one: repeats that agree to the digit, or copies?"
-    for each in headings:
+    settings = [place for place, each in enumerate(headings) if each.column not in ("", *MEASURED, REPEAT, STATUS)]
+    for place in settings:
+        each, others = headings[place], [other for other in settings if other != place]
         if not each.is_guessed or not each.column.startswith(OTHER):
             continue
         values = {str(row.get(each.column)) for row in rows}
-        # Decimals are rarely settings.
-        has_decimals = any(re.fullmatch(r"\d+\.\d+", value) for value in values)
-        if len(rows) > 1 and len(values) > (len(rows) / 2 if has_decimals else len(rows) - 1):
+        alike = by_key((tuple(line[other] for other in others), line[place]) for _, line in table.lines)
+        splits = [Counter(cells).values() for cells in alike.values() if len({*cells}) > 1]
+        # Settings have as many repeats each.
+        is_uneven = any(len({*split}) > 1 for split in splits) and all(map(_NUMBER.fullmatch, values))
+        is_split = is_uneven or (splits and len(values) > len(rows) / 2)
+        if len(rows) > 1 and (is_split or len(values) == len(rows)):
             arms = f"{len(values)} arms of {len(rows)} lines"
             yield f"{each.theirs} makes {arms}; --column '{each.theirs}=' leaves it out"
 
@@ -251,6 +264,9 @@ def _rows(headings: Sequence[Heading], table: Table, study: str, moment: datetim
     """
     numbered: set[tuple[str, Any]] = set()
     target = _target(headings)
+    is_judged = target or any(BUILT_IN.get(each.column, RATE).is_score for each in headings)
+    scores = [] if is_judged else [each.theirs for each in headings if each.is_score]
+    note = f"no score decides ({', '.join(scores)} of the table: left out): nothing shows that quality is kept"
     for place, (number, cells) in enumerate(table.lines):
         where = table.where(number)
         taken = [(heading, cell) for heading, cell in zip(headings, cells, strict=True) if heading.column]
@@ -291,6 +307,7 @@ def _rows(headings: Sequence[Heading], table: Table, study: str, moment: datetim
             "baseline": False,
             "status": status.value,
             "reason": reason,
+            "script_note": note if scores else None,
             "started_at": moment.isoformat(timespec="seconds"),
             "schema_version": SCHEMA_VERSION,
             "dlbench_version": dlbench.__version__,
@@ -391,9 +408,9 @@ def _batches(row: _Row, where: str) -> dict[str, Any]:
 def _scope_batches(rows: Sequence[dict[str, Any]], settings: Sequence[str]) -> None:
     """Make global batches that grow as the workers do ones of each worker, where no column is that."""
     for alike in by_key((tuple(map(row.get, settings)), row) for row in rows).values():
-        batches = {(row["batch_scope"], row["batch_size_per_worker"]) for row in alike}
-        ((scope, size),) = batches if len(batches) == 1 else {(None, None)}
-        if scope == "global" and size == round(size) and len({row["batch_size_global"] for row in alike}) > 1:
+        sizes = {row["batch_size_per_worker"] if row["batch_scope"] == "global" else None for row in alike}
+        size = sizes.pop()
+        if size and not sizes and size == round(size) and len({row["batch_size_global"] for row in alike}) > 1:
             for row in alike:
                 row |= {"batch_scope": "per-worker", "batch_size": round(size)}
 

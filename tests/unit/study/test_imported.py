@@ -202,7 +202,21 @@ def test_what_a_table_does_not_say_is_unknown(tmp_path: Path) -> None:
         ("strategy,accelerator,gpus,peak img/s\na,b,8,5\n", "the nearest is peak img/s"),
         (
             "gpus,img/s\n1,360\n8,352\n16,340\n",
-            "img/s is 360 on 1 and 340 on 16 workers: of each, or of all together?\n  hint: --column 'img/s=samples_per_s",
+            "img/s is 360 on 1 and 340 on 16 workers: of each, or of all together?\n  hint: --column 'img/s=samples",
+        ),
+        ("setup,time\n1 A100,8\n16 A100,1\n", "setup: are these the workers?"),
+        ("hw,time\nA100,8\nDGX A100 (8),1\n", "hw: are these the workers?"),
+        ("hw,time\none A100,8\neight A100s,1\n", "hw: are these the workers?"),
+        ("gpus,acc,widgets/s\n1,0.9,5\n", "widgets/s is a rate, and no setting"),
+        ("gpus,acc,fps\n1,0.9,5\n", "fps is a rate, and no setting"),
+        ("gpus,acc,images/sec/node\n1,0.9,5\n", "images/sec/node is a rate, and no setting"),
+        ("gpus,acc,items per second\n1,0.9,5\n", "items per second is a rate, and no setting"),
+        ("gpus,acc,Time (m)\n1,0.9,5\n", "Time (m) is a time, and no setting"),
+        ("gpus,acc,GPU time (h)\n1,0.9,5\n", "--column 'GPU time (h)=train_time_s' where it is how long a run took"),
+        ("gpus,img/s,warm-up (s)\n1,5,10\n1,6,90\n", "warm-up (s) is 10 and 90 on lines of the same settings"),
+        (
+            "gpus,acc,Start,End\n1,0.9,2024-03-01 10:00,2024-03-01 20:00\n",
+            "Start and End say when, and no column how long\n  hint: write the end minus the start as a column",
         ),
         ('gpus,time (h)\n1,"9,461"\n', "csv:2: time (h) is '9,461': are these decimals, or thousands?"),
         ('gpus,time,val_loss\n1,"36,000",0.5\n8,"5,400","2,905"\n', "csv:3: val_loss is '2,905': are"),
@@ -268,6 +282,14 @@ def test_what_is_no_table_of_measurements_is_refused(tmp_path: Path, text: str, 
         ("accuracy (%)", "75.3", "validation_accuracy", 0.753),
         ("top-1 (%)", "75.3%", "validation_accuracy", 0.753),
         ("Val Acc", "0.753", "validation_accuracy", 0.753),
+        ("Acc@1", "0.753", "validation_accuracy", 0.753),
+        ("val acc1", "0.753", "validation_accuracy", 0.753),
+        ("Prec@1", "0.753", "validation_accuracy", 0.753),
+        ("Reached accuracy (%)", "75.3", "validation_accuracy", 0.753),
+        ("ImageNet top-1", "0.753", "validation_accuracy", 0.753),
+        ("top1 acc val", "0.753", "validation_accuracy", 0.753),
+        ("Time / h", "2", "train_time_s", 7200),
+        ("Throughput (sentences/s)", "5", "samples_per_s", 5),
     ],
 )
 def test_a_heading_is_words_and_a_unit(tmp_path: Path, header: str, cell: str, column: str, value: float) -> None:
@@ -380,6 +402,10 @@ def test_a_factor_is_that_of_the_user_or_of_the_heading(
         ),
         ("gpus,seed,img/s,power (W)\n1,1,5,251\n1,2,6,249\n", [1, 1], ["single"] * 2, 1),
         ("gpus,img/s,power (W)\n1,5,251.3\n1,6,249.8\n", [1, 1], ["single"] * 2, 1),
+        ("gpus,img/s,link (Gbit/s)\n1,5,10\n1,6,100\n", [1, 1], ["single"] * 2, 2),
+        ("gpus,img/s,network\n1,5,10 GbE\n1,6,100 GbE\n", [1, 1], ["single"] * 2, 2),
+        ("gpus,img/s,load (s)\n1,5,1.23\n1,6,1.25\n", [1, 1], ["single"] * 2, 1),
+        ("gpus,img/s,queued\n1,5,2024-03-01T10:00:00Z\n1,6,2024-03-02T09:00:00Z\n", [1, 1], ["single"] * 2, 1),
         ("gpus,img/s,data rate\n1,5,10\n1,6,100\n", [1, 1], ["single"] * 2, 2),
         ("gpus,img/s,ratio\n1,5,3:10\n1,6,1:10\n", [1, 1], ["single"] * 2, 2),
         ("img/s,image size,units\n5,320x240,16\n6,640x480,16\n", [1, 1], ["single"] * 2, 2),
@@ -413,6 +439,38 @@ def test_workers_and_arms(tmp_path: Path, text: str, workers: list[int], strateg
     assert [row["workers"] for row in study.runs] == workers
     assert [row["strategy"] for row in study.runs] == strategies
     assert imported.num_arms == num_arms
+
+
+@pytest.mark.parametrize(
+    "headings",
+    [
+        "Total cost ($),Training cost,Spot price,Hourly rate,USD/h,$/h,Rate (\u20ac)",
+        "Eff. (%),Scaling eff. vs 1 node,Speedup (x),Rel. throughput,Normalized throughput",
+        "img/s/W,img/s/$,samples/joule,CO2e,CO2 (kg),kWh,AllReduce time (ms),comm time (s)",
+        "Acc@5,mAP@0.5,AP,box AP,mIoU,ROUGE-L,bpc,BLEU (cased),AP50",
+    ],
+)
+def test_prices_ratios_and_other_scores_keep_no_repeats_apart(tmp_path: Path, headings: str) -> None:
+    count = headings.count(",") + 1
+    lines = (f"1,{number}{f',{number}' * count}\n" for number in (5, 6, 7))
+    imported = made(tmp_path, f"gpus,img/s,{headings}\n{''.join(lines)}", columns={})
+    assert imported.num_arms == 1
+    assert any(remark.startswith(f"left out: {headings.replace(',', ', ')};") for remark in imported.remarks)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_noted"),
+    [
+        ("gpus,time,BLEU,F1\n1,5,20,30\n", True),
+        ("gpus,time,BLEU,loss\n1,5,20,0.3\n", False),
+        ("gpus,time to 93%,top-5\n1,5,20\n", False),
+        ("gpus,time\n1,5\n", False),
+    ],
+)
+def test_where_the_only_scores_were_left_out_an_answer_doubts_it(tmp_path: Path, text: str, is_noted: bool) -> None:
+    imported = made(tmp_path, text, columns={})
+    answered = CliRunner().invoke(group, ["recommend", str(imported.folder)])
+    assert ("no score decides (BLEU, F1 of the table: left out)" in answered.output) is is_noted
 
 
 def test_a_run_that_counts_within_equal_settings_is_a_repeat(tmp_path: Path) -> None:
@@ -467,6 +525,7 @@ def test_columns_that_follow_from_what_a_table_says(tmp_path: Path) -> None:
     ("header", "counted", "target"),
     [
         ("k images/s", "images", None),
+        ("sentences/s", "sentences", None),
         ("tok/s/gpu", "tokens", None),
         ("samples/s", None, None),
         ("time to accuracy (s)", None, "validation_accuracy"),
@@ -505,6 +564,7 @@ def test_what_is_assumed_or_odd_is_said(tmp_path: Path) -> None:
             f"taken: hosts as hosts, np as workers, batch as batch_size ({of_each}), {metrics}; apart by: commit",
             "left out: std; --column THEIRS=+ lets one tell arms apart",
             "1 line is equal to an earlier one: repeats that agree to the digit, or copies?",
+            "commit makes 3 arms of 4 lines; --column 'commit=' leaves it out",
         ],
         "gpus,throughput,unit,n,power\n1,5,kimg/s,3,9\n2,9,kimg/s,3,8\n": [
             f"taken: gpus as workers, {of_unit}; apart by: unit",
@@ -538,6 +598,13 @@ def test_what_is_assumed_or_odd_is_said(tmp_path: Path) -> None:
         "gpus,img/s,lr,heat\n1,5,0.1,30.1\n1,6,0.1,30.2\n1,7,0.2,30.1\n1,8,0.2,30.3\n": [
             "taken: gpus as workers, img/s as samples_per_s, lr as learning_rate; apart by: heat",
             "heat makes 3 arms of 4 lines; --column 'heat=' leaves it out",
+        ],
+        "gpus,img/s,heat\n1,5,61\n1,6,61\n1,7,62\n": [
+            "taken: gpus as workers, img/s as samples_per_s; apart by: heat",
+            "heat makes 2 arms of 3 lines; --column 'heat=' leaves it out",
+        ],
+        "gpus,img/s,size\n1,5,64\n1,6,64\n1,7,32\n1,8,32\n": [
+            "taken: gpus as workers, img/s as samples_per_s; apart by: size",
         ],
     }
     for number, (table, remarks) in enumerate(cases.items()):
