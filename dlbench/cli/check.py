@@ -81,9 +81,10 @@ def _row(number: int, run: "RunSpec", estimate: float | None) -> list[str]:
     elif settings.is_simulated:
         layout = "simulated"
     batches = ("", "") if "batch_size" in run.unknown else (settings.batch_size, run.global_batch_size)
+    cores = settings.cores_per_worker  # None before other hosts were asked for theirs
     cells = (
         number, run.repeat, run.label, settings.strategy + algorithm, settings.workers, layout, *batches,
-        settings.launcher, f"{settings.cores_per_worker:g}", duration(estimate),
+        settings.launcher, "?" if cores is None else f"{cores:g}", duration(estimate),
     )  # fmt: skip
     return list(map(str, cells))
 

@@ -15,7 +15,6 @@ from dlbench.scenario.run_spec import Phase, arm_name
 from dlbench.worker.script.command import arguments, values
 
 if TYPE_CHECKING:
-    from dlbench.scenario.layout import Layout
     from dlbench.study.measure import DryRun
 
 # Processes of one host that are named.
@@ -65,7 +64,7 @@ def _lines(dry_run: "DryRun") -> Iterator[str]:
     for name, runs in arms.items():
         repeats = ", ".join(str(each.run.repeat) for each in runs)
         yield f"\n# {one_line(runs[0].run.label)}: {name}, repeat {repeats}"
-        yield from (f"#   {line}" for line in _layout(runs[0].layout))
+        yield from (f"#   {line}" for line in _layout(runs[0]))
         if (command := runs[0].run.settings.command) is not None:
             yield f"#   each worker executes: {one_line(shlex.join(arguments(command, values(runs[0].run))))}"
         yield render(launches[name], {VARIABLE, *common}).rstrip("\n")
@@ -82,13 +81,17 @@ def _common(launches: Sequence[LaunchPlan]) -> dict[str, str | None]:
     return alike | {name: None for name in first.removed if all(name in other.removed for other in others)}
 
 
-def _layout(layout: "Layout") -> Iterator[str]:
+def _layout(assignment: Assignment) -> Iterator[str]:
     """Yield a line for each host: its processes and their cores."""
+    layout = assignment.layout
+    threads = f"{counted(layout.intra_op_threads, 'thread')} each"
+    if assignment.run.settings.cores_per_worker is None:
+        threads = "threads, and variables that set them, as the host's cores allow"
     for host in layout.hosts:
         places = [place for place in layout.places if place.host == host]
         shown = ", ".join(f"{place.name}{_cores(place.cores, place.quota)}" for place in places[:MOST_PLACES])
         more = f" and {len(places) - MOST_PLACES} more" if len(places) > MOST_PLACES else ""
-        yield f"{host}: {shown}{more}; {counted(layout.intra_op_threads, 'thread')} each"
+        yield f"{host}: {shown}{more}; {threads}"
 
 
 def _cores(cores: Sequence[int], quota: float | None) -> str:

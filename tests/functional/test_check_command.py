@@ -74,6 +74,8 @@ def test_exclude_reads_an_option_as_its_plugin_does(tmp_path: Path) -> None:
 def test_only_and_hosts(grid: Path) -> None:
     done = check(str(grid), "--only", "workers=2", "--hosts", "localhost:2", cwd=grid.parent)
     assert "4 runs: 2 arms (0 of them base lines) x 2 repeats" in done.stdout
+    away = check(str(grid), "--hosts", "a:2", cwd=grid.parent)
+    assert {line.split()[-1] for line in away.stdout.splitlines() if "mpirun" in line} == {"?"}, away.stderr
     wrong = check(str(grid), "--hosts", "a:2 b:2", cwd=grid.parent)
     assert wrong.returncode == 2
     assert "hint: --hosts a:2,b:2" in wrong.stderr

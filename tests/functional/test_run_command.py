@@ -56,6 +56,13 @@ def test_a_dry_run_shows_the_users_own_command(work):
     assert "#   each worker executes: python -c pass --batch 32\n" in work.call(path, "--dry-run")
 
 
+def test_a_dry_run_states_no_threads_of_a_host_that_was_not_asked(work):
+    path = work.scenario()
+    path.write_text("base: {strategy: mpi, workers: 2}\n")
+    assert work.call(path, "--dry-run", "--hosts", "a:2").count("as the host's cores allow") == 2
+    assert "; 1 thread each" in work.call(path, "--dry-run", "--hosts", "a:2", "--set", "cores_per_worker=1")
+
+
 def test_a_failed_run_does_not_end_the_study(work):
     path = work.scenario(epochs=2, batch_sizes="16, 64")
     path.write_text(

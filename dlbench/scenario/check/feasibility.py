@@ -177,24 +177,27 @@ def _layout(case: Case) -> Iterator[str]:
 
 def _lacking_slots(settings: Settings, counts: Sequence[tuple[Host, int]], cluster: Cluster) -> str:
     """Return what has too few slots, and what would fit: fewer workers, or hosts with more; or an empty string."""
-    slots, taken = sum(host.slots for host, _ in counts), num_slots(settings)
-    crowded = next(((count, host.slots) for host, count in counts if count > host.slots), None)
-    if crowded is None:
+    if all(count <= host.slots for host, count in counts):
         return ""
-    reason = f"{crowded[0]} {'workers' if taken == settings.workers else 'processes'} do not fit on {crowded[1]} slots"
-    if taken > slots:
-        reason = f"{slots_in_words(settings)} do not fit on {slots} slots"
-    needed = settings.workers_per_host or -(-taken // len(counts))
+    per_host, slots = settings.workers_per_host, sum(host.slots for host, _ in counts)
+    where = f"on {slots} slots"
+    if per_host is not None:
+        slots = per_host * sum(host.slots >= per_host for host in cluster.hosts)
+        where = f"with {per_host} on each host"
+    elif settings.mode is Mode.SCALE_UP and len(cluster.hosts) > 1:
+        where += " of one host"
+    needed = per_host or -(-num_slots(settings) // len(counts))
     hosts = f"hosts with {needed} slots each"
     if cluster.submitter != "direct":
         hosts = f"all with `hosts: {{count: {len(cluster.hosts)}, slots: {needed}}}`"
-    return f"{reason}; at most {slots} fit, or {hosts}"
+    return f"{slots_in_words(settings)} do not fit {where}; at most {slots} fit, or {hosts}"
 
 
 def _numbers(case: Case) -> Iterator[str]:
     settings, cores = case.settings, case.settings.cores_per_worker
-    most = max(host.num_cores for host in case.cluster.hosts)
-    if cores is not None and cores > most:
+    numbers = [case.cluster.num_cores(host) for host in case.cluster.hosts]
+    most = max((number for number in numbers if number is not None), default=0)
+    if cores is not None and None not in numbers and cores > most:
         yield f"a worker cannot have {cores:g} cores where a host has {most}"
     if settings.learning_rate_scale is not LearningRateScale.NONE and settings.learning_rate_base_batch is None:
         yield f"learning_rate_scale: {settings.learning_rate_scale} needs learning_rate_base_batch"

@@ -60,11 +60,6 @@ class Host(Frozen):
     machine: int | None = None
 
     @property
-    def num_cores(self) -> int:
-        """Number of cores, taken for one a slot where they are not known."""
-        return len(self.cores) or self.slots
-
-    @property
     def is_here(self) -> bool:
         """Whether it is this machine: more workers than slots are allowed there, and marked as emulated."""
         return self.address in HERE
@@ -194,6 +189,11 @@ class Cluster(Frozen):
     def is_here(self) -> bool:
         """Whether it is this machine alone."""
         return len(self.hosts) == 1 and self.hosts[0].is_here
+
+    def num_cores(self, host: Host) -> int | None:
+        """Return the number of a host's cores, or of those that a queue is asked for; None before a host was asked."""
+        each = self.options.get("cores_per_slot")
+        return len(host.cores) or (host.slots * each if isinstance(each, int) else None)
 
     @property
     def is_plain(self) -> bool:

@@ -1,6 +1,10 @@
-"""How workers spread over hosts: by mode or workers per host, else hosts are filled in order."""
+"""How workers spread over hosts: by mode or workers per host, else hosts are filled in order.
+
+Of hosts with unequal slots those with the most are used: a base line is then on a host that its arms use, too.
+"""
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 from dlbench import plugins
 from dlbench.errors import UserError
@@ -29,19 +33,24 @@ def spread(settings: Settings, cluster: Cluster) -> list[tuple[Host, int]]:
         return [(cluster.hosts[0], 1)]
     per_host = 1 if settings.mode is Mode.SCALE_OUT else settings.workers_per_host
     slots, hosts = num_slots(settings), cluster.hosts
-    if per_host is not None:
+    if per_host is None and settings.mode is Mode.SCALE_UP:
+        per_host = slots
+    by_size = sorted(range(len(hosts)), key=lambda number: -hosts[number].slots)
+    if per_host is None:
+        sums = accumulate(hosts[number].slots for number in by_size)
+        needed = next((count for count, total in enumerate(sums, 1) if total >= slots), len(hosts))
+    else:
         needed = -(-slots // per_host)
-        if needed > len(hosts):
-            raise UserError(
-                f"{slots_in_words(settings)} with {per_host} on each host need {needed} hosts; the cluster has "
-                f"{len(hosts)}",
-                hint="name more hosts with --hosts a:4,b:4, or use `mode: scale-up`",
-            )
-        return [(host, min(per_host, slots - i * per_host)) for i, host in enumerate(hosts[:needed])]
-    if settings.mode is Mode.SCALE_UP:
-        # The first host that has a slot for each, else the first of those with the most slots.
-        return [(max(hosts, key=lambda host: min(host.slots, slots)), slots)]
-    return _filled(slots, hosts)
+    if needed > len(hosts):
+        raise UserError(
+            f"{slots_in_words(settings)} with {per_host} on each host need {needed} hosts; the cluster has "
+            f"{len(hosts)}",
+            hint="name more hosts with --hosts a:4,b:4, or use `mode: scale-up`",
+        )
+    used = [hosts[number] for number in sorted(by_size[:needed])]
+    if per_host is None:
+        return _filled(slots, used)
+    return [(host, min(per_host, slots - i * per_host)) for i, host in enumerate(used)]
 
 
 def _filled(slots: int, hosts: Sequence[Host]) -> list[tuple[Host, int]]:

@@ -60,12 +60,14 @@ def with_baselines(arms: Sequence[PlannedArm], scenario: Scenario, cluster: Clus
 def with_cores(arms: Sequence[PlannedArm], cluster: Cluster) -> tuple[PlannedArm, ...]:
     """Return the arms with the same cores for each worker: the host's over the most workers on it in the study.
 
-    Above one they are whole cores, which is what a worker can be bound to; the rest stays free, in every arm.
+    Above one they are whole cores, which is what a worker can be bound to; the rest stays free, in every arm. They stay
+    None where a host's cores are not known yet.
     """
     real = [arm.run.settings for arm in arms if not arm.run.settings.is_simulated]
-    shares = [host.num_cores / count for settings in real for host, count in spread(settings, cluster)]
-    share = min(shares, default=1.0)
-    share = float(math.floor(share)) if share >= 1 else share
+    used = [(cluster.num_cores(host), count) for settings in real for host, count in spread(settings, cluster)]
+    shares = [cores / count for cores, count in used if cores is not None]
+    least = min(shares, default=1.0)
+    share = None if len(shares) < len(used) else float(math.floor(least)) if least >= 1 else least
     planned = []
     for arm in arms:
         settings = arm.run.settings

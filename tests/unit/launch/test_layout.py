@@ -35,10 +35,14 @@ def cores(layout: Layout) -> list[tuple[int, ...]]:
 
 
 def test_workers_sit_on_hosts_as_the_mode_says() -> None:
+    # Of unequal hosts those with the most slots, for any number of workers: arms are where their base line is.
     three = (host("a", 2), host("b"), host("c"))
     for settings, hosts, expected in (
-        ({"workers": 3, "mode": Mode.SCALE_UP}, three, [("b", 0), ("b", 1), ("b", 2)]),  # the first with room
-        ({"workers": 2, "mode": Mode.SCALE_OUT}, three, [("a", 0), ("b", 0)]),
+        ({"workers": 3, "mode": Mode.SCALE_UP}, three, [("b", 0), ("b", 1), ("b", 2)]),
+        ({"workers": 1, "mode": Mode.SCALE_UP}, three, [("b", 0)]),
+        ({"workers": 2, "mode": Mode.SCALE_OUT}, three, [("b", 0), ("c", 0)]),
+        ({"workers": 5}, three, [(at, index) for at, slots in (("b", 4), ("c", 1)) for index in range(slots)]),
+        ({"workers": 8, "workers_per_host": 4}, three, [(at, index) for at in "bc" for index in range(4)]),
         ({"workers": 5, "workers_per_host": 2}, three, [("a", 0), ("a", 1), ("b", 0), ("b", 1), ("c", 0)]),
         ({"workers": 5}, three[:2], [("a", 0), ("a", 1), ("b", 0), ("b", 1), ("b", 2)]),  # filled in order
     ):

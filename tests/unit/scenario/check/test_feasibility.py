@@ -157,9 +157,9 @@ def test_a_launcher_may_refuse_addresses(refusal: Refusal) -> None:
 
 def test_layouts_that_do_not_fit_hosts(subtests: pytest.Subtests, refusal: Refusal) -> None:
     for settings, said in [
-        ("workers: 3, mode: scale-up", "3 workers do not fit on 2 slots; at most 2 fit, or hosts with 3 slots each"),
+        ("workers: 3, mode: scale-up", "3 workers do not fit on 2 slots of one host; at most 2 fit, or hosts with 3 "),
         ("workers: 5", "5 workers do not fit on 4 slots; at most 4 fit, or hosts with 3 slots each"),
-        ("workers: 4, workers_per_host: 4", "on 2 slots; at most 2 fit, or hosts with 4 slots each"),
+        ("workers: 4, workers_per_host: 4", "do not fit with 4 on each host; at most 0 fit, or hosts with 4 slots"),
         ("workers: 3, mode: scale-out", "need 3 hosts; the cluster has 2"),
         ("strategy: pair, workers: 4, launcher: local", "the launcher local starts nothing on other hosts"),
     ]:
@@ -173,6 +173,17 @@ def test_what_runs_on_other_hosts_is_started_there(runs: Runs) -> None:
     assert alone.settings.launcher == "mpirun"
     (alone,) = runs("base: {strategy: single}")
     assert alone.settings.launcher == "local"
+
+
+def test_cores_of_a_worker_are_checked_where_those_of_hosts_are_known(refusal: Refusal, runs: Runs) -> None:
+    text = "base: {strategy: mpi, workers: 2, cores_per_worker: 8}\nbaseline: none"
+    (run,) = runs(text, HOSTS)
+    assert run.settings.cores_per_worker == 8
+    for cluster, most in (
+        (HOSTS.model_copy(update={"options": {"cores_per_slot": 2}}), 4),
+        (Cluster(hosts=(Host(address="a", slots=2, cores=(0, 1, 2)),)), 3),
+    ):
+        assert f"a worker cannot have 8 cores where a host has {most}" in refusal(text, cluster)
 
 
 def test_a_data_set_is_asked_once_for_the_same_options(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -160,8 +160,12 @@ def test_a_base_line_that_cannot_be_names_the_remedy(refusal: Refusal, monkeypat
 
 
 def test_cores_are_alike_in_every_arm(subtests: pytest.Subtests, runs: Runs) -> None:
-    hosts = Cluster(hosts=tuple(Host(address=name, slots=4) for name in "abcd"))
-    unlike = Cluster(hosts=(Host(address="big", slots=8), Host(address="small", slots=2)))
+    def asked(**slots: int) -> Cluster:
+        return Cluster(hosts=tuple(Host(address=at, slots=n, cores=tuple(range(n))) for at, n in slots.items()))
+
+    hosts, unlike = asked(a=4, b=4, c=4, d=4), asked(big=8, small=2)
+    unknown = Cluster(hosts=(*asked(a=4).hosts, Host(address="b", slots=4)))
+    queued = Cluster(hosts=(Host(address="a", slots=4),), options={"cores_per_slot": 8})
     for cluster, settings, mode, share in [
         (machine(4), "workers: 3", Mode.SCALE_UP, 1.0),
         (machine(2), "workers: 4", Mode.SCALE_UP, 0.5),
@@ -173,6 +177,9 @@ def test_cores_are_alike_in_every_arm(subtests: pytest.Subtests, runs: Runs) -> 
         (hosts, "workers: 2, mode: scale-up", Mode.SCALE_UP, 2.0),
         (unlike, "workers: 2, mode: scale-out", Mode.SCALE_OUT, 2.0),
         (unlike, "workers: 2", Mode.SCALE_UP, 4.0),
+        (unknown, "workers: 2", Mode.SCALE_UP, 2.0),
+        (unknown, "workers: 6", None, None),
+        (queued, "workers: 2", Mode.SCALE_UP, 16.0),
     ]:
         with subtests.test(settings=settings, cluster=cluster):
             text = f"base: {{trainer: numpy, strategy: mpi, {settings}}}\nbaseline: none"
