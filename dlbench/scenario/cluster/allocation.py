@@ -14,8 +14,11 @@ from pathlib import Path
 from dlbench.cgroups import usable_cores
 from dlbench.errors import UserError, shorten, shown
 from dlbench.scenario.cluster import Cluster, Host
+from dlbench.scenario.cluster.host_list import launch_host
 
 NODES, TASKS, PROCESSORS = "SLURM_JOB_NODELIST", "SLURM_TASKS_PER_NODE", "SLURM_JOB_CPUS_PER_NODE"
+# Of the host that we are on, for all.
+GPUS = "SLURM_GPUS_ON_NODE"
 # Set where a number of tasks was asked for; the host that we are on, if it is one of the job's.
 ASKED, OURS = ("SLURM_NTASKS", "SLURM_NTASKS_PER_NODE"), "SLURMD_NODENAME"
 _HINT = "--hosts a:4,b:4 overrides what Slurm says"
@@ -48,7 +51,7 @@ _SLURM_JOB, _SLURM_COUNTS = ("SLURM_JOB_ID", "SLURM_JOBID"), ("SLURM_JOB_NUM_NOD
 
 
 def allocation(environment: Mapping[str, str]) -> Cluster | None:
-    """Return the hosts of the Slurm job we are in, as many slots on each as it has tasks there, else processors.
+    """Return the hosts of the Slurm job we are in, as many slots on each as it has tasks, GPUs or else processors.
 
     None outside of a job, and in a job of the one host that we are on: that is this machine.
 
@@ -69,8 +72,11 @@ def allocation(environment: Mapping[str, str]) -> Cluster | None:
     if names == [environment.get(OURS)]:
         return None
     # Without a requested number of tasks Slurm counts one on each host.
-    counted = TASKS if environment.keys() & set(ASKED) else PROCESSORS
-    slots = counts_per_node(environment.get(counted) or f"1(x{len(names)})", counted)
+    counted = TASKS if environment.keys() & set(ASKED) else GPUS if environment.get(GPUS, "0") != "0" else PROCESSORS
+    text = environment.get(counted) or "1"
+    if counted == GPUS or not environment.get(counted):
+        text += f"(x{len(names)})"
+    slots = counts_per_node(text, counted)
     if len(slots) != len(names):
         raise UserError(f"Slurm names {len(names)} hosts ({NODES}) and counts for {len(slots)} ({counted})", hint=_HINT)
     return Cluster(hosts=tuple(Host(address=name, slots=count) for name, count in zip(names, slots, strict=True)))
@@ -179,14 +185,15 @@ def refuse_unnamed_hosts(environment: Mapping[str, str]) -> None:
 
 def _refuse_lists_of_lsf(environment: Mapping[str, str]) -> None:
     words = environment.get(_LSF_PAIRS, "").split()
-    slots: Mapping[str, str | int]
-    if words and len(words) % 2 == 0:
-        slots, variable = dict(zip(words[::2], words[1::2], strict=True)), _LSF_PAIRS
-    else:
-        slots, variable = Counter(environment.get(_LSF_NAMES, "").split()), _LSF_NAMES
+    slots: Mapping[str, int] = Counter(environment.get(_LSF_NAMES, "").split())
+    variable = _LSF_NAMES
+    if words and len(words) % 2 == 0 and all(map(str.isdecimal, words[1::2])):
+        slots, variable = dict(zip(words[::2], map(int, words[1::2]), strict=True)), _LSF_PAIRS
     if slots:
-        listed = ",".join(f"{name}:{count}" for name, count in slots.items())
-        _refuse("LSF", len(slots), variable, f"--hosts {listed}")
+        launch = launch_host(slots)
+        listed = ",".join(f"{name}:{count}" for name, count in slots.items() if name != launch)
+        where = f"{variable}, where {launch} may only launch the job" if launch else variable
+        _refuse("LSF", len(slots), where, f"--hosts {listed}")
 
 
 def _refuse(queue: str, num_hosts: int, where: str, option: str) -> None:

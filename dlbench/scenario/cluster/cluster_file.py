@@ -8,14 +8,15 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from dlbench import plugins
 from dlbench.cgroups import usable_cores
 from dlbench.errors import UserError, joined, shown
 from dlbench.scenario.cluster import MAX_CORES, MAX_SLOTS, Cluster, Host, Prices
 from dlbench.scenario.cluster.host_list import (
     ADDRESS,
-    KUBERNETES_HINT,
     parse_hostfile,
     parse_hosts,
+    refuse_manifest,
     refuse_same_host,
     with_its_cores,
 )
@@ -53,13 +54,12 @@ def parse(text: str, name: str) -> Cluster:
     Raises:
         UserError: It holds something that is not allowed.
     """
+    refuse_manifest(text, name)
     parsed = document.parse(text, name)
     data, source = parsed.data, parsed.source
     if not isinstance(data, dict):
         hint = f"--hostfile {name}, where it is a list of hosts" if isinstance(data, str) else ""
         raise UserError(f"a cluster is a mapping with `hosts`, not {shown(data)}", where=source.where(), hint=hint)
-    if "apiVersion" in data:
-        raise UserError("this is a manifest of Kubernetes", where=source.where(), hint=KUBERNETES_HINT)
     content = {key: value for key, value in data.items() if not key.startswith(_OPTION)}
     for key in _NOT_WRITTEN & content.keys():
         raise unknown_key(key, _KEYS, source.where((key,)))
@@ -114,11 +114,15 @@ def _check_cores(number: int, where: str) -> None:
 def _counted(written: dict[str, Any], data: dict[str, Any], source: Source) -> list[Any]:
     """Return as many hosts as a queue is asked for."""
     where = source.where(("hosts",))
+    if written and not written.keys() & set(_COUNT_KEYS) and all(_is_count(it, MAX_SLOTS) for it in written.values()):
+        hint = f"hosts: {','.join(f'{address}:{slots}' for address, slots in written.items())}"
+        raise UserError(f"hosts must be {_HOSTS}", where=where, hint=hint)
     if data.get("submitter", "direct") == "direct":
         raise UserError("hosts are counted where a queue gives them: `submitter: sbatch` or `kubernetes`", where=where)
     for key in written:
         if key not in _COUNT_KEYS:
-            raise unknown_key(key, _COUNT_KEYS, source.where(("hosts", key)))
+            hint = f"there are: {', '.join(_COUNT_KEYS)}, as in {{count: 2, slots: 4}}"
+            raise UserError(f"unknown key {shown(key)}", where=source.where(("hosts", key)), hint=hint)
     count, slots = written.get("count", 1), written.get("slots")
     if not _is_count(count, _MOST_HOSTS) or not _is_count(slots, MAX_SLOTS):
         raise UserError("hosts: count and slots are numbers from 1 on", where=where)
@@ -178,7 +182,11 @@ def _with_plugins(cluster: Cluster, data: dict[str, Any], source: Source) -> Clu
     plugin = load("submitters", cluster.submitter, source.where(("submitter",)))
     written = {key.removeprefix(_OPTION): value for key, value in data.items() if key.startswith(_OPTION)}
     instead: Callable[[str], str] = plugin.get("instead") or (lambda _: "")
-    hints = {name: hint for name in written.keys() - plugin.options.model_fields if (hint := instead(name))}
+    hints = {
+        name: hint
+        for name in written.keys() - plugin.options.model_fields
+        if (hint := instead(name) or _of_other_submitters(name))
+    }
     mistakes = [
         UserError(f"unknown key {shown(_OPTION + name)}", hint=hint, where=source.where(_place((name,))))
         for name, hint in hints.items()
@@ -186,12 +194,18 @@ def _with_plugins(cluster: Cluster, data: dict[str, Any], source: Source) -> Clu
     try:
         checked = plugin.options.model_validate({name: value for name, value in written.items() if name not in hints})
     except ValidationError as error:
-        allowed = [f"{_OPTION}{name}" for name in plugin.options.model_fields]
+        allowed = [f"{_OPTION}{name}" for name in plugin.options.model_fields] or _KEYS
         mistakes.append(translate(error, source, lambda _: allowed, _place))
     if mistakes:
         raise joined(mistakes)
     options = checked.model_dump(mode="json")
     return cluster.model_copy(update={"launcher": launcher, "submitter": plugin.name, "options": options})
+
+
+def _of_other_submitters(name: str) -> str:
+    """Return which submitter has an option; an empty string where none has."""
+    able = [each for each in plugins.names("submitters") if name in load("submitters", each).options.model_fields]
+    return f"it is for `submitter: {'` or `'.join(able)}`" if able else ""
 
 
 def _place(location: DataPath) -> DataPath:

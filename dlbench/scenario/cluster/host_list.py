@@ -19,17 +19,18 @@ from dlbench.scenario.source import first_fault
 
 ADDRESS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\]")
 _HOSTFILE_LINE = re.compile(
-    rf"(?P<address>{ADDRESS.pattern})(?::(?P<count>[1-9][0-9]{{0,5}})|(?: (?:slots ?= ?(?P<slots>[1-9][0-9]{{0,5}})"
-    r"|max[-_]slots ?= ?(?P<most>[0-9]{1,7})))*)",
+    rf"(?P<address>{ADDRESS.pattern})(?::(?P<count>[1-9][0-9]{{0,5}})|"
+    r"(?: (?:(?:slots|count) ?= ?(?P<slots>[1-9][0-9]{0,5})|max[-_]slots ?= ?(?P<most>[0-9]{1,7})))*)",
     re.ASCII,
 )
 _PAIRS_LINE = re.compile(rf"(?:(?:{ADDRESS.pattern}) [0-9]+ ?){{2,}}", re.ASCII)
 # Grid Engine's: host, slots, queue, processors.
 _GRID_ENGINE_LINE = re.compile(rf"({ADDRESS.pattern}) ([1-9][0-9]{{0,5}}) [^\s@]+(?:@\S+)? \S+", re.ASCII)
 KUBERNETES_HINT = "dlbench writes one of `hosts: {count: 2, slots: 2}` and `submitter: kubernetes` (docs/queues.md)"
+# More slots than a host has; it may be a port.
+_MOST_SLOTS = 1024
 # Forms of other files, and of programs that say more of a host than its slots: the reason and the remedy.
 _OTHER_FORMS = {
-    r"(apiVersion|kind):": ("is of a manifest of Kubernetes", KUBERNETES_HINT),
     r"hosts:": ("is of a cluster file", "--cluster FILE"),
     r"rank\s+\S+\s*=": (
         "is a line of a rankfile, which places single ranks; dlbench places workers itself",
@@ -43,6 +44,7 @@ _OTHER_FORMS = {
         "is a list of Slurm's, which is not expanded here",
         "`scontrol show hostnames LIST` writes a line for each host; behind each goes  slots=4",
     ),
+    r"\S+(?:(?: slots| count) ?= ?|:)0+( |$)": ("has no slots", "leave the host out"),
     r"[\w.-]+:\d+:[A-Za-z]": (
         "names a network adapter, which dlbench does not take from a list of hosts",
         "write  a:4 ; NCCL_IB_HCA or UCX_NET_DEVICES go into `environment` of a cluster file",
@@ -75,7 +77,7 @@ def parse_hosts(text: str, name: str = "--hosts") -> Cluster:
             separated = ""
         hint = f"{name} {shorten(separated)}" if separated else _FORM.format(name=name)
         raise UserError(f"{what}: hosts are separated by commas only, without spaces", hint=hint)
-    hosts = tuple(_host(part, what, name) for part in text.strip().split(","))
+    hosts = tuple(_host(part, what, name) for part in re.split(r",(?![^\[\]]*\])", text.strip()))
     if same := same_host(hosts):
         raise UserError(f"{what}: {same}")
     return Cluster(hosts=hosts)
@@ -84,8 +86,8 @@ def parse_hosts(text: str, name: str = "--hosts") -> Cluster:
 def parse_hostfile(text: str, name: str) -> Cluster:
     """Return the cluster that a hostfile names, in the form of Open MPI (`a slots=4`), MPICH (`a:4`) or a queue.
 
-    A host alone in its line is one slot, a host that is named again has as many more: so queues write them. Grid Engine
-    writes slots in the second column. What stands behind `#` is a remark.
+    A host alone in its line is one slot, a host that is named again has as many more: so queues write them; with
+    `slots=` it is named once. Grid Engine writes slots in the second column. What stands behind `#` is a remark.
 
     Args:
         text: The file.
@@ -94,19 +96,24 @@ def parse_hostfile(text: str, name: str) -> Cluster:
     Raises:
         UserError: A line has another form, or there is not a host; says which line.
     """
+    refuse_manifest(text, name)
     slots: dict[str, int] = {}
     is_bare = True
+    with_key: set[str] = set()
     for number, line in enumerate(text.splitlines(), 1):
         if not (words := line.partition("#")[0].split()):
             continue
-        address, count = _slots_in(" ".join(words), f"{name}:{number}")
+        where = f"{name}:{number}"
+        address, count = _slots_in(" ".join(words), where)
+        if any("=" in word for word in words):
+            with_key.add(address)
+        if address in slots and address in with_key:
+            raise UserError(f"{address} has two lines, with `slots=`", where=where, hint="write one, with all slots")
         slots[address] = slots.get(address, 0) + (count or 1)
         is_bare = is_bare and count is None
     if not slots:
         raise UserError("names no host", where=name, hint="a line for each, such as  a slots=4")
-    first, *others = slots
-    # A host that comes first in a file of LSF's may be one that runs no workers.
-    if is_bare and slots[first] == 1 and others and min(slots[host] for host in others) > 1:
+    if is_bare and (first := launch_host(slots)):
         raise UserError(
             f"{first} comes once and the others several times: LSF may list the host first that a job is launched from",
             where=name,
@@ -121,6 +128,22 @@ def parse_hostfile(text: str, name: str) -> Cluster:
     return Cluster(hosts=hosts)
 
 
+def launch_host(slots: Mapping[str, int]) -> str:
+    """Return the host that LSF may have listed first only because the job is launched from it; else nothing."""
+    first, *others = slots
+    return first if slots[first] == 1 and others and min(slots[host] for host in others) > 1 else ""
+
+
+def refuse_manifest(text: str, name: str) -> None:
+    """Refuse a manifest of Kubernetes, of one document or several.
+
+    Raises:
+        UserError: It is one.
+    """
+    if re.search(r"^apiVersion:", text, re.MULTILINE):
+        raise UserError("this is a manifest of Kubernetes", where=name, hint=KUBERNETES_HINT)
+
+
 def _slots_in(line: str, where: str) -> tuple[str, int | None]:
     """Return the host of a line and its slots, None where it is alone."""
     if _PAIRS_LINE.fullmatch(line):
@@ -128,17 +151,21 @@ def _slots_in(line: str, where: str) -> tuple[str, int | None]:
         raise UserError(f"{shown(line)} names several hosts in a line", where=where, hint=f"--hosts {shorten(pairs)}")
     if columns := _GRID_ENGINE_LINE.fullmatch(line):
         return columns[1], int(columns[2])
-    if host := _HOSTFILE_LINE.fullmatch(line):
-        count = host["slots"] or host["count"]
-        if len(re.findall(r" slots ?=", line)) > 1 or 0 < int(host["most"] or 0) < int(host["slots"] or 1):
+    form = _other_form(line)
+    if (host := _HOSTFILE_LINE.fullmatch(line)) and form is None:
+        most = int(host["most"] or 0)
+        count = host["slots"] or host["count"] or most or None
+        if len(re.findall(r" (?:slots|count) ?=", line)) > 1 or 0 < most < int(host["slots"] or 1):
             raise UserError(f"{shown(line)} has two numbers of slots", where=where, hint="a slots=4")
         return host["address"], None if count is None else int(count)
-    reason, hint = _other_form(line) or ("is not a host", "a slots=4, or a:4")
+    reason, hint = form or ("is not a host", "a slots=4, or a:4")
     raise UserError(f"{shown(line)} {reason}", where=where, hint=hint)
 
 
 def _other_form(text: str) -> tuple[str, str] | None:
     """Return why a host in the form of another program is refused, and what to write."""
+    if (slots := re.search(r":([0-9]{4,7})$", text, re.ASCII)) and int(slots[1]) > _MOST_SLOTS:
+        return f"has {slots[1]} slots: is that a port?", "a:4 has 4 slots; ssh's port is `Port` in ~/.ssh/config"
     return next((words for pattern, words in _OTHER_FORMS.items() if re.match(pattern, text)), None)
 
 

@@ -156,6 +156,20 @@ def test_an_option_of_sbatch_beside_the_submitters_own_is_refused_with_the_setti
     assert "did you mean 'submitter.partition'?" in errors[1]
 
 
+@pytest.mark.parametrize(
+    ("text", "submitter"),
+    [
+        ("hosts: a:2,b:2\nsubmitter.partition: gpu\n", "sbatch"),
+        ("hosts: a:2\nsubmitter.gpus_per_host: 2\n", "kubernetes` or `sbatch"),
+        ("hosts: {count: 2, slots: 4}\nsubmitter: sbatch\nsubmitter.image: x\n", "kubernetes"),
+    ],
+)
+def test_an_option_of_another_submitter_names_it(text: str, submitter: str) -> None:
+    with pytest.raises(UserError) as caught:
+        cluster_file.parse(text, "c.yaml")
+    assert caught.value.hint == f"it is for `submitter: {submitter}`"
+
+
 def test_what_a_script_asks_slurm_for(tmp_path: Path) -> None:
     for options, gres in (
         ({"gpus_per_host": 2, "extra": {"gres": "nvme:1"}}, ["gpu:2,nvme:1"]),

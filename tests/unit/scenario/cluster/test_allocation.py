@@ -27,6 +27,10 @@ def test_lists_of_hosts(subtests: pytest.Subtests) -> None:
 
 
 TASKS = {"SLURM_JOB_NODELIST": "n[1-3]", "SLURM_NTASKS": "5", "SLURM_TASKS_PER_NODE": "2(x2),1"}
+GPU_JOB = {
+    "SLURM_JOB_NODELIST": "n[1-2]", "SLURM_TASKS_PER_NODE": "1(x2)", "SLURM_JOB_CPUS_PER_NODE": "64(x2)",
+    "SLURM_GPUS_ON_NODE": "4",
+}  # fmt: skip
 
 
 def test_the_hosts_of_a_job(subtests: pytest.Subtests) -> None:
@@ -35,6 +39,9 @@ def test_the_hosts_of_a_job(subtests: pytest.Subtests) -> None:
         (TASKS | {"SLURM_JOB_CPUS_PER_NODE": "64(x3)", "SLURMD_NODENAME": "n1"}, [2, 2, 1]),
         ({"SLURM_JOB_NODELIST": "n[1-2]", "SLURM_TASKS_PER_NODE": "1(x2)", "SLURM_JOB_CPUS_PER_NODE": "8,4"}, [8, 4]),
         ({"SLURM_JOB_NODELIST": "n[1-2]"}, [1, 1]),
+        (GPU_JOB, [4, 4]),
+        (GPU_JOB | {"SLURM_GPUS_ON_NODE": "0"}, [64, 64]),
+        (GPU_JOB | {"SLURM_NTASKS": "2"}, [1, 1]),
         ({"SLURM_JOB_NODELIST": "n1", "SLURM_JOB_CPUS_PER_NODE": "8", "SLURMD_NODENAME": "login"}, [8]),
     ]:
         with subtests.test(environment=environment):
@@ -112,6 +119,8 @@ def test_a_job_of_several_hosts_is_refused_with_the_option_that_names_them(tmp_p
         ({"LSB_DJOB_HOSTFILE": str(nodes), "LSB_HOSTS": "a b"}, ["LSF", '--hostfile "$LSB_DJOB_HOSTFILE"']),
         ({"LSB_MCPU_HOSTS": "a 4 b 2", "LSB_HOSTS": "a a a a b b"}, ["LSF", "--hosts a:4,b:2"]),
         ({"LSB_HOSTS": "a a b"}, ["LSF", "--hosts a:2,b:1"]),
+        ({"LSB_MCPU_HOSTS": "l 1 a 4 b 4"}, ["has 3 hosts", "l may only launch the job", "--hosts a:4,b:4"]),
+        ({"LSB_HOSTS": "l a a"}, ["l may only launch the job", "--hosts a:2"]),
         ({"PE_HOSTFILE": str(pairs)}, ["Grid Engine", '--hostfile "$PE_HOSTFILE"']),
         ({"PBS_NODEFILE": str(tmp_path / "gone")}, ["may have several hosts", '--hostfile "$PBS_NODEFILE"']),
         ({"LSB_DJOB_HOSTFILE": "", "LSB_HOSTS": "a b"}, ["LSF", "--hosts a:1,b:1"]),

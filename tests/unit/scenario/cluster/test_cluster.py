@@ -29,7 +29,7 @@ def test_hosts_are_parsed_in_order() -> None:
     assert [(host.address, host.slots) for host in cluster.hosts] == [
         ("b-1.example", 4), ("10.0.0.7", 2), ("[fe80::1]", 1),
     ]  # fmt: skip
-    assert (cluster.hosts[0].cores, cluster.hosts[0].num_cores, cluster.is_here) == ((), 4, False)
+    assert (cluster.hosts[0].cores, cluster.num_cores(cluster.hosts[0]), cluster.is_here) == ((), None, False)
 
 
 def test_typos_are_named(subtests: pytest.Subtests) -> None:
@@ -38,7 +38,10 @@ def test_typos_are_named(subtests: pytest.Subtests) -> None:
         ("a", "a:1, for one worker"),
         ("a:1,", "empty place"),
         ("a$(x):4", "is not an address"),
-        ("a:0", "is not a number of slots"),
+        ("a:0", "'a:0' has no slots"),
+        ("10.0.0.1:29500", "has 29500 slots: is that a port?"),
+        ("[::1]:29500", "is that a port?"),
+        ("gpu[01-03,07],login1", "'gpu[01-03,07]' is a list of Slurm's"),
         ("a:٣", "is not a number of slots"),
         ("a:99999999", "is not a number of slots"),
         ("a:1,a:2", "a is named twice: write it once, with all its slots: a:3"),
@@ -85,6 +88,8 @@ def test_hostfiles_of_all_kinds() -> None:
         ("a 4 all.q@a UNDEFINED\nb 2 all.q@b <NULL>\n", [("a", 4), ("b", 2)]),  # Grid Engine
         ("launch slots=1\na\na\n", [("launch", 1), ("a", 2)]),
         ("a\nb\n", [("a", 1), ("b", 1)]),
+        ("a:2\nb\na:2\n", [("a", 4), ("b", 1)]),
+        ("a max_slots=4\nb count=3\nc max_slots=0", [("a", 4), ("b", 3), ("c", 1)]),
     ):
         assert [(host.address, host.slots) for host in parse_hostfile(text, "hosts").hosts] == slots, text
 
@@ -144,7 +149,11 @@ def test_what_is_wrong_in_a_hostfile_is_said_with_its_line(subtests: pytest.Subt
     for text, said in [
         ("a slots=4\n-x\n", "hosts:2: '-x' is not a host"),
         ("# nothing\n\n", "hosts: names no host"),
-        ("a:999999\na:999999\n", "hosts: "),
+        ("a 999999 q x\na 999999 q x\n", "hosts: "),
+        ("a slots=2\nb\na slots=2\n", "hosts:3: a has two lines"),
+        ("a\na slots=2\n", "hosts:2: a has two lines"),
+        ("login slots=0\na slots=4\n", "hosts:1: 'login slots=0' has no slots"),
+        ("a:29500\n", "hosts:1: 'a:29500' has 29500 slots: is that a port?"),
         ("localhost\n127.0.0.1\n", "hosts: localhost and 127.0.0.1 are the same host: write it once"),
         ("a\ntrainer@10.0.0.7 slots=4\n", "hosts:2: 'trainer@10.0.0.7 slots=4' names a user"),
         ("rank 0=a slot=0:0\n", "hosts:1: 'rank 0=a slot=0:0' is a line of a rankfile"),

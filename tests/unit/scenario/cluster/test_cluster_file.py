@@ -72,9 +72,11 @@ def test_what_is_wrong_is_said_with_its_line(subtests: pytest.Subtests) -> None:
         ("hosts: [{address: localhost, slots: 1}, {address: 127.0.0.1, slots: 1}]", "same host: .*: localhost:2"),
         ("hosts: [{address: localhost, slots: 1, cores: 4711}]", "cluster.yaml:1: this machine has no core 4711"),
         ("hosts: {count: 2, slots: 4}", "hosts are counted where a queue gives them"),
+        ("hosts: {nodes: 2, slots: 4}\nsubmitter: sbatch", "unknown key 'nodes'\n  hint: there are: count"),
+        ("hosts: {a: 4, b: 4}", "hint: hosts: a:4,b:4"),
         ("hosts: a:1\noptions: {}", "unknown key 'options'"),
         ("hosts: a:1\nlauncher: mpirum", "cluster.yaml:2: .*mpirum"),
-        ("hosts: a:1\nsubmitter.queue: x", "cluster.yaml:2: unknown key 'submitter.queue'"),
+        ("hosts: a:1\nsubmitter.queue: x", "cluster.yaml:2: unknown key .*did you mean 'submitter'"),
         ("hosts: a:1\nssh: ssh 'x", "ssh cannot be split into words"),
         ("hosts: a:1\ninterface: eth0 eth1", "interface is the name of a network interface"),
         ("hosts: a:1\ninterface: 10.1.2.3/16", "10.1.2.3/16 has host bits set"),
@@ -104,6 +106,7 @@ def test_one_place_says_where_to_measure(tmp_path: Path) -> None:
 def test_a_file_that_another_option_reads_is_named_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("job.yaml").write_text("apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\n")
+    Path("jobs.yaml").write_text("---\napiVersion: v1\n---\napiVersion: kubeflow.org/v2beta1\nkind: MPIJob\n")
     Path("c2.yaml").write_text("hosts: a:2\n")
     Path("nodes").write_text("a slots=2\nb slots=2\n")
     for options, hint in (
@@ -113,6 +116,8 @@ def test_a_file_that_another_option_reads_is_named_with_it(tmp_path: Path, monke
         (ClusterOptions(cluster=Path("nodes")), "--hostfile nodes"),
         (ClusterOptions(hostfile=Path("job.yaml")), "`submitter: kubernetes`"),
         (ClusterOptions(cluster=Path("job.yaml")), "`submitter: kubernetes`"),
+        (ClusterOptions(hostfile=Path("jobs.yaml")), "`submitter: kubernetes`"),
+        (ClusterOptions(cluster=Path("jobs.yaml")), "`submitter: kubernetes`"),
         (ClusterOptions(hosts="a"), "a:1"),
     ):
         with pytest.raises(UserError) as caught:
