@@ -303,7 +303,11 @@ def cluster_of(where: ClusterOptions, begun_on: Cluster | None = None) -> Cluste
 def notices(runs: Iterable[RunSpec], cluster: Cluster) -> Iterator[str]:
     """Yield lines about what is set up here and has no effect on runs."""
     yield from plugins.replaced()
-    if line := not_passed_on(os.environ, cluster, {run.settings.launcher for run in runs}):
+    launchers = dict.fromkeys((run.settings.strategy, run.settings.launcher) for run in runs)
+    for strategy, launcher in launchers:
+        if cluster.launcher not in (None, launcher):
+            yield f"`launcher: {cluster.launcher}` of the cluster does not start {strategy}: {launcher} does"
+    if line := not_passed_on(os.environ, cluster, {launcher for _, launcher in launchers}):
         yield line
 
 

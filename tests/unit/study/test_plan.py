@@ -9,6 +9,7 @@ import pytest
 
 from dlbench.errors import UserError
 from dlbench.records import files, parquet
+from dlbench.scenario.cluster import this_machine
 from dlbench.scenario.cluster.cluster_file import ClusterOptions
 from dlbench.scenario.read.scenario_file import parse
 from dlbench.scenario.run_spec import RunSpec
@@ -147,6 +148,16 @@ def test_parquet_without_its_library_is_refused_at_its_line(monkeypatch: pytest.
     with pytest.raises(UserError) as refused:
         plan.require_tables(scenario)
     assert (refused.value.where, refused.value.hint) == ("s.yaml:2", "pip install pyarrow")
+
+
+def test_a_launcher_of_the_cluster_that_does_not_start_a_strategy_is_named() -> None:
+    runs = (*asked(), *asked(strategy="mpi"))
+    cluster = this_machine().model_copy(update={"launcher": "torchrun"})
+    lines = [line for line in plan.notices(runs, cluster) if "torchrun" in line]
+    assert [line.partition("does not start ")[2] for line in lines] == ["single: local does", "mpi: local does"]
+    for launcher in (None, "local"):
+        cluster = this_machine().model_copy(update={"launcher": launcher})
+        assert not [line for line in plan.notices(runs, cluster) if "does not start" in line]
 
 
 def test_in_a_job_of_several_hosts_they_or_this_machine_are_named(
