@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator
 
 from dlbench.errors import UserError
 from dlbench.launch.submission import ANY_HOST, Submission, cluster_text
@@ -22,6 +22,7 @@ from dlbench.search_path import SHELL_LINE
 JOB, STUDIES = "/dlbench/job", "/dlbench/studies"
 # Label of the job and of its pods, by which kubectl finds them.
 INSTANCE = "app.kubernetes.io/instance"
+_GPUS = "nvidia.com/gpu"
 # So long a pod has to end before it is killed.
 _GRACE_S = 90
 _MOST_LETTERS = 40
@@ -98,6 +99,13 @@ class OPTIONS(Options):
     )
     deadline_s: int | None = Field(None, ge=1, description="Time limit of the job in seconds.")
 
+    @field_validator("gpus_per_host")
+    @classmethod
+    def _are_counted_once(cls, gpus_per_host: int, info: ValidationInfo) -> int:
+        if gpus_per_host and _GPUS in info.data.get("resources", {}):
+            raise ValueError(f"and {_GPUS} of `submitter.resources` both say how many GPUs a host has: remove one")
+        return gpus_per_host
+
     @property
     def port(self) -> int:
         """The port of ssh."""
@@ -161,6 +169,8 @@ def _documents(submission: Submission, options: OPTIONS, content: Mapping[str, s
     volumes = [
         {"name": "job", "configMap": {"name": config}},
         {"name": "studies", "persistentVolumeClaim": {"claimName": options.volume_claim}},
+        # Open MPI and NCCL share memory here; without it a pod has 64 MiB.
+        {"name": "shm", "emptyDir": {"medium": "Memory"}},
     ]
 
     def replicas(count: int, container: dict[str, Any]) -> dict[str, Any]:
@@ -200,7 +210,7 @@ def _launcher(options: OPTIONS) -> dict[str, Any]:
 
 
 def _worker(options: OPTIONS) -> dict[str, Any]:
-    gpus = {"nvidia.com/gpu": options.gpus_per_host} if options.gpus_per_host else {}
+    gpus = {_GPUS: options.gpus_per_host} if options.gpus_per_host else {}
     command = {"command": ["/usr/sbin/sshd", "-De", "-p", str(options.port)]}
     started = {"args": ["host"]} if options.entry_point else command
     container = _container("worker", started, options, options.resources | gpus, {})
@@ -216,7 +226,7 @@ def _container(
 ) -> dict[str, Any]:
     if options.entry_point:  # docker/entrypoint: where the operator mounts the keys of the job, and the port of ssh
         variables = {**variables, "DLBENCH_KEYS": options.keys, "DLBENCH_SSH_PORT": str(options.port)}
-    places = {"job": JOB, "studies": STUDIES}
+    places = {"job": JOB, "studies": STUDIES, "shm": "/dev/shm"}  # noqa: S108 - a path in a pod
     return _without_empty(
         name=name,
         image=options.image,

@@ -47,6 +47,7 @@ def test_what_no_manifest_can_hold_is_refused() -> None:
         ({"name": "a" * 41}, "should match pattern"),
         ({"image_pull_policy": "always"}, "'Always', 'IfNotPresent' or 'Never'"),
         ({"ssh_folder": ".ssh"}, "should match pattern"),
+        ({"gpus_per_host": 4, "resources": {"nvidia.com/gpu": 1}}, "both say how many GPUs"),
     ]
     for given, reason in refused:
         with pytest.raises(ValidationError, match=reason):
