@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import chain
-from statistics import NormalDist, median
+from statistics import NormalDist, fmean, median
 
 import numpy as np
 
@@ -129,7 +129,10 @@ class Judgement:
 
     @property
     def worst(self) -> float | None:
-        """The same at worst, one-sided 95% over the family; None where repeats are too few or not finite."""
+        """The same at worst, one-sided 95% over the family; None where repeats are too few or not finite.
+
+        Of an arm that keeps, the least against any other one, whichever is the best.
+        """
         return self._end(-1.0)
 
     @property
@@ -138,26 +141,27 @@ class Judgement:
         return self._end(1.0)
 
     def _end(self, sign: float) -> float | None:
-        gain = float(self.tests.estimate[0])
-        return self.scale.shown(gain + sign * self._width(self.level)) if self._is_known else None
+        if not self._is_known:
+            return None
+        ends = self.tests.estimate + sign * self._widths(self.level)
+        return self.scale.shown(float(ends.min() if sign < 0 and self.verdict is Verdict.KEEPS else ends[0]))
 
     @property
     def _is_known(self) -> bool:
         return self.n >= LEAST_REPEATS and math.isfinite(self.tests.estimate[0])
 
-    def _width(self, level: float) -> float:
-        """Return how far the one-sided interval of a level reaches."""
+    def _widths(self, level: float) -> Floats:
+        """Return how far the one-sided intervals of a level reach."""
         from scipy.special import stdtrit
 
-        error = float(self.tests.error[0])
-        return float(stdtrit(self.tests.freedom[0], 1 - level)) * error if error else 0.0
+        return np.where(self.tests.error > 0, stdtrit(self.tests.freedom, 1 - level) * self.tests.error, 0.0)
 
     @property
     def detectable(self) -> float | None:
         """Smallest difference that these repeats could have shown with power 0.8; None where that is unknown."""
         if self.verdict is not Verdict.OPEN or not self._is_known:
             return None
-        return self.scale.shown(self._width(self.level) + self._width(1 - POWER))
+        return self.scale.shown(float((self._widths(self.level) + self._widths(1 - POWER))[0]))
 
     @property
     def further(self) -> int | None:
@@ -259,8 +263,9 @@ def judge(arms: Sequence[Values], metric: Metric, significance: float = SIGNIFIC
 def _judged_once(arms: Sequence[Values], metric: Metric, significance: float) -> tuple[Family, list[int]]:
     """Return the family of arms, and the places of those that are not shown to be worse by more than the margin."""
     k, repeats, medians = len(arms), list(map(len, arms)), [median(arm.values()) for arm in arms]
-    best = medians.index(max(medians) if metric.is_higher_better else min(medians))
     scale = _scale(arms, metric)
+    # Of equal medians the better mean.
+    best = max(range(k), key=lambda place: (scale.sign * medians[place], scale.sign * fmean(arms[place].values())))
     pairs = _pairs(arms, scale, significance)
     places, is_known = np.arange(k), np.array(repeats) >= LEAST_REPEATS
     are_known = is_known[:, None] & is_known & (places[:, None] != places)

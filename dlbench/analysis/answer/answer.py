@@ -25,7 +25,9 @@ class Difference(Frozen):
     against: str = Field(description="Title of the other arm.")
     is_share: bool = Field(description="Whether differences are shares of the other arm's value, not in the unit.")
     gain: float = Field(description="By how much the arm is better.")
-    worst: float | None = Field(description="The same at worst, one-sided 95% over all arms.")
+    worst: float | None = Field(
+        description="The same at worst, one-sided 95% over all arms; of an arm that keeps, against any other one."
+    )
     best: float | None = Field(description="The same at best.")
     detectable: float | None = Field(description="The smallest difference that these repeats could have shown.")
     further: int | None = Field(

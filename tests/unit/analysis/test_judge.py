@@ -62,6 +62,21 @@ def test_an_arm_that_keeps_says_by_how_much_it_is_behind_at_worst() -> None:
     assert -0.01 <= behind.worst <= behind.gain
 
 
+def test_at_worst_is_against_whichever_arm_may_be_the_best() -> None:
+    median, mean, behind = (
+        (0.947, 0.948, 0.951, 0.951, 0.951), (0.9505, 0.9505, 0.9505, 0.952, 0.952), (0.946, 0.947, 0.949, 0.950, 0.950)
+    )  # fmt: skip
+    judgement = judged(ACCURACY, median, mean, behind).judgements[2]
+    assert (judgement.verdict, judgement.against) == (KEEPS, 0)
+    assert judgement.worst is not None
+    assert judgement.worst <= sum(behind) / 5 - sum(mean) / 5 < judgement.gain
+
+
+def test_of_equal_medians_the_better_mean_is_the_best() -> None:
+    for metric, best in ((ACCURACY, 1), (LOSS, 0)):
+        assert judged(metric, (0.94, 0.95, 0.95), (0.95, 0.95, 0.96)).best == best
+
+
 def test_what_is_open_says_what_would_tell_and_that_many_repeats_do() -> None:
     generator = np.random.default_rng(0)
     named, told = 0, 0
