@@ -129,8 +129,9 @@ def test_groups_that_share_a_doubt_say_it_once(tmp_path):
     assert sum("next" in line for line in found) == 1
 
 
-def test_one_arm_is_no_choice_and_has_no_answer(tmp_path):
-    assert answered(written(tmp_path / "s", BOTH[0]), 100) == []
+def test_one_arm_is_answered_as_recommend_does_and_no_run_is_not(tmp_path):
+    assert answered(written(tmp_path / "s", BOTH[0]), 200)[1].endswith("no other arm to compare it with")
+    assert answer(Console(), tmp_path, []) == []
 
 
 def test_a_failure_names_its_logs_and_the_command_that_shows_them(tmp_path, monkeypatch):
