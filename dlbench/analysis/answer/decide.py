@@ -18,9 +18,17 @@ from dlbench.analysis.answer.doubts import (
     scores_of,
     unequal_work,
 )
-from dlbench.analysis.arms import Arm, Repeat, is_ended_by_target, is_imported, reports_no_steps
+from dlbench.analysis.arms import (
+    IMPORTED,
+    Arm,
+    Repeat,
+    columns_of,
+    is_ended_by_target,
+    is_imported,
+    reports_no_steps,
+)
 from dlbench.analysis.formatting import counted, difference, joined, number, quantity
-from dlbench.analysis.groups import written_name
+from dlbench.analysis.groups import values_of, written_name
 from dlbench.analysis.judge import Family, Values, Verdict, judge
 from dlbench.analysis.metrics.lost_time import lost_time
 from dlbench.analysis.metrics.pareto import front, knee
@@ -35,6 +43,8 @@ from dlbench.scenario.metrics import BUILT_IN, RATE, TIME_TO_TARGET, TRAIN_TIME,
 OVERHEAD = "one worker alone does the same without messages"
 # Of one worker alone nothing is divided: it is one arm, however the others divide.
 OF_DIVIDING, TWIN = ("batch_scope", "divide"), "another arm of one worker alone is the same training"
+# Why no price is known: one worker alone is on one host, several may be on any number.
+NO_HOSTS = "host-hours need a column of hosts; --price .../worker-hour counts workers"
 # Why no throughput is known.
 TOO_SHORT, NO_STEPS = "the timed window is too short", "the script reports no steps"
 # Why a run never reached another target than its scenario's.
@@ -54,6 +64,9 @@ LOSS = "validation_loss"
 OF_BEST = "validation_accuracy"
 # Column of the price or worker-hours of training, computed here; a row's own cost is of the whole run.
 COST = "cost"
+# Columns that name a kind of machine, also in imported tables.
+_KINDS = "cluster hardware instance instance_type machine machine_type node_type system"
+_MACHINES = ["device_name", *(f"{IMPORTED}.{name}" for name in _KINDS.split())]
 
 
 # What is shown of each arm of each family, by what it is judged by.
@@ -79,12 +92,13 @@ class Wanted:
     max_cost: float | None = None
 
     def cost(self, arm: Arm, seconds: float | None) -> float | None:
-        """Return the price of a training time on all hosts and workers' slots of an arm; None without prices."""
-        if self.prices is None or seconds is None:
+        """Return the price of a training time on all hosts and workers' slots of an arm; None where it is unknown."""
+        hosts = arm.first.get("hosts") or (1 if arm.workers == 1 else None)
+        if self.prices is None or seconds is None or (hosts is None and self.prices.host_hour):
             return None
         # `hosts` of a simulation are those of its workers: each of the others has a host as well.
         others = arm.slots - arm.workers if arm.first.get("communicator") == "simulated" else 0
-        return self.prices.cost(seconds, int(arm.first.get("hosts") or 1) + others, arm.slots)
+        return self.prices.cost(seconds, int(hosts or 0) + others, arm.slots)
 
 
 @dataclass(frozen=True)
@@ -127,16 +141,20 @@ class _Decided:
         """Return what the arm's repeats are judged by."""
         if metric.column != COST:
             return arm.comparable(metric.column)
-        return {repeat: self.spent(arm, time) for repeat, time in arm.comparable(self.time.column).items()}
+        times = arm.comparable(self.time.column)
+        return {repeat: cost for repeat, time in times.items() if (cost := self.spent(arm, time)) is not None}
 
     def medians(self, arms: Iterable[Arm], metric: Metric) -> dict[Arm, float]:
         """Return the median of each arm that has any."""
         return {arm: median(numbers) for arm in arms if (numbers := self.values(arm, metric).values())}
 
-    def spent(self, arm: Arm, seconds: float) -> float:
-        """Return the price of a training time, or worker-hours where no price is known."""
-        cost = self.wanted.cost(arm, seconds)
-        return _hours(arm, seconds) if cost is None else cost
+    def spent(self, arm: Arm, seconds: float) -> float | None:
+        """Return the price of a training time, or worker-hours without prices; None where the price is unknown."""
+        return self.wanted.cost(arm, seconds) if self.wanted.prices else _hours(arm, seconds)
+
+    def lacks_price(self, arm: Arm) -> bool:
+        """Whether there are prices that say nothing of an arm."""
+        return self.wanted.prices is not None and self.wanted.cost(arm, 0.0) is None
 
 
 def _hours(arm: Arm, seconds: float) -> float:
@@ -177,7 +195,8 @@ def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
     keepers = [arm for arm in ranked if arm in values]
     verdicts = {arm: judged.verdict for arm, judged in (quality | values).items()}
     times = {arm: arm.values(decided.time.column) for arm in keepers}
-    costs = {arm: decided.spent(arm, median(numbers)) for arm, numbers in times.items() if numbers}
+    spent = {arm: decided.spent(arm, median(numbers)) for arm, numbers in times.items() if numbers}
+    costs = {arm: cost for arm, cost in spent.items() if cost is not None}
     # Of arms that differ by no more than what matters the cheapest is used: more workers must buy something.
     use = keepers[0] if keepers and verdicts[keepers[0]] is Verdict.KEEPS else None
     if use:
@@ -198,13 +217,15 @@ def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
         rivals = sorted(scores, key=lambda arm: (max(best - scores[arm] - within, 0.0), ranked.index(arm)))
     cheapest = min(costs, key=costs.__getitem__, default=None)
     is_cheaper = use in costs and cheapest is not None and costs[cheapest] < (1 - LEAST_SAVING) * costs[use]
-    if use and cheapest and is_cheaper and not decided.score:
-        # Less of the training costs less.
-        is_cheaper = not unequal_work([use, cheapest])
+    if use and cheapest and is_cheaper:
+        # Less of the training costs less, and hours of unlike machines have no common price.
+        is_less = not decided.score and unequal_work([use, cheapest])
+        is_cheaper = not (is_less or _are_unlike_machines([use, cheapest]))
     points = {arm: (amounts[arm], cost) for arm, cost in costs.items()}
     has_knee = not decided.value.is_higher_better and all(min(point) > 0 for point in points.values())
     bend = knee(front(points.values())) if has_knee else None
     others = [*_doubts_of_out(use, out, decided), *_doubts_of_use(use, ranked, decided)] if use else []
+    others += _doubts_of_price(ranked, decided)
     return Answer(
         task=group.title,
         given=dict(group.given),
@@ -256,6 +277,20 @@ def _is_sound_but_for(arm: Arm, decided: _Decided) -> bool:
     rows = tuple(row for row in arm.completed if not _gap(replace(arm, rows=(row,)), decided))
     whole = replace(arm, rows=rows or arm.completed)
     return not (_unlearned(whole, decided) or _over(whole, decided))
+
+
+def _doubts_of_price(arms: Sequence[Arm], decided: _Decided) -> Iterator[Weighed]:
+    """Yield what prices or worker-hours do not say of some arms."""
+    has_prices = decided.wanted.prices is not None
+    if any(map(decided.lacks_price, arms)):
+        yield 78, NO_HOSTS
+    if (has_prices or decided.value.column == COST) and _are_unlike_machines(arms):
+        yield 78, f"{'one price' if has_prices else 'worker-hours alone'} for unlike machines"
+
+
+def _are_unlike_machines(arms: Sequence[Arm]) -> bool:
+    """Whether arms are known to have run on more than one kind of machine."""
+    return any(len(values_of(arms, name)) > 1 for name in columns_of(arms) if name.lower() in _MACHINES)
 
 
 def _doubts_of_use(use: Arm, left: Iterable[Arm], decided: _Decided) -> Iterator[Weighed]:
@@ -336,6 +371,8 @@ def _gap(arm: Arm, decided: _Decided) -> str:
         ended = sum(row.get(TIME_TO_TARGET.column) is None and is_ended_by_target(row) for row in arm.completed)
         why = f": {ended} {AT_ITS_TARGET}" * bool(ended)
         return f"{num_reached} of {counted(arm.n, 'run')} reached {decided.target[0].title} {decided.target[1]:g}{why}"
+    if decided.lacks_price(arm) and (decided.value.column == COST or decided.wanted.max_cost is not None):
+        return NO_HOSTS
     has_limit = decided.wanted.deadline_s is not None or decided.wanted.max_cost is not None
     for metric in [*decided.judged, *[decided.time] * has_limit]:
         if lacking := arm.n - len(decided.values(arm, metric)):

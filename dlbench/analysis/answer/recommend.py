@@ -27,8 +27,10 @@ if TYPE_CHECKING:
 
 # A rate at which nothing is learned is tried again at this share of it.
 LOWER_RATE = 0.1
-# A loss by so much above that of a model that knows nothing is one that training has driven there.
-TOO_FAST = 0.1
+# Training has driven a loss above this many times that of a model that knows nothing: untrained models have less.
+TOO_FAST = 2.0
+# Classes are about equally frequent where that loss is at most this many times -log(share of the largest class).
+EVEN = 1.1
 
 
 # A command, why, and about how long it takes.
@@ -169,11 +171,13 @@ def _commands(
             yield f"dlbench logs {hopeless[0].rows[0]['run_id']} --study {study}", "why all runs of an arm failed", None
         if failed:
             yield run, f"repeats {counted(len(failed), 'run')} that failed", sum(map(seconds_of, failed))
-    if repeats := _repeats(answer):
+
+    def seconds_to(total: float) -> float:
+        return sum(seconds_of(arm) * max(total - len(arm.rows) * place.can_continue, 0) for arm in whole)
+
+    if repeats := _repeats(answer, seconds_to):
         total, why = repeats
-        more = [max(total - len(arm.rows), 0) if place.can_continue else total for arm in whole]
-        seconds = sum(count * seconds_of(arm) for count, arm in zip(more, whole, strict=True))
-        yield f"{run if place.can_continue else again} --repeats {total}", why, seconds
+        yield f"{run if place.can_continue else again} --repeats {total}", why, seconds_to(total)
     yield from ((f"{again} --set {change}", why, None) for change, why in _changes(answer, group, whole, wanted))
     if answer.use and place.can_continue and not answer.confirmed and len(answer.arms) > 1:
         contenders = sorted(map(seconds_of, whole), reverse=True)[:CONTENDERS]
@@ -181,21 +185,21 @@ def _commands(
     yield f"dlbench report {study}", "charts, evidence, all doubts", None
 
 
-def _repeats(answer: Answer) -> tuple[int, str] | None:
-    """Return how many repeats would tell most of what is open, and what they do; None where up to 100 tell nothing."""
+def _repeats(answer: Answer, seconds_to: Callable[[float], float]) -> tuple[int, str] | None:
+    """Return how many repeats would tell of most arms for their time, and what they do; None where 100 tell nothing."""
     completed = {arm.title: arm.completed for arm in answer.arms}
     totals: list[tuple[float, bool]] = []
     for arm, judged in open_arms(answer):
         if gap := judged.difference:
             n = min(arm.completed, completed[gap.against])
             totals.append((n + (gap.further or math.inf), True) if n >= LEAST_REPEATS else (ENOUGH_REPEATS, False))
-    # As many as the line on what is open names, or else the fewest that tell anything.
-    total, is_enough = totals[0] if totals and totals[0][0] < math.inf else min(totals, default=(math.inf, True))
-    if total == math.inf:
+    numbers = [number for number, _ in totals if number < math.inf]
+    if not numbers:
         return None
+    total = min(numbers, key=lambda most: (seconds_to(most) or most) / sum(number <= most for number in numbers))
     settled = sum(settles and number <= total for number, settles in totals)
     why = "settles what is open" if settled == len(totals) else f"settles {settled} of {len(totals)} open arms"
-    return int(total), why if is_enough else f"{total} repeats begin to tell"
+    return int(total), why if settled else f"{total} repeats begin to tell"
 
 
 def _changes(answer: Answer, group: ComparisonGroup, whole: Sequence[Arm], wanted: Wanted) -> Iterator[tuple[str, str]]:
@@ -226,7 +230,7 @@ def _ways_in(answer: Answer, group: ComparisonGroup, whole: Sequence[Arm]) -> It
     knows_nothing = any("knowing nothing" in reason for reason in reasons)
     if any(map(_is_too_fast, group.completed)) and len(rates) == 1 and not any(map(tuned_of, group.arms)):
         yield f"learning_rate={LOWER_RATE * rates[0]:g}", "a rate that may learn"
-    elif knows_nothing and _may_search(whole):
+    elif (knows_nothing or any("exploded" in reason for reason in reasons)) and _may_search(whole):
         yield "tune.learning_rate=auto", "rates that may learn"
     # Where some arm is over a limit only, it has reached what is asked for.
     is_over = any(reason.startswith(OVER) for reason in reasons)
@@ -247,7 +251,13 @@ def _is_at_edge(arm: Arm) -> bool:
 
 
 def _is_too_fast(arm: Arm) -> bool:
-    """Whether an arm's loss is above that of a model that knows nothing: it was driven there, not left there."""
-    metric = BUILT_IN["validation_loss"]
-    values, nothing = list(arm.comparable(metric.column).values()), of_nothing(arm, metric)
-    return bool(values) and nothing is not None and median(values) > (1 + TOO_FAST) * nothing
+    """Whether an arm's loss is far above that of a model that knows nothing: it was driven there, not left there.
+
+    Where some classes are rare, or values not about 0, an untrained model's loss is far above, too.
+    """
+    loss, accuracy = (BUILT_IN[f"validation_{name}"] for name in ("loss", "accuracy"))
+    nothing, largest = of_nothing(arm, loss), of_nothing(arm, accuracy)
+    values = list(arm.comparable(loss.column).values())
+    if not (values and nothing and largest):
+        return False
+    return nothing <= -EVEN * math.log(largest) and median(values) > TOO_FAST * nothing

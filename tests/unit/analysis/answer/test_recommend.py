@@ -86,6 +86,8 @@ def rated(name: str, rate: float, *, seed: int = 0, **values: Any) -> list[dict[
     return arm(name, {"samples_per_s": noisy(rate, 5, seed, 0.001)}, command="train.py", **values)
 
 
+HOST = Prices(currency="", host_hour=2.5)
+OF_HOSTS = [[row | {"hosts": None} for row in rows] for rows in MORE]
 SCORED = [
     rated(name, rate, workers=n, validation_accuracy=score)
     for n, name, rate, score in ((1, "a", 50.0, 0.9), (2, "b", 90.0, 0.9), (4, "c", 160.0, 0.8))
@@ -160,6 +162,11 @@ EQUAL = [
         ([trained("slow", 9.0, train_time_s=[8.0, 8.0, 9.0, 8.0, 8.0]), FAST], {"deadline_s": 8.5}, "fast",
          ["slow: over the deadline: 1 of 5 runs, the slowest 9 s"]),
         (MORE, {"prices": USD, "max_cost": 6.0}, "one", ["four: over the most that it may cost: "]),
+        # Four workers of a table may be on any number of hosts.
+        (OF_HOSTS, {"prices": HOST}, "four", ["; host-hours need a column of hosts"]),
+        (OF_HOSTS, {"prices": HOST, "goal": Goal(least="cost")}, "one", ["four: host-hours need a column of hosts"]),
+        (OF_HOSTS, {"prices": HOST, "max_cost": 6.0}, "one", ["four: host-hours need a column of hosts"]),
+        ([[row | {"hosts": 2} for row in rows] for rows in OF_HOSTS], {"prices": HOST}, "four", [", cost 5"]),
         # Servers take places.
         ([trained("ps", 3500.0, strategy="parameter_server", servers=2, server_placement="own", workers=2),
           trained("ring", 3600.0, workers=2, seed=3)], {"goal": Goal(least="cost")}, "ring", []),
@@ -206,9 +213,12 @@ def test_not_significant_is_not_equal() -> None:
         (2.3, {}, "tune.learning_rate=auto"),
         (2.3, {"tuned": "learning_rate"}, "epochs=10"),
         (2.3, {"tuned": "learning_rate", "tuned_at_edge": "learning_rate 50"}, "tune.learning_rate=auto"),
+        # Where most samples are of one class, an untrained model's loss is far above that, too.
+        (1.53, {"knows_nothing_loss": 0.73, "knows_nothing_accuracy": 0.69}, "tune.learning_rate=auto"),
+        (18.0, {"knows_nothing_loss": 0.73, "knows_nothing_accuracy": 0.69}, "tune.learning_rate=auto"),
     ],
 )
-def test_nothing_is_recommended_where_nothing_is_learned(loss: float, changed: dict[str, str], change: str) -> None:
+def test_nothing_is_recommended_where_nothing_is_learned(loss: float, changed: dict[str, Any], change: str) -> None:
     """A loss above that of knowing nothing was driven there by the rate; one that is not was left there."""
     common: dict[str, Any] = {"learning_rate_base": 50.0, "epochs": 5, "validation_loss": [loss] * 5, **changed}
     found = answer(
@@ -371,9 +381,35 @@ def test_less_of_the_training_is_not_called_cheaper() -> None:
     assert (used(found).name, found.cheaper) == ("long", None)
 
 
+@pytest.mark.parametrize("column", ["device_name", "imported.system"])
+@pytest.mark.parametrize(
+    ("wanted", "doubt"),
+    [
+        ({}, ""),
+        ({"prices": USD}, "one price for unlike machines"),
+        ({"goal": Goal(least="cost")}, "worker-hours alone for unlike machines"),
+    ],
+)
+def test_hours_of_unlike_machines_have_no_common_price(column: str, wanted: dict[str, Any], doubt: str) -> None:
+    for names, is_unlike in (("AA", False), ("AB", True)):
+        arms = ([row | {column: name} for row in rows] for name, rows in zip(names, MORE, strict=True))
+        advice = answer(*arms, wanted=Wanted(**wanted))
+        assert (advice.cheaper is None) == (is_unlike or "goal" in wanted)
+        assert [words for words in doubts(advice) if "unlike" in words] == [doubt] * bool(is_unlike and doubt)
+
+
 WILD = trained("wild", 2.0, batch_size=16, validation_accuracy=[0.95, 0.93, 0.96, 0.91, 0.97])
 LONG = trained("long", 1000.0, 0.5, batch_size=4, seed=5)
 LONE = [trained("a", 10.0, count=1, batch_size=8), trained("b", 5.0, count=1, batch_size=16)]
+# Both faster arms are open: the faster by 40 further repeats, the other by 10.
+NEAR = [
+    trained(str(batch), seconds, batch_size=batch, validation_accuracy=[accuracy + noise for noise in order])
+    for batch, seconds, accuracy, order in (
+        (8, 10.0, 0.95, (-0.006, -0.0024, 0.0, 0.0036, 0.0048)),
+        (16, 2.0, 0.9455, (0.0036, -0.0024, 0.0048, -0.006, 0.0)),
+        (32, 3.0, 0.9475, (0.0, 0.0048, -0.006, -0.0024, 0.0036)),
+    )
+]
 
 
 @pytest.mark.parametrize(
@@ -385,6 +421,8 @@ LONE = [trained("a", 10.0, count=1, batch_size=8), trained("b", 5.0, count=1, ba
         ([LONE[1], SLOW], "run --study studies/made-1 --repeats 5", "5 repeats begin to tell", 4 * 6.0),
         ([SLOW, WILD, LONG], "run --study studies/made-1 --repeats 45", "settles 1 of 2 open arms",
          40 * (11 + 3 + 1001)),
+        # What tells of most arms for its time, not what the first one needs.
+        (NEAR, "run --study studies/made-1 --repeats 15", "settles 1 of 2 open arms", 10 * (11 + 3 + 4)),
         # A failed run is repeated first, unless all runs of its arm failed.
         ([SLOW, [*FAST[:4], FAST[4] | {"status": "timeout"}]], "run --study studies/made-1",
          "repeats 1 run that failed", 6.0),
