@@ -21,6 +21,7 @@ read-only, so that memory grows neither with their number nor with the data.
     _prepare.py    python -m dlbench.datasets._prepare '{"dataset": ..., "options": ..., "cache": ...}'
     _cache.py      one folder for each prepared data set: lock, temporary folder, atomic rename
     _writer.py     ArrayWriter: checks arrays and writes them in pieces; ArrayChecker: checks alone
+    _read_files.py    which files a user's function reads, so that it is called again where one has changed
     _file_format.py   files of other formats, and what to do with them
     _format.py     the files of a prepared data set: meta.json, checksums, open_arrays (what a worker maps)
     _split.py      split(arrays, seed, ...) -> Split: which samples are trained on, which are evaluated

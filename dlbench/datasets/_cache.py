@@ -22,6 +22,7 @@ from typing import Any
 
 from dlbench.datasets._disk import ELSEWHERE, Say, disk_errors, locked, try_lock
 from dlbench.datasets._format import META, SCHEMA_VERSION, DatasetMeta, fingerprint, read_entry
+from dlbench.datasets._read_files import FILES_READ, changed_file
 from dlbench.datasets._writer import ArrayWriter
 from dlbench.errors import UserError
 from dlbench.records.files import open_lock, sync_folder, write_text
@@ -90,13 +91,14 @@ def ensure(recipe: Recipe, cache: Path, say: Say) -> Entry:
         return usable
     with locked(folder.with_name(f".{folder.name}.lock"), f"prepares {folder.name}", say):
         # Another process may have prepared it while this one waited.
-        if usable := _usable(folder, identity, say):
+        if usable := _usable(folder, identity, lambda line: None):
             return usable
         _sweep(cache, folder)
         temporary = _temporary_of(folder)
         try:
             meta = _fill(recipe, identity, temporary, say)
             with disk_errors(folder):
+                _remove(folder)  # only now: the runs of another study may still read it
                 temporary.rename(folder)
                 sync_folder(folder.parent)
         except BaseException:
@@ -136,6 +138,12 @@ def _usable(folder: Path, identity: dict[str, Any], say: Say) -> Entry | None:
     except (OSError, ValueError) as error:
         say(f"{folder} is damaged and is prepared again: {error}")
         return None
+    files = meta.content.notes.get(FILES_READ)
+    if files and (path := changed_file(files)):
+        say(f"prepared again, as {path} has changed since {meta.created_at}")
+        return None
+    if files:
+        say(f"as prepared at {meta.created_at} from {meta.content.source}")
     return Entry(folder, meta)
 
 
@@ -147,7 +155,6 @@ def _sweep(cache: Path, folder: Path) -> None:
     """Remove what killed processes left: of this entry, which is locked, and of all others that are not."""
     with disk_errors(cache):
         _remove(_temporary_of(folder))
-        _remove(folder)
     for left in cache.glob(".*.tmp"):
         lock = left.with_suffix(".lock")
         # Another user's files may not be removable; they do no harm.

@@ -26,6 +26,7 @@ from pydantic import Field, ValidationError
 from dlbench import plugins
 from dlbench.datasets._cache import Entry, Recipe, cache_root, ensure, lookup
 from dlbench.datasets._disk import Say
+from dlbench.datasets._read_files import FILES_READ, read_files
 from dlbench.datasets._writer import ArrayWriter
 from dlbench.errors import PREPARATION_REFUSED, UserError, lacking
 from dlbench.scenario.frozen import Frozen
@@ -50,10 +51,10 @@ class FunctionDataset:
     plugin: plugins.Plugin
 
     def identity(self, options: plugins.Options) -> dict[str, Any]:
-        """Return the hash of the source file that holds the function, and the options.
+        """Return the hash of the source file that holds the function, the options and the working folder.
 
-        Files that the function reads and modules that it imports are not included: give such a function an option,
-        such as a version, and change it when they change.
+        Files that the function reads and modules that it imports are compared when the entry is used again; see
+        `_read_files.py`.
 
         Raises:
             UserError: The function has no source file, or cannot be called with its options.
@@ -69,6 +70,7 @@ class FunctionDataset:
             "function": self.plugin.name,
             "source": hashlib.sha256(self._source_file().read_bytes()).hexdigest(),
             "options": options.model_dump(mode="json"),
+            "folder": str(Path.cwd()),
         }
 
     def prepare(self, options: plugins.Options, writer: ArrayWriter) -> None:
@@ -77,11 +79,12 @@ class FunctionDataset:
         Raises:
             UserError: It does not return two or four arrays of matching lengths.
         """
-        arrays = self.plugin.target(**options.model_dump())
+        with read_files() as files:
+            arrays = self.plugin.target(**options.model_dump())
         if not isinstance(arrays, tuple | list) or len(arrays) not in (2, 4):
             returned = f"{len(arrays)} values" if isinstance(arrays, tuple | list) else type(arrays).__name__
             raise UserError(f"it returned {returned}", hint="return (x, y) or (x, y, validation_x, validation_y)")
-        writer.describe(source=f"{self.plugin.name} in {self._source_file()}")
+        writer.describe(source=f"{self.plugin.name} in {self._source_file()}", notes={FILES_READ: files})
         writer.append(arrays[0], arrays[1])
         if len(arrays) == 4:
             writer.append(arrays[2], arrays[3], "validation")

@@ -1,3 +1,4 @@
+import functools
 import itertools
 import sys
 import textwrap
@@ -6,6 +7,7 @@ import numpy as np
 import pytest
 
 from dlbench import plugins
+from dlbench.datasets._cache import Recipe, lookup
 from dlbench.errors import UserError
 
 NUMBERS = itertools.count()
@@ -82,6 +84,52 @@ def test_a_changed_source_or_option_is_prepared_again(prepared, module):
     changed = prepared.entry(f"{name}:load")
     assert changed.folder != first.folder
     assert changed.meta.checksum == first.meta.checksum
+
+
+# What changes after a function was called, in its working folder, and whether its data is prepared again.
+CHANGES = {
+    "nothing": (lambda here: None, False),
+    "a file that it read": (lambda here: (here / "data.csv").write_text("10,1"), True),
+    "one that it read within a thread, by NumPy": (lambda here: np.save(here / "data.npy", np.eye(3)), True),
+    "one that it read is gone": (lambda here: (here / "data.csv").unlink(), True),
+    "one more in a folder that it listed": (lambda here: (here / "listed" / "more").touch(), True),
+    "a module that it imported": (lambda here: (here / "my_helper.py").write_text("NUMBER = 10"), True),
+    "a file that it wrote": (lambda here: (here / "log.txt").write_text("more"), False),
+    "one beside it": (lambda here: (here / "other.csv").touch(), False),
+}
+
+
+def test_where_a_file_that_it_read_has_changed_it_is_called_again(prepared, module, monkeypatch, tmp_path, subtests):
+    name = module("""
+        import importlib, os, pathlib, tempfile, threading
+        def load(*, log: str):
+            pathlib.Path(log).write_text("written")
+            with tempfile.NamedTemporaryFile() as file:
+                pathlib.Path(file.name).read_text()
+            thread = threading.Thread(target=np.load, args=["data.npy"])
+            thread.start()
+            thread.join()
+            listed = os.listdir("listed")
+            number = importlib.import_module("my_helper").NUMBER
+            numbers = pathlib.Path("data.csv").read_text().split(",")
+            return np.eye(2) * number + len(listed), [int(word) for word in numbers]
+    """)
+    for change, (apply, is_again) in CHANGES.items():
+        with subtests.test(change=change):
+            here = tmp_path / change
+            (here / "listed").mkdir(parents=True)
+            monkeypatch.chdir(here)
+            monkeypatch.syspath_prepend(here)
+            sys.modules.pop("my_helper", None)
+            (here / "my_helper.py").write_text("NUMBER = 1")
+            (here / "data.csv").write_text("0,1")
+            np.save("data.npy", np.eye(2))
+            first = prepared.entry(f"{name}:load", log="log.txt")  # the files of another working folder are others
+            assert prepared.said[-1].endswith("2 samples written")
+            apply(here)
+            recipe = Recipe(first.meta.dataset, {}, functools.partial(getattr, first.meta, "identity"), None)
+            assert (lookup(recipe, prepared.cache) is None) is is_again
+    sys.modules.pop("my_helper", None)
 
 
 def test_a_function_that_cannot_be_used_is_refused(prepared, module):
