@@ -78,6 +78,7 @@ class ArrayChecker:
         self._forms: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {}
         self._largest_class = -1
         self._predicts_numbers = False
+        self._largest_byte = 0
         self._classes: dict[str, Array] = {}
         self.describe(source="")
 
@@ -86,7 +87,7 @@ class ArrayChecker:
         *,
         source: str,
         class_names: tuple[str, ...] | None = None,
-        scale: float = 1.0,
+        scale: float | None = 1.0,
         offset: float = 0.0,
         notes: dict[str, Any] | None = None,
         num_samples: int | None = None,
@@ -99,7 +100,8 @@ class ArrayChecker:
         Args:
             source: Where the samples come from, for humans.
             class_names: Names by class number; default: as many as the largest class number asks for.
-            scale: A sample enters the network as `x * scale + offset`.
+            scale: A sample enters the network as `x * scale + offset`. None: 1/255 of pictures, that is of samples of
+                bytes with two or more axes and a number above 1 among them, else 1.
             offset: See `scale`.
             notes: How the samples were converted, JSON-able; kept in `meta.json`.
             num_samples: How many samples there will be in all, for the progress lines and the check of the disk.
@@ -107,7 +109,8 @@ class ArrayChecker:
             target_shape: (T,) where each sample has a class at each of T positions.
             array_names: What messages call the samples and the classes of a part.
         """
-        self._described = {"source": source, "scale": scale, "offset": offset, "notes": notes or {}}
+        self._described = {"source": source, "offset": offset, "notes": notes or {}}
+        self._described_scale = scale
         self._class_names, self._num_expected = class_names, num_samples
         self._vocabulary, self._target_shape = vocabulary, target_shape
         self._array_names = {**PARTS, **(array_names or {})}
@@ -188,6 +191,8 @@ class ArrayChecker:
         name = self._array_names[part][0]
         if x.dtype.kind == "f":
             _require_finite(name, x)
+        if x.dtype == np.uint8:
+            self._largest_byte = max(self._largest_byte, int(x.max()))
         if self._vocabulary is None:
             return
         if x.dtype.kind not in "ui":
@@ -197,16 +202,28 @@ class ArrayChecker:
             raise UserError(f"{name} holds tokens {span}")
 
     def remark(self) -> str:
-        """Return that numbers are predicted, or which classes without names no sample has, in words; or ""."""
-        if self._predicts_numbers:
-            return "its targets are numbers to predict: a regression"
+        """Return in words what a user should know: a regression, classes without samples, how bytes are scaled; or ""."""
+        remarks = ["its targets are numbers to predict: a regression"] if self._predicts_numbers else []
         missing = np.setdiff1d(np.arange(self._largest_class), self._classes.get("train", np.arange(0)))
-        if self._class_names is not None or not len(missing):
-            return ""
-        return (
-            f"{len(missing):,} of {self._largest_class + 1:,} classes have no sample: {_numbers(missing)} "
-            f"({_NUMBERED} leaves no gaps)"
-        )
+        if self._class_names is None and len(missing):
+            remarks.append(
+                f"{len(missing):,} of {self._largest_class + 1:,} classes have no sample: {_numbers(missing)} "
+                f"({_NUMBERED} leaves no gaps)"
+            )
+        if self._described_scale is None and self._largest_byte > 1:
+            is_scaled = self._scale < 1
+            remarks.append(
+                "bytes enter the network as x/255"
+                if is_scaled
+                else f"bytes of 0 to {self._largest_byte} are not scaled"
+            )
+        return "; ".join(remarks)
+
+    @property
+    def _scale(self) -> float:
+        if self._described_scale is not None:
+            return self._described_scale
+        return 1 / 255 if self._largest_byte > 1 and len(self._forms["x"][1]) > 1 else 1.0
 
     def _note_classes(self, part: str, y: Array) -> None:
         name, smallest, largest = self._array_names[part][1], int(y.min()), int(y.max())
@@ -270,7 +287,9 @@ class ArrayWriter(ArrayChecker):
         names = self.class_names(self._streams["x"].num_rows)
         arrays = {name: stream.finish() for name, stream in self._streams.items()}
         self.say(f"{self._num_written:,} samples written" + (f"; {remark}" if (remark := self.remark()) else ""))
-        return DatasetContent(arrays=arrays, class_names=names, vocabulary=self._vocabulary, **self._described)
+        return DatasetContent(
+            arrays=arrays, class_names=names, vocabulary=self._vocabulary, scale=self._scale, **self._described
+        )
 
     def _append_piece(self, part: str, x: Array, y: Array) -> None:
         if not self._streams:

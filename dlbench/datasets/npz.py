@@ -60,7 +60,7 @@ def identity(options: NpzOptions) -> dict[str, Any]:
     """Return the file's checksum and the names; where the file lies does not matter."""
     with _reading(options), open_regular(Path(options.path).expanduser()) as file:
         digest = hashlib.file_digest(file, "sha256")
-    return {"sha256": digest.hexdigest(), "x": options.x, "y": options.y, "version": 2}
+    return {"sha256": digest.hexdigest(), "x": options.x, "y": options.y, "version": 3}
 
 
 def describe(options: NpzOptions) -> Description:
@@ -87,7 +87,7 @@ def verify(options: NpzOptions) -> str:
 
 
 def prepare(options: NpzOptions, writer: ArrayWriter) -> None:
-    """Write the arrays; images of bytes [n, height, width] get a channel, and bytes enter the network as 0 to 1.
+    """Write the arrays; images of bytes [n, height, width] get a channel.
 
     Raises:
         UserError: The file is damaged, or an array is not there or has objects or texts in it.
@@ -240,11 +240,10 @@ def _append(options: NpzOptions, parts: Sequence[_Part], checker: ArrayChecker, 
 
 def _check_forms(options: NpzOptions, parts: Sequence[_Part], checker: ArrayChecker) -> Description:
     """Pass the arrays' forms and all classes to a checker; return the sizes that follow."""
-    are_bytes = {part.x.form.dtype for part in parts} == {np.dtype(np.uint8)}
     used = ", ".join(array.name for part in parts for array in (part.x, part.y))
     checker.describe(
         source=f"{used} of {Path(options.path).expanduser()}",
-        scale=1 / 255 if are_bytes else 1.0,
+        scale=None,
         num_samples=sum(len(part.x.form) for part in parts if part.x.form.ndim),
         array_names={
             part.name: (f"{part.x.name} in {options.path}", f"{part.y.name} in {options.path}") for part in parts

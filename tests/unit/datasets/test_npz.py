@@ -28,7 +28,7 @@ def saved(folder: Path, **arrays: np.ndarray) -> str:
     return str(folder / "my data.npz")
 
 
-def test_bytes_are_images_with_a_channel_and_floats_are_as_they_are(prepared, here):
+def test_bytes_are_images_with_a_channel_and_floats_and_flat_bytes_are_as_they_are(prepared, here):
     found = prepared.arrays("npz", path=saved(here, x=BYTES, y=CLASSES[:, np.newaxis]))
     assert found.input_shape == (8, 8, 1)
     assert np.array_equal(found.x[..., 0], BYTES)
@@ -37,6 +37,9 @@ def test_bytes_are_images_with_a_channel_and_floats_are_as_they_are(prepared, he
     floats = prepared.arrays("npz", path=saved(here, images=FLOATS, labels=CLASSES))
     assert np.array_equal(floats.x, FLOATS)
     assert floats.scale == 1
+    path = saved(here, x=BYTES.reshape(30, 64), y=CLASSES)
+    assert prepared.arrays("npz", path=path).scale == 1
+    assert "are not scaled" in npz.verify(npz.OPTIONS(path=path))
 
 
 def test_a_part_of_its_own_validates(prepared, here):
