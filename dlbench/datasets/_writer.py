@@ -202,7 +202,7 @@ class ArrayChecker:
             raise UserError(f"{name} holds tokens {span}")
 
     def remark(self) -> str:
-        """Return in words what a user should know: a regression, classes without samples, how bytes are scaled; or ""."""
+        """Return in words: a regression, classes without samples, how bytes are scaled; or ""."""
         remarks = ["its targets are numbers to predict: a regression"] if self._predicts_numbers else []
         missing = np.setdiff1d(np.arange(self._largest_class), self._classes.get("train", np.arange(0)))
         if self._class_names is None and len(missing):

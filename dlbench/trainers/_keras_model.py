@@ -130,11 +130,12 @@ def _check_activation(model: Any, name: str, problem: Problem) -> None:
     last = model
     while isinstance(last, keras.Model) and (outputs := getattr(last, "outputs", None)):
         last = outputs[0]._keras_history.operation
-    if isinstance(last, keras.Model):  # with its own `call`
-        kind = "softmax" if _gives_probabilities(last, problem) else ""
-    else:
-        kinds = {type(last).__name__, getattr(getattr(last, "activation", None), "__name__", "")}
-        kind = next((kind for kind in ("softmax", "sigmoid") if kinds & {kind, kind.title()}), "")
+    activation = getattr(getattr(last, "activation", None), "__name__", "")
+    kinds = {type(last).__name__, activation}
+    kind = next((kind for kind in ("softmax", "sigmoid") if kinds & {kind, kind.title()}), "")
+    ends_linear = activation == "linear" and hasattr(last, "kernel")  # as most models do: nothing is to be computed
+    if not kind and not ends_linear and _gives_probabilities(model, problem):
+        kind = "softmax"
     if kind:
         raise UserError(
             f"model {name!r} ends with a {kind}, but must return logits",
@@ -143,10 +144,12 @@ def _check_activation(model: Any, name: str, problem: Problem) -> None:
 
 
 def _gives_probabilities(model: Any, problem: Problem) -> bool:
-    """Whether what a model says of two samples, of zeros and of ones, are probabilities."""
+    """Whether what a model says of four samples, of zeros, of ones and two drawn ones, are probabilities."""
     import keras
 
-    x = np.stack([np.zeros(problem.input_shape), np.ones(problem.input_shape)])
+    # Whole numbers from 0: a model may look samples up that are not described as tokens.
+    x = np.random.default_rng(0).integers(0, problem.vocabulary or 2, (4, *problem.input_shape))
+    x[0], x[1] = 0, 1
     kind = keras.config.floatx() if problem.vocabulary is None else "int32"
     outputs = keras.ops.convert_to_numpy(model(keras.ops.convert_to_tensor(x, kind), training=False))
     return bool((outputs >= 0).all() and np.allclose(outputs.sum(-1), 1, rtol=0, atol=_ROUNDING))

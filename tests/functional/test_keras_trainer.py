@@ -181,6 +181,20 @@ def with_softmax(problem: Problem) -> Any:
     return keras.Sequential([keras.layers.Flatten(), keras.layers.Dense(problem.num_classes, activation="softmax")])
 
 
+def with_softmax_before_others(problem: Problem) -> Any:
+    import keras
+
+    ends = [keras.layers.Lambda(keras.ops.softmax), keras.layers.Dropout(0.1), keras.layers.Activation("linear")]
+    return keras.Sequential([keras.layers.Flatten(), keras.layers.Dense(problem.num_classes), *ends])
+
+
+def with_relu_before_others(problem: Problem) -> Any:
+    import keras
+
+    ends = [keras.layers.ReLU(), keras.layers.Dropout(0.1)]
+    return keras.Sequential([keras.layers.Flatten(), keras.layers.Dense(problem.num_classes), *ends])
+
+
 def one_logit(problem: Problem) -> Any:
     import keras
 
@@ -280,6 +294,7 @@ def test_sparse_gradients_and_unused_weights() -> None:
 def test_own_models_that_cannot_be_trained() -> None:
     for function, words in (
         (with_softmax, "from_logits"),
+        (with_softmax_before_others, "from_logits"),
         (one_logit, "outputs of shape [n, 10]"),
         (other_input, "cannot take samples of shape [8, 8, 1]"),
         (no_model, "must return a keras.Model, not list"),
@@ -288,6 +303,7 @@ def test_own_models_that_cannot_be_trained() -> None:
         with pytest.raises(UserError, match="model") as caught:
             own(function)
         assert words in str(caught.value), function.__name__
+    own(with_relu_before_others)
 
 
 def test_unsupported_settings_are_refused() -> None:
