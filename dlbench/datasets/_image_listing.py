@@ -4,7 +4,7 @@ import hashlib
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice, product
 from pathlib import Path
@@ -15,6 +15,7 @@ from dlbench.datasets._file_format import refusal
 from dlbench.errors import UserError
 
 EXTENSIONS = (".jpg", ".jpeg", ".png")
+_CONVERTIBLE = {".webp", ".gif", ".bmp", ".tif", ".tiff", ".jfif", ".heic", ".avif", ".ppm", ".pgm"}
 # Words in the names of folders that are parts. Of several held-out parts the first in this order validates.
 TRAIN = ("train", "training")
 HELD_OUT = (
@@ -42,14 +43,15 @@ class ImageFile:
 class Listing:
     """All images of a data set by part (`train`, perhaps `validation`), sorted by class and path.
 
-    `ignored_files` counts those that are no images by class and end of the name. `validation_folder` is the folder of
-    the validation part, relative to `root`; empty where there is none.
+    `ignored_files` counts those that are no images by class and end of the name, `loose_images` those in no class
+    folder. `validation_folder` is the folder of the validation part, relative to `root`; empty where there is none.
     """
 
     root: Path
     class_names: tuple[str, ...]
     parts: dict[str, tuple[ImageFile, ...]]
     ignored_files: Counter[tuple[str, str]]
+    loose_images: Counter[str]
     ignored_folders: tuple[str, ...]
     validation_folder: str
 
@@ -75,7 +77,7 @@ def read_listing(root: Path, limit_per_class: int | None, seed: int) -> Listing:
 
     Raises:
         OSError: A folder or a file cannot be read.
-        UserError: The folder does not have this form, or a class has no image.
+        UserError: The folder does not have this form, a class has no image, or two have the same.
     """
     folders, ignored_folders = _layout(root)
     class_names = _subfolders(folders["train"])
@@ -87,11 +89,13 @@ def read_listing(root: Path, limit_per_class: int | None, seed: int) -> Listing:
         )
     parts: dict[str, tuple[ImageFile, ...]] = {}
     ignored_files: Counter[tuple[str, str]] = Counter()
+    places: dict[int, Path] = {}
     for part, folder in folders.items():
         images: list[ImageFile] = []
         for label, name in enumerate(class_names):
             files = list(_walk(folder / name, frozenset())) if (folder / name).is_dir() else []
             pictures = [entry for entry in files if _is_image(entry.name)]
+            _refuse_the_same(root, folder / name, pictures, places)
             by_path = sorted((os.path.relpath(entry.path, root), entry.stat()) for entry in pictures)
             of_class = [ImageFile(path, label, status.st_size, status.st_mtime_ns) for path, status in by_path]
             if limit_per_class is not None and len(of_class) > limit_per_class:
@@ -108,6 +112,12 @@ def read_listing(root: Path, limit_per_class: int | None, seed: int) -> Listing:
         tuple(map(_readable, class_names)),
         parts,
         ignored_files,
+        Counter(
+            {
+                _readable(os.path.relpath(folder, root.parent)): _num_loose(folder)
+                for folder in (root, *folders.values())
+            }
+        ),
         tuple(map(_readable, ignored_folders)),
         _readable(os.path.relpath(folders["validation"], root)) if "validation" in folders else "",
     )
@@ -245,6 +255,29 @@ def _walk(folder: Path, above: frozenset[tuple[int, int]]) -> Iterator["os.DirEn
             yield entry
 
 
+def _num_loose(folder: Path) -> int:
+    with os.scandir(folder) as entries:
+        return sum(_is_image(entry.name) and not _is_hidden(entry.name) and entry.is_file() for entry in entries)
+
+
+def _refuse_the_same(root: Path, folder: Path, pictures: Sequence["os.DirEntry[str]"], places: dict[int, Path]) -> None:
+    """Refuse a file that another folder has, too, by a link; `places` has the folders of all files so far.
+
+    Raises:
+        UserError: There is such a file.
+    """
+    for picture in pictures:
+        status = picture.stat()
+        key = hash((status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns))
+        if (other := places.setdefault(key, folder)) is not folder:
+            names = sorted(repr(_readable(os.path.relpath(place, root))) for place in (other, folder))
+            path = _readable(os.path.relpath(picture.path, root))
+            raise UserError(
+                f"{root}: {' and '.join(names)} hold the same file, by a link: {path!r}",
+                hint="an image belongs to one class of one part: remove the link",
+            )
+
+
 def _check_classes(
     folders: dict[str, Path],
     class_names: tuple[str, ...],
@@ -259,7 +292,7 @@ def _check_classes(
             f"{folders['train']}: no JPEG or PNG file in the class folders {_some(empty)}"
             + (f", only {', '.join(ends[:MANY])}" if ends else ""),
             hint="a class without samples cannot be learned: fill or remove these folders"
-            + (", or convert their images to PNG" if ends else ""),
+            + (", or convert their images to PNG" if _CONVERTIBLE.intersection(ends) else ""),
         )
     if len(class_names) < 2:
         raise UserError(f"{folders['train']}: {class_names[0]!r} is its only class folder; at least two are needed")

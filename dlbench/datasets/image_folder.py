@@ -194,9 +194,11 @@ def _parts_in_words(listing: Listing) -> str:
     folders = ", ".join(map(repr, listing.ignored_folders[:MANY]))
     counts = listing.ignored_files.most_common(MANY)
     files = ", ".join(f"{number:,} {end or 'without an ending'} in {name!r}" for (name, end), number in counts)
+    loose = ", ".join(f"{number:,} images in {name!r}" for name, number in (+listing.loose_images).items())
     return (
         held_out
         + (f"; not used: {folders}" if folders else "")
+        + (f"; not used, in no class folder: {loose}" if loose else "")
         + (f"; not used, as neither JPEG nor PNG: {files}" if files else "")
     )
 

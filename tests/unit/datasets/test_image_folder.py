@@ -409,6 +409,33 @@ def test_files_that_are_neither_jpeg_nor_png_are_counted_by_class(folder):
     assert verified(folder).endswith("not used, as neither JPEG nor PNG: 3 .webp in 'a'")
     (folder / "a" / "1.png").unlink()
     assert "class folders 'a', only .webp" in verified(folder)
+    assert "convert" in verified(folder)
+    for path in (folder / "a").iterdir():
+        path.rename(path.with_suffix(".csv"))
+    assert "only .csv" in verified(folder)
+    assert "convert" not in verified(folder)
+
+
+def test_images_in_no_class_folder_are_counted(folder):
+    layout(folder, "train/{a,b}/1 train/{loose,more} test/{a,b}/1 outside")
+    assert "not used, in no class folder: 1 images in 'images', 2 images in 'images/train'" in verified(folder)
+
+
+def test_one_file_in_two_classes_or_parts_is_refused(tmp_path, subtests):
+    for paths, link, target in (
+        ("{a,b}/1", "a/up", ".."),
+        ("{a,b}/1", "a/2.png", "../b/1.png"),
+        ("train/{a,b}/1", "test", "train"),
+        ("train/{a,b}/1 test/a/2", "test/b", "../train/b"),
+    ):
+        with subtests.test(link=link):
+            folder = layout(tmp_path / f"{link} {target}".replace("/", " "), paths)
+            (folder / link).symlink_to(target)
+            with pytest.raises(UserError, match="hold the same file"):
+                describe(folder)
+    linked = layout(tmp_path / "within", "{a,b}/1")
+    (linked / "a" / "again.png").hardlink_to(linked / "a" / "1.png")
+    assert describe(linked).num_train == 3
 
 
 def test_of_many_images_some_are_decoded_and_all_ends_read(folder, monkeypatch):
