@@ -9,6 +9,7 @@ anything else, 130 when interrupted, 143 when terminated or no longer held.
 
 import hashlib
 import inspect
+import itertools
 import json
 import os
 import signal
@@ -81,9 +82,11 @@ class FunctionDataset:
         """
         with read_files() as files:
             arrays = self.plugin.target(**options.model_dump())
+        if isinstance(arrays, tuple) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in arrays):
+            arrays = tuple(itertools.chain(*arrays))  # (x, y), (validation_x, validation_y), as Keras's data sets
         if not isinstance(arrays, tuple | list) or len(arrays) not in (2, 4):
             returned = f"{len(arrays)} values" if isinstance(arrays, tuple | list) else type(arrays).__name__
-            raise UserError(f"it returned {returned}", hint="return (x, y) or (x, y, validation_x, validation_y)")
+            raise UserError(f"it returned {returned}", hint="return (x, y), or (x, y), (validation_x, validation_y)")
         writer.describe(source=f"{self.plugin.name} in {self._source_file()}", scale=None, notes={FILES_READ: files})
         writer.append(arrays[0], arrays[1])
         if len(arrays) == 4:

@@ -18,7 +18,7 @@ import numpy as np
 from dlbench.datasets._disk import ELSEWHERE, Say, disk_errors
 from dlbench.datasets._download import RemoteFile, download
 from dlbench.datasets._format import PARTS, Array, ArrayMeta, DatasetContent
-from dlbench.errors import UserError
+from dlbench.errors import UserError, shorten
 
 # Elements pass through memory in pieces of about this size.
 PIECE_BYTES = 4 * 2**20
@@ -342,10 +342,19 @@ def _stored_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def _as_array(name: str, value: Any) -> Array:
+    if np.ma.is_masked(value):
+        raise UserError(f"{name} has masked entries", hint="fill them in (`.filled(...)`) or leave their samples out")
+    if hasattr(value, "toarray"):
+        raise UserError(f"{name} is a sparse matrix", hint="`.toarray()`")
     try:
-        return np.asanyarray(value)
+        array = np.asarray(value)
     except ValueError as error:
         raise UserError(f"{name} is not an array: {error}") from error
+    if array.dtype == object and hasattr(value, "columns"):
+        columns = [str(column) for column, dtype in value.dtypes.items() if dtype.kind not in "buif"]
+        which = f" that are no numbers: {shorten(', '.join(columns))}" if columns else " of several types"
+        raise UserError(f"{name} is a table with columns{which}", hint='`table[features].to_numpy("float32")`')
+    return array
 
 
 def _check_samples(name: str, x: Array) -> None:

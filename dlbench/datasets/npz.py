@@ -34,7 +34,7 @@ _ROLES = (
 )
 _PART_WORDS = {
     "train": ("train", "training", "tr", ""),
-    "validation": ("validation", "valid", "val", "dev", "test", "te"),
+    "validation": ("validation", "valid", "val", "dev", "test", "tst", "te"),
 }
 # `verify` reads this much of the samples of each part.
 VERIFIED_BYTES = 2**30
@@ -51,6 +51,8 @@ class NpzOptions(Options):
         description="Name of their classes [n], or one-hot [n, classes], or of numbers to predict [n], fractions among "
         "them; default: y_train, y, labels or the like.",
     )
+    validation_x: str | None = Field(None, description="Name of the samples that validate; default: x_val, x_test ...")
+    validation_y: str | None = Field(None, description="Name of their classes, or numbers to predict.")
 
 
 OPTIONS = NpzOptions
@@ -60,7 +62,8 @@ def identity(options: NpzOptions) -> dict[str, Any]:
     """Return the file's checksum and the names; where the file lies does not matter."""
     with _reading(options), open_regular(Path(options.path).expanduser()) as file:
         digest = hashlib.file_digest(file, "sha256")
-    return {"sha256": digest.hexdigest(), "x": options.x, "y": options.y, "version": 3}
+    names = options.model_dump(exclude={"path"})
+    return {"sha256": digest.hexdigest(), **names, "version": 3}
 
 
 def describe(options: NpzOptions) -> Description:
@@ -269,10 +272,15 @@ def _names(options: NpzOptions, there: Sequence[str]) -> dict[str, tuple[str, st
     if x is None or y is None:
         raise UserError(
             f"npz: {options.path} has {shorten(listed)}, neither x and y nor x_train and y_train",
-            hint="name them with `dataset.x` and `dataset.y`, or save them so: `np.savez('data.npz', x=..., y=...)`",
+            hint="name them with `dataset.x` and `dataset.y` (and `dataset.validation_x`, `dataset.validation_y`), or "
+            "save them so: `np.savez('data.npz', x=..., y=...)`",
         )
     # A validation part belongs to the training part whose name it shares.
     pairs = {**(pairs if (x, y) == train else {}), "train": (x, y)}
+    if options.validation_x or options.validation_y:
+        if not (options.validation_x and options.validation_y):
+            raise UserError("npz: name both `dataset.validation_x` and `dataset.validation_y`")
+        pairs["validation"] = (options.validation_x, options.validation_y)
     for name in (name for pair in pairs.values() for name in pair):
         if name not in there:
             raise UserError(f"npz: {options.path} has no array {name!r}; it has {shorten(listed)}")

@@ -39,6 +39,8 @@ def test_two_or_four_arrays(prepared, module):
             return np.arange(num * 2.0).reshape(num, 2), np.arange(num) % 3
         def load_four():
             return [[0.0], [1.0]], [0, 1], [[2.0]], [1]
+        def load_pairs():
+            return (np.eye(2), [0, 1]), (np.eye(2)[:1], [0])
         def load_bytes():
             return np.full((4, 2, 2), 9, np.uint8), [0, 1, 0, 1]
         class whole:
@@ -50,6 +52,8 @@ def test_two_or_four_arrays(prepared, module):
                 writer.append(np.eye(4), [0, 1, 0, 1])
     """)
     assert prepared.arrays(f"{name}:whole").scale == 0.5
+    arrays = prepared.arrays(f"{name}:load_pairs")
+    assert (len(arrays.x), len(arrays.validation_x)) == (2, 1)
     assert prepared.arrays(f"{name}:load_bytes").scale == 1 / 255
     arrays = prepared.arrays(f"{name}:load", num=9)
     assert np.array_equal(arrays.x, np.arange(18.0).reshape(9, 2))

@@ -51,6 +51,12 @@ def test_a_part_of_its_own_validates(prepared, here):
     assert described.num_classes == found.num_classes == 3
     named = prepared.arrays("npz", path=path, x="x_test", y="y_test")
     assert (len(named.x), named.validation_x) == (10, None)
+    path = saved(here, arr_0=FLOATS[:20], arr_1=CLASSES[:20], arr_2=FLOATS[20:], arr_3=CLASSES[20:])
+    names = dict(zip(("x", "y", "validation_x", "validation_y"), (f"arr_{number}" for number in range(4)), strict=True))
+    named = prepared.arrays("npz", path=path, **names)
+    assert (len(named.x), len(named.validation_x)) == (20, 10)
+    with pytest.raises(UserError, match="name both"):
+        npz.describe(npz.OPTIONS(path=path, **names | {"validation_y": None}))
 
 
 # Names of arrays as people write them: all in the file, those that validate, and those that are not used.
@@ -65,6 +71,7 @@ NAMES = {
     "xtrain ytrain xtest ytest": ("xtest ytest", ""),
     "trainX trainY testX testY": ("testX testY", ""),
     "Xtr ytr Xte yte": ("Xte yte", ""),
+    "x_train y_train x_tst y_tst": ("x_tst y_tst", ""),
     "data target": ("", ""),
     "x y x_test": ("", "'x_test'"),
     "arr_0 arr_1": ("", ""),

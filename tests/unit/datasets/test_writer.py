@@ -1,5 +1,7 @@
 import numpy as np
+import pandas
 import pytest
+import scipy.sparse
 
 from dlbench.datasets import _writer
 from dlbench.datasets._writer import ArrayWriter
@@ -121,6 +123,11 @@ BAD = [
     (r"x has shape \(6,\)", np.zeros(6), Y, {}),
     ("x holds <U1", np.array(list("abcdef")).reshape(6, 1), Y, {}),
     ("x holds object", np.array([None] * 6).reshape(6, 1), Y, {}),
+    ("x has masked entries", np.ma.masked_equal(X, 3), Y, {}),
+    ("y has masked entries", X, np.ma.masked_equal(Y, 2), {}),
+    ("x is a sparse matrix", scipy.sparse.eye(6), Y, {}),
+    ("x is a table with columns that are no numbers: b", pandas.DataFrame({"a": Y, "b": "c"}), Y, {}),
+    ("x is a table with columns of several types", pandas.DataFrame({"a": Y, "b": Y + 0.5}).convert_dtypes(), Y, {}),
     ("x holds complex128", X.astype(complex), Y, {}),
     ("x is not an array", [[1], [1, 2]], [0, 1], {}),
     ("its samples are empty", np.zeros((6, 0)), Y, {}),
