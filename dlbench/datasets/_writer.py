@@ -79,6 +79,7 @@ class ArrayChecker:
         self._largest_class = -1
         self._predicts_numbers = False
         self._largest_byte = 0
+        self._hashes: dict[str, list[Array]] = {}
         self._classes: dict[str, Array] = {}
         self.describe(source="")
 
@@ -193,6 +194,7 @@ class ArrayChecker:
             _require_finite(name, x)
         if x.dtype == np.uint8:
             self._largest_byte = max(self._largest_byte, int(x.max()))
+        self._hashes.setdefault(part, []).append(np.fromiter((hash(row.tobytes()) for row in x), np.int64, len(x)))
         if self._vocabulary is None:
             return
         if x.dtype.kind not in "ui":
@@ -202,7 +204,7 @@ class ArrayChecker:
             raise UserError(f"{name} holds tokens {span}")
 
     def remark(self) -> str:
-        """Return in words: a regression, classes without samples, how bytes are scaled; or ""."""
+        """Return what to know in words: a regression, classes without samples, samples in both parts, scaled bytes."""
         remarks = ["its targets are numbers to predict: a regression"] if self._predicts_numbers else []
         missing = np.setdiff1d(np.arange(self._largest_class), self._classes.get("train", np.arange(0)))
         if self._class_names is None and len(missing):
@@ -210,6 +212,10 @@ class ArrayChecker:
                 f"{len(missing):,} of {self._largest_class + 1:,} classes have no sample: {_numbers(missing)} "
                 f"({_NUMBERED} leaves no gaps)"
             )
+        if self._hashes.keys() == PARTS.keys():
+            train, validation = (np.concatenate(self._hashes[part]) for part in PARTS)
+            if num_same := np.count_nonzero(np.isin(validation, train)):
+                remarks.append(f"{num_same:,} of {len(validation):,} validation samples are also training samples")
         if self._described_scale is None and self._largest_byte > 1:
             is_scaled = self._scale < 1
             remarks.append(

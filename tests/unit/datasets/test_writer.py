@@ -156,6 +156,17 @@ def test_pieces_must_have_one_shape_and_type_and_there_must_be_training_samples(
             written(tmp_path, *parts)
 
 
+def test_samples_that_are_in_both_parts_are_counted(tmp_path):
+    for x, words in ((X[[5, 0]], "2 of 2 validation samples"), (np.stack([X[5], X[0] + 0.5]), "1 of 2"), (X + 0.5, "")):
+        said = []
+        with ArrayWriter(tmp_path, said.append) as writer:
+            writer.describe(source="a test")
+            writer.append(X, Y)
+            writer.append(x, Y[[2] * len(x)], "validation")
+            writer.finish()
+        assert ("also training samples" in said[-1], words in said[-1]) == (bool(words), True)
+
+
 def test_progress_is_reported_with_the_total(tmp_path, monkeypatch):
     monkeypatch.setattr(_writer, "PROGRESS_INTERVAL_S", 0.0)
     said = []
