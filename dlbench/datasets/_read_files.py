@@ -15,49 +15,32 @@ from typing import Any
 import dlbench
 from dlbench.search_path import site_folders
 
+# Size and time of change, in nanoseconds.
 State = tuple[int, int]
-# Where an entry keeps them among its notes.
+# Where an entry keeps them among its notes, by path.
 FILES_READ = "files_read"
 
 
 @contextmanager
 def read_files() -> Iterator[dict[str, State]]:
-    """Collect files that are opened for reading, modules and listed folders: size and time of change by path.
+    """Collect files that are opened for reading, modules and listed folders, with their states.
 
     What is installed is left out, and so is what is gone at the end, such as a temporary file.
     """
+    recorder = _Recorder()
+    recorder.record_modules()
+    sys.addaudithook(recorder.hook)  # cannot be removed
     states: dict[str, State] = {}
-    is_recording = True
-    installed = _installed_folders()
-
-    def record(path: Any) -> None:
-        text = os.path.abspath(os.fsdecode(path))  # noqa: PTH100  # called for each file
-        if not text.startswith(installed) and not text.endswith(".pyc") and (state := _state(text)):
-            states[text] = state
-
-    def hook(event: str, arguments: tuple[Any, ...]) -> None:
-        if not is_recording or event not in ("open", "os.listdir", "os.scandir", "sqlite3.connect"):
-            return
-        is_read = event != "open" or arguments[2] & os.O_ACCMODE == os.O_RDONLY
-        if is_read and isinstance(arguments[0], str | bytes):
-            record(arguments[0])
-
-    def record_modules() -> None:
-        for module in list(sys.modules.values()):
-            file = getattr(module, "__file__", None)
-            if isinstance(file, str) and os.path.abspath(file) not in states:  # noqa: PTH100
-                record(file)
-
-    record_modules()
-    sys.addaudithook(hook)  # cannot be removed
     try:
         yield states
     finally:
-        is_recording = False
-    record_modules()
-    # Folders are also listed by imports, and dlbench writes its studies into the working folder.
-    for path in [path for path in states if path in sys.path_importer_cache or not os.path.exists(path)]:  # noqa: PTH110
-        del states[path]
+        recorder.is_on = False
+    recorder.record_modules()
+    for path, state in recorder.states.items():
+        # Folders are also listed by imports, and dlbench writes its studies into the working folder.
+        if path not in sys.path_importer_cache and os.path.exists(path):  # noqa: PTH110
+            # JSON holds text alone: what has another name never compares as equal.
+            states[path.encode("utf-8", "backslashreplace").decode()] = state
 
 
 def changed_file(states: Mapping[str, Any]) -> str | None:
@@ -65,16 +48,38 @@ def changed_file(states: Mapping[str, Any]) -> str | None:
     return next((path for path, state in states.items() if _state(path) != tuple(state)), None)
 
 
+class _Recorder:
+    """Keeps the state of each file as it was when it was last opened."""
+
+    def __init__(self) -> None:
+        folders = {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), *site_folders()}
+        folders |= {str(Path(dlbench.__file__).parent), "/proc", "/sys", "/dev"}
+        self._installed = tuple(f"{folder}/" for folder in folders)
+        self.is_on = True
+        self.states: dict[str, State] = {}
+
+    def hook(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if not self.is_on or event not in ("open", "os.listdir", "os.scandir", "sqlite3.connect"):
+            return
+        is_read = event != "open" or not arguments[2] & (os.O_WRONLY | os.O_CREAT)
+        if is_read and isinstance(arguments[0], str | bytes):
+            self._record(os.path.abspath(os.fsdecode(arguments[0])))  # noqa: PTH100
+
+    def record_modules(self) -> None:
+        for module in list(sys.modules.values()):
+            file = getattr(module, "__file__", None)
+            if isinstance(file, str) and os.path.abspath(file) not in self.states:  # noqa: PTH100
+                self._record(os.path.abspath(file))  # noqa: PTH100
+
+    def _record(self, path: str) -> None:
+        if not path.startswith(self._installed) and not path.endswith(".pyc") and (state := _state(path)):
+            self.states[path] = state
+
+
 def _state(path: str) -> State | None:
     try:
-        status = os.stat(path)  # noqa: PTH116  # of surrogates, too
+        status = os.stat(path)  # noqa: PTH116
     except (OSError, ValueError):
         return None
     is_kept = stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)
     return (status.st_size, status.st_mtime_ns) if is_kept else None
-
-
-def _installed_folders() -> tuple[str, ...]:
-    folders = {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), *site_folders()}
-    folders |= {str(Path(dlbench.__file__).parent), "/proc", "/sys", "/dev"}
-    return tuple(f"{folder}/" for folder in folders)

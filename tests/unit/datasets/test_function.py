@@ -1,7 +1,9 @@
 import functools
 import itertools
+import os
 import sys
 import textwrap
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -98,6 +100,7 @@ CHANGES = {
     "nothing": (lambda here: None, False),
     "a file that it read": (lambda here: (here / "data.csv").write_text("10,1"), True),
     "one that it read within a thread, by NumPy": (lambda here: np.save(here / "data.npy", np.eye(3)), True),
+    "one that it mapped": (lambda here: (here / "data.bin").write_bytes(b"other bytes"), True),
     "one that it read is gone": (lambda here: (here / "data.csv").unlink(), True),
     "one more in a folder that it listed": (lambda here: (here / "listed" / "more").touch(), True),
     "a module that it imported": (lambda here: (here / "my_helper.py").write_text("NUMBER = 10"), True),
@@ -111,6 +114,7 @@ def test_where_a_file_that_it_read_has_changed_it_is_called_again(prepared, modu
         import importlib, os, pathlib, tempfile, threading
         def load(*, log: str):
             pathlib.Path(log).write_text("written")
+            np.memmap("data.bin")
             with tempfile.NamedTemporaryFile() as file:
                 pathlib.Path(file.name).read_text()
             thread = threading.Thread(target=np.load, args=["data.npy"])
@@ -130,6 +134,7 @@ def test_where_a_file_that_it_read_has_changed_it_is_called_again(prepared, modu
             sys.modules.pop("my_helper", None)
             (here / "my_helper.py").write_text("NUMBER = 1")
             (here / "data.csv").write_text("0,1")
+            (here / "data.bin").write_bytes(b"bytes")
             np.save("data.npy", np.eye(2))
             first = prepared.entry(f"{name}:load", log="log.txt")  # the files of another working folder are others
             assert prepared.said[-1].endswith("2 samples written")
@@ -137,6 +142,22 @@ def test_where_a_file_that_it_read_has_changed_it_is_called_again(prepared, modu
             recipe = Recipe(first.meta.dataset, {}, functools.partial(getattr, first.meta, "identity"), None)
             assert (lookup(recipe, prepared.cache) is None) is is_again
     sys.modules.pop("my_helper", None)
+
+
+def test_a_file_whose_name_is_no_text_is_read_again(prepared, module, tmp_path):
+    name = module("""
+        def load(*, folder: str):
+            import os
+            open(os.fsencode(folder) + b"/\\xff.csv").close()
+            return np.eye(2), [0, 1]
+    """)
+    try:
+        Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.csv")).touch()
+    except OSError:
+        pytest.skip("this file system takes only text as names")
+    for _ in range(2):
+        prepared.entry(f"{name}:load", folder=str(tmp_path))
+        assert prepared.said[-1].endswith("2 samples written")
 
 
 def test_a_function_that_cannot_be_used_is_refused(prepared, module):
