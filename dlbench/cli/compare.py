@@ -42,7 +42,7 @@ def read_share(text: str) -> float:
 @click.argument("new", type=options.path, shell_complete=options.study_paths)
 @click.option(
     "--fail-above", metavar="5%",
-    help="Exit with 3 where a median is worse by more than this, significantly, or an arm now fails.",
+    help="Exit with 3 where a median is worse by more than this, significantly, or an arm now fails or loses a target.",
 )  # fmt: skip
 @click.option(
     "--noise", default="2%", show_default=True, metavar="2%",
@@ -147,12 +147,18 @@ def _judge(found: "Comparison", allowed: float) -> int:
     Raises:
         UserError: Nothing could have been found worse: such a gate passes whatever happens.
     """
+    from dlbench.analysis.compare.comparison import ChangeKind
     from dlbench.analysis.judge import LEAST_REPEATS
 
     regressions = found.regressions(allowed)
     for change in regressions:
-        by = f"{change.metric} worse by {percent(change.worsening)}" if change.metric else str(change.kind)
-        click.echo(f"dlbench: {change.arm}: {by}", err=True)
+        what = str(change.kind)
+        if change.reached and change.base and change.new and change.kind is ChangeKind.TARGET_LOST:
+            (before, now), runs = change.reached, counted(change.new.n, "run")
+            what += f" ({now} of {runs}, before {before} of {change.base.n})"
+        elif change.metric:
+            what = f"{change.metric} worse by {percent(change.worsening)}"
+        click.echo(f"dlbench: {change.arm}: {what}", err=True)
     if regressions:
         return REGRESSION
     if not found.can_show_anything:

@@ -25,7 +25,7 @@ MOST_LETTERS = 120
 COLUMNS = ("verdict", "arm", "metric", "base", "new", "new / base", "p", "runs of base", "runs of new")
 CSV_COLUMNS = (
     *("verdict", "arm", "metric"),
-    *(f"{study}_{what}" for study in ("base", "new") for what in ("median", "low", "high", "n", "runs")),
+    *(f"{study}_{what}" for study in ("base", "new") for what in ("median", "low", "high", "n", "runs", "reached")),
     *("ratio", "ratio_low", "ratio_high", "p", "family", "worsening"),
 )
 
@@ -55,6 +55,9 @@ def rules(comparison: Comparison) -> Iterator[str]:
     if few := comparison.count(ChangeKind.TOO_FEW):
         can = f"{LEAST_REPEATS} of each arm in both studies can, more where a target was not reached"
         yield f"{counted(few, 'number')} cannot be significant with so few repeats: {can}."
+    if comparison.count(ChangeKind.TARGET_LOST):
+        tested = f"Fisher's p <= {SIGNIFICANCE:g} without Holm"
+        yield f"No longer reaches the target: most runs did, none does ({tested}), or most do not (with Holm)."
     kinds = {difference.kind for difference in comparison.warnings}
     if differ := [words for kind, words in (("machine", "machines"), ("versions", "versions")) if kind in kinds]:
         yield f"The {' and '.join(differ)} differ or are unknown and may explain the changes."
@@ -130,11 +133,13 @@ def cells(change: Change) -> tuple[str, ...]:
     metric = BUILT_IN.get(change.metric)
     title = (change.metric or "all") if metric is None else joined(metric.title, metric.unit)
     unit = Unit(number if metric is None else unit_of(metric).written)
-    intervals = (_interval(change.base, unit), _interval(change.new, unit), _interval(change.ratio, Unit(number)))
+    base, new = change.reached or (None, None)
+    sides = (_interval(change.base, unit, base), _interval(change.new, unit, new))
     p = change.judgement.p if change.judgement else None
     of_arm = (change.kind.value, one_line(change.arm, MOST_LETTERS))
     runs = (_runs(*change.base_runs), _runs(*change.new_runs))
-    return (*of_arm, title, *intervals, UNKNOWN if p is None else p_value(p), *runs)
+    ratio = _interval(change.ratio, Unit(number))
+    return (*of_arm, title, *sides, ratio, UNKNOWN if p is None else p_value(p), *runs)
 
 
 def _names(comparison: Comparison) -> str:
@@ -156,10 +161,11 @@ def _ordered(comparison: Comparison) -> list[Change]:
     return sorted(comparison.changes, key=place)
 
 
-def _interval(interval: Interval | None, unit: Unit) -> str:
+def _interval(interval: Interval | None, unit: Unit, num_reached: int | None = None) -> str:
     if interval is None:
         return UNKNOWN
-    return "not reached" if math.isinf(interval.value) else unit.with_ends(interval)
+    text = "not reached" if math.isinf(interval.value) else unit.with_ends(interval)
+    return text if num_reached in (None, interval.n) else f"{text} ({num_reached}/{interval.n} reached)"
 
 
 def _runs(completed: int, total: int) -> str:
@@ -194,6 +200,7 @@ def _values(change: Change) -> list[object]:
         for side in (change.base, change.new, change.ratio)
     )
     judged = (change.judgement.p, change.judgement.family, change.worsening) if change.judgement else (None,) * 3
-    sides = (*base, change.base_runs[1], *new, change.new_runs[1], *ratio[:3])
+    base_reached, new_reached = change.reached or (None, None)
+    sides = (*base, change.base_runs[1], base_reached, *new, change.new_runs[1], new_reached, *ratio[:3])
     cells = (change.kind.value, change.arm, change.metric, *sides, *judged)
     return [None if isinstance(value, float) and not math.isfinite(value) else value for value in cells]

@@ -76,6 +76,8 @@ def test_json_follows_its_schema_and_holds_every_run_and_arm(study: Path, tmp_pa
     assert [run["run_id"] for run in written["runs"]] == [row["run_id"] for row in data.runs]
     for arm, own in zip(written["arms"], [arm for arm in data.arms if arm.completed], strict=True):
         assert (arm["name"], arm["completed"]) == (own.name, own.n)
+        times = own.values("time_to_target_s")
+        assert arm["reached"] == (len(times) if own.get("target_value") is not None else None)
         median = own.metrics["train_time_s"]
         assert arm["metrics"].get("train_time_s", {}).get("median") == (median.value if median else None)
     assert None not in [value for run in written["runs"] for value in run.values()]

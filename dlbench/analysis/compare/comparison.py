@@ -12,6 +12,7 @@ from dlbench.analysis.compare.comparability import Difference, Pair, matched, re
 from dlbench.analysis.formatting import counted, one_line
 from dlbench.analysis.judge import Judgement, Verdict, judge_pairs
 from dlbench.analysis.statistics.intervals import Interval, median_interval, ratio_interval
+from dlbench.analysis.statistics.sequential import SIGNIFICANCE
 from dlbench.scenario.metrics import BUILT_IN, QUALITY, RATE, TIME_TO_TARGET, TRAIN_TIME, Metric
 
 # Differences of times and rates within this share are those between the steps of one run.
@@ -23,6 +24,7 @@ COMPARED = (RATE, TRAIN_TIME, *(BUILT_IN[name] for name in QUALITY), TIME_TO_TAR
 class ChangeKind(StrEnum):
     """What is said of one metric of an arm, or of the arm as a whole."""
 
+    TARGET_LOST = "no longer reaches the target"
     WORSE = "worse"
     NOW_FAILS = "now fails"
     BETTER = "better"
@@ -50,6 +52,7 @@ class Change:
             negative where it is better.
         base_runs: Completed runs and all runs of the arm in the base.
         new_runs: The same in the new study.
+        reached: Of the time to target: how many runs have reached it in the base, and in the new study.
     """
 
     arm: str
@@ -62,6 +65,17 @@ class Change:
     ratio: Interval | None = None
     judgement: Judgement | None = None
     worsening: float = 0.0
+    reached: tuple[int, int] | None = None
+
+    @property
+    def loses_target(self) -> bool:
+        """Whether most runs of the base reached the target and none does now, which Fisher's exact test finds."""
+        if self.reached is None or self.base is None or self.new is None or math.isinf(self.base.value):
+            return False
+        before, after = self.reached
+        # That all runs which reached it are of the base.
+        p = math.comb(self.base.n, before) / math.comb(self.base.n + self.new.n, before)
+        return after == 0 and p <= SIGNIFICANCE
 
 
 @dataclass(frozen=True)
@@ -89,8 +103,8 @@ class Comparison:
         return sum(change.kind is kind for change in self.changes)
 
     def regressions(self, share: float) -> tuple[Change, ...]:
-        """Return what is worse by more than a share, and by more than chance and noise, and arms that now fail."""
-        tolerated = {ChangeKind.NOW_FAILS: -math.inf, ChangeKind.WORSE: share}
+        """Return what is worse by more than a share, chance and noise, and arms that now fail or lose their target."""
+        tolerated = {ChangeKind.TARGET_LOST: -math.inf, ChangeKind.NOW_FAILS: -math.inf, ChangeKind.WORSE: share}
         return tuple(change for change in self.changes if change.worsening > tolerated.get(change.kind, math.inf))
 
     @property
@@ -157,7 +171,11 @@ def _measured(of_arm: Change, base: Sequence[float], new: Sequence[float], metri
     else:
         more = metric.gain(before.value, after.value)
         worsening = more / abs(before.value) if before.value else math.copysign(math.inf, more)
-    return replace(of_arm, metric=metric.column, base=before, new=after, ratio=ratio, worsening=worsening)
+    counts = (sum(map(math.isfinite, base)), sum(map(math.isfinite, new)))
+    reached = counts if metric.column == TIME_TO_TARGET.column else None
+    return replace(
+        of_arm, metric=metric.column, base=before, new=after, ratio=ratio, worsening=worsening, reached=reached
+    )
 
 
 def _judged(change: Change, judgement: Judgement) -> Change:
@@ -166,7 +184,11 @@ def _judged(change: Change, judgement: Judgement) -> Change:
         Verdict.LOSES: ChangeKind.WORSE,
         Verdict.KEEPS: ChangeKind.BETTER if judgement.is_better else ChangeKind.KEEPS,
     }
-    return replace(change, kind=kinds[judgement.verdict], judgement=judgement)
+    kind = kinds[judgement.verdict]
+    # Tested by itself: at five repeats Holm's correction for all metrics of all arms would hide it.
+    if change.loses_target or (kind is ChangeKind.WORSE and change.new and math.isinf(change.new.value)):
+        kind = ChangeKind.TARGET_LOST
+    return replace(change, kind=kind, judgement=judgement)
 
 
 def _of_arm(base: Arm | None, new: Arm | None) -> ChangeKind:

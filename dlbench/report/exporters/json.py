@@ -12,6 +12,7 @@ from dlbench.analysis.statistics.intervals import Interval
 from dlbench.records.files import write_text
 from dlbench.report.data import ReportData, StudyData
 from dlbench.report.exporters._runs import known_values
+from dlbench.scenario.metrics import TIME_TO_TARGET
 from dlbench.scenario.run_spec import arm_name
 
 
@@ -33,6 +34,7 @@ class ArmDocument(BaseModel, extra="forbid"):
     baseline: bool
     emulated: list[str] = Field(description="Why it was not on representative hardware; empty where it was.")
     completed: int
+    reached: int | None = Field(description="Runs that reached the target; null without one.")
     metrics: dict[str, Spread]
 
 
@@ -74,12 +76,14 @@ def _study(data: ReportData, study: StudyData) -> StudyDocument:
 
 def arm_document(arm: Arm) -> ArmDocument:
     """Return what JSON says of an arm, here and in `dlbench show --json`."""
+    times = arm.comparable(TIME_TO_TARGET.column).values()
     return ArmDocument(
         name=arm.name,
         label=arm.label,
         baseline=arm.baseline,
         emulated=[reason for reason in arm.emulated.split(";") if reason],
         completed=arm.n,
+        reached=sum(map(math.isfinite, times)) if times else None,
         metrics={name: _spread(interval) for name, interval in arm.metrics.items() if interval is not None},
     )
 

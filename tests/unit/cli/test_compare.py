@@ -59,17 +59,23 @@ def test_a_gate_of_five_repeats_finds_one_arm_of_six_that_takes_10_percent_longe
     assert compared(new, "--fail-above", "5%", base=base).exit_code == code
 
 
+def aimed(*seconds: float | None) -> list[dict]:
+    return arm("a", {"time_to_target_s": seconds}, target_metric="validation_accuracy", target_value=0.9)
+
+
 def test_what_is_slower_is_told_and_fails_a_gate_above_its_share_or_where_an_arm_fails_now(compared):
     result = compared(measured("a", 10.5, 2))
     assert result.exit_code == 0
     assert result.stdout.startswith("made-1 against made-1: 2 worse\n")
-    for new, share, code, part in (
+    for new, share, code, part, *base in (
         (measured("a", 10.5, 2), "5%", REGRESSION, "dlbench: label of a: train_time_s worse by 1"),
         (measured("a", 10.5, 2), "50%", 0, "no median is worse by more than 50%"),
         (measured("a", 10.5, 2), "0.5", 0, "no median is worse by more than 50%"),
         (failed("a", 8), "90%", REGRESSION, "dlbench: label of a: now fails"),
-    ):
-        result = compared(new, "--fail-above", share)
+        (aimed(*[None] * 5), "90%", REGRESSION, "no longer reaches the target (0 of 5 runs, before 4 of 5)",
+         aimed(*noisy(9.0, 4, 1), None)),
+    ):  # fmt: skip
+        result = compared(new, "--fail-above", share, base=base[0] if base else None)
         assert (result.exit_code, part in result.stderr) == (code, True), result.stderr
 
 

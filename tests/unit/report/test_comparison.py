@@ -92,11 +92,14 @@ def test_csv_has_every_change_with_whole_numbers_and_empty_cells_for_what_is_not
 
 def test_a_target_that_no_run_reached_is_said():
     common = {"target_metric": "validation_accuracy", "target_value": 0.9}
-    base = read(arm("a", {"time_to_target_s": noisy(5.0, 8, 1)}, **common))
+    base = read(arm("a", {"time_to_target_s": [*noisy(5.0, 7, 1), None]}, **common))
     new = read(arm("a", {"time_to_target_s": [None] * 8, "train_time_s": noisy(9.0, 8, 2)}, **common))
     found = compare(base, new)
-    assert "not reached" in comparison.text(found, plain)
+    assert re.search(r"5\.\d+ \(7/8 reached\) +not reached \(0/8 reached\)", comparison.text(found, plain))
+    assert "| no longer reaches the target | label of a |" in comparison.markdown(found).partition("<details>")[0]
     assert "inf" not in comparison.csv(found)
+    (row,) = rows_of(found)
+    assert (row["base_reached"], row["new_reached"]) == ("7", "0")
 
 
 def test_too_little_to_compare_is_said():

@@ -52,7 +52,7 @@ TARGET = {"target_metric": "validation_accuracy", "target_value": 0.9}
          {"validation_loss": "better", "validation_accuracy": "worse"}, None),
         # A target that is no longer reached, or is now; from zero anything is infinitely more.
         ({"time_to_target_s": noisy(5.0, 8, 1)}, {"time_to_target_s": [None] * 8}, TARGET,
-         {"time_to_target_s": "worse"}, math.inf),
+         {"time_to_target_s": "no longer reaches the target"}, math.inf),
         ({"time_to_target_s": [None] * 8}, {"time_to_target_s": noisy(5.0, 8, 1)}, TARGET,
          {"time_to_target_s": "better"}, -1.0),
         ({"validation_loss": [0.0] * 8}, {"validation_loss": noisy(1.0, 8, 1)}, {},
@@ -68,6 +68,32 @@ def test_better_and_worse_follow_the_metric(base, new, values, kinds, worsening)
         assert {change.worsening for change in found.changes} == {worsening}
     if worsening == math.inf:
         assert (found.changes[0].ratio, found.regressions(9.0)) == (None, found.changes)
+
+
+@pytest.mark.parametrize(
+    ("reached", "reach", "count", "kind"),
+    [
+        (5, 0, 5, "no longer reaches the target"),
+        (4, 0, 5, "no longer reaches the target"),
+        (3, 0, 5, "cannot be told"),  # chance
+        (5, 1, 5, "cannot be told"),
+        (3, 0, 3, "no longer reaches the target"),
+        (2, 0, 2, "too few repeats"),
+        (4, 0, 9, "cannot be told"),  # the median has not reached it before
+        (20, 2, 20, "no longer reaches the target"),  # by Holm
+    ],
+)
+def test_a_target_that_is_lost_is_seen_among_any_number_of_arms(reached, reach, count, kind):
+    def times(num_reached: int, seed: int) -> dict[str, Any]:
+        values = [*noisy(5.0, num_reached, seed), *[None] * (count - num_reached)]
+        return {"train_time_s": noisy(9.0, count, seed), "time_to_target_s": values}
+
+    others = [row for n in range(1, 9) for row in measured(f"o{n}", 9.0, n, batch_size=2 * n)]
+    base, new = (arm("a", times(number, seed), **TARGET) for number, seed in ((reached, 1), (reach, 2)))
+    found = compare(read(base, others), read(new, others))
+    (change,) = [change for change in found.changes if change.metric == "time_to_target_s"]
+    assert (change.kind, change.reached) == (kind, (reached, reach))
+    assert found.regressions(9.0) == (change,) * (kind == "no longer reaches the target")
 
 
 def test_scores_pair_by_seed():
