@@ -86,13 +86,16 @@ def _by_scope(arms: Sequence[Arm]) -> Iterator[tuple[str, list[Arm]]]:
 
 
 def _scaled(arms: Sequence[Arm]) -> Iterator[Part]:
-    """Yield the arms that one base line fits: of one way of scaling, one task, and equal in what a base line shares."""
+    """Yield the arms that one base line fits: of one way of scaling, one task, and equal in what a base line shares.
+
+    Without any base line all of one task are together.
+    """
     # Labels are those that the arms have together: a way keeps its name and colour in all charts.
     together = brief_keys(Part("", tuple(arms), ways_vary(arms, x="workers"), "workers")).keys
     equal = equal_columns(columns_of(arms))
     for scope, alike in _by_scope(arms):
-        for part in parts(alike, x="workers", always=equal):
-            keys = tuple(key for key in together if key not in (*TASK, *equal))
+        for part in parts(alike, x="workers", always=equal if any(arm.base_line for arm in alike) else TASK):
+            keys = tuple(key for key in together if key not in TASK)
             yield replace(part, title=joined(SCALING.get(scope), part.title), keys=keys)
 
 

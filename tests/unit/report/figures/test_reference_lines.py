@@ -21,6 +21,10 @@ def rated(**values: object) -> list[Row]:
     return one + repeats(3, workers=2, samples_per_s=[170.0, 160.0, 180.0], **values)
 
 
+def run_of_sizes(workers: int, **values: object) -> list[Row]:
+    return [run(workers=workers, **{"model.hidden": size}, **values) for size in ("[8]", "[9]")]
+
+
 ALONE_RATES = base_line(3, samples_per_s=[100.0, 130.0, 110.0])
 THROUGHPUT = (
     Case(
@@ -46,6 +50,18 @@ THROUGHPUT = (
         "a single worker that was no base line will do",
         [*repeats(3, strategy="single", workers=1, samples_per_s=[100.0, 110.0, 120.0]), *rated()[3:]],
         {"weak scaling": {"mpi": {2: 170}, ALONE: {1: 110}, IDEAL: {1: 110, 2: 220}}},
+    ),
+    Case(
+        "without base lines a setting of theirs distinguishes lines, as in other charts",
+        [*run_of_sizes(2), *run_of_sizes(4)],
+        {"weak scaling": {"mpi, model.hidden=[8]": {2: 2000, 4: 4000}, "mpi, model.hidden=[9]": {2: 2000, 4: 4000}}},
+    ),
+    Case(
+        "with base lines each has a panel, and the lines the names of other charts",
+        [*run_of_sizes(2), *run_of_sizes(4), *run_of_sizes(1, strategy="single", baseline=True)],
+        {0: {"mpi, model.hidden=[8]": ..., f"{ALONE}, model.hidden=[8]": ..., IDEAL: ...},
+         1: {"mpi, model.hidden=[9]": ..., f"{ALONE}, model.hidden=[9]": ..., IDEAL: ...}},
+        titles=["weak scaling, model.hidden=[8]", "weak scaling, model.hidden=[9]"],
     ),
     # With one worker both scopes are the same: one base line serves both.
     Case(
