@@ -272,6 +272,9 @@ def test_nothing_but_tables_scroll_sideways_and_charts_on_telephones(opened, nam
     assert set(beyond) <= ({"box", "drawing"} if width == 360 else {"box"})
     if width == 360:
         assert beyond.count("box") == 2
+    cell = "document.querySelector('#arms tbody td:not(.number)')"
+    page.ask(f"{cell}.textContent = 'a long name '.repeat(20)")
+    assert page.ask(f"{cell}.scrollWidth - {cell}.clientWidth") <= 1
 
 
 @pytest.mark.parametrize("name", ["small", "hostile"])
