@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from dlbench.analysis.arms import Row, distinct, emulation, flags_of
-from dlbench.analysis.formatting import counted, joined, one_line
+from dlbench.analysis.formatting import counted, joined, listed, one_line
 from dlbench.errors import shorten
 from dlbench.records.outcome import Status
 from dlbench.report.chart import OF_RUNS, Chart, ringed
@@ -65,10 +65,21 @@ def _medians(chart: Chart) -> Iterator[str]:
         parts = [f"{' and '.join(forms)}: medians of {_range(counts)} repeats"]
         if "Cells" not in forms:
             parts += ["dots: runs"] * any(mark.points for mark in marks)
-            coverages = [interval.coverage for interval in intervals if interval.low is not None and interval.coverage]
-            if coverages:
-                parts.append(f"bars: intervals (coverage at least {math.floor(100 * min(coverages) + 1e-9)}%)")
+            if coverage := _coverage(chart):
+                parts.append(f"bars: intervals (coverage at least {coverage})")
         yield "; ".join(parts)
+
+
+def _coverage(chart: Chart) -> str:
+    """Return what all intervals cover at least, and of which quantities they cover more; empty where there are none."""
+    floors: dict[str, int] = {}
+    for panel in chart.panels:
+        for interval in filter(None, (mark.interval for mark in panel.marks(OF_RUNS))):
+            if interval.low is not None and interval.coverage:
+                percent = math.floor(100 * interval.coverage + 1e-9)
+                floors[panel.y.name] = min(percent, floors.get(panel.y.name, percent))
+    names = {floor: listed(name for name in floors if floors[name] == floor) for floor in sorted({*floors.values()})}
+    return "; ".join(f"{floor}%{f' for {names[floor]}' if place else ''}" for place, floor in enumerate(names))
 
 
 def _flags(chart: Chart, data: ReportData, runs: Sequence[Row]) -> Iterator[str]:

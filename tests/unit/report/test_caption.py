@@ -9,7 +9,7 @@ from typing import Any
 from dlbench import plugins
 from dlbench.analysis.statistics.intervals import Interval
 from dlbench.report.caption import caption
-from dlbench.report.chart import Chart, Mark, MissingRowsError, Role, Series
+from dlbench.report.chart import Axis, Chart, Mark, MissingRowsError, Role, Series
 from dlbench.report.data import ReportData, StudyData, read
 from dlbench.report.rendering.figure import LETTERS_IN, WIDTH_IN
 from dlbench.report.rendering.style import wrapped
@@ -85,6 +85,7 @@ def test_notes_come_last_as_sentences_in_one_line(tmp_path: Path) -> None:
 
 FAILED, OTHER = {"status": "failed"}, {"status": "failed", "device_name": "Other", "numpy_version": "1.0"}
 ONE = mark(1, 1.0)
+(PAIRS,), (TRIPLES,) = (lines(series(mark(1, *points))).panels for points in ((1.0, 2.0), (1.0, 2.0, 3.0)))
 FIRST = frozenset({("s", "arm-r0")})
 HALF = {"cores_per_worker": 0.5, "cores_enforced": "quota"}
 # The details alone have what makers add to a name.
@@ -99,6 +100,10 @@ CAPTIONS: tuple[tuple[Chart, list[dict[str, Any]], tuple[str, ...], tuple[str, .
     ),
     (bars(), [{}], ("Strokes: medians of 2 to 3 repeats",), ()),
     (cells(), [{}], ("Cells: medians of 1 to 3 repeats.",), ()),
+    (
+        replace(lines(), panels=(PAIRS, TRIPLES, replace(TRIPLES, y=Axis("rate / first (1)")))), [{}],
+        ("bars: intervals (coverage at least 50%; 75% for rate / first).",), ("for throughput",),
+    ),
     (
         lines(series(mark(1, 1.0, failed=3))), [{}, FAILED, {"status": "timeout"}, FAILED],
         ("3 of 4 runs did not complete (crosses): 2 failed, 1 timeout.",), (),
