@@ -12,6 +12,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -25,6 +26,7 @@ from dlbench.report.rendering import svg
 from dlbench.report.rendering.cells import NAME_LETTERS, cell_letters
 from dlbench.report.rendering.panels import AT_LEAST, FAILED, HOLLOW, RINGED, draw_panel, values_of
 from dlbench.report.rendering.style import LIGHT, Sheet, Style, applied, legend_label, wrapped
+from dlbench.report.rendering.ticks import BASES
 
 DPI, PT = 160, 72
 # A picture with more pixels in a column cannot be rendered; its resolution is lowered.
@@ -115,6 +117,12 @@ def _composed(chart: Chart, style: Style, caption: str = "") -> tuple[Figure, tu
     figure = Figure((width, HEIGHT_IN[1] * num_rows), DPI)
     renderer, grid = FigureCanvasAgg(figure).get_renderer(), figure.add_gridspec(num_rows, columns)
     every = [figure.add_subplot(grid[place]) for place in range(len(panels))]
+    firsts: dict[str, Axes] = {}
+    for axes, panel in zip(every, panels, strict=True):
+        if panel.form == "lines" and panel.y.scale in BASES and any(map(values_of, panel.marks())):
+            first = firsts.setdefault(panel.y.label, axes)
+            if first is not axes:  # so that slopes and heights of ratios compare
+                axes.sharey(first)
     valued = {curve.label for panel in panels for curve in panel.series if any(map(values_of, curve.marks))}
     sheet = Sheet(style, ringed(chart), frozenset(valued))
     insides = [draw_panel(axes, panel, letters, sheet) for axes, panel in zip(every, panels, strict=True)]

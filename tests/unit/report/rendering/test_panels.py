@@ -111,6 +111,27 @@ def test_an_axis_keeps_its_ends_but_for_values_beyond() -> None:
     assert "100%" in [label.get_text() for label in axes.get_yticklabels()]
 
 
+def test_logarithmic_axes_of_one_quantity_have_the_same_ends() -> None:
+    panels = [
+        lines(Series("mpi", marks), y=Axis(label, scale), title=str(place)).panels[0]
+        for place, (marks, label, scale) in enumerate((
+            ((mark(1, 10.0), mark(2, 20.0)), "rate", "log10"),
+            ((mark(1, 15.0), mark(2, 500.0)), "rate", "log10"),
+            ((mark(1, failed=1),), "rate", "log10"),
+            ((mark(1, 15.0), mark(2, 500.0)), "time", "log10"),
+            ((mark(1, 10.0), mark(2, 20.0)), "rate", "linear"),
+        ))
+    ]  # fmt: skip
+    figure = drawn(Chart("t", tuple(panels)))
+    ends = [axes.get_ylim() for axes in figure.axes]
+    assert ends[0] == ends[1] != ends[3]
+    assert ends[0][0] < 10.0 < 500.0 < ends[0][1]
+    assert ends[4][1] < 25.0
+    across = [[text.get_text() for text in labels] for labels in ticks(figure)[1::2]]
+    assert across[0] == across[1] == ["10", "20", "50", "100", "200", "500"]
+    assert across[2] == []
+
+
 def test_what_a_logarithm_cannot_show_is_counted() -> None:
     (panel,) = EVERY["zeros on logs"].panels
     assert num_left_out(panel).startswith("4 values not shown")
