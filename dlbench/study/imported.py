@@ -114,7 +114,7 @@ def import_table(path: Path, parent: Path, name: str = "", columns: Mapping[str,
     if not measured:
         raise UserError("no line has a measurement", where=table.where())
     _refuse_of_each(headings, rows, table.where())
-    _scope_batches(rows, _alike(headings))
+    _scope_batches(rows)
     folder = parent / f"{study}-{moment:%Y%m%dT%H%M%SZ}"
     folder.mkdir(parents=True)
     extra = tuple(each.column for each in headings if each.column.startswith(OTHER))
@@ -148,6 +148,9 @@ def _taken(headings: Sequence[Heading], columns: Mapping[str, str], rows: Sequen
         notes = [f"times {each.factor:.6g}"] * (each.factor != 1)
         if is_open and each.column in _ASSUMED:
             notes.append(_ASSUMED[each.column].format(each.theirs))
+        if each.column == "batch_size_global" and all(other.column != "batch_size" for other in headings):
+            sizes = sorted({row["batch_size"] for row in rows if row["batch_scope"] == "per-worker"})
+            notes += [f"as {' and '.join(map(str, sizes))} of each worker"] * bool(sizes)
         if each.column and not each.column.startswith(OTHER):
             taken.append(f"{each.theirs} as {each.column}" + f" ({', '.join(notes)})" * bool(notes))
     apart = [each.theirs for each in headings if each.column.startswith(OTHER)]
@@ -177,11 +180,11 @@ def _oddities(headings: Sequence[Heading], table: Table, rows: Sequence[_Row]) -
         alike = by_key((tuple(line[other] for other in others), line[place]) for _, line in table.lines)
         splits = [Counter(cells).values() for cells in alike.values() if len({*cells}) > 1]
         # Settings have as many repeats each.
-        is_uneven = any(len({*split}) > 1 for split in splits) and all(map(_NUMBER.fullmatch, values))
+        is_uneven = any(len({*split}) > 1 for split in splits)
         is_split = is_uneven or (splits and len(values) > len(rows) / 2)
-        if len(rows) > 1 and (is_split or len(values) == len(rows)):
-            arms = f"{len(values)} arms of {len(rows)} lines"
-            yield f"{each.theirs} makes {arms}; --column '{each.theirs}=' leaves it out"
+        if len(rows) > 1 and ((is_split and all(map(_NUMBER.fullmatch, values))) or len(values) == len(rows)):
+            counted = f"{len(values)} values in {len(rows)} lines"
+            yield f"{each.theirs} tells arms apart by {counted}; --column '{each.theirs}=' leaves it out"
 
 
 def _refuse_gaps(headings: Sequence[Heading], table: Table) -> None:
@@ -198,9 +201,11 @@ def _refuse_gaps(headings: Sequence[Heading], table: Table) -> None:
 def _refuse_commas(headings: Sequence[Heading], table: Table, named: Mapping[str, str]) -> None:
     """Refuse commas in numbers that may be decimal, also between commas, and points that may separate thousands."""
     is_quoted = table.delimiter == ","
+    # Between quotes, `0,1` of a setting may be a list.
     has_decimal_commas = any(
         re.fullmatch(r"\d+,\d+ ?%?", cell) and not (is_quoted and THOUSANDS.fullmatch(cell))
-        for _, cells in table.lines
+        for heading, cells in zip(headings, table.columns(), strict=True)
+        if not is_quoted or not heading.column or _KINDS.get(heading.column) == "float"
         for cell in cells
     )
     for heading, column in zip(headings, table.columns(), strict=True):
@@ -243,10 +248,10 @@ def _refuse_of_each(headings: Sequence[Heading], rows: Sequence[_Row], where: st
             {count: max(values) for count, values in by_key((row[per], row[column]) for row in group).items()}
             for group in groups.values()
         ]
-        most = [values for values in most if max(values) > growth * min(values)]
-        if most and all(max(values.values()) <= gain * values[min(values)] for values in most):
-            few, many = min(most[0]), max(most[0])
-            counts = f"{most[0][few]:g} on {few} and {most[0][many]:g} on {many} {per}"
+        wide = next((values for values in most if max(values) > growth * min(values)), None)
+        if wide and all(max(values.values()) <= gain * values[min(values)] for values in most):
+            few, many = min(wide), max(wide)
+            counts = f"{wide[few]:g} on {few} and {wide[many]:g} on {many} {per}"
             ways = f"--column '{guesses[0]}={of_each}' or --column '{guesses[0]}={column}'"
             raise UserError(f"{guesses[0]} is {counts}: of each, or of all together?", where=where, hint=ways)
 
@@ -405,9 +410,9 @@ def _batches(row: _Row, where: str) -> dict[str, Any]:
     }
 
 
-def _scope_batches(rows: Sequence[dict[str, Any]], settings: Sequence[str]) -> None:
-    """Make global batches that grow as the workers do ones of each worker, where no column is that."""
-    for alike in by_key((tuple(map(row.get, settings)), row) for row in rows).values():
+def _scope_batches(rows: Sequence[dict[str, Any]]) -> None:
+    """Make global batches that grow as the workers do, on all lines of a model, ones of each worker."""
+    for alike in by_key(((row["model"], row["dataset"]), row) for row in rows).values():
         sizes = {row["batch_size_per_worker"] if row["batch_scope"] == "global" else None for row in alike}
         size = sizes.pop()
         if size and not sizes and size == round(size) and len({row["batch_size_global"] for row in alike}) > 1:

@@ -74,11 +74,15 @@ def test_a_batch_of_all_workers_is_that_of_one_alone(tmp_path: Path, batch: str)
 
 
 def test_a_global_batch_that_grows_with_the_workers_is_of_each(tmp_path: Path) -> None:
-    text = "gpu,gpus,Global batch,img/s\nA,1,256,360\nA,8,2048,2700\nB,1,256,9000\nB,8,256,2700\n"
-    _, many, *others = read([made(tmp_path, text, columns={}).folder]).arms
-    assert (many.first["batch_scope"], many.first["batch_size"]) == ("per-worker", 256)
+    text = "model,gpu,gpus,Global batch,img/s\na,A,1,256,360\na,A,8,2048,2700\na,B,8,2048,3000\n"
+    # Equal batches of one model stay equal.
+    text += "b,A,1,256,400\nb,A,8,2048,3000\nb,B,8,2048,5000\nb,B,16,2048,9000\n"
+    imported = made(tmp_path, text, columns={})
+    assert "Global batch as batch_size_global (as 256 of each worker), " in imported.remarks[0]
+    _, many, other, *of_b = read([imported.folder]).arms
+    assert [(arm.first["batch_scope"], arm.first["batch_size"]) for arm in (many, other)] == [("per-worker", 256)] * 2
     assert many.metrics["efficiency"].value == pytest.approx(2700 / 8 / 360)
-    assert {arm.first["batch_scope"] for arm in others} == {"global"}
+    assert {arm.first["batch_scope"] for arm in of_b} == {"global"}
 
 
 def test_what_a_table_does_not_say_is_unknown(tmp_path: Path) -> None:
@@ -556,6 +560,7 @@ def test_what_is_assumed_or_odd_is_said(tmp_path: Path) -> None:
     rate = "img/s as samples_per_s (of all workers together; of each: --column 'img/s=samples_per_s_per_worker')"
     of_unit = rate.replace("img/s", "throughput").replace("(", "(times 1000, ")
     metrics = "time as train_time_s (seconds), img/s/gpu as samples_per_s_per_worker"
+    method = "memory-efficiency method"
     text = (
         "hosts,np,batch,time,img/s/gpu,commit,std\n1,1,32,9,5,a,0\n2,8,32,8,n/a,b,0\n2,8,32,7,4,c,0\n2,8,32,7,4,c,0\n"
     )
@@ -564,7 +569,6 @@ def test_what_is_assumed_or_odd_is_said(tmp_path: Path) -> None:
             f"taken: hosts as hosts, np as workers, batch as batch_size ({of_each}), {metrics}; apart by: commit",
             "left out: std; --column THEIRS=+ lets one tell arms apart",
             "1 line is equal to an earlier one: repeats that agree to the digit, or copies?",
-            "commit makes 3 arms of 4 lines; --column 'commit=' leaves it out",
         ],
         "gpus,throughput,unit,n,power\n1,5,kimg/s,3,9\n2,9,kimg/s,3,8\n": [
             f"taken: gpus as workers, {of_unit}; apart by: unit",
@@ -574,13 +578,13 @@ def test_what_is_assumed_or_odd_is_said(tmp_path: Path) -> None:
         "gpus,ntasks,memory-efficiency method,speedup vs 1 GPU,img/s\n2,2,LoRA,1.5,5\n2,2,none,1.1,4\n": [
             f"taken: gpus as workers, {rate}; apart by: memory-efficiency method",
             "left out: ntasks, speedup vs 1 GPU; --column THEIRS=+ lets one tell arms apart",
-            "memory-efficiency method makes 2 arms of 2 lines; --column 'memory-efficiency method=' leaves it out",
+            f"{method} tells arms apart by 2 values in 2 lines; --column '{method}=' leaves it out",
         ],
         "gpus,img/s,step time (ms),x\n1,5,2,-\n2,,2,b\n2,6,2,b\n4,5,2,d\n": [
             f"taken: gpus as workers, {rate}; apart by: x",
             "left out: step time (ms); --column THEIRS=+ lets one tell arms apart",
             "runs that failed, or have no number beside repeats that do: 1",
-            "x makes 3 arms of 3 lines; --column 'x=' leaves it out",
+            "x tells arms apart by 3 values in 3 lines; --column 'x=' leaves it out",
         ],
         "strategy,gpus,time (s)\nddp,1,5\nddp,2,9\n": [
             "taken: strategy as strategy, gpus as workers, time (s) as train_time_s",
@@ -597,11 +601,14 @@ def test_what_is_assumed_or_odd_is_said(tmp_path: Path) -> None:
         ],
         "gpus,img/s,lr,heat\n1,5,0.1,30.1\n1,6,0.1,30.2\n1,7,0.2,30.1\n1,8,0.2,30.3\n": [
             "taken: gpus as workers, img/s as samples_per_s, lr as learning_rate; apart by: heat",
-            "heat makes 3 arms of 4 lines; --column 'heat=' leaves it out",
+            "heat tells arms apart by 3 values in 4 lines; --column 'heat=' leaves it out",
         ],
         "gpus,img/s,heat\n1,5,61\n1,6,61\n1,7,62\n": [
             "taken: gpus as workers, img/s as samples_per_s; apart by: heat",
-            "heat makes 2 arms of 3 lines; --column 'heat=' leaves it out",
+            "heat tells arms apart by 2 values in 3 lines; --column 'heat=' leaves it out",
+        ],
+        "optimizer,gpus,time (s)\nlamb,1,9\nlamb,8,3\nsgd,8,2\n": [
+            "taken: gpus as workers, time (s) as train_time_s; apart by: optimizer",
         ],
         "gpus,img/s,size\n1,5,64\n1,6,64\n1,7,32\n1,8,32\n": [
             "taken: gpus as workers, img/s as samples_per_s; apart by: size",
