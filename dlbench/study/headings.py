@@ -170,10 +170,13 @@ _BARE_ERROR = re.compile(r"err(or)?s?([ _]rate|[\W_]*(%|percent|pct)).*", re.IGN
 _COUNTS = r"gpu|node|worker|device|rank|accelerator|(tasks|cores|cpus)$"
 _HOSTS = "(num(ber)?|no|n|#)?[ _]*(of )?(node|host|machine|instance|vm)s"
 _OF_A_LOG = re.compile(r"(?:.*[/.])?(?:global)?[ _]?(epoch|step|iter(?:ation)?)", re.IGNORECASE)
-# 8x V100, V100 x8, 2 nodes, 8 A100, DGX A100 (8); not 224x224.
+# 8x V100, V100 x8, 2 nodes; not 224x224.
 _COUNTED = re.compile(
-    r"^([2-9]|\d\d+|two|four|eight|sixteen) (?-i:[A-Z])[\w -]*\d|\d\w* \(\d+\)$|"
-    r"\b\d+ ?[x\u00d7] ?(?!\d)|(?<!\d)[x\u00d7] ?\d+$|\b\d+ ?(gpu|tpu|node|host|worker|device|rank)s?\b",
+    r"\b\d+ ?[x\u00d7] ?(?!\d)|(?<!\d)[x\u00d7] ?\d+$|\b\d+ ?(gpu|tpu|node|host|worker|device|rank)s?\b", re.IGNORECASE
+)
+# 8 A100, DGX A100 (8); not 16 GB V100.
+_COUNT_OF = re.compile(
+    r"(?:(\d+|one|two|four|eight|sixteen) )?(?![kmgt]?i?b\b|layer)((?-i:[A-Z])[\w -]*?\d\w*?)s?(?: \((\d+)\))?",
     re.IGNORECASE,
 )
 # 4x8 may be hosts and workers; 224x224 alone is a size.
@@ -183,12 +186,20 @@ _SQUARE = re.compile(r"(\d+) ?[x\u00d7] ?\1", re.IGNORECASE)
 _MOMENT = re.compile(r"(\d{4}[-/]\d\d?[-/]\d\d?|\d\d?[./]\d\d?[./]\d{4})[T ,]+\d\d?:\d\d.*")
 # 3:10 may be a ratio; 1:30:00 is a time.
 _CLOCK = re.compile(r"\d+(:\d\d){1,2}(\.\d+)?")
-_OF_TIME = re.compile(r"time(?!.?step)|duration|elapsed|wall|hours|minutes|seconds|\b[hm]+:|\b[mu]?s ?/", re.IGNORECASE)
-# Those of a network in bits or bytes are settings.
-_OF_RATE = re.compile(
-    r"throughput|\b[ftw]ps\b|(?<!b)(?<!bit)(?<!bits)(?<!bytes)(/|[ _]per[ _]) ?(s(ec\w*)?|min\w*|h(our)?|day)\b",
+_OF_TIME = re.compile(
+    r"times?(?![a-z]|.?step)|duration|elapsed|(?<![a-z])wall|hours|minutes|seconds(?![ _]per)|\b[hm]+:|\b[mu]?s ?/",
     re.IGNORECASE,
 )
+_OF_RATE = re.compile(r"throughput|\b[ftw]ps\b|(/|[ _]per[ _]) ?(s(ec\w*)?|min\w*|h(our)?|day)\b", re.IGNORECASE)
+# What is chosen, also in seconds, and rates of a network, in bits or bytes.
+_CHOSEN = re.compile(
+    "interval|timeout|limit|window|length|delay|threshold|version|failed"
+    r"|(?<![a-z])([kmgt]i?|kilo|mega|giga|tera)?b(its?|ytes?)?[ _]*(/|per)",
+    re.IGNORECASE,
+)
+_OF_PRICE = re.compile("price|cost|energy|co2|emission", re.IGNORECASE)
+# 3.2 kWh, $3, EUR 3: no words.
+_AMOUNT_OF = re.compile(r"([A-Z]{3} )?\W*\d")
 # `num_microbatches` is no size.
 _MICRO_BATCH = re.compile(r"(?!.*(num|count|#)).*micro.?batch(?!es)", re.IGNORECASE)
 ACCUMULATED = re.compile(r"accum|grad\w*[ _]?acc", re.IGNORECASE)
@@ -320,7 +331,10 @@ def _without_moments(headings: Sequence[Heading], table: Table) -> list[Heading]
         for each, cells in zip(headings, table.columns(), strict=True)
         if each.is_guessed and any(cells) and all(map(_MOMENT.fullmatch, filter(None, cells)))
     ]
-    if len(moments) > 1 and not any(MEASURED.get(each.column) in (_TIME, _RATE) for each in headings):
+    measured = {each.column for each in headings} & {*MEASURED}
+    is_timed = any(MEASURED[each] in (_TIME, _RATE) for each in measured)
+    have_ends = all(re.search(end, str(moments), re.IGNORECASE) for end in ("start|beg[iu]n", "end|stop|finish"))
+    if len(moments) > 1 and not is_timed and (have_ends or not measured):
         hint = "write the end minus the start as a column `time (s)`"
         raise UserError(f"{' and '.join(moments)} say when, and no column how long", where=table.where(), hint=hint)
     return [replace(each, column="") if each.theirs in moments else each for each in headings]
@@ -333,6 +347,8 @@ def _seen(headings: Sequence[Heading], table: Table) -> list[Heading]:
     is_of_parts = "batch_size_global" not in taken and any(_MICRO_BATCH.match(each.theirs) for each in headings)
     seen = []
     for place, (heading, cells) in enumerate(zip(headings, table.columns(), strict=True)):
+        is_price = heading.is_guessed and not heading.column and _OF_PRICE.search(heading.theirs)
+        may_be_words = heading.is_doubtful or is_price
         if heading.column == "device_name" and heading.is_guessed and all(map(str.isdecimal, cells)):
             if "workers" in taken:
                 message = f"{heading.theirs} holds numbers, beside another column of workers"
@@ -349,7 +365,7 @@ def _seen(headings: Sequence[Heading], table: Table) -> list[Heading]:
             heading = replace(heading, column=_other(heading.theirs))
         elif heading.column == "batch_size" and heading.is_guessed and heading.is_bare and is_of_parts:
             heading = replace(heading, column="batch_size_global")
-        elif heading.is_doubtful and re.fullmatch(r"\D*[^\W\d]\D*", str(cells)):
+        elif may_be_words and re.search(r"[^\W\d]", str(cells)) and not any(map(_AMOUNT_OF.match, cells)):
             is_error = heading.theirs.lower() == "error"
             heading = replace(heading, is_failure=True) if is_error else Heading(heading.theirs, _other(heading.theirs))
         elif heading.may_number and REPEAT not in taken:
@@ -428,7 +444,11 @@ def _refuse_hidden(headings: Sequence[Heading], table: Table) -> None:
         is_grid = all(map(_GRID.fullmatch, cells)) and not all(map(_SQUARE.fullmatch, cells))
         is_grid &= not _OF_SIZE.search(theirs)
         may_count = is_other or heading.column == "device_name"
-        in_words = may_count and (is_grid or any(map(_COUNTED.search, cells)))
+        # `ViT B16 (224)` of another column is a size.
+        last = 3 if heading.column == "device_name" else 1
+        counts = by_key((of[2], (of[1], of[last])) for of in map(_COUNT_OF.fullmatch, cells) if of).values()
+        in_words = is_grid or any(map(_COUNTED.search, cells)) or any(len({*each}) > 1 for each in counts)
+        in_words &= may_count
         if not has_workers and (is_count or in_words or (is_amount and not is_line_number)):
             ours = "workers_per_host" if re.search(r"\bper\b|/", theirs) else "workers"
             way = f"--column '{theirs}={ours}'"
@@ -451,7 +471,7 @@ def _ways(theirs: str, ours: str = "+") -> str:
 def _refuse_doubtful(headings: Sequence[Heading], table: Table) -> None:
     """Refuse what is left out where lines differ in it alone: they would be repeats, and it may be a setting.
 
-    Decimals of three digits or more, of which most lines have another, are measured.
+    Decimals of three digits or more, of which most lines have another, are measured; times only in several arms.
     """
     apart = [
         place
@@ -460,12 +480,15 @@ def _refuse_doubtful(headings: Sequence[Heading], table: Table) -> None:
     ]
     for place, (heading, cells) in enumerate(zip(headings, table.columns(), strict=True)):
         measured = {cell for cell in cells if "." in cell and len(re.sub(r"\D", "", cell).strip("0")) > 2}
-        if heading.column or not heading.is_doubtful or _numbers_lines(cells) or len(measured) > len(cells) / 2:
+        if heading.column or not heading.is_doubtful or _numbers_lines(cells):
             continue
-        for values in by_key((tuple(line[each] for each in apart), line[place]) for _, line in table.lines).values():
-            if len(several := sorted({*values} - {"", "-"})) > 1:
-                message = f"{heading.theirs} is {several[0]} and {several[1]} on lines of the same settings"
-                raise UserError(f"{message}: a setting, or measured?", where=table.where(), hint=_ways(heading.theirs))
+        arms = by_key((tuple(line[each] for each in apart), line[place]) for _, line in table.lines).values()
+        several = [values for arm in arms if len(values := sorted({*arm} - {"", "-"})) > 1]
+        is_time = heading.unit == _TIME or _OF_TIME.search(heading.theirs)
+        are_measured = len(measured) > len(cells) / 2 and (not is_time or len(several) > 1)
+        if several and not are_measured:
+            message = f"{heading.theirs} is {several[0][0]} and {several[0][1]} on lines of the same settings"
+            raise UserError(f"{message}: a setting, or measured?", where=table.where(), hint=_ways(heading.theirs))
 
 
 def _refuse_settings(headings: Sequence[Heading], table: Table) -> None:
@@ -484,7 +507,7 @@ def _refuse_settings(headings: Sequence[Heading], table: Table) -> None:
         if is_clock and filled and all(map(_CLOCK.fullmatch, filled)):
             hint = f"write a time as one number: 5400 for 1:30:00; {_ways(theirs)}"
             raise UserError(f"{theirs} holds times such as {min(filled)}", where=where, hint=hint)
-        if heading.unit == _RATE or _OF_RATE.search(theirs):
+        if heading.unit == _RATE or (_OF_RATE.search(theirs) and not _CHOSEN.search(theirs)):
             raise UserError(f"{theirs} is a rate, and no setting", where=where, hint=f"{_ONE_LINE}; {_ways(theirs)}")
         if not is_timed and _is_time(heading, cells):
             hint = f"--column '{theirs}={TRAIN_TIME.column}' where it is how long a run took; {_ways(theirs)}"
@@ -502,7 +525,7 @@ def _refuse_settings(headings: Sequence[Heading], table: Table) -> None:
 def _is_time(heading: Heading, cells: Sequence[str]) -> bool:
     """Whether a column of numbers is a time by its heading, and no known one."""
     is_time = heading.unit == _TIME or _OF_TIME.search(heading.theirs)
-    is_other = heading.is_guessed and heading.column.startswith(OTHER)
+    is_other = heading.is_guessed and heading.column.startswith(OTHER) and not _CHOSEN.search(heading.theirs)
     return bool(is_other and is_time and all(re.fullmatch(r"[\d.,]+", cell) for cell in {*cells} - {*NOTHING}))
 
 

@@ -209,7 +209,8 @@ def test_what_a_table_does_not_say_is_unknown(tmp_path: Path) -> None:
             "img/s is 360 on 1 and 340 on 16 workers: of each, or of all together?\n  hint: --column 'img/s=samples",
         ),
         ("setup,time\n1 A100,8\n16 A100,1\n", "setup: are these the workers?"),
-        ("hw,time\nA100,8\nDGX A100 (8),1\n", "hw: are these the workers?"),
+        ("setup,time\nA100,8\n8 A100,1\n", "setup: are these the workers?"),
+        ("hw,time\nDGX A100 (4),2\nDGX A100 (8),1\n", "hw: are these the workers?"),
         ("hw,time\none A100,8\neight A100s,1\n", "hw: are these the workers?"),
         ("gpus,acc,widgets/s\n1,0.9,5\n", "widgets/s is a rate, and no setting"),
         ("gpus,acc,fps\n1,0.9,5\n", "fps is a rate, and no setting"),
@@ -218,6 +219,11 @@ def test_what_a_table_does_not_say_is_unknown(tmp_path: Path) -> None:
         ("gpus,acc,Time (m)\n1,0.9,5\n", "Time (m) is a time, and no setting"),
         ("gpus,acc,GPU time (h)\n1,0.9,5\n", "--column 'GPU time (h)=train_time_s' where it is how long a run took"),
         ("gpus,img/s,warm-up (s)\n1,5,10\n1,6,90\n", "warm-up (s) is 10 and 90 on lines of the same settings"),
+        (
+            "gpus,time,clip duration (s)\n8,5,2.56\n8,6,5.12\n8,7,10.24\n",
+            "clip duration (s) is 10.24 and 2.56 on lines of the same settings",
+        ),
+        ("gpus,Created,Updated\n1,2024-03-01 10:00,2024-03-01 20:00\n", "Created and Updated say when"),
         (
             "gpus,acc,Start,End\n1,0.9,2024-03-01 10:00,2024-03-01 20:00\n",
             "Start and End say when, and no column how long\n  hint: write the end minus the start as a column",
@@ -408,7 +414,13 @@ def test_a_factor_is_that_of_the_user_or_of_the_heading(
         ("gpus,img/s,power (W)\n1,5,251.3\n1,6,249.8\n", [1, 1], ["single"] * 2, 1),
         ("gpus,img/s,link (Gbit/s)\n1,5,10\n1,6,100\n", [1, 1], ["single"] * 2, 2),
         ("gpus,img/s,network\n1,5,10 GbE\n1,6,100 GbE\n", [1, 1], ["single"] * 2, 2),
-        ("gpus,img/s,load (s)\n1,5,1.23\n1,6,1.25\n", [1, 1], ["single"] * 2, 1),
+        ("model,img/s,load (s)\na,5,1.23\na,6,1.25\nb,5,1.33\nb,6,1.35\n", [1] * 4, ["single"] * 4, 2),
+        ("gpus,img/s,energy saver\n1,5,on\n1,6,off\n", [1, 1], ["single"] * 2, 2),
+        ("gpus,acc,Created,Updated\n1,0.9,2024-03-01 10:00,2024-03-02 9:00\n", [1], ["single"], 1),
+        ("GPU,img/s\n16 GB V100,5\n32 GB V100,6\nRTX 3090 (24),7\n", [1] * 3, ["single"] * 3, 3),
+        ("variant,img/s\n2 Layers v1,5\n4 Layers v1,6\nB16 (224),7\nB16 (384),7\n", [1] * 4, ["single"] * 4, 4),
+        ('gpus,CUDA_VISIBLE_DEVICES,img/s\n1,0,"1,234"\n2,"0,1","2,391"\n', [1, 2], ["single", "unknown"], 2),
+        ("model,gpus,img/s\na,1,400\na,2,780\nb,1,150\nb,4,155\n", [1, 2, 1, 4], ["single", "unknown"] * 2, 4),
         ("gpus,img/s,queued\n1,5,2024-03-01T10:00:00Z\n1,6,2024-03-02T09:00:00Z\n", [1, 1], ["single"] * 2, 1),
         ("gpus,img/s,data rate\n1,5,10\n1,6,100\n", [1, 1], ["single"] * 2, 2),
         ("gpus,img/s,ratio\n1,5,3:10\n1,6,1:10\n", [1, 1], ["single"] * 2, 2),
@@ -460,6 +472,20 @@ def test_prices_ratios_and_other_scores_keep_no_repeats_apart(tmp_path: Path, he
     imported = made(tmp_path, f"gpus,img/s,{headings}\n{''.join(lines)}", columns={})
     assert imported.num_arms == 1
     assert any(remark.startswith(f"left out: {headings.replace(',', ', ')};") for remark in imported.remarks)
+
+
+@pytest.mark.parametrize(
+    "headings",
+    [
+        "Runtime version,sentiment threshold,time window,timeout (s),communicator.failed_at_s,clip length (seconds)",
+        "checkpoint interval (minutes),audio seconds per sample,bandwidth (Gbit / s),link (MiB/s),firewall",
+    ],
+)
+def test_what_is_chosen_in_seconds_or_bits_is_a_setting(tmp_path: Path, headings: str) -> None:
+    count = headings.count(",") + 1
+    lines = (f"1,0.9{f',{number}' * count}\n" for number in (5, 6))
+    imported = made(tmp_path, f"gpus,acc,{headings}\n{''.join(lines)}", columns={})
+    assert imported.remarks[0].endswith(f"apart by: {headings.replace(',', ', ')}")
 
 
 @pytest.mark.parametrize(
