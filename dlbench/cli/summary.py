@@ -64,8 +64,9 @@ def show_study(console: "Console", path: Path, rows: Sequence[Row], folder: "Fol
 
 
 def answer(console: "Console", path: Path, rows: Sequence[Row]) -> list[str]:
-    """Return the lines of the answer of a study on disk; none where it has no run."""
-    if not measured(rows):
+    """Return the lines of the answer of a study on disk; none where it has no run, or its only arm failed."""
+    results = arms(measured(rows))
+    if len(results) < 2 and not any(arm.completed for arm in results):
         return []  # it needs no pandas either
     from dlbench.cli.tables import answer_lines
     from dlbench.report.answers import answers_of

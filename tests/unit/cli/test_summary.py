@@ -132,6 +132,8 @@ def test_groups_that_share_a_doubt_say_it_once(tmp_path):
 def test_one_arm_is_answered_as_recommend_does_and_no_run_is_not(tmp_path):
     assert answered(written(tmp_path / "s", BOTH[0]), 200)[1].endswith("no other arm to compare it with")
     assert answer(Console(), tmp_path, []) == []
+    failed = [row("a-r0", status="failed"), row("a-r1", status="failed")]
+    assert answer(Console(), written(tmp_path / "f", failed), failed) == []
 
 
 def test_a_failure_names_its_logs_and_the_command_that_shows_them(tmp_path, monkeypatch):
