@@ -196,6 +196,9 @@ def _repeats(answer: Answer, seconds_to: Callable[[float], float]) -> tuple[int,
     numbers = [number for number, _ in totals if number < math.inf]
     if not numbers:
         return None
+    # While no arm is used, repeats that leave the likeliest one open do not change the answer.
+    if not answer.use and totals[0][0] < math.inf:
+        numbers = [number for number in numbers if number >= totals[0][0]]
     total = min(numbers, key=lambda most: (seconds_to(most) or most) / sum(number <= most for number in numbers))
     settled = sum(settles and number <= total for number, settles in totals)
     why = "settles what is open" if settled == len(totals) else f"settles {settled} of {len(totals)} open arms"

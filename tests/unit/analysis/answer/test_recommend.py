@@ -410,6 +410,18 @@ NEAR = [
         (32, 3.0, 0.9475, (0.0, 0.0048, -0.006, -0.0024, 0.0036)),
     )
 ]
+# Of the slowest arm 8 or 5 further repeats tell, of the fastest 32 or none.
+ALIKE = {
+    more: [
+        trained(str(batch), 10.0, batch_size=batch, train_time_s=[seconds + noise for noise in order])
+        for batch, seconds, order in (
+            (8, 10.0, (-0.3, -0.12, 0.0, 0.18, 0.24)),
+            (16, 10.0 + more, (0.18, -0.12, 0.24, -0.3, 0.0)),
+            (32, 10.4, (0.0, 0.24, -0.3, -0.12, 0.18)),
+        )
+    ]
+    for more in (0.1, 0.02)
+}
 
 
 @pytest.mark.parametrize(
@@ -423,6 +435,9 @@ NEAR = [
          40 * (11 + 3 + 1001)),
         # What tells of most arms for its time, not what the first one needs.
         (NEAR, "run --study studies/made-1 --repeats 15", "settles 1 of 2 open arms", 10 * (11 + 3 + 4)),
+        # Without an arm to use the likeliest is settled, too, where repeats can: not the slowest alone.
+        (ALIKE[0.1], "run --study studies/made-1 --repeats 37", "settles 2 of 3 open arms", 32 * 3 * 11),
+        (ALIKE[0.02], "run --study studies/made-1 --repeats 10", "settles 1 of 3 open arms", 5 * 3 * 11),
         # A failed run is repeated first, unless all runs of its arm failed.
         ([SLOW, [*FAST[:4], FAST[4] | {"status": "timeout"}]], "run --study studies/made-1",
          "repeats 1 run that failed", 6.0),
