@@ -215,12 +215,13 @@ def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
         within = decided.quality.margin_at(best)
         # Of those with about the best score the one that the goal likes most, then by score.
         rivals = sorted(scores, key=lambda arm: (max(best - scores[arm] - within, 0.0), ranked.index(arm)))
-    cheapest = min(costs, key=costs.__getitem__, default=None)
-    is_cheaper = use in costs and cheapest is not None and costs[cheapest] < (1 - LEAST_SAVING) * costs[use]
-    if use and cheapest and is_cheaper:
+    cheapest = None
+    if use and use in costs:
         # Less of the training costs less, and hours of unlike machines have no common price.
-        is_less = not decided.score and unequal_work([use, cheapest])
-        is_cheaper = not (is_less or _are_unlike_machines([use, cheapest]))
+        alike = (arm for arm in costs if decided.score or not unequal_work([use, arm]))
+        alike = (arm for arm in alike if not _are_unlike_machines([use, arm]))
+        cheapest = min(alike, key=costs.__getitem__)
+        cheapest = cheapest if costs[cheapest] < (1 - LEAST_SAVING) * costs[use] else None
     points = {arm: (amounts[arm], cost) for arm, cost in costs.items()}
     has_knee = not decided.value.is_higher_better and all(min(point) > 0 for point in points.values())
     bend = knee(front(points.values())) if has_knee else None
@@ -236,7 +237,7 @@ def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
         use=arms[use] if use else None,
         either=() if use else tuple(arm.title for arm in contenders),
         open=tuple(arm.title for arm in rivals if verdicts[arm] is Verdict.OPEN),
-        cheaper=cheapest.title if cheapest is not None and is_cheaper else None,
+        cheaper=cheapest.title if cheapest else None,
         knee=next((arm.title for arm, point in points.items() if point == bend), None),
         faster=next((a.title for a in rivals if use and a not in values and verdicts[a] is Verdict.LOSES), None),
         arms=tuple(arms.values()),

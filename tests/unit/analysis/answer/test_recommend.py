@@ -398,6 +398,12 @@ def test_hours_of_unlike_machines_have_no_common_price(column: str, wanted: dict
         assert [words for words in doubts(advice) if "unlike" in words] == [doubt] * bool(is_unlike and doubt)
 
 
+def test_what_is_cheaper_is_the_cheapest_of_the_same_machines() -> None:
+    arms = [trained("other", 8000.0, **ALONE), trained("two", 5400.0, workers=2, seed=3), MORE[0]]
+    found = answer(*([row | {"imported.system": name} for row in rows] for name, rows in zip("BAA", arms, strict=True)))
+    assert (used(found).name, found.cheaper) == ("four", named(found)["two"].title)
+
+
 WILD = trained("wild", 2.0, batch_size=16, validation_accuracy=[0.95, 0.93, 0.96, 0.91, 0.97])
 LONG = trained("long", 1000.0, 0.5, batch_size=4, seed=5)
 LONE = [trained("a", 10.0, count=1, batch_size=8), trained("b", 5.0, count=1, batch_size=16)]
