@@ -207,6 +207,8 @@ def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
         # What is not behind them is one of them, unless it is shown to lose quality.
         ahead = ranked[: ranked.index(contenders[-1]) + 1]
         contenders = [arm for arm in ahead if verdicts.get(arm) is not Verdict.LOSES]
+    unpriced = _may_cost_less(use or contenders[0], out, decided) if contenders else []
+    use = None if unpriced else use
     # What may be the better choice: what is ahead, else one of those that may keep quality, else the best score.
     rivals = ranked[: ranked.index(use)] if use else contenders
     if not keepers and decided.quality:
@@ -226,6 +228,7 @@ def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
     has_knee = not decided.value.is_higher_better and all(min(point) > 0 for point in points.values())
     bend = knee(front(points.values())) if has_knee else None
     others = [*_doubts_of_out(use, out, decided), *_doubts_of_use(use, ranked, decided)] if use else []
+    others += [(99, NO_HOSTS)] if unpriced else []
     others += _doubts_of_price(ranked, decided)
     return Answer(
         task=group.title,
@@ -235,7 +238,7 @@ def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
         goal=decided.words,
         currency=wanted.prices.currency if wanted.prices else "",
         use=arms[use] if use else None,
-        either=() if use else tuple(arm.title for arm in contenders),
+        either=() if use else tuple(arm.title for arm in (*contenders, *unpriced)),
         open=tuple(arm.title for arm in rivals if verdicts[arm] is Verdict.OPEN),
         cheaper=cheapest.title if cheapest else None,
         knee=next((arm.title for arm, point in points.items() if point == bend), None),
@@ -244,6 +247,21 @@ def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
         batch_sizes=tuple(batch_sizes(group.completed, group.keys)) if decided.target else (),
         doubts=doubts(group, [arm for arm in group.arms if arm not in out], decided.deciding, others),
     )
+
+
+def _may_cost_less(best: Arm, out: Mapping[Arm, str], decided: _Decided) -> list[Arm]:
+    """Return the arms of an unknown price that would cost less than the best one on one host, and score as much."""
+    value, quality = decided.value, decided.quality
+    on_one = [arm.having(hosts=lambda _: 1) for arm, reason in out.items() if reason == NO_HOSTS]
+    arms = [arm for arm in on_one if value.column == COST and not _over(arm, decided)]
+    costs, scores = (decided.medians((best, *arms), metric) for metric in (value, quality or value))
+    margin = quality.margin_at(scores[best]) if quality else 0.0
+    return [
+        arm
+        for arm, cost in costs.items()
+        if value.gain(cost, costs[best]) > value.margin_at(costs[best])
+        and not (quality and quality.gain(scores.get(arm, scores[best]), scores[best]) < -margin)
+    ]
 
 
 def _doubts_of_out(use: Arm, out: Mapping[Arm, str], decided: _Decided) -> Iterator[Weighed]:

@@ -164,7 +164,6 @@ EQUAL = [
         (MORE, {"prices": USD, "max_cost": 6.0}, "one", ["four: over the most that it may cost: "]),
         # Four workers of a table may be on any number of hosts.
         (OF_HOSTS, {"prices": HOST}, "four", ["; host-hours need a column of hosts"]),
-        (OF_HOSTS, {"prices": HOST, "goal": Goal(least="cost")}, "one", ["four: host-hours need a column of hosts"]),
         (OF_HOSTS, {"prices": HOST, "max_cost": 6.0}, "one", ["four: host-hours need a column of hosts"]),
         ([[row | {"hosts": 2} for row in rows] for rows in OF_HOSTS], {"prices": HOST}, "four", [", cost 5"]),
         # Servers take places.
@@ -179,6 +178,32 @@ def test_what_is_used_and_why_others_are_out(
     assert used(found).name == use
     words = "\n".join([text(found), *(f"{one.name}: {one.reason}" for one in found.arms if one.word == "out")])
     assert [part for part in said if part not in words] == [], words
+
+
+@pytest.mark.parametrize(
+    ("seconds", "accuracy", "deadline_s", "is_open"),
+    [
+        (7200.0, 0.95, None, True),
+        # On one host it would cost more already, or it is no choice.
+        (14500.0, 0.95, None, False),
+        (7200.0, 0.8, None, False),
+        (7200.0, 0.95, 5000.0, False),
+    ],
+)
+def test_no_arm_is_used_while_one_of_an_unknown_price_may_cost_less(
+    seconds: float, accuracy: float, deadline_s: float | None, is_open: bool
+) -> None:
+    four = [row | {"hosts": 4} for row in MORE[0]]
+    two = [row | {"hosts": None} for row in trained("two", seconds, accuracy, seed=3, workers=2)]
+    found = answer(four, two, wanted=Wanted(Goal(least="cost"), prices=HOST, deadline_s=deadline_s))
+    assert (found.use is None, found.either) == (is_open, ("mpi, 4 workers", "mpi, 2 workers") if is_open else ())
+    assert doubts(found)[0].startswith("host-hours need a column of hosts") == is_open
+
+
+def test_an_arm_without_time_and_price_is_out() -> None:
+    wanted = Wanted(Goal(least="cost"), prices=HOST)
+    found = answer(OF_HOSTS[1], [row | {"train_time_s": None} for row in OF_HOSTS[0]], wanted=wanted)
+    assert (used(found).name, named(found)["four"].word) == ("one", "out")
 
 
 @pytest.mark.parametrize(
