@@ -20,13 +20,14 @@ from matplotlib.legend import Legend
 from PIL import Image
 
 from dlbench.analysis.formatting import joined, one_line
+from dlbench.grouping import by_key
 from dlbench.records import files
 from dlbench.report.chart import Axis, Chart, Panel, ringed
 from dlbench.report.rendering import svg
 from dlbench.report.rendering.cells import NAME_LETTERS, cell_letters
 from dlbench.report.rendering.panels import AT_LEAST, FAILED, HOLLOW, RINGED, draw_panel, values_of
 from dlbench.report.rendering.style import LIGHT, Sheet, Style, applied, legend_label, wrapped
-from dlbench.report.rendering.ticks import BASES
+from dlbench.report.rendering.ticks import BASES, can_show
 
 DPI, PT = 160, 72
 # A picture with more pixels in a column cannot be rendered; its resolution is lowered.
@@ -39,6 +40,8 @@ HEIGHT_IN = {1: 3.2, 2: 2.6, 3: 2.05}
 # Beside the inside of a pair of axes: labels and ticks. Colour bars are beside cells.
 BESIDE_IN, COLOUR_BAR_IN = 0.85, 0.75
 PAD_IN = 0.08
+# Logarithmic axes share their ends where these span at most this many times what the widest panel does.
+MOST_SHARED = 2
 # Of text in the small size: letters in an inch.
 LETTERS_IN = 13.5
 # Letters that axes, a bar's name and a legend's entry have; and what of an entry is no text.
@@ -117,12 +120,7 @@ def _composed(chart: Chart, style: Style, caption: str = "") -> tuple[Figure, tu
     figure = Figure((width, HEIGHT_IN[1] * num_rows), DPI)
     renderer, grid = FigureCanvasAgg(figure).get_renderer(), figure.add_gridspec(num_rows, columns)
     every = [figure.add_subplot(grid[place]) for place in range(len(panels))]
-    firsts: dict[str, Axes] = {}
-    for axes, panel in zip(every, panels, strict=True):
-        if panel.form == "lines" and panel.y.scale in BASES and any(map(values_of, panel.marks())):
-            first = firsts.setdefault(panel.y.label, axes)
-            if first is not axes:  # so that slopes and heights of ratios compare
-                axes.sharey(first)
+    _share_scales(every, panels)
     valued = {curve.label for panel in panels for curve in panel.series if any(map(values_of, curve.marks))}
     sheet = Sheet(style, ringed(chart), frozenset(valued))
     insides = [draw_panel(axes, panel, letters, sheet) for axes, panel in zip(every, panels, strict=True)]
@@ -144,6 +142,26 @@ def _composed(chart: Chart, style: Style, caption: str = "") -> tuple[Figure, tu
     ConstrainedLayoutEngine(w_pad=PAD_IN, h_pad=PAD_IN, wspace=0.02, hspace=0.0).execute(figure)
     title, caption_top = legend.get_title().get_window_extent(), under.get_window_extent().y1
     return figure, (PT * (PAD_IN + title.height / figure.dpi), PT * (height - caption_top / figure.dpi))
+
+
+def _share_scales(every: Sequence[Axes], panels: Sequence[Panel]) -> None:
+    """Give logarithmic axes of one quantity the same ends, so that slopes and heights of ratios compare.
+
+    Each keeps its ends where they are so far apart that lines would be flat, as of rates of unlike models.
+    """
+    logs = [
+        np.log([value for mark in panel.marks() for value in values_of(mark) if can_show(value, panel.y.scale)])
+        if panel.form == "lines" and panel.y.scale in BASES else np.empty(0)
+        for panel in panels
+    ]  # fmt: skip
+    alike = by_key(
+        (panel.y.label, (axes, log)) for axes, panel, log in zip(every, panels, logs, strict=True) if log.size
+    )
+    for (first, log), *others in alike.values():
+        of_each = [log, *(other for _, other in others)]
+        if np.ptp(np.concatenate(of_each)) <= MOST_SHARED * max(map(np.ptp, of_each)):
+            for axes, _ in others:
+                axes.sharey(first)
 
 
 def _room_in(panel: Panel) -> tuple[float, float]:

@@ -120,6 +120,7 @@ def test_logarithmic_axes_of_one_quantity_have_the_same_ends() -> None:
             ((mark(1, failed=1),), "rate", "log10"),
             ((mark(1, 15.0), mark(2, 500.0)), "time", "log10"),
             ((mark(1, 10.0), mark(2, 20.0)), "rate", "linear"),
+            *(((mark(1, rate), mark(2, 9 * rate)), "unlike models", "log10") for rate in (3.0, 300.0, 30_000.0)),
         ))
     ]  # fmt: skip
     figure = drawn(Chart("t", tuple(panels)))
@@ -127,6 +128,7 @@ def test_logarithmic_axes_of_one_quantity_have_the_same_ends() -> None:
     assert ends[0] == ends[1] != ends[3]
     assert ends[0][0] < 10.0 < 500.0 < ends[0][1]
     assert ends[4][1] < 25.0
+    assert [high / low < 30 for low, high in ends[5:]] == [True] * 3
     across = [[text.get_text() for text in labels] for labels in ticks(figure)[1::2]]
     assert across[0] == across[1] == ["10", "20", "50", "100", "200", "500"]
     assert across[2] == []
