@@ -182,7 +182,8 @@ def _lacking_slots(settings: Settings, counts: Sequence[tuple[Host, int]], clust
     per_host, slots = settings.workers_per_host, sum(host.slots for host, _ in counts)
     where = f"on {slots} slots"
     if per_host is not None:
-        slots = per_host * sum(host.slots >= per_host for host in cluster.hosts)
+        smaller = [host.slots for host in cluster.hosts if host.slots < per_host]
+        slots = per_host * (len(cluster.hosts) - len(smaller)) + max(smaller, default=0)
         where = f"with {per_host} on each host"
     elif settings.mode is Mode.SCALE_UP and len(cluster.hosts) > 1:
         where += " of one host"

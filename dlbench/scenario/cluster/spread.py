@@ -47,10 +47,12 @@ def spread(settings: Settings, cluster: Cluster) -> list[tuple[Host, int]]:
             f"{len(hosts)}",
             hint="name more hosts with --hosts a:4,b:4, or use `mode: scale-up`",
         )
-    used = [hosts[number] for number in sorted(by_size[:needed])]
+    used = sorted(by_size[:needed])
     if per_host is None:
-        return _filled(slots, used)
-    return [(host, min(per_host, slots - i * per_host)) for i, host in enumerate(used)]
+        return _filled(slots, [hosts[number] for number in used])
+    # What is left over is on the smallest of them, wherever it is written.
+    of_smallest, smallest = slots - (needed - 1) * per_host, by_size[needed - 1]
+    return [(hosts[number], of_smallest if number == smallest else per_host) for number in used]
 
 
 def _filled(slots: int, hosts: Sequence[Host]) -> list[tuple[Host, int]]:

@@ -159,13 +159,17 @@ def test_layouts_that_do_not_fit_hosts(subtests: pytest.Subtests, refusal: Refus
     for settings, said in [
         ("workers: 3, mode: scale-up", "3 workers do not fit on 2 slots of one host; at most 2 fit, or hosts with 3 "),
         ("workers: 5", "5 workers do not fit on 4 slots; at most 4 fit, or hosts with 3 slots each"),
-        ("workers: 4, workers_per_host: 4", "do not fit with 4 on each host; at most 0 fit, or hosts with 4 slots"),
+        ("workers: 4, workers_per_host: 4", "do not fit with 4 on each host; at most 2 fit, or hosts with 4 slots"),
         ("workers: 3, mode: scale-out", "need 3 hosts; the cluster has 2"),
         ("strategy: pair, workers: 4, launcher: local", "the launcher local starts nothing on other hosts"),
     ]:
         with subtests.test(settings=settings):
             base = f"strategy: mpi, {settings}" if "strategy" not in settings else settings
             assert said in refusal(f"base: {{{base}}}\nbaseline: none", HOSTS)
+    for slots in ((4, 3), (3, 4)):
+        hosts = Cluster(hosts=tuple(Host(address=name, slots=n) for name, n in zip("ab", slots, strict=True)))
+        text = "base: {strategy: mpi, workers: 8, workers_per_host: 4}\nbaseline: none"
+        assert "with 4 on each host; at most 7 fit, or hosts with 4 slots" in refusal(text, hosts)
 
 
 def test_what_runs_on_other_hosts_is_started_there(runs: Runs) -> None:
