@@ -9,6 +9,7 @@ import click
 
 from dlbench.analysis.formatting import counted, one_line
 from dlbench.grouping import by_key
+from dlbench.launch.environment import thread_variables
 from dlbench.launch.plan import LaunchPlan, render
 from dlbench.records.assignment import VARIABLE, Assignment
 from dlbench.scenario.run_spec import Phase, arm_name
@@ -24,7 +25,7 @@ MOST_PLACES = 8
 def show(dry_run: "DryRun", *, as_json: bool) -> None:
     """Print what would be executed."""
     if as_json:
-        runs = [_run(assignment, dry_run.launch(assignment)) for assignment in dry_run.assignments]
+        runs = [_run(assignment, _launch(dry_run, assignment)) for assignment in dry_run.assignments]
         document = {"submission": dry_run.submission or None, "runs": runs}
         click.echo(json.dumps(document, indent=2, ensure_ascii=False))
         return
@@ -32,6 +33,15 @@ def show(dry_run: "DryRun", *, as_json: bool) -> None:
         click.echo(dry_run.submission)
     for line in _lines(dry_run):
         click.echo(line)
+
+
+def _launch(dry_run: "DryRun", assignment: Assignment) -> LaunchPlan:
+    """Return the launch of a run; threads that follow the cores of hosts which were not asked are `<cores>`."""
+    launch = dry_run.launch(assignment)
+    if assignment.run.settings.cores_per_worker is not None:
+        return launch
+    unknown = dict.fromkeys(thread_variables(assignment.layout), "<cores>")
+    return launch.model_copy(update={"added": launch.added | unknown})
 
 
 def _run(assignment: Assignment, launch: LaunchPlan) -> dict[str, Any]:
@@ -50,7 +60,7 @@ def _run(assignment: Assignment, launch: LaunchPlan) -> dict[str, Any]:
 def _lines(dry_run: "DryRun") -> Iterator[str]:
     """Yield the variables that all runs share, then each arm once: its repeats execute the same, with other seeds."""
     arms = by_key((arm_name(assignment.run.run_id), assignment) for assignment in dry_run.assignments)
-    launches = {name: dry_run.launch(runs[0]) for name, runs in arms.items()}
+    launches = {name: _launch(dry_run, runs[0]) for name, runs in arms.items()}
     common = _common(list(launches.values()))
     num_arms = len({each.run.arm for each in dry_run.assignments})
     counts = f"{counted(len(dry_run.assignments), 'run')} of {counted(num_arms, 'arm')}"

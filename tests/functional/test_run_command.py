@@ -59,8 +59,12 @@ def test_a_dry_run_shows_the_users_own_command(work):
 def test_a_dry_run_states_no_threads_of_a_host_that_was_not_asked(work):
     path = work.scenario()
     path.write_text("base: {strategy: mpi, workers: 2}\n")
-    assert work.call(path, "--dry-run", "--hosts", "a:2").count("as the host's cores allow") == 2
-    assert "; 1 thread each" in work.call(path, "--dry-run", "--hosts", "a:2", "--set", "cores_per_worker=1")
+    output = work.call(path, "--dry-run", "--hosts", "a:2")
+    assert output.count("as the host's cores allow") == 2
+    assert "OMP_NUM_THREADS='<cores>'" in output
+    output = work.call(path, "--dry-run", "--hosts", "a:2", "--set", "cores_per_worker=1")
+    assert "; 1 thread each" in output
+    assert "OMP_NUM_THREADS=1\n" in output
 
 
 def test_a_failed_run_does_not_end_the_study(work):
