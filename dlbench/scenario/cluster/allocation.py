@@ -17,8 +17,9 @@ from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.cluster.host_list import launch_host
 
 NODES, TASKS, PROCESSORS = "SLURM_JOB_NODELIST", "SLURM_TASKS_PER_NODE", "SLURM_JOB_CPUS_PER_NODE"
-# Of the host that we are on, for all.
-GPUS = "SLURM_GPUS_ON_NODE"
+# Of the host that we are on, for all; else as asked for, which is all that is set on a host outside of the job. Of all
+# hosts together, where that was asked for.
+GPUS, ALL_GPUS = ("SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE"), "SLURM_GPUS"
 # Set where a number of tasks was asked for; the host that we are on, if it is one of the job's.
 ASKED, OURS = ("SLURM_NTASKS", "SLURM_NTASKS_PER_NODE"), "SLURMD_NODENAME"
 _HINT = "--hosts a:4,b:4 overrides what Slurm says"
@@ -72,11 +73,18 @@ def allocation(environment: Mapping[str, str]) -> Cluster | None:
     if names == [environment.get(OURS)]:
         return None
     # Without a requested number of tasks Slurm counts one on each host.
-    counted = TASKS if environment.keys() & set(ASKED) else GPUS if environment.get(GPUS, "0") != "0" else PROCESSORS
+    per_host = GPUS if len(names) > 1 else (*GPUS, ALL_GPUS)
+    of_gpus = next((name for name in per_host if environment.get(name) not in (None, "", "0")), PROCESSORS)
+    counted = TASKS if environment.keys() & set(ASKED) else of_gpus
     text = environment.get(counted) or "1"
-    if counted == GPUS or not environment.get(counted):
-        text += f"(x{len(names)})"
+    if counted in per_host or not environment.get(counted):
+        text = f"{text.rpartition(':')[2]}(x{len(names)})"
     slots = counts_per_node(text, counted)
+    gpus = (environment.get(ALL_GPUS) or "0").rpartition(":")[2]
+    if counted != TASKS and gpus not in ("0", str(sum(slots))):
+        raise UserError(
+            f"Slurm gives {shorten(gpus)} GPUs ({ALL_GPUS}) to {len(names)} hosts, and not how many to each", hint=_HINT
+        )
     if len(slots) != len(names):
         raise UserError(f"Slurm names {len(names)} hosts ({NODES}) and counts for {len(slots)} ({counted})", hint=_HINT)
     return Cluster(hosts=tuple(Host(address=name, slots=count) for name, count in zip(names, slots, strict=True)))

@@ -41,7 +41,10 @@ def test_the_hosts_of_a_job(subtests: pytest.Subtests) -> None:
         ({"SLURM_JOB_NODELIST": "n[1-2]"}, [1, 1]),
         (GPU_JOB, [4, 4]),
         (GPU_JOB | {"SLURM_GPUS_ON_NODE": "0"}, [64, 64]),
-        (GPU_JOB | {"SLURM_NTASKS": "2"}, [1, 1]),
+        (GPU_JOB | {"SLURM_NTASKS": "2", "SLURM_GPUS": "6"}, [1, 1]),
+        (GPU_JOB | {"SLURM_GPUS": "a100:8"}, [4, 4]),
+        (GPU_JOB | {"SLURM_GPUS_ON_NODE": "", "SLURM_GPUS_PER_NODE": "a100:2"}, [2, 2]),
+        ({"SLURM_JOB_NODELIST": "n1", "SLURM_JOB_CPUS_PER_NODE": "8", "SLURM_GPUS": "2"}, [2]),
         ({"SLURM_JOB_NODELIST": "n1", "SLURM_JOB_CPUS_PER_NODE": "8", "SLURMD_NODENAME": "login"}, [8]),
     ]:
         with subtests.test(environment=environment):
@@ -53,6 +56,12 @@ def test_the_hosts_of_a_job(subtests: pytest.Subtests) -> None:
     alone = {"SLURM_JOB_NODELIST": "n1", "SLURM_NTASKS": "1", "SLURMD_NODENAME": "n1"}
     for environment in ({}, {"SLURM_JOB_NODELIST": ""}, {"SLURM_TASKS_PER_NODE": "2"}, alone):
         assert allocation(environment) is None, environment
+
+
+def test_gpus_that_hosts_may_have_unevenly_are_refused() -> None:
+    for environment in (GPU_JOB | {"SLURM_GPUS": "6"}, GPU_JOB | {"SLURM_GPUS_ON_NODE": "", "SLURM_GPUS": "a100:8"}):
+        with pytest.raises(UserError, match=r"gives [68] GPUs \(SLURM_GPUS\) to 2 hosts.*"):
+            allocation(environment)
 
 
 HET = {"SLURM_JOB_NODELIST_HET_GROUP_0": "n1", "SLURM_JOB_NODELIST_HET_GROUP_1": "n[2-3]"}
