@@ -48,7 +48,8 @@ def rules(comparison: Comparison) -> Iterator[str]:
     """Yield how the verdicts came about and what speaks against them, a sentence each."""
     if comparison.refused:
         return
-    over = counted(next((each.judgement.family for each in comparison.changes if each.judgement), 0), "comparison")
+    families = [change.judgement.family for change in comparison.changes if change.judgement]
+    over = counted(max(families, default=0), "comparison")
     margin = f"{percent(comparison.noise)} of times, rates and losses, 1 point of accuracies"
     yield f"Better, worse: by more than {margin}. Keeps: no worse by that. All p <= {SIGNIFICANCE:g}, Holm over {over}."
     yield "Intervals are of each number by itself: where they are apart, the correction may still not tell a change."
@@ -56,8 +57,9 @@ def rules(comparison: Comparison) -> Iterator[str]:
         can = f"{LEAST_REPEATS} of each arm in both studies can, more where a target was not reached"
         yield f"{counted(few, 'number')} cannot be significant with so few repeats: {can}."
     if comparison.count(ChangeKind.TARGET_LOST):
-        tested = f"Fisher's p <= {SIGNIFICANCE:g} without Holm"
-        yield f"No longer reaches the target: most runs did, none does ({tested}), or most do not (with Holm)."
+        tested = [change for change in comparison.changes if change.reached and change.kind is not ChangeKind.TOO_FEW]
+        exact = f"Fisher's exact test, Holm over {counted(len(tested), 'arm')} with a target"
+        yield f"No longer reaches the target: most runs did and none does ({exact}), or most do not (Holm over all)."
     kinds = {difference.kind for difference in comparison.warnings}
     if differ := [words for kind, words in (("machine", "machines"), ("versions", "versions")) if kind in kinds]:
         yield f"The {' and '.join(differ)} differ or are unknown and may explain the changes."

@@ -11,6 +11,7 @@ from dlbench.analysis.arms import Arm
 from dlbench.analysis.compare.comparability import Difference, Pair, matched, refusals, warnings
 from dlbench.analysis.formatting import counted, one_line
 from dlbench.analysis.judge import Judgement, Verdict, judge_pairs
+from dlbench.analysis.statistics.differences import holm
 from dlbench.analysis.statistics.intervals import Interval, median_interval, ratio_interval
 from dlbench.analysis.statistics.sequential import SIGNIFICANCE
 from dlbench.scenario.metrics import BUILT_IN, QUALITY, RATE, TIME_TO_TARGET, TRAIN_TIME, Metric
@@ -47,7 +48,7 @@ class Change:
         base: Median and interval in the base; infinite where a target was not reached by half of the runs.
         new: The same in the new study.
         ratio: New over base; None where a value is zero or infinite.
-        judgement: The test; None where there is nothing to test.
+        judgement: The test, with the p-value and family that decided; None where there is nothing to test.
         worsening: Share by which the new median is worse (0.1: a tenth less throughput, or a tenth more time);
             negative where it is better.
         base_runs: Completed runs and all runs of the arm in the base.
@@ -68,14 +69,13 @@ class Change:
     reached: tuple[int, int] | None = None
 
     @property
-    def loses_target(self) -> bool:
-        """Whether most runs of the base reached the target and none does now, which Fisher's exact test finds."""
+    def lost_p(self) -> float:
+        """Fisher's exact p-value, where most runs of the base reached the target and none does now; 1 elsewhere."""
         if self.reached is None or self.base is None or self.new is None or math.isinf(self.base.value):
-            return False
+            return 1.0
         before, after = self.reached
         # That all runs which reached it are of the base.
-        p = math.comb(self.base.n, before) / math.comb(self.base.n + self.new.n, before)
-        return after == 0 and p <= SIGNIFICANCE
+        return 1.0 if after else math.comb(self.base.n, before) / math.comb(self.base.n + self.new.n, before)
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,8 @@ def compare(
 ) -> Comparison:
     """Compare the arms of a new study with those of a base.
 
-    All metrics of all arms are one family: p-values are corrected for all of them together (Holm).
+    All metrics of all arms are one family: p-values are corrected for all of them together (Holm). Whether targets are
+    lost is another family: at five repeats the correction for all metrics of all arms would hide it.
 
     Args:
         base: All arms of the base, also those without a completed run.
@@ -157,7 +158,14 @@ def _changes(pairs: Sequence[Pair], metrics: Sequence[Metric]) -> list[Change]:
                 changes.append(_measured(of_arm, list(base.values()), list(new.values()), metric))
         changes += [of_arm] if of_arm.kind is not ChangeKind.KEEPS else []
     judgements = iter(judge_pairs(cases))
-    return [_judged(change, next(judgements)) if change.metric else change for change in changes]
+    judged = [_judged(change, next(judgements)) if change.metric else change for change in changes]
+    tested = ((place, each.judgement) for place, each in enumerate(judged) if each.reached)
+    targets = {place: judgement for place, judgement in tested if judgement and judgement.p is not None}
+    for (place, judgement), p in zip(targets.items(), holm([judged[n].lost_p for n in targets]), strict=True):
+        if p <= SIGNIFICANCE:
+            fisher = replace(judgement, p=p, family=len(targets))
+            judged[place] = replace(judged[place], kind=ChangeKind.TARGET_LOST, judgement=fisher)
+    return judged
 
 
 def _measured(of_arm: Change, base: Sequence[float], new: Sequence[float], metric: Metric) -> Change:
@@ -185,8 +193,7 @@ def _judged(change: Change, judgement: Judgement) -> Change:
         Verdict.KEEPS: ChangeKind.BETTER if judgement.is_better else ChangeKind.KEEPS,
     }
     kind = kinds[judgement.verdict]
-    # Tested by itself: at five repeats Holm's correction for all metrics of all arms would hide it.
-    if change.loses_target or (kind is ChangeKind.WORSE and change.new and math.isinf(change.new.value)):
+    if kind is ChangeKind.WORSE and change.new and math.isinf(change.new.value):
         kind = ChangeKind.TARGET_LOST
     return replace(change, kind=kind, judgement=judgement)
 

@@ -99,7 +99,9 @@ def test_a_target_that_no_run_reached_is_said():
     assert "| no longer reaches the target | label of a |" in comparison.markdown(found).partition("<details>")[0]
     assert "inf" not in comparison.csv(found)
     (row,) = rows_of(found)
-    assert (row["base_reached"], row["new_reached"]) == ("7", "0")
+    assert (row["base_reached"], row["new_reached"], row["family"]) == ("7", "0", "1")
+    assert float(row["p"]) == pytest.approx(1 / 1430)  # 8! 8! / 16! x 16 over 9! / 7! / 2!, by Fisher
+    assert "none does (Fisher's exact test, Holm over 1 arm with a target)" in comparison.text(found, plain)
 
 
 def test_too_little_to_compare_is_said():

@@ -71,28 +71,37 @@ def test_better_and_worse_follow_the_metric(base, new, values, kinds, worsening)
 
 
 @pytest.mark.parametrize(
-    ("reached", "reach", "count", "kind"),
+    ("reached", "reach", "count", "targets", "kind"),
     [
-        (5, 0, 5, "no longer reaches the target"),
-        (4, 0, 5, "no longer reaches the target"),
-        (3, 0, 5, "cannot be told"),  # chance
-        (5, 1, 5, "cannot be told"),
-        (3, 0, 3, "no longer reaches the target"),
-        (2, 0, 2, "too few repeats"),
-        (4, 0, 9, "cannot be told"),  # the median has not reached it before
-        (20, 2, 20, "no longer reaches the target"),  # by Holm
+        (5, 0, 5, 1, "no longer reaches the target"),
+        (5, 0, 5, 8, "no longer reaches the target"),  # p = 0.004 x 8
+        (5, 0, 5, 13, "cannot be told"),
+        (4, 0, 5, 1, "no longer reaches the target"),
+        (4, 0, 5, 3, "cannot be told"),  # p = 0.024 x 3
+        (3, 0, 5, 1, "cannot be told"),  # chance
+        (5, 1, 5, 1, "cannot be told"),
+        (3, 0, 3, 1, "no longer reaches the target"),
+        (3, 0, 3, 2, "cannot be told"),
+        (2, 0, 2, 1, "too few repeats"),
+        (4, 0, 9, 1, "cannot be told"),  # the median has not reached it before
+        (20, 2, 20, 1, "no longer reaches the target"),  # by ranks
     ],
 )
-def test_a_target_that_is_lost_is_seen_among_any_number_of_arms(reached, reach, count, kind):
+def test_a_lost_target_is_tested_among_the_arms_with_a_target(reached, reach, count, targets, kind):
     def times(num_reached: int, seed: int) -> dict[str, Any]:
         values = [*noisy(5.0, num_reached, seed), *[None] * (count - num_reached)]
         return {"train_time_s": noisy(9.0, count, seed), "time_to_target_s": values}
 
     others = [row for n in range(1, 9) for row in measured(f"o{n}", 9.0, n, batch_size=2 * n)]
+    for n in range(1, targets):
+        others += arm(f"t{n}", times(count, n), batch_size=100 * n, **TARGET)
     base, new = (arm("a", times(number, seed), **TARGET) for number, seed in ((reached, 1), (reach, 2)))
     found = compare(read(base, others), read(new, others))
-    (change,) = [change for change in found.changes if change.metric == "time_to_target_s"]
+    (change,) = [change for change in found.changes if change.arm == "label of a" and change.reached]
     assert (change.kind, change.reached) == (kind, (reached, reach))
+    if kind == "no longer reaches the target":
+        assert change.judgement.p <= 0.05
+        assert change.judgement.family == (targets if reach == 0 else 18)
     assert found.regressions(9.0) == (change,) * (kind == "no longer reaches the target")
 
 
