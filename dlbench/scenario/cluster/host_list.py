@@ -31,7 +31,7 @@ KUBERNETES_HINT = "dlbench writes one of `hosts: {count: 2, slots: 2}` and `subm
 _MOST_SLOTS = 1024
 # Forms of other files, and of programs that say more of a host than its slots: the reason and the remedy.
 _OTHER_FORMS = {
-    r"hosts:": ("is of a cluster file", "--cluster FILE"),
+    r"hosts:(\s|$)": ("is of a cluster file", "--cluster FILE"),
     r"rank\s+\S+\s*=": (
         "is a line of a rankfile, which places single ranks; dlbench places workers itself",
         "a line for each host, such as  a slots=4",
@@ -151,21 +151,23 @@ def _slots_in(line: str, where: str) -> tuple[str, int | None]:
         raise UserError(f"{shown(line)} names several hosts in a line", where=where, hint=f"--hosts {shorten(pairs)}")
     if columns := _GRID_ENGINE_LINE.fullmatch(line):
         return columns[1], int(columns[2])
-    form = _other_form(line)
-    if (host := _HOSTFILE_LINE.fullmatch(line)) and form is None:
+    if (host := _HOSTFILE_LINE.fullmatch(line)) and int(host["count"] or 1) <= _MOST_SLOTS:
         most = int(host["most"] or 0)
         count = host["slots"] or host["count"] or most or None
         if len(re.findall(r" (?:slots|count) ?=", line)) > 1 or 0 < most < int(host["slots"] or 1):
             raise UserError(f"{shown(line)} has two numbers of slots", where=where, hint="a slots=4")
         return host["address"], None if count is None else int(count)
-    reason, hint = form or ("is not a host", "a slots=4, or a:4")
+    reason, hint = _other_form(line) or ("is not a host", "a slots=4, or a:4")
     raise UserError(f"{shown(line)} {reason}", where=where, hint=hint)
 
 
 def _other_form(text: str) -> tuple[str, str] | None:
     """Return why a host in the form of another program is refused, and what to write."""
-    if (slots := re.search(r":([0-9]{4,7})$", text, re.ASCII)) and int(slots[1]) > _MOST_SLOTS:
-        return f"has {slots[1]} slots: is that a port?", "a:4 has 4 slots; ssh's port is `Port` in ~/.ssh/config"
+    address, _, slots = text.rpartition(":")
+    if six := next(filter(_is_ipv6, (address if slots.isdecimal() else "", text.split(" ")[0])), ""):
+        return "is an IPv6 address, which stands in brackets", f"[{six}]{text.removeprefix(six) or ':1'}"
+    if address and re.fullmatch("[0-9]{4,7}", slots, re.ASCII) and int(slots) > _MOST_SLOTS:
+        return f"has {slots} slots: is that a port?", "a:4 has 4 slots; ssh's port is `Port` in ~/.ssh/config"
     return next((words for pattern, words in _OTHER_FORMS.items() if re.match(pattern, text)), None)
 
 
@@ -179,9 +181,6 @@ def _host(part: str, what: str, name: str) -> Host:
     form = _FORM.format(name=name)
     if not part:
         raise UserError(f"{what} has an empty place", hint=form)
-    if _is_ipv6(address) or _is_ipv6(part):
-        written = f"[{address}]:{slots}" if _is_ipv6(address) and slots.isdecimal() else f"[{part}]:1"
-        raise UserError(f"{what}: an IPv6 address stands in brackets", hint=written)
     if other := _other_form(part):
         raise UserError(f"{what}: {shorten(repr(part))} {other[0]}", hint=other[1])
     if ADDRESS.fullmatch(part):

@@ -59,6 +59,8 @@ def test_typos_are_named(subtests: pytest.Subtests) -> None:
         ("a=4", "hint: hosts are written as --hosts a:4,b:4"),
         ("@file", "hint: hosts are written as --hosts a:4,b:4"),
         ("2001:db8::1:4", "hint: [2001:db8::1]:4"),
+        ("29500", "has no number of slots"),
+        ("2001:db8::1234", "hint: [2001:db8::1234]:1"),
         ("2001:db8:0:0:0:0:0:1", "hint: [2001:db8:0:0:0:0:0:1]:1"),
     ]:
         with subtests.test(text=text):
@@ -89,6 +91,7 @@ def test_hostfiles_of_all_kinds() -> None:
         ("launch slots=1\na\na\n", [("launch", 1), ("a", 2)]),
         ("a\nb\n", [("a", 1), ("b", 1)]),
         ("a:2\nb\na:2\n", [("a", 4), ("b", 1)]),
+        ("hosts:4\nrank slots=2", [("hosts", 4), ("rank", 2)]),
         ("a max_slots=4\nb count=3\nc max_slots=0", [("a", 4), ("b", 3), ("c", 1)]),
     ):
         assert [(host.address, host.slots) for host in parse_hostfile(text, "hosts").hosts] == slots, text
@@ -153,6 +156,7 @@ def test_what_is_wrong_in_a_hostfile_is_said_with_its_line(subtests: pytest.Subt
         ("a slots=2\nb\na slots=2\n", "hosts:3: a has two lines"),
         ("a\na slots=2\n", "hosts:2: a has two lines"),
         ("login slots=0\na slots=4\n", "hosts:1: 'login slots=0' has no slots"),
+        ("2001:db8::1234 slots=4\n", "stands in brackets\n  hint: [2001:db8::1234] slots=4"),
         ("a:29500\n", "hosts:1: 'a:29500' has 29500 slots: is that a port?"),
         ("localhost\n127.0.0.1\n", "hosts: localhost and 127.0.0.1 are the same host: write it once"),
         ("a\ntrainer@10.0.0.7 slots=4\n", "hosts:2: 'trainer@10.0.0.7 slots=4' names a user"),
