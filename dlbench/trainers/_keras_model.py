@@ -131,9 +131,10 @@ def _check_activation(model: Any, name: str, problem: Problem) -> None:
     while isinstance(last, keras.Model) and (outputs := getattr(last, "outputs", None)):
         last = outputs[0]._keras_history.operation
     activation = getattr(getattr(last, "activation", None), "__name__", "")
-    kinds = {type(last).__name__, activation}
+    # A layer or model of the user's own may apply its activation to anything.
+    kinds = {type(last).__name__, activation} if type(last).__module__.startswith("keras.") else set()
     kind = next((kind for kind in ("softmax", "sigmoid") if kinds & {kind, kind.title()}), "")
-    ends_linear = activation == "linear" and hasattr(last, "kernel")  # as most models do: nothing is to be computed
+    ends_linear = "linear" in kinds and hasattr(last, "kernel")  # as most models do: nothing is to be computed
     if not kind and not ends_linear and _gives_probabilities(model, problem):
         kind = "softmax"
     if kind:

@@ -185,16 +185,17 @@ def computed(problem):
 
 
 def own(problem, *, has_gate: bool = False):
-    from keras import Model, layers
+    from keras import Model, activations, layers
 
     class Own(Model):
         def __init__(self):
             super().__init__()
             self.end = layers.Dense(problem.num_classes, None if has_gate else "softmax")
             self.gate = layers.Dense(4, "softmax" if has_gate else "relu")
+            self.activation = activations.get("sigmoid")
 
         def call(self, samples, training=False):
-            return self.end(self.gate(samples))
+            return self.end(self.activation(self.gate(samples)))
 
     return Own()
 
