@@ -87,7 +87,7 @@ class FunctionDataset:
         if not isinstance(arrays, tuple | list) or len(arrays) not in (2, 4):
             returned = f"{len(arrays)} values" if isinstance(arrays, tuple | list) else type(arrays).__name__
             raise UserError(f"it returned {returned}", hint="return (x, y), or (x, y), (validation_x, validation_y)")
-        writer.describe(source=f"{self.plugin.name} in {self._source_file()}", scale=None, notes={FILES_READ: files})
+        writer.describe(source=f"{self.plugin.name} in {self._source_file()}", notes={FILES_READ: files})
         writer.append(arrays[0], arrays[1])
         if len(arrays) == 4:
             writer.append(arrays[2], arrays[3], "validation")

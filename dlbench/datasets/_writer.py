@@ -71,14 +71,16 @@ class ArrayChecker:
 
     Attributes:
         say: Receives lines about the progress.
+        scale: See `describe`; what decides over it may be known only after the last piece.
+        largest_byte: The largest number of samples that are bytes.
     """
 
     def __init__(self, say: Say) -> None:
         self.say = say
+        self.largest_byte = 0
         self._forms: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {}
         self._largest_class = -1
         self._predicts_numbers = False
-        self._largest_byte = 0
         self._hashes: dict[str, list[Array]] = {}
         self._classes: dict[str, Array] = {}
         self.describe(source="")
@@ -88,30 +90,31 @@ class ArrayChecker:
         *,
         source: str,
         class_names: tuple[str, ...] | None = None,
-        scale: float | None = 1.0,
+        scale: float = 1.0,
         offset: float = 0.0,
         notes: dict[str, Any] | None = None,
         num_samples: int | None = None,
         vocabulary: int | None = None,
         target_shape: tuple[int, ...] = (),
         array_names: Mapping[str, tuple[str, str]] | None = None,
+        has_validation: bool = True,
     ) -> None:
         """Set what the samples mean; call it before the first piece.
 
         Args:
             source: Where the samples come from, for humans.
             class_names: Names by class number; default: as many as the largest class number asks for.
-            scale: A sample enters the network as `x * scale + offset`. None: 1/255 of pictures, that is of samples of
-                bytes with two or more axes and a number above 1 among them, else 1.
+            scale: A sample enters the network as `x * scale + offset`.
             offset: See `scale`.
             notes: How the samples were converted, JSON-able; kept in `meta.json`.
             num_samples: How many samples there will be in all, for the progress lines and the check of the disk.
             vocabulary: Where samples are tokens, whole numbers below this; they are never scaled.
             target_shape: (T,) where each sample has a class at each of T positions.
             array_names: What messages call the samples and the classes of a part.
+            has_validation: Whether there is a part `validation`, whose samples are then looked for in the other one.
         """
         self._described = {"source": source, "offset": offset, "notes": notes or {}}
-        self._described_scale = scale
+        self.scale, self._has_validation, self._remarks = scale, has_validation, list[str]()
         self._class_names, self._num_expected = class_names, num_samples
         self._vocabulary, self._target_shape = vocabulary, target_shape
         self._array_names = {**PARTS, **(array_names or {})}
@@ -193,8 +196,9 @@ class ArrayChecker:
         if x.dtype.kind == "f":
             _require_finite(name, x)
         if x.dtype == np.uint8:
-            self._largest_byte = max(self._largest_byte, int(x.max()))
-        self._hashes.setdefault(part, []).append(np.fromiter((hash(row.tobytes()) for row in x), np.int64, len(x)))
+            self.largest_byte = max(self.largest_byte, int(x.max()))
+        if self._has_validation:
+            self._hashes.setdefault(part, []).append(np.fromiter((hash(row.tobytes()) for row in x), np.int64, len(x)))
         if self._vocabulary is None:
             return
         if x.dtype.kind not in "ui":
@@ -203,8 +207,12 @@ class ArrayChecker:
             span = f"from {x.min()} to {x.max()}; there are {self._vocabulary:,}, numbered from 0"
             raise UserError(f"{name} holds tokens {span}")
 
+    def add_remark(self, remark: str) -> None:
+        """Add to what `remark` returns."""
+        self._remarks.append(remark)
+
     def remark(self) -> str:
-        """Return what to know in words: a regression, classes without samples, samples in both parts, scaled bytes."""
+        """Return what to know in words: a regression, classes without samples, samples in both parts."""
         remarks = ["its targets are numbers to predict: a regression"] if self._predicts_numbers else []
         missing = np.setdiff1d(np.arange(self._largest_class), self._classes.get("train", np.arange(0)))
         if self._class_names is None and len(missing):
@@ -216,20 +224,7 @@ class ArrayChecker:
             train, validation = (np.concatenate(self._hashes[part]) for part in PARTS)
             if num_same := np.count_nonzero(np.isin(validation, train)):
                 remarks.append(f"{num_same:,} of {len(validation):,} validation samples are also training samples")
-        if self._described_scale is None and self._largest_byte > 1:
-            is_scaled = self._scale < 1
-            remarks.append(
-                "bytes enter the network as x/255"
-                if is_scaled
-                else f"bytes of 0 to {self._largest_byte} are not scaled"
-            )
-        return "; ".join(remarks)
-
-    @property
-    def _scale(self) -> float:
-        if self._described_scale is not None:
-            return self._described_scale
-        return 1 / 255 if self._largest_byte > 1 and len(self._forms["x"][1]) > 1 else 1.0
+        return "; ".join([*remarks, *self._remarks])
 
     def _note_classes(self, part: str, y: Array) -> None:
         name, smallest, largest = self._array_names[part][1], int(y.min()), int(y.max())
@@ -294,7 +289,7 @@ class ArrayWriter(ArrayChecker):
         arrays = {name: stream.finish() for name, stream in self._streams.items()}
         self.say(f"{self._num_written:,} samples written" + (f"; {remark}" if (remark := self.remark()) else ""))
         return DatasetContent(
-            arrays=arrays, class_names=names, vocabulary=self._vocabulary, scale=self._scale, **self._described
+            arrays=arrays, class_names=names, vocabulary=self._vocabulary, scale=self.scale, **self._described
         )
 
     def _append_piece(self, part: str, x: Array, y: Array) -> None:

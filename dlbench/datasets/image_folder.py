@@ -143,6 +143,7 @@ def prepare(options: ImageFolderOptions, writer: ArrayWriter) -> None:
                 "decoder": f"pillow {version('pillow')}",
             },
             num_samples=sum(len(images) for images in listing.parts.values()),
+            has_validation="validation" in listing.parts,
         )
         for part, images in listing.parts.items():
             labels = iter([image.label for image in images])

@@ -53,6 +53,11 @@ class NpzOptions(Options):
     )
     validation_x: str | None = Field(None, description="Name of the samples that validate; default: x_val, x_test ...")
     validation_y: str | None = Field(None, description="Name of their classes, or numbers to predict.")
+    scale_bytes: bool = Field(
+        True,
+        description="Whether samples of bytes (uint8) that are not all 0 and 1 enter the network as x/255; false for "
+        "others than pixels, such as token ids.",
+    )
 
 
 OPTIONS = NpzOptions
@@ -63,7 +68,7 @@ def identity(options: NpzOptions) -> dict[str, Any]:
     with _reading(options), open_regular(Path(options.path).expanduser()) as file:
         digest = hashlib.file_digest(file, "sha256")
     names = options.model_dump(exclude={"path"})
-    return {"sha256": digest.hexdigest(), **names, "version": 3}
+    return {"sha256": digest.hexdigest(), **names, "version": 4}
 
 
 def describe(options: NpzOptions) -> Description:
@@ -239,6 +244,11 @@ def _append(options: NpzOptions, parts: Sequence[_Part], checker: ArrayChecker, 
         for piece in part.x.pieces(most_bytes):
             checker.append(_samples(piece), part.classes[start : start + len(piece)], part.name)
             start += len(piece)
+    if checker.largest_byte > 1 and options.scale_bytes:
+        checker.scale = 1 / 255
+        checker.add_remark("bytes enter the network as x/255 (`dataset.scale_bytes: false` leaves them as they are)")
+    elif checker.largest_byte > 1:
+        checker.add_remark(f"bytes of 0 to {checker.largest_byte} are not scaled (`dataset.scale_bytes`)")
 
 
 def _check_forms(options: NpzOptions, parts: Sequence[_Part], checker: ArrayChecker) -> Description:
@@ -246,7 +256,7 @@ def _check_forms(options: NpzOptions, parts: Sequence[_Part], checker: ArrayChec
     used = ", ".join(array.name for part in parts for array in (part.x, part.y))
     checker.describe(
         source=f"{used} of {Path(options.path).expanduser()}",
-        scale=None,
+        has_validation=len(parts) > 1,
         num_samples=sum(len(part.x.form) for part in parts if part.x.form.ndim),
         array_names={
             part.name: (f"{part.x.name} in {options.path}", f"{part.y.name} in {options.path}") for part in parts

@@ -74,31 +74,6 @@ def test_checksum_changes_with_any_difference(tmp_path):
     assert len({content.checksum for content in variants.values()}) == len(variants)
 
 
-BYTES = (np.arange(6 * 2 * 5) % 256).astype(np.uint8)
-# Samples, whether they enter the network divided by 255, and a part of what is said.
-SCALED = (
-    (BYTES.reshape(6, 2, 5), True, "x/255"),
-    (BYTES.reshape(6, 2, 5, 1), True, "x/255"),
-    (BYTES.reshape(6, 5, 1, 2, 1), True, "x/255"),
-    (BYTES.reshape(6, 10), False, "bytes of 0 to 59 are not scaled"),
-    (BYTES.reshape(6, 2, 5) % 2, False, ""),
-    (BYTES.reshape(6, 2, 5) > 3, False, ""),
-    (BYTES.reshape(6, 2, 5).astype(np.int16), False, ""),
-)
-
-
-def test_bytes_are_pictures_where_samples_have_two_axes_and_are_not_all_0_and_1(tmp_path):
-    for x, is_scaled, words in SCALED:
-        said = []
-        with ArrayWriter(tmp_path, said.append) as writer:
-            writer.describe(source="a test", scale=None)
-            for piece in (x[:1], x[1:]):
-                writer.append(piece, np.arange(len(piece)) % 2)
-            assert writer.finish().scale == (1 / 255 if is_scaled else 1), x.shape
-        assert said[-1].removeprefix("6 samples written").endswith(words), x.shape
-        assert bool(words) == ("; " in said[-1]), x.shape
-
-
 X, Y = good()
 TOKENS = np.zeros((2, 3), np.uint8)
 ZEROS = np.zeros((2, 3), int)
