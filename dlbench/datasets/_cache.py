@@ -2,6 +2,7 @@
 
 <cache>/
   <name>-<hash of identity>/   a prepared data set, see `_format.py`
+  <name>-<hash>-<checksum>/    the same of files that have changed since: running studies go on with what they have
   <name>-<hash>.<user>/        the same, where that name belongs to another user
   .<name>-<hash>.lock          held by the process that prepares; empty or with its process id
   .<name>-<hash>.tmp/          what it has written so far; renamed when it is complete and on disk
@@ -98,13 +99,25 @@ def ensure(recipe: Recipe, cache: Path, say: Say) -> Entry:
         try:
             meta = _fill(recipe, identity, temporary, say)
             with disk_errors(folder):
-                _remove(folder)  # only now: the runs of another study may still read it
-                temporary.rename(folder)
-                sync_folder(folder.parent)
+                return _put(temporary, folder, meta)
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
             raise
-        return Entry(folder, meta)
+
+
+def _put(temporary: Path, folder: Path, meta: DatasetMeta) -> Entry:
+    """Move what was prepared into its place; no entry with other samples is replaced, as runs may still read it."""
+    sound = {entry.meta.checksum: entry.folder for entry in _entries(folder, meta.identity, lambda line: None)}
+    if same := sound.get(meta.checksum):
+        (temporary / META).replace(same / META)  # the files that it was made of have other states
+        _remove(temporary)
+        return Entry(same, meta)
+    if folder in sound.values():
+        folder = _own(folder.with_name(f"{folder.name}-{meta.checksum[:8]}"))
+    _remove(folder)
+    temporary.rename(folder)
+    sync_folder(folder.parent)
+    return Entry(folder, meta)
 
 
 def lookup(recipe: Recipe, cache: Path) -> Entry | None:
@@ -129,22 +142,34 @@ def _as_json(identity: dict[str, Any]) -> dict[str, Any]:
 
 
 def _usable(folder: Path, identity: dict[str, Any], say: Say) -> Entry | None:
-    if not os.path.lexists(folder):
-        return None
-    try:
-        meta = read_entry(folder)
-        if meta.identity != identity:
-            raise ValueError("it holds other samples")
-    except (OSError, ValueError) as error:
-        say(f"{folder} is damaged and is prepared again: {error}")
-        return None
-    files = meta.content.notes.get(FILES_READ)
-    if files and (path := changed_file(files)):
-        say(f"prepared again, as {path} has changed since {meta.created_at}")
-        return None
-    if files:
-        say(f"as prepared at {meta.created_at} from {meta.content.source}")
-    return Entry(folder, meta)
+    reasons: list[str] = []
+    for entry in _entries(folder, identity, reasons.append):
+        files = entry.meta.content.notes.get(FILES_READ, {})
+        if path := changed_file(files):
+            reasons.append(f"prepared again, as {path} has changed since {entry.meta.created_at}")
+            continue
+        if files:
+            say(f"as prepared at {entry.meta.created_at} from {entry.meta.content.source}")
+        return entry
+    for reason in reasons[:1]:
+        say(reason)
+    return None
+
+
+def _entries(folder: Path, identity: dict[str, Any], say: Say) -> list[Entry]:
+    """Return what is there of one data set, the newest first, without what is damaged."""
+    entries = []
+    for place in folder.parent.glob(f"{folder.name}*"):
+        if _own(place) != place:
+            continue
+        try:
+            meta = read_entry(place)
+            if meta.identity != identity:
+                raise ValueError("it holds other samples")
+            entries.append(Entry(place, meta))
+        except (OSError, ValueError) as error:
+            say(f"{place} is damaged and is prepared again: {error}")
+    return sorted(entries, key=lambda entry: entry.meta.created_at, reverse=True)
 
 
 def _temporary_of(folder: Path) -> Path:
