@@ -27,7 +27,7 @@ from pydantic import Field, ValidationError
 from dlbench import plugins
 from dlbench.datasets._cache import Entry, Recipe, cache_root, ensure, lookup
 from dlbench.datasets._disk import Say
-from dlbench.datasets._read_files import FILES_READ, read_files
+from dlbench.datasets._read_files import FILES_READ, FileRecorder
 from dlbench.datasets._writer import ArrayWriter
 from dlbench.errors import PREPARATION_REFUSED, UserError, lacking
 from dlbench.scenario.frozen import Frozen
@@ -47,9 +47,15 @@ class PreparationRequest(Frozen):
 
 @dataclass(frozen=True)
 class FunctionDataset:
-    """The functions of a data set file, made from a user's own `package.module:function` that returns arrays."""
+    """The functions of a data set file, made from a user's own `package.module:function` that returns arrays.
+
+    Attributes:
+        plugin: The function.
+        recorder: What has recorded the files that its module read when it was imported.
+    """
 
     plugin: plugins.Plugin
+    recorder: FileRecorder
 
     def identity(self, options: plugins.Options) -> dict[str, Any]:
         """Return the hash of the source file that holds the function, the options and the working folder.
@@ -80,17 +86,26 @@ class FunctionDataset:
         Raises:
             UserError: It does not return two or four arrays of matching lengths.
         """
-        with read_files() as files:
+        with self.recorder:
             arrays = self.plugin.target(**options.model_dump())
-        if isinstance(arrays, tuple) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in arrays):
-            arrays = tuple(itertools.chain(*arrays))  # (x, y), (validation_x, validation_y), as Keras's data sets
-        if not isinstance(arrays, tuple | list) or len(arrays) not in (2, 4):
-            returned = f"{len(arrays)} values" if isinstance(arrays, tuple | list) else type(arrays).__name__
+        is_sequence = isinstance(arrays, tuple | list)
+        are_pairs = is_sequence and all(map(_is_pair, arrays))
+        if are_pairs and len(arrays) <= 2:
+            arrays = list(itertools.chain(*arrays))  # (x, y), (validation_x, validation_y), as Keras's data sets
+        elif are_pairs or not is_sequence or len(arrays) not in (2, 4):
+            noun = "pairs" if are_pairs else "values"
+            returned = f"{len(arrays)} {noun}" if is_sequence else type(arrays).__name__
             raise UserError(f"it returned {returned}", hint="return (x, y), or (x, y), (validation_x, validation_y)")
-        writer.describe(source=f"{self.plugin.name} in {self._source_file()}", notes={FILES_READ: files})
+        writer.describe(
+            source=f"{self.plugin.name} in {self._source_file()}",
+            notes={FILES_READ: self.recorder.states()},
+            has_validation=len(arrays) == 4,
+        )
         writer.append(arrays[0], arrays[1])
         if len(arrays) == 4:
             writer.append(arrays[2], arrays[3], "validation")
+        if writer.largest_byte > 1:
+            writer.add_remark(f"bytes of 0 to {writer.largest_byte} are not scaled")
 
     def _source_file(self) -> Path:
         function = inspect.unwrap(self.plugin.target)
@@ -104,14 +119,19 @@ class FunctionDataset:
         return Path(file)
 
 
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, tuple | list) and len(value) == 2 and all(hasattr(array, "__len__") for array in value)
+
+
 def prepare(request: PreparationRequest, say: Say) -> Entry:
     """Prepare a data set, or find it prepared.
 
     Raises:
         UserError: The data set, its options, its source or the cache's disk has a fault that the user can fix.
     """
-    plugin = plugins.load("datasets", request.dataset)
-    return ensure(_recipe(plugin, request), _cache(request), lambda line: say(f"{plugin.name}: {line}"))
+    with FileRecorder() as recorder:
+        plugin = plugins.load("datasets", request.dataset)
+    return ensure(_recipe(plugin, request, recorder), _cache(request), lambda line: say(f"{plugin.name}: {line}"))
 
 
 def prepared(request: PreparationRequest) -> Entry | None:
@@ -119,14 +139,14 @@ def prepared(request: PreparationRequest) -> Entry | None:
     plugin = plugins.load("datasets", request.dataset)
     if not plugin.get("identity") or "path" in plugin.options.model_fields:
         return None
-    return lookup(_recipe(plugin, request), _cache(request))
+    return lookup(_recipe(plugin, request, FileRecorder()), _cache(request))
 
 
 def _cache(request: PreparationRequest) -> Path:
     return Path(request.cache).expanduser().absolute() if request.cache else cache_root()
 
 
-def _recipe(plugin: plugins.Plugin, request: PreparationRequest) -> Recipe:
+def _recipe(plugin: plugins.Plugin, request: PreparationRequest, recorder: FileRecorder) -> Recipe:
     try:
         options = plugin.options.model_validate(request.options)
     except ValidationError as error:
@@ -135,7 +155,7 @@ def _recipe(plugin: plugins.Plugin, request: PreparationRequest) -> Recipe:
             f"data set {plugin.name!r}: " + "; ".join(lines),
             hint="`dlbench list datasets` shows the options of each",
         ) from error
-    source = plugin.target if plugin.get("prepare") and plugin.get("identity") else FunctionDataset(plugin)
+    source = plugin.target if plugin.get("prepare") and plugin.get("identity") else FunctionDataset(plugin, recorder)
     identity, fill = partial(source.identity, options), partial(source.prepare, options)
     return Recipe(plugin.name, options.model_dump(mode="json"), identity, fill)
 
