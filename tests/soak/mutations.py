@@ -103,7 +103,7 @@ node1 slots=4
 node2   slots = 2  max_slots=8
 node3:4
 10.1.0.4
-node1 slots=2
+10.1.0.4
 
 [fe80::1] slots=1
 """
