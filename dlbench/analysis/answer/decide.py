@@ -254,6 +254,8 @@ def _may_cost_less(best: Arm, out: Mapping[Arm, str], decided: _Decided) -> list
     value, quality = decided.value, decided.quality
     on_one = [arm.having(hosts=lambda _: 1) for arm, reason in out.items() if reason == NO_HOSTS]
     arms = [arm for arm in on_one if value.column == COST and not _over(arm, decided)]
+    if not arms:
+        return []
     costs, scores = (decided.medians((best, *arms), metric) for metric in (value, quality or value))
     margin = quality.margin_at(scores[best]) if quality else 0.0
     return [
