@@ -7,7 +7,7 @@ from functools import cached_property
 from numbers import Real
 from operator import itemgetter
 from statistics import median
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from dlbench.analysis.formatting import one_line, percent
 from dlbench.analysis.statistics.intervals import Interval, median_interval, ratio_interval
@@ -364,5 +364,10 @@ def columns_of(some_arms: Iterable[Arm]) -> tuple[str, ...]:
 
 def records(runs: "pd.DataFrame") -> list[dict[str, Any]]:
     """Return the rows of a table by column name, unknown values as None; columns without any value are left out."""
-    filled = runs.dropna(axis="columns", how="all").astype(object)
-    return cast("list[dict[str, Any]]", filled.where(filled.notna(), None).to_dict("records"))
+    columns: dict[str, list[Any]] = {}
+    for name, cells in runs.items():
+        unknown = cells.isna().to_numpy()
+        if not unknown.all():
+            values = zip(cells.tolist(), unknown.tolist(), strict=True)
+            columns[str(name)] = [None if is_unknown else value for value, is_unknown in values]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]

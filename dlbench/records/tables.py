@@ -214,9 +214,11 @@ def _wanted(piece: "pd.DataFrame", table: str, only: Collection[str] | None) -> 
             raise ValueError(f"it has no column {key!r}")
         if (lacking := piece[key].isna()).any():
             raise ValueError(f"row {cast('int', lacking.idxmax()) + 1} has no {key}")
-    for name in piece.columns[piece.dtypes == "string"]:
-        if piece[name].str.len().gt(MOST_CELL_LETTERS).any():
-            raise ValueError(f"a cell of {shorten(name, 60)} has more than {MOST_CELL_LETTERS:,} letters")
+    for name, cells in piece.items():
+        if cells.dtype != "string" or cells.memory_usage(index=False, deep=True) <= MOST_CELL_LETTERS:
+            continue
+        if cells.str.len().gt(MOST_CELL_LETTERS).any():
+            raise ValueError(f"a cell of {shorten(str(name), 60)} has more than {MOST_CELL_LETTERS:,} letters")
     return piece if only is None else piece[piece["run_id"].isin(only)]
 
 
@@ -224,8 +226,10 @@ def _completed(rows: "pd.DataFrame", table: str) -> "pd.DataFrame":
     import pandas as pd
 
     extra = rows.columns.difference(list(names(table)), sort=False)
-    absent = {name: kind for name, kind in dtypes(table).items() if name not in rows}
-    rows = rows.reindex(columns=[*names(table), *extra]).astype(absent)
+    kinds = dtypes(table)
+    blank = {kind: pd.array([None] * len(rows), dtype=kind) for kind in set(kinds.values())}
+    absent = {name: blank[kind] for name, kind in kinds.items() if name not in rows}
+    rows = pd.concat([rows, pd.DataFrame(absent, index=rows.index)], axis="columns")[[*names(table), *extra]]
     for column in TABLES[table]:
         if column.kind == "time":
             times = pd.to_datetime(rows[column.name], utc=True, format="ISO8601", errors="coerce")
