@@ -364,10 +364,10 @@ def columns_of(some_arms: Iterable[Arm]) -> tuple[str, ...]:
 
 def records(runs: "pd.DataFrame") -> list[dict[str, Any]]:
     """Return the rows of a table by column name, unknown values as None; columns without any value are left out."""
+    unknown = runs.isna().to_numpy()
     columns: dict[str, list[Any]] = {}
-    for name, cells in runs.items():
-        unknown = cells.isna().to_numpy()
-        if not unknown.all():
-            values = zip(cells.tolist(), unknown.tolist(), strict=True)
-            columns[str(name)] = [None if is_unknown else value for value, is_unknown in values]
+    for index, name in enumerate(runs.columns):
+        if not unknown[:, index].all():
+            cells = zip(runs.iloc[:, index].tolist(), unknown[:, index].tolist(), strict=True)
+            columns[name] = [None if is_unknown else value for value, is_unknown in cells]
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]

@@ -248,8 +248,8 @@ def _check(attempts: "pd.DataFrame", where: str, hint: str) -> None:
     for column in _COUNTS:
         if (below := attempts[column].dropna()).lt(1).any():
             raise UserError(f"has a row whose {column} is {below.min()}; it is 1 or more", where=where, hint=hint)
-    twice = attempts[attempts.duplicated(["run_id", "attempt"])]
-    for row in twice.itertuples():
+    identity = attempts[["run_id", "attempt"]]
+    for row in identity[identity.duplicated()].itertuples():
         raise UserError(f"has two rows of {row.run_id}, attempt {row.attempt}", where=where, hint=hint)
     for version in attempts["schema_version"].dropna().unique():
         require_version(version, where)

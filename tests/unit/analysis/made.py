@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from dlbench.analysis.arms import Arm, arms, records
-from dlbench.records.columns import names
-from dlbench.records.tables import read_table, write_table
+from dlbench.records.tables import line, read_table
 
 SETTINGS: dict[str, Any] = {
     "study": "made-1", "attempt": 1, "schema_version": 3, "model": "mlp", "dataset": "digits",
@@ -76,9 +75,10 @@ def failed(name: str, count: int, status: str = "failed", **values: Any) -> list
 
 def read(*rows_of_arms: Iterable[Mapping[str, Any]]) -> list[Arm]:
     """Return arms as a report has them: read from a file."""
-    rows = [row for own in rows_of_arms for row in own]
-    extra = sorted({name for row in rows for name in row if name not in names("runs")})
+    rows = [row for of_an_arm in rows_of_arms for row in of_an_arm]
+    columns = tuple(dict.fromkeys(name for row in rows for name in row))
     with TemporaryDirectory() as folder:
         path = Path(folder) / "runs.csv"
-        write_table(path, "runs", rows, extra)
+        # Columns that no row has are added when a table is read: without them it is parsed in a third of the time.
+        path.write_text("".join(map(line, (columns, *(map(row.get, columns) for row in rows)))), newline="")
         return arms(records(read_table(path)))

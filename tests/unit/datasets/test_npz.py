@@ -285,13 +285,13 @@ def test_random_damage_is_refused_alike_or_read_alike(tmp_path, prepared):
     for compressed in (False, True):
         npz_files.saved(path, compressed)
         good = np.frombuffer(path.read_bytes(), np.uint8)
-        for _ in range(75):
+        for _ in range(40):
             bad = good.copy()
             bad[random.integers(0, len(bad), random.integers(1, 4))] = random.integers(0, 256)
             path.write_bytes(bad[: len(bad) - random.integers(0, 2) * random.integers(0, 60)].tobytes())
             outcomes.append(verify_refusal(path))
             assert prepare_refusal(prepared, path) == outcomes[-1]
-    assert 100 < sum(map(bool, outcomes)) < len(outcomes)
+    assert 50 < sum(map(bool, outcomes)) < len(outcomes)
 
 
 def test_of_a_huge_file_the_first_samples_and_all_classes_are_verified(tmp_path, prepared, monkeypatch):

