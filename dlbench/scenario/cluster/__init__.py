@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Iterable
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from dlbench.cgroups import usable_cores
 from dlbench.errors import UserError, shown
@@ -15,8 +15,10 @@ from dlbench.grouping import by_key
 from dlbench.scenario.frozen import Frozen
 
 MAX_SLOTS = 10**6
-# Of all hosts together, in a cluster file.
-MAX_CORES = 10**6
+# Of all hosts together: more than any cluster has, and few enough to hold.
+_MAX_CORES = 10**6
+ADDRESS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\]")
+_CORES = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?", re.ASCII)
 # What this machine is called in a list of hosts.
 LOCAL = "localhost"
 HERE = frozenset({LOCAL, "127.0.0.1", "[::1]"})
@@ -36,10 +38,26 @@ def host_name(address: str) -> str:
     return LOCAL if name in _LOOPBACK else name
 
 
-def _distinct_cores(cores: tuple[int, ...]) -> tuple[int, ...]:
-    if len(set(cores)) < len(cores) or min(cores, default=0) < 0:
-        raise ValueError("cores are different numbers from 0 on")
-    return cores
+def _address(address: str) -> str:
+    if not ADDRESS.fullmatch(address):
+        raise ValueError(f"{shown(address)} is not an address")
+    return address if address in HERE or host_name(address) != LOCAL else LOCAL
+
+
+def _numbers(cores: object) -> tuple[int, ...]:
+    """Return the cores written as `0-3,8`, as a list of such parts, or as one number."""
+    numbers: list[int] = []
+    for part in cores if isinstance(cores, list | tuple) else str(cores).split(","):
+        ends = _CORES.fullmatch(str(part).strip())
+        if ends is None or isinstance(part, bool) or int(ends[1]) > int(ends[2] or ends[1]):
+            raise ValueError(f"are written as 0-3,8, not {shown(cores)}")
+        numbers += range(int(ends[1]), int(ends[2] or ends[1]) + 1)
+    if len(set(numbers)) < len(numbers):
+        raise ValueError(f"{shown(cores)} names one twice")
+    return tuple(numbers)
+
+
+Cores = Annotated[tuple[int, ...], BeforeValidator(_numbers)]
 
 
 class Host(Frozen):
@@ -54,9 +72,9 @@ class Host(Frozen):
             same number, such as containers, run on one kernel and share its cores.
     """
 
-    address: Annotated[str, AfterValidator(lambda name: name if name in HERE or host_name(name) != LOCAL else LOCAL)]
+    address: Annotated[str, AfterValidator(_address)]
     slots: int = Field(ge=1, le=MAX_SLOTS, strict=True)
-    cores: Annotated[tuple[int, ...], AfterValidator(_distinct_cores)] = ()
+    cores: Cores = ()
     machine: int | None = None
 
     @property
@@ -129,6 +147,8 @@ class MeasuredLink(Frozen):
 def _distinct_hosts(hosts: tuple[Host, ...]) -> tuple[Host, ...]:
     if same := same_host(hosts):
         raise ValueError(same)
+    if sum(len(host.cores) for host in hosts) > _MAX_CORES:
+        raise ValueError(f"have more than {_MAX_CORES:,} cores together")
     return hosts
 
 

@@ -26,7 +26,7 @@ _HINT = "--hosts a:4,b:4 overrides what Slurm says"
 # More hosts than any cluster has.
 _MOST = 100_000
 # A name: pieces of plain text and of brackets, up to a comma that stands in no brackets.
-_NAME = re.compile(r"(?:[^\[\],]|\[[^\[\]]*\])+")
+_NAME = re.compile(r"(?![._-])(?:[A-Za-z0-9._-]|\[[^\[\]]*\])+")
 _PIECE = re.compile(r"\[([^\[\]]*)\]|([^\[\],]+)")
 _RANGE = re.compile(r"([0-9]{1,12})(?:-([0-9]{1,12}))?", re.ASCII)
 _TIMES = re.compile(r"([1-9][0-9]{0,5})(?:\(x([1-9][0-9]{0,5})\))?", re.ASCII)

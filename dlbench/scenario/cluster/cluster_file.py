@@ -1,25 +1,24 @@
 """Read a cluster file, YAML like a scenario: every mistake is one message with its line."""
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from dlbench import plugins
 from dlbench.cgroups import usable_cores
 from dlbench.errors import UserError, joined, shown
-from dlbench.scenario.cluster import MAX_CORES, MAX_SLOTS, Cluster, Host, Prices
+from dlbench.scenario.cluster import MAX_SLOTS, Cluster, Cores, Host, Prices
 from dlbench.scenario.cluster.host_list import (
-    ADDRESS,
     parse_hostfile,
     parse_hosts,
     refuse_manifest,
     refuse_same_host,
     with_its_cores,
 )
+from dlbench.scenario.frozen import Frozen
 from dlbench.scenario.plugin_settings import load
 from dlbench.scenario.read import document
 from dlbench.scenario.read.document import read_text
@@ -28,15 +27,26 @@ from dlbench.scenario.source import Source, translate, unknown_key
 
 # Keys of a host; which machine it is, is asked, not written.
 _HOST_KEYS = ("address", "slots", "cores")
-_COUNT_KEYS = ("count", "slots", "cores")
 _OPTION = "submitter."
 # Options are written as submitter.NAME, and links are measured.
 _NOT_WRITTEN = {"options", "links"}
 _KEYS = tuple(key for key in Cluster.model_fields if key not in _NOT_WRITTEN)
-_RANGE = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?", re.ASCII)
 _HOSTS = "a list of hosts, each {address: a, slots: 4}, or a text such as a:4,b:4, or {count: 2, slots: 4} of a queue"
-_MOST_HOSTS = 100_000
 _ALL = {2: "both", 3: "all"}
+
+
+class _Counted(Frozen):
+    """Hosts that a queue will give.
+
+    Attributes:
+        count: How many.
+        slots: How many workers fit on each.
+        cores: The cores of each that may be used, as of `Host`.
+    """
+
+    count: int = Field(1, ge=1, le=100_000, strict=True)
+    slots: int = Field(ge=1, le=MAX_SLOTS, strict=True)
+    cores: Cores = ()
 
 
 def read(path: Path) -> Cluster:
@@ -98,53 +108,33 @@ def _hosts(data: dict[str, Any], source: Source) -> list[Any]:
         return _counted(written, data, source)
     if not isinstance(written, list) or not written:
         raise UserError(f"hosts must be {_HOSTS}", where=where)
-    hosts, num_cores = [], 0
     for number, host in enumerate(written):
-        hosts.append(_host(host, ("hosts", number), source))
-        num_cores += len(hosts[-1].get("cores", ()))
-        _check_cores(num_cores, source.where(("hosts", number)))
-    return hosts
+        if not isinstance(host, dict):
+            where = source.where(("hosts", number))
+            raise UserError(f"{shown(host)} is not a host: {{address: a, slots: 4}}", where=where)
+        if "machine" in host:
+            raise unknown_key("machine", _HOST_KEYS, source.where(("hosts", number, "machine")))
+    return written
 
 
-def _check_cores(number: int, where: str) -> None:
-    if number > MAX_CORES:
-        raise UserError(f"the hosts have more than {MAX_CORES:,} cores together", where=where)
-
-
-def _counted(written: dict[str, Any], data: dict[str, Any], source: Source) -> list[Any]:
+def _counted(written: dict[str, Any], data: dict[str, Any], source: Source) -> list[Host]:
     """Return as many hosts as a queue is asked for."""
-    where = source.where(("hosts",))
-    if written and not written.keys() & set(_COUNT_KEYS) and all(_is_count(it, MAX_SLOTS) for it in written.values()):
+    where, keys = source.where(("hosts",)), _Counted.model_fields
+    if written and not written.keys() & keys.keys() and all(type(it) is int for it in written.values()):
         hint = f"hosts: {','.join(f'{address}:{slots}' for address, slots in written.items())}"
         raise UserError(f"hosts must be {_HOSTS}", where=where, hint=hint)
     if data.get("submitter", "direct") == "direct":
         raise UserError("hosts are counted where a queue gives them: `submitter: sbatch` or `kubernetes`", where=where)
     for key in written:
-        if key not in _COUNT_KEYS:
-            hint = f"there are: {', '.join(_COUNT_KEYS)}, as in {{count: 2, slots: 4}}"
+        if key not in keys:
+            hint = f"there are: {', '.join(keys)}, as in {{count: 2, slots: 4}}"
             raise UserError(f"unknown key {shown(key)}", where=source.where(("hosts", key)), hint=hint)
-    count, slots = written.get("count", 1), written.get("slots")
-    if not _is_count(count, _MOST_HOSTS) or not _is_count(slots, MAX_SLOTS):
-        raise UserError("hosts: count and slots are numbers from 1 on", where=where)
-    cores = _cores(written["cores"], ("hosts", "cores"), source) if "cores" in written else ()
-    _check_cores(count * len(cores), where)
-    return [{"address": f"queue-{number}", "slots": slots, "cores": cores} for number in range(count)]
-
-
-def _is_count(value: Any, most: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most
-
-
-def _host(host: Any, path: DataPath, source: Source) -> dict[str, Any]:
-    """Return a host as the model takes it, which finds out what is missing."""
-    if not isinstance(host, dict):
-        raise UserError(f"{shown(host)} is not a host: {{address: a, slots: 4}}", where=source.where(path))
-    for key in host.keys() - set(_HOST_KEYS):
-        raise unknown_key(key, _HOST_KEYS, source.where((*path, key)))
-    address = host.get("address", "missing")
-    if not (isinstance(address, str) and ADDRESS.fullmatch(address)):
-        raise UserError(f"{shown(address)} is not an address", where=source.where((*path, "address")))
-    return {**host, "cores": _cores(host["cores"], (*path, "cores"), source)} if "cores" in host else host
+    try:
+        counted = _Counted.model_validate(written)
+    except ValidationError as error:
+        raise translate(error, source, place=lambda path: ("hosts", *path)) from error
+    host = Host(address="queue-0", slots=counted.slots, cores=counted.cores)
+    return [host.model_copy(update={"address": f"queue-{number}"}) for number in range(counted.count)]
 
 
 def _here(host: Host, number: int, source: Source) -> Host:
@@ -155,21 +145,6 @@ def _here(host: Host, number: int, source: Source) -> Host:
         where = source.where(("hosts", number, "cores"))
         raise UserError(f"this machine has no core {numbers} that may be used; there are {usable}", where=where)
     return host
-
-
-def _cores(value: Any, path: DataPath, source: Source) -> tuple[int, ...]:
-    """Return the cores written as `0-3,8`, as a list of such parts, or as one number."""
-    parts = value if isinstance(value, list) else str(value).split(",")
-    cores: dict[int, None] = {}
-    for part in parts:
-        ends = _RANGE.fullmatch(str(part).strip())
-        if ends is None or isinstance(part, bool) or int(ends[1]) > int(ends[2] or ends[1]):
-            raise UserError(f"cores are written as 0-3,8, not {shown(value)}", where=source.where(path))
-        numbers = range(int(ends[1]), int(ends[2] or ends[1]) + 1)
-        if any(number in cores for number in numbers):
-            raise UserError(f"cores: {shown(value)} names one twice", where=source.where(path))
-        cores |= dict.fromkeys(numbers)
-    return tuple(cores)
 
 
 def _with_plugins(cluster: Cluster, data: dict[str, Any], source: Source) -> Cluster:

@@ -14,10 +14,9 @@ from pydantic import ValidationError
 from dlbench.cgroups import usable_cores
 from dlbench.errors import UserError, shorten, shown
 from dlbench.regular_file import is_file
-from dlbench.scenario.cluster import LOCAL, MAX_SLOTS, Cluster, Host, host_name, same_host
+from dlbench.scenario.cluster import ADDRESS, LOCAL, MAX_SLOTS, Cluster, Host, host_name, same_host
 from dlbench.scenario.source import first_fault
 
-ADDRESS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\]")
 _HOSTFILE_LINE = re.compile(
     rf"(?P<address>{ADDRESS.pattern})(?::(?P<count>[1-9][0-9]{{0,5}})|"
     r"(?: (?:(?:slots|count) ?= ?(?P<slots>[1-9][0-9]{0,5})|max[-_]slots ?= ?(?P<most>[0-9]{1,7})))*)",
