@@ -65,7 +65,6 @@ def describe_cpu(root: Path = ROOT) -> dict[str, Any]:
         "flags": [flag for flag in _FLAGS if flag in (info.get("flags") or info.get("Features") or "").split()],
         "sockets": len(sockets) or None,
         "cores": psutil.cpu_count(logical=False),
-        "logical_cpus": psutil.cpu_count(),
         "usable_cpus": len(os.sched_getaffinity(0)),
         "smt": {"1": True, "0": False}.get(read(folder / "smt/active")),
         "caches": _caches(folder / "cpu0" / "cache", "size"),
@@ -89,11 +88,10 @@ def _caches(folder: Path, fact: str) -> dict[str, str]:
 
 
 def describe_memory(root: Path = ROOT) -> dict[str, Any]:
-    """Return the memory and swap of the host, and when it uses huge pages."""
+    """Return the memory of the host, and when it uses huge pages."""
     pages = re.search(r"\[(\w+)\]", read(root / "sys/kernel/mm/transparent_hugepage/enabled"))
     return {
         "total_bytes": psutil.virtual_memory().total,
-        "swap_bytes": psutil.swap_memory().total,
         "transparent_hugepages": pages.group(1) if pages else None,
     }
 

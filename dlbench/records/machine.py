@@ -1,8 +1,8 @@
 """The machine of a study, for `machine.json`: what it is, whether it is quiet, and whether another is like it.
 
-Results get published: names of hosts and users, addresses, serial numbers and paths outside the environment are left
-out, and environment variables are taken by lists (`dlbench.records.variables`). Not even a hash of the host's name is
-kept: host names are few enough to be guessed from one.
+Results get published: names of hosts and users, addresses, serial numbers and paths are left out, and environment
+variables are taken by lists (`dlbench.records.variables`). Not even a hash of the host's name is kept: host names are
+few enough to be guessed from one.
 
 History of `schema_version`:
     1: first version.

@@ -33,20 +33,13 @@ _PATIENCE_S = 2.0
 
 def describe_software() -> dict[str, Any]:
     """Return the system, Python, versions of libraries, MPI and dlbench's commit; nothing heavy is imported."""
-    mpirun = mpirun_path()
     return {
         "os": _system(),
         "kernel": platform.release(),
         "architecture": platform.machine(),
-        "libc": " ".join(platform.libc_ver()).strip(),
         "python": platform.python_version(),
-        "python_implementation": platform.python_implementation(),
         "libraries": versions(),
-        "mpi": {
-            "mpirun": in_one_line(version_text(str(mpirun or ""))) or None,
-            "mpirun_path": _inside(mpirun),
-            "libmpi_path": _inside(libmpi_path()),
-        },
+        "mpi": {"mpirun": in_one_line(version_text(str(mpirun_path() or ""))) or None},
         "dlbench": commit(_git_status()),
     }
 
@@ -66,11 +59,6 @@ def mpirun_path() -> Path | None:
     return Path(path) if path else None
 
 
-def libmpi_path() -> Path | None:
-    """Return the MPI library of the environment, where mpi4py looks first; None where it has none."""
-    return next(iter(sorted((Path(sys.prefix) / "lib").glob("libmpi.so*"))), None)
-
-
 def commit(status: str) -> dict[str, Any]:
     """Return commit and dirtiness from the text of `git status --porcelain=v2 --branch`; None without a checkout."""
     lines = status.splitlines()
@@ -84,13 +72,6 @@ def _system() -> str:
         return platform.freedesktop_os_release()["PRETTY_NAME"]
     except (OSError, KeyError):
         return platform.system()
-
-
-def _inside(path: Path | None) -> str | None:
-    """Return a path inside the environment relative to it; of another only that it is elsewhere."""
-    if path is None:
-        return None
-    return str(path.relative_to(sys.prefix)) if path.is_relative_to(sys.prefix) else "outside the environment"
 
 
 def _git_status() -> str:

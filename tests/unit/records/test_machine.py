@@ -181,12 +181,6 @@ def test_the_commit():
         assert software.commit(status) == {"commit": commit, "dirty": is_dirty}
 
 
-def test_paths_outside_the_environment_are_left_out(monkeypatch):
-    assert software._inside(Path("/home/jsmith/openmpi/bin/mpirun")) == "outside the environment"
-    assert software._inside(Path(sys.prefix) / "bin" / "mpirun") == "bin/mpirun"
-    assert software._inside(None) is None
-
-
 def test_the_environments_own_mpirun_comes_first(monkeypatch, tmp_path):
     monkeypatch.setattr(software.sys, "executable", str(tmp_path / "env/bin/python"))
     monkeypatch.setenv("PATH", str(tmp_path / "usr/bin"))
