@@ -16,16 +16,20 @@ from dlbench.analysis.formatting import percent
 from dlbench.scenario.settings import BatchScope
 
 START, COMPUTING, UPDATE, WAITING = "start-up", "computing", "update", "waiting for the slowest"
-# What training time is shared out among, by the column of the timed window; communication is split further below.
+OTHER, ONE_CALL = "other", "computing and messages in one call"
+# What training time is shared out among, by what `window_shares` returns.
 _WINDOW = {
-    "input": "data_wait_s",
-    COMPUTING: "compute_time_s",
-    "messages": "communication_time_s",
-    "encoding": "encoding_time_s",
-    "decoding": "decoding_time_s",
-    UPDATE: "update_time_s",
-    "bookkeeping": "bookkeeping_time_s",
-    WAITING: "closing_wait_s",
+    "data_wait_s": "input",
+    "compute_time_s": COMPUTING,
+    "communication_time_s": "messages",
+    "wire_time_s": "messages",
+    "encoding_time_s": "encoding",
+    "decoding_time_s": "decoding",
+    "update_time_s": UPDATE,
+    "bookkeeping_time_s": "bookkeeping",
+    "peer_wait_s": WAITING,
+    "closing_wait_s": WAITING,
+    OTHER: OTHER,
 }
 _CLOCKS = {
     START: "startup_time_s",
@@ -33,7 +37,6 @@ _CLOCKS = {
     "evaluation": "evaluation_time_s",
     "checkpoints": "checkpoint_time_s",
 }
-OTHER, ONE_CALL = "other", "computing and messages in one call"
 # Less of the time is not worth a change.
 LEAST = 0.02
 # So much of a run is worth saying.
@@ -90,21 +93,32 @@ def _spent(rows: Iterable[Row]) -> dict[str, float]:
     return {name: fmean(parts.get(name, 0.0) for parts in parts_of_runs) for name in names}
 
 
+def window_shares(row: Row) -> dict[str, float]:
+    """Return the share of a run's timed window by the column of each part that was timed, and `OTHER`.
+
+    Exposed communication is split into `peer_wait_s` and `wire_time_s` as in the marked steps, where there are any.
+    The parts are means over workers, and the window is as long as the slowest saw: a sum above it is rounding.
+    """
+    times = {column: row[column] for column in _WINDOW if row.get(column) is not None}
+    waiting, moving = times.pop("peer_wait_s", None), times.pop("wire_time_s", None)
+    if "communication_time_s" in times and waiting is not None and moving is not None and waiting + moving > 0:
+        exposed, waited = times.pop("communication_time_s"), waiting / (waiting + moving)
+        times |= {"peer_wait_s": exposed * waited, "wire_time_s": exposed * (1 - waited)}
+    shares = {column: seconds / row["timed_window_s"] for column, seconds in times.items()}
+    return shares | {OTHER: max(0.0, 1 - sum(shares.values()))}
+
+
 def _parts(row: Row) -> dict[str, float]:
     """Return the parts of one run's worker-time for a sample, which sum to it; empty where they are not known."""
-    samples, window, workers = row.get("samples_seen"), row.get("timed_window_s"), float(row.get("workers") or 1)
+    samples, workers = row.get("samples_seen"), float(row.get("workers") or 1)
     needed = ("samples_per_s", "train_time_s", "startup_time_s", "first_step_s", "compute_time_s")
-    if not samples or not window or None in map(row.get, needed):
+    if not samples or not row.get("timed_window_s") or None in map(row.get, needed):
         return {}
-    share_of = {name: row[column] / window for name, column in _WINDOW.items() if row.get(column) is not None}
-    waiting, moving = row.get("peer_wait_s"), row.get("wire_time_s")
-    if "messages" in share_of and waiting is not None and moving is not None and waiting + moving > 0:
-        waited = share_of["messages"] * waiting / (waiting + moving)
-        share_of["messages"] -= waited
-        share_of[WAITING] = share_of.get(WAITING, 0.0) + waited
+    share_of: dict[str, float] = {}
+    for column, share in window_shares(row).items():
+        share_of[_WINDOW[column]] = share_of.get(_WINDOW[column], 0.0) + share
     if "messages" not in share_of and workers > 1:
         share_of[ONE_CALL] = share_of.pop(COMPUTING)
-    share_of[OTHER] = max(0.0, 1 - sum(share_of.values()))
     seconds = {name: float(row.get(column) or 0.0) for name, column in _CLOCKS.items()}
     # The first step is a part of training; what the window says holds for the others.
     stepping = max(row["train_time_s"] - seconds["first step"], 0.0)

@@ -16,6 +16,7 @@ from dlbench.analysis.groups import (
     without_base_lines,
     written_name,
 )
+from dlbench.analysis.metrics.lost_time import ONE_CALL, OTHER, window_shares
 from dlbench.report.chart import Axis, Chart, Mark, MissingRowsError, Panel, Role, Series, line_mark
 from dlbench.report.data import ReportData
 from dlbench.report.figures._places import placed
@@ -24,23 +25,23 @@ from dlbench.report.lines import Part, marks, named
 
 ORDER = 50
 MS_PER_S = 1000.0
-# Parts of a step from the bottom of a bar to its top, with the column that each is measured in; the others follow.
+# Parts of a step from the bottom of a bar to its top, as `window_shares` names them, and what the figure calls them.
 PARTS = {
-    "data": ("waiting for data", "data_wait_s"),
-    "compute": ("forward and backward", "compute_time_s"),
-    "one_call": ("whole step in one compiled call", ""),
-    "peers": ("waiting for slower workers", ""),
-    "all_reduce": ("all-reduce", ""),
-    "communication": ("exposed communication", "communication_time_s"),
-    "encoding": ("encoding", "encoding_time_s"),
-    "decoding": ("decoding", "decoding_time_s"),
-    "update": ("update", "update_time_s"),
-    "bookkeeping": ("bookkeeping between steps", "bookkeeping_time_s"),
-    "closing": ("waiting at closing barriers", "closing_wait_s"),
-    "rest": ("other", ""),
+    "data_wait_s": "waiting for data",
+    "compute_time_s": "forward and backward",
+    ONE_CALL: "whole step in one compiled call",
+    "peer_wait_s": "waiting for slower workers",
+    "wire_time_s": "all-reduce",
+    "communication_time_s": "exposed communication",
+    "encoding_time_s": "encoding",
+    "decoding_time_s": "decoding",
+    "update_time_s": "update",
+    "bookkeeping_time_s": "bookkeeping between steps",
+    "closing_wait_s": "waiting at closing barriers",
+    OTHER: "other",
 }
 # Their colours, which those of compression come after: the others are the same in all charts.
-HUES = {part: hue for hue, part in enumerate(sorted(PARTS, key=lambda part: part in ("encoding", "decoding")))}
+HUES = {part: hue for hue, part in enumerate(sorted(PARTS, key=lambda part: PARTS[part] in ("encoding", "decoding")))}
 WHOLE = "whole step of each run"
 # Columns made here, in ms: a run's step, and its parts by name.
 STEP, SPLIT = "step", "split"
@@ -75,22 +76,13 @@ def _step(row: Row) -> float | None:
 
 
 def _split(row: Row) -> dict[str, float]:
-    """Return the known parts of a step.
-
-    `rest` is what the others leave of it. They cannot exceed it, since it lasts as long as the slowest worker saw and
-    each part is a mean over workers: what lies below zero is rounding.
-    """
-    if row[STEP] is None:
+    """Return the known parts of a step, which sum to it."""
+    if not row[STEP]:
         return {}
-    times = {name: row.get(column) for name, (_, column) in PARTS.items() if column}
-    parts = {name: time_s * (MS_PER_S / row["timed_steps"]) for name, time_s in times.items() if time_s is not None}
-    waiting, moving = row.get("peer_wait_s"), row.get("wire_time_s")
-    if "communication" not in parts:
-        parts["one_call"] = parts.pop("compute")
-    elif waiting is not None and moving is not None and waiting + moving > 0:
-        exposed, waited = parts.pop("communication"), waiting / (waiting + moving)
-        parts |= {"peers": exposed * waited, "all_reduce": exposed * (1 - waited)}
-    return parts | {"rest": max(0.0, row[STEP] - sum(parts.values()))}
+    parts = {part: row[STEP] * share for part, share in window_shares(row).items()}
+    if not {"communication_time_s", "wire_time_s"} & parts.keys():
+        parts[ONE_CALL] = parts.pop("compute_time_s")
+    return parts
 
 
 def _panels(arms: Sequence[Arm]) -> Iterator[Panel]:
@@ -124,7 +116,7 @@ def _panel(title: str, label: str, bars: Iterable[tuple[str, list[Arm]]]) -> Pan
     for is_emulated in (False, True):
         chosen = [(float(slot), arms) for slot, (_, why, arms) in enumerate(slots) if bool(why) == is_emulated]
         reason = emulation(arm.emulated for _, arms in chosen for arm in arms)
-        for part, (name, _) in PARTS.items():
+        for part, name in PARTS.items():
             if shown := tuple(mark for slot, arms in chosen for mark in _typical(slot, part, arms)):
                 curves.append(Series(name, shown, Role.MEASURED, reason, HUES[part], palette="parts"))
         wholes = (replace(mark, x=slot) for slot, arms in chosen for mark in marks(arms, "workers", STEP))
@@ -145,13 +137,13 @@ def _typical(slot: float, part: str, arms: Iterable[Arm]) -> Iterator[Mark]:
 def _notes(num_completed: int, observed: Sequence[Row]) -> Iterator[str]:
     """Yield what a reader must know to read the bars."""
     yield "Times of the timed window / its steps, mean over workers. Other: what no part explains, such as the loop."
-    if hidden := [row for row in observed if "one_call" in row[SPLIT]]:
+    if hidden := [row for row in observed if ONE_CALL in row[SPLIT]]:
         names = listed(sorted({row["strategy"] for row in hidden if row.get("strategy")})) or "unnamed"
         yield (
             f"In {counted(len(hidden), 'run')} ({names}) the step is one compiled call: forward, backward, update and, "
             "with several workers, whatever communication is exposed are in it and cannot be separated."
         )
-    if any("peers" in row[SPLIT] for row in observed):
+    if any("peer_wait_s" in row[SPLIT] for row in observed):
         yield (
             "Exposed communication is split into waiting and all-reduce as in the marked steps, in which a barrier "
             "stood before the all-reduce."
