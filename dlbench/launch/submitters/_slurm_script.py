@@ -53,39 +53,31 @@ _WORD = re.compile(r"[^\s\"'\\#]+")
 _TIME = re.compile(r"[0-9]+(:[0-5]?[0-9]){0,2}|[0-9]+-[0-9]{1,2}(:[0-5]?[0-9]){0,2}", re.ASCII)
 _LINE = re.compile(r"[^\n\0]*")
 _NAME = re.compile(r"[a-z][a-z0-9-]*", re.ASCII)
-_HOSTS, _NAMED_HOSTS = "`hosts: {count: 2, slots: 4}`", "`hosts: [{address: c1, slots: 4}]`"
-_GPUS, _CORES, _MEMORY = "`submitter.gpus_per_host`", "`submitter.cores_per_slot`", "`submitter.memory` (of each host)"
-_DLBENCH = "dlbench itself"
-# Options of sbatch that contradict a setting or what dlbench decides, with what decides instead.
-_DECIDED = {
-    **dict.fromkeys(("nodes", "ntasks", "ntasks-per-node", "tasks-per-node"), _HOSTS),
-    **dict.fromkeys(("ntasks-per-core", "ntasks-per-gpu", "ntasks-per-socket", "overcommit"), _HOSTS),
-    **dict.fromkeys(("nodelist", "nodefile"), _NAMED_HOSTS),
-    **dict.fromkeys(("gpus", "gpus-per-node", "gpus-per-socket", "gpus-per-task", "tres-per-task"), _GPUS),
-    **dict.fromkeys(("cpus-per-task", "cpus-per-gpu"), _CORES),
-    **dict.fromkeys(("mem", "mem-per-cpu", "mem-per-gpu"), _MEMORY),
-    **dict.fromkeys(("exclusive", "oversubscribe", "share"), "`submitter.exclusive`"),
-    **{name: f"`submitter.{name}`" for name in ("account", "partition", "qos")},
-    "time": "`submitter.time_limit`",
-    "array": "`submitter.per: run` (a job for each run)",
-    **dict.fromkeys(("batch", "chdir", "clusters", "error", "export", "export-file", "input", "job-name"), _DLBENCH),
-    **dict.fromkeys(("no-requeue", "open-mode", "output", "parsable", "requeue", "signal", "test-only"), _DLBENCH),
-    **dict.fromkeys(("wait", "wrap", "help", "quiet", "usage", "verbose", "version"), _DLBENCH),
+_GPUS = "`submitter.gpus_per_host`"
+# Options of sbatch, with their letters, by what decides them instead. The last may be set: they are some of those, to
+# tell them from typing errors, as "exclude" is no misspelt "exclusive".
+_OPTIONS = {
+    "`hosts: {count: 2, slots: 4}`": "nodes/N ntasks/n ntasks-per-node tasks-per-node ntasks-per-core ntasks-per-gpu "
+    "ntasks-per-socket overcommit/O",
+    "`hosts: [{address: c1, slots: 4}]`": "nodelist/w nodefile/F",
+    _GPUS: "gpus/G gpus-per-node gpus-per-socket gpus-per-task tres-per-task",
+    "`submitter.cores_per_slot`": "cpus-per-task/c cpus-per-gpu",
+    "`submitter.memory` (of each host)": "mem mem-per-cpu mem-per-gpu",
+    "`submitter.exclusive`": "exclusive oversubscribe/s share",
+    "`submitter.account`": "account/A",
+    "`submitter.partition`": "partition/p",
+    "`submitter.qos`": "qos/q",
+    "`submitter.time_limit`": "time/t",
+    "`submitter.per: run` (a job for each run)": "array/a",
+    "dlbench itself": "batch chdir/D clusters/M error/e export export-file input/i job-name/J no-requeue open-mode "
+    "output/o parsable requeue signal test-only wait/W wrap help/h quiet/Q usage verbose/v version/V",
+    "": "begin/b comment constraint/C core-spec/S cpu-freq deadline dependency/d distribution/m exclude/x "
+    "extra-node-info/B gpu-bind gpu-freq gres gres-flags hint hold/H licenses/L mail-type mail-user mincpus network "
+    "nice no-kill/k prefer priority profile reservation switches time-min tmp",
 }
+_DECIDED_BY = {name.partition("/")[0]: decides for decides, names in _OPTIONS.items() for name in names.split()}
+_LETTERS = {name[-1]: name[:-2] for names in _OPTIONS.values() for name in names.split() if name[-2] == "/"}
 _GPU = re.compile(r"(^|,)\s*(gres[:/])?gpu\b")
-_LETTERS = {
-    "A": "account", "B": "extra-node-info", "C": "constraint", "D": "chdir", "F": "nodefile", "G": "gpus", "H": "hold",
-    "J": "job-name", "L": "licenses", "M": "clusters", "N": "nodes", "O": "overcommit", "Q": "quiet", "S": "core-spec",
-    "V": "version", "W": "wait", "a": "array", "b": "begin", "c": "cpus-per-task", "d": "dependency", "e": "error",
-    "h": "help", "i": "input", "k": "no-kill", "m": "distribution", "n": "ntasks", "o": "output", "p": "partition",
-    "q": "qos", "s": "oversubscribe", "t": "time", "v": "verbose", "w": "nodelist", "x": "exclude",
-}  # fmt: skip
-
-# Some of those that may be set, to tell them from typing errors: "exclude" is no misspelt "exclusive".
-_FREE = ({*_LETTERS.values()} - _DECIDED.keys()) | {
-    "comment", "cpu-freq", "deadline", "gpu-bind", "gpu-freq", "gres", "gres-flags", "hint", "mail-type", "mail-user",
-    "mincpus", "network", "nice", "prefer", "priority", "profile", "reservation", "switches", "time-min", "tmp",
-}  # fmt: skip
 
 Value: TypeAlias = str | int | bool | None
 
@@ -154,7 +146,7 @@ def instead(name: str) -> str:
     """
     long = _long(name)
     gpus = f"{_GPUS} for GPUs, else " if long == "gres" else ""
-    return f"write {gpus}`submitter.extra: {{{long}: ...}}`" if long in _FREE else _decided(long, name)
+    return f"write {gpus}`submitter.extra: {{{long}: ...}}`" if _DECIDED_BY.get(long) == "" else _decided(long, name)
 
 
 def _long(name: str) -> str:
@@ -164,11 +156,11 @@ def _long(name: str) -> str:
 
 def _decided(spelled: str, name: str) -> str:
     """Return what decides an option of sbatch; "" if it may be set."""
-    long = spelled if spelled in _DECIDED else next((key for key in _DECIDED if key.startswith(spelled)), "")
-    if not long or len(spelled) < 2:
+    long = spelled if spelled in _DECIDED_BY else next((key for key in _DECIDED_BY if key.startswith(spelled)), "")
+    if not _DECIDED_BY.get(long) or len(spelled) < 2:
         return ""
     what = name if name == long else f"{name} ({long})"
-    return f"{what} is decided by {_DECIDED[long]}"
+    return f"{what} is decided by {_DECIDED_BY[long]}"
 
 
 def text(submission: Submission, options: OPTIONS) -> str:
