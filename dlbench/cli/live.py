@@ -77,11 +77,11 @@ class Display(Watcher):
         self.attempt = 0
         self._waiting: list[RunSpec] = []
         self._started_at = 0.0
-        self.durations = Durations()
+        self._durations = Durations()
 
-    def begin(self, folder: Path, todo: Sequence[RunSpec], done: int) -> None:
+    def begin(self, folder: Path, todo: Sequence[RunSpec], done: int, durations: Durations) -> None:
         """Note the runs that will be made."""
-        self.folder = folder
+        self.folder, self._durations = folder, durations
         self.total, self.done, self._waiting = done + len(todo), done, list(todo)
 
     def start(self, run: RunSpec, attempt: int) -> None:
@@ -91,7 +91,6 @@ class Display(Watcher):
 
     def end(self, run: RunSpec, outcome: Outcome, row: Mapping[str, Any]) -> None:
         """Note that a run has ended."""
-        self.durations.add(run.run_id, outcome.status, outcome.wall_time_s)
         self.done += 1
         self.current = None
 
@@ -102,11 +101,11 @@ class Display(Watcher):
         return where_logs_are(self.folder, run.run_id, self.attempt)
 
     def time_left_s(self) -> float | None:
-        """Return the time that the current and the waiting runs will take, from those that have ended; or None."""
-        left = self.durations.total_s(self._waiting)
+        """Return the time that the current and the waiting runs will take; None where no run has completed."""
+        left = self._durations.total_s(self._waiting)
         if left is None or self.current is None:
             return left
-        expected = self.durations.expected_s(self.current) or 0.0
+        expected = self._durations.expected_s(self.current) or 0.0
         return left + max(0.0, expected - (self.clock() - self._started_at))
 
 
@@ -122,10 +121,10 @@ class PlainLines(Display):
         """Write a line."""
         self._write(line)
 
-    def begin(self, folder: Path, todo: Sequence[RunSpec], done: int) -> None:
+    def begin(self, folder: Path, todo: Sequence[RunSpec], done: int, durations: Durations) -> None:
         """Write what will be made."""
         is_first = self.folder != folder
-        super().begin(folder, todo, done)
+        super().begin(folder, todo, done, durations)
         runs = f"{len(todo)}{' more' * (not is_first)} run{'' if len(todo) == 1 else 's'}"
         already = f", {done} of {self.total} are done already" if done and is_first else ""
         self._write(f"study {folder}: {runs} to make{already}" if is_first else runs)
@@ -176,11 +175,11 @@ class LiveTable(Display):
         """Print a line above the table; it is text, never markup."""
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
-    def begin(self, folder: Path, todo: Sequence[RunSpec], done: int) -> None:
+    def begin(self, folder: Path, todo: Sequence[RunSpec], done: int, durations: Durations) -> None:
         """Print where the study is."""
         if self.folder != folder:
             self.say(f"study {folder}")
-        super().begin(folder, todo, done)
+        super().begin(folder, todo, done, durations)
         self._draw()
 
     def start(self, run: RunSpec, attempt: int) -> None:

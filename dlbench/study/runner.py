@@ -59,8 +59,8 @@ class Watcher:
     def say(self, line: str) -> None:
         """Take a line about what happens before the first run."""
 
-    def begin(self, folder: Path, todo: Sequence[RunSpec], done: int) -> None:
-        """The runs `todo` will be made now; `done` of the study's runs are complete already."""
+    def begin(self, folder: Path, todo: Sequence[RunSpec], done: int, durations: Durations) -> None:
+        """The runs `todo` will be made now; `done` are complete already, and `durations` says how long runs take."""
 
     def start(self, run: RunSpec, attempt: int) -> None:
         """An attempt is launched."""
@@ -210,7 +210,7 @@ class _Runner:
                 require_buildable(todo, planned.cluster, self.watcher.say)
             for line in announced(todo):
                 self.watcher.say(line)
-            self.watcher.begin(self.folder.path, todo, len(runs) - len(todo))
+            self.watcher.begin(self.folder.path, todo, len(runs) - len(todo), self.durations)
             is_new, has_claims = is_first and not self.collector.rows, bool(planned.scenario.reference)
             if is_new and (text := power_text(planned.rule, num_arms, has_claims=has_claims)):
                 self.watcher.say(text)

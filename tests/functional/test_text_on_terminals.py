@@ -20,6 +20,7 @@ from dlbench.records.outcome import Outcome, Status
 from dlbench.scenario.cluster import this_machine
 from dlbench.scenario.expand.runs import expand
 from dlbench.scenario.read.scenario_file import parse
+from dlbench.study.budget import Durations
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "study-v3"
 # Clears the screen and sets the title, in seven and in eight bits; turns a line round.
@@ -122,7 +123,7 @@ def test_the_live_table_keeps_names_and_reasons_plain(
     run, *_ = expand(parse(text, "s.yaml"), this_machine(), {})
     run = run.model_copy(update={"label": HOSTILE})
     with LiveTable(console()) as table:
-        table.begin(Path(HOSTILE), [run], 0)
+        table.begin(Path(HOSTILE), [run], 0, Durations())
         table.start(run, 1)
         table.say(HOSTILE)
         table.end(run, Outcome(status=Status.FAILED, reason="bad"), {"samples_per_s": None})

@@ -8,6 +8,7 @@ from dlbench.launch.execute import Progress
 from dlbench.records.outcome import Outcome, Status
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Settings
+from dlbench.study.budget import Durations
 from dlbench.telemetry.attempt_session import WorkerView
 
 
@@ -29,10 +30,11 @@ def progress(elapsed_s: float = 1.0, times: int = 1) -> Progress:
 
 def test_time_left_comes_from_the_runs_that_have_ended() -> None:
     clock = Clock()
-    display = Display(clock)
-    display.begin(Path("s"), runs(4), done=2)
+    display, durations = Display(clock), Durations()
+    display.begin(Path("s"), runs(4), 2, durations)
     assert (display.total, display.time_left_s()) == (6, None)
     display.start(runs()[0], 1)
+    durations.add(runs()[0].run_id, Status.COMPLETED, 10.0)
     display.end(runs()[0], Outcome(status=Status.COMPLETED, wall_time_s=10.0), {})
     assert display.time_left_s() == 30.0
     display.start(runs()[1], 1)
@@ -46,7 +48,7 @@ def test_plain_lines_show_starts_ends_and_every_ten_seconds_how_far_it_is() -> N
     lines: list[str] = []
     clock = Clock()
     plain = PlainLines(lines.append, clock)
-    plain.begin(Path("a study"), runs(), 1)
+    plain.begin(Path("a study"), runs(), 1, Durations())
     plain.start(runs()[0], 2)
     for moment in range(25):
         clock.now = float(moment)
@@ -77,7 +79,7 @@ def test_the_live_table_shows_workers_counts_many_and_takes_names_for_text() -> 
     console = Console(file=stream, width=120, force_terminal=True, color_system=None)
     with LiveTable(console) as table:
         table.say("[bold]not markup[/bold]")
-        table.begin(Path("[red]study"), runs(), 0)
+        table.begin(Path("[red]study"), runs(), 0, Durations())
         table.start(runs()[0], 1)
         table.progress(progress(times=20))
         table.end(runs()[0], Outcome(status=Status.COMPLETED), {})
