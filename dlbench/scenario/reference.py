@@ -187,9 +187,9 @@ def parse(text: str, name: str) -> Reference:
     rows: tuple[ReferenceRow, ...] = ()
     # What is claimed without numbers, or whose numbers are not at hand, has no table.
     if any(line.strip() for line in lines[length:]) or not head.claims:
-        cells = _cells(lines[length:], name, length)
-        columns = _columns(cells, head, name)
-        rows = tuple(_row(line, values, cells[0][1], columns, head, name) for line, values in cells[1:])
+        (where, names), *others = _lines(lines[length:], name, length)
+        columns = _columns(names, head, where)
+        rows = tuple(_row(cells, names, columns, head, where) for where, cells in others)
         if not rows:
             hint = "one line for each place, below the names of the columns"
             raise UserError("holds no numbers", where=name, hint=hint)
@@ -197,14 +197,14 @@ def parse(text: str, name: str) -> Reference:
     return Reference(**dict(head), columns=columns, rows=rows, text=text)
 
 
-def _cells(lines: Sequence[str], name: str, offset: int) -> list[tuple[int, list[str]]]:
-    """Return the table's lines that are not empty, each with its number in the file."""
+def _lines(lines: Sequence[str], name: str, offset: int) -> list[tuple[str, list[str]]]:
+    """Return the place and the cells of each line of the table that is not empty."""
     reader = csv.reader(lines, strict=True)
     try:
-        rows = [(offset + reader.line_num, [cell.strip() for cell in cells]) for cells in reader]
+        rows = [(f"{name}:{offset + reader.line_num}", [cell.strip() for cell in cells]) for cells in reader]
     except csv.Error as error:
         raise UserError(f"not readable as CSV: {error}", where=f"{name}:{offset + reader.line_num}") from error
-    filled = [(line, cells) for line, cells in rows if any(cells)]
+    filled = [(where, cells) for where, cells in rows if any(cells)]
     if len(filled) > MAX_ROWS:
         raise UserError(f"exceeds the limit of {MAX_ROWS} rows", where=name)
     if not filled:
@@ -212,10 +212,8 @@ def _cells(lines: Sequence[str], name: str, offset: int) -> list[tuple[int, list
     return filled
 
 
-def _columns(cells: Sequence[tuple[int, list[str]]], head: Head, name: str) -> tuple[str, ...]:
+def _columns(names: Sequence[str], head: Head, where: str) -> tuple[str, ...]:
     """Return the measured columns, in the order of the file."""
-    line, names = cells[0]
-    where = f"{name}:{line}"
     keys = [key for key in (head.x, head.series) if key is not None]
     for key in keys:
         if key not in names:
@@ -232,10 +230,7 @@ def _columns(cells: Sequence[tuple[int, list[str]]], head: Head, name: str) -> t
     return measured
 
 
-def _row(
-    line: int, cells: list[str], names: list[str], columns: tuple[str, ...], head: Head, name: str
-) -> ReferenceRow:
-    where = f"{name}:{line}"
+def _row(cells: list[str], names: list[str], columns: tuple[str, ...], head: Head, where: str) -> ReferenceRow:
     if len(cells) != len(names):
         raise UserError(f"has {len(cells)} cells where the table has {len(names)} columns", where=where)
     by_name = dict(zip(names, cells, strict=True))
