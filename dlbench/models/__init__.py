@@ -1,4 +1,4 @@
-"""The networks, one file each.
+"""The networks: one file each, or a row of `_table.py`, as the residual networks are; a row holds the same.
 
 A model file holds a one-line doc, `OPTIONS`, and one builder for each engine that can train it:
 

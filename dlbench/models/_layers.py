@@ -1,4 +1,4 @@
-"""Layers and options that several models share: batch norm, dropout, the parts of residual networks.
+"""Layers and options that several models share: batch norm, convolutions, dropout.
 
 Dropout is off unless asked for, since with it N workers no longer compute what one does. What is dropped is drawn from
 the run's seed and the worker's number, so that no two workers drop the same places in a step, and each drops the same
@@ -6,7 +6,6 @@ under every strategy.
 """
 
 import functools
-from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -33,7 +32,6 @@ def _from_bool(value: Any) -> Any:
 Choice = Annotated[BatchNorm, BeforeValidator(_from_bool, json_schema_input_type=BatchNorm | bool)]
 Momentum = Annotated[float, Field(ge=0, lt=1)]
 Dropout = Annotated[float, Field(ge=0, lt=1)]
-Block = Callable[[Any, int, int], Any]
 
 MEANING = (
     "`none`; `local`: means and variances of a worker's own batch; `synchronized`: those of the global batch, summed "
@@ -158,16 +156,6 @@ def dropped(x: Any, rate: float) -> Any:
     return layers.Dropout(rate)(x) if rate > 0 else x
 
 
-class ResidualOptions(BatchNormOptions):
-    """Options of every residual network."""
-
-    batch_norm: Choice = Field(
-        BatchNorm.LOCAL,
-        description=MEANING + " Without it convolutions have biases, and each block starts scaled down by the number "
-        "of blocks, which keeps the depth trainable.",
-    )
-
-
 def convolution(x: Any, filters: int, size: int, strides: int, options: BatchNormOptions, gain: float = 2.0) -> Any:
     """Return a convolution, normalised if the options say so; its kernel has variance gain / inputs (He et al. 2015).
 
@@ -195,45 +183,3 @@ def convolution(x: Any, filters: int, size: int, strides: int, options: BatchNor
     if options.batch_norm is BatchNorm.SYNCHRONIZED:
         normalization = synchronized_layer()
     return normalization(momentum=options.batch_norm_momentum)(x)
-
-
-def last_gain(options: BatchNormOptions, num_blocks: int) -> float:
-    """Return the gain of a block's last convolution.
-
-    Without batch norm the variance doubles with each block: He's gain is shared out over all blocks instead.
-    """
-    return 2.0 if options.has_batch_norm else 2.0 / num_blocks
-
-
-def projected(x: Any, filters: int, strides: int, options: BatchNormOptions) -> Any:
-    """Return x, through a 1x1 convolution where its shape changes ("option B" of He et al. 2016)."""
-    if strides == 1 and x.shape[-1] == filters:
-        return x
-    return convolution(x, filters, 1, strides, options, gain=1.0)
-
-
-def added(shortcut: Any, residual: Any) -> Any:
-    """Return relu(shortcut + residual)."""
-    from keras import layers
-
-    return layers.ReLU()(layers.Add()([shortcut, residual]))
-
-
-def residual_network(inputs: Any, x: Any, block: Block, num_blocks: Sequence[int], width: int, num_outputs: int) -> Any:
-    """Return a `keras.Model` of stages of blocks and a linear layer on the mean over all pixels.
-
-    Args:
-        inputs: The model's input.
-        x: What enters the first stage.
-        block: Makes one block: called with x, its filters and the stride of its first convolution.
-        num_blocks: Blocks of each stage; each stage but the first halves the image's sides.
-        width: Filters of the first stage; each further stage has twice as many.
-        num_outputs: Width of the linear layer.
-    """
-    from keras import Model, layers
-
-    for stage, count in enumerate(num_blocks):
-        for index in range(count):
-            x = block(x, width * 2**stage, 2 if stage and not index else 1)
-    x = layers.GlobalAveragePooling2D()(x)
-    return Model(inputs, layers.Dense(num_outputs, kernel_initializer="lecun_normal")(x))

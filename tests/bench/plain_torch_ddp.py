@@ -34,7 +34,7 @@ def cnn(shape: tuple[int, ...], num_classes: int) -> Any:
 
 
 def resnet20(shape: tuple[int, ...], num_classes: int) -> Any:
-    """Return He et al.'s ResNet-20 with shortcuts without parameters, as `dlbench.models.resnet20` builds it."""
+    """Return He et al.'s ResNet-20 with shortcuts without parameters, as the model `resnet20` is built."""
     from torch import nn
     from torch.nn import functional
 
