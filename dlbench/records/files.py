@@ -9,7 +9,7 @@
     assignment.json  plan.json  journal.jsonl  outcome.json  launcher.log  worker-<rank>.log
     .room (while it runs)
   checkpoints/<run_id>/
-    epoch-<epoch>.json  epoch-<epoch>.npz
+    epoch-<epoch>.npz
   submissions/<number>/
     job.sh  job.yaml  cluster.yaml  job  output.log  exit_code
 """

@@ -1,14 +1,11 @@
 """Checkpoints on disk: the state of a run after an epoch, whole or not there at all. Knows nothing of training.
 
-A checkpoint is two files: `epoch-<n>.npz`, the arrays (NumPy's format, without pickle), and `epoch-<n>.json`, a
-manifest with everything else, a checksum over the arrays' file and one over itself. Both are written under another
-name, forced to disk and renamed, the manifest last: a checkpoint without its manifest is none. The two newest stay,
-so that a damaged one has a second choice behind it.
+A checkpoint is one file, `epoch-<n>.npz`: the arrays (NumPy's format, without pickle) and, as an array of bytes, a
+manifest in JSON with everything else. It is written under another name, forced to disk and renamed; the checksums of
+the zip file find damage. The two newest stay, so that a damaged one has a second choice behind it.
 """
 
-import hashlib
 import json
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,11 +17,13 @@ import numpy.typing as npt
 from dlbench.records.files import replacing, sync_folder
 
 FORMAT = "dlbench checkpoint"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 # How many of a run's checkpoints stay: the newest and a second choice.
 NUM_KEPT = 2
 
 _PREFIX = "epoch-"
+# The manifest's name among the arrays.
+MANIFEST = "dlbench.manifest"
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
@@ -58,14 +57,20 @@ def write(folder: Path, checkpoint: Checkpoint) -> int:
     """
     folder.mkdir(parents=True, exist_ok=True)
     _sweep(folder)
-    arrays = _arrays_path(folder, checkpoint.epoch)
-    with replacing(arrays, "wb") as file:
-        np.savez(file, allow_pickle=False, **checkpoint.arrays)
-    manifest = _manifest(checkpoint, _checksum(arrays))
-    with replacing(arrays.with_suffix(".json"), "wb") as file:
-        file.write(manifest)
+    path = _path(folder, checkpoint.epoch)
+    manifest = {
+        "format": FORMAT,
+        "version": FORMAT_VERSION,
+        "identity": checkpoint.identity,
+        "epoch": checkpoint.epoch,
+        "arrays": {name: array.nbytes for name, array in checkpoint.arrays.items()},
+        "states": checkpoint.states,
+    }
+    text = np.frombuffer(json.dumps(manifest, allow_nan=False).encode(), np.uint8)
+    with replacing(path, "wb") as file:
+        np.savez(file, allow_pickle=False, **{MANIFEST: text}, **checkpoint.arrays)
     sync_folder(folder)
-    num_bytes = arrays.stat().st_size + len(manifest)
+    num_bytes = path.stat().st_size
     _discard(folder, checkpoint.epoch)
     return num_bytes
 
@@ -76,15 +81,32 @@ def read(folder: Path, epoch: int, identity: str) -> Checkpoint:
     Raises:
         CheckpointError: It is damaged, of another run, or of another version of the format.
     """
-    arrays = _arrays_path(folder, epoch)
     try:
-        content = _content(arrays.with_suffix(".json").read_bytes(), identity)
-        if content["epoch"] != epoch or _checksum(arrays) != content["arrays"]:
-            raise CheckpointError("its arrays are damaged or another's")
-        with np.load(arrays, allow_pickle=False) as loaded:
-            return Checkpoint(identity, epoch, content["states"], {name: loaded[name] for name in loaded.files})
-    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+        manifest, arrays = _load(_path(folder, epoch))
+        there = manifest["format"], manifest["version"]
+        if there != (FORMAT, FORMAT_VERSION):
+            raise CheckpointError(f"it is a {there[0]} of version {there[1]}, not {FORMAT_VERSION}")
+        if manifest["identity"] != identity:
+            raise CheckpointError("it is of another run, other data or another layout of processes")
+        if manifest["epoch"] != epoch or manifest["arrays"] != {name: array.nbytes for name, array in arrays.items()}:
+            raise CheckpointError("it is of another epoch, or arrays are missing")
+        return Checkpoint(identity, epoch, manifest["states"], arrays)
+    except (CheckpointError, MemoryError):
+        raise
+    except Exception as error:  # a damaged zip file raises errors of many types
         raise CheckpointError(f"it cannot be read ({type(error).__name__}: {error})") from error
+
+
+def _load(path: Path) -> tuple[dict[str, Any], Arrays]:
+    """Return the manifest and the arrays of a file, all of whose checksums are right."""
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as loaded:
+        # Checksums first: a damaged shape may ask for any memory, or end an array before its checksum is compared.
+        if loaded.zip.testzip() is not None:
+            raise CheckpointError("its arrays are damaged")
+        if MANIFEST not in loaded:
+            raise CheckpointError(f"it has no manifest, as one of a version before {FORMAT_VERSION}")
+        arrays = {name: loaded[name] for name in loaded.files}
+    return json.loads(arrays.pop(MANIFEST).tobytes()), arrays
 
 
 def newest(folder: Path, identity: str) -> tuple[Checkpoint | None, list[str]]:
@@ -99,12 +121,12 @@ def newest(folder: Path, identity: str) -> tuple[Checkpoint | None, list[str]]:
 
 
 def _epochs(folder: Path) -> list[int]:
-    """Return the epochs that have a manifest, the newest first."""
-    names = [path.stem.removeprefix(_PREFIX) for path in folder.glob(f"{_PREFIX}*.json")]
+    """Return the epochs of all checkpoints, the newest first."""
+    names = [path.stem.removeprefix(_PREFIX) for path in folder.glob(f"{_PREFIX}*.npz")]
     return sorted((int(name) for name in names if name.isdecimal()), reverse=True)
 
 
-def _arrays_path(folder: Path, epoch: int) -> Path:
+def _path(folder: Path, epoch: int) -> Path:
     return folder / f"{_PREFIX}{epoch}.npz"
 
 
@@ -113,61 +135,10 @@ def _discard(folder: Path, current: int) -> None:
     epochs = _epochs(folder)
     earlier = [epoch for epoch in epochs if epoch < current]
     for epoch in [*(epoch for epoch in epochs if epoch > current), *earlier[NUM_KEPT - 1 :]]:
-        _remove(folder, epoch)
-
-
-def _remove(folder: Path, epoch: int) -> None:
-    """Take a checkpoint away, the manifest first: what is left of one that is half removed is none."""
-    path = _arrays_path(folder, epoch)
-    path.with_suffix(".json").unlink(missing_ok=True)
-    path.unlink(missing_ok=True)
+        _path(folder, epoch).unlink(missing_ok=True)
 
 
 def _sweep(folder: Path) -> None:
-    """Take away what writers that were killed have left: temporary files, and arrays without a manifest."""
+    """Take away the temporary files of writers that were killed."""
     for path in folder.glob(f".{_PREFIX}*"):
         path.unlink(missing_ok=True)
-    for path in folder.glob(f"{_PREFIX}*.npz"):
-        if not path.with_suffix(".json").exists():
-            path.unlink(missing_ok=True)
-
-
-def _checksum(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _manifest(checkpoint: Checkpoint, arrays_checksum: str) -> bytes:
-    content = {
-        "format": FORMAT,
-        "version": FORMAT_VERSION,
-        "identity": checkpoint.identity,
-        "epoch": checkpoint.epoch,
-        "arrays": arrays_checksum,
-        "states": checkpoint.states,
-    }
-    return json.dumps({"checksum": _checksum_of(content), "content": content}, allow_nan=False).encode() + b"\n"
-
-
-def _checksum_of(content: Any) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True, allow_nan=False).encode()).hexdigest()
-
-
-def _content(text: bytes, identity: str) -> dict[str, Any]:
-    """Return what a manifest says.
-
-    Raises:
-        CheckpointError: It is damaged, of another run, or of another version of the format.
-        ValueError: It is no JSON.
-        KeyError: It is no manifest.
-        TypeError: It is no manifest.
-    """
-    manifest = json.loads(text)
-    content: dict[str, Any] = manifest["content"]
-    if _checksum_of(content) != manifest["checksum"]:
-        raise CheckpointError("its manifest is damaged")
-    if (content["format"], content["version"]) != (FORMAT, FORMAT_VERSION):
-        raise CheckpointError(f"it is a {content['format']} of version {content['version']}, not {FORMAT_VERSION}")
-    if content["identity"] != identity:
-        raise CheckpointError("it is of another run, other data or another layout of processes")
-    return content

@@ -1,12 +1,23 @@
+import contextlib
 import errno
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from dlbench.worker.train import checkpoint_files
-from dlbench.worker.train.checkpoint_files import FORMAT_VERSION, Checkpoint, CheckpointError, newest, read, write
+from dlbench.worker.train.checkpoint_files import (
+    FORMAT,
+    FORMAT_VERSION,
+    MANIFEST,
+    Checkpoint,
+    CheckpointError,
+    newest,
+    read,
+    write,
+)
 
 IDENTITY = "this run"
 
@@ -45,40 +56,62 @@ def test_the_newest_two_stay(tmp_path: Path) -> None:
     assert newest(tmp_path / "nowhere", IDENTITY) == (None, [])
     for epoch in (2, 4, 6, 10):
         write(tmp_path, made(epoch))
-    assert names(tmp_path) == ["epoch-10.json", "epoch-10.npz", "epoch-6.json", "epoch-6.npz"]
+    assert names(tmp_path) == ["epoch-10.npz", "epoch-6.npz"]
     must_be(newest(tmp_path, IDENTITY)[0], made(10))
 
 
-def flip(path: Path, place: float) -> None:
-    content = bytearray(path.read_bytes())
-    content[int(place * (len(content) - 1))] ^= 1
-    path.write_bytes(content)
+def test_a_file_with_a_flipped_bit_is_refused_unless_all_it_holds_is_as_it_was(tmp_path: Path) -> None:
+    write(tmp_path, made(4))
+    path = tmp_path / "epoch-4.npz"
+    whole = path.read_bytes()
+    unharmed = 0
+    for place in range(0, len(whole), 11):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        with contextlib.suppress(CheckpointError):
+            must_be(read(tmp_path, 4, IDENTITY), made(4))
+            unharmed += 1
+    assert unharmed < len(whole) / 11 / 4, "bytes that say nothing, such as times of the zip file"
 
 
-def test_a_flipped_bit_is_found_and_the_second_choice_taken(tmp_path: Path) -> None:
-    for name in ("epoch-4.npz", "epoch-4.json"):
-        for place in (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99):
-            write(tmp_path, made(2))
-            write(tmp_path, made(4))
-            flip(tmp_path / name, place)
-            found, notes = newest(tmp_path, IDENTITY)
-            must_be(found, made(2))
-            assert len(notes) == 1, (name, place)
-            assert notes[0].startswith("the checkpoint after epoch 4 was not used: ")
+def test_no_array_is_made_of_a_damaged_shape(tmp_path: Path) -> None:
+    """As much memory as a wrong shape asks for may not be there, and a shorter array is not read to its checksum."""
+    write(tmp_path, Checkpoint(IDENTITY, 4, [], {"parameters": np.zeros(3000)}))
+    path = tmp_path / "epoch-4.npz"
+    whole = path.read_bytes()
+    for shape in (b"(2000,), }", b"(999999999999999,), }"):
+        path.write_bytes(whole.replace(b"(3000,), }".ljust(len(shape)), shape))
+        with pytest.raises(CheckpointError, match="its arrays are damaged"):
+            read(tmp_path, 4, IDENTITY)
+
+
+def test_of_a_damaged_one_the_second_choice_is_taken(tmp_path: Path) -> None:
+    for epoch in (2, 4):
+        write(tmp_path, made(epoch))
+    path = tmp_path / "epoch-4.npz"
+    numbers = made(4).arrays["parameters"].tobytes()
+    path.write_bytes(path.read_bytes().replace(numbers, numbers[::-1]))
+    found, (note,) = newest(tmp_path, IDENTITY)
+    must_be(found, made(2))
+    assert note.startswith("the checkpoint after epoch 4 was not used: ")
 
 
 def test_files_that_are_cut_short_missing_or_something_else_are_refused(tmp_path: Path) -> None:
     write(tmp_path, made(4))
-    others = [b"[]", b"null", b"{}", b'{"content": 1, "checksum": ""}', b"\xff"]
-    for name in ("epoch-4.npz", "epoch-4.json"):
-        path = tmp_path / name
-        whole = path.read_bytes()
-        for content in (*(whole[:length] for length in (0, 1, len(whole) // 2, len(whole) - 2)), *others):
-            path.write_bytes(content)
-            with pytest.raises(CheckpointError):
-                read(tmp_path, 4, IDENTITY)
-        path.write_bytes(whole)
-    (tmp_path / "epoch-4.npz").unlink()
+    path = tmp_path / "epoch-4.npz"
+    whole = path.read_bytes()
+    for content in (*(whole[:length] for length in (0, 1, len(whole) // 2, len(whole) - 2)), b"[]", b"\xff"):
+        path.write_bytes(content)
+        with pytest.raises(CheckpointError):
+            read(tmp_path, 4, IDENTITY)
+    path.unlink()
+    with pytest.raises(CheckpointError, match="cannot be read"):
+        read(tmp_path, 4, IDENTITY)
+
+
+@pytest.mark.parametrize("manifest", [[], None, {}, {"format": FORMAT}])
+def test_a_file_with_another_manifest_is_refused(tmp_path: Path, manifest: Any) -> None:
+    text = np.frombuffer(json.dumps(manifest).encode(), np.uint8)
+    np.savez(tmp_path / "epoch-4.npz", **{MANIFEST: text})
     with pytest.raises(CheckpointError, match="cannot be read"):
         read(tmp_path, 4, IDENTITY)
 
@@ -92,10 +125,9 @@ def test_another_runs_checkpoint_is_refused(tmp_path: Path) -> None:
     ]
 
 
-def test_another_epochs_files_under_this_epochs_name_are_refused(tmp_path: Path) -> None:
+def test_another_epochs_file_under_this_epochs_name_is_refused(tmp_path: Path) -> None:
     write(tmp_path, made(4))
-    for suffix in ("json", "npz"):
-        (tmp_path / f"epoch-4.{suffix}").rename(tmp_path / f"epoch-8.{suffix}")
+    (tmp_path / "epoch-4.npz").rename(tmp_path / "epoch-8.npz")
     assert newest(tmp_path, IDENTITY)[0] is None
 
 
@@ -110,24 +142,27 @@ def test_another_version_of_the_format_is_refused_with_both_numbers(
 
 
 def test_a_pickle_is_never_loaded(tmp_path: Path) -> None:
-    write(tmp_path, made(4))
-    np.savez(tmp_path / "epoch-4.npz", parameters=np.array([{}], dtype=object))
-    manifest = json.loads((tmp_path / "epoch-4.json").read_text())
-    manifest["content"]["arrays"] = checkpoint_files._checksum(tmp_path / "epoch-4.npz")
-    manifest["checksum"] = checkpoint_files._checksum_of(manifest["content"])
-    (tmp_path / "epoch-4.json").write_text(json.dumps(manifest))
+    np.savez(tmp_path / "epoch-4.npz", **{MANIFEST: np.array([{}], dtype=object)})
     with pytest.raises(CheckpointError, match="allow_pickle"):
         read(tmp_path, 4, IDENTITY)
+
+
+def test_a_checkpoint_of_two_files_as_before_version_3_is_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "epoch-4.npz", parameters=np.zeros(3))
+    (tmp_path / "epoch-4.json").write_text("{}")
+    assert newest(tmp_path, IDENTITY) == (
+        None, ["the checkpoint after epoch 4 was not used: it has no manifest, as one of a version before 3"]
+    )  # fmt: skip
 
 
 def test_later_ones_that_were_not_used_do_not_push_out_new_ones(tmp_path: Path) -> None:
     for epoch in (8, 10):
         write(tmp_path, made(epoch, "another run"))
     write(tmp_path, made(2))
-    assert names(tmp_path) == ["epoch-2.json", "epoch-2.npz"]
+    assert names(tmp_path) == ["epoch-2.npz"]
 
 
-@pytest.mark.parametrize("call", range(3))
+@pytest.mark.parametrize("call", range(2))
 def test_a_full_disk_leaves_the_earlier_one_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: int
 ) -> None:
@@ -144,7 +179,7 @@ def test_a_full_disk_leaves_the_earlier_one_as_it_was(
         with pytest.raises(OSError, match="No space left"):
             write(tmp_path, made(4))
     found, notes = newest(tmp_path, IDENTITY)
-    must_be(found, made(4) if call == 2 else made(2))
+    must_be(found, made(4) if call == 1 else made(2))
     assert notes == []
     assert not list(tmp_path.glob(".*"))
 
@@ -153,28 +188,23 @@ class Killed(BaseException):
     """A process that is killed."""
 
 
-@pytest.mark.parametrize("call", range(2))
-def test_a_writer_killed_before_a_rename_leaves_the_earlier_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: int
+def test_a_writer_killed_before_the_rename_leaves_the_earlier_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing cleans up after a kill: what lies about is taken away by the next writer."""
     write(tmp_path, made(2))
-    original, calls = Path.replace, []
 
     def replace(path: Path, target: Path) -> Path:
-        calls.append(path)
-        if len(calls) > call:
-            raise Killed
-        return original(path, target)
+        raise Killed
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "replace", replace)
         patch.setattr(Path, "unlink", lambda self, missing_ok=False: None)
         with pytest.raises(Killed):
             write(tmp_path, made(4))
-    assert len(names(tmp_path)) > 2
+    assert len(names(tmp_path)) > 1
     found, notes = newest(tmp_path, IDENTITY)
     must_be(found, made(2))
     assert notes == []
     write(tmp_path, made(6))
-    assert names(tmp_path) == ["epoch-2.json", "epoch-2.npz", "epoch-6.json", "epoch-6.npz"]
+    assert names(tmp_path) == ["epoch-2.npz", "epoch-6.npz"]

@@ -16,6 +16,7 @@ from dlbench.records.result import Result
 from dlbench.scenario.layout import Layout, Place
 from dlbench.scenario.run_spec import Limits, RunSpec, Target
 from dlbench.trainers import Sums
+from dlbench.worker.train.checkpoint_files import MANIFEST
 from dlbench.worker.train.checkpoints import STRATEGY, Checkpoints, identity
 from dlbench.worker.train.loop import Loop
 from tests.fakes import IdleObserver, KeptReporter, LinearTrainer, SumStrategy, ThreadCommunicator, in_threads
@@ -177,7 +178,7 @@ def test_workers_did_differ_and_got_back_their_own(tmp_path: Path) -> None:
     Attempt(run, tmp_path, 1, dies_at=25)
     with np.load(tmp_path / "checkpoints" / "epoch-2.npz") as arrays:
         assert sorted(arrays.files) == [
-            "optimizer-0", "optimizer-1", "parameters", "statistics-0", "statistics-1", "strategy.residual-0",
+            MANIFEST, "optimizer-0", "optimizer-1", "parameters", "statistics-0", "statistics-1", "strategy.residual-0",
             "strategy.residual-1",
         ]  # fmt: skip
         assert (arrays["statistics-0"] != arrays["statistics-1"]).all()
@@ -298,7 +299,7 @@ def test_a_damaged_checkpoint_is_noted_and_the_one_before_it_taken(tmp_path: Pat
     second = Attempt(run, tmp_path / "cut", 2)
     must_be_equal(second, whole)
     assert second.facts()["resumed_from_epoch"] == 2
-    assert second.facts()["checkpoint_note"].startswith("the checkpoint after epoch 4 was not used: its arrays are")
+    assert second.facts()["checkpoint_note"].startswith("the checkpoint after epoch 4 was not used: it cannot be")
     assert "checkpoint_note" not in second.facts(1)
 
 
