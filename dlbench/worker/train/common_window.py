@@ -7,9 +7,6 @@ another, so that the warm-up can be left out in whole pieces, as elsewhere. Thes
 server's or worker 0's: where workers are in lock step the others' updates lie at the same distance from each cut.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
@@ -21,58 +18,54 @@ Floats = npt.NDArray[np.float64]
 _NONE: Floats = np.empty(0)
 
 
-@dataclass(frozen=True)
-class Seen:
-    """What one node saw, in seconds since the common barrier.
+def pieces(
+    communicator: Communicator,
+    updates_s: Floats,
+    samples: npt.NDArray[np.int64],
+    steps_s: Floats,
+    found_no_more_s: float | None,
+    *,
+    counts_for_all: bool,
+) -> tuple[Segment, ...]:
+    """Return the pieces of the window: with a node's own steps, and the samples of all; a collective.
 
-    Attributes:
-        updates_s: When it made each update, rising; none where it makes none that count.
+    Times are in seconds since the common barrier.
+
+    Args:
+        communicator: Connects all nodes.
+        updates_s: When this node made each update, rising; none where it makes none that count.
         samples: Samples in each.
         steps_s: When each of its steps ended, rising; none for a node that is no worker.
         found_no_more_s: When it found no more samples; None for a node that is no worker.
-    """
-
-    updates_s: Floats
-    samples: npt.NDArray[np.int64]
-    steps_s: Floats
-    found_no_more_s: float | None
-
-
-def pieces(seen: Seen, communicator: Communicator, *, counts_for_all: bool) -> tuple[Segment, ...]:
-    """Return the pieces of the window: with a node's own steps, and the samples of all; a collective.
-
-    Args:
-        seen: What this node saw.
-        communicator: Connects all nodes.
         counts_for_all: Whether this node's pieces are the ones that have the samples; those of others have none.
     """
-    is_other = seen.found_no_more_s is None
+    is_other = found_no_more_s is None
     # A worker that has made no step has not begun.
-    opened = _most(communicator, -np.inf if is_other else seen.steps_s[0] if len(seen.steps_s) else np.inf)
-    closed = -_most(communicator, -np.inf if is_other else -(seen.found_no_more_s or 0.0))
+    opened = _most(communicator, -np.inf if is_other else steps_s[0] if len(steps_s) else np.inf)
+    closed = -_most(communicator, -np.inf if is_other else -(found_no_more_s or 0.0))
     edges = np.linspace(opened, closed, PIECES + 1) if opened < closed else np.empty(0)
-    edges = _at_updates(seen.updates_s if _is_first(seen, communicator) else _NONE, edges, communicator)
+    edges = _at_updates(updates_s if _is_first(updates_s, communicator) else _NONE, edges, communicator)
     if len(edges) < 2:
         return ()
-    samples = np.diff(np.concatenate([[0], np.cumsum(seen.samples)])[np.searchsorted(seen.updates_s, edges, "right")])
-    samples = samples.astype(np.int64)
-    communicator.all_reduce(samples, samples)
-    steps = np.diff(np.searchsorted(seen.steps_s, edges, "right"))
+    trained = np.diff(np.concatenate([[0], np.cumsum(samples)])[np.searchsorted(updates_s, edges, "right")])
+    trained = trained.astype(np.int64)
+    communicator.all_reduce(trained, trained)
+    steps = np.diff(np.searchsorted(steps_s, edges, "right"))
     return tuple(
         Segment(
             opened_at_s=begin,
             closed_at_s=end,
             steps=int(num_steps),
-            samples=int(trained) if counts_for_all else 0,
+            samples=int(num_samples) if counts_for_all else 0,
             common=True,
         )
-        for begin, end, num_steps, trained in zip(edges[:-1], edges[1:], steps, samples, strict=True)
+        for begin, end, num_steps, num_samples in zip(edges[:-1], edges[1:], steps, trained, strict=True)
     )
 
 
-def _is_first(seen: Seen, communicator: Communicator) -> bool:
+def _is_first(updates_s: Floats, communicator: Communicator) -> bool:
     """Whether this node is the first of those that make updates."""
-    rank = communicator.rank if len(seen.updates_s) else communicator.size
+    rank = communicator.rank if len(updates_s) else communicator.size
     return rank == -_most(communicator, -rank)
 
 
@@ -92,8 +85,3 @@ def _most(communicator: Communicator, value: float) -> float:
     values = np.array([value])
     communicator.all_reduce(values, values, "max")
     return float(values[0])
-
-
-def relative(moments: Sequence[float], zero: float) -> Floats:
-    """Return moments on one clock in seconds since another."""
-    return np.asarray(moments, np.float64) - zero

@@ -4,12 +4,13 @@ Training does not wait for an evaluation: parameters are copied when an epoch en
 training, or during it by another process, the evaluator.
 """
 
+import math
+from dataclasses import dataclass
 from time import perf_counter
 
 import numpy as np
 
 from dlbench.errors import UserError
-from dlbench.records.result import Result
 from dlbench.scenario.layout import Layout
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.strategies._protocol import OtherNode, WorkerNode
@@ -20,19 +21,38 @@ from dlbench.worker.observer import Observer
 from dlbench.worker.step_recorder import StepRecorder
 from dlbench.worker.train.evaluator import Evaluator, copy_message
 from dlbench.worker.train.loop import ANNOUNCE_S
-from dlbench.worker.train.node_account import NodeConclusion, NodeEpoch, NodeLog
 from dlbench.worker.train.node_plan import NodePlan
 from dlbench.worker.train.node_scores import Copy, NodeCommunicator, Replica
 from dlbench.worker.train.nodes import NodeProcess, meet
 from dlbench.worker.train.schedule import Assigned, HandedOut, Ticket
+from dlbench.worker.training_record import Epoch
 
 # Copies of parameters that one process may keep until they are scored.
 MOST_KEPT_BYTES = 4 * 2**30
 _NOTHING: Array = np.empty(0)
 
 
+@dataclass
+class NodeEpoch(Epoch):
+    """One worker's epoch, and what it kept when that ended: None where it is not evaluated."""
+
+    ended_at_s: float = -math.inf
+    kept: Copy | None = None
+
+
 class NodeRun:
-    """One node in its process, from its first barrier to its account.
+    """One node in its process, from its first barrier until all is over.
+
+    Attributes:
+        process: The node's messages and updates.
+        recorder: Its steps.
+        replica: Of a worker; None for others.
+        scorer: Of the evaluator; None for others.
+        epochs: Of the run; the last one takes what is handed out anew in place of gradients that were dropped.
+        steps: Steps of a worker.
+        step_ends: When each of them ended, on `perf_counter`.
+        computed_s: Seconds in which it computed gradients.
+        bytes_sent: Bytes in its messages, and those that it moved to and from what worker 0 holds for all.
 
     Args:
         run: The run.
@@ -60,35 +80,36 @@ class NodeRun:
         self.run, self.plan, self.communicator, self.reporter, self.observer = (
             run, plan, communicator, reporter, observer,
         )  # fmt: skip
-        self._layout, self._evaluator = layout, layout.evaluator
+        self.layout, self._evaluator = layout, layout.evaluator
         is_evaluator = communicator.rank == self._evaluator
-        self._replica = None if is_evaluator else replica
+        self.replica = None if is_evaluator else replica
         first = plan.world.parameters
         self._memory = communicator.share(first, plan.world.num_workers) if plan.shares_memory else None
         # Bytes moved one-sidedly: in training, and for copies that are scored.
         self._moved = self._moved_for_copies = 0
         self.process = NodeProcess(communicator, self._memory)
         self.recorder = StepRecorder(reporter, run.limits.flush_interval_s)
-        self._log = NodeLog(
-            [NodeEpoch(dict.fromkeys(plan.scores, 0.0), number) for number in range(1, run.epochs_per_worker + 1)]
-        )
+        self.epochs = [
+            NodeEpoch(dict.fromkeys(plan.scores, 0.0), number) for number in range(1, run.epochs_per_worker + 1)
+        ]
+        self.steps, self.step_ends, self.computed_s, self.bytes_sent = 0, list[float](), 0.0, 0
         self._num_ended = 0
         # Of workers in lock step: the epoch before which they last asked whether to go on, and the last one to train.
-        self._asked, self._stopped_after = 1, len(self._log.epochs)
-        self._scorer: Evaluator | None = None
+        self._asked, self._stopped_after = 1, len(self.epochs)
+        self.scorer: Evaluator | None = None
         if is_evaluator:
             assert replica is not None
-            self._scorer = Evaluator(self.process.port, plan.dispenser, plan.world, replica, run, reporter)
+            self.scorer = Evaluator(self.process.port, plan.dispenser, plan.world, replica, run, reporter)
         # When the step under way began, had its batch, the parameters, and its gradient; its mean loss.
         self._moments = (0.0, 0.0, 0.0, 0.0)
         self._loss: float | None = None
         self._refuse_too_many_copies()
 
-    def train(self) -> Result:
-        """Train or serve, evaluate, and return this node's account.
+    def train(self) -> Array:
+        """Train, serve or evaluate until all is over; return the node's last parameters.
 
         Raises:
-            Diverged: A loss is not finite, or workers disagree that are to agree.
+            Diverged: A loss is not finite.
         """
         process = self.process
         if isinstance(self.plan.schedule, HandedOut) and self.communicator.rank == self.plan.dispenser:
@@ -106,39 +127,36 @@ class NodeRun:
         finally:
             self.recorder.flush()
         self.observer.mark()
-        self._log.bytes_sent = process.bytes_sent + self._moved
-        return NodeConclusion(
-            self.run, self._layout, self.plan, self.communicator, self.reporter, self._replica, process, self.recorder,
-            self._log, self._scorer,
-        ).result(last)  # fmt: skip
+        self.bytes_sent = process.bytes_sent + self._moved
+        return last
 
     def _take_part(self) -> Array:
-        """Train, serve or evaluate until all is over; return the node's last parameters."""
+        """Train, serve or evaluate; a collective."""
         process = self.process
         node: WorkerNode | OtherNode | None = None
         # What the evaluator has, and a node that holds no parameters.
         last = np.zeros_like(self.plan.world.parameters)
         served: OtherNode | None = None
-        if self._replica is not None:
+        if self.replica is not None:
             worker = node = self.plan.worker(self.communicator.rank, process.port)
-            self._train(worker, self._replica)
+            self._train(worker, self.replica)
             self._moved = self._bytes_moved - self._moved_for_copies
             last = worker.begin()  # which takes what has come for it
-        elif self._scorer is not None:
+        elif self.scorer is not None:
             self.reporter.phase = "serve"
-            process.serve_and_compute(self._scorer)
+            process.serve_and_compute(self.scorer)
         else:
             served = node = self.plan.other(self.communicator.rank, process.port)
             self._serve(served)
             last = served.parameters if self.plan.is_scored(self.communicator.rank) else last
         epochs = self._whole_epochs(served)
-        del self._log.epochs[epochs:]
+        del self.epochs[epochs:]
         if node is not None:
             self._end_epochs(epochs, node)
         if self._evaluator is not None:
             process.deliver_all()
-            while self._scorer is not None and self._scorer.is_due():
-                self._scorer.compute()
+            while self.scorer is not None and self.scorer.is_due():
+                self.scorer.compute()
             meet(self.communicator)
         return last
 
@@ -154,10 +172,10 @@ class NodeRun:
         Args:
             server: The node, where it is one.
         """
-        everyone = len(self._log.epochs)
+        everyone = len(self.epochs)
         if self._evaluator is None:
             return everyone
-        whole = 0 if self._replica is None else self._stopped_after
+        whole = 0 if self.replica is None else self._stopped_after
         if isinstance(self.plan.schedule, HandedOut):
             whole = 0
             if self.communicator.rank == self.plan.dispenser:
@@ -198,7 +216,7 @@ class NodeRun:
         if ticket is None or self._is_over_before(ticket):
             self.reporter.phase = "barrier"
             return None
-        self._end_epochs(min(ticket.epoch, len(self._log.epochs)) - 1, node)
+        self._end_epochs(min(ticket.epoch, len(self.epochs)) - 1, node)
         return ticket
 
     def _is_over_before(self, ticket: Ticket) -> bool:
@@ -223,16 +241,16 @@ class NodeRun:
         trainer.set_parameters(parameters)
         reporter.phase = "compute"
         taken_over = perf_counter()
-        log = self._log.epochs[min(ticket.epoch, len(self._log.epochs)) - 1]
+        epoch = self.epochs[min(ticket.epoch, len(self.epochs)) - 1]
         if len(y):
             values_of_batch, sums = trainer.gradient(x, y, 1 / len(y))
             values, self._loss = values_of_batch.copy(), sums["loss"] / len(y)
-            log.add(sums, len(y))
+            epoch.add(sums, len(y))
         else:
             values, self._loss = np.zeros_like(parameters), None
-        log.steps += 1
+        epoch.steps += 1
         gradient_ready = perf_counter()
-        self._log.computed_s += gradient_ready - taken_over
+        self.computed_s += gradient_ready - taken_over
         self._moments = (self._moments[0], batch_ready, taken_over, gradient_ready)
         reporter.phase = "all_reduce"
         return values
@@ -243,13 +261,13 @@ class NodeRun:
         now = perf_counter()
         # The model takes parameters over before it computes; the row has that as the update, at the end.
         update_s = taken_over - batch_ready
-        self._log.steps += 1
-        self._log.step_ends.append(now)
+        self.steps += 1
+        self.step_ends.append(now)
         # Smaller last steps lie in the window, too: no barrier is before them.
-        phase = "first" if self._log.steps == 1 else "timed"
+        phase = "first" if self.steps == 1 else "timed"
         timestamps = StepTimestamps(started, batch_ready, gradient_ready - update_s, NAN, now - update_s, now)
-        epoch = min(ticket.epoch, len(self._log.epochs))
-        self.recorder.add(self._log.steps, epoch, phase, len(ticket.share.indices), timestamps, self._loss)
+        epoch = min(ticket.epoch, len(self.epochs))
+        self.recorder.add(self.steps, epoch, phase, len(ticket.share.indices), timestamps, self._loss)
         self.reporter.phase = "data"
 
     def _serve(self, node: OtherNode) -> None:
@@ -260,19 +278,19 @@ class NodeRun:
         def look() -> None:
             reporter.step += 1
             # The last epoch ends when all is over: what was dropped may come late, or never.
-            self._end_epochs(min(node.samples // per_epoch, len(self._log.epochs) - 1), node)
+            self._end_epochs(min(node.samples // per_epoch, len(self.epochs) - 1), node)
 
         self.process.serve(node, look)
 
     def _end_epochs(self, last: int, node: WorkerNode | OtherNode) -> None:
         """Note that all epochs up to one are over, and keep what is to be scored of them."""
-        every, epochs = self.run.settings.evaluate_every, len(self._log.epochs)
+        every, epochs = self.run.settings.evaluate_every, len(self.epochs)
         while self._num_ended < last:
-            ended = self._log.epochs[self._num_ended]
+            ended = self.epochs[self._num_ended]
             self._num_ended += 1
             ended.ended_at_s = perf_counter() - self.recorder.zero
             if self._num_ended % every == 0 or self._num_ended == epochs:
-                state = {} if self._replica is None else self._replica.trainer.state("statistics")
+                state = {} if self.replica is None else self.replica.trainer.state("statistics")
                 statistics = state.get("statistics", _NOTHING)
                 is_scored, moved = self.plan.is_scored(self.communicator.rank), self._bytes_moved
                 copy = Copy(node.parameters.copy() if is_scored else _NOTHING, statistics)
@@ -284,11 +302,11 @@ class NodeRun:
 
     def _rehearse(self) -> None:
         """Let the trainer compile for the sizes of batches that only end an epoch: it would delay others later."""
-        rehearse = None if self._replica is None else getattr(self._replica.trainer, "rehearse", None)
-        if self._replica is None or rehearse is None:
+        rehearse = None if self.replica is None else getattr(self.replica.trainer, "rehearse", None)
+        if self.replica is None or rehearse is None:
             return
         self.reporter.phase = "compile"
-        batches = self._replica.data.batches or self._replica.data.batch
+        batches = self.replica.data.batches or self.replica.data.batch
         for share in self.plan.schedule.remainders(self.communicator.rank):
             rehearse(*batches(share, 1), 1 / len(share.indices))
 

@@ -108,6 +108,7 @@ def run_node(assignment: Assignment, rank: int, reporter: Reporter, observer: Ob
         RuntimeError: The processes that connected are not those of the assignment.
         Diverged: Workers disagree, or a loss is not finite.
     """
+    from dlbench.worker.train.node_account import conclude
     from dlbench.worker.train.node_run import NodeRun
 
     run = assignment.run
@@ -129,7 +130,8 @@ def run_node(assignment: Assignment, rank: int, reporter: Reporter, observer: Ob
     parameters, num_samples, scores = _first_parameters(communicator, replica)
     make_optimizer = plugins.load("trainers", run.settings.trainer).get("make_flat_optimizer")
     plan = plan_nodes(run, num_samples, parameters, partial(make_optimizer, run.settings), scores)
-    result = NodeRun(run, assignment.layout, plan, communicator, reporter, observer, replica).train()
+    node = NodeRun(run, assignment.layout, plan, communicator, reporter, observer, replica)
+    result = conclude(node, node.train())
     reporter.phase = "finish"
     reporter.send_facts(observer.totals())
     communicator.close()

@@ -7,30 +7,31 @@ import numpy as np
 import pytest
 
 from dlbench.records.result import Segment
-from dlbench.worker.train.common_window import PIECES, Seen, pieces
+from dlbench.worker.train.common_window import PIECES, pieces
 from tests.fakes import in_threads
 
 NONE = np.empty(0)
-NO_SAMPLES = np.empty(0, np.int64)
+# Arguments of `pieces`.
+Node = tuple[np.ndarray, np.ndarray, np.ndarray, float | None]
 
 
-def worker(steps: list[float], no_more_s: float, *, updates: bool = False, samples: int = 4) -> Seen:
+def worker(steps: list[float], no_more_s: float, *, updates: bool = False, samples: int = 4) -> Node:
     ends = np.array(steps)
     made = ends if updates else NONE
-    return Seen(made, np.full(len(made), samples), ends, no_more_s)
+    return made, np.full(len(made), samples), ends, no_more_s
 
 
-def server(updates: list[float], samples: int = 4) -> Seen:
-    return Seen(np.array(updates), np.full(len(updates), samples), NONE, None)
+def server(updates: list[float], samples: int = 4) -> Node:
+    return np.array(updates), np.full(len(updates), samples), NONE, None
 
 
-def window(*seen: Seen) -> list[tuple[Segment, ...]]:
+def window(*nodes: Node) -> list[tuple[Segment, ...]]:
     """Return the pieces as each node gets them."""
 
     def body(communicator: Any) -> tuple[Segment, ...]:
-        return pieces(seen[communicator.rank], communicator, counts_for_all=communicator.rank == 0)
+        return pieces(communicator, *nodes[communicator.rank], counts_for_all=communicator.rank == 0)
 
-    return in_threads(len(seen), body)
+    return in_threads(len(nodes), body)
 
 
 def test_it_opens_at_the_first_update_after_every_workers_first_step_and_closes_before_any_found_no_more() -> None:
