@@ -1,7 +1,12 @@
-"""Which samples a worker takes next: its share of each step, what is left, or what a node of the strategy assigns."""
+"""Which samples a worker takes next: its share of each step, what is left, or what a node of the strategy assigns.
+
+Each schedule has `steps_per_epoch`, the tickets of one epoch (of one worker, or of all together where samples are
+handed out), `samples_per_epoch`, on which all workers train, `dropped_per_epoch`, and `total_samples` of the whole run.
+`give_back` is called with samples whose training is lost.
+"""
 
 from collections import OrderedDict
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -28,29 +33,6 @@ class Ticket(NamedTuple):
     share: Share
     epoch: int
     step: int
-
-
-class Schedule(Protocol):
-    """Gives each worker its next samples.
-
-    Attributes:
-        steps_per_epoch: Tickets of one epoch, of one worker, or of all together where samples are handed out.
-        samples_per_epoch: Samples that all workers train on in one epoch.
-        total_samples: The same of the whole run.
-    """
-
-    steps_per_epoch: int
-    samples_per_epoch: int
-    total_samples: int
-
-    def next(self, worker: int, node: WorkerNode | None = None) -> Ticket | None:
-        """Return a worker's next samples; None where there are no more. Its node may have been assigned some."""
-
-    def give_back(self, samples: int) -> None:
-        """Hand out as many further samples: what was trained on these is lost."""
-
-    def remainders(self, worker: int) -> list[Share]:
-        """Return one share of each other size than the full one that a worker may get."""
 
 
 class InLockStep:
