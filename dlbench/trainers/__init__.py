@@ -69,6 +69,12 @@ class Problem:
         """Names of what is summed over samples; the loss is the first."""
         return evaluated(self.num_classes)
 
+    def scaled(self, x: Any) -> Any:
+        """Return samples, already in floating point, as they enter the network: `x * scale + offset`."""
+        if self.scale != 1.0:
+            x = x * self.scale
+        return x + self.offset if self.offset != 0.0 else x
+
 
 @dataclass(frozen=True)
 class Threads:

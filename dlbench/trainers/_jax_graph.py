@@ -274,10 +274,7 @@ class JaxGraph:
     def _as_input(self, x: Any) -> Any:
         if self.problem.vocabulary is not None:
             return x.astype("int32")
-        x = x.astype(self.dtype)
-        if self.problem.scale != 1.0:
-            x = x * self.problem.scale
-        return x + self.problem.offset if self.problem.offset != 0.0 else x
+        return self.problem.scaled(x.astype(self.dtype))
 
 
 def _hold(variables: list[Any], values: list[Any]) -> None:

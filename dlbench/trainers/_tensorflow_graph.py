@@ -362,12 +362,7 @@ class TensorFlowGraph:
     def _as_input(self, x: Any) -> Any:
         if self.problem.vocabulary is not None:
             return self._tf.cast(x, self._tf.int32)
-        x = self._tf.cast(x, self._dtype)
-        if self.problem.scale != 1.0:
-            x *= self.problem.scale
-        if self.problem.offset != 0.0:
-            x += self.problem.offset
-        return x
+        return self.problem.scaled(self._tf.cast(x, self._dtype))
 
     def _update(self, gradients: list[Any]) -> None:
         """Run the optimizer; one that scales losses divides by its scale again and skips what is not finite."""

@@ -343,10 +343,7 @@ class TorchGraph:
     def _as_input(self, x: Any) -> Any:
         if self.problem.vocabulary is not None:
             return x.to(self._torch.int32)
-        x = x.to(self._dtype)
-        if self.problem.scale != 1.0:
-            x = x * self.problem.scale
-        return x + self.problem.offset if self.problem.offset != 0.0 else x
+        return self.problem.scaled(x.to(self._dtype))
 
     def _update(self, gradients: list[Any]) -> None:
         """Run the optimizer; one that scales losses divides by its scale again and skips what is not finite."""
