@@ -19,9 +19,11 @@ from dlbench.analysis.arms import (
     Row,
     are_numbers,
     is_alone,
+    is_simulated,
     is_unsteady,
     reported,
     stated_of,
+    window_needed,
 )
 from dlbench.analysis.formatting import Unit, joined, listed, number, one_line, percent, rounded, unit_of
 from dlbench.analysis.groups import (
@@ -38,7 +40,7 @@ from dlbench.analysis.groups import (
 from dlbench.analysis.judge import ENOUGH_REPEATS
 from dlbench.analysis.metrics.lost_time import lost_time, sentence
 from dlbench.analysis.statistics.intervals import LEVEL, Interval
-from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS
+from dlbench.records.result import MIN_TIMED_S
 from dlbench.scenario.expand.arms import is_shared
 from dlbench.scenario.expand.points import axis_keys
 from dlbench.scenario.metrics import BUILT_IN, MFU, QUALITY, RATE, TIME_TO_TARGET, TRAIN_TIME
@@ -240,7 +242,8 @@ def short_rate(rows: Sequence[Row]) -> str:
     rate = median(row["timed_samples"] / row["timed_window_s"] for row in timed)
     window_s, steps = (median(row[name] for row in timed) for name in ("timed_window_s", "timed_steps"))
     # Of simulated time any length is exact: there only steps can be too few.
-    length = f"{rounded(window_s)} s window" if window_s < MIN_TIMED_S else f"{steps:.0f} steps"
+    is_short = window_s < MIN_TIMED_S and not all(map(is_simulated, timed))
+    length = f"{rounded(window_s)} s window" if is_short else f"{steps:.0f} steps"
     return f"~{rounded(rate)}/s, {length}"
 
 
@@ -273,8 +276,7 @@ def _notes(arms: Sequence[Arm]) -> Iterator[str]:
 
 def rate_notes(cells: Sequence[Sequence[Row]]) -> Iterator[str]:
     """Say what the marks at rates mean, each the rate of some runs."""
-    if any(map(short_rate, cells)):
-        short = f"a window below {MIN_TIMED_S:g} s or {MIN_TIMED_STEPS} steps"
-        yield f"~ before a rate: {short}: this rate is compared with no other"
+    if short := [row for rows in cells if short_rate(rows) for row in rows]:
+        yield f"~ before a rate: its window is too short ({window_needed(short)}): this rate is compared with no other"
     marked = "".join(map(marks, cells))
     yield from (f"{mark.strip()}: {text}" for mark, text in NOTES.items() if mark in marked)

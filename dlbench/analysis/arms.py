@@ -15,6 +15,7 @@ from dlbench.grouping import by_key
 from dlbench.records.columns import names
 from dlbench.records.gpus import THROTTLES
 from dlbench.records.outcome import Status
+from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS
 from dlbench.scenario.metrics import BUILT_IN, MFU, QUALITY, RATE, SCORE_COLUMNS, TIME_TO_TARGET, TRAIN_TIME
 from dlbench.scenario.run_spec import Phase, arm_name
 from dlbench.scenario.settings import OPTION_PREFIXES, Affects, Input, option_prefixes_of, settings_of
@@ -286,7 +287,17 @@ def _comparable(row: Row) -> Row:
 
 def _same_everywhere(row: Row) -> Row:
     """Return what is unknown of a row as that of an arm: a simulation is the same on every device."""
-    return {"device_name": None} if row.get("communicator") == "simulated" else {}
+    return {"device_name": None} if is_simulated(row) else {}
+
+
+def is_simulated(row: Row) -> bool:
+    """Whether a run's times are those of a simulator: exact, however short, and the same on every machine."""
+    return row.get("communicator") == "simulated"
+
+
+def window_needed(rows: Iterable[Row]) -> str:
+    """Say how long the timed window of some runs must be for a rate that counts."""
+    return f"{MIN_TIMED_STEPS} steps" + f" and {MIN_TIMED_S:g} s" * (not all(map(is_simulated, rows)))
 
 
 def _is_finite(value: Any) -> bool:

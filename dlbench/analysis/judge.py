@@ -287,6 +287,9 @@ def _judged_once(arms: Sequence[Values], metric: Metric, significance: float) ->
     is_shown = adjusted <= significance
     is_far, does_keep = is_shown & (drops < keeps), is_shown & (drops >= keeps)
     loses = is_far | (~does_keep & (worse.min(1) <= significance))
+    # What is open is open at the level of the first step that failed.
+    is_open = ~is_shown & ~loses
+    factors = np.where(is_open, factors[~is_shown].max(initial=1), factors)
     refuted_by = np.where(is_far | (worse[:, best] <= significance), best, worse.argmin(1))
     against = np.where(does_keep & (places != best), best, np.where(loses, refuted_by, closest))
     nearest = (-keeps_p).argsort(1, kind="stable")[:, :_NEAREST].tolist()

@@ -17,6 +17,7 @@ from dlbench.analysis.arms import (
     measured,
     reported,
     reports_no_steps,
+    window_needed,
 )
 from dlbench.analysis.formatting import counted
 from dlbench.analysis.groups import written_name
@@ -25,7 +26,6 @@ from dlbench.cli.tables import drawn, width
 from dlbench.records import files
 from dlbench.records.columns import TABLES
 from dlbench.records.outcome import Status
-from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS
 from dlbench.scenario.metrics import BUILT_IN, QUALITY
 from dlbench.scenario.run_spec import Phase
 
@@ -129,7 +129,7 @@ def hints(rows: Iterable[Row]) -> list[str]:
         lines.append(
             f"{counted(len(timed), 'run')} without steady samples/s: the timed window was at most "
             f"{longest['timed_window_s']:.2g} s and {longest['timed_steps']} steps; a rate needs "
-            f"{MIN_TIMED_STEPS} steps and {MIN_TIMED_S:g} s. {_longer(timed)}"
+            f"{window_needed(timed)}. {_longer(timed)}"
         )
     if bare := [row for row in silent if row["train_time_s"] is None]:
         lines.append(

@@ -25,6 +25,7 @@ from dlbench.analysis.arms import (
     columns_of,
     is_ended_by_target,
     is_imported,
+    is_simulated,
     reports_no_steps,
 )
 from dlbench.analysis.formatting import counted, difference, joined, number, quantity
@@ -97,7 +98,7 @@ class Wanted:
         if self.prices is None or seconds is None or (hosts is None and self.prices.host_hour):
             return None
         # `hosts` of a simulation are those of its workers: each of the others has a host as well.
-        others = arm.slots - arm.workers if arm.first.get("communicator") == "simulated" else 0
+        others = arm.slots - arm.workers if is_simulated(arm.first) else 0
         return self.prices.cost(seconds, int(hosts or 0) + others, arm.slots)
 
 
@@ -210,7 +211,7 @@ def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
     unpriced = _may_cost_less(use or contenders[0], out, decided) if contenders else []
     use = None if unpriced else use
     # What may be the better choice: what is ahead, else one of those that may keep quality, else the best score.
-    rivals = ranked[: ranked.index(use)] if use else contenders
+    rivals = [*ranked[: ranked.index(use)], *_close_behind(use, ranked, quality, decided)] if use else contenders
     if not keepers and decided.quality:
         scores = {arm: decided.quality.gain(measured.spread.median, 0.0) for arm, measured in quality.items()}
         best = max(scores.values(), default=0.0)
@@ -247,6 +248,14 @@ def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
         batch_sizes=tuple(batch_sizes(group.completed, group.keys)) if decided.target else (),
         doubts=doubts(group, [arm for arm in group.arms if arm not in out], decided.deciding, others),
     )
+
+
+def _close_behind(use: Arm, ranked: Sequence[Arm], quality: Mapping[Arm, Judged], decided: _Decided) -> list[Arm]:
+    """Return the arms behind the one to use that may keep quality, and that it is not shown to match."""
+    behind = ranked[ranked.index(use) + 1 :]
+    arms = [arm for arm in behind if arm in quality and quality[arm].verdict is Verdict.OPEN]
+    family = judge([decided.values(arm, decided.value) for arm in (use, *arms)], decided.value)
+    return [arm for place, arm in enumerate(arms, 1) if family.pair(0, place).verdict is not Verdict.KEEPS]
 
 
 def _may_cost_less(best: Arm, out: Mapping[Arm, str], decided: _Decided) -> list[Arm]:

@@ -24,10 +24,12 @@ from dlbench.analysis.arms import (
     held_back,
     is_ended_by_target,
     is_imported,
+    is_simulated,
     is_unsteady,
     quotient,
     reports_no_steps,
     stated_of,
+    window_needed,
 )
 from dlbench.analysis.claims.claim_check import EQUAL_WORK
 from dlbench.analysis.formatting import chosen, counted, listed, one_line, percent, quantity
@@ -36,7 +38,6 @@ from dlbench.analysis.judge import ENOUGH_REPEATS
 from dlbench.errors import UserError
 from dlbench.grouping import by_key
 from dlbench.records.outcome import Status
-from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS
 from dlbench.scenario.metrics import BUILT_IN, QUALITY, RATE, TIME_TO_TARGET, TRAIN_TIME, Metric, Metrics
 from dlbench.scenario.run_spec import arm_name
 from dlbench.scenario.settings import Input
@@ -110,7 +111,7 @@ def _of_comparison(group: ComparisonGroup, judged: Sequence[Arm], deciding: Sequ
         is_asked_for = any(len(distinct(rows, column)) > 1 for column in _ASKED_WORK)
         if not (is_learned or RATE in deciding):
             yield 82, f"training times are of unequal work, which no score judges: {work}"
-        elif not is_asked_for:
+        elif not (is_asked_for or TIME_TO_TARGET in deciding):
             yield 55, f"training times are of unequal work: {work}"
 
 
@@ -219,6 +220,8 @@ def _of_machine(group: ComparisonGroup, rows: Sequence[Row]) -> Iterator[Weighed
     """Yield by weight what the machines did, or are, that shows in the numbers."""
     if group.emulated:
         yield 85, f"not representative hardware ({group.emulated})"
+    # What this machine did is in no time of a simulator.
+    rows = [row for row in rows if not is_simulated(row)]
     # The name of an arm has a digest of its settings.
     timed = ((arm.name, arm.values(TRAIN_TIME.column)) for arm in group.completed)
     times = by_key((name, median(seconds)) for name, seconds in timed if seconds)
@@ -275,7 +278,7 @@ def _of_measurement(rows: Sequence[Row], *, is_rate: bool) -> Iterator[Weighed]:
     without = [row for row in without if not is_imported(row)]
     if without:
         remedy = "`extend_window: true`" if all(map(can_extend, without)) else "more steps"
-        needs = f"it needs {MIN_TIMED_STEPS} steps and {MIN_TIMED_S:g} s: {remedy}"
+        needs = f"it needs {window_needed(without)}: {remedy}"
         yield 5, f"{len(without)} of {counted(len(rows), 'run')} have no steady throughput ({needs})"
 
 

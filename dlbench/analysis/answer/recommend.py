@@ -13,7 +13,7 @@ from dlbench.analysis.answer.comparison_group import ComparisonGroup, comparison
 from dlbench.analysis.answer.decide import AT_ITS_TARGET, OVER, TOO_SHORT, Wanted, criteria, decide
 from dlbench.analysis.answer.doubts import Weighed, of_nothing
 from dlbench.analysis.answer.lines import open_arms
-from dlbench.analysis.arms import Arm, Row, can_extend, is_imported
+from dlbench.analysis.arms import Arm, Row, can_extend, is_imported, is_simulated
 from dlbench.analysis.formatting import counted, percent
 from dlbench.analysis.groups import LEARNING_RATE, not_tuned_for, tuned_of, values_of
 from dlbench.analysis.judge import ENOUGH_REPEATS, LEAST_REPEATS
@@ -162,8 +162,13 @@ def _commands(
         return mean(times[arm.study, arm.name] or [usual])
 
     failed = [arm for arm in group.arms for row in arm.rows if not Status(row["status"]).is_final]
-    # What every run of an arm ended with is no accident.
-    hopeless = [arm for arm in failed if arm.rows[1:] and {row["status"] for row in arm.rows} in _HOPELESS]
+    # What every run of an arm, or a second attempt, ended with is no accident; a simulated run has none.
+    hopeless = [
+        arm
+        for arm in failed
+        if {row["status"] for row in arm.rows} in _HOPELESS
+        and (sum(row.get("attempt") or 1 for row in arm.rows) > 1 or is_simulated(arm.first))
+    ]
     if place.can_continue:
         if place.missing:
             yield run, f"{counted(place.missing, 'run')} to be made", usual * place.missing

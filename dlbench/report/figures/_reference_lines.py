@@ -6,7 +6,7 @@ from operator import itemgetter
 from statistics import median
 
 from dlbench.analysis.answer.batches import refuse_coarse
-from dlbench.analysis.arms import EFFICIENCY, Arm, Row, can_extend, emulation, flags_of
+from dlbench.analysis.arms import EFFICIENCY, Arm, Row, can_extend, emulation, flags_of, window_needed
 from dlbench.analysis.formatting import Unit, counted, joined, listed, number, percent
 from dlbench.analysis.groups import ALONE, by_emulation, described, groups, values_of
 from dlbench.analysis.metrics.critical_batch import NotIdentifiableError, critical_batch
@@ -14,7 +14,7 @@ from dlbench.analysis.statistics.intervals import Interval
 from dlbench.report.chart import Axis, MissingRowsError, Panel, Role, Series, line_mark
 from dlbench.report.data import run_of
 from dlbench.report.figures._places import meanings
-from dlbench.report.figures._shown import RATE, WINDOW, label, rate_note
+from dlbench.report.figures._shown import RATE, label, rate_note
 from dlbench.report.figures._target import EPOCHS, with_ends
 from dlbench.report.lines import FLAGS, Part, ended, named, parts
 
@@ -31,9 +31,12 @@ def with_rates(arms: Sequence[Arm]) -> list[Arm]:
         MissingRowsError: None has a rate.
     """
     if not any(arm.values(RATE) for arm in arms):
-        can_step_on = any(can_extend(row) for arm in arms for row in arm.rows)
+        rows = [row for arm in arms for row in arm.rows]
+        can_step_on = any(map(can_extend, rows))
         remedy = "`extend_window: true` steps on until it is" if can_step_on else "train longer"
-        raise MissingRowsError(f"needs completed runs with steady samples/s: {WINDOW} ({remedy})")
+        raise MissingRowsError(
+            f"needs completed runs with steady samples/s: a timed window of at least {window_needed(rows)} ({remedy})"
+        )
     return [arm.having(**{FLAGS: flags_of}) for arm in arms]
 
 

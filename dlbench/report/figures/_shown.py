@@ -4,11 +4,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 
 from dlbench.analysis.answer.doubts import scores_of
-from dlbench.analysis.arms import Arm
+from dlbench.analysis.arms import Arm, window_needed
 from dlbench.analysis.formatting import counted, listed, quantity
 from dlbench.analysis.groups import groups, learning_rate_note
 from dlbench.records.outcome import Status
-from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS
 from dlbench.report.chart import Axis
 from dlbench.report.data import ReportData, run_of
 from dlbench.report.lines import FLAGS
@@ -22,7 +21,6 @@ SCORES = {
     "train_accuracy": Axis("training accuracy", most=1.0),
     "validation_accuracy": Axis("validation accuracy", most=1.0),
 }
-WINDOW = f"a timed window of at least {MIN_TIMED_STEPS} steps and {MIN_TIMED_S:g} s"
 # Where arms saw different amounts of work, their samples stand beside their times; below this share they are alike.
 SEEN, ALIKE = "samples_seen", 0.01
 UNEQUAL = "The arms saw unequal numbers of samples."
@@ -79,7 +77,8 @@ def rate_note(_: Iterable[Arm], shown: Iterable[Arm]) -> Iterator[str]:
     completed = [row for arm in shown for row in arm.completed]
     if without := sum(row.get(RATE) is None for row in completed):
         runs = counted(len(completed), "run")
-        yield f"{without} of {runs} that completed without steady samples/s: a rate needs {WINDOW}."
+        needs = f"a rate needs a timed window of at least {window_needed(completed)}"
+        yield f"{without} of {runs} that completed without steady samples/s: {needs}."
 
 
 def learning_rates(arms: Sequence[Arm]) -> str:

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from dlbench.analysis.arms import Row, distinct, held_back
+from dlbench.analysis.arms import Row, distinct, held_back, is_simulated
 from dlbench.analysis.formatting import counted, joined, number, one_line, percent
 from dlbench.grouping import by_key
 from dlbench.records.machine import found_in, processor
@@ -51,6 +51,8 @@ def machines(data: ReportData) -> dict[tuple[Fact, ...], list[str]]:
 def unsteady(data: ReportData) -> Iterator[str]:
     """Yield warnings for studies before or after which others computed on a core, or a core computed more slowly."""
     for study in data.studies:
+        if all(map(is_simulated, study.attempts)):
+            continue
         name = f"{one_line(study.name, 300)}: " if len(data.studies) > 1 else ""
         shares = _by_core(study.machine, "spin_share_by_core").items()
         if busy := [core for core, values in shares if min(values) < LEAST_SHARE]:

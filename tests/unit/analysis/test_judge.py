@@ -92,6 +92,17 @@ def test_what_is_open_says_what_would_tell_and_that_many_repeats_do() -> None:
     assert told / named > 0.5  # the guess rests on five repeats' estimate
 
 
+def test_what_is_open_may_be_worse_by_more_than_the_margin_by_the_interval_that_is_shown() -> None:
+    random, num_open = np.random.default_rng(0), 0
+    for _ in range(60):
+        for judgement in judged(ACCURACY, *map(tuple, random.normal(0.9, 0.006, (4, 5)))).judgements:
+            if judgement.verdict is OPEN:
+                num_open += 1
+                assert judgement.worst is not None
+                assert judgement.worst < -ACCURACY.margin
+    assert num_open > 100
+
+
 def test_the_smallest_difference_that_is_named_is_found_with_the_power() -> None:
     found = judged(ACCURACY, (0.95, 0.94, 0.96, 0.955), (0.947, 0.957, 0.943, 0.945)).judgements[1]
     assert found.detectable is not None
