@@ -235,7 +235,8 @@ def with_modules(path: Path) -> list[str]:
     for each in paths:
         if each not in texts and len(texts) < _MOST_MODULES and (text := text_of(each)) is not None:
             texts[each] = text
-            files = (path.parent / f"{module.replace('.', '/')}.py" for module in set(modules_of(text)))
+            modules = _imported(ast.walk(parsed(text)))
+            files = (path.parent / f"{module.replace('.', '/')}.py" for module in modules)
             paths += sorted(filter(is_file, files))
     return list(texts.values())
 
@@ -269,5 +270,9 @@ def has_hook(text: str) -> bool:
 
 def imported_by(text: str) -> set[str]:
     """Return the modules that a Python script imports whatever happens: at its top, outside `try` and `if`."""
-    imports = [node for node in parsed(text).body if isinstance(node, ast.Import | ast.ImportFrom)]
+    return _imported(parsed(text).body)
+
+
+def _imported(nodes: Iterable[ast.AST]) -> set[str]:
+    imports = [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
     return set(modules_of("\n".join(map(ast.unparse, imports))))

@@ -40,6 +40,7 @@ def test_a_setting_that_varies_is_mentioned(here: Path) -> None:
         (HOOKED + "def run(batch_size): ...\nspawn(run)", "python train.py", "batch_size: [8, 16]", True),
         (HOOKED + "import helper\nhelper.fit(rows.run)", "python train.py", "batch_size: [8, 16]", False),
         (HOOKED + "import helper", "python train.py", "batch_size: [8, 16]", False),
+        (HOOKED + "helper.fit(model)", "python train.py", "batch_size: [8, 16]", True),
         (HOOKED + "os.environ['DLBENCH_SETTINGS']; batch_size", "python train.py", "batch_size: [8, 16]", False),
         (HOOKED + "batch_size = 8", "bash train.sh", "batch_size: [8, 16]", False),
         (HOOKED + "batch_size = args.batch_size", "bash fixed.sh", "batch_size: [8, 16]", True),
