@@ -250,6 +250,11 @@ def _of_script(wish: Wish, base: _Lines) -> str:
         base.starts_workers = True
         takes_number = "{workers}" in words
         what = "as many as {workers} says" if takes_number else "no argument known here says how many"
+        if not takes_number and {"workers", "strategy"} & set(wish.compare):
+            raise UserError(
+                f"{wish.script} starts workers itself, by {starts}: {what}",
+                hint="let an argument such as --num-workers say it, or compare batch_size alone",
+            )
         base.add("workers_inside", True, f"it starts them itself, by {starts}: {what}")
         return "mpi" if takes_number else "single"
     if nested:

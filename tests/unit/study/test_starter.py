@@ -142,6 +142,10 @@ def test_a_script_that_starts_workers_needs_no_arm_of_one_beside_the_base_line()
         Path("train.py").write_text(f"parser.add_argument('{flag}', type=int)\n{start}\n")
         written = yaml.safe_load(starter(Wish(script="train.py", max_workers=most), "s.yaml"))
         assert (written["base"]["workers_inside"], written["matrix"]["workers"]) == (True, counts)
+    Path("train.py").write_text("mp.spawn(train, nprocs=torch.cuda.device_count())")
+    assert base_of("train.py")["strategy"] == "single"
+    with pytest.raises(UserError, match=r"by mp\.spawn: no argument"):
+        starter(Wish(script="train.py", compare=("workers",)), "s.yaml")
 
 
 def test_a_loop_without_an_end_gets_a_time_limit() -> None:
