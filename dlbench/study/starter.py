@@ -220,7 +220,9 @@ def _of_script(wish: Wish, base: _Lines) -> str:
     starts = starts_workers(main_text) if command.startswith("python") else ""
     words, open_ones = filled(arguments, starts_workers=bool(starts), goes_on=goes_on(with_modules(script)))
     filled_in = f"{', '.join(open_ones)}: say what it is to be" if open_ones else ""
-    line = " ".join([command, *words])
+    is_cli = command.startswith("python") and "LightningCLI" in main_text
+    # Without `run=False` its first argument says what to do.
+    line = " ".join([command, *["fit"] * (is_cli and "run=False" not in main_text), *words])
     if command.startswith("python") and not starts and lacks_devices(line):
         # Fabric's own command says the second; with it `.launch()` fails.
         is_fabric = any(re.search(r"\bFabric\(", text) for text in texts)
@@ -228,6 +230,7 @@ def _of_script(wish: Wish, base: _Lines) -> str:
         is_launched = any(".launch(" in text for text in texts)
         ways = [f"env {'LT_CLI_USED=1 ' * (is_fabric and not is_launched)}{variables} {line}"]
         ways += [f"{line} {it.flag} {{workers}}" for it in arguments if it.flag == "--devices"]
+        ways += [f"{line} --trainer.devices {{workers}}"] * is_cli
         line = next((it for it in reversed(ways) if not lacks_devices(it)), line)
     line = f"bash -c {shlex.quote(line)}" if LOCAL_RANK in line else line
     base.add("command", line, filled_in or "{batch_size} and every other setting can be filled in")

@@ -61,7 +61,12 @@ FOLDERS = ("output_dir", "out_dir", "save_dir", "log_dir", "logdir", "workdir", 
 # Libraries that find other workers by what torchrun sets.
 BY_TORCHRUN = {"lightning", "pytorch_lightning"}
 # What says how many workers Lightning has on a host; by default it takes a single processor.
-_DEVICES = re.compile(r"(?:--|\b)(?:LT_|PL_TRAINER_|\w+\.)?devices\b|LOCAL_WORLD_SIZE|--config\b", re.IGNORECASE)
+_DEVICES = re.compile(
+    r"(?:--|\b)(?:LT_|PL_TRAINER_|\w+\.)?devices\b|LOCAL_WORLD_SIZE|--config\b|\.py\b.* -c\b", re.IGNORECASE
+)
+# What may say so in another way: arguments, such as a LightningCLI's, and other text of a script.
+_HOLDERS = {None, "num_nodes", "args", "parser_kwargs", "trainer_class"}
+_UNCLEAR = re.compile(r"LOCAL_WORLD_SIZE|instantiate\(|\bdict\([^()]*\bdevices=|['\"](trainer\.)?devices['\"]")
 # `if os.path.isfile(args.resume)` asks an argument.
 _ASKED = re.compile(r"\(\w+\.\w*(?:resume|checkpoint|ckpt|pretrained|load|weights|model)\w*\)")
 # Of the modules beside a script as many are read at most.
@@ -94,17 +99,18 @@ def lacks_devices(command: str) -> Path | None:
     """Return the Python script of a command whose Lightning has one worker in each process; None if unsure."""
     path, outer, texts = _script_and_texts(command)
     calls = [it for text in texts for it in ast.walk(parsed(text)) if isinstance(it, ast.Call)]
-    makers = [it for it in calls if re.fullmatch(r"(.*\.)?(Trainer|Fabric)", ast.unparse(it.func))]
+    makers = [it for it in calls if re.fullmatch(r"(.*\.)?(Trainer|Fabric|\w+CLI)", ast.unparse(it.func))]
     passed = [(it.arg, ast.unparse(it.value)) for call in makers for it in call.keywords]
     devices = {value for key, value in passed if key == "devices"}
     flags = [it for it in calls if "'--devices'" in map(ast.unparse, it.args)]
     if flags:  # which the command gives, or not
         defaults = {ast.unparse(it.value) for call in flags for it in call.keywords if it.arg == "default"}
         devices = {it for it in devices if not f".{it}".endswith(".devices")} | defaults
-    # A Trainer takes of its environment what no argument says.
-    outer = [it.replace("PL_TRAINER_DEVICES", "") if "devices" in dict(passed) else it for it in outer]
+    # A Trainer takes of its environment what no argument says; a LightningCLI passes all arguments.
+    says_all = "devices" in dict(passed) or any(ast.unparse(it.func).endswith("CLI") for it in makers)
+    outer = [it.replace("PL_TRAINER_DEVICES", "") if says_all else it for it in outer]
     is_set = any(map(_DEVICES.search, outer)) or not devices <= {"1", "None", "'auto'"}
-    unclear = {None, "num_nodes"} & {*dict(passed)} or re.search(r"LOCAL_WORLD_SIZE|instantiate\(", "\n".join(texts))
+    unclear = _HOLDERS & {*dict(passed)} or any(map(_UNCLEAR.search, texts))
     # Scripts with the hook compare how many there are.
     if not makers or is_set or unclear or any(map(has_hook, texts)):
         return None

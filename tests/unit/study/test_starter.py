@@ -127,8 +127,14 @@ def test_the_strategy_is_that_of_what_a_script_imports() -> None:
     ):
         Path("train.py").write_text(f"import lightning as L\n{text}")
         assert base_of("train.py")["command"] == f"{variables}python train.py", text
-    Path("train.py").write_text("import lightning\np.add_argument('--devices', default=1)\nTrainer(devices=a.devices)")
-    assert base_of("train.py")["command"] == "python train.py --devices {workers}"
+    for text, arguments in (
+        ("p.add_argument('--devices', default=1)\nTrainer(devices=a.devices)", "--devices {workers}"),
+        ("LightningCLI(Model)", "fit --trainer.devices {workers}"),
+        ("class MyCLI(LightningCLI): ...\nMyCLI(run=False)", "--trainer.devices {workers}"),
+        ("LightningCLI(Model, trainer_defaults={'devices': 2})", "fit"),
+    ):
+        Path("train.py").write_text(f"import lightning\n{text}")
+        assert base_of("train.py")["command"] == f"python train.py {arguments}", text
 
 
 def test_a_script_that_starts_workers_needs_no_arm_of_one_beside_the_base_line() -> None:

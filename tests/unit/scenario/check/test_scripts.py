@@ -212,7 +212,7 @@ FLAG = "import lightning\np.add_argument('--devices', default=%s)\nTrainer(devic
         ('"""Takes --devices."""\nfrom lightning.fabric import Fabric\nfabric = Fabric()  # devices=2', "", True),
         ("import lightning\nTrainer(devices=1)", "", True),
         ("import lightning\nTrainer(devices='auto')", "", True),
-        ("import lightning\nTrainer(devices=1)", "env PL_TRAINER_DEVICES={workers}", True),
+        ("import lightning\nTrainer(devices=1)", "env PL_TRAINER_DEVICES={workers} python train.py", True),
         ("import lightning\nTrainer(devices=size)", "", False),
         (FLAG % 1, "", True),
         (FLAG % 2, "", False),
@@ -222,17 +222,24 @@ FLAG = "import lightning\np.add_argument('--devices', default=%s)\nTrainer(devic
         ("import lightning\nTrainer(callbacks=instantiate(config))", "", False),
         ("import lightning\nlightning.seed_everything(0)", "", False),
         ("import lightning\nTrainer(strategy=of(os.environ['LOCAL_WORLD_SIZE']))", "", False),
-        ("import lightning\nTrainer()", "env LT_DEVICES={workers}", False),
-        ("import lightning\nTrainer()", "env CUDA_VISIBLE_DEVICES=0", True),
+        ("import lightning\nTrainer()", "env LT_DEVICES={workers} python train.py", False),
+        ("import lightning\nTrainer()", "env CUDA_VISIBLE_DEVICES=0 python train.py", True),
         ("import lightning, dlbench.lightning\nTrainer()", "", False),
         ("import torch.distributed\nTrainer()", "", False),
+        ("import lightning\nLightningCLI(Model)", "", True),
+        ("import lightning\nMyCLI(Model)", "env PL_TRAINER_DEVICES={workers} python train.py", True),
+        ("import lightning\nLightningCLI(trainer_defaults={'devices': 2})", "", False),
+        ("import lightning\nLightningCLI(trainer_defaults=dict(devices=2))", "", False),
+        ("import lightning\nLightningCLI(args=words)", "", False),
+        ("import lightning\nLightningCLI(Model)", "python train.py -c fit.yaml", False),
     ],
 )
 def test_lightning_without_the_number_of_its_workers_is_warned_of(
     here: Path, script: str, command: str, is_said: bool
 ) -> None:
     (here / "train.py").write_text(script)
-    text = found(f"base: {{command: '{command} python train.py', strategy: mpi, workers: 2}}\nbaseline: none\n")
+    command = command or "python train.py"
+    text = found(f"base: {{command: '{command}', strategy: mpi, workers: 2}}\nbaseline: none\n")
     assert ("give Lightning no `devices`, or one" in text) == is_said
 
 
