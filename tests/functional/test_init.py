@@ -57,26 +57,23 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "arms"),
+    ("arguments", "arms", "fewer"),
     [
-        (["--data", "digits"], 6),
-        (["--data", "data.npz", "--compare", "workers", "--model", "softmax"], 3),
-        (["--script", "train.py", "--compare", "workers"], 3),
+        (["--data", "data.npz", "--model", "softmax"], 6, ["--set", "extend_window=false", "--only", "batch_size=8"]),
+        (["--script", "train.py", "--compare", "workers"], 3, []),
     ],
-    ids=["digits", "npz", "script"],
+    ids=["data", "script"],
 )
-def test_what_it_writes_runs_as_it_is(arguments: list[str], arms: int) -> None:
+def test_what_it_writes_runs_as_it_is(arguments: list[str], arms: int, fewer: list[str]) -> None:
     made = dlbench("init", "first try.yaml", *arguments, "--workers", "2")
     assert made.exit_code == 0, made.output
     assert f"{arms} arms" in made.output
-    quick = ["--set", "epochs=1", "--set", "repeats=1"]
-    quick += [] if "--script" in arguments else ["--set", "extend_window=false"]
-    assert dlbench("check", "first try.yaml", *quick).exit_code == 0
-    done = dlbench("run", "first try.yaml", *quick)
+    assert dlbench("check", "first try.yaml").exit_code == 0
+    done = dlbench("run", "first try.yaml", "--set", "epochs=1", "--set", "repeats=1", *fewer)
     assert done.exit_code == 0, done.output
     (folder,) = Path("studies").glob("first try-*")
     runs = load_study(folder).runs
-    assert len(runs) == arms
+    assert len(runs) == 3  # with one, and with two workers, and the base line
     assert set(runs["status"]) == {"completed"}
     assert (folder / "scenario.yaml").read_text().startswith("# With --set epochs=1")
 
