@@ -79,13 +79,6 @@ def test_a_plain_script_has_the_rows_of_a_run(tmp_path):
     np.testing.assert_allclose(parts, field(first, "step_time_s"), atol=1e-9)
 
 
-def test_a_target_that_stops_ends_the_script(tmp_path):
-    target = {"metric": "validation_accuracy", "value": 0.5, "stop": True}
-    result = work(spec(PLAIN, epochs=50, batch_size=16, learning_rate=0.5, target=target), tmp_path).journal.results[0]
-    assert result.epochs_completed == result.epochs_to_target < 5
-    assert 0 < result.time_to_target_s <= result.train_time_s
-
-
 @pytest.mark.mpi
 def test_an_mpi_script_has_a_common_window_and_equal_weights(tmp_path):
     ended = work(spec(OVER_MPI, workers=2, epochs=6, batch_size=8, learning_rate=0.5), tmp_path)
@@ -116,18 +109,17 @@ def test_an_mpi_script_has_a_common_window_and_equal_weights(tmp_path):
 
 @pytest.mark.mpi
 def test_an_mpi_script_that_does_not_synchronise_is_found_out(tmp_path):
-    ended = work(spec(f"{OVER_MPI} --no-reduce", workers=2, epochs=1, batch_size=8), tmp_path)
+    ended = work(spec(f"{OVER_MPI} --no-reduce", workers=2, epochs=1, batch_size=64), tmp_path)
     assert workers_agree(ended.journal.results.values()) == "no"
 
 
 def test_errors_of_a_script_are_reported(tmp_path):
-    """Each row: how the script ends, its exit code, its error, and how many rows of steps arrive at least."""
+    """Each row: how the script ends after twenty steps, its exit code, and its error."""
     rows = (
-        ("raise", 1, "ValueError: went wrong", 20),
-        ("exit", 0, "EarlyEnd: the script ended before run.finish()", 20),
-        ("nan", 1, "Diverged: tests/functional/scripts/odd.py:29: the loss is nan in step 21 (epoch 1)", 20),
-        ("after", 1, "MemoryError: after the end", 20),
-        ("size=3", 1, "the script's library says there are 3 processes, this run has 1", 0),
+        ("raise", 1, "ValueError: went wrong"),
+        ("exit", 0, "EarlyEnd: the script ended before run.finish()"),
+        ("nan", 1, "Diverged: tests/functional/scripts/odd.py:29: the loss is nan in step 21 (epoch 1)"),
+        ("after", 1, "MemoryError: after the end"),
     )
 
     def ended(how):
@@ -137,12 +129,12 @@ def test_errors_of_a_script_are_reported(tmp_path):
 
     with ThreadPoolExecutor(2) as pool:
         found = dict(zip([row[0] for row in rows], pool.map(ended, [row[0] for row in rows]), strict=True))
-    for how, code, reason, least_rows in rows:
+    for how, code, reason in rows:
         journal = found[how].journal
         assert found[how].code == code, how
         assert [error.error.startswith(reason) for error in journal.errors] == [True], how
         assert journal.ended == frozenset(), how
-        assert len(journal.steps.get(0, ())) >= least_rows, how
+        assert len(journal.steps[0]) >= 20, how
         if code == 1:
             assert "Traceback" in found[how].logs[0], how  # the script never loses its exception
     statuses = [message["status"] for message in raw_messages(tmp_path / "nan") if message["kind"] == "error"]
