@@ -164,14 +164,13 @@ def test_a_transformer_depends_on_the_order(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", ["vgg16", "lstm-tokens", "transformer-images"])
-def test_dropout_acts_in_training_only_and_is_off_unless_asked_for(case: str) -> None:
+def test_dropout_acts_in_training_only(case: str) -> None:
+    """It is off unless asked for: `test_contract` could find no slope of the loss otherwise."""
     model, what, options, size = CASES[case]
     trainer, (x, y) = create(KERAS, model, what, options | {"dropout": 0.5}), given_to(case)
     assert trainer.num_parameters == size
     assert trainer.gradient(x, y, 1.0)[1] != trainer.gradient(x, y, 1.0)[1]
     assert trainer.evaluate(x, y) == trainer.evaluate(x, y)
-    certain = make(case)
-    assert certain.gradient(x, y, 1.0)[1] == certain.gradient(x, y, 1.0)[1]
 
 
 SMALL = Problem((32, 32, 3), 10)
@@ -212,7 +211,9 @@ def test_sizes_and_costs_are_the_published_ones(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_synchronising_batch_norm_changes_neither_size_nor_cost() -> None:
-    local, synchronized = (built("resnet18", SMALL, batch_norm=kind) for kind in ("local", "synchronized"))
+    local, synchronized = (
+        built("resnet18", SMALL, **SMALL_RESNET, batch_norm=kind) for kind in ("local", "synchronized")
+    )
     assert num_parameters(local) == num_parameters(synchronized)
     assert _keras_model.flops(local) == _keras_model.flops(synchronized)
     shapes = [[tuple(v.shape) for v in model.trainable_variables] for model in (local, synchronized)]
@@ -259,25 +260,24 @@ def test_rows_of_a_table_are_overwritten_alone() -> None:
 def test_cost_of_a_transformer() -> None:
     """Of each block 4 projections, 2 products of attention and 2 dense layers; then the logits."""
     steps, width, inner = 20, 16, 40
-    options = {"width": width, "num_heads": 4, "num_layers": 3, "feed_forward_width": inner}
+    options = {"width": width, "num_heads": 4, "num_layers": 2, "feed_forward_width": inner}
     block = 4 * steps * width**2 + 2 * steps**2 * width + 2 * steps * width * inner
     tokens = Problem((steps,), 30, vocabulary=30, target_shape=(steps,))
-    for positions in ("learned", "sinusoidal"):
-        characters = built("transformer", tokens, **options, positions=positions)
-        assert _keras_model.flops(characters) == 6 * (3 * block + steps * width * 30), positions
-        classes = built("transformer", Problem((steps, 5), 2), **options, positions=positions)
-        assert _keras_model.flops(classes) == 6 * (steps * 5 * width + 3 * block + width * 2), positions
+    characters = built("transformer", tokens, **options, positions="sinusoidal")
+    assert _keras_model.flops(characters) == 6 * (2 * block + steps * width * 30)
+    classes = built("transformer", Problem((steps, 5), 2), **options, positions="learned")
+    assert _keras_model.flops(classes) == 6 * (steps * 5 * width + 2 * block + width * 2)
 
 
 def test_a_residual_branch_of_a_transformer_starts_small() -> None:
-    model = built("transformer", Problem((20,), 30, vocabulary=30), width=64, num_layers=8)
+    model = built("transformer", Problem((20,), 30, vocabulary=30), width=64, num_layers=2)
     deviations = [
         float(np.std(np.asarray(layer.output_dense.kernel)))
         for layer in model.layers
         if type(layer).__name__ == "MultiHeadAttention"
     ]
-    assert len(deviations) == 8
-    np.testing.assert_allclose(deviations, 0.02 / 4, rtol=0.1)
+    assert len(deviations) == 2
+    np.testing.assert_allclose(deviations, 0.02 / 2, rtol=0.1)
 
 
 def test_the_flat_order_of_residual_networks_is_as_documented() -> None:
