@@ -89,8 +89,8 @@ ROWS = (
 
 # Ends in these ways are a launcher's affair; the others are the same under any.
 OF_LAUNCHERS = {"import-error", "exit-0", "exit-3", "kill", "stop", "fork"}
-# Before a worker connects, by its own exit code, and by a signal: enough where each start takes seconds.
-OF_SLOW_LAUNCHERS = {"import-error", "exit-3", "kill"}
+# By its own exit code before it connects, and by a signal: enough where each start takes seconds.
+OF_SLOW_LAUNCHERS = {"import-error", "kill"}
 
 
 def run(folder: Path, launcher: str, mode: str, **limits: float) -> Outcome:
