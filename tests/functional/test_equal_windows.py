@@ -30,7 +30,6 @@ BASE = {
 }
 POINTS = [
     {"strategy": "single", "trainer": "numpy"},
-    {"strategy": "mpi", "trainer": "numpy"},
     {"strategy": "mpi", "trainer": "numpy", "workers": 2},
     {"strategy": "horovod", "workers": 2},
     {"strategy": "mirrored", "workers": 2},

@@ -21,7 +21,6 @@ base: {dataset: npz, dataset.path: numbers.npz, model: mlp, model.hidden: [16], 
 include:
   - {strategy: mpi, workers: 1}
   - {strategy: mpi, workers: 2}
-  - {strategy: parameter_server, workers: 2}
   - {strategy: parameter_server, workers: 2, evaluator: beside}
   - {strategy: ring, workers: 3, communicator: simulated}
 baseline: none

@@ -120,8 +120,6 @@ def test_it_answers_with_one_line_and_ends_by_itself(preparing: Preparing, monke
 def test_a_users_mistake_is_reported_without_a_traceback(preparing: Preparing) -> None:
     mistakes = {
         "{": "not understood",
-        '{"dataset": "digitz"}': "'digits'",
-        '{"dataset": "digits", "options": {"a": 1}}': "dataset.a",
         '{"dataset": "image_folder", "options": {"path": "no/where"}}': "no/where",
     }
     started = {argument: preparing.launch([*PREPARE, argument]) for argument in mistakes}

@@ -20,7 +20,7 @@ def work(tmp_path: Path) -> Iterator[Bench]:
 def run(work: Bench, before: str = "", redirected: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
     """Run a study of one run from a shell, after other commands of it."""
     script = f'{before} exec "$@" {redirected}'
-    argv = ["sh", "-c", script, "sh", *DLBENCH, "run", str(work.scenario(epochs=20, batch_sizes="16"))]
+    argv = ["sh", "-c", script, "sh", *DLBENCH, "run", str(work.scenario(epochs=1, batch_sizes="16"))]
     return subprocess.run(
         argv, cwd=work.folder, env=environment(variables), capture_output=True, text=True, timeout=200, check=False
     )

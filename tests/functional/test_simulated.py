@@ -20,10 +20,10 @@ base:
   batch_size: 8
   communicator.compute_time_s: 0.02
 """
-# One that is of each kind: with a server and without, with copies that agree and that do not. The others, in the
+# One of each kind: with a server and without, with copies that agree and that do not. The others, in the
 # simulator itself, are unit tests'.
-STRATEGIES = ("asynchronous", "backup_workers", "gossip", "local_sgd", "parameter_server", "ring")
-OTHERS = ("downpour", "elastic_averaging", "sandblaster", "softsync", "stale_synchronous")
+STRATEGIES = ("asynchronous", "backup_workers", "gossip", "parameter_server", "ring")
+OTHERS = ("downpour", "elastic_averaging", "local_sgd", "sandblaster", "softsync", "stale_synchronous")
 
 
 @pytest.fixture
