@@ -81,7 +81,7 @@ def test_a_users_own_module_comes_after_every_library_and_no_command_imports_ano
     (folder / "evil-1.0.dist-info" / "entry_points.txt").write_text(ENTRY_POINTS)
     dlbench(folder, "check", "s.yaml")
     dlbench(folder, "run", "s.yaml")
-    dlbench(folder, "report", study(folder), "--figure", "training_time", "--format", "svg")
+    dlbench(folder, "report", study(folder), "--figure", "step_parts", "--format", "svg")
     assert not (tmp_path / "sprung").exists(), (tmp_path / "sprung").read_text()
 
 
