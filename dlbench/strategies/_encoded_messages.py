@@ -24,7 +24,8 @@ class EncodingPort:
     memory: Memory | None = None
 
     def __init__(self, port: Port, world: World, make: Callable[[int], Compressor]) -> None:
-        self._port, self.updated, self.dropped = port, port.updated, port.dropped
+        self._port = port
+        self.updating, self.updated, self.dropped = port.updating, port.updated, port.dropped
         self._compressors = [make(part.stop - part.start) for part in world.shards]
 
     def send(self, to: int, message: Message) -> None:

@@ -47,8 +47,9 @@ class LocalWorker:
 
     def apply(self, values: Array, step: int) -> None:
         """Take one step of the optimizer, on a copy: the parameters may be in a message."""
-        self.parameters = self.parameters.copy()
-        self._optimizer.apply(self.parameters, values, self._world.rate(step))
+        with self._port.updating():
+            self.parameters = self.parameters.copy()
+            self._optimizer.apply(self.parameters, values, self._world.rate(step))
 
     def finish(self) -> None:
         """Do nothing: others wait for no more than this worker has given."""

@@ -9,6 +9,7 @@ again. A gradient is the mean over the samples of one worker's batch, of which t
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from struct import Struct
@@ -130,6 +131,9 @@ class Port(Protocol):
 
     def send(self, to: int, message: Message) -> None:
         """Send a message to a node; those between two nodes arrive in the order in which they were sent."""
+
+    def updating(self) -> AbstractContextManager[None]:
+        """Count the time of the block as that of an update, and not of messages."""
 
     def updated(self, staleness: Sequence[int], samples: int) -> None:
         """Record one update of parameters.

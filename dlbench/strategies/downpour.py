@@ -54,7 +54,8 @@ class DownpourWorker(PushingWorker):
             send_to_servers(self._world, self._port, Message("pull", self._rank, self._steps))
         else:
             rate = self.parameters.dtype.type(self._world.rate(gradient.step))
-            self.parameters = self.parameters - rate * gradient.values
+            with self._port.updating():
+                self.parameters = self.parameters - rate * gradient.values
 
     def finish(self) -> None:
         """Push what has gathered."""

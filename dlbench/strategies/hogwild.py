@@ -60,11 +60,12 @@ class HogwildWorker:
     def on_gradient(self, gradient: Gradient) -> None:
         """Subtract rate x gradient."""
         rate, values = self._world.rate(gradient.step), gradient.values
-        if self._sparse:
-            support = np.flatnonzero(values)
-            version = self._memory.subtract(values[support] * rate, support)
-        else:
-            version = self._memory.subtract(values * rate)
+        with self._port.updating():
+            if self._sparse:
+                support = np.flatnonzero(values)
+                version = self._memory.subtract(values[support] * rate, support)
+            else:
+                version = self._memory.subtract(values * rate)
         self._port.updated([version - self._version_read], gradient.samples)
 
     def on_message(self, message: Message) -> None:

@@ -4,6 +4,7 @@ import heapq
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -274,7 +275,7 @@ class _NodePort:
     def __init__(self, world: SimulatedWorld, node: int) -> None:
         self._world, self._node = world, node
         self.memory = world.memory
-        self.updated, self.dropped = world.updated, world.dropped
+        self.updating, self.updated, self.dropped = nullcontext, world.updated, world.dropped
 
     def send(self, to: int, message: Message) -> None:
         """Send a message to a node."""

@@ -259,13 +259,15 @@ class NodeRun:
         """Record the step that is over: the next one may begin."""
         started, batch_ready, taken_over, gradient_ready = self._moments
         now = perf_counter()
-        # The model takes parameters over before it computes; the row has that as the update, at the end.
-        update_s = taken_over - batch_ready
+        # The model takes parameters over before it computes; the row has that at the end, with the node's update. What
+        # a worker writes to the memory of another host is a message.
+        taking_s = taken_over - batch_ready
+        update_s = taking_s + (0.0 if self._bytes_moved else self.process.update_time_s)
         self.steps += 1
         self.step_ends.append(now)
         # Smaller last steps lie in the window, too: no barrier is before them.
         phase = "first" if self.steps == 1 else "timed"
-        timestamps = StepTimestamps(started, batch_ready, gradient_ready - update_s, NAN, now - update_s, now)
+        timestamps = StepTimestamps(started, batch_ready, gradient_ready - taking_s, NAN, now - update_s, now)
         epoch = min(ticket.epoch, len(self.epochs))
         self.recorder.add(self.steps, epoch, phase, len(ticket.share.indices), timestamps, self._loss)
         self.reporter.phase = "data"

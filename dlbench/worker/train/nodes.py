@@ -124,6 +124,7 @@ class NodeProcess:
         moments: When this node has made each of its updates, on `perf_counter`, and the samples in each.
         staleness: How many gradients in them had which staleness.
         num_dropped: Gradients that it has left out.
+        update_time_s: In which it has applied gradients itself since it took the last one.
         active_at: When it last computed, or a message came.
         closed_after: Whole epochs that it had handed out when it was told to hand out no more; else None.
         last_answer: Whether an epoch was the last, as the evaluator has answered; None before it has.
@@ -136,6 +137,7 @@ class NodeProcess:
         self.links: dict[int, tuple[int, int]] = {}
         self.moments, self.samples_of = array("d"), array("q")
         self.staleness: Counter[int] = Counter()
+        self.update_time_s = 0.0
         self.active_at = perf_counter()
         self.found_no_more_at: float | None = None
         self._communicator = communicator
@@ -175,6 +177,13 @@ class NodeProcess:
         if message.body is not None:
             # By themselves: to put them behind the header would be a copy of all of them.
             self._communicator.send(np.ascontiguousarray(message.body).view(np.uint8), to, _NUMBERS)
+
+    @contextlib.contextmanager
+    def updating(self) -> Iterator[None]:
+        """Count the time of the block as that of an update."""
+        began = perf_counter()
+        yield
+        self.update_time_s += perf_counter() - began
 
     def updated(self, staleness: Sequence[int], samples: int) -> None:
         """Count an update."""
@@ -227,6 +236,7 @@ class NodeProcess:
         share = ticket.share
         # What has arrived since came before the gradient was ready.
         self._deliver()
+        self.update_time_s = 0.0
         samples = len(share.indices)
         node.on_gradient(Gradient(values, ticket.step, samples, samples / share.total, loss))
         self._until(node.may_begin)

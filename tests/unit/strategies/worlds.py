@@ -3,6 +3,7 @@
 import random
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,7 +57,7 @@ class NodePort:
 
     def __init__(self, world: "FuzzedWorld", node: int) -> None:
         self._world, self._node = world, node
-        self.memory = world.memory
+        self.memory, self.updating = world.memory, nullcontext
 
     def send(self, to: int, message: Message) -> None:
         if message.body is not None:
