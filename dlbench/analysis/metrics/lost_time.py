@@ -141,11 +141,15 @@ def _remedy(name: str, arm: Arm) -> str:
 def sentence(arm: Arm, lost: Mapping[str, float]) -> str:
     """Say what takes most of the missing time of training, what to change first, and the most that it can gain."""
     started = 1 - lost.get(START, 0.0)
-    parts = {name: share / started for name, share in lost.items() if name != START}
+    efficiency = (1 - sum(lost.values())) / started
+    parts = {name: share for name, share in lost.items() if name != START}
+    # What takes less than the base line's is taken off the others in proportion: printed parts sum to the whole, and
+    # none can gain more than all of them.
+    longer = sum(share for share in parts.values() if share > 0)
+    parts = {name: share * (1 - efficiency) / longer for name, share in parts.items()} if longer else parts
     # A longer training pays no more of the first step.
     ranked = sorted(parts.items(), key=lambda part: (part[0] == "first step" and part[1] >= LEAST, -part[1]))
     name, share = next((part for part in ranked if part[1] >= LEAST), ranked[0])
-    efficiency = (1 - sum(lost.values())) / started
     start = f"{arm.title or arm.label}: {percent(efficiency)} of the workers' time is what one worker alone needs"
     once = f"; start-up, which is not in this, is {percent(1 - started)} of the run"
     once = once if 1 - started >= MUCH_START else ""

@@ -1,5 +1,6 @@
 """Where the time of several workers goes: parts sum to the whole; each cause is named with what takes less of it."""
 
+import re
 from typing import Any
 
 import pytest
@@ -90,6 +91,17 @@ def test_the_most_that_a_change_can_gain_is_the_time_without_the_part() -> None:
     assert share == pytest.approx(8.0 / (2 + 1 + 0.5 + 10 + 8 + 1 + 3), rel=1e-6)
     share /= 1 - lost["start-up"]
     assert f"(at most {100 * share / (1 - share):.2g}% faster)" in sentence(slow, lost)
+
+
+def test_what_takes_less_is_taken_off_the_others() -> None:
+    """The parts are then the whole with what one worker needs, and none gains more than all of them."""
+    slow = of_two({"communication_time_s": 30.0, "compute_time_s": 4.0}, peer_wait_s=0.0)
+    text = sentence(slow, lost_time(slow) or {})
+    needed, messages, gain, evaluation = map(float, re.findall(r"([\d.]+)%", text))
+    # 27 s of one worker, and 2 x (1 + 0.5 + 4 + 30 + 1 + 3) s of two, start-up left out.
+    assert needed == pytest.approx(100 * 27 / 79, abs=0.5)
+    assert needed + messages + evaluation == pytest.approx(100, abs=1.5)
+    assert gain < 100 * (79 / 27 - 1)
 
 
 def test_a_first_step_is_named_last_since_a_longer_training_pays_no_more_of_it() -> None:
