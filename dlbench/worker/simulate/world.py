@@ -14,7 +14,7 @@ from dlbench.strategies._protocol import Gradient, Memory, Message
 from dlbench.worker.simulate.links import Links
 from dlbench.worker.simulate.times import ComputeTimes
 from dlbench.worker.train.node_plan import NodePlan
-from dlbench.worker.train.schedule import Ticket
+from dlbench.worker.train.schedule import InLockStep, Ticket
 
 # Workers that a message names.
 _MOST_NAMED = 5
@@ -95,6 +95,9 @@ class SimulatedWorld:
         self._memory_bytes = 2 * world.parameters.nbytes if plan.shares_memory else 0
         self.counts = Counts([0.0] * num_workers, [0] * num_workers, [None] * num_workers)
         self._schedule, self._computes, self._links = plan.schedule, computes, Links(hosts, machines)
+        # Workers in lock step that each apply a step do so at moments that differ a little: the window has whole steps.
+        each_applies = isinstance(plan.schedule, InLockStep) and not world.others
+        self._updates_per_step = num_workers if each_applies else 1
         self._times = ComputeTimes(machines, num_workers, world.seed)
         self._server_s_per_byte = 1 / machines.server_bytes_per_s
         self._events: list[tuple[float, int, Callable[[int, Any], None], int, Any]] = []
@@ -158,7 +161,7 @@ class SimulatedWorld:
     def updated(self, staleness: Sequence[int], samples: int) -> None:
         """Count an update."""
         counts = self.counts
-        if self.now > self.last_update_s:
+        if self.now > self.last_update_s and counts.updates % self._updates_per_step == 0:
             # The window opens, or ends so far, at the last moment of updates, all of which are counted by now.
             if counts.opened is None and self._begun_by_then == len(self.workers):
                 counts.opened = self.last_update_s, counts.samples

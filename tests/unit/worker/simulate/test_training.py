@@ -142,6 +142,15 @@ def test_samples_per_s_are_those_of_the_window() -> None:
         assert rate == pytest.approx(24.0, rel=0.01), strategy
 
 
+@pytest.mark.parametrize("chance", [{}, CONSTANT])
+def test_the_window_of_workers_that_each_apply_a_step_has_whole_steps(chance: dict[str, Any]) -> None:
+    """They do so at moments that differ, of constant times by rounding alone."""
+    options = chance | {"communicator__latency_s": 0.001, "communicator__bandwidth_bytes_per_s": 1e6}
+    (segment,) = trained("ring", 5, batch_size=2, **options)[0].segments
+    # All but the first step and the last.
+    assert segment.samples == 3 * NUM_TRAIN - 2 * 10
+
+
 @pytest.mark.parametrize("workers", [2, 4, 8])
 def test_the_mean_staleness_of_asynchronous_gradients_is_p_minus_one(workers: int) -> None:
     result = trained("asynchronous", workers, epochs=20)[0]
