@@ -161,7 +161,7 @@ RUNS = _table(
     ("learning_rate_base_batch", "int", "samples", "The global batch it was tuned for."),
     ("learning_rate_scale", "text", "", "none, linear or sqrt, by the global batch."),
     ("learning_rate", "float", "", "The rate in effect after warm-up, before it decays."),
-    ("learning_rate_per_sample", "float", "1/samples", "What one sample changes in the shared parameters: rate of an update x share of a worker's gradient in it / samples of that gradient. Empty where a command of the user's own trained."),
+    ("learning_rate_per_sample", "float", "1/samples", "What one sample changes in the shared parameters: rate of an update x share of a worker's gradient in it / samples of that gradient. Empty where a command of the user's own trained, or each gradient's staleness divides the rate."),
     ("warmup_epochs", "float", "epochs", "Epochs of linear learning-rate warm-up."),
     ("learning_rate_decay", "text", "", "How the rate fell after warm-up: none, step or cosine."),
     ("learning_rate_decay_epochs", "int", "epochs", "Epochs between two falls of step."),

@@ -55,12 +55,13 @@ class Update:
     Attributes:
         batches: How many workers' batches enter it.
         learning_rate: Its full rate.
-        share: With which part of the rate the mean gradient of one batch enters the parameters that are scored.
+        share: With which part of the rate the mean gradient of one batch enters the parameters that are scored; None
+            where that differs between gradients.
     """
 
     batches: int
     learning_rate: float
-    share: float
+    share: float | None
 
 
 def update_of(run: RunSpec) -> Update:

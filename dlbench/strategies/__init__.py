@@ -22,8 +22,9 @@ that send messages (`NEEDS = Needs.of_nodes(...)`),
                                                                          # (`AssignedWorkerNode`s where `assigned_by`)
     def batches_per_update(options: Options, workers: int) -> int: ...   # where it is neither 1 (samples are handed
                                                                          # out) nor all (each has its share of a step)
-    def share_of_gradient(options: Options, workers: int) -> float: ...  # where samples are handed out, and a gradient
-                                                                         # enters with another part than 1 / batches
+    def share_of_gradient(options: Options, workers: int) -> float | None: ...  # where samples are handed out, and a
+                                                                         # gradient enters with another part than
+                                                                         # 1 / batches; None: each with another
 
 A strategy of lock step binds a step to its trainer (`dlbench.strategies._step`): `Between` two compiled calls a flat
 gradient is reduced, `Inside` the compiled call a hook reduces. Gradients arrive already scaled by 1 / samples of all

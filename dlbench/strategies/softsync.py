@@ -74,6 +74,11 @@ def batches_per_update(options: SoftsyncOptions, workers: int) -> int:
     return workers // options.n
 
 
+def share_of_gradient(options: SoftsyncOptions, workers: int) -> float | None:
+    """Return with which part of it a gradient enters an update; None where that depends on its staleness."""
+    return None if options.rate == "staleness" else 1 / batches_per_update(options, workers)
+
+
 def node(options: SoftsyncOptions, world: World, role: str, index: int, port: Port) -> PushingWorker | SoftsyncServer:
     """Return the node of a role."""
     if role == SERVER.name:

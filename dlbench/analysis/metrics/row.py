@@ -212,8 +212,9 @@ def _specification(run: RunSpec) -> dict[str, Any]:
     if run.settings.command is None:
         with suppress(UserError):  # the plugin of a user's strategy may be gone
             update = update_of(run)
-            per_sample = update.learning_rate * update.share * run.settings.workers / run.global_batch_size
-            row["learning_rate_per_sample"] = per_sample
+            if update.share is not None:
+                per_sample = update.learning_rate * update.share * run.settings.workers / run.global_batch_size
+                row["learning_rate_per_sample"] = per_sample
     else:
         # A command decides itself.
         row |= dict.fromkeys(("remainder", "batch_policy", "batch_policy_steps"))

@@ -209,6 +209,13 @@ def test_a_users_script_has_no_model_unless_one_is_named():
     assert [row(Journal())[name] for name in ("remainder", "batch_policy")] == ["train", "fixed"]
 
 
+@pytest.mark.parametrize(("rule", "rate"), [("equal", 0.01 / 64), ("staleness", None)])
+def test_a_rate_that_staleness_divides_is_not_that_of_every_sample(rule, rate):
+    settings = SETTINGS.model_copy(update={"strategy": "softsync", "learning_rate": 0.01})
+    run = RUN.model_copy(update={"settings": settings, "options": {"strategy.n": 1, "strategy.rate": rule}})
+    assert row(Journal(), run=run).get("learning_rate_per_sample") == (rate and pytest.approx(rate))
+
+
 @pytest.mark.parametrize(
     ("results", "verdict"),
     [
