@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from dlbench.analysis.arms import Arm, columns_of, emulation, option_columns
+from dlbench.analysis.arms import Arm, columns_of, emulation, is_imported, option_columns
 from dlbench.analysis.formatting import chosen
 from dlbench.grouping import by_key
 from dlbench.records.tables import cell
@@ -31,6 +31,8 @@ _LEADING = (*TASK, "strategy", "algorithm", "compression")
 _COMES_WITH = ("trainer", "communicator", "collectives", "servers", "server_placement")
 # Runs of two studies, or on other devices, are no repeats of each other.
 _APART = ("study", "device_name")
+# Where these are unset there is none: dlbench fills in its choice.
+_RESOLVED = {*_APART, *_COMES_WITH, "algorithm", "backend"}
 ALONE = "one worker alone"
 # What arms may each have a best learning rate of their own for.
 LEARNING_RATE = "learning_rate_base"
@@ -120,14 +122,27 @@ def varying(arms: Sequence[Arm], *, x: str = "") -> tuple[str, ...]:
 
     What was searched for does not distinguish arms: it is what each of them is measured at.
     Base lines do not count, where there are other arms: they differ in strategy and workers by what they are.
+    One value and unset vary, too, unless that follows from another that varies: a strategy without servers has none.
     """
     judged = without_base_lines(arms) or arms
     options = option_columns(columns_of(judged))
     names = [key for key in (*SETTINGS, *options, *_APART) if key != x]
     searched = {arm: tuned_of(arm) for arm in judged}
-    differing = [key for key in names if len(values_of((arm for arm in judged if key not in searched[arm]), key)) > 1]
+    values = {key: {arm.get(key) for arm in judged if key not in searched[arm]} for key in names}
+    several = [key for key in names if len(values[key]) > 1]
+    # Tables that were measured elsewhere do not say what was unset.
+    is_measured = not any(is_imported(arm.first) for arm in judged)
+    unset = {key for key in several if is_measured and key not in _RESOLVED and not key.startswith("launcher.")}
+    differing = [key for key in several if len(values[key] - {None}) > 1 or key in unset.intersection(_LEADING)]
     leading = [key for key in (*_LEADING, x, "study") if key in differing or (key and key == x)]
-    return tuple(key for key in differing if not any(follows(judged, key, [lead]) for lead in _leads(key, leading)))
+    varied = {
+        key
+        for key in differing
+        if not any(follows(judged, key, [lead], dropna=key not in unset) for lead in _leads(key, leading))
+    }
+    also = unset.difference(differing)
+    varied |= {key for key in also if not any(follows(judged, key, [lead], dropna=False) for lead in (*varied, x))}
+    return tuple(key for key in names if key in varied)
 
 
 def naming(arms: Sequence[Arm]) -> tuple[str, ...]:

@@ -41,8 +41,18 @@ BASE = {"baseline": True, "strategy": "single", "workers": 1}
         ([{"study": "a", "device_name": "X"}, {"study": "b", "device_name": "Y"}], "", "study"),
         ([{"study": "a", "model": "cnn"}, {"study": "b", "model": "lstm"}], "", "model"),
         ([{"study": "a", "device_name": "X"}, {"study": "a", "device_name": "Y"}], "", "device_name"),
-        # A failed run that does not know a setting makes no difference.
-        ([*KNOWN, {"dataset": "text", "train_samples": None}], "", "dataset"),
+        # What a table that was measured elsewhere leaves empty makes no difference; what dlbench left unset does.
+        ([*KNOWN, {"dataset": "text", "command": "imported"}], "", "dataset"),
+        ([*KNOWN, {"dataset": "text"}], "", "dataset train_samples"),
+        ([{"microbatch_size": 16, "command": "imported"}, {"command": "imported"}], "", ""),
+        ([{"microbatch_size": 16}, {}], "", "microbatch_size"),
+        ([{"compression": "half", "compression.format": "bfloat16"}, {}], "", "compression"),
+        ([{"compression": "half"}, {"strategy": "ring"}], "", "strategy compression"),
+        # A strategy may have nothing to set.
+        ([{"strategy": "ring", "evaluator": "own"}, {}], "", "strategy"),
+        ([{"strategy": "ring", "evaluator": "own"}, {"strategy": "ring"}, {}], "", "strategy evaluator"),
+        ([{"workers": 1}, {"placement": "scale-out"}], "workers", ""),
+        ([{"launcher.mca": "{}"}, {}], "", ""),
         # What follows from the horizontal axis is left out, and the axis itself.
         ([{"batch_size": 8}, {"batch_size": 16}], "batch_size", ""),
         ([{"batch_size": 8, "epochs": 2}, {"batch_size": 16, "epochs": 4}], "batch_size", ""),
