@@ -3,7 +3,7 @@
 A compressor file holds a one-line doc, `OPTIONS` and, of a vector that is encoded by itself,
 
     def create(options: Options, size: int, dtype: np.dtype, scale: float) -> Compressor: ...
-    IS_DENSE = True       # where what is sent has the same size each time, and is about as long as the vector
+    BYTES_PER_VALUE = 2   # where what is sent has the same size each time: about this much for each value
 
 or, where what is sent is reduced as it is,
 

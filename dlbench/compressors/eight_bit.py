@@ -13,7 +13,7 @@ from dlbench.compressors import Array, Residual
 from dlbench.parts import PIECE, pieces
 from dlbench.plugins import Options
 
-IS_DENSE = True
+BYTES_PER_VALUE = 1
 _LARGEST = 127
 
 

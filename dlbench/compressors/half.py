@@ -10,7 +10,7 @@ from dlbench.compressors import Array, Residual
 from dlbench.parts import pieces
 from dlbench.plugins import Options
 
-IS_DENSE = True
+BYTES_PER_VALUE = 2
 _ROUND = np.uint32(0x7FFF)
 # Values of float16 are scaled to less than 2^15: the largest that it has is 65504.
 _LARGEST_EXPONENT = 15

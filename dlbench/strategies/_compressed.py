@@ -133,7 +133,7 @@ class Compressed:
         if create is None:
             bind: Callable[..., Reduction] = self._compressor.get("bind")
             return bind(self._options, trainer.shapes, dtype, self._ring.all_reduce, self._seed)
-        if not self._compressor.get("IS_DENSE", False):
+        if self._compressor.get("BYTES_PER_VALUE") is None:
             return _Whole({"gradient": create(self._options, num_parameters, dtype, scale)}, self._exchange)
         sizes = [block.stop - block.start for block in cut(num_parameters, workers)]
         blocks = {f"block {i}": create(self._options, size, dtype, scale) for i, size in enumerate(sizes)}

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
+from dlbench import plugins
 from dlbench.scenario.check.case import Case, Descriptions, num_steps
 from dlbench.scenario.check.script_warnings import script_warnings
 from dlbench.scenario.cluster import Cluster
@@ -16,6 +17,8 @@ from dlbench.scenario.settings import Input
 _WINDOW_STEPS = 50
 # From here on `step_table: auto` keeps step rows as Parquet.
 MOST_CSV_BYTES = 50_000_000
+# Of a value of a gradient in float32.
+_VALUE_BYTES = 4
 # Of a step's row in `steps.csv`: measured, 125 to 137.
 ROW_BYTES = 130
 
@@ -81,6 +84,9 @@ def _on_cores(arms: Sequence[RunSpec], cluster: Cluster) -> Iterator[str]:
 def _training(arms: Sequence[RunSpec]) -> Iterator[str]:
     if rare := [run.label for run in arms if run.target and run.settings.evaluate_every > run.epochs_per_worker]:
         yield f"evaluated only after training, so the target is seen late: {_some(rare)}"
+    if longer := [run.label for run in arms if _is_as_long_in_a_ring(run)]:
+        why = "in a ring each worker's compressed gradient goes round whole, and gradients as they are in blocks"
+        yield f"compression that saves no bytes at this number of workers: {_some(longer)}; {why}"
     trained = [run for run in arms if run.settings.command is None]
     if whole := [run.label for run in trained if run.settings.warmup_epochs == run.epochs_per_worker]:
         why = "warmup_epochs is all of the training, so the learning rate reaches its value in the last step only"
@@ -92,6 +98,14 @@ def _training(arms: Sequence[RunSpec]) -> Iterator[str]:
     if random := [run.label for run in trained if run.settings.input is Input.SYNTHETIC]:
         why = "trained on random numbers (input synthetic), so that losses and accuracies mean nothing"
         yield f"{why}: {_some(random)}"
+
+
+def _is_as_long_in_a_ring(run: RunSpec) -> bool:
+    """Whether p - 1 payloads are as long as 2 (p - 1) blocks of 1/p of a gradient in float32."""
+    if run.settings.strategy != "ring" or run.settings.compression is None:
+        return False
+    size = plugins.load("compressors", run.settings.compression).get("BYTES_PER_VALUE")
+    return size is not None and bool(run.settings.workers * size >= 2 * _VALUE_BYTES)
 
 
 def _some(labels: Sequence[str]) -> str:

@@ -8,6 +8,7 @@ import pytest
 
 from dlbench.errors import UserError
 from dlbench.launch.layout import plan_layout
+from dlbench.scenario.check.warnings import warnings
 from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.expand.runs import expand
 from dlbench.scenario.read.scenario_file import read
@@ -106,6 +107,22 @@ def test_what_nodes_cannot_do_is_refused(tmp_path: Path, strategy: str, changed:
     with pytest.raises(UserError) as raised:
         runs(tmp_path, {"strategy": strategy, "workers": 2, **changed}, baseline="none")
     assert message in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "compression", "longest"),
+    [
+        ("ring", "half", "[workers=4], [workers=7], [workers=8]"), ("ring", "eight-bit", "[workers=8]"),
+        ("ring", "top-k", ""), ("ring", None, ""), ("parameter_server", "half", ""),
+    ],
+)  # fmt: skip
+def test_what_a_ring_passes_on_whole_is_warned_of_where_it_saves_no_bytes(
+    tmp_path: Path, strategy: str, compression: str | None, longest: str
+) -> None:
+    base = SIMULATED | {"strategy": strategy, "compression": compression}
+    arms = runs(tmp_path, base, matrix={"workers": [3, 4, 7, 8]}, baseline="none")
+    found = warnings(arms, TWO_CORES)
+    assert [text.partition("; ")[0].rpartition(": ")[2] for text in found] == [longest] * bool(longest)
 
 
 def test_a_target_stops_simulated_nodes_and_real_ones_that_an_evaluator_scores(tmp_path: Path) -> None:
