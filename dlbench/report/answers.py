@@ -4,9 +4,10 @@ Goals, conditions and prices come from the studies' own files, or as they are as
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 from pydantic import ValidationError
@@ -30,9 +31,12 @@ from dlbench.regular_file import read_json
 from dlbench.report.data import ReportData, StudyData
 from dlbench.report.page.machines import unsteady
 from dlbench.scenario.cluster import Prices
+from dlbench.scenario.expand.points import axis_keys
 from dlbench.scenario.goal import read_goal
 from dlbench.scenario.metrics import RATE, TRAIN_TIME
+from dlbench.scenario.read.document import inline
 from dlbench.scenario.run_spec import Phase, arm_name
+from dlbench.study.folder import DEFAULT_PARENT
 
 
 @dataclass(frozen=True)
@@ -150,7 +154,26 @@ def _place(study: StudyData, record: Any) -> StudyPlace:
     unmeasured = missing > 0 and len({*repeats, *unsearched}) > len(names)
     without = {"not searched yet": unsearched, NO_CANDIDATE: sorted(searches.keys() - unsearched)}
     doubts = tuple(f"{why}: {listed(arms, 3, '; ')}" for why, arms in without.items() if arms)
-    return StudyPlace(study.path, bool(record), missing, unmeasured, doubts)
+    asked = tuple(_asked(study, runs, max(repeats.values(), default=0)))
+    return StudyPlace(study.path, bool(record), missing, unmeasured, doubts, asked)
+
+
+def _asked(study: StudyData, runs: Sequence[Any], repeats: int) -> Iterator[tuple[str, str]]:
+    """Yield the options with which a study was begun, as its runs say them: its folder, its repeats and its arms."""
+    if runs and study.path.parent.resolve() != DEFAULT_PARENT.resolve():
+        yield "--output", str(study.path.parent)
+    if not (runs and (scenario := study.scenario)):
+        return
+    if repeats and isinstance(scenario.repeats, int) and repeats != scenario.repeats:
+        yield "--repeats", str(repeats)
+    values_of: dict[str, set[str]] = {}
+    for key, run in product(axis_keys(scenario), (run for run in runs if not run.get("baseline"))):
+        values = (found_in(run, place, key) for place in ("axes", "settings", "options"))
+        values_of.setdefault(key, set()).add(inline(next((value for value in values if value is not None), None)))
+    written = [(key, value) for _, axes in scenario.axes() for key, values in axes.items() for value in values]
+    written += [choice for point in scenario.include for choice in point.items()]
+    if any(inline(value) not in values_of.get(key, ()) for key, value in written):
+        yield from (("--only", f"{key}={min(values)}") for key, values in values_of.items() if len(values) == 1)
 
 
 def _prices(record: Any) -> Prices | None:

@@ -33,7 +33,7 @@ TOO_FAST = 2.0
 EVEN = 1.1
 
 
-# A command, why, and about how long it takes.
+# A command or the change of a setting, why, and about how long it takes.
 Command = tuple[str, str, float | None]
 # Where all repeats of an arm ended so, further ones will, too.
 _HOPELESS = ({Status.FAILED}, {Status.OUT_OF_MEMORY})
@@ -52,6 +52,7 @@ class StudyPlace:
         missing: Runs of it that have no row.
         unmeasured: Whether an arm has none that is to have some.
         doubts: What is said of arms of which no run was planned, since their search is not over or found nothing.
+        asked: Options of the command line with which a study of the same arms and repeats is begun beside it.
     """
 
     path: Path
@@ -59,6 +60,7 @@ class StudyPlace:
     missing: int = 0
     unmeasured: bool = False
     doubts: tuple[str, ...] = ()
+    asked: tuple[tuple[str, str], ...] = ()
 
 
 def recommend(
@@ -183,7 +185,11 @@ def _commands(
     if repeats := _repeats(answer, seconds_to):
         total, why = repeats
         yield f"{run if place.can_continue else again} --repeats {total}", why, seconds_to(total)
-    yield from ((f"{again} --set {change}", why, None) for change, why in _changes(answer, group, whole, wanted))
+    for change, why, longer in _changes(answer, group, whole, wanted):
+        key = change.partition("=")[0].removeprefix("tune.")
+        kept = [word for option in place.asked if not option[1].startswith(f"{key}=") for word in option]
+        seconds = longer and longer * sum(seconds_of(arm) * len(arm.rows) for arm in whole)
+        yield f"{again} {shlex.join([*kept, '--set', change])}", why, seconds
     if answer.use and place.can_continue and not answer.confirmed and len(answer.arms) > 1:
         contenders = sorted(map(seconds_of, whole), reverse=True)[:CONTENDERS]
         yield f"{run} --confirm", "it and its rivals on fresh seeds", ENOUGH_REPEATS * sum(contenders)
@@ -210,8 +216,15 @@ def _repeats(answer: Answer, seconds_to: Callable[[float], float]) -> tuple[int,
     return int(total), why if settled else f"{total} repeats begin to tell"
 
 
-def _changes(answer: Answer, group: ComparisonGroup, whole: Sequence[Arm], wanted: Wanted) -> Iterator[tuple[str, str]]:
-    """Yield settings of another study that may say more, and why; `whole`: all arms of this one."""
+def _changes(answer: Answer, group: ComparisonGroup, whole: Sequence[Arm], wanted: Wanted) -> Iterator[Command]:
+    """Yield settings of another study that may say more, why, and how many times as long as this it takes, if known.
+
+    Args:
+        answer: What is said of the group.
+        group: The arms.
+        whole: All arms of the study.
+        wanted: Goal, metrics and prices.
+    """
     if answer.use is None:
         if all(arm.word == "out" for arm in answer.arms):
             yield from _ways_in(answer, group, whole)
@@ -219,31 +232,31 @@ def _changes(answer: Answer, group: ComparisonGroup, whole: Sequence[Arm], wante
     is_untuned = bool(not_tuned_for(group.completed)) or any(map(_is_at_edge, group.completed))
     # Where no score decides, another learning rate changes nothing.
     if is_untuned and _may_search(whole) and criteria(group, wanted).score:
-        yield "tune.learning_rate=auto", "each arm at its own best rate"
+        yield "tune.learning_rate=auto", "each arm at its own best rate", None
     better = [way for way in answer.batch_sizes if way.batch and way.gain > TRAIN_TIME.margin]
     if len(better) == 1 and len({arm.workers for arm in group.arms}) == 1:
         per_worker = any(arm.get("batch_scope") == BatchScope.PER_WORKER for arm in group.arms)
         batch = round((better[0].batch or 0) / (group.arms[0].workers if per_worker else 1))
-        yield f"batch_size={batch}", f"a batch that may reach the target {percent(better[0].gain)} sooner"
+        yield f"batch_size={batch}", f"a batch that may reach the target {percent(better[0].gain)} sooner", None
 
 
-def _ways_in(answer: Answer, group: ComparisonGroup, whole: Sequence[Arm]) -> Iterator[tuple[str, str]]:
-    """Yield settings with which an arm may come in, and why."""
+def _ways_in(answer: Answer, group: ComparisonGroup, whole: Sequence[Arm]) -> Iterator[Command]:
+    """Yield settings with which an arm may come in, as `_changes` does."""
     reasons, rows = [arm.reason for arm in answer.arms], (row for arm in group.arms for row in arm.rows)
     rates, epochs = (values_of(whole, name) for name in (LEARNING_RATE, "epochs"))
     if any(TOO_SHORT in reason for reason in reasons) and all(map(can_extend, rows)):
-        yield "extend_window=true", "times steps until a rate counts"
+        yield "extend_window=true", "times steps until a rate counts", None
     if any(AT_ITS_TARGET in reason for reason in reasons):
-        yield "target.stop=false", "trains on beyond the target"
+        yield "target.stop=false", "trains on beyond the target", None
     knows_nothing = any("knowing nothing" in reason for reason in reasons)
     if any(map(_is_too_fast, group.completed)) and len(rates) == 1 and not any(map(tuned_of, group.arms)):
-        yield f"learning_rate={LOWER_RATE * rates[0]:g}", "a rate that may learn"
+        yield f"learning_rate={LOWER_RATE * rates[0]:g}", "a rate that may learn", 1.0
     elif (knows_nothing or any("exploded" in reason for reason in reasons)) and _may_search(whole):
-        yield "tune.learning_rate=auto", "rates that may learn"
+        yield "tune.learning_rate=auto", "rates that may learn", None
     # Where some arm is over a limit only, it has reached what is asked for.
     is_over = any(reason.startswith(OVER) for reason in reasons)
     if (knows_nothing or any("reached" in reason for reason in reasons)) and not is_over and len(epochs) == 1:
-        yield f"epochs={2 * epochs[0]}", "longer training may learn more"
+        yield f"epochs={2 * epochs[0]}", "longer training may learn more", 2.0
 
 
 def _may_search(arms: Sequence[Arm]) -> bool:

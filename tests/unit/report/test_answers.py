@@ -1,6 +1,7 @@
 """Verdicts on the claims of published studies, of which each study keeps a copy; what cannot be asked for."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -123,6 +124,39 @@ def test_while_an_arm_is_not_searched_nothing_is_recommended_and_its_runs_are_mi
     assert (answer.missing, answer.use is None, answer.doubts[0].text) == (missing, missing > 0, doubt)
     assert answer.next is not None
     assert f"{missing} runs to be made" in answer.next.why or not missing
+
+
+@pytest.mark.parametrize(
+    ("scenario", "axes", "words"),
+    [
+        ("matrix: {workers: [1, 2], seed: [1]}\nrepeats: 5", [{"workers": 2}],
+         " --repeats 2 --only workers=2 --only seed=1"),
+        ("matrix: {workers: [1, 2], seed: [1]}\nrepeats: 2", [{"workers": 1}, {"workers": 2}], ""),
+        ("include: [{strategy: mpi, workers: 2}, {workers: 3}]\nrepeats: {min: 3}", [{"workers": 3}],
+         " --only strategy=single --only workers=3"),
+        ("matrix: {compression: [null, half]}\nrepeats: 2", [{"compression": None}], " --only compression=null"),
+        ("matrix: {nothing: [1]}", [{}], ""),
+    ],
+)  # fmt: skip
+def test_a_longer_study_is_of_the_arms_and_repeats_that_were_asked_for(
+    tmp_path: Path, scenario: str, axes: list[dict[str, object]], words: str
+) -> None:
+    common = {"epochs": 5, "target_metric": "validation_accuracy", "target_value": 0.99, "time_to_target_s": None}
+    rows = [row for number in range(len(axes) + 1) for row in repeats(2, workers=2 + number, **common)]
+    data = studies(tmp_path, "", rows=rows)
+    study = replace(data.studies[0], scenario_text=scenario)
+    settings = {"strategy": "single", "seed": 1, "compression": None}
+    runs = [
+        {"label": str(point), "repeat": repeat, "axes": point, "settings": settings}
+        for point in axes
+        for repeat in range(2)
+    ]
+    runs += [{"label": "base line", "repeat": repeat, "baseline": True, "axes": {}} for repeat in range(2)]
+    (study.path / files.STUDY).write_text(json.dumps({"runs": runs}), encoding="utf-8")
+    (answer,) = answers_of(replace(data, studies=(study,))).answers
+    again = f"dlbench run {study.path / files.SCENARIO} --output {study.path.parent}{words} --set epochs=10"
+    assert answer.next is not None
+    assert answer.next.command == again
 
 
 def test_a_target_that_a_model_which_knows_nothing_has_is_refused(tmp_path: Path) -> None:

@@ -253,6 +253,16 @@ def test_nothing_is_recommended_where_nothing_is_learned(loss: float, changed: d
     assert found.use is None
     assert {one.word for one in found.arms} == {"out"}
     assert tried(found).command == f"dlbench run studies/made-1/scenario.yaml --set {change}"
+    assert tried(found).seconds == {"learning_rate=5": 95.0, "epochs=10": 190.0}.get(change)
+
+
+def test_another_study_has_the_same_arms_repeats_and_place_but_for_what_is_changed() -> None:
+    asked = (("--output", "my studies"), ("--repeats", "5"), ("--only", "epochs=5"), ("--only", "workers=2"))
+    place = {"made-1": StudyPlace(Path("my studies/made-1"), asked=asked)}
+    missed = [trained(f"a{n}", n, 0.5, epochs=5, seed=n, time_to_target_s=[None] * 5, **TARGET) for n in (1, 2)]
+    (found,) = recommend(read(*missed), Wanted(), place)
+    again = "dlbench run 'my studies/made-1/scenario.yaml' --output 'my studies' --repeats 5 --only workers=2"
+    assert tried(found).command == f"{again} --set epochs=10"
 
 
 @pytest.mark.parametrize("given", [[], ["learning_rate"]])
