@@ -19,6 +19,7 @@ from dlbench.scenario.check.scripts import (
     goes_on,
     has_hook,
     lacks_devices,
+    lightning_clis,
     modules_of,
     parsed,
     python_fault,
@@ -220,9 +221,10 @@ def _of_script(wish: Wish, base: _Lines) -> str:
     starts = starts_workers(main_text) if command.startswith("python") else ""
     words, open_ones = filled(arguments, starts_workers=bool(starts), goes_on=goes_on(with_modules(script)))
     filled_in = f"{', '.join(open_ones)}: say what it is to be" if open_ones else ""
-    is_cli = command.startswith("python") and "LightningCLI" in main_text
+    clis = lightning_clis(texts) if command.startswith("python") else []
     # Without `run=False` its first argument says what to do.
-    line = " ".join([command, *["fit"] * (is_cli and "run=False" not in main_text), *words])
+    is_run = bool(clis) and not any(it.arg == "run" and ast.unparse(it.value) == "False" for it in clis[0].keywords)
+    line = " ".join([command, *["fit"] * is_run, *words])
     if command.startswith("python") and not starts and lacks_devices(line):
         # Fabric's own command says the second; with it `.launch()` fails.
         is_fabric = any(re.search(r"\bFabric\(", text) for text in texts)
@@ -230,7 +232,7 @@ def _of_script(wish: Wish, base: _Lines) -> str:
         is_launched = any(".launch(" in text for text in texts)
         ways = [f"env {'LT_CLI_USED=1 ' * (is_fabric and not is_launched)}{variables} {line}"]
         ways += [f"{line} {it.flag} {{workers}}" for it in arguments if it.flag == "--devices"]
-        ways += [f"{line} --trainer.devices {{workers}}"] * is_cli
+        ways += [f"{line} --trainer.devices {{workers}}"] * bool(clis)
         line = next((it for it in reversed(ways) if not lacks_devices(it)), line)
     line = f"bash -c {shlex.quote(line)}" if LOCAL_RANK in line else line
     base.add("command", line, filled_in or "{batch_size} and every other setting can be filled in")

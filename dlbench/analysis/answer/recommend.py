@@ -36,7 +36,7 @@ EVEN = 1.1
 # A command or the change of a setting, why, and about how long it takes.
 Command = tuple[str, str, float | None]
 # Where all repeats of an arm ended so, further ones will, too.
-_HOPELESS = ({Status.FAILED}, {Status.OUT_OF_MEMORY})
+_HOPELESS = (Status.FAILED, Status.OUT_OF_MEMORY)
 _NOTHING = {"use": None, "either": (), "cheaper": None, "faster": None}
 # How many arms run once more on fresh seeds.
 CONTENDERS = 3
@@ -163,21 +163,16 @@ def _commands(
     def seconds_of(arm: Arm) -> float:
         return mean(times[arm.study, arm.name] or [usual])
 
-    failed = [arm for arm in group.arms for row in arm.rows if not Status(row["status"]).is_final]
-    # What every run of an arm, or a second attempt, ended with is no accident; a simulated run has none.
-    hopeless = [
-        arm
-        for arm in failed
-        if {row["status"] for row in arm.rows} in _HOPELESS
-        and (sum(row.get("attempt") or 1 for row in arm.rows) > 1 or is_simulated(arm.first))
-    ]
+    failed = [(arm, row) for arm in group.arms for row in arm.rows if not Status(row["status"]).is_final]
+    hopeless = [row for arm, row in failed if _is_hopeless(arm, row)]
+    again_s = [seconds_of(arm) for arm, row in failed if row not in hopeless]
     if place.can_continue:
         if place.missing:
             yield run, f"{counted(place.missing, 'run')} to be made", usual * place.missing
         if hopeless:
-            yield f"dlbench logs {hopeless[0].rows[0]['run_id']} --study {study}", "why all runs of an arm failed", None
-        if failed:
-            yield run, f"repeats {counted(len(failed), 'run')} that failed", sum(map(seconds_of, failed))
+            yield f"dlbench logs {hopeless[0]['run_id']} --study {study}", "why it failed", None
+        if again_s:
+            yield run, f"repeats {counted(len(again_s), 'run')} that failed", sum(again_s)
 
     def seconds_to(total: float) -> float:
         return sum(seconds_of(arm) * max(total - len(arm.rows) * place.can_continue, 0) for arm in whole)
@@ -194,6 +189,12 @@ def _commands(
         contenders = sorted(map(seconds_of, whole), reverse=True)[:CONTENDERS]
         yield f"{run} --confirm", "it and its rivals on fresh seeds", ENOUGH_REPEATS * sum(contenders)
     yield f"dlbench report {study}", "charts, evidence, all doubts", None
+
+
+def _is_hopeless(arm: Arm, row: Row) -> bool:
+    """Whether a failed run will fail again: in a simulator, a second attempt, or as all runs of its arm did."""
+    is_alike = len(arm.rows) > 1 and len({each["status"] for each in arm.rows}) == 1
+    return row["status"] in _HOPELESS and (is_alike or is_simulated(row) or (row.get("attempt") or 1) > 1)
 
 
 def _repeats(answer: Answer, seconds_to: Callable[[float], float]) -> tuple[int, str] | None:

@@ -61,12 +61,9 @@ FOLDERS = ("output_dir", "out_dir", "save_dir", "log_dir", "logdir", "workdir", 
 # Libraries that find other workers by what torchrun sets.
 BY_TORCHRUN = {"lightning", "pytorch_lightning"}
 # What says how many workers Lightning has on a host; by default it takes a single processor.
-_DEVICES = re.compile(
-    r"(?:--|\b)(?:LT_|PL_TRAINER_|\w+\.)?devices\b|LOCAL_WORLD_SIZE|--config\b|\.py\b.* -c\b", re.IGNORECASE
-)
-# What may say so in another way: arguments, such as a LightningCLI's, and other text of a script.
-_HOLDERS = {None, "num_nodes", "args", "parser_kwargs", "trainer_class"}
-_UNCLEAR = re.compile(r"LOCAL_WORLD_SIZE|instantiate\(|\bdict\([^()]*\bdevices=|['\"](trainer\.)?devices['\"]")
+_DEVICES = re.compile(r"(?:--|\b)(?:LT_|PL_TRAINER_|\w+\.)?devices\b|LOCAL_WORLD_SIZE|--config\b", re.IGNORECASE)
+# Arguments of a LightningCLI that may say so, too.
+_HOLDERS = {None, "args", "parser_kwargs", "trainer_class"}
 # `if os.path.isfile(args.resume)` asks an argument.
 _ASKED = re.compile(r"\(\w+\.\w*(?:resume|checkpoint|ckpt|pretrained|load|weights|model)\w*\)")
 # Of the modules beside a script as many are read at most.
@@ -99,7 +96,8 @@ def lacks_devices(command: str) -> Path | None:
     """Return the Python script of a command whose Lightning has one worker in each process; None if unsure."""
     path, outer, texts = _script_and_texts(command)
     calls = [it for text in texts for it in ast.walk(parsed(text)) if isinstance(it, ast.Call)]
-    makers = [it for it in calls if re.fullmatch(r"(.*\.)?(Trainer|Fabric|\w+CLI)", ast.unparse(it.func))]
+    makers = [it for it in calls if re.fullmatch(r"(.*\.)?(Trainer|Fabric)", ast.unparse(it.func))]
+    clis = lightning_clis(texts)
     passed = [(it.arg, ast.unparse(it.value)) for call in makers for it in call.keywords]
     devices = {value for key, value in passed if key == "devices"}
     flags = [it for it in calls if "'--devices'" in map(ast.unparse, it.args)]
@@ -107,14 +105,36 @@ def lacks_devices(command: str) -> Path | None:
         defaults = {ast.unparse(it.value) for call in flags for it in call.keywords if it.arg == "default"}
         devices = {it for it in devices if not f".{it}".endswith(".devices")} | defaults
     # A Trainer takes of its environment what no argument says; a LightningCLI passes all arguments.
-    says_all = "devices" in dict(passed) or any(ast.unparse(it.func).endswith("CLI") for it in makers)
+    says_all = "devices" in dict(passed) or not makers
     outer = [it.replace("PL_TRAINER_DEVICES", "") if says_all else it for it in outer]
     is_set = any(map(_DEVICES.search, outer)) or not devices <= {"1", "None", "'auto'"}
-    unclear = _HOLDERS & {*dict(passed)} or any(map(_UNCLEAR.search, texts))
+    unclear = {None, "num_nodes"} & {*dict(passed)} or re.search(r"LOCAL_WORLD_SIZE|instantiate\(", "\n".join(texts))
+    is_unclear = bool(unclear) or _is_unclear(clis, outer, texts)
     # Scripts with the hook compare how many there are.
-    if not makers or is_set or unclear or any(map(has_hook, texts)):
+    if not (makers or clis) or is_set or is_unclear or any(map(has_hook, texts)):
         return None
     return path if any(BY_TORCHRUN & {*modules_of(text)} for text in texts) else None
+
+
+def lightning_clis(texts: Iterable[str]) -> list[ast.Call]:
+    """Return the calls by which a script's files make a LightningCLI, or a class of theirs that is derived from it."""
+    nodes = [it for text in texts for it in ast.walk(parsed(text))]
+    classes = [it for it in nodes if isinstance(it, ast.ClassDef)]
+    names = {it.name for it in classes if any(ast.unparse(base).endswith("LightningCLI") for base in it.bases)}
+    calls = [it for it in nodes if isinstance(it, ast.Call)]
+    return [it for it in calls if ast.unparse(it.func).rpartition(".")[2] in {"LightningCLI", *names}]
+
+
+def _is_unclear(clis: Sequence[ast.Call], outer: Iterable[str], texts: Iterable[str]) -> bool:
+    """Whether `devices` of a LightningCLI may be in its defaults or a file."""
+    if not clis:
+        return False
+    passed = {it.arg: it.value for call in clis for it in call.keywords}
+    defaults = passed.get("trainer_defaults")
+    if defaults is not None and (isinstance(defaults, ast.Name) or "devices" in ast.unparse(defaults)):
+        return True
+    in_file = any(re.search(r"\.py\b.* -c\b", it) for it in outer)
+    return in_file or bool(_HOLDERS & passed.keys()) or any("trainer.devices" in it for it in texts)
 
 
 def _script_and_texts(command: str) -> tuple[Path | None, list[str], list[str]]:

@@ -46,14 +46,15 @@ def _address(address: str) -> str:
 
 def _numbers(cores: object) -> tuple[int, ...]:
     """Return the cores written as `0-3,8`, as a list of such parts, or as one number."""
-    numbers: list[int] = []
+    numbers: dict[int, None] = {}
     for part in cores if isinstance(cores, list | tuple) else str(cores).split(","):
         ends = _CORES.fullmatch(str(part).strip())
         if ends is None or isinstance(part, bool) or int(ends[1]) > int(ends[2] or ends[1]):
             raise ValueError(f"are written as 0-3,8, not {shown(cores)}")
-        numbers += range(int(ends[1]), int(ends[2] or ends[1]) + 1)
-    if len(set(numbers)) < len(numbers):
-        raise ValueError(f"{shown(cores)} names one twice")
+        further = dict.fromkeys(range(int(ends[1]), int(ends[2] or ends[1]) + 1))
+        if not numbers.keys().isdisjoint(further):
+            raise ValueError(f"{shown(cores)} names one twice")
+        numbers |= further
     return tuple(numbers)
 
 

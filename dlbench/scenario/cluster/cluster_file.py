@@ -120,7 +120,11 @@ def _hosts(data: dict[str, Any], source: Source) -> list[Any]:
 def _counted(written: dict[str, Any], data: dict[str, Any], source: Source) -> list[Host]:
     """Return as many hosts as a queue is asked for."""
     where, keys = source.where(("hosts",)), _Counted.model_fields
-    if written and not written.keys() & keys.keys() and all(type(it) is int for it in written.values()):
+    if (
+        written
+        and not written.keys() & keys.keys()
+        and all(type(it) is int and 1 <= it <= MAX_SLOTS for it in written.values())
+    ):
         hint = f"hosts: {','.join(f'{address}:{slots}' for address, slots in written.items())}"
         raise UserError(f"hosts must be {_HOSTS}", where=where, hint=hint)
     if data.get("submitter", "direct") == "direct":

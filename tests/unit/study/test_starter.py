@@ -120,6 +120,7 @@ def test_the_strategy_is_that_of_what_a_script_imports() -> None:
     assert base_of("train.py")["launcher"] == "torchrun"
     for text, variables in (
         ("Trainer()", "env PL_TRAINER_DEVICES={workers} "),
+        ("Trainer()  # no LightningCLI", "env PL_TRAINER_DEVICES={workers} "),
         ("Trainer(devices=2)", ""),
         ("Trainer(devices=1)", ""),
         ("Fabric()", "env LT_CLI_USED=1 LT_DEVICES={workers} "),

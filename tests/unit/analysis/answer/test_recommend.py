@@ -503,12 +503,14 @@ ALIKE = {
         ([SLOW, [*FAST[:4], FAST[4] | {"status": "timeout"}]], "run --study studies/made-1",
          "repeats 1 run that failed", 6.0),
         ([SLOW, failed("dead", 3, "out-of-memory", batch_size=64)], "logs dead-r0 --study studies/made-1",
-         "why all runs of an arm failed", None),
+         "why it failed", None),
         # Nor does a second attempt, or a simulator, that failed end otherwise.
+        ([SLOW, [*FAST[:4], FAST[4] | {"status": "failed", "attempt": 2}]],
+         f"logs {FAST[4]['run_id']} --study studies/made-1", "why it failed", None),
         ([SLOW, failed("dead", 1, batch_size=64, attempt=2)], "logs dead-r0 --study studies/made-1",
-         "why all runs of an arm failed", None),
+         "why it failed", None),
         ([[row | SIMULATED for row in SLOW], failed("dead", 1, batch_size=64, **SIMULATED)],
-         "logs dead-r0 --study studies/made-1", "why all runs of an arm failed", None),
+         "logs dead-r0 --study studies/made-1", "why it failed", None),
     ],
 )  # fmt: skip
 def test_what_is_run_next_says_its_time_and_what_it_settles(
