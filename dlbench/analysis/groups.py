@@ -12,9 +12,9 @@ from dlbench.scenario.expand import arms as scenario_arms
 from dlbench.scenario.metrics import QUALITY
 from dlbench.scenario.settings import Affects, settings_of
 
-# Columns of settings that have other names there; a run's seed comes with its repeat, its launcher with its strategy.
+# Columns of settings that have other names there; a run's seed comes with its repeat.
 _COLUMNS = {"learning_rate": "learning_rate_base", "mode": "placement", "workers_per_host": "placement"}
-_COLUMNS |= {"seed": "", "launcher": ""}
+_COLUMNS |= {"seed": ""}
 _WRITTEN = {"learning_rate_base": "learning_rate", "placement": "mode"}
 # What arms of one study can differ in, by column; what follows from others (the global batch) is not among them.
 _DIFFERING = settings_of(Affects.STEP, Affects.ARITHMETIC, Affects.TRAINING, Affects.DISTRIBUTION)
@@ -28,7 +28,7 @@ _BARE |= {"batch_policy", "study", "device_name"}
 _LEADING = (*TASK, "strategy", "algorithm", "compression")
 # What comes with a strategy or an algorithm, such as the library that moves bytes; all else that differs with these is
 # its own difference.
-_COMES_WITH = ("trainer", "communicator", "collectives", "servers", "server_placement")
+_COMES_WITH = ("trainer", "launcher", "communicator", "collectives", "servers", "server_placement")
 # Runs of two studies, or on other devices, are no repeats of each other.
 _APART = ("study", "device_name")
 # Where these are unset there is none: dlbench fills in its choice.
@@ -37,7 +37,7 @@ ALONE = "one worker alone"
 # What arms may each have a best learning rate of their own for.
 LEARNING_RATE = "learning_rate_base"
 _OWN_RATE = {"batch_size_global": "global batch"} | {
-    key: key for key in ("strategy", "compression", "optimizer", "batch_policy")
+    key: key for key in ("strategy", "compression", "optimizer", "momentum", "batch_policy")
 }
 # Units by the end of a column's name.
 _UNITS = {"_bytes_per_s": "bytes/s", "_bytes": "bytes", "_ms": "ms", "_s": "s"}
@@ -94,7 +94,11 @@ def not_tuned_for(arms: Sequence[Arm]) -> list[str]:
     untuned = [arm for arm in arms if LEARNING_RATE not in tuned_of(arm)]
     if len(values_of(untuned, LEARNING_RATE)) != 1:
         return []
-    return [words for column, words in _OWN_RATE.items() if len({*values_of(untuned, column)} - {"single"}) > 1]
+    values = {column: {*values_of(untuned, column)} - {"single"} for column in _OWN_RATE}
+    # Without compression is a way, too.
+    if any(arm.get("compression") is None for arm in untuned if not (arm.is_alone or is_imported(arm.first))):
+        values["compression"].add(None)
+    return [words for column, words in _OWN_RATE.items() if len(values[column]) > 1]
 
 
 def learning_rate_note(arms: Sequence[Arm]) -> str:
@@ -171,6 +175,7 @@ def _leads(key: str, leading: Iterable[str]) -> list[str]:
         leading = ["backend", *leading]
     with_strategy = key in _COMES_WITH or key.startswith(("strategy.", "launcher."))
     others = {"study"} | (set() if with_strategy else {"strategy", "algorithm"})
+    others |= set() if with_strategy or key.startswith("compression.") else {"compression"}
     return [lead for lead in leading if lead not in others]
 
 

@@ -16,7 +16,7 @@ from dlbench.analysis.answer.answer import Answers
 from dlbench.analysis.answer.decide import Wanted
 from dlbench.analysis.answer.doubts import of_nothing
 from dlbench.analysis.answer.recommend import StudyPlace, doubted, recommend, retargeted
-from dlbench.analysis.arms import Arm, columns_of, option_columns
+from dlbench.analysis.arms import Arm, Row, columns_of, option_columns
 from dlbench.analysis.arms import arms as arms_of
 from dlbench.analysis.claims.claim_check import check_claims
 from dlbench.analysis.claims.claim_tests import ClaimState
@@ -80,16 +80,16 @@ def answers_of(data: ReportData, goal: str = "", given: Sequence[str] = (), want
         raise UserError("the studies have different goals", hint=f"--goal {next(iter(goals))!r}")
     decisive = read_goal(next(iter(goals)), metrics) if goals else None
     target = decisive.target if decisive else None
-    arms: Sequence[Arm] = data.arms
+    # A run that was interrupted says nothing of its arm.
+    arms: Sequence[Arm] = [replace(arm, rows=tuple(filter(_has_ended, arm.rows)) or arm.rows) for arm in data.arms]
     if goal and target:
         score, aim = metrics[target[0]], target[1]
         nothing = [level for arm in arms if (level := of_nothing(arm, score)) is not None]
         if reached := [value for value in nothing if score.is_reached(value, aim)]:
             at_chance = f"a model that knows nothing already has {quantity(score, reached[0])}"
             raise UserError(f"--goal {goal!r} compares nothing: {at_chance}", hint="ask for a better score")
-    # Runs on fresh seeds that were not interrupted are evidence as well.
     others = [row for study in data.studies for row in study.others if row["phase"] == Phase.CONFIRM]
-    fresh = [row for row in others if row["status"] != Status.INTERRUPTED]
+    fresh = list(filter(_has_ended, others))
     if target and {(arm.get("target_metric"), arm.get("target_value")) for arm in arms} != {target}:
         if data.epochs.empty:
             raise UserError("a target after the fact needs the scores of the epochs, which no study here has")
@@ -136,12 +136,16 @@ def verdicts(data: ReportData) -> tuple[ClaimResult, ...]:
     return tuple(results)
 
 
+def _has_ended(row: Row) -> bool:
+    return bool(row["status"] != Status.INTERRUPTED)
+
+
 def _place(study: StudyData, record: Any) -> StudyPlace:
     """Return where a study is; one without `study.json` was published, and cannot go on."""
     runs = planned if isinstance(planned := found_in(record, "runs"), list) else []
-    names = {arm_name(row["run_id"]) for row in study.runs if row["status"] != Status.INTERRUPTED}
+    made = {row["run_id"] for row in filter(_has_ended, study.runs)}
     repeats = Counter(run.get("label") for run in runs if run.get("phase", Phase.MEASURE) == Phase.MEASURE)
-    missing = max(0, repeats.total() - len({row["run_id"] for row in study.attempts}))
+    missing = max(0, repeats.total() - len(made))
     # How the candidates ended of each arm that is not measured yet; what has no row was not begun.
     ends = {(row["label"], row["repeat"]): row["status"] for row in study.others if row["phase"] == Phase.TUNE}
     searches = by_key(
@@ -151,7 +155,7 @@ def _place(study: StudyData, record: Any) -> StudyPlace:
     )
     unsearched = sorted(arm for arm, ended in searches.items() if {Status.INTERRUPTED, Status.COMPLETED} & {*ended})
     missing += sum(searches[arm].count(Status.INTERRUPTED) + min(repeats.values(), default=1) for arm in unsearched)
-    unmeasured = missing > 0 and len({*repeats, *unsearched}) > len(names)
+    unmeasured = missing > 0 and len({*repeats, *unsearched}) > len({*map(arm_name, made)})
     without = {"not searched yet": unsearched, NO_CANDIDATE: sorted(searches.keys() - unsearched)}
     doubts = tuple(f"{why}: {listed(arms, 3, '; ')}" for why, arms in without.items() if arms)
     asked = tuple(_asked(study, runs, max(repeats.values(), default=0)))
@@ -164,7 +168,9 @@ def _asked(study: StudyData, runs: Sequence[Any], repeats: int) -> Iterator[tupl
         yield "--output", str(study.path.parent)
     if not (runs and (scenario := study.scenario)):
         return
-    if repeats and isinstance(scenario.repeats, int) and repeats != scenario.repeats:
+    # Under a rule, such as that of a budget, the number of runs is none that was asked for.
+    is_number = isinstance(scenario.repeats, int) and not any(run.get("repeats_rule") for run in runs)
+    if repeats and is_number and repeats != scenario.repeats:
         yield "--repeats", str(repeats)
     values_of: dict[str, set[str]] = {}
     for key, run in product(axis_keys(scenario), (run for run in runs if not run.get("baseline"))):

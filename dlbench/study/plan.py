@@ -106,7 +106,7 @@ def plan_study(request: Request) -> tuple[StudyPlan, Folder | None]:
     cluster = cluster_of(request.where, folder.record.cluster if folder else None)
     if folder is not None and not cluster.is_here:
         refuse_other_hosts(folder, cluster)
-    repeats = request.repeats or scenario.repeats
+    repeats = request.repeats or _repeats_so_far(scenario, folder)
     if request.budget.is_limited and isinstance(repeats, int) and repeats > Repeats().min:
         repeats = Repeats(max=repeats)  # arms that are open go first
     runs = expand(scenario, cluster, request.only, repeats)
@@ -117,6 +117,14 @@ def plan_study(request: Request) -> tuple[StudyPlan, Folder | None]:
         reference = reference_of(scenario, request.scenario if isinstance(request.scenario, Path) else None)
     numbers = "" if reference is None else reference.text
     return StudyPlan(scenario, text, runs, cluster, describe(), numbers, repeats, confirms), folder
+
+
+def _repeats_so_far(scenario: Scenario, folder: Folder | None) -> int | Repeats:
+    """Return the repeats of a scenario, or of the study that goes on, where more were asked for with it."""
+    runs = folder.record.runs if folder else ()
+    begun = max((run.repeat + 1 for run in runs if run.phase is Phase.MEASURE), default=0)
+    rule = scenario.repeats
+    return begun if begun > (rule.max if isinstance(rule, Repeats) else rule) else rule
 
 
 def require_tables(scenario: Scenario) -> None:

@@ -294,6 +294,9 @@ def _doubts_of_out(use: Arm, out: Mapping[Arm, str], decided: _Decided) -> Itera
     if ahead:
         best = max(ahead, key=gains.__getitem__)
         yield 78, f"{best.title} came to {quantity(value, amounts[best])}, but {out[best]}"
+    if lacking := [arm for arm in out if arm not in amounts and out[arm] == _gap(arm, decided)]:
+        arms = lacking[0].title if len(lacking) == 1 else f"{len(lacking)} arms, such as {lacking[0].title}"
+        yield 79, f"not compared: {arms}: {out[lacking[0]]}"
     over = [arm for arm in out if more.get(arm, 0.0) > margin and out[arm] == _over(arm, decided)]
     if quality and over:
         # Of those that score about as much the one that the goal likes most.
@@ -409,6 +412,7 @@ def _gap(arm: Arm, decided: _Decided) -> str:
             title = (decided.time if metric.column == COST else metric).title
             some = f"{lacking} of {counted(arm.n, 'run')} {'has' if lacking == 1 else 'have'} " * (lacking < arm.n)
             why = NO_STEPS if any(map(reports_no_steps, arm.completed)) else TOO_SHORT
+            why = next(filter(None, (row.get("stated_note") for row in arm.completed)), why)
             return f"{some}no {title}" + (f": {why}" if metric is RATE and not is_imported(arm.first) else "")
     return ""
 

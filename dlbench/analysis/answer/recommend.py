@@ -31,6 +31,8 @@ LOWER_RATE = 0.1
 TOO_FAST = 2.0
 # Classes are about equally frequent where that loss is at most this many times -log(share of the largest class).
 EVEN = 1.1
+# A search costs about as much as what is measured after it.
+WITH_SEARCH = 2.0
 
 
 # A command or the change of a setting, why, and about how long it takes.
@@ -233,7 +235,7 @@ def _changes(answer: Answer, group: ComparisonGroup, whole: Sequence[Arm], wante
     is_untuned = bool(not_tuned_for(group.completed)) or any(map(_is_at_edge, group.completed))
     # Where no score decides, another learning rate changes nothing.
     if is_untuned and _may_search(whole) and criteria(group, wanted).score:
-        yield "tune.learning_rate=auto", "each arm at its own best rate", None
+        yield "tune.learning_rate=auto", "each arm at its own best rate", WITH_SEARCH
     better = [way for way in answer.batch_sizes if way.batch and way.gain > TRAIN_TIME.margin]
     if len(better) == 1 and len({arm.workers for arm in group.arms}) == 1:
         per_worker = any(arm.get("batch_scope") == BatchScope.PER_WORKER for arm in group.arms)
@@ -253,7 +255,7 @@ def _ways_in(answer: Answer, group: ComparisonGroup, whole: Sequence[Arm]) -> It
     if any(map(_is_too_fast, group.completed)) and len(rates) == 1 and not any(map(tuned_of, group.arms)):
         yield f"learning_rate={LOWER_RATE * rates[0]:g}", "a rate that may learn", 1.0
     elif (knows_nothing or any("exploded" in reason for reason in reasons)) and _may_search(whole):
-        yield "tune.learning_rate=auto", "rates that may learn", None
+        yield "tune.learning_rate=auto", "rates that may learn", WITH_SEARCH
     # Where some arm is over a limit only, it has reached what is asked for.
     is_over = any(reason.startswith(OVER) for reason in reasons)
     if (knows_nothing or any("reached" in reason for reason in reasons)) and not is_over and len(epochs) == 1:

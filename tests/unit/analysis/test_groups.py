@@ -48,6 +48,9 @@ BASE = {"baseline": True, "strategy": "single", "workers": 1}
         ([{"microbatch_size": 16}, {}], "", "microbatch_size"),
         ([{"compression": "half", "compression.format": "bfloat16"}, {}], "", "compression"),
         ([{"compression": "half"}, {"strategy": "ring"}], "", "strategy compression"),
+        ([{"compression": "half", "momentum": 0.0}, {"momentum": 0.9}], "", "compression momentum"),
+        ([{"launcher": "local"}, {"strategy": "horovod", "launcher": "mpirun"}], "", "strategy"),
+        ([{"launcher": "local"}, {"launcher": "mpirun"}], "", "launcher"),
         # A strategy may have nothing to set.
         ([{"strategy": "ring", "evaluator": "own"}, {}], "", "strategy"),
         ([{"strategy": "ring", "evaluator": "own"}, {"strategy": "ring"}, {}], "", "strategy evaluator"),

@@ -163,3 +163,13 @@ def test_a_target_that_a_model_which_knows_nothing_has_is_refused(tmp_path: Path
     data = studies(tmp_path, "", rows=repeats(3, knows_nothing_accuracy=0.103, validation_accuracy=0.9))
     with pytest.raises(UserError, match=r"knows nothing already has 0\.103"):
         answers_of(data, "time to validation_accuracy>=0.05")
+
+
+def test_a_run_that_was_interrupted_says_nothing_of_its_arm_and_is_missing(tmp_path: Path) -> None:
+    rows = [*repeats(4, label="arm"), *repeats(3, label="other", workers=2, train_time_s=1.0)]
+    ended = studies(tmp_path, "", rows=[*rows[:3], rows[3] | {"status": "interrupted"}, *rows[4:]])
+    runs = [{"label": row["label"], "repeat": row["repeat"]} for row in rows]
+    (ended.studies[0].path / files.STUDY).write_text(json.dumps({"runs": runs}), encoding="utf-8")
+    (answer,) = answers_of(ended).answers
+    assert [arm.completed for arm in answer.arms if arm.word != "out"] == [3, 3]
+    assert "still to be made: 1 run of the study" in [doubt.text for doubt in answer.doubts]

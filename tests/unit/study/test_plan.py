@@ -171,3 +171,14 @@ def test_in_a_job_of_several_hosts_they_or_this_machine_are_named(
     assert cluster_of(ClusterOptions(hosts="localhost:3")).is_here
     with pytest.raises(UserError, match="PBS"):
         cluster_of(ClusterOptions())
+
+
+@pytest.mark.parametrize(("written", "asked_for", "repeats"), [("2", 5, 5), ("2", None, 2), ("{max: 4}", 5, 5)])
+def test_a_study_goes_on_with_the_repeats_that_were_last_asked_for(
+    tmp_path: Path, written: str, asked_for: int | None, repeats: int
+) -> None:
+    scenario = tmp_path / "s.yaml"
+    scenario.write_text(f"base: {{dataset: digits, model: mlp, trainer: numpy}}\nrepeats: {written}\nbaseline: none\n")
+    first, _ = plan_study(Request(scenario=scenario, repeats=asked_for))
+    folder = create(tmp_path / "studies", first)
+    assert plan_study(Request(scenario=None, study=folder.path))[0].repeats == repeats

@@ -212,6 +212,6 @@ def test_what_else_differs_between_the_modes_is_said() -> None:
     rows = [run(**{name: row[name] for name in whole}, **settings[row["mode"]]) for row in MODES]
     found = checked(*rows, reference=WORKERS)
     behind = next(one for one in found if one.claim.claim is Shape.ABOVE)
-    assert "confounded: mode is not all that differs (strategy, batch_scope" in behind.verdict.why
+    assert "confounded: mode is not all that differs (strategy, launcher, batch_scope" in behind.verdict.why
     assert behind.family == ""
     assert "confounded" not in next(one.verdict.why for one in found if one.claim.claim is Shape.FALLS)
