@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from dlbench.analysis.answer.doubts import pointless
 from dlbench.analysis.arms import Arm, Row, are_numbers, arms, last_attempts, measured, records
+from dlbench.analysis.formatting import counted
 from dlbench.analysis.groups import tuned_columns, varying
 from dlbench.errors import UserError, shown
 from dlbench.grouping import by_key
@@ -189,17 +190,37 @@ def read(paths: Iterable[Path]) -> ReportData:
     """Read one or several studies.
 
     Raises:
-        UserError: A folder is no study, is given twice, holds no run or text where a metric belongs, or a newer
-            dlbench wrote it.
+        UserError: A folder is no study, shares runs with another, holds no run or text where a metric belongs, or a
+            newer dlbench wrote it.
     """
     studies: list[StudyData] = []
     for path in paths:
-        if any(path.resolve() == study.path.resolve() for study in studies):
-            raise UserError(f"{path} is given twice")
-        studies.append(_read_study(path, {study.name for study in studies}))
+        study = _read_study(path, {study.name for study in studies})
+        for earlier in studies:
+            require_distinct(earlier, study)
+        studies.append(study)
     if not studies:
         raise UserError("no study is given", hint="dlbench report studies/NAME")
     return ReportData(tuple(studies))
+
+
+def require_distinct(first: StudyData, second: StudyData) -> None:
+    """Refuse two studies that share runs, which would count twice.
+
+    Raises:
+        UserError: They are one folder, or one is a copy or a continuation of the other.
+    """
+    if first.path.resolve() == second.path.resolve():
+        raise UserError(f"{second.path} is given twice")
+    runs, others = (
+        {(row["run_id"], row["attempt"], row["started_at"]) for row in study.runs if row.get("started_at")}
+        for study in (first, second)
+    )
+    if shared := len(runs & others):
+        raise UserError(
+            f"{first.path} and {second.path} share {counted(shared, 'run')}: one copies or continues the other",
+            hint="each run counts once: give the one with more runs alone, or studies that share none",
+        )
 
 
 def _read_study(path: Path, taken: set[str]) -> StudyData:

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from dlbench.cli import USAGE, group
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "study-v3"
+PUBLISHED = Path(__file__).parents[2] / "results" / "dividing"
 KEPT = "not dlbench's\n"
 # A file or folder of each exporter, and whether it is a folder.
 EXPORTED = {
@@ -71,7 +72,7 @@ def test_no_command_replaces_what_is_no_file(
     commands = {tmp_path / "s.yaml": [*init, str(tmp_path / "s.yaml")], completion: ["completion", "zsh", "--install"]}
     if kind in (pipe, link):  # one function refuses all kinds, and these commands compute for seconds
         out = tmp_path / "out.csv"
-        commands[out] = ["compare", str(FIXTURE), str(FIXTURE), "--output", str(out)]
+        commands[out] = ["compare", str(FIXTURE), str(PUBLISHED), "--output", str(out)]
         commands[report] = ["report", str(FIXTURE), "--figure", "training_time", "--output", str(report.parent)]
     for place, arguments in commands.items():
         place.parent.mkdir(parents=True, exist_ok=True)

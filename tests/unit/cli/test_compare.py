@@ -66,7 +66,7 @@ def aimed(*seconds: float | None) -> list[dict]:
 def test_what_is_slower_is_told_and_fails_a_gate_above_its_share_or_where_an_arm_fails_now(compared):
     result = compared(measured("a", 10.5, 2))
     assert result.exit_code == 0
-    assert result.stdout.startswith("made-1 against made-1: 2 worse\n")
+    assert result.stdout.startswith("new 학습 against base: 2 worse\n")
     for new, share, code, part, *base in (
         (measured("a", 10.5, 2), "5%", REGRESSION, "dlbench: label of a: train_time_s worse by 1"),
         (measured("a", 10.5, 2), "50%", 0, "no median is worse by more than 50%"),
@@ -77,6 +77,24 @@ def test_what_is_slower_is_told_and_fails_a_gate_above_its_share_or_where_an_arm
     ):  # fmt: skip
         result = compared(new, "--fail-above", share, base=base[0] if base else None)
         assert (result.exit_code, part in result.stderr) == (code, True), result.stderr
+
+
+def test_studies_are_called_by_their_names_else_their_folders_else_their_paths(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for parent, name in (("one", "made-1"), ("two", "made-1"), ("three", "made-3")):
+        Path(parent).mkdir()
+        study(Path(parent, "s"), measured("a", 9.0, 1, study=name))
+    for new, heading in (("three/s", "made-3 against made-1:"), ("two/s", "two/s against one/s:")):
+        assert CliRunner().invoke(group, ["compare", "one/s", new]).stdout.startswith(heading)
+
+
+@pytest.mark.parametrize(("new", "words"), [("base", "given twice"), ("copy", "base and copy share 8 runs")])
+def test_a_study_is_not_compared_with_itself_or_its_copy(tmp_path, monkeypatch, new, words):
+    monkeypatch.chdir(tmp_path)
+    for name in ("base", "copy"):
+        study(Path(name), measured("a", 9.0, 1, started_at="2026-11-24T06:31:33.177+00:00"))
+    result = CliRunner().invoke(group, ["compare", "base", new, "--fail-above", "5%"])
+    assert (result.exit_code, result.stdout, words in result.stderr) == (USAGE, "", True), result.stderr
 
 
 def test_a_gate_of_few_repeats_says_how_little_they_show_or_is_refused(compared):
@@ -96,7 +114,7 @@ def test_a_gate_needs_the_same_machine_and_versions_unless_they_are_ignored(comp
         result = compared(measured("a", 9.0, 2), "--fail-above", "5%", machine=machine)
         assert result.exit_code == USAGE
         assert "--ignore machine\n" in result.stderr
-        assert "made-1 against made-1" in result.stdout
+        assert "new 학습 against base" in result.stdout
     result = compared(measured("a", 9.0, 2), "--fail-above", "5%", "--ignore", "machine", machine=MACHINE | newer)
     assert result.exit_code == USAGE
     assert "Python: was 3.11.7, is 3.12.1" in result.stderr
@@ -124,7 +142,7 @@ def test_other_settings_are_refused_and_the_file_says_so(compared, tmp_path):
 
 def test_forms(compared, tmp_path):
     file = tmp_path / "said"
-    for form, begins in {"markdown": "**dlbench: ", "csv": "verdict,arm,metric,", "text": "made-1"}.items():
+    for form, begins in {"markdown": "**dlbench: ", "csv": "verdict,arm,metric,", "text": "new 학습"}.items():
         result = compared(measured("a", 9.0, 2), "--format", form, "--output", str(file))
         assert (result.exit_code, result.stdout) == (0, "")
         assert file.read_text().startswith(begins)

@@ -37,9 +37,10 @@ def test_a_published_study_has_runs_and_epochs_and_its_scenario() -> None:
 
 
 def test_several_studies_are_joined_and_told_apart(tmp_path: Path) -> None:
-    copy = tmp_path / "copy"
-    shutil.copytree(PUBLISHED, copy)
-    report_data = read([PUBLISHED, copy, FIXTURE])
+    again = shutil.copytree(PUBLISHED, tmp_path / "again")
+    rows = (again / "runs.csv").read_text(encoding="utf-8")
+    (again / "runs.csv").write_text(rows.replace(",2026-11-24T", ",2026-11-25T"), encoding="utf-8")
+    report_data = read([PUBLISHED, again, FIXTURE])
     names = [source.name for source in report_data.studies]
     assert len(set(names)) == 3
     assert names[1] == f"{names[0]} (2)"
@@ -83,8 +84,17 @@ def test_studies_made_for_tests_are_what_reading_their_files_gives(tmp_path: Pat
         assert list(map(list, found)) == list(map(list, expected))
 
 
+def test_studies_may_share_failed_attempts_and_runs_of_an_unknown_time(tmp_path: Path) -> None:
+    failed = {"run_id": "a-r0", "status": "failed", "started_at": "2026-11-24T06:31:33.177+00:00"}
+    again = {"run_id": "a-r0", "attempt": 2, "started_at": "2026-11-25T06:31:33.177+00:00"}
+    one, two = study(tmp_path / "one", failed, {}), study(tmp_path / "two", failed, {}, again)
+    assert len(read([one, two]).runs) == 4
+
+
 def test_folders_that_are_no_studies_or_one_twice(tmp_path: Path) -> None:
-    folder = study(tmp_path / "one", {})
+    folder, copy = study(tmp_path / "one", {}), shutil.copytree(PUBLISHED, tmp_path / "copy")
+    lines = (copy / "runs.csv").read_text(encoding="utf-8").splitlines(keepends=True)
+    (copy / "runs.csv").write_text("".join(lines[:19]), encoding="utf-8")
     (tmp_path / "empty").mkdir()
     (tmp_path / "lost" / files.RUNS_FOLDER).mkdir(parents=True)
     (tmp_path / "lost" / files.STUDY).touch()
@@ -93,8 +103,10 @@ def test_folders_that_are_no_studies_or_one_twice(tmp_path: Path) -> None:
         ([tmp_path / "absent"], "not a study folder"),
         ([tmp_path / "empty"], r"it has no runs\.csv"),
         ([tmp_path / "lost"], r"lost has no runs\.csv.*\n.*`dlbench run --study"),
-        ([tmp_path], "there are studies: one"),
+        ([tmp_path], "there are studies: copy, one"),
         ([folder, tmp_path / "." / "one"], "given twice"),
+        ([folder, copy, PUBLISHED], "copy and .*dividing share 18 runs"),
+        ([PUBLISHED, folder, copy], "dividing and .*copy share 18 runs"),
     ):
         with pytest.raises(UserError, match=words):
             read(paths)
