@@ -75,8 +75,9 @@ class DynamicBatch:
     def learning_rate(self, share: Share) -> float:
         """Return the rate of the next step, and let the schedule advance by what the step is worth."""
         multiple = max(1, share.total // self._run.global_batch_size)
+        rate = self._rate(multiple)
         self._scheduled += self._policy.advance(multiple)
-        return self._rate(multiple)
+        return rate
 
     def prepare(self, batches: Batches, largest: Callable[[Array], Array]) -> None:
         """Compile and time the steps of all batches that may be chosen, and put all state back; a collective.
@@ -159,8 +160,9 @@ class DynamicBatch:
         )
 
     def _rate(self, multiple: int) -> float:
-        """Return the rate of a batch at this point of the schedule."""
-        return learning_rate(self._run, self._scheduled, self._order.steps_per_epoch) * self._policy.gain(multiple)
+        """Return the rate of a step of this batch that comes next."""
+        scheduled = self._scheduled + self._policy.advance(multiple)
+        return learning_rate(self._run, scheduled, self._order.steps_per_epoch) * self._policy.gain(multiple)
 
     def _clear(self) -> None:
         """Start a period; discard what was measured before."""

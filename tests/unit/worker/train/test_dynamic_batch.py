@@ -156,6 +156,8 @@ def test_a_rate_falls_with_the_samples_whatever_the_batch(decay: dict[str, Any])
         (worker,) = train(spec(**decay, **policy))
         rows = [message["row"] for message in worker.reporter.messages if message["kind"] == "epoch"]
         rates.append([row["learning_rate"] for row in rows])
+    if "step" in decay.values():  # all steps of an epoch have one rate, also its first one, which has the new batch
+        assert [change["learning_rate"] for change in worker.changes] == pytest.approx(rates[1][1:3])
     assert rates[0][-1] < rates[0][0] / 2
     # The rate of an epoch is its last step's, which is its remainder: along a cosine a larger step begins earlier.
     assert rates[1] == pytest.approx(rates[0], rel=0.15 if "cosine" in decay.values() else 1e-12)
