@@ -30,7 +30,7 @@ from dlbench.scenario.metrics import BUILT_IN, SCORE_COLUMNS
 from dlbench.scenario.needs import SERVER
 from dlbench.scenario.plugin_settings import num_slots, update_of
 from dlbench.scenario.run_spec import RunSpec
-from dlbench.scenario.settings import BatchPolicy
+from dlbench.scenario.settings import Augmentation, BatchPolicy
 from dlbench.telemetry.journal import Journal
 
 # Columns that a result holds under the same name, and how the workers' values become one. Values that were summed or
@@ -210,6 +210,10 @@ def _specification(run: RunSpec) -> dict[str, Any]:
     row |= _same(run, "run_id", "scenario", "label", "repeat", "baseline", "epochs_per_worker", "seed")
     row |= {} if target is None else {f"target_{name}": value for name, value in target.model_dump().items()}
     if run.settings.command is None:
+        if run.settings.batch_policy is not BatchPolicy.GOODPUT:
+            row["batch_policy_steps"] = None
+        if run.settings.augmentation is Augmentation.NONE:
+            row["augmentation_padding"] = None
         with suppress(UserError):  # the plugin of a user's strategy may be gone
             update = update_of(run)
             if update.share is not None:

@@ -14,7 +14,7 @@ from dlbench.records.result import Result, Segment
 from dlbench.scenario.layout import Layout, Place
 from dlbench.scenario.metrics import MetricDeclaration
 from dlbench.scenario.run_spec import RunSpec, Target
-from dlbench.scenario.settings import BatchPolicy, Precision, Settings
+from dlbench.scenario.settings import Augmentation, BatchPolicy, Precision, Settings
 from dlbench.telemetry.journal import Journal, SensorReading
 from dlbench.telemetry.messages import STEP_FIELDS
 
@@ -48,8 +48,8 @@ def result(**values) -> Result:
 
 def steps(data_wait_s: float) -> np.ndarray:
     table = np.zeros((100, len(STEP_FIELDS)))
-    values = {"num_steps": 1, "epoch": 1, "phase": PHASE["timed"], "step_time_s": 0.09, "data_wait_s": data_wait_s,
-              "started_at_s": np.arange(100) / 10}  # fmt: skip
+    values = {"num_steps": 1, "num_samples": 32, "epoch": 1, "phase": PHASE["timed"], "step_time_s": 0.09,
+              "data_wait_s": data_wait_s, "started_at_s": np.arange(100) / 10}  # fmt: skip
     for name, value in values.items():
         table[:, FIELD[name]] = value
     return table
@@ -207,6 +207,20 @@ def test_a_users_script_has_no_model_unless_one_is_named():
     # A command decides itself.
     assert [found[name] for name in ("remainder", "batch_policy", "learning_rate_per_sample")] == [None] * 3
     assert [row(Journal())[name] for name in ("remainder", "batch_policy")] == ["train", "fixed"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, (None, None)),
+        ({"batch_policy": BatchPolicy.GOODPUT}, (100, None)),
+        ({"augmentation": Augmentation.CROP_FLIP}, (None, 4)),
+        ({"command": "python t.py"}, (None, 4)),  # the script may pad
+    ],
+)
+def test_a_setting_that_means_nothing_beside_others_is_empty(settings, expected):
+    found = row(Journal(), run=RUN.model_copy(update={"settings": SETTINGS.model_copy(update=settings)}))
+    assert (found["batch_policy_steps"], found["augmentation_padding"]) == expected
 
 
 @pytest.mark.parametrize(("rule", "rate"), [("equal", 0.01 / 64), ("staleness", None)])
