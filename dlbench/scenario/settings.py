@@ -188,7 +188,7 @@ class Settings(Frozen):
     backend: Annotated[Backend | None, Affects.ARITHMETIC] = Field(
         None,
         description="What computes a model: `torch` stands for `trainer: keras_torch`. The same samples, first weights "
-        "and settings give the same training on each.",
+        "and settings give the same training on each; `numpy` draws other first weights.",
     )
     strategy: Annotated[PluginName, Affects.DISTRIBUTION] = Field(
         "single", description="How the workers' gradients or parameters are combined."
