@@ -18,7 +18,7 @@ from dlbench.records.outcome import Status
 from dlbench.records.result import MIN_TIMED_S, MIN_TIMED_STEPS
 from dlbench.scenario.metrics import BUILT_IN, MFU, QUALITY, RATE, SCORE_COLUMNS, TIME_TO_TARGET, TRAIN_TIME
 from dlbench.scenario.run_spec import Phase, arm_name
-from dlbench.scenario.settings import OPTION_PREFIXES, Affects, Input, option_prefixes_of, settings_of
+from dlbench.scenario.settings import OPTION_PREFIXES, Affects, BatchPolicy, Input, option_prefixes_of, settings_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,9 +38,12 @@ _OWN = {*names("runs"), "placement", "arm", "n", "reached"}
 MOST_REPORTED = 12
 
 # An arm is compared with a base line that is its equal in what decides the time of a step on one worker, and in what an
-# epoch holds. With one worker there is nothing to divide, so neither `batch_scope` nor `divide` is among them.
+# epoch holds and how batches grow. With one worker there is nothing to divide: `batch_scope` and `divide` may differ.
 _OF_A_STEP = (Affects.STEP, Affects.ARITHMETIC)
-EQUAL = ("dataset_checksum", "epochs", "remainder", *settings_of(*_OF_A_STEP))
+EQUAL = (
+    "dataset_checksum", "epochs", "remainder", "batch_policy", "largest_batch_size", "batch_doubling_epochs",
+    *settings_of(*_OF_A_STEP),
+)  # fmt: skip
 # The command of runs that were measured elsewhere, and what begins the columns that tables of them have besides.
 IMPORTED = "imported"
 _EQUAL_OPTIONS = (*option_prefixes_of(*_OF_A_STEP), f"{IMPORTED}.")
@@ -79,8 +82,9 @@ def held_back(rows: Iterable[Row]) -> str:
 
 
 def can_extend(row: Row) -> bool:
-    """Whether the run could continue after training (`extend_window`): scripts and nodes that send messages cannot."""
-    return row.get("command") is None and row.get("updates") is None
+    """Whether `extend_window` is for the run: not for scripts, nodes that send messages, and a batch that changes."""
+    is_fixed = row.get("batch_policy") in (None, BatchPolicy.FIXED)
+    return is_fixed and row.get("command") is None and row.get("updates") is None
 
 
 def is_ended_by_target(row: Row) -> bool:
@@ -253,8 +257,11 @@ def arms(rows: Iterable[Row]) -> list[Arm]:
     base_lines = by_key((base_line_key(row, columns), row) for row in alone)
     grouped = by_key(((row.get("study"), arm_name(row["run_id"])), row) for row in lasts)
     grouped_arms = (Arm(name, tuple(members)) for (_, name), members in grouped.items())
+    # With `goodput` each run has batches that follow its own times: rates of two arms are those of different batches.
     return [
-        arm if arm.is_alone else replace(arm, base_line=tuple(base_lines.get(base_line_key(arm.first, columns), ())))
+        arm
+        if arm.is_alone or arm.first.get("batch_policy") == BatchPolicy.GOODPUT
+        else replace(arm, base_line=tuple(base_lines.get(base_line_key(arm.first, columns), ())))
         for arm in grouped_arms
     ]
 

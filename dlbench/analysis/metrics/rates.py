@@ -71,17 +71,17 @@ def between_steps(results: Collection[Result], steps: Collection[Rows]) -> tuple
 
 
 def drift(steps: Collection[Rows]) -> float | None:
-    """Return the rate of the window's second half / that of the first half - 1, by the step times of all workers.
+    """Return the rate of the window's second half / that of the first half - 1, by samples and times of all workers.
 
-    Halves have equal numbers of steps, hence of samples; of an odd number the middle one is in none. None where a
-    worker has fewer than two steps in the window.
+    Halves have equal numbers of steps; of an odd number the middle one is in none. None where a worker has fewer than
+    two steps in the window.
     """
-    times = [single_step_times(in_window(rows)) for rows in steps]
-    if any(len(worker) < 2 for worker in times):
+    workers = [single_steps(in_window(rows)) for rows in steps]
+    if not workers or any(len(worker) < 2 for worker in workers):
         return None
-    first = sum(float(worker[: len(worker) // 2].sum()) for worker in times)
-    second = sum(float(worker[-(len(worker) // 2) :].sum()) for worker in times)
-    return first / second - 1 if second else None
+    halves = zip(*((worker[: len(worker) // 2], worker[-(len(worker) // 2) :]) for worker in workers), strict=True)
+    (first_s, first), (second_s, second) = (np.concatenate(half).sum(axis=0).tolist() for half in halves)
+    return second * first_s / (first * second_s) - 1 if first and second_s else None
 
 
 def last_rows(pieces: Iterable[Segment], rows: Rows) -> npt.NDArray[np.intp]:
@@ -137,10 +137,11 @@ def time_in_window(steps: Collection[Rows], name: str) -> float | None:
     return float(np.mean([part.sum() for part in parts]))
 
 
-def single_step_times(rows: Rows) -> Rows:
-    """Return the time of each step; of rows that stand for several, as many equal ones."""
+def single_steps(rows: Rows) -> Rows:
+    """Return the time and the samples of each step: [steps, 2]; of rows that stand for several, as many equal parts."""
     counts = rows[:, FIELD["num_steps"]]
-    return np.repeat(rows[:, FIELD["step_time_s"]] / counts, counts.astype(np.int64))
+    parts = rows[:, [FIELD["step_time_s"], FIELD["num_samples"]]] / counts[:, np.newaxis]
+    return np.repeat(parts, counts.astype(np.int64), axis=0)
 
 
 def in_marked_steps(steps: Collection[Rows], name: str) -> float | None:

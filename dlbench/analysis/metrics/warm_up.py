@@ -32,9 +32,9 @@ def without_warm_up(journal: Journal) -> tuple[Journal, bool | None]:
     results = journal.results.values()
     if results and all(any(piece.simulated for piece in result.segments) for result in results):
         return journal, None
-    times = [rates.single_step_times(rates.in_window(rows)) for rows in journal.steps.values()]
-    # The steps that all workers made.
-    common = min(map(len, times), default=0)
+    times = [rates.single_steps(rates.in_window(rows))[:, 0] for rows in journal.steps.values()]
+    # The steps that all workers made; where the batch has changed, other step times are no sign of a warm-up.
+    common = 0 if journal.batch_changes else min(map(len, times), default=0)
     batches = [batch_medians(worker[:common]) for worker in times]
     warm_up = truncation(np.max(batches, axis=0) if batches else np.empty(0))
     if any(piece.common for result in results for piece in result.segments):

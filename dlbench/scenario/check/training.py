@@ -148,6 +148,8 @@ def _batch_policy(case: Case) -> Iterator[str]:
         yield f"{what} changes what a gradient is worth, and `compression` sends parts of old ones: remove one of them"
     if settings.divide is not Divide.DATA:
         yield f"{what} cuts one order of all samples: use `divide: data`"
+    if settings.extend_window:
+        yield f"steps after training have the last batch, whose rate is not that of {what}: set `extend_window: false`"
 
 
 def _policy_needs(case: Case) -> Iterator[str]:

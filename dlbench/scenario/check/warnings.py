@@ -11,7 +11,7 @@ from dlbench.scenario.cluster.spread import spread
 from dlbench.scenario.plugin_settings import needs_of
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.scenario import Scenario, StepTable
-from dlbench.scenario.settings import Input
+from dlbench.scenario.settings import BatchPolicy, Input
 
 # Rates come from at least this many steps after warm-up: `MIN_TIMED_STEPS` of `records.result`, a layer above this one.
 _WINDOW_STEPS = 50
@@ -55,7 +55,8 @@ def _window(arms: Sequence[RunSpec], cluster: Cluster) -> Iterator[str]:
         run for run in arms if not run.settings.extend_window and num_steps(Case(run, cluster, seen)) <= _WINDOW_STEPS
     ]
     if short:
-        can_extend = not any(needs_of(run.settings.strategy).nodes for run in short)
+        settings = [run.settings for run in short]
+        can_extend = all(it.batch_policy is BatchPolicy.FIXED and not needs_of(it.strategy).nodes for it in settings)
         remedy = "`extend_window: true` or more epochs" if can_extend else "more epochs"
         labels = _some([run.label for run in short])
         yield f"fewer than {_WINDOW_STEPS} steps after warm-up, so no samples_per_s: {labels}; {remedy} would fill it"

@@ -383,8 +383,7 @@ class Loop:
     def _endless(self) -> Iterator[list[Share]]:
         """Yield the calls of further epochs without remainders."""
         for epoch in itertools.count(self.run.epochs_per_worker + 1):
-            full = self.order.full_batches(epoch) if self.dynamic_batch is None else self.dynamic_batch.batches(epoch)
-            yield from self._calls(share for share in full if share.is_full)
+            yield from self._calls(self.order.full_batches(epoch))
 
     def _steps_missing(self) -> int:
         """Return how many more steps to plan, 0 where a rate can be made without the warm-up; a collective.

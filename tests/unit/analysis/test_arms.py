@@ -51,7 +51,7 @@ def test_an_arm_and_its_base_line_differ_in_nothing_that_decides_a_step(subtests
 def test_every_other_setting_may_differ(subtests: pytest.Subtests) -> None:
     others = settings_of(Affects.TRAINING, Affects.DISTRIBUTION, Affects.OBSERVATION)
     for name in (*others, "strategy.chunk_bytes"):
-        if name not in ("epochs", "remainder", "strategy", "workers"):
+        if name not in (*EQUAL, "strategy", "workers"):
             with subtests.test(name=name):
                 assert has_base_line(**{name: "other"})
     # Two emulated runs are compared whatever the reasons.
@@ -59,6 +59,12 @@ def test_every_other_setting_may_differ(subtests: pytest.Subtests) -> None:
     assert arms(pair)[1].efficiency is not None
     assert set(EQUAL) - set(Settings.model_fields) == {"dataset_checksum"}
     assert equal_columns(["model.filters", "strategy.chunk_bytes", "trainer.x"]) == ("model.filters", "trainer.x")
+
+
+@pytest.mark.parametrize(("policy", "has_one"), [("fixed", True), ("step-doubling", True), ("goodput", False)])
+def test_a_batch_that_follows_the_times_of_a_run_has_no_base_line(policy: str, has_one: bool) -> None:
+    two = arms({**found, "batch_policy": policy} for found in study())[1]
+    assert (two.efficiency is not None) is has_one
 
 
 def test_a_base_line_is_that_of_its_own_study() -> None:

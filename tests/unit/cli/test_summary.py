@@ -66,7 +66,7 @@ def test_an_empty_rate_gets_a_hint():
     assert hints([row("a-r0", samples_per_s=1.0, timed_window_s=9.0)]) == []
     assert "no timed window was opened" in hints([row("a-r0")])[0]
     assert hints([row("a-r0", command="imported")]) == []
-    for cannot_extend in ({"command": "python x.py"}, {"updates": 5}):
+    for cannot_extend in ({"command": "python x.py"}, {"updates": 5}, {"batch_policy": "goodput"}):
         (hint,) = hints([row("a-r0", **short, **cannot_extend)])
         assert "extend_window" not in hint
         assert "More steps" in hint

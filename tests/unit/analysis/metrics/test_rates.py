@@ -116,8 +116,9 @@ def test_time_between_steps_is_unknown_where_a_worker_does_not_say_when_it_came_
 
 
 def test_drift_compares_the_halves_of_the_window_over_all_workers():
-    def stepping(*times: float) -> np.ndarray:
+    def stepping(*times: float, samples: list[float] | float = 8.0) -> np.ndarray:
         table = rows(len(times))
+        table[:, rates.FIELD["num_samples"]] = samples
         table[:, rates.FIELD["step_time_s"]] = times
         return table
 
@@ -125,5 +126,8 @@ def test_drift_compares_the_halves_of_the_window_over_all_workers():
     assert rates.drift([stepping(2, 2, 1, 1)]) == 1.0  # twice as fast
     assert rates.drift([np.concatenate([outside, stepping(1, 1, 50, 2, 2)])]) == -0.5
     assert rates.drift([stepping(3, 3, 1, 1), stepping(3, 3, 3, 3)]) == 0.5
+    # A step of four times the samples that takes twice as long is twice as fast.
+    assert rates.drift([stepping(1, 1, 2, 2, samples=[8, 8, 32, 32])]) == 1.0
     assert rates.drift([stepping(1, 1), stepping(1)]) is None
+    assert rates.drift([stepping(1, 1, samples=0)]) is None
     assert rates.drift([]) is None

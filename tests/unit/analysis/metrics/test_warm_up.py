@@ -1,10 +1,12 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from dlbench.analysis.metrics import rates
 from dlbench.analysis.metrics.rates import FIELD, PHASE
 from dlbench.analysis.metrics.warm_up import without_warm_up
-from dlbench.records.result import Result, Segment
+from dlbench.records.result import BatchChange, Result, Segment
 from dlbench.telemetry.journal import Journal
 from dlbench.telemetry.messages import STEP_FIELDS
 
@@ -56,6 +58,14 @@ def test_the_warm_up_takes_whole_pieces_and_what_was_sampled_among_them():
     assert phase_steps(found, 0, "timed")[0] == 17
     assert [piece.steps for piece in found.results[0].segments] == [15, 17, 49]
     assert rates.window(found.results.values())["timed_window_s"] == pytest.approx(sum(step_times(10)[13:94]))
+
+
+def test_steps_of_a_batch_that_changed_are_no_warm_up():
+    change = BatchChange.model_construct(step=12, batch_size=8)
+    found, detected = without_warm_up(replace(journal(worker(step_times(10))), batch_changes=[change]))
+    assert detected is None
+    assert phase_steps(found, 0, "warm-up") == []
+    assert [piece.steps for piece in found.results[0].segments] == list(PIECES)
 
 
 def test_the_worker_that_warms_up_last_decides_for_all():

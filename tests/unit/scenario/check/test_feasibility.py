@@ -73,6 +73,7 @@ def test_what_cannot_be_run_says_why(subtests: pytest.Subtests, refusal: Refusal
         ("strategy: mpi, compression: threshold, batch_policy: goodput, largest_batch_size: 64", "parts of old ones"),
         ("strategy: within, batch_policy: goodput, largest_batch_size: 64", "within trains one batch size"),
         ("strategy: mpi, workers: 3, batch_scope: global, batch_policy: goodput, largest_batch_size: 64", "32 samples"),
+        ("batch_policy: goodput, largest_batch_size: 64, extend_window: true", "have the last batch, whose rate"),
         ("learning_rate_scale: linear", "needs learning_rate_base_batch"),
         ("strategy: mpi, workers: 4, batch_size: 3, batch_scope: global", "does not give each of 4 workers a sample"),
         ("batch_size: 801", "one batch of all workers is 801 samples, and there are 800 to train on"),

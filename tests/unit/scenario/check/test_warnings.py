@@ -29,6 +29,7 @@ def test_each_warning_has_its_reason(subtests: pytest.Subtests) -> None:
         # Too few steps for a rate; those of divided epochs are counted.
         ("base: {batch_size: 80, epochs: 5}", "no samples_per_s: [strategy=single workers=1]"),
         ("base: {batch_size: 80, epochs: 5, extend_window: true}", ""),
+        ("base: {batch_size: 80, epochs: 5, batch_policy: goodput, largest_batch_size: 160}", "]; more epochs would"),
         ("base: {batch_size: 80, epochs: 6}", ""),
         ("base: {dataset: silent}", ""),
         ("base: {strategy: mpi, workers: 2, batch_size: 80, epochs: 10, divide: epochs}", "[strategy=mpi workers=2]"),
