@@ -16,6 +16,8 @@ from pydantic import BeforeValidator, Field
 from dlbench.scenario.frozen import Frozen
 
 _SHARE = re.compile(r"(\d+(?:\.\d+)?) ?%")
+# What is no parenthesis in a regular expression, or one.
+_PARENTHESIS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^]\\])*\]|\((?:\?(?:P<\w+>)?)?|\)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -215,3 +217,16 @@ Declaration = Annotated[MetricDeclaration, _SHORT]
 def declared(metrics: Mapping[str, MetricDeclaration]) -> dict[str, Metric]:
     """Return all metrics by column: the built-in ones, then those that a scenario declares."""
     return {**BUILT_IN, **{name: declaration.metric(name) for name, declaration in metrics.items()}}
+
+
+def around_group(expression: str) -> tuple[str, str]:
+    """Return the parts of a regular expression around what its one group matches, with its parentheses."""
+    opened: list[re.Match[str]] = []
+    for it in _PARENTHESIS.finditer(expression):
+        if it[0] == ")" and opened:
+            start = opened.pop()
+            if start[0] != "(?":
+                return expression[: start.end()], expression[it.start() :]
+        elif it[0].startswith("("):
+            opened.append(it)
+    return expression, ""

@@ -16,7 +16,7 @@ from dlbench.records.assignment import Assignment
 from dlbench.records.files import own_log, worker_log
 from dlbench.regular_file import read_regular
 from dlbench.scenario.check.scripts import lacks_devices, unconnected
-from dlbench.scenario.metrics import RATE, MetricDeclaration, declared
+from dlbench.scenario.metrics import RATE, MetricDeclaration, around_group, declared
 from dlbench.scenario.plugin_settings import needs_of
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.telemetry.line_check import LONGEST_TEXT, ROUNDING
@@ -32,7 +32,16 @@ _BEGAN = re.compile(
 _GOES_ON = re.compile(r"[.,_'\u2019\u00a0\u202f]?\d[\d.,_'\u2019]*|[eE][-+]?\d+")
 _FACTOR = re.compile(r" ?[kKMG](?=\b|im|sam|tok|ex|seq)")
 _THOUSANDS = re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d*)?")
-_NO_NUMBER = re.compile(r"(?<!\w)([-+]?(?:nan|inf(?:inity)?))\b", re.IGNORECASE)
+_NO_NUMBER = re.compile(r"(?<!\w)[-+]?(?:nan|inf(?:inity)?)\b", re.IGNORECASE)
+# What an expression may begin with for nothing: its last match is the same without, and takes no time of its square.
+_ANYTHING = re.compile(r"\^?\.\*(?![?+])|\.\*\?")
+# A value in any form; a rate may turn into its inverse, or have another unit of time.
+_ANY_FORM = (
+    r"(?<![\d.])(?:[-+\u2212]?\.?\d[\d.,_'\u2019]*(?:[eE][-+]?\d+)?(?:[ ]?[kKMG])?|[\w.]{1,20}\([-+\d.][^)\n]*\)"
+    r"|(?:[-+]?(?i:nan|inf(?:inity)?)|None|null)\b)"
+)
+_SECONDS = r"[mnu\u00b5]?s(?:ec)?"
+_PER_TIME = re.compile(rf"^(\)(?:[ ]|\\s[*+?]?)?)(?:{_SECONDS}/(\w+)|(\w+)/{_SECONDS}\b)")
 # In place of what was dropped of a long log (`dlbench.launch.logs`).
 DROPPED = "[dlbench: about "
 
@@ -106,7 +115,7 @@ def taken(metrics: Mapping[str, MetricDeclaration], log: Path, before: Stamps) -
         try:
             text = _printed(declaration, log) if declaration.output else _written(declaration, before)
             values[name] = _checked(name, text, declaration)
-        except (ValueError, RecursionError, csv.Error) as error:
+        except (ValueError, RecursionError, csv.Error, re.error) as error:
             notes.append(f"{name}: {error}")
     return values, notes
 
@@ -123,39 +132,45 @@ def _printed(declaration: MetricDeclaration, log: Path) -> str:
             text = file.read().decode("utf-8", "replace")
     except OSError as error:
         raise ValueError(f"what was printed cannot be read: {error.strerror}") from error
-    text, match = STEERING.sub("", text).replace("\r", "\n"), None
+    text = STEERING.sub("", text).replace("\r", "\n")
     # A bar that is drawn again and again has no line ends.
-    for match in re.finditer(declaration.output, text, re.MULTILINE):  # noqa: B007
-        pass
-    if match is None or match[1] is None:
+    match = _last(declaration.output, text)
+    if match is None:
         raise ValueError(f"nothing that was printed matches {declaration.output!r}")
-    # A later line that matches but for a `nan` is the last.
-    number = match[1]
-    text, places = _filled(text, match.end(), number)
-    for later in re.compile(declaration.output, re.MULTILINE).finditer(text, match.end()):
-        match = match if later[1] is None else later
+    # A later line that matches but for a `nan` is the last, and so is one that matches but for the form of its value.
+    end = match.end()
+    plain = text[:end] + _NO_NUMBER.sub(lambda word: "0.".ljust(len(word[0]), "0"), text[end:])
+    match = _last(declaration.output, plain, end) or match
+    if other := _last(_in_any_form(declaration.output), plain, match.end()):
+        start, end = other.span(1)
+        value = text[start:end].rstrip(".,") + re.split(r"[^\w/]", text[end : other.end()], maxsplit=1)[0]
+        raise ValueError(f"the last value that was printed is {value!r}, which {declaration.output!r} does not match")
     start, end = match.span(1)
-    if word := next((word for place, word in places if start < place + len(number) and place < end), ""):
-        raise ValueError(f"the last value that was printed is {word}")
-    if part := _part(declaration.output, text, match):
+    if text[start:end] != plain[start:end]:
+        raise ValueError(f"the last value that was printed is {text[start:end]!r}")
+    if part := _part(text, match):
         raise ValueError(part)
     if DROPPED in text[end:]:
         raise ValueError(f"a part of the log was dropped after the last match of {declaration.output!r}")
-    return match[1]
+    return text[start:end]
 
 
-def _filled(text: str, start: int, number: str) -> tuple[str, list[tuple[int, str]]]:
-    """Return a text with a number in place of each `nan` or `inf` after `start`, and where these were."""
-    pieces, places, length = [text[:start]], [], start
-    for index, piece in enumerate(_NO_NUMBER.split(text[start:])):
-        if index % 2:
-            places.append((length, piece))
-        pieces.append(number if index % 2 else piece)
-        length += len(pieces[-1])
-    return "".join(pieces), places
+def _last(expression: str, text: str, start: int = 0) -> re.Match[str] | None:
+    """Return the last match that has a value."""
+    last, lead = None, _ANYTHING.match(expression)
+    for match in re.compile(expression[lead.end() if lead else 0 :], re.MULTILINE).finditer(text, start):
+        last = last if match[1] is None else match
+    return last
 
 
-def _part(expression: str, text: str, match: re.Match[str]) -> str:
+def _in_any_form(expression: str) -> str:
+    """Return an expression whose group matches any value."""
+    before, after = around_group(expression)
+    after = _PER_TIME.sub(lambda it: f"{it[1]}(?:{_SECONDS}/{it[2] or it[3]}|{it[2] or it[3]}/{_SECONDS})", after)
+    return f"{before}{_ANY_FORM}{after}"
+
+
+def _part(text: str, match: re.Match[str]) -> str:
     """Return why a group holds a part of a number alone, or an empty string."""
     start, end = match.span(1)
     began = _BEGAN.search(f"{text[max(0, start - 20) : start]}\0{match[1]}")
@@ -171,7 +186,7 @@ def _part(expression: str, text: str, match: re.Match[str]) -> str:
         return ""
     letter = factor.end() - 1
     # An expression that names the letter does not match without it: its author knows.
-    without = re.compile(expression, re.MULTILINE).match(f"{text[:letter]}\0{text[letter + 1 :]}", match.start())
+    without = match.re.match(f"{text[:letter]}\0{text[letter + 1 :]}", match.start())
     if without is None or without.span(1) != (start, end):
         return ""
     return f"{match[1]!r} is followed by {text[letter]!r}: match it after the group, and set `times` if it is a factor"

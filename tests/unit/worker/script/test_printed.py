@@ -43,6 +43,8 @@ iter 2: loss -inf, lr nan, val 3.5
 iter 3: loss 0.25, lr NaN, val nan
 sure: 0.5
 sure: informative prior
+a 952.1 img/s, b 952.1 img/s, c 952.1 img/s, d 0.5, e 0.5, f 0.5, g 1.50it/s, h 2ms/step
+a 1,052.1 img/s, b 1.05k img/s, c 1.05e+03 img/s, d None, e tensor(0.25), f 1, g 1.08s/it, h 731us/step
 """
 FILES = {
     "one.json": '{"eval": {"loss": 0.5}, "eval.loss": 0.75, "n": {"m": "2"}}',
@@ -94,6 +96,7 @@ def found(declaration: str) -> tuple[dict[str, float], list[str]]:
         ("train_loss: 'pair: ([0-9.]+)'", 0.5),
         ("train_loss: 'pair: .*,([0-9.]+)'", 0.75),
         ("train_loss: 'sure: ([0-9.]+)'", 0.5),
+        ("train_loss: '^.*loss ([-0-9.]+), lr [0-9.]+'", 0.25),
         ("train_loss: 'iter \\d+: loss (\\d\\.\\d\\d), lr [0-9.]+'", 0.25),
     ],
 )
@@ -115,10 +118,22 @@ def test_the_last_value_counts(declaration: str, value: float) -> None:
         ("bleu: {better: higher, matters: 1, output: 'bleu (.*)'}", "bleu: it is nan"),
         ("samples_per_s: 'images/sec: ([0-9]+)'", "'1' is a part of '1,300.25'"),
         ("train_loss: 'tiny: ([0-9.]+)'", "'3.2' is a part of '3.2e-05'"),
-        ("train_loss: 'lost: ([0-9.]+)'", "the last value that was printed is NaN"),
-        ("train_loss: 'iter \\d+: .*, lr (\\d\\.\\d),'", "the last value that was printed is NaN"),
-        ("train_loss: 'iter \\d+: loss [0-9.]+, lr [0-9.]+, val ([0-9.]+)'", "the last value that was printed is nan"),
-        ("train_loss: 'iter [12]: loss ([0-9.]+)'", "the last value that was printed is -inf"),
+        ("train_loss: 'lost: ([0-9.]+)'", "the last value that was printed is 'NaN'"),
+        ("train_loss: 'iter \\d+: .*, lr (\\d\\.\\d),'", "the last value that was printed is 'NaN'"),
+        (
+            "train_loss: 'iter \\d+: loss [0-9.]+, lr [0-9.]+, val ([0-9.]+)'",
+            "the last value that was printed is 'nan'",
+        ),
+        ("train_loss: 'iter [12]: loss ([0-9.]+)'", "the last value that was printed is '-inf'"),
+        ("samples_per_s: 'a ([0-9.]+) img/s'", "the last value that was printed is '1,052.1', which"),
+        ("samples_per_s: 'b ([0-9.]+) img/s'", "is '1.05k', which"),
+        ("samples_per_s: 'c ([0-9]+(?:\\.[0-9]+)?) img/s'", "is '1.05e+03', which"),
+        ("train_loss: 'gap: -0.5|[d] ([0-9.]+)'", "is 'None', which"),
+        ("train_loss: 'iter \\d+: .* val (4\\.0)'", "is 'nan', which"),
+        ("train_loss: 'e ([0-9.]+)'", "is 'tensor(0.25)', which"),
+        ("train_loss: 'f (?P<loss>\\d\\.\\d+)'", "is '1', which"),
+        ("samples_per_s: 'g ([0-9.]+)it/s'", "is '1.08s/it', which"),
+        ("train_loss: 'h ([0-9.]+)\\s?ms/step'", "is '731us/step', which"),
         ("train_loss: 'mem: ([0-9.,]+)'", "'1,25' is no number"),
         ("validation_accuracy: {output: 'accuracy.*([0-9.]+)%', times: 0.01}", "'5' is a part of '93.5'"),
         ("samples_per_s: 'images.*?,(\\d+\\.\\d+)'", "'300.25' is a part of '1,300.25'"),
@@ -221,6 +236,12 @@ def test_damaged_files_are_no_failures(here: Path) -> None:
     (here / "list.json").write_text("[" * 100_000)
     for name in ("one.json", "list.json"):
         assert found(f"validation_loss: {{file: {name}, key: loss}}")[0] == {}
+
+
+def test_an_expression_that_begins_with_anything_takes_no_time_of_the_square_of_a_line(here: Path) -> None:
+    (here / "log").write_text("loss: 1\n" + "x" * 2**20 + "\n")  # it took minutes
+    for start in (".*", "^.*", ".*?"):
+        assert found(f"train_loss: '{start}loss: ([0-9.]+)'")[0] == {"train_loss": 1}
 
 
 def test_what_is_not_taken_is_left_to_the_hook() -> None:
