@@ -53,6 +53,13 @@ class Metric:
         """Name of the score without the samples it is of: `accuracy` of `validation_accuracy`."""
         return self.column.removeprefix("train_").removeprefix("validation_") if self.is_score else ""
 
+    @property
+    def other_units(self) -> str:
+        """A regular expression of units in which such values are printed, too."""
+        if self.unit == "s":
+            return r"[nmu\u00b5\u03bc]s|m(?:in(?:ute)?s?)?|h(?:(?:ou)?rs?)?|days?"
+        return "%" if self.most == 1 else "(?!)"
+
     def is_reached(self, value: float, aim: float) -> bool:
         """Whether a value is at the aim or on the better side of it."""
         return value >= aim if self.is_higher_better else value <= aim
@@ -172,9 +179,8 @@ class MetricDeclaration(Frozen):
         """Whether the value is taken from what a script prints or writes."""
         return bool(self.output or self.file)
 
-    @property
-    def mistake(self) -> str:
-        """Why nothing can be taken so, or an empty string."""
+    def mistake(self, name: str) -> str:
+        """Return why nothing can be taken so for the metric of a name, or an empty string."""
         if self.output and self.file:
             return "`output` and `file` exclude each other"
         if bool(self.file) != bool(self.key):
@@ -187,6 +193,9 @@ class MetricDeclaration(Frozen):
             return f"{self.output!r} is no regular expression: {error}"
         if self.output and groups != 1:
             return f"{self.output!r} has {groups} groups in parentheses, and one is the value; others are (?:...)"
+        units = rf"\)(?:[ ]|\\s[*+?]?)?({self.metric(name).other_units})(?![^\W\d])"
+        if self.times == 1 and (unit := re.match(units, around_group(self.output)[1])):
+            return f"the value is in {unit[1]}: set `times`, such as 0.01 for % or 0.001 for ms"
         return ""
 
     def metric(self, name: str) -> Metric:

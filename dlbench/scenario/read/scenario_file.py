@@ -220,8 +220,8 @@ def _metric_mistakes(scenario: Scenario) -> Iterator[UserError]:
         where = scenario.source.where(("metrics", name))
         lacking = [key for key in ("better", "matters") if getattr(declaration, key) is None]
         has_command = any(key == "command" for _, key, _ in scenario.entries())
-        if declaration.mistake:
-            yield UserError(f"metrics.{name}: {declaration.mistake}", where=where)
+        if mistake := declaration.mistake(name):
+            yield UserError(f"metrics.{name}: {mistake}", where=where)
         elif declaration.is_taken and not has_command:
             yield UserError(f"metrics.{name} is what a script prints or writes, and there is no `command`", where=where)
         elif name in BUILT_IN and (len(lacking) < 2 or not declaration.is_taken):

@@ -16,7 +16,7 @@ from dlbench.records.assignment import Assignment
 from dlbench.records.files import own_log, worker_log
 from dlbench.regular_file import read_regular
 from dlbench.scenario.check.scripts import lacks_devices, unconnected
-from dlbench.scenario.metrics import RATE, MetricDeclaration, around_group, declared
+from dlbench.scenario.metrics import RATE, TIME_TO_TARGET, TRAIN_TIME, Metric, MetricDeclaration, around_group
 from dlbench.scenario.plugin_settings import needs_of
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.telemetry.line_check import LONGEST_TEXT, ROUNDING
@@ -29,15 +29,16 @@ _BEGAN = re.compile(
     r"(\d[\d.,_'\u2019]*(?<!,)|\d,(?!\0(?:\d\d?|\d{4,})\.)|\d[eE][-+]?|(?<![^\s:=(\[,;|>\"])[-\u2212])\0[\d.]"
 )
 # What shows that a number did not end where a match did: more of it, or a factor.
-_GOES_ON = re.compile(r"[.,_'\u2019\u00a0\u202f]?\d[\d.,_'\u2019]*|[eE][-+]?\d+")
-_FACTOR = re.compile(r" ?[kKMG](?=\b|im|sam|tok|ex|seq)")
+_GOES_ON = re.compile(r"[.,_'\u2019\u00a0\u202f]?\d[\d.,_'\u2019]*|[eE][-+]?\d+|(?::\d\d)+(?:\.\d+)?")
+_FACTOR = r" ?([kKMG](?=\b|im|sam|tok|ex|seq)|(?:{})(?![^\W\d]))"
+_CLOCK = re.compile(r"(?:(\d+) days?, )?(?:(\d+):)?(\d+):(\d\d(?:\.\d*)?)")
 _THOUSANDS = re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d*)?")
 _NO_NUMBER = re.compile(r"(?<!\w)[-+]?(?:nan|inf(?:inity)?)\b", re.IGNORECASE)
 # What an expression may begin with for nothing: its last match is the same without, and takes no time of its square.
 _ANYTHING = re.compile(r"\^?\.\*(?![?+])|\.\*\?")
 # A value in any form; a rate may turn into its inverse, or have another unit of time.
 _ANY_FORM = (
-    r"(?<![\d.])(?:[-+\u2212]?\.?\d[\d.,_'\u2019]*(?:[eE][-+]?\d+)?(?:[ ]?[kKMG])?|[\w.]{1,20}\([-+\d.][^)\n]*\)"
+    r"(?<![\d.])(?:[-+\u2212]?\.?\d[\d.,:_'\u2019]*(?:[eE][-+]?\d+)?(?:[ ]?[kKMG])?|[\w.]{1,20}\([-+\d.][^)\n]*\)"
     r"|(?:[-+]?(?i:nan|inf(?:inity)?)|None|null)\b)"
 )
 _SECONDS = r"[mnu\u00b5]?s(?:ec)?"
@@ -56,7 +57,7 @@ def stamps(metrics: Mapping[str, MetricDeclaration]) -> Stamps:
 
 
 def taken_here(
-    assignment: Assignment, metrics: Mapping[str, MetricDeclaration], before: Stamps
+    assignment: Assignment, metrics: Mapping[str, MetricDeclaration], before: Stamps, longest_s: float = math.inf
 ) -> tuple[dict[str, float], dict[str, str]]:
     """Return what worker 0's script has printed and written by now, and the columns that say so; notes are printed."""
     workers = assignment.run.settings.workers
@@ -64,7 +65,7 @@ def taken_here(
         name: it.model_copy(update={"times": it.times * workers}) if it.of == "worker" else it
         for name, it in metrics.items()
     }
-    values, notes = taken(of_all, _log(assignment, 0), before)
+    values, notes = taken(of_all, _log(assignment, 0), before, longest_s)
     for note in notes:
         sys.stderr.write(f"dlbench: {note}\n")
     stated = {"stated": ";".join(values), "stated_note": "; ".join(notes)[:LONGEST_TEXT]}
@@ -100,27 +101,31 @@ def _log(assignment: Assignment, rank: int) -> Path:
     return next((path for path in logs if path is not None and path.is_file()), Path(os.devnull))
 
 
-def taken(metrics: Mapping[str, MetricDeclaration], log: Path, before: Stamps) -> tuple[dict[str, float], list[str]]:
+def taken(
+    metrics: Mapping[str, MetricDeclaration], log: Path, before: Stamps, longest_s: float = math.inf
+) -> tuple[dict[str, float], list[str]]:
     """Return the value of each metric that is taken from a script, and why there is none of others.
 
     Args:
         metrics: The run's, by name.
         log: What the script has printed.
         before: The files as they were before the script was started.
+        longest_s: How long it ran: it has not trained for longer.
     """
     values, notes = {}, []
     for name, declaration in metrics.items():
         if not declaration.is_taken:
             continue
         try:
-            text = _printed(declaration, log) if declaration.output else _written(declaration, before)
-            values[name] = _checked(name, text, declaration)
+            metric = declaration.metric(name)
+            text = _printed(declaration, metric, log) if declaration.output else _written(declaration, before)
+            values[name] = _checked(text, metric, declaration.times, longest_s)
         except (ValueError, RecursionError, csv.Error, re.error) as error:
             notes.append(f"{name}: {error}")
     return values, notes
 
 
-def _printed(declaration: MetricDeclaration, log: Path) -> str:
+def _printed(declaration: MetricDeclaration, metric: Metric, log: Path) -> str:
     """Return the last match of what was printed.
 
     Raises:
@@ -143,12 +148,12 @@ def _printed(declaration: MetricDeclaration, log: Path) -> str:
     match = _last(declaration.output, plain, end) or match
     if other := _last(_in_any_form(declaration.output), plain, match.end()):
         start, end = other.span(1)
-        value = text[start:end].rstrip(".,") + re.split(r"[^\w/]", text[end : other.end()], maxsplit=1)[0]
+        value = text[start:end].rstrip(".,:") + re.split(r"[^\w/]", text[end : other.end()], maxsplit=1)[0]
         raise ValueError(f"the last value that was printed is {value!r}, which {declaration.output!r} does not match")
     start, end = match.span(1)
     if text[start:end] != plain[start:end]:
         raise ValueError(f"the last value that was printed is {text[start:end]!r}")
-    if part := _part(text, match):
+    if part := _part(text, match, metric, declaration.times):
         raise ValueError(part)
     if DROPPED in text[end:]:
         raise ValueError(f"a part of the log was dropped after the last match of {declaration.output!r}")
@@ -170,8 +175,8 @@ def _in_any_form(expression: str) -> str:
     return f"{before}{_ANY_FORM}{after}"
 
 
-def _part(text: str, match: re.Match[str]) -> str:
-    """Return why a group holds a part of a number alone, or an empty string."""
+def _part(text: str, match: re.Match[str], metric: Metric, times: float) -> str:
+    """Return why a group holds a part of a number alone, or one in another unit, or an empty string."""
     start, end = match.span(1)
     began = _BEGAN.search(f"{text[max(0, start - 20) : start]}\0{match[1]}")
     goes_on = _GOES_ON.match(text, end)
@@ -181,15 +186,20 @@ def _part(text: str, match: re.Match[str]) -> str:
     if began or goes_on:
         whole = f"{began[1] if began else ''}{match[1]}{goes_on[0] if goes_on else ''}"
         return f"{match[1]!r} is a part of {whole!r}: let the group match all of it, with its sign"
-    factor = _FACTOR.match(text, end)
+    factor = re.compile(_FACTOR.format(metric.other_units)).match(text, end)
     if factor is None:
         return ""
-    letter = factor.end() - 1
+    is_unit = factor[1] not in "kKMG"
     # An expression that names the letter does not match without it: its author knows.
-    without = match.re.match(f"{text[:letter]}\0{text[letter + 1 :]}", match.start())
-    if without is None or without.span(1) != (start, end):
+    if (times != 1 or not is_unit) and (factor[1] == "%" or _is_named(text, match, factor.start(1))):
         return ""
-    return f"{match[1]!r} is followed by {text[letter]!r}: match it after the group, and set `times` if it is a factor"
+    return f"{match[1]!r} is followed by {factor[1]!r}: match it after the group, and set `times` if it is a factor"
+
+
+def _is_named(text: str, match: re.Match[str], place: int) -> bool:
+    """Whether an expression does not match without the character at a place."""
+    without = match.re.match(f"{text[:place]}\0{text[place + 1 :]}", match.start())
+    return without is None or without.span(1) != match.span(1)
 
 
 def _stamp(path: Path) -> tuple[tuple[int, int, int], int] | None:
@@ -250,20 +260,25 @@ def _under(row: Any, key: str) -> Any:
     return _under(row[first], others) if isinstance(row, dict) and others and first in row else None
 
 
-def _checked(name: str, value: Any, declaration: MetricDeclaration) -> float:
+def _checked(value: Any, metric: Metric, times: float, longest_s: float) -> float:
     """Return a value as a number of its metric.
 
     Raises:
         ValueError: It is none, or beyond its limits.
     """
+    text = str(value).strip()
+    if metric.unit == "s" and (clock := _CLOCK.fullmatch(text)):
+        days, hours, minutes, seconds = (float(part or 0) for part in clock.groups())
+        text = str(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
     try:
-        text = str(value).strip()
-        number = float(text.replace(",", "") if _THOUSANDS.fullmatch(text) else text) * declaration.times
+        number = float(text.replace(",", "") if _THOUSANDS.fullmatch(text) else text) * times
     except ValueError:
         raise ValueError(f"{shown(value)} is no number") from None
-    metric = declared({name: declaration})[name]
     if not math.isfinite(number):
         raise ValueError(f"it is {number}")
+    # What is printed may be rounded up.
+    if metric in (TRAIN_TIME, TIME_TO_TARGET) and number > longest_s + 1:
+        raise ValueError(f"{number:g} s is longer than the script ran ({longest_s:.3g} s): set `times` to its unit")
     # Of losses scripts have their own; `run.epoch` takes any, too.
     is_bounded = metric.most < math.inf or not metric.is_score
     if is_bounded and not max(metric.least, 0.0) <= number <= metric.most + ROUNDING:

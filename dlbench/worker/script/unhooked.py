@@ -12,6 +12,7 @@ import resource
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 
 from dlbench.records.assignment import Assignment
@@ -44,7 +45,7 @@ def run(assignment: Assignment, rank: int, words: Sequence[str], leave: Callable
     before = stamps(metrics)
     handed_over: list[int] = []
     signal.signal(TAKES_OVER, lambda number, _: handed_over.append(number))
-    child = _start(words)
+    child, started_s = _start(words), time.monotonic()
     # It has its time to end, and this process ends with it.
     signal.signal(signal.SIGTERM, lambda number, _: _pass_on(child.pid, number))
     # Here, not at the top: the script starts at the same time.
@@ -69,7 +70,7 @@ def run(assignment: Assignment, rank: int, words: Sequence[str], leave: Callable
     observer = Observer(assignment, rank, reporter, without=OF_THIS_PROCESS)
     observer.start()
     observer.baseline()
-    code = child.wait()
+    code, ran_s = child.wait(), time.monotonic() - started_s
     observer.stop()
     if code or handed_over:
         reporter.abandon()
@@ -79,7 +80,7 @@ def run(assignment: Assignment, rank: int, words: Sequence[str], leave: Callable
     place = assignment.layout.places[rank]
     columns = network_interface.facts(os.environ, assignment.run.settings.collectives) | observer.totals()
     columns |= {"cores_enforced": enforced, "device_name": nvml.device_name(place) or hardware.processor()}
-    values, stated = taken_here(assignment, metrics, before)
+    values, stated = taken_here(assignment, metrics, before, ran_s)
     if rank:
         stated = note_of_other(assignment, rank)
     elif note := note_of_workers(assignment.run):

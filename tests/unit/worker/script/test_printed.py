@@ -45,6 +45,7 @@ sure: 0.5
 sure: informative prior
 a 952.1 img/s, b 952.1 img/s, c 952.1 img/s, d 0.5, e 0.5, f 0.5, g 1.50it/s, h 2ms/step
 a 1,052.1 img/s, b 1.05k img/s, c 1.05e+03 img/s, d None, e tensor(0.25), f 1, g 1.08s/it, h 731us/step
+i 0:00:05.43, j 1 day, 1:00:01, k 350 ms, l 1.25 hours, m 0.94%, n 35
 """
 FILES = {
     "one.json": '{"eval": {"loss": 0.5}, "eval.loss": 0.75, "n": {"m": "2"}}',
@@ -96,6 +97,11 @@ def found(declaration: str) -> tuple[dict[str, float], list[str]]:
         ("train_loss: 'pair: ([0-9.]+)'", 0.5),
         ("train_loss: 'pair: .*,([0-9.]+)'", 0.75),
         ("train_loss: 'sure: ([0-9.]+)'", 0.5),
+        ("train_time_s: 'i ([0-9:.]+)'", 5.43),
+        ("time_to_target_s: 'j (.*?), k'", 90001),
+        ("train_time_s: {output: 'k ([0-9.]+) ms', times: 0.001}", 0.35),
+        ("train_loss: 'k ([0-9.]+)'", 350),
+        ("validation_accuracy: {output: 'm ([0-9.]+)', times: 0.01}", 0.0094),
         ("train_loss: '^.*loss ([-0-9.]+), lr [0-9.]+'", 0.25),
         ("train_loss: 'iter \\d+: loss (\\d\\.\\d\\d), lr [0-9.]+'", 0.25),
     ],
@@ -111,7 +117,7 @@ def test_the_last_value_counts(declaration: str, value: float) -> None:
     [
         ("samples_per_s: 'tokens/s (.*)'", "samples_per_s: nothing that was printed matches 'tokens/s (.*)'"),
         (
-            "validation_accuracy: 'accuracy: ([0-9.]+)%'",
+            "validation_accuracy: 'n ([0-9.]+)'",
             "not between 0 and 1; is it in %? then say `times: 0.01`",
         ),
         ("train_loss: 'accuracy: (unknown)'", "is no number"),
@@ -134,6 +140,11 @@ def test_the_last_value_counts(declaration: str, value: float) -> None:
         ("train_loss: 'f (?P<loss>\\d\\.\\d+)'", "is '1', which"),
         ("samples_per_s: 'g ([0-9.]+)it/s'", "is '1.08s/it', which"),
         ("train_loss: 'h ([0-9.]+)\\s?ms/step'", "is '731us/step', which"),
+        ("train_time_s: 'i ([0-9.]+)'", "'0' is a part of '0:00:05.43'"),
+        ("train_time_s: 'k ([0-9.]+)'", "'350' is followed by 'ms'"),
+        ("train_time_s: {output: 'k ([0-9.]+)', times: 0.001}", "'350' is followed by 'ms'"),
+        ("train_time_s: 'l ([0-9.]+) ho'", "'1.25' is followed by 'hours'"),
+        ("validation_accuracy: 'm ([0-9.]+)'", "'0.94' is followed by '%'"),
         ("train_loss: 'mem: ([0-9.,]+)'", "'1,25' is no number"),
         ("validation_accuracy: {output: 'accuracy.*([0-9.]+)%', times: 0.01}", "'5' is a part of '93.5'"),
         ("samples_per_s: 'images.*?,(\\d+\\.\\d+)'", "'300.25' is a part of '1,300.25'"),
@@ -236,6 +247,14 @@ def test_damaged_files_are_no_failures(here: Path) -> None:
     (here / "list.json").write_text("[" * 100_000)
     for name in ("one.json", "list.json"):
         assert found(f"validation_loss: {{file: {name}, key: loss}}")[0] == {}
+
+
+def test_no_script_has_trained_for_longer_than_it_ran() -> None:
+    metrics = metrics_of("train_time_s: 'i ([0-9:.]+)'")
+    assert taken(metrics, Path("log"), {}, 4.5)[0] == {"train_time_s": 5.43}  # rounded up
+    values, notes = taken(metrics, Path("log"), {}, 1.7)
+    assert values == {}
+    assert notes == ["train_time_s: 5.43 s is longer than the script ran (1.7 s): set `times` to its unit"]
 
 
 def test_an_expression_that_begins_with_anything_takes_no_time_of_the_square_of_a_line(here: Path) -> None:
