@@ -166,8 +166,13 @@ class MetricDeclaration(Frozen):
         description="A regular expression with one group for the value: its last match in what worker 0 prints counts.",
         examples=["total images/sec: ([0-9.]+)"],
     )
-    file: str = Field("", description="A file that worker 0 writes in its place: JSON, lines of JSON, or CSV.")
-    key: str = Field("", description="Where the value is in the file: a key (`eval.loss`), or a column's last value.")
+    file: str = Field(
+        "",
+        description="JSON, lines of JSON or CSV that worker 0 writes; {attempt_id} and settings are filled in.",
+    )
+    key: str = Field(
+        "", description="Where the value is in the file: a key (`eval.loss`), or a column; of several values the last."
+    )
     times: float = Field(1.0, allow_inf_nan=False, description="What the value is multiplied by, such as 0.01 for %.")
     of: Literal["all", "worker"] | None = Field(
         None,

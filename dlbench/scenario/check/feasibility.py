@@ -223,9 +223,9 @@ def _command(case: Case) -> Iterator[str]:
             f"`bash -c {shlex.quote(command)}`, or quote the word where it is meant as it is"
         )
     # That any of the scenario's points has it was checked.
-    for name in names(command):
+    for name in names("".join([command, *(it.file for it in case.run.metrics.values())])):
         if name not in {*Settings.model_fields, *case.run.options, ATTEMPT}:
-            yield f"the command has {{{shorten(name)}}}, which is no option of this run"
+            yield f"the command or a file of `metrics` has {{{shorten(name)}}}, which is no option of this run"
     yield nested_launcher(case)
     yield missing_replicas(case)
     if case.settings.checkpoint_every is not None:

@@ -43,6 +43,12 @@ def mistakes(scenario: Scenario, *, is_whole: bool = True) -> list[UserError]:
                 _check_option(path, key, value, candidates, scenario.source)
         except UserError as error:
             errors.append(error)
+    for name, metric in scenario.metrics.items():
+        try:
+            if metric.file:
+                _check_placeholders(("metrics", name), f"metrics.{name}.file", metric.file, scenario)
+        except UserError as error:
+            errors.append(error)
     return errors
 
 
@@ -94,26 +100,26 @@ def _check_setting(path: Path, key: str, value: Any, scenario: Scenario) -> None
     except ValidationError as error:
         raise translate(error, scenario.source, place=lambda location: (*path, *location[1:])) from error
     if key == "command" and isinstance(value, str):
-        _check_placeholders(path, value, scenario)
+        _check_placeholders(path, "the command", value, scenario)
     kind = PLUGIN_SETTINGS.get(key)
     is_label = key in LABELS_OF_A_COMMAND and uses_command(scenario)
     if kind is not None and value not in (None, "auto") and not is_label:
         load(kind, value, scenario.source.where(path))
 
 
-def _check_placeholders(path: Path, command: str, scenario: Scenario) -> None:
+def _check_placeholders(path: Path, name: str, text: str, scenario: Scenario) -> None:
     allowed, where = {*keys(scenario), ATTEMPT}, scenario.source.where(path)
-    if variable := re.search(r"\$\{(\w+)\}", command.replace("{{", "")):
+    if variable := re.search(r"\$\{(\w+)\}", text.replace("{{", "")):
         raise UserError(
-            f"the command has `{variable[0]}`: braces are placeholders of dlbench",
+            f"{name} has `{variable[0]}`: braces are placeholders of dlbench",
             hint=f"write {{{variable[1]}}} for a setting, and ${variable[1]} for a variable, within `bash -c '...'`",
             where=where,
         )
-    unknown = next((name for name in placeholders(command) if name not in allowed), None)
+    unknown = next((name for name in placeholders(text) if name not in allowed), None)
     if unknown is not None:
         every = "every setting can be filled in, such as {workers}, {batch_size}, {epochs}, {learning_rate} and {seed}"
         hint = f"{nearest(unknown, allowed)} {every}; `dlbench list settings` shows all".strip()
-        raise UserError(f"the command has an unknown placeholder {{{shorten(unknown)}}}", hint=hint, where=where)
+        raise UserError(f"{name} has an unknown placeholder {{{shorten(unknown)}}}", hint=hint, where=where)
 
 
 def _check_option(path: Path, key: str, value: Any, candidates: Candidates, source: Source) -> None:

@@ -42,7 +42,16 @@ def arguments(command: str, known: Mapping[str, Any]) -> tuple[str, ...]:
         raise UserError(f"command: {command!r} cannot be split into words: {error}") from error
     if not words:
         raise UserError("command: it is empty")
-    return tuple(fill(word, lambda name: _value(name, known)) for word in words)
+    return tuple(filled(word, known) for word in words)
+
+
+def filled(text: str, known: Mapping[str, Any]) -> str:
+    """Return a text with its placeholders filled in.
+
+    Raises:
+        UserError: It names an unknown setting.
+    """
+    return fill(text, lambda name: _value(name, known))
 
 
 def prepare(assignment: Assignment, rank: int, cores_enforced: str) -> tuple[str, ...]:

@@ -20,6 +20,8 @@ from dlbench.scenario.metrics import RATE, TIME_TO_TARGET, TRAIN_TIME, Metric, M
 from dlbench.scenario.plugin_settings import needs_of
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.telemetry.line_check import LONGEST_TEXT, ROUNDING
+from dlbench.worker.script.command import filled
+from dlbench.worker.script.command import values as settings_of
 
 # Of what was printed the end counts, which holds the last match; files are read whole.
 MOST_LOG_BYTES, MOST_FILE_BYTES = 2**26, 2**28
@@ -51,6 +53,17 @@ DROPPED = "[dlbench: about "
 Stamps = Mapping[str, tuple[tuple[int, int, int], int] | None]
 
 
+def metrics_of(assignment: Assignment) -> dict[str, MetricDeclaration]:
+    """Return the metrics of a run for one start of its script: names of files filled in, rates those of all workers."""
+    settings, workers = settings_of(assignment.run, assignment.attempt_id), assignment.run.settings.workers
+    return {
+        name: it.model_copy(
+            update={"file": filled(it.file, settings), "times": it.times * (workers if it.of == "worker" else 1)}
+        )
+        for name, it in assignment.run.metrics.items()
+    }
+
+
 def stamps(metrics: Mapping[str, MetricDeclaration]) -> Stamps:
     """Return what is known of the files of metrics now: one that does not change is not the run's own."""
     return {declaration.file: _stamp(Path(declaration.file)) for declaration in metrics.values() if declaration.file}
@@ -60,12 +73,7 @@ def taken_here(
     assignment: Assignment, metrics: Mapping[str, MetricDeclaration], before: Stamps, longest_s: float = math.inf
 ) -> tuple[dict[str, float], dict[str, str]]:
     """Return what worker 0's script has printed and written by now, and the columns that say so; notes are printed."""
-    workers = assignment.run.settings.workers
-    of_all = {
-        name: it.model_copy(update={"times": it.times * workers}) if it.of == "worker" else it
-        for name, it in metrics.items()
-    }
-    values, notes = taken(of_all, _log(assignment, 0), before, longest_s)
+    values, notes = taken(metrics, _log(assignment, 0), before, longest_s)
     for note in notes:
         sys.stderr.write(f"dlbench: {note}\n")
     stated = {"stated": ";".join(values), "stated_note": "; ".join(notes)[:LONGEST_TEXT]}
@@ -253,9 +261,11 @@ def _rows(text: str) -> Iterable[Any]:
 
 
 def _under(row: Any, key: str) -> Any:
-    """Return what is under a key as it is written, or under its parts: `eval.loss` is `loss` in `eval`."""
+    """Return what is under a key as it is written, or under its parts: `eval.loss` is `loss` in `eval`, of a list the last."""
     if isinstance(row, dict) and key in row:
         return row[key]
+    if isinstance(row, list):
+        return next((value for it in reversed(row) if (value := _under(it, key)) not in (None, "")), None)
     first, _, others = key.partition(".")
     return _under(row[first], others) if isinstance(row, dict) and others and first in row else None
 

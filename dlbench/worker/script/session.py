@@ -22,7 +22,7 @@ from dlbench.worker.process import network_interface
 from dlbench.worker.process import rank as ranks
 from dlbench.worker.process.cores import counted_threads, leave_group
 from dlbench.worker.script.command import CORES_VARIABLE
-from dlbench.worker.script.printed import note_of_workers, stamps, taken_here
+from dlbench.worker.script.printed import metrics_of, note_of_workers, stamps, taken_here
 from dlbench.worker.script.recorder import ScriptRecorder
 from dlbench.worker.sensors import nvml
 
@@ -64,7 +64,7 @@ class Session:
         self.recorder = ScriptRecorder(assignment.run, self._reporter, self._observer, barrier)
         self._is_finished = self._has_failed = False
         # What dlbench measures itself is no script's to state.
-        unmeasured = {name: it for name, it in assignment.run.metrics.items() if name not in BUILT_IN}
+        unmeasured = {name: it for name, it in metrics_of(assignment).items() if name not in BUILT_IN}
         self._metrics = unmeasured if rank == 0 else {}
         self._files = stamps(self._metrics)
         self._process = os.getpid()

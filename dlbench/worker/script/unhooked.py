@@ -19,7 +19,7 @@ from dlbench.records.assignment import Assignment
 from dlbench.telemetry.messages import SCRIPT_PHASE
 from dlbench.worker.process.cores import leave_group
 from dlbench.worker.script.command import cannot_start
-from dlbench.worker.script.printed import note_of_other, note_of_workers, stamps, taken_here
+from dlbench.worker.script.printed import metrics_of, note_of_other, note_of_workers, stamps, taken_here
 
 # Names the process that reports for a script, in the script's environment, and the signal that ends its reports.
 VARIABLE, TAKES_OVER = "DLBENCH_REPORTED_BY", signal.SIGRTMIN + 1
@@ -41,7 +41,7 @@ def run(assignment: Assignment, rank: int, words: Sequence[str], leave: Callable
     Raises:
         UserError: The script cannot be started.
     """
-    metrics = assignment.run.metrics if rank == 0 else {}
+    metrics = metrics_of(assignment) if rank == 0 else {}
     before = stamps(metrics)
     handed_over: list[int] = []
     signal.signal(TAKES_OVER, lambda number, _: handed_over.append(number))

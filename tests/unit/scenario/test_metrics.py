@@ -51,6 +51,11 @@ def test_a_declaration_says_what_a_metric_is() -> None:
         ("metrics:\n  samples_per_s: {file: log.csv, key: rate, output: '(a)'}", 3, "exclude each other"),
         ("metrics:\n  validation_accuracy: 'acc: ([0-9.]+)\\s*%'", 3, "the value is in %: set `times`"),
         ("metrics:\n  train_time_s: 'took ((?:[0-9.])+) ms'", 3, "the value is in ms: set `times`"),
+        (
+            "metrics:\n  train_loss: {file: '{attemptid}/a', key: a}",
+            3,
+            "metrics.train_loss.file has an unknown placeholder",
+        ),
         ("metrics: [bleu]", 2, "metrics must be a mapping"),
         (TEXT + "target:\n  metric: blue\n  value: 1", 6, "did you mean 'bleu'?"),
         ("target:\n  metric: train_time_s\n  value: 1", 3, "there is no score 'train_time_s'"),

@@ -10,6 +10,9 @@ import pytest
 from dlbench.records.files import worker_log
 from dlbench.scenario.metrics import MetricDeclaration
 from dlbench.scenario.read.scenario_file import parse
+from dlbench.scenario.run_spec import RunSpec
+from dlbench.scenario.settings import Settings
+from dlbench.worker.script.printed import metrics_of as metrics_here
 from dlbench.worker.script.printed import note_of_other, note_of_workers, stamps, taken, taken_here
 
 LOG = """\
@@ -51,6 +54,7 @@ FILES = {
     "one.json": '{"eval": {"loss": 0.5}, "eval.loss": 0.75, "n": {"m": "2"}}',
     "lines.jsonl": '{"loss": 1}\n{"loss": 0.5}\n\n{"other": 2}\n',
     "list.json": '[{"loss": 1}, {"loss": 0.25}]',
+    "state.json": '{"best": 1, "log": [{"loss": 2}, {"loss": 3}, {"time": 1}]}',
     "table.csv": "epoch,loss\n1,0.5\n2,0.125\n3,\n",
     "text": "nothing of the kind",
 }
@@ -84,6 +88,7 @@ def found(declaration: str) -> tuple[dict[str, float], list[str]]:
         ("validation_loss: {file: one.json, key: n.m}", 2.0),
         ("validation_loss: {file: lines.jsonl, key: loss}", 0.5),
         ("validation_loss: {file: list.json, key: loss}", 0.25),
+        ("validation_loss: {file: state.json, key: log.loss}", 3),
         ("validation_loss: {file: table.csv, key: loss}", 0.125),
         ("bleu: {better: higher, matters: 1, output: 'accuracy: ([0-9.]+)%'}", 93.5),
         ("train_loss: {output: 'loss=([0-9.]+)', times: -1}", -0.25),
@@ -176,11 +181,11 @@ def test_what_is_no_value_is_said(declaration: str, note: str) -> None:
 )
 def test_a_rate_of_one_worker_is_multiplied_by_the_workers(here: Path, of: str, rate: float, is_doubted: bool) -> None:
     metrics = metrics_of(f"samples_per_s: {{output: 'colour.*?([0-9.]+)'{of}}}")
-    run = SimpleNamespace(settings=SimpleNamespace(workers=2), metrics=metrics)
+    run = RunSpec(scenario="s", label="", repeat=0, settings=Settings(workers=2), metrics=metrics)
     assignment: Any = SimpleNamespace(run=run, log_folder=here, attempt_id="none")
     for rank in (0, 1):
         (here / worker_log(rank)).write_text(LOG)
-    assert taken_here(assignment, metrics, {})[0] == {"samples_per_s": rate}
+    assert taken_here(assignment, metrics_here(assignment), {})[0] == {"samples_per_s": rate}
     assert bool(note_of_other(assignment, 1)) == is_doubted
 
 
@@ -217,6 +222,14 @@ def test_a_file_of_an_earlier_run_does_not_count(here: Path) -> None:
     assert taken(metrics, Path("log"), before) == ({}, [note])
     os.utime(here / "one.json", (0, 0))
     assert taken(metrics, Path("log"), before) == ({"validation_loss": 0.75}, [])
+
+
+def test_settings_and_the_start_are_filled_into_the_name_of_a_file(here: Path) -> None:
+    metrics = metrics_of("validation_loss: {file: 'one-{workers}-{attempt_id}', key: eval.loss}")
+    run = RunSpec(scenario="s", label="", repeat=0, settings=Settings(workers=2), metrics=metrics)
+    assignment: Any = SimpleNamespace(run=run, log_folder=here, attempt_id="r0")
+    (here / "one.json").rename(here / "one-2-r0")
+    assert taken_here(assignment, metrics_here(assignment), {})[0] == {"validation_loss": 0.75}
 
 
 @pytest.mark.parametrize(
