@@ -192,12 +192,15 @@ class MetricDeclaration(Frozen):
             return "`file` and `key` belong together: `{file: results.json, key: eval.loss}`"
         if self.of and not self.is_taken:
             return "`of` needs `output` or `file`"
+        if self.of == "worker" and name in BUILT_IN and name != RATE.column:
+            return f"`of: worker` is for rates, such as {RATE.column}: it multiplies them by the workers"
         try:
             groups = re.compile(self.output).groups
         except re.error as error:
             return f"{self.output!r} is no regular expression: {error}"
         if self.output and groups != 1:
-            return f"{self.output!r} has {groups} groups in parentheses, and one is the value; others are (?:...)"
+            others = "others are (?:...), printed ones \\( and \\)"
+            return f"{self.output!r} has {groups} groups in parentheses, and one is the value; {others}"
         units = rf"\)(?:[ ]|\\s[*+?]?)?({self.metric(name).other_units})(?![^\W\d])"
         if self.times == 1 and (unit := re.match(units, around_group(self.output)[1])):
             return f"the value is in {unit[1]}: set `times`, such as 0.01 for % or 0.001 for ms"

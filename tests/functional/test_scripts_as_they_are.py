@@ -75,7 +75,7 @@ def test_what_it_prints_and_writes_is_its_row(work: Bench) -> None:
         assert (float(row["validation_accuracy"]), float(row["perplexity"])) == (pytest.approx(0.935), 12.5)
         assert row["stated"] == "samples_per_s;validation_accuracy;perplexity"
         assert row["stated_note"] == "train_loss: nothing that was printed matches 'loss ([0-9.]+)'"
-        others = "worker 1 printed samples_per_s, too: that of worker 0 counts as that of all"
+        others = "worker 1 printed samples_per_s: what worker 0 prints counts alone, as that of all"
         assert row["script_note"] == ("" if size == 1 else others)
         # What nobody has counted, or said, stays unknown.
         assert [row[name] for name in ("batch_size", "batch_size_global", "learning_rate", "epochs")] == [""] * 4

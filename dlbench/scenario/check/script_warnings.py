@@ -209,7 +209,7 @@ def _about_workers(path: str, text: str, command: str, arms: Sequence[RunSpec]) 
         )
     has_several = len({run.settings.workers for run in arms}) > 1
     rate = arms[0].metrics.get(RATE.column)
-    if has_several and several and rate and rate.is_taken and not rate.of and not has_hook(text):
+    if has_several and rate and rate.is_taken and not rate.of and not has_hook(text):
         yield (
             f"`workers` varies: is the {RATE.column} that {path} states of all workers or of one? say `of: all` or "
             f"`of: worker`, as in `{RATE.column}: {{output: '...', of: worker}}`"

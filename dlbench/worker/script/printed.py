@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dlbench.errors import STEERING, shown
+from dlbench.errors import STEERING, shorten, shown
 from dlbench.records.assignment import Assignment
 from dlbench.records.files import own_log, worker_log
 from dlbench.regular_file import read_regular
@@ -33,6 +33,7 @@ _BEGAN = re.compile(
 # What shows that a number did not end where a match did: more of it, or a factor.
 _GOES_ON = re.compile(r"[.,_'\u2019\u00a0\u202f]?\d[\d.,_'\u2019]*|[eE][-+]?\d+|(?::\d\d)+(?:\.\d+)?")
 _FACTOR = r" ?([kKMG](?=\b|im|sam|tok|ex|seq)|(?:{})(?![^\W\d]))"
+_LONGEST_NAME = 100
 _CLOCK = re.compile(r"(?:(\d+) days?, )?(?:(\d+):)?(\d+):(\d\d(?:\.\d*)?)")
 _THOUSANDS = re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d*)?")
 _NO_NUMBER = re.compile(r"(?<!\w)[-+]?(?:nan|inf(?:inity)?)\b", re.IGNORECASE)
@@ -81,11 +82,11 @@ def taken_here(
 
 
 def note_of_other(assignment: Assignment, rank: int) -> dict[str, str]:
-    """Return the column that says so where another worker than 0 has printed a rate, too: it may be each one's own."""
+    """Return the column that says so where another worker than 0 has printed a rate: it may be each one's own."""
     rates = {name: it for name, it in assignment.run.metrics.items() if name == RATE.column and it.output and not it.of}
     if not taken(rates, _log(assignment, rank), {})[0]:
         return {}
-    return {"script_note": f"worker {rank} printed {RATE.column}, too: that of worker 0 counts as that of all"}
+    return {"script_note": f"worker {rank} printed {RATE.column}: what worker 0 prints counts alone, as that of all"}
 
 
 def note_of_workers(run: RunSpec) -> str:
@@ -161,7 +162,7 @@ def _printed(declaration: MetricDeclaration, metric: Metric, log: Path) -> str:
     start, end = match.span(1)
     if text[start:end] != plain[start:end]:
         raise ValueError(f"the last value that was printed is {text[start:end]!r}")
-    if part := _part(text, match, metric, declaration.times):
+    if part := _part(text, match, metric, declaration.times) or _several_names(text, match):
         raise ValueError(part)
     if DROPPED in text[end:]:
         raise ValueError(f"a part of the log was dropped after the last match of {declaration.output!r}")
@@ -188,6 +189,11 @@ def _part(text: str, match: re.Match[str], metric: Metric, times: float) -> str:
     start, end = match.span(1)
     began = _BEGAN.search(f"{text[max(0, start - 20) : start]}\0{match[1]}")
     goes_on = _GOES_ON.match(text, end)
+    # Of numbers in a row an expression may name the comma after its own, and the digit before the one before it.
+    if began and began[1].endswith(",") and _is_named(text, match, start - 2):
+        began = None
+    if goes_on and goes_on[0][0] in ",:" and _is_named(text, match, end):
+        goes_on = None
     # `0.125,0.98` and `3,0.125` are two numbers.
     if goes_on and goes_on[0][0] == "," and ("." in match[1] or re.match(r",(\d\d?|\d{4,})\.", goes_on[0])):
         goes_on = None
@@ -202,6 +208,21 @@ def _part(text: str, match: re.Match[str], metric: Metric, times: float) -> str:
     if (times != 1 or not is_unit) and (factor[1] == "%" or _is_named(text, match, factor.start(1))):
         return ""
     return f"{match[1]!r} is followed by {factor[1]!r}: match it after the group, and set `times` if it is a factor"
+
+
+def _several_names(text: str, match: re.Match[str]) -> str:
+    """Return why an expression takes one quantity for another, as it begins within their names, or an empty string."""
+
+    def name(start: int) -> tuple[str, str]:
+        before, after = text[max(0, start - _LONGEST_NAME) : start], text[start : start + _LONGEST_NAME]
+        return re.split(r"[\W\d]", before)[-1], re.split(r"[\W\d]", after, maxsplit=1)[0]
+
+    head, tail = name(match.start())
+    if not (head and tail):
+        return ""
+    names = (name(it.start()) for it in match.re.finditer(text))
+    others = {start + end for start, end in names if end} - {head + tail}
+    return f"it matches {min(others)!r} and {head + tail!r}: begin it with \\b or the whole name" if others else ""
 
 
 def _is_named(text: str, match: re.Match[str], place: int) -> bool:
@@ -243,7 +264,8 @@ def _written(declaration: MetricDeclaration, before: Stamps) -> Any:
         rows = rows[len(list(_rows(earlier.decode("utf-8-sig", "replace")))) :]
     values = [value for row in rows if (value := _under(row, declaration.key)) not in (None, "")]
     if not values:
-        raise ValueError(f"{path} has nothing under {declaration.key!r}")
+        keys = ", ".join(dict.fromkeys(repr(key) for row in rows if isinstance(row, dict) for key in row if key))
+        raise ValueError(f"{path} has nothing under {declaration.key!r}; it has: {shorten(keys) or 'nothing'}")
     return values[-1]
 
 
@@ -257,11 +279,11 @@ def _rows(text: str) -> Iterable[Any]:
     try:
         return [json.loads(line) for line in text.splitlines() if line.strip()]
     except ValueError:
-        return list(csv.DictReader(text.splitlines()))
+        return list(csv.DictReader(text.splitlines(), skipinitialspace=True))
 
 
 def _under(row: Any, key: str) -> Any:
-    """Return what is under a key as it is written, or under its parts: `eval.loss` is `loss` in `eval`, of a list the last."""
+    """Return what is under a key as written, or under its parts: `eval.loss` is `loss` in `eval`, in a list the last."""
     if isinstance(row, dict) and key in row:
         return row[key]
     if isinstance(row, list):

@@ -56,6 +56,8 @@ def test_a_declaration_says_what_a_metric_is() -> None:
             3,
             "metrics.train_loss.file has an unknown placeholder",
         ),
+        ("metrics:\n  train_accuracy: {output: '(a)', of: worker}", 3, "`of: worker` is for rates"),
+        ("metrics:\n  samples_per_s: 'on 2 CPU(s): ([0-9.]+)'", 3, "printed ones \\( and \\)"),
         ("metrics: [bleu]", 2, "metrics must be a mapping"),
         (TEXT + "target:\n  metric: blue\n  value: 1", 6, "did you mean 'bleu'?"),
         ("target:\n  metric: train_time_s\n  value: 1", 3, "there is no score 'train_time_s'"),

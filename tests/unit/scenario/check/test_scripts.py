@@ -257,11 +257,14 @@ def test_lightning_without_the_number_of_its_workers_is_warned_of(
 @pytest.mark.parametrize(
     ("workers", "of", "is_asked"), [("1, 2", "", True), ("1, 2", ", of: worker", False), ("2", "", False)]
 )
+@pytest.mark.parametrize("inside", ["", ", workers_inside: true"])
 def test_whose_rate_a_script_prints_is_asked_where_workers_vary(
-    here: Path, workers: str, of: str, is_asked: bool
+    here: Path, workers: str, of: str, is_asked: bool, inside: str
 ) -> None:
     (here / "train.py").write_text("")
-    base = f"base: {{command: python train.py, strategy: mpi}}\nmatrix: {{workers: [{workers}]}}\nbaseline: none\n"
+    base = (
+        f"base: {{command: python train.py, strategy: mpi{inside}}}\nmatrix: {{workers: [{workers}]}}\nbaseline: none\n"
+    )
     text = found(f"{base}metrics: {{samples_per_s: {{output: '([0-9.]+)'{of}}}}}\n")
     assert ("of all workers or of one?" in text) == is_asked
 

@@ -49,13 +49,15 @@ sure: informative prior
 a 952.1 img/s, b 952.1 img/s, c 952.1 img/s, d 0.5, e 0.5, f 0.5, g 1.50it/s, h 2ms/step
 a 1,052.1 img/s, b 1.05k img/s, c 1.05e+03 img/s, d None, e tensor(0.25), f 1, g 1.08s/it, h 731us/step
 i 0:00:05.43, j 1 day, 1:00:01, k 350 ms, l 1.25 hours, m 0.94%, n 35
+2,482,92
+train_o 1, val_o 2, p_p 3, q_p 4
 """
 FILES = {
     "one.json": '{"eval": {"loss": 0.5}, "eval.loss": 0.75, "n": {"m": "2"}}',
     "lines.jsonl": '{"loss": 1}\n{"loss": 0.5}\n\n{"other": 2}\n',
     "list.json": '[{"loss": 1}, {"loss": 0.25}]',
     "state.json": '{"best": 1, "log": [{"loss": 2}, {"loss": 3}, {"time": 1}]}',
-    "table.csv": "epoch,loss\n1,0.5\n2,0.125\n3,\n",
+    "table.csv": "epoch, loss\n1, 0.5\n2, 0.125\n3,\n",
     "text": "nothing of the kind",
 }
 
@@ -102,6 +104,11 @@ def found(declaration: str) -> tuple[dict[str, float], list[str]]:
         ("train_loss: 'pair: ([0-9.]+)'", 0.5),
         ("train_loss: 'pair: .*,([0-9.]+)'", 0.75),
         ("train_loss: 'sure: ([0-9.]+)'", 0.5),
+        ("train_loss: '^\\d+,(\\d+),'", 482),
+        ("train_loss: '^\\d+,\\d+,(\\d+)$'", 92),
+        ("train_loss: '^(\\d+),'", 2),
+        ("train_loss: 'n_o (\\d+)'", 1),
+        ("train_loss: 'q_p (\\d+)'", 4),
         ("train_time_s: 'i ([0-9:.]+)'", 5.43),
         ("time_to_target_s: 'j (.*?), k'", 90001),
         ("train_time_s: {output: 'k ([0-9.]+) ms', times: 0.001}", 0.35),
@@ -150,6 +157,9 @@ def test_the_last_value_counts(declaration: str, value: float) -> None:
         ("train_time_s: {output: 'k ([0-9.]+)', times: 0.001}", "'350' is followed by 'ms'"),
         ("train_time_s: 'l ([0-9.]+) ho'", "'1.25' is followed by 'hours'"),
         ("validation_accuracy: 'm ([0-9.]+)'", "'0.94' is followed by '%'"),
+        ("train_loss: '^\\d+,(\\d+)'", "'482' is a part of '482,92'"),
+        ("train_loss: 'o (\\d+)'", "it matches 'train_o' and 'val_o': begin it with \\b or the whole name"),
+        ("train_loss: 'p (\\d+)'", "it matches 'p_p' and 'q_p'"),
         ("train_loss: 'mem: ([0-9.,]+)'", "'1,25' is no number"),
         ("validation_accuracy: {output: 'accuracy.*([0-9.]+)%', times: 0.01}", "'5' is a part of '93.5'"),
         ("samples_per_s: 'images.*?,(\\d+\\.\\d+)'", "'300.25' is a part of '1,300.25'"),
@@ -164,8 +174,11 @@ def test_the_last_value_counts(declaration: str, value: float) -> None:
         ("train_loss: 'swiss.*?([0-9.]+)'", "'1' is a part of \"1'234.6\""),
         ("train_loss: 'german: .*,([0-9]+)'", "'5' is a part of '7,5'"),
         ("train_loss: {file: nosuch.json, key: loss}", "nosuch.json cannot be read: No such file or directory"),
-        ("train_loss: {file: one.json, key: lost}", "one.json has nothing under 'lost'"),
-        ("train_loss: {file: text, key: loss}", "text has nothing under 'loss'"),
+        (
+            "train_loss: {file: one.json, key: lost}",
+            "one.json has nothing under 'lost'; it has: 'eval', 'eval.loss', 'n'",
+        ),
+        ("train_loss: {file: text, key: loss}", "text has nothing under 'loss'; it has: nothing"),
         ("train_loss: {file: one.json, key: eval}", "is no number"),
     ],
 )
@@ -241,7 +254,7 @@ def test_what_an_earlier_run_has_appended_to_a_file_does_not_count(here: Path, n
     metrics = metrics_of(f"validation_loss: {{file: {name}, key: loss}}")
     before = stamps(metrics)
     (here / name).write_text(old + new)
-    assert taken(metrics, Path("log"), before) == ({}, [f"validation_loss: {name} has nothing under 'loss'"])
+    assert f"{name} has nothing under 'loss'" in taken(metrics, Path("log"), before)[1][0]
     (here / name).write_text(old + new + new.replace('"time"', '"loss"').replace(",1", "3,1"))
     assert list(taken(metrics, Path("log"), before)[0].values()) == [1 if name.endswith("l") else 3]
     (here / name).write_text(old.replace("2", "4") + new)  # written anew
