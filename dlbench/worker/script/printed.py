@@ -283,7 +283,7 @@ def _rows(text: str) -> Iterable[Any]:
 
 
 def _under(row: Any, key: str) -> Any:
-    """Return what is under a key as written, or under its parts: `eval.loss` is `loss` in `eval`, in a list the last."""
+    """Return what is under a key as written, or its parts: `eval.loss` is `loss` in `eval`, of lists the last."""
     if isinstance(row, dict) and key in row:
         return row[key]
     if isinstance(row, list):
@@ -310,7 +310,7 @@ def _checked(value: Any, metric: Metric, times: float, longest_s: float) -> floa
         raise ValueError(f"it is {number}")
     # What is printed may be rounded up.
     if metric in (TRAIN_TIME, TIME_TO_TARGET) and number > longest_s + 1:
-        raise ValueError(f"{number:g} s is longer than the script ran ({longest_s:.3g} s): set `times` to its unit")
+        raise ValueError(f"{number:g} s is longer than the script ran ({longest_s:,.1f} s): set `times` to its unit")
     # Of losses scripts have their own; `run.epoch` takes any, too.
     is_bounded = metric.most < math.inf or not metric.is_score
     if is_bounded and not max(metric.least, 0.0) <= number <= metric.most + ROUNDING:
