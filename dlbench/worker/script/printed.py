@@ -149,16 +149,16 @@ def _printed(declaration: MetricDeclaration, metric: Metric, log: Path) -> str:
     text = STEERING.sub("", text).replace("\r", "\n")
     # A bar that is drawn again and again has no line ends.
     match = _last(declaration.output, text)
-    if match is None:
-        raise ValueError(f"nothing that was printed matches {declaration.output!r}")
     # A later line that matches but for a `nan` is the last, and so is one that matches but for the form of its value.
-    end = match.end()
+    end = match.end() if match else 0
     plain = text[:end] + _NO_NUMBER.sub(lambda word: "0.".ljust(len(word[0]), "0"), text[end:])
     match = _last(declaration.output, plain, end) or match
-    if other := _last(_in_any_form(declaration.output), plain, match.end()):
+    if other := _last(_in_any_form(declaration.output), plain, match.end() if match else 0):
         start, end = other.span(1)
         value = text[start:end].rstrip(".,:") + re.split(r"[^\w/]", text[end : other.end()], maxsplit=1)[0]
         raise ValueError(f"the last value that was printed is {value!r}, which {declaration.output!r} does not match")
+    if match is None:
+        raise ValueError(f"nothing that was printed matches {declaration.output!r}")
     start, end = match.span(1)
     if text[start:end] != plain[start:end]:
         raise ValueError(f"the last value that was printed is {text[start:end]!r}")

@@ -148,6 +148,7 @@ def test_the_last_value_counts(declaration: str, value: float) -> None:
         ("samples_per_s: 'c ([0-9]+(?:\\.[0-9]+)?) img/s'", "is '1.05e+03', which"),
         ("train_loss: 'gap: -0.5|[d] ([0-9.]+)'", "is 'None', which"),
         ("train_loss: 'iter \\d+: .* val (4\\.0)'", "is 'nan', which"),
+        ("samples_per_s: 'c (\\d+\\.\\de\\+03) img/s'", "is '1.05e+03', which"),
         ("train_loss: 'e ([0-9.]+)'", "is 'tensor(0.25)', which"),
         ("train_loss: 'f (?P<loss>\\d\\.\\d+)'", "is '1', which"),
         ("samples_per_s: 'g ([0-9.]+)it/s'", "is '1.08s/it', which"),
