@@ -1,6 +1,7 @@
 """`dlbench run`: make every run of a scenario, and print the results."""
 
 import contextlib
+import shlex
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -139,7 +140,9 @@ def _run(request: "Request", *, is_followed: bool, wants_report: bool, opens: bo
         return HUNG_UP
     if not is_followed:
         show_study(console, result.folder.path, result.rows, result.folder)
-        command = f"continue with: dlbench run --study {str(result.folder.path)!r}{' --confirm' * request.confirms}"
+        only = "".join(f" --only {shlex.quote(f'{key}={value}')}" for key, value in request.only.items())
+        confirm = " --confirm" * request.confirms
+        command = f"continue with: dlbench run --study {str(result.folder.path)!r}{only}{confirm}"
         if result.was_interrupted:
             click.echo(f"interrupted; {command}")
         elif result.is_spent:

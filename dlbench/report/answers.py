@@ -20,7 +20,7 @@ from dlbench.analysis.arms import Arm, Row, columns_of, option_columns
 from dlbench.analysis.arms import arms as arms_of
 from dlbench.analysis.claims.claim_check import check_claims
 from dlbench.analysis.claims.claim_tests import ClaimState
-from dlbench.analysis.formatting import listed, quantity
+from dlbench.analysis.formatting import counted, listed, quantity
 from dlbench.analysis.groups import SETTINGS, written_name
 from dlbench.errors import UserError, nearest
 from dlbench.grouping import by_key
@@ -110,6 +110,9 @@ def answers_of(data: ReportData, goal: str = "", given: Sequence[str] = (), want
     places = {study.name: _place(study, records[study.name]) for study in data.studies}
     asked = replace(asked, goal=decisive, metrics=metrics, prices=prices)
     disturbed = [(DISTURBED, text) for text in unsteady(data)]
+    # Of a study that can go on its missing runs are counted.
+    left_out = [row for study in data.studies if not records[study.name] for row in study.runs if not _has_ended(row)]
+    disturbed += [(65, f"left out: {counted(len(left_out), 'run')} interrupted")] * bool(left_out)
     answers = recommend(arms, asked, places, tuple(conditions), arms_of(fresh))
     return Answers(answers=tuple(doubted(answer, *disturbed) for answer in answers))
 
@@ -176,9 +179,10 @@ def _asked(study: StudyData, runs: Sequence[Any], repeats: int) -> Iterator[tupl
     for key, run in product(axis_keys(scenario), (run for run in runs if not run.get("baseline"))):
         values = (found_in(run, place, key) for place in ("axes", "settings", "options"))
         values_of.setdefault(key, set()).add(inline(next((value for value in values if value is not None), None)))
+    plain = {key: {value.replace("-", "_") for value in values} for key, values in values_of.items()}
     written = [(key, value) for _, axes in scenario.axes() for key, values in axes.items() for value in values]
     written += [choice for point in scenario.include for choice in point.items()]
-    if any(inline(value) not in values_of.get(key, ()) for key, value in written):
+    if any(inline(value).replace("-", "_") not in plain.get(key, ()) for key, value in written):
         yield from (("--only", f"{key}={min(values)}") for key, values in values_of.items() if len(values) == 1)
 
 

@@ -152,6 +152,12 @@ class Repeats(Frozen):
         """What rows say of it."""
         return f"until {self.until}: {self.min} to {self.max}"
 
+    @classmethod
+    def of_rule(cls, rule: str) -> Self:
+        """Return the repeats of which rows say this rule."""
+        least, _, most = rule.rpartition(": ")[2].partition(" to ")
+        return cls(min=int(least), max=int(most))
+
     @model_validator(mode="after")
     def _in_order(self) -> Self:
         if self.max < self.min:

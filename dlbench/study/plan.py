@@ -122,8 +122,10 @@ def plan_study(request: Request) -> tuple[StudyPlan, Folder | None]:
 def _repeats_so_far(scenario: Scenario, folder: Folder | None) -> int | Repeats:
     """Return the repeats of a scenario, or of the study that goes on, where more were asked for with it."""
     runs = folder.record.runs if folder else ()
-    begun = max((run.repeat + 1 for run in runs if run.phase is Phase.MEASURE), default=0)
-    rule = scenario.repeats
+    measured = [run for run in runs if run.phase is Phase.MEASURE]
+    begun, rule = max((run.repeat + 1 for run in measured), default=0), scenario.repeats
+    if measured and all(run.repeats_rule for run in measured):
+        return Repeats.of_rule(measured[0].repeats_rule or "")
     return begun if begun > (rule.max if isinstance(rule, Repeats) else rule) else rule
 
 

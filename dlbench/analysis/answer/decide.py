@@ -412,8 +412,10 @@ def _gap(arm: Arm, decided: _Decided) -> str:
             title = (decided.time if metric.column == COST else metric).title
             some = f"{lacking} of {counted(arm.n, 'run')} {'has' if lacking == 1 else 'have'} " * (lacking < arm.n)
             why = NO_STEPS if any(map(reports_no_steps, arm.completed)) else TOO_SHORT
-            why = next(filter(None, (row.get("stated_note") for row in arm.completed)), why)
-            return f"{some}no {title}" + (f": {why}" if metric is RATE and not is_imported(arm.first) else "")
+            notes = [note for row in arm.completed for note in str(row.get("stated_note") or "").split("; ")]
+            note = next((note for note in notes if note.startswith(f"{metric.column}: ")), "")
+            why = note or (why if metric is RATE and not is_imported(arm.first) else "")
+            return f"{some}no {title}{why and f': {why}'}"
     return ""
 
 

@@ -154,12 +154,14 @@ def _commands(
     answer: Answer, group: ComparisonGroup, place: StudyPlace, arms: Sequence[Arm], wanted: Wanted
 ) -> Iterator[Command]:
     """Yield commands, why, and about how long each takes; the one that would tell most about a group first."""
-    study = shlex.quote(str(place.path))
-    run, again = f"dlbench run --study {study}", f"dlbench run {shlex.quote(str(place.path / files.SCENARIO))}"
+    study, scenario = shlex.quote(str(place.path)), shlex.quote(str(place.path / files.SCENARIO))
+    only = [word for option in place.asked if option[0] == "--only" for word in option]
+    run, again = shlex.join(["dlbench", "run", "--study", str(place.path), *only]), f"dlbench run {scenario}"
     # A command goes on with the whole study, whatever group of its arms asks for it.
     studies = {arm.study for arm in group.arms}
     whole = [arm for arm in arms if arm.study in studies]
-    times = {(arm.study, arm.name): [float(s) for row in arm.rows if (s := row.get("wall_time_s"))] for arm in whole}
+    ended = {arm: [row for row in arm.rows if row["status"] != Status.INTERRUPTED] for arm in whole}
+    times = {(arm.study, arm.name): [float(s) for row in ended[arm] if (s := row.get("wall_time_s"))] for arm in whole}
     usual = mean(map(mean, filter(None, times.values()))) if any(times.values()) else 0.0
 
     def seconds_of(arm: Arm) -> float:

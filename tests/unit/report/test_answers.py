@@ -173,3 +173,5 @@ def test_a_run_that_was_interrupted_says_nothing_of_its_arm_and_is_missing(tmp_p
     (answer,) = answers_of(ended).answers
     assert [arm.completed for arm in answer.arms if arm.word != "out"] == [3, 3]
     assert "still to be made: 1 run of the study" in [doubt.text for doubt in answer.doubts]
+    (ended.studies[0].path / files.STUDY).unlink()
+    assert "left out: 1 run interrupted" in [doubt.text for doubt in answers_of(ended).answers[0].doubts]

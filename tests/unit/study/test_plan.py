@@ -13,6 +13,7 @@ from dlbench.scenario.cluster import this_machine
 from dlbench.scenario.cluster.cluster_file import ClusterOptions
 from dlbench.scenario.read.scenario_file import parse
 from dlbench.scenario.run_spec import RunSpec
+from dlbench.scenario.scenario import Repeats
 from dlbench.scenario.settings import Settings
 from dlbench.strategies import horovod
 from dlbench.study import plan
@@ -173,9 +174,12 @@ def test_in_a_job_of_several_hosts_they_or_this_machine_are_named(
         cluster_of(ClusterOptions())
 
 
-@pytest.mark.parametrize(("written", "asked_for", "repeats"), [("2", 5, 5), ("2", None, 2), ("{max: 4}", 5, 5)])
+@pytest.mark.parametrize(
+    ("written", "asked_for", "repeats"),
+    [("2", 5, 5), ("2", None, 2), ("{max: 4}", 5, 5), ("{max: 4}", None, Repeats(max=4))],
+)
 def test_a_study_goes_on_with_the_repeats_that_were_last_asked_for(
-    tmp_path: Path, written: str, asked_for: int | None, repeats: int
+    tmp_path: Path, written: str, asked_for: int | None, repeats: int | Repeats
 ) -> None:
     scenario = tmp_path / "s.yaml"
     scenario.write_text(f"base: {{dataset: digits, model: mlp, trainer: numpy}}\nrepeats: {written}\nbaseline: none\n")

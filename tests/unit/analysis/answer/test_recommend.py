@@ -534,9 +534,10 @@ def test_of_too_few_repeats_no_further_ones_are_promised() -> None:
 @pytest.mark.parametrize("unmeasured", [True, False])
 def test_while_runs_are_missing_those_are_made_and_nothing_is_recommended_without_an_arm(unmeasured: bool) -> None:
     missing = 3 if unmeasured else 1
-    place = {"made-1": StudyPlace(Path("studies/made-1"), missing=missing, unmeasured=unmeasured)}
+    asked = (("--repeats", "5"), ("--only", "strategy=mpi"))
+    place = {"made-1": StudyPlace(Path("studies/made-1"), missing=missing, unmeasured=unmeasured, asked=asked)}
     (found,) = recommend(read(SLOW, FAST), Wanted(), place)
-    assert tried(found).command == "dlbench run --study studies/made-1"
+    assert tried(found).command == "dlbench run --study studies/made-1 --only strategy=mpi"
     if unmeasured:
         assert (found.use, found.missing) == (None, 3)
         assert lines(found)[0] == ("none", "no answer yet: 3 runs to be made")
