@@ -32,18 +32,21 @@ _BEGAN = re.compile(
 )
 # What shows that a number did not end where a match did: more of it, or a factor.
 _GOES_ON = re.compile(r"[.,_'\u2019\u00a0\u202f]?\d[\d.,_'\u2019]*|[eE][-+]?\d+|(?::\d\d)+(?:\.\d+)?")
-_FACTOR = r" ?([kKMG](?=\b|im|sam|tok|ex|seq)|(?:{})(?![^\W\d]))"
+_FACTOR = r" ?([kKMG](?=\b|im|sam|tok|ex|seq)|(?:{})(?![^\W\d]|\s*[=:]))"
 _LONGEST_NAME = 100
 _CLOCK = re.compile(r"(?:(\d+) days?, )?(?:(\d+):)?(\d+):(\d\d(?:\.\d*)?)")
 _THOUSANDS = re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d*)?")
 _NO_NUMBER = re.compile(r"(?<!\w)[-+]?(?:nan|inf(?:inity)?)\b", re.IGNORECASE)
-# What an expression may begin with for nothing: its last match is the same without, and takes no time of its square.
-_ANYTHING = re.compile(r"\^?\.\*(?![?+])|\.\*\?")
+# What an expression may begin with: from each place of a line it takes time of its square. A greedy one matches the
+# same from the line's start, and without a lazy one the last match is the same.
+_GREEDY, _LAZY = re.compile(r"\A\^?\.\*(?![?+])"), re.compile(r"\A\.\*\?")
 # A value in any form; a rate may turn into its inverse, or have another unit of time.
 _ANY_FORM = (
-    r"(?<![\d.])(?:[-+\u2212]?\.?\d[\d.,:_'\u2019]*(?:[eE][-+]?\d+)?(?:[ ]?[kKMG])?|[\w.]{1,20}\([-+\d.][^)\n]*\)"
-    r"|(?:[-+]?(?i:nan|inf(?:inity)?)|None|null)\b)"
+    r"(?<![\d.])(?:[-+\u2212]?\.?\d[\d.,:_'\u2019]{0,40}(?:[eE][-+]?\d+)?(?:[ ]?[kKMG])?"
+    r"|[\w.]{1,20}\([-+\d.][^)\n]{0,40}\)|[-+]?(?i:nan|inf(?:inity)?)\b)"
 )
+# What stands before a group that may follow anything: a whole number there may be any.
+_AFTER_ANYTHING = re.compile(r"(?:\.|\\[DSW]|\])[*+]\??\($|^\($")
 _SECONDS = r"[mnu\u00b5]?s(?:ec)?"
 _PER_TIME = re.compile(rf"^(\)(?:[ ]|\\s[*+?]?)?)(?:{_SECONDS}/(\w+)|(\w+)/{_SECONDS}\b)")
 # In place of what was dropped of a long log (`dlbench.launch.logs`).
@@ -153,7 +156,9 @@ def _printed(declaration: MetricDeclaration, metric: Metric, log: Path) -> str:
     end = match.end() if match else 0
     plain = text[:end] + _NO_NUMBER.sub(lambda word: "0.".ljust(len(word[0]), "0"), text[end:])
     match = _last(declaration.output, plain, end) or match
-    if other := _last(_in_any_form(declaration.output), plain, match.end() if match else 0):
+    before, after = around_group(declaration.output)
+    other = _last(_in_any_form(before, after), plain, match.end() if match else 0)
+    if other and not (other[1].rstrip(".,:").isdigit() and _AFTER_ANYTHING.search(before)):
         start, end = other.span(1)
         value = text[start:end].rstrip(".,:") + re.split(r"[^\w/]", text[end : other.end()], maxsplit=1)[0]
         raise ValueError(f"the last value that was printed is {value!r}, which {declaration.output!r} does not match")
@@ -171,15 +176,14 @@ def _printed(declaration: MetricDeclaration, metric: Metric, log: Path) -> str:
 
 def _last(expression: str, text: str, start: int = 0) -> re.Match[str] | None:
     """Return the last match that has a value."""
-    last, lead = None, _ANYTHING.match(expression)
-    for match in re.compile(expression[lead.end() if lead else 0 :], re.MULTILINE).finditer(text, start):
+    last, expression = None, _LAZY.sub("", _GREEDY.sub("^.*", expression))
+    for match in re.compile(expression, re.MULTILINE).finditer(text, start):
         last = last if match[1] is None else match
     return last
 
 
-def _in_any_form(expression: str) -> str:
-    """Return an expression whose group matches any value."""
-    before, after = around_group(expression)
+def _in_any_form(before: str, after: str) -> str:
+    """Return an expression of what stands before and after a group, whose group matches any value."""
     after = _PER_TIME.sub(lambda it: f"{it[1]}(?:{_SECONDS}/{it[2] or it[3]}|{it[2] or it[3]}/{_SECONDS})", after)
     return f"{before}{_ANY_FORM}{after}"
 
@@ -221,7 +225,7 @@ def _several_names(text: str, match: re.Match[str]) -> str:
     if not (head and tail):
         return ""
     names = (name(it.start()) for it in match.re.finditer(text))
-    others = {start + end for start, end in names if end} - {head + tail}
+    others = {start + end for start, end in names if end and (start + end).casefold() != (head + tail).casefold()}
     return f"it matches {min(others)!r} and {head + tail!r}: begin it with \\b or the whole name" if others else ""
 
 
@@ -285,7 +289,8 @@ def _rows(text: str) -> Iterable[Any]:
 def _under(row: Any, key: str) -> Any:
     """Return what is under a key as written, or its parts: `eval.loss` is `loss` in `eval`, of lists the last."""
     if isinstance(row, dict) and key in row:
-        return row[key]
+        of_epochs = isinstance(row[key], list) and all(isinstance(it, int | float) for it in row[key])
+        return next(reversed(row[key]), None) if of_epochs else row[key]
     if isinstance(row, list):
         return next((value for it in reversed(row) if (value := _under(it, key)) not in (None, "")), None)
     first, _, others = key.partition(".")
