@@ -227,7 +227,7 @@ def no_full_batch(run: RunSpec, available: int) -> str:
 def _shapes(case: Case) -> Iterator[str]:
     settings, samples = case.settings, case.description
     model = plugins.load("models", settings.model)
-    refuse: Callable[..., str] | None = model.get("refuse") if isinstance(model.target, ModuleType) else None
+    refuse: Callable[..., str] | None = model.get("refuse")
     has_shape = samples is not None and samples.input_shape is not None
     if refuse and has_shape and (reason := refuse(samples, model.options(**case.run.options_of("model")))):
         yield f"the model {settings.model} refuses the data set {settings.dataset}: {reason}"
