@@ -146,9 +146,9 @@ def _has_ended(row: Row) -> bool:
 def _place(study: StudyData, record: Any) -> StudyPlace:
     """Return where a study is; one without `study.json` was published, and cannot go on."""
     runs = planned if isinstance(planned := found_in(record, "runs"), list) else []
-    made = {row["run_id"] for row in filter(_has_ended, study.runs)}
+    run_ids = {row["run_id"] for row in filter(_has_ended, study.runs)}
     repeats = Counter(run.get("label") for run in runs if run.get("phase", Phase.MEASURE) == Phase.MEASURE)
-    missing = max(0, repeats.total() - len(made))
+    missing = max(0, repeats.total() - len(run_ids))
     # How the candidates ended of each arm that is not measured yet; what has no row was not begun.
     ends = {(row["label"], row["repeat"]): row["status"] for row in study.others if row["phase"] == Phase.TUNE}
     searches = by_key(
@@ -158,7 +158,7 @@ def _place(study: StudyData, record: Any) -> StudyPlace:
     )
     unsearched = sorted(arm for arm, ended in searches.items() if {Status.INTERRUPTED, Status.COMPLETED} & {*ended})
     missing += sum(searches[arm].count(Status.INTERRUPTED) + min(repeats.values(), default=1) for arm in unsearched)
-    unmeasured = missing > 0 and len({*repeats, *unsearched}) > len({*map(arm_name, made)})
+    unmeasured = missing > 0 and len({*repeats, *unsearched}) > len({*map(arm_name, run_ids)})
     without = {"not searched yet": unsearched, NO_CANDIDATE: sorted(searches.keys() - unsearched)}
     doubts = tuple(f"{why}: {listed(arms, 3, '; ')}" for why, arms in without.items() if arms)
     asked = tuple(_asked(study, runs, max(repeats.values(), default=0)))

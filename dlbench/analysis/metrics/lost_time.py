@@ -128,6 +128,8 @@ def _parts(row: Row) -> dict[str, float]:
 
 def _remedy(name: str, arm: Arm) -> str:
     """Return what takes less of a part."""
+    if name == "messages" and arm.get("servers"):
+        return f"more servers (the time in which they apply gradients is in it), {_REMEDIES[name]}"
     if name != COMPUTING:
         return _REMEDIES[name]
     threads, cores = arm.get("intra_op_threads"), arm.get("cores_per_worker")

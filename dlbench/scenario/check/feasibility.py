@@ -223,7 +223,7 @@ def _command(case: Case) -> Iterator[str]:
             f"`bash -c {shlex.quote(command)}`, or quote the word where it is meant as it is"
         )
     # That any of the scenario's points has it was checked.
-    for name in names("".join([command, *(it.file for it in case.run.metrics.values())])):
+    for name in names(" ".join([command, *(it.file for it in case.run.metrics.values())])):
         if name not in {*Settings.model_fields, *case.run.options, ATTEMPT}:
             yield f"the command or a file of `metrics` has {{{shorten(name)}}}, which is no option of this run"
     yield nested_launcher(case)

@@ -46,7 +46,8 @@ def of_two(steps: dict[str, float], clocks: dict[str, float] | None = None, **va
 @pytest.mark.parametrize(
     ("steps", "values", "name", "remedy"),
     [
-        ({"communication_time_s": 8.0}, {}, "messages", "a faster link"),
+        ({"communication_time_s": 8.0}, {}, "messages", "beyond that: a faster link"),
+        ({"communication_time_s": 8.0}, {"servers": 1}, "messages", "more servers (the time in which they apply"),
         ({"communication_time_s": 8.0}, {"peer_wait_s": 0.03}, "waiting for the slowest", "free the slowest worker"),
         ({"data_wait_s": 9.0}, {}, "input", "reads faster"),
         ({"encoding_time_s": 8.0}, {}, "encoding", "the link may be fast enough for whole gradients"),
