@@ -194,7 +194,8 @@ def _open(arm: ArmAnswer, judged: Judged, by_title: Mapping[str, ArmAnswer], met
         return f"{counted(fewest, 'repeat')}: {ENOUGH_REPEATS} begin to tell"
     ends = sorted(_signed(metric, end) for end in (gap.worst, gap.best) if end is not None)
     # Without the difference itself: it is one of means, and may contradict the medians.
-    text = f"between {' and '.join(difference(metric, end, with_unit=end == ends[-1]) for end in ends)}"
+    what = "" if arm.value and arm.value.metric == judged.metric else f"{metric.title} "
+    text = f"{what}between {' and '.join(difference(metric, end, with_unit=end == ends[-1]) for end in ends)}"
     if gap.further is None:
         return f"{text}: more than {MOST_REPEATS} more repeats would be needed"
     return f"{text}: {counted(gap.further, 'more repeat')} would tell"
