@@ -106,7 +106,8 @@ class Display(Watcher):
         if left is None or self.current is None:
             return left
         expected = self._durations.expected_s(self.current) or 0.0
-        return left + max(0.0, expected - (self.clock() - self._started_at))
+        # What is late may be as late again: the time left then grows.
+        return left + abs(expected - (self.clock() - self._started_at))
 
 
 class PlainLines(Display):

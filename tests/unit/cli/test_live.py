@@ -40,6 +40,8 @@ def test_time_left_comes_from_the_runs_that_have_ended() -> None:
     display.start(runs()[1], 1)
     clock.now = 4.0
     assert display.time_left_s() == 26.0
+    clock.now = 60.0  # 50 s late
+    assert display.time_left_s() == 70.0
     display.end(runs()[1], Outcome(status=Status.FAILED, wall_time_s=1000.0), {})
     assert display.time_left_s() == 20.0
 
