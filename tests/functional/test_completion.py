@@ -6,8 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.shell_completion import BashComplete
+from click.testing import CliRunner
 
 from dlbench import plugins
+from dlbench.cli import group
 
 BIN = Path(sys.executable).parent
 # Calls the function that is registered for dlbench as bash does when TAB is pressed behind the last word.
@@ -30,13 +33,11 @@ def home(tmp_path: Path) -> Path:
 
 
 def dlbench(home: Path, *words: str, code: int = 0, **variables: str) -> str:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "BASH_"))}
-    ended = subprocess.run(
-        [sys.executable, "-m", "dlbench", *words], cwd=home, env=kept | {"HOME": str(home), **variables},
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
-    assert ended.returncode == code, (words, ended.stdout, ended.stderr)
-    return ended.stdout + ended.stderr
+    """Call dlbench in this process, with the variables of a shell in this home."""
+    unset = {name: None for name in os.environ if name.startswith(("XDG_", "BASH_"))}
+    ended = CliRunner().invoke(group, words, env=unset | {"HOME": str(home), **variables})
+    assert ended.exit_code == code, (words, ended.output)
+    return ended.output
 
 
 def files(folder: Path) -> dict[str, str]:
@@ -60,25 +61,41 @@ def test_bash_completes_commands_plugins_scenarios_and_studies(home: Path) -> No
     assert name == ".local/share/bash-completion/completions/dlbench"
     script = home / name
     assert completed(home, script, "ru") == ["run"]
-    assert completed(home, script, "export", "--to", "") == list(plugins.names("exporters"))
-    assert completed(home, script, "report", "--figure", "thr") == ["throughput"]
-    assert completed(home, script, "list", "exp") == ["exporters"]
-    assert completed(home, script, "list", "strategies", "hor") == ["horovod"]
-    assert completed(home, script, "run", "qu") == ["quickstart"]
-    assert completed(home, script, "run", "--dry") == ["--dry-run"]
     for study in ("first-20260101T000000Z", "other-20260101T000000Z"):
         (home / "studies" / study).mkdir(parents=True)
         (home / "studies" / study / "study.json").touch()
     (home / "studies/no-study").mkdir()
     (home / "mine.yaml").touch()
     assert completed(home, script, "run", "") == ["mine.yaml", "quickstart"]
-    assert completed(home, script, "show", "studies/f") == ["studies/first-20260101T000000Z"]
     assert completed(home, script, "compare", "studies/first-20260101T000000Z", "") == [
         "studies/first-20260101T000000Z", "studies/other-20260101T000000Z",
     ]  # fmt: skip
     # What dlbench does not know is left to the shell: files, folders.
-    assert completed(home, script, "run", "else/")[0] == "compopt -o default"
     assert completed(home, script, "show", "else/")[0] == "compopt -o dirnames"
+
+
+def offered(*words: str) -> list[str]:
+    """Return what click, which the shell's script calls, offers for the last of the words."""
+    *before, last = words
+    completion = BashComplete(group, {}, "dlbench", "_DLBENCH_COMPLETE")
+    return [item.value if item.type == "plain" else item.type for item in completion.get_completions(before, last)]
+
+
+def test_what_is_offered_fits_the_place(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(home)
+    (home / "studies/first-20260101T000000Z").mkdir(parents=True)
+    (home / "studies/first-20260101T000000Z/study.json").touch()
+    for words, expected in (
+        (("export", "--to", ""), list(plugins.names("exporters"))),
+        (("report", "--figure", "thr"), ["throughput"]),
+        (("list", "exp"), ["exporters"]),
+        (("list", "strategies", "hor"), ["horovod"]),
+        (("run", "qu"), ["quickstart"]),
+        (("run", "--dry"), ["--dry-run"]),
+        (("show", "studies/f"), ["studies/first-20260101T000000Z"]),
+        (("run", "else/"), ["file"]),
+    ):
+        assert offered(*words) == expected, words
 
 
 def test_each_shell_has_its_place_and_no_other_file_is_changed(home: Path) -> None:
