@@ -15,7 +15,7 @@ import pytest
 from dlbench.records import files
 from tests.functional import fake_kubectl
 from tests.functional.executables import write_executable
-from tests.functional.studies import BASE, DLBENCH, rows, study
+from tests.functional.studies import BASE, DLBENCH, Bench, rows, study
 from tests.functional.waiting import wait_until
 
 
@@ -65,6 +65,14 @@ def run(folder: Path, fake: Path, *words: str) -> tuple[int, str]:
     with started(folder, fake, *words) as process:
         code = process.wait(timeout=240)
     return code, (folder / "log").read_text()
+
+
+def call(folder: Path, fake: Path, *words: str, code: int, path: str | None = None) -> str:
+    """Do as `run` in this process, where nothing is made here and no signal comes; return what was printed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FAKE_KUBERNETES", str(fake))
+        patch.setenv("PATH", path or f"{fake / 'bin'}:{os.environ['PATH']}")
+        return Bench(folder).call("s.yaml", "--cluster", "c.yaml", *words, code=code)
 
 
 def has_rows(fake: Path) -> bool:
@@ -161,31 +169,21 @@ def test_ctrl_c_deletes_a_job_that_waits(tmp_path: Path, fake: Path) -> None:
 def test_a_pod_that_dies_is_reported_with_the_reason(tmp_path: Path, fake: Path) -> None:
     write(tmp_path)
     (fake / "dies").write_text("OOMKilled")
-    code, printed = run(tmp_path, fake)
-    assert code == 1, printed
-    assert "has failed: OOMKilled; its study is " in printed
+    assert "has failed: OOMKilled; its study is " in call(tmp_path, fake, code=1)
 
 
 def test_what_kubernetes_refuses_leaves_no_study(tmp_path: Path, fake: Path) -> None:
     write(tmp_path)
     (fake / "refuses").write_text('error: no matches for kind "MPIJob" in version "kubeflow.org/v2beta1"')
-    code, printed = run(tmp_path, fake)
-    assert code == 2
-    assert 'Kubernetes refused the job: error: no matches for kind "MPIJob"' in printed
+    assert 'Kubernetes refused the job: error: no matches for kind "MPIJob"' in call(tmp_path, fake, code=2)
     assert list((tmp_path / "studies").iterdir()) == []
 
 
-def test_without_kubectl_a_dry_run_still_prints_the_manifest(
-    tmp_path: Path, fake: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_kubectl_a_dry_run_still_prints_the_manifest(tmp_path: Path, fake: Path) -> None:
     write(tmp_path)
-    (fake / "bin" / "kubectl").unlink()
-    monkeypatch.setenv("PATH", "/nonexistent")
-    code, printed = run(tmp_path, fake)
-    assert code == 2
+    printed = call(tmp_path, fake, code=2, path="/nonexistent")
     assert "there is no kubectl on PATH; `--dry-run` prints the manifest" in printed
-    code, printed = run(tmp_path, fake, "--dry-run")
-    assert code == 0, printed
+    printed = call(tmp_path, fake, "--dry-run", code=0, path="/nonexistent")
     assert printed.startswith("apiVersion: v1\nkind: ConfigMap\n")
     assert "\nkind: MPIJob\n" in printed
     assert not (tmp_path / "studies").exists()
