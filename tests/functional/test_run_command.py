@@ -71,7 +71,7 @@ def test_a_failed_run_does_not_end_the_study(work):
     path = work.scenario(epochs=2, batch_sizes="16, 64")
     path.write_text(
         "name: s\nbaseline: none\norder: written\n"
-        "base: {trainer: numpy, dataset: digits}\n"
+        "base: {trainer: numpy, dataset: digits, model: softmax, epochs: 1}\n"
         "matrix: {command: [\"python -c 'raise ValueError(1)'\", null]}\n"
     )
     output = work.call(path, code=1)
@@ -109,7 +109,8 @@ def test_a_data_set_that_cannot_be_prepared_launches_nothing(work):
     assert work.attempts() == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+# A unit test of the signals takes SIGTERM for what SIGINT is.
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.soak)])
 def test_a_second_dlbench_is_refused_and_an_interruption_ends_the_first_cleanly(work, number):
     with work.start(work.scenario(epochs=100_000)) as process:
         wait_for(process, lambda: work.num_rows() > 0)
@@ -141,7 +142,8 @@ def test_what_a_scenario_expects_decides_the_exit_code(work):
     path, stored = work.folder / "expects.yaml", work.folder / "runs.csv"
     scenario = """\
 name: expects
-base: {trainer: numpy, model: softmax, dataset: digits, epochs: 3, learning_rate: 0.1, extend_window: true}
+base: {trainer: "tests.functional.paced:Trainer", trainer.step_s: 0.02, model: softmax, dataset: digits, epochs: 3,
+  learning_rate: 0.1, extend_window: true}
 baseline: none
 expect: {falling_loss: true, gpu: IS_GPU, rate: {of: runs.csv}}
 """
