@@ -20,10 +20,13 @@ base:
   batch_size: 8
   communicator.compute_time_s: 0.02
 """
-# One of each kind: with a server and without, with copies that agree and that do not. The others, in the
-# simulator itself, are unit tests'.
-STRATEGIES = ("asynchronous", "backup_workers", "gossip", "parameter_server", "ring")
-OTHERS = ("downpour", "elastic_averaging", "local_sgd", "sandblaster", "softsync", "stale_synchronous")
+# With a server and without, with copies that agree and that do not, with gradients that are dropped. The others, in
+# the simulator itself, are unit tests'.
+STRATEGIES = ("asynchronous", "backup_workers", "ring")
+OTHERS = (
+    "downpour", "elastic_averaging", "gossip", "local_sgd", "parameter_server", "sandblaster", "softsync",
+    "stale_synchronous",
+)  # fmt: skip
 
 
 @pytest.fixture
