@@ -12,10 +12,10 @@ import pytest
 from dlbench.study.fit import RESOLUTION
 from tests.functional.studies import Bench, interrupt, wait_for
 
-# Beside what NumPy or TensorFlow takes there is room for some fifty samples, whose activations take 2 MiB in each of
+# Beside what NumPy or TensorFlow takes there is room for some twenty samples, whose activations take 2 MiB in each of
 # several arrays, and weights little: few sizes need to be tried. TensorFlow waits 10 s for one that does not fit.
 # Threads, which take memory, are as many everywhere.
-LIMIT, LIMIT_OF_TENSORFLOW = 500_000_000, 700_000_000
+LIMIT, LIMIT_OF_TENSORFLOW = 330_000_000, 700_000_000
 NUMPY = f"""\
 name: s
 base:
