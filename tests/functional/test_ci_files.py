@@ -19,6 +19,7 @@ import yaml
 
 from dlbench.cli.compare import REGRESSION
 from tests.functional.executables import write_executable
+from tests.functional.studies import Bench
 
 CI = Path(__file__).parents[2] / "docs" / "ci"
 SCHEMAS = {"github-actions.yml": "vendor.github-workflows", "gitlab-ci.yml": "vendor.gitlab-ci"}
@@ -93,6 +94,12 @@ class Job:
         assert old in text
         path.write_text(text.replace(old, new))
 
+    def replace_command(self, old: str, new: str) -> None:
+        """Replace a line of the steps."""
+        steps = [Step(re.sub(f"^{old}$", new, step.text, flags=re.MULTILINE), step.always) for step in self.steps]
+        assert steps != self.steps
+        self.steps = steps
+
     def run(self, steps: Sequence[Step]) -> int:
         """Execute steps as the services do; return the first exit code that is not 0."""
         code = 0
@@ -139,7 +146,8 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     job = Job(tmp_path_factory.mktemp("measured"), STEPS["github-actions.yml"]())
     job.change_scenario("batch_size: [32, 128]", "batch_size: [32]")
     job.change_scenario("epochs: 100", "epochs: 2")
-    assert job.run([Step(MEASURE)]) == 0
+    job.change_scenario("repeats: 5", "repeats: 3")
+    Bench(job.folder).call("benchmarks/smoke.yaml")  # as MEASURE, which is executed where a run fails
     return job.study.parent
 
 
@@ -149,32 +157,39 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_its_steps_keep_and_gate(name: str, measured: Path, tmp_path: Path) -> None:
     job = Job(tmp_path, STEPS[name]())
     shutil.copytree(measured, tmp_path / "studies")
-    steps = [Step(re.sub(f"^{MEASURE}$", ":", step.text, flags=re.MULTILINE), step.always) for step in job.steps]
-    assert steps != job.steps
-    assert job.run(steps) == 0
+    job.replace_command(MEASURE, ":")
+    assert job.run(job.steps) == 0
     assert not (tmp_path / "comparison.md").exists()
     assert not (tmp_path / "posted").exists()
     suite = ET.parse(tmp_path / "junit/junit.xml").getroot()[0]
-    assert (suite.get("tests"), suite.get("errors")) == ("5", "0")
+    assert (suite.get("tests"), suite.get("errors")) == ("3", "0")
 
     # The base is the same study, so that no noise decides. What exports is done.
-    steps = [Step(step.text.replace(EXPORT, ":"), step.always) for step in steps]
+    job.replace_command(EXPORT, ":")
     (tmp_path / "junit/junit.xml").unlink()
     store_base(job, 1)
-    assert job.run(steps) == 0
+    assert job.run(job.steps) == 0
     assert job.is_posted()
     store_base(job, 1 / 100)  # runs as short as these may differ by several times
-    assert job.run(steps) == REGRESSION
+    assert job.run(job.steps) == REGRESSION
     assert job.is_posted()
     assert not (tmp_path / "junit/junit.xml").exists()
 
 
-@pytest.mark.parametrize("name", SCHEMAS)
-def test_a_run_that_fails_fails_the_job_and_is_an_error_of_the_junit_file(name: str, tmp_path: Path) -> None:
-    job = Job(tmp_path, STEPS[name]())
-    job.change_scenario("repeats: 5", "repeats: 1")
-    job.change_scenario("batch_size: [32, 128]", "batch_size: [32]")
-    job.change_scenario("timeout_s: 60", "timeout_s: 0.1")
-    assert job.run(job.steps) == 1
-    suite = ET.parse(tmp_path / "junit/junit.xml").getroot()[0]
-    assert (suite.get("tests"), suite.get("errors")) == ("1", "1")
+def test_a_run_that_fails_fails_the_job_and_is_an_error_of_the_junit_file(tmp_path: Path) -> None:
+    failed = None
+    for name, steps_of in STEPS.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        job = Job(folder, steps_of())
+        if failed is None:
+            job.change_scenario("repeats: 5", "repeats: 1")
+            job.change_scenario("batch_size: [32, 128]", "batch_size: [32]")
+            job.change_scenario("timeout_s: 60", "timeout_s: 0.1")
+        else:  # the step that measures is the same in both
+            shutil.copytree(failed, folder / "studies")
+            job.replace_command(MEASURE, "false")
+        assert job.run(job.steps) == 1, name
+        failed = job.study.parent
+        suite = ET.parse(folder / "junit/junit.xml").getroot()[0]
+        assert (suite.get("tests"), suite.get("errors")) == ("1", "1"), name
