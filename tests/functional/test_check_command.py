@@ -210,7 +210,7 @@ def test_a_model_of_the_users_own_is_found_in_the_current_folder(tmp_path: Path)
     (tmp_path / "my_networks.py").write_text(OWN.replace("network", "net"))
     text = "base: {model: 'my_networks:net', dataset: synthetic}\nmatrix:\n  model.width: [8, 16]\n"
     (tmp_path / "s.yaml").write_text(text)
-    done = dlbench("check", "s.yaml", cwd=tmp_path)
+    done = check("s.yaml", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "model.width=16" in done.stdout
     (tmp_path / "s.yaml").write_text(text.replace("model.width", "model.wdth"))

@@ -59,7 +59,12 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("arguments", "arms", "fewer"),
     [
-        (["--data", "data.npz", "--model", "softmax"], 6, ["--set", "extend_window=false", "--only", "batch_size=8"]),
+        pytest.param(  # `test_wheel` has data of dlbench's own
+            ["--data", "data.npz", "--model", "softmax"],
+            6,
+            ["--set", "extend_window=false", "--only", "batch_size=8"],
+            marks=pytest.mark.soak,
+        ),
         (["--script", "train.py", "--compare", "workers"], 3, []),
     ],
     ids=["data", "script"],
