@@ -19,7 +19,7 @@ name: s
 base: {dataset: npz, dataset.path: numbers.npz, model: mlp, model.hidden: [16], trainer: numpy, precision: float64,
        epochs: 12, learning_rate: 0.05, batch_scope: global, batch_size: 24, cores_per_worker: 1}
 include:
-  - {strategy: mpi, workers: 1}
+  - {strategy: single, workers: 1}
   - {strategy: mpi, workers: 2}
   - {strategy: parameter_server, workers: 2, evaluator: beside}
   - {strategy: ring, workers: 3, communicator: simulated}

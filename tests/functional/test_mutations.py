@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from dlbench.cli import group
 from tests.soak import mutations
 
-NUM_MUTANTS = {"scenarios": 300, "clusters": 300, "hosts": 300, "references": 100, "studies": 10}
+NUM_MUTANTS = {"scenarios": 200, "clusters": 300, "hosts": 300, "references": 100, "studies": 6}
 NUM_COMMANDS = 20
 
 
