@@ -8,7 +8,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,9 +26,6 @@ AT_ONCE = 6
 
 both_launchers = pytest.mark.parametrize("launcher", ["local", pytest.param("mpirun", marks=pytest.mark.mpi)])
 has_torch = pytest.mark.skipif(find_spec("torch") is None, reason="needs PyTorch")
-every_launcher = pytest.mark.parametrize(
-    "launcher", ["local", pytest.param("mpirun", marks=pytest.mark.mpi), pytest.param("torchrun", marks=has_torch)]
-)
 
 
 class Row(NamedTuple):
@@ -89,8 +86,8 @@ ROWS = (
 
 # Ends in these ways are a launcher's affair; the others are the same under any.
 OF_LAUNCHERS = {"import-error", "exit-0", "exit-3", "kill", "stop", "fork"}
-# By its own exit code before it connects, and by a signal: enough where each start takes seconds.
-OF_SLOW_LAUNCHERS = {"import-error", "kill"}
+# Enough where each start takes seconds.
+OF_SLOW_LAUNCHERS = {"kill"}
 
 
 def run(folder: Path, launcher: str, mode: str, **limits: float) -> Outcome:
@@ -163,19 +160,28 @@ def test_every_way_to_end_has_its_status_and_reason(tmp_path: Path, launcher: st
         assert outcome.wall_time_s < 90, (row, outcome)
 
 
-@every_launcher
-def test_an_interrupted_attempt_and_a_killed_launcher(tmp_path: Path, launcher: str) -> None:
-    def outcome_of(name: str, act: Callable[[FakeAttempt], None]) -> Outcome:
-        (tmp_path / name).mkdir()
-        with fake_attempt(tmp_path / name, launcher, "hang") as attempt:
-            return attempt.run_and(act)
+@pytest.mark.parametrize(
+    "launcher",
+    [
+        "local",
+        pytest.param("mpirun", marks=pytest.mark.mpi),
+        pytest.param("torchrun", marks=(has_torch, pytest.mark.soak)),
+    ],
+)
+def test_an_interrupted_attempt_is_called_so(tmp_path: Path, launcher: str) -> None:
+    with fake_attempt(tmp_path, launcher, "hang") as attempt:
+        outcome = attempt.run_and(lambda running: running.stop.set())
+    assert (outcome.status, outcome.reason) == (Status.INTERRUPTED, "interrupted")
 
-    interrupted = outcome_of("interrupted", lambda running: running.stop.set())
-    assert (interrupted.status, interrupted.reason) == (Status.INTERRUPTED, "interrupted")
-    killed = outcome_of("killed", kill_launcher)
-    assert killed.status is Status.FAILED
-    # Not blamed on a worker.
-    assert killed.reason == "the launcher ended (killed by SIGKILL) before its workers"
+
+@pytest.mark.parametrize(
+    "launcher", ["local", pytest.param("mpirun", marks=pytest.mark.mpi), pytest.param("torchrun", marks=has_torch)]
+)
+def test_a_killed_launcher_is_not_blamed_on_a_worker(tmp_path: Path, launcher: str) -> None:
+    with fake_attempt(tmp_path, launcher, "hang") as attempt:
+        outcome = attempt.run_and(kill_launcher)
+    assert outcome.status is Status.FAILED
+    assert outcome.reason == "the launcher ended (killed by SIGKILL) before its workers"
 
 
 @both_launchers
