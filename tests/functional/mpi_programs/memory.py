@@ -1,6 +1,6 @@
-"""Ranks that all write the same parameters at once, on shared memory or one-sidedly; hands in what is there at last."""
+"""Ranks that all write the same parameters at once, on shared memory and one-sidedly; hands in what is there then."""
 
-import sys
+from typing import Any
 
 import numpy as np
 
@@ -10,8 +10,11 @@ from tests.functional.mpi_programs.launch import hand_in
 
 SIZE, WRITES = 12, 500
 
-if __name__ == "__main__":
-    is_on_one_host, communicator = sys.argv[1] == "shared", connect(3)
+HOW = ("shared", "one-sided")
+
+
+def write(communicator: Any, *, is_on_one_host: bool) -> dict[str, Any]:
+    """Write as the other ranks do; return what was read before, meanwhile and afterwards."""
     from mpi4py import MPI  # only here: to import it starts MPI, also in the test that reads the numbers above
 
     rank = communicator.rank
@@ -32,8 +35,10 @@ if __name__ == "__main__":
     numbers, moved = last.tolist(), memory.bytes_moved
     del first, last
     memory.close()
-    communicator.close()
-    hand_in(
-        rank,
-        {"first": found, "last": numbers, "version": version, "before": before, "versions": versions, "moved": moved},
-    )
+    return {"first": found, "last": numbers, "version": version, "before": before, "versions": versions, "moved": moved}
+
+
+if __name__ == "__main__":
+    world = connect(3)
+    hand_in(world.rank, {how: write(world, is_on_one_host=how == "shared") for how in HOW})
+    world.close()

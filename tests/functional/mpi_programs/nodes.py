@@ -1,10 +1,13 @@
 """Nodes of a strategy, one on each rank, case by case: trains as `tests.simulations` simulates; hands in what was sent.
 
-Cases that need as many ranks share one start.
+All cases share one start: those that need fewer ranks come later, when the last ranks are done.
 """
 
 import json
 import sys
+import time
+from itertools import groupby
+from types import SimpleNamespace
 from typing import Any
 
 from dlbench import plugins
@@ -16,21 +19,36 @@ from tests.functional.mpi_programs.launch import hand_in
 from tests.simulations import simulation
 
 
-def main(size: int, cases: list[dict[str, Any]]) -> None:
-    """Train every case and hand in what was found."""
-    world = connect(size)
-    hand_in(world.rank, [train(**case) for case in cases])
+def main(cases: list[tuple[int, dict[str, Any]]]) -> None:
+    """Train every case for which this rank is needed, and hand in what was found.
+
+    Args:
+        cases: The number of ranks that each needs, and the case; in descending order.
+    """
+    from mpi4py import MPI
+
+    world = connect(cases[0][0])
+    found, comm = [], world.comm
+    for size, of_size in groupby(cases, key=lambda case: case[0]):
+        comm = comm.Split(0 if comm.rank < size else MPI.UNDEFINED, comm.rank)
+        if comm == MPI.COMM_NULL:
+            break
+        # What its communicators take for the world.
+        mpi = SimpleNamespace(**vars(MPI) | {"COMM_WORLD": comm})
+        found += [train(mpi, **case) for _, case in of_size]
+    hand_in(world.rank, found)
+    ended = world.comm.Ibarrier()
+    while not ended.Test():  # a barrier would take a core from ranks that train
+        time.sleep(0.01)
     world.close()
 
 
-def train(strategy: str, workers: int, **chosen: Any) -> dict[str, Any]:
+def train(mpi: Any, strategy: str, workers: int, **chosen: Any) -> dict[str, Any]:
     """Run this rank's node on a communicator for the case alone; return its parameters and counts."""
-    from mpi4py import MPI
-
     found = simulation(strategy, workers, **chosen)
     world, plugin = found.world, plugins.load("strategies", strategy)
     options, make = plugin.options(**found.run.options_of("strategy")), plugin.get("node")
-    communicator = MpiCommunicator(MPI)
+    communicator = MpiCommunicator(mpi)
     memory = communicator.share(world.parameters, workers) if plugin.get("NEEDS").shares_memory else None
     process, rank = NodeProcess(communicator, memory), communicator.rank
     schedule, hands_out = found.schedule, world.server(0) if world.num_servers else 0
@@ -69,4 +87,4 @@ def train(strategy: str, workers: int, **chosen: Any) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), json.loads(sys.argv[2]))
+    main(json.loads(sys.argv[1]))
