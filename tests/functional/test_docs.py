@@ -7,11 +7,13 @@ import shlex
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 import yaml
 
+from dlbench.cli import report
 from tests.functional.mpi_programs.launch import BASE
 from tests.functional.studies import Bench, rows
 from tests.functional.worker_runs import MPI
@@ -52,7 +54,11 @@ def studies(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of studies with the README's, made once for all pages: other commands look at it."""
     folder = tmp_path_factory.mktemp("looked-at")
     write_files(folder)
-    dlbench(folder, *README_RUN, *ONE_RUN)
+    with pytest.MonkeyPatch.context() as patch:  # all figures are drawn in `test_report_command`
+        patch.setattr("dlbench.cli.run.draw", partial(report.draw, figures=("learning_curves",)))
+        dlbench(folder, *README_RUN, *ONE_RUN)
+    (study,) = (folder / "studies").iterdir()
+    assert (study / "report" / "learning_curves.svg").exists()
     return folder / "studies"
 
 
@@ -138,14 +144,15 @@ def test_the_scripts_work_outside_dlbench(folder: Path) -> None:
 @pytest.mark.slow
 def test_the_script_is_a_run(folder: Path) -> None:
     scenario = folder / "own-script.yaml"
-    scenario.write_text(scenario.read_text().replace("epochs: 2000", "epochs: 20"))
+    scenario.write_text(scenario.read_text().replace("epochs: 2000", "epochs: 8"))
     dlbench(folder, "run", "own-script.yaml", "--only", "workers=2", "--only", "batch_size=16")
     (row,) = rows(folder)
-    assert (row["status"], row["workers_agree"], row["epochs_completed"]) == ("completed", "exact", "20")
+    assert (row["status"], row["workers_agree"], row["epochs_completed"]) == ("completed", "exact", "8")
     assert float(row["validation_accuracy"]) > 0.9
     assert float(row["communication_time_s"]) > 0
 
 
+@pytest.mark.soak  # `check` builds the model and reads the data, and other models and data sets of users are trained
 @pytest.mark.slow
 @pytest.mark.tensorflow
 def test_a_model_and_a_data_set_of_ones_own_are_trained(folder: Path) -> None:
