@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from dlbench import load_study
-from tests.functional.studies import Bench, interrupt, wait_for
+from dlbench.study import rounds
+from tests.functional.studies import Bench, wait_for
 
 TEXT = """\
 name: tuned
@@ -35,14 +36,19 @@ def rates(rows: list[dict[str, str]], phase: str = "measure") -> dict[str, str]:
     return {row["batch_size"]: row["learning_rate_base"] for row in rows if row["phase"] == phase}
 
 
-def test_arms_are_measured_at_what_the_search_found_and_its_rows_are_no_results(work):
-    assert "# Runs called `tune` search; then each arm is measured" in work.call(scenario(work), "--dry-run")
-    done = work.call(scenario(work))
+def test_arms_are_measured_at_what_the_search_found_until_decided_and_the_winner_on_fresh_seeds(work, monkeypatch):
+    """Rows of the search, and those on fresh seeds, are no results."""
+    monkeypatch.setattr(rounds, "ENOUGH_REPEATS", 2)  # that there are more of them is proven in `test_rounds`
+    path = scenario(work, TEXT.replace("repeats: 2", "repeats: {min: 3, max: 4, until: decided}"))
+    assert "# Runs called `tune` search; then each arm is measured" in work.call(path, "--dry-run")
+    done = work.call(path, "--confirm")
     rows = work.rows()
-    tried, measured = ([row for row in rows if row["phase"] == phase] for phase in ("tune", "measure"))
+    tried, measured, fresh = ([row for row in rows if row["phase"] == name] for name in ("tune", "measure", "confirm"))
     assert len(tried) == 2 * 2
-    assert len(measured) == 2 * 2
-    assert {row["seed"] for row in tried}.isdisjoint({row["seed"] for row in measured})
+    assert 6 <= len(measured) <= 8
+    assert len(fresh) == 2 * 2
+    seeds = [{row["seed"] for row in phase} for phase in (tried, measured, fresh)]
+    assert sum(map(len, seeds)) == len(set.union(*seeds))
     for batch, rate in rates(measured).items():
         scores = {row["learning_rate_base"]: float(row["validation_accuracy"]) for row in tried
                   if row["batch_size"] == batch}  # fmt: skip
@@ -55,13 +61,17 @@ def test_arms_are_measured_at_what_the_search_found_and_its_rows_are_no_results(
     assert "search for learning_rate: 4 runs of 2 arms" in done
     assert "learning_rate=0.5" in done
     assert "was not tuned" not in done
+    assert "3 to 4 repeats of 2 arms will tell differences" in done
+    assert "once more on fresh seeds: " in done
     with (work.study() / "summary.csv").open() as file:
-        assert len(file.readlines()) == 1 + 4
+        assert len(file.readlines()) == 1 + len(measured)
     shown = json.loads(work.call(work.study(), "--json", command="show"))
     assert len(shown["arms"]) == 2
     titles = {arm["title"] for answer in shown["answers"] for arm in answer["arms"]}
     assert {"batch 256, learning_rate=0.5"} < titles
     assert "learning_rate" in load_study(work.study()).arms
+    work.call(path, "--resume", "--confirm")
+    assert len(work.rows()) == len(rows)
 
 
 @pytest.mark.soak  # what is missing is made by `--resume`, whatever the phase
@@ -94,15 +104,6 @@ def test_a_rate_that_diverges_costs_the_study_nothing(work):
     assert "not completed" not in done
 
 
-def test_a_search_before_any_measurement_is_no_report(work):
-    path = scenario(work, TEXT.replace("epochs: 4", "epochs: 4000"))
-    with work.start(path) as process:
-        wait_for(process, lambda: work.num_rows() > 0)
-        interrupt(process)
-    said = work.call(work.study(), command="report", code=2)
-    assert "holds no measured run yet, only runs of a search" in said
-
-
 # What a budget has room for depends on what else computes at the same time.
 @pytest.mark.alone
 def test_a_budget_ends_a_study_in_time_and_its_answer_says_what_is_open(work):
@@ -128,20 +129,3 @@ def test_a_budget_that_has_no_room_for_all_searches_measures_the_arms_that_it_ha
     assert measured, "a search alone answers nothing"
     assert "Answer" in said
     assert "continue with: dlbench run --study" in said
-
-
-def test_repeats_until_decided_and_the_winner_on_fresh_seeds(work):
-    text = TEXT.replace("tune: {learning_rate: [0.001, 0.5]}\n", "").replace("[16, 256]", "[16, 32]")
-    text = text.replace("repeats: 2", "repeats: {min: 3, max: 4, until: decided}")
-    said = work.call(scenario(work, text), "--confirm")
-    rows = work.rows()
-    measured = [row for row in rows if row["phase"] == "measure"]
-    fresh = [row for row in rows if row["phase"] == "confirm"]
-    assert 6 <= len(measured) <= 8
-    assert len(fresh) == 10
-    assert {row["seed"] for row in measured}.isdisjoint({row["seed"] for row in fresh})
-    assert "once more on fresh seeds: " in said
-    assert "3 to 4 repeats of 2 arms will tell differences" in said
-    before = len(rows)
-    work.call(work.folder / "tuned.yaml", "--resume", "--confirm")
-    assert len(work.rows()) == before

@@ -153,3 +153,8 @@ def test_text_in_the_column_of_a_declared_metric_is_refused(tmp_path: Path) -> N
     write_table(folder / "runs.csv", "runs", [run | {"bleu": "low"} for run in read([folder]).runs], ["bleu"])
     with pytest.raises(UserError, match="has text in bleu, a metric of its scenario"):
         read([folder])
+
+
+def test_a_study_that_has_only_searched_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="holds no measured run yet, only runs of a search"):
+        read([study(tmp_path / "s", {"phase": "tune"})])
