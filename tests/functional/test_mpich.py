@@ -21,10 +21,9 @@ pytestmark = pytest.mark.mpi
 
 # No part of what the tests install: two MPIs in one environment break each other.
 PACKAGES = ("mpich==5.0.2", "mpi4py==4.1.2")
-BASE: dict[str, Any] = {
-    "workers": 2, "trainer": "numpy", "model": "softmax", "dataset": "digits", "strategy": "mpi", "learning_rate": 0.1,
-    "epochs": 3, "launcher": "mpirun",
-}  # fmt: skip
+OF_WORKERS: dict[str, Any] = {"workers": 2, "strategy": "mpi", "learning_rate": 0.1, "launcher": "mpirun"}
+OF_TRAINER: dict[str, Any] = {"trainer": "numpy", "model": "softmax", "dataset": "digits", "epochs": 3}
+BASE = OF_WORKERS | OF_TRAINER
 LONG = {"epochs": 100_000, "evaluate_every": 100_000}
 
 
@@ -34,7 +33,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("mpich") / "environment"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     python = folder / "bin" / "python"
-    options = ("--disable-pip-version-check", "--quiet", "--no-deps", "--only-binary", ":all:")
+    options = ("--disable-pip-version-check", "--quiet", "--no-compile", "--no-deps", "--only-binary", ":all:")
     subprocess.run([sys.executable, "-m", "pip", "--python", str(python), "install", *options, *PACKAGES], check=True)
     own = Path(sysconfig.get_path("purelib", vars={"base": str(folder), "platbase": str(folder)}))
     (own / "other_packages.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n")
@@ -105,12 +104,24 @@ def work(tmp_path: Path, python: Path) -> Work:
     return Work(tmp_path, python)
 
 
-def test_two_and_three_workers_train_the_same_by_both_algorithms(work: Work) -> None:
-    base = BASE | {"batch_size": 64, "batch_scope": "global"}
-    arms = [{"workers": 2, "algorithm": "auto"}, {"workers": 3, "algorithm": "own-ring"}]
-    done = work.run(base=base, include=arms)
-    assert done.returncode == 0, done.stdout + done.stderr
-    rows = work.rows()
+@pytest.fixture(scope="module")
+def on_one_host(tmp_path_factory: pytest.TempPathFactory, python: Path) -> list[dict[str, str]]:
+    """Return the rows of two and of three workers that train with the same batches, and of a script that fails."""
+    work = Work(tmp_path_factory.mktemp("one-host"), python)
+    (work.folder / "train.py").write_text(
+        "import dlbench.worker\nfrom mpi4py.MPI import COMM_WORLD as comm\n"
+        "dlbench.worker.begin(rank=comm.rank, size=comm.size, barrier=comm.Barrier)\n"
+        "if comm.rank == 1:\n    raise ValueError('mine')\ncomm.Barrier()\n"
+    )
+    trained = OF_TRAINER | {"batch_size": 64, "batch_scope": "global"}
+    arms = [trained | {"algorithm": "auto"}, trained | {"workers": 3, "algorithm": "own-ring"}]
+    done = work.run(base=OF_WORKERS, include=[*arms, {"command": "python train.py", "dataset": "d", "model": "m"}])
+    assert done.returncode == 1, done.stdout + done.stderr
+    return work.rows()
+
+
+def test_two_and_three_workers_train_the_same_by_both_algorithms(on_one_host: list[dict[str, str]]) -> None:
+    rows = on_one_host[:2]
     assert [(row["workers"], row["algorithm"]) for row in rows] == [("2", "auto"), ("3", "own-ring")]
     assert {(row["status"], row["launcher"], row["workers_agree"]) for row in rows} == {
         ("completed", "mpirun", "exact")
@@ -152,15 +163,9 @@ def test_ctrl_c_ends_all(work: Work) -> None:
     assert [row["status"] for row in work.rows()] == ["interrupted"]
 
 
-def test_a_worker_that_fails_ends_the_others(work: Work) -> None:
-    (work.folder / "train.py").write_text(
-        "import dlbench.worker\nfrom mpi4py.MPI import COMM_WORLD as comm\n"
-        "dlbench.worker.begin(rank=comm.rank, size=comm.size, barrier=comm.Barrier)\n"
-        "if comm.rank == 1:\n    raise ValueError('mine')\ncomm.Barrier()\n"
-    )
-    done = work.run(base={"workers": 2, "strategy": "mpi", "command": "python train.py", "dataset": "d", "model": "m"})
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert "ValueError: mine" in work.rows()[0]["reason"]
+def test_a_worker_that_fails_ends_the_others(on_one_host: list[dict[str, str]]) -> None:
+    assert on_one_host[2]["status"] == "failed"
+    assert "ValueError: mine" in on_one_host[2]["reason"]
 
 
 @pytest.mark.soak  # unit tests refuse each, and recognise each MPI by what its mpirun prints
@@ -183,38 +188,33 @@ def on_hosts(made: Cluster, work: Work, environment: dict[str, str] | None = Non
     return work.command("--cluster", "c.yaml", **parts)
 
 
-def test_two_hosts_connect_over_ssh(pair: Cluster, work: Work) -> None:
-    command = on_hosts(pair, work, base=BASE, matrix={"mode": ["scale-up", "scale-out"]})
-    done = pair.hosts[0].run(command, cwd=work.folder, timeout_s=200, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    rows = {row["mode"]: row for row in work.rows()}
-    assert {mode: (row["status"], row["hosts"], row["workers_agree"]) for mode, row in rows.items()} == {
-        "scale-up": ("completed", "1", "exact"),
-        "scale-out": ("completed", "2", "exact"),
-    }
-    assert len({row["train_loss"] for row in rows.values()}) == 1
-    out = rows["scale-out"]
-    assert out["interface"] == "eth0"
-    # The sums of each step cross the link.
-    assert int(out["network_bytes"]) > int(out["steps"]) * 4 * 650
+def test_two_hosts_connect_over_ssh_and_every_variable_reaches_them(
+    pair: Cluster, work: Work, on_one_host: list[dict[str, str]]
+) -> None:
+    """A script without the hook connects, too: Hydra hands a process an open descriptor, which its child has to have.
 
-
-def test_a_script_without_the_hook_connects_and_every_variable_reaches_every_host(pair: Cluster, work: Work) -> None:
-    """Hydra hands a process an open descriptor, which what it starts has to have, too.
-
-    It forgets the last variable of its environment on the way to other hosts.
+    Hydra forgets the last variable of its environment on the way to other hosts.
     """
     (work.folder / "train.py").write_text(
         "import os\nfrom mpi4py.MPI import COMM_WORLD as comm\nprint('size', comm.size)\n"
         "assert os.environ['LAST_OF_ALL'] == 'here'\n"
     )
-    base = {"workers": 2, "strategy": "mpi", "mode": "scale-out", "command": "python train.py"}
-    metrics = {"processes_seen": {"better": "higher", "matters": 1, "output": "size ([0-9]+)"}}
-    variables = {"LAST_OF_ALL": "here"}
-    command = on_hosts(pair, work, variables, base=base, metrics=metrics, startup_timeout_s=90)
+    parts: dict[str, Any] = {
+        "base": OF_WORKERS | {"mode": "scale-out"},
+        "include": [OF_TRAINER | {"batch_size": 64, "batch_scope": "global"}, {"command": "python train.py"}],
+        "metrics": {"processes_seen": {"better": "higher", "matters": 1, "output": "size ([0-9]+)"}},
+        "startup_timeout_s": 90,
+    }
+    command = on_hosts(pair, work, {"LAST_OF_ALL": "here"}, **parts)
     done = pair.hosts[0].run(command, cwd=work.folder, timeout_s=200, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert work.rows()[0]["processes_seen"] == "2.0"
+    out, script = work.rows()
+    assert (out["status"], out["hosts"], out["workers_agree"]) == ("completed", "2", "exact")
+    assert out["train_loss"] == on_one_host[0]["train_loss"]
+    assert out["interface"] == "eth0"
+    # The sums of each step cross the link.
+    assert int(out["network_bytes"]) > int(out["steps"]) * 4 * 650
+    assert (script["hosts"], script["processes_seen"]) == ("2", "2.0")
 
 
 @pytest.mark.soak  # a host that dies under Open MPI, and a worker that ends under MPICH, are tested elsewhere
