@@ -19,10 +19,10 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {"softmax": ("softmax", {}), "ml
 # Every optimizer and setting once, on one of the models.
 TRAJECTORIES: list[tuple[str, dict[str, Any]]] = [
     ("softmax", {"optimizer": "sgd"}),
-    ("mlp", {"optimizer": "sgd", "momentum": 0.9}),
+    ("softmax", {"optimizer": "sgd", "momentum": 0.9}),
     ("mlp", {"optimizer": "sgd", "momentum": 0.9, "nesterov": True}),
     ("softmax", {"optimizer": "sgd", "momentum": 0.9, "weight_decay": 0.1}),
-    ("mlp", {"optimizer": "adam"}),
+    ("softmax", {"optimizer": "adam"}),
     ("softmax", {"optimizer": "adamw"}),
     ("mlp", {"optimizer": "adamw", "weight_decay": 0.1}),
 ]
@@ -42,9 +42,8 @@ def pair(model: str, what: Problem = WHAT, **settings: Any) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("what", [WHAT, contract.regression(*WHAT.input_shape)], ids=["classes", "numbers"])
-@pytest.mark.parametrize("model", MODELS)
-def test_gradient_and_evaluation(model: str, what: Problem) -> None:
-    ours, theirs = pair(model, what)
+def test_gradient_and_evaluation(what: Problem) -> None:
+    ours, theirs = pair("mlp", what)
     given = contract.batch(what, 30)
     (one, sums), (other, other_sums) = (trainer.gradient(*given, 1 / 30) for trainer in (ours, theirs))
     np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-13)
