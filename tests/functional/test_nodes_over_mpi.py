@@ -67,7 +67,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Nodes]:
     """Return what the nodes of each case hand in; one start for all of them."""
     cases = sorted([*SAME_BITS, *ASYNCHRONOUS, PORTIONS, SHARED_MEMORY], key=num_ranks, reverse=True)
     given = json.dumps([(num_ranks(case), case | {"epochs": epochs_of(case)}) for case in cases])
-    ended = mpirun(tmp_path_factory.mktemp("nodes"), num_ranks(cases[0]), "nodes", given)
+    ended = mpirun(tmp_path_factory.mktemp("nodes"), num_ranks(cases[0]), "nodes", given, timeout_s=120)
     assert ended.code == 0, ended.output
     return {
         str(case): [found[number] for found in ended.results[: num_ranks(case)]] for number, case in enumerate(cases)
