@@ -152,7 +152,6 @@ def test_the_script_is_a_run(folder: Path) -> None:
     assert float(row["communication_time_s"]) > 0
 
 
-@pytest.mark.soak  # `check` builds the model and reads the data, and other models and data sets of users are trained
 @pytest.mark.slow
 @pytest.mark.tensorflow
 def test_a_model_and_a_data_set_of_ones_own_are_trained(folder: Path) -> None:
