@@ -1,4 +1,4 @@
-"""Keras's engines: each keeps the contract of trainers, all train alike, and PyTorch's own distribution is right."""
+"""Keras's engines: each keeps the contract of trainers, and all train alike."""
 
 import os
 import subprocess
@@ -8,12 +8,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tests.functional.mpi_programs.launch import QUICK_XLA, ROOT, run
-from tests.functional.mpi_programs.train import FAR, STEPS, TOLERANCES
+from tests.functional.mpi_programs.launch import QUICK_XLA, ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
-
-TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1")
 
 
 # They compile for long; that both train as TensorFlow does is tested below.
@@ -33,13 +30,13 @@ def test_an_engine_keeps_the_contract_and_loads_no_other(engine: str) -> None:
 
 SCENARIO = """
 name: engines
-base: {model: cnn, model.batch_norm: true, dataset: digits, epochs: 2, batch_size: 50, learning_rate: 0.05, seed: 3}
+base: {model: cnn, model.batch_norm: true, dataset: digits, train_samples: 638, validation_samples: 200, epochs: 2,
+       batch_size: 50, learning_rate: 0.1, seed: 3}
 include:
 - {backend: tensorflow}
 - {backend: torch}
-- {backend: jax, steps_per_execution: 5}
+- {backend: jax, steps_per_execution: 5, input: device}
 - {backend: torch, strategy: ddp, workers: 2, launcher: torchrun, input: device}
-- {backend: jax, strategy: parameter_server, workers: 1, input: device}
 baseline: none
 order: written
 """
@@ -58,27 +55,24 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return next(folder.glob("studies/*"))
 
 
-@pytest.mark.mpi
 @pytest.mark.tensorflow
 def test_three_engines_train_alike_from_the_same_weights(study: Path) -> None:
     epochs = pd.read_csv(study / "epochs.csv").merge(
         pd.read_csv(study / "runs.csv"), on="run_id", suffixes=("", "_run")
     )
-    # One worker whose server updates the weights trains as it would alone.
     alone = epochs[epochs["workers"] == 1].set_index("backend")
     for column in ("train_loss", "validation_loss", "train_accuracy"):
         first = alone[alone["epoch"] == 1][column]
-        assert sorted(first.index) == ["jax", "jax", "tensorflow", "torch"]
+        assert sorted(first.index) == ["jax", "tensorflow", "torch"]
         assert first.max() - first.min() < 1e-4, column
         assert first.iloc[0] - alone[alone["epoch"] == 2][column].iloc[0] != 0
 
 
-@pytest.mark.mpi
 @pytest.mark.tensorflow
-def test_strategies_run_on_every_engine(study: Path) -> None:
+def test_rows_name_the_engine_and_what_moved_bytes(study: Path) -> None:
     runs = pd.read_csv(study / "runs.csv").set_index(["backend", "strategy"])
     assert set(runs["status"]) == {"completed"}
-    assert runs[runs["processes"] == 2]["input"].tolist() == ["device", "device"]
+    assert set(runs.index[runs["input"] == "device"]) == {("jax", "single"), ("torch", "ddp")}
     assert runs.loc[("torch", "ddp"), "workers_agree"] == "exact"
     assert runs["validation_accuracy"].min() > 0.5
     assert runs.loc[("torch", "ddp"), "collectives"] == "gloo"
@@ -89,7 +83,6 @@ def test_strategies_run_on_every_engine(study: Path) -> None:
     assert set(runs["tf32"]) == {False}
 
 
-@pytest.mark.mpi
 @pytest.mark.tensorflow
 def test_a_row_says_how_many_steps_its_call_has_made(study: Path) -> None:
     runs = pd.read_csv(study / "runs.csv").set_index("run_id")
@@ -97,42 +90,7 @@ def test_a_row_says_how_many_steps_its_call_has_made(study: Path) -> None:
     assert (runs["step_time_p50_s"].isna() == in_calls).all()
     steps = pd.read_csv(study / "steps.csv")
     of_calls = steps[steps["run_id"] == runs.index[in_calls][0]]
-    # 1,438 samples are 28 batches of 50 and one of 38; the first step is made alone.
-    assert of_calls["num_steps"].tolist() == [1, *[5] * 5, 1, 1, 1, *[5] * 5, 1, 1, 1, 1]
+    # 638 samples are 12 batches of 50 and one of 38; the first step is made alone.
+    assert of_calls["num_steps"].tolist() == [1, 5, 5, 1, 1, 5, 5, 1, 1, 1]
     assert of_calls["step"].tolist() == of_calls["num_steps"].cumsum().tolist()
-    assert of_calls["num_samples"].sum() == runs["samples_seen"][in_calls].item() == 2 * 1438
-
-
-@pytest.fixture(scope="module")
-def cases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, object]]]:
-    """Return what each of two workers found of each case."""
-    program = [*TORCHRUN, "--nproc-per-node", 2, "-m", "tests.functional.engine_programs.ddp"]
-    ended = run(tmp_path_factory.mktemp("ddp"), program, timeout_s=200)
-    assert ended.code == 0, ended.output
-    assert len(ended.results) == 2
-    return {name: [of_rank[name] for of_rank in ended.results] for name in ended.results[0]}
-
-
-def test_workers_under_ddp_agree_and_equal_one(cases: dict[str, list[dict[str, float]]]) -> None:
-    """Also where an epoch's last step leaves workers without samples, and where batch norm sums over workers."""
-    for name in ("plain", "float32", "parts", "static", "synchronized"):
-        assert {case["verdict"] for case in cases[name]} == {"exact"}, name
-        tolerance = TOLERANCES["float32" if name == "float32" else "float64"]
-        assert max(case["difference"] for case in cases[name]) < tolerance, name
-        assert max(case["statistics"] for case in cases[name]) < tolerance, name
-
-
-def test_parts_of_a_batch_are_reduced_once(cases: dict[str, list[dict[str, int]]]) -> None:
-    assert {case["reductions"] for case in cases["parts"]} == {len(STEPS)}
-
-
-def test_a_hook_sends_less_and_its_workers_agree(cases: dict[str, list[dict[str, float]]]) -> None:
-    for name, most in (("fp16", 0.05), ("power-sgd", 1.0)):
-        assert {case["verdict"] for case in cases[name]} == {"exact"}, name
-        assert TOLERANCES["float32"] < max(case["difference"] for case in cases[name]) < most, name
-
-
-def test_each_sabotage_of_ddp_is_found(cases: dict[str, list[dict[str, float]]]) -> None:
-    for name, verdict in (("no-reduction", "no"), ("full-weights", "exact")):
-        assert {case["verdict"] for case in cases[name]} == {verdict}
-        assert max(case["difference"] for case in cases[name]) > FAR
+    assert of_calls["num_samples"].sum() == runs["samples_seen"][in_calls].item() == 2 * 638

@@ -11,18 +11,18 @@ from typing import Any
 import numpy as np
 
 from dlbench import plugins
-from dlbench.communicators.mpi import connect
+from dlbench.communicators.mpi import MpiCommunicator, connect
 from dlbench.scenario.settings import Settings
 from dlbench.strategies import Communicator, Strategy, mpi
 from dlbench.trainers import Array, Problem, Threads, Trainer
 from dlbench.worker.train.agreement import compare, weights_hash
 from tests.functional.mpi_programs.launch import hand_in
 from tests.functional.mpi_programs.switch import communicator_with
+from tests.unit.trainers.contract import check_a_batch_on_the_device_trains_as_an_array
 
-# By trainer: only gradients pass between it and the strategy, so NumPy tries every algorithm, Keras one of the library
-# and one of dlbench.
-ALGORITHMS = {"numpy": mpi.NEEDS.algorithms, "keras_tensorflow": ("ring", "own-ring")} | dict.fromkeys(
-    ("keras_torch", "keras_jax"), ("ring",)
+# By trainer: only gradients pass between it and the strategy, so NumPy tries every algorithm, Keras's engines one.
+ALGORITHMS = {"numpy": mpi.NEEDS.algorithms} | dict.fromkeys(
+    ("keras_tensorflow", "keras_torch", "keras_jax"), ("ring",)
 )
 SABOTAGES = ("", "no-reduction", "no-broadcast", "equal-weights", "full-weights")
 # Those with which workers agree, and are wrong: a mean of means, and a remainder weighted as if its batch were full.
@@ -51,6 +51,12 @@ FAR = 1e-3
 def main(trainer_name: str, workers: int) -> None:
     """Run every case and hand in what was found."""
     world = connect(workers)
+    hand_in(world.rank, {"rules": rules(trainer_name, world)})
+    world.close()
+
+
+def rules(trainer_name: str, world: MpiCommunicator) -> list[dict[str, Any]]:
+    """Return what was found in every case of one trainer."""
     cases = []
     for network in NETWORKS[trainer_name]:
         trainer = build(trainer_name, *network, seed=world.rank)
@@ -68,8 +74,9 @@ def main(trainer_name: str, workers: int) -> None:
                     | found
                 )
             communicator.comm.Free()
-    hand_in(world.rank, cases)
-    world.close()
+        if trainer_name != "numpy":
+            check_a_batch_on_the_device_trains_as_an_array(trainer, share(*next(batches()), world)[:2])
+    return cases
 
 
 def build(trainer_name: str, model: str, model_options: dict[str, Any], precision: str, seed: int) -> Trainer:

@@ -1,16 +1,18 @@
-"""Train with DistributedDataParallel on slices of each global batch, and alone on all of it; sound and sabotaged.
+"""Do as `train` with Keras on torch; then train with DistributedDataParallel, sound and sabotaged, and alone.
 
-Started by torchrun; rank r hands in, for each case, the verdict on the agreement of workers and the largest difference
-to one worker, relative to the largest weight.
+Rank r hands in, for each case, the verdict on the agreement of workers and the largest difference to one worker,
+relative to the largest weight.
 """
 
 import os
+import socket
+import sys
 from typing import Any
 
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 
 from dlbench import plugins
-from dlbench.communicators.torch import connect
+from dlbench.communicators import mpi, torch
 from dlbench.scenario.settings import Settings
 from dlbench.strategies import Communicator, ddp
 from dlbench.trainers import Threads, Trainer
@@ -22,6 +24,7 @@ from tests.functional.mpi_programs.train import (
     PROBLEM,
     batches,
     difference,
+    rules,
     share,
 )
 
@@ -43,11 +46,18 @@ CASES: list[Case] = [
 ]
 
 
-def main() -> None:
+def main(trainer_name: str, workers: int) -> None:
     """Run every case and hand in what was found."""
-    world = connect(int(os.environ["WORLD_SIZE"]))
-    hand_in(world.rank, {case[0]: attempt(case, world) for case in CASES})
+    over_mpi = mpi.connect(workers)
+    found: dict[str, Any] = {"rules": rules(trainer_name, over_mpi)}
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        ports = over_mpi.all_gather(server.getsockname()[1])
+    place = {"RANK": over_mpi.rank, "WORLD_SIZE": workers, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": ports[0]}
+    os.environ.update({name: str(value) for name, value in place.items()})
+    world = torch.connect(workers)
+    hand_in(world.rank, found | {"ddp": {case[0]: attempt(case, world) for case in CASES}})
     world.close()
+    over_mpi.close()
 
 
 def attempt(case: Case, world: Communicator) -> dict[str, Any]:
@@ -115,4 +125,4 @@ def build(network: tuple[str, dict[str, Any], str], parts: int, strategy: ddp.Dd
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1], int(sys.argv[2]))
