@@ -112,6 +112,13 @@ def test_without_the_reduction_the_run_diverges_at_the_first_step(workers: int) 
         train(spec(workers=workers), sabotaged=True)
 
 
+def test_a_replica_that_differs_from_the_first_of_its_process_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    replicas = LinearTrainer.replicas
+    monkeypatch.setattr(LinearTrainer, "replicas", lambda trainer: [*replicas(trainer), trainer.parameters() + 0.01])
+    with pytest.raises(Diverged, match="workers disagree after step 1"):
+        train(spec(strategy="mirrored", workers=1))
+
+
 def test_a_loss_that_is_no_number_ends_the_run() -> None:
     with pytest.raises(Diverged, match=r"the loss is (nan|inf) in step"):
         train(spec(learning_rate=1e6))
