@@ -153,13 +153,14 @@ FAULTS = [
 
 @pytest.mark.parametrize(("kind", "collectives", "status", "reason"), FAULTS)
 def test_a_fault_is_reported_and_leaves_nothing(
-    tmp_path: Path, kind: str, collectives: str, status: str, reason: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, collectives: str, status: str, reason: str
 ) -> None:
     limits = {"stall_timeout_s": STALL_TIMEOUT_S, "startup_timeout_s": 120, "orphan_timeout_s": 10, "grace_s": 1}
     point = {"strategy": f"{PLUGINS}:Horovod", "trainer": f"{PLUGINS}:Faulty", "collectives": collectives}
     with Bench(tmp_path) as found:
         path = scenario(tmp_path, [point], **limits)
-        found.run(path, variables={FAULT: Fault(kind, "gradient", 1, 5, 0).text()}, code=1)
+        monkeypatch.setenv(FAULT, Fault(kind, "gradient", 1, 5, 0).text())
+        found.call(path, code=1)
         assert found.left_running() == []
         (row,) = found.rows()
     (log,) = tmp_path.glob("studies/*/runs/*/*/worker-1.log")

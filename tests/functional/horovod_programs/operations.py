@@ -35,7 +35,7 @@ def is_differentiable(communicator: HorovodCommunicator) -> bool:
     strategy = horovod.create(horovod.OPTIONS(), communicator, None)
     tf, mine = communicator.tf, float(communicator.rank + 1)
 
-    @tf.function
+    @tf.function(autograph=False)
     def forward(x: Any) -> Any:
         with tf.GradientTape() as tape:
             tape.watch(x)
@@ -53,9 +53,9 @@ def waits(communicator: HorovodCommunicator, **options: Any) -> bool:
     """Return whether, in the graph, the first gradient's reduction depends on the last gradient."""
     strategy, tf = horovod.create(horovod.OPTIONS(**options), communicator, None), communicator.tf
     spec = tf.TensorSpec([2], tf.float32)
-    traced = tf.function(lambda first, last: strategy.in_graph([first + 1.0, last + 1.0])).get_concrete_function(
-        spec, spec
-    )
+    # What is traced has no Python to convert; converting all of Horovod takes seconds.
+    graph = tf.function(lambda first, last: strategy.in_graph([first + 1.0, last + 1.0]), autograph=False)
+    traced = graph.get_concrete_function(spec, spec)
     first, last = traced.inputs[0].op, traced.inputs[1].op
     reductions = [op for op in traced.graph.get_operations() if op.type.startswith("Horovod")]
     before = [_all_before(op) for op in reductions]
@@ -80,7 +80,7 @@ def gradients(communicator: HorovodCommunicator) -> list[np.ndarray]:
 def reduced(communicator: HorovodCommunicator, own: np.ndarray | None = None, **options: Any) -> np.ndarray:
     """Return what the strategy makes of the gradients, or of another one of this worker's."""
     strategy = horovod.create(horovod.OPTIONS(**options), communicator, None)
-    graph = communicator.tf.function(lambda gradient: strategy.in_graph([gradient])[0])
+    graph = communicator.tf.function(lambda gradient: strategy.in_graph([gradient])[0], autograph=False)
     return np.asarray(
         graph(communicator.tf.constant(gradients(communicator)[communicator.rank] if own is None else own))
     )
