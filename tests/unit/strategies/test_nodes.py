@@ -15,10 +15,11 @@ from tests.unit.strategies.worlds import SIZE, FuzzedWorld, gradient_of, synchro
 
 NEEDS: dict[str, Needs] = {name: plugins.load("strategies", name).get("NEEDS") for name in plugins.names("strategies")}
 OF_NODES = [name for name, needs in NEEDS.items() if needs.nodes]
+AGREEING = {name for name in OF_NODES if NEEDS[name].agrees and not NEEDS[name].shares_memory}
 AS_ONE_WORKER = {name: NEEDS[name].as_one_worker for name in OF_NODES if NEEDS[name].as_one_worker is not None}
 CACHED = {"bound": 0, "reads": "cached"}
 BOUNDED = [(name, needs.bounded_by) for name, needs in NEEDS.items() if needs.bounded_by]
-SEEDS = range(25)
+SEEDS = range(12)  # all numbers of workers with all of servers
 
 
 def uneven(rank: int, step: int) -> int:
@@ -32,6 +33,7 @@ def close(first: np.ndarray, second: np.ndarray) -> None:
 
 def test_what_promises_to_equal_one_worker_does_so_still() -> None:
     assert {"ring", "parameter_server", "stale_synchronous", "local_sgd"} <= set(AS_ONE_WORKER)
+    assert {"ring", "parameter_server", "local_sgd"} <= AGREEING
     of_lock_step = {name for name, needs in NEEDS.items() if needs.as_one_worker is not None} - set(AS_ONE_WORKER)
     assert of_lock_step == {"ddp", "horovod", "mirrored", "mpi", "multi_worker", "parallax", "single"}
 
@@ -68,7 +70,7 @@ def test_ring_workers_send_two_p_minus_two_messages_a_step() -> None:
 
 
 def test_backup_workers_apply_exactly_the_first_of_each_step_and_nothing_of_another() -> None:
-    for seed in range(200):
+    for seed in range(60):
         rules.backup_schedule(seed)
 
 
@@ -107,15 +109,6 @@ def test_a_stale_gradient_has_a_rate_of_its_own() -> None:
     close(server.parameters, before - 0.1 * np.full(SIZE, (6.0 + 2.0) / 2))
 
 
-def test_agreeing_nodes_end_with_the_same_bits() -> None:
-    agreeing = [name for name in OF_NODES if NEEDS[name].agrees and not NEEDS[name].shares_memory]
-    assert {"ring", "parameter_server", "local_sgd"} <= set(agreeing)
-    for strategy in agreeing:
-        for seed in SEEDS:
-            world = FuzzedWorld(strategy, 2 + seed % 4, 5, seed, 1 + seed % 3).run()
-            assert len({worker.begin().tobytes() for worker in world.workers}) == 1, strategy
-
-
 @pytest.mark.parametrize("strategy", ["downpour", "hogwild", "parallax", "sandblaster", "stale_synchronous"])
 def test_a_rule_of_plain_sgd_is_no_other_optimizers(strategy: str) -> None:
     plugin = plugins.load("strategies", strategy)
@@ -131,9 +124,9 @@ def test_a_promised_bound_is_kept_and_used(strategy: str, option: str) -> None:
         assert max(rules.bounded(world, bound) for world in worlds) == bound
 
 
-def test_stale_workers_with_copies_are_never_further_ahead_than_the_bound_in_hundreds_of_schedules() -> None:
+def test_stale_workers_with_copies_are_never_further_ahead_than_the_bound() -> None:
     widest: Counter[int] = Counter()
-    for seed in range(600):
+    for seed in range(120):
         bound, lead = rules.stale_schedule(seed, "cached")
         widest[bound] = max(widest[bound], lead)
     # The bound is used, not only kept.
@@ -143,7 +136,7 @@ def test_stale_workers_with_copies_are_never_further_ahead_than_the_bound_in_hun
 @pytest.mark.parametrize("reads", ["fresh", "cached"])
 def test_a_stale_worker_always_reads_its_own_updates(reads: str) -> None:
     """Where only the first worker changes anything, it trains as if it were alone, on a third of the step."""
-    for seed in range(50):
+    for seed in range(12):
         read: list[np.ndarray] = []
 
         def gradient(rank: int, step: int, parameters: np.ndarray, read: list[np.ndarray] = read) -> np.ndarray:
@@ -199,7 +192,7 @@ def test_one_push_of_several_gradients_is_their_sum() -> None:
 
 
 def test_downpour_counts_every_gradient_once_and_others_wait_while_the_first_worker_warms_up() -> None:
-    for seed in range(30):
+    for seed in range(12):
         warm_steps = 5 * (seed % 2)
         options = {"n_push": 1 + seed % 4, "n_fetch": 1 + seed % 3, "warm_start_steps": warm_steps}
         world = FuzzedWorld("downpour", 3, 10, seed, 1 + seed % 2, options)
@@ -242,7 +235,7 @@ def test_averages_of_local_steps_are_their_mean() -> None:
 
 def test_elastic_averaging_moves_worker_and_centre_by_the_same_amount() -> None:
     """Without gradients the sum of all workers and the centre stays; with one worker and exchange it is split."""
-    for seed in range(20):
+    for seed in range(6):
         options = {"period": 3, "moving_rate": 0.6}
         world = FuzzedWorld("elastic_averaging", 3, 9, seed, 1 + seed % 2, options, rate=0.0)
         for rank, worker in enumerate(world.workers):
@@ -259,7 +252,7 @@ def test_elastic_averaging_moves_worker_and_centre_by_the_same_amount() -> None:
 
 def test_gossip_keeps_the_sum_of_a_pair() -> None:
     """Without gradients the sum over all workers stays, and all come closer; asks and answers alternate."""
-    for seed in range(20):
+    for seed in range(6):
         world = FuzzedWorld("gossip", 4, 40, seed, rate=0.0)
         for rank, worker in enumerate(world.workers):
             worker.parameters = worker.parameters + rank
@@ -273,7 +266,7 @@ def test_gossip_keeps_the_sum_of_a_pair() -> None:
 
 
 @pytest.mark.parametrize("strategy", OF_NODES)
-def test_every_strategy_ends_and_counts_each_sample_whatever_comes_first(strategy: str) -> None:
+def test_every_strategy_ends_and_counts_each_sample_and_agreeing_nodes_have_the_same_bits(strategy: str) -> None:
     for seed in SEEDS:
         workers = 2 + seed % 4
         speeds = [0.05 if rank == 0 else 1.0 for rank in range(workers)] if seed % 2 else ()
@@ -282,6 +275,7 @@ def test_every_strategy_ends_and_counts_each_sample_whatever_comes_first(strateg
         dropped = 0 if NEEDS[strategy].assigned_by else world.record.dropped
         assert world.record.samples + dropped == 5 * workers
         assert not any(world.channels.values())
+        assert strategy not in AGREEING or len({worker.begin().tobytes() for worker in world.workers}) == 1
 
 
 @pytest.mark.parametrize("dtype", ["", "float16", "float32", "float64", "uint8", "uint32", "int32", "int64"])
