@@ -133,31 +133,6 @@ def test_pairs_by_repeat_show_what_their_spread_hides() -> None:
     assert [one.verdict for one in judge([values(*seeds), apart], ACCURACY).judgements] == [OPEN, OPEN]
 
 
-@pytest.mark.parametrize("spread", [(1.0,) * 6, (1.0, 1.0, 4.0, 1.0, 1.0, 1.0), (0.5, 1.0, 1.5, 2.0, 2.5, 3.0)])
-@pytest.mark.parametrize("repeats", [3, 5])
-def test_no_arm_beyond_the_margin_is_said_to_keep_in_more_than_a_twentieth(
-    repeats: int, spread: tuple[float, ...]
-) -> None:
-    generator, studies = np.random.default_rng(2), 400
-    quality = np.array([0.95, *[0.95 - 1.001 * ACCURACY.margin] * 5])
-    wrong = lost = 0
-    for _ in range(studies):
-        draw = quality[:, None] + 0.004 * np.array(spread)[:, None] * generator.standard_normal((6, repeats))
-        best, *others = verdicts(ACCURACY, *draw.tolist())
-        wrong, lost = wrong + (KEEPS in others), lost + (best is LOSES)
-    assert wrong <= 0.05 * studies + 3 * math.sqrt(0.05 * 0.95 * studies)
-    assert lost <= 0.05 * studies
-
-
-def test_equal_arms_lose_nobody() -> None:
-    generator, studies = np.random.default_rng(3), 300
-    lost = 0
-    for _ in range(studies):
-        draw = 0.95 + 0.02 * generator.standard_normal((12, 5))
-        lost += LOSES in verdicts(ACCURACY, *draw.tolist())
-    assert lost <= 0.05 * studies + 3 * math.sqrt(0.05 * 0.95 * studies)
-
-
 @pytest.mark.parametrize("arms", [[], [()], [QUIET, ()], [QUIET, (0.9, math.inf)], [(math.nan, 0.5)]])
 def test_a_family_needs_finite_values(arms: list[tuple[float, ...]]) -> None:
     with pytest.raises(ValueError, match="finite values of each arm"):

@@ -82,7 +82,7 @@ def test_groups_that_lie_apart_are_told_apart() -> None:
 
 def test_what_is_known_to_be_true_or_not_is_hardly_ever_contradicted() -> None:
     """Hundreds of thousands of studies are a campaign: `python -m tests.soak claims`."""
-    generator, draws = np.random.default_rng(3), 60
+    generator, draws = np.random.default_rng(3), 30
     for truth in truths():
         drawn = [truth.judged(truth.drawn(generator, list(NOISES)[n % len(NOISES)], 3)) for n in range(draws)]
         found, limit = Counter(made.state for (made,) in drawn), binom.ppf(0.9999, draws, 0.05)
