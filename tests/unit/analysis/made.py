@@ -1,14 +1,12 @@
-"""Studies made by hand, read from a real `runs.csv`, so that their columns have the types of real ones."""
+"""Studies made by hand, whose columns have the types of real ones."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
-from dlbench.analysis.arms import Arm, arms, records
-from dlbench.records.tables import line, read_table
+from dlbench.analysis.arms import Arm, arms
+from tests.unit.report.figures.makers import typed
 
 SETTINGS: dict[str, Any] = {
     "study": "made-1", "attempt": 1, "schema_version": 3, "model": "mlp", "dataset": "digits",
@@ -52,6 +50,12 @@ def arm(name: str, columns: Mapping[str, Sequence[Any]], **values: Any) -> list[
     return rows
 
 
+def measured(name: str, seconds: float, seed: int, count: int = 8, **values: Any) -> list[dict[str, Any]]:
+    """Return an arm with a training time and the throughput that follows."""
+    times = noisy(seconds, count, seed)
+    return arm(name, {"train_time_s": times, "samples_per_s": [10_000 / time for time in times]}, **values)
+
+
 def timed(name: str, seconds: float, count: int = 5, seed: int = 0, **values: Any) -> list[dict[str, Any]]:
     """Return an arm of so much training time, with a rate that follows from it and accuracies about 0.95."""
     times = noisy(seconds, count, seed)
@@ -74,11 +78,5 @@ def failed(name: str, count: int, status: str = "failed", **values: Any) -> list
 
 
 def read(*rows_of_arms: Iterable[Mapping[str, Any]]) -> list[Arm]:
-    """Return arms as a report has them: read from a file."""
-    rows = [row for of_an_arm in rows_of_arms for row in of_an_arm]
-    columns = tuple(dict.fromkeys(name for row in rows for name in row))
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "runs.csv"
-        # Columns that no row has are added when a table is read: without them it is parsed in a third of the time.
-        path.write_text("".join(map(line, (columns, *(map(row.get, columns) for row in rows)))), newline="")
-        return arms(records(read_table(path)))
+    """Return arms as a report has them: with the types that a file's cells have when they are read."""
+    return arms(typed([row for of_an_arm in rows_of_arms for row in of_an_arm]))

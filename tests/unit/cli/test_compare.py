@@ -13,15 +13,10 @@ from dlbench.cli.compare import REGRESSION, command, read_ignored, read_share
 from dlbench.errors import UserError
 from dlbench.records.columns import names
 from dlbench.records.tables import write_table
-from tests.unit.analysis.made import arm, failed, noisy, timed
+from tests.unit.analysis.made import arm, failed, measured, noisy, timed
 
 XSD = Path(__file__).parents[2] / "fixtures" / "junit" / "JUnit.xsd"
 MACHINE = {"cpu": {"model": "AMD EPYC"}, "software": {"python": "3.11.7"}}
-
-
-def measured(name: str, seconds: float, seed: int, count: int = 8, **values) -> list[dict]:
-    times = noisy(seconds, count, seed)
-    return arm(name, {"train_time_s": times, "samples_per_s": [10_000 / time for time in times]}, **values)
 
 
 def study(folder: Path, rows: list[dict], machine: dict | None = MACHINE) -> Path:
@@ -148,12 +143,17 @@ def test_forms(compared, tmp_path):
         assert file.read_text().startswith(begins)
 
 
+@pytest.fixture(scope="module")
+def schema():
+    return xmlschema.XMLSchema(str(XSD))
+
+
 @pytest.fixture
-def junit(compared, tmp_path):
+def junit(compared, schema, tmp_path):
     """Compare with JUnit's form; return the exit code and the one suite of a document that follows the schema."""
 
     def run(new: list[dict], *options: str, **given) -> tuple[int, dict]:
-        file, schema = tmp_path / "said.xml", xmlschema.XMLSchema(str(XSD))
+        file = tmp_path / "said.xml"
         result = compared(new, "--format", "junit", "--output", str(file), *options, **given)
         schema.validate(str(file))
         (suite,) = schema.to_dict(str(file))["testsuite"]

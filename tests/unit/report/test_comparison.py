@@ -7,14 +7,9 @@ import pytest
 from dlbench.analysis.compare.comparison import compare
 from dlbench.cli.tables import plain
 from dlbench.report import comparison
-from tests.unit.analysis.made import arm, failed, noisy, read
+from tests.unit.analysis.made import arm, failed, measured, noisy, read
 
 HOSTILE = "<script>alert(1)</script>|\n`code` $x_1$ *b* _i_ [l](http://a) @team #12 학습 &amp; \\"
-
-
-def measured(name: str, seconds: float, seed: int, count: int = 8, **values) -> list[dict]:
-    times = noisy(seconds, count, seed)
-    return arm(name, {"train_time_s": times, "samples_per_s": [10_000 / time for time in times]}, **values)
 
 
 def slower():

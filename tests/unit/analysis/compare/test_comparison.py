@@ -5,16 +5,10 @@ import numpy as np
 import pytest
 
 from dlbench.analysis.compare.comparison import Comparison, compare
-from tests.unit.analysis.made import ALONE, arm, failed, noisy, read, timed
+from tests.unit.analysis.made import ALONE, arm, failed, measured, noisy, read, timed
 
 EPYC = {"cpu": {"model": "AMD EPYC", "cores": 2}, "software": {"python": "3.11.7", "libraries": {"numpy": "2.4.6"}}}
 XEON = {"cpu": {"model": "Xeon", "cores": 2}, "software": {"python": "3.12.1", "libraries": {"numpy": "2.4.6"}}}
-
-
-def measured(name: str, seconds: float, seed: int, count: int = 8, **values: Any) -> list[dict[str, Any]]:
-    """Return an arm with a training time and the throughput that follows."""
-    times = noisy(seconds, count, seed)
-    return arm(name, {"train_time_s": times, "samples_per_s": [10_000 / time for time in times]}, **values)
 
 
 def findings(comparison: Comparison) -> dict[tuple[str, str], str]:

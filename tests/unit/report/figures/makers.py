@@ -87,9 +87,9 @@ def report_data(
     return ReportData(tuple(studies))
 
 
-def typed(rows: Sequence[Row]) -> list[Row]:
+def typed(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
     """Return rows as they are after writing and reading them: types by column, and no column that no row has."""
-    options = dict.fromkeys(key for row in rows for key in row if "." in key)
+    options = dict.fromkeys(key for row in rows for key in row if key not in KINDS)
     found: list[Row] = [{} for _ in rows]
     for name in (*KINDS, *options):
         cells = [row.get(name) for row in rows]
