@@ -101,7 +101,7 @@ def hostile() -> Chart:
     """Return a chart all of whose texts are what nobody should write."""
     series = tuple(measured(label, hue=hue) for hue, label in enumerate(HOSTILE))
     panels = tuple(
-        Panel(text, replace(WORKERS, label=text), replace(RATE, label=text), series[number:])
+        Panel(text, replace(WORKERS, label=text), replace(RATE, label=text), series[number : number + 2])
         for number, text in enumerate(HOSTILE)
     )
     named = Axis(HOSTILE[0], categories=HOSTILE)

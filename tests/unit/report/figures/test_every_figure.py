@@ -10,8 +10,11 @@ import pytest
 from dlbench import plugins
 from dlbench.plugins import Plugin
 from dlbench.records import files
+from dlbench.report.caption import caption
 from dlbench.report.chart import Chart, MissingRowsError, Panel, Role
 from dlbench.report.data import ReportData, read
+from dlbench.report.rendering.figure import LETTERS_IN, WIDTH_IN
+from dlbench.report.rendering.style import wrapped
 from tests.unit.report.charts import HOSTILE
 from tests.unit.report.figures.cases import check
 from tests.unit.report.figures.makers import Row, base_line, epochs_of, readings, report_data, run
@@ -106,14 +109,19 @@ def points(made: Chart, *, emulated: bool = False) -> Counter[tuple[object, ...]
     )
 
 
+@pytest.fixture(scope="module")
+def of_rows(tmp_path_factory: pytest.TempPathFactory) -> list[ReportData]:
+    """Rich rows alone, with failed runs, with emulated ones, and of one repeat each."""
+    rows, folder = rich(), tmp_path_factory.mktemp("studies")
+    each = (rows, [*rows, *failed()], rich(emulated=(None, "oversubscribed")), rich(1))
+    return [made_of(found, folder) for found in each]
+
+
 @pytest.mark.parametrize("name", FIGURES)
-def test_a_figure_has_every_run_and_keeps_failed_and_emulated_ones_apart(name: str, tmp_path: Path) -> None:
-    figure, rows = FIGURES[name], rich()
+def test_a_figure_has_every_run_and_keeps_failed_and_emulated_ones_apart(name: str, of_rows: list[ReportData]) -> None:
+    figure = FIGURES[name]
     assert figure.doc.endswith(".")
-    alone, with_failed, mixed, single = (
-        drawn(figure, made_of(found, tmp_path))
-        for found in (rows, [*rows, *failed()], rich(emulated=(None, "oversubscribed")), rich(1))
-    )
+    alone, with_failed, mixed, single = (drawn(figure, found) for found in of_rows)
     assert alone
     assert points(alone)
     if name == "winners":  # an arm with failed runs wins nothing
@@ -148,12 +156,17 @@ def test_tasks_have_panels_of_their_own_and_odd_names_stay_as_they_are(tmp_path:
             assert set(points(own)) == set(points(expected)), name
 
 
-def test_a_real_study_gives_a_sound_chart_or_says_what_it_lacks() -> None:
-    for name, count in (("cifar10-resnet20", 8), ("digits-batch-workers", 10), ("dividing", 8)):
+def test_a_real_study_gives_sound_charts_with_captions_of_three_lines_at_most_or_says_what_it_lacks() -> None:
+    for name, count in (("digits-strategies", 9), ("kim2018-as-published-four-hosts-small-1gbit", 8), ("dividing", 8)):
         study = read([STUDIES / name])
         charts = [made for figure in FIGURES.values() if (made := drawn(figure, study))]
         assert len(charts) == count, name
-        assert not any(points(made, emulated=True) for made in charts), name
+        has_emulated = any(row.get("emulated") for row in study.runs)
+        for made in charts:
+            assert has_emulated or not points(made, emulated=True), name
+            width = WIDTH_IN[1] if made.columns == 1 else WIDTH_IN[2]
+            shown = wrapped(caption(made, study)[0], int(1.2 * width * LETTERS_IN), 20)
+            assert shown.count("\n") < 3, (name, made.title, shown)
 
 
 def test_a_column_that_is_empty_or_has_holes_breaks_no_figure(tmp_path: Path) -> None:
