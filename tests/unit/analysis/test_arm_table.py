@@ -46,6 +46,37 @@ def test_arms_stand_in_the_scenarios_order(text: str, labels: list[str]) -> None
     assert read(text) == labels
 
 
+def rated(name: str, first: float, **values: object) -> list[dict]:
+    return made.arm(name, {"samples_per_s": [first + repeat for repeat in range(5)]}, **values)
+
+
+@pytest.mark.parametrize(
+    ("of_both", "values", "last_cells", "note"),
+    [
+        ({}, {}, ("75% [73%, 76%]", "152 [150, 154]"), "each worker (weak scaling)"),
+        ({"batch_scope": "global"}, {}, ("75% [73%, 76%]", "152 [150, 154]"), "all workers (strong scaling)"),
+        ({}, {"rate_drift": 0.2}, ("75% [73%, 76%]", "152 [150, 154] ~"), "~: not steady; "),
+        ({}, {"extended_steps": 70}, ("75% [73%, 76%]", "152 [150, 154] *"), "*: steps after training were timed too"),
+    ],
+)
+def test_cells_are_medians_with_intervals_and_marks_that_say_what_a_rate_is(of_both, values, last_cells, note) -> None:
+    rows = rated("a", 100.0, **made.ALONE, **of_both), rated("b", 150.0, workers=2, **of_both, **values)
+    found = arm_table(made.read(*rows))
+    alone, two = found.rows
+    assert (alone, two[:2], two[-2:]) == (("one worker alone", "5", "", "102 [100, 104]"), ("mpi", "5"), last_cells)
+    assert note in " ".join(found.notes)
+
+
+def test_emulated_arms_say_so_without_an_efficiency_against_real_ones_and_what_no_arm_has_is_left_out() -> None:
+    emulated = rated("c", 150.0, workers=2, emulated="oversubscribed;simulated")
+    found = arm_table(made.read(rated("a", 100.0, **made.ALONE), rated("b", 150.0, workers=2), emulated))
+    assert found.rows[2][-3:] == ("", "152 [150, 154]", "oversubscribed, simulated")
+    lacking = (made.arm(f"b{n}", {"validation_loss": [loss] * 5}, batch_size=n) for n, loss in ((8, 0.3), (16, None)))
+    found = arm_table(made.read(*lacking))
+    assert list(found.columns) == ["strategy", "batch_size", "n", "validation loss"]
+    assert [line[-1] for line in found.rows] == ["0.300 [0.300, 0.300]", ""]
+
+
 def row(samples: int | None, window_s: float | None, steps: int | None = 100, rate: float | None = None) -> dict:
     return {"timed_samples": samples, "timed_window_s": window_s, "timed_steps": steps, "samples_per_s": rate}
 

@@ -8,7 +8,7 @@ from markdown_it import MarkdownIt
 from dlbench.report.markdown import escaped, table
 from dlbench.report.page.content import RenderedFigure
 from dlbench.report.page.render import markdown
-from tests.unit.report.figures.makers import base_line, repeats, report_data, run
+from tests.unit.report.figures.makers import report_data, run
 from tests.unit.report.page.pages import HOSTILE, NUL, UNSEEN, assert_in_order, content, hostile, read_html, study
 
 # Reads what GitHub reads: raw HTML is on, so that what is not escaped would show.
@@ -17,13 +17,6 @@ READER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethroug
 
 def html_of(text):
     return read_html(READER.render(text))
-
-
-def cells(line):
-    """Return the cells of a row of a table as they are read."""
-    columns = len(re.findall(r"(?<!\\)\|", line)) - 1
-    html = READER.render(f"|{' a |' * columns}\n|{' --- |' * columns}\n{line}\n")
-    return re.findall(r"<td[^>]*>(.*?)</td>", html)
 
 
 def line_of(text, beginning):
@@ -40,37 +33,6 @@ def test_everything_is_said_in_order(tmp_path):
         "steady samples/s", "efficiency:", "Charts", "Training time", "n = 3.", "Charts that could not be drawn",
         "strategies: needs two strategies", "What failed", "out-of-memory", "worker 1: RuntimeError: first line",
     ])  # fmt: skip
-
-
-def test_an_arm_has_its_median_and_interval(tmp_path):
-    text = markdown(content(study(tmp_path)))
-    assert "| strategy | batch_size | n |" in text
-    assert cells(line_of(text, "| one worker alone |"))[:3] == ["one worker alone", "32", "3"]
-    found = cells(line_of(text, "| mpi | 32 |"))
-    assert [*found[:3], found[-1]] == ["mpi", "32", "3", "1,500 [1,480, 1,520]"]
-    assert re.fullmatch(r"75% \[\d\d%, \d\d%\]", found[-2])
-    assert "covers at least 75%" in text  # three repeats: between the extremes, 1 - 2 / 2^3
-    text = markdown(content(report_data(run(), tmp_path=tmp_path)))
-    assert "One completed repeat of each arm: nothing is known of chance." in text
-    assert cells(line_of(text, "| mpi |"))[-1] == "1,000"
-
-
-def test_what_no_arm_has_is_left_out_and_what_one_lacks_is_empty(tmp_path):
-    rows = [*repeats(2, batch_size=8), *repeats(2, batch_size=16, validation_loss=None)]
-    rows = [row | {"samples_per_s": None, "samples_per_s_per_worker": None} for row in rows]
-    text = markdown(content(report_data(*rows, tmp_path=tmp_path)))
-    assert "steady" not in text.split("## Charts")[0]
-    assert "efficiency" not in text.lower()
-    assert cells(line_of(text, "| mpi | 16 |"))[-1] == ""
-
-
-def test_emulated_arms_say_so(tmp_path):
-    rows = [*base_line(2), *repeats(2, workers=2), *repeats(2, workers=2, emulated="oversubscribed;throttled-link")]
-    text = markdown(content(report_data(*rows, tmp_path=tmp_path)))
-    emulated = [line for line in text.splitlines() if "oversubscribed, throttled-link" in line]
-    assert len(emulated) == 1
-    # No efficiency against a real base line.
-    assert cells(emulated[0])[-3:] == ["", "2,000 [2,000, 2,000]", "oversubscribed, throttled-link"]
 
 
 def test_studies_have_tables_of_their_own(tmp_path):
