@@ -71,6 +71,34 @@ def clock(hook: Any, monkeypatch: pytest.MonkeyPatch) -> Clock:
     return made
 
 
+@pytest.fixture
+def loop(torch: Any, hook: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return a function to a reporter, a model, its optimizer in the wrapping of accelerate, and the hook of both."""
+    begin = hook.begin
+
+    def make(**options: Any) -> Any:
+        reporter = KeptReporter()
+        script = script_of(reporter, clock)
+
+        def begin_here(**given: Any) -> Any:
+            run = begin(**given)
+            run.recorder = script.recorder
+            monkeypatch.setattr(run, "check", lambda rank, size: None)
+            return run
+
+        monkeypatch.setattr(hook, "begin", begin_here)
+        model = torch.nn.Linear(2, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+
+        class Wrapping(torch.optim.Optimizer):  # type: ignore[misc, name-defined]
+            def __init__(self) -> None:
+                self.optimizer = optimizer
+
+        return reporter, model, optimizer, hook.Hook(model, Wrapping(), **options)
+
+    return make
+
+
 def test_a_device_says_when_its_steps_have_ended(
     torch: Any, hook: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,13 +167,10 @@ def test_samples_of_another_dimension_are_counted_or_asked_for(
     unknown: tuple[str, ...],
     samples: int | None,
     torch: Any,
-    hook: Any,
-    clock: Clock,
-    monkeypatch: pytest.MonkeyPatch,
+    loop: Any,
 ) -> None:
     """A batch of 10 at [time, batch, ...], not [batch, features]: one pass cannot tell, several make up the batch."""
-    reporter = KeptReporter()
-    model, optimizer, rows = loop_of(reporter, clock, hook, monkeypatch, torch, batch_dimension=dimension)
+    reporter, model, optimizer, rows = loop(batch_dimension=dimension)
     rows.run.batch_size, record = 10, rows.run.recorder.record
     record.run = record.run.model_copy(update={"unknown": unknown})
     model.forward = lambda x: x
@@ -198,36 +223,9 @@ def test_pictures_in_a_list_are_counted(torch: Any, hook: Any) -> None:
         assert hook.num_images(args) == 0
 
 
-def loop_of(
-    reporter: KeptReporter, clock: Clock, hook: Any, monkeypatch: pytest.MonkeyPatch, torch: Any, **options: Any
-) -> Any:
-    """Return a model, an optimizer in the wrapping of accelerate, and the hook of both."""
-    script = script_of(reporter, clock)
-    begin = hook.begin
-
-    def begin_here(**given: Any) -> Any:
-        run = begin(**given)
-        run.recorder = script.recorder
-        monkeypatch.setattr(run, "check", lambda rank, size: None)
-        return run
-
-    monkeypatch.setattr(hook, "begin", begin_here)
-    model = torch.nn.Linear(2, 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
-
-    class Wrapping(torch.optim.Optimizer):  # type: ignore[misc, name-defined]
-        def __init__(self) -> None:
-            self.optimizer = optimizer
-
-    return model, optimizer, hook.Hook(model, Wrapping(), **options)
-
-
-def test_a_loss_is_a_mean_over_the_samples_that_it_is_of(
-    torch: Any, hook: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_loss_is_a_mean_over_the_samples_that_it_is_of(torch: Any, clock: Clock, loop: Any) -> None:
     """Of two passes the second alone has a loss; the rate is the step's, though a scheduler follows."""
-    reporter = KeptReporter()
-    model, optimizer, rows = loop_of(reporter, clock, hook, monkeypatch, torch)
+    reporter, model, optimizer, rows = loop()
     for loss in (1.0, 4.0):
         for size in (6, 2):
             clock.now += 1
@@ -250,12 +248,9 @@ def test_a_loss_is_a_mean_over_the_samples_that_it_is_of(
 
 
 @pytest.mark.parametrize(("every", "left_out"), [(1, 3), (2, 5)])
-def test_passes_before_every_step_are_training(
-    every: int, left_out: int, torch: Any, hook: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_passes_before_every_step_are_training(every: int, left_out: int, torch: Any, clock: Clock, loop: Any) -> None:
     """Before each second step they are evaluation, of which that before the first step is no time of training."""
-    reporter = KeptReporter()
-    model, optimizer, rows = loop_of(reporter, clock, hook, monkeypatch, torch)
+    _, model, optimizer, rows = loop()
     for step in range(11):
         if step % every == 0:
             with torch.no_grad():
@@ -272,11 +267,8 @@ def test_passes_before_every_step_are_training(
     assert rows.run.recorder.result(None).train_time_s == 11 + 2 * (made - counted)
 
 
-def test_the_runs_rate_is_the_one_before_it_decays_within_an_epoch(
-    torch: Any, hook: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    reporter = KeptReporter()
-    model, optimizer, rows = loop_of(reporter, clock, hook, monkeypatch, torch)
+def test_the_runs_rate_is_the_one_before_it_decays_within_an_epoch(torch: Any, loop: Any) -> None:
+    reporter, model, optimizer, rows = loop()
     for rate in (0.1, 0.4, 0.01):
         optimizer.param_groups[0]["lr"] = rate
         model(torch.zeros(4, 2))
@@ -287,9 +279,9 @@ def test_the_runs_rate_is_the_one_before_it_decays_within_an_epoch(
 
 
 def test_losses_of_single_samples_and_processes_that_cannot_report_are_refused(
-    torch: Any, hook: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    torch: Any, monkeypatch: pytest.MonkeyPatch, loop: Any
 ) -> None:
-    model, optimizer, rows = loop_of(KeptReporter(), clock, hook, monkeypatch, torch)
+    _, model, optimizer, rows = loop()
     model(torch.zeros(4, 2))
     with pytest.raises(UserError, match=r"loss\.mean\(\)"):
         rows.loss(torch.zeros(4))
@@ -303,21 +295,17 @@ def test_losses_of_single_samples_and_processes_that_cannot_report_are_refused(
         rows.follow(model, optimizer)
 
 
-def test_an_optimizer_whose_model_makes_no_pass_is_refused(
-    torch: Any, hook: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _, optimizer, _ = loop_of(KeptReporter(), clock, hook, monkeypatch, torch)
+def test_an_optimizer_whose_model_makes_no_pass_is_refused(loop: Any) -> None:
+    _, _, optimizer, _ = loop()
     optimizer.step()  # some scripts begin so
     optimizer.step()
     with pytest.raises(UserError, match="has made 3 steps, and the model no forward pass in training mode"):
         optimizer.step()
 
 
-def test_training_in_evaluation_mode_is_refused(
-    torch: Any, hook: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_training_in_evaluation_mode_is_refused(torch: Any, loop: Any) -> None:
     """Three steps in a row after such passes are no line search and no attack on the model."""
-    model, optimizer, rows = loop_of(KeptReporter(), clock, hook, monkeypatch, torch)
+    _, model, optimizer, rows = loop()
     for _ in range(4):
         model.eval()(torch.zeros(4, 2))
         optimizer.step()  # with what that pass has left, or nothing
@@ -337,16 +325,13 @@ def test_training_in_evaluation_mode_is_refused(
 
 
 @pytest.mark.parametrize("made_anew", ["optimizer", "both", "within an epoch"])
-def test_an_optimizer_or_a_model_made_anew_is_followed_or_refused(
-    made_anew: str, torch: Any, hook: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_optimizer_or_a_model_made_anew_is_followed_or_refused(made_anew: str, torch: Any, loop: Any) -> None:
     def train(model: Any, optimizer: Any, steps: int = 5) -> None:
         for _ in range(steps):
             model(torch.zeros(4, 2))
             optimizer.step()
 
-    reporter = KeptReporter()
-    model, optimizer, rows = loop_of(reporter, clock, hook, monkeypatch, torch)
+    reporter, model, optimizer, rows = loop()
     beside = torch.optim.SGD([torch.nn.Parameter(torch.zeros(2))])
     for _ in range(2):  # two optimizers, and after them a third that trains something else
         for _ in range(5):
@@ -372,12 +357,9 @@ def test_an_optimizer_or_a_model_made_anew_is_followed_or_refused(
     assert epochs_of(reporter, "steps", "learning_rate")[-1] == (12 + 5 * (made_anew == "within an epoch"), 0.25)
 
 
-def test_a_copy_of_the_model_counts_no_samples_and_a_saved_one_nothing(
-    torch: Any, hook: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_copy_of_the_model_counts_no_samples_and_a_saved_one_nothing(torch: Any, clock: Clock, loop: Any) -> None:
     """A deep copy is an average of weights that evaluates, or a peer that is trained beside."""
-    reporter = KeptReporter()
-    model, optimizer, rows = loop_of(reporter, clock, hook, monkeypatch, torch)
+    reporter, model, optimizer, rows = loop()
     copied, saved = copy.deepcopy(model), pickle.loads(pickle.dumps(model))
     for _ in range(5):
         for beside in (model, copied, saved):
@@ -398,11 +380,8 @@ def test_a_copy_of_the_model_counts_no_samples_and_a_saved_one_nothing(
     assert rows.run.recorder.result(None).train_time_s == 15
 
 
-def test_a_pause_is_no_training_whatever_is_called_in_it(
-    torch: Any, hook: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    reporter = KeptReporter()
-    model, optimizer, rows = loop_of(reporter, clock, hook, monkeypatch, torch)
+def test_a_pause_is_no_training_whatever_is_called_in_it(torch: Any, clock: Clock, loop: Any) -> None:
+    reporter, model, optimizer, rows = loop()
     for step in range(6):
         model(torch.zeros(4, 2))
         clock.now += 1
@@ -421,12 +400,9 @@ def test_a_pause_is_no_training_whatever_is_called_in_it(
 
 
 @pytest.mark.parametrize("how", ["passes", "pause", "pauses"])
-def test_evaluation_within_accumulation_is_no_training(
-    how: str, torch: Any, hook: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_evaluation_within_accumulation_is_no_training(how: str, torch: Any, clock: Clock, loop: Any) -> None:
     """Of four passes a step, one in ten is followed by an evaluation of an hour, in an open step or between two."""
-    reporter = KeptReporter()
-    model, optimizer, rows = loop_of(reporter, clock, hook, monkeypatch, torch)
+    reporter, model, optimizer, rows = loop()
 
     def evaluate() -> None:
         clock.now += 10 if how == "pauses" else 0
@@ -455,36 +431,31 @@ def test_evaluation_within_accumulation_is_no_training(
 
 
 def test_passes_after_the_last_step_of_an_epoch_are_evaluation_unless_they_are_learned_from(
-    torch: Any, hook: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    torch: Any, clock: Clock, loop: Any
 ) -> None:
     """In training mode and with gradients, as a script that forgets `model.eval()` has it."""
     for is_learned in (False, True):
-        reporter = KeptReporter()
-        with monkeypatch.context() as here:
-            model, optimizer, rows = loop_of(reporter, clock, hook, here, torch)
+        reporter, model, optimizer, rows = loop()
+        for _ in range(2):
             for _ in range(2):
-                for _ in range(2):
-                    clock.now += 1
-                    model(torch.ones(4, 2)).sum().backward()
-                    clock.now += 1
-                    optimizer.step()
-                loss = model(torch.ones(100, 2)).sum()
-                clock.now += 5
-                if is_learned:
-                    loss.backward()
-                rows.epoch(validation_accuracy=0.5)
-            rows.run.recorder.flush()
+                clock.now += 1
+                model(torch.ones(4, 2)).sum().backward()
+                clock.now += 1
+                optimizer.step()
+            loss = model(torch.ones(100, 2)).sum()
+            clock.now += 5
+            if is_learned:
+                loss.backward()
+            rows.epoch(validation_accuracy=0.5)
+        rows.run.recorder.flush()
         assert reporter.column("num_samples").tolist() == [4, 4, 104 if is_learned else 4, 4]
         result = rows.run.recorder.result(None)
         assert is_learned or (result.samples_seen, result.train_time_s, result.evaluation_time_s) == (16, 7, 10)
 
 
-def test_labels_of_a_teacher_within_a_step_are_training(
-    torch: Any, hook: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_labels_of_a_teacher_within_a_step_are_training(torch: Any, clock: Clock, loop: Any) -> None:
     """A copy of the model makes a pass in each step, after the pass of the model itself."""
-    reporter = KeptReporter()
-    model, optimizer, rows = loop_of(reporter, clock, hook, monkeypatch, torch)
+    _, model, optimizer, rows = loop()
     teacher = copy.deepcopy(model)
     for _ in range(10):
         model(torch.zeros(4, 2))
@@ -496,12 +467,9 @@ def test_labels_of_a_teacher_within_a_step_are_training(
     assert (result.train_time_s, result.evaluation_time_s) == (10, 0)
 
 
-def test_a_generator_makes_a_step_after_many_of_its_critic(
-    torch: Any, hook: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_generator_makes_a_step_after_many_of_its_critic(torch: Any, clock: Clock, loop: Any) -> None:
     """Also where an epoch ends before its first one; the time between two models that it follows is no training."""
-    reporter = KeptReporter()
-    model, optimizer, rows = loop_of(reporter, clock, hook, monkeypatch, torch)
+    _, model, optimizer, rows = loop()
     critic = torch.optim.SGD(torch.nn.Linear(1, 1).parameters(), lr=0.1)
     for number in range(1, 15):
         model(torch.zeros(4, 2))

@@ -12,19 +12,12 @@ import psutil
 import pytest
 
 from dlbench.records import gpus, hardware, machine, mpi, noise, software, variables
+from tests.unit.test_cgroups import tree
 
 
 @pytest.fixture(scope="module")
 def described():
     return machine.describe()
-
-
-def tree(root, files):
-    for name, text in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return root
 
 
 def test_this_machine_is_described(described):

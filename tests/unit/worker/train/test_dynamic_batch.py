@@ -10,17 +10,16 @@ import numpy as np
 import pytest
 
 from dlbench.records.columns import BATCH_CHANGES, FIELD
-from dlbench.records.result import Result
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import BatchPolicy, Settings
-from dlbench.strategies._step import Inside, Observed
+from dlbench.strategies._step import Observed
 from dlbench.trainers import BatchParts, Sums
 from dlbench.worker.train.batches import TrainingData
 from dlbench.worker.train.dynamic_batch import DynamicBatch
-from dlbench.worker.train.loop import Loop
 from dlbench.worker.train.order import DataOrder
 from dlbench.worker.training_record import TrainingProgress
-from tests.fakes import IdleObserver, KeptReporter, LinearTrainer, SumStrategy, ThreadCommunicator, in_threads
+from tests.fakes import LinearTrainer, in_threads
+from tests.unit.worker.train.test_loop import Worker as OfLoop
 
 NUM_SAMPLES = 103
 # A step takes this long whatever its batch: twice the batch is nearly twice as fast.
@@ -51,29 +50,10 @@ class ConstantTrainer(LinearTrainer):
         return super().gradient(x, y, scale)
 
 
-class Worker:
-    """One worker of a test run, and what it ended with."""
-
-    def __init__(
-        self,
-        run: RunSpec,
-        communicator: ThreadCommunicator,
-        trainer: LinearTrainer | None = None,
-        earlier: TrainingProgress | None = None,
-        in_graph: bool = False,
-    ) -> None:
-        self.trainer, self.reporter = trainer or LinearTrainer(6, 3), KeptReporter()
-        self.strategy = SumStrategy(communicator)
-        if in_graph:
-            step: Any = Inside(self.trainer, self.reporter, self.strategy.all_reduce)
-        else:
-            step = self.strategy.bind(self.trainer, self.reporter)
-        self.loop = Loop(run, step, self.strategy, communicator, samples(), IdleObserver(), earlier=earlier)
-        self.result: Result = self.loop.train()
-
+class Worker(OfLoop):
     @property
     def changes(self) -> list[dict[str, Any]]:
-        return [message["row"] for message in self.reporter.messages if message["kind"] == "batch_change"]
+        return self.rows_of("batch_change")
 
     @property
     def sizes(self) -> list[int]:
@@ -81,7 +61,7 @@ class Worker:
 
 
 def train(run: RunSpec, make: Callable[[], LinearTrainer] = lambda: LinearTrainer(6, 3), **how: Any) -> list[Worker]:
-    return in_threads(run.settings.workers, lambda communicator: Worker(run, communicator, make(), **how))
+    return in_threads(run.settings.workers, lambda each: Worker(run, each, make(), data=samples(), **how))
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 5])
@@ -136,8 +116,7 @@ def test_a_warm_up_is_of_so_many_samples_whatever_the_batch() -> None:
     rates = []
     for policy in ({}, {"batch_doubling_epochs": 1}):
         (worker,) = train(spec(warmup_epochs=4, **policy))
-        rows = [message["row"] for message in worker.reporter.messages if message["kind"] == "epoch"]
-        rates.append([row["learning_rate"] for row in rows])
+        rates.append([row["learning_rate"] for row in worker.epoch_rows])
     # The last step of an epoch is its remainder, which counts as a whole one.
     assert rates[0] == pytest.approx([0.025, 0.05, 0.075, 0.1, 0.1, 0.1], rel=0.01)
     assert rates[1] == pytest.approx(rates[0], rel=0.01)
@@ -154,8 +133,7 @@ def test_a_rate_falls_with_the_samples_whatever_the_batch(decay: dict[str, Any])
     rates = []
     for policy in ({}, {"batch_doubling_epochs": 1}):
         (worker,) = train(spec(**decay, **policy))
-        rows = [message["row"] for message in worker.reporter.messages if message["kind"] == "epoch"]
-        rates.append([row["learning_rate"] for row in rows])
+        rates.append([row["learning_rate"] for row in worker.epoch_rows])
     if "step" in decay.values():  # all steps of an epoch have one rate, also its first one, which has the new batch
         assert [change["learning_rate"] for change in worker.changes] == pytest.approx(rates[1][1:3])
     assert rates[0][-1] < rates[0][0] / 2

@@ -19,6 +19,7 @@ from dlbench.trainers import Sums
 from dlbench.worker.train.agreement import Diverged
 from dlbench.worker.train.batches import TrainingData
 from dlbench.worker.train.loop import Loop
+from dlbench.worker.training_record import TrainingProgress
 from tests.fakes import IdleObserver, KeptReporter, LinearTrainer, SumStrategy, ThreadCommunicator, in_threads
 
 # Far longer than all steps of a test.
@@ -66,30 +67,33 @@ class Worker:
     """What one worker of a test run ended with."""
 
     def __init__(
-        self, run: RunSpec, communicator: ThreadCommunicator, sabotaged: bool, in_graph: bool, transient_s: float
-    ) -> None:
-        self.trainer, self.reporter, self.observer = WarmingTrainer(transient_s), KeptReporter(), IdleObserver()
+        self, run: RunSpec, communicator: ThreadCommunicator, trainer: LinearTrainer, *,
+        data: TrainingData | None = None, earlier: TrainingProgress | None = None,
+        sabotaged: bool = False, in_graph: bool = False,
+    ) -> None:  # fmt: skip
+        self.trainer, self.reporter, self.observer = trainer, KeptReporter(), IdleObserver()
         strategy = SumStrategy(communicator, sabotaged=sabotaged)
         if in_graph:
             step: Step = Inside(self.trainer, self.reporter, strategy.all_reduce)
         else:
             step = strategy.bind(self.trainer, self.reporter)
-        self.loop = Loop(run, step, strategy, communicator, samples(), self.observer)
+        self.loop = Loop(run, step, strategy, communicator, data or samples(), self.observer, earlier=earlier)
         self.result: Result = self.loop.train()
+
+    def rows_of(self, kind: str) -> list[dict[str, Any]]:
+        return [message["row"] for message in self.reporter.messages if message["kind"] == kind]
 
     @property
     def epoch_rows(self) -> list[dict[str, Any]]:
-        return [message["row"] for message in self.reporter.messages if message["kind"] == "epoch"]
+        return self.rows_of("epoch")
 
     @property
     def phases(self) -> list[str]:
         return [STEP_PHASES[int(number)] for number in self.reporter.rows[:, 3]]
 
 
-def train(run: RunSpec, sabotaged: bool = False, in_graph: bool = False, transient_s: float = 0.0) -> list[Worker]:
-    return in_threads(
-        run.settings.workers, lambda communicator: Worker(run, communicator, sabotaged, in_graph, transient_s)
-    )
+def train(run: RunSpec, make: Callable[[], LinearTrainer] = lambda: LinearTrainer(6, 3), **how: Any) -> list[Worker]:
+    return in_threads(run.settings.workers, lambda communicator: Worker(run, communicator, make(), **how))
 
 
 @pytest.mark.parametrize("workers", [2, 3, 4])
@@ -240,7 +244,7 @@ def test_an_extended_window_holds_enough_for_a_rate_without_the_warm_up(
 ) -> None:
     monkeypatch.setattr("dlbench.worker.train.loop.MIN_TIMED_S", 0.05)
     plain = train(spec(workers=2, epochs=1))
-    extended = train(spec(workers=2, epochs=1, extend_window=True), transient_s=transient_s)
+    extended = train(spec(workers=2, epochs=1, extend_window=True), lambda: WarmingTrainer(transient_s))
     journal = Journal(
         steps={rank: worker.reporter.rows for rank, worker in enumerate(extended)},
         results={rank: worker.result for rank, worker in enumerate(extended)},
