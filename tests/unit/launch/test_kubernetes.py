@@ -88,17 +88,11 @@ SEEN: list[tuple[list[dict[str, Any]], Stage, str]] = [
         "job d waits: ErrImagePull: no such image",
     ),
     ([job("Failed")], ENDED, "job d has failed: Failed!"),
-    (
-        [job("Running", "Failed"), pod("Failed", terminated={"reason": "OOMKilled", "exitCode": 137})],
-        ENDED,
-        "job d has failed: OOMKilled",
-    ),
-    (
-        [job("Running"), pod("Failed", status={"reason": "Evicted", "message": "low on memory"})],
-        ENDED,
-        "the pod of job d has ended: Evicted: low on memory",
-    ),
-]
+    ([job("Running", "Failed"), pod("Failed", terminated={"reason": "OOMKilled", "exitCode": 137})], ENDED,
+     "job d has failed: OOMKilled"),
+    ([job("Running"), pod("Failed", status={"reason": "Evicted", "message": "low on memory"})], ENDED,
+     "the pod of job d has ended: Evicted: low on memory"),
+]  # fmt: skip
 
 
 def test_what_kubernetes_reports_is_read() -> None:

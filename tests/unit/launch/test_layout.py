@@ -45,18 +45,12 @@ def test_workers_sit_on_hosts_as_the_mode_says() -> None:
         ({"workers": 8, "workers_per_host": 4}, three, [(at, index) for at in "bc" for index in range(4)]),
         ({"workers": 5, "workers_per_host": 2}, three, [("a", 0), ("b", 0), ("b", 1), ("c", 0), ("c", 1)]),
         ({"workers": 3, "workers_per_host": 2}, three, [("b", 0), ("b", 1), ("c", 0)]),
-        (
-            {"workers": 6, "workers_per_host": 4},
-            three[:2],
-            [(at, index) for at, n in (("a", 2), ("b", 4)) for index in range(n)],
-        ),
-        (
-            {"workers": 6, "workers_per_host": 4},
-            three[1::-1],
-            [(at, index) for at, n in (("b", 4), ("a", 2)) for index in range(n)],
-        ),
+        ({"workers": 6, "workers_per_host": 4}, three[:2],
+         [(at, index) for at, n in (("a", 2), ("b", 4)) for index in range(n)]),
+        ({"workers": 6, "workers_per_host": 4}, three[1::-1],
+         [(at, index) for at, n in (("b", 4), ("a", 2)) for index in range(n)]),
         ({"workers": 5}, three[:2], [("a", 0), ("a", 1), ("b", 0), ("b", 1), ("b", 2)]),  # filled in order
-    ):
+    ):  # fmt: skip
         made = plan_layout(run(cores_per_worker=1, **settings), cluster(*hosts))
         assert where(made) == expected, settings
         assert [place.rank for place in made.places] == list(range(len(expected)))

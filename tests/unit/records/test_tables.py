@@ -91,26 +91,20 @@ def test_an_empty_table_is_readable_and_what_is_no_table_is_reported(tmp_path):
         ("runs", f"run_id,attempt,workers\r\nx,1,{LONG}\r\n", "xxx"),
         ("runs", f"run_id,attempt,wall_time_s\r\nx,1,{LONG}\r\n", "xxx"),
         ("runs", f"run_id,attempt,started_at\r\nx,1,\r\nx,1,{LONG}\r\n", "started_at is 'xxx.*, which is no time"),
-        (
-            "runs",
-            'run_id,attempt,wall_time_s\r\nx,1,2\r\nx,2,"0,132"\r\n',
-            "row 2: wall_time_s is '0,132', which is no",
-        ),
+        ("runs", 'run_id,attempt,wall_time_s\r\nx,1,2\r\nx,2,"0,132"\r\n',
+         "row 2: wall_time_s is '0,132', which is no"),
         ("runs", "run_id,attempt,workers\r\nx,1,NA\r\n", "row 1: workers is 'NA', which is no whole number"),
         ("runs", "run_id,attempt,workers\r\ny,x,1,two\r\n", "row 1 has more cells than the header"),
         ("runs", "run_id,attempt,steps\r\nx,1,\r\ny,1,1.5\r\n", "row 2: steps is '1.5', which is no whole number"),
         ("runs", "run_id,attempt,seed\r\nx,1,inf\r\n", "row 1: seed is 'inf', which is no whole number"),
         ("runs", f"run_id,attempt,seed\r\nx,1,{'9' * 20}\r\n", "row 1: seed is '9+', which is no whole number"),
-        (
-            "runs",
-            "run_id,attempt,baseline\r\nx,1,true\r\nx,2,\r\nx,3,WAHR\r\n",
-            "row 3: baseline is 'WAHR', which is neither",
-        ),
+        ("runs", "run_id,attempt,baseline\r\nx,1,true\r\nx,2,\r\nx,3,WAHR\r\n",
+         "row 3: baseline is 'WAHR', which is neither"),
         ("runs", "run_id,attempt\r\nx,1,3\r\n", "row 1 has more cells than the header"),
         ("runs", "run_id,attempt,workers\r\nx,1,3\r\ny,1,3,4\r\n", "Expected 3 fields in line 3, saw 4"),
         ("runs", "run_id;attempt;wall_time_s\r\nx;1;0,132\r\n", "separated by ';'"),
     ],
-)
+)  # fmt: skip
 def test_a_table_that_is_none_is_refused_briefly(tmp_path, name, content, words):
     path = tmp_path / f"{name}.csv"
     path.write_text(content)

@@ -115,33 +115,21 @@ WORDS = [
     (IMAGENET, "--epochs {epochs} --batch-size {batch_size} --learning-rate {learning_rate} --seed {seed}", []),
     (DDP_TUTORIAL, "--batch_size {batch_size} {epochs} 1", ["save_every=1"]),
     (CLICK, "--epochs {epochs} --batch-size {batch_size} --lr {learning_rate} FOLDER", ["folder=FOLDER"]),
-    (
-        ABSL,
-        "--batch_size={batch_size} --learning_rate={learning_rate} --workdir=output --classes=1",
-        ["workdir=output", "classes=1"],
-    ),
+    (ABSL, "--batch_size={batch_size} --learning_rate={learning_rate} --workdir=output --classes=1",
+     ["workdir=output", "classes=1"]),
     (SUBPARSERS, "--seed {seed} train --batch-size {batch_size} --epochs {epochs} DATA", ["data=DATA"]),
     (SUBPARSERS + "t.add_argument('--lr')", "--seed {seed} SUBCOMMAND", ["subcommand=SUBCOMMAND"]),
-    (
-        TYPER,
-        "--name NAME --batch-size {batch_size} --lr {learning_rate} --num-epochs {epochs} DATA",
-        ["name=NAME", "data=DATA"],
-    ),
+    (TYPER, "--name NAME --batch-size {batch_size} --lr {learning_rate} --num-epochs {epochs} DATA",
+     ["name=NAME", "data=DATA"]),
     (TYPER_APP, "train-net --batch-size {batch_size}", []),
     (CLICK_GROUP, "--seed {seed} fit --lr {learning_rate}", []),
     (FIRE, "--data DATA --batch_size {batch_size} --lr {learning_rate}", ["data=DATA"]),
     (DATACLASS, "", []),
     ("p.add_argument('rest', nargs=argparse.REMAINDER)\n", "", []),
-    (
-        DATACLASS + "parser.add_arguments(Config, dest='config')",
-        "--batch_size {batch_size} --lr {learning_rate} --data DATA",
-        ["data=DATA"],
-    ),
-    (
-        DATACLASS + "HfArgumentParser((Config,))",
-        "--batch_size {batch_size} --lr {learning_rate} --data DATA",
-        ["data=DATA"],
-    ),
+    (DATACLASS + "parser.add_arguments(Config, dest='config')",
+     "--batch_size {batch_size} --lr {learning_rate} --data DATA", ["data=DATA"]),
+    (DATACLASS + "HfArgumentParser((Config,))", "--batch_size {batch_size} --lr {learning_rate} --data DATA",
+     ["data=DATA"]),
     (DATACLASS + STORED + HYDRA, "batch_size={batch_size} lr={learning_rate} data=DATA", ["data=DATA"]),
     (HYDRA, "", []),
     (
@@ -152,27 +140,18 @@ WORDS = [
         ),
         ["output_dir=output"],
     ),
-    (
-        "p.add_argument('--dist-url', default='tcp://1.2.3.4:5')\np.add_argument('--init_method', default='env://')\n",
-        "--dist-url env://",
-        [],
-    ),
-    (
-        "p.add_argument('--local_rank', type=int, required=True)\np.add_argument('--lr')\n",
-        "--local_rank $LOCAL_RANK --lr {learning_rate}",
-        [],
-    ),
-    (
-        "batch_size = 12\nn = [1]\nmax_iters = 5\nexec(open('configurator.py').read())\n",
-        "--batch_size={batch_size}",
-        [],
-    ),
+    ("p.add_argument('--dist-url', default='tcp://1.2.3.4:5')\np.add_argument('--init_method', default='env://')\n",
+     "--dist-url env://", []),
+    ("p.add_argument('--local_rank', type=int, required=True)\np.add_argument('--lr')\n",
+     "--local_rank $LOCAL_RANK --lr {learning_rate}", []),
+    ("batch_size = 12\nn = [1]\nmax_iters = 5\nexec(open('configurator.py').read())\n", "--batch_size={batch_size}",
+     []),
     (CHOICES, "--n 1 --o a resnet", ["n=1", "o=a", "arch=resnet"]),
     ("print('--batch-size')\nsub.add_argument(dest='name')\n", "", []),
     ("def f(:\n", "", []),
     ("for n in ('--model', '--batch_size', '- --x'):\n    p.add_argument(n)\n", "--batch_size {batch_size}", []),
     ("p.add_argument('--lr')\np.add_argument('--learning-rate')\n", "--lr {learning_rate}", []),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "words", "open_ones"), WORDS)
@@ -190,12 +169,9 @@ def test_a_script_is_told_how_many_workers_to_start_and_where_to_begin_anew(
     for rest, command in (
         ("", "python train.py --lr {learning_rate}"),
         ("mp.spawn(train, nprocs=args.nprocs)\n", "python train.py --nprocs {workers} --lr {learning_rate}"),
-        (
-            "p.add_argument('--local-rank')\n",
-            "bash -c 'python train.py --lr {learning_rate} --local-rank $LOCAL_RANK'",
-        ),
+        ("p.add_argument('--local-rank')\n", "bash -c 'python train.py --lr {learning_rate} --local-rank $LOCAL_RANK'"),
         ("latest_checkpoint('.')\n", "python train.py --out_dir output/{attempt_id} --lr {learning_rate}"),
-    ):
+    ):  # fmt: skip
         Path("train.py").write_text(arguments + rest)
         text = starter(Wish(script="train.py"), "s.yaml")
         base = yaml.safe_load(text)["base"]

@@ -23,19 +23,13 @@ CASES: tuple[tuple[str, list[dict[str, Any]], str, Panels], ...] = (
         "Training time by learning rate",
         [("learning rate", "log10", (), [0.001, 0.01, 0.1], ["mpi", "one worker alone"])],
     ),
-    (
-        "two epochs, and strategies as lines",
-        [{"strategy": name, "epochs": epochs} for name in ("mpi", "horovod") for epochs in (2, 4)],
-        "Training time by epochs", [("epochs", "linear", (), [2, 4], ["horovod", "mpi"])],
-    ),
-    (
-        "an option with lists of one number", [{"model.hidden": f"[{size}]"} for size in (16, 32, 512)],
-        "Training time by hidden", [("hidden", "log10", (), [16, 32, 512], ["mpi"])],
-    ),
-    (
-        "words are categories", [{"optimizer": name} for name in ("sgd", "adam")], "Training time by optimizer",
-        [("optimizer", "linear", ("adam", "sgd"), [0, 1], ["mpi"])],
-    ),
+    ("two epochs, and strategies as lines",
+     [{"strategy": name, "epochs": epochs} for name in ("mpi", "horovod") for epochs in (2, 4)],
+     "Training time by epochs", [("epochs", "linear", (), [2, 4], ["horovod", "mpi"])]),
+    ("an option with lists of one number", [{"model.hidden": f"[{size}]"} for size in (16, 32, 512)],
+     "Training time by hidden", [("hidden", "log10", (), [16, 32, 512], ["mpi"])]),
+    ("words are categories", [{"optimizer": name} for name in ("sgd", "adam")], "Training time by optimizer",
+     [("optimizer", "linear", ("adam", "sgd"), [0, 1], ["mpi"])]),
     (
         "beside workers a curve has a panel of its own",
         [{"workers": w, "learning_rate_base": rate} for w in (1, 2) for rate in RATES],
@@ -51,11 +45,9 @@ CASES: tuple[tuple[str, list[dict[str, Any]], str, Panels], ...] = (
         [("batch size of one worker (samples)", "log2", (), [8, 16],
           [f"mpi, {o}, momentum={m:g}" for o in ("adam", "sgd") for m in (0, 0.9)])],
     ),
-    (
-        "what follows from the batch size has no panel",
-        [{"batch_size": b, "learning_rate_base": rate} for b, rate in zip((8, 16, 32), RATES, strict=True)],
-        "Training time by batch size", [("batch size of one worker (samples)", "log2", (), [8, 16, 32], ["mpi"])],
-    ),
+    ("what follows from the batch size has no panel",
+     [{"batch_size": b, "learning_rate_base": rate} for b, rate in zip((8, 16, 32), RATES, strict=True)],
+     "Training time by batch size", [("batch size of one worker (samples)", "log2", (), [8, 16, 32], ["mpi"])]),
 )  # fmt: skip
 
 

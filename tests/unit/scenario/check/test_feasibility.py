@@ -47,15 +47,10 @@ def test_what_cannot_be_run_says_why(subtests: pytest.Subtests, refusal: Refusal
         ("trainer: numpy, input: device", "the trainer numpy has no device that holds samples"),
         ("strategy: replicas, workers: 2, input: device", "the strategy replicas divides batches over devices"),
         ("trainer: numpy, steps_per_execution: 2", "the trainer numpy makes each step in separate calls"),
-        (
-            "strategy: mpi, steps_per_execution: 2",
-            "mpi makes one step in each call, single and within may",
-        ),
+        ("strategy: mpi, steps_per_execution: 2", "mpi makes one step in each call, single and within may"),
         ("steps_per_execution: 2, microbatch_size: 8", "each part of a batch is computed in a separate call"),
-        (
-            "steps_per_execution: 2, batch_policy: step-doubling, largest_batch_size: 64, batch_doubling_epochs: 2",
-            "a batch that changes is decided on between two steps: remove `steps_per_execution: 2`",
-        ),
+        ("steps_per_execution: 2, batch_policy: step-doubling, largest_batch_size: 64, batch_doubling_epochs: 2",
+         "a batch that changes is decided on between two steps: remove `steps_per_execution: 2`"),
         ("steps_per_execution: 26", "needs as many full steps in an epoch, and 800 training samples give 25 of 32"),
         ("learning_rate_decay: step", "learning_rate_decay: step needs learning_rate_decay_epochs"),
         ("learning_rate_decay: step, learning_rate_decay_epochs: 2", "step needs learning_rate_decay_factor"),
@@ -83,10 +78,8 @@ def test_what_cannot_be_run_says_why(subtests: pytest.Subtests, refusal: Refusal
         ("train_samples: 801", "has 800 training samples, not 801"),
         ("validation_samples: 201", "has 200 validation samples, not 201"),
         ("model: conv", "refuses the data set digits: it takes images, not samples of shape [64]"),
-        (
-            "strategy: mpi, workers: 2, dataset: silent, model: conv, model.batch_norm: synchronized",
-            "mpi reduces nothing",
-        ),
+        ("strategy: mpi, workers: 2, dataset: silent, model: conv, model.batch_norm: synchronized",
+         "mpi reduces nothing"),
         ("augmentation: crop-flip", "needs pictures [height, width, channels], not samples of shape [64]"),
         ("augmentation: crop-flip, input: synthetic", "input synthetic reads none"),
         ("dataset: image_folder, dataset.path: missing", "there is no folder 'missing'"),
@@ -107,7 +100,7 @@ def test_what_cannot_be_run_says_why(subtests: pytest.Subtests, refusal: Refusal
         ("command: 'python t.py --data pyproject.tom*'", "'pyproject.tom*'"),
         ("command: 'A=1 python t.py'", "write `env A=1 python t.py`"),
         ("command: 'python t.py ${batch_size}'", "write {batch_size} for a setting, and $batch_size for"),
-    ]:
+    ]:  # fmt: skip
         with subtests.test(settings=settings):
             message = refusal(f"base: {{{settings}}}\nbaseline: none")
             assert message.startswith("s.yaml:1: ")

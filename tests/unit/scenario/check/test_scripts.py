@@ -63,12 +63,8 @@ def test_what_a_script_is_trained_with_is_unknown_unless_it_reads_it_or_the_scen
         (here / name).write_text("#!/bin/bash\npython train.py $(jq .epochs <<< $DLBENCH_SETTINGS)")
     for script, command, base, known in [
         ("", "python train.py", "", set()),
-        (
-            "batch_size = 8",
-            "python train.py",
-            "batch_size: 8, momentum: 0.9",
-            {"batch_size", "batch_scope", "momentum"},
-        ),
+        ("batch_size = 8", "python train.py", "batch_size: 8, momentum: 0.9",
+         {"batch_size", "batch_scope", "momentum"}),
         ("", "python train.py --epochs {epochs}", "", {"epochs", "divide"}),
         (HOOKED + "run.batch_size", "python train.py", "", {"batch_size", "batch_scope"}),
         (HOOKED + "fit(run)", "python train.py", "", settings),
@@ -78,7 +74,7 @@ def test_what_a_script_is_trained_with_is_unknown_unless_it_reads_it_or_the_scen
         ("batch_size = 8", "bash -c 'python train.py --batch_size 8'", "", set()),
         ("", "python -m training", "learning_rate: 0.5", {"learning_rate"}),
         ("", "./simulation", "", set()),
-    ]:
+    ]:  # fmt: skip
         (here / "train.py").write_text(script)
         text = f'base: {{command: "{command}", {base}}}\nmatrix: {{cores_per_worker: [0.5, 1]}}\n'
         for run in expand(parse(text, "s.yaml"), this_machine()):
@@ -128,11 +124,8 @@ RESUME = "if os.path.isfile(%s):\n    model.load_state_dict(torch.load(path))\n"
         ("context.spawn(train)\n", "", ""),
         (RESUME % "path", "", "`bash -c 'mkdir -p output/{attempt_id} && cd output/{attempt_id} && python /"),
         (RESUME % "path" + "p.add_argument('--out-dir')\n", "", "such as `--output_dir output/{attempt_id}`"),
-        (
-            "if path.exists():\n    self.load_it(path)\ndef load_it(self, path):\n    net.load_state_dict(1)\n",
-            "",
-            "goes on",
-        ),
+        ("if path.exists():\n    self.load_it(path)\ndef load_it(self, path):\n    net.load_state_dict(1)\n", "",
+         "goes on"),
         ("if path.exists():\n    self.load_it(path)\ndef load_it(self, path):\n    json.load(1)\n", "", ""),
         (LISTED % "if ckpts", "", "goes on"),
         (LISTED % "if len(ckpts) > 0", "", "goes on"),
@@ -144,11 +137,8 @@ RESUME = "if os.path.isfile(%s):\n    model.load_state_dict(torch.load(path))\n"
         (MISSED % "return", "", "goes on"),
         (MISSED.replace("torch.load(f)", "torch.load(args.resume)") % "return", "", ""),
         (MISSED.replace("FileNotFoundError", "KeyError") % "return", "", ""),
-        (
-            "def fit():\n    import lightning\n",
-            ", launcher: mpirun, strategy: mpi, workers: 2",
-            "set `launcher: torchrun`",
-        ),
+        ("def fit():\n    import lightning\n", ", launcher: mpirun, strategy: mpi, workers: 2",
+         "set `launcher: torchrun`"),
         ("def fit():\n    import lightning\n", ", launcher: torchrun, strategy: mpi, workers: 2", ""),
         (ADDRESS, ", strategy: mpi, workers: 2", "add `--dist-url env://`"),
         (ADDRESS.replace("tcp", "env"), ", strategy: mpi, workers: 2", ""),
@@ -156,11 +146,8 @@ RESUME = "if os.path.isfile(%s):\n    model.load_state_dict(torch.load(path))\n"
         (JAX % "", ", strategy: mpi, workers: 2", "write `jax.distributed.initialize(cluster_detection_method="),
         (JAX % "", "", ""),
         (JAX % "address, 2, rank", ", strategy: mpi, workers: 2", ""),
-        (
-            f"def f():\n    '''{INITIALIZE}'''\n    return WORLD_SIZE  # {INITIALIZE}\n",
-            ", strategy: mpi, workers: 2",
-            "",
-        ),
+        (f"def f():\n    '''{INITIALIZE}'''\n    return WORLD_SIZE  # {INITIALIZE}\n", ", strategy: mpi, workers: 2",
+         ""),
         (RANK, ", strategy: mpi, workers: 2", "-c 'python train.py ... --local-rank $LOCAL_RANK'"),
         (RANK, " --local-rank 0, strategy: mpi, workers: 2", "takes `--local-rank`"),
         (RANK, " '--local-rank=$LOCAL_RANK', strategy: mpi, workers: 2", ""),
@@ -179,18 +166,16 @@ RESUME = "if os.path.isfile(%s):\n    model.load_state_dict(torch.load(path))\n"
         ('def f():\n    """Not distributed."""\n', ", strategy: mpi, workers: 2", "nothing in train.py"),
         ("keras.distribution.initialize()\n", ", strategy: mpi, workers: 2", ""),
         ("size = os.environ['WORLD_SIZE']\n", ", strategy: mpi, workers: 2", ""),
-        (
-            "",
-            "}\nmetrics: {validation_accuracy: 'acc ([0-9.]+)', top5: {output: '5: (.*)', better: higher, matters: 1%}",
-            "hook: validation_accuracy of `metrics`",
-        ),
+        ("",
+         "}\nmetrics: {validation_accuracy: 'acc ([0-9.]+)', top5: {output: '5: (.*)', better: higher, matters: 1%}",
+         "hook: validation_accuracy of `metrics`"),
         (RESUME % "args.resume", "", ""),
         (RESUME.replace("model.load_state_dict", "data = ") % "path", "", ""),
         ("last = get_latest_checkpoint_folder(path)\n", "", "goes on"),
         ("save_last_checkpoint(folder)\n", "", ""),
         ("last = get_last_checkpoint(folder)\n", "", "a run may begin with what another has trained"),
     ],
-)
+)  # fmt: skip
 def test_what_makes_runs_unlike_each_other_in_a_script_is_warned_of(
     here: Path, script: str, rest: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -227,24 +212,18 @@ FLAG = "import lightning\np.add_argument('--devices', default=%s)\nTrainer(devic
         ("import lightning, dlbench.lightning\nTrainer()", "", False),
         ("import torch.distributed\nTrainer()", "", False),
         ("import lightning\nLightningCLI(Model)", "", True),
-        (
-            "import lightning\nclass MyCLI(LightningCLI): ...\nMyCLI(Model)",
-            "env PL_TRAINER_DEVICES={workers} python train.py",
-            True,
-        ),
+        ("import lightning\nclass MyCLI(LightningCLI): ...\nMyCLI(Model)",
+         "env PL_TRAINER_DEVICES={workers} python train.py", True),
         ("import lightning\nLightningCLI(trainer_defaults={'max_epochs': 2})", "", True),
-        (
-            "import lightning\nclass ArgsCLI: ...\nArgsCLI()\nTrainer()",
-            "env PL_TRAINER_DEVICES={workers} python train.py",
-            False,
-        ),
+        ("import lightning\nclass ArgsCLI: ...\nArgsCLI()\nTrainer()",
+         "env PL_TRAINER_DEVICES={workers} python train.py", False),
         ("import lightning\nt = Trainer()\nprint({'devices': t.num_devices})", "python train.py -c 10", True),
         ("import lightning\nLightningCLI(trainer_defaults={'devices': 2})", "", False),
         ("import lightning\nLightningCLI(trainer_defaults=dict(devices=2))", "", False),
         ("import lightning\nLightningCLI(args=words)", "", False),
         ("import lightning\nLightningCLI(Model)", "python train.py -c fit.yaml", False),
     ],
-)
+)  # fmt: skip
 def test_lightning_without_the_number_of_its_workers_is_warned_of(
     here: Path, script: str, command: str, is_said: bool
 ) -> None:

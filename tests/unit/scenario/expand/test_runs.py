@@ -206,18 +206,12 @@ matrix: {model: [mlp, conv], strategy: [single, mpi]}
     ]
     assert found == [("mlp", [7], None), ("mlp", [7], "ring"), ("conv", None, None), ("conv", None, "ring")]
     for text, where, said in [
-        (
-            "base: {model.fliters: 3}\nmatrix:\n  model: [mlp, conv]",
-            1,
-            "mlp, conv has no option 'fliters'\n  hint: did you mean 'model.filters'?",
-        ),
-        (
-            "base: {dataset: image_folder, dataset.path: x}\nmatrix:\n  model: [mlp, conv]\n  model.hidden: [[1], [2]]",
-            4,
-            "conv has no option model.hidden",
-        ),
+        ("base: {model.fliters: 3}\nmatrix:\n  model: [mlp, conv]", 1,
+         "mlp, conv has no option 'fliters'\n  hint: did you mean 'model.filters'?"),
+        ("base: {dataset: image_folder, dataset.path: x}\nmatrix:\n  model: [mlp, conv]\n  model.hidden: [[1], [2]]", 4,
+         "conv has no option model.hidden"),
         ("base:\n  dataset: image_folder\n", 2, "image_folder needs dataset.path"),
-    ]:
+    ]:  # fmt: skip
         assert refusal(text).startswith(f"s.yaml:{where}: {said}")
 
 

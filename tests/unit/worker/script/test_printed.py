@@ -138,20 +138,15 @@ def test_the_last_value_counts(declaration: str, value: float) -> None:
     ("declaration", "note"),
     [
         ("samples_per_s: 'tokens/s (.*)'", "samples_per_s: nothing that was printed matches 'tokens/s (.*)'"),
-        (
-            "validation_accuracy: 'n ([0-9.]+)'",
-            "not between 0 and 1; is it in %? then say `times: 0.01`",
-        ),
+        ("validation_accuracy: 'n ([0-9.]+)'", "not between 0 and 1; is it in %? then say `times: 0.01`"),
         ("train_loss: 'accuracy: (unknown)'", "is no number"),
         ("bleu: {better: higher, matters: 1, output: 'bleu (.*)'}", "bleu: it is nan"),
         ("samples_per_s: 'images/sec: ([0-9]+)'", "'1' is a part of '1,300.25'"),
         ("train_loss: 'tiny: ([0-9.]+)'", "'3.2' is a part of '3.2e-05'"),
         ("train_loss: 'lost: ([0-9.]+)'", "the last value that was printed is 'NaN'"),
         ("train_loss: 'iter \\d+: .*, lr (\\d\\.\\d),'", "the last value that was printed is 'NaN'"),
-        (
-            "train_loss: 'iter \\d+: loss [0-9.]+, lr [0-9.]+, val ([0-9.]+)'",
-            "the last value that was printed is 'nan'",
-        ),
+        ("train_loss: 'iter \\d+: loss [0-9.]+, lr [0-9.]+, val ([0-9.]+)'",
+         "the last value that was printed is 'nan'"),
         ("train_loss: 'iter [12]: loss ([0-9.]+)'", "the last value that was printed is '-inf'"),
         ("samples_per_s: 'a ([0-9.]+) img/s'", "the last value that was printed is '1,052.1', which"),
         ("samples_per_s: 'b ([0-9.]+) img/s'", "is '1.05k', which"),
@@ -184,14 +179,12 @@ def test_the_last_value_counts(declaration: str, value: float) -> None:
         ("train_loss: 'swiss.*?([0-9.]+)'", "'1' is a part of \"1'234.6\""),
         ("train_loss: 'german: .*,([0-9]+)'", "'5' is a part of '7,5'"),
         ("train_loss: {file: nosuch.json, key: loss}", "nosuch.json cannot be read: No such file or directory"),
-        (
-            "train_loss: {file: one.json, key: lost}",
-            "one.json has nothing under 'lost'; it has: 'eval', 'eval.loss', 'n'",
-        ),
+        ("train_loss: {file: one.json, key: lost}",
+         "one.json has nothing under 'lost'; it has: 'eval', 'eval.loss', 'n'"),
         ("train_loss: {file: text, key: loss}", "text has nothing under 'loss'; it has: nothing"),
         ("train_loss: {file: one.json, key: eval}", "is no number"),
     ],
-)
+)  # fmt: skip
 def test_what_is_no_value_is_said(declaration: str, note: str) -> None:
     values, notes = found(declaration)
     assert values == {}
