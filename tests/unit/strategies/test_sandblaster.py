@@ -127,7 +127,7 @@ def test_the_minimum_is_that_of_scipy(workers: int, servers: int) -> None:
 
 def test_each_portion_counts_once_whatever_comes_first_and_who_computes_it_changes_no_bit() -> None:
     results, dropped = set(), 0
-    for seed in range(200):
+    for seed in range(42):  # all numbers of workers with all of copies, with and without a slow worker
         workers = 1 + seed % 7
         speeds = [0.02 if rank == seed % workers and seed % 2 else 1.0 for rank in range(workers)]
         made = world(workers, 2, 6, seed, speeds=speeds, options={"copies": 1 + seed % 3})
@@ -141,7 +141,7 @@ def test_each_portion_counts_once_whatever_comes_first_and_who_computes_it_chang
         dropped += made.record.dropped
         results.add(made.parameters.tobytes())
     assert len(results) == 1
-    assert dropped > 200
+    assert dropped > 42
 
 
 def test_the_coordinator_gets_and_sends_scalars_only() -> None:
