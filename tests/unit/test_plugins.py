@@ -1,5 +1,7 @@
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from pydantic import ValidationError
@@ -234,7 +236,8 @@ def test_a_name_that_is_not_a_row_is_refused_with_the_nearest_or_the_reason() ->
     assert "which is regression" in refused("keras:california-housing", "datasets")
 
 
-def test_of_another_kind_such_a_name_is_a_module_of_the_users() -> None:
+def test_of_another_kind_such_a_name_is_a_module_of_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "keras", ModuleType("keras"))  # the real one takes long to import
     assert "package.module:function" in refused("keras:no_such_thing_at_all", "strategies")
 
 

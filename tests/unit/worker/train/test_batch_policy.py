@@ -35,8 +35,8 @@ def known(noise_scale: float, **changes) -> Goodput:
 @pytest.mark.parametrize(("num_estimates", "batch"), [(2, 64), (2, 512), (3, 96), (5, 320)])
 def test_the_noise_scale_of_a_quadratic_is_found(num_estimates, batch):
     noise = NoiseScale(num_estimates)
+    sums, truth = sums_of(2000, num_estimates, batch, seed=7)
     for period in range(12):
-        sums, truth = sums_of(2000, num_estimates, batch, seed=7)
         noise.add(sums)
         assert noise.value == pytest.approx(truth, rel=0.05), period
 
