@@ -464,7 +464,7 @@ SIMULATED = {"communicator": "simulated", "emulated": "simulated"}
 WILD = trained("wild", 2.0, batch_size=16, validation_accuracy=[0.95, 0.93, 0.96, 0.91, 0.97])
 LONG = trained("long", 1000.0, 0.5, batch_size=4, seed=5)
 LONE = [trained("a", 10.0, count=1, batch_size=8), trained("b", 5.0, count=1, batch_size=16)]
-# Both faster arms are open: the faster by 40 further repeats, the other by 10.
+# Both faster arms are open: the faster by 20 further repeats, the other by 8.
 NEAR = [
     trained(str(batch), seconds, batch_size=batch, validation_accuracy=[accuracy + noise for noise in order])
     for batch, seconds, accuracy, order in (
@@ -473,17 +473,17 @@ NEAR = [
         (32, 3.0, 0.9475, (0.0, 0.0048, -0.006, -0.0024, 0.0036)),
     )
 ]
-# Of the slowest arm 8 further repeats tell, of the fastest 32 or none.
+# Of the slowest arm 6 or 10 further repeats tell, of the fastest 16 or none.
 ALIKE = {
-    more: [
-        trained(str(batch), 10.0, batch_size=batch, train_time_s=[seconds + noise for noise in order])
+    scatter: [
+        trained(str(batch), 10.0, batch_size=batch, train_time_s=[seconds + scatter * noise for noise in order])
         for batch, seconds, order in (
             (8, 10.0, (-0.3, -0.12, 0.0, 0.18, 0.24)),
-            (16, 10.0 + more, (0.18, -0.12, 0.24, -0.3, 0.0)),
-            (32, 10.4, (0.0, 0.24, -0.3, -0.12, 0.18)),
+            (16, 10.1, (0.18, -0.12, 0.24, -0.3, 0.0)),
+            (32, 10.0 + 0.4 * scatter, (0.0, 0.24, -0.3, -0.12, 0.18)),
         )
     ]
-    for more in (0.1, 0.02)
+    for scatter in (1, 5)
 }
 
 
@@ -494,13 +494,12 @@ ALIKE = {
         (LONE, "run --study studies/made-1 --repeats 5", "5 repeats begin to tell", 4 * 2 * 8.5),
         # An arm of fewer repeats than the others gets as many as tell anything.
         ([LONE[1], SLOW], "run --study studies/made-1 --repeats 5", "5 repeats begin to tell", 4 * 6.0),
-        ([SLOW, WILD, LONG], "run --study studies/made-1 --repeats 45", "settles 1 of 2 open arms",
-         40 * (11 + 3 + 1001)),
+        ([SLOW, WILD, LONG], "run --study studies/made-1 --repeats 45", "settles what is open", 40 * (11 + 3 + 1001)),
         # What tells of most arms for its time, not what the first one needs.
-        (NEAR, "run --study studies/made-1 --repeats 15", "settles 1 of 2 open arms", 10 * (11 + 3 + 4)),
+        (NEAR, "run --study studies/made-1 --repeats 13", "settles 1 of 2 open arms", 8 * (11 + 3 + 4)),
         # Without an arm to use the likeliest is settled, too, where repeats can: not the slowest alone.
-        (ALIKE[0.1], "run --study studies/made-1 --repeats 37", "settles 2 of 3 open arms", 32 * 3 * 11),
-        (ALIKE[0.02], "run --study studies/made-1 --repeats 13", "settles 1 of 3 open arms", 8 * 3 * 11),
+        (ALIKE[1], "run --study studies/made-1 --repeats 21", "settles 2 of 3 open arms", 16 * 3 * 11),
+        (ALIKE[5], "run --study studies/made-1 --repeats 15", "settles 1 of 3 open arms", 10 * 3 * 11),
         # A failed run is repeated first, unless all runs of its arm failed.
         ([SLOW, [*FAST[:4], FAST[4] | {"status": "timeout"}]], "run --study studies/made-1",
          "repeats 1 run that failed", 6.0),
