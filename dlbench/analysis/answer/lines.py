@@ -85,11 +85,8 @@ def _lines(answer: Answer, metrics: Metrics) -> Iterator[tuple[str, list[str]]]:
     use = answer.use
     if use is not None:
         fresh = f"confirmed on {counted(answer.confirmed, 'fresh seed')}" if answer.confirmed else ""
-        # Arms with more workers do not pay where they are not the answer and cannot become it.
-        more = {arm.title for arm in answer.arms if arm.word != "out" and arm.workers > use.workers}
-        advice = "do not add workers" if more and more.isdisjoint(answer.open) else ""
         label, alone = ("use", "") if len(answer.arms) > 1 else ("only", "no other arm to compare it with")
-        yield label, [use.title, _value(use, answer, metrics), fresh, *_quality(use, answer, metrics), advice, alone]
+        yield label, [use.title, _value(use, answer, metrics), fresh, *_quality(use, answer, metrics), alone]
     else:
         yield ("either" if answer.either else "none"), _why_none(answer, metrics)
     if rivals := open_arms(answer):
