@@ -289,9 +289,9 @@ def _doubts_of_out(use: Arm, out: Mapping[Arm, str], decided: _Decided) -> Itera
     ahead = [
         arm
         for arm, gain in gains.items()
-        if gain > value.margin_at(amounts[use]) and more.get(arm, 0.0) >= -margin and _is_sound_but_for(arm, decided)
+        if gain > value.margin_at(amounts[use]) and more.get(arm, 0.0) >= -margin
+        if out[arm] not in (OVERHEAD, TWIN) and _is_sound_but_for(arm, decided)
     ]
-    ahead = [arm for arm in ahead if out[arm] in (not_completed(arm.rows), _gap(arm, decided))]
     if ahead:
         best = max(ahead, key=gains.__getitem__)
         yield 78, f"{best.title} came to {quantity(value, amounts[best])}, but {out[best]}"
@@ -307,8 +307,9 @@ def _doubts_of_out(use: Arm, out: Mapping[Arm, str], decided: _Decided) -> Itera
 
 
 def _is_sound_but_for(arm: Arm, decided: _Decided) -> bool:
-    """Whether an arm is fit without the runs that did not complete, missed the target or lack a number."""
-    rows = tuple(row for row in arm.completed if not _gap(replace(arm, rows=(row,)), decided))
+    """Whether an arm is fit without the runs that failed, learned nothing, missed the target or lack a number."""
+    runs = [replace(arm, rows=(row,)) for row in arm.completed]
+    rows = tuple(run.first for run in runs if not (_gap(run, decided) or _unlearned(run, decided)))
     whole = replace(arm, rows=rows or arm.completed)
     return not (_unlearned(whole, decided) or _over(whole, decided))
 

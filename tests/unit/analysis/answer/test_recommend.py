@@ -737,6 +737,8 @@ AIMED = trained("sure", 4.0, time_to_target_s=noisy(4.0, 5, 1), **ALONE, **TARGE
         ([arm("one", {"samples_per_s": [219.0, 220.0, 221.0]}, **ALONE),
           arm("bare", {"stated_note": ["samples_per_s: nothing matches"] * 3}, workers=8)], {},
          "not compared: mpi: no steady throughput: samples_per_s: nothing matches"),
+        ([SLOW, trained("bad", **BAD, validation_loss=[0.1, 52_642.0, 0.1, 0.1, 0.1])], {},
+         "mpi, batch 64 came to 1.00 s, but exploded in 1 of 5 runs: validation loss 0.100"),
         ([AIMED, trained("bare", 1.0, batch_size=64)], {},
          'not compared: mpi: its scenario has no target (`--goal "time to ..."` looks one up in the epochs)'),
         # What is worse, learns less or never came to the target is no loss.
