@@ -221,9 +221,9 @@ def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
         rivals = sorted(scores, key=lambda arm: (max(best - scores[arm] - within, 0.0), ranked.index(arm)))
     cheapest = None
     if use and use in costs:
-        # Less of the training costs less, and hours of unlike machines have no common price.
+        # Less of the training costs less, and hours of unlike workers have no common price.
         alike = (arm for arm in costs if decided.score or not unequal_work([use, arm]))
-        alike = (arm for arm in alike if not _are_unlike_machines([use, arm]))
+        alike = (arm for arm in alike if not _are_unlike_workers([use, arm], decided))
         cheapest = min(alike, key=costs.__getitem__)
         cheapest = cheapest if costs[cheapest] < (1 - LEAST_SAVING) * costs[use] else None
     points = {arm: (amounts[arm], cost) for arm, cost in costs.items()}
@@ -319,13 +319,15 @@ def _doubts_of_price(arms: Sequence[Arm], decided: _Decided) -> Iterator[Weighed
     has_prices = decided.wanted.prices is not None
     if any(map(decided.lacks_price, arms)):
         yield 78, NO_HOSTS
-    if (has_prices or decided.value.column == COST) and _are_unlike_machines(arms):
-        yield 78, f"{'one price' if has_prices else 'worker-hours alone'} for unlike machines"
+    if (has_prices or decided.value.column == COST) and _are_unlike_workers(arms, decided):
+        yield 78, f"{'one price' if has_prices else 'worker-hours alone'} for unlike machines or cores"
 
 
-def _are_unlike_machines(arms: Sequence[Arm]) -> bool:
-    """Whether arms are known to have run on more than one kind of machine."""
-    return any(len(values_of(arms, name)) > 1 for name in columns_of(arms) if name.lower() in _MACHINES)
+def _are_unlike_workers(arms: Sequence[Arm], decided: _Decided) -> bool:
+    """Whether arms are known to have run on more than one kind of machine, or to pay workers of unlike cores."""
+    prices = decided.wanted.prices
+    kinds = _MACHINES if prices and not prices.worker_hour else [*_MACHINES, "cores_per_worker"]
+    return any(len(values_of(arms, name)) > 1 for name in columns_of(arms) if name.lower() in kinds)
 
 
 def _doubts_of_use(use: Arm, left: Iterable[Arm], decided: _Decided) -> Iterator[Weighed]:

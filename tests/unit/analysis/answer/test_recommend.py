@@ -1,7 +1,7 @@
 """What is recommended, of every kind of study in which advice has been foolish."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -418,21 +418,33 @@ def test_less_of_the_training_is_not_called_cheaper() -> None:
     assert (used(found).name, found.cheaper) == ("long", None)
 
 
-@pytest.mark.parametrize("column", ["device_name", "imported.system"])
+@pytest.mark.parametrize(
+    ("column", "kinds"), [("device_name", "AB"), ("imported.system", "AB"), ("cores_per_worker", (1.0, 2.0))]
+)
 @pytest.mark.parametrize(
     ("wanted", "doubt"),
     [
         ({}, ""),
-        ({"prices": USD}, "one price for unlike machines"),
-        ({"goal": Goal(least="cost")}, "worker-hours alone for unlike machines"),
+        ({"prices": USD}, "one price for unlike machines or cores"),
+        ({"goal": Goal(least="cost")}, "worker-hours alone for unlike machines or cores"),
     ],
 )
-def test_hours_of_unlike_machines_have_no_common_price(column: str, wanted: dict[str, Any], doubt: str) -> None:
-    for names, is_unlike in (("AA", False), ("AB", True)):
+def test_hours_of_unlike_workers_have_no_common_price(
+    column: str, kinds: Sequence[Any], wanted: dict[str, Any], doubt: str
+) -> None:
+    for names, is_unlike in ((kinds[:1] * 2, False), (kinds, True)):
         arms = ([row | {column: name} for row in rows] for name, rows in zip(names, MORE, strict=True))
         advice = answer(*arms, wanted=Wanted(**wanted))
         assert (advice.cheaper is None) == (is_unlike or "goal" in wanted)
         assert [words for words in doubts(advice) if "unlike" in words] == [doubt] * bool(is_unlike and doubt)
+
+
+def test_the_price_of_a_host_is_that_of_all_its_cores() -> None:
+    kinds = ({"hosts": 4, "cores_per_worker": 1.0}, {"cores_per_worker": 2.0})
+    found = answer(*([row | kind for row in rows] for kind, rows in zip(kinds, MORE, strict=True)),
+                   wanted=Wanted(prices=HOST))  # fmt: skip
+    assert found.cheaper == "one worker alone"
+    assert not any("unlike" in one for one in doubts(found))
 
 
 @pytest.mark.parametrize("share", [0.94, 1.0])
