@@ -85,8 +85,9 @@ def _lines(answer: Answer, metrics: Metrics) -> Iterator[tuple[str, list[str]]]:
     use = answer.use
     if use is not None:
         fresh = f"confirmed on {counted(answer.confirmed, 'fresh seed')}" if answer.confirmed else ""
+        advice = _on_workers(use, answer, metrics)
         label, alone = ("use", "") if len(answer.arms) > 1 else ("only", "no other arm to compare it with")
-        yield label, [use.title, _value(use, answer, metrics), fresh, *_quality(use, answer, metrics), alone]
+        yield label, [use.title, _value(use, answer, metrics), fresh, *_quality(use, answer, metrics), advice, alone]
     else:
         yield ("either" if answer.either else "none"), _why_none(answer, metrics)
     if rivals := open_arms(answer):
@@ -132,6 +133,23 @@ def _value(arm: ArmAnswer, answer: Answer, metrics: Metrics) -> str:
     if arm.cost is None:
         return amount
     return word + amount if is_cost else f"{amount}, {word}{price.shown(arm.cost)}"
+
+
+def _on_workers(use: ArmAnswer, answer: Answer, metrics: Metrics) -> str:
+    """Say where more workers were tried, all else alike, and buy nothing."""
+    # One worker alone has no strategy that those with more could share.
+    own = {"workers", "mode", *(["strategy"] if use.workers == 1 else [])}
+    more = [
+        arm
+        for arm in answer.arms
+        if arm.word != "out" and arm.workers > use.workers and arm.value
+        if all(arm.settings[key] == use.settings[key] for key in use.settings if key not in own)
+    ]
+    if use.value is None or not more or any(arm.title in answer.open for arm in more):
+        return ""
+    metric, least = metrics.get(use.value.metric, TRAIN_TIME), use.value.spread.median
+    gain = max(metric.gain(arm.value.spread.median, least) for arm in more if arm.value)
+    return "do not add workers" if gain <= metric.margin_at(least) else ""
 
 
 def _quality(arm: ArmAnswer, answer: Answer, metrics: Metrics) -> list[str]:

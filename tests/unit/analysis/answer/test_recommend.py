@@ -127,11 +127,11 @@ EQUAL = [
          {}, "one", ["two: 1 of 3 runs reached validation accuracy 0.7"]),
         ([trained("mpi1", 9.9, workers=1), trained("mpi2", 6.0, seed=3), trained("a", 10.0, seed=5, **ALONE)],
          {}, "mpi2", ["mpi1: one worker alone does the same without messages"]),
-        # Of arms that are alike the cheapest is used.
+        # Workers that do not pay are not added; of arms that are alike the cheapest is used.
         ([trained("two", 12.0, workers=2), trained("a", 10.0, seed=5, **ALONE)], {}, "a",
-         ["use one worker alone"]),
+         ["use one worker alone", "do not add workers"]),
         ([trained(f"w{n}", seconds, workers=n, seed=n) for n, seconds in {1: 20.0, 2: 10.0, 4: 9.99, 8: 9.98}.items()],
-         {}, "w2", []),
+         {}, "w2", ["do not add workers"]),
         # Random numbers are judged by throughput, a deadline is one of training times.
         (RANDOM, {}, "b", ["highest throughput"]),
         (RANDOM, {"goal": Goal(least="throughput"), "deadline_s": 20.0}, "a", ["b: over the deadline: "]),
@@ -143,7 +143,7 @@ EQUAL = [
         # Workers that add nothing are not used, in whatever order arms stand.
         *((arms, {}, use, []) for use, arms in (("one", EQUAL), ("one", EQUAL[::-1]), ("one", EQUAL[1:]))),
         *((arms, {}, "mpi1", []) for arms in (EQUAL[:2], EQUAL[1::-1])),
-        ([rated("two", 90.5, seed=3, workers=2), EQUAL[2]], {}, "one", []),
+        ([rated("two", 90.5, seed=3, workers=2), EQUAL[2]], {}, "one", ["do not add workers"]),
         # Without scores and rates there are times.
         (TIMES, {}, "four", ["Answer: least training time"]),
         # A time to an accuracy decides beside rates; who has none did not reach it.
@@ -445,6 +445,15 @@ def test_the_price_of_a_host_is_that_of_all_its_cores() -> None:
                    wanted=Wanted(prices=HOST))  # fmt: skip
     assert found.cheaper == "one worker alone"
     assert not any("unlike" in one for one in doubts(found))
+
+
+def test_more_workers_are_advised_against_where_they_ran_and_bought_nothing() -> None:
+    two, never = trained("two", 55.0, workers=2, batch_size=256), trained("a", 100.0, seed=3, batch_size=256, **ALONE)
+    assert "do not add workers" not in text(answer(two, never, trained("four", 90.0, workers=4, batch_size=16, seed=5)))
+    assert "do not add workers" in text(answer(two, never, trained("four", 90.0, workers=4, batch_size=256, seed=5)))
+    # Twice as fast, and worse by what more tuning may give back.
+    worse = trained("four", 27.0, 0.93, workers=4, batch_size=256, seed=5)
+    assert "do not add workers" not in text(answer(two, never, worse))
 
 
 @pytest.mark.parametrize("share", [0.94, 1.0])
