@@ -94,7 +94,7 @@ def _lines(answer: Answer, metrics: Metrics) -> Iterator[tuple[str, list[str]]]:
         arm, judged = rivals[0]
         against = f"against {judged.difference.against}" if judged.difference else ""
         others = f"{len(rivals) - 1} more open" if len(rivals) > 1 else ""
-        yield "open", [arm.title, _open(arm, judged, by_title, metrics), _value(arm, answer, metrics), against, others]
+        yield "open", [arm.title, *_open(arm, judged, by_title, metrics), _value(arm, answer, metrics), against, others]
     ahead = "cheaper" if use and use.value and use.value.metric == COST else "faster"
     for label, title, words in ((ahead, answer.faster, _loss), ("cheaper", answer.cheaper, _price)):
         if title is not None and use is not None:
@@ -199,21 +199,22 @@ def _why_none(answer: Answer, metrics: Metrics) -> list[str]:
     return [f"no arm can be recommended: {each[0]}", *each[1:]]
 
 
-def _open(arm: ArmAnswer, judged: Judged, by_title: Mapping[str, ArmAnswer], metrics: Metrics) -> str:
+def _open(arm: ArmAnswer, judged: Judged, by_title: Mapping[str, ArmAnswer], metrics: Metrics) -> list[str]:
     """Say what is open of an arm: the bounds of the difference, and what would tell."""
     gap = judged.difference
     if gap is None:
-        return ""
+        return []
     metric = replace(metrics.get(judged.metric, TRAIN_TIME), is_share=gap.is_share)
     if (fewest := min(arm.completed, by_title[gap.against].completed)) < LEAST_REPEATS:
-        return f"{counted(fewest, 'repeat')}: {ENOUGH_REPEATS} begin to tell"
+        return [f"{counted(fewest, 'repeat')}: {ENOUGH_REPEATS} begin to tell"]
     ends = sorted(_signed(metric, end) for end in (gap.worst, gap.best) if end is not None)
     # Without the difference itself: it is one of means, and may contradict the medians.
-    what = "" if arm.value and arm.value.metric == judged.metric else f"{metric.title} "
-    text = f"{what}between {' and '.join(difference(metric, end, with_unit=end == ends[-1]) for end in ends)}"
-    if gap.further is None:
-        return f"{text}: more than {MOST_REPEATS} more repeats would be needed"
-    return f"{text}: {counted(gap.further, 'more repeat')} would tell"
+    text = f"between {' and '.join(difference(metric, end, with_unit=end == ends[-1]) for end in ends)}"
+    would = f"more than {MOST_REPEATS} more repeats would be needed"
+    if gap.further is not None:
+        would = f"{counted(gap.further, 'more repeat')} would tell"
+    is_ranked_by = arm.value is not None and arm.value.metric == judged.metric
+    return [f"{text}: {would}"] if is_ranked_by else [f"{metric.title} {text}", would]
 
 
 def _loss(arm: ArmAnswer, _: ArmAnswer, metrics: Metrics) -> str:

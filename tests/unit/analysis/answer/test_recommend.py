@@ -352,7 +352,7 @@ def test_an_arm_of_open_quality_that_is_faster_is_named_beside_those_of_which_on
     assert found.either[0] == found.open[0] == "mpi, batch 32"
     assert set(found.either[1:]) == {"mpi, batch 8", "mpi, batch 16"}
     # What is open is not what the arms are ranked by, so that it has its name.
-    assert re.search(r"open mpi, batch 32  validation accuracy between -[\d.]+ and [-+]?[\d.]+ points: ", text(found))
+    assert re.search(r"open mpi, batch 32  validation accuracy between -[\d.]+ and [-+]?[\d.]+ points  ", text(found))
 
 
 @pytest.mark.parametrize(
