@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import dropwhile
+from itertools import dropwhile, pairwise
 from pathlib import Path
 
 from dlbench.errors import shorten
@@ -56,6 +56,8 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _PYTHON = re.compile(r"python[\d.]*")
+# After these, of Python and of launchers, a module stands in place of a script.
+_AS_MODULE = re.compile(r"-[bBdEiIOPqsSuvx]*m|--module")
 # Scripts that call scripts are followed to this depth.
 _MOST_DEPTH = 4
 
@@ -89,8 +91,11 @@ class SimpleCommand:
 
     @property
     def scripts(self) -> tuple[Path, ...]:
-        """The Python scripts among its words."""
-        return tuple(Path(word) for word in self.words if word.endswith(".py") and not names(word))
+        """The Python scripts among its words, and the files of modules (`-m`) that are in the working folder."""
+        pairs = [pair for pair in pairwise(("", *self.words)) if not names(pair[1])]
+        modules = {word: module_file(word, main=True) for before, word in pairs if _AS_MODULE.fullmatch(before)}
+        paths = (modules.get(word, Path(word) if word.endswith(".py") else None) for _, word in pairs)
+        return tuple(filter(None, paths))
 
     @property
     def remedy(self) -> str:
@@ -126,6 +131,12 @@ def executed(words: Sequence[str]) -> tuple[str, str, str]:
     if _PYTHON.fullmatch(Path(program).name):
         return program, *_module_and_script(arguments)
     return program, "", _text_and_script(arguments)[1] if Path(program).name in SHELLS else ""
+
+
+def module_file(module: str, folder: Path = Path(), *, main: bool = False) -> Path | None:
+    """Return the file of a module below a folder; of a package the one that is imported, or executed by `-m`."""
+    path = folder / module.replace(".", "/")
+    return next(filter(is_file, (path / ("__main__.py" if main else "__init__.py"), Path(f"{path}.py"))), None)
 
 
 def hides_failures(command: str) -> bool:

@@ -13,6 +13,7 @@ from dlbench.scenario.check.commands import (
     SimpleCommand,
     executed,
     hides_failures,
+    module_file,
     scripts_of,
     simple_commands,
     text_of,
@@ -84,7 +85,7 @@ def missing_replicas(case: Case) -> str:
     if settings.workers == 1 or not case.needs.one_process:
         return ""
     paths = list(scripts_of(simple_commands(settings.command or "")))
-    texts = [text for path in paths if (text := text_of(path)) is not None]
+    texts = [text for path in paths for text in with_modules(path)]
     if not texts or any(map(_REPLICATED.search, texts)):
         return ""
     return (
@@ -132,24 +133,29 @@ def _launcher_warnings(commands: Iterable[SimpleCommand]) -> list[str]:
 
 def _about(path: str, text: str, command: str, arms: Sequence[RunSpec]) -> Iterable[str]:
     taken = {name for run in arms for name, declaration in run.metrics.items() if declaration.is_taken}
-    if not has_hook(text) and not taken:
+    texts = with_modules(Path(path))
+    is_hooked = any(map(has_hook, texts))
+    if not is_hooked and not taken:
         yield (
             f"{path} never mentions dlbench.worker: its row is its time and its end; `metrics` takes numbers from what "
             "it prints or writes, and a few lines report every step (docs/own-code.md)"
         )
-    if has_hook(text) and (measured := sorted(taken & BUILT_IN.keys())):
+    if is_hooked and (measured := sorted(taken & BUILT_IN.keys())):
         yield (
-            f"{path} reports its steps by the hook: {', '.join(measured)} of `metrics` are not taken from it; what "
-            "dlbench does not measure needs another name (docs/own-code.md)"
+            f"where {path} reports its steps by the hook, {', '.join(measured)} of `metrics` are not taken from it; "
+            "what dlbench does not measure needs another name (docs/own-code.md)"
         )
-    yield from _about_workers(path, text, command, arms)
-    texts = with_modules(Path(path))
+    words = [word for it in simple_commands(command) for word in it.words]
+    module = next((word for word in words if module_file(word, main=True) == Path(path)), "")
+    start = f"-m {module}" if module else path
+    yield from _about_workers(path, start, texts, command, arms)
     if goes_on(texts) and ATTEMPT not in names(command) and "--overwrite_output_dir" not in command:
         why = "a run may begin with what another has trained"
-        folder, script = f"output/{{{ATTEMPT}}}", Path(path).absolute()
+        folder = f"output/{{{ATTEMPT}}}"
+        script = f"PYTHONPATH={Path.cwd()} python {start}" if module else f"python {Path(path).absolute()}"
         way = f"let each write to another folder, such as `--output_dir {folder}`"
         if "TrainingArguments" not in text and not any(name in text.replace("-", "_") for name in FOLDERS):
-            way = f"start each in another folder: `bash -c 'mkdir -p {folder} && cd {folder} && python {script} ...'`"
+            way = f"start each in another folder: `bash -c 'mkdir -p {folder} && cd {folder} && {script} ...'`"
         yield f"{path} goes on from a checkpoint where there is one: {why}; {way}"
     program = executed(shlex.split(command))[0]
     imported = imported_by(text) if program in ("python", "python3") else ()
@@ -170,10 +176,12 @@ def _about(path: str, text: str, command: str, arms: Sequence[RunSpec]) -> Itera
         )
 
 
-def _about_workers(path: str, text: str, command: str, arms: Sequence[RunSpec]) -> Iterable[str]:
+def _about_workers(path: str, start: str, texts: Sequence[str], command: str, arms: Sequence[RunSpec]) -> Iterable[str]:
     """Warn of a script that starts its workers otherwise than its arms say, or in which they do not connect."""
+    text = texts[0]
     several = [run.settings for run in arms if run.settings.workers > 1 and not run.settings.workers_inside]
-    if BY_TORCHRUN & {*modules_of(text)} and {it.launcher for it in several} & {"mpirun", "local"}:
+    modules = {module for it in texts for module in modules_of(it)}
+    if BY_TORCHRUN & modules and {it.launcher for it in several} & {"mpirun", "local"}:
         yield f"{path} uses Lightning, which may hang with several workers without torchrun: set `launcher: torchrun`"
     if several and (address := _ADDRESS.search(text)) and address[1] not in command:
         yield f"{path} connects its workers by `{address[1]}`, whose default names a host: add `{address[1]} env://`"
@@ -188,7 +196,7 @@ def _about_workers(path: str, text: str, command: str, arms: Sequence[RunSpec]) 
     if several and "LOCAL_RANK" not in text and (rank := _LOCAL_RANK.search(text)) and not _GIVES_RANK.search(words):
         yield (
             f"{path} takes `{rank[1]}`, and the command does not fill it in: each worker may train alone, or on the "
-            f"first GPU; write `command: bash -c 'python {path} ... {rank[1]} $LOCAL_RANK'`"
+            f"first GPU; write `command: bash -c 'python {start} ... {rank[1]} $LOCAL_RANK'`"
         )
     if several and unconnected(command):
         yield (
@@ -209,7 +217,7 @@ def _about_workers(path: str, text: str, command: str, arms: Sequence[RunSpec]) 
         )
     has_several = len({run.settings.workers for run in arms}) > 1
     rate = arms[0].metrics.get(RATE.column)
-    if has_several and rate and rate.is_taken and not rate.of and not has_hook(text):
+    if has_several and rate and rate.is_taken and not rate.of and not any(map(has_hook, texts)):
         yield (
             f"`workers` varies: is the {RATE.column} that {path} states of all workers or of one? say `of: all` or "
             f"`of: worker`, as in `{RATE.column}: {{output: '...', of: worker}}`"

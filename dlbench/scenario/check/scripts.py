@@ -1,6 +1,7 @@
 """What Python scripts of a user's own do, by their source; nothing is executed."""
 
 import ast
+import os
 import re
 import sys
 import warnings
@@ -10,8 +11,8 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TypeGuard
 
-from dlbench.regular_file import is_file, read_regular
-from dlbench.scenario.check.commands import SHELLS, scripts_of, shell_text, simple_commands, text_of
+from dlbench.regular_file import read_regular
+from dlbench.scenario.check.commands import SHELLS, module_file, scripts_of, shell_text, simple_commands, text_of
 from dlbench.scenario.placeholders import names
 from dlbench.scenario.settings import Affects, settings_of
 
@@ -82,8 +83,9 @@ def unconnected(command: str) -> Path | None:
     nodes = [node for text in texts for node in ast.walk(parsed(text))]
     imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     imported |= {str(node.module) for node in nodes if isinstance(node, ast.ImportFrom) and not node.level}
-    beside = {it.stem for path in paths for it in path.parent.glob("*.py")}
-    is_alone = {module.partition(".")[0] for module in imported} <= _ALONE | beside
+    folders = {folder for path in paths for folder in (path.parent, Path())}
+    others = {module.partition(".")[0] for module in imported} - _ALONE
+    is_alone = all(any((*it.glob(f"{name}.py"), *it.glob(f"{name}/*.py")) for it in folders) for name in others)
     return next(iter(paths), None) if is_alone and not any(map(_LEAVES.fullmatch, _calls(*nodes))) else None
 
 
@@ -256,15 +258,24 @@ def _calls(*nodes: ast.AST) -> set[str]:
 
 
 def with_modules(path: Path) -> list[str]:
-    """Return the text of a Python script, and of the modules beside it that it imports."""
+    """Return the text of a Python script, and of the modules that it imports beside it and in the working folder."""
     texts, paths = dict[Path, str](), [path]
     for each in paths:
         if each not in texts and len(texts) < _MOST_MODULES and (text := text_of(each)) is not None:
             texts[each] = text
-            modules = _imported(ast.walk(parsed(text)))
-            files = (path.parent / f"{module.replace('.', '/')}.py" for module in modules)
-            paths += sorted(filter(is_file, files))
+            nodes = list(ast.walk(parsed(text)))
+            modules = {(folder, module) for module in _imported(nodes) for folder in (path.parent, Path())}
+            modules |= {it for node in nodes if isinstance(node, ast.ImportFrom) for it in _relative(node, each)}
+            paths += sorted(filter(None, (module_file(module, folder) for folder, module in modules)))
     return list(texts.values())
+
+
+def _relative(node: ast.ImportFrom, path: Path) -> Iterator[tuple[Path, str]]:
+    """Yield the folders and modules in them that `from .module import name` in a file may mean."""
+    if node.level:
+        folder = Path(os.path.normpath(path.parent.joinpath(*[".."] * (node.level - 1))))
+        for module in (node.module, *(f"{node.module or ''}.{it.name}".lstrip(".") for it in node.names)):
+            yield folder, module or "__init__"
 
 
 @lru_cache(_MOST_MODULES)

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from dlbench.errors import UserError, nearest
 from dlbench.records.assignment import Assignment
-from dlbench.scenario.check.commands import scripts_of, simple_commands, text_of
+from dlbench.scenario.check.commands import simple_commands, text_of
 from dlbench.scenario.check.scripts import has_hook
 from dlbench.scenario.placeholders import ATTEMPT, fill
 from dlbench.scenario.run_spec import RunSpec
@@ -99,7 +99,8 @@ def process_group(assignment: Assignment, rank: int) -> dict[str, str]:
 
 def mentions_hook(words: Sequence[str]) -> bool:
     """Whether a script that these words start names the hook, by which it reports for itself."""
-    paths = {*scripts_of(simple_commands(shlex.join(words)))}
+    # Of a module (`-m`) an argument may decide whether it calls it: `unhooked` does for both.
+    paths = {path for it in simple_commands(shlex.join(words)) for path in {*it.scripts} & {*map(Path, it.words)}}
     return any(has_hook(text_of(path) or "") for path in paths)
 
 

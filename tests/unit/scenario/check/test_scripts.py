@@ -168,7 +168,7 @@ RESUME = "if os.path.isfile(%s):\n    model.load_state_dict(torch.load(path))\n"
         ("size = os.environ['WORLD_SIZE']\n", ", strategy: mpi, workers: 2", ""),
         ("",
          "}\nmetrics: {validation_accuracy: 'acc ([0-9.]+)', top5: {output: '5: (.*)', better: higher, matters: 1%}",
-         "hook: validation_accuracy of `metrics`"),
+         "hook, validation_accuracy of `metrics`"),
         (RESUME % "args.resume", "", ""),
         (RESUME.replace("model.load_state_dict", "data = ") % "path", "", ""),
         ("last = get_latest_checkpoint_folder(path)\n", "", "goes on"),
@@ -246,6 +246,36 @@ def test_whose_rate_a_script_prints_is_asked_where_workers_vary(
     )
     text = found(f"{base}metrics: {{samples_per_s: {{output: '([0-9.]+)'{of}}}}}\n")
     assert ("of all workers or of one?" in text) == is_asked
+
+
+def test_a_module_is_warned_of_as_its_file_is(here: Path) -> None:
+    for path in ("flat.py", "pk/train.py", "pk/tool/__main__.py"):
+        (here / path).parent.mkdir(parents=True, exist_ok=True)
+        (here / path).write_text("import numpy\nfrom pk import data\nif exists(x):\n    m.load_state_dict(x)\n")
+    (here / "pk" / "data.py").write_text("import numpy\n")
+    for command, path, workers in (
+        ("python flat.py", "flat.py", 2),
+        ("python -m flat", "flat.py", 2),
+        ("python -um pk.train --lr 1", "pk/train.py", 2),
+        ("bash -c 'python -m pk.train'", "pk/train.py", 2),
+        ("python -m torch.distributed.run --nproc-per-node 1 -m pk.tool", "pk/tool/__main__.py", 1),
+    ):
+        base = f'base: {{command: "{command}", strategy: mpi, workers: {workers}}}\nbaseline: none\n'
+        text = found(f"{base}matrix: {{batch_size: [8, 16]}}\n")
+        assert (f"nothing in {path} connects" in text) is (workers > 1), command
+        start = f"python {here / path}" if path in command else "python -m"
+        for words in (f"{path} never mentions", f"{path} goes on from", start, f"nor {path} read run.batch_size"):
+            assert words in text, (command, words)
+
+
+def test_what_a_script_imports_counts_as_its_own(here: Path) -> None:
+    (here / "pk").mkdir()
+    (here / "run.py").write_text("from pk.train import main\n")
+    (here / "pk" / "train.py").write_text("from . import part\nfrom .part import more\nfrom ..pk.last import x\n")
+    (here / "pk" / "last.py").write_text("import dlbench.worker\nrun.batch_size\nMirroredStrategy()\n")
+    text = found("base: {command: python run.py}\nmatrix: {batch_size: [8, 16]}\n")
+    assert text == ""
+    assert refusal(here, "python run.py", 2, "replicas") == ""
 
 
 def test_horovod_without_its_part_for_an_engine_is_warned_of(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
