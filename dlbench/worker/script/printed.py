@@ -7,7 +7,8 @@ import os
 import re
 import sys
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -130,7 +131,7 @@ def taken(
             continue
         try:
             metric = declaration.metric(name)
-            text = _printed(declaration, metric, log) if declaration.output else _written(declaration, before)
+            text = _printed(declaration, metric, log) if declaration.output else _written(declaration, metric, before)
             values[name] = _checked(text, metric, declaration.times, longest_s)
         except (ValueError, RecursionError, csv.Error, re.error) as error:
             notes.append(f"{name}: {error}")
@@ -171,7 +172,23 @@ def _printed(declaration: MetricDeclaration, metric: Metric, log: Path) -> str:
         raise ValueError(part)
     if DROPPED in text[end:]:
         raise ValueError(f"a part of the log was dropped after the last match of {declaration.output!r}")
+    if metric in (TRAIN_TIME, TIME_TO_TARGET):
+        _require_growth([it[1] for it in match.re.finditer(text) if it[1]])
     return text[start:end]
+
+
+def _require_growth(values: Sequence[Any]) -> None:
+    """Refuse values of a time since training began the last of which is not the largest.
+
+    Raises:
+        ValueError: It is a time of something else, such as each epoch's.
+    """
+    times = []
+    for value in values:
+        with suppress(ValueError):
+            times.append(_number(value, TRAIN_TIME))
+    if times and times[-1] < max(times):
+        raise ValueError(f"it was stated {len(times)} times, not growing: is it that of an epoch?")
 
 
 def _last(expression: str, text: str, start: int = 0) -> re.Match[str] | None:
@@ -247,7 +264,7 @@ def _identity(path: Path) -> tuple[int, int, int]:
     return status.st_mtime_ns, status.st_size, status.st_ino
 
 
-def _written(declaration: MetricDeclaration, before: Stamps) -> Any:
+def _written(declaration: MetricDeclaration, metric: Metric, before: Stamps) -> Any:
     """Return what a file says under a key, or last in a column.
 
     Raises:
@@ -270,6 +287,8 @@ def _written(declaration: MetricDeclaration, before: Stamps) -> Any:
     if not values:
         keys = ", ".join(dict.fromkeys(repr(key) for row in rows if isinstance(row, dict) for key in row if key))
         raise ValueError(f"{path} has nothing under {declaration.key!r}; it has: {shorten(keys) or 'nothing'}")
+    if metric in (TRAIN_TIME, TIME_TO_TARGET):
+        _require_growth(values)
     return values[-1]
 
 
@@ -303,14 +322,7 @@ def _checked(value: Any, metric: Metric, times: float, longest_s: float) -> floa
     Raises:
         ValueError: It is none, or beyond its limits.
     """
-    text = str(value).strip()
-    if metric.unit == "s" and (clock := _CLOCK.fullmatch(text)):
-        days, hours, minutes, seconds = (float(part or 0) for part in clock.groups())
-        text = str(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
-    try:
-        number = float(text.replace(",", "") if _THOUSANDS.fullmatch(text) else text) * times
-    except ValueError:
-        raise ValueError(f"{shown(value)} is no number") from None
+    number = _number(value, metric) * times
     if not math.isfinite(number):
         raise ValueError(f"it is {number}")
     # What is printed may be rounded up.
@@ -322,3 +334,19 @@ def _checked(value: Any, metric: Metric, times: float, longest_s: float) -> floa
         hint = "; is it in %? then say `times: 0.01`" if metric.most == 1 and number <= 100 else ""
         raise ValueError(f"{number:g} is not between 0 and {metric.most:g}{hint}")
     return min(number, metric.most)
+
+
+def _number(value: Any, metric: Metric) -> float:
+    """Return a value as a number, of a time such as `0:01:23` in seconds.
+
+    Raises:
+        ValueError: It is none.
+    """
+    text = str(value).strip()
+    if metric.unit == "s" and (clock := _CLOCK.fullmatch(text)):
+        days, hours, minutes, seconds = (float(part or 0) for part in clock.groups())
+        text = str(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
+    try:
+        return float(text.replace(",", "") if _THOUSANDS.fullmatch(text) else text)
+    except ValueError:
+        raise ValueError(f"{shown(value)} is no number") from None

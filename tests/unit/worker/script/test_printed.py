@@ -286,6 +286,20 @@ def test_no_script_has_trained_for_longer_than_it_ran() -> None:
     assert notes == ["train_time_s: 5.43 s is longer than the script ran (1.7 s): set `times` to its unit"]
 
 
+def test_a_time_since_training_began_never_falls(here: Path) -> None:
+    for times, is_taken in (("0.2 0.25 0.22", False), ("0.2 0.2 1.5", True), ("0.5 nan 0.5", True), ("0.4", True)):
+        (here / "log").write_text("".join(f"{time} s/epoch\n" for time in times.split()))
+        (here / "times.csv").write_text("\n".join(("time", *times.replace("nan", "").split())))
+        for where in ("{output: '([0-9.]+) s/epoch'}", "{file: times.csv, key: time}"):
+            for name in ("train_time_s", "time_to_target_s"):
+                values, notes = found(f"{name}: {where}")
+                assert bool(values) is is_taken, (times, where, notes)
+            assert is_taken or notes == [
+                "time_to_target_s: it was stated 3 times, not growing: is it that of an epoch?"
+            ]
+            assert found(f"validation_loss: {where}")[0]
+
+
 def test_an_expression_that_begins_with_anything_takes_no_time_of_the_square_of_a_line(here: Path) -> None:
     (here / "log").write_text("loss: 1\n" + "x" * 2**20 + "\n" + "7," * 2**16 + "\n")  # it took minutes
     assert found("train_loss: '([0-9.]+) samples/s'")[0] == {}
