@@ -1,6 +1,7 @@
 """`dlbench init`: write a first scenario for a user's own data or script."""
 
 import re
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -75,7 +76,7 @@ def command(
     options.write_file(file, text)
     arms = {run.fingerprint for run in runs}
     size = f"{counted(len(runs), 'run')} of {counted(len(arms), 'arm')}"
-    click.echo(f"{file}: {size}. Next: dlbench run {file} --report")
+    click.echo(f"{file}: {size}. Next: dlbench run {shlex.quote(str(file))} --report")
     for warning in script_warnings(runs):
         click.echo(f"warning: {warning}", err=True)
     if script and lacks_hook(Path(script)):

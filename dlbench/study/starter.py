@@ -1,6 +1,7 @@
 """The scenario that `dlbench init` writes: a first comparison of a user's own data or script, ready to run."""
 
 import ast
+import os
 import re
 import shlex
 from collections.abc import Iterator, Sequence
@@ -208,7 +209,11 @@ def _of_script(wish: Wish, base: _Lines) -> str:
     modules |= OF_TENSORFLOW & {getattr(node, key, "") for node in nodes for key in ("attr", "id", "value")}
     script = Path(wish.script)
     main_text = text_of(script) or ""
-    arguments = arguments_of(main_text, script.parent) if command.startswith("python") else []
+    # Those of the script itself, else of the module that it imports them from.
+    imported = with_modules(script)[1:]
+    declared = [each for each in (arguments_of(it, script.parent) for it in imported) if any(it.setting for it in each)]
+    arguments = arguments_of(main_text, script.parent) or [*declared, []][0]
+    arguments = arguments if command.startswith("python") else []
     fixed = {"learning_rate": 0.1, "epochs": 10}
     if wish.compare and "batch_size" not in wish.compare:
         fixed["batch_size"] = 32
@@ -219,7 +224,7 @@ def _of_script(wish: Wish, base: _Lines) -> str:
         if it.setting not in fixed or it.is_needed or it.is_positional or _number(it.default, type(fixed[it.setting]))
     ]
     starts = starts_workers(main_text) if command.startswith("python") else ""
-    words, open_ones = filled(arguments, starts_workers=bool(starts), goes_on=goes_on(with_modules(script)))
+    words, open_ones = filled(arguments, starts_workers=bool(starts), goes_on=goes_on(texts))
     filled_in = f"{', '.join(open_ones)}: say what it is to be" if open_ones else ""
     clis = lightning_clis(texts) if command.startswith("python") else []
     # Without `run=False` its first argument says what to do.
@@ -239,9 +244,9 @@ def _of_script(wish: Wish, base: _Lines) -> str:
     defaults = {argument.setting: argument.default for argument in reversed(arguments) if not argument.is_switch}
     base.batch_size = _number(defaults.get("batch_size"), int)
     base.has_hook = any(map(has_hook, texts))
-    read = [key for key in OF_SCRIPTS if reads([*texts, *with_modules(script)], key)]
+    read = [key for key in OF_SCRIPTS if reads(texts, key)]
     base.left_out = [key for key in OF_SCRIPTS if key not in read and key not in defaults]
-    loops = [it for text in with_modules(script) for it in ast.walk(parsed(text)) if isinstance(it, ast.While)]
+    loops = [it for it in nodes if isinstance(it, ast.While)]
     bodies = [ast.unparse(it) for it in loops if isinstance(it.test, ast.Constant)]
     is_endless = any(".step(" in it and not re.search(r"\b(break|return|raise|yield|exit)\b", it) for it in bodies)
     has_limit = any(LIMIT.fullmatch(it.name) and it.default for it in arguments)
@@ -311,10 +316,14 @@ def command_of(script: Path) -> str:
         )
     if program == "python" and (fault := python_fault(script)):
         raise UserError(f"{script} does not compile: {fault}")
-    if program == "python" and any(isinstance(node, ast.ImportFrom) and node.level for node in parsed(text).body):
+    levels = [node.level for node in parsed(text).body if isinstance(node, ast.ImportFrom) and node.level]
+    if program == "python" and levels:
+        parts = Path(os.path.relpath(script)).with_suffix("").parts
+        if len(parts) > max(levels) and all(map(str.isidentifier, parts)):
+            return f"python -m {'.'.join(parts)}"
         raise UserError(
             f"{script} imports from its package (`from . import`), which Python only does for a module",
-            hint=f"name a script that imports it, or write `command: python -m package.{script.stem}` by hand",
+            hint=f"go to the folder that the package is in, for `command: python -m package.{script.stem}`",
         )
     return f"{program} {quoted}"
 
@@ -325,9 +334,9 @@ def lacks_hook(script: Path) -> bool:
 
 
 def _texts(command: str) -> list[str]:
-    """Return the texts of the scripts that a command starts."""
-    paths = {Path(word) for it in simple_commands(command) for word in (*it.words[1:2], *map(str, it.scripts))}
-    return [text for path in sorted(paths) if (text := text_of(path)) is not None]
+    """Return the texts of the scripts that a command starts, and of modules that they import."""
+    paths = {path for it in simple_commands(command) for path in (*map(Path, it.words[1:2]), *it.scripts)}
+    return list(dict.fromkeys(text for path in sorted(paths) for text in with_modules(path)))
 
 
 def _of_data(wish: Wish, base: _Lines) -> str:

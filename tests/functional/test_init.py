@@ -72,7 +72,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_what_it_writes_runs_as_it_is(arguments: list[str], arms: int, fewer: list[str]) -> None:
     made = dlbench("init", "first try.yaml", *arguments, "--workers", "2")
     assert made.exit_code == 0, made.output
-    assert f"{arms} arms" in made.output
+    assert f"{arms} arms. Next: dlbench run 'first try.yaml' --report" in made.output
     assert dlbench("check", "first try.yaml").exit_code == 0
     done = dlbench("run", "first try.yaml", "--set", "epochs=1", "--set", "repeats=1", *fewer)
     assert done.exit_code == 0, done.output

@@ -71,6 +71,36 @@ def test_the_strategy_and_the_hook_are_looked_for_in_the_scripts_that_a_shell_sc
     assert lacks_hook(Path("train.sh"))
 
 
+def test_what_a_script_imports_has_its_strategy_its_hook_and_where_it_has_none_its_arguments() -> None:
+    Path("pk").mkdir()
+    Path("pk/train.py").write_text("import torch.distributed, dlbench.torch\np.add_argument('--lr', default=0.5)\n")
+    Path("pk/data.py").write_text("p.add_argument('--folder', required=True)\n")
+    Path("run.py").write_text("from pk import data, train\n")
+    base = base_of("run.py")
+    assert (base["command"], base["strategy"]) == ("python run.py --lr {learning_rate}", "mpi")
+    assert not lacks_hook(Path("run.py"))
+    Path("run.py").write_text("from pk import data, train\np.add_argument('--config')\n")
+    assert base_of("run.py")["command"] == "python run.py"
+
+
+def test_a_part_of_a_package_is_started_as_a_module(here: Path) -> None:
+    Path("pk/sub").mkdir(parents=True)
+    for name, text, command in (
+        ("pk/train.py", "from .data import load\n", "python -m pk.train"),
+        ("pk/sub/train.py", "from ..data import load\n", "python -m pk.sub.train"),
+        (str(here / "pk/train.py"), "from . import data\n", "python -m pk.train"),
+        ("pk/train.py", "from ..data import load\n", ""),
+        ("my-pk/train.py", "from . import data\n", ""),
+    ):
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).write_text(text)
+        if command:
+            assert base_of(name)["command"] == command, (name, text)
+        else:
+            with pytest.raises(UserError, match=r"python -m package\.train"):
+                command_of(Path(name))
+
+
 def test_what_a_script_does_not_read_does_not_vary() -> None:
     Path("other.py").write_text("def fit(run):\n    return run.settings.batch_size\n")
     for text, axes in (
