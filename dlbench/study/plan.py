@@ -4,7 +4,7 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
@@ -238,21 +238,39 @@ def require_launchable(runs: Sequence[RunSpec], cluster: Cluster) -> None:
 
 def _command_missing(words: Sequence[str]) -> Iterator[UserError]:
     """Yield what a script's command lacks on this machine; what a setting is filled into is not known yet."""
-    # The worker looks beside its Python first, too.
-    places = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
-    if not placeholders(words[0]) and shutil.which(words[0], path=os.pathsep.join(places)) is None:
+    if not placeholders(words[0]) and _which(words[0]) is None:
         yield UserError(
             f"command: there is no program {words[0]!r} on this machine", hint="is it installed, and on PATH?"
         )
     program, module, script = executed(words)
     if placeholders(module + script):
         return
-    if module and words[0] in ("python", "python3"):  # `env` may set PYTHONPATH
-        package = module.partition(".")[0]
-        if PathFinder.find_spec(package, [str(Path.cwd())]) is None and find_spec(package) is None:
-            yield UserError(f"command: there is no module {module!r} in {Path.cwd()} or installed")
+    if module and _is_module_missing(module, finds_all=words[0] in ("python", "python3")):  # `env` may set PYTHONPATH
+        head = module[: module.rfind(".") + 1]
+        near = nearest(module, [f"{head}{it.stem}" for it in Path(head.replace(".", "/")).glob("*.py")])
+        yield UserError(f"command: there is no module {module!r} in {Path.cwd()} or installed", hint=near)
     elif script:
         yield from _script_missing(program, Path(script))
+
+
+def _which(program: str) -> str | None:
+    """Return the path of a command's program as a worker finds it: it looks beside its Python first."""
+    places = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
+    return shutil.which(program, path=os.pathsep.join(places))
+
+
+def _is_module_missing(module: str, *, finds_all: bool) -> bool:
+    """Whether a module cannot be executed: it is in no package here, or, of one elsewhere, this Python has none."""
+    package, *inner = module.split(".")
+    spec = PathFinder.find_spec(package, [str(Path.cwd())])
+    if spec is None:
+        return finds_all and find_spec(package) is None
+    if spec.origin is None and find_spec(package) is not None:  # a folder without `__init__.py` comes last
+        return False
+    spec = PathFinder.find_spec(module, [str(Path.cwd().joinpath(package, *inner).parent)])
+    if spec is not None and spec.submodule_search_locations is not None:
+        spec = PathFinder.find_spec("__main__", [*spec.submodule_search_locations])
+    return spec is None
 
 
 def _script_missing(program: str, path: Path) -> Iterator[UserError]:
@@ -310,7 +328,7 @@ def cluster_of(where: ClusterOptions, begun_on: Cluster | None = None) -> Cluste
     return cluster or this_machine()
 
 
-def notices(runs: Iterable[RunSpec], cluster: Cluster) -> Iterator[str]:
+def notices(runs: Sequence[RunSpec], cluster: Cluster) -> Iterator[str]:
     """Yield lines about what is set up here and has no effect on runs."""
     yield from plugins.replaced()
     launchers = dict.fromkeys((run.settings.strategy, run.settings.launcher) for run in runs)
@@ -319,6 +337,13 @@ def notices(runs: Iterable[RunSpec], cluster: Cluster) -> Iterator[str]:
             yield f"`launcher: {cluster.launcher}` of the cluster does not start {strategy}: {launcher} does"
     if line := not_passed_on(os.environ, cluster, {launcher for _, launcher in launchers}):
         yield line
+    active = Path(os.environ.get("VIRTUAL_ENV") or sys.prefix)
+    programs = {executed(shlex.split(run.settings.command))[0] for run in runs if run.settings.command}
+    for name in sorted(programs & {"python", "python3", "torchrun"}):
+        theirs, ours = active / "bin" / name, _which(name)
+        if active.resolve() != Path(sys.prefix).resolve() and theirs.exists() and ours != str(theirs):
+            way = f"write `command: {shlex.quote(str(theirs))} ...` where the script needs its packages"
+            yield f"`{name}` in the command is {ours}, not the active environment's: {way}"
 
 
 def _placed(cluster: Cluster) -> Cluster | None:

@@ -56,6 +56,7 @@ def test_what_python_and_shells_cannot_execute_is_refused(tmp_path: Path, monkey
         "train.py": "",
         "folder/x.py": "",
         "package/__main__.py": "",
+        "package/train.py": "",
         "train.pyc": "\0",
     }.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -66,6 +67,9 @@ def test_what_python_and_shells_cannot_execute_is_refused(tmp_path: Path, monkey
         "env A=1 python missing.py": "no script 'missing.py'",
         "python -u missing.py": "no script 'missing.py'",
         "python -m nomod.train": "no module 'nomod.train'",
+        "python -m package.trian": "did you mean 'package.train'?",
+        f"{sys.executable} -m package.sub.train": "no module 'package.sub.train'",
+        "python -m folder": "no module 'folder'",
         "python t.ipynb": "nbconvert --to script t.ipynb",
         "python train.sh": "train.sh does not compile: line 2",
         "env A=1 python py2.py": "py2.py does not compile: line 1",
@@ -78,7 +82,9 @@ def test_what_python_and_shells_cannot_execute_is_refused(tmp_path: Path, monkey
     for command in (
         "python package",
         f"{sys.executable} package",
-        "python -m package.x",
+        "python -m package.train",
+        "python -m package",
+        "python -m folder.x",
         "python -m json.tool",
         "python -Wignore -Ic 'import nowhere' x.py",
         "python -um train x",
@@ -159,6 +165,31 @@ def test_a_launcher_of_the_cluster_that_does_not_start_a_strategy_is_named() -> 
     for launcher in (None, "local"):
         cluster = this_machine().model_copy(update={"launcher": launcher})
         assert not [line for line in plan.notices(runs, cluster) if "does not start" in line]
+
+
+def test_an_active_environment_whose_python_a_command_does_not_get_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("python", "torchrun"):
+        program = tmp_path / "bin" / name
+        program.parent.mkdir(exist_ok=True)
+        program.touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    beside = tmp_path / "other" / "python"
+    beside.parent.mkdir()
+    beside.touch(mode=0o755)
+    monkeypatch.setattr(sys, "executable", str(beside))
+    for active, command, is_said in (
+        (tmp_path, "python train.py", True),
+        (tmp_path, "env A=1 python train.py", True),
+        (tmp_path, "torchrun train.py", False),  # which is found on PATH
+        (tmp_path, f"{program.parent}/python train.py", False),
+        (sys.prefix, "python train.py", False),
+        ("", "python train.py", False),
+    ):
+        monkeypatch.setenv("VIRTUAL_ENV", str(active))
+        said = "\n".join(plan.notices(asked(command=command), this_machine()))
+        assert (f"is {beside}, not" in said and f"`command: {tmp_path}/bin/python ...`" in said) is is_said, command
 
 
 def test_in_a_job_of_several_hosts_they_or_this_machine_are_named(
