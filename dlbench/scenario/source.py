@@ -126,6 +126,9 @@ def _one(detail: ErrorDetails, path: Path, source: Source, allowed: tuple[str, .
     where = source.where(path)
     if kind == "extra_forbidden":
         return unknown_key(str(path[-1]), allowed, where)
+    axis = str(path[-1]) if len(path) > 1 and path[0] in ("matrix", "zip") and kind in _LIST_TYPES else ""
+    if axis and "." not in axis and axis not in Settings.model_fields:
+        return unknown_key(axis, Settings.model_fields, where, "`dlbench list settings` shows all")
     if kind == "missing":
         return UserError(f"{dotted(path)} is missing", where=where)
     message = re.sub(r" or instance of \w+$", "", detail["msg"].removeprefix("Value error, "))
@@ -185,7 +188,10 @@ def _values_of_range(text: str) -> list[int]:
 def unknown_key(key: str, allowed: Iterable[str], where: str, more: str = "") -> UserError:
     """Return the error for a key that is not there: where it belongs, what it is called, the nearest one, or all."""
     names = tuple(allowed)
-    hint = _level(key, names) or nearest(key, names) or more or f"there are: {', '.join(names)}"
+    hint = _level(key, names) or nearest(key, names) or more
+    if not hint and "base" in names and (near := nearest(key, Settings.model_fields)):
+        hint = f"{near} it belongs under `base`"
+    hint = hint or f"there are: {', '.join(names)}"
     return UserError(f"unknown key {shown(key)}", where=where, hint=hint)
 
 

@@ -31,6 +31,9 @@ def test_each_mistake_gets_one_message_with_its_line(subtests: pytest.Subtests) 
         ("", 0, "is empty"),
         ("base: {}\nmatrx: {}", 2, "did you mean 'matrix'?"),
         ("base:\n  batchsize: 8", 2, "did you mean 'batch_size'?"),
+        ("base: {}\nlr: 0.1", 2, "did you mean 'learning_rate'? it belongs under `base`"),
+        ("matrix:\n  nodes: 2", 2, "unknown key 'nodes'\n  hint: --hosts"),
+        ("matrix:\n  wrkers: 2", 2, "did you mean 'workers'?"),
         # Keys at the wrong level, both ways.
         ("base: {}\nworkers: 2", 2, "`workers` is a setting: it belongs under `base`"),
         ("base:\n  epochs: 2\n  repeats: 3", 3, "`repeats` belongs to the scenario itself: write it beside `base`"),
