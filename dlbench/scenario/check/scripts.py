@@ -11,7 +11,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TypeGuard
 
-from dlbench.regular_file import read_regular
+from dlbench.regular_file import is_file, read_regular
 from dlbench.scenario.check.commands import SHELLS, module_file, scripts_of, shell_text, simple_commands, text_of
 from dlbench.scenario.placeholders import names
 from dlbench.scenario.settings import Affects, settings_of
@@ -83,7 +83,7 @@ def unconnected(command: str) -> Path | None:
     nodes = [node for text in texts for node in ast.walk(parsed(text))]
     imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     imported |= {str(node.module) for node in nodes if isinstance(node, ast.ImportFrom) and not node.level}
-    folders = {folder for path in paths for folder in (path.parent, Path())}
+    folders = {folder for path in paths for folder in _roots(path)}
     others = {module.partition(".")[0] for module in imported} - _ALONE
     is_alone = all(any((*it.glob(f"{name}.py"), *it.glob(f"{name}/*.py")) for it in folders) for name in others)
     return next(iter(paths), None) if is_alone and not any(map(_LEAVES.fullmatch, _calls(*nodes))) else None
@@ -258,16 +258,21 @@ def _calls(*nodes: ast.AST) -> set[str]:
 
 
 def with_modules(path: Path) -> list[str]:
-    """Return the text of a Python script, and of the modules that it imports beside it and in the working folder."""
+    """Return the text of a Python script, and of the modules that it imports beside it and from its package."""
     texts, paths = dict[Path, str](), [path]
     for each in paths:
         if each not in texts and len(texts) < _MOST_MODULES and (text := text_of(each)) is not None:
             texts[each] = text
             nodes = list(ast.walk(parsed(text)))
-            modules = {(folder, module) for module in _imported(nodes) for folder in (path.parent, Path())}
+            modules = {(folder, module) for module in _imported(nodes) for folder in _roots(path)}
             modules |= {it for node in nodes if isinstance(node, ast.ImportFrom) for it in _relative(node, each)}
             paths += sorted(filter(None, (module_file(module, folder) for folder, module in modules)))
-    return list(texts.values())
+    return [text for it, text in texts.items() if it.name != "__init__.py" or parsed(text).body]  # many are empty
+
+
+def _roots(path: Path) -> set[Path]:
+    """Return the folders from which a script imports: its own, and for a module the one that its package is in."""
+    return {path.parent, next((it for it in path.parents if not is_file(it / "__init__.py")), path.parent)}
 
 
 def _relative(node: ast.ImportFrom, path: Path) -> Iterator[tuple[Path, str]]:

@@ -253,6 +253,8 @@ def test_a_module_is_warned_of_as_its_file_is(here: Path) -> None:
         (here / path).parent.mkdir(parents=True, exist_ok=True)
         (here / path).write_text("import numpy\nfrom pk import data\nif exists(x):\n    m.load_state_dict(x)\n")
     (here / "pk" / "data.py").write_text("import numpy\n")
+    for folder in ("pk", "pk/tool"):
+        (here / folder / "__init__.py").touch()
     for command, path, workers in (
         ("python flat.py", "flat.py", 2),
         ("python -m flat", "flat.py", 2),
@@ -273,8 +275,7 @@ def test_what_a_script_imports_counts_as_its_own(here: Path) -> None:
     (here / "run.py").write_text("from pk.train import main\n")
     (here / "pk" / "train.py").write_text("from . import part\nfrom .part import more\nfrom ..pk.last import x\n")
     (here / "pk" / "last.py").write_text("import dlbench.worker\nrun.batch_size\nMirroredStrategy()\n")
-    text = found("base: {command: python run.py}\nmatrix: {batch_size: [8, 16]}\n")
-    assert text == ""
+    assert found("base: {command: python run.py}\nmatrix: {batch_size: [8, 16]}\n") == ""
     assert refusal(here, "python run.py", 2, "replicas") == ""
 
 
