@@ -42,8 +42,9 @@ _NO_FAILURE = (*NOTHING, "0", "0.0", "0:0", "no", "n", "false")
 # Words of headings, and the one that stands for them below.
 _WORDS = {
     "": "of de der the in mean average avg median",
-    "workers": "gpus ngpus numgpus numworkers devices accelerators processes ranks ntasks tpus chips",
-    "worker": "gpu device accelerator process rank tpu chip",
+    "workers": "gpus ngpus numgpus numworkers devices accelerators processes ranks ntasks tpus chips cards "
+    "npus hpus ipus gcds replicas",
+    "worker": "gpu device accelerator process rank tpu chip card npu hpu ipu gcd",
     "hosts": "nodes nnodes numnodes numhosts machines instances vms",
     "host": "node server instance vm",
     "item": "img imgs image images sample samples example examples token tokens tok toks sequence sequences seq seqs "
@@ -67,6 +68,7 @@ _WORDS = {
     "relative": "rel normalized normalised",
     "price": "usd eur dollar dollars cost costs",
 }
+_SINGULAR = "|".join(f"worker host machine epoch {_WORDS['worker']} {_WORDS['host']}".split())
 _MEANS = {word: meaning for meaning, words in _WORDS.items() for word in words.split()}
 _MEANS |= {f"{k}{word}": f"{_MEANS[k]}item" for word in _WORDS["item"].split() for k in "km"}
 _TIME, _RATE, SHARE = "s", "samples/s", "0 to 1"
@@ -116,10 +118,10 @@ NAMES = {
     TIME_TO_TARGET.column: r"timeto\d+(percent(validation|top1|accuracy)*|(validation|top1)*accuracy)(time)?",
     STEP_TIME: f"{_ADJECTIVES}((step|batch)(time)+|(time)+perstep)",
     "validation_accuracy": f"{_WHEN}(validation|itemnet)*{_TOP_1}(validation)?",
-    "train_accuracy": f"{_WHEN}train{_TOP_1}",
+    "train_accuracy": f"{_WHEN}(train{_TOP_1}|{_TOP_1}train)",
     "validation_mean_squared_error": "(validation)?(squarederror|mse)",
-    "validation_loss": f"{_WHEN}validationloss",
-    "train_loss": f"{_WHEN}(train)?loss",
+    "validation_loss": f"{_WHEN}(validationloss|lossvalidation)",
+    "train_loss": f"{_WHEN}((train)?loss|losstrain)",
     "epochs": "(num)?epochs",
     "learning_rate": "learningrate|lr",
 }
@@ -143,10 +145,16 @@ _NO_SETTING = re.compile(
 )
 _SCORE = re.compile(
     f"({_WHEN}(validation|train|macro|micro|top\\d|box|mask|sacre))*{_WHEN}(perplexity|ppl|f1|bleu|rouge|map|(million)?ap"
-    "|bp[bc]|auc|auroc|wer|cer|m?(illion)?iou|score|accuracy|acc|prec\\d|loss|err(or)?(rate)?|top\\d)+"
-    "(top\\d|\\d+|l|cased|uncased)?"
+    "|bp[bc]|auc|auroc|wer|cer|m?(illion)?iou|score|accuracy|acc|prec\\d|loss|err(or)?(rate)?|top\\d|recall|sensitivity"
+    "|specificity)+(top\\d|\\d+|l|cased|uncased)?"
 )
-_ONE_LINE = "write one line for each run (gpus, repeat, strategy or precision, throughput), not a column for each"
+_OF_SCORE = re.compile(
+    r"(?!.*(target|grad))(.*(?<![a-z]))?(acc(uracy)?|top.?\d|loss|recall|sensitivity|specificity|f1|bleu|auc)(?![a-z])",
+    re.IGNORECASE,
+)
+# Of a classifier where it holds 0.91 or 91%.
+_PRECISION = re.compile(r"(val\w*|test|eval|macro|micro)?[\W_]*precision\W*", re.IGNORECASE)
+_ONE_LINE = "write one line for each run (gpus, model, repeat or strategy, throughput), not a column for each"
 # What may number repeats.
 _NUMBERS = re.compile("run(id|num|index)?|id|num|index")
 # What may be measured, or chosen.
@@ -168,6 +176,8 @@ _ERROR = re.compile(r"(top.?\d|val\w*|test).?err(?!.*(std|dev|bar))", re.IGNOREC
 # `error` alone may be one of the mean.
 _BARE_ERROR = re.compile(r"err(or)?s?([ _]rate|[\W_]*(%|percent|pct)).*", re.IGNORECASE)
 _COUNTS = r"gpu|node|worker|device|rank|accelerator|(tasks|cores|cpus)$"
+# A GeForce 3090, and the number of a GPU: no count.
+_NO_COUNT = re.compile("0|[1-5]0[5-9]0|16[56]0")
 _HOSTS = "(num(ber)?|no|n|#)?[ _]*(of )?(node|host|machine|instance|vm)s"
 _OF_A_LOG = re.compile(r"(?:.*[/.])?(?:global)?[ _]?(epoch|step|iter(?:ation)?)", re.IGNORECASE)
 # 8x V100, V100 x8, 2 nodes; not 224x224.
@@ -203,6 +213,11 @@ _AMOUNT_OF = re.compile(r"([A-Z]{3} )?\W*\d")
 # `num_microbatches` is no size.
 _MICRO_BATCH = re.compile(r"(?!.*(num|count|#)).*micro.?batch(?!es)", re.IGNORECASE)
 ACCUMULATED = re.compile(r"accum|grad\w*[ _]?acc", re.IGNORECASE)
+# Several workers then share a batch.
+_MODEL_PARALLEL = re.compile(
+    r"(?<![a-z])([tp]p(?![a-z])|(tensor|pipe(line)?)[\W_]*(model[\W_]*)?(parallel|size)|model[\W_]*parallel)",
+    re.IGNORECASE,
+)
 _UNIT_COLUMN = re.compile("units?|uom|metric|measure", re.IGNORECASE)
 # What the numbers of each measurement are.
 MEASURED = {name: metric.unit or (SHARE if metric.most == 1 else "") for name, metric in BUILT_IN.items()}
@@ -273,6 +288,7 @@ def read_headings(table: Table, named: Mapping[str, str]) -> list[Heading]:
         if len(same) > 1:
             hint = f"say which: --column '{same[0]}=' or --column '{same[1]}='"
             raise UserError(f"{same[0]} and {same[1]} are both taken for {heading.column}", where=where, hint=hint)
+    _refuse_errors(headings, named, where)
     if not any(heading.column in MEASURED for heading in headings):
         raise UserError(f"no column is a measurement: {', '.join(header)}", where=where, hint=_missing(headings))
     _refuse_hidden(headings, table)
@@ -350,9 +366,12 @@ def _seen(headings: Sequence[Heading], table: Table) -> list[Heading]:
         is_price = heading.is_guessed and not heading.column and _OF_PRICE.search(heading.theirs)
         may_be_words = heading.is_doubtful or is_price
         if heading.column == "device_name" and heading.is_guessed and all(map(str.isdecimal, cells)):
-            if "workers" in taken:
-                message = f"{heading.theirs} holds numbers, beside another column of workers"
-                raise UserError(message, where=table.where(), hint=f"--column '{heading.theirs}=' leaves it out")
+            is_gpu = re.fullmatch("[gt]pu", heading.theirs, re.IGNORECASE)
+            if "workers" in taken or not is_gpu or any(map(_NO_COUNT.fullmatch, cells)):
+                meanings = ("workers", "device_name", "")["workers" in taken :]
+                hint = " or ".join(f"--column '{heading.theirs}={ours}'" for ours in meanings)
+                message = f"{heading.theirs} holds numbers: counts, names, or neither?"
+                raise UserError(message, where=table.where(), hint=hint)
             heading = replace(heading, column="workers", is_bare=True)
         elif heading.column == STATUS and (words := [each for each in cells if not status_of(each, heading.theirs)]):
             words_of_others = ("state", "outcome", "result", "reached", "completed", "finished")
@@ -403,13 +422,23 @@ def _refuse_shares(heading: Heading, cells: Sequence[str], where: str) -> None:
     raise UserError(f"{heading.theirs} is 1 at most: shares, or percent?", where=where, hint=ways)
 
 
+def _refuse_errors(headings: Sequence[Heading], named: Mapping[str, str], where: str) -> None:
+    """Refuse errors in place of accuracies, also where the user names them so and no factor."""
+    has_score = any(BUILT_IN.get(each.column, RATE).is_score for each in headings)
+    for each in headings:
+        is_taken = MEASURED.get(named.get(each.theirs, "")) == SHARE
+        is_error = _ERROR.search(each.theirs) or ((is_taken or not has_score) and _BARE_ERROR.fullmatch(each.theirs))
+        if is_error and (is_taken or (each.is_guessed and each.column not in MEASURED)):
+            hint = f"write the accuracy, which is 1 - error; --column '{each.theirs}=' leaves it out"
+            raise UserError(f"{each.theirs} is no accuracy", where=where, hint=hint)
+
+
 def _refuse_hidden(headings: Sequence[Heading], table: Table) -> None:
-    """Refuse what would be overlooked: summaries, errors of accuracies, failures, lines of epochs, workers in words."""
+    """Refuse what would be overlooked: summaries, failures, lines of epochs and of steps of jobs, workers in words."""
     columns = {each.column for each in headings}
     has_workers = not columns.isdisjoint(("workers", "workers_per_host"))
     ends = next((each for it, each in zip(headings, table.columns(), strict=True) if it.column == STATUS), None)
     ends = ends or [""] * len(table.lines)
-    has_score = any(each.column in MEASURED and BUILT_IN.get(each.column, RATE).is_score for each in headings)
     for place, (heading, cells) in enumerate(zip(headings, table.columns(), strict=True)):
         theirs, is_other = heading.theirs, heading.is_guessed and heading.column.startswith(OTHER)
         summaries = [number for number, line in table.lines if _SUMMARY.fullmatch(line[place])]
@@ -420,15 +449,16 @@ def _refuse_hidden(headings: Sequence[Heading], table: Table) -> None:
             setting = heading.column if heading.column in NAMES else "+"
             hint = f"leave summary lines out; --column '{theirs}={setting}' where it is a setting"
             raise UserError(f"{theirs}: a summary of other lines is no run", where=table.where(summaries[0]), hint=hint)
-        is_error = _ERROR.search(theirs) or (not has_score and _BARE_ERROR.fullmatch(theirs))
-        if heading.is_guessed and heading.column not in MEASURED and is_error:
-            hint = f"write the accuracy, which is 1 - error; --column '{theirs}=' leaves it out"
-            raise UserError(f"{theirs} is no accuracy", where=table.where(), hint=hint)
         for (number, _), cell, end in zip(table.lines, cells, ends, strict=True):
             is_end = heading.is_failure and cell.lower() not in _NO_FAILURE
             if is_end and status_of(end) in (None, Status.COMPLETED):
                 hint = f"a column `status` of {', '.join(Status)} says so; {_ways(theirs)}"
                 raise UserError(f"{theirs} is {shown(cell)}: did the run fail?", where=table.where(number), hint=hint)
+        steps = [cell for cell in cells if "." in cell and cell.partition(".")[0] in cells]
+        if steps and re.match("job.?id", theirs, re.IGNORECASE):
+            message = f"{theirs} {steps[0]} is a step of a job of the table"
+            where = table.where(table.lines[cells.index(steps[0])][0])
+            raise UserError(message, where=where, hint="keep a line of each job, as sacct -X does")
         is_unnamed = heading.is_guessed and re.fullmatch(r"(unnamed\W*\d*)?", theirs, re.IGNORECASE)
         if is_unnamed and any(cells) and not _numbers_lines(cells):
             hint = f"name it in the first line; --column '{theirs}=' leaves it out"
@@ -438,7 +468,10 @@ def _refuse_hidden(headings: Sequence[Heading], table: Table) -> None:
             ways = _ways(theirs, "epochs" if theirs.lower() == "epoch" else "+")
             hint = f"keep the last line of each run; where each line is one: {ways}"
             raise UserError(f"{theirs}: a line for each {unit[1].lower()}?", where=table.where(), hint=hint)
-        is_count = is_other and re.search(_COUNTS, theirs, re.IGNORECASE)
+        values = {*cells} - {*NOTHING}
+        are_counts = len(values) > 1 and all(re.fullmatch(r"[1-9][\d,]*", value) for value in values)
+        are_counts &= not heading.unit and not _CHOSEN.search(theirs) and not _is_time(heading, cells)
+        is_count = is_other and (are_counts or re.search(_COUNTS, theirs, re.IGNORECASE))
         is_line_number = theirs == "#" and _numbers_lines(cells)
         is_amount = heading.is_guessed and _AMOUNT.fullmatch(theirs) and all(map(str.isdecimal, cells))
         is_grid = all(map(_GRID.fullmatch, cells)) and not all(map(_SQUARE.fullmatch, cells))
@@ -455,7 +488,7 @@ def _refuse_hidden(headings: Sequence[Heading], table: Table) -> None:
             if re.match(_HOSTS, theirs, re.IGNORECASE):
                 way = f"--column '{theirs}=hosts' beside a column `workers` or `workers_per_host`"
             way = way if all(map(str.isdecimal, cells)) else "add a column `workers`"
-            hint = f"{way}; --column '{theirs}=+' where it is a setting"
+            hint = f"{way}; {_ways(theirs)}"
             hint = _ONE_LINE if heading.unit in (_TIME, _RATE) or theirs[:1].isdigit() else hint
             raise UserError(f"{theirs}: are these the workers?", where=table.where(), hint=hint)
 
@@ -501,7 +534,7 @@ def _refuse_settings(headings: Sequence[Heading], table: Table) -> None:
     is_open = step and not has_rate and (not has_all or (step.is_guessed and "batch" in step.theirs.lower()))
     for heading, cells in zip(headings, table.columns(), strict=True):
         theirs, filled = heading.theirs, {*cells} - {"", "-"}
-        if not heading.is_guessed or not heading.column.startswith(OTHER):
+        if not heading.is_guessed or not heading.column.startswith((OTHER, "precision")):
             continue
         is_clock = _OF_TIME.search(theirs) or any(cell.count(":") > 1 for cell in filled)
         if is_clock and filled and all(map(_CLOCK.fullmatch, filled)):
@@ -509,29 +542,36 @@ def _refuse_settings(headings: Sequence[Heading], table: Table) -> None:
             raise UserError(f"{theirs} holds times such as {min(filled)}", where=where, hint=hint)
         if heading.unit == _RATE or (_OF_RATE.search(theirs) and not _CHOSEN.search(theirs)):
             raise UserError(f"{theirs} is a rate, and no setting", where=where, hint=f"{_ONE_LINE}; {_ways(theirs)}")
+        is_precision = _PRECISION.fullmatch(theirs) and re.search("[.%]", str(filled))
+        is_score = is_precision or (_OF_SCORE.match(theirs) and not _is_time(heading, cells))
+        if is_score and filled and all(re.fullmatch(r"[\d.]+ ?%?", cell) for cell in filled):
+            hint = f"call the one that decides `accuracy` or `loss`; {_ways(theirs)}"
+            raise UserError(f"{theirs}: a score, or a setting?", where=where, hint=hint)
         if not is_timed and _is_time(heading, cells):
             hint = f"--column '{theirs}={TRAIN_TIME.column}' where it is how long a run took; {_ways(theirs)}"
             raise UserError(f"{theirs} is a time, and no setting", where=where, hint=hint)
-        if step and is_open and ACCUMULATED.search(theirs) and filled - {"1"}:
-            hint = "add a column `global batch`: workers x batch x accumulated batches"
+        is_of_several = not has_all and _MODEL_PARALLEL.search(theirs)
+        if step and is_open and (is_of_several or ACCUMULATED.search(theirs)) and filled - {"1"}:
+            hint = "add a column `global batch`: all that a step of all workers takes"
             hint = f"--column '{step.theirs}={STEP_TIME}' where it is the time of all of it" if has_all else hint
-            raise UserError(
-                f"{theirs}: does the {'time' if has_all else 'batch'} hold all that a step accumulates?",
-                where=where,
-                hint=hint,
-            )
+            message = f"{theirs}: does the {'time' if has_all else 'batch'} hold all of a step of each worker?"
+            raise UserError(message, where=where, hint=hint)
 
 
 def _is_time(heading: Heading, cells: Sequence[str]) -> bool:
     """Whether a column of numbers is a time by its heading, and no known one."""
     is_time = heading.unit == _TIME or _OF_TIME.search(heading.theirs)
     is_other = heading.is_guessed and heading.column.startswith(OTHER) and not _CHOSEN.search(heading.theirs)
+    # `GlobalBatchSize (S)` is of sequences.
+    is_other &= not re.search(r"size ?\(s\)$", heading.theirs, re.IGNORECASE)
     return bool(is_other and is_time and all(re.fullmatch(r"[\d.,]+", cell) for cell in {*cells} - {*NOTHING}))
 
 
 def _missing(headings: Sequence[Heading]) -> str:
-    like = re.compile(r"(?<![a-z])(?:time|throughput|speed(?!up)|rate|acc(?!el)|loss)|/s|second", re.IGNORECASE)
-    near = {each: each.unit or "".join(like.findall(each.theirs)[:1]).lower() for each in headings}
+    if len(headings) == 1:
+        return "separate columns by commas or tabs, and delete titles above their names"
+    like = r"(?<![a-z])(?:time|throughput|speed(?!up)|(?<!learning.)rate|acc(?!el)|loss)|(?<!flop)/s|second"
+    near = {each: each.unit or "".join(re.findall(like, each.theirs, re.IGNORECASE)[:1]).lower() for each in headings}
     kinds = [kind for each, kind in near.items() if kind and each.column.startswith(OTHER)]
     header = [re.sub(r"\d+", "", each.theirs).rstrip("s") for each in headings]
     if len({*header}) < len(header) or len({*kinds}) < len(kinds):
@@ -539,12 +579,15 @@ def _missing(headings: Sequence[Heading]) -> str:
     ours = ", ".join(f"{name} ({MEASURED[name] or 'a loss'})" for name in NAMES if name in MEASURED)
     nearest_one = next((each.theirs for each, kind in near.items() if kind), "")
     start = f"the nearest is {nearest_one}; name one" if nearest_one else "name one"
-    return f"{start}: --column THEIRS=OURS or THEIRS=OURS*1000; OURS, with samples of all workers, is of {ours}"
+    end = f"; or {_ONE_LINE}" * (sum(each.column.startswith(OTHER) for each in headings) > 1)
+    return f"{start}: --column THEIRS=OURS or THEIRS=OURS*1000; OURS, with samples of all workers, is of {ours}{end}"
 
 
 def _guessed(theirs: str, *, has_least: bool) -> Heading:
     """Return what a heading says in its own words; `min` at its end is the least where `has_least`, else minutes."""
     text = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", theirs).lower()
+    # `GPU(s)`, `node's`; not `time(s)`.
+    text = re.sub(rf"({_SINGULAR})(\(s\)|['\u2019]s)", r"\1s", text)
     # `params.lr` and `val/accuracy` of trackers are no quotients; `train/s` is.
     text = re.sub(r"^(params?|metrics?|config|summary|hparams)[./]", "", text)
     text = re.sub(r"^(train(ing)?|val(id(ation)?)?|eval(uation)?|test)[./](?!s(ec)?\b)", r"\1 ", text)

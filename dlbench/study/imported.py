@@ -193,7 +193,7 @@ def _refuse_gaps(headings: Sequence[Heading], table: Table) -> None:
         may_be_merged = any(cells) if heading.column in _KINDS else heading.column and cells[0]
         if may_be_merged and heading.column not in (*MEASURED, STATUS) and "" in cells:
             number, _ = table.lines[cells.index("")]
-            ways = f"; `-` where there is none; --column '{heading.theirs}=' leaves it out"
+            ways = f"; `-` where there is none; delete what is no run; --column '{heading.theirs}=' leaves it out"
             hint = "cells that were merged: write it on each line" + ways * (heading.column != "workers")
             raise UserError(f"{heading.theirs} is empty", where=table.where(number), hint=hint)
 

@@ -66,7 +66,10 @@ def read_table(path: Path) -> Table:
         ]
     except csv.Error as error:
         where = f"{path}:{reader.line_num + bool(separator)}"
-        raise UserError(f"is no table: {error}", where=where, hint="is a quote never closed?") from error
+        hint = "write a CSV file" if lined.lstrip()[:1] in "{[" else "is a quote never closed?"
+        raise UserError(f"is no table: {error}", where=where, hint=hint) from error
+    # Files that were joined repeat the header.
+    rows = [row for place, row in enumerate(rows) if place == 0 or row[1] != rows[0][1]]
     if len(rows) < 2:
         raise UserError("holds no rows: a header, and a line for each run", where=str(path))
     # Spreadsheets end lines with cells that hold nothing, Markdown begins them so.
@@ -82,7 +85,8 @@ def read_table(path: Path) -> Table:
         raise UserError(f"the column {shown(repeated[0])} is there twice", where=where, hint=hint)
     for number, cells in lines:
         if len(cells) != len(header):
-            raise UserError(f"has {len(cells)} cells, and the header {len(header)}", where=f"{path}:{number}")
+            message = f"has {len(cells)} cells, and the header {len(header) - (delimiter == '|' and not header[0])}"
+            raise UserError(message, where=f"{path}:{number}", hint="delete what is no line of the table")
     return Table(path, header, lines, delimiter, text)
 
 

@@ -118,6 +118,11 @@ def test_what_a_table_does_not_say_is_unknown(tmp_path: Path) -> None:
         ('workers,throughput\n1,"5\n1,5\n', "csv:3: is no table: unexpected end of data"),
         ("workers,batch\n1,2\n", "no column is a measurement: workers, batch"),
         ("workers,throughput\n1\n", "csv:2: has 1 cells, and the header 2"),
+        ("| gpus | img/s |\n|-|-|\n| 1 | 5 |\n\nof V100\n", "csv:5: has 1 cells, and the header 2"),
+        ('{"a": {},"b": [{"c": "d"}]}\n', "hint: write a CSV file"),
+        ("gpus  img/s\n1     5\n", "hint: separate columns by commas or tabs"),
+        ("gpus,ResNet,VGG\n1,5,6\n", "; or write one line for each run"),
+        ("gpus,batch,petaFLOP/s,share of peak FLOP/s\n1,8,5,6\n", "hint: name one"),
         ("workers,throughput\n1,fast\n", "csv:2: samples_per_s is a number, not 'fast'"),
         ("workers;throughput\n1;1234,5\n", "csv:2: throughput is '1234,5': are these decimals, or thousands?"),
         ("workers;throughput\n1;12,345.5,6\n", "decimals, or thousands?"),
@@ -137,7 +142,9 @@ def test_what_a_table_does_not_say_is_unknown(tmp_path: Path) -> None:
         ("nodes,gpus/node,gpus,throughput\n2,4,8,19\n2,8,8,19\n", "csv:3: 8 workers on 2 hosts of 8 each cannot be"),
         ("nodes,gpus,throughput\n2,1,19\n", "csv:2: 1 workers on 2 hosts cannot be"),
         ("nodes,gpus,throughput\n1,1,5\n1,8,40\n4,8,99\n", "gpus is 8 on 1 and 8 on 4 hosts: of each, or of all"),
-        ("GPU,np,throughput\n1,1,5\n", "GPU holds numbers, beside another column of workers"),
+        ("GPU,np,throughput\n1,1,5\n", "hint: --column 'GPU=device_name' or --column 'GPU='"),
+        ("GPU,time\n3090,5\n4090,6\n", "GPU holds numbers: counts, names, or neither?\n  hint: --column 'GPU=workers'"),
+        ("Rank,time\n1,5\n2,6\n", "Rank holds numbers: counts, names, or neither?"),
         ("gpus,throughput\n-,5\n", "csv:2: gpus is empty"),
         ("gpus,throughput\n1,n/a\n2,\n", "no line has a measurement"),
         ("model,gpus,throughput\na,1,5\n,2,9\n", "csv:3: model is empty\n  hint: cells that were merged"),
@@ -156,6 +163,7 @@ def test_what_a_table_does_not_say_is_unknown(tmp_path: Path) -> None:
         ("GPU count (all),throughput\n8,5\n", "GPU count (all): are these the workers?"),
         ("hw,throughput\n8x V100,5\n", "add a column `workers`; --column 'hw=+' where it is a setting"),
         ("gpus,Top-1 error (%),time\n8,24,5\n", "Top-1 error (%) is no accuracy"),
+        ("gpus,lr,Top-1 error (%)\n8,0.1,24\n", "Top-1 error (%) is no accuracy"),
         ("gpus,epoch,time\n8,1,5\n8,2,9\n", "epoch: a line for each epoch?"),
         ("gpus,loss,img/s\n8,nan,5\n", "csv:2: loss is nan"),
         ("gpus;img/s\n1;1.400\n8;10.770\n", "img/s is '1.400': are these decimals, or"),
@@ -181,6 +189,10 @@ def test_what_a_table_does_not_say_is_unknown(tmp_path: Path) -> None:
         ("gpu,count,img/s\nA,1,5\nA,2,9\n", "--column 'count=workers'; --column 'count=+' where"),
         ("gpu,#,img/s\nA,1,5\nB,1,6\n", "#: are these the workers?"),
         ("gpu,n,img/s\nA,1,5\nB,4,6\n", "n: are these the workers?"),
+        (
+            "A100s,time\n8,5\n64,1\n",
+            "--column 'A100s=workers'; --column 'A100s=+' where it is a setting; --column 'A100s=",
+        ),
         ("config,img/s\n8x8,9\n1x8,5\n", "config: are these the workers?"),
         ("gpus,throughput,Unit\n1,2700,img/s\n2,2.5,kimg/s\n", "Unit: units of single lines are not read"),
         ("gpus,throughput,unit\n1,2700,ms\n", "--column 'unit=+' where it is a setting"),
@@ -191,11 +203,15 @@ def test_what_a_table_does_not_say_is_unknown(tmp_path: Path) -> None:
         ("gpus,max,img/s\n1,128,9\n1,256,5\n", "max is 128 and 256 on lines"),
         ("gpus,error,img/s\n1,none,9\n1,feedback,5\n", "error is 'feedback': did the run fail?"),
         ("gpus,batch,GradAccum,step time (s)\n8,4,1,0.5\n8,4,8,3\n", "GradAccum: does the batch hold all"),
+        ("gpus,TP,batch,step time (s)\n8,8,16,2\n", "TP: does the batch hold all of a step of each worker?"),
+        ("gpus,time,Accuracy (fp16)\n8,5,77.6\n8,4,71.6\n", "Accuracy (fp16): a score, or a setting?"),
+        ("gpus,time,precision\n8,5,0.91\n8,4,0.90\n", "precision: a score, or a setting?"),
         ("gpus,img/s,wall time (h:mm:ss)\n1,5,1:30:00\n", "holds times such as 1:30:00"),
         ("gpus,time,State\n1,5,COMPLETED\n1,4,running\n", "interrupted; or leave the line out"),
         ("gpus,time,status\n1,5,1\n1,4,0\n", "status is '1'"),
         ("gpus,time,status\n1,5,ok\n1,4,?\n", "status is '?'"),
         ("gpus,time,status\n1,5,completed\n1,4,\N{EM DASH}\n", "status is '\N{EM DASH}'"),
+        ("JobID,gpus,time\n1,4,5\n1.batch,1,5\n1.0,4,5\n", "csv:3: JobID 1.batch is a step of a job of the table"),
         ("gpus,time,OOM?\n1,5,no\n1,4,yes\n", "OOM? is 'yes': did the run fail?"),
         ("gpus,time,metrics.exit-code\n1,5,0\n1,4,137\n", "metrics.exit-code is '137': did"),
         ("gpus;batch;step time (ms)\n1;64;160.123\n", "--column 'step time (ms)=step_time_s/1000'"),
@@ -269,6 +285,9 @@ def test_what_is_no_table_of_measurements_is_refused(tmp_path: Path, text: str, 
         ("metrics.throughput", "5.1", "samples_per_s", 5.1),
         ("train/samples_per_second", "5.1", "samples_per_s", 5.1),
         ("train/loss", "0.9", "train_loss", 0.9),
+        ("loss_train", "0.9", "train_loss", 0.9),
+        ("loss_val", "0.9", "validation_loss", 0.9),
+        ("acc_train", "0.9", "train_accuracy", 0.9),
         ("metrics/eval/accuracy", "0.9", "validation_accuracy", 0.9),
         ("Throughput [k tok/s]", "25.6", "samples_per_s", 25600),
         ("ktok/s", "1.2", "samples_per_s", 1200),
@@ -330,6 +349,14 @@ def test_a_column_whose_unit_is_not_understood_needs_a_factor(tmp_path: Path) ->
     assert row["samples_per_s"] == 12
 
 
+def test_an_error_is_no_accuracy_by_its_name_alone(tmp_path: Path) -> None:
+    text = "gpus,time,top-1 error (%)\n1,5,24\n"
+    with pytest.raises(UserError, match="is no accuracy"):
+        made(tmp_path, text, columns={"top-1 error (%)": "validation_accuracy"})
+    columns = {"top-1 error (%)": "validation_accuracy/100"}
+    assert read([made(tmp_path, text, columns=columns).folder]).studies[0].runs[0]["validation_accuracy"] == 0.24
+
+
 def test_a_factor_says_that_points_separate_decimals(tmp_path: Path) -> None:
     text = "gpus;Durchsatz (img/s)\n1;219\n8;1.734\n"
     with pytest.raises(UserError, match="decimals, or thousands"):
@@ -382,6 +409,13 @@ def test_a_factor_is_that_of_the_user_or_of_the_heading(
         ("nodes,gpus per node,img/s\n1,1,5\n1,8,9\n4,8,9\n", [1, 8, 32], 3),
         ("img/s\n5\n", [1], 1),
         ("GPU,img/s\n1,5\n4,9\n", [1, 4], 2),
+        ("NPUs,img/s\n1,5\n4,9\n", [1, 4], 2),
+        ("GPU(s),Node\u2019s,Epoch(s),time(s)\n1,1,9,5\n8,2,9,2\n", [1, 8], 2),
+        ("model,img/s,load (s),seq length\na,5,1,512\nb,6,2,1024\n", [1, 1], 2),
+        ("gpus,TP,global batch,step time (s)\n8,8,64,2\n", [8], 1),
+        ("gpus,time,grad_acc,target accuracy,time to acc - x (h)\n1,5,4,0.75,3\n", [1], 1),
+        ("gpus,acc,GlobalBatchSize (S)\n1,0.9,64\n", [1], 1),
+        ("gpus,img/s\n1,5\ngpus,img/s\n4,9\n", [1, 4], 2),
         ("sep=;\ngpus;img/s\n1;1.25\n", [1], 1),
         ("gpus,model,img/s\n1,a,5\n2,-,9\n", [1, 2], 2),
         ("reduction,gpus,time\nsum,1,5\nmean,1,6\n", [1, 1], 2),
@@ -445,7 +479,7 @@ def test_workers_and_arms(tmp_path: Path, text: str, workers: list[int], num_arm
         "Total cost ($),Training cost,Spot price,Hourly rate,USD/h,$/h,Rate (\u20ac)",
         "Eff. (%),Scaling eff. vs 1 node,Speedup (x),Rel. throughput,Normalized throughput",
         "img/s/W,img/s/$,samples/joule,CO2e,CO2 (kg),kWh,AllReduce time (ms),comm time (s)",
-        "Acc@5,mAP@0.5,AP,box AP,mIoU,ROUGE-L,bpc,BLEU (cased),AP50",
+        "Acc@5,mAP@0.5,AP,box AP,mIoU,ROUGE-L,bpc,BLEU (cased),AP50,recall,Sensitivity (%),specificity",
     ],
 )
 def test_prices_ratios_and_other_scores_keep_no_repeats_apart(tmp_path: Path, headings: str) -> None:
