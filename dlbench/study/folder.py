@@ -112,13 +112,36 @@ def create(parent: Path, plan: "StudyPlan", now: datetime | None = None) -> Fold
         raise UserError("the scenario has no runs", hint="check `exclude` and --only: together they leave nothing")
     moment = now or datetime.now(UTC)
     record = new_record(plan, moment.isoformat(timespec="seconds"))
-    path = _make(parent, f"{name_from(plan.scenario.name)}-{moment:%Y%m%dT%H%M%SZ}")
+    path = make_folder(parent, f"{name_from(plan.scenario.name)}-{moment:%Y%m%dT%H%M%SZ}")
     files.write_text(path / files.SCENARIO, plan.text)
     if plan.reference:
         files.write_text(path / files.REFERENCE, plan.reference)
     write_machine(path, plan.machine)
     write_record(path, record)
     return Folder(path, record, plan.machine)
+
+
+def make_folder(parent: Path, name: str) -> Path:
+    """Make the folder of a new study; where others of this name were made in the same second, with a number.
+
+    Raises:
+        UserError: It cannot be made.
+        OSError: The disk is full.
+    """
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        for number in range(1, 1000):
+            path = parent / (name if number == 1 else f"{name}-{number}")
+            with contextlib.suppress(FileExistsError):
+                path.mkdir()
+                return path
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise UserError(
+            f"no study can be made in {parent}: {error.strerror}", hint="choose another --output"
+        ) from error
+    raise UserError(f"all 999 names are taken, from {parent / name} to {name}-999")
 
 
 def new_record(plan: "StudyPlan", created_at: str) -> Record:
@@ -233,23 +256,6 @@ def machine_fingerprint(machine: Mapping[str, Any]) -> str:
 def write_machine(path: Path, machine: Mapping[str, Any]) -> None:
     """Replace `machine.json`."""
     files.write_text(path / files.MACHINE, json.dumps(machine, indent=2, ensure_ascii=False) + "\n")
-
-
-def _make(parent: Path, name: str) -> Path:
-    try:
-        parent.mkdir(parents=True, exist_ok=True)
-        for number in range(1, 1000):
-            path = parent / (name if number == 1 else f"{name}-{number}")
-            with contextlib.suppress(FileExistsError):
-                path.mkdir()
-                return path
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        raise UserError(
-            f"no study can be made in {parent}: {error.strerror}", hint="choose another --output"
-        ) from error
-    raise UserError(f"all 999 names are taken, from {parent / name} to {name}-999")
 
 
 def write_record(path: Path, record: Record) -> None:

@@ -26,6 +26,7 @@ from dlbench.records.outcome import Status
 from dlbench.records.tables import write_table
 from dlbench.scenario.metrics import BUILT_IN, RATE, TIME_TO_TARGET, TRAIN_TIME
 from dlbench.scenario.scenario import name_from
+from dlbench.study.folder import make_folder
 from dlbench.study.headings import (
     ACCUMULATED,
     MEASURED,
@@ -115,8 +116,7 @@ def import_table(path: Path, parent: Path, name: str = "", columns: Mapping[str,
         raise UserError("no line has a measurement", where=table.where())
     _refuse_of_each(headings, rows, table.where())
     _scope_batches(rows)
-    folder = parent / f"{study}-{moment:%Y%m%dT%H%M%SZ}"
-    folder.mkdir(parents=True)
+    folder = make_folder(parent, f"{study}-{moment:%Y%m%dT%H%M%SZ}")
     extra = tuple(each.column for each in headings if each.column.startswith(OTHER))
     if (noun := _counted(headings)) and COUNTED not in extra:
         extra, rows = (*extra, COUNTED), [row | {COUNTED: noun} for row in rows]

@@ -138,12 +138,12 @@ def _value(arm: ArmAnswer, answer: Answer, metrics: Metrics) -> str:
 def _on_workers(use: ArmAnswer, answer: Answer, metrics: Metrics) -> str:
     """Say where more workers were tried, all else alike, and buy nothing."""
     # One worker alone has no strategy that those with more could share.
-    own = {"workers", "mode", *(["strategy"] if use.workers == 1 else [])}
+    of_workers = {"workers", "mode", *(["strategy"] if use.workers == 1 else [])}
     more = [
         arm
         for arm in answer.arms
         if arm.word != "out" and arm.workers > use.workers and arm.value
-        if all(arm.settings[key] == use.settings[key] for key in use.settings if key not in own)
+        if all(arm.settings[key] == use.settings[key] for key in use.settings if key not in of_workers)
     ]
     if use.value is None or not more or any(arm.title in answer.open for arm in more):
         return ""

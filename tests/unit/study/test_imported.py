@@ -673,3 +673,7 @@ def test_the_command_says_what_it_took_for_what(tmp_path: Path) -> None:
     }.items():  # fmt: skip
         done = CliRunner().invoke(group, [*words, "--column", column])
         assert (done.exit_code, part in done.stderr) == (2, True), column
+
+
+def test_tables_imported_in_one_second_are_studies_of_their_own(tmp_path: Path) -> None:
+    assert len({made(tmp_path).folder for _ in range(3)}) == 3
