@@ -105,8 +105,6 @@ class Judgement:
         tests: The arm - those of the others that it is the least sure to keep against, on `scale`; the one it is
             `against` comes first.
         scale: What values were compared on.
-        later: The tests in pairs, which pay with further repeats; None: as they are.
-        significance: Of the family, by which pairs begin to pay.
     """
 
     verdict: Verdict
@@ -118,8 +116,6 @@ class Judgement:
     level: float = SIGNIFICANCE
     tests: Difference = field(default=_NOTHING, compare=False, repr=False)
     scale: _Scale = _Scale()
-    later: Difference | None = field(default=None, compare=False, repr=False)
-    significance: float = SIGNIFICANCE
 
     @property
     def is_share(self) -> bool:
@@ -179,10 +175,9 @@ class Judgement:
 
         if self.verdict is not Verdict.OPEN or not self._is_known:
             return None
+        gain, error, freedom = (part[:, None] for part in self.tests)
+        possible = gain + error * stdtrit(freedom, (np.arange(40) + 0.5) / 40)
         for more in _TRIED:
-            tests = self.later if self.later and pairs_pay(self.n + more, self.significance) else self.tests
-            gain, error, freedom = (part[:, None] for part in tests)
-            possible = gain + error * stdtrit(freedom, (np.arange(40) + 0.5) / 40)
             then = np.maximum(error * np.sqrt(self.n / (self.n + more)), 1e-300)
             needed = stdtrit(freedom * (self.n + more - 1) / max(self.n - 1, 1), 1 - self.level)
             keeps = ndtr((possible + self.scale.margin) / then - needed).mean(-1).min()
@@ -271,7 +266,7 @@ def _judged_once(arms: Sequence[Values], metric: Metric, significance: float) ->
     scale = _scale(arms, metric)
     # Of equal medians the better mean.
     best = max(range(k), key=lambda place: (scale.sign * medians[place], scale.sign * fmean(arms[place].values())))
-    pairs, later = (_pairs(arms, scale, significance, more) for more in (0, MOST_REPEATS))
+    pairs = _pairs(arms, scale, significance)
     places, is_known = np.arange(k), np.array(repeats) >= LEAST_REPEATS
     are_known = is_known[:, None] & is_known & (places[:, None] != places)
     above = pairs.p_above(-scale.margin)
@@ -301,10 +296,9 @@ def _judged_once(arms: Sequence[Values], metric: Metric, significance: float) ->
     judgements = []
     for place, other in enumerate(against.tolist()):
         verdict, n = _verdict(does_keep[place], loses[place]), min(repeats[place], repeats[other])
-        rivals = [other, *(rival for rival in nearest[place] if rival not in (place, other))]
-        level, tests, then = significance / int(factors[place]), pairs.of(place, rivals), later.of(place, rivals)
-        judgement = Judgement(verdict, other, n=n, level=level, tests=tests, scale=scale)
-        judgements.append(replace(judgement, later=then, significance=significance))
+        tests = pairs.of(place, [other, *(rival for rival in nearest[place] if rival not in (place, other))])
+        level = significance / int(factors[place])
+        judgements.append(Judgement(verdict, other, n=n, level=level, tests=tests, scale=scale))
     family = Family(best, tuple(judgements), tuple(repeats), pairs, keeps_p, worse, scale, significance)
     return family, np.flatnonzero(~is_far).tolist()
 
@@ -353,12 +347,11 @@ def _scale(arms: Sequence[Values], metric: Metric) -> _Scale:
     return _Scale(1.0 if metric.is_higher_better else -1.0, is_log, margin, step)
 
 
-def _pairs(arms: Sequence[Values], scale: _Scale, significance: float = SIGNIFICANCE, more: int = 0) -> Difference:
-    """Return each arm [row] - each other [column]: paired if all share repeats and pairs pay by `more`; or Welch's."""
+def _pairs(arms: Sequence[Values], scale: _Scale, significance: float = SIGNIFICANCE) -> Difference:
+    """Return each arm [row] - each other [column]: paired where both have the same repeats, else Welch's."""
     k, n, least = len(arms), np.array([len(arm) for arm in arms]), scale.step**2 / 4
     repeats = sorted(arms[0])
-    is_paired = n.min() > 1 and pairs_pay(len(repeats) + more, significance)
-    is_paired = is_paired and all(arm.keys() == arms[0].keys() for arm in arms)
+    is_paired = pairs_pay(len(repeats), significance) and all(arm.keys() == arms[0].keys() for arm in arms)
     ordered = [{repeat: arm[repeat] for repeat in repeats} for arm in arms] if is_paired else arms
     values = np.array(_numbers(ordered))
     # Shorter arms are filled up with zeros.

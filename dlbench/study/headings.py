@@ -38,13 +38,13 @@ _STATUSES = {"": Status.COMPLETED} | {
 NOTHING = ("", "na", "n/a", "nan", "none", "null", "-", "\N{EN DASH}", "\N{EM DASH}")
 # Columns that say whether a run failed, and their cells where it did not; `0:0` is Slurm's.
 _FAILURE = "(exit|return)code|rc|fail(ed|ure)|crash(ed)?|oom"
-_NO_FAILURE = (*NOTHING, "0", "0.0", "0:0", "no", "n", "false")
+_NO = (*NOTHING, "0", "0.0", "0:0", "no", "n", "off", "false")
 # Words of headings, and the one that stands for them below.
 _WORDS = {
     "": "of de der the in mean average avg median",
-    "workers": "gpus ngpus numgpus numworkers devices accelerators processes ranks ntasks tpus chips cards "
-    "npus hpus ipus gcds replicas",
-    "worker": "gpu device accelerator process rank tpu chip card npu hpu ipu gcd",
+    "workers": "gpus ngpus numgpus numworkers devices accelerators processes ranks ntasks tpus chips npus "
+    "hpus ipus gcds",
+    "worker": "gpu device accelerator process rank tpu chip npu hpu ipu gcd",
     "hosts": "nodes nnodes numnodes numhosts machines instances vms",
     "host": "node server instance vm",
     "item": "img imgs image images sample samples example examples token tokens tok toks sequence sequences seq seqs "
@@ -68,7 +68,7 @@ _WORDS = {
     "relative": "rel normalized normalised",
     "price": "usd eur dollar dollars cost costs",
 }
-_SINGULAR = "|".join(f"worker host machine epoch {_WORDS['worker']} {_WORDS['host']}".split())
+_SINGULAR = "|".join(f"worker host machine {_WORDS['worker']} {_WORDS['host']}".split())
 _MEANS = {word: meaning for meaning, words in _WORDS.items() for word in words.split()}
 _MEANS |= {f"{k}{word}": f"{_MEANS[k]}item" for word in _WORDS["item"].split() for k in "km"}
 _TIME, _RATE, SHARE = "s", "samples/s", "0 to 1"
@@ -149,7 +149,7 @@ _SCORE = re.compile(
     "|specificity)+(top\\d|\\d+|l|cased|uncased)?"
 )
 _OF_SCORE = re.compile(
-    r"(?!.*(target|grad))(.*(?<![a-z]))?(acc(uracy)?|top.?\d|loss|recall|sensitivity|specificity|f1|bleu|auc)(?![a-z])",
+    r"(?!.*(target|grad|goal|thresh|stop|step|scale|weight|alpha|gamma|packet))(.*(?<![a-z]))?(acc(uracy)?|top.?\d|loss|recall|sensitivity|specificity|f1|bleu|auc)(?![a-z])",
     re.IGNORECASE,
 )
 # Of a classifier where it holds 0.91 or 91%.
@@ -175,7 +175,10 @@ _SUMMARY = re.compile("mean|avg|average|median|std|sd|stdev|min|max|total|sum|be
 _ERROR = re.compile(r"(top.?\d|val\w*|test).?err(?!.*(std|dev|bar))", re.IGNORECASE)
 # `error` alone may be one of the mean.
 _BARE_ERROR = re.compile(r"err(or)?s?([ _]rate|[\W_]*(%|percent|pct)).*", re.IGNORECASE)
-_COUNTS = r"gpu|node|worker|device|rank|accelerator|(tasks|cores|cpus)$"
+_COUNTS = (
+    r"gpu|node|worker|device|rank|accelerator|processors|replicas|data.?parallel|(?<![a-z])dp(?![a-z])"
+    r"|(tasks|cores|cpus|cards)$|#?\W*[a-z]+\d+[a-z]*s$|#\W*[a-z]+\d"  # A100s, # A100
+)
 # A GeForce 3090, and the number of a GPU: no count.
 _NO_COUNT = re.compile("0|[1-5]0[5-9]0|16[56]0")
 _HOSTS = "(num(ber)?|no|n|#)?[ _]*(of )?(node|host|machine|instance|vm)s"
@@ -450,7 +453,7 @@ def _refuse_hidden(headings: Sequence[Heading], table: Table) -> None:
             hint = f"leave summary lines out; --column '{theirs}={setting}' where it is a setting"
             raise UserError(f"{theirs}: a summary of other lines is no run", where=table.where(summaries[0]), hint=hint)
         for (number, _), cell, end in zip(table.lines, cells, ends, strict=True):
-            is_end = heading.is_failure and cell.lower() not in _NO_FAILURE
+            is_end = heading.is_failure and cell.lower() not in _NO
             if is_end and status_of(end) in (None, Status.COMPLETED):
                 hint = f"a column `status` of {', '.join(Status)} says so; {_ways(theirs)}"
                 raise UserError(f"{theirs} is {shown(cell)}: did the run fail?", where=table.where(number), hint=hint)
@@ -468,10 +471,7 @@ def _refuse_hidden(headings: Sequence[Heading], table: Table) -> None:
             ways = _ways(theirs, "epochs" if theirs.lower() == "epoch" else "+")
             hint = f"keep the last line of each run; where each line is one: {ways}"
             raise UserError(f"{theirs}: a line for each {unit[1].lower()}?", where=table.where(), hint=hint)
-        values = {*cells} - {*NOTHING}
-        are_counts = len(values) > 1 and all(re.fullmatch(r"[1-9][\d,]*", value) for value in values)
-        are_counts &= not heading.unit and not _CHOSEN.search(theirs) and not _is_time(heading, cells)
-        is_count = is_other and (are_counts or re.search(_COUNTS, theirs, re.IGNORECASE))
+        is_count = is_other and re.search(_COUNTS, theirs, re.IGNORECASE)
         is_line_number = theirs == "#" and _numbers_lines(cells)
         is_amount = heading.is_guessed and _AMOUNT.fullmatch(theirs) and all(map(str.isdecimal, cells))
         is_grid = all(map(_GRID.fullmatch, cells)) and not all(map(_SQUARE.fullmatch, cells))
@@ -542,7 +542,7 @@ def _refuse_settings(headings: Sequence[Heading], table: Table) -> None:
             raise UserError(f"{theirs} holds times such as {min(filled)}", where=where, hint=hint)
         if heading.unit == _RATE or (_OF_RATE.search(theirs) and not _CHOSEN.search(theirs)):
             raise UserError(f"{theirs} is a rate, and no setting", where=where, hint=f"{_ONE_LINE}; {_ways(theirs)}")
-        is_precision = _PRECISION.fullmatch(theirs) and re.search("[.%]", str(filled))
+        is_precision = _PRECISION.fullmatch(theirs) and re.search(r"%|\.\d*[1-46-9]", str(filled))
         is_score = is_precision or (_OF_SCORE.match(theirs) and not _is_time(heading, cells))
         if is_score and filled and all(re.fullmatch(r"[\d.]+ ?%?", cell) for cell in filled):
             hint = f"call the one that decides `accuracy` or `loss`; {_ways(theirs)}"
@@ -551,7 +551,8 @@ def _refuse_settings(headings: Sequence[Heading], table: Table) -> None:
             hint = f"--column '{theirs}={TRAIN_TIME.column}' where it is how long a run took; {_ways(theirs)}"
             raise UserError(f"{theirs} is a time, and no setting", where=where, hint=hint)
         is_of_several = not has_all and _MODEL_PARALLEL.search(theirs)
-        if step and is_open and (is_of_several or ACCUMULATED.search(theirs)) and filled - {"1"}:
+        is_of_several = is_of_several or ACCUMULATED.search(theirs)
+        if step and is_open and is_of_several and {*map(str.lower, filled)} - {"1", "1.0", *_NO}:
             hint = "add a column `global batch`: all that a step of all workers takes"
             hint = f"--column '{step.theirs}={STEP_TIME}' where it is the time of all of it" if has_all else hint
             message = f"{theirs}: does the {'time' if has_all else 'batch'} hold all of a step of each worker?"
@@ -586,8 +587,8 @@ def _missing(headings: Sequence[Heading]) -> str:
 def _guessed(theirs: str, *, has_least: bool) -> Heading:
     """Return what a heading says in its own words; `min` at its end is the least where `has_least`, else minutes."""
     text = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", theirs).lower()
-    # `GPU(s)`, `node's`; not `time(s)`.
-    text = re.sub(rf"({_SINGULAR})(\(s\)|['\u2019]s)", r"\1s", text)
+    # `GPU(s)`, `# of node's`; not `time(s)`, `time per GPU(s)`.
+    text = re.sub(rf"^((#|num(ber)?|no\.?)?( ?of)? ?({_SINGULAR}))(\(s\)|['\u2019]s)$", r"\1s", text)
     # `params.lr` and `val/accuracy` of trackers are no quotients; `train/s` is.
     text = re.sub(r"^(params?|metrics?|config|summary|hparams)[./]", "", text)
     text = re.sub(r"^(train(ing)?|val(id(ation)?)?|eval(uation)?|test)[./](?!s(ec)?\b)", r"\1 ", text)

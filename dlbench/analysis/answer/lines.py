@@ -145,7 +145,8 @@ def _on_workers(use: ArmAnswer, answer: Answer, metrics: Metrics) -> str:
         if arm.word != "out" and arm.workers > use.workers and arm.value
         if all(arm.settings[key] == use.settings[key] for key in use.settings if key not in of_workers)
     ]
-    if use.value is None or not more or any(arm.title in answer.open for arm in more):
+    is_open = any(arm.title in answer.open and arm.workers > use.workers for arm in answer.arms)
+    if use.value is None or not more or is_open:
         return ""
     metric, least = metrics.get(use.value.metric, TRAIN_TIME), use.value.spread.median
     gain = max(metric.gain(arm.value.spread.median, least) for arm in more if arm.value)
