@@ -265,9 +265,10 @@ def _is_module_missing(module: str, *, finds_all: bool) -> bool:
     spec = PathFinder.find_spec(package, [str(Path.cwd())])
     if spec is None:
         return finds_all and find_spec(package) is None
-    if spec.origin is None and find_spec(package) is not None:  # a folder without `__init__.py` comes last
+    # A folder without `__init__.py` comes last, and another Python may have more.
+    if spec.origin is None and (not finds_all or find_spec(package) is not None):
         return False
-    spec = PathFinder.find_spec(module, [str(Path.cwd().joinpath(package, *inner).parent)])
+    spec = PathFinder.find_spec(module.rpartition(".")[2], [str(Path.cwd().joinpath(package, *inner).parent)])
     if spec is not None and spec.submodule_search_locations is not None:
         spec = PathFinder.find_spec("__main__", [*spec.submodule_search_locations])
     return spec is None

@@ -13,6 +13,7 @@ from typing import Any
 from dlbench import plugins
 from dlbench.analysis.formatting import one_line
 from dlbench.errors import UserError, nearest
+from dlbench.regular_file import is_file
 from dlbench.scenario.check.case import num_training_samples
 from dlbench.scenario.check.commands import SHELLS, interpreter_of, scripts_of, simple_commands, text_of
 from dlbench.scenario.check.scripts import (
@@ -44,6 +45,11 @@ STARTED_BY = (
     ("lightning", "mpi"), ("pytorch_lightning", "mpi"), ("transformers.Trainer", "mpi"), ("jax.distributed", "mpi"),
     ("MultiWorkerMirroredStrategy", "multi_worker"), ("MirroredStrategy", "mirrored"), ("TF_CONFIG", "multi_worker"),
 )  # fmt: skip
+# What connects workers in a module of the script; other modules may use the same library.
+_CONNECTS = re.compile(
+    r"init_process_group\(|hvd\.init\(|COMM_WORLD|distributed\.initialize\(|MirroredStrategy\(|TF_CONFIG"
+    r"|\b(Accelerator|Fabric|Trainer|LightningCLI)\("
+)
 # Of these the words of scripts for TensorFlow, which are no modules.
 OF_TENSORFLOW = {"MultiWorkerMirroredStrategy", "MirroredStrategy", "TF_CONFIG"}
 # Settings that a script reads, by the hook or as arguments.
@@ -203,17 +209,16 @@ def _of_script(wish: Wish, base: _Lines) -> str:
             f"{wish.script} starts processes itself, by `{nested.launcher}`, and dlbench starts one for each worker",
             hint=f"name the script that one process executes: --script {(*nested.scripts, 'train.py')[0]}",
         )
-    texts = _texts(command)
-    modules = {module for text in texts for module in modules_of(text)}
+    script, started = Path(wish.script), _texts(command)
+    texts = list(dict.fromkeys([*started, *with_modules(script)]))
     nodes = [node for text in texts for node in ast.walk(parsed(text))]
-    modules |= OF_TENSORFLOW & {getattr(node, key, "") for node in nodes for key in ("attr", "id", "value")}
-    script = Path(wish.script)
+    # What a module imports alone, such as `torch.distributed` to ask for its rank, starts no workers.
+    connecting = [text for text in texts if text in started or _CONNECTS.search(text)]
+    modules = {module for text in connecting for module in modules_of(text)}
+    tree = [node for text in connecting for node in ast.walk(parsed(text))]
+    modules |= OF_TENSORFLOW & {getattr(node, key, "") for node in tree for key in ("attr", "id", "value")}
     main_text = text_of(script) or ""
-    # Those of the script itself, else of the module that it imports them from.
-    imported = with_modules(script)[1:]
-    declared = [each for each in (arguments_of(it, script.parent) for it in imported) if any(it.setting for it in each)]
-    arguments = arguments_of(main_text, script.parent) or [*declared, []][0]
-    arguments = arguments if command.startswith("python") else []
+    arguments = arguments_of(main_text, script.parent) if command.startswith("python") else []
     fixed = {"learning_rate": 0.1, "epochs": 10}
     if wish.compare and "batch_size" not in wish.compare:
         fixed["batch_size"] = 32
@@ -319,7 +324,9 @@ def command_of(script: Path) -> str:
     levels = [node.level for node in parsed(text).body if isinstance(node, ast.ImportFrom) and node.level]
     if program == "python" and levels:
         parts = Path(os.path.relpath(script)).with_suffix("").parts
-        if len(parts) > max(levels) and all(map(str.isidentifier, parts)):
+        # `src/package/train.py` is no module of `src`.
+        is_whole = is_file(Path(parts[0], "__init__.py")) or not is_file(script.parent / "__init__.py")
+        if is_whole and len(parts) > max(levels) and all(map(str.isidentifier, parts)):
             return f"python -m {'.'.join(parts)}"
         raise UserError(
             f"{script} imports from its package (`from . import`), which Python only does for a module",
@@ -329,14 +336,14 @@ def command_of(script: Path) -> str:
 
 
 def lacks_hook(script: Path) -> bool:
-    """Whether neither a script nor one that it starts calls the worker's hook, without which nothing is recorded."""
-    return not any(map(has_hook, _texts(command_of(script))))
+    """Whether no script that is started, and no module of it, calls the hook, without which no step is recorded."""
+    return not any(map(has_hook, [*_texts(command_of(script)), *with_modules(script)]))
 
 
 def _texts(command: str) -> list[str]:
-    """Return the texts of the scripts that a command starts, and of modules that they import."""
+    """Return the texts of the scripts that a command starts."""
     paths = {path for it in simple_commands(command) for path in (*map(Path, it.words[1:2]), *it.scripts)}
-    return list(dict.fromkeys(text for path in sorted(paths) for text in with_modules(path)))
+    return [text for path in sorted(paths) if (text := text_of(path)) is not None]
 
 
 def _of_data(wish: Wish, base: _Lines) -> str:

@@ -83,9 +83,8 @@ def unconnected(command: str) -> Path | None:
     nodes = [node for text in texts for node in ast.walk(parsed(text))]
     imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     imported |= {str(node.module) for node in nodes if isinstance(node, ast.ImportFrom) and not node.level}
-    folders = {folder for path in paths for folder in _roots(path)}
-    others = {module.partition(".")[0] for module in imported} - _ALONE
-    is_alone = all(any((*it.glob(f"{name}.py"), *it.glob(f"{name}/*.py")) for it in folders) for name in others)
+    beside = {it.stem for path in paths for it in path.parent.glob("*.py")} | {_package(path).name for path in paths}
+    is_alone = {module.partition(".")[0] for module in imported} <= _ALONE | beside
     return next(iter(paths), None) if is_alone and not any(map(_LEAVES.fullmatch, _calls(*nodes))) else None
 
 
@@ -258,21 +257,26 @@ def _calls(*nodes: ast.AST) -> set[str]:
 
 
 def with_modules(path: Path) -> list[str]:
-    """Return the text of a Python script, and of the modules that it imports beside it and from its package."""
+    """Return the text of a Python script, and of the modules that it imports beside it and from its package.
+
+    Of other packages no more than modules that are named: what all of a library could do, no script does.
+    """
     texts, paths = dict[Path, str](), [path]
+    package = _package(path)
     for each in paths:
         if each not in texts and len(texts) < _MOST_MODULES and (text := text_of(each)) is not None:
             texts[each] = text
             nodes = list(ast.walk(parsed(text)))
-            modules = {(folder, module) for module in _imported(nodes) for folder in _roots(path)}
+            modules = {(folder, module) for module in _imported(nodes) for folder in (path.parent, package.parent)}
             modules |= {it for node in nodes if isinstance(node, ast.ImportFrom) for it in _relative(node, each)}
-            paths += sorted(filter(None, (module_file(module, folder) for folder, module in modules)))
+            files = filter(None, (module_file(module, folder) for folder, module in modules))
+            paths += sorted(it for it in files if it.name != "__init__.py" or package in it.parents)
     return [text for it, text in texts.items() if it.name != "__init__.py" or parsed(text).body]  # many are empty
 
 
-def _roots(path: Path) -> set[Path]:
-    """Return the folders from which a script imports: its own, and for a module the one that its package is in."""
-    return {path.parent, next((it for it in path.parents if not is_file(it / "__init__.py")), path.parent)}
+def _package(path: Path) -> Path:
+    """Return the outermost folder with an `__init__.py` that a script is in; without one the script itself."""
+    return next((it for it in (path, *path.parents) if not is_file(it.parent / "__init__.py")), path)
 
 
 def _relative(node: ast.ImportFrom, path: Path) -> Iterator[tuple[Path, str]]:
@@ -283,7 +287,7 @@ def _relative(node: ast.ImportFrom, path: Path) -> Iterator[tuple[Path, str]]:
             yield folder, module or "__init__"
 
 
-@lru_cache(_MOST_MODULES)
+@lru_cache(4 * _MOST_MODULES)
 def parsed(text: str) -> ast.Module:
     """Return the tree of a Python script, an empty one of what is none; nothing is executed."""
     try:
@@ -305,6 +309,7 @@ def modules_of(text: str) -> Iterator[str]:
             yield from accumulate(name.split("."), "{}.{}".format)
 
 
+@lru_cache(_MOST_MODULES)
 def has_hook(text: str) -> bool:
     """Whether a Python script names a module of dlbench: it reports for itself then."""
     return any(module.partition(".")[0] == HOOK for module in modules_of(text))

@@ -35,6 +35,8 @@ _BEGAN = re.compile(
 _GOES_ON = re.compile(r"[.,_'\u2019\u00a0\u202f]?\d[\d.,_'\u2019]*|[eE][-+]?\d+|(?::\d\d)+(?:\.\d+)?")
 _FACTOR = r" ?([kKMG](?=\b|im|sam|tok|ex|seq)|(?:{})(?![^\W\d]|\s*[=:]))"
 _LONGEST_NAME = 100
+# Times that are rounded to other digits differ by no more.
+_LEAST_GROWTH = 0.99
 _CLOCK = re.compile(r"(?:(\d+) days?, )?(?:(\d+):)?(\d+):(\d\d(?:\.\d*)?)")
 _THOUSANDS = re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d*)?")
 _NO_NUMBER = re.compile(r"(?<!\w)[-+]?(?:nan|inf(?:inity)?)\b", re.IGNORECASE)
@@ -131,15 +133,17 @@ def taken(
             continue
         try:
             metric = declaration.metric(name)
-            text = _printed(declaration, metric, log) if declaration.output else _written(declaration, metric, before)
-            values[name] = _checked(text, metric, declaration.times, longest_s)
+            stated = _printed(declaration, metric, log) if declaration.output else _written(declaration, before)
+            if metric in (TRAIN_TIME, TIME_TO_TARGET):
+                _require_growth(stated, longest_s / declaration.times)
+            values[name] = _checked(stated[-1], metric, declaration.times, longest_s)
         except (ValueError, RecursionError, csv.Error, re.error) as error:
             notes.append(f"{name}: {error}")
     return values, notes
 
 
-def _printed(declaration: MetricDeclaration, metric: Metric, log: Path) -> str:
-    """Return the last match of what was printed.
+def _printed(declaration: MetricDeclaration, metric: Metric, log: Path) -> Sequence[Any]:
+    """Return all matches of what was printed.
 
     Raises:
         ValueError: There is none.
@@ -172,13 +176,13 @@ def _printed(declaration: MetricDeclaration, metric: Metric, log: Path) -> str:
         raise ValueError(part)
     if DROPPED in text[end:]:
         raise ValueError(f"a part of the log was dropped after the last match of {declaration.output!r}")
-    if metric in (TRAIN_TIME, TIME_TO_TARGET):
-        _require_growth([it[1] for it in match.re.finditer(text) if it[1]])
-    return text[start:end]
+    return [*(it[1] for it in match.re.finditer(text, 0, start) if it[1]), text[start:end]]
 
 
-def _require_growth(values: Sequence[Any]) -> None:
-    """Refuse values of a time since training began the last of which is not the largest.
+def _require_growth(values: Sequence[Any], longest: float) -> None:
+    """Refuse values of a time since training began that fall, and together are no longer than the script ran.
+
+    What several workers state comes to more than that, and what is rounded otherwise falls by little.
 
     Raises:
         ValueError: It is a time of something else, such as each epoch's.
@@ -187,7 +191,7 @@ def _require_growth(values: Sequence[Any]) -> None:
     for value in values:
         with suppress(ValueError):
             times.append(_number(value, TRAIN_TIME))
-    if times and times[-1] < max(times):
+    if times and times[-1] < _LEAST_GROWTH * max(times) and sum(times) <= longest:
         raise ValueError(f"it was stated {len(times)} times, not growing: is it that of an epoch?")
 
 
@@ -264,8 +268,8 @@ def _identity(path: Path) -> tuple[int, int, int]:
     return status.st_mtime_ns, status.st_size, status.st_ino
 
 
-def _written(declaration: MetricDeclaration, metric: Metric, before: Stamps) -> Any:
-    """Return what a file says under a key, or last in a column.
+def _written(declaration: MetricDeclaration, before: Stamps) -> Sequence[Any]:
+    """Return what a file says under a key, or in a column.
 
     Raises:
         ValueError: It is not there, was not written by this run, or says nothing of the kind.
@@ -287,9 +291,7 @@ def _written(declaration: MetricDeclaration, metric: Metric, before: Stamps) -> 
     if not values:
         keys = ", ".join(dict.fromkeys(repr(key) for row in rows if isinstance(row, dict) for key in row if key))
         raise ValueError(f"{path} has nothing under {declaration.key!r}; it has: {shorten(keys) or 'nothing'}")
-    if metric in (TRAIN_TIME, TIME_TO_TARGET):
-        _require_growth(values)
-    return values[-1]
+    return values
 
 
 def _rows(text: str) -> Iterable[Any]:

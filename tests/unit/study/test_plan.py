@@ -68,7 +68,7 @@ def test_what_python_and_shells_cannot_execute_is_refused(tmp_path: Path, monkey
         "python -u missing.py": "no script 'missing.py'",
         "python -m nomod.train": "no module 'nomod.train'",
         "python -m package.trian": "did you mean 'package.train'?",
-        f"{sys.executable} -m package.sub.train": "no module 'package.sub.train'",
+        "python -m package.sub.train": "no module 'package.sub.train'",
         "python -m folder": "no module 'folder'",
         "python t.ipynb": "nbconvert --to script t.ipynb",
         "python train.sh": "train.sh does not compile: line 2",

@@ -71,16 +71,17 @@ def test_the_strategy_and_the_hook_are_looked_for_in_the_scripts_that_a_shell_sc
     assert lacks_hook(Path("train.sh"))
 
 
-def test_what_a_script_imports_has_its_strategy_its_hook_and_where_it_has_none_its_arguments() -> None:
+def test_what_a_script_imports_has_its_strategy_where_it_connects_workers_and_its_hook() -> None:
     Path("pk").mkdir()
-    Path("pk/train.py").write_text("import torch.distributed, dlbench.torch\np.add_argument('--lr', default=0.5)\n")
-    Path("pk/data.py").write_text("p.add_argument('--folder', required=True)\n")
-    Path("run.py").write_text("from pk import data, train\n")
-    base = base_of("run.py")
-    assert (base["command"], base["strategy"]) == ("python run.py --lr {learning_rate}", "mpi")
-    assert not lacks_hook(Path("run.py"))
-    Path("run.py").write_text("from pk import data, train\np.add_argument('--config')\n")
-    assert base_of("run.py")["command"] == "python run.py"
+    module, script = Path("pk/train.py"), Path("run.py")
+    module.write_text("import torch.distributed as d, dlbench.torch\nd.init_process_group()\np.add_argument('--lr')\n")
+    script.write_text("from pk import train\n")
+    # Of a module's own arguments nobody knows whether the script passes them on.
+    assert (base_of("run.py")["command"], base_of("run.py")["strategy"]) == ("python run.py", "mpi")
+    assert not lacks_hook(script)
+    module.write_text("import torch.distributed as d\nis_main = not d.is_initialized()\n")
+    assert base_of("run.py")["strategy"] == "single"
+    assert lacks_hook(script)
 
 
 def test_a_part_of_a_package_is_started_as_a_module(here: Path) -> None:

@@ -251,7 +251,9 @@ def test_whose_rate_a_script_prints_is_asked_where_workers_vary(
 def test_a_module_is_warned_of_as_its_file_is(here: Path) -> None:
     for path in ("flat.py", "pk/train.py", "pk/tool/__main__.py"):
         (here / path).parent.mkdir(parents=True, exist_ok=True)
-        (here / path).write_text("import numpy\nfrom pk import data\nif exists(x):\n    m.load_state_dict(x)\n")
+        own = "from pk import data" if path != "flat.py" else "import other"
+        (here / path).write_text(f"import numpy\n{own}\nif exists(x):\n    m.load_state_dict(x)\n")
+    (here / "other.py").write_text("import numpy\n")
     (here / "pk" / "data.py").write_text("import numpy\n")
     for folder in ("pk", "pk/tool"):
         (here / folder / "__init__.py").touch()

@@ -298,6 +298,10 @@ def test_a_time_since_training_began_never_falls(here: Path) -> None:
                 "time_to_target_s: it was stated 3 times, not growing: is it that of an epoch?"
             ]
             assert found(f"validation_loss: {where}")[0]
+    # Of several workers, together longer than the script ran, and rounded otherwise.
+    for printed, ran_s in (("12.34 s\n11.9 s\n", 13.0), ("12.3456 s\n0:00:12.34 s\n", 60.0)):
+        (here / "log").write_text(printed)
+        assert taken(metrics_of("train_time_s: '([0-9.:]+) s'"), Path("log"), {}, ran_s)[1] == []
 
 
 def test_an_expression_that_begins_with_anything_takes_no_time_of_the_square_of_a_line(here: Path) -> None:
