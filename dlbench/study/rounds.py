@@ -176,7 +176,7 @@ def search(
     # Of two that are alike the one that is written first counts.
     left = sorted((run for run in candidates if run.repeat == 0), key=lambda run: _place(run, tune))
     tried, is_open, repeats = list(left), not all(tune.candidates.values()), search_repeats(len(left), scenario)
-    for number, (count, epochs) in enumerate(rungs(left[0], len(left), scenario)):
+    for number, (count, epochs) in enumerate(rungs(left, scenario)):
         left = left[:count]
         ranked: list[RunSpec] = []
         while len(ranked) < len(left):

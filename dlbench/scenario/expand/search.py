@@ -1,10 +1,10 @@
 """The search for what each arm is measured at: its candidates as runs, and how long each is trained."""
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
+from dlbench.grouping import by_key
 from dlbench.scenario.expand.arms import changed, in_words
 from dlbench.scenario.expand.resolve import PlannedArm
 from dlbench.scenario.run_spec import Phase, RunSpec, Tuned
@@ -19,7 +19,7 @@ def with_search(arms: Sequence[PlannedArm], scenario: Scenario) -> tuple[Planned
     """Return the arms, those of which several values are tried as the first runs of a search."""
     if scenario.tune is None:
         return tuple(arms)
-    times, planned = Counter(arm.run.label for arm in arms), []
+    candidates, planned = by_key((arm.run.label, arm.run) for arm in arms), []
     for arm in arms:
         run, keys = arm.run, (key for key in scenario.tune.candidates if key in arm.point.tuned)
         values = {key: value for key in keys if (value := arm.value(key)) is not None}
@@ -28,12 +28,12 @@ def with_search(arms: Sequence[PlannedArm], scenario: Scenario) -> tuple[Planned
             continue
         settings = run.settings
         tuned = Tuned(arm=run.label, values=values, epochs=settings.epochs, extend_window=settings.extend_window)
-        if (count := times[run.label]) == 1:
+        if len(candidates[run.label]) == 1:
             planned.append(changed(arm, tuned=tuned))
             continue
+        epochs = rungs(candidates[run.label], scenario)[0][1]
         label = f"tune {run.label} {in_words(values)}"
         run = run.model_copy(update={"phase": Phase.TUNE, "tuned": tuned, "label": label})
-        epochs = rungs(run, count, scenario)[0][1]
         extends = settings.extend_window and scenario.goal == "throughput"
         planned.append(replace(arm, run=with_settings(run, epochs=epochs, extend_window=extends)))
     return tuple(planned)
@@ -58,24 +58,25 @@ def _expected(count: int, scenario: Scenario) -> int:
     return max(count, USUAL_CANDIDATES) if is_open else count
 
 
-def rungs(run: RunSpec, count: int, scenario: Scenario) -> list[tuple[int, int]]:
+def rungs(candidates: Sequence[RunSpec], scenario: Scenario) -> list[tuple[int, int]]:
     """Return how many of an arm's candidates are trained for how many epochs, one rung after the other.
 
     All of them get all epochs where that costs no more than the arm's measurement. Else each rung costs the same part
     of it, and the better half goes on to the next one: successive halving (Jamieson and Talwalkar 2016, AISTATS).
 
     Args:
-        run: One of the candidates.
-        count: How many there are.
+        candidates: One run of each.
         scenario: With `tune`.
     """
-    tune, settings = scenario.tune, run.settings
+    tune, count, first = scenario.tune, len(candidates), candidates[0]
     assert tune is not None
-    whole = run.tuned.epochs if run.tuned else settings.epochs
+    whole = first.tuned.epochs if first.tuned else first.settings.epochs
     if tune.epochs is not None:
         return [(count, tune.epochs)]
-    share = settings.workers if settings.divide is Divide.EPOCHS else 1
-    least = min(max(1, math.ceil(settings.warmup_epochs)) * share, whole)
+    share = first.settings.workers if first.settings.divide is Divide.EPOCHS else 1
+    # All are trained equally long, until the longest warm-up has ended.
+    warmup = max(run.settings.warmup_epochs for run in candidates)
+    least = min(max(1, math.ceil(warmup)) * share, whole)
     allowed, expected = whole * scenario.least_repeats / search_repeats(count, scenario), _expected(count, scenario)
     if expected * whole <= allowed:
         return [(count, whole)]

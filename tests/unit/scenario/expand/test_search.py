@@ -69,7 +69,16 @@ def _rungs(count: int, epochs: int, repeats: int, tune: str = "learning_rate: [1
     scenario = parse(f"base: {{trainer: numpy}}\nrepeats: {repeats}\ntune: {{{tune}}}\n", "s.yaml")
     settings = Settings(trainer="numpy", epochs=epochs, **values)
     run = RunSpec(scenario="s", label="x", repeat=0, settings=settings, tuned=Tuned(arm="x", values={}, epochs=epochs))
-    return rungs(run, count, scenario)
+    return rungs([run] * count, scenario)
+
+
+def test_all_candidates_are_trained_until_the_longest_warm_up_has_ended(runs) -> None:
+    text = "base: {trainer: numpy, epochs: 4}\nbaseline: none\nrepeats: 3\n"
+    for warm_ups in ("0, 3", "3, 0"):
+        found = runs(f"{text}tune: {{warmup_epochs: [{warm_ups}], learning_rate: [0.03, 0.1, 0.3]}}\n")
+        assert [run.settings.epochs for run in found] == [3] * 6
+        scenario = parse(f"{text}tune: {{warmup_epochs: [{warm_ups}]}}\n", "s.yaml")
+        assert rungs(found, scenario) == [(6, 3)]
 
 
 def test_a_search_costs_no_more_than_the_measurement() -> None:
