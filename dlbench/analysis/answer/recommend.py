@@ -94,7 +94,7 @@ def recommend(
         answer = doubted(answer, *((91, text) for place in places_here for text in place.doubts))
         can_run = not any(is_imported(arm.first) for arm in group.arms)
         if len(places_here) == 1 and can_run:
-            command, why, seconds = next(_commands(answer, group, places_here.pop(), arms, wanted))
+            command, why, seconds = next(_commands(answer, group, places_here.pop(), arms, wanted, confirming))
             answer = answer.model_copy(update={"next": Next(command=command, why=why, seconds=seconds)})
         answers.append(answer)
     return tuple(answers)
@@ -151,7 +151,12 @@ def retargeted(arms: Iterable[Arm], epochs: "pd.DataFrame", target: tuple[str, f
 
 
 def _commands(
-    answer: Answer, group: ComparisonGroup, place: StudyPlace, arms: Sequence[Arm], wanted: Wanted
+    answer: Answer,
+    group: ComparisonGroup,
+    place: StudyPlace,
+    arms: Sequence[Arm],
+    wanted: Wanted,
+    confirming: Sequence[Arm],
 ) -> Iterator[Command]:
     """Yield commands, why, and about how long each takes; the one that would tell most about a group first."""
     study, scenario = shlex.quote(str(place.path)), shlex.quote(str(place.path / files.SCENARIO))
@@ -189,8 +194,13 @@ def _commands(
         kept = [word for option in place.asked if not option[1].startswith(f"{key}=") for word in option]
         seconds = longer and longer * sum(seconds_of(arm) * len(arm.rows) for arm in whole)
         yield f"{again} {shlex.join([*kept, '--set', change])}", why, seconds
-    if answer.use and place.can_continue and not answer.confirmed and len(answer.arms) > 1:
-        contenders = sorted(map(seconds_of, whole), reverse=True)[:CONTENDERS]
+    judged = {arm.name for arm in answer.arms if arm.word != "out"}
+    left = [arm for arm in group.arms if arm.name in judged]
+    used = {arm.label for arm in left if answer.use and arm.name == answer.use.name}
+    # Once all its fresh seeds have run, there are none to add.
+    fresh = {arm.label for arm in confirming if arm.study in studies and len(arm.rows) >= ENOUGH_REPEATS}
+    if used - fresh and place.can_continue and len(left) > 1:
+        contenders = sorted(map(seconds_of, left), reverse=True)[:CONTENDERS]
         yield f"{run} --confirm", "it and its rivals on fresh seeds", ENOUGH_REPEATS * sum(contenders)
     yield f"dlbench report {study}", "charts, evidence, all doubts", None
 

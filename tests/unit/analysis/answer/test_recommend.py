@@ -575,8 +575,8 @@ OPEN_TIMES = {"slow": [5.0, 5.6, 4.5, 5.2, 4.7], "fast": [5.1, 4.4, 5.7, 5.0, 5.
     ("times", "use", "confirmed", "said"),
     [
         ({"slow": 10.0}, "fast", 5, "confirmed on 5 fresh seeds"),
-        ({"slow": 4.0}, None, 0, "mpi, batch 16 is not confirmed on fresh seeds: others are better there"),
-        (OPEN_TIMES, "fast", 0, "on 5 fresh seeds it is open whether mpi, batch 16 keeps"),
+        ({"slow": 4.0}, None, 0, "learning_rate=0.02 is not confirmed on fresh seeds: others are better there"),
+        (OPEN_TIMES, "fast", 0, "on 5 fresh seeds it is open whether mpi, batch 16, learning_rate=0.02 keeps"),
     ],
 )
 def test_the_arm_to_use_has_to_keep_on_fresh_seeds(
@@ -589,10 +589,20 @@ def test_the_arm_to_use_has_to_keep_on_fresh_seeds(
         rows = trained(f"again-{name}", 5.0 if columns else seconds, seed=40, batch_size=batch, **columns)
         # Its label is the measured arm's, its name is its own.
         again.append([{**row, "label": f"label of {name}", "phase": "confirm"} for row in rows])
-    (found,) = recommend(read(SLOW, FAST), Wanted(), PLACE, confirming=read(*again))
+    arms = read(*([{**row, "tuned": "learning_rate"} for row in rows] for rows in (SLOW, FAST)))
+    (found,) = recommend(arms, Wanted(), PLACE, confirming=read(*again))
     assert (found.use and found.use.name, found.confirmed) == (use, confirmed)
     assert said in "\n".join([text(found), *doubts(found)])
-    assert not (confirmed and "--confirm" in tried(found).command)
+    assert "--confirm" not in tried(found).command
+    # What was interrupted goes on.
+    (found,) = recommend(arms, Wanted(), PLACE, confirming=read(*(rows[:4] for rows in again)))
+    assert tried(found).command.endswith("--confirm") == bool(use)
+
+
+def test_no_fresh_seeds_are_advised_where_all_other_arms_are_out() -> None:
+    found = answer(failed("bad", 5, "diverged", batch_size=8), [{**row, "tuned": "learning_rate"} for row in FAST])
+    assert used(found).name == "fast"
+    assert tried(found).command.startswith("dlbench report")
 
 
 @pytest.mark.parametrize(
