@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
+from itertools import compress
 from statistics import median
 from typing import Any
 
@@ -265,6 +266,11 @@ def _of_measurement(rows: Sequence[Row], *, is_rate: bool) -> Iterator[Weighed]:
     if first_steps and median(first_steps) >= MUCH_FIRST_STEP:
         share = percent(median(first_steps))
         yield 35, f"the first step, compilation included, is {share} of the training time"
+    is_continued = [row.get("resumed_from_epoch") is not None for row in rows]
+    again = max(_known(list(compress(rows, is_continued)), "first_step_s", "train_time_s"), default=0.0)
+    if again >= TRAIN_TIME.margin and not is_rate:
+        counts = f"the first step of each attempt counts, up to {percent(again)} of the training time"
+        yield 35, f"{_runs(is_continued)} continued from a checkpoint: {counts}"
     if dropped := max(_known(rows, "samples_dropped", "samples_seen"), default=0.0):
         most = percent(dropped / (1 + dropped))
         yield 25, f"up to {most} of the samples were left out (`remainder: train` trains them)"

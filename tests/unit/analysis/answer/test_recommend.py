@@ -826,6 +826,7 @@ COPIES: dict[str, Any] = {"seconds": 5.0, "train_time_s": [5.0] * 3, "validation
 OF_TABLE = TABLE | {"stated": "validation_accuracy;train_time_s"}
 REPEATS = [row | {"samples_seen": 3200 >> (row["repeat"] > 2), "command": "train.py"} for row in SLOW]
 WHY = "if one goes on from another's checkpoint, no median of theirs is a result"
+CONTINUED = "continued from a checkpoint: the first step of each attempt counts"
 HALF = [trained(name, 9.0 / n, 0.75, time_to_target_s=noisy(8.0 / n, 5, n), workers=n, **TARGET)
         for n, name in enumerate("ab", 1)]  # fmt: skip
 AXIS = [trained(str(n), 9.0, 0.9 + n / 50, seed=n, learning_rate_base=0.01 * 2**n) for n in range(3)]
@@ -869,6 +870,10 @@ STEEP = [trained("two", 5.0, samples_per_s=noisy(500.0, 5, 1, 0.001)),
         (AXIS[2:], "tried", ""),
         ([[row | {"learning_rate_base": None} for row in rows] for rows in AXIS], "tried", ""),
         ([[row | {"input": "synthetic"} for row in rows] for rows in AXIS], "tried", ""),
+        # Of two attempts each had a first step.
+        ([SLOW, [row | {"first_step_s": 1.2, "resumed_from_epoch": 3} for row in FAST[:2]] + FAST[2:]], "continued",
+         f"2 of 10 runs {CONTINUED}, up to 24% of the training time"),
+        ([SLOW, [row | {"resumed_from_epoch": 3} for row in FAST]], "continued", ""),
         # A target that tells little.
         ([[row | {"epochs_to_target": 2, "evaluate_every": 2} for row in rows] for rows in HALF], "first evaluation",
          "all runs reached the target at their first evaluation: a higher one, or evaluating sooner, tells more"),
