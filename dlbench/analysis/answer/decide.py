@@ -232,6 +232,8 @@ def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
     others = [*_doubts_of_out(use, out, decided), *_doubts_of_use(use, ranked, decided)] if use else []
     others += [(99, NO_HOSTS)] if unpriced else []
     others += _doubts_of_price(ranked, decided)
+    if twins := list(out.values()).count(TWIN):
+        others.append((8, f"left out: {counted(twins, 'arm')} of the same training as another of one worker alone"))
     return Answer(
         task=group.title,
         given=dict(group.given),

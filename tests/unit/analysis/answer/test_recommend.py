@@ -707,8 +707,11 @@ def test_one_worker_alone_is_one_arm_however_the_others_divide_unless_it_failed(
     first, second = (trained(f"alone-{scope}", 10.0, batch_scope=scope, **ALONE) for scope in scopes)
     first[0] |= {"status": "failed", "reason": "no"} if has_failed else {}
     others = [trained(scope, 6.0, batch_scope=scope, workers=2, seed=3) for scope in scopes]
-    words = {name: one.word == "out" for name, one in named(answer(first, second, *others)).items() if "alone" in name}
+    found = answer(first, second, *others)
+    words = {name: one.word == "out" for name, one in named(found).items() if "alone" in name}
     assert words == {"alone-per-worker": has_failed, "alone-global": not has_failed}
+    said = "left out: 1 arm of the same training as another of one worker alone"
+    assert (said in doubts(found)) == (not has_failed)
 
 
 def test_arms_of_one_worker_in_a_table_may_differ_in_what_no_setting_says() -> None:
