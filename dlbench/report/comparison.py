@@ -51,6 +51,8 @@ def rules(comparison: Comparison) -> Iterator[str]:
     families = [change.judgement.family for change in comparison.changes if change.judgement]
     over = counted(max(families, default=0), "comparison")
     margin = f"{percent(comparison.noise)} of times, rates and losses, 1 point of accuracies"
+    if any(change.metric not in {"", *BUILT_IN} for change in comparison.changes):
+        margin += ", or what the scenario says matters"
     yield f"Better, worse: by more than {margin}. Keeps: no worse by that. All p <= {SIGNIFICANCE:g}, Holm over {over}."
     yield "Intervals are of each number by itself: where they are apart, the correction may still not tell a change."
     if few := comparison.count(ChangeKind.TOO_FEW):

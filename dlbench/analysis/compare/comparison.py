@@ -129,11 +129,12 @@ def compare(
     Args:
         base: All arms of the base, also those without a completed run.
         new: The same of the new study.
-        noise: The smallest share of times, rates and losses that matters.
+        noise: The smallest share of times, rates and losses that matters; what is declared has its own.
         machines: The two `machine.json`; empty where one is not known.
         declared: Metrics that the scenarios declare.
     """
-    metrics = [replace(metric, margin=noise) if metric.is_share else metric for metric in (*COMPARED, *declared)]
+    known = (replace(metric, margin=noise) if metric.is_share else metric for metric in COMPARED)
+    metrics = [*known, *declared]
     pairs = matched(base, new)
     both = [(ours, theirs) for ours, theirs in pairs if ours and theirs]
     base_name, new_name = (one_line(arms[0].study or "") for arms in (base, new))

@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 
 from dlbench.analysis.compare.comparison import Comparison, compare
+from dlbench.report.comparison import rules
+from dlbench.scenario.metrics import Metric, MetricDeclaration
 from tests.unit.analysis.made import ALONE, arm, failed, measured, noisy, read, timed
 
 EPYC = {"cpu": {"model": "AMD EPYC", "cores": 2}, "software": {"python": "3.11.7", "libraries": {"numpy": "2.4.6"}}}
@@ -251,6 +253,18 @@ def test_other_machines_versions_and_devices_are_noted(new, machine, new_machine
     found = compare(read(SAME), read(new), machines=(machine, new_machine))
     assert not found.refused
     assert sorted(f"{warning.kind}: {warning.text}" for warning in found.warnings) == expected
+
+
+def perplexity(**declaration: Any) -> dict[str, Metric]:
+    return {"perplexity": MetricDeclaration.model_validate({"better": "lower", **declaration}).metric("perplexity")}
+
+
+@pytest.mark.parametrize(("matters", "kind"), [("2%", "worse"), ("10%", "keeps"), (5, "keeps")])
+def test_what_is_declared_has_its_own_margin(matters, kind):
+    base, new = (read(arm("a", {"perplexity": noisy(middle, 8, seed, 0.001)})) for middle, seed in ((20, 1), (21, 2)))
+    found = compare(base, new, declared=perplexity(matters=matters).values())
+    assert findings(found) == {("a", "perplexity"): kind}
+    assert any("or what the scenario says matters" in rule for rule in rules(found))
 
 
 def test_random_numbers_have_no_scores():
