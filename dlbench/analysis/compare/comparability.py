@@ -24,6 +24,7 @@ _NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:e[-+]?\d+)?)")
 # An arm of a base and its counterpart; None in a study that has no such arm.
 Pair = tuple[Arm | None, Arm | None]
 Machine = Mapping[str, Any]
+Kind = Literal["machine", "versions", "note"]
 
 # What decides the work itself: where it differs, nothing is left to compare.
 WORK = {"dataset_checksum": "the data differ", "num_parameters": "the models differ"}
@@ -46,7 +47,7 @@ class Difference:
         text: What was, and what is.
     """
 
-    kind: Literal["machine", "versions", "note"]
+    kind: Kind
     text: str
 
 
@@ -113,11 +114,11 @@ def _refused(base: Arm, new: Arm) -> Iterator[str]:
 def warnings(both: Sequence[tuple[Arm, Arm]], machines: tuple[Machine, Machine]) -> tuple[Difference, ...]:
     """Return what else differs: machine, versions, and what could not be checked."""
     noted = [*_machines(machines), *(Difference("note", text) for text in _unrecorded(both))]
-    if not all(machines):
-        noted += [Difference("versions", text) for name in VERSIONS if (text := _seen(name, both))]
-    is_said = all(machines) and any(difference.kind == "machine" for difference in noted)
-    if not is_said and (text := _seen("device_name", both)):
-        noted.append(Difference("machine", text))
+    said = {difference.kind for difference in noted} if all(machines) else set()
+    columns: dict[str, Kind] = {**dict.fromkeys(VERSIONS, "versions"), "device_name": "machine"}
+    noted += [
+        Difference(kind, text) for name, kind in columns.items() if kind not in said and (text := _seen(name, both))
+    ]
     lines = [_difference(name, base.get(name), new.get(name)) for name in OF_THE_MACHINE for base, new in both]
     return (*noted, *(Difference("machine", text) for text in _counted(lines)))
 
@@ -128,7 +129,9 @@ def _machines(machines: tuple[Machine, Machine]) -> Iterator[Difference]:
         which = " and ".join(name for name, machine in (("BASE", base), ("NEW", new)) if not machine)
         yield Difference("machine", f"what machine {which} ran on is not known: there is no machine.json")
         return
-    for line in differences(dict(base), dict(new)):
+    hosts = [[machine, *machine.get("hosts", ())] for machine in machines]
+    lines = [line for was, is_now in zip(*hosts, strict=False) for line in differences(dict(was), dict(is_now))]
+    for line in _counted([*lines, _difference("number of hosts", *map(len, hosts))], "hosts"):
         yield Difference("versions" if line.startswith(_SOFTWARE) else "machine", one_line(line))
     variables = [listed if isinstance(listed := machine.get("environment"), Mapping) else {} for machine in machines]
     for name in sorted({*variables[0], *variables[1]}):
@@ -174,7 +177,7 @@ def _shown(value: Any) -> str:
     return "not set" if value is None else shorten(str(value), MOST_LETTERS)
 
 
-def _counted(lines: Iterable[str]) -> list[str]:
-    """Return each line once, with the number of arms it is true of where they are several."""
+def _counted(lines: Iterable[str], what: str = "arms") -> list[str]:
+    """Return each line once, with the number of arms (or `what`) it is true of where they are several."""
     times = Counter(filter(None, lines))
-    return [f"{line} (in {count} arms)" if count > 1 else line for line, count in times.items()]
+    return [f"{line} (in {count} {what})" if count > 1 else line for line, count in times.items()]

@@ -241,6 +241,12 @@ NOTED = [
     (measured("a", 9.0, 1, numpy_version="2.5.0"), {}, EPYC,
      ["machine: what machine BASE ran on is not known: there is no machine.json",
       "versions: numpy_version: was 2.4.6, is 2.5.0"]),
+    (measured("a", 9.0, 1, numpy_version="2.5.0"), EPYC, EPYC, ["versions: numpy_version: was 2.4.6, is 2.5.0"]),
+    # What the machine of a launch does not show: its other hosts.
+    (SAME, EPYC | {"hosts": [EPYC] * 3}, EPYC | {"hosts": [EPYC, XEON, XEON]},
+     ["machine: CPU model: was AMD EPYC, is Xeon (in 2 hosts)",
+      "versions: Python: was 3.11.7, is 3.12.1 (in 2 hosts)"]),
+    (SAME, EPYC | {"hosts": [EPYC]}, EPYC, ["machine: number of hosts was 2, is 1"]),
     (measured("a", 9.0, 1, device_name="H100"), EPYC, EPYC, ["machine: device_name: was AMD EPYC, is H100"]),
     (measured("a", 9.0, 1, numpy_version="2.4.6", device_name="H100"), {}, EPYC,
      ["machine: device_name: was AMD EPYC, is H100",
