@@ -12,7 +12,7 @@ from dlbench.cli import COMPLETED, options, tables
 from dlbench.errors import UserError, first_of, nearest, shown
 
 if TYPE_CHECKING:
-    from dlbench.analysis.compare.comparison import Comparison
+    from dlbench.analysis.compare.comparison import Change, Comparison
 
 REGRESSION = 3
 # With fewer a gate hardly ever finds what is worse: docs/reports.md has the numbers.
@@ -43,7 +43,7 @@ def read_share(text: str) -> float:
 @click.argument("new", type=options.path, shell_complete=options.study_paths)
 @click.option(
     "--fail-above", metavar="5%",
-    help="Exit with 3 where a median is worse by more than this, significantly, or an arm now fails or loses a target.",
+    help="Exit with 3 where a median is worse by more than this, significantly, an arm fails more, or loses a target.",
 )  # fmt: skip
 @click.option(
     "--noise", default="2%", show_default=True, metavar="2%",
@@ -154,7 +154,6 @@ def _judge(found: "Comparison", allowed: float) -> int:
         UserError: Nothing could have been found worse: such a gate passes whatever happens.
     """
     from dlbench.analysis.compare.comparison import ChangeKind
-    from dlbench.analysis.judge import LEAST_REPEATS
 
     regressions = found.regressions(allowed)
     for change in regressions:
@@ -162,6 +161,8 @@ def _judge(found: "Comparison", allowed: float) -> int:
         if change.reached and change.base and change.new and change.kind is ChangeKind.TARGET_LOST:
             (before, now), runs = change.reached, counted(change.new.n, "run")
             what += f" ({now} of {runs}, before {before} of {change.base.n})"
+        elif change.kind is ChangeKind.FAILS_MORE:
+            what = _completed(change)
         elif change.metric:
             what = f"{change.metric} worse by {percent(change.worsening)}"
         click.echo(f"dlbench: {change.arm}: {what}", err=True)
@@ -170,10 +171,15 @@ def _judge(found: "Comparison", allowed: float) -> int:
     if not found.can_show_anything:
         raise UserError(
             "--fail-above cannot judge: with so few repeats nothing can be significant",
-            hint=f"run both studies with `--repeats {LEAST_REPEATS}` or more",
+            hint=f"run both studies with `--repeats {ENOUGH_REPEATS}` or more",
         )
     click.echo(f"dlbench: {_passed(found, allowed)}", err=True)
     return COMPLETED
+
+
+def _completed(change: "Change") -> str:
+    (before, base), (now, new) = change.base_runs, change.new_runs
+    return f"completed {now} of {counted(new, 'run')}, before {before} of {base}"
 
 
 def _passed(found: "Comparison", allowed: float) -> str:
@@ -183,8 +189,14 @@ def _passed(found: "Comparison", allowed: float) -> str:
     unknown = found.count(ChangeKind.CANNOT_BE_TOLD) + found.count(ChangeKind.TOO_FEW)
     text = f"no median is worse by more than {100 * allowed:.3g}% and by more than chance"
     if unknown:
-        text += f"; {unknown} of {counted(len(found.changes), 'comparison')} cannot be told"
+        compared = sum(bool(change.metric) for change in found.changes)
+        text += f"; {unknown} of {counted(compared, 'comparison')} cannot be told"
     both = [change for change in found.changes if change.base_runs[1] and change.new_runs[1]]
     repeats = min((min(change.base_runs[0], change.new_runs[0]) for change in both), default=0)
-    few = f": with {counted(repeats, 'repeat')} a gate finds little, {ENOUGH_REPEATS} are enough"
-    return text + few * (repeats < ENOUGH_REPEATS)
+    if repeats < ENOUGH_REPEATS:
+        text += f": with {counted(repeats, 'repeat')} a gate finds little, {ENOUGH_REPEATS} are enough"
+    if missing := found.count(ChangeKind.ONLY_IN_BASE):
+        text += f"; {counted(missing, 'arm')} of the base {'was' if missing == 1 else 'were'} not run"
+    fewer = [each for each in both if each.new_runs[0] * each.base_runs[1] < each.base_runs[0] * each.new_runs[1]]
+    arms = dict.fromkeys(f"; {each.arm}: {_completed(each)}" for each in fewer)
+    return text + "".join(first_of(list(arms), MOST_REASONS, "; and {} more"))

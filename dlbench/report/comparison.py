@@ -32,6 +32,9 @@ CSV_COLUMNS = (
 # What a reader looks for last.
 _LITTLE = (ChangeKind.KEEPS, ChangeKind.CANNOT_BE_TOLD, ChangeKind.TOO_FEW)
 
+# Test cases that nothing was tested in.
+_SKIPPED = (ChangeKind.TOO_FEW, ChangeKind.ONLY_IN_BASE)
+
 # GitHub takes these for people and for other pull requests; an HTML comment that is not shown separates them.
 _MENTION = re.compile(r"[@#](?=\w)")
 
@@ -62,6 +65,9 @@ def rules(comparison: Comparison) -> Iterator[str]:
         tested = [change for change in comparison.changes if change.reached and change.kind is not ChangeKind.TOO_FEW]
         exact = f"Fisher's exact test, Holm over {counted(len(tested), 'arm')} with a target"
         yield f"No longer reaches the target: most runs did and none does ({exact}), or most do not (Holm over all)."
+    if fails := [change for change in comparison.changes if change.kind is ChangeKind.FAILS_MORE]:
+        arms = counted(fails[0].judgement.family if fails[0].judgement else 0, "arm")
+        yield f"Fails more often: fewer runs completed (Fisher's exact test, Holm over {arms} with failed runs)."
     kinds = {difference.kind for difference in comparison.warnings}
     if differ := [words for kind, words in (("machine", "machines"), ("versions", "versions")) if kind in kinds]:
         yield f"The {' and '.join(differ)} differ or are unknown and may explain the changes."
@@ -104,7 +110,7 @@ def csv(comparison: Comparison) -> str:
 
 
 def junit(comparison: Comparison, regressions: Sequence[Change], problem: str = "") -> str:
-    """Return a comparison as JUnit XML: each metric of each arm that both studies have is a test case.
+    """Return a comparison as JUnit XML: each metric of each arm of the base is a test case; arms not run are skipped.
 
     Args:
         comparison: The comparison.
@@ -113,9 +119,9 @@ def junit(comparison: Comparison, regressions: Sequence[Change], problem: str = 
     """
     cases = [Case("comparable", kind="error", type="not comparable", message=problem)] if problem else []
     for change in comparison.changes:
-        if change.base_runs[1] and change.new_runs[1]:
+        if change.kind is not ChangeKind.ONLY_IN_NEW:
             name = f"{change.arm}: {change.metric or 'runs'}"
-            kind = "failure" if change in regressions else "skipped" if change.kind is ChangeKind.TOO_FEW else ""
+            kind = "failure" if change in regressions else "skipped" if change.kind in _SKIPPED else ""
             cases.append(Case(name, kind=kind, type=change.kind.value, message=_sentence(change)))
     lines = [*map(_sentence, comparison.changes), *rules(comparison), *_noted(comparison)]
     return document([suite(_names(comparison), cases, lines, datetime.now(UTC).isoformat())])
@@ -126,10 +132,9 @@ def _sentence(change: Change) -> str:
     kind, arm, title, base, new, ratio, p, base_runs, new_runs = cells(change)
     by = f" by {percent(change.worsening)}" if change.kind is ChangeKind.WORSE else ""
     runs = f"runs: {base_runs} in base, {new_runs} in new"
-    if change.judgement is None:
-        return f"{arm}: {kind}; {runs}"
-    certainty = f"p {p} corrected over {counted(change.judgement.family, 'comparison')}"
-    return f"{arm}: {title} {kind}{by}: {base} in base, {new} in new; new / base {ratio}; {certainty}; {runs}"
+    said = f"{title} {kind}{by}: {base} in base, {new} in new; new / base {ratio}" if change.metric else kind
+    certainty = f"; p {p} corrected over {counted(change.judgement.family, 'comparison')}" if change.judgement else ""
+    return f"{arm}: {said}{certainty}; {runs}"
 
 
 def cells(change: Change) -> tuple[str, ...]:
@@ -203,8 +208,8 @@ def _values(change: Change) -> list[object]:
         (side.value, side.low, side.high, side.n) if side else (None,) * 4
         for side in (change.base, change.new, change.ratio)
     )
-    judged = (change.judgement.p, change.judgement.family, change.worsening) if change.judgement else (None,) * 3
+    judged = (change.judgement.p, change.judgement.family) if change.judgement else (None,) * 2
     base_reached, new_reached = change.reached or (None, None)
     sides = (*base, change.base_runs[1], base_reached, *new, change.new_runs[1], new_reached, *ratio[:3])
-    cells = (change.kind.value, change.arm, change.metric, *sides, *judged)
+    cells = (change.kind.value, change.arm, change.metric, *sides, *judged, change.worsening if change.metric else None)
     return [None if isinstance(value, float) and not math.isfinite(value) else value for value in cells]

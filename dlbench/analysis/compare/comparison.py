@@ -28,6 +28,7 @@ class ChangeKind(StrEnum):
     TARGET_LOST = "no longer reaches the target"
     WORSE = "worse"
     NOW_FAILS = "now fails"
+    FAILS_MORE = "fails more often"
     BETTER = "better"
     NO_LONGER_FAILS = "no longer fails"
     KEEPS = "keeps"
@@ -70,12 +71,16 @@ class Change:
 
     @property
     def lost_p(self) -> float:
-        """Fisher's exact p-value, where most runs of the base reached the target and none does now; 1 elsewhere."""
+        """Fisher's exact p-value that as many runs complete as in the base, or where no run reaches the target now.
+
+        It is 1 where one still does, or most of the base did not.
+        """
+        if not self.metric:
+            return _fewer_p(*self.base_runs, *self.new_runs)
         if self.reached is None or self.base is None or self.new is None or math.isinf(self.base.value):
             return 1.0
         before, after = self.reached
-        # That all runs which reached it are of the base.
-        return 1.0 if after else math.comb(self.base.n, before) / math.comb(self.base.n + self.new.n, before)
+        return 1.0 if after else _fewer_p(before, self.base.n, after, self.new.n)
 
 
 @dataclass(frozen=True)
@@ -103,8 +108,9 @@ class Comparison:
         return sum(change.kind is kind for change in self.changes)
 
     def regressions(self, share: float) -> tuple[Change, ...]:
-        """Return what is worse by more than a share, chance and noise, and arms that now fail or lose their target."""
-        tolerated = {ChangeKind.TARGET_LOST: -math.inf, ChangeKind.NOW_FAILS: -math.inf, ChangeKind.WORSE: share}
+        """Return what is worse by more than a share, chance and noise, arms that fail (more often), lost targets."""
+        always = (ChangeKind.TARGET_LOST, ChangeKind.NOW_FAILS, ChangeKind.FAILS_MORE)
+        tolerated = {ChangeKind.WORSE: share, **dict.fromkeys(always, -math.inf)}
         return tuple(change for change in self.changes if change.worsening > tolerated.get(change.kind, math.inf))
 
     @property
@@ -124,7 +130,8 @@ def compare(
     """Compare the arms of a new study with those of a base.
 
     All metrics of all arms are one family: p-values are corrected for all of them together (Holm). Whether targets are
-    lost is another family: at five repeats the correction for all metrics of all arms would hide it.
+    lost is another family, and whether fewer runs complete of the arms of which any failed: at five repeats the
+    correction for all metrics of all arms would hide it.
 
     Args:
         base: All arms of the base, also those without a completed run.
@@ -157,16 +164,26 @@ def _changes(pairs: Sequence[Pair], metrics: Sequence[Metric]) -> list[Change]:
                 unpaired = base if metric.is_score else {("base", *repeat): value for repeat, value in base.items()}
                 cases.append((new, unpaired, metric))
                 changes.append(_measured(of_arm, list(base.values()), list(new.values()), metric))
-        changes += [of_arm] if of_arm.kind is not ChangeKind.KEEPS else []
+        changes.append(of_arm)
     judgements = iter(judge_pairs(cases))
     judged = [_judged(change, next(judgements)) if change.metric else change for change in changes]
-    tested = ((place, each.judgement) for place, each in enumerate(judged) if each.reached)
-    targets = {place: judgement for place, judgement in tested if judgement and judgement.p is not None}
-    for (place, judgement), p in zip(targets.items(), holm([judged[n].lost_p for n in targets]), strict=True):
-        if p <= SIGNIFICANCE:
-            fisher = replace(judgement, p=p, family=len(targets))
-            judged[place] = replace(judged[place], kind=ChangeKind.TARGET_LOST, judgement=fisher)
-    return judged
+    targets = [n for n, each in enumerate(judged) if each.reached and each.kind is not ChangeKind.TOO_FEW]
+    arms = ((n, each) for n, each in enumerate(judged) if not each.metric and each.kind is ChangeKind.KEEPS)
+    # Where all or none completed, no test could find anything.
+    failed = [n for n, each in arms if 0 < each.base_runs[0] + each.new_runs[0] < each.base_runs[1] + each.new_runs[1]]
+    for kind, places in ((ChangeKind.TARGET_LOST, targets), (ChangeKind.FAILS_MORE, failed)):
+        for place, p in zip(places, holm([judged[n].lost_p for n in places]), strict=True):
+            if p <= SIGNIFICANCE:
+                fisher = replace(judged[place].judgement or Judgement(Verdict.LOSES), p=p, family=len(places))
+                judged[place] = replace(judged[place], kind=kind, judgement=fisher)
+    return [each for each in judged if each.metric or each.kind is not ChangeKind.KEEPS]
+
+
+def _fewer_p(before: int, base: int, after: int, new: int) -> float:
+    """Return Fisher's exact p-value, one-sided, of `after` of `new` runs against `before` of `base`."""
+    both = before + after
+    ways = sum(math.comb(new, count) * math.comb(base, both - count) for count in range(after + 1))
+    return ways / math.comb(base + new, both)
 
 
 def _measured(of_arm: Change, base: Sequence[float], new: Sequence[float], metric: Metric) -> Change:

@@ -58,6 +58,11 @@ def aimed(*seconds: float | None) -> list[dict]:
     return arm("a", {"time_to_target_s": seconds}, target_metric="validation_accuracy", target_value=0.9)
 
 
+def broken(count: int, completed: int) -> list[dict]:
+    rows = measured("a", 9.0, 2, count)
+    return [row | {"status": "completed" if place < completed else "failed"} for place, row in enumerate(rows)]
+
+
 def test_what_is_slower_is_told_and_fails_a_gate_above_its_share_or_where_an_arm_fails_now(compared):
     result = compared(measured("a", 10.5, 2))
     assert result.exit_code == 0
@@ -67,6 +72,10 @@ def test_what_is_slower_is_told_and_fails_a_gate_above_its_share_or_where_an_arm
         (measured("a", 10.5, 2), "50%", 0, "no median is worse by more than 50%"),
         (measured("a", 10.5, 2), "0.5", 0, "no median is worse by more than 50%"),
         (failed("a", 8), "90%", REGRESSION, "dlbench: label of a: now fails"),
+        (broken(8, 3), "90%", REGRESSION, "dlbench: label of a: completed 3 of 8 runs, before 8 of 8"),
+        (broken(5, 3), "90%", 0, "; label of a: completed 3 of 5 runs, before 5 of 5\n", broken(5, 5)),
+        (measured("a", 9.0, 2), "5%", 0, "2 of 2 comparisons cannot be told; 1 arm of the base was not run\n",
+         measured("a", 9.0, 1) + measured("b", 9.0, 1, batch_size=8)),
         (aimed(*[None] * 5), "90%", REGRESSION, "no longer reaches the target (0 of 5 runs, before 4 of 5)",
          aimed(*noisy(9.0, 4, 1), None)),
     ):  # fmt: skip
@@ -94,7 +103,7 @@ def test_a_study_is_not_compared_with_itself_or_its_copy(tmp_path, monkeypatch, 
 
 def test_a_gate_of_few_repeats_says_how_little_they_show_or_is_refused(compared):
     for count, code, part in (
-        (2, USAGE, "hint: run both studies with `--repeats 3` or more"),
+        (2, USAGE, "hint: run both studies with `--repeats 5` or more"),
         (3, 0, "with 3 repeats a gate finds little"),
         (8, 0, "no median is worse by more than 5%"),
     ):
@@ -201,6 +210,15 @@ def test_junit_of_hostile_labels_is_valid(junit):
     odd = {"label": "<b>\x1b[31m ]]> & 학습", "study": "<&>"}
     _, suite = junit(measured("a", 10.5, 2, **odd), base=measured("a", 9.0, 1, **odd))
     assert suite["@tests"] == 2
+
+
+def test_junit_has_arms_that_fail_more_often_and_that_were_not_run(junit):
+    base = [*measured("a", 9.0, 1), *measured("b", 9.0, 1, batch_size=8)]
+    _, suite = junit([*broken(8, 3), *measured("c", 9.0, 1, batch_size=16)], "--fail-above", "5%", base=base)
+    fails, not_run = (case for case in suite["testcase"] if case["@name"].endswith(": runs"))
+    message = "label of a: fails more often; p 0.013 corrected over 1 comparison; runs: 8 in base, 3 of 8 in new"
+    assert fails["failure"]["@message"] == message
+    assert (not_run["@name"], "skipped" in not_run) == ("label of b: runs", True)
 
 
 def test_what_cannot_be_read_written_or_understood_is_a_mistake_of_usage(compared, tmp_path):

@@ -168,6 +168,26 @@ def test_arms_that_fail_now():
     assert any(warning.text == "label of c: no run completed in either study" for warning in found.warnings)
 
 
+@pytest.mark.parametrize(
+    ("before", "now", "count", "others", "kind"),
+    [(8, 3, 8, 0, "fails more often"), (8, 3, 8, 2, "fails more often"), (5, 3, 5, 0, None), (8, 3, 8, 3, None),
+     (3, 8, 8, 0, None), (5, 1, 5, 0, "fails more often")],
+)  # fmt: skip
+def test_fewer_completed_runs_are_tested_among_the_arms_with_failed_runs(before, now, count, others, kind):
+    def runs(completed: int) -> list[dict[str, Any]]:
+        rows = measured("a", 9.0, 1, count)
+        return [row | {"status": "completed" if place < completed else "failed"} for place, row in enumerate(rows)]
+
+    whole = measured("whole", 9.0, 1, batch_size=2)
+    rest = [row | {"status": "failed"} if row["repeat"] else row
+            for n in range(others) for row in measured(f"o{n}", 9.0, 1, 2, batch_size=4 + n)]  # fmt: skip
+    found = compare(read(runs(before), whole, rest), read(runs(now), whole, rest))
+    assert findings(found).get(("a", "")) == kind
+    changed = [change for change in found.changes if not change.metric]
+    assert found.regressions(9.0) == tuple(changed)
+    assert [change.judgement.family for change in changed] == [others + 1] * len(changed)
+
+
 def test_failed_runs_and_metrics_of_one_study_are_noted():
     new = measured("a", 9.0, 2)
     new[0]["status"] = "stalled"
