@@ -71,15 +71,13 @@ def command(
     """
     from dlbench.analysis.compare.comparison import compare
     from dlbench.report.data import read, require_distinct
-    from dlbench.scenario.metrics import BUILT_IN
 
     ignored, share = read_ignored(ignore), read_share(noise)
     allowed = None if fail_above is None else read_share(fail_above)
     before, after = read([base]), read([new])
     require_distinct(before.studies[0], after.studies[0])
-    machines = (before.studies[0].machine, after.studies[0].machine)
-    declared = [metric for name, metric in after.metrics.items() if name not in BUILT_IN]
-    comparison = compare(before.arms, after.arms, share, machines=machines, declared=declared)
+    machines, metrics = (before.studies[0].machine, after.studies[0].machine), (before.metrics, after.metrics)
+    comparison = compare(before.arms, after.arms, share, machines=machines, metrics=metrics)
     # Names may be equal, of studies and of their folders; paths are not.
     names = (comparison.base_name, comparison.new_name), (base.resolve().name, new.resolve().name), (base, new)
     base_name, new_name = next((str(ours), str(theirs)) for ours, theirs in names if ours != theirs)

@@ -15,6 +15,7 @@ from dlbench.analysis.groups import tuned_of
 from dlbench.errors import shorten
 from dlbench.records.columns import names
 from dlbench.records.machine import differences, found_in
+from dlbench.scenario.metrics import Metric, Metrics
 from dlbench.scenario.settings import Settings
 
 # A run's seed is that of its repeat; of it alone repeats differ.
@@ -109,6 +110,18 @@ def _refused(base: Arm, new: Arm) -> Iterator[str]:
     if bool(base.emulated) != bool(new.emulated):
         where, why = ("BASE" if base.emulated else "NEW"), (base.emulated or new.emulated).replace(";", ", ")
         yield f"only in {where} is the hardware emulated ({why}): such times are never compared with real ones"
+
+
+def redeclared(metrics: tuple[Metrics, Metrics], *keys: Literal["better", "unit", "matters"]) -> Iterator[str]:
+    """Say of the metrics that both scenarios declare in which of these keys they differ."""
+    value: dict[str, Callable[[Metric], Any]] = {
+        "better": lambda metric: "higher" if metric.is_higher_better else "lower",
+        "unit": lambda metric: metric.unit or "none",
+        "matters": lambda metric: f"{100 * metric.margin:g}%" if metric.is_share else metric.margin,
+    }
+    for name in sorted(metrics[0].keys() & metrics[1].keys()):
+        lines = [_difference(f"{key} of {name}", *(value[key](side[name]) for side in metrics)) for key in keys]
+        yield from filter(None, lines)
 
 
 def warnings(both: Sequence[tuple[Arm, Arm]], machines: tuple[Machine, Machine]) -> tuple[Difference, ...]:

@@ -2,19 +2,19 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 from dlbench.analysis.arms import Arm
-from dlbench.analysis.compare.comparability import Difference, Pair, matched, refusals, warnings
+from dlbench.analysis.compare.comparability import Difference, Pair, matched, redeclared, refusals, warnings
 from dlbench.analysis.formatting import counted, one_line
 from dlbench.analysis.judge import Judgement, Verdict, judge_pairs
 from dlbench.analysis.statistics.differences import holm
 from dlbench.analysis.statistics.intervals import Interval, median_interval, ratio_interval
 from dlbench.analysis.statistics.sequential import SIGNIFICANCE
-from dlbench.scenario.metrics import BUILT_IN, QUALITY, RATE, TIME_TO_TARGET, TRAIN_TIME, Metric
+from dlbench.scenario.metrics import BUILT_IN, QUALITY, RATE, TIME_TO_TARGET, TRAIN_TIME, Metric, Metrics
 
 # Differences of times and rates within this share are those between the steps of one run.
 NOISE = 0.02
@@ -125,7 +125,7 @@ def compare(
     noise: float = NOISE,
     *,
     machines: tuple[Mapping[str, Any], Mapping[str, Any]] = ({}, {}),
-    declared: Iterable[Metric] = (),
+    metrics: tuple[Metrics, Metrics] = ({}, {}),
 ) -> Comparison:
     """Compare the arms of a new study with those of a base.
 
@@ -138,16 +138,17 @@ def compare(
         new: The same of the new study.
         noise: The smallest share of times, rates and losses that matters; what is declared has its own.
         machines: The two `machine.json`; empty where one is not known.
-        declared: Metrics that the scenarios declare.
+        metrics: What the scenario of each declares, beside built-in ones.
     """
     known = (replace(metric, margin=noise) if metric.is_share else metric for metric in COMPARED)
-    metrics = [*known, *declared]
+    every = [*known, *(metric for name, metric in {**metrics[0], **metrics[1]}.items() if name not in BUILT_IN)]
     pairs = matched(base, new)
     both = [(ours, theirs) for ours, theirs in pairs if ours and theirs]
     base_name, new_name = (one_line(arms[0].study or "") for arms in (base, new))
-    refused = refusals(both)
-    changes = () if refused else tuple(_changes(pairs, metrics))
-    noted = (*warnings(both, machines), *(Difference("note", text) for text in _unequal(both, metrics)))
+    refused = (*refusals(both), *(f"the metrics differ: {text}" for text in redeclared(metrics, "better", "unit")))
+    changes = () if refused else tuple(_changes(pairs, every))
+    notes = [*_unequal(both, every), *(f"{text}, which counts" for text in redeclared(metrics, "matters"))]
+    noted = (*warnings(both, machines), *(Difference("note", text) for text in notes))
     return Comparison(base_name, new_name, noise, changes, refused, noted)
 
 

@@ -288,9 +288,24 @@ def perplexity(**declaration: Any) -> dict[str, Metric]:
 @pytest.mark.parametrize(("matters", "kind"), [("2%", "worse"), ("10%", "keeps"), (5, "keeps")])
 def test_what_is_declared_has_its_own_margin(matters, kind):
     base, new = (read(arm("a", {"perplexity": noisy(middle, 8, seed, 0.001)})) for middle, seed in ((20, 1), (21, 2)))
-    found = compare(base, new, declared=perplexity(matters=matters).values())
+    found = compare(base, new, metrics=(perplexity(matters=matters), {}))
     assert findings(found) == {("a", "perplexity"): kind}
     assert any("or what the scenario says matters" in rule for rule in rules(found))
+
+
+@pytest.mark.parametrize(
+    ("declaration", "refused", "notes"),
+    [
+        ({"better": "higher"}, ("the metrics differ: better of perplexity was lower, is higher",), []),
+        ({"unit": "bits"}, ("the metrics differ: unit of perplexity was none, is bits",), []),
+        ({"matters": 0.5}, (), ["matters of perplexity was 2%, is 0.5, which counts"]),
+        ({}, (), []),
+    ],
+)
+def test_other_declarations_of_a_metric_are_refused_or_noted(declaration, refused, notes):
+    runs = read(arm("a", {"perplexity": noisy(20, 8, 1, 0.001)}))
+    found = compare(runs, runs, metrics=(perplexity(), perplexity(**declaration)), machines=(EPYC, EPYC))
+    assert (found.refused, [warning.text for warning in found.warnings]) == (refused, notes)
 
 
 def test_random_numbers_have_no_scores():
