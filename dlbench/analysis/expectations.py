@@ -5,11 +5,12 @@ from statistics import median
 
 from dlbench.analysis.arms import Row
 from dlbench.records.outcome import Status
+from dlbench.scenario.run_spec import arm_name
 from dlbench.scenario.scenario import Expectations
 
 # A GPU that shows kernels in less of the window than this was not what computed.
 LEAST_UTILIZATION = 0.01
-# Rates in samples per second by label and device.
+# Rates in samples per second by device and what says which runs are meant: their settings (`arm_name`), or their label.
 Rates = Mapping[tuple[str, str], Sequence[float]]
 
 
@@ -28,6 +29,14 @@ def unmet(
         if row["status"] == Status.COMPLETED:
             who = row["label"] or row["run_id"]
             yield from (f"{who}: {reason}" for reason in _reasons(expected, row, losses.get(row["run_id"], ()), rates))
+    if expected.rate is not None and not any(usual(row, rates) for row in rows):
+        yield f"no rate was checked: {expected.rate.of} has none of these runs on this device"
+
+
+def usual(row: Row, rates: Rates) -> Sequence[float]:
+    """Return the rates that runs like this one had on its device: those of its settings, else of its label."""
+    keys = [(name or "", row["device_name"] or "") for name in (arm_name(row["run_id"]), row["label"])]
+    return next((rates[key] for key in keys if key in rates), ())
 
 
 def _reasons(expected: Expectations, row: Row, losses: Sequence[float], rates: Rates) -> Iterator[str]:
@@ -42,9 +51,9 @@ def _reasons(expected: Expectations, row: Row, losses: Sequence[float], rates: R
         yield "its loss is known of less than two epochs"
     elif expected.falling_loss and not losses[-1] < losses[0]:
         yield f"its training loss did not fall: {losses[0]:.4g} after the first epoch, {losses[-1]:.4g} at the end"
-    if expected.rate is not None and (alike := rates.get((row["label"] or "", row["device_name"] or ""))):
-        usual, rate = median(alike), row["samples_per_s"]
+    if expected.rate is not None and (alike := usual(row, rates)):
+        middle, rate = median(alike), row["samples_per_s"]
         if rate is None:
-            yield f"it has no steady rate; {usual:,.0f} samples/s are usual"
-        elif rate < expected.rate.share * usual:
-            yield f"{rate:,.0f} samples/s are {rate / usual:.0%} of the usual {usual:,.0f}"
+            yield f"it has no steady rate; {middle:,.0f} samples/s are usual"
+        elif rate < expected.rate.share * middle:
+            yield f"{rate:,.0f} samples/s are {rate / middle:.0%} of the usual {middle:,.0f}"

@@ -179,10 +179,11 @@ def _say_unmet(result: "StudyResult") -> bool:
     if not expected.model_fields_set:
         return False
     from dlbench.analysis.arms import last_attempts, measured
-    from dlbench.analysis.expectations import unmet
+    from dlbench.analysis.expectations import unmet, usual
     from dlbench.grouping import by_key
     from dlbench.records import files
     from dlbench.records.tables import read_table
+    from dlbench.scenario.run_spec import arm_name
 
     rows = last_attempts(measured(result.rows))
     attempts = {row["run_id"]: row["attempt"] for row in rows}
@@ -195,10 +196,11 @@ def _say_unmet(result: "StudyResult") -> bool:
     if expected.rate is not None:
         stored = read_table(Path(expected.rate.of))
         rated = stored[stored["samples_per_s"].notna()].fillna({"label": "", "device_name": ""})
-        arms = zip(rated["label"], rated["device_name"], strict=True)
-        rates = by_key(zip(arms, map(float, rated["samples_per_s"]), strict=True))
+        names = [*map(arm_name, rated["run_id"]), *rated["label"]]
+        arms = zip(names, [*rated["device_name"]] * 2, strict=True)
+        rates = by_key(zip(arms, [*map(float, rated["samples_per_s"])] * 2, strict=True))
         for row in rows:
-            if (row["label"] or "", row["device_name"] or "") not in rates:
+            if not usual(row, rates):
                 click.echo(f"no rate is stored for {row['label'] or 'this run'} on {row['device_name']}")
     reasons = list(unmet(expected, rows, losses, rates))
     for reason in reasons:

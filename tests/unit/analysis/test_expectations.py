@@ -13,7 +13,7 @@ FALLING = {"a-r0": [2.0, 1.5, 1.1]}
 ALL = Expectations.model_validate({"gpu": True, "falling_loss": True, "rate": {"of": "runs.csv"}})
 
 
-USUAL = {(FINE["label"], FINE["device_name"]): [30_000.0, 1e9, 29_000.0]}
+USUAL = {(FINE["label"], FINE["device_name"]): [30_000.0, 1e9, 29_000.0], (FINE["label"], "AMD EPYC"): [9.0]}
 
 
 def reasons(losses: Any = FALLING, **changed: Any) -> list[str]:
@@ -22,7 +22,16 @@ def reasons(losses: Any = FALLING, **changed: Any) -> list[str]:
 
 def test_a_run_that_is_as_it_should_be_by_the_rate_of_its_own_device() -> None:
     assert reasons() == reasons(samples_per_s=0.71 * 30_000) == []
-    assert reasons(samples_per_s=10.0, device_name="NVIDIA L4") == []
+    of_settings = USUAL | {("a", FINE["device_name"]): [1e6]}
+    (reason,) = unmet(ALL, [FINE], FALLING, of_settings)
+    assert "3% of the usual 1,000,000" in reason
+
+
+def test_a_rate_that_is_stored_of_no_run_is_not_met() -> None:
+    elsewhere = FINE | {"samples_per_s": 10.0, "device_name": "NVIDIA L4"}
+    (reason,) = unmet(ALL, [elsewhere], FALLING, USUAL)
+    assert "runs.csv has none of these runs" in reason
+    assert list(unmet(ALL, [elsewhere, FINE], FALLING, USUAL)) == []
 
 
 def test_each_expectation_is_found_by_itself() -> None:
