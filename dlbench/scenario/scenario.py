@@ -128,9 +128,7 @@ class Tune(BaseModel):
 class LeastRate(Frozen):
     """A share of a stored rate below which a run is too slow."""
 
-    of: str = Field(
-        description="A `runs.csv` whose runs have the rates, by device and settings or label; a path from here."
-    )
+    of: str = Field(description="A `runs.csv` with rates, by device and settings or label; a path from here.")
     share: Annotated[float, Field(gt=0, le=1)] = Field(0.7, description="Of their median.")
 
 
