@@ -29,8 +29,10 @@ def unmet(
         if row["status"] == Status.COMPLETED:
             who = row["label"] or row["run_id"]
             yield from (f"{who}: {reason}" for reason in _reasons(expected, row, losses.get(row["run_id"], ()), rates))
-    if expected.rate is not None and not any(usual(row, rates) for row in rows):
-        yield f"no rate was checked: {expected.rate.of} has none of these runs on this device"
+    # Of a device that is new no rate can be known.
+    is_known = {device for _, device in rates} & {row["device_name"] or "" for row in rows}
+    if expected.rate is not None and is_known and not any(usual(row, rates) for row in rows):
+        yield f"no rate was checked: {expected.rate.of} has this device, and none of these runs"
 
 
 def usual(row: Row, rates: Rates) -> Sequence[float]:

@@ -27,11 +27,11 @@ def test_a_run_that_is_as_it_should_be_by_the_rate_of_its_own_device() -> None:
     assert "3% of the usual 1,000,000" in reason
 
 
-def test_a_rate_that_is_stored_of_no_run_is_not_met() -> None:
-    elsewhere = FINE | {"samples_per_s": 10.0, "device_name": "NVIDIA L4"}
-    (reason,) = unmet(ALL, [elsewhere], FALLING, USUAL)
-    assert "runs.csv has none of these runs" in reason
-    assert list(unmet(ALL, [elsewhere, FINE], FALLING, USUAL)) == []
+def test_a_rate_that_is_stored_of_no_run_on_a_known_device_is_not_met() -> None:
+    another = FINE | {"samples_per_s": 10.0, "label": "another", "run_id": "another-s1"}
+    (reason,) = unmet(ALL, [another], {**FALLING, "another-s1": FALLING[FINE["run_id"]]}, USUAL)
+    assert "runs.csv has this device, and none of these runs" in reason
+    assert reasons(samples_per_s=10.0, device_name="NVIDIA L4") == []
 
 
 def test_each_expectation_is_found_by_itself() -> None:
