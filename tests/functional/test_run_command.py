@@ -151,7 +151,7 @@ expect: {falling_loss: true, gpu: IS_GPU, rate: {of: runs.csv}}
     assert "runs.csv is no study's runs.csv" in work.call(path, code=2)
     columns = "study,run_id,attempt,label,device_name,samples_per_s"
     stored.write_text(f"{columns}\ns,r-r0,1,,another,9\n")
-    assert "no rate is stored for" in work.call(path, "--set", "extend_window=false", code=3)
+    assert "no rate is stored for" in work.call(path, "--set", "extend_window=false")
     (row,) = work.rows()
     stored.write_text(f"{columns}\ns,r-r0,1,{row['label']},{row['device_name']},1e12\n")
     path.write_text(scenario.replace("IS_GPU", "true"))
