@@ -34,10 +34,10 @@ quickstart: .venv/installed-cpu  ## Install into .venv and run scenarios/quickst
 
 horovod: .venv/installed-horovod  ## Build Horovod, install it into .venv and prove it (needs g++ and make)
 
-check: .venv/installed-test  ## Run lint, types and unit tests: four minutes on two slow cores
+check: .venv/installed-test  ## Run lint, types and unit tests: three minutes on two slow cores
 	@$(BIN)/python -m tests.parts lint format types imports unit
 
-test: .venv/installed-test .venv/installed-horovod  ## Run all checks and tests: twenty minutes on two slow cores
+test: .venv/installed-test .venv/installed-horovod  ## Run all checks and tests: sixteen minutes on two slow cores
 	@$(BIN)/python -m tests.parts
 
 soak: .venv/installed-test .venv/installed-horovod  ## Run the long campaigns, hours of them, and write their tables to results (root)
