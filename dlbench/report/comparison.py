@@ -132,9 +132,9 @@ def _sentence(change: Change) -> str:
     kind, arm, title, base, new, ratio, p, base_runs, new_runs = cells(change)
     by = f" by {percent(change.worsening)}" if change.kind is ChangeKind.WORSE else ""
     runs = f"runs: {base_runs} in base, {new_runs} in new"
-    said = f"{title} {kind}{by}: {base} in base, {new} in new; new / base {ratio}" if change.metric else kind
+    verdict = f"{title} {kind}{by}: {base} in base, {new} in new; new / base {ratio}" if change.metric else kind
     certainty = f"; p {p} corrected over {counted(change.judgement.family, 'comparison')}" if change.judgement else ""
-    return f"{arm}: {said}{certainty}; {runs}"
+    return f"{arm}: {verdict}{certainty}; {runs}"
 
 
 def cells(change: Change) -> tuple[str, ...]:

@@ -127,10 +127,10 @@ def redeclared(metrics: tuple[Metrics, Metrics], *keys: Literal["better", "unit"
 def warnings(both: Sequence[tuple[Arm, Arm]], machines: tuple[Machine, Machine]) -> tuple[Difference, ...]:
     """Return what else differs: machine, versions, and what could not be checked."""
     noted = [*_machines(machines), *(Difference("note", text) for text in _unrecorded(both))]
-    said = {difference.kind for difference in noted} if all(machines) else set()
+    kinds = {difference.kind for difference in noted} if all(machines) else set()
     columns: dict[str, Kind] = {**dict.fromkeys(VERSIONS, "versions"), "device_name": "machine"}
     noted += [
-        Difference(kind, text) for name, kind in columns.items() if kind not in said and (text := _seen(name, both))
+        Difference(kind, text) for name, kind in columns.items() if kind not in kinds and (text := _seen(name, both))
     ]
     lines = [_difference(name, base.get(name), new.get(name)) for name in OF_THE_MACHINE for base, new in both]
     return (*noted, *(Difference("machine", text) for text in _counted(lines)))

@@ -140,8 +140,8 @@ def compare(
         machines: The two `machine.json`; empty where one is not known.
         metrics: What the scenario of each declares, beside built-in ones.
     """
-    known = (replace(metric, margin=noise) if metric.is_share else metric for metric in COMPARED)
-    every = [*known, *(metric for name, metric in {**metrics[0], **metrics[1]}.items() if name not in BUILT_IN)]
+    built_in = (replace(metric, margin=noise) if metric.is_share else metric for metric in COMPARED)
+    every = [*built_in, *(metric for name, metric in {**metrics[0], **metrics[1]}.items() if name not in BUILT_IN)]
     pairs = matched(base, new)
     both = [(ours, theirs) for ours, theirs in pairs if ours and theirs]
     base_name, new_name = (one_line(arms[0].study or "") for arms in (base, new))

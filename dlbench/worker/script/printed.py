@@ -182,7 +182,7 @@ def _printed(declaration: MetricDeclaration, metric: Metric, log: Path) -> Seque
 def _require_growth(values: Sequence[Any], longest: float) -> None:
     """Refuse values of a time since training began that fall, and together are no longer than the script ran.
 
-    What several workers state comes to more than that, and what is rounded otherwise falls by little.
+    What several workers state is longer together, and what is rounded otherwise falls by little.
 
     Raises:
         ValueError: It is a time of something else, such as each epoch's.
