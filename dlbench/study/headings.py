@@ -36,8 +36,9 @@ _STATUSES = {"": Status.COMPLETED} | {
 }
 # Cells that say that there is nothing.
 NOTHING = ("", "na", "n/a", "nan", "none", "null", "-", "\N{EN DASH}", "\N{EM DASH}")
-# Columns that say whether a run failed, and their cells where it did not; `0:0` is Slurm's.
+# Columns that say whether a run failed.
 _FAILURE = "(exit|return)code|rc|fail(ed|ure)|crash(ed)?|oom"
+# Cells that say that it did not, or that something is not used; `0:0` is Slurm's.
 _NO = (*NOTHING, "0", "0.0", "0:0", "no", "n", "off", "false")
 # Words of headings, and the one that stands for them below.
 _WORDS = {

@@ -271,7 +271,8 @@ def with_modules(path: Path) -> list[str]:
             modules |= {it for node in nodes if isinstance(node, ast.ImportFrom) for it in _relative(node, each)}
             files = filter(None, (module_file(module, folder) for folder, module in modules))
             paths += sorted(it for it in files if it.name != "__init__.py" or package in it.parents)
-    return [text for it, text in texts.items() if it.name != "__init__.py" or parsed(text).body]  # many are empty
+    # Many an `__init__.py` is empty.
+    return [text for it, text in texts.items() if it == path or it.name != "__init__.py" or parsed(text).body]
 
 
 def _package(path: Path) -> Path:

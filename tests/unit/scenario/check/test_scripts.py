@@ -274,6 +274,9 @@ def test_a_module_is_warned_of_as_its_file_is(here: Path) -> None:
 
 def test_what_a_script_imports_counts_as_its_own(here: Path) -> None:
     (here / "pk").mkdir()
+    (here / "pk" / "__init__.py").touch()
+    assert "never mentions" in found("base: {command: python pk/__init__.py, strategy: mpi, workers: 2}\n")
+    (here / "pk" / "__init__.py").unlink()
     (here / "run.py").write_text("from pk.train import main\n")
     (here / "pk" / "train.py").write_text("from . import part\nfrom .part import more\nfrom ..pk.last import x\n")
     (here / "pk" / "last.py").write_text("import dlbench.worker\nrun.batch_size\nMirroredStrategy()\n")
