@@ -10,6 +10,7 @@
 """
 
 import contextlib
+import hashlib
 import json
 import os
 import re
@@ -20,6 +21,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from dlbench.datasets._disk import ELSEWHERE, Say, disk_errors, locked, try_lock
 from dlbench.datasets._format import META, SCHEMA_VERSION, DatasetMeta, fingerprint, read_entry
@@ -166,10 +169,30 @@ def _entries(folder: Path, identity: dict[str, Any], say: Say) -> list[Entry]:
             meta = read_entry(place)
             if meta.identity != identity:
                 raise ValueError("it holds other samples")
+            _verify(place, meta)
             entries.append(Entry(place, meta))
         except (OSError, ValueError) as error:
             say(f"{place} is damaged and is prepared again: {error}")
     return sorted(entries, key=lambda entry: entry.meta.created_at, reverse=True)
+
+
+def _verify(place: Path, meta: DatasetMeta) -> None:
+    """Compare arrays written after `meta.json`, an entry's last file, with their checksums, and note it there.
+
+    Raises:
+        ValueError: One is damaged.
+    """
+    written = {name: (place / f"{name}.npy").stat().st_mtime_ns for name in meta.content.arrays}
+    latest = max(written.values())
+    noted = (place / META).stat().st_mtime_ns
+    for name in (name for name, moment in written.items() if moment > noted):
+        array, wanted = np.load(place / f"{name}.npy", mmap_mode="r", allow_pickle=False), meta.content.arrays[name]
+        digest = hashlib.sha256(array.reshape(-1).view(np.uint8)).hexdigest()
+        if (array.dtype.str, array.shape, digest) != (wanted.dtype, wanted.shape, wanted.sha256):
+            raise ValueError(f"{name}.npy is damaged: it was written to since, and its checksum is another")
+    if latest > noted:
+        with contextlib.suppress(OSError):  # a cache that can only be read is compared each time
+            os.utime(place / META, ns=(latest, latest))
 
 
 def _temporary_of(folder: Path) -> Path:

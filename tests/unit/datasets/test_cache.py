@@ -90,6 +90,20 @@ def cut(folder):
     path.write_bytes(path.read_bytes()[:-1])
 
 
+def rewritten(old, new):
+    def change(folder):
+        path = folder / "x.npy"
+        path.write_bytes(path.read_bytes().replace(old, new))
+        written_after_meta(path)
+
+    return change
+
+
+def written_after_meta(path):
+    later = (path.parent / "meta.json").stat().st_mtime_ns + 10
+    os.utime(path, ns=(later, later))
+
+
 def no_folder(folder):
     shutil.rmtree(folder)
     folder.write_text("a file in its place")
@@ -102,6 +116,8 @@ DAMAGES = {
     "another version": meta_is(schema_version=99),
     "another checksum": meta_is(checksum="0" * 64),
     "a cut array": cut,
+    "other samples": rewritten(b"\1\1\1\1", b"\1\1\7\1"),
+    "another shape": rewritten(b"(4, 2, 2)", b"(2, 4, 2)"),
     "a missing array": lambda folder: (folder / "y.npy").unlink(),
     "a file in its place": no_folder,
 }
@@ -116,6 +132,15 @@ def test_a_damaged_entry_is_prepared_again(tmp_path, source):
         assert "damaged" in said[0], name
         assert again.meta.checksum == entry.meta.checksum, name
         assert open_arrays(again.folder, again.meta.checksum).x.shape == (4, 2, 2), name
+
+
+def test_an_array_written_since_is_verified_once(tmp_path, source, monkeypatch):
+    entry, _ = ensure_in(tmp_path, source)
+    written_after_meta(entry.folder / "y.npy")  # as a copy may be
+    loaded = Mock(side_effect=np.load)
+    monkeypatch.setattr(_cache.np, "load", loaded)
+    assert [ensure_in(tmp_path, source) for _ in range(2)] == [(entry, [])] * 2
+    assert (source.num_fills, loaded.call_count) == (1, 1)
 
 
 def test_what_killed_processes_left_is_removed(tmp_path, source):
