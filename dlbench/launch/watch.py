@@ -183,9 +183,8 @@ def _while(others: list[WorkerView]) -> str:
 
 
 def _named(view: WorkerView) -> str:
-    if not view.has_connected:
-        return f"{view.name} has not connected"
-    return f"{view.name} ({_place(view)})"
+    name = f"{view.name} on {view.address}" if view.address else view.name
+    return f"{name} ({_place(view)})" if view.has_connected else f"{name} has not connected"
 
 
 def _place(view: WorkerView) -> str:

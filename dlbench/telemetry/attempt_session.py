@@ -28,6 +28,8 @@ class WorkerView:
     Attributes:
         role: `worker`, or what else it does.
         index: Its number among those of its role; None for a worker, whose rank it is.
+        address: Its host's, as the cluster has it; empty where the attempt has one host.
+        host: Its host's name, as the worker says it.
         oom_kills: How many processes the kernel of its host had killed for lack of memory when it first connected.
         is_connected: Whether it has a connection open.
         has_trained: Whether it ever got past build and broadcast.
@@ -39,6 +41,7 @@ class WorkerView:
     rank: int
     role: str = "worker"
     index: int | None = None
+    address: str = ""
     host: str = ""
     pid: int = 0
     oom_kills: int | None = None
@@ -100,9 +103,11 @@ class AttemptSession:
         self.journal = JournalWriter(journal)
         self._end = end
         self._lock = threading.Lock()
+        places = assignment.layout.places
+        are_far = len({place.host for place in places}) > 1
         self._views = {
-            place.rank: WorkerView(place.rank, place.role, None if place.workers else place.index)
-            for place in assignment.layout.places
+            it.rank: WorkerView(it.rank, it.role, None if it.workers else it.index, it.host if are_far else "")
+            for it in places
         }
         self.num_workers = len(self._views)
         self._held = dict.fromkeys(self._views, 0)

@@ -211,7 +211,7 @@ _ANY_ENDED = r"worker \d+ exited before sending its result"
 # Before its call, a worker is known by its absence alone.
 _LATE = (
     r"start-up took longer than startup_timeout_s \([\d.]+ s\): .*"
-    r"worker {rank} (has not connected|\(in phase \w+( at step 0)?\)).*"
+    r"worker {rank} on \S+ (has not connected|\(in phase \w+( at step 0)?\)).*"
 )
 _WHERE = r", (in phase \w+( at step \d+)?|before it connected)"
 _MPIRUN_ENDED = r"the launcher ended \(killed by SIGKILL\) before (its workers|a worker connected).*"
@@ -229,15 +229,15 @@ KINDS: dict[str, Kind] = {
         reason=rf"{_ENDED} \((killed by SIGKILL|its launcher does not report how)\){_WHERE}.*"
         rf"|{_ANY_ENDED} \((killed by SIGKILL|its launcher does not report how)\){_WHERE}"
         rf"; or worker (\d or )?{{rank}}( or \d)? did.*"
-        rf"|the connection to worker \d \([^()]*\) is lost, while .*worker {{rank}} has not connected"
+        rf"|the connection to worker \d on \S+ \([^()]*\) is lost, while .*worker {{rank}} on \S+ has not connected"
         rf"|{_LATE}|{_ANY_ENDED} \(killed by SIGKILL\), (in phase rendezvous at step 0|before it connected)",
     ),
     "stopped": Kind(
         lambda struck: struck.signal(signal.SIGSTOP),
         status="stalled|timeout",
-        reason=r"no progress for stall_timeout_s \([\d.]+ s\): worker {rank} \([^()]*\)"
+        reason=r"no progress for stall_timeout_s \([\d.]+ s\): worker {rank} on \S+ \([^()]*\)"
         rf" \(no heartbeat from worker {{rank}}\), while .*|{_LATE}",
-        reason_beside=rf"worker 0 \([^()]*\) is stopped: process \d+ was sent a signal such as SIGSTOP|{_LATE}",
+        reason_beside=rf"worker 0 on \S+ \([^()]*\) is stopped: process \d+ was sent a signal such as SIGSTOP|{_LATE}",
         limit="stall_timeout_s",
     ),
     "memory": Kind(

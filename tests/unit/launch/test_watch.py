@@ -106,6 +106,12 @@ def test_a_stall_names_whom_the_others_wait_for() -> None:
     assert "no heartbeat" not in rare
 
 
+def test_a_worker_is_named_with_its_host_where_there_are_several() -> None:
+    seen = (view(0, phase="all_reduce", address="a"), WorkerView(1, address="b"))
+    said = reason(check(50.0, *seen), Status.TIMEOUT)
+    assert said.endswith("worker 1 on b has not connected, while worker 0 on a (in phase all_reduce at step 5)")
+
+
 def test_a_stopped_worker_is_named_before_a_time_out() -> None:
     stopped = WorkerStates(stopped=frozenset({1}))
     for has_trained in (True, False):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dlbench.telemetry.attempt_session import AttemptSession
-from tests.unit.launch.fakes import assignment
+from tests.unit.launch.fakes import assignment, layout
 
 
 @pytest.fixture
@@ -107,6 +107,14 @@ def test_rows_and_training_phases_show_that_start_up_is_over(tmp_path: Path) -> 
         receive(session, 1, line)
         session.commit()
         assert [view.has_trained for view in session.workers().values()] == [False, True], line
+        session.journal.close()
+
+
+def test_hosts_are_known_before_a_worker_connects_where_there_are_several(tmp_path: Path) -> None:
+    for hosts, addresses in ((("a", "a"), ["", ""]), (("a", "b"), ["a", "b"])):
+        placed = assignment(workers=2).model_copy(update={"layout": layout(*hosts)})
+        session = AttemptSession(placed, tmp_path / hosts[1], lambda _: None)
+        assert [view.address for view in session.workers().values()] == addresses
         session.journal.close()
 
 
