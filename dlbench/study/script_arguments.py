@@ -138,6 +138,35 @@ def arguments_of(text: str, folder: Path = Path()) -> list[Argument]:
     return _of_one(subcommands, list({(it.subcommand, it.flag): it for it in arguments}.values()))
 
 
+def with_imported(text: str, modules: Iterable[str]) -> str:
+    """Return the text of a script after those parts of its modules that it imports by name, or that these use."""
+    nodes = list(ast.walk(parsed(text)))
+    imports = [it for node in nodes if isinstance(node, ast.Import | ast.ImportFrom) for it in node.names]
+    names, places = {it.name for it in imports}, {it.asname or it.name for it in imports}
+    names |= {node.attr for node in nodes if isinstance(node, ast.Attribute) and ast.unparse(node.value) in places}
+    parts = [part for module in modules for part in parsed(module).body if not _is_of_main(part)]
+    kept = list[ast.stmt]()
+    while more := [part for part in parts if part not in kept and _defines(part) & names]:
+        kept += more
+        names |= {name for part in more for name in _names(part)}
+    return "\n".join([*map(ast.unparse, kept), text])
+
+
+def _is_of_main(part: ast.stmt) -> bool:
+    return isinstance(part, ast.If) and "__name__" in ast.unparse(part.test)
+
+
+def _defines(part: ast.stmt) -> set[str]:
+    """Return the name of a definition with those of its decorators; all that another statement names."""
+    if isinstance(part, Definition):
+        return {part.name}.union(*map(_names, part.decorator_list))
+    return _names(part)
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {it.id for it in ast.walk(node) if isinstance(it, ast.Name)}
+
+
 def filled(
     arguments: list[Argument], *, starts_workers: bool = False, goes_on: bool = False
 ) -> tuple[list[str], list[str]]:

@@ -32,7 +32,7 @@ from dlbench.scenario.check.scripts import (
 from dlbench.scenario.metrics import QUALITY
 from dlbench.scenario.read.document import inline
 from dlbench.scenario.settings import Settings
-from dlbench.study.script_arguments import LOCAL_RANK, arguments_of, filled
+from dlbench.study.script_arguments import LOCAL_RANK, arguments_of, filled, with_imported
 
 AXES = ("workers", "batch_size", "strategy")
 # The first pair whose larger one is there for all workers.
@@ -218,7 +218,8 @@ def _of_script(wish: Wish, base: _Lines) -> str:
     tree = [node for text in connecting for node in ast.walk(parsed(text))]
     modules |= OF_TENSORFLOW & {getattr(node, key, "") for node in tree for key in ("attr", "id", "value")}
     main_text = text_of(script) or ""
-    arguments = arguments_of(main_text, script.parent) if command.startswith("python") else []
+    whole = with_imported(main_text, with_modules(script)[1:])
+    arguments = arguments_of(whole, script.parent) if command.startswith("python") else []
     fixed = {"learning_rate": 0.1, "epochs": 10}
     if wish.compare and "batch_size" not in wish.compare:
         fixed["batch_size"] = 32

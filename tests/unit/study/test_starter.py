@@ -76,12 +76,32 @@ def test_what_a_script_imports_has_its_strategy_where_it_connects_workers_and_it
     module, script = Path("pk/train.py"), Path("run.py")
     module.write_text("import torch.distributed as d, dlbench.torch\nd.init_process_group()\np.add_argument('--lr')\n")
     script.write_text("from pk import train\n")
-    # Of a module's own arguments nobody knows whether the script passes them on.
+    # Arguments of a module that the script does not name may be those of the module as a script.
     assert (base_of("run.py")["command"], base_of("run.py")["strategy"]) == ("python run.py", "mpi")
     assert not lacks_hook(script)
     module.write_text("import torch.distributed as d\nis_main = not d.is_initialized()\n")
     assert base_of("run.py")["strategy"] == "single"
     assert lacks_hook(script)
+
+
+def test_the_arguments_of_what_a_script_imports_by_name_are_its_own() -> None:
+    Path("utils").mkdir()
+    add, rate = "parser.add_argument('--lr', default=0.2)\n", " --lr {learning_rate}"
+    for module, text, words in (
+        (f"parser = ArgumentParser()\n{add}", "from utils.args import parser\nparser.parse_args()", rate),
+        (f"{add}args = parser.parse_args()\n", "import utils.args as u\nu.args.lr", rate),
+        (f"def more(parser):\n    {add}def get():\n    more(ArgumentParser())\n", "from utils.args import get", rate),
+        (
+            f"class Base:\n  def __init__(self):\n    {add}class Options(Base): ...",
+            "from utils.args import Options",
+            rate,
+        ),
+        (f"def main():\n    {add}class Model: ...", "from utils.args import Model\ndef main(): ...\nmain()", ""),
+        (f"class Model: ...\nif __name__ == '__main__':\n    {add}", "from utils.args import Model, parser", ""),
+    ):
+        Path("utils/args.py").write_text(module)
+        Path("train.py").write_text(text)
+        assert base_of("train.py")["command"] == f"python train.py{words}", module
 
 
 def test_a_part_of_a_package_is_started_as_a_module(here: Path) -> None:
