@@ -13,11 +13,13 @@ from statistics import median
 from typing import Any
 
 from dlbench.analysis.arms import (
+    COUNTED,
     EFFICIENCY,
     UNSTEADY,
     Arm,
     Row,
     are_numbers,
+    distinct,
     is_alone,
     is_simulated,
     is_unsteady,
@@ -269,6 +271,8 @@ def _notes(arms: Sequence[Arm]) -> Iterator[str]:
     yield from [max(sentences, key=itemgetter(0))[1]] if sentences else []
     if stated := dict.fromkeys(name for arm in arms for row in arm.completed for name in stated_of(row)):
         yield f"{listed(stated)}: as the script, or a table, says (`stated`); dlbench did not measure it"
+    for noun in sorted(distinct([row for arm in arms for row in arm.completed], COUNTED)):
+        yield f"samples are {noun}: the table counts them"
     tuned = "".join(_tuned_cell(arm, column) for column in tuned_columns(arms) for arm in arms)
     yield from (f"{mark.strip()}: {text}" for mark, text in TUNED_NOTES.items() if mark in tuned)
     yield from rate_notes([arm.completed for arm in arms])

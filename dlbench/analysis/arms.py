@@ -46,6 +46,8 @@ EQUAL = (
 )  # fmt: skip
 # The command of runs that were measured elsewhere, and what begins the columns that tables of them have besides.
 IMPORTED = "imported"
+# The column of what a table's rates count, where that is more than samples: rates of unlike things are not compared.
+COUNTED = f"{IMPORTED}.counted"
 _EQUAL_OPTIONS = (*option_prefixes_of(*_OF_A_STEP), f"{IMPORTED}.")
 
 # A rate that changes by more within the timed window depends on when it was measured.

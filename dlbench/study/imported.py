@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import dlbench
-from dlbench.analysis.arms import IMPORTED, WORKER_RATE
+from dlbench.analysis.arms import COUNTED, IMPORTED, WORKER_RATE
 from dlbench.errors import UserError, shown
 from dlbench.grouping import by_key
 from dlbench.records import files
@@ -62,8 +62,7 @@ _ASSUMED = {
     TIME_TO_TARGET.column: "seconds",
     STEP_TIME: "seconds",
 }
-# What a rate counts, where its heading says more than samples: rates of unlike things are not compared.
-COUNTED = f"{OTHER}counted"
+# What a rate may count, as words of its heading.
 _NOUNS = {
     "images": "im(a)?ge?s?",
     "tokens": "tok(en)?s?",

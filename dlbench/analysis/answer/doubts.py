@@ -17,6 +17,7 @@ from dlbench.analysis.answer.answer import Doubt
 from dlbench.analysis.answer.batches import evaluations
 from dlbench.analysis.answer.comparison_group import ComparisonGroup
 from dlbench.analysis.arms import (
+    COUNTED,
     IMPORTED,
     Arm,
     Row,
@@ -292,7 +293,8 @@ def _of_statements(rows: Sequence[Row], deciding: Sequence[Metric]) -> Iterator[
     """Yield which of the metrics that decide dlbench has not measured itself."""
     stated = [[metric for metric in deciding if metric.column in stated_of(row)] for row in rows]
     if runs := _runs(list(map(bool, stated))):
-        titles = dict.fromkeys("throughput" if metric is RATE else metric.title for each in stated for metric in each)
+        rate = " and ".join(f"{noun}/s" for noun in sorted(distinct(rows, COUNTED))) or "throughput"
+        titles = dict.fromkeys(rate if metric is RATE else metric.title for each in stated for metric in each)
         verb = "was" if len(titles) == 1 else "were"
         yield 55, f"{' and '.join(titles)} {verb} not measured by dlbench, but stated, in {runs}"
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from dlbench.analysis.arms import Arm, distinct, is_imported, option_columns
+from dlbench.analysis.arms import COUNTED, Arm, distinct, is_imported, option_columns
 from dlbench.analysis.formatting import counted, one_line
 from dlbench.analysis.groups import tuned_of
 from dlbench.errors import shorten
@@ -166,6 +166,8 @@ def _unrecorded(both: Sequence[tuple[Arm, Arm]]) -> Iterator[str]:
         for name in sorted({*option_columns(ours.columns)} - {*theirs.columns})
         if ours.get(name) is not None
     )
+    for noun in sorted(distinct([row for arm, _ in both for row in arm.rows], COUNTED)):
+        yield f"samples are {noun}: the tables count them"
     if unknown := sum(None in (base.get("dataset_checksum"), new.get("dataset_checksum")) for base, new in both):
         yield f"whether {counted(unknown, 'arm')} read the same data is not known: a checksum is missing"
 

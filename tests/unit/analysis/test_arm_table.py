@@ -55,6 +55,7 @@ def rated(name: str, first: float, **values: object) -> list[dict]:
     [
         ({}, {}, ("75% [73%, 76%]", "152 [150, 154]"), "each worker (weak scaling)"),
         ({"batch_scope": "global"}, {}, ("75% [73%, 76%]", "152 [150, 154]"), "all workers (strong scaling)"),
+        ({"imported.counted": "tokens"}, {}, ("75% [73%, 76%]", "152 [150, 154]"), "samples are tokens"),
         ({}, {"rate_drift": 0.2}, ("75% [73%, 76%]", "152 [150, 154] ~"), "~: not steady; "),
         ({}, {"extended_steps": 70}, ("75% [73%, 76%]", "152 [150, 154] *"), "*: steps after training were timed too"),
     ],

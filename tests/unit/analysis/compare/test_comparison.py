@@ -239,6 +239,11 @@ def test_columns_that_an_early_study_lacks_had_their_default():
     assert not compare(base, read(measured("a", 9.0, 2, remainder="train"))).refused
 
 
+def test_what_rates_of_tables_count_is_noted():
+    base, new = (read(measured("a", 9.0, side, **{"imported.counted": "tokens"})) for side in (1, 2))
+    assert "samples are tokens: the tables count them" in [each.text for each in compare(base, new).warnings]
+
+
 def test_options_that_one_study_does_not_record_are_noted():
     new = measured("a", 9.0, 2, **{"model.hidden": "[16]"})
     found = compare(read(measured("a", 9.0, 1)), read(new))
