@@ -89,12 +89,12 @@ def answers_of(data: ReportData, goal: str = "", given: Sequence[str] = (), want
             at_chance = f"a model that knows nothing already has {quantity(score, reached[0])}"
             raise UserError(f"--goal {goal!r} compares nothing: {at_chance}", hint="ask for a better score")
     others = [row for study in data.studies for row in study.others if row["phase"] == Phase.CONFIRM]
-    fresh = list(filter(_has_ended, others))
+    confirming: Sequence[Arm] | None = arms_of(list(filter(_has_ended, others)))
     if target and {(arm.get("target_metric"), arm.get("target_value")) for arm in arms} != {target}:
         if data.epochs.empty:
             raise UserError("a target after the fact needs the scores of the epochs, which no study here has")
-        # Fresh seeds were run for another goal.
-        arms, fresh = retargeted(arms, data.epochs, target, metrics), []
+        # Fresh seeds are run for the studies' own goal.
+        arms, confirming = retargeted(arms, data.epochs, target, metrics), None
     records = {study.name: _record(study) for study in data.studies}
     prices = asked.prices or next(filter(None, map(_prices, records.values())), None)
     if asked.max_cost is not None and prices is None:
@@ -113,7 +113,7 @@ def answers_of(data: ReportData, goal: str = "", given: Sequence[str] = (), want
     # Of a study that can go on its missing runs are counted.
     left_out = [row for study in data.studies if not records[study.name] for row in study.runs if not _has_ended(row)]
     disturbed += [(65, f"left out: {counted(len(left_out), 'run')} interrupted")] * bool(left_out)
-    answers = recommend(arms, asked, places, tuple(conditions), arms_of(fresh))
+    answers = recommend(arms, asked, places, tuple(conditions), confirming)
     return Answers(answers=tuple(doubted(answer, *disturbed) for answer in answers))
 
 

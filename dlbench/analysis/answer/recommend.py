@@ -70,7 +70,7 @@ def recommend(
     wanted: Wanted,
     places: Mapping[str, StudyPlace] | None = None,
     given: Collection[str] = (),
-    confirming: Sequence[Arm] = (),
+    confirming: Sequence[Arm] | None = (),
 ) -> tuple[Answer, ...]:
     """Return the answers of some studies.
 
@@ -79,12 +79,12 @@ def recommend(
         wanted: Goal, metrics and prices.
         places: Where each study is, by its name; commands are named for those alone.
         given: Settings that are conditions beside those that always are.
-        confirming: Arms that ran once more on fresh seeds, by their study and label.
+        confirming: Arms that ran once more on fresh seeds, by their study and label; None where such runs cannot tell.
     """
     answers = []
     for group in comparison_groups(arms, given):
         places_here = {place for arm in group.arms if (place := (places or {}).get(arm.study or ""))}
-        answer = _confirmed(decide(group, wanted), group, confirming, wanted)
+        answer = _confirmed(decide(group, wanted), group, confirming or (), wanted)
         missing = sum(place.missing for place in places_here)
         if any(place.unmeasured for place in places_here):
             # What is still to be run may be better than all that was.
@@ -156,7 +156,7 @@ def _commands(
     place: StudyPlace,
     arms: Sequence[Arm],
     wanted: Wanted,
-    confirming: Sequence[Arm],
+    confirming: Sequence[Arm] | None,
 ) -> Iterator[Command]:
     """Yield commands, why, and about how long each takes; the one that would tell most about a group first."""
     study, scenario = shlex.quote(str(place.path)), shlex.quote(str(place.path / files.SCENARIO))
@@ -198,8 +198,8 @@ def _commands(
     left = [arm for arm in group.arms if arm.name in judged]
     used = {arm.label for arm in left if answer.use and arm.name == answer.use.name}
     # Once all its fresh seeds have run, there are none to add.
-    fresh = {arm.label for arm in confirming if arm.study in studies and len(arm.rows) >= ENOUGH_REPEATS}
-    if used - fresh and place.can_continue and len(left) > 1:
+    fresh = {arm.label for arm in confirming or () if arm.study in studies and len(arm.rows) >= ENOUGH_REPEATS}
+    if confirming is not None and used - fresh and place.can_continue and len(left) > 1:
         contenders = sorted(map(seconds_of, left), reverse=True)[:CONTENDERS]
         yield f"{run} --confirm", "it and its rivals on fresh seeds", ENOUGH_REPEATS * sum(contenders)
     yield f"dlbench report {study}", "charts, evidence, all doubts", None

@@ -165,6 +165,25 @@ def test_a_target_that_a_model_which_knows_nothing_has_is_refused(tmp_path: Path
         answers_of(data, "time to validation_accuracy>=0.05")
 
 
+def test_fresh_seeds_are_not_advised_for_another_target_than_the_studies(tmp_path: Path) -> None:
+    rows = [
+        row
+        for size, seconds in ((8, 10.0), (16, 5.0))
+        for row in repeats(5, batch_size=size, train_time_s=[seconds + n / 50 for n in range(5)], tuned="learning_rate")
+    ]
+    epochs = [
+        {"run_id": row["run_id"], "epoch": 1, "train_time_s": row["train_time_s"], "validation_accuracy": 0.9}
+        for row in rows
+    ]
+    data = report_data(*rows, tmp_path=tmp_path, epochs=epochs)
+    (data.studies[0].path / files.STUDY).write_text('{"runs": []}', encoding="utf-8")
+    for goal, is_advised in (("", True), ("time to validation_accuracy>=0.8", False)):
+        (answer,) = answers_of(data, goal).answers
+        assert answer.use, goal
+        assert answer.next, goal
+        assert ("--confirm" in answer.next.command) is is_advised, (goal, answer.next)
+
+
 def test_a_run_that_was_interrupted_says_nothing_of_its_arm_and_is_missing(tmp_path: Path) -> None:
     rows = [*repeats(4, label="arm"), *repeats(3, label="other", workers=2, train_time_s=1.0)]
     ended = studies(tmp_path, "", rows=[*rows[:3], rows[3] | {"status": "interrupted"}, *rows[4:]])
