@@ -46,7 +46,10 @@ _FLUX, _FLUX_HOSTS = ("FLUX_JOB_ID", "FLUX_URI"), "FLUX_JOB_NNODES"
 _OLD_SLURM = "SLURM_NODELIST"
 _HET_GROUP = re.compile(r"SLURM_JOB_NODELIST_HET_GROUP_[0-9]+", re.ASCII)
 # How many processes a launcher has started, by launcher; srun may set PMI_SIZE, too.
-_SIZES = {"mpirun": "OMPI_COMM_WORLD_SIZE", "srun": "SLURM_STEP_NUM_TASKS", "mpiexec": "PMI_SIZE"}
+_SIZES = {
+    "mpirun": "OMPI_COMM_WORLD_SIZE", "srun": "SLURM_STEP_NUM_TASKS", "mpiexec": "PMI_SIZE",
+    "torchrun": "WORLD_SIZE", "horovodrun": "HOROVOD_SIZE",
+}  # fmt: skip
 # Outside of a job the second is an option of srun.
 _SLURM_JOB, _SLURM_COUNTS = ("SLURM_JOB_ID", "SLURM_JOBID"), ("SLURM_JOB_NUM_NODES", "SLURM_NNODES")
 
@@ -91,7 +94,7 @@ def allocation(environment: Mapping[str, str]) -> Cluster | None:
 
 
 def refuse_several_of_us(environment: Mapping[str, str]) -> None:
-    """Refuse to be one of several dlbench that srun or mpirun has started: each would make the whole study.
+    """Refuse to be one of several dlbench that a launcher has started: each would make the whole study.
 
     Raises:
         UserError: Says which has, and how many.
@@ -100,13 +103,16 @@ def refuse_several_of_us(environment: Mapping[str, str]) -> None:
     # `srun -n4 --pty bash` the first task alone has a terminal.
     is_step = environment.get("SLURM_NTASKS") == environment.get("SLURM_STEP_NUM_TASKS")
     is_shell = "SLURM_PTY_PORT" in environment and environment.get("SLURM_PROCID") == "0"
+    # Other programs than torchrun set WORLD_SIZE, too.
+    is_no_size = {
+        "srun": is_shell or not is_step, "mpiexec": is_shell, "torchrun": "TORCHELASTIC_RUN_ID" not in environment
+    }  # fmt: skip
     for launcher, name in _SIZES.items():
         size = environment.get(name) or "1"
-        is_alone = size == "1" or (launcher == "srun" and not is_step) or (launcher != "mpirun" and is_shell)
-        if not is_alone:
+        if size != "1" and not is_no_size.get(launcher):
             raise UserError(
                 f"dlbench is one of {shorten(size)} tasks that {launcher} has started; each would make the whole study",
-                hint=f"start it once, without {launcher} or with `{launcher} -n 1`: it starts the workers itself",
+                hint=f"start it once, without {launcher} or as its only task: it starts the workers itself",
             )
 
 

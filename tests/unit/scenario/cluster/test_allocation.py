@@ -86,6 +86,8 @@ def test_one_of_several_dlbench_is_refused() -> None:
         ({"PMI_SIZE": "2"}, "mpiexec"),
         (STEP | {"PMI_SIZE": "2"}, "srun"),
         (STEP | {"SLURM_PTY_PORT": "1", "OMPI_COMM_WORLD_SIZE": "2"}, "mpirun"),
+        (STEP | {"SLURM_PTY_PORT": "1", "WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "none"}, "torchrun"),
+        ({"HOROVOD_SIZE": "2"}, "horovodrun"),
     ):
         with pytest.raises(UserError, match=rf"one of 2 tasks that {launcher} has started"):
             refuse_several_of_us(environment)
@@ -96,6 +98,8 @@ def test_one_of_several_dlbench_is_refused() -> None:
         STEP | {"SLURM_NTASKS": "1"},  # a job that was submitted within a step
         STEP | {"SLURM_PTY_PORT": "1", "PMI_SIZE": "2"},  # srun -n2 --pty bash
         {"OMPI_COMM_WORLD_SIZE": "1", "PMI_SIZE": "1"},
+        {"WORLD_SIZE": "2", "RANK": "0"},
+        {"WORLD_SIZE": "1", "TORCHELASTIC_RUN_ID": "none"},
     ):
         refuse_several_of_us(environment)
 
