@@ -11,7 +11,7 @@ arm's smaller p-value of that it keeps and that it is worse than some arm by mor
 Stat. 8), so that arms which are far behind do not count against those that are near. An arm also loses where its
 difference from another one is more than the margin and more than chance, with p-values that hold for all pairs of arms.
 
-Quantities whose margin is a share are compared by their logarithms. Arms that all share five repeats or more are
+Quantities whose margin is a share are compared by their logarithms. Arms that share all of five repeats or more are
 compared in pairs by repeat and seed; with fewer, pairing costs more than it gains (`pairs_pay`). Variances of three
 arms or more are moderated (`dlbench.analysis.statistics.differences`). Arms that are shown to be worse than the best by
 more than the margin are set aside, and the others judged among themselves. `python -m tests.bench inference` measures
@@ -40,6 +40,7 @@ from dlbench.analysis.statistics.differences import (
     welch,
 )
 from dlbench.analysis.statistics.sequential import SIGNIFICANCE, pairs_pay
+from dlbench.grouping import by_key
 from dlbench.scenario.metrics import Metric
 
 # With this probability a difference of the size that is named is found.
@@ -165,7 +166,9 @@ class Judgement:
 
     @property
     def further(self) -> int | None:
-        """Further repeats that would probably decide; None if decided, below three repeats, or above 100 further ones.
+        """Further repeats that would probably decide; None if decided, above 100, or below five repeats.
+
+        With five arms are compared in pairs, of whose spread fewer say nothing.
 
         An arm keeps against all others or loses to one, never both. The true differences are as uncertain as these
         repeats leave them, so that the probability of a decision is its mean over those that are possible (assurance;
@@ -173,7 +176,7 @@ class Judgement:
         """
         from scipy.special import ndtr, stdtrit
 
-        if self.verdict is not Verdict.OPEN or not self._is_known:
+        if self.verdict is not Verdict.OPEN or not self._is_known or self.n < ENOUGH_REPEATS:
             return None
         gain, error, freedom = (part[:, None] for part in self.tests)
         possible = gain + error * stdtrit(freedom, (np.arange(40) + 0.5) / 40)
@@ -348,12 +351,11 @@ def _scale(arms: Sequence[Values], metric: Metric) -> _Scale:
 
 
 def _pairs(arms: Sequence[Values], scale: _Scale, significance: float = SIGNIFICANCE) -> Difference:
-    """Return each arm [row] - each other [column]: paired where both have the same repeats, else Welch's."""
+    """Return each arm [row] - each other [column]: in pairs among arms of the same repeats, else by Welch's test."""
     k, n, least = len(arms), np.array([len(arm) for arm in arms]), scale.step**2 / 4
-    repeats = sorted(arms[0])
-    is_paired = pairs_pay(len(repeats), significance) and all(arm.keys() == arms[0].keys() for arm in arms)
-    ordered = [{repeat: arm[repeat] for repeat in repeats} for arm in arms] if is_paired else arms
-    values = np.array(_numbers(ordered))
+    alike = by_key((tuple(sorted(arm)), place) for place, arm in enumerate(arms))
+    paired = [places for repeats, places in alike.items() if len(places) > 1 and pairs_pay(len(repeats), significance)]
+    values = np.array(_numbers([dict(sorted(arm.items())) for arm in arms]))
     # Shorter arms are filled up with zeros.
     is_there = np.arange(n.max()) < n[:, None]
     table = np.zeros(is_there.shape)
@@ -362,14 +364,17 @@ def _pairs(arms: Sequence[Values], scale: _Scale, significance: float = SIGNIFIC
     gain = np.round(mean[:, None] - mean, SAME_DIGITS)
     freedom = np.maximum(n - 1.0, 1.0)
     variance = np.maximum((np.where(is_there, table - mean[:, None], 0.0) ** 2).sum(-1) / freedom, least)
-    if is_paired:
-        return Difference(gain, *_paired(table, variance, least))
     # The spread of a single value is taken to be that of the others.
+    spreads = variance
     variance = np.where(n > 1, variance, variance[n > 1].max(initial=0.0) if (n > 1).any() else np.inf)
     if k > 2 and n.min() > 1 and variance.min() > 0:
         variance, freedom = moderated(variance, freedom)
     of_mean = variance / n
-    return Difference(gain, *welch(of_mean[:, None], of_mean, freedom[:, None], freedom))
+    error, free = welch(of_mean[:, None], of_mean, freedom[:, None], freedom)
+    for places in paired:
+        of_pairs = np.ix_(places, places)
+        error[of_pairs], free[of_pairs] = _paired(table[places, : n[places[0]]], spreads[places], least)
+    return Difference(gain, error, free)
 
 
 def _paired(table: Floats, variance: Floats, least: float) -> tuple[Floats, Floats]:

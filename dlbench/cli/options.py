@@ -1,14 +1,18 @@
 """Options that several commands share, how to read their values, and what completion in a shell offers for them."""
 
+import contextlib
 import functools
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
 
 from dlbench.errors import UserError, unwritable
+
+if TYPE_CHECKING:
+    from dlbench.scenario.scenario import Repeats
 
 Candidates = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
@@ -94,6 +98,28 @@ def read_sets(texts: tuple[str, ...]) -> dict[str, str]:
         UserError: One has another form, or a key is given twice.
     """
     return _read_pairs(texts, "--set", "key=value", "--set epochs=2", "one value can hold")
+
+
+def read_repeats(text: str | None) -> "int | Repeats | None":
+    """Return `--repeats`: a number, or MIN..MAX for as many as decide.
+
+    Raises:
+        UserError: It is neither.
+    """
+    from dlbench.scenario.scenario import Repeats
+
+    if text is None:
+        return None
+    least, dots, most = text.partition("..")
+    with contextlib.suppress(ValueError):
+        if dots:
+            return Repeats(min=int(least), max=int(most))
+        if int(text) >= 1:
+            return int(text)
+    raise UserError(
+        f"--repeats {text!r} is neither a number nor MIN..MAX",
+        hint="--repeats 5, or --repeats 5..40 for as many as decide, of 3 to 200",
+    )
 
 
 def _read_pairs(texts: tuple[str, ...], option: str, form: str, example: str, why_once: str) -> dict[str, str]:

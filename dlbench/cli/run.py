@@ -55,7 +55,9 @@ class Run(click.Command):
 )  # fmt: skip
 @click.option("--resume", is_flag=True, help="Continue the newest study of the scenario.")
 @options.output
-@click.option("--repeats", type=click.IntRange(min=1), metavar="N", help="In place of the scenario's repeats.")
+@click.option(
+    "--repeats", metavar="N|MIN..MAX", help="In place of the scenario's repeats; MIN..MAX: as many as decide."
+)
 @options.sets
 @click.option(
     "--budget", metavar="TIME", help="Stop in time: 2h, 90min, or '8 device-hours'; arms that are open go first."
@@ -74,7 +76,7 @@ def command(
     study: Path | None,
     resume: bool,
     output: Path,
-    repeats: int | None,
+    repeats: str | None,
     sets: tuple[str, ...],
     budget: str | None,
     confirms: bool,
@@ -96,7 +98,7 @@ def command(
         output=output,
         only=options.read_only(only),
         where=where,
-        repeats=repeats,
+        repeats=options.read_repeats(repeats),
         values=options.read_sets(sets),
         study=study,
         resume=resume,

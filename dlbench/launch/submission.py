@@ -32,7 +32,7 @@ class Submission:
         study_files: The study's own files before its first run, by name: for a job that does not see its folder.
         about: What it is, in a line.
         only: Values of settings; only runs that have all of them are made.
-        repeats: In place of the scenario's.
+        repeats: In place of the scenario's, as `--repeats` reads them; empty where these count.
         options: Further words of the command line of dlbench in the job.
         part: Number of the one run to make, from 1 on, and how many there are; None for all of them.
         working_folder: Where dlbench was called: plugins of the user's own and data sets are found from there.
@@ -45,7 +45,7 @@ class Submission:
     about: str
     study_files: Mapping[str, str] = field(default_factory=dict)
     only: Mapping[str, str] = field(default_factory=dict)
-    repeats: int | None = None
+    repeats: str = ""
     options: tuple[str, ...] = ()
     part: tuple[int, int] | None = None
     working_folder: Path = Path("/")
@@ -65,7 +65,7 @@ class Submission:
         """
         words = [*program("dlbench"), "run", "--study", study, "--cluster", cluster]
         words += [word for key, value in self.only.items() for word in ("--only", f"{key}={value}")]
-        words += [] if self.repeats is None else ["--repeats", str(self.repeats)]
+        words += ["--repeats", self.repeats] if self.repeats else []
         words += [] if self.part is None else ["--part", f"{self.part[0]}/{self.part[1]}"]
         return (*words, *self.options, "--followed")
 

@@ -89,12 +89,12 @@ def answers_of(data: ReportData, goal: str = "", given: Sequence[str] = (), want
             at_chance = f"a model that knows nothing already has {quantity(score, reached[0])}"
             raise UserError(f"--goal {goal!r} compares nothing: {at_chance}", hint="ask for a better score")
     others = [row for study in data.studies for row in study.others if row["phase"] == Phase.CONFIRM]
-    confirming: Sequence[Arm] | None = arms_of(list(filter(_has_ended, others)))
+    fresh = list(filter(_has_ended, others))
     if target and {(arm.get("target_metric"), arm.get("target_value")) for arm in arms} != {target}:
         if data.epochs.empty:
             raise UserError("a target after the fact needs the scores of the epochs, which no study here has")
-        # Fresh seeds are run for the studies' own goal.
-        arms, confirming = retargeted(arms, data.epochs, target, metrics), None
+        # Fresh seeds were run for another goal.
+        arms, fresh = retargeted(arms, data.epochs, target, metrics), []
     records = {study.name: _record(study) for study in data.studies}
     prices = asked.prices or next(filter(None, map(_prices, records.values())), None)
     if asked.max_cost is not None and prices is None:
@@ -107,13 +107,14 @@ def answers_of(data: ReportData, goal: str = "", given: Sequence[str] = (), want
     if unknown := [key for key in given if key not in keys]:
         raise UserError(f"--given {unknown[0]}: no setting is called so", hint=nearest(unknown[0], keys))
     conditions = dict.fromkeys((*given, *(key for scenario in scenarios for key in scenario.given)))
-    places = {study.name: _place(study, records[study.name]) for study in data.studies}
+    decides = goal in ("", *(scenario.goal for scenario in scenarios)) and not given and wanted in (None, Wanted())
+    places = {study.name: _place(study, records[study.name], decides=decides) for study in data.studies}
     asked = replace(asked, goal=decisive, metrics=metrics, prices=prices)
     disturbed = [(DISTURBED, text) for text in unsteady(data)]
     # Of a study that can go on its missing runs are counted.
     left_out = [row for study in data.studies if not records[study.name] for row in study.runs if not _has_ended(row)]
     disturbed += [(65, f"left out: {counted(len(left_out), 'run')} interrupted")] * bool(left_out)
-    answers = recommend(arms, asked, places, tuple(conditions), confirming)
+    answers = recommend(arms, asked, places, tuple(conditions), arms_of(fresh))
     return Answers(answers=tuple(doubted(answer, *disturbed) for answer in answers))
 
 
@@ -143,7 +144,7 @@ def _has_ended(row: Row) -> bool:
     return bool(row["status"] != Status.INTERRUPTED)
 
 
-def _place(study: StudyData, record: Any) -> StudyPlace:
+def _place(study: StudyData, record: Any, *, decides: bool) -> StudyPlace:
     """Return where a study is; one without `study.json` was published, and cannot go on."""
     runs = planned if isinstance(planned := found_in(record, "runs"), list) else []
     run_ids = {row["run_id"] for row in filter(_has_ended, study.runs)}
@@ -162,7 +163,7 @@ def _place(study: StudyData, record: Any) -> StudyPlace:
     without = {"not searched yet": unsearched, NO_CANDIDATE: sorted(searches.keys() - unsearched)}
     doubts = tuple(f"{why}: {listed(arms, 3, '; ')}" for why, arms in without.items() if arms)
     asked = tuple(_asked(study, runs, max(repeats.values(), default=0)))
-    return StudyPlace(study.path, bool(record), missing, unmeasured, doubts, asked)
+    return StudyPlace(study.path, bool(record), missing, unmeasured, doubts, asked, decides)
 
 
 def _asked(study: StudyData, runs: Sequence[Any], repeats: int) -> Iterator[tuple[str, str]]:

@@ -152,6 +152,10 @@ class Repeats(Frozen):
         """What rows say of it."""
         return f"until {self.until}: {self.min} to {self.max}"
 
+    def __str__(self) -> str:
+        """Return it as `--repeats` reads it."""
+        return f"{self.min}..{self.max}"
+
     @classmethod
     def of_rule(cls, rule: str) -> Self:
         """Return the repeats of which rows say this rule."""

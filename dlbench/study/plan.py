@@ -71,7 +71,7 @@ class Request:
     output: Path = DEFAULT_PARENT
     only: Mapping[str, str] = field(default_factory=dict)
     where: ClusterOptions = field(default_factory=ClusterOptions)
-    repeats: int | None = None
+    repeats: int | Repeats | None = None
     values: Mapping[str, str] = field(default_factory=dict)
     study: Path | None = None
     resume: bool = False
@@ -124,8 +124,11 @@ def _repeats_so_far(scenario: Scenario, folder: Folder | None) -> int | Repeats:
     runs = folder.record.runs if folder else ()
     measured = [run for run in runs if run.phase is Phase.MEASURE]
     begun, rule = max((run.repeat + 1 for run in measured), default=0), scenario.repeats
-    if measured and all(run.repeats_rule for run in measured):
-        return Repeats.of_rule(measured[0].repeats_rule or "")
+    rules = [Repeats.of_rule(run.repeats_rule) for run in measured if run.repeats_rule]
+    widest = max(rules, key=lambda rule: rule.max, default=None)
+    # Of more that were planned without a rule all are made.
+    if widest and all(run.repeats_rule or run.repeat < widest.min for run in measured):
+        rule = widest
     return begun if begun > (rule.max if isinstance(rule, Repeats) else rule) else rule
 
 

@@ -10,6 +10,7 @@ from dlbench.records import files
 from dlbench.records.machine import differences
 from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.run_spec import RunSpec
+from dlbench.study.attempts import pending
 from dlbench.study.folder import (
     Folder,
     StudyPlan,
@@ -45,12 +46,18 @@ def resumed(folder: Folder, plan: StudyPlan) -> Folder:
 
 
 def with_runs(folder: Folder, runs: Sequence[RunSpec]) -> Folder:
-    """Return the study with runs that its record lacks added to it; hold its lock."""
-    recorded = {run.run_id for run in folder.record.runs}
-    added = tuple(run for run in runs if run.run_id not in recorded)
+    """Return the study with runs that its record lacks added to it; hold its lock.
+
+    Those that were planned under another rule of repetition, and are still to be made, are made under this one.
+    """
+    recorded = {run.run_id: run for run in folder.record.runs}
+    added = {run.run_id: run for run in runs if run.run_id not in recorded}
+    for run in pending(folder.path, [run for run in runs if run.repeats_rule and run.run_id in recorded]):
+        if (old := recorded[run.run_id]).repeats_rule != run.repeats_rule:
+            added[run.run_id] = old.model_copy(update={"repeats_rule": run.repeats_rule})
     if not added:
         return folder
-    record = folder.record.model_copy(update={"runs": folder.record.runs + added})
+    record = folder.record.model_copy(update={"runs": (*(recorded | added).values(),)})
     write_record(folder.path, record)
     return replace(folder, record=record)
 

@@ -149,7 +149,7 @@ class Queue:
             about=f"{study.name}, {which}",
             study_files=self._study_files(record),
             only=self._request.only,
-            repeats=self._request.repeats,
+            repeats=str(self._request.repeats or ""),
             options=self._request.words,
             part=part,
             working_folder=Path.cwd(),

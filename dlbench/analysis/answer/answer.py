@@ -31,7 +31,7 @@ class Difference(Frozen):
     best: float | None = Field(description="The same at best.")
     detectable: float | None = Field(description="The smallest difference that these repeats could have shown.")
     further: int | None = Field(
-        description="Further repeats that would probably decide; null above 100, of fewer than three, or if decided."
+        description="Further repeats that would probably decide; null above 100, of fewer than five, or if decided."
     )
 
 

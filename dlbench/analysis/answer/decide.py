@@ -171,7 +171,7 @@ def families(group: ComparisonGroup, wanted: Wanted) -> Iterator[tuple[Metric, d
     for metric in decided.judged:
         if arms:
             values: dict[Arm, Values] = {arm: decided.values(arm, metric) for arm in arms}
-            rules = (str(arm.get("repeats_rule") or "") for arm in group.arms)
+            rules = (str(row.get("repeats_rule") or "") for arm in group.arms for row in arm.rows)
             family = judge(list(values.values()), metric, significance_of(rules, SIGNIFICANCE))
             yield metric, values, family
             arms = [arm for arm, each in zip(arms, family.judgements, strict=True) if each.verdict is Verdict.KEEPS]

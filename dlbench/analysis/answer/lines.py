@@ -206,14 +206,17 @@ def _open(arm: ArmAnswer, judged: Judged, by_title: Mapping[str, ArmAnswer], met
     if gap is None:
         return []
     metric = replace(metrics.get(judged.metric, TRAIN_TIME), is_share=gap.is_share)
-    if (fewest := min(arm.completed, by_title[gap.against].completed)) < LEAST_REPEATS:
+    fewest = min(arm.completed, by_title[gap.against].completed)
+    if fewest < LEAST_REPEATS:
         return [f"{counted(fewest, 'repeat')}: {ENOUGH_REPEATS} begin to tell"]
+    would = f"more than {MOST_REPEATS} more repeats would be needed"
+    if fewest < ENOUGH_REPEATS:
+        would = f"{ENOUGH_REPEATS} repeats begin to tell"
+    elif gap.further is not None:
+        would = f"{counted(gap.further, 'more repeat')} would tell"
     ends = sorted(_signed(metric, end) for end in (gap.worst, gap.best) if end is not None)
     # Without the difference itself: it is one of means, and may contradict the medians.
     text = f"between {' and '.join(difference(metric, end, with_unit=end == ends[-1]) for end in ends)}"
-    would = f"more than {MOST_REPEATS} more repeats would be needed"
-    if gap.further is not None:
-        would = f"{counted(gap.further, 'more repeat')} would tell"
     is_ranked_by = arm.value is not None and arm.value.metric == judged.metric
     return [f"{text}: {would}"] if is_ranked_by else [f"{metric.title} {text}", would]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from dlbench.analysis.answer.answer import Answer, Doubt, Next
 from dlbench.analysis.answer.comparison_group import ComparisonGroup, comparison_groups
-from dlbench.analysis.answer.decide import AT_ITS_TARGET, OVER, TOO_SHORT, Wanted, criteria, decide
+from dlbench.analysis.answer.decide import AT_ITS_TARGET, OVER, TOO_SHORT, Wanted, criteria, decide, undecided
 from dlbench.analysis.answer.doubts import Weighed, of_nothing
 from dlbench.analysis.answer.lines import open_arms
 from dlbench.analysis.arms import Arm, Row, can_extend, is_imported, is_simulated
@@ -20,6 +20,7 @@ from dlbench.analysis.judge import ENOUGH_REPEATS, LEAST_REPEATS
 from dlbench.records import files
 from dlbench.records.outcome import Status
 from dlbench.scenario.metrics import BUILT_IN, TIME_TO_TARGET, TRAIN_TIME, Metrics
+from dlbench.scenario.scenario import Repeats
 from dlbench.scenario.settings import BatchScope
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ _HOPELESS = (Status.FAILED, Status.OUT_OF_MEMORY)
 _NOTHING = {"use": None, "either": (), "cheaper": None, "faster": None}
 # How many arms run once more on fresh seeds.
 CONTENDERS = 3
+# All looks at repeats that decide have one level together, at which about so many more than by one look are needed.
+OF_ALL_LOOKS, MOST_OF_RULE = 1.6, 200
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,7 @@ class StudyPlace:
         unmeasured: Whether an arm has none that is to have some.
         doubts: What is said of arms of which no run was planned, since their search is not over or found nothing.
         asked: Options of the command line with which a study of the same arms and repeats is begun beside it.
+        decides: Whether it would decide by what is asked here: by its own goal and conditions, without limits.
     """
 
     path: Path
@@ -63,6 +67,7 @@ class StudyPlace:
     unmeasured: bool = False
     doubts: tuple[str, ...] = ()
     asked: tuple[tuple[str, str], ...] = ()
+    decides: bool = True
 
 
 def recommend(
@@ -70,7 +75,7 @@ def recommend(
     wanted: Wanted,
     places: Mapping[str, StudyPlace] | None = None,
     given: Collection[str] = (),
-    confirming: Sequence[Arm] | None = (),
+    confirming: Sequence[Arm] = (),
 ) -> tuple[Answer, ...]:
     """Return the answers of some studies.
 
@@ -79,12 +84,12 @@ def recommend(
         wanted: Goal, metrics and prices.
         places: Where each study is, by its name; commands are named for those alone.
         given: Settings that are conditions beside those that always are.
-        confirming: Arms that ran once more on fresh seeds, by their study and label; None where such runs cannot tell.
+        confirming: Arms that ran once more on fresh seeds, by their study and label.
     """
-    answers = []
-    for group in comparison_groups(arms, given):
+    answers, groups = [], comparison_groups(arms, given)
+    for group in groups:
         places_here = {place for arm in group.arms if (place := (places or {}).get(arm.study or ""))}
-        answer = _confirmed(decide(group, wanted), group, confirming or (), wanted)
+        answer = _confirmed(decide(group, wanted), group, confirming, wanted)
         missing = sum(place.missing for place in places_here)
         if any(place.unmeasured for place in places_here):
             # What is still to be run may be better than all that was.
@@ -94,7 +99,7 @@ def recommend(
         answer = doubted(answer, *((91, text) for place in places_here for text in place.doubts))
         can_run = not any(is_imported(arm.first) for arm in group.arms)
         if len(places_here) == 1 and can_run:
-            command, why, seconds = next(_commands(answer, group, places_here.pop(), arms, wanted, confirming))
+            command, why, seconds = next(_commands(answer, group, places_here.pop(), groups, wanted, confirming))
             answer = answer.model_copy(update={"next": Next(command=command, why=why, seconds=seconds)})
         answers.append(answer)
     return tuple(answers)
@@ -154,9 +159,9 @@ def _commands(
     answer: Answer,
     group: ComparisonGroup,
     place: StudyPlace,
-    arms: Sequence[Arm],
+    groups: Sequence[ComparisonGroup],
     wanted: Wanted,
-    confirming: Sequence[Arm] | None,
+    confirming: Sequence[Arm],
 ) -> Iterator[Command]:
     """Yield commands, why, and about how long each takes; the one that would tell most about a group first."""
     study, scenario = shlex.quote(str(place.path)), shlex.quote(str(place.path / files.SCENARIO))
@@ -164,7 +169,7 @@ def _commands(
     run, again = shlex.join(["dlbench", "run", "--study", str(place.path), *only]), f"dlbench run {scenario}"
     # A command goes on with the whole study, whatever group of its arms asks for it.
     studies = {arm.study for arm in group.arms}
-    whole = [arm for arm in arms if arm.study in studies]
+    whole = list({(arm.study, arm.name): arm for each in groups for arm in each.arms if arm.study in studies}.values())
     ended = {arm: [row for row in arm.rows if row["status"] != Status.INTERRUPTED] for arm in whole}
     times = {(arm.study, arm.name): [float(s) for row in ended[arm] if (s := row.get("wall_time_s"))] for arm in whole}
     usual = mean(map(mean, filter(None, times.values()))) if any(times.values()) else 0.0
@@ -183,12 +188,19 @@ def _commands(
         if again_s:
             yield run, f"repeats {counted(len(again_s), 'run')} that failed", sum(again_s)
 
+    # Beyond the first look no more repeats are made of arms that are decided.
+    least = max(min(len(arm.rows) for arm in whole), LEAST_REPEATS) if place.can_continue else ENOUGH_REPEATS
+    unsettled = [arm.name for each in groups for arm in undecided(each, wanted)]
+
     def seconds_to(total: float) -> float:
-        return sum(seconds_of(arm) * max(total - len(arm.rows) * place.can_continue, 0) for arm in whole)
+        totals = {arm: total if arm.name in unsettled or not place.decides else min(total, least) for arm in whole}
+        return sum(seconds_of(arm) * max(n - len(arm.rows) * place.can_continue, 0) for arm, n in totals.items())
 
     if repeats := _repeats(answer, seconds_to):
         total, why = repeats
-        yield f"{run if place.can_continue else again} --repeats {total}", why, seconds_to(total)
+        most = min(math.ceil(least + OF_ALL_LOOKS * (total - least)), MOST_OF_RULE)
+        number = Repeats(min=least, max=most) if place.decides and total > ENOUGH_REPEATS else total
+        yield f"{run if place.can_continue else again} --repeats {number}", why, seconds_to(total)
     for change, why, longer in _changes(answer, group, whole, wanted):
         key = change.partition("=")[0].removeprefix("tune.")
         kept = [word for option in place.asked if not option[1].startswith(f"{key}=") for word in option]
@@ -198,8 +210,8 @@ def _commands(
     left = [arm for arm in group.arms if arm.name in judged]
     used = {arm.label for arm in left if answer.use and arm.name == answer.use.name}
     # Once all its fresh seeds have run, there are none to add.
-    fresh = {arm.label for arm in confirming or () if arm.study in studies and len(arm.rows) >= ENOUGH_REPEATS}
-    if confirming is not None and used - fresh and place.can_continue and len(left) > 1:
+    fresh = {arm.label for arm in confirming if arm.study in studies and len(arm.rows) >= ENOUGH_REPEATS}
+    if place.decides and used - fresh and place.can_continue and len(left) > 1:
         contenders = sorted(map(seconds_of, left), reverse=True)[:CONTENDERS]
         yield f"{run} --confirm", "it and its rivals on fresh seeds", ENOUGH_REPEATS * sum(contenders)
     yield f"dlbench report {study}", "charts, evidence, all doubts", None
@@ -218,7 +230,7 @@ def _repeats(answer: Answer, seconds_to: Callable[[float], float]) -> tuple[int,
     for arm, judged in open_arms(answer):
         if gap := judged.difference:
             n = min(arm.completed, completed[gap.against])
-            totals.append((n + (gap.further or math.inf), True) if n >= LEAST_REPEATS else (ENOUGH_REPEATS, False))
+            totals.append((n + (gap.further or math.inf), True) if n >= ENOUGH_REPEATS else (ENOUGH_REPEATS, False))
     numbers = [number for number, _ in totals if number < math.inf]
     if not numbers:
         return None

@@ -83,16 +83,26 @@ def test_what_is_open_says_what_would_tell_and_that_many_repeats_do(arms: int) -
     num_open = told = 0
     for _ in range(300 // arms):
         means = 0.95 - generator.uniform(0.0, 0.02, (arms, 1))
-        draw = means + 0.004 * generator.standard_normal((arms, 3 + MOST_REPEATS))
-        for place, first in enumerate(judged(ACCURACY, *draw[:, :3].tolist()).judgements):
+        draw = means + 0.004 * generator.standard_normal((arms, 5 + MOST_REPEATS))
+        for place, first in enumerate(judged(ACCURACY, *draw[:, :5].tolist()).judgements):
             if first.verdict is OPEN:
                 num_open += 1
                 # To keep or to lose: of two that scatter little one of these is never far.
                 assert first.further
-                again = judged(ACCURACY, *draw[:, : 3 + first.further].tolist()).judgements[place]
+                again = judged(ACCURACY, *draw[:, : 5 + first.further].tolist()).judgements[place]
                 told += again.verdict is not OPEN
     assert num_open > 50
     assert told / num_open == pytest.approx(POWER, abs=0.12)
+
+
+def test_arms_of_the_same_repeats_are_paired_beside_one_of_fewer() -> None:
+    noise = np.random.default_rng(0).normal(0.0, 0.03, 20)
+    near = [tuple(0.95 + noise), tuple(0.949 + noise + 0.001 * np.random.default_rng(1).standard_normal(20))]
+    few = tuple(0.95 + noise[:6])
+    alone, beside = judged(ACCURACY, *near), judged(ACCURACY, *near, few)
+    assert [judgement.verdict for judgement in alone.judgements] == [KEEPS, KEEPS]
+    for found in (alone, beside):
+        assert found.pair(1, 0).worst == pytest.approx(-0.002, abs=0.001)
 
 
 def test_what_is_open_may_be_worse_by_more_than_the_margin_by_the_interval_that_is_shown() -> None:
@@ -177,7 +187,7 @@ def test_a_planned_family_is_corrected_by_holm() -> None:
 
 
 def test_further_repeats_of_many_arms_are_counted_against_the_nearest(monkeypatch: pytest.MonkeyPatch) -> None:
-    normal = np.random.default_rng(0).standard_normal((60, 4))
+    normal = np.random.default_rng(0).standard_normal((60, 6))
     arms = [tuple(np.exp(0.01 * arm[0] + 0.02 * arm[1:])) for arm in normal]
     found = judged(TRAIN_TIME, *arms).judgements
     monkeypatch.setattr(module, "_NEAREST", len(arms))

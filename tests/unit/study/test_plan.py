@@ -17,8 +17,10 @@ from dlbench.scenario.scenario import Repeats
 from dlbench.scenario.settings import Settings
 from dlbench.strategies import horovod
 from dlbench.study import plan
-from dlbench.study.folder import create
+from dlbench.study.folder import create, open_study
 from dlbench.study.plan import Request, cluster_of, plan_study, require_launchable
+from dlbench.study.resume import with_runs
+from tests.unit.study.makers import ended
 
 HERE: Any = SimpleNamespace(is_here=True)
 ELSEWHERE: Any = SimpleNamespace(is_here=False)
@@ -217,3 +219,21 @@ def test_a_study_goes_on_with_the_repeats_that_were_last_asked_for(
     first, _ = plan_study(Request(scenario=scenario, repeats=asked_for))
     folder = create(tmp_path / "studies", first)
     assert plan_study(Request(scenario=None, study=folder.path))[0].repeats == repeats
+
+
+def test_repeats_until_decided_may_follow_fixed_ones_and_are_judged_as_such(tmp_path: Path) -> None:
+    scenario = tmp_path / "s.yaml"
+    scenario.write_text("base: {dataset: digits, model: mlp, trainer: numpy}\nrepeats: 3\nbaseline: none\n")
+    folder = create(tmp_path / "studies", plan_study(Request(scenario=scenario))[0])
+    made, begun = folder.record.runs[0], Request(scenario=None, study=folder.path, repeats=Repeats(min=3, max=8))
+    ended(folder, made)
+    planned, _ = plan_study(begun)
+    fourth = planned.runs[0].model_copy(update={"repeat": 3})
+    known = with_runs(folder, [*planned.runs, fourth]).record.runs
+    assert [run.run_id for run in known] == [*(run.run_id for run in folder.record.runs), fourth.run_id]
+    assert [run.repeats_rule for run in known] == ["", *["until decided: 3 to 8"] * 3], "what ran is as it was"
+    assert plan_study(Request(scenario=None, study=folder.path))[0].repeats == Repeats(min=3, max=8)
+    # Of four that were planned without a rule all are made, whatever a budget has decided.
+    plan_more, _ = plan_study(Request(scenario=None, study=folder.path, repeats=5))
+    with_runs(open_study(folder.path), plan_more.runs)
+    assert plan_study(Request(scenario=None, study=folder.path))[0].repeats == 5

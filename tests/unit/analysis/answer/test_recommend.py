@@ -511,16 +511,16 @@ ALIKE = {
 @pytest.mark.parametrize(
     ("arms", "command", "why", "seconds"),
     [
-        # Repeats are made of all arms, and settle what is open of some.
+        # Until five, repeats are made of all arms, then of those that are open as many as decide.
         (LONE, "run --study studies/made-1 --repeats 5", "5 repeats begin to tell", 4 * 2 * 8.5),
         # An arm of fewer repeats than the others gets as many as tell anything.
         ([LONE[1], SLOW], "run --study studies/made-1 --repeats 5", "5 repeats begin to tell", 4 * 6.0),
-        ([SLOW, WILD, LONG], "run --study studies/made-1 --repeats 45", "settles what is open", 40 * (11 + 3 + 1001)),
+        ([SLOW, WILD, LONG], "run --study studies/made-1 --repeats 5..69", "settles what is open", 40 * (11 + 3)),
         # What tells of most arms for its time, not what the first one needs.
-        (NEAR, "run --study studies/made-1 --repeats 13", "settles 1 of 2 open arms", 8 * (11 + 3 + 4)),
+        (NEAR, "run --study studies/made-1 --repeats 5..18", "settles 1 of 2 open arms", 8 * (11 + 3 + 4)),
         # Without an arm to use the likeliest is settled, too, where repeats can: not the slowest alone.
-        (ALIKE[1], "run --study studies/made-1 --repeats 21", "settles 2 of 3 open arms", 16 * 3 * 11),
-        (ALIKE[5], "run --study studies/made-1 --repeats 15", "settles 1 of 3 open arms", 10 * 3 * 11),
+        (ALIKE[1], "run --study studies/made-1 --repeats 5..31", "settles 2 of 3 open arms", 16 * 3 * 11),
+        (ALIKE[5], "run --study studies/made-1 --repeats 5..21", "settles 1 of 3 open arms", 10 * 3 * 11),
         # A failed run is repeated first, unless all runs of its arm failed.
         ([SLOW, [*FAST[:4], FAST[4] | {"status": "timeout"}]], "run --study studies/made-1",
          "repeats 1 run that failed", 6.0),
@@ -541,6 +541,19 @@ def test_what_is_run_next_says_its_time_and_what_it_settles(
     following = tried(answer(*arms))
     assert (following.command, following.why) == (f"dlbench {command}", why)
     assert following.seconds == (seconds if seconds is None else pytest.approx(seconds))
+
+
+def test_what_a_study_does_not_decide_by_is_asked_of_as_many_repeats_of_all_arms() -> None:
+    place = {"made-1": StudyPlace(Path("studies/made-1"), decides=False)}
+    for arms, command in (
+        ([SLOW, WILD, LONG], "run --study studies/made-1 --repeats 45"),
+        (
+            [trained("a", 10.0, batch_size=8, tuned="learning_rate"), trained("b", 5.0, batch_size=16)],
+            "report studies/made-1",
+        ),
+    ):
+        (found,) = recommend(read(*arms), Wanted(), place)
+        assert tried(found).command == f"dlbench {command}"
 
 
 def test_of_too_few_repeats_no_further_ones_are_promised() -> None:
