@@ -14,10 +14,14 @@ from dlbench.scenario.check.commands import simple_commands, text_of
 from dlbench.scenario.check.scripts import has_hook
 from dlbench.scenario.placeholders import ATTEMPT, fill
 from dlbench.scenario.run_spec import RunSpec
+from dlbench.worker.sensors import nvml
 
 # For scripts that read no argument: the settings as JSON, and how their cores are enforced.
 SETTINGS_VARIABLE = "DLBENCH_SETTINGS"
 CORES_VARIABLE = "DLBENCH_CORES_ENFORCED"
+# Without it Accelerate, and Transformers' Trainer, connect no workers that compute on processors; and the devices of
+# others than NVIDIA, on which workers may compute.
+_ON_PROCESSORS, _DEVICES = "ACCELERATE_USE_CPU", ("kfd", "accel*", "hl[0-9]*", "davinci*", "neuron*", "dri/renderD*")
 
 
 def values(run: RunSpec, attempt_id: str = "ATTEMPT") -> dict[str, Any]:
@@ -75,7 +79,8 @@ def process_group(assignment: Assignment, rank: int) -> dict[str, str]:
     """Return where a process is among all, in the variables that torchrun sets (`torch.distributed.run`).
 
     Scripts that connect by them (`init_method="env://"`) run unchanged; `TF_CONFIG` says the same to TensorFlow, where
-    the strategy is TensorFlow's own, and to its base line.
+    the strategy is TensorFlow's own, and to its base line. Accelerate connects workers without a GPU where it is told
+    so, as `accelerate launch --cpu` does.
     """
     if assignment.run.settings.workers_inside:  # it says so to those that it starts
         return {}
@@ -91,10 +96,18 @@ def process_group(assignment: Assignment, rank: int) -> dict[str, str]:
     if addresses and "TORCHELASTIC_RUN_ID" not in os.environ:  # else torchrun has set its own
         host, _, port = addresses[0].rpartition(":")
         variables |= {"MASTER_ADDR": host.strip("[]"), "MASTER_PORT": port}
+        job = {"JOB_ADDRESSES": addresses[0], "NUM_PROCESSES": len(layout.places), "PROCESS_ID": rank}
+        variables |= {f"KERAS_DISTRIBUTION_{name}": value for name, value in job.items()}
+    if len(layout.places) > 1 and _ON_PROCESSORS not in os.environ and not _has_accelerator():
+        variables[_ON_PROCESSORS] = "true"
     if addresses and assignment.run.tf_config:
         task = {"type": "worker", "index": rank}
         variables["TF_CONFIG"] = json.dumps({"cluster": {"worker": addresses}, "task": task})
     return {name: str(value) for name, value in variables.items()}
+
+
+def _has_accelerator() -> bool:
+    return nvml.available() or any(next(Path("/dev").glob(it), None) for it in _DEVICES)
 
 
 def mentions_hook(words: Sequence[str]) -> bool:

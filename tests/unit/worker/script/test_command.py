@@ -36,6 +36,20 @@ def test_the_port_that_torchrun_holds_stays(monkeypatch: pytest.MonkeyPatch) -> 
     assert variables["RANK"] == "1"
 
 
+def test_accelerate_and_keras_connect_workers_on_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    given, name = assignment("a:1000", "a:1001", "b:1000"), "ACCELERATE_USE_CPU"
+    monkeypatch.delenv(name, raising=False)
+    for has_gpu in (True, False):
+        monkeypatch.setattr("dlbench.worker.script.command._has_accelerator", lambda it=has_gpu: it)
+        assert process_group(given, 1).get(name) == (None if has_gpu else "true")
+    places = {"layout": fakes.layout("a")}
+    assert name not in process_group(given.model_copy(update=places), 0)
+    monkeypatch.setenv(name, "false")
+    assert name not in process_group(given, 1)
+    of_keras = {key: value for key, value in process_group(given, 1).items() if key.startswith("KERAS_DISTRIBUTION_")}
+    assert [*of_keras.values()] == ["a:1000", "3", "1"]
+
+
 def test_an_address_of_ipv6_stands_in_brackets_only_beside_a_port() -> None:
     assert process_group(assignment("[fd00::1]:1000"), 0)["MASTER_ADDR"] == "fd00::1"
 
