@@ -43,15 +43,17 @@ SMALLEST_SIDE = 16
 STARTED_BY = (
     ("horovod", "horovod"), ("mpi4py", "mpi"), ("torch.distributed", "mpi"), ("accelerate", "mpi"),
     ("lightning", "mpi"), ("pytorch_lightning", "mpi"), ("transformers.Trainer", "mpi"), ("jax.distributed", "mpi"),
-    ("MultiWorkerMirroredStrategy", "multi_worker"), ("MirroredStrategy", "mirrored"), ("TF_CONFIG", "multi_worker"),
+    ("keras.distribution.initialize", "mpi"), ("MultiWorkerMirroredStrategy", "multi_worker"),
+    ("MirroredStrategy", "mirrored"), ("ParameterServerStrategy", "single"),
+    ("TF_CONFIG", "multi_worker"),
 )  # fmt: skip
 # What connects workers in a module of the script; other modules may use the same library.
 _CONNECTS = re.compile(
-    r"init_process_group\(|hvd\.init\(|COMM_WORLD|distributed\.initialize\(|MirroredStrategy\(|TF_CONFIG"
+    r"init_process_group\(|hvd\.init\(|COMM_WORLD|distribut(ed|ion)\.initialize\(|(Mirrored|Server)Strategy\(|TF_CONFIG"
     r"|\b(Accelerator|Fabric|Trainer|LightningCLI)\("
 )
 # Of these the words of scripts for TensorFlow, which are no modules.
-OF_TENSORFLOW = {"MultiWorkerMirroredStrategy", "MirroredStrategy", "TF_CONFIG"}
+OF_TENSORFLOW = {"MultiWorkerMirroredStrategy", "MirroredStrategy", "ParameterServerStrategy", "TF_CONFIG"}
 # Settings that a script reads, by the hook or as arguments.
 OF_SCRIPTS = ("batch_size", "learning_rate", "epochs")
 OF_EACH = "of each worker; `batch_scope: global` makes it that of all"
@@ -147,8 +149,8 @@ def starter(wish: Wish, name: str) -> str:
         )
     if strategy == "single" and {"workers", "strategy"} & set(wish.compare):
         raise UserError(
-            f"{wish.script} uses neither mpi4py, Horovod, torch.distributed nor what is built on it, nor JAX's or "
-            "TensorFlow's own: it trains with one worker",
+            f"{wish.script} uses neither mpi4py, Horovod, torch.distributed nor what is built on it, nor what JAX, "
+            "Keras or TensorFlow have for workers alike (dlbench starts no parameter servers for a script)",
             hint="compare batch_size alone, or see docs/own-code.md for a script with several workers",
         )
     if "strategy" in wish.compare:
@@ -241,7 +243,8 @@ def _of_script(wish: Wish, base: _Lines) -> str:
         is_fabric = any(re.search(r"\bFabric\(", text) for text in texts)
         variables = "LT_DEVICES={workers}" if is_fabric else "PL_TRAINER_DEVICES={workers}"
         is_launched = any(".launch(" in text for text in texts)
-        ways = [f"env {'LT_CLI_USED=1 ' * (is_fabric and not is_launched)}{variables} {line}"]
+        ways = [f"{line} trainer.devices={{workers}}"] * ("hydra" in modules)
+        ways += [f"env {'LT_CLI_USED=1 ' * (is_fabric and not is_launched)}{variables} {line}"]
         ways += [f"{line} {it.flag} {{workers}}" for it in arguments if it.flag == "--devices"]
         ways += [f"{line} --trainer.devices {{workers}}"] * bool(clis)
         line = next((it for it in reversed(ways) if not lacks_devices(it)), line)

@@ -29,18 +29,19 @@ TOGETHER = {
 HOOK = "dlbench"
 # What scripts mention that connect processes, and libraries that by themselves connect none.
 _CONNECTED = re.compile(
-    r"(?i)distribut(?!ions?\b)|(keras\.|import )distribution\b|(?<!num_)parallel(?!_calls|ism_threads)|(?<!matrix_)rank"
-    r"|world.?size|TF_CONFIG|MASTER_|OMPI_|SLURM_"
+    r"(?i)distribut(?!ions?\b)|distribution\b.*\binitialize|(?<!num_)(?<!nn\.)(?<!data)(?<!data_)parallel"
+    r"(?!_calls|ism_threads)|(?<!matrix_)rank|world.?size|TF_CONFIG|MASTER_|OMPI_|SLURM_"
 )
 _ALONE = sys.stdlib_module_names - {
     "asyncio", "concurrent", "ctypes", "http", "importlib", "mmap", "multiprocessing", "runpy", "select", "selectors",
     "socket", "socketserver", "ssl", "subprocess", "urllib", "xmlrpc",
 } | {
     "numpy", "scipy", "pandas", "sklearn", "matplotlib", "PIL", "tqdm", "yaml", "torch", "torchvision", "tensorflow",
-    "tensorflow_datasets", "keras", "jax", "flax", "optax", "dlbench",
+    "tensorflow_datasets", "keras", "jax", "flax", "optax", "orbax", "clu", "absl", "ml_collections", "einops",
+    "packaging", "flaxformer", "tensorflow_text", "dlbench",
 }  # fmt: skip
 # Calls after which other code may train; and programs that do not.
-_LEAVES = re.compile(r"exec\w*|(posix_)?spawn\w*|system|popen|fork|__import__")
+_LEAVES = re.compile(r"exec\w*|(posix_)?spawn\w*|system|fork|__import__")
 _HARMLESS = {
     *SHELLS, "cd", "cp", "date", "echo", "exit", "export", "ln", "mkdir", "mv", "printf", "pwd", "rm", "set", "ulimit",
 }  # fmt: skip
@@ -50,6 +51,7 @@ _PROCESS = re.compile(r"([\w.]*\bProcess)\([^()]*\btarget=")
 _STARTS = (
     "mp.spawn", "multiprocessing.spawn", "mp.start_processes", "multiprocessing.start_processes",
     "TorchTrainer", "TensorflowTrainer", "JaxTrainer", "RayExecutor",
+    "ElasticRayExecutor", "spark.run", "spark.run_elastic", "KerasEstimator", "TorchEstimator",
     "LightningTrainer", "AccelerateTrainer", "TransformersTrainer", "HorovodTrainer", "horovod.run",
     "notebook_launcher", "debug_launcher",
 )  # fmt: skip
@@ -63,6 +65,9 @@ FOLDERS = ("output_dir", "out_dir", "save_dir", "log_dir", "logdir", "workdir", 
 BY_TORCHRUN = {"lightning", "pytorch_lightning"}
 # What says how many workers Lightning has on a host; by default it takes a single processor.
 _DEVICES = re.compile(r"(?:--|\b)(?:LT_|PL_TRAINER_|\w+\.)?devices\b|LOCAL_WORLD_SIZE|--config\b", re.IGNORECASE)
+# Where hydra finds its files, what of them makes a Trainer, and what of a command chooses another that may say it.
+_HYDRA, _CHOICE = re.compile(r"hydra\.main\(.*?\bconfig_path='([^']+)'"), re.compile(r"\b(trainer|experiment)=")
+_TRAINER = re.compile(r"^ *_target_: *(?:pytorch_)?lightning\.[\w.]*Trainer\s*$", re.MULTILINE)
 # Arguments of a LightningCLI that may say so, too.
 _HOLDERS = {None, "args", "parser_kwargs", "trainer_class"}
 # `if os.path.isfile(args.resume)` asks an argument.
@@ -77,13 +82,19 @@ def unconnected(command: str) -> Path | None:
     paths = list(scripts_of(commands))
     # Another program may be what trains.
     texts = [text for it in commands for path in it.scripts or [Path()] for text in with_modules(path) or [""]]
+    used = {module for text in texts for module in _imported(ast.walk(parsed(text)))}
+    packages = {it.parent for path in paths for it in path.parent.glob("*/__init__.py") if it.parent.name in used}
+    inner = [it for folder in sorted(packages) for it in folder.rglob("*.py")]
+    texts += [text for it in inner[:_MOST_MODULES] if (text := text_of(it))]
     # Without a tree is what cannot be read.
-    if not all(parsed(it).body for it in texts) or any(_CONNECTED.search(code_of(it)) for it in texts):
+    is_read = len(inner) <= _MOST_MODULES and all(parsed(it).body for it in texts)
+    if not is_read or any(_CONNECTED.search(code_of(it)) for it in texts):
         return None
     nodes = [node for text in texts for node in ast.walk(parsed(text))]
     imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     imported |= {str(node.module) for node in nodes if isinstance(node, ast.ImportFrom) and not node.level}
-    beside = {it.stem for path in paths for it in path.parent.glob("*.py")} | {_package(path).name for path in paths}
+    beside = {it.stem for path in paths for it in path.parent.glob("*.py")}
+    beside |= {it.name for it in [*packages, *map(_package, paths)]}
     is_alone = {module.partition(".")[0] for module in imported} <= _ALONE | beside
     return next(iter(paths), None) if is_alone and not any(map(_LEAVES.fullmatch, _calls(*nodes))) else None
 
@@ -100,7 +111,9 @@ def lacks_devices(command: str) -> Path | None:
     makers = [it for it in calls if re.fullmatch(r"(.*\.)?(Trainer|Fabric)", ast.unparse(it.func))]
     clis = lightning_clis(texts)
     passed = [(it.arg, ast.unparse(it.value)) for call in makers for it in call.keywords]
+    configs = _configs_of_trainers(path, texts) if path and not _CHOICE.search(command) else []
     devices = {value for key, value in passed if key == "devices"}
+    devices |= {it for text in configs for it in re.findall(r"^ *devices: *(\S+)", text, re.MULTILINE)}
     flags = [it for it in calls if "'--devices'" in map(ast.unparse, it.args)]
     if flags:  # which the command gives, or not
         defaults = {ast.unparse(it.value) for call in flags for it in call.keywords if it.arg == "default"}
@@ -108,13 +121,21 @@ def lacks_devices(command: str) -> Path | None:
     # A Trainer takes of its environment what no argument says; a LightningCLI passes all arguments.
     says_all = "devices" in dict(passed) or not makers
     outer = [it.replace("PL_TRAINER_DEVICES", "") if says_all else it for it in outer]
-    is_set = any(map(_DEVICES.search, outer)) or not devices <= {"1", "None", "'auto'"}
-    unclear = {None, "num_nodes"} & {*dict(passed)} or re.search(r"LOCAL_WORLD_SIZE|instantiate\(", "\n".join(texts))
+    is_set = any(map(_DEVICES.search, outer)) or not devices <= {"1", "None", "'auto'", "auto", "null"}
+    unsaid = "LOCAL_WORLD_SIZE" if configs else r"LOCAL_WORLD_SIZE|instantiate\("
+    unclear = {None, "num_nodes"} & {*dict(passed)} or re.search(unsaid, "\n".join(texts))
     is_unclear = bool(unclear) or _is_unclear(clis, outer, texts)
     # Scripts with the hook compare how many there are.
-    if not (makers or clis) or is_set or is_unclear or any(map(has_hook, texts)):
+    if not (makers or clis or configs) or is_set or is_unclear or any(map(has_hook, texts)):
         return None
     return path if any(BY_TORCHRUN & {*modules_of(text)} for text in texts) else None
+
+
+def _configs_of_trainers(path: Path, texts: Sequence[str]) -> list[str]:
+    """Return the texts of hydra's files of which a script makes Lightning's Trainer."""
+    folder = _HYDRA.search(code_of(texts[0])) if texts else None
+    files = [it for kind in ("*.yaml", "*/*.yaml") for it in (path.parent / folder[1]).glob(kind)] if folder else []
+    return [text for it in files[:_MOST_MODULES] if _TRAINER.search(text := text_of(it) or "")]
 
 
 def lightning_clis(texts: Iterable[str]) -> list[ast.Call]:
@@ -304,10 +325,17 @@ def modules_of(text: str) -> Iterator[str]:
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
         if isinstance(node, ast.ImportFrom):
             names = [f"{node.module}.{name}" for name in names if not node.level]
-        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            names = [f"{node.value.id}.{node.attr}"]
+        elif isinstance(node, ast.Attribute) and (name := _dotted(node)):
+            names = [name]
         for name in names:
             yield from accumulate(name.split("."), "{}.{}".format)
+
+
+def _dotted(node: ast.AST) -> str:
+    """Return a name with dots, such as `torch.distributed`; empty for another expression."""
+    if isinstance(node, ast.Attribute):
+        return f"{before}.{node.attr}" if (before := _dotted(node.value)) else ""
+    return getattr(node, "id", "")
 
 
 @lru_cache(_MOST_MODULES)

@@ -156,6 +156,9 @@ def test_the_strategy_is_that_of_what_a_script_imports() -> None:
         ("from torch.distributed.fsdp import FullyShardedDataParallel", "mpi"),
         ("import jax\njax.distributed.initialize()", "mpi"),
         ("import jax\njax.pmap(step)", "single"),
+        ("import keras\nkeras.distribution.initialize()", "mpi"),
+        ("import keras\nkeras.distribution.DataParallel()", "single"),
+        ("os.environ['TF_CONFIG']\ns = tf.distribute.ParameterServerStrategy(resolver)", "single"),
         ("with tf.distribute.MirroredStrategy().scope(): ...", "mirrored"),
         ("with MirroredStrategy().scope(): ...", "mirrored"),
         ("s = tf.distribute.experimental.MultiWorkerMirroredStrategy()", "multi_worker"),
@@ -184,7 +187,10 @@ def test_the_strategy_is_that_of_what_a_script_imports() -> None:
         ("LightningCLI(Model)", "fit --trainer.devices {workers}"),
         ("class MyCLI(LightningCLI): ...\nMyCLI(run=False)", "--trainer.devices {workers}"),
         ("LightningCLI(Model, trainer_defaults={'devices': 2})", "fit"),
-    ):
+        ("import hydra\n@hydra.main(config_path='.')\ndef main(cfg):\n    instantiate(cfg.trainer)",
+         "trainer.devices={workers}"),
+    ):  # fmt: skip
+        Path("trainer.yaml").write_text("_target_: lightning.Trainer\ndevices: 1\n")
         Path("train.py").write_text(f"import lightning\n{text}")
         assert base_of("train.py")["command"] == f"python train.py {arguments}", text
 

@@ -111,6 +111,8 @@ RESUME = "if os.path.isfile(%s):\n    model.load_state_dict(torch.load(path))\n"
     [
         (SPAWN, "", "starts workers itself, by `torch.multiprocessing.spawn`"),
         ("TorchTrainer(train).fit()\n", "", "by `TorchTrainer`"),
+        ("horovod.spark.run(train)\n", "", "by `horovod.spark.run`"),
+        ("hvd.KerasEstimator(model=model)\n", "", "by `hvd.KerasEstimator`"),
         ("mp.start_processes(train, nprocs=2)\n", "", "by `mp.start_processes`"),
         ("ray.train.horovod.HorovodTrainer(train).fit()\n", "", "by `ray.train.horovod.HorovodTrainer`"),
         (PROCESSES % "mp.Process(target=train", "", "by `mp.Process`"),
@@ -165,6 +167,12 @@ RESUME = "if os.path.isfile(%s):\n    model.load_state_dict(torch.load(path))\n"
         ("torch.distributions.Normal(0, 1)\n", ", strategy: mpi, workers: 2", "nothing in train.py"),
         ('def f():\n    """Not distributed."""\n', ", strategy: mpi, workers: 2", "nothing in train.py"),
         ("keras.distribution.initialize()\n", ", strategy: mpi, workers: 2", ""),
+        ("keras.distribution.DataParallel()\n", ", strategy: mpi, workers: 2", "nothing in train.py"),
+        ("net = torch.nn.parallel.DataParallel(net)\n", ", strategy: mpi, workers: 2", "nothing in train.py"),
+        ("nn.parallel.data_parallel(net)\n", ", strategy: mpi, workers: 2", "nothing in train.py"),
+        ("nn.parallel.DistributedDataParallel(net)\n", ", strategy: mpi, workers: 2", ""),
+        ("from absl import app\nimport ml_collections, clu, orbax\n", ", strategy: mpi, workers: 2",
+         "nothing in train.py"),
         ("size = os.environ['WORLD_SIZE']\n", ", strategy: mpi, workers: 2", ""),
         ("",
          "}\nmetrics: {validation_accuracy: 'acc ([0-9.]+)', top5: {output: '5: (.*)', better: higher, matters: 1%}",
@@ -231,6 +239,39 @@ def test_lightning_without_the_number_of_its_workers_is_warned_of(
     command = command or "python train.py"
     text = found(f"base: {{command: '{command}', strategy: mpi, workers: 2}}\nbaseline: none\n")
     assert ("give Lightning no `devices`, or one" in text) == is_said
+
+
+def test_a_trainer_of_hydra_gets_the_number_of_its_workers_from_its_files_or_the_command(here: Path) -> None:
+    (here / "conf" / "trainer").mkdir(parents=True)
+    script = "import hydra, lightning\n@hydra.main(version_base=None, config_path='../conf')\ndef main(cfg):\n    %s\n"
+    for make, file, rest, is_said in (
+        ("instantiate(cfg.trainer)", "_target_: lightning.pytorch.trainer.Trainer\ndevices: 1", "", True),
+        ("instantiate(cfg.trainer)", "_target_: lightning.Trainer\naccelerator: cpu", "", True),
+        ("instantiate(cfg.trainer)", "_target_: lightning.Trainer\ndevices: 4", "", False),
+        ("instantiate(cfg.trainer)", "_target_: lightning.Trainer", " trainer=ddp", False),
+        ("instantiate(cfg.trainer)", "_target_: lightning.Trainer", " trainer.devices={workers}", False),
+        ("instantiate(cfg.trainer)", "_target_: ours.Trainer", "", False),
+        ("Trainer(callbacks=instantiate(cfg.callbacks))", "_target_: ours.Trainer", "", False),
+    ):
+        (here / "src").mkdir(exist_ok=True)
+        (here / "src" / "train.py").write_text(script % make)
+        (here / "conf" / "trainer" / "default.yaml").write_text(f"{file}\n")
+        text = found(f"base: {{command: 'python src/train.py{rest}', strategy: mpi, workers: 2}}\nbaseline: none\n")
+        assert ("with hydra `trainer.devices={workers}`" in text) == is_said, (make, file, rest)
+
+
+def test_a_package_beside_a_script_is_read_to_know_whether_it_connects_workers(here: Path) -> None:
+    (here / "models").mkdir()
+    (here / "models" / "__init__.py").write_text("from .net import *\n")
+    (here / "train.py").write_text("import torch\nfrom models import *\nos.popen('stty size')\n")
+    for text, is_said in (
+        ("import torch\n", True),
+        ("import torch.distributed\n", False),
+        ("import deepspeed\n", False),
+    ):
+        (here / "models" / "net.py").write_text(text)
+        warned = found("base: {command: python train.py, strategy: mpi, workers: 2}\nbaseline: none\n")
+        assert ("nothing in train.py connects" in warned) == is_said, text
 
 
 @pytest.mark.parametrize(
