@@ -39,9 +39,10 @@ def test_the_port_that_torchrun_holds_stays(monkeypatch: pytest.MonkeyPatch) -> 
 def test_accelerate_and_keras_connect_workers_on_processors(monkeypatch: pytest.MonkeyPatch) -> None:
     given, name = assignment("a:1000", "a:1001", "b:1000"), "ACCELERATE_USE_CPU"
     monkeypatch.delenv(name, raising=False)
-    for has_gpu in (True, False):
-        monkeypatch.setattr("dlbench.worker.script.command._has_accelerator", lambda it=has_gpu: it)
-        assert process_group(given, 1).get(name) == (None if has_gpu else "true")
+    for has_gpu, devices, value in ((True, (), None), (False, ("nul[l]",), None), (False, (), "true")):
+        monkeypatch.setattr("dlbench.worker.script.command.nvml.available", lambda it=has_gpu: it)
+        monkeypatch.setattr("dlbench.worker.script.command._DEVICES", devices)
+        assert process_group(given, 1).get(name) == value
     places = {"layout": fakes.layout("a")}
     assert name not in process_group(given.model_copy(update=places), 0)
     monkeypatch.setenv(name, "false")
