@@ -65,7 +65,7 @@ class Callback(keras.callbacks.Callback):  # type: ignore[misc]
         self.run: Run = begin(rank=rank, size=size, barrier=wait, defaults=defaults)
         self._mean = float if self.run.size == 1 else mean
         self._total = self._count = 0.0
-        self._batch_size, self._updates = batch_size, 0
+        self._batch_size, self._updates, self._num_counting = batch_size, 0, 1
         self._first_batch = self._largest_call = self._first_update = 0
         self._is_open = self._is_fitting = self._has_begun = self._has_new_rate = False
         self._watched: Any = None
@@ -183,8 +183,11 @@ class Callback(keras.callbacks.Callback):  # type: ignore[misc]
         if self._counts_samples is None:
             is_keras_own = type(self.model).train_step is keras.Model.train_step
             self._counts_samples = counted > number or (counted > 0 and (is_keras_own or self.run.batch_size == 1))
+            self._num_counting = self._count_processes()
         loss = summed / counted if counted and count < FLOAT32_COUNTS else None
-        samples = round(counted) if self._counts_samples and loss is not None else self._said(number)
+        is_counted = self._counts_samples and loss is not None
+        before = self.run.rank % self._num_counting
+        samples = (round(counted) + before) // self._num_counting if is_counted else self._said(number)
         self.run.end_step(loss, samples, self._num_steps(number, samples))
         if self.run.recorder is not None and self._has_new_rate:
             self._has_new_rate = False
@@ -208,8 +211,17 @@ class Callback(keras.callbacks.Callback):  # type: ignore[misc]
 
     def _tracked(self) -> tuple[float, float]:
         """Return the sum of losses and the number of samples in the mean of the epoch's loss; 0 without one."""
-        tracker = next((metric for metric in self.model.metrics if metric.name == "loss"), None)
+        tracker = self._tracker()
         return (0.0, 0.0) if tracker is None else (_number(tracker.total), _number(tracker.count))
+
+    def _tracker(self) -> Any:
+        return next((metric for metric in self.model.metrics if metric.name == "loss"), None)
+
+    def _count_processes(self) -> int:
+        """Return how many processes count together: on JAX those of the mesh, each of which knows the sum."""
+        count = getattr(getattr(self._tracker(), "count", None), "value", None)
+        devices = getattr(getattr(count, "sharding", None), "device_set", ())
+        return len({device.process_index for device in devices}) or 1
 
     def _count_updates(self) -> int:
         optimizer = getattr(self.model, "optimizer", None)

@@ -2,6 +2,7 @@
 
 import time
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -241,6 +242,26 @@ def test_numbers_that_replicas_mirror_are_read() -> None:
     callback.run.recorder.flush()
     assert reporter.rows[:, FIELD["num_samples"]].tolist() == [32, 32, 32, 4]
     assert callback.run.recorder.result(None).learning_rate == pytest.approx(0.01)
+
+
+def test_samples_that_processes_of_a_mesh_count_together_are_not_all_of_each() -> None:
+    """JAX's arrays name the devices that hold them; those of a mesh are of several processes."""
+    import keras
+
+    class Shared(float):
+        devices = tuple(SimpleNamespace(process_index=index) for index in (0, 0, 1, 2))
+        value = SimpleNamespace(sharding=SimpleNamespace(device_set=devices))
+
+    samples = []
+    for rank in range(3):
+        callback, reporter = reporting()
+        callback.set_model(classifier(keras)[0])
+        callback.run.rank, callback._tracker = rank, lambda: SimpleNamespace(total=50.0, count=Shared(100))
+        callback.on_train_batch_begin(0)
+        callback.on_train_batch_end(0)
+        callback.run.recorder.flush()
+        samples += reporter.rows[:, FIELD["num_samples"]].tolist()
+    assert samples == [33, 33, 34]
 
 
 def test_replicas_in_one_process_are_as_many_as_workers() -> None:
