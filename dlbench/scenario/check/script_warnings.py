@@ -114,6 +114,7 @@ def script_warnings(arms: Sequence[RunSpec]) -> list[str]:
         one_process = (run.settings.workers == 1 or needs_of(run.settings.strategy).one_process for run in runs)
         if not runs[0].settings.workers_inside and any(one_process):
             lines += _launcher_warnings(commands)
+        lines += _about_rate(runs)
         path = next(scripts_of(commands), None)
         text = text_of(path) if path else None
         if text is not None:
@@ -129,6 +130,19 @@ def _launcher_warnings(commands: Iterable[SimpleCommand]) -> list[str]:
         for it in commands
         if it.launcher
     ]
+
+
+def _about_rate(arms: Sequence[RunSpec]) -> Iterable[str]:
+    """Warn of a rate of steps where these have other samples in other arms than `times` says."""
+    rate = arms[0].metrics.get(RATE.column)
+    if rate is None or not (unit := rate.other_unit(RATE.column)):
+        return
+    batches = {run.global_batch_size / (run.settings.workers if rate.of == "worker" else 1) for run in arms}
+    if len(batches) > 1:
+        yield (
+            f"the batch varies, and {RATE.column} of `metrics` is in {unit}, of which `times: {rate.times:g}` makes "
+            "samples of one batch alone: wrong arms win; take `train_time_s`, or what the script prints in samples"
+        )
 
 
 def _about(path: str, text: str, command: str, arms: Sequence[RunSpec]) -> Iterable[str]:

@@ -289,6 +289,19 @@ def test_whose_rate_a_script_prints_is_asked_where_workers_vary(
     assert ("of all workers or of one?" in text) == is_asked
 
 
+def test_a_rate_of_steps_is_warned_of_where_their_samples_vary() -> None:
+    for axis, of, is_said in [
+        ("batch_size: [32, 64]", "all", True),
+        ("batch_size: [32, 64]", "worker", True),
+        ("workers: [1, 2]", "all", True),
+        ("workers: [1, 2]", "worker", False),
+        ("learning_rate: [0.1, 0.2]", "all", False),
+    ]:
+        text = f"base: {{command: ./train, strategy: mpi}}\nmatrix: {{{axis}}}\nbaseline: none\nmetrics:\n"
+        text = found(f"{text}  samples_per_s: {{output: '([0-9.]+)it/s', times: 32, of: {of}}}\n")
+        assert ("`times: 32` makes samples of one batch alone" in text) == is_said, (axis, of)
+
+
 def test_a_module_is_warned_of_as_its_file_is(here: Path) -> None:
     for path in ("flat.py", "pk/train.py", "pk/tool/__main__.py"):
         (here / path).parent.mkdir(parents=True, exist_ok=True)
