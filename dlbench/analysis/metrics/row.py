@@ -24,6 +24,7 @@ from dlbench.records.columns import SCHEMA_VERSION, names
 from dlbench.records.gpus import REJECTED, THROTTLES
 from dlbench.records.outcome import Outcome
 from dlbench.records.result import AGREEMENTS, BEST, Result
+from dlbench.scenario.check.commands import note_of_batch
 from dlbench.scenario.cluster import Cluster, Prices
 from dlbench.scenario.layout import Layout, Place
 from dlbench.scenario.metrics import BUILT_IN, SCORE_COLUMNS
@@ -137,7 +138,8 @@ def run_row(run: RunSpec, layout: Layout | None, attempt: AttemptRecords, journa
         row["batch_changes"] = len(changes)
         row["batch_size_last"] = changes[-1].batch_size if changes else run.global_batch_size
     row |= _facts(run, journal, attempt.machine, row)
-    row["script_note"] = "; ".join(filter(None, dict.fromkeys((row["script_note"], *unlike.values())))) or None
+    notes = (row["script_note"], *unlike.values(), note_of_batch(run.settings.command or ""))
+    row["script_note"] = "; ".join(filter(None, dict.fromkeys(notes))) or None
     devices = {journal.facts.get(place.rank, {}).get("device_name") for place in places if place.workers}
     gpus = attempt.machine.get("gpus") or ()
     is_shared = bool(gpus) and (row["workers_per_host"] or 1) > len(gpus)  # of a GPU, none has the whole

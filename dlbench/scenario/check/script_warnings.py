@@ -14,6 +14,7 @@ from dlbench.scenario.check.commands import (
     executed,
     hides_failures,
     module_file,
+    note_of_batch,
     scripts_of,
     simple_commands,
     text_of,
@@ -22,6 +23,7 @@ from dlbench.scenario.check.scripts import (
     APPLIED,
     BY_TORCHRUN,
     FOLDERS,
+    chooses_workers,
     code_of,
     goes_on,
     has_hook,
@@ -105,6 +107,7 @@ def script_warnings(arms: Sequence[RunSpec]) -> list[str]:
             f"the command has `{text}`, which stays as it is: a setting is filled in where its name alone is in braces"
             for text in unfilled(command, {*Settings.model_fields, *runs[0].options})
         ]
+        lines += filter(None, [note_of_batch(command)])
         commands = simple_commands(command)
         if hides_failures(command):
             lines.append(
@@ -236,5 +239,8 @@ def _about_workers(path: str, start: str, texts: Sequence[str], command: str, ar
             f"`workers` varies: is the {RATE.column} that {path} states of all workers or of one? say `of: all` or "
             f"`of: worker`, as in `{RATE.column}: {{output: '...', of: worker}}`"
         )
-    if arms[0].settings.workers_inside and has_several and "workers" not in names(command):
-        yield "`workers` varies, and the command has no {workers}: how many it starts is not what arms are called"
+    if arms[0].settings.workers_inside and (chooses_workers(command) or (has_several and unread(command, ["workers"]))):
+        yield (
+            f"the command has no {{workers}}, and {path} does not read run.settings.workers: rows count workers as the "
+            "scenario says, and not those that it starts"
+        )

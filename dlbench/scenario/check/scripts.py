@@ -99,6 +99,11 @@ def unconnected(command: str) -> Path | None:
     return next(iter(paths), None) if is_alone and not any(map(_LEAVES.fullmatch, _calls(*nodes))) else None
 
 
+def chooses_workers(command: str) -> bool:
+    """Whether neither a command that starts its workers itself says how many, nor its script reads that."""
+    return bool(unread(command, ["workers"])) and not any(it.launcher for it in simple_commands(command))
+
+
 def code_of(text: str) -> str:
     """Return a Python script without comments and docstrings."""
     return re.sub(r'(?ms)^\s*""".*?"""', "", ast.unparse(parsed(text)))

@@ -16,7 +16,7 @@ from dlbench.errors import STEERING, shorten, shown
 from dlbench.records.assignment import Assignment
 from dlbench.records.files import own_log, worker_log
 from dlbench.regular_file import read_regular
-from dlbench.scenario.check.scripts import lacks_devices, unconnected
+from dlbench.scenario.check.scripts import chooses_workers, lacks_devices, unconnected
 from dlbench.scenario.metrics import RATE, TIME_TO_TARGET, TRAIN_TIME, Metric, MetricDeclaration, around_group
 from dlbench.scenario.plugin_settings import needs_of
 from dlbench.scenario.run_spec import RunSpec
@@ -108,8 +108,10 @@ def note_of_other(assignment: Assignment, rank: int) -> dict[str, str]:
 
 
 def note_of_workers(run: RunSpec) -> str:
-    """Return what to say of a script whose workers are not counted: replicas in one process, or that do not connect."""
+    """Return what to say of a script whose workers are not counted, as replicas in one process, or do not connect."""
     settings = run.settings
+    if settings.workers_inside and chooses_workers(settings.command or ""):
+        return f"the command has no {{workers}}: that it started {settings.workers} is the scenario's word alone"
     if settings.workers == 1:
         return ""
     if not needs_of(settings.strategy).one_process:

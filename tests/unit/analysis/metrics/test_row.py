@@ -76,6 +76,23 @@ def test_scores_that_workers_of_a_script_disagree_about_are_not_the_models() -> 
     assert row(Journal(results={rank: result(scores=each) for rank, each in enumerate(scores)}))["script_note"] is None
 
 
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        ("--gradient_accumulation_steps 4", "--gradient_accumulation_steps 4"),
+        ("--lr 1 --grad-accum-steps=16'", "--grad-accum-steps=16"),
+        ("trainer.accumulate_grad_batches=2", "trainer.accumulate_grad_batches=2"),
+        ("--update_freq 8", "--update_freq 8"),
+        ("--gradient_accumulation_steps 1", ""),
+        ("--grad-accum-dtype float32", ""),
+    ],
+)
+def test_batch_sizes_of_a_command_that_accumulates_gradients_are_those_of_one_pass(words: str, option: str) -> None:
+    settings = SETTINGS.model_copy(update={"command": f"bash -c 'python t.py {words}'"})
+    made = row(Journal(results={}), run=RUN.model_copy(update={"settings": settings}))
+    assert (made["script_note"] or "").startswith(f"`{option}`: an update has several passes") == bool(option)
+
+
 def test_a_worker_of_a_script_may_make_no_step() -> None:
     idle = {"steps": 0, "samples_seen": 0, "segments": (), "ready_at": None, "first_step_s": None, "train_time_s": None}
     trained = {"steps": 93, "epochs_completed": 3, "scores": {"train_loss": 1.0}, "weights_hash": "a"}

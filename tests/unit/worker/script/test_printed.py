@@ -210,6 +210,7 @@ def test_a_rate_of_one_worker_is_multiplied_by_the_workers(here: Path, of: str, 
 
 
 FABRIC = "import lightning\nfabric = lightning.Fabric()\n"
+UNCOUNTED = "the command has no {workers}: that it started"
 
 
 @pytest.mark.parametrize(
@@ -217,9 +218,10 @@ FABRIC = "import lightning\nfabric = lightning.Fabric()\n"
     [
         (2, False, "import numpy\n", "nothing in train.py connects its workers: each trained alone"),
         (2, False, "import mpi4py\n", ""),
-        (2, True, "import numpy\n", ""),
+        (2, True, "import numpy\n", f"{UNCOUNTED} 2 is the scenario's word alone"),
+        (1, True, "import numpy\n", f"{UNCOUNTED} 1 is the scenario's word alone"),
+        (2, True, "import dlbench.worker\nrun.settings.workers\n", ""),
         (2, False, FABRIC, "train.py gives Lightning no `devices`, or one: each worker may have trained alone"),
-        (2, True, FABRIC, ""),
         (1, False, "import numpy\n", ""),
     ],
 )
@@ -232,7 +234,7 @@ def test_workers_that_nothing_connects_are_noted(
     assert note_of_workers(run) == note
     for command in ("python train.py; exit $?", "python train.py && ./solver"):
         run.settings.command = f"bash -c '{command}'"
-        assert note_of_workers(run) == note * ("solver" not in command or "may have" in note)
+        assert note_of_workers(run) == note * ("solver" not in command or inside or "may have" in note)
 
 
 def test_a_file_of_an_earlier_run_does_not_count(here: Path) -> None:
