@@ -58,6 +58,8 @@ _HOROVOD = {
 _REPLICATED = re.compile("mirrored|distribut|parallel|replica|shard|pmap", re.IGNORECASE)
 # An argument whose default is an address.
 _ADDRESS = re.compile(r"""["'](--(?:dist[-_]url|init[-_]method))["'][^)]*?["']tcp://""")
+# An argument that may say where checkpoints are written.
+_FOLDER_FLAG = re.compile(rf"""(?:["']--|\bDEFINE_\w+\(\s*["'])({"|".join(FOLDERS).replace("_", "[-_]")})["']""")
 # JAX finds the other processes by itself in some surroundings alone.
 _JAX_ALONE = re.compile(r"\bdistributed\.initialize\(\)")
 # An argument that torch.distributed.launch gave each process, and a command that gives it.
@@ -170,8 +172,10 @@ def _about(path: str, text: str, command: str, arms: Sequence[RunSpec]) -> Itera
         why = "a run may begin with what another has trained"
         folder = f"output/{{{ATTEMPT}}}"
         script = f"PYTHONPATH={Path.cwd()} python {start}" if module else f"python {Path(path).absolute()}"
-        way = f"let each write to another folder, such as `--output_dir {folder}`"
-        if "TrainingArguments" not in text and not any(name in text.replace("-", "_") for name in FOLDERS):
+        flags = ["output_dir"] if "TrainingArguments" in text else _FOLDER_FLAG.findall("\n".join(texts))
+        flag = min(flags, key=lambda it: FOLDERS.index(it.replace("-", "_")), default="")
+        way = f"let each write to another folder, such as `--{flag} {folder}`"
+        if not flag:
             way = f"start each in another folder: `bash -c 'mkdir -p {folder} && cd {folder} && {script} ...'`"
         yield f"{path} goes on from a checkpoint where there is one: {why}; {way}"
     program = executed(shlex.split(command))[0]
