@@ -67,6 +67,7 @@ class Argument:
         kind: The name of its type, such as `int`; empty where it has none.
         choice: The first of the words that it takes; empty where it takes any.
         subcommand: The word of the command that it stands after; empty where it stands before.
+        help: What the script says of it, where it is declared by a call.
     """
 
     flag: str
@@ -77,6 +78,7 @@ class Argument:
     kind: str = ""
     choice: str = ""
     subcommand: str = ""
+    help: str = ""
 
     @property
     def name(self) -> str:
@@ -219,7 +221,7 @@ def _declared(call: ast.Call) -> Iterator[Argument]:
     if name.startswith("DEFINE_") and texts:
         kind, is_needed = name.removeprefix("DEFINE_"), _constant(keywords.get("required")) is True
         default = _constant(keywords.get("default", (*call.args, None)[1]))
-        yield Argument(f"--{texts[0]}", is_needed, kind in ("bool", "boolean"), True, default, kind)
+        yield Argument(f"--{texts[0]}", is_needed, kind in ("bool", "boolean"), True, default, kind, help=texts[-1])
         return
     if name not in ADDERS or not texts:
         return
@@ -241,7 +243,8 @@ def _declared(call: ast.Call) -> Iterator[Argument]:
     choices = keywords.get("choices") or (next(iter(typed.args), None) if isinstance(typed, ast.Call) else None)
     choice = str(_constant(next(iter(getattr(choices, "elts", ())), None)) or "")
     default = _constant(keywords.get("default"))
-    yield Argument(flag, is_needed, is_switch, default=default, kind=getattr(typed, "id", ""), choice=choice)
+    kind, described = getattr(typed, "id", ""), str(_constant(keywords.get("help")) or "")
+    yield Argument(flag, is_needed, is_switch, default=default, kind=kind, choice=choice, help=described)
 
 
 def _commands(definitions: Iterable[Definition]) -> dict[ast.FunctionDef, str]:

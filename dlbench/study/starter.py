@@ -32,7 +32,7 @@ from dlbench.scenario.check.scripts import (
 from dlbench.scenario.metrics import QUALITY
 from dlbench.scenario.read.document import inline
 from dlbench.scenario.settings import Settings
-from dlbench.study.script_arguments import LOCAL_RANK, arguments_of, filled, with_imported
+from dlbench.study.script_arguments import LOCAL_RANK, Argument, arguments_of, filled, with_imported
 
 AXES = ("workers", "batch_size", "strategy")
 # The first pair whose larger one is there for all workers.
@@ -57,6 +57,8 @@ OF_TENSORFLOW = {"MultiWorkerMirroredStrategy", "MirroredStrategy", "ParameterSe
 # Settings that a script reads, by the hook or as arguments.
 OF_SCRIPTS = ("batch_size", "learning_rate", "epochs")
 OF_EACH = "of each worker; `batch_scope: global` makes it that of all"
+# So a script's help says that its batch size is that of all workers; that of a node's is not.
+_OF_ALL = re.compile(r"(?is)\A(?!.*\bnode\b).*\b(global|total)[ -](\w+[ -])?batch")
 UNREAD = "let the script read run.batch_size, or give it an argument that the command sets to {batch_size}"
 # What is said of a strategy: of workers that dlbench starts, of those that a script starts itself, and of replicas.
 _WHY_STRATEGY = (
@@ -107,6 +109,7 @@ class _Lines:
     num_training: int | None = None
     num_classes: int | None = None
     batch_size: int | None = None
+    about_batch: str = OF_EACH
     left_out: Sequence[str] = ()
     has_hook: bool = False
     starts_workers: bool = False
@@ -173,7 +176,7 @@ def starter(wish: Wish, name: str) -> str:
         sizes = next((pair for pair in BATCH_SIZES if pair[1] <= room), BATCH_SIZES[-1])
         if base.batch_size:
             sizes = (base.batch_size, 4 * base.batch_size)
-        matrix.add("batch_size", list(sizes), UNREAD if "batch_size" in base.left_out else OF_EACH)
+        matrix.add("batch_size", list(sizes), base.about_batch)
     axes = ("matrix:   # every combination of these is an arm", *matrix.text(), "") if matrix.found else ()
     return "\n".join((*_head(wish, name), "base:", *base.text(), "", *axes, *_end(wish, base))) + "\n"
 
@@ -255,6 +258,7 @@ def _of_script(wish: Wish, base: _Lines) -> str:
     base.has_hook = any(map(has_hook, texts))
     read = [key for key in OF_SCRIPTS if reads(texts, key)]
     base.left_out = [key for key in OF_SCRIPTS if key not in read and key not in defaults]
+    _add_scope(base, arguments)
     loops = [it for it in nodes if isinstance(it, ast.While)]
     bodies = [ast.unparse(it) for it in loops if isinstance(it.test, ast.Constant)]
     is_endless = any(".step(" in it and not re.search(r"\b(break|return|raise|yield|exit)\b", it) for it in bodies)
@@ -282,6 +286,13 @@ def _of_script(wish: Wish, base: _Lines) -> str:
     if strategy == "mpi" and BY_TORCHRUN & modules:
         base.add("launcher", "torchrun", "which Lightning asks for; `devices` must be its number of workers")
     return strategy
+
+
+def _add_scope(base: _Lines, arguments: Sequence[Argument]) -> None:
+    base.about_batch = UNREAD if "batch_size" in base.left_out else OF_EACH
+    if any(it.setting == "batch_size" and _OF_ALL.search(it.help) for it in arguments):
+        base.about_batch = "of all workers, as the script's help says"
+        base.add("batch_scope", "global", base.about_batch)
 
 
 def _number(value: object, kind: type[int] | type[float]) -> Any:

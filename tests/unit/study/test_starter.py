@@ -212,6 +212,21 @@ def test_a_script_that_starts_workers_needs_no_arm_of_one_beside_the_base_line()
         starter(Wish(script="train.py", compare=("workers",)), "s.yaml")
 
 
+def test_a_batch_size_that_is_that_of_all_workers_by_its_help_has_this_scope() -> None:
+    for module, declared, scope in (
+        ("torch.distributed", "p.add_argument('--bs', default=64, help='Global batch size')", "global"),
+        ("torch.distributed", "flags.DEFINE_integer('batch_size', 64, 'the total training batch size')", "global"),
+        (
+            "torch.distributed",
+            "p.add_argument('--bs', default=64, help='total batch size of all GPUs of a node')",
+            None,
+        ),
+        ("torch.distributed", "p.add_argument('--bs', default=64, help='batch size of each GPU')", None),
+    ):
+        Path("train.py").write_text(f"import {module}\n{declared}\n")
+        assert base_of("train.py").get("batch_scope") == scope, (module, declared)
+
+
 def test_a_loop_without_an_end_gets_a_time_limit() -> None:
     Path("loops.py").write_text("while True:\n    optimizer.step()\n")
     for text, is_limited in (
