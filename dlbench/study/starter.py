@@ -41,11 +41,11 @@ BATCH_SIZES = ((32, 128), (8, 32), (2, 8), (1, 2))
 SMALLEST_SIDE = 16
 # What a script uses, in this order, and the strategy that starts it.
 STARTED_BY = (
-    ("horovod", "horovod"), ("mpi4py", "mpi"), ("torch.distributed", "mpi"), ("accelerate", "mpi"),
-    ("lightning", "mpi"), ("pytorch_lightning", "mpi"), ("transformers.Trainer", "mpi"), ("jax.distributed", "mpi"),
+    # Lightning has no Horovod any more.
+    ("lightning", "mpi"), ("pytorch_lightning", "mpi"), ("horovod", "horovod"), ("mpi4py", "mpi"),
+    ("torch.distributed", "mpi"), ("accelerate", "mpi"), ("transformers.Trainer", "mpi"), ("jax.distributed", "mpi"),
     ("keras.distribution.initialize", "mpi"), ("MultiWorkerMirroredStrategy", "multi_worker"),
-    ("MirroredStrategy", "mirrored"), ("ParameterServerStrategy", "single"),
-    ("TF_CONFIG", "multi_worker"),
+    ("MirroredStrategy", "mirrored"), ("ParameterServerStrategy", "single"), ("TF_CONFIG", "multi_worker"),
 )  # fmt: skip
 # What connects workers in a module of the script; other modules may use the same library.
 _CONNECTS = re.compile(

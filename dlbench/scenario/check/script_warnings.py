@@ -60,6 +60,8 @@ _REPLICATED = re.compile("mirrored|distribut|parallel|replica|shard|pmap", re.IG
 _ADDRESS = re.compile(r"""["'](--(?:dist[-_]url|init[-_]method))["'][^)]*?["']tcp://""")
 # An argument that may say where checkpoints are written.
 _FOLDER_FLAG = re.compile(rf"""(?:["']--|\bDEFINE_\w+\(\s*["'])({"|".join(FOLDERS).replace("_", "[-_]")})["']""")
+# What Horovod has for Keras, which fails under Keras 3, and what a script or command with an older one names.
+_OF_HOROVOD, _OLD_KERAS = re.compile(r"\b\w+\.(DistributedOptimizer|callbacks)\b"), re.compile("tf_keras|LEGACY_KERAS")
 # JAX finds the other processes by itself in some surroundings alone.
 _JAX_ALONE = re.compile(r"\bdistributed\.initialize\(\)")
 # An argument that torch.distributed.launch gave each process, and a command that gives it.
@@ -168,6 +170,7 @@ def _about(path: str, text: str, command: str, arms: Sequence[RunSpec]) -> Itera
     module = next((word for word in words if module_file(word, main=True) == Path(path)), "")
     start = f"-m {module}" if module else path
     yield from _about_workers(path, start, texts, command, arms)
+    yield from _about_keras_3(path, texts, command, arms)
     if goes_on(texts) and ATTEMPT not in names(command) and "--overwrite_output_dir" not in command:
         why = "a run may begin with what another has trained"
         folder = f"output/{{{ATTEMPT}}}"
@@ -247,4 +250,21 @@ def _about_workers(path: str, start: str, texts: Sequence[str], command: str, ar
         yield (
             f"the command has no {{workers}}, and {path} does not read run.settings.workers: rows count workers as the "
             "scenario says, and not those that it starts"
+        )
+
+
+def _about_keras_3(path: str, texts: Sequence[str], command: str, arms: Sequence[RunSpec]) -> Iterable[str]:
+    """Warn of a script of several workers that fails under Keras 3."""
+    code, modules = "\n".join(map(code_of, texts)), {module for it in texts for module in modules_of(it)}
+    if all(run.settings.workers == 1 for run in arms) or _OLD_KERAS.search(command + code):
+        return
+    if "MultiWorkerMirroredStrategy(" in code and ".fit(" in code:
+        yield (
+            f"{path} calls `fit` under MultiWorkerMirroredStrategy, where Keras 3 fails: write a loop of your own, or "
+            "let Horovod connect the workers (docs/own-code.md)"
+        )
+    if {"horovod.keras", "horovod.tensorflow.keras"} & modules and (part := _OF_HOROVOD.search(code)):
+        yield (
+            f"{path} uses Horovod's `{part[0]}`: under Keras 3 its callbacks raise errors, and its optimizer sums "
+            "nothing; reduce in an optimizer of your own (docs/own-code.md)"
         )

@@ -172,6 +172,8 @@ def test_the_strategy_is_that_of_what_a_script_imports() -> None:
         assert "launcher" not in base_of("train.py"), text
     Path("train.py").write_text("from lightning.pytorch import Trainer")
     assert base_of("train.py")["launcher"] == "torchrun"
+    Path("train.py").write_text("import horovod.torch, pytorch_lightning\n")
+    assert [base_of("train.py")[key] for key in ("launcher", "strategy")] == ["torchrun", "mpi"]
     for text, variables in (
         ("Trainer()", "env PL_TRAINER_DEVICES={workers} "),
         ("Trainer()  # no LightningCLI", "env PL_TRAINER_DEVICES={workers} "),

@@ -103,6 +103,8 @@ RANK = "p.add_argument('--local-rank', default=-1, type=int)\n"
 LISTED = "ckpts = [d + n for n in os.listdir(d)]\n%s:\n    model = load_model(max(ckpts))\n"
 INITIALIZE = "jax.distributed.initialize()"
 JAX = "import jax\njax.distributed.initialize(%s)\n"
+FIT = "with tf.distribute.MultiWorkerMirroredStrategy().scope():\n    model.fit(x)\n"
+OPTIMIZER = "def f():\n    import horovod.tensorflow.keras as hvd\n    hvd.DistributedOptimizer(o)\n"
 RESUME = "if os.path.isfile(%s):\n    model.load_state_dict(torch.load(path))\n"
 
 
@@ -177,6 +179,11 @@ RESUME = "if os.path.isfile(%s):\n    model.load_state_dict(torch.load(path))\n"
         ("from absl import app\nimport ml_collections, clu, orbax\n", ", strategy: mpi, workers: 2",
          "nothing in train.py"),
         ("size = os.environ['WORLD_SIZE']\n", ", strategy: mpi, workers: 2", ""),
+        (FIT, ", strategy: mpi, workers: 2", "calls `fit` under MultiWorkerMirroredStrategy"),
+        (FIT, "", ""),
+        (FIT + "import tf_keras\n", ", strategy: mpi, workers: 2", ""),
+        (OPTIMIZER, ", strategy: mpi, workers: 2", "uses Horovod's `hvd.DistributedOptimizer`"),
+        (OPTIMIZER.replace(".keras", ""), ", strategy: mpi, workers: 2", ""),
         ("",
          "}\nmetrics: {validation_accuracy: 'acc ([0-9.]+)', top5: {output: '5: (.*)', better: higher, matters: 1%}",
          "hook, validation_accuracy of `metrics`"),
