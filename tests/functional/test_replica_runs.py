@@ -10,12 +10,15 @@ import pytest
 
 from tests.functional.mpi_programs.train import TOLERANCES
 from tests.functional.studies import Bench
+from tests.functional.test_equal_windows import check_cuts, check_parts
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.mpi, pytest.mark.slow, pytest.mark.timeout(700)]
 
 # One sample of an epoch is left for a last step, in which all workers but the first have none.
 EPOCHS, SAMPLES, BATCH, EVALUATED = 2, 201, 25, 101
 STEPS = EPOCHS * (SAMPLES // BATCH + 1)
+# After every fourth step the window is cut; steps 9 and 18 are remainders, and an evaluation follows each.
+CUTS, PIECES = [4, 8, 12, 16], [2, 3, 2, 3, 1]
 BASE = {
     "model": "mlp",
     "model.hidden": [9, 7],
@@ -28,6 +31,7 @@ BASE = {
     "evaluation_batch_size": 24,
     "momentum": 0.9,
     "learning_rate": 0.5,
+    "sample_every": 4,
 }
 DROPPING = "tests.functional.replica_programs.masks:network"
 SABOTAGED = "tests.functional.replica_programs.sabotaged:OtherReplica"
@@ -112,6 +116,12 @@ def test_rows_count_steps_samples_processes_and_devices(found: Bench, rows: Rows
         assert (row["processes"], row["collectives"]) == processes, name
         assert ("logical-devices" in row["emulated"]) == is_mirrored, name
         assert float(row["cores_per_worker"]) == float(rows["one"]["cores_per_worker"]), name
+
+
+def test_the_window_is_cut_at_the_same_steps_and_its_parts_make_it_up(found: Bench) -> None:
+    """Also where all of a step lies inside one call."""
+    check_cuts(found, CUTS, PIECES)
+    check_parts(found.rows())
 
 
 @pytest.mark.soak  # one worker and divided epochs are tested over MPI
