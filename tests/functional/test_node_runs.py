@@ -26,8 +26,8 @@ SOAKED = (
     "backup_workers", "downpour", "elastic_averaging", "gossip", "softsync", "local_sgd", "stale_synchronous",
 )  # fmt: skip
 COORDINATED = "tests.coordinated:Coordinated"
-EPOCHS = 5
-EVALUATED = [2, 4, 5]
+EPOCHS = 3
+EVALUATED = [2, 3]
 
 
 @pytest.fixture
