@@ -13,7 +13,7 @@ from tests.functional.studies import Bench, wait_for
 
 TEXT = """\
 name: tuned
-base: {trainer: numpy, model: mlp, dataset: digits, epochs: 4, strategy: single}
+base: {trainer: numpy, model: softmax, dataset: digits, train_samples: 480, epochs: 4, strategy: single}
 matrix: {batch_size: [16, 256]}
 tune: {learning_rate: [0.001, 0.5]}
 repeats: 2
