@@ -45,6 +45,7 @@ def test_rows_are_what_the_loop_has_logged(arm: dict[str, Any], tmp_path: Path) 
         measure(work, [arm])
         ((run,), epochs, steps) = work.rows(), work.rows("epochs"), work.rows("steps")
     assert run["status"] == "completed", run["reason"]
+    assert run["launcher"] == arm.get("launcher", "local")
     workers = int(run["workers"])
     losses = []
     for worker in range(workers):
