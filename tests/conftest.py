@@ -27,8 +27,22 @@ ON_HOSTS = [
         "doctor",
     )
 ]
+# TensorFlow and Keras take five seconds to import: one process imports them for all files that train in it.
+IN_TENSORFLOW = [
+    f"test_{name}.py"
+    for name in (
+        "keras_models",
+        "keras_engine",
+        "keras_trainer",
+        "keras_callback",
+        "trainers_agree",
+        "batch_norm",
+        "keras_cost",
+    )
+]
+TOGETHER = {"on hosts": ON_HOSTS, "in TensorFlow": IN_TENSORFLOW}
 # Files that take some minute on one core come first: processes that share the tests then end at the same time.
-LONGEST = ON_HOSTS + [
+LONGEST = [*ON_HOSTS, *IN_TENSORFLOW] + [
     f"test_{name}.py"
     for name in (
         "node_runs",
@@ -37,8 +51,6 @@ LONGEST = ON_HOSTS + [
         "replica_runs",
         "faults",
         "checkpoints",
-        "keras_models",
-        "keras_engine",
         "tune",
         "horovod_runs",
         "report_command",
@@ -76,17 +88,18 @@ def pytest_configure(config: pytest.Config) -> None:
             signal.signal(number, usual)
 
 
-class OneProcessForHosts(LoadFileScheduling):
-    """Give each file to one process, and all files of `ON_HOSTS` to the same."""
+class FilesTogether(LoadFileScheduling):
+    """Give each file to one process, and all files of a list of `TOGETHER` to the same."""
 
     def _split_scope(self, nodeid: str) -> str:
         path: str = super()._split_scope(nodeid)
-        return "on hosts" if path.rpartition("/")[2] in ON_HOSTS else path
+        name = path.rpartition("/")[2]
+        return next((together for together, names in TOGETHER.items() if name in names), path)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling | None:
     """Return the scheduler of `--dist loadfile`."""
-    return OneProcessForHosts(config, log) if config.getvalue("dist") == "loadfile" else None
+    return FilesTogether(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
