@@ -81,8 +81,8 @@ def test_mistakes(subtests: pytest.Subtests, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for study, output, words, message in [
         (FIXTURE, "report", ["--figure", "thruput"], "throughput"),
-        (FIXTURE, "report", ["--format", "gif"], "there are: png, svg"),
-        (FIXTURE, "report", ["--style", "neon"], "light"),
+        (FIXTURE, "report", ["--format", "gif", "--figure", "learning-curves"], "there are: png, svg"),
+        (FIXTURE, "report", ["--style", "neon", "--figure", "learning-curves"], "light"),
         (FIXTURE, "file/report", ["--figure", "learning-curves"], "cannot be written"),
         (tmp_path / "empty", "report", ["--figure", "learning-curves"], "runs.csv"),
     ]:
