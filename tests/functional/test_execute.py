@@ -175,7 +175,12 @@ def test_an_interrupted_attempt_is_called_so(tmp_path: Path, launcher: str) -> N
 
 
 @pytest.mark.parametrize(
-    "launcher", ["local", pytest.param("mpirun", marks=pytest.mark.mpi), pytest.param("torchrun", marks=has_torch)]
+    "launcher",
+    [
+        "local",
+        pytest.param("mpirun", marks=pytest.mark.mpi),
+        pytest.param("torchrun", marks=(has_torch, pytest.mark.soak)),
+    ],
 )
 def test_a_killed_launcher_is_not_blamed_on_a_worker(tmp_path: Path, launcher: str) -> None:
     with fake_attempt(tmp_path, launcher, "hang") as attempt:
