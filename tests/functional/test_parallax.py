@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dlbench.strategies.parallax import Route
-from tests.functional.mpi_programs.launch import mpirun
+from tests.functional.mpi_programs.launch import QUICK_XLA, mpirun
 from tests.functional.studies import Bench
 
 SCENARIO = """
@@ -46,7 +46,9 @@ def test_every_route_trains_as_mpi_does_and_resumes_to_the_bit(tmp_path: Path, t
     assert sent[Route.AUTO] == sent[sparse] < sent[Route.DENSE]
 
 
-def test_a_run_has_the_routes_in_its_row(tmp_path: Path) -> None:
+def test_a_run_has_the_routes_in_its_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in QUICK_XLA.items():
+        monkeypatch.setenv(name, value)
     with Bench(tmp_path) as work:
         (tmp_path / "s.yaml").write_text(SCENARIO)
         work.call("s.yaml")
