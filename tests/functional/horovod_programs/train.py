@@ -61,7 +61,9 @@ def cases(communicator: HorovodCommunicator) -> list[dict[str, Any]]:
     for precision in NETWORKS:
         trainer = build(precision, seed=communicator.rank)
         own_start = trainer.parameters()
-        joined = one_worker(trainer, from_worker_0(own_start, communicator))
+        start = from_worker_0(own_start, communicator)
+        # One worker trains once: elsewhere its batches would be traced for nothing.
+        joined = from_worker_0(start if communicator.rank else one_worker(trainer, start), communicator)
         for case in (case for case in of_library if case.precision == precision):
             trainer.set_parameters(own_start)
             result = many_workers(trainer, communicator, case)
