@@ -36,7 +36,7 @@ include:
 - {backend: tensorflow}
 - {backend: torch}
 - {backend: jax, steps_per_execution: 5, input: device}
-- {backend: torch, strategy: ddp, workers: 2, input: device}
+- {backend: torch, strategy: ddp, workers: 2, launcher: torchrun, input: device}
 baseline: none
 order: written
 """
@@ -76,6 +76,7 @@ def test_rows_name_the_engine_and_what_moved_bytes(study: Path) -> None:
     assert runs.loc[("torch", "ddp"), "workers_agree"] == "exact"
     assert runs["validation_accuracy"].min() > 0.5
     assert runs.loc[("torch", "ddp"), "collectives"] == "gloo"
+    assert runs.loc[("torch", "ddp"), "launcher"] == "torchrun"
     versions = runs.loc[("torch", "single")]
     assert versions["torch_version"]
     assert versions[["tensorflow_version", "jax_version"]].isna().all()
