@@ -49,7 +49,7 @@ EVERYTHING = sbatch.OPTIONS(
 WRITTEN = {
     "study": (submission(), sbatch.OPTIONS()),
     "run": (
-        submission(number=3, part=(2, 12), about="digits, run 2 of 12: workers=2", only={"workers": "2"}, repeats=3),
+        submission(number=3, part=(2, 12), about="digits, run 2 of 12: workers=2", only={"workers": "2"}, repeats="3"),
         sbatch.OPTIONS(per="run"),
     ),
     "all-options": (submission(), EVERYTHING),
@@ -115,7 +115,7 @@ APPLIED = {
         submission(cluster=PODS, study_files=FILES),
         kubernetes.OPTIONS(image="dlbench:1", volume_claim="studies"),
     ),
-    "all-options": (submission(cluster=PODS, study_files=FILES, only={"workers": "2"}, repeats=3), FULL),
+    "all-options": (submission(cluster=PODS, study_files=FILES, only={"workers": "2"}, repeats="3"), FULL),
     "own-image": (
         submission(cluster=PODS, study_files=FILES),
         kubernetes.OPTIONS(image="dlbench-cpu", volume_claim="studies", entry_point=True),
