@@ -9,7 +9,7 @@ from dlbench.analysis.arms import Arm
 from dlbench.analysis.claims.claim_check import EQUAL_WORK
 from dlbench.analysis.formatting import Unit, difference, listed, number, percent
 from dlbench.analysis.groups import TASK
-from dlbench.analysis.judge import LEAST_REPEATS, MOST_REPEATS, POWER, Family, Judgement, Verdict, judge
+from dlbench.analysis.judge import ENOUGH_REPEATS, LEAST_REPEATS, MOST_REPEATS, POWER, Family, Judgement, Verdict, judge
 from dlbench.analysis.statistics.intervals import Interval, ratio_interval
 from dlbench.analysis.statistics.sequential import SIGNIFICANCE
 from dlbench.scenario.metrics import BUILT_IN, TIME_TO_TARGET, Metric
@@ -175,6 +175,8 @@ def _powers(comparisons: Sequence[Comparison]) -> str:
     ends = " to ".join(dict.fromkeys(difference(metric, value, signed=False) for value in (shown[0], shown[-1])))
     more = " to ".join(dict.fromkeys((words[0], words[-1])))
     told = f"{more} more repeat{'' if more == '1' else 's'} would probably tell"
+    if min(one.judgement.n for one in comparisons) < ENOUGH_REPEATS:
+        told = f"{ENOUGH_REPEATS} repeats begin to tell"
     return f"differences of {ends} are shown with a power of {POWER}, {told}"
 
 
