@@ -188,19 +188,10 @@ def _commands(
         if again_s:
             yield run, f"repeats {counted(len(again_s), 'run')} that failed", sum(again_s)
 
-    # Beyond the first look no more repeats are made of arms that are decided.
-    least = max(min(len(arm.rows) for arm in whole), LEAST_REPEATS) if place.can_continue else ENOUGH_REPEATS
-    unsettled = [arm.name for each in groups for arm in undecided(each, wanted)]
-
-    def seconds_to(total: float) -> float:
-        totals = {arm: total if arm.name in unsettled or not place.decides else min(total, least) for arm in whole}
-        return sum(seconds_of(arm) * max(n - len(arm.rows) * place.can_continue, 0) for arm, n in totals.items())
-
-    if repeats := _repeats(answer, seconds_to):
-        total, why = repeats
-        most = min(math.ceil(least + OF_ALL_LOOKS * (total - least)), MOST_OF_RULE)
-        number = Repeats(min=least, max=most) if place.decides and total > ENOUGH_REPEATS else total
-        yield f"{run if place.can_continue else again} --repeats {number}", why, seconds_to(total)
+    unsettled = {(arm.study, arm.name) for each in groups for arm in undecided(each, wanted)}
+    if repeats := _repeats(answer, place, {arm: (arm.study, arm.name) in unsettled for arm in whole}, seconds_of):
+        number, why, seconds = repeats
+        yield f"{run if place.can_continue else again} --repeats {number}", why, seconds
     for change, why, longer in _changes(answer, group, whole, wanted):
         key = change.partition("=")[0].removeprefix("tune.")
         kept = [word for option in place.asked if not option[1].startswith(f"{key}=") for word in option]
@@ -223,8 +214,20 @@ def _is_hopeless(arm: Arm, row: Row) -> bool:
     return row["status"] in _HOPELESS and (is_alike or is_simulated(row) or (row.get("attempt") or 1) > 1)
 
 
-def _repeats(answer: Answer, seconds_to: Callable[[float], float]) -> tuple[int, str] | None:
-    """Return how many repeats would tell of most arms for their time, and what they do; None where 100 tell nothing."""
+def _repeats(
+    answer: Answer, place: StudyPlace, unsettled: Mapping[Arm, bool], seconds_of: Callable[[Arm], float]
+) -> Command | None:
+    """Return how many repeats would tell of most arms for their time, and what they do; None where 100 tell nothing.
+
+    Where the study itself decides by what is asked, as many as decide, and none beyond the first look of arms that are
+    settled.
+
+    Args:
+        answer: What is said of a group.
+        place: Its study.
+        unsettled: Of all arms of that study, whether further repeats may decide them.
+        seconds_of: Returns how long a run of an arm takes.
+    """
     completed = {arm.title: arm.completed for arm in answer.arms}
     totals: list[tuple[float, bool]] = []
     for arm, judged in open_arms(answer):
@@ -237,10 +240,22 @@ def _repeats(answer: Answer, seconds_to: Callable[[float], float]) -> tuple[int,
     # While no arm is used, repeats that leave the likeliest one open do not change the answer.
     if not answer.use and totals[0][0] < math.inf:
         numbers = [number for number in numbers if number >= totals[0][0]]
+    there = {arm: len(arm.rows) * place.can_continue for arm in unsettled}
+    least = max(min(there.values()), LEAST_REPEATS) if place.can_continue else ENOUGH_REPEATS
+
+    def is_by_rule(total: float) -> bool:
+        return place.decides and ENOUGH_REPEATS < total <= MOST_OF_RULE
+
+    def seconds_to(total: float) -> float:
+        wanted = {arm: total if it or not is_by_rule(total) else min(total, least) for arm, it in unsettled.items()}
+        return sum(seconds_of(arm) * max(number - there[arm], 0) for arm, number in wanted.items())
+
     total = min(numbers, key=lambda most: (seconds_to(most) or most) / sum(number <= most for number in numbers))
     settled = sum(settles and number <= total for number, settles in totals)
     why = "settles what is open" if settled == len(totals) else f"settles {settled} of {len(totals)} open arms"
-    return int(total), why if settled else f"{total} repeats begin to tell"
+    most = min(math.ceil(least + OF_ALL_LOOKS * (total - least)), MOST_OF_RULE)
+    number = Repeats(min=least, max=most) if is_by_rule(total) else int(total)
+    return str(number), why if settled else f"{total} repeats begin to tell", seconds_to(total)
 
 
 def _changes(answer: Answer, group: ComparisonGroup, whole: Sequence[Arm], wanted: Wanted) -> Iterator[Command]:

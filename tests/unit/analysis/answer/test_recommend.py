@@ -556,6 +556,13 @@ def test_what_a_study_does_not_decide_by_is_asked_of_as_many_repeats_of_all_arms
         assert tried(found).command == f"dlbench {command}"
 
 
+def test_beyond_what_a_rule_allows_a_plain_number_of_repeats_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dlbench.analysis.answer.recommend.MOST_OF_RULE", 40)
+    found = tried(answer(SLOW, WILD, LONG))
+    assert found.command == "dlbench run --study studies/made-1 --repeats 45"
+    assert found.seconds == pytest.approx(40 * (11 + 3 + 1001))
+
+
 def test_of_too_few_repeats_no_further_ones_are_promised() -> None:
     found = answer(*LONE)
     assert {judged.quality.difference.further for judged in found.arms} == {None}
