@@ -1,5 +1,6 @@
 """Comparison groups: arms of one task under one condition, emulated and real ones apart, each with a title."""
 
+import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,9 +28,14 @@ LINK = "link_bandwidth_bytes_per_s"
 NUMBERS = ("workers", "hosts", "workers_per_host")
 # Links of studies whose measured bandwidths differ by less than this ratio are the same condition.
 SAME_LINK = 1.5
-# Columns of imported tables that say what was done: none is a choice.
-_TASKS = "task workload benchmark problem problem_size target target_accuracy quality_target counted unit"
-_TASK_COLUMNS = [f"{IMPORTED}.{name}" for name in _TASKS.split()]
+# Columns of imported tables that say what was trained, without underscores: none is a choice.
+_TASK = re.compile(
+    rf"{IMPORTED}\.(task|workload|benchmark|problem(size)?|(quality)?target(accuracy)?|counted|unit"
+    "|(params|config|n|num(ber)?|of|total|max|train(ing)?|model|input|attention)*"
+    "(param(eter)?s?|layers?|hidden|heads?|resolution|(seq(uence)?|context|input)len(gth)?"
+    "|(model|input|image|img|crop|vocab(ulary)?)(size|shape))"
+    "(size|dim(ension)?|count|in|b|m|k|billions?|millions?|px|pixels|tokens)*)"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +116,7 @@ def _conditions(arms: Sequence[Arm], given: Collection[str]) -> list[str]:
     always = (
         name
         for name in columns_of(arms)
-        if name.startswith(options) or name in of_settings or name.lower() in _TASK_COLUMNS
+        if name.startswith(options) or name in of_settings or _TASK.fullmatch(name.lower().replace("_", ""))
     )
     return [name for name in always if len(values_of(arms if name in NUMBERS else ways, name)) > 1]
 

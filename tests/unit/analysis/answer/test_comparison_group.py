@@ -55,15 +55,26 @@ def test_arms_on_other_data_have_answers_of_their_own():
     assert [[arm.title for arm in one.arms] for one in found] == [titles, titles]
 
 
-@pytest.mark.parametrize("name", ["Task", "Benchmark", "target"])
-def test_lines_of_a_table_that_name_other_tasks_have_answers_of_their_own(name: str):
-    table = {"command": "imported"}
-    rows = [
-        timed(f"{task} {n}", 9.0, workers=n, **table, **{f"imported.{name}": task})
-        for task in ("bert", "cnn")
-        for n in (2, 4)
-    ]
-    assert [one.condition for one in comparison_groups(read(*rows))] == [f"{name} bert", f"{name} cnn"]
+@pytest.mark.parametrize(
+    ("is_task", "names"),
+    [
+        (True, "Task Benchmark target problem_size params params_m n_params number_of_parameters_billion model_size_b"),
+        (True, "layers number_of_layers config_n_layer hidden hidden_size num_attention_heads vocab_size"),
+        (True, "sequence_length max_seq_len seqlen image_size_px crop_size input_size resolution"),
+        (False, "precision compiler optimizer mode launcher framework size batch_mode bucket_size message_size"),
+        (False, "hidden_communication parameter_servers offload_params trainable_params param_dtype layers_per_stage"),
+        (False, "model_parallel_size sequence_parallel context_parallel input_workers image_format attention"),
+    ],
+)
+def test_lines_of_a_table_that_name_other_tasks_have_answers_of_their_own(is_task: bool, names: str):
+    for name in names.split():
+        rows = [
+            timed(f"{task} {n}", 9.0, workers=n, command="imported", **{f"imported.{name}": task})
+            for task in ("bert", "cnn")
+            for n in (2, 4)
+        ]
+        titles = [f"{name.replace('_', ' ')} {task}" for task in ("bert", "cnn")]
+        assert [one.condition for one in comparison_groups(read(*rows))] == (titles if is_task else [""]), name
 
 
 def test_the_same_data_under_two_paths_has_one_answer():
