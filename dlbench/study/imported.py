@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import dlbench
+from dlbench.analysis.answer.doubts import MOST_EFFICIENCY
 from dlbench.analysis.arms import COUNTED, IMPORTED, WORKER_RATE
 from dlbench.errors import UserError, shown
 from dlbench.grouping import by_key
@@ -114,6 +115,7 @@ def import_table(path: Path, parent: Path, name: str = "", columns: Mapping[str,
     if not measured:
         raise UserError("no line has a measurement", where=table.where())
     _refuse_of_each(headings, rows, table.where())
+    _doubt_batches(headings, rows, table.where())
     _scope_batches(rows)
     folder = make_folder(parent, f"{study}-{moment:%Y%m%dT%H%M%SZ}")
     extra = tuple(each.column for each in headings if each.column.startswith(OTHER))
@@ -242,17 +244,44 @@ def _refuse_of_each(headings: Sequence[Heading], rows: Sequence[_Row], where: st
         guesses = [each.theirs for each in headings if each.column == column and each.is_guessed and each.is_bare]
         if not guesses or of_each in columns:
             continue
-        groups = by_key((tuple(map(row.get, settings)), row) for row in rows if row[per] and row[column])
-        most = [
-            {count: max(values) for count, values in by_key((row[per], row[column]) for row in group).items()}
-            for group in groups.values()
-        ]
+        most = _most_by(per, column, rows, settings)
         wide = next((values for values in most if max(values) > growth * min(values)), None)
         if wide and all(max(values.values()) <= gain * values[min(values)] for values in most):
             few, many = min(wide), max(wide)
             counts = f"{wide[few]:g} on {few} and {wide[many]:g} on {many} {per}"
             ways = f"--column '{guesses[0]}={of_each}' or --column '{guesses[0]}={column}'"
             raise UserError(f"{guesses[0]} is {counts}: of each, or of all together?", where=where, hint=ways)
+
+
+def _doubt_batches(headings: Sequence[Heading], rows: Sequence[dict[str, Any]], where: str) -> None:
+    """Note in runs of unlike workers that their rates, of a time of a step, take a bare batch for that of each worker.
+
+    Raises:
+        UserError: Each worker would be faster beside more of them: the batch is probably of all together.
+    """
+    theirs = next((each.theirs for each in headings if each.column == "batch_size" and each.is_bare), None)
+    columns, counts = {each.column for each in headings}, {row["workers"] for row in rows}
+    if theirs is None or STEP_TIME not in columns or "batch_size_global" in columns or len(counts) == 1:
+        return
+    ways = f"--column '{theirs}=batch_size' or --column '{theirs}=batch_size_global'"
+    for rates in _most_by("workers", WORKER_RATE, rows, _alike(headings)):
+        few, many = min(rates), max(rates)
+        if rates[many] > MOST_EFFICIENCY * rates[few]:
+            faster = f"each of {many} workers {rates[many] / rates[few]:.3g} times as fast as each of {few}"
+            message = f"{theirs} of each worker makes {faster}: of each, or of all together?"
+            raise UserError(message, where=where, hint=ways)
+    note = f"rates take {theirs} for that of each worker: import it with {ways}"
+    for row in rows:
+        row["script_note"] = "; ".join(filter(None, (row["script_note"], note)))
+
+
+def _most_by(per: str, column: str, rows: Sequence[_Row], settings: Sequence[str]) -> list[dict[int, float]]:
+    """Return the greatest value of a column by another one, of runs that are alike in settings."""
+    groups = by_key((tuple(map(row.get, settings)), row) for row in rows if row[per] and row[column])
+    return [
+        {count: max(values) for count, values in by_key((row[per], row[column]) for row in group).items()}
+        for group in groups.values()
+    ]
 
 
 def _alike(headings: Sequence[Heading]) -> list[str]:

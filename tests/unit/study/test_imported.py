@@ -241,6 +241,8 @@ def test_what_a_table_does_not_say_is_unknown(tmp_path: Path) -> None:
         ("setup,time\n1 A100,8\n16 A100,1\n", "setup: are these the workers?"),
         ("setup,time\nA100,8\n8 A100,1\n", "setup: are these the workers?"),
         ("hw,time\nDGX A100 (4),2\nDGX A100 (8),1\n", "hw: are these the workers?"),
+        ("gpus,batch size,ms/iter\n8,256,801\n64,256,121\n",
+         "6.62 times as fast as each of 8: of each, or of all together?\n  hint: --column 'batch size=batch_size' or"),
         ("hw,time\none A100,8\neight A100s,1\n", "hw: are these the workers?"),
         ("gpus,acc,widgets/s\n1,0.9,5\n", "widgets/s is a rate, and no setting"),
         ("gpus,acc,fps\n1,0.9,5\n", "fps is a rate, and no setting"),
@@ -517,6 +519,25 @@ def test_where_the_only_scores_were_left_out_an_answer_doubts_it(tmp_path: Path,
     imported = made(tmp_path, text, columns={})
     answered = CliRunner().invoke(group, ["recommend", str(imported.folder)])
     assert ("no score decides (BLEU, F1 of the table: left out)" in answered.output) is is_noted
+
+
+@pytest.mark.parametrize(
+    ("heading", "other", "named", "is_noted"),
+    [
+        ("batch", "8", "", True),
+        ("batch", "8", "batch_size", False),
+        ("batch", "8", "batch_size_global", False),
+        ("batch/gpu", "8", "", False),
+        ("batch", "64", "", False),
+    ],
+)
+def test_an_open_batch_on_which_rates_of_unlike_workers_rest_is_doubted(
+    tmp_path: Path, heading: str, other: str, named: str, is_noted: bool
+) -> None:
+    text = f"gpus,{heading},ms/iter\n{other},256,101\n64,256,121\n"
+    rows = rows_of(made(tmp_path, text, columns={heading: named} if named else {}))
+    note = "rates take batch for that of each worker: import it with --column 'batch=batch_size' or"
+    assert [str(row["script_note"]).startswith(note) for row in rows] == [is_noted] * 2
 
 
 @pytest.mark.parametrize(
