@@ -35,8 +35,6 @@ _BEGAN = re.compile(
 _GOES_ON = re.compile(r"[.,_'\u2019\u00a0\u202f]?\d[\d.,_'\u2019]*|[eE][-+]?\d+|(?::\d\d)+(?:\.\d+)?")
 _FACTOR = r" ?([kKMG](?=\b|im|sam|tok|ex|seq)|(?:{})(?![^\W\d]|\s*[=:]))"
 _LONGEST_NAME = 100
-# Workers that each time what all have done differ by no more.
-_ALIKE = 0.01
 # Times that are rounded to other digits differ by no more.
 _LEAST_GROWTH = 0.99
 _CLOCK = re.compile(r"(?:(\d+) days?, )?(?:(\d+):)?(\d+):(\d\d(?:\.\d*)?)")
@@ -90,21 +88,11 @@ def taken_here(
 
 
 def note_of_other(assignment: Assignment, rank: int) -> dict[str, str]:
-    """Return the column that says so where another worker than 0 has printed a rate, or another value of all."""
-    wanted = {
-        name: it
-        for name, it in assignment.run.metrics.items()
-        if it.output and (it.of == "all" or (name == RATE.column and not it.of))
-    }
-    here, first = (taken(wanted, _log(assignment, worker), {})[0] for worker in (rank, 0))
-    for name, value in here.items():
-        if not wanted[name].of:
-            text = f"worker {rank} printed {name}: what worker 0 prints counts alone, as that of all"
-            return {"script_note": text}
-        if not math.isclose(value, first.get(name, value), rel_tol=_ALIKE):
-            text = f"workers printed different {name} of all ({first[name]:.4g}, {value:.4g})"
-            return {"script_note": f"{text}: each may have trained alone"}
-    return {}
+    """Return the column that says so where another worker than 0 has printed a rate: it may be each one's own."""
+    rates = {name: it for name, it in assignment.run.metrics.items() if name == RATE.column and it.output and not it.of}
+    if not taken(rates, _log(assignment, rank), {})[0]:
+        return {}
+    return {"script_note": f"worker {rank} printed {RATE.column}: what worker 0 prints counts alone, as that of all"}
 
 
 def note_of_workers(run: RunSpec) -> str:

@@ -205,8 +205,6 @@ def test_a_rate_of_one_worker_is_multiplied_by_the_workers(here: Path, of: str, 
         (here / worker_log(rank)).write_text(LOG)
     assert taken_here(assignment, metrics_here(assignment), {})[0] == {"samples_per_s": rate}
     assert bool(note_of_other(assignment, 1)) == is_doubted
-    (here / worker_log(1)).write_text(LOG.replace("41.5", "43"))
-    assert ("may have trained alone" in str(note_of_other(assignment, 1))) == ("all" in of)
 
 
 FABRIC = "import lightning\nfabric = lightning.Fabric()\n"
