@@ -2,7 +2,6 @@
 
 import ast
 import re
-import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -11,7 +10,6 @@ from typing import Any
 
 import yaml
 
-from dlbench.regular_file import is_file
 from dlbench.scenario.check.commands import text_of
 from dlbench.scenario.check.scripts import FOLDERS, modules_of, parsed
 from dlbench.scenario.placeholders import ATTEMPT
@@ -128,8 +126,6 @@ def arguments_of(text: str, folder: Path = Path()) -> list[Argument]:
             arguments += [it for read in _read_by(call, definitions) for it in _fields(read, dash, is_typer)]
         elif reader == "hydra.main":
             arguments += _of_hydra(call, calls, definitions, folder)
-        elif _called(call) == "DEFINE_config_file":
-            arguments += _of_config_file(call, folder)
     if "typer" in modules_of(text):
         for function, word in commands.items():
             arguments += [replace(it, subcommand=word) for it in _fields(function, "-", is_typer=True)]
@@ -339,19 +335,6 @@ def _of_hydra(
             file = folder / path / f"{name.removesuffix('.yaml')}.yaml"
             for key, value in _leaves(yaml.safe_load(text_of(file) or "")):
                 yield Argument(key, is_needed=value == "???", is_joined=True, default=value)
-
-
-def _of_config_file(call: ast.Call, folder: Path) -> Iterator[Argument]:
-    """Yield the argument that names a configuration of ml_collections, and what overrides that file's fields."""
-    name, default = (*call.args, None, None)[:2]
-    flag, is_needed = f"--{_constant(name) or 'config'}", default is None or ast.unparse(default) == "None"
-    files = ("configs/default.py", "config.py") if is_needed else (str(_constant(default) or ""),)
-    file = next(filter(is_file, (folder / it for it in files)), Path())
-    yield Argument(flag, is_needed, is_joined=True, choice=shlex.quote(str(file)) if file.name else "")
-    for node in ast.walk(parsed(text_of(file) or "")):
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Attribute):
-            field = ast.unparse(node.targets[0]).partition(".")[2]
-            yield Argument(f"{flag}.{field}", is_joined=True, default=_constant(node.value))
 
 
 def _leaves(part: object, before: str = "") -> Iterator[tuple[str, Any]]:

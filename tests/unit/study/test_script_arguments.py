@@ -212,22 +212,6 @@ def test_the_file_of_a_hydra_script_says_what_can_be_set(tmp_path: Path) -> None
         assert " ".join(filled(arguments_of(HYDRA, tmp_path))[0]) == words, content
 
 
-def test_the_fields_of_a_configuration_of_ml_collections_are_arguments(tmp_path: Path) -> None:
-    (tmp_path / "configs").mkdir()
-    file = tmp_path / "configs" / "default.py"
-    file.write_text(
-        "def get_config():\n    config.batch_size = 128\n    config.optim.lr = 0.1\n    config.arch = 'a'\n"
-    )
-    fields = "--config.batch_size={batch_size} --config.optim.lr={learning_rate}"
-    for default, words in (
-        ("None", f"--config={file} {fields}"),
-        ("'configs/default.py'", fields),
-        ("'no.py'", ""),
-    ):
-        text = f"config_flags.DEFINE_config_file('config', {default}, 'Its file.')\n"
-        assert " ".join(filled(arguments_of(text, tmp_path))[0]) == words, default
-
-
 def test_a_scenario_begins_with_the_defaults_of_the_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("main.py").write_text(IMAGENET)
