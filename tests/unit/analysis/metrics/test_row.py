@@ -85,6 +85,9 @@ def test_scores_that_workers_of_a_script_disagree_about_are_not_the_models() -> 
         ("--update_freq 8", "--update_freq 8"),
         ("--gradient_accumulation_steps 1", ""),
         ("--grad-accum-dtype float32", ""),
+        ("--initial_accumulator_value 0.1 --accumulate 0", ""),
+        ("--kfac-update-freq 10 --target_update_freq 1000", ""),
+        ("--progress-bar-update-freq=50 --accum_freq 0", ""),
     ],
 )
 def test_batch_sizes_of_a_command_that_accumulates_gradients_are_those_of_one_pass(words: str, option: str) -> None:
