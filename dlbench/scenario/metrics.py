@@ -58,8 +58,6 @@ class Metric:
         """A regular expression of units in which such values are printed, too."""
         if self.unit == "s":
             return r"[nmu\u00b5\u03bc]s|m(?:in(?:ute)?s?)?|h(?:(?:ou)?rs?)?|days?"
-        if self.unit == "samples/s":
-            return r"(?:it|iter(?:ation)?s?|steps?|batch(?:es)?)(?:/|[ _]per[ _])s(?:ec(?:ond)?)?"
         return "%" if self.most == 1 else "(?!)"
 
     def is_reached(self, value: float, aim: float) -> bool:
@@ -203,16 +201,10 @@ class MetricDeclaration(Frozen):
         if self.output and groups != 1:
             others = "others are (?:...), printed ones \\( and \\)"
             return f"{self.output!r} has {groups} groups in parentheses, and one is the value; {others}"
-        if self.times == 1 and (unit := self.other_unit(name)):
-            factor = " to the samples of one" if name == RATE.column else ", such as 0.01 for % or 0.001 for ms"
-            return f"the value is in {unit}: set `times`{factor}"
+        units = rf"\)(?:[ ]|\\s[*+?]?)?({self.metric(name).other_units})(?![^\W\d])"
+        if self.times == 1 and (unit := re.match(units, around_group(self.output)[1])):
+            return f"the value is in {unit[1]}: set `times`, such as 0.01 for % or 0.001 for ms"
         return ""
-
-    def other_unit(self, name: str) -> str:
-        """Return which of the metric's other units the expression has after the group, or an empty string."""
-        units = rf"\)(?:(?:[ ]|\\s)[*+?]?)?({self.metric(name).other_units})(?![^\W\d])"
-        unit = re.match(units, around_group(self.output)[1])
-        return unit[1] if unit else ""
 
     def metric(self, name: str) -> Metric:
         """Return the metric that is declared, or the known one of this name."""

@@ -35,7 +35,7 @@ from dlbench.scenario.check.scripts import (
     unread,
     with_modules,
 )
-from dlbench.scenario.metrics import BUILT_IN, RATE
+from dlbench.scenario.metrics import BUILT_IN, RATE, around_group
 from dlbench.scenario.placeholders import ATTEMPT, names, unfilled
 from dlbench.scenario.plugin_settings import needs_of
 from dlbench.scenario.run_spec import RunSpec
@@ -60,8 +60,10 @@ _REPLICATED = re.compile("mirrored|distribut|parallel|replica|shard|pmap", re.IG
 _ADDRESS = re.compile(r"""["'](--(?:dist[-_]url|init[-_]method))["'][^)]*?["']tcp://""")
 # An argument that may say where checkpoints are written.
 _FOLDER_FLAG = re.compile(rf"""(?:["']--|\bDEFINE_\w+\(\s*["'])({"|".join(FOLDERS).replace("_", "[-_]")})["']""")
-# What Horovod has for Keras, which fails under Keras 3, and what a script or command with an older one names.
-_OF_HOROVOD, _OLD_KERAS = re.compile(r"\b\w+\.(DistributedOptimizer|callbacks)\b"), re.compile("tf_keras|LEGACY_KERAS")
+# After a group: steps in place of samples.
+_STEPS = re.compile(
+    r"\)(?:(?:[ ]|\\s)[*+?]?)?((?:it|iter(?:ation)?s?|steps?|batch(?:es)?)(?:/|[ _]per[ _])s(?:ec(?:ond)?)?)(?![^\W\d])"
+)
 # JAX finds the other processes by itself in some surroundings alone.
 _JAX_ALONE = re.compile(r"\bdistributed\.initialize\(\)")
 # An argument that torch.distributed.launch gave each process, and a command that gives it.
@@ -140,16 +142,20 @@ def _launcher_warnings(commands: Iterable[SimpleCommand]) -> list[str]:
 
 
 def _about_rate(arms: Sequence[RunSpec]) -> Iterable[str]:
-    """Warn of a rate of steps where these have other samples in other arms than `times` says."""
+    """Warn of a rate of steps where these have other samples than `times` says, or in some arms."""
     rate = arms[0].metrics.get(RATE.column)
-    if rate is None or not (unit := rate.other_unit(RATE.column)):
+    unit = _STEPS.match(around_group(rate.output)[1]) if rate else None
+    if rate is None or unit is None:
         return
     batches = {run.global_batch_size / (run.settings.workers if rate.of == "worker" else 1) for run in arms}
-    if len(batches) > 1:
+    is_known = all("batch_size" not in run.unknown for run in arms)
+    if is_known and len(batches) > 1:
         yield (
-            f"the batch varies, and {RATE.column} of `metrics` is in {unit}, of which `times: {rate.times:g}` makes "
+            f"the batch varies, and {RATE.column} of `metrics` is in {unit[1]}, of which `times: {rate.times:g}` makes "
             "samples of one batch alone: wrong arms win; take `train_time_s`, or what the script prints in samples"
         )
+    elif rate.times == 1 and not (is_known and batches == {1}):
+        yield f"{RATE.column} of `metrics` is in {unit[1]}, and steps are no samples: set `times` to the samples of one"
 
 
 def _about(path: str, text: str, command: str, arms: Sequence[RunSpec]) -> Iterable[str]:
@@ -170,7 +176,6 @@ def _about(path: str, text: str, command: str, arms: Sequence[RunSpec]) -> Itera
     module = next((word for word in words if module_file(word, main=True) == Path(path)), "")
     start = f"-m {module}" if module else path
     yield from _about_workers(path, start, texts, command, arms)
-    yield from _about_keras_3(path, texts, command, arms)
     if goes_on(texts) and ATTEMPT not in names(command) and "--overwrite_output_dir" not in command:
         why = "a run may begin with what another has trained"
         folder = f"output/{{{ATTEMPT}}}"
@@ -250,21 +255,4 @@ def _about_workers(path: str, start: str, texts: Sequence[str], command: str, ar
         yield (
             f"the command has no {{workers}}, and {path} does not read run.settings.workers: rows count workers as the "
             "scenario says, and not those that it starts"
-        )
-
-
-def _about_keras_3(path: str, texts: Sequence[str], command: str, arms: Sequence[RunSpec]) -> Iterable[str]:
-    """Warn of a script of several workers that fails under Keras 3."""
-    code, modules = "\n".join(map(code_of, texts)), {module for it in texts for module in modules_of(it)}
-    if all(run.settings.workers == 1 for run in arms) or _OLD_KERAS.search(command + code):
-        return
-    if "MultiWorkerMirroredStrategy(" in code and ".fit(" in code:
-        yield (
-            f"{path} calls `fit` under MultiWorkerMirroredStrategy, where Keras 3 fails: write a loop of your own, or "
-            "let Horovod connect the workers (docs/own-code.md)"
-        )
-    if {"horovod.keras", "horovod.tensorflow.keras"} & modules and (part := _OF_HOROVOD.search(code)):
-        yield (
-            f"{path} uses Horovod's `{part[0]}`: under Keras 3 its callbacks raise errors, and its optimizer sums "
-            "nothing; reduce in an optimizer of your own (docs/own-code.md)"
         )

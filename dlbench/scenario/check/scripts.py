@@ -6,6 +6,7 @@ import re
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
@@ -29,7 +30,7 @@ TOGETHER = {
 HOOK = "dlbench"
 # What scripts mention that connect processes, and libraries that by themselves connect none.
 _CONNECTED = re.compile(
-    r"(?i)distribut(?!ions?\b)|distribution\b.*\binitialize|(?<!num_)(?<!nn\.)(?<!data)(?<!data_)parallel"
+    r"(?i)distribut(?!ions?\b)|distribution\b(?s:.*)\binitialize|(?<!num_)(?<!nn\.)(?<!data)(?<!data_)parallel"
     r"(?!_calls|ism_threads)|(?<!matrix_)rank|world.?size|TF_CONFIG|MASTER_|OMPI_|SLURM_"
 )
 _ALONE = sys.stdlib_module_names - {
@@ -72,8 +73,8 @@ _TRAINER = re.compile(r"^ *_target_: *(?:pytorch_)?lightning\.[\w.]*Trainer\s*$"
 _HOLDERS = {None, "args", "parser_kwargs", "trainer_class"}
 # `if os.path.isfile(args.resume)` asks an argument.
 _ASKED = re.compile(r"\(\w+\.\w*(?:resume|checkpoint|ckpt|pretrained|load|weights|model)\w*\)")
-# Of the modules beside a script as many are read at most.
-_MOST_MODULES = 100
+# Of the modules beside a script as many are read at most, and of a name with dots so many parts.
+_MOST_MODULES, _MOST_PARTS = 100, 4
 
 
 def unconnected(command: str) -> Path | None:
@@ -84,7 +85,10 @@ def unconnected(command: str) -> Path | None:
     texts = [text for it in commands for path in it.scripts or [Path()] for text in with_modules(path) or [""]]
     used = {module for text in texts for module in _imported(ast.walk(parsed(text)))}
     packages = {it.parent for path in paths for it in path.parent.glob("*/__init__.py") if it.parent.name in used}
-    inner = [it for folder in sorted(packages) for it in folder.rglob("*.py")]
+    folders = sorted(packages)
+    for folder in folders:  # their folders of images are left alone
+        folders += [it.parent for it in folder.glob("*/__init__.py") if len(folders) <= _MOST_MODULES]
+    inner = [it for folder in folders for it in folder.glob("*.py")]
     texts += [text for it in inner[:_MOST_MODULES] if (text := text_of(it))]
     # Without a tree is what cannot be read.
     is_read = len(inner) <= _MOST_MODULES and all(parsed(it).body for it in texts)
@@ -105,8 +109,10 @@ def chooses_workers(command: str) -> bool:
 
 
 def code_of(text: str) -> str:
-    """Return a Python script without comments and docstrings."""
-    return re.sub(r'(?ms)^\s*""".*?"""', "", ast.unparse(parsed(text)))
+    """Return a Python script without comments and docstrings; unchanged where it is nested too deep."""
+    with suppress(RecursionError):
+        text = ast.unparse(parsed(text))
+    return re.sub(r'(?ms)^\s*""".*?"""', "", text)
 
 
 def lacks_devices(command: str) -> Path | None:
@@ -314,6 +320,24 @@ def _relative(node: ast.ImportFrom, path: Path) -> Iterator[tuple[Path, str]]:
             yield folder, module or "__init__"
 
 
+def imports_of(path: Path, script: Path) -> Iterator[tuple[str, Path, str]]:
+    """Yield what a file of a script has from others beside it: what it calls that, the other file, its name there."""
+    nodes = list(ast.walk(parsed(text_of(path) or "")))
+    attributes = [_dotted(it).rpartition(".") for it in nodes if isinstance(it, ast.Attribute)]
+    imports = [(node, it) for node in nodes if isinstance(node, ast.Import | ast.ImportFrom) for it in node.names]
+    for node, it in imports:
+        module, level = getattr(node, "module", "") or "", getattr(node, "level", 0)
+        near = Path(os.path.normpath(path.parent.joinpath(*[".."] * (level - 1))))
+        folders = [near] if level else [script.parent, _package(script).parent]
+        files = [module_file(f"{module}.{it.name}".lstrip("."), folder) for folder in folders]
+        owners = [module_file(module or "__init__", folder) for folder in folders if isinstance(node, ast.ImportFrom)]
+        here = it.asname or it.name
+        if file := next(filter(None, files), None):
+            yield from ((f"{here}.{name}", file, name) for before, _, name in attributes if before == here)
+        elif file := next(filter(None, owners), None):
+            yield here, file, it.name
+
+
 @lru_cache(4 * _MOST_MODULES)
 def parsed(text: str) -> ast.Module:
     """Return the tree of a Python script, an empty one of what is none; nothing is executed."""
@@ -337,10 +361,12 @@ def modules_of(text: str) -> Iterator[str]:
 
 
 def _dotted(node: ast.AST) -> str:
-    """Return a name with dots, such as `torch.distributed`; empty for another expression."""
-    if isinstance(node, ast.Attribute):
-        return f"{before}.{node.attr}" if (before := _dotted(node.value)) else ""
-    return getattr(node, "id", "")
+    """Return a name of few parts, such as `torch.distributed`; empty for another expression."""
+    parts = list[str]()
+    while isinstance(node, ast.Attribute) and len(parts) < _MOST_PARTS:
+        parts.insert(0, node.attr)
+        node = node.value
+    return ".".join([node.id, *parts]) if isinstance(node, ast.Name) else ""
 
 
 @lru_cache(_MOST_MODULES)
