@@ -5,13 +5,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from dlbench.scenario.check.commands import text_of
-from dlbench.scenario.check.scripts import FOLDERS, modules_of, parsed
+from dlbench.scenario.check.scripts import FOLDERS, imports_of, modules_of, parsed
 from dlbench.scenario.placeholders import ATTEMPT
 
 # What scripts call the settings, without dashes, by setting.
@@ -140,33 +141,28 @@ def arguments_of(text: str, folder: Path = Path()) -> list[Argument]:
     return _of_one(subcommands, list({(it.subcommand, it.flag): it for it in arguments}.values()))
 
 
-def with_imported(text: str, modules: Iterable[str]) -> str:
-    """Return the text of a script after those parts of its modules that it imports by name, or that these use."""
-    nodes = list(ast.walk(parsed(text)))
-    imports = [it for node in nodes if isinstance(node, ast.Import | ast.ImportFrom) for it in node.names]
-    names, places = {it.name for it in imports}, {it.asname or it.name for it in imports}
-    names |= {node.attr for node in nodes if isinstance(node, ast.Attribute) and ast.unparse(node.value) in places}
-    parts = [part for module in modules for part in parsed(module).body if not _is_of_main(part)]
-    kept = list[ast.stmt]()
-    while more := [part for part in parts if part not in kept and _defines(part) & names]:
-        kept += more
-        names |= {name for part in more for name in _names(part)}
-    return "\n".join([*map(ast.unparse, kept), text])
-
-
-def _is_of_main(part: ast.stmt) -> bool:
-    return isinstance(part, ast.If) and "__name__" in ast.unparse(part.test)
-
-
-def _defines(part: ast.stmt) -> set[str]:
-    """Return the name of a definition with those of its decorators; all that another statement names."""
-    if isinstance(part, Definition):
-        return {part.name}.union(*map(_names, part.decorator_list))
-    return _names(part)
-
-
-def _names(node: ast.AST) -> set[str]:
-    return {it.id for it in ast.walk(node) if isinstance(it, ast.Name)}
+def with_imported(script: Path) -> str:
+    """Return a script's text after the functions and classes that it imports beside it, and what these use there."""
+    imports, text = lru_cache(None)(lambda file: [*imports_of(file, script)]), lru_cache(None)(ast.unparse)
+    kept, done = dict[Path, list[ast.stmt]](), set[tuple[Path, str, bool]]()
+    wanted = [(file, name, False) for _, file, name in imports(script)]
+    for each in wanted:
+        file, name, is_used = each
+        for part in parsed(text_of(file) or "").body if each not in done else ():
+            is_it = getattr(part, "name", "") == name
+            # A parser, what is added to it, and its groups.
+            is_it = is_it or (is_used and re.match(rf"(\w+ = )?{name}( =|\.)", text(part)) is not None)
+            if is_it and part not in kept.setdefault(file, []):
+                kept[file].append(part)
+                names = [it for it in ast.walk(part) if isinstance(it, ast.Name)]
+                # What a function sets, or takes, is its own.
+                local = {it.arg for it in ast.walk(part) if isinstance(it, ast.arg)}
+                local |= {it.id for it in names if isinstance(part, Definition) and isinstance(it.ctx, ast.Store)}
+                wanted += [(file, it, True) for it in {name.id for name in names} - local]
+        wanted += [(*it[1:], False) for it in imports(file) if each not in done and it[0].partition(".")[0] == name]
+        done.add(each)
+    parts = [it for file in reversed(kept) for it in sorted(kept[file], key=lambda it: it.lineno)]
+    return "\n".join([*map(text, parts), text_of(script) or ""])
 
 
 def filled(

@@ -41,9 +41,8 @@ BATCH_SIZES = ((32, 128), (8, 32), (2, 8), (1, 2))
 SMALLEST_SIDE = 16
 # What a script uses, in this order, and the strategy that starts it.
 STARTED_BY = (
-    # Lightning has no Horovod any more.
-    ("lightning", "mpi"), ("pytorch_lightning", "mpi"), ("horovod", "horovod"), ("mpi4py", "mpi"),
-    ("torch.distributed", "mpi"), ("accelerate", "mpi"), ("transformers.Trainer", "mpi"), ("jax.distributed", "mpi"),
+    ("horovod", "horovod"), ("mpi4py", "mpi"), ("torch.distributed", "mpi"), ("accelerate", "mpi"),
+    ("lightning", "mpi"), ("pytorch_lightning", "mpi"), ("transformers.Trainer", "mpi"), ("jax.distributed", "mpi"),
     ("keras.distribution.initialize", "mpi"), ("MultiWorkerMirroredStrategy", "multi_worker"),
     ("MirroredStrategy", "mirrored"), ("ParameterServerStrategy", "single"), ("TF_CONFIG", "multi_worker"),
 )  # fmt: skip
@@ -57,8 +56,11 @@ OF_TENSORFLOW = {"MultiWorkerMirroredStrategy", "MirroredStrategy", "ParameterSe
 # Settings that a script reads, by the hook or as arguments.
 OF_SCRIPTS = ("batch_size", "learning_rate", "epochs")
 OF_EACH = "of each worker; `batch_scope: global` makes it that of all"
-# So a script's help says that its batch size is that of all workers; that of a node's is not.
-_OF_ALL = re.compile(r"(?is)\A(?!.*\bnode\b).*\b(global|total)[ -](\w+[ -])?batch")
+# So a script's help begins where its batch size is that of all workers; others say what that is of each.
+_OF_ALL = re.compile(
+    r"(?is)\A(?!.*(?:\b(?:node|host|machine|per|each|every|single|local|times|x|not)\b|[*/=]))"
+    r"(?:the )?(?:global|total)[ -](?:\w+[ -])?batch"
+)
 UNREAD = "let the script read run.batch_size, or give it an argument that the command sets to {batch_size}"
 # What is said of a strategy: of workers that dlbench starts, of those that a script starts itself, and of replicas.
 _WHY_STRATEGY = (
@@ -223,8 +225,7 @@ def _of_script(wish: Wish, base: _Lines) -> str:
     tree = [node for text in connecting for node in ast.walk(parsed(text))]
     modules |= OF_TENSORFLOW & {getattr(node, key, "") for node in tree for key in ("attr", "id", "value")}
     main_text = text_of(script) or ""
-    whole = with_imported(main_text, with_modules(script)[1:])
-    arguments = arguments_of(whole, script.parent) if command.startswith("python") else []
+    arguments = arguments_of(with_imported(script), script.parent) if command.startswith("python") else []
     fixed = {"learning_rate": 0.1, "epochs": 10}
     if wish.compare and "batch_size" not in wish.compare:
         fixed["batch_size"] = 32
@@ -282,10 +283,16 @@ def _of_script(wish: Wish, base: _Lines) -> str:
         return "mpi" if takes_number else "single"
     if nested:
         return "single"
-    strategy = next((strategy for module, strategy in STARTED_BY if module in modules), "single")
+    strategy = _started_by(modules, texts)
     if strategy == "mpi" and BY_TORCHRUN & modules:
         base.add("launcher", "torchrun", "which Lightning asks for; `devices` must be its number of workers")
     return strategy
+
+
+def _started_by(modules: set[str], texts: Sequence[str]) -> str:
+    if BY_TORCHRUN & modules and any(re.search(r"\b(Trainer|Fabric|LightningCLI)\(", text) for text in texts):
+        modules = modules - {"horovod"}  # Lightning has none any more
+    return next((strategy for module, strategy in STARTED_BY if module in modules), "single")
 
 
 def _add_scope(base: _Lines, arguments: Sequence[Argument]) -> None:
