@@ -89,6 +89,15 @@ def can_extend(row: Row) -> bool:
     return is_fixed and row.get("command") is None and row.get("updates") is None
 
 
+def updates_of(row: Row) -> int | None:
+    """Return how many updates the parameters that a run trains have had, which are its steps in lock step.
+
+    Where servers apply no gradients `updates` sums those of all workers, each of its own parameters: one of these, or
+    of their mean, has as many as a worker makes steps.
+    """
+    return row.get("steps" if row.get("samples_per_update") is None else "updates")
+
+
 def is_ended_by_target(row: Row) -> bool:
     """Whether a completed run trained fewer epochs than it was to, since it reached its target (`stop`)."""
     return bool(row.get("target_stop")) and (row.get("epochs_completed") or 0) < (row.get("epochs_per_worker") or 0)

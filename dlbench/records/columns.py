@@ -237,7 +237,7 @@ RUNS = _table(
     ("epochs_to_target", "int", "epochs", "Epochs at that evaluation."),
     ("bytes_sent", "int", "bytes", "Bytes the strategy sent in training steps, all workers and servers; empty where it cannot count them; after `resumed_from_epoch` a total."),
     ("messages", "int", "", "Messages of all workers and servers; empty where they are not counted."),
-    ("updates", "int", "", "Updates of parameters: by servers, or where these apply no gradients, those that each worker makes by itself. Of `sandblaster` evaluations of the whole loss, whose trial points servers make."),
+    ("updates", "int", "", "Updates of parameters: by servers, or where these apply no gradients, those that workers make of their own parameters, summed over workers. Of `sandblaster` evaluations of the whole loss, whose trial points servers make."),
     ("updates_per_s", "float", "updates/s", "updates / train_time_s; empty where servers apply no gradients."),
     ("samples_per_update", "float", "samples", "The batch that an update was made of: samples_seen / updates; empty there, too."),
     ("gradient_noise_scale", "float", "samples", "tr(S) / |G|^2 of the gradients (McCandlish 2018), averaged over the attempt: where more samples in a batch begin to buy little. A hint that is fair to two to four times the batch. Empty below 50 steps at which norms were taken (every eighth), for one worker, where workers' gradients are not seen apart, or where noise hides the gradient."),

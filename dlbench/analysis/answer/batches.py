@@ -64,7 +64,7 @@ def evaluations(row: Row) -> float:
 
 
 def _run(row: Row) -> tuple[float, float, float] | None:
-    """Return global batch, updates to the target and mean time of a step of a run; None where one is not known."""
+    """Return global batch, steps to the target and mean time of a step of a run; None where one is not known."""
     each = quotient(row.get("steps"), row.get("epochs_completed"))
     step_s = quotient(row.get("train_time_s"), row.get("steps"))
     epochs, batch = row.get("epochs_to_target"), row.get(BATCH)

@@ -2,11 +2,20 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from operator import itemgetter
 from statistics import median
 
-from dlbench.analysis.answer.batches import refuse_coarse
-from dlbench.analysis.arms import EFFICIENCY, Arm, Row, can_extend, emulation, flags_of, window_needed
+from dlbench.analysis.answer.batches import BATCH, refuse_coarse
+from dlbench.analysis.arms import (
+    EFFICIENCY,
+    Arm,
+    Row,
+    can_extend,
+    emulation,
+    flags_of,
+    quotient,
+    updates_of,
+    window_needed,
+)
 from dlbench.analysis.formatting import Unit, counted, joined, listed, number, percent
 from dlbench.analysis.groups import ALONE, by_emulation, described, groups, values_of
 from dlbench.analysis.metrics.critical_batch import NotIdentifiableError, critical_batch
@@ -107,34 +116,47 @@ def efficiency_notes(arms: Sequence[Arm], _: Sequence[Arm]) -> Iterator[str]:
 
 
 def with_updates(arms: Sequence[Arm]) -> list[Arm]:
-    """Return the arms with their runs' updates to the target: epochs to it x steps of an epoch; without `batch_size`.
+    """Return the arms with their runs' updates to the target: epochs to it x updates of an epoch; without `batch_size`.
 
-    That follows from the global batch and the workers, and would otherwise give every point its own series.
+    That follows from the global batch and the workers, and would otherwise give every point its own series. The global
+    batch is that of one update.
     """
     columns = {
         "updates": lambda row: _updates(row, EPOCHS),
         ended("updates"): lambda row: _updates(row, ended(EPOCHS)),
         "batch_size": lambda row: None,
+        BATCH: _batch_of_update,
     }
     return [arm.having(**columns) for arm in with_ends(arms)]
 
 
 def _updates(row: Row, epochs: str) -> float | None:
-    steps, in_all = row.get("steps"), row.get("epochs_completed")
-    return row[epochs] * (steps / in_all) if row.get(epochs) is not None and steps is not None and in_all else None
+    each = quotient(updates_of(row), row.get("epochs_completed"))
+    return None if row.get(epochs) is None or each is None else row[epochs] * each
+
+
+def _batch_of_update(row: Row) -> float | None:
+    """Return the global batch, or as many workers' batches as enter an update where those are not the steps."""
+    batch, updates = row.get(BATCH), updates_of(row)
+    if not batch or updates in (None, row.get("steps")):
+        return batch
+    of_worker: float = batch / row["workers"]
+    return of_worker * max(1, round(row["samples_per_update"] / of_worker))
 
 
 def by_global_batch(arms: Sequence[Arm]) -> Iterator[tuple[Part, Axis]]:
     """Yield the parts that stand against the global batch."""
-    for part in parts(arms, x="batch_size_global"):
+    for part in parts(arms, x=BATCH):
         yield part, Axis("global batch (samples)", "log2")
 
 
 def with_fits(part: Part, panel: Panel) -> tuple[Panel, Iterable[str]]:
-    """Return a panel with 1/B through the median at its smallest batch, and a fit of each series that has one."""
+    """Return a panel with 1/B through the least median at its smallest batch, and a fit of each series that has one."""
     lines, notes = list(panel.series), ["Dashed: perfect scaling, 1/B through the smallest batch."]
+    if any(arm.get("samples_per_update") is not None for arm in part.arms):
+        notes.append("Where servers apply gradients as they arrive, the global batch is what enters one update.")
     if medians := [(mark.x, mark.interval.value) for mark in panel.marks() if mark.interval is not None]:
-        x, steps = min(medians, key=itemgetter(0))
+        x, steps = min(medians)
         ideal = (line_mark(place, steps * x / place) for place in panel.places)
         lines.append(Series("perfect scaling", tuple(ideal), Role.IDEAL))
     arms_of = {label: arms for _, label, arms in named(part)}

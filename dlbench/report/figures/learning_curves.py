@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain, product
 
-from dlbench.analysis.arms import records
+from dlbench.analysis.arms import quotient, records, updates_of
 from dlbench.analysis.formatting import joined
 from dlbench.analysis.groups import TASK, values_of, ways
 from dlbench.records.outcome import Status
@@ -101,11 +101,15 @@ def _course(data: ReportData) -> Course:
     """
     learned, course = [arm for arm in data.arms if arm.scores_mean_something], Course()
     if not data.epochs.empty:
-        done = {run_of(row) for arm in learned for row in arm.completed}
+        # Of completed runs: updates to a step of a worker.
+        done = {
+            run_of(row): quotient(updates_of(row), row.get("steps")) or 1 for arm in learned for row in arm.completed
+        }
         slowest = data.epochs.groupby([*RUN, "epoch"])["train_time_s"].transform("max")
         every = data.epochs.assign(train_time_s=slowest, arm=data.epochs["run_id"].map(arm_name))
         first = every[every["worker"] == 0]
-        first = first[[run in done for run in zip(first["study"], first["run_id"], strict=True)]]
+        runs = list(zip(first["study"], first["run_id"], strict=True))
+        first = first.assign(steps=first["steps"] * [done.get(run, 0.0) for run in runs])[[run in done for run in runs]]
         at = first.groupby(["study", "arm", "epoch"])[["steps", "train_time_s"]].transform("median")
         for row in records(first.assign(**at)[[*RUN, *PLACES, *SCORES]]):
             course.setdefault(run_of(row), {})[float(row["epoch"])] = row

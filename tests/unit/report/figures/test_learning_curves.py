@@ -60,6 +60,11 @@ CASES = (
         {0: {"mpi, 1 worker": ..., "mpi, 2 workers": ...}},
     ),
     case(
+        "updates are those of the servers where these apply gradients", titles=TITLES,
+        runs=[run(workers=4, epochs=2, strategy="asynchronous", steps=20, updates=80, samples_per_update=31.9)],
+        shows={LOSS[1]: {"asynchronous": {40: 3, 80: 1}}}, columns={"train_loss": [3.0, 1.0]},
+    ),
+    case(
         "only epochs that were evaluated have a mark", [run(epochs=4)], titles=TITLES[:9],
         shows={"validation loss by epochs": {"mpi": {2: 1, 4: 0.5}}},
         columns={"validation_loss": [None, 1.0, None, 0.5], "validation_accuracy": [None] * 4},

@@ -184,6 +184,16 @@ STEPS = (
         {0: {"mpi, 1 worker": {16: 900, 32: 505}, "mpi, 2 workers": {32: 500, 64: 300}, PERFECT_SCALING: ...}},
     ),
     Case(
+        "where servers apply gradients each counts, at the batch of one; of workers' own updates those of one worker",
+        [*(took(40, 32, workers=4, strategy=name) | {"updates": updates, "samples_per_update": samples}
+           for name, updates, samples in (("asynchronous", 320, 31.4), ("backup_workers", 81, 94.1),
+                                          ("gossip", 320, None), ("parameter_server", 80, 99.0))),
+         *base_line(1, **took(90, 32, workers=1, strategy="single"))],
+        {0: {"asynchronous": {32: 160}, "backup_workers": {96: 40.5}, "gossip": {128: 40},
+             "parameter_server": {128: 40}, ALONE: {32: 90}, PERFECT_SCALING: {32: 90, 96: 30, 128: 22.5}}},
+        says=["the global batch is what enters one update"],
+    ),
+    Case(
         "the fit finds what was planted, and perfect scaling goes through the smallest batch", curve(),
         {0: {"mpi": UPDATES, PERFECT_SCALING: PERFECT, FIT: UPDATES}},
         says=["Critical batch of mpi: 128 samples, S_min 100 updates (fit of S = S_min (1 + B_c / B) to 6 runs",
