@@ -121,7 +121,7 @@ def _most_series(arms: Sequence[Arm], apart: Sequence[str], keys: Sequence[str])
     return max((_num_combinations(alike, keys) for _, alike in groups(arms, apart)), default=0)
 
 
-def series(part: Part, column: str) -> tuple[Series, ...]:
+def series(part: Part, column: str, *others: str) -> tuple[Series, ...]:
     """Return one series for each combination of the part's keys, emulated and real arms apart, base lines last.
 
     One worker alone is the base line of the others, whoever asked for it.
@@ -129,13 +129,18 @@ def series(part: Part, column: str) -> tuple[Series, ...]:
     Args:
         part: The arms.
         column: The column whose values are shown: see `marks`.
+        others: Columns of which a line may have values instead.
     """
     every = (
-        Series(name, marks(arms, part.x, column), role, emulated)
+        [Series(name, marks(arms, part.x, each), role, emulated) for each in dict.fromkeys((column, *others))]
         for role, name, alike in named(part)
         for emulated, arms in by_emulation(alike)
     )
-    return tuple(curve for curve in every if any(mark.points or mark.ended or mark.num_failed for mark in curve.marks))
+    return tuple(
+        curves[0]
+        for curves in every
+        if any(mark.points or mark.ended or mark.num_failed for curve in curves for mark in curve.marks)
+    )
 
 
 def named(part: Part) -> Iterator[tuple[Role, str, list[Arm]]]:

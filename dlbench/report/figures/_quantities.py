@@ -93,7 +93,9 @@ class QuantityFigure:
             prefix = target_name(target) if len(by_target) > 1 else ""
             for part, x in self.places(aimed):
                 title = joined(prefix, part.title, sep=": ")
-                every = [self._panel(title, x, column, series(part, column)) for column in columns]
+                # Maps beside each other have the same rows.
+                others = columns if self.form == "cells" else ()
+                every = [self._panel(title, x, column, series(part, column, *others)) for column in columns]
                 comparable = [panel for panel in every if self._compares(panel, part)]
                 for panel in comparable:
                     compared, told = self.reference(part, panel)

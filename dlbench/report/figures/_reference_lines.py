@@ -139,9 +139,9 @@ def _batch_of_update(row: Row) -> float | None:
     """Return the global batch, or as many workers' batches as enter an update where those are not the steps."""
     batch, updates = row.get(BATCH), updates_of(row)
     if not batch or updates in (None, row.get("steps")):
-        return batch
+        return None if batch is None else float(batch)
     of_worker: float = batch / row["workers"]
-    return of_worker * max(1, round(row["samples_per_update"] / of_worker))
+    return of_worker * max(1, round(float(row["samples_per_update"]) / of_worker))
 
 
 def by_global_batch(arms: Sequence[Arm]) -> Iterator[tuple[Part, Axis]]:

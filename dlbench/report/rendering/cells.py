@@ -11,7 +11,7 @@ from dlbench.analysis.formatting import joined
 from dlbench.report.chart import Mark, Panel
 from dlbench.report.rendering import svg
 from dlbench.report.rendering.style import Looks, Sheet, legend_label, wrapped
-from dlbench.report.rendering.ticks import BASES, can_show, set_names, set_ticks
+from dlbench.report.rendering.ticks import BASES, can_show, set_names
 
 # Longest names beside rows, in letters of a line.
 NAME_LETTERS = 34
@@ -64,14 +64,12 @@ def draw_cells(axes: Axes, panel: Panel, letters: int, sheet: Sheet) -> float:
     height = len(names) * (max(text.get_window_extent().height for text in texts) / axes.figure.dpi + 0.12)
     if max(limits) > min(limits):
         # The layout takes care of bars that are no part of a grid.
-        bar = axes.figure.colorbar(
-            mesh, ax=axes, use_gridspec=False, fraction=0.05, pad=0.02, aspect=30, label=wrapped(panel.y.label, 18, 3)
-        )
-        set_ticks(bar.ax.yaxis, panel.y)
+        bar = axes.figure.colorbar(mesh, ax=axes, use_gridspec=False, fraction=0.05, pad=0.02, aspect=30)
+        # Cells have their values: of the bar both ends have one, which stay apart beside a single row.
+        ends, (_, unit) = [min(limits), max(limits)], svg.quantity_of(panel.y)
+        bar.set_ticks(ends, labels=list(map(unit.written, ends)))
+        bar.minorticks_off()
         bar.outline.set_visible(False)
-        height = max(height, bar.ax.yaxis.label.get_window_extent().height / axes.figure.dpi)
-    else:  # nothing else names what is equal in all cells
-        axes.set_title(wrapped(joined(panel.title, panel.y.label, sep=": "), int(BOLD * letters)))
     return height
 
 

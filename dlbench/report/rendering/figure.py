@@ -38,7 +38,7 @@ MAX_COLUMNS = 3
 WIDTH_IN = {1: 8.4, 2: 10.4, 3: 10.4}
 HEIGHT_IN = {1: 3.2, 2: 2.6, 3: 2.05}
 # Beside the inside of a pair of axes: labels and ticks. Colour bars are beside cells.
-BESIDE_IN, COLOUR_BAR_IN = 0.85, 0.75
+BESIDE_IN, COLOUR_BAR_IN = 0.85, 0.6
 PAD_IN = 0.08
 # Logarithmic axes share their ends where these span at most this many times what the widest panel does.
 MOST_SHARED = 2
@@ -133,7 +133,7 @@ def _composed(chart: Chart, style: Style, caption: str = "") -> tuple[Figure, tu
 
     rows = [max(insides[start : start + columns]) or HEIGHT_IN[columns] for start in range(0, len(panels), columns)]
     grid.set_height_ratios(rows)
-    above = max(axes.title.get_window_extent().y1 - axes.bbox.y1 for axes in every) / DPI
+    above = max((axes.get_tightbbox(renderer) or axes.bbox).y1 - axes.bbox.y1 for axes in every) / DPI
     below = max(axes.bbox.y0 - (axes.xaxis.get_tightbbox(renderer) or axes.bbox).y0 for axes in every) / DPI
     around = sum(text.get_window_extent().height / DPI + 2 * PAD_IN for text in (legend, under))
     height = around + sum(row + above + below + 2 * PAD_IN for row in rows)

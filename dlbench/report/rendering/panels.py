@@ -63,7 +63,9 @@ def draw_panel(axes: Axes, panel: Panel, letters: int, sheet: Sheet) -> float:
     Returns:
         The height in inches that it needs between its labels; 0 where any will do.
     """
-    axes.set_title(wrapped(panel.title, int(BOLD * letters)))
+    # Cells have no axis that names what they show.
+    title = joined(panel.title, panel.y.label, sep=": ") if panel.form == "cells" else panel.title
+    axes.set_title(wrapped(title, int(BOLD * letters)))
     axes.set_xlabel(joined(wrapped(panel.x.label, letters, 2), wrapped(num_left_out(panel), letters), sep="\n"))
     if not _num_values(panel, tuple(Role)):
         axes.set(xticks=[], yticks=[])

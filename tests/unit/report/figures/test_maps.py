@@ -51,8 +51,9 @@ def test_each_measure_has_a_map_of_strategies_and_workers(tmp_path: Path) -> Non
     assert {place: mark.interval and mark.interval.value for place, mark in cells(found, "bytes").items()} == {
         ("ring", "2"): 4000.0, ("ring", "4"): 8000.0, ("asynchronous", "2"): 4000.0, ("asynchronous", "4"): 4000.0,
     }  # fmt: skip
+    # All maps have the same rows.
     assert {place: mark.points for place, mark in cells(found, "mean staleness").items()} == {
-        ("asynchronous", "2"): (1.0,) * 5, ("asynchronous", "4"): (3.0,) * 5,
+        ("asynchronous", "2"): (1.0,) * 5, ("asynchronous", "4"): (3.0,) * 5, ("ring", "2"): (), ("ring", "4"): (),
     }  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from dlbench.report.rendering.panels import FAILED, HOLLOW, MAX_POINTS, NO_VALUE
 from dlbench.report.rendering.style import MARKER_PT, MARKERS, POINT_PT, RING_PT, TOTAL_PT, applied
 from tests.unit.report import charts
 from tests.unit.report.charts import EVERY, cells, lines, mark, measured
-from tests.unit.report.rendering.pictures import LIGHT, SLACK, drawn, said, svg, texts, ticks
+from tests.unit.report.rendering.pictures import LIGHT, SLACK, assert_legible, drawn, said, svg, texts, ticks
 
 
 def test_every_point_is_drawn_beside_its_place_with_medians_and_intervals() -> None:
@@ -188,9 +188,14 @@ def test_cells_hold_their_values_and_have_a_colour_each() -> None:
         figure.draw_without_rendering()
         (mesh,) = figure.axes[0].collections
         assert len({tuple(colour) for colour in mesh.get_facecolor()}) >= 4, axis
-        _, bar = figure.axes
-        assert bar.get_ylabel() == axis.label
-        assert sum(low <= at <= high for at in bar.get_yticks() for low, high in [bar.get_ylim()]) > 1
+        axes, bar = figure.axes
+        assert axes.get_title("left").replace("\n", " ") == f"{panel.title}: {axis.label}"
+        assert list(bar.get_yticks()) == pytest.approx(bar.get_ylim())
+    # Beneath titles of three lines rows keep their height.
+    few = replace(panel, title="learning rate 0.05", y=Axis("validation accuracy at the end"), series=panel.series[:2])
+    figure = drawn(Chart("t", (few,) * 9))
+    assert_legible(figure)
+    assert min(axes.bbox.height for axes in figure.axes) >= 0.4 * figure.dpi
 
 
 def test_a_great_many_points_stay_a_small_file() -> None:
