@@ -17,7 +17,7 @@ from dlbench.scenario.frozen import Frozen
 MAX_SLOTS = 10**6
 # Of all hosts together: more than any cluster has, and few enough to hold.
 _MAX_CORES = 10**6
-ADDRESS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\]")
+ADDRESS = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)*\.?|\[[0-9A-Fa-f:.]+\]")
 _CORES = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?", re.ASCII)
 # What this machine is called in a list of hosts.
 LOCAL = "localhost"

@@ -41,7 +41,7 @@ _OTHER_FORMS = {
     ),
     r"[\w.-]*\[[\d,-]+\]": (
         "is a list of Slurm's, which is not expanded here",
-        "`scontrol show hostnames LIST` writes a line for each host; behind each goes  slots=4",
+        "name each host, as `scontrol show hostnames LIST` does: --hosts a1:4,a2:4 or, in a file, lines  a1 slots=4",
     ),
     r"\S+(?:(?: slots| count) ?= ?|:)0+( |$)": ("has no slots", "leave the host out"),
     r"[\w.-]+:\d+:[A-Za-z]": (
