@@ -26,6 +26,8 @@ from dlbench.grouping import by_key
 LINK = "link_bandwidth_bytes_per_s"
 # Conditions that a base line is itself under another one of.
 NUMBERS = ("workers", "hosts", "workers_per_host")
+# Arms that differ in these are scored on other samples.
+_EVALUATED = ("validation_samples", "validation_fraction")
 # Links of studies whose measured bandwidths differ by less than this ratio are the same condition.
 SAME_LINK = 1.5
 # Columns of imported tables that say what was trained, without underscores: none is a choice.
@@ -106,11 +108,11 @@ def comparison_groups(arms: Sequence[Arm], given: Collection[str] = ()) -> list[
 
 
 def _conditions(arms: Sequence[Arm], given: Collection[str]) -> list[str]:
-    """Return the columns of conditions in which arms differ: declared, devices, options of data and simulator.
+    """Return the columns of conditions in which arms differ: declared, devices, data and what is evaluated, simulator.
 
     Data that is known to be the same, such as one folder under two paths, is one condition.
     """
-    of_settings = {"device_name", *map(column_of, given)}
+    of_settings = {"device_name", *_EVALUATED, *map(column_of, given)}
     ways = [arm for arm in arms if not arm.is_alone] or arms
     options = ("communicator.",) if len(values_of(arms, "dataset_checksum")) == 1 else ("communicator.", "dataset.")
     always = (

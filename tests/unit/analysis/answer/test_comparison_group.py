@@ -55,6 +55,20 @@ def test_arms_on_other_data_have_answers_of_their_own():
     assert [[arm.title for arm in one.arms] for one in found] == [titles, titles]
 
 
+@pytest.mark.parametrize(("name", "values"), [("validation_samples", (20, 359)), ("validation_fraction", (0.1, 0.6))])
+def test_arms_scored_on_other_samples_have_answers_of_their_own_each_with_its_base_line(
+    name: str, values: tuple[float, ...]
+):
+    rows = [
+        timed(f"{strategy} {value}", 9.0, **{name: value}, **(ALONE if strategy == "single" else {}))
+        for value in values
+        for strategy in ("mpi", "single")
+    ]
+    found = comparison_groups(read(*rows))
+    assert [one.condition for one in found] == [f"{name.replace('_', ' ')} {value}" for value in values]
+    assert [[arm.get("strategy") for arm in one.arms] for one in found] == [["mpi", "single"]] * 2
+
+
 @pytest.mark.parametrize(
     ("is_task", "names"),
     [
