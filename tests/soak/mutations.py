@@ -54,7 +54,7 @@ matrix:
 zip:
   - {algorithm: [ring, own-ring], precision: [float32, float64]}
   - epochs: [1, 2]
-    seed: [1, 2]
+    momentum: [0.5, 0.9]
 include:
   - {model: softmax, workers: 1}
 exclude:

@@ -21,13 +21,19 @@ def written_arms(scenario: Scenario, cluster: Cluster) -> tuple[PlannedArm, ...]
     """Return the arms of the points that `exclude` leaves, as they are written.
 
     Raises:
-        UserError: A value is wrong, two points are the same run, or nothing is left.
+        UserError: A value is wrong, two points are the same run or have other seeds, or nothing is left.
     """
     arms = [resolve(point, scenario, cluster) for point in points(scenario)]
     kept = [arm for arm in arms if arm.point.is_included or not any(_has_all(arm, out) for out in scenario.exclude)]
     if not kept:
         raise UserError("`exclude` leaves nothing to run", where=scenario.source.where(("exclude",)))
     _refuse_twins(kept, scenario)
+    if len({arm.run.settings.seed for arm in kept}) > 1:
+        raise UserError(
+            "arms differ in `seed`, which all arms share, so that repeats pair",
+            hint="write `repeats: N`: each arm is run with seeds seed, seed + 1, ...",
+            where=scenario.source.where(next(arm.point.origins["seed"] for arm in kept if "seed" in arm.point.chosen)),
+        )
     return tuple({_identity(arm): arm for arm in kept}.values())
 
 

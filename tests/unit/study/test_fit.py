@@ -102,7 +102,7 @@ def test_what_is_free_less_a_reserve_is_shared(memory: Any) -> None:
 
 
 def test_a_group_has_the_runs_whose_workers_need_the_same_memory() -> None:
-    one = "strategy: [single, mpi]", "epochs: [1, 2]", "batch_size: [8, 16]", "seed: [1, 2]", "learning_rate: [1, 2]"
+    one = "strategy: [single, mpi]", "epochs: [1, 2]", "batch_size: [8, 16]", "learning_rate: [1, 2]"
     two = (
         "model.hidden: [[8], [9]]", "precision: [float32, float64]", "optimizer: [sgd, adam]", "momentum: [0, 0.9]",
         "train_samples: [50, 60]", "memory_limit_bytes: [2000000, 3000000]", "evaluation_batch_size: [8, 9]",

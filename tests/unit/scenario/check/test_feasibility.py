@@ -243,8 +243,8 @@ def test_points_that_no_line_leaves_out(refusal: Refusal) -> None:
 
 
 def test_a_long_list_of_points_is_cut(runs: Runs, refusal: Refusal) -> None:
-    seeds = list(range(23))
-    text = f"base: {{trainer: numpy}}\nbaseline: none\nmatrix: {{batch_size: [8, 801], seed: {seeds}}}\nexclude:\n"
+    epochs = list(range(1, 24))
+    text = f"base: {{trainer: numpy}}\nbaseline: none\nmatrix: {{batch_size: [8, 801], epochs: {epochs}}}\nexclude:\n"
     first = refusal(text)
     assert len(exclude_lines(first)) == 20
     assert "# and 3 more" in first

@@ -34,12 +34,12 @@ def test_points_are_those_of_axes_then_those_of_include(subtests: pytest.Subtest
             ],
         ),
         ("base: {trainer: numpy}", ["strategy=single workers=1"]),
-        ("base: {trainer: numpy}\ninclude: [{seed: 8}, {seed: 16}]" + WRITTEN, ["seed=8", "seed=16"]),
+        ("base: {trainer: numpy}\ninclude: [{epochs: 8}, {epochs: 16}]" + WRITTEN, ["epochs=8", "epochs=16"]),
         # Linked axes vary together, and multiply with others.
         (
             "base: {trainer: numpy}\nmatrix: {workers: [1]}\n"
-            "zip: [{epochs: [1, 9], batch_size: [4, 8]}, {seed: [1, 2]}]" + WRITTEN,
-            [f"epochs={epochs} batch_size={size} seed={seed}" for epochs, size in ((1, 4), (9, 8)) for seed in (1, 2)],
+            "zip: [{epochs: [1, 9], batch_size: [4, 8]}, {momentum: [0.5, 0.9]}]" + WRITTEN,
+            [f"epochs={n} batch_size={size} momentum={m}" for n, size in ((1, 4), (9, 8)) for m in (0.5, 0.9)],
         ),
         # Included points are added over `base`, and not excluded.
         (
@@ -84,6 +84,18 @@ def test_the_same_run_twice_is_refused(subtests: pytest.Subtests, refusal: Refus
             message = refusal(text)
             assert "duplicate run" in message
             assert message.startswith(f"s.yaml:{text.count(chr(10)) + 1}: ")
+
+
+def test_arms_on_other_seeds_are_refused(subtests: pytest.Subtests, refusal: Refusal) -> None:
+    for text in [
+        "base: {seed: 5}\nmatrix:\n  seed: [0, 1]",
+        "zip: {batch_size: [8, 16],\n\n  seed: [0, 1]}",
+        "matrix: {batch_size: [8]}\n\ninclude: [{batch_size: 16, seed: 1}]",
+    ]:
+        with subtests.test(text=text):
+            message = refusal(text)
+            assert message.startswith("s.yaml:3: ")
+            assert "arms differ in `seed`" in message
 
 
 def test_what_leaves_nothing_or_is_too_much_is_refused_before_it_is_made(
