@@ -31,11 +31,12 @@ def num_training_samples(settings: Settings, description: "Description") -> int:
 
 @dataclass(frozen=True)
 class Case:
-    """A run with what its plugins say of themselves."""
+    """A run with what its plugins say of themselves; `goal_score` is the score that the scenario's goal names."""
 
     run: RunSpec
     cluster: Cluster
     seen: Descriptions
+    goal_score: str | None = None
 
     @property
     def settings(self) -> Settings:

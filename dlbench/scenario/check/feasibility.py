@@ -30,18 +30,19 @@ from dlbench.scenario.settings import (
 )
 
 
-def infeasibility(run: RunSpec, cluster: Cluster, seen: Descriptions) -> str:
+def infeasibility(run: RunSpec, cluster: Cluster, seen: Descriptions, goal_score: str | None = None) -> str:
     """Return why a run cannot be, or an empty string.
 
     Args:
         run: The run; its repeat does not matter.
         cluster: Where it would be.
         seen: Descriptions of data sets from earlier calls; new ones are added.
+        goal_score: The score that the scenario's goal names.
 
     Raises:
         UserError: The data set refuses its options, such as a folder that is not there.
     """
-    case = Case(run, cluster, seen)
+    case = Case(run, cluster, seen, goal_score)
     checks = (*_CHECKS, *(TRAINING_CHECKS if run.settings.command is None else (_command,)))
     return next((reason for check in checks for reason in check(case) if reason), "")
 

@@ -274,15 +274,18 @@ def _chance(case: Case) -> Iterator[str]:
 def _measured(case: Case) -> Iterator[str]:
     """Refuse what is never measured; what is not known before the data set is prepared is let through."""
     settings, target, description = case.settings, case.run.target, case.description
+    wanted = {"target": target.metric if target else None, "goal": case.goal_score}
     if settings.extend_window and settings.sample_every == 1:
         yield "with sample_every: 1 no step lies in the timed window, which extend_window is to fill; use 2 or more"
-    if target is not None and target.metric in case.run.metrics:
-        yield f"only a script of your own reports {target.metric}, which the target is about"
-    if target is None or description is None or description.num_classes is None:
+    for what, score in wanted.items():
+        if score in case.run.metrics:
+            yield f"only a script of your own reports {score}, which the {what} is about"
+    if description is None or description.num_classes is None:
         return
     scores = [f"{samples}_{name}" for samples in SAMPLES for name in evaluated(description.num_classes)]
     what = "classes" if description.num_classes else "numbers to predict"
-    yield choice("score", target.metric, tuple(scores), f"data set {settings.dataset}, which has {what},")
+    for score in wanted.values():
+        yield choice("score", score, tuple(scores), f"data set {settings.dataset}, which has {what},")
 
 
 TRAINING_CHECKS = (

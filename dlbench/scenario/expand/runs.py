@@ -19,6 +19,8 @@ from dlbench.scenario.expand.arms import changed, with_baselines, with_cores, wi
 from dlbench.scenario.expand.points import Point, check_size
 from dlbench.scenario.expand.resolve import PlannedArm
 from dlbench.scenario.expand.search import search_repeats, with_search
+from dlbench.scenario.goal import Goal, read_goal
+from dlbench.scenario.metrics import declared
 from dlbench.scenario.read.document import inline, parse_value
 from dlbench.scenario.read.values import keys
 from dlbench.scenario.run_spec import Phase, RunSpec
@@ -128,10 +130,12 @@ def _reasons(arms: Sequence[PlannedArm], scenario: Scenario, cluster: Cluster) -
         UserError: A data set refuses its options.
     """
     seen: Descriptions = {}
+    goal = read_goal(scenario.goal, declared(scenario.metrics)) if scenario.goal else Goal()
+    score = goal.target[0] if goal.target else goal.quality
     reasons = []
     for arm in arms:
         try:
-            reasons.append(infeasibility(arm.run, cluster, seen))
+            reasons.append(infeasibility(arm.run, cluster, seen, score))
         except UserError as error:
             options = (path for key, path in arm.point.origins.items() if key.startswith("dataset."))
             where = error.where or scenario.source.where(next(options, arm.point.origins.get("dataset", ())))

@@ -115,7 +115,17 @@ def test_a_target_that_is_never_measured_is_refused(runs: Callable[..., Runs], r
     assert runs(COMMAND + target)
     assert "which has classes, has no score 'validation_mean_squared_error'" in refusal(f"base: {{seed: 1}}\n{target}")
     message = refusal(f"base: {{seed: 1}}\n{TEXT}target: {{metric: bleu, value: 1}}")
-    assert "only a script of your own reports bleu" in message
+    assert "only a script of your own reports bleu, which the target is about" in message
+
+
+def test_a_goal_of_a_score_that_is_never_measured_is_refused(
+    runs: Callable[..., Runs], refusal: Callable[..., str]
+) -> None:
+    for goal in ("cost keeping validation_mean_squared_error", "time to validation_mean_squared_error<=1"):
+        assert runs(f"{COMMAND}goal: {goal}")
+        assert "has no score 'validation_mean_squared_error'" in refusal(f"base: {{seed: 1}}\ngoal: {goal}")
+    message = refusal(f"base: {{seed: 1}}\n{TEXT}goal: time keeping bleu")
+    assert "only a script of your own reports bleu, which the goal is about" in message
 
 
 def test_what_a_script_prints_needs_a_script() -> None:

@@ -161,7 +161,7 @@ def test_a_base_line_that_cannot_be_names_the_remedy(refusal: Refusal, monkeypat
     real = feasibility.infeasibility
     monkeypatch.setattr(
         "dlbench.scenario.expand.runs.infeasibility",
-        lambda run, cluster, seen: "too bad" if run.baseline else real(run, cluster, seen),
+        lambda run, *of: "too bad" if run.baseline else real(run, *of),
     )
     message = refusal(GRID)
     assert "2 of 2 base lines cannot be run:\n  too bad (2 points)" in message
