@@ -154,6 +154,8 @@ def _usable(folder: Path, identity: dict[str, Any], say: Say) -> Entry | None:
             continue
         if files:
             say(f"as prepared at {entry.meta.created_at} from {entry.meta.content.source}")
+        if doubt := entry.meta.content.doubt:
+            say(doubt)
         return entry
     for reason in reasons[:1]:
         say(reason)

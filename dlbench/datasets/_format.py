@@ -26,6 +26,8 @@ Array = npt.NDArray[Any]
 
 SCHEMA_VERSION = 1
 META = "meta.json"
+# Where notes say that scores on the validation samples are doubtful, and why.
+DOUBT = "doubt"
 # Names of the arrays of each part; `<name>.npy` is the file.
 PARTS = {"train": ("x", "y"), "validation": ("validation_x", "validation_y")}
 
@@ -97,6 +99,11 @@ class DatasetContent(Frozen):
     source: str
     notes: dict[str, Any]
     vocabulary: int | None = None
+
+    @property
+    def doubt(self) -> str:
+        """Why scores on the validation samples are doubtful; empty where they are not."""
+        return str(self.notes.get(DOUBT, ""))
 
     @property
     def checksum(self) -> str:

@@ -202,7 +202,8 @@ def main(arguments: list[str]) -> int:
             _end_with_stdin()
         entry = prepare(request, _say)
         with answer:
-            answer.write(json.dumps({"folder": str(entry.folder), "checksum": entry.meta.checksum}) + "\n")
+            summary = {"checksum": entry.meta.checksum, "doubt": entry.meta.content.doubt}
+            answer.write(json.dumps({"folder": str(entry.folder)} | summary) + "\n")
     except UserError as error:
         _say(f"{PREPARATION_REFUSED}\n{error}")
         return 2

@@ -17,12 +17,14 @@ import numpy as np
 
 from dlbench.datasets._disk import ELSEWHERE, Say, disk_errors
 from dlbench.datasets._download import RemoteFile, download
-from dlbench.datasets._format import PARTS, Array, ArrayMeta, DatasetContent
+from dlbench.datasets._format import DOUBT, PARTS, Array, ArrayMeta, DatasetContent
 from dlbench.errors import UserError, shorten
 
 # Elements pass through memory in pieces of about this size.
 PIECE_BYTES = 4 * 2**20
 PROGRESS_INTERVAL_S = 1.0
+# Fewer validation samples that are trained on cannot raise an accuracy by a point.
+_MUCH_REPEATED = 0.01
 # Numbers the classes of any type from 0.
 _NUMBERED = "`np.unique(y, return_inverse=True)[1]`"
 
@@ -113,7 +115,8 @@ class ArrayChecker:
             array_names: What messages call the samples and the classes of a part.
             has_validation: Whether there is a part `validation`, whose samples are then looked for in the other one.
         """
-        self._described = {"source": source, "offset": offset, "notes": notes or {}}
+        self._described = {"source": source, "offset": offset}
+        self._notes = notes or {}
         self.scale, self._has_validation, self._remarks = scale, has_validation, list[str]()
         self._class_names, self._num_expected = class_names, num_samples
         self._vocabulary, self._target_shape = vocabulary, target_shape
@@ -220,11 +223,16 @@ class ArrayChecker:
                 f"{len(missing):,} of {self._largest_class + 1:,} classes have no sample: {_numbers(missing)} "
                 f"({_NUMBERED} leaves no gaps)"
             )
-        if self._hashes.keys() == PARTS.keys():
-            train, validation = (np.concatenate(self._hashes[part]) for part in PARTS)
-            if num_same := np.count_nonzero(np.isin(validation, train)):
-                remarks.append(f"{num_same:,} of {len(validation):,} validation samples are also training samples")
-        return "; ".join([*remarks, *self._remarks])
+        return "; ".join(filter(None, [*remarks, self.repeated(), *self._remarks]))
+
+    def repeated(self, share: float = 0.0) -> str:
+        """Say how many validation samples are also training samples, where more than this share of them are."""
+        if self._hashes.keys() != PARTS.keys():
+            return ""
+        train, validation = (np.concatenate(self._hashes[part]) for part in PARTS)
+        num_same = np.count_nonzero(np.isin(validation, train))
+        is_much = num_same > share * len(validation)
+        return f"{num_same:,} of {len(validation):,} validation samples are also training samples" if is_much else ""
 
     def _note_classes(self, part: str, y: Array) -> None:
         name, smallest, largest = self._array_names[part][1], int(y.min()), int(y.max())
@@ -288,8 +296,14 @@ class ArrayWriter(ArrayChecker):
         names = self.class_names(self._streams["x"].num_rows)
         arrays = {name: stream.finish() for name, stream in self._streams.items()}
         self.say(f"{self._num_written:,} samples written" + (f"; {remark}" if (remark := self.remark()) else ""))
+        doubt = self.repeated(_MUCH_REPEATED)
         return DatasetContent(
-            arrays=arrays, class_names=names, vocabulary=self._vocabulary, scale=self.scale, **self._described
+            arrays=arrays,
+            class_names=names,
+            vocabulary=self._vocabulary,
+            scale=self.scale,
+            notes={**self._notes, DOUBT: doubt} if doubt else self._notes,
+            **self._described,
         )
 
     def _append_piece(self, part: str, x: Array, y: Array) -> None:

@@ -45,11 +45,13 @@ class Prepared:
     Attributes:
         folder: What workers map.
         checksum: What its `meta.json` must say.
+        doubt: Why scores on its validation samples are doubtful.
         elsewhere: The folder on each other host, by address.
     """
 
     folder: Path
     checksum: str
+    doubt: str = ""
     elsewhere: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -95,7 +97,7 @@ def _prepared(recipe: str) -> Prepared | None:
         entry = prepared(PreparationRequest.model_validate_json(recipe))
     except (UserError, OSError, ImportError):  # the process that prepares it reports why
         return None
-    return None if entry is None else Prepared(entry.folder, entry.meta.checksum)
+    return None if entry is None else Prepared(entry.folder, entry.meta.checksum, entry.meta.content.doubt)
 
 
 def verify(runs: Iterable[RunSpec], say: Say) -> None:
@@ -210,7 +212,7 @@ def _prepare(recipe: str, command: Sequence[str], say: Say, stop: threading.Even
     if process.returncode != 0:
         raise _failure(_dataset(recipe), process.returncode, lines.result())
     summary = _summary(answer.result())
-    return Prepared(Path(summary["folder"]), summary["checksum"])
+    return Prepared(Path(summary["folder"]), summary["checksum"], summary["doubt"])
 
 
 def _summary(printed: str) -> dict[str, Any]:
@@ -222,7 +224,7 @@ def _summary(printed: str) -> dict[str, Any]:
     for line in reversed(printed.splitlines()):
         with contextlib.suppress(ValueError):
             content = json.loads(line)
-            if isinstance(content, dict) and content.keys() >= {"folder", "checksum"}:
+            if isinstance(content, dict) and content.keys() >= {"folder", "checksum", "doubt"}:
                 return content
     raise NotPrepared("a data set was prepared, but its folder was not reported")
 

@@ -303,6 +303,7 @@ class _Runner:
             data_folder=str(prepared.folder) if prepared else "",
             data_folders=dict(prepared.elsewhere) if prepared else {},
             data_checksum=prepared.checksum if prepared else "",
+            data_doubt=prepared.doubt if prepared else "",
             addresses=_addresses(run, layout, self.cluster),
             log_folder=str(attempt.folder.absolute()),
             checkpoint_folder=str(checkpoints.absolute()) if run.settings.checkpoint_every is not None else "",

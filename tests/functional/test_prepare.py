@@ -110,7 +110,7 @@ def test_it_answers_with_one_line_and_ends_by_itself(preparing: Preparing, monke
     done = finished(process)
     answer = json.loads(done.stdout)
     assert done.stdout.count("\n") == 1
-    assert answer.keys() == {"folder", "checksum"}
+    assert answer.keys() == {"folder", "checksum", "doubt"}
     assert Path(answer["folder"]).parent == preparing.cache
     assert "printed by the user's function" in done.stderr
     assert "written past Python" in done.stderr

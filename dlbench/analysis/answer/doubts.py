@@ -82,7 +82,7 @@ def doubts(
         others: Further ones, by weight.
     """
     rows = [row for arm in group.completed for row in arm.completed]
-    weighed = [*others, *_of_scripts(group, rows), *_of_comparison(group, judged, deciding)]
+    weighed = [*others, *_of_data(rows, deciding), *_of_scripts(group, rows), *_of_comparison(group, judged, deciding)]
     weighed += [*_of_machine(group, rows), *_of_arms(group, judged, deciding), *_of_gpus(group, rows)]
     weighed += [*_of_measurement(rows, is_rate=RATE in deciding), *_of_statements(rows, deciding)]
     return tuple(Doubt(text=text, weight=weight) for weight, text in sorted(weighed, reverse=True))
@@ -92,8 +92,6 @@ def _of_comparison(group: ComparisonGroup, judged: Sequence[Arm], deciding: Sequ
     """Yield by weight what makes arms unequal, or their number too small."""
     rows = [row for arm in group.completed for row in arm.completed]
     is_learned = any(metric.is_score for metric in deciding)
-    if len(distinct(rows, "dataset_checksum")) > 1:
-        yield 90, "runs read different data (`dataset_checksum`)"
     if is_learned and TIME_TO_TARGET not in deciding and (runs := _runs(list(map(is_ended_by_target, rows)))):
         yield 84, f"scores are those at which a target ended {runs} (`target.stop`)"
     if is_learned and (text := _untuned(group.completed)):
@@ -115,6 +113,13 @@ def _of_comparison(group: ComparisonGroup, judged: Sequence[Arm], deciding: Sequ
             yield 82, f"training times are of unequal work, which no score judges: {work}"
         elif not (is_asked_for or TIME_TO_TARGET in deciding):
             yield 55, f"training times are of unequal work: {work}"
+
+
+def _of_data(rows: Sequence[Row], deciding: Sequence[Metric]) -> Iterator[Weighed]:
+    if len(distinct(rows, "dataset_checksum")) > 1:
+        yield 90, "runs read different data (`dataset_checksum`)"
+    if any(metric.is_score for metric in deciding) and (noted := sorted(distinct(rows, "dataset_doubt"))):
+        yield 93, noted[0]
 
 
 def _rates_at_edge(group: ComparisonGroup, judged: Sequence[Arm], deciding: Sequence[Metric]) -> Iterator[str]:

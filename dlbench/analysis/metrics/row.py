@@ -72,6 +72,7 @@ class AttemptRecords:
         machine: `machine.json`; fills versions that no worker reported.
         dataset_checksum: Of its data; empty where it ended before they were read.
         prices: Of where it was.
+        dataset_doubt: Why scores on its data are doubtful.
     """
 
     study: str
@@ -80,6 +81,7 @@ class AttemptRecords:
     machine: Mapping[str, Any]
     dataset_checksum: str = ""
     prices: Prices | None = None
+    dataset_doubt: str = ""
 
 
 def run_row(run: RunSpec, layout: Layout | None, attempt: AttemptRecords, journal: Journal) -> dict[str, Any]:
@@ -245,7 +247,8 @@ def _same(source: object, *columns: str) -> dict[str, Any]:
 
 
 def _attempt(attempt: AttemptRecords) -> dict[str, Any]:
-    values = _same(attempt.outcome, "reason", "started_at", "wall_time_s") | _same(attempt, "study", "dataset_checksum")
+    values = _same(attempt.outcome, "reason", "started_at", "wall_time_s")
+    values |= _same(attempt, "study", "dataset_checksum", "dataset_doubt")
     return {name: value or None for name, value in values.items()} | {
         "attempt": attempt.number,
         "status": attempt.outcome.status.value,

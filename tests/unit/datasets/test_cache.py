@@ -73,6 +73,27 @@ def test_it_is_prepared_once_and_described_in_meta(tmp_path, source, monkeypatch
     assert (third.folder != first.folder, source.num_fills) == (True, 2), "another identity is another entry"
 
 
+def test_a_doubt_about_its_samples_is_said_each_time_where_it_is_of_more_than_one_in_a_hundred(tmp_path, prepared):
+    x = np.arange(400, dtype=np.float32).reshape(200, 2)
+    for num_same, is_doubted in ((1, False), (2, True)):
+        path = tmp_path / f"{num_same}.npz"
+        new = -1 - x[: 100 - num_same]
+        np.savez(
+            path,
+            x=x,
+            y=np.arange(200) % 2,
+            validation_x=np.append(x[:num_same], new, 0),
+            validation_y=np.arange(100) % 2,
+        )
+        doubt = f"{num_same} of 100 validation samples are also training samples"
+        first = prepared.entry("npz", path=str(path))
+        assert doubt in prepared.said[-1]
+        prepared.said.clear()
+        assert prepared.entry("npz", path=str(path)) == first
+        assert first.meta.content.doubt == doubt * is_doubted
+        assert [line for line in prepared.said if doubt in line] == [f"npz: {doubt}"] * is_doubted
+
+
 def meta_is(**changes):
     def change(folder):
         path = folder / "meta.json"

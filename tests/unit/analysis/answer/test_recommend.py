@@ -881,6 +881,7 @@ STEEP = [trained("two", 5.0, samples_per_s=noisy(500.0, 5, 1, 0.001)),
         ([trained("a", **COPIES, **OF_TABLE), trained("b", 7.0, count=3, batch_size=16, **OF_TABLE)], "copies",
          "repeats of 1 arm are equal to the digit: are they copies of one run?"),
         ([trained("a", **COPIES), trained("b", 7.0, count=3, batch_size=16)], "copies", ""),
+        ([SLOW, [row | {"dataset_doubt": "5 of 9 also"} for row in FAST]], "also", "5 of 9 also"),
         # Repeats of a script that did unequal work, which a target may explain.
         ([REPEATS], "checkpoint", f"repeats of mpi were trained on 1,600 to 3,200 samples: {WHY}"),
         ([[row | {"samples_seen": 3200} for row in REPEATS]], "checkpoint", ""),

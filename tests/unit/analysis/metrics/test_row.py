@@ -124,7 +124,7 @@ def test_scores_are_those_of_the_first_worker_that_knows_them() -> None:
 
 
 def row(journal: Journal, outcome: Outcome = OUTCOME, layout: Layout | None = LAYOUT, run: RunSpec = RUN) -> dict:
-    attempt = AttemptRecords("study", 2, outcome, {"software": {"python": "3.11.7"}}, "sum")
+    attempt = AttemptRecords("study", 2, outcome, {"software": {"python": "3.11.7"}}, "sum", None, "doubt")
     return run_row(run, layout, attempt, journal)
 
 
@@ -179,6 +179,7 @@ def test_a_completed_run_fills_its_row():
         "bytes_sent": 1500, "bytes_sent_per_step": 6.25, "device_utilization": 0.5, "data_wait_s": pytest.approx(2.0),
         "workers_agree": "exact", "workers_max_difference": None, "device_name": "CPU", "keras_version": "3",
         "python_version": "3.11.7", "model.hidden": [128], "target_value": 0.9, "dataset_checksum": "sum",
+        "dataset_doubt": "doubt",
         "observer_cpu_s": 0.02, "network_bytes": 1000, "sampled_steps": 0, "warmup_steps": 0, "warmup_detected": True,
         "rate_drift": pytest.approx(0.0), "bookkeeping_time_s": pytest.approx(0.95),
         "closing_wait_s": pytest.approx(0.05),

@@ -13,7 +13,7 @@ def facts(found):
 
 def test_a_real_machine():
     found = facts(read([FIXTURE]))
-    assert found["Processor"] == "AMD EPYC (family 25 model 1), stepping 1, microcode 0x1000065"
+    assert found["Processor"] == "Intel(R) Xeon(R) Processor @ 2.50GHz (family 6 model 85), stepping 7, microcode 0x1"
     assert found["Cores"] == "2, 1 socket, one thread a core, 2 logical processors usable"
     assert found["Memory"] == "23.5 GiB"
     assert found["GPUs"] == "none found"
