@@ -83,8 +83,10 @@ def read_listing(root: Path, limit_per_class: int | None, seed: int) -> Listing:
     class_names = _subfolders(folders["train"])
     if not class_names:
         foreign = next(filter(None, map(refusal, islice(sorted(root.iterdir()), MANY))), None)
+        names = " and ".join(repr(_readable(folder.name)) for folder in folders.values())
+        parts_taken = f": {names} are taken for parts; if they are classes, rename them" if len(folders) > 1 else ""
         raise UserError(
-            f"{folders['train']} has no class folders" + (f"; {foreign.message}" if foreign else ""),
+            f"{folders['train']} has no class folders{parts_taken}" + (f"; {foreign.message}" if foreign else ""),
             hint=foreign.hint if foreign else "it needs one folder of JPEG or PNG files for each class",
         )
     parts: dict[str, tuple[ImageFile, ...]] = {}

@@ -362,7 +362,7 @@ NOT_CLEAR = {
     "train/{a,b}/1 test/{a,b,c}/1": "there is no class 'c'",
     "train/{a,b}/1 test/1": "has no JPEG or PNG file",
     "train/1 test/1": "no class folders",
-    "pets_train/1 pets_test/1": "pets_train has no class folders",
+    "pets_train/1 pets_test/1": "pets_train has no class folders: 'pets_train' and 'pets_test' are taken for parts",
     "{trainA,trainB,testA,testB}/1": "several training parts",
     "trn/{cat,dog,owl}/1 tst/{cat,dog,owl}/1 annotations/xml/1": "'trn' and 'tst' hold the same folders",
     "{yes,no}/1 brain_tumor/{yes,no}/1": "'brain_tumor' holds folders that are called as those beside it",
