@@ -92,8 +92,8 @@ def can_extend(row: Row) -> bool:
 def updates_of(row: Row) -> int | None:
     """Return how many updates the parameters that a run trains have had, which are its steps in lock step.
 
-    Where servers apply no gradients `updates` sums those of all workers, each of its own parameters: one of these, or
-    of their mean, has as many as a worker makes steps.
+    Where servers apply no gradients `updates` sums those of all workers, each of a copy: a copy, or the mean of all,
+    has as many as a worker makes steps.
     """
     return row.get("steps" if row.get("samples_per_update") is None else "updates")
 

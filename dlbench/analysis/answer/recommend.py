@@ -43,7 +43,7 @@ _HOPELESS = (Status.FAILED, Status.OUT_OF_MEMORY)
 _NOTHING = {"use": None, "either": (), "cheaper": None, "faster": None}
 # How many arms run once more on fresh seeds.
 CONTENDERS = 3
-# All looks at repeats that decide have one level together, at which about so many more than by one look are needed.
+# All looks at repeats that decide have one level together, which takes about this many times the repeats of one look.
 OF_ALL_LOOKS, MOST_OF_RULE = 1.6, 200
 
 

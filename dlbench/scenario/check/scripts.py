@@ -73,7 +73,7 @@ _TRAINER = re.compile(r"^ *_target_: *(?:pytorch_)?lightning\.[\w.]*Trainer\s*$"
 _HOLDERS = {None, "args", "parser_kwargs", "trainer_class"}
 # `if os.path.isfile(args.resume)` asks an argument.
 _ASKED = re.compile(r"\(\w+\.\w*(?:resume|checkpoint|ckpt|pretrained|load|weights|model)\w*\)")
-# Of the modules beside a script as many are read at most, and of a name with dots so many parts.
+# Of the modules beside a script at most this many are read, and of a name with dots this many parts.
 _MOST_MODULES, _MOST_PARTS = 100, 4
 
 

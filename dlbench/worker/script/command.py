@@ -79,8 +79,8 @@ def process_group(assignment: Assignment, rank: int) -> dict[str, str]:
     """Return where a process is among all, in the variables that torchrun sets (`torch.distributed.run`).
 
     Scripts that connect by them (`init_method="env://"`) run unchanged; `TF_CONFIG` says the same to TensorFlow, where
-    the strategy is TensorFlow's own, and to its base line. Accelerate connects workers without a GPU where it is told
-    so, as `accelerate launch --cpu` does.
+    the strategy is TensorFlow's own, and to its base line. Accelerate connects workers without a GPU where a
+    variable says so, which `accelerate launch --cpu` sets.
     """
     if assignment.run.settings.workers_inside:  # it says so to those that it starts
         return {}
