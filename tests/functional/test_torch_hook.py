@@ -17,8 +17,8 @@ COMMAND = f"python '{SCRIPT}' --epochs {{epochs}} --batch-size {{batch_size}} --
 EPOCHS = 6
 ONE = {"workers": 1, "strategy": "single", "command": f"{COMMAND} --size 1"}
 TWO = {"workers": 2, "strategy": "mpi", "launcher": "torchrun", "command": f"{COMMAND} --size 2"}
-# What a shell inside torchrun would have set.
-LEAKED = {"RANK": "7", "WORLD_SIZE": "9", "TORCHELASTIC_RUN_ID": "x", "PET_NNODES": "3"}
+# What a shell that torchrun has started as its only task would have set.
+LEAKED = {"RANK": "7", "WORLD_SIZE": "1", "TORCHELASTIC_RUN_ID": "x", "PET_NNODES": "3"}
 
 
 def measure(work: Bench, arms: list[dict[str, Any]], code: int = 0) -> None:
