@@ -205,7 +205,7 @@ class _Runner:
             self.collector.know(self.folder)
             if is_first and (text := announcement(planned.scenario, todo, planned.cluster)):
                 self.watcher.say(text)
-            self.data = prepare(todo, self.watcher.say, self.stop, planned.cluster)
+            self.data = prepare(todo, self._say_once, self.stop, planned.cluster)
             if is_first and len(todo) > 1:  # one run alone finds by itself what is wrong
                 require_buildable(todo, planned.cluster, self.watcher.say)
             for line in announced(todo):
@@ -253,6 +253,12 @@ class _Runner:
     def _has_room(self, runs: Sequence[RunSpec]) -> bool:
         """Whether the budget will probably have room for runs."""
         return self.spending.has_room([(run, self.durations.expected_s(run) or 0.0) for run in runs])
+
+    def _say_once(self, text: str) -> None:
+        """Say what each round would say again of its data."""
+        if text not in self.said:
+            self.said.add(text)
+            self.watcher.say(text)
 
     def _say_time(self, left: Sequence[RunSpec]) -> None:
         """Say once in a round, when each of its arms has run, how long those that are left will take."""
