@@ -106,7 +106,7 @@ def read_repeats(text: str | None) -> "int | Repeats | None":
     Raises:
         UserError: It is neither.
     """
-    from dlbench.scenario.scenario import Repeats
+    from dlbench.scenario.scenario import MOST_OF_RULE, Repeats
 
     if text is None:
         return None
@@ -118,7 +118,7 @@ def read_repeats(text: str | None) -> "int | Repeats | None":
             return int(text)
     raise UserError(
         f"--repeats {text!r} is neither a number nor MIN..MAX",
-        hint="--repeats 5, or --repeats 5..40 for as many as decide, of 3 to 200",
+        hint=f"--repeats 5, or --repeats 5..40 for as many as decide, of 3 to {MOST_OF_RULE}",
     )
 
 

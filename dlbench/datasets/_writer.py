@@ -10,6 +10,7 @@ import shutil
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, Self
 
@@ -223,16 +224,20 @@ class ArrayChecker:
                 f"{len(missing):,} of {self._largest_class + 1:,} classes have no sample: {_numbers(missing)} "
                 f"({_NUMBERED} leaves no gaps)"
             )
-        return "; ".join(filter(None, [*remarks, self.repeated(), *self._remarks]))
+        return "; ".join(filter(None, [*remarks, self.repeated[1], *self._remarks]))
 
-    def repeated(self, share: float = 0.0) -> str:
-        """Say how many validation samples are also training samples, where more than this share of them are."""
+    @cached_property
+    def repeated(self) -> tuple[float, str]:
+        """The share of validation samples that are also training samples, and their number in words, empty for none.
+
+        Known once all samples are here.
+        """
         if self._hashes.keys() != PARTS.keys():
-            return ""
+            return 0.0, ""
         train, validation = (np.concatenate(self._hashes[part]) for part in PARTS)
-        num_same = np.count_nonzero(np.isin(validation, train))
-        is_much = num_same > share * len(validation)
-        return f"{num_same:,} of {len(validation):,} validation samples are also training samples" if is_much else ""
+        num_same, num = int(np.count_nonzero(np.isin(validation, train))), len(validation)
+        words = f"{num_same:,} of {num:,} validation samples are also training samples" if num_same else ""
+        return num_same / max(num, 1), words
 
     def _note_classes(self, part: str, y: Array) -> None:
         name, smallest, largest = self._array_names[part][1], int(y.min()), int(y.max())
@@ -296,13 +301,13 @@ class ArrayWriter(ArrayChecker):
         names = self.class_names(self._streams["x"].num_rows)
         arrays = {name: stream.finish() for name, stream in self._streams.items()}
         self.say(f"{self._num_written:,} samples written" + (f"; {remark}" if (remark := self.remark()) else ""))
-        doubt = self.repeated(_MUCH_REPEATED)
+        share, words = self.repeated
         return DatasetContent(
             arrays=arrays,
             class_names=names,
             vocabulary=self._vocabulary,
             scale=self.scale,
-            notes={**self._notes, DOUBT: doubt} if doubt else self._notes,
+            notes={**self._notes, DOUBT: words} if share > _MUCH_REPEATED else self._notes,
             **self._described,
         )
 

@@ -140,11 +140,15 @@ class Expectations(Frozen):
     rate: LeastRate | None = Field(None, description="It is not much slower than runs on the same device were.")
 
 
+# As many repeats may be made of an arm until it is decided.
+MOST_OF_RULE = 200
+
+
 class Repeats(Frozen):
     """Repeats of each arm until the goal is decided."""
 
     min: Annotated[Count, Field(ge=3)] = Field(3, description="Before the first look.")
-    max: Annotated[Count, Field(le=200)] = Field(20, description="Of one arm.")
+    max: Annotated[Count, Field(le=MOST_OF_RULE)] = Field(20, description="Of one arm.")
     until: Literal["decided"] = Field("decided", description="An arm that is shown to keep or to lose is left out.")
 
     @property

@@ -20,7 +20,7 @@ from dlbench.analysis.judge import ENOUGH_REPEATS, LEAST_REPEATS
 from dlbench.records import files
 from dlbench.records.outcome import Status
 from dlbench.scenario.metrics import BUILT_IN, TIME_TO_TARGET, TRAIN_TIME, Metrics
-from dlbench.scenario.scenario import Repeats
+from dlbench.scenario.scenario import MOST_OF_RULE, Repeats
 from dlbench.scenario.settings import BatchScope
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ _NOTHING = {"use": None, "either": (), "cheaper": None, "faster": None}
 # How many arms run once more on fresh seeds.
 CONTENDERS = 3
 # All looks at repeats that decide have one level together, which takes about this many times the repeats of one look.
-OF_ALL_LOOKS, MOST_OF_RULE = 1.6, 200
+OF_ALL_LOOKS = 1.6
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,7 @@ def recommend(
         confirming: Arms that ran once more on fresh seeds, by their study and label.
     """
     answers, groups = [], comparison_groups(arms, given)
+    unsettled = {(arm.study, arm.name) for group in groups if places for arm in undecided(group, wanted)}
     for group in groups:
         places_here = {place for arm in group.arms if (place := (places or {}).get(arm.study or ""))}
         answer = _confirmed(decide(group, wanted), group, confirming, wanted)
@@ -99,7 +100,9 @@ def recommend(
         answer = doubted(answer, *((91, text) for place in places_here for text in place.doubts))
         can_run = not any(is_imported(arm.first) for arm in group.arms)
         if len(places_here) == 1 and can_run:
-            command, why, seconds = next(_commands(answer, group, places_here.pop(), groups, wanted, confirming))
+            command, why, seconds = next(
+                _commands(answer, group, places_here.pop(), arms, unsettled, wanted, confirming)
+            )
             answer = answer.model_copy(update={"next": Next(command=command, why=why, seconds=seconds)})
         answers.append(answer)
     return tuple(answers)
@@ -159,7 +162,8 @@ def _commands(
     answer: Answer,
     group: ComparisonGroup,
     place: StudyPlace,
-    groups: Sequence[ComparisonGroup],
+    arms: Sequence[Arm],
+    unsettled: Collection[tuple[str | None, str]],
     wanted: Wanted,
     confirming: Sequence[Arm],
 ) -> Iterator[Command]:
@@ -169,7 +173,7 @@ def _commands(
     run, again = shlex.join(["dlbench", "run", "--study", str(place.path), *only]), f"dlbench run {scenario}"
     # A command goes on with the whole study, whatever group of its arms asks for it.
     studies = {arm.study for arm in group.arms}
-    whole = list({(arm.study, arm.name): arm for each in groups for arm in each.arms if arm.study in studies}.values())
+    whole = [arm for arm in arms if arm.study in studies]
     ended = {arm: [row for row in arm.rows if row["status"] != Status.INTERRUPTED] for arm in whole}
     times = {(arm.study, arm.name): [float(s) for row in ended[arm] if (s := row.get("wall_time_s"))] for arm in whole}
     usual = mean(map(mean, filter(None, times.values()))) if any(times.values()) else 0.0
@@ -188,7 +192,6 @@ def _commands(
         if again_s:
             yield run, f"repeats {counted(len(again_s), 'run')} that failed", sum(again_s)
 
-    unsettled = {(arm.study, arm.name) for each in groups for arm in undecided(each, wanted)}
     if repeats := _repeats(answer, place, {arm: (arm.study, arm.name) in unsettled for arm in whole}, seconds_of):
         number, why, seconds = repeats
         yield f"{run if place.can_continue else again} --repeats {number}", why, seconds
