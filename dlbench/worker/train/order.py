@@ -106,13 +106,13 @@ class DataOrder:
         """Yield this process's share of each step of epoch 1, 2, ..."""
         permutations = self._permutations(epoch)
         for step in range(self.steps_per_epoch):
-            yield self._share(step, permutations)
+            yield self.share(step, permutations, self.workers)
 
     def full_batches(self, epoch: int) -> Iterator[Share]:
         """Yield the same without a remainder."""
         permutations = self._permutations(epoch)
         for step in range(self.full_steps):
-            yield self._share(step, permutations)
+            yield self.share(step, permutations, self.workers)
 
     def growing_batches(self, epoch: int, multiple: Callable[[], int]) -> Iterator[Share]:
         """Yield the same of batches that are a multiple of the whole one: a power of two, asked for before each.
@@ -121,18 +121,18 @@ class DataOrder:
         no other size is trained than those that there are without it, and multiples of the whole batch.
         """
         permutation, start = self.permutation(epoch, 0), 0
-        while whole := (self.num_samples - start) // self._full[2]:
+        while whole := (self.num_samples - start) // self._ends(0)[-1]:
             share = self.multiple_batch(min(multiple(), 1 << (whole.bit_length() - 1)), permutation[start:])
             yield share
             start += share.total
         for step in range(self.full_steps, self.steps_per_epoch):
-            yield self._share(step, [permutation] * len(self.workers))
+            yield self.share(step, [permutation] * len(self.workers), self.workers)
 
     def multiple_batch(self, multiple: int, permutation: Indices) -> Share:
         """Return this process's share of a batch that is a multiple of the whole one: the first samples of these."""
-        sizes, firsts, total = self._part(tuple(size * multiple for size in self.local_batches))
-        parts = [permutation[first : first + size] for first, size in zip(firsts, sizes, strict=True)]
-        return Share(parts[0] if len(parts) == 1 else np.concatenate(parts), sizes, firsts, total)
+        ends = [multiple * end for end in self._ends(0)]
+        starts = [ends[worker] for worker in self.workers]
+        return _cut(ends, self.workers, [permutation] * len(starts), starts, is_full=True)
 
     def remainders(self) -> Iterator[Share]:
         """Yield one share of each size that the remainder's steps have, in the order in which they are trained."""
@@ -141,21 +141,21 @@ class DataOrder:
             sizes = self._sizes(step)
             if sizes not in seen:
                 seen.add(sizes)
-                yield self._share(step, permutations)
+                yield self.share(step, permutations, self.workers)
 
     def permutation(self, epoch: int, worker: int) -> Indices:
         """Return the permutation of epoch 1, 2, ... that a worker takes its samples from; see `divide`."""
         seeds = [self.seed, epoch, worker] if self.divide is Divide.EPOCHS else [self.seed, epoch]
         return np.random.default_rng(seeds).permutation(self.num_samples)
 
-    def share_of(self, worker: int, step: int, permutation: Indices) -> Share:
-        """Return one worker's share of step 0, 1, ... of an epoch, given its permutation."""
+    def share(self, step: int, permutations: Sequence[Indices], workers: Sequence[int]) -> Share:
+        """Return the share that some workers take of step 0, 1, ... of an epoch, each of its permutation."""
         ends = self._ends(step)
-        first, end = ends[worker], ends[worker + 1]
-        start = step * (self.local_batches[worker] if self.divide is Divide.EPOCHS else self._full[2])
-        start += 0 if self.divide is Divide.EPOCHS else first
-        indices = permutation[start : start + end - first]
-        return Share(indices, (end - first,), (first,), ends[-1], step < self.full_steps)
+        if self.divide is Divide.EPOCHS:
+            starts = [step * self.local_batches[worker] for worker in workers]
+        else:
+            starts = [step * self._ends(0)[-1] + ends[worker] for worker in workers]
+        return _cut(ends, workers, permutations, starts, is_full=step < self.full_steps)
 
     def _permutations(self, epoch: int) -> list[Indices]:
         """Return the permutation that each own worker takes its samples from."""
@@ -163,26 +163,12 @@ class DataOrder:
             return [self.permutation(epoch, worker) for worker in self.workers]
         return [self.permutation(epoch, 0)] * len(self.workers)
 
-    def _share(self, step: int, permutations: list[Indices]) -> Share:
-        sizes, firsts, total = self._full if step < self.full_steps else self._part(self._sizes(step))
-        if self.divide is Divide.EPOCHS:
-            starts = [step * self.local_batches[worker] for worker in self.workers]
-        else:
-            starts = [step * self._full[2] + first for first in firsts]
-        parts = [order[start : start + size] for order, start, size in zip(permutations, starts, sizes, strict=True)]
-        indices = parts[0] if len(parts) == 1 else np.concatenate(parts)
-        return Share(indices, sizes, firsts, total, step < self.full_steps)
-
     def _sizes(self, step: int) -> tuple[int, ...]:
         """Return the samples of every worker in a step (0, 1, ...) of the remainder."""
         if self.divide is Divide.EPOCHS:
             return tuple(min(batch, max(0, self.num_samples - step * batch)) for batch in self.local_batches)
         left, workers = self.num_samples - self.full_steps * sum(self.local_batches), len(self.local_batches)
         return tuple(size_of_part(left, workers, worker) for worker in range(workers))
-
-    @cached_property
-    def _full(self) -> tuple[tuple[int, ...], tuple[int, ...], int]:
-        return self._part(self.local_batches)
 
     def _ends(self, step: int) -> tuple[int, ...]:
         """Return where each worker's samples end in the global batch of a step, after a 0."""
@@ -196,10 +182,28 @@ class DataOrder:
     def _known_ends(self) -> dict[int, tuple[int, ...]]:
         return {}
 
-    def _part(self, sizes: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...], int]:
-        """Return sizes and places of the own workers, and the total, of a step in which all workers have these."""
-        ends = (0, *accumulate(sizes))
-        return tuple(sizes[w] for w in self.workers), tuple(ends[w] for w in self.workers), ends[-1]
+
+def _cut(
+    ends: Sequence[int],
+    workers: Sequence[int],
+    permutations: Sequence[Indices],
+    starts: Sequence[int],
+    *,
+    is_full: bool,
+) -> Share:
+    """Return the share of some workers, each of whose samples are those of its permutation from a place on.
+
+    Args:
+        ends: Where each worker's samples end in the global batch, after a 0.
+        workers: Those that take the share.
+        permutations: Of each of them.
+        starts: The place of each in its permutation.
+        is_full: Whether every worker has its whole batch.
+    """
+    sizes = tuple(ends[worker + 1] - ends[worker] for worker in workers)
+    parts = [order[start : start + size] for order, start, size in zip(permutations, starts, sizes, strict=True)]
+    indices = parts[0] if len(parts) == 1 else np.concatenate(parts)
+    return Share(indices, sizes, tuple(ends[worker] for worker in workers), ends[-1], is_full)
 
 
 def learning_rate(run: RunSpec, step: float, steps_per_epoch: int) -> float:

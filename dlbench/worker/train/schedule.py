@@ -1,11 +1,11 @@
 """Which samples a worker takes next: its share of each step, what is left, or what a node of the strategy assigns.
 
 Each schedule has `steps_per_epoch`, the tickets of one epoch (of one worker, or of all together where samples are
-handed out), `samples_per_epoch`, on which all workers train, `dropped_per_epoch`, and `total_samples` of the whole run.
-`give_back` is called with samples whose training is lost.
+handed out), `samples_per_epoch`, on which all workers train, and `dropped_per_epoch`. `give_back` is called with
+samples whose training is lost.
 """
 
-from collections import OrderedDict
+from functools import lru_cache
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -15,7 +15,7 @@ from dlbench.scenario.check.training import no_full_batch
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Divide, Remainder
 from dlbench.strategies._protocol import AssignedWorkerNode, WorkerNode
-from dlbench.worker.train.order import DataOrder, Indices, Share
+from dlbench.worker.train.order import DataOrder, Share
 
 # Permutations that are kept: workers are at most a few epochs apart.
 _KEPT = 4
@@ -43,12 +43,10 @@ class InLockStep:
         self._order = DataOrder.of(run, tuple(range(workers)), num_samples)
         self._epochs = run.epochs_per_worker
         self._steps = [0] * workers
-        self._permutations: OrderedDict[tuple[int, int], Indices] = OrderedDict()
-        self._kept = _KEPT * (workers if run.settings.divide is Divide.EPOCHS else 1)
-        offered = num_samples * (workers if run.settings.divide is Divide.EPOCHS else 1)
+        num_permutations = workers if run.settings.divide is Divide.EPOCHS else 1
+        self._permutation = lru_cache(_KEPT * num_permutations)(self._order.permutation)
         self.steps_per_epoch = self._order.steps_per_epoch
-        self.samples_per_epoch = offered - self._order.dropped_per_epoch
-        self.total_samples = self._epochs * self.samples_per_epoch
+        self.samples_per_epoch = num_permutations * num_samples - self._order.dropped_per_epoch
         self.dropped_per_epoch = self._order.dropped_per_epoch
 
     def next(self, worker: int, node: WorkerNode | None = None) -> Ticket | None:
@@ -57,26 +55,20 @@ class InLockStep:
         if epoch == self._epochs:
             return None
         self._steps[worker] += 1
-        share = self._order.share_of(worker, step, self._permutation(epoch + 1, worker))
-        return Ticket(share, epoch + 1, self._steps[worker])
+        return Ticket(self._share(worker, epoch + 1, step), epoch + 1, self._steps[worker])
 
     def give_back(self, samples: int) -> None:
         """Do nothing: a share is one worker's own."""
 
     def remainders(self, worker: int) -> list[Share]:
         """Return the worker's share of each smaller last step."""
-        order, permutation = self._order, self._permutation(1, worker)
-        steps = range(order.full_steps, order.steps_per_epoch)
-        shares = [order.share_of(worker, step, permutation) for step in steps]
+        steps = range(self._order.full_steps, self._order.steps_per_epoch)
+        shares = [self._share(worker, 1, step) for step in steps]
         return list({len(share.indices): share for share in shares if len(share.indices)}.values())
 
-    def _permutation(self, epoch: int, worker: int) -> Indices:
-        key = epoch, worker if self._order.divide is Divide.EPOCHS else 0
-        if key not in self._permutations:
-            self._permutations[key] = self._order.permutation(epoch, worker)
-            if len(self._permutations) > self._kept:
-                self._permutations.popitem(last=False)
-        return self._permutations[key]
+    def _share(self, worker: int, epoch: int, step: int) -> Share:
+        permutation = self._permutation(epoch, worker if self._order.divide is Divide.EPOCHS else 0)
+        return self._order.share(step, [permutation], [worker])
 
 
 class _Batches:
@@ -84,23 +76,18 @@ class _Batches:
 
     def __init__(self, run: RunSpec, num_samples: int) -> None:
         settings = run.settings
-        self._seed, self._num_samples, self._batch = run.seed, num_samples, run.local_batch_size(0)
+        self._batch = run.local_batch_size(0)
         drops = settings.remainder is Remainder.DROP and num_samples >= self._batch
         self.dropped_per_epoch = num_samples % self._batch if drops else 0
         self.samples_per_epoch = num_samples - self.dropped_per_epoch
         self.steps_per_epoch = -(-self.samples_per_epoch // self._batch)
-        self.total_samples = settings.epochs * self.samples_per_epoch
-        self._drawn, self._permutation = 0, np.empty(0, np.int64)
+        self._permutation = lru_cache(1)(lambda draw: np.random.default_rng([run.seed, draw]).permutation(num_samples))
 
     def ticket(self, number: int, size: int) -> Ticket:
         """Return the batch of this number, 1, 2, ..., with this many samples."""
         before, step = divmod(number - 1, self.steps_per_epoch)
-        draw = self._draw_of(before + 1)
-        if draw != self._drawn:
-            self._drawn = draw
-            self._permutation = np.random.default_rng([self._seed, draw]).permutation(self._num_samples)
-        start = step * self._batch
-        share = Share(self._permutation[start : start + size], (size,), (0,), size, size == self._batch)
+        permutation, start = self._permutation(self._draw_of(before + 1)), step * self._batch
+        share = Share(permutation[start : start + size], (size,), (0,), size, size == self._batch)
         return Ticket(share, before + 1, number)
 
     def remainders(self, worker: int) -> list[Share]:
@@ -118,7 +105,7 @@ class HandedOut(_Batches):
 
     def __init__(self, run: RunSpec, num_samples: int) -> None:
         super().__init__(run, num_samples)
-        self._left = self.total_samples
+        self._left = run.settings.epochs * self.samples_per_epoch
         self._handed_out = 0
 
     def next(self, worker: int, node: WorkerNode | None = None) -> Ticket | None:
