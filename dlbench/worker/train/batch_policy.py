@@ -18,7 +18,9 @@ so that goodput(S B_0) = r(S) B_0 / T_step.
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
+
+import numpy as np
 
 from dlbench.records.result import gradient_moments
 
@@ -46,7 +48,7 @@ class NormSums(NamedTuple):
 
     def plus(self, other: "NormSums") -> "NormSums":
         """Return the sums of both."""
-        return NormSums(*(one + another for one, another in zip(self, other, strict=True)))
+        return NormSums(*np.add(self, other).tolist())
 
 
 @dataclass
@@ -96,60 +98,38 @@ class Prediction(NamedTuple):
     predicted_gain: float | None = None
 
 
-class BatchPolicy(Protocol):
-    """Decides the batch of the next steps.
+class BatchPolicy:
+    """Decides the batch of the next steps: as it is here, one that stays.
 
     Attributes:
         multiple: Whole batches of the run in the present batch: 1, 2, 4, ...
     """
 
-    multiple: int
+    multiple = 1
 
     def begin_epoch(self, epoch: int) -> Prediction | None:
         """Return what a change rests on that is made before epoch 1, 2, ...; None where there is none."""
+        return None
 
     def decide(self, sums: NormSums, step_time_s: float) -> Prediction | None:
-        """Return the same in the middle of an epoch, given what all workers have seen since the last decision."""
+        """Return the same in the middle of an epoch.
 
-    def gain(self, multiple: int) -> float:
-        """Return what the rate of a step is multiplied by whose batch is this multiple."""
-
-    def advance(self, multiple: int) -> float:
-        """Return how many steps of the run's own batch such a step is worth to the schedule of rates."""
-
-    def state(self) -> dict[str, float]:
-        """Return all that changes, by name."""
-
-    def set_state(self, state: Mapping[str, float]) -> None:
-        """Overwrite it."""
-
-
-class StepDoubling:
-    """Doubles the batch where a schedule would halve the rate (Smith et al. 2018), up to the largest."""
-
-    def __init__(self, every: int, largest: int) -> None:
-        self.multiple, self._every, self._largest = 1, every, largest
-
-    def begin_epoch(self, epoch: int) -> Prediction | None:
-        """Return an empty prediction where the batch doubles."""
-        before, doublings = self.multiple, (epoch - 1) // self._every
-        self.multiple = min(self._largest, 2 ** min(doublings, self._largest.bit_length()))
-        return Prediction() if self.multiple != before else None
-
-    def decide(self, sums: NormSums, step_time_s: float) -> Prediction | None:
-        """Return None: it changes between epochs."""
+        Args:
+            sums: Since the last decision, of all workers.
+            step_time_s: Median step of the slowest worker since then.
+        """
         return None
 
     def gain(self, multiple: int) -> float:
-        """Return 1: the rate stays."""
+        """Return what the rate of a step is multiplied by whose batch is this multiple."""
         return 1.0
 
     def advance(self, multiple: int) -> float:
-        """Return the multiple: a warm-up counts samples."""
-        return float(multiple)
+        """Return how many steps of the run's own batch such a step is worth to the schedule of rates."""
+        return self.gain(multiple)
 
     def state(self) -> dict[str, float]:
-        """Return the batch."""
+        """Return all that changes, by name."""
         return {"multiple": self.multiple}
 
     def set_state(self, state: Mapping[str, float]) -> None:
@@ -157,7 +137,24 @@ class StepDoubling:
         self.multiple = int(state["multiple"])
 
 
-class Goodput:
+class StepDoubling(BatchPolicy):
+    """Doubles the batch where a schedule would halve the rate, which stays (Smith et al. 2018), up to the largest."""
+
+    def __init__(self, every: int, largest: int) -> None:
+        self._every, self._largest = every, largest
+
+    def begin_epoch(self, epoch: int) -> Prediction | None:
+        """Return an empty prediction where the batch doubles."""
+        before, doublings = self.multiple, (epoch - 1) // self._every
+        self.multiple = min(self._largest, 2 ** min(doublings, self._largest.bit_length()))
+        return Prediction() if self.multiple != before else None
+
+    def advance(self, multiple: int) -> float:
+        """Return the multiple: a warm-up counts samples."""
+        return float(multiple)
+
+
+class Goodput(BatchPolicy):
     """Follows the batch with the highest goodput, by one doubling or halving at a time.
 
     Args:
@@ -167,22 +164,12 @@ class Goodput:
     """
 
     def __init__(self, base_batch: int, times: Mapping[int, float], num_estimates: int) -> None:
-        self.multiple = 1
         self.noise = NoiseScale(num_estimates)
         self._base_batch, self._times = base_batch, times
         self._wanted, self._times_wanted = 1, 0
 
-    def begin_epoch(self, epoch: int) -> Prediction | None:
-        """Return None: epochs mean nothing here."""
-        return None
-
     def decide(self, sums: NormSums, step_time_s: float) -> Prediction | None:
-        """Return what a change rests on, which is made; None where there is none.
-
-        Args:
-            sums: Since the last decision, of all workers.
-            step_time_s: Median step of the slowest worker since then.
-        """
+        """Return what a change rests on, which is made; None where there is none."""
         if sums.steps:
             self.noise.add(sums)
         if self.noise.value is None or not step_time_s > 0:
@@ -207,16 +194,12 @@ class Goodput:
         """Return AdaScale's gain."""
         return self.noise.gain(self._base_batch, multiple)
 
-    advance = gain
-
     def state(self) -> dict[str, float]:
         """Return the batch, the averages, and what was wanted last."""
-        return {
-            "multiple": self.multiple, "wanted": self._wanted, "times_wanted": self._times_wanted, **asdict(self.noise),
-        }  # fmt: skip
+        return super().state() | {"wanted": self._wanted, "times_wanted": self._times_wanted, **asdict(self.noise)}
 
     def set_state(self, state: Mapping[str, float]) -> None:
         """Overwrite them."""
-        self.multiple, self._wanted = int(state["multiple"]), int(state["wanted"])
-        self._times_wanted = int(state["times_wanted"])
+        super().set_state(state)
+        self._wanted, self._times_wanted = int(state["wanted"]), int(state["times_wanted"])
         self.noise.weight, self.noise.norm, self.noise.trace = (state[name] for name in ("weight", "norm", "trace"))
