@@ -84,7 +84,8 @@ class Observer:
             self._opened.set()
             with self._lock:
                 self._send()
-                self._close()
+                for name in tuple(self._sensors):
+                    self._drop(name)
 
     def _keep_reading(self) -> None:
         started, turn, waiting_s = time.perf_counter(), 0, 0.0
@@ -114,7 +115,8 @@ class Observer:
         for name in (name for name in plugins.names("sensors") if name not in self._without):
             try:
                 plugin = plugins.load("sensors", name)
-                if (self._reads_host or not plugin.get("PER_HOST", False)) and plugin.get("available")():
+                is_available = plugin.get("available", lambda: True)
+                if (self._reads_host or not plugin.get("PER_HOST", False)) and is_available():
                     self._sensors[plugin.name] = plugin.get("open")(self._place)
             except Exception as error:  # noqa: BLE001 - whatever a sensor raises, training goes on without it
                 self._note(name, error)
@@ -151,10 +153,6 @@ class Observer:
         ]
         if rows:
             self._reporter.send_readings(rows)
-
-    def _close(self) -> None:
-        for name in tuple(self._sensors):
-            self._drop(name)
 
 
 def next_reading(turn: int, elapsed_s: float, interval_s: float) -> tuple[int, float]:

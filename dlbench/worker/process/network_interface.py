@@ -34,10 +34,11 @@ class Interface:
     address: str
 
 
-def choose(assignment: Assignment, rank: int, environment: MutableMapping[str, str] | None = None) -> Interface | None:
-    """Set the variables of all libraries to one interface, and return it; None, and nothing set, on one host.
+def choose(assignment: Assignment, rank: int, environment: MutableMapping[str, str] | None = None) -> None:
+    """Set the variables of all libraries to one interface; none is set on one host.
 
-    What a user has set of a library's own stays; rows then name the interface that the run's library uses.
+    What a user has set of a library's own stays; rows then name the interface that the run's library uses, and none
+    where the choice is no interface's name.
 
     Args:
         assignment: Who runs where, and the interface that was asked for; by default the one to the other hosts.
@@ -50,17 +51,22 @@ def choose(assignment: Assignment, rank: int, environment: MutableMapping[str, s
     layout = assignment.layout
     others = [host for host in layout.hosts if host != layout.places[rank].host]
     if not others:
-        return None
+        return
     if layout.interface:
         interface = _named(layout.interface)
     elif route := interfaces.route_out(_addresses(others, assignment.endpoint)):
         interface = Interface(route.interface, route.own.partition("%")[0])
     else:  # all are over loopback
-        return None
+        return
     chosen = os.environ if environment is None else environment
     for name, value in _variables(interface, chosen).items():
         chosen.setdefault(name, value)
-    return _in_use(interface, chosen, assignment.run.settings.collectives)
+    word = _WORDS.get(assignment.run.settings.collectives or "", INTERFACE_VARIABLE)
+    in_use = chosen.get(word, interface.name).removeprefix("=")
+    if in_use != interface.name:  # its bytes are those that the sensor counts
+        del chosen[INTERFACE_VARIABLE], chosen[ADDRESS_VARIABLE]
+        if addresses := [other.address for other in _all() if other.name == in_use]:
+            chosen[INTERFACE_VARIABLE], chosen[ADDRESS_VARIABLE] = in_use, addresses[0]
 
 
 def _addresses(hosts: Iterable[str], endpoint: Endpoint | None) -> Iterator[str]:
@@ -69,22 +75,6 @@ def _addresses(hosts: Iterable[str], endpoint: Endpoint | None) -> Iterator[str]
     for host in hosts:
         yield from here if host in HERE else [host]
     yield from here
-
-
-def _in_use(own: Interface, chosen: MutableMapping[str, str], collectives: str | None) -> Interface | None:
-    """Return the interface that the run's library uses, and set it for the sensor that counts its bytes.
-
-    None, and none is set, where a user's choice is no interface's name.
-    """
-    name_in_use = chosen.get(_WORDS.get(collectives or "", INTERFACE_VARIABLE), own.name).removeprefix("=")
-    if name_in_use == own.name:
-        return own
-    interface = next((other for other in _all() if other.name == name_in_use), None)
-    for name, value in ((INTERFACE_VARIABLE, name_in_use), (ADDRESS_VARIABLE, interface and interface.address)):
-        chosen.pop(name)
-        if interface and value:
-            chosen[name] = value
-    return interface
 
 
 def facts(environment: Mapping[str, str], collectives: str | None) -> dict[str, Any]:

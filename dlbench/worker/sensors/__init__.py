@@ -2,8 +2,8 @@
 
 A sensor file holds a one-line doc, `OPTIONS`, `QUANTITIES` (name -> meaning with unit) and
 
-    def available() -> bool: ...              # cheap; False where there is nothing to read
     def open(place: Place) -> Sensor: ...     # an object with read() -> list[tuple[str, float]] and close()
+    def available() -> bool: ...              # cheap; False where there is nothing to read. Without it there always is
 
 `place` is the process that reads (`dlbench.scenario.layout.Place`): its cores and the index of its device.
 Sensors that read what belongs to a whole host (`PER_HOST = True`) are read by the first worker of each host only.

@@ -14,11 +14,6 @@ QUANTITIES = {
 }
 
 
-def available() -> bool:
-    """Return True: every system counts a process's CPU time."""
-    return True
-
-
 def open(place: Place) -> "CpuSensor":  # noqa: A001
     """Return the sensor of the process at `place`."""
     return CpuSensor(num_cores(place))

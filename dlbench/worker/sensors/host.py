@@ -22,11 +22,6 @@ QUANTITIES = {
 }
 
 
-def available() -> bool:
-    """Return True: Linux counts what its cores do."""
-    return True
-
-
 def open(place: Place) -> "HostSensor":  # noqa: A001
     """Return the sensor of this host."""
     return HostSensor()

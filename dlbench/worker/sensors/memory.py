@@ -1,6 +1,5 @@
 """Resident memory of the worker's process, now and at its peak."""
 
-import os
 from pathlib import Path
 
 from dlbench import plugins
@@ -16,11 +15,6 @@ QUANTITIES = {
 # psutil has no peak on Linux, and a process inherits getrusage's ru_maxrss from what was running before its exec.
 STATUS = Path("/proc/self/status")
 _FIELDS = {"VmRSS": "rss_bytes", "VmHWM": "peak_rss_bytes"}
-
-
-def available() -> bool:
-    """Whether the kernel shows a process's memory (Linux)."""
-    return os.access(STATUS, os.R_OK)
 
 
 def open(place: Place) -> "MemorySensor":  # noqa: A001

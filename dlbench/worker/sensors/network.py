@@ -25,11 +25,6 @@ QUANTITIES = {
 _COUNTERS = dict(zip(QUANTITIES, ("bytes_sent", "bytes_recv", "packets_sent", "packets_recv"), strict=False))
 
 
-def available() -> bool:
-    """Return True: Linux counts what its interfaces carry."""
-    return True
-
-
 def open(place: Place) -> "NetworkSensor":  # noqa: A001
     """Return the sensor of this host."""
     return NetworkSensor()

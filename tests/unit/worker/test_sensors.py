@@ -32,7 +32,7 @@ def opened():
 
 def test_readings_are_numbers_of_the_quantities_each_sensor_names_and_take_milliseconds(opened):
     found = [plugins.load("sensors", name) for name in plugins.names("sensors")]
-    sensors = {plugin: opened(plugin.target) for plugin in found if plugin.get("available")()}
+    sensors = {plugin: opened(plugin.target) for plugin in found if plugin.get("available", lambda: True)()}
     assert len(sensors) >= 4
     for _ in range(2):
         time.sleep(0.02)
