@@ -1,6 +1,5 @@
 """One attempt at the telemetry server: journaled lines go to disk, what the stall check needs stays in memory."""
 
-import json
 import math
 import threading
 import time
@@ -227,7 +226,7 @@ class AttemptSession:
             return {}
         try:
             if group:
-                self.journal.write([_with_worker(line, message, rank) for rank, line, message in group])
+                self.journal.write([_with_worker(line, rank) for rank, line, _ in group])
         except OSError as error:
             self.fail(f"the journal cannot be written: {error.strerror or error}")
             return {}
@@ -278,8 +277,6 @@ def _float(value: Any) -> float | None:
     return float(value) if is_number and math.isfinite(value) else None
 
 
-def _with_worker(line: bytes, message: dict[str, Any], rank: int) -> bytes:
-    """Return the line with `worker` in it; a long line is spliced, not encoded again."""
-    if "worker" in message:
-        return json.dumps(message | {"worker": rank}, separators=(",", ":")).encode() + b"\n"
-    return b'{"worker":%d,' % rank + line.strip()[1:] + b"\n"
+def _with_worker(line: bytes, rank: int) -> bytes:
+    """Return the line with `worker` at its end, where it overrules any that the line has; it is not encoded again."""
+    return line.strip()[:-1] + b',"worker":%d}\n' % rank

@@ -52,9 +52,7 @@ class KillTimer:
     """A timer of the kernel that kills this process unless it is armed anew in time, or with 0."""
 
     def __init__(self) -> None:
-        self._library = ctypes.CDLL(None, use_errno=True)
-        if not hasattr(self._library, "timer_create"):  # glibc before 2.34
-            self._library = ctypes.CDLL("librt.so.1", use_errno=True)
+        self._library = ctypes.CDLL("librt.so.1", use_errno=True)  # since glibc 2.34 it leads to the C library
         self._timer = ctypes.c_void_p()
         event = _Sigevent(None, signal.SIGKILL, _SIGEV_SIGNAL, b"")
         self._call("timer_create", _CLOCK_MONOTONIC, ctypes.byref(event), ctypes.byref(self._timer))
