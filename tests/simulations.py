@@ -1,6 +1,5 @@
 """Simulated runs on a small made-up problem, without a process or a study around them."""
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -73,7 +72,7 @@ def simulation(
     model = plugins.load("models", "softmax")
     shape = Problem((problem.inputs,), problem.classes)
     trainer = engine.create(settings, model, model.options(), plugins.Options(), shape, 0, Threads(1, 1))
-    return Simulation(run, trainer, partial(engine.make_flat_optimizer, settings), problem.data, Report())  # type: ignore[arg-type]
+    return Simulation(run, trainer, problem.data, Report())  # type: ignore[arg-type]
 
 
 def trained(strategy: str, workers: int, **chosen: Any) -> tuple[Result, np.ndarray, Simulation]:

@@ -1,7 +1,7 @@
 """A run with `communicator: simulated`: its world built from the settings, its records made from simulated time."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from time import time
 from typing import Any
 
@@ -13,14 +13,13 @@ from dlbench.records.result import NodeAccount, Result, Segment
 from dlbench.scenario.plugin_settings import nodes_of
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.strategies import Array
-from dlbench.strategies._protocol import Optimizer
 from dlbench.telemetry.reporter import Reporter
 from dlbench.trainers import Trainer
 from dlbench.worker.simulate.links import hosts_of
 from dlbench.worker.simulate.world import SimulatedWorld
 from dlbench.worker.train.agreement import Agreement, Diverged, compare
 from dlbench.worker.train.batches import TrainingData
-from dlbench.worker.train.evaluation import evaluate
+from dlbench.worker.train.evaluation import evaluate, mean_of
 from dlbench.worker.train.node_plan import plan_nodes
 from dlbench.worker.train.schedule import Ticket
 from dlbench.worker.training_record import Epoch, Scores, TrainingRecord, means_of
@@ -35,23 +34,15 @@ class Simulation:
     Args:
         run: The run.
         trainer: Computes the gradients of all workers, one at a time.
-        make_optimizer: Returns the run's optimizer for a flat vector.
         data: What they train and evaluate on.
         reporter: Sends rows and the heartbeat.
     """
 
-    def __init__(
-        self,
-        run: RunSpec,
-        trainer: Trainer,
-        make_optimizer: Callable[[Array], Optimizer],
-        data: TrainingData,
-        reporter: Reporter,
-    ) -> None:
+    def __init__(self, run: RunSpec, trainer: Trainer, data: TrainingData, reporter: Reporter) -> None:
         self.run, self.trainer, self.data, self.reporter = run, trainer, data, reporter
         settings = run.settings
         machines = SimulatedOptions(**run.options_of("communicator"))
-        self._plan = plan_nodes(run, len(data.train), trainer.parameters(), make_optimizer, trainer.scores)
+        self._plan = plan_nodes(run, len(data.train), trainer.parameters(), trainer.scores)
         self.world, self.schedule = self._plan.world, self._plan.schedule
         self._batches = data.batches or data.batch
         self._hosts = hosts_of(settings.workers, nodes_of(settings), machines.workers_per_host)
@@ -138,7 +129,7 @@ class Simulation:
         while self._record.progress.epoch < last and not self._record.is_over:
             self._asked = self._record.progress.epoch + 1
             kept = self._kept.pop(self._asked, {})
-            self._end_epochs(_mean([it for worker, it in sorted(kept.items()) if self._is_alive(worker)]))
+            self._end_epochs(mean_of([it for worker, it in sorted(kept.items()) if self._is_alive(worker)]))
 
     def updated(self) -> None:
         """Note that an epoch of servers is over when all its samples have entered an update."""
@@ -172,7 +163,7 @@ class Simulation:
         world = self.simulated
         if world.servers:
             return np.concatenate([server.parameters for server in world.servers])
-        return _mean([it.parameters for worker, it in enumerate(world.workers) if self._is_alive(worker)])
+        return mean_of([it.parameters for worker, it in enumerate(world.workers) if self._is_alive(worker)])
 
     def _end_epochs(self, parameters: Array) -> None:
         """Make the row of the epoch that has ended, of several within one update that of the last; evaluate if due."""
@@ -210,7 +201,7 @@ class Simulation:
 
     def _account(self, ready_at: float) -> Result:
         counts, progress = self.simulated.counts, self._record.progress
-        if self._plan.agrees and not self._is_stopped:
+        if self._plan.needs.agrees and not self._is_stopped:
             self._record.agree(self._agreement(), "at the end of the simulation")
         progress.steps, progress.train_time_s = sum(counts.steps) // self.run.settings.workers, self._train_time_s()
         return self._record.result(
@@ -285,11 +276,3 @@ class Simulation:
         last = [worker.begin() for rank, worker in enumerate(self.simulated.workers) if rank not in failed]
         agreement = compare(last[0], SingleCommunicator(), last[1:])
         return agreement if agreement.verdict == "exact" else agreement._replace(verdict="no")
-
-
-def _mean(vectors: Sequence[Array]) -> Array:
-    """Return the mean of vectors; of none an empty one."""
-    if not vectors:
-        return np.empty(0)
-    mean: Array = sum(vectors, np.zeros(vectors[0].shape)) / len(vectors)
-    return mean.astype(vectors[0].dtype)

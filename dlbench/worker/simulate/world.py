@@ -90,9 +90,9 @@ class SimulatedWorld:
         self.now = 0.0
         world = self._world = plan.world
         num_workers, nodes = world.num_workers, world.num_nodes
-        self.memory: Memory | None = SimulatedMemory(world.parameters) if plan.shares_memory else None
+        self.memory: Memory | None = SimulatedMemory(world.parameters) if plan.needs.shares_memory else None
         # For each gradient a worker moves what is shared twice through its host's memory.
-        self._memory_bytes = 2 * world.parameters.nbytes if plan.shares_memory else 0
+        self._memory_bytes = 2 * world.parameters.nbytes if plan.needs.shares_memory else 0
         self.counts = Counts([0.0] * num_workers, [0] * num_workers, [None] * num_workers)
         self._schedule, self._computes, self._links = plan.schedule, computes, Links(hosts, machines)
         # Workers in lock step that each apply a step do so at moments that differ a little: the window has whole steps.

@@ -1,5 +1,7 @@
 """Evaluation: each validation sample exactly once over all workers, as sums and counts, outside the timed window."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from dlbench.strategies import Communicator
@@ -30,6 +32,14 @@ def summed(trainer: Trainer, data: TrainingData, rows: Array, batch_size: int) -
         sums = trainer.evaluate(data.validation_x[batch], data.validation_y[batch])
         total += [sums[name] for name in trainer.scores]
     return total
+
+
+def mean_of(vectors: Sequence[Array]) -> Array:
+    """Return the mean of vectors, in float64, in their own type; of none an empty one."""
+    if not vectors:
+        return np.empty(0)
+    mean: Array = sum(vectors, np.zeros(vectors[0].shape)) / len(vectors)
+    return mean.astype(vectors[0].dtype)
 
 
 def average_statistics(trainer: Trainer, communicator: Communicator, num_replicas: int = 1) -> None:

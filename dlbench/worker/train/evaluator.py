@@ -10,12 +10,11 @@ from dlbench.errors import UserError
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.strategies._protocol import Message, Port, World
 from dlbench.telemetry.reporter import Reporter
-from dlbench.trainers import Array
-from dlbench.worker.train.evaluation import evaluate
+from dlbench.worker.train.evaluation import evaluate, mean_of
 from dlbench.worker.train.node_scores import Copy, Replica
 from dlbench.worker.training_record import Scores
 
-# Copies that may wait until they are scored.
+# Copies of parameters that one process may keep until they are scored.
 MOST_KEPT_BYTES = 4 * 2**30
 
 
@@ -130,15 +129,9 @@ class Evaluator:
             shards = range(world.num_servers)
             parameters = np.concatenate([copies[world.server(shard)].parameters for shard in shards])
         else:
-            parameters = _mean([copies[worker].parameters for worker in workers])
+            parameters = mean_of([copies[worker].parameters for worker in workers])
         trainer.set_parameters(parameters)
         if self._num_statistics:
-            trainer.set_state({"statistics": _mean([copies[worker].statistics for worker in workers])})
+            trainer.set_state({"statistics": mean_of([copies[worker].statistics for worker in workers])})
         batch_size = self._run.settings.evaluation_batch_size
         return evaluate(trainer, SingleCommunicator(), data, batch_size, self._reporter)
-
-
-def _mean(vectors: list[Array]) -> Array:
-    """Return the mean of vectors, in float64, in their own type."""
-    mean: Array = np.mean(vectors, axis=0, dtype=np.float64).astype(vectors[0].dtype)
-    return mean

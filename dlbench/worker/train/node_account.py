@@ -36,7 +36,7 @@ def conclude(node: NodeRun, last: Array) -> Result:
         evaluated_s = sum(scored.seconds or 0.0 for scored in scores.values())
     for number, epoch_scores in scores.items():
         epoch_scores.refuse_infinite(f"after epoch {number}")
-    if node.plan.agrees:
+    if node.plan.needs.agrees:
         record.agree(_agreement(node, last), "at the end")
     if node.replica is None:
         return Result(steps=0, **_counts(node))

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from dlbench import plugins
 from dlbench.compressors import Compressor
@@ -10,7 +12,7 @@ from dlbench.scenario.plugin_settings import nodes_of, update_of
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.strategies import Array
 from dlbench.strategies._encoded_messages import make_node
-from dlbench.strategies._protocol import Optimizer, OtherNode, Port, WorkerNode, World
+from dlbench.strategies._protocol import OtherNode, Port, WorkerNode, World
 from dlbench.worker.train.order import learning_rate
 from dlbench.worker.train.schedule import Assigned, HandedOut, InLockStep, schedule_of
 
@@ -24,10 +26,8 @@ class NodePlan:
         schedule: Which samples are whose.
         full_rate: The learning rate after warm-up, for the samples that an update is made of.
         dispenser: The node that gives samples to workers, where one does.
-        agrees: Whether all workers are to hold the same parameters at the end.
-        shares_memory: Whether workers read and write common parameters.
-        strategy: Makes the nodes.
-        options: The strategy's.
+        needs: What the strategy asks for and promises.
+        make_node: Makes a node of a role, by its number among those of it, that answers through a port.
         scores: Names of what trainers evaluate; the loss is the first.
     """
 
@@ -35,10 +35,8 @@ class NodePlan:
     schedule: InLockStep | HandedOut | Assigned
     full_rate: float
     dispenser: int | None
-    agrees: bool
-    shares_memory: bool
-    strategy: plugins.Plugin
-    options: plugins.Options
+    needs: Needs
+    make_node: Callable[[str, int, Port], Any]
     scores: tuple[str, ...]
 
     def is_scored(self, node: int) -> bool:
@@ -48,23 +46,16 @@ class NodePlan:
 
     def worker(self, rank: int, port: Port) -> WorkerNode:
         """Return the node of a worker."""
-        node: WorkerNode = make_node(self.strategy.get("node"), self.options, self.world, WORKER, rank, port)
+        node: WorkerNode = self.make_node(WORKER, rank, port)
         return node
 
     def other(self, node: int, port: Port) -> OtherNode:
         """Return a node that is no worker, such as a server, by its number."""
-        role, index = self.world.role(node)
-        other: OtherNode = make_node(self.strategy.get("node"), self.options, self.world, role, index, port)
+        other: OtherNode = self.make_node(*self.world.role(node), port)
         return other
 
 
-def plan_nodes(
-    run: RunSpec,
-    num_samples: int,
-    parameters: Array,
-    make_optimizer: Callable[[Array], Optimizer],
-    scores: Sequence[str],
-) -> NodePlan:
+def plan_nodes(run: RunSpec, num_samples: int, parameters: Array, scores: Sequence[str]) -> NodePlan:
     """Return the nodes of a run over this many training samples, with these first parameters.
 
     Raises:
@@ -81,15 +72,13 @@ def plan_nodes(
         return learning_rate(run, step, schedule.steps_per_epoch) * (full_rate / run.full_learning_rate)
 
     others = {role.name: role.number for role in nodes_of(settings)}
-    make_compressor = _compressor(run, parameters)
+    make_optimizer = partial(plugins.load("trainers", settings.trainer).get("make_flat_optimizer"), settings)
     world = World(
-        settings.workers, others, parameters, rate, make_optimizer, run.seed, make_compressor,
+        settings.workers, others, parameters, rate, make_optimizer, run.seed, _compressor(run, parameters),
         schedule.steps_per_epoch, run.epochs_per_worker,
     )  # fmt: skip
-    return NodePlan(
-        world, schedule, full_rate, _dispenser(needs, world), needs.agrees, needs.shares_memory, strategy, options,
-        tuple(scores),
-    )  # fmt: skip
+    make = partial(make_node, strategy.get("node"), options, world)
+    return NodePlan(world, schedule, full_rate, _dispenser(needs, world), needs, make, tuple(scores))
 
 
 def _dispenser(needs: Needs, world: World) -> int | None:

@@ -19,16 +19,14 @@ from dlbench.telemetry.reporter import Reporter
 from dlbench.trainers import Array
 from dlbench.worker.observer import Observer
 from dlbench.worker.step_recorder import StepRecorder
-from dlbench.worker.train.evaluator import Evaluator, copy_message
+from dlbench.worker.train.evaluator import MOST_KEPT_BYTES, Evaluator, copy_message
 from dlbench.worker.train.loop import ANNOUNCE_S
 from dlbench.worker.train.node_plan import NodePlan
-from dlbench.worker.train.node_scores import Copy, NodeCommunicator, Replica
-from dlbench.worker.train.nodes import NodeProcess, meet
+from dlbench.worker.train.node_scores import Copy, Replica
+from dlbench.worker.train.nodes import NodeCommunicator, NodeProcess, meet
 from dlbench.worker.train.schedule import Assigned, HandedOut, Ticket
 from dlbench.worker.training_record import Epoch
 
-# Copies of parameters that one process may keep until they are scored.
-MOST_KEPT_BYTES = 4 * 2**30
 _NOTHING: Array = np.empty(0)
 
 
@@ -84,7 +82,7 @@ class NodeRun:
         is_evaluator = communicator.rank == self._evaluator
         self.replica = None if is_evaluator else replica
         first = plan.world.parameters
-        self._memory = communicator.share(first, plan.world.num_workers) if plan.shares_memory else None
+        self._memory = communicator.share(first, plan.world.num_workers) if plan.needs.shares_memory else None
         # Bytes moved one-sidedly: in training, and for copies that are scored.
         self._moved = self._moved_for_copies = 0
         self.process = NodeProcess(communicator, self._memory)
@@ -99,7 +97,7 @@ class NodeRun:
         self.scorer: Evaluator | None = None
         if is_evaluator:
             assert replica is not None
-            self.scorer = Evaluator(self.process.port, plan.dispenser, plan.world, replica, run, reporter)
+            self.scorer = Evaluator(self.process, plan.dispenser, plan.world, replica, run, reporter)
         # When the step under way began, had its batch, the parameters, and its gradient; its mean loss.
         self._moments = (0.0, 0.0, 0.0, 0.0)
         self._loss: float | None = None
@@ -138,7 +136,7 @@ class NodeRun:
         last = np.zeros_like(self.plan.world.parameters)
         served: OtherNode | None = None
         if self.replica is not None:
-            worker = node = self.plan.worker(self.communicator.rank, process.port)
+            worker = node = self.plan.worker(self.communicator.rank, process)
             self._train(worker, self.replica)
             self._moved = self._bytes_moved - self._moved_for_copies
             last = worker.begin()  # which takes what has come for it
@@ -146,7 +144,7 @@ class NodeRun:
             self.reporter.phase = "serve"
             process.serve_and_compute(self.scorer)
         else:
-            served = node = self.plan.other(self.communicator.rank, process.port)
+            served = node = self.plan.other(self.communicator.rank, process)
             self._serve(served)
             last = served.parameters if self.plan.is_scored(self.communicator.rank) else last
         epochs = self._whole_epochs(served)

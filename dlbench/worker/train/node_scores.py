@@ -2,33 +2,20 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
 from dlbench.strategies import Communicator
-from dlbench.strategies._protocol import Memory, World
+from dlbench.strategies._protocol import World
 from dlbench.trainers import Array, Trainer
 from dlbench.worker.train.batches import TrainingData
 from dlbench.worker.train.evaluation import summed
-from dlbench.worker.train.nodes import MessageCommunicator, meet
+from dlbench.worker.train.nodes import NodeCommunicator, meet
 from dlbench.worker.training_record import Scores
 
 # Parameters that a process joins at a time.
 _GROUP_BYTES = 2**28
-
-
-class SharedMemory(Memory, Protocol):
-    """Parameters that all workers share, and the bytes that this one has moved one-sidedly for them."""
-
-    bytes_moved: int
-
-
-class NodeCommunicator(Communicator, MessageCommunicator, Protocol):
-    """A communicator with collectives and messages."""
-
-    def share(self, first: Array, num_ranks: int) -> SharedMemory | None:
-        """Return a vector that the first ranks read and write, None for others; a collective."""
 
 
 class Replica(NamedTuple):

@@ -18,14 +18,13 @@ from typing import Protocol
 
 import numpy as np
 
-from dlbench.strategies import Array
+from dlbench.strategies import Array, Communicator
 from dlbench.strategies._protocol import (
     RUN_TYPES,
     Gradient,
     Memory,
     Message,
     OtherNode,
-    Port,
     WorkerNode,
     pack_header,
     unpack_header,
@@ -63,11 +62,14 @@ class ComputingNode(Protocol):
         """Send what follows from it."""
 
 
-class MessageCommunicator(Protocol):
-    """A communicator that carries messages without waiting; see `dlbench.communicators.mpi`."""
+class SharedMemory(Memory, Protocol):
+    """Parameters that all workers share, and the bytes that this one has moved one-sidedly for them."""
 
-    rank: int
-    size: int
+    bytes_moved: int
+
+
+class NodeCommunicator(Communicator, Protocol):
+    """A communicator that carries messages, too, without waiting; see `dlbench.communicators.mpi`."""
 
     def send(self, data: Array, to: int, tag: int = 0) -> None:
         """Send bytes [n] (uint8) without waiting."""
@@ -84,8 +86,8 @@ class MessageCommunicator(Protocol):
     def enter_barrier(self) -> Callable[[], bool]:
         """Enter a barrier; what is returned says whether all have."""
 
-    def all_reduce(self, array: Array, out: Array, operation: str = "sum") -> None:
-        """Write the sum over all nodes to `out`."""
+    def share(self, first: Array, num_ranks: int) -> SharedMemory | None:
+        """Return a vector that the first ranks read and write, None for others; a collective."""
 
 
 def keep_memory() -> None:
@@ -100,7 +102,7 @@ def keep_memory() -> None:
         mallopt(_TRIM_THRESHOLD, _MOST_KEPT_BYTES)
 
 
-def meet(communicator: MessageCommunicator) -> None:
+def meet(communicator: NodeCommunicator) -> None:
     """Wait for all nodes without taking a core from those that still work; a collective."""
     is_over = communicator.enter_barrier()
     while not is_over():
@@ -112,7 +114,7 @@ def _nothing() -> None:
 
 
 class NodeProcess:
-    """Runs one node.
+    """Runs one node, and is the port through which it answers.
 
     Args:
         communicator: Connects all nodes: workers, then those of other roles, then the evaluator.
@@ -131,7 +133,7 @@ class NodeProcess:
         found_no_more_at: When it was told that there are no more samples for it; None before, and for a server.
     """
 
-    def __init__(self, communicator: MessageCommunicator, memory: Memory | None = None) -> None:
+    def __init__(self, communicator: NodeCommunicator, memory: Memory | None = None) -> None:
         self.memory = memory
         self.sent = self.received = self.bytes_sent = self.bytes_received = self.num_dropped = 0
         self.links: dict[int, tuple[int, int]] = {}
@@ -153,11 +155,6 @@ class NodeProcess:
         self.closed_after: int | None = None
         self._after_message: Callable[[], None] = _nothing
         self._pool = ThreadPoolExecutor(1)
-
-    @property
-    def port(self) -> Port:
-        """How its node answers."""
-        return self
 
     @property
     def samples(self) -> int:

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from socket import gethostname
 from typing import Any
@@ -34,8 +33,8 @@ from dlbench.worker.train.checkpoints import Checkpoints
 from dlbench.worker.train.evaluation import knows_nothing
 from dlbench.worker.train.loop import Loop
 from dlbench.worker.train.node_plan import plan_nodes
-from dlbench.worker.train.node_scores import NodeCommunicator, Replica
-from dlbench.worker.train.nodes import keep_memory, meet
+from dlbench.worker.train.node_scores import Replica
+from dlbench.worker.train.nodes import NodeCommunicator, keep_memory, meet
 
 # The evaluator, which holds no worker, is built like this one.
 _FIRST = (0,)
@@ -56,7 +55,7 @@ def train(assignment: Assignment, rank: int, reporter: Reporter, observer: Obser
     reporter.phase = "rendezvous"
     communicator, strategy = connect(assignment, rank)
     reporter.phase = "build"
-    arrays = open_arrays(Path(assignment.data_folder_of(rank)), assignment.data_checksum)
+    arrays = _arrays(assignment, rank)
     trainer = build(assignment, rank, arrays, strategy)
     reporter.phase = "broadcast"
     parameters = trainer.parameters()
@@ -92,13 +91,9 @@ def simulate(assignment: Assignment, rank: int, reporter: Reporter) -> Result:
 
     run = assignment.run
     reporter.phase = "build"
-    arrays = open_arrays(Path(assignment.data_folder_of(rank)), assignment.data_checksum)
-    trainer = build(assignment, rank, arrays)
-    trainer.compile(None)
-    data = data_of(run, arrays, trainer=trainer)
+    trainer, data = _replica(assignment, rank)
     reporter.send_facts({**trainer.facts(), **_guesses(run, rank, data)})
-    make_optimizer = plugins.load("trainers", run.settings.trainer).get("make_flat_optimizer")
-    return Simulation(run, trainer, partial(make_optimizer, run.settings), data, reporter).train()
+    return Simulation(run, trainer, data, reporter).train()
 
 
 def run_node(assignment: Assignment, rank: int, reporter: Reporter, observer: Observer) -> Result:
@@ -119,23 +114,31 @@ def run_node(assignment: Assignment, rank: int, reporter: Reporter, observer: Ob
     reporter.phase = "build"
     replica, place = None, assignment.layout.places[rank]
     if place.workers or place.role == EVALUATOR.name:
-        arrays = open_arrays(Path(assignment.data_folder_of(rank)), assignment.data_checksum)
-        trainer = build(assignment, rank, arrays)
-        trainer.compile(None)
-        replica = Replica(trainer, data_of(run, arrays, place.workers or _FIRST, trainer))
+        replica = _replica(assignment, rank)
     if replica is not None and place.workers:
         guesses = _guesses(run, rank, replica.data)
-        reporter.send_facts({**trainer.facts(), "mpi_version": communicator.library, **guesses})
+        reporter.send_facts({**replica.trainer.facts(), "mpi_version": communicator.library, **guesses})
     reporter.phase = "broadcast"
     parameters, num_samples, scores = _first_parameters(communicator, replica)
-    make_optimizer = plugins.load("trainers", run.settings.trainer).get("make_flat_optimizer")
-    plan = plan_nodes(run, num_samples, parameters, partial(make_optimizer, run.settings), scores)
+    plan = plan_nodes(run, num_samples, parameters, scores)
     node = NodeRun(run, assignment.layout, plan, communicator, reporter, observer, replica)
     result = conclude(node, node.train())
     reporter.phase = "finish"
     reporter.send_facts(observer.totals())
     communicator.close()
     return result
+
+
+def _replica(assignment: Assignment, rank: int) -> Replica:
+    """Return what computes the gradients of a process whose strategy applies them itself, and its data."""
+    arrays = _arrays(assignment, rank)
+    trainer = build(assignment, rank, arrays)
+    trainer.compile(None)
+    return Replica(trainer, data_of(assignment.run, arrays, assignment.layout.places[rank].workers or _FIRST, trainer))
+
+
+def _arrays(assignment: Assignment, rank: int) -> Arrays:
+    return open_arrays(Path(assignment.data_folder_of(rank)), assignment.data_checksum)
 
 
 def _guesses(run: RunSpec, rank: int, data: TrainingData) -> dict[str, float]:
@@ -285,7 +288,9 @@ def data_of(
     # A plain view of the mapping: indexing the memmap class itself costs twice as much.
     x, y = np.asarray(arrays.x), np.asarray(arrays.y)
     has_validation_part = parts.validation_part == "validation"
-    train_x, train_y, train = (x, y, parts.train) if settings.input is not Input.MEMORY else _copied(x, y, parts.train)
+    train_x, train_y, train = x, y, parts.train
+    if settings.input is Input.MEMORY:  # copies in the process's own memory, one after the other
+        train_x, train_y, train = x[train], y[train], np.arange(len(train))
     data = TrainingData(
         x=train_x,
         y=train_y,
@@ -296,8 +301,3 @@ def data_of(
     )
     hold = getattr(trainer, "hold", None)
     return replace(data, batches=batches_of(run, workers, data, problem_of(arrays), hold))
-
-
-def _copied(x: Array, y: Array, rows: Array) -> tuple[Array, Array, Array]:
-    """Return copies of these rows in the process's own memory, and where they are in them: one after the other."""
-    return x[rows], y[rows], np.arange(len(rows))

@@ -55,7 +55,7 @@ def train(mpi: Any, strategy: str, workers: int, **chosen: Any) -> dict[str, Any
     is_handed_out = isinstance(schedule, HandedOut)
     if is_handed_out and rank == hands_out:
         process.hand_out(schedule)
-    node = make_node(make, options, world, *world.role(rank), process.port)
+    node = make_node(make, options, world, *world.role(rank), process)
     if rank < world.num_workers:
         if is_handed_out and rank != hands_out:
             process.ask(hands_out)

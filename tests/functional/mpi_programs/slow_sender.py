@@ -61,7 +61,7 @@ if __name__ == "__main__":
     communicator.barrier()
     started, clock = time.perf_counter(), Clock()
     if communicator.rank == 0:
-        node = Pusher(process.port)
+        node = Pusher(process)
         process.start(node)
         for ticket, seconds in zip(tickets, (0.0, 2.0), strict=True):
             with process.computing(node):

@@ -67,7 +67,7 @@ def test_what_a_worker_applies_itself_is_its_update_and_no_message(
     layout: Any = SimpleNamespace(evaluator=None)
     replica = Replica(found.trainer, found.data)
     node_run = NodeRun(found.run, layout, found._plan, communicator(), reporter, None, replica)  # type: ignore[arg-type]
-    worker = found._plan.worker(0, node_run.process.port)
+    worker = found._plan.worker(0, node_run.process)
     if strategy != "hogwild":
         apply = worker._optimizer.apply  # type: ignore[attr-defined]
         slow = SimpleNamespace(apply=lambda *arguments: (sleep(UPDATE_S), apply(*arguments)))
