@@ -5,7 +5,8 @@ share, and files that are mapped, are not counted.
 """
 
 import resource
-from pathlib import Path
+
+from dlbench.worker.sensors.memory import STATUS, memory_of
 
 
 def limit(memory_bytes: int) -> None:
@@ -15,11 +16,7 @@ def limit(memory_bytes: int) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
 
 
-def resident_peak_bytes() -> int:
-    """Return the largest resident memory of this process since its start."""
-    try:
-        lines = Path("/proc/self/status").read_text().splitlines()
-        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
-    except (OSError, StopIteration):
-        # Inherited over exec, so that it may be what another program was.
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+def resident_peak_bytes() -> int | None:
+    """Return the largest resident memory of this process since its start; None where the kernel does not say."""
+    peak = dict(memory_of(STATUS.read_text())).get("peak_rss_bytes")
+    return None if peak is None else int(peak)
