@@ -37,9 +37,10 @@ class Range(NamedTuple):
     most: float
     is_whole: bool = False
 
-    def holds(self, value: float) -> bool:
-        """Whether a number is one of them; NaN and infinity never are."""
-        return self.least <= value <= self.most and not (self.is_whole and value != math.floor(value))
+    def holds(self, values: Any) -> Any:
+        """Whether a number is one of them, or each number of an array; NaN and infinity never are."""
+        is_within = (self.least <= values) & (values <= self.most)
+        return is_within & (values == np.floor(values)) if self.is_whole else is_within
 
 
 _RUN_KINDS = {column.name: column.kind for column in RUNS}
@@ -111,10 +112,8 @@ class LineChecker:
     def _check_steps(self, rows: npt.NDArray[np.float64]) -> None:
         if not len(rows):
             return
-        for (name, (least, most, is_whole)), values in zip(_STEP_RANGES.items(), rows.T, strict=True):
-            is_sound = (values >= least) & (values <= most)
-            if is_whole:
-                is_sound &= values == np.floor(values)
+        for (name, numbers), values in zip(_STEP_RANGES.items(), rows.T, strict=True):
+            is_sound = numbers.holds(values)
             if name not in _REQUIRED:
                 is_sound |= np.isnan(values)
             if not is_sound.all():
