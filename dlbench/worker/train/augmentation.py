@@ -88,7 +88,8 @@ class CropFlip:
             strides=frame.strides[:3],
         )
         chosen = rows[np.arange(n)[:, None], offsets.row[:, None] + np.arange(height), offsets.column[:, None]]
-        _mirror(chosen.view(np.dtype((np.void, channels * pictures.itemsize))).reshape(n, height, width), offsets)
+        pixels = chosen.view(np.dtype((np.void, channels * pictures.itemsize))).reshape(n, height, width)
+        pixels[offsets.mirrored] = pixels[offsets.mirrored][:, :, ::-1]
         cropped: Array = chosen.view(pictures.dtype).reshape(pictures.shape)
         return cropped
 
@@ -100,8 +101,3 @@ class CropFlip:
             self._frame = np.zeros(shape, pictures.dtype)
         self._frame[:, self.padding : self.padding + height, self.padding : self.padding + width] = pictures
         return self._frame
-
-
-def _mirror(pixels: Array, offsets: CropOffsets) -> None:
-    """Mirror the chosen ones of pictures [n, height, width], one element a pixel, in place."""
-    pixels[offsets.mirrored] = pixels[offsets.mirrored][:, :, ::-1]

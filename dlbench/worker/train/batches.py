@@ -66,26 +66,19 @@ class Crops:
         return draw(self.run.seed, passes, share.indices, settings.augmentation_padding)
 
 
-class CroppedAndFlipped:
-    """Pictures that the processor crops and mirrors.
+def _cropped_and_flipped(crops: Crops, read: Batches) -> Batches:
+    """Return what gives steps pictures that the processor crops and mirrors, once `read` has returned them."""
+    crop_flip = CropFlip(crops.run.settings.augmentation_padding)
 
-    Args:
-        crops: How.
-        read: Returns the samples of a share.
-    """
+    def batches(share: Share, epoch: int) -> tuple[Array, Array]:
+        x, y = read(share, epoch)
+        return (crop_flip(x, crops.of(share, epoch)), y) if len(y) else (x, y)
 
-    def __init__(self, crops: Crops, read: Batches) -> None:
-        self._crops, self._read = crops, read
-        self._crop_flip = CropFlip(crops.run.settings.augmentation_padding)
-
-    def __call__(self, share: Share, epoch: int) -> tuple[Array, Array]:
-        """Read the samples of a share, and crop and mirror each."""
-        x, y = self._read(share, epoch)
-        return (self._crop_flip(x, self._crops.of(share, epoch)), y) if len(y) else (x, y)
+    return batches
 
 
-class OnDevice:
-    """Samples that the trainer's device holds and gathers: in each step it is sent their numbers alone.
+def _on_device(x: Array, y: Array, hold: Hold, crops: Crops | None) -> Batches:
+    """Return what gives steps samples that the trainer's device holds: each step sends it their numbers alone.
 
     Args:
         x: Training samples as they are stored [n, ...].
@@ -93,21 +86,18 @@ class OnDevice:
         hold: The trainer's.
         crops: How the device crops and mirrors them; None where they stay as they are.
     """
+    gather = hold(x, y, None if crops is None else crops.run.settings.augmentation_padding)
 
-    def __init__(self, x: Array, y: Array, hold: Hold, crops: Crops | None) -> None:
-        self._nothing = x[:0], y[:0]
-        self._crops = crops
-        self._gather = hold(x, y, None if crops is None else crops.run.settings.augmentation_padding)
-
-    def __call__(self, share: Share, epoch: int) -> tuple[Any, Any]:
-        """Return the samples of a share on the device."""
+    def batches(share: Share, epoch: int) -> tuple[Any, Any]:
         if not len(share.indices):
-            return self._nothing
+            return x[:0], y[:0]
         places = [share.indices]
-        if self._crops is not None:
-            offsets = self._crops.of(share, epoch)
+        if crops is not None:
+            offsets = crops.of(share, epoch)
             places += [offsets.row, offsets.column, offsets.mirrored]
-        return self._gather(np.stack(places, axis=1, dtype=np.int32, casting="unsafe"))
+        return gather(np.stack(places, axis=1, dtype=np.int32, casting="unsafe"))
+
+    return batches
 
 
 class Synthetic:
@@ -169,8 +159,8 @@ def batches_of(
         crops = Crops(run, workers)
     if settings.input is Input.DEVICE:
         assert hold is not None  # other trainers are refused before the run
-        return OnDevice(data.x[data.train], data.y[data.train], hold, crops)
-    return data.batch if crops is None else CroppedAndFlipped(crops, data.batch)
+        return _on_device(data.x[data.train], data.y[data.train], hold, crops)
+    return data.batch if crops is None else _cropped_and_flipped(crops, data.batch)
 
 
 def _random_sample(generator: np.random.Generator, stored: np.dtype[Any], problem: Problem) -> Array:

@@ -56,7 +56,8 @@ def write(folder: Path, checkpoint: Checkpoint) -> int:
         OSError: It cannot be written, as on a full disk; those before it are as they were.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    _sweep(folder)
+    for left in folder.glob(f".{_PREFIX}*"):  # of writers that were killed
+        left.unlink(missing_ok=True)
     path = _path(folder, checkpoint.epoch)
     manifest = {
         "format": FORMAT,
@@ -70,9 +71,12 @@ def write(folder: Path, checkpoint: Checkpoint) -> int:
     with replacing(path, "wb") as file:
         np.savez(file, allow_pickle=False, **{MANIFEST: text}, **checkpoint.arrays)
     sync_folder(folder)
-    num_bytes = path.stat().st_size
-    _discard(folder, checkpoint.epoch)
-    return num_bytes
+    epochs = _epochs(folder)
+    # Those of later epochs could not be used, or the run would be beyond them.
+    kept = [epoch for epoch in epochs if epoch <= checkpoint.epoch][:NUM_KEPT]
+    for epoch in set(epochs).difference(kept):
+        _path(folder, epoch).unlink(missing_ok=True)
+    return path.stat().st_size
 
 
 def read(folder: Path, epoch: int, identity: str) -> Checkpoint:
@@ -128,17 +132,3 @@ def _epochs(folder: Path) -> list[int]:
 
 def _path(folder: Path, epoch: int) -> Path:
     return folder / f"{_PREFIX}{epoch}.npz"
-
-
-def _discard(folder: Path, current: int) -> None:
-    """Take away old checkpoints, and those of later epochs: they could not be used, or the run would be beyond them."""
-    epochs = _epochs(folder)
-    earlier = [epoch for epoch in epochs if epoch < current]
-    for epoch in [*(epoch for epoch in epochs if epoch > current), *earlier[NUM_KEPT - 1 :]]:
-        _path(folder, epoch).unlink(missing_ok=True)
-
-
-def _sweep(folder: Path) -> None:
-    """Take away the temporary files of writers that were killed."""
-    for path in folder.glob(f".{_PREFIX}*"):
-        path.unlink(missing_ok=True)

@@ -9,6 +9,7 @@ import hashlib
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -93,21 +94,20 @@ class Checkpoints:
         Raises:
             ValueError: The trainer does not take the state that it once returned.
         """
-        checkpoint = self._newest() if self._communicator.rank == 0 else None
-        sent = (
-            None
-            if checkpoint is None
-            else [checkpoint.states, {name: (array.size, array.dtype.str) for name, array in checkpoint.arrays.items()}]
-        )
-        # TrainingProgress and the kinds of arrays first: the others then know what comes.
+        checkpoint: Checkpoint | None = None
+        sent: Any = None
+        if self._communicator.rank == 0:
+            checkpoint, notes = newest(self._folder, self._identity)
+            for note in notes:
+                self._note(note)
+        if checkpoint is not None:
+            sent = checkpoint.states, [(name, array.size, array.dtype.str) for name, array in checkpoint.arrays.items()]
+        # States and the kinds of arrays first: the others then know what comes.
         sent = self._communicator.all_gather(sent)[0]
         if sent is None:
             return None
         states, kinds = sent
-        arrays = (
-            checkpoint.arrays if checkpoint else {name: np.empty(size, dtype) for name, (size, dtype) in kinds.items()}
-        )
-        self._put(arrays)
+        self._put(checkpoint.arrays if checkpoint else {name: np.empty(size, dtype) for name, size, dtype in kinds})
         progress = TrainingProgress.model_validate(states[self._communicator.rank])
         self._reporter.send_facts({"resumed_from_epoch": progress.epoch})
         return progress
@@ -116,12 +116,6 @@ class Checkpoints:
         """Remove the run's checkpoints at its end, where dlbench cannot; call it when all have trained."""
         if self._communicator.rank == 0 and self._is_far and not self._stay:
             shutil.rmtree(self._folder, ignore_errors=True)
-
-    def _newest(self) -> Checkpoint | None:
-        checkpoint, notes = newest(self._folder, self._identity)
-        for note in notes:
-            self._note(note)
-        return checkpoint
 
     def _write(self, checkpoint: Checkpoint) -> None:
         try:

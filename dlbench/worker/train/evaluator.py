@@ -58,7 +58,9 @@ class Evaluator:
         self._copies: dict[int, dict[int, Copy]] = {}
         self._ends = self._has_closed = False
         self._answers: dict[int, bool] = {}
-        self._sources = self._nodes_that_send()
+        # Who sends something of each epoch: servers, and workers that hold parameters or statistics.
+        servers, workers = map(world.server, range(world.num_servers)), range(world.num_workers)
+        self._sources = {*servers, *(workers if self._num_statistics or not world.num_servers else ())}
 
     def on_message(self, message: Message) -> None:
         """Take what a node has kept of an epoch, or answer a worker whether an epoch was the last.
@@ -112,12 +114,6 @@ class Evaluator:
         if self._ends and not self._has_closed and self._dispenser is not None:
             self._has_closed = True
             self._port.send(self._dispenser, Message("close", 0))
-
-    def _nodes_that_send(self) -> frozenset[int]:
-        """Return who sends something of each epoch: servers, and workers that hold parameters or statistics."""
-        world = self._world
-        servers = [world.server(shard) for shard in range(world.num_servers)]
-        return frozenset([*servers, *(range(world.num_workers) if self._num_statistics or not servers else ())])
 
     def _is_whole(self, epoch: int) -> bool:
         return self._copies[epoch].keys() >= self._sources

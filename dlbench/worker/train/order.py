@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import NamedTuple
 
 import numpy as np
@@ -110,9 +110,7 @@ class DataOrder:
 
     def full_batches(self, epoch: int) -> Iterator[Share]:
         """Yield the same without a remainder."""
-        permutations = self._permutations(epoch)
-        for step in range(self.full_steps):
-            yield self.share(step, permutations, self.workers)
+        return islice(self.epoch(epoch), self.full_steps)
 
     def growing_batches(self, epoch: int, multiple: Callable[[], int]) -> Iterator[Share]:
         """Yield the same of batches that are a multiple of the whole one: a power of two, asked for before each.
