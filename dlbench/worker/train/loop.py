@@ -3,7 +3,6 @@
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
 from typing import NamedTuple
@@ -16,8 +15,7 @@ from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import BatchPolicy
 from dlbench.strategies import Communicator, Strategy
 from dlbench.strategies._step import NAN, Step, StepTimestamps
-from dlbench.telemetry.reporter import Reporter
-from dlbench.trainers import Array, Sums, Trainer
+from dlbench.trainers import Array, Sums
 from dlbench.worker.observer import Observer
 from dlbench.worker.step_recorder import StepRecorder, Window, is_cut
 from dlbench.worker.train.agreement import compare
@@ -32,33 +30,6 @@ from dlbench.worker.training_record import Epoch, Scores, TrainingProgress, Trai
 ANNOUNCE_S = 2.0
 # An extended window is planned no further ahead than this: steps may become slower.
 LOOK_AGAIN_S = 1.0
-
-
-@dataclass(frozen=True)
-class SyncPoint:
-    """Where all workers synchronise, with the phase reported; every method is a collective."""
-
-    communicator: Communicator
-    trainer: Trainer
-    reporter: Reporter
-
-    def barrier(self) -> None:
-        """Wait for this worker's device, then for every worker."""
-        self.trainer.synchronize()
-        self.reporter.phase = "barrier"
-        self.communicator.barrier()
-
-    def most(self, value: float) -> float:
-        """Return the largest of all workers' values."""
-        return float(self.largest(np.array([value]))[0])
-
-    def largest(self, values: Array) -> Array:
-        """Return the largest of all workers' values, element by element: float64 [n], the same n on all."""
-        largest = np.array(values)
-        if len(largest):
-            self.reporter.phase = "barrier"
-            self.communicator.all_reduce(largest, largest, "max")
-        return largest
 
 
 class RunningStep(NamedTuple):
@@ -111,7 +82,6 @@ class Loop:
         self._steps = self.progress.steps
         self._first_step, self._earlier_train_time_s = self._steps + 1, self.progress.train_time_s or 0.0
         self._earlier_bytes, self._bytes_before = self.progress.bytes_sent, strategy.bytes_sent or 0
-        self.sync_point = SyncPoint(communicator, self.trainer, self.reporter)
         self.dynamic_batch: DynamicBatch | None = None
         if run.settings.batch_policy is not BatchPolicy.FIXED:
             remembered = self.progress.batch_policy
@@ -120,7 +90,7 @@ class Loop:
             for change in self.progress.batch_changes:
                 self._send_change(change)
         self.recorder = StepRecorder(self.reporter, run.limits.flush_interval_s)
-        self.window = Window(self.sync_point.barrier, self.reporter.observer_cpu_s)
+        self.window = Window(self._barrier, self.reporter.observer_cpu_s)
         self._batches = data.batches or data.batch
         # Epochs that are not yet summed over all workers: that is done at evaluations, outside the timed window.
         self._pending: list[Epoch] = []
@@ -285,7 +255,7 @@ class Loop:
         if self.dynamic_batch is not None:
             self.reporter.phase = "compile"
             sent = self.strategy.bytes_sent or 0
-            self.dynamic_batch.prepare(self._batches, self.sync_point.largest)
+            self.dynamic_batch.prepare(self._batches, self._largest)
             self._bytes_before += (self.strategy.bytes_sent or 0) - sent
         rehearse, per_call = getattr(self.trainer, "rehearse", None), self.run.settings.steps_per_execution
         calls = [[share] for share in self.order.remainders()] if rehearse is not None else []
@@ -297,7 +267,7 @@ class Loop:
         for shares in calls:
             scale = self.step.scale(len(shares[0].indices), shares[0].total)
             rehearse(*self._batches(joined(shares), 1), scale, len(shares))
-        self.sync_point.barrier()
+        self._barrier()
 
     def _phase(self, share: Share, num_steps: int) -> str:
         """Return the phase of a step, or of those of a call that ends with it.
@@ -322,7 +292,7 @@ class Loop:
         assert self._scores is not None
         self._send_epochs(self._scores._replace(seconds=seconds))
         self.reporter.samples_per_s = self._rate_so_far()
-        self.record.look_at(progress.rows[-1], progress.epoch, train_time_s, self.sync_point.most)
+        self.record.look_at(progress.rows[-1], progress.epoch, train_time_s, self._most)
 
     def _send_epochs(self, scores: Scores | None = None) -> None:
         """Sum the pending epochs over all workers, and send their rows, the last one with scores; a collective."""
@@ -391,14 +361,32 @@ class Loop:
         The worker that misses most decides, so that all run as many.
         """
         segments = self.window.segments
-        warm_up = truncation(self.sync_point.largest(batch_medians(np.array(self.window.step_times))))
+        warm_up = truncation(self._largest(batch_medians(np.array(self.window.step_times))))
         segments = segments[pieces_left_out([segment.steps for segment in segments], warm_up.steps) :]
         steps = sum(segment.steps for segment in segments)
         seconds = sum(segment.seconds for segment in segments)
         missing_s, missing_steps = MIN_TIMED_S - seconds, MIN_TIMED_STEPS - steps
         if steps and missing_s > 0:
             missing_steps = max(missing_steps, math.ceil(1.02 * min(LOOK_AGAIN_S, missing_s) * steps / seconds))
-        return max(0, round(self.sync_point.most(float(missing_steps))))
+        return max(0, round(self._most(float(missing_steps))))
+
+    def _barrier(self) -> None:
+        """Wait for this worker's device, then for every worker; a collective."""
+        self.trainer.synchronize()
+        self.reporter.phase = "barrier"
+        self.communicator.barrier()
+
+    def _most(self, value: float) -> float:
+        """Return the largest of all workers' values; a collective."""
+        return float(self._largest(np.array([value]))[0])
+
+    def _largest(self, values: Array) -> Array:
+        """Return the largest of all workers' values, element by element: float64 [n], the same n on all."""
+        largest = np.array(values)
+        if len(largest):
+            self.reporter.phase = "barrier"
+            self.communicator.all_reduce(largest, largest, "max")
+        return largest
 
     def _close_window(self) -> None:
         self._settle()

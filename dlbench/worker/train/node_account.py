@@ -10,7 +10,7 @@ from dlbench.trainers import Array
 from dlbench.worker.train import common_window
 from dlbench.worker.train.agreement import Agreement, compare
 from dlbench.worker.train.node_run import NodeRun
-from dlbench.worker.train.node_scores import Replica, joined, score
+from dlbench.worker.train.node_scores import joined, score
 from dlbench.worker.training_record import Scores, TrainingRecord, means_of
 
 
@@ -44,7 +44,19 @@ def conclude(node: NodeRun, last: Array) -> Result:
     progress = record.progress
     progress.epoch, progress.steps = len(node.epochs), node.steps
     progress.train_time_s, progress.evaluation_time_s = trained_until, evaluated_s
-    return _account(node, node.replica, record, segments)
+    trainer, data = node.replica
+    return record.result(
+        samples_dropped=len(node.epochs) * node.plan.schedule.dropped_per_epoch,
+        train_samples=len(data.train),
+        validation_samples=len(data.validation),
+        num_parameters=trainer.num_parameters,
+        flops_per_sample=trainer.flops_per_sample,
+        ready_at=node.recorder.ready_at,
+        first_step_s=node.recorder.first_step_s,
+        segments=segments,
+        learning_rate=node.plan.full_rate,
+        **_counts(node),
+    )
 
 
 def _window(node: NodeRun) -> tuple[Segment, ...]:
@@ -133,22 +145,6 @@ def _agreement(node: NodeRun, last: Array) -> Agreement:
         held = last.copy()
         node.communicator.broadcast(held)
     return compare(held if node.replica is None else last, node.communicator)
-
-
-def _account(node: NodeRun, replica: Replica, record: TrainingRecord, segments: tuple[Segment, ...]) -> Result:
-    trainer, data = replica
-    return record.result(
-        samples_dropped=len(node.epochs) * node.plan.schedule.dropped_per_epoch,
-        train_samples=len(data.train),
-        validation_samples=len(data.validation),
-        num_parameters=trainer.num_parameters,
-        flops_per_sample=trainer.flops_per_sample,
-        ready_at=node.recorder.ready_at,
-        first_step_s=node.recorder.first_step_s,
-        segments=segments,
-        learning_rate=node.plan.full_rate,
-        **_counts(node),
-    )
 
 
 def _counts(node: NodeRun) -> dict[str, Any]:
