@@ -52,7 +52,10 @@ def test_what_is_not_on_disk_is_not_acknowledged(
     receive(session, 0, {"kind": "x", "seq": 1})
     assert session.commit() == {0: 1}
 
-    def full(*_: object) -> int:
+    write = os.write
+
+    def full(descriptor: int, content: bytes = b"") -> int:
+        write(descriptor, bytes(content)[:5])
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, call, full)

@@ -84,17 +84,6 @@ def test_no_array_is_made_of_a_damaged_shape(tmp_path: Path) -> None:
             read(tmp_path, 4, IDENTITY)
 
 
-def test_of_a_damaged_one_the_second_choice_is_taken(tmp_path: Path) -> None:
-    for epoch in (2, 4):
-        write(tmp_path, made(epoch))
-    path = tmp_path / "epoch-4.npz"
-    numbers = made(4).arrays["parameters"].tobytes()
-    path.write_bytes(path.read_bytes().replace(numbers, numbers[::-1]))
-    found, (note,) = newest(tmp_path, IDENTITY)
-    must_be(found, made(2))
-    assert note.startswith("the checkpoint after epoch 4 was not used: ")
-
-
 def test_files_that_are_cut_short_missing_or_something_else_are_refused(tmp_path: Path) -> None:
     write(tmp_path, made(4))
     path = tmp_path / "epoch-4.npz"
