@@ -9,7 +9,6 @@ from typing import Any
 
 from dlbench import plugins
 from dlbench.records.assignment import Assignment
-from dlbench.scenario.layout import Layout, Place
 from dlbench.telemetry.reporter import Reporter
 from dlbench.worker.sensors import Reading, Sensor
 from dlbench.worker.sensors._summary import Summary
@@ -28,8 +27,11 @@ class Observer:
 
     def __init__(self, assignment: Assignment, rank: int, reporter: Reporter, without: Collection[str] = ()) -> None:
         settings, limits = assignment.run.settings, assignment.run.limits
-        self._place = next(place for place in assignment.layout.places if place.rank == rank)
-        self._reads_host = _is_first_on_host(assignment.layout, self._place)
+        places = assignment.layout.places
+        self._place = places[rank]
+        # What belongs to a whole host is read by the first worker there, or of servers alone the first.
+        here = [other for other in places if other.host == self._place.host]
+        self._reads_host = self._place is min(here, key=lambda other: (not other.workers, other.rank))
         self._reporter, self._without = reporter, without
         self._interval_s = settings.sensor_interval_s
         # Rows leave often enough for the bound on what a dead host can take with it.
@@ -162,9 +164,3 @@ def next_reading(turn: int, elapsed_s: float, interval_s: float) -> tuple[int, f
     """
     turn = max(turn + 1, math.ceil(elapsed_s / interval_s))
     return turn, max(0.0, turn * interval_s - elapsed_s)
-
-
-def _is_first_on_host(layout: Layout, place: Place) -> bool:
-    """Whether a process reads what belongs to its whole host: the first worker there, or of servers alone the first."""
-    here = [other for other in layout.places if other.host == place.host]
-    return min(here, key=lambda other: (not other.workers, other.rank)).rank == place.rank

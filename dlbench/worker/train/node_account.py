@@ -148,30 +148,17 @@ def _agreement(node: NodeRun, last: Array) -> Agreement:
 
 
 def _counts(node: NodeRun) -> dict[str, Any]:
-    process = node.process
-    return {
-        "samples_seen": process.samples,
-        "bytes_sent": node.bytes_sent,
-        "messages": process.sent,
-        "updates": len(process.moments),
-        "gradients_dropped": process.num_dropped,
-        "staleness": tuple(sorted(process.staleness.items())),
-        "nodes": (_node_account(node),),
-    }
-
-
-def _node_account(node: NodeRun) -> NodeAccount:
     process, place = node.process, node.layout.places[node.communicator.rank]
-    counts: dict[str, Any] = {}
+    work: dict[str, Any] = {}
     if process.found_no_more_at is not None:
         until = process.found_no_more_at - node.recorder.zero
-        counts = {
+        work = {
             "steps": node.steps,
             "compute_time_s": node.computed_s,
             "wait_time_s": max(0.0, until - node.computed_s),
             "ended_at_s": until,
         }
-    return NodeAccount(
+    account = NodeAccount(
         role=place.role,
         host=node.layout.hosts.index(place.host),
         messages_sent=process.sent,
@@ -179,5 +166,14 @@ def _node_account(node: NodeRun) -> NodeAccount:
         bytes_sent=node.bytes_sent,
         bytes_received=process.bytes_received,
         links=tuple((to, *sent) for to, sent in sorted(process.links.items())),
-        **counts,
+        **work,
     )
+    return {
+        "samples_seen": process.samples,
+        "bytes_sent": node.bytes_sent,
+        "messages": process.sent,
+        "updates": len(process.moments),
+        "gradients_dropped": process.num_dropped,
+        "staleness": tuple(sorted(process.staleness.items())),
+        "nodes": (account,),
+    }
