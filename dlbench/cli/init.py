@@ -42,14 +42,13 @@ def command(
 ) -> None:
     """Write FILE (scenario.yaml), a commented scenario that runs as it is. Asks for what is not given."""
     from dlbench.analysis.formatting import counted
-    from dlbench.scenario.check.commands import scripts_of, simple_commands
     from dlbench.scenario.check.script_warnings import script_warnings
-    from dlbench.scenario.check.scripts import with_modules
+    from dlbench.scenario.check.scripts import has_hook
     from dlbench.scenario.cluster import this_machine
     from dlbench.scenario.expand.runs import expand
     from dlbench.scenario.read.scenario_file import parse
     from dlbench.study.prepare import verify
-    from dlbench.study.starter import Wish, command_of, lacks_hook, starter
+    from dlbench.study.starter import Wish, starter, texts_of
 
     if file.exists() and not force:
         raise UserError(f"{file} is there already", hint="name another file, or replace it with --force")
@@ -79,10 +78,8 @@ def command(
     click.echo(f"{file}: {size}. Next: dlbench run {shlex.quote(str(file))} --report")
     for warning in script_warnings(runs):
         click.echo(f"warning: {warning}", err=True)
-    if script and lacks_hook(Path(script)):
+    if script and not any(map(has_hook, texts := texts_of(Path(script)))):
         click.echo(f"For every step and epoch, add to {script}, or to the Python script that it starts:", err=True)
-        paths = {Path(script), *scripts_of(simple_commands(command_of(Path(script))))}
-        texts = [text for path in sorted(paths) for text in with_modules(path)]
         for line in hook_lines(texts, starts_workers=runs[0].settings.workers_inside):
             click.echo(f"    {line}", err=True)
 

@@ -26,7 +26,6 @@ NAMES = {
     "seed": ("seed", "random_seed", "manual_seed"),
 }  # fmt: skip
 SETTINGS = {name: setting for setting, names in NAMES.items() for name in names}
-FLAG = re.compile(r"--[A-Za-z][\w-]*")
 # Calls that declare an argument: of argparse, and of click.
 ADDERS = ("add_argument", "option", "argument")
 # How many workers a script starts, where it starts them itself.
@@ -126,14 +125,10 @@ def arguments_of(text: str, folder: Path = Path()) -> list[Argument]:
             is_typer = reader == "typer.run"
             arguments += [it for read in _read_by(call, definitions) for it in _fields(read, dash, is_typer)]
         elif reader == "hydra.main":
-            arguments += _of_hydra(call, calls, definitions, folder)
+            arguments += _of_hydra(call, folder)
     if "typer" in modules_of(text):
         for function, word in commands.items():
             arguments += [replace(it, subcommand=word) for it in _fields(function, "-", is_typer=True)]
-    if any(_called(call) in ADDERS and call.args and isinstance(call.args[0], ast.Name) for call in calls):
-        # Declared in a loop over their names.
-        texts = [node.value for node in nodes if isinstance(node, ast.Constant)]
-        arguments += [Argument(text) for text in texts if isinstance(text, str) and FLAG.fullmatch(text)]
     marks = [call for call in calls if _called(call) in ("mark_flag_as_required", "mark_flags_as_required")]
     required = {it.value for call in marks for it in ast.walk(call) if isinstance(it, ast.Constant)}
     arguments = [replace(it, is_needed=it.is_needed or it.flag.removeprefix("--") in required) for it in arguments]
@@ -184,29 +179,30 @@ def filled(
             subcommand = argument.subcommand
             words.append(subcommand)
         is_number = starts_workers and argument.name.lower() in NUMBERS_OF_WORKERS
-        is_folder = argument.name in FOLDERS and (goes_on or argument.is_needed)
         setting = "workers" if is_number else argument.setting
-        is_address = argument.name in ADDRESSES and argument.default != BY_ENVIRONMENT and not starts_workers
-        is_rank = argument.name == "local_rank" and not starts_workers
-        is_written = setting or is_folder or is_address or is_rank or argument.is_needed
-        if argument.is_switch or not is_written or setting in done:
+        value = f"{{{setting}}}" if setting else _filled_by_launch(argument, starts_workers, goes_on)
+        is_open = argument.is_needed and not value
+        if is_open:  # a name in capitals says that it is
+            stand_in = argument.choice or STAND_INS.get(argument.kind, argument.name.upper())
+            value = FOLDER if argument.name in FOLDERS else stand_in
+        if argument.is_switch or not value or setting in done:
             continue
-        # A name in capitals says that it is open.
-        stand_in = argument.choice or STAND_INS.get(argument.kind, argument.name.upper())
-        if is_address:
-            stand_in = BY_ENVIRONMENT
-        elif is_rank:
-            stand_in = LOCAL_RANK
-        elif is_folder:
-            stand_in = f"{FOLDER}/{{{ATTEMPT}}}" if goes_on else FOLDER
-        value = f"{{{setting}}}" if setting else stand_in
         done |= {setting} - {""}
-        open_ones += [] if setting or is_address or is_rank or (is_folder and goes_on) else [f"{argument.name}={value}"]
+        open_ones += [f"{argument.name}={value}"] * is_open
         if argument.is_positional:
             words.append(value)
         else:
             words += [f"{argument.flag}={value}"] if argument.is_joined else [argument.flag, value]
     return words, open_ones
+
+
+def _filled_by_launch(argument: Argument, starts_workers: bool, goes_on: bool) -> str:
+    """Return what a launch knows of an argument that no setting fills in: an address, a rank, a folder of its own."""
+    if argument.name in ADDRESSES and argument.default != BY_ENVIRONMENT and not starts_workers:
+        return BY_ENVIRONMENT
+    if argument.name == "local_rank" and not starts_workers:
+        return LOCAL_RANK
+    return f"{FOLDER}/{{{ATTEMPT}}}" if argument.name in FOLDERS and goes_on else ""
 
 
 def _declared(call: ast.Call) -> Iterator[Argument]:
@@ -285,7 +281,8 @@ def _of_one(subcommands: Iterable[str], arguments: list[Argument]) -> list[Argum
 
 def _read_by(call: ast.Call, definitions: Mapping[str, Definition]) -> list[Definition]:
     """Return the functions and classes that a call names."""
-    names = [ast.unparse(it) for node in _values(call) for it in getattr(node, "elts", [node])]
+    given = (*call.args, *(it.value for it in call.keywords))
+    names = [ast.unparse(it) for node in given for it in getattr(node, "elts", [node])]
     return [definitions[name] for name in names if name in definitions]
 
 
@@ -316,21 +313,14 @@ def _fields(read: Definition, dash: str, is_typer: bool = False) -> Iterator[Arg
         yield Argument(flag, is_needed, is_switch, False, _constant(default), kind=_called(kind))
 
 
-def _of_hydra(
-    call: ast.Call, calls: Iterable[ast.Call], definitions: Mapping[str, Definition], folder: Path
-) -> Iterator[Argument]:
-    """Yield what overrides the configuration of `hydra.main`: a class that the script stores, or a file."""
+def _of_hydra(call: ast.Call, folder: Path) -> Iterator[Argument]:
+    """Yield what overrides the file that `hydra.main` names."""
     keywords = {it.arg: it.value for it in call.keywords}
     path, name = (str(_constant(keywords.get(key)) or "") for key in ("config_path", "config_name"))
-    stored = [each for each in calls if _called(each) == "store" and name in map(_constant, _values(each))]
-    for each in stored:
-        nodes = [definitions[it.id] for it in _values(each) if isinstance(it, ast.Name) and it.id in definitions]
-        yield from (replace(it, flag=it.flag[2:], is_joined=True) for node in nodes for it in _fields(node, "_"))
-    if not stored:
-        with suppress(yaml.YAMLError):
-            file = folder / path / f"{name.removesuffix('.yaml')}.yaml"
-            for key, value in _leaves(yaml.safe_load(text_of(file) or "")):
-                yield Argument(key, is_needed=value == "???", is_joined=True, default=value)
+    with suppress(yaml.YAMLError):
+        file = folder / path / f"{name.removesuffix('.yaml')}.yaml"
+        for key, value in _leaves(yaml.safe_load(text_of(file) or "")):
+            yield Argument(key, is_needed=value == "???", is_joined=True, default=value)
 
 
 def _leaves(part: object, before: str = "") -> Iterator[tuple[str, Any]]:
@@ -340,10 +330,6 @@ def _leaves(part: object, before: str = "") -> Iterator[tuple[str, Any]]:
             yield from _leaves(value, f"{before}{key}.")
         elif not isinstance(value, dict):
             yield f"{before}{key}", value
-
-
-def _values(call: ast.Call) -> list[ast.expr]:
-    return [*call.args, *(it.value for it in call.keywords)]
 
 
 def _word(node: ast.expr) -> str:

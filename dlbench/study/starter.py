@@ -75,8 +75,6 @@ PRINTED = (
     "#   samples_per_s: {output: 'images/sec: ([0-9.]+)', of: all}   # or `of: worker`, each of which prints its own",
     "#   validation_accuracy: {output: 'accuracy: ([0-9.]+)%', times: 0.01}",
 )
-# Arguments that end a script.
-LIMIT = re.compile(r"((max|num|total|train|n)_\w*)?(steps|iters?|iterations|updates)")
 # What executes a script by the end of its name; others are known by their first line.
 PROGRAMS = {".py": "python", ".pyw": "python", ".sh": "bash", ".bash": "bash"}
 # How scripts of queues are known: by the end of their names, or by a line for the queue.
@@ -115,7 +113,6 @@ class _Lines:
     left_out: Sequence[str] = ()
     has_hook: bool = False
     starts_workers: bool = False
-    may_not_end: bool = False
 
     def add(self, key: str, value: Any, why: str = "") -> None:
         self.found.append((key, value, why))
@@ -196,10 +193,7 @@ def _head(wish: Wish, name: str) -> Iterator[str]:
 
 def _end(wish: Wish, base: _Lines) -> Iterator[str]:
     yield "repeats: 5   # fewer cannot show what is chance"
-    if base.may_not_end:
-        yield "timeout_s: 30m   # no argument known here ends the script's `while True`: a limit of steps, or this"
-    else:
-        yield "# timeout_s: 30m                                              # ends a run that takes longer"
+    yield "# timeout_s: 30m                                              # ends a run that takes longer"
     if wish.script and not base.has_hook:
         yield from PRINTED
     if not wish.script:
@@ -209,23 +203,22 @@ def _end(wish: Wish, base: _Lines) -> Iterator[str]:
 
 def _of_script(wish: Wish, base: _Lines) -> str:
     """Add what a script needs; return the strategy that starts it."""
-    command = command_of(Path(wish.script))
-    nested = next((it for it in simple_commands(command) if it.launcher), None)
+    script = Path(wish.script)
+    command = command_of(script)
+    is_python, commands = command.startswith("python"), simple_commands(command)
+    nested = next((it for it in commands if it.launcher), None)
     if nested and {"workers", "strategy"} & set(wish.compare):
         raise UserError(
             f"{wish.script} starts processes itself, by `{nested.launcher}`, and dlbench starts one for each worker",
             hint=f"name the script that one process executes: --script {(*nested.scripts, 'train.py')[0]}",
         )
-    script, started = Path(wish.script), _texts(command)
-    texts = list(dict.fromkeys([*started, *with_modules(script)]))
-    nodes = [node for text in texts for node in ast.walk(parsed(text))]
+    texts, started = texts_of(script), {text_of(path) for path in (script, *scripts_of(commands))}
     # What a module imports alone, such as `torch.distributed` to ask for its rank, starts no workers.
     connecting = [text for text in texts if text in started or _CONNECTS.search(text)]
     modules = {module for text in connecting for module in modules_of(text)}
     tree = [node for text in connecting for node in ast.walk(parsed(text))]
     modules |= OF_TENSORFLOW & {getattr(node, key, "") for node in tree for key in ("attr", "id", "value")}
-    main_text = text_of(script) or ""
-    arguments = arguments_of(with_imported(script), script.parent) if command.startswith("python") else []
+    arguments = arguments_of(with_imported(script), script.parent) if is_python else []
     fixed = {"learning_rate": 0.1, "epochs": 10}
     if wish.compare and "batch_size" not in wish.compare:
         fixed["batch_size"] = 32
@@ -235,36 +228,24 @@ def _of_script(wish: Wish, base: _Lines) -> str:
         for it in arguments
         if it.setting not in fixed or it.is_needed or it.is_positional or _number(it.default, type(fixed[it.setting]))
     ]
-    starts = starts_workers(main_text) if command.startswith("python") else ""
+    starts = starts_workers(text_of(script) or "") if is_python else ""
     words, open_ones = filled(arguments, starts_workers=bool(starts), goes_on=goes_on(texts))
-    filled_in = f"{', '.join(open_ones)}: say what it is to be" if open_ones else ""
-    clis = lightning_clis(texts) if command.startswith("python") else []
+    clis = lightning_clis(texts) if is_python else []
     # Without `run=False` its first argument says what to do.
     is_run = bool(clis) and not any(it.arg == "run" and ast.unparse(it.value) == "False" for it in clis[0].keywords)
     line = " ".join([command, *["fit"] * is_run, *words])
-    if command.startswith("python") and not starts and lacks_devices(line):
-        # Fabric's own command says the second; with it `.launch()` fails.
-        is_fabric = any(re.search(r"\bFabric\(", text) for text in texts)
-        variables = "LT_DEVICES={workers}" if is_fabric else "PL_TRAINER_DEVICES={workers}"
-        is_launched = any(".launch(" in text for text in texts)
-        ways = [f"{line} trainer.devices={{workers}}"] * ("hydra" in modules)
-        ways += [f"env {'LT_CLI_USED=1 ' * (is_fabric and not is_launched)}{variables} {line}"]
-        ways += [f"{line} {it.flag} {{workers}}" for it in arguments if it.flag == "--devices"]
-        ways += [f"{line} --trainer.devices {{workers}}"] * bool(clis)
-        line = next((it for it in reversed(ways) if not lacks_devices(it)), line)
+    if is_python and not starts and lacks_devices(line):
+        ways = _with_devices(line, texts, has_flag=any(it.flag == "--devices" for it in arguments))
+        line = next((it for it in ways if not lacks_devices(it)), line)
     line = f"bash -c {shlex.quote(line)}" if LOCAL_RANK in line else line
-    base.add("command", line, filled_in or "{batch_size} and every other setting can be filled in")
+    about = f"{', '.join(open_ones)}: say what it is to be" if open_ones else ""
+    base.add("command", line, about or "{batch_size} and every other setting can be filled in")
     defaults = {argument.setting: argument.default for argument in reversed(arguments) if not argument.is_switch}
     base.batch_size = _number(defaults.get("batch_size"), int)
     base.has_hook = any(map(has_hook, texts))
     read = [key for key in OF_SCRIPTS if reads(texts, key)]
     base.left_out = [key for key in OF_SCRIPTS if key not in read and key not in defaults]
     _add_scope(base, arguments)
-    loops = [it for it in nodes if isinstance(it, ast.While)]
-    bodies = [ast.unparse(it) for it in loops if isinstance(it.test, ast.Constant)]
-    is_endless = any(".step(" in it and not re.search(r"\b(break|return|raise|yield|exit)\b", it) for it in bodies)
-    has_limit = any(LIMIT.fullmatch(it.name) and it.default for it in arguments)
-    base.may_not_end = is_endless and "epochs" in base.left_out and not has_limit
     for key, default in fixed.items():
         why = [f"what the script reads as run.{key}"] * (key in read)
         why += ["a rate needs 50 steps and 5 s"] * (key == "epochs" and base.has_hook)
@@ -287,6 +268,22 @@ def _of_script(wish: Wish, base: _Lines) -> str:
     if strategy == "mpi" and BY_TORCHRUN & modules:
         base.add("launcher", "torchrun", "which Lightning asks for; `devices` must be its number of workers")
     return strategy
+
+
+def _with_devices(line: str, texts: Sequence[str], *, has_flag: bool) -> Iterator[str]:
+    """Yield commands that may tell Lightning how many workers there are on a host."""
+    if lightning_clis(texts):
+        yield f"{line} --trainer.devices {{workers}}"
+    if has_flag:
+        yield f"{line} --devices {{workers}}"
+    if any(re.search(r"\bFabric\(", text) for text in texts):
+        # Fabric's own command says the first; with it `.launch()` fails.
+        is_launched = any(".launch(" in text for text in texts)
+        yield f"env {'LT_CLI_USED=1 ' * (not is_launched)}LT_DEVICES={{workers}} {line}"
+    else:
+        yield f"env PL_TRAINER_DEVICES={{workers}} {line}"
+    if any("hydra" in modules_of(text) for text in texts):
+        yield f"{line} trainer.devices={{workers}}"
 
 
 def _started_by(modules: set[str], texts: Sequence[str]) -> str:
@@ -357,15 +354,10 @@ def command_of(script: Path) -> str:
     return f"{program} {quoted}"
 
 
-def lacks_hook(script: Path) -> bool:
-    """Whether no script that is started, and no module of it, calls the hook, without which no step is recorded."""
-    return not any(map(has_hook, [*_texts(command_of(script)), *with_modules(script)]))
-
-
-def _texts(command: str) -> list[str]:
-    """Return the texts of the scripts that a command starts."""
-    paths = {path for it in simple_commands(command) for path in (*map(Path, it.words[1:2]), *it.scripts)}
-    return [text for path in sorted(paths) if (text := text_of(path)) is not None]
+def texts_of(script: Path) -> list[str]:
+    """Return the texts of a script, of Python scripts that it starts, and of the modules of both."""
+    paths = {script, *scripts_of(simple_commands(command_of(script)))}
+    return list(dict.fromkeys(text for path in sorted(paths) for text in with_modules(path)))
 
 
 def _of_data(wish: Wish, base: _Lines) -> str:

@@ -10,7 +10,6 @@ from dlbench.errors import shorten
 from dlbench.grouping import by_key
 from dlbench.scenario.check.case import Case
 from dlbench.scenario.check.commands import (
-    SimpleCommand,
     executed,
     hides_failures,
     module_file,
@@ -47,13 +46,6 @@ _LIBRARIES = {
     "mpi4py": "mpi4py openmpi", "lightning": "lightning", "pytorch_lightning": "pytorch-lightning",
     "accelerate": "accelerate", "transformers": "transformers", "deepspeed": "deepspeed",
 }  # fmt: skip
-# Horovod's modules, the engine that each is built for, and how.
-_FOR_TENSORFLOW = ("tensorflow", "`make horovod` builds it (docs/horovod.md)")
-_HOROVOD = {
-    "horovod.torch": ("torch", "build Horovod with HOROVOD_WITH_PYTORCH=1; `make horovod` is for TensorFlow alone"),
-    "horovod.tensorflow": _FOR_TENSORFLOW,
-    "horovod.keras": _FOR_TENSORFLOW,
-}
 # What scripts mention that place replicas on several devices.
 _REPLICATED = re.compile("mirrored|distribut|parallel|replica|shard|pmap", re.IGNORECASE)
 # An argument whose default is an address.
@@ -122,23 +114,19 @@ def script_warnings(arms: Sequence[RunSpec]) -> list[str]:
             )
         one_process = (run.settings.workers == 1 or needs_of(run.settings.strategy).one_process for run in runs)
         if not runs[0].settings.workers_inside and any(one_process):
-            lines += _launcher_warnings(commands)
+            # More processes are no workers of the run.
+            lines += [
+                f"the command starts `{it.launcher}` where dlbench starts one process: if it starts several, the run "
+                f"fails; write what one process executes{f', `{it.remedy}`' if it.remedy else ''}"
+                for it in commands
+                if it.launcher
+            ]
         lines += _about_rate(runs)
         path = next(scripts_of(commands), None)
         text = text_of(path) if path else None
         if text is not None:
             lines += _about(str(path), text, command, runs)
     return list(dict.fromkeys(lines))
-
-
-def _launcher_warnings(commands: Iterable[SimpleCommand]) -> list[str]:
-    """Warn of launchers that a single process starts: more processes are no workers of the run."""
-    return [
-        f"the command starts `{it.launcher}` where dlbench starts one process: if it starts several, the run fails; "
-        f"write what one process executes{f', `{it.remedy}`' if it.remedy else ''}"
-        for it in commands
-        if it.launcher
-    ]
 
 
 def _about_rate(arms: Sequence[RunSpec]) -> Iterable[str]:
@@ -191,11 +179,6 @@ def _about(path: str, text: str, command: str, arms: Sequence[RunSpec]) -> Itera
     for module, names_of in _LIBRARIES.items():
         if module in imported and find_spec(module) is None:
             yield f"{path} imports {module}, which is not installed here: pip install {names_of}"
-    spec = find_spec("horovod")
-    folders = (spec and spec.submodule_search_locations) or ()
-    for module, (engine, how) in _HOROVOD.items():
-        if module in imported and folders and not any(any(Path(it, engine).glob("mpi_lib*.so")) for it in folders):
-            yield f"{path} imports {module}, which was not built here: {how}"
     axes = dict.fromkeys(key for run in arms for key in run.axes if key not in APPLIED and "." not in key)
     varied = [key for key in axes if len({run.axes.get(key) for run in arms}) > 1]
     for key in unread(command, varied):

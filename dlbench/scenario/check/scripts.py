@@ -95,11 +95,9 @@ def unconnected(command: str) -> Path | None:
     if not is_read or any(_CONNECTED.search(code_of(it)) for it in texts):
         return None
     nodes = [node for text in texts for node in ast.walk(parsed(text))]
-    imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
-    imported |= {str(node.module) for node in nodes if isinstance(node, ast.ImportFrom) and not node.level}
     beside = {it.stem for path in paths for it in path.parent.glob("*.py")}
     beside |= {it.name for it in [*packages, *map(_package, paths)]}
-    is_alone = {module.partition(".")[0] for module in imported} <= _ALONE | beside
+    is_alone = {module.partition(".")[0] for module in _imported(nodes)} <= _ALONE | beside
     return next(iter(paths), None) if is_alone and not any(map(_LEAVES.fullmatch, _calls(*nodes))) else None
 
 
@@ -195,11 +193,9 @@ def unread(command: str, settings: Iterable[str] = _TRAINING) -> tuple[str, ...]
     _, outer, texts = _script_and_texts(command)
     texts = [*outer, *texts]
     filled_in = names(command)
-
-    def is_known(key: str) -> bool:
-        return key in filled_in or reads(texts, key)
-
-    return tuple(key for key in settings if not any(map(is_known, {key, TOGETHER.get(key, key)})))
+    return tuple(
+        key for key in settings if not any(it in filled_in or reads(texts, it) for it in {key, TOGETHER.get(key, key)})
+    )
 
 
 def reads(texts: Sequence[str], setting: str) -> bool:
@@ -298,11 +294,11 @@ def with_modules(path: Path) -> list[str]:
     for each in paths:
         if each not in texts and len(texts) < _MOST_MODULES and (text := text_of(each)) is not None:
             texts[each] = text
-            nodes = list(ast.walk(parsed(text)))
-            modules = {(folder, module) for module in _imported(nodes) for folder in (path.parent, package.parent)}
-            modules |= {it for node in nodes if isinstance(node, ast.ImportFrom) for it in _relative(node, each)}
-            files = filter(None, (module_file(module, folder) for folder, module in modules))
-            paths += sorted(it for it in files if it.name != "__init__.py" or package in it.parents)
+            files = set[Path | None]()
+            for _, dotted, module, folders in _imports(text, each, path):
+                names = {module, *accumulate(dotted.split("."), "{}.{}".format)} - {""}
+                files |= {module_file(name, folder) for name in names for folder in folders}
+            paths += sorted(it for it in files if it and (it.name != "__init__.py" or package in it.parents))
     # Many an `__init__.py` is empty.
     return [text for it, text in texts.items() if it == path or it.name != "__init__.py" or parsed(text).body]
 
@@ -312,30 +308,28 @@ def _package(path: Path) -> Path:
     return next((it for it in (path, *path.parents) if not is_file(it.parent / "__init__.py")), path)
 
 
-def _relative(node: ast.ImportFrom, path: Path) -> Iterator[tuple[Path, str]]:
-    """Yield the folders and modules in them that `from .module import name` in a file may mean."""
-    if node.level:
-        folder = Path(os.path.normpath(path.parent.joinpath(*[".."] * (node.level - 1))))
-        for module in (node.module, *(f"{node.module or ''}.{it.name}".lstrip(".") for it in node.names)):
-            yield folder, module or "__init__"
-
-
 def imports_of(path: Path, script: Path) -> Iterator[tuple[str, Path, str]]:
     """Yield what a file of a script has from others beside it: what it calls that, the other file, its name there."""
-    nodes = list(ast.walk(parsed(text_of(path) or "")))
-    attributes = [_dotted(it).rpartition(".") for it in nodes if isinstance(it, ast.Attribute)]
-    imports = [(node, it) for node in nodes if isinstance(node, ast.Import | ast.ImportFrom) for it in node.names]
-    for node, it in imports:
-        module, level = getattr(node, "module", "") or "", getattr(node, "level", 0)
-        near = Path(os.path.normpath(path.parent.joinpath(*[".."] * (level - 1))))
-        folders = [near] if level else [script.parent, _package(script).parent]
-        files = [module_file(f"{module}.{it.name}".lstrip("."), folder) for folder in folders]
-        owners = [module_file(module or "__init__", folder) for folder in folders if isinstance(node, ast.ImportFrom)]
+    text = text_of(path) or ""
+    attributes = [_dotted(it).rpartition(".") for it in ast.walk(parsed(text)) if isinstance(it, ast.Attribute)]
+    for it, dotted, module, folders in _imports(text, path, script):
         here = it.asname or it.name
-        if file := next(filter(None, files), None):
+        if file := next(filter(None, (module_file(dotted, folder) for folder in folders)), None):
             yield from ((f"{here}.{name}", file, name) for before, _, name in attributes if before == here)
-        elif file := next(filter(None, owners), None):
+        elif module and (file := next(filter(None, (module_file(module, folder) for folder in folders)), None)):
             yield here, file, it.name
+
+
+def _imports(text: str, path: Path, script: Path) -> Iterator[tuple[ast.alias, str, str, list[Path]]]:
+    """Yield what a file of a script imports: the name, the same after its module, the module, and where both may be."""
+    for node in ast.walk(parsed(text)):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            level = getattr(node, "level", 0)
+            near = Path(os.path.normpath(path.parent.joinpath(*[".."] * (level - 1))))
+            folders = [near] if level else [script.parent, _package(script).parent]
+            module = getattr(node, "module", None) or "__init__" * bool(level)
+            for it in node.names:
+                yield it, f"{module}.{it.name}".removeprefix("__init__").lstrip("."), module, folders
 
 
 @lru_cache(4 * _MOST_MODULES)
@@ -350,7 +344,11 @@ def parsed(text: str) -> ast.Module:
 
 def modules_of(text: str) -> Iterator[str]:
     """Yield the modules that a Python script imports or names (`torch.distributed`), with the packages they are in."""
-    for node in ast.walk(parsed(text)):
+    return _modules(ast.walk(parsed(text)))
+
+
+def _modules(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for node in nodes:
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
         if isinstance(node, ast.ImportFrom):
             names = [f"{node.module}.{name}" for name in names if not node.level]
@@ -381,5 +379,4 @@ def imported_by(text: str) -> set[str]:
 
 
 def _imported(nodes: Iterable[ast.AST]) -> set[str]:
-    imports = [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
-    return set(modules_of("\n".join(map(ast.unparse, imports))))
+    return set(_modules(it for it in nodes if isinstance(it, ast.Import | ast.ImportFrom)))

@@ -96,7 +96,6 @@ class Config:
     amp: bool = True
     data: str = MISSING
 """
-STORED = 'ConfigStore.instance().store(name="config", node=Config)\n'
 HYDRA = """\
 @hydra.main(version_base=None, config_path="conf", config_name="config")
 def main(cfg): ...
@@ -130,7 +129,6 @@ WORDS = [
      "--batch_size {batch_size} --lr {learning_rate} --data DATA", ["data=DATA"]),
     (DATACLASS + "HfArgumentParser((Config,))", "--batch_size {batch_size} --lr {learning_rate} --data DATA",
      ["data=DATA"]),
-    (DATACLASS + STORED + HYDRA, "batch_size={batch_size} lr={learning_rate} data=DATA", ["data=DATA"]),
     (HYDRA, "", []),
     (
         TRAINER,
@@ -149,7 +147,6 @@ WORDS = [
     (CHOICES, "--n 1 --o a resnet", ["n=1", "o=a", "arch=resnet"]),
     ("print('--batch-size')\nsub.add_argument(dest='name')\n", "", []),
     ("def f(:\n", "", []),
-    ("for n in ('--model', '--batch_size', '- --x'):\n    p.add_argument(n)\n", "--batch_size {batch_size}", []),
     ("p.add_argument('--lr')\np.add_argument('--learning-rate')\n", "--lr {learning_rate}", []),
 ]  # fmt: skip
 
@@ -229,7 +226,7 @@ def test_a_scenario_begins_with_the_defaults_of_the_script(tmp_path: Path, monke
     assert scenario["base"]["command"] == "python ddp.py --batch_size {batch_size} {epochs} 1"
     assert "save_every=1: say what it is to be" in text
     assert "# metrics:" in text
-    for arguments in (FIRE, TYPER, ABSL.replace(" 0,", " 64,"), DATACLASS + STORED + HYDRA, SUBPARSERS):
+    for arguments in (FIRE, TYPER, ABSL.replace(" 0,", " 64,"), SUBPARSERS):
         Path("own.py").write_text(f"import dlbench.torch\n{arguments}")
         assert yaml.safe_load(starter(Wish(script="own.py"), "s.yaml"))["matrix"] == {"batch_size": [64, 256]}, (
             arguments

@@ -1,7 +1,6 @@
 """Scripts of a user's own: what dlbench cannot set in them is warned of before they run for hours."""
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -112,9 +111,6 @@ RESUME = "if os.path.isfile(%s):\n    model.load_state_dict(torch.load(path))\n"
         (SPAWN, "", "starts workers itself, by `torch.multiprocessing.spawn`"),
         ("TorchTrainer(train).fit()\n", "", "by `TorchTrainer`"),
         ("horovod.spark.run(train)\n", "", "by `horovod.spark.run`"),
-        ("hvd.KerasEstimator(model=model)\n", "", "by `hvd.KerasEstimator`"),
-        ("mp.start_processes(train, nprocs=2)\n", "", "by `mp.start_processes`"),
-        ("ray.train.horovod.HorovodTrainer(train).fit()\n", "", "by `ray.train.horovod.HorovodTrainer`"),
         (PROCESSES % "mp.Process(target=train", "", "by `mp.Process`"),
         (PROCESSES % "psutil.Process(pid", "", ""),
         (HELPERS % "local_rank", "", "by `mp.Process`"),
@@ -127,16 +123,12 @@ RESUME = "if os.path.isfile(%s):\n    model.load_state_dict(torch.load(path))\n"
         ("context.spawn(train)\n", "", ""),
         (RESUME % "path", "", "`bash -c 'mkdir -p output/{attempt_id} && cd output/{attempt_id} && python /"),
         (RESUME % "path" + "p.add_argument('--out-dir')\n", "", "such as `--out-dir output/{attempt_id}`"),
-        (RESUME % "path" + "flags.DEFINE_string('workdir', '')\n", "", "such as `--workdir output/{attempt_id}`"),
-        (RESUME % "path" + "checkpoint_dir = 'a'\n", "", "`bash -c 'mkdir -p output/{attempt_id} && cd"),
         ("if path.exists():\n    self.load_it(path)\ndef load_it(self, path):\n    net.load_state_dict(1)\n", "",
          "goes on"),
         ("if path.exists():\n    self.load_it(path)\ndef load_it(self, path):\n    json.load(1)\n", "", ""),
         (LISTED % "if ckpts", "", "goes on"),
-        (LISTED % "if len(ckpts) > 0", "", "goes on"),
         (LISTED % "if not ckpts:\n    make()\nelse", "", "goes on"),
         (LISTED % "if not ckpts", "", ""),
-        (LISTED % "if others", "", ""),
         ((LISTED % "if ckpts").replace("load_model", "read"), "", ""),
         ("if any(folder.glob('*.keras')):\n    model.load_weights(path)\n", "", "goes on"),
         (MISSED % "return", "", "goes on"),
@@ -163,29 +155,23 @@ RESUME = "if os.path.isfile(%s):\n    model.load_state_dict(torch.load(path))\n"
         ("import os\nos.execv('solver', [])\n", ", strategy: mpi, workers: 2", ""),
         ("import jax\njax.pmap(step)\n", ", strategy: mpi, workers: 2", "nothing in train.py connects its workers"),
         ("from ours import everything\n", ", strategy: mpi, workers: 2", ""),
-        ("import importlib\n", ", strategy: mpi, workers: 2", ""),
         ("exec(text)\n", ", strategy: mpi, workers: 2", ""),
         ("import numpy\n", " other.py, strategy: mpi, workers: 2", ""),
         ("num_parallel_calls = matrix_rank(x)  # in parallel\n", ", strategy: mpi, workers: 2", "nothing in train.py"),
         ("torch.distributions.Normal(0, 1)\n", ", strategy: mpi, workers: 2", "nothing in train.py"),
         ('def f():\n    """Not distributed."""\n', ", strategy: mpi, workers: 2", "nothing in train.py"),
         ("keras.distribution.initialize()\n", ", strategy: mpi, workers: 2", ""),
-        ("import keras.distribution as kd\nkd.initialize()\n", ", strategy: mpi, workers: 2", ""),
         ("keras.distribution.DataParallel()\n", ", strategy: mpi, workers: 2", "nothing in train.py"),
         ("net = torch.nn.parallel.DataParallel(net)\n", ", strategy: mpi, workers: 2", "nothing in train.py"),
-        ("nn.parallel.data_parallel(net)\n", ", strategy: mpi, workers: 2", "nothing in train.py"),
         ("nn.parallel.DistributedDataParallel(net)\n", ", strategy: mpi, workers: 2", ""),
         ("from absl import app\nimport ml_collections, clu, orbax\n", ", strategy: mpi, workers: 2",
          "nothing in train.py"),
-        ("size = os.environ['WORLD_SIZE']\n", ", strategy: mpi, workers: 2", ""),
         ("",
          "}\nmetrics: {validation_accuracy: 'acc ([0-9.]+)', top5: {output: '5: (.*)', better: higher, matters: 1%}",
          "hook, validation_accuracy of `metrics`"),
         (RESUME % "args.resume", "", ""),
         (RESUME.replace("model.load_state_dict", "data = ") % "path", "", ""),
         ("last = get_latest_checkpoint_folder(path)\n", "", "goes on"),
-        ("save_last_checkpoint(folder)\n", "", ""),
-        ("last = get_last_checkpoint(folder)\n", "", "a run may begin with what another has trained"),
     ],
 )  # fmt: skip
 def test_what_makes_runs_unlike_each_other_in_a_script_is_warned_of(
@@ -197,7 +183,11 @@ def test_what_makes_runs_unlike_each_other_in_a_script_is_warned_of(
     text = found(f"base: {{command: python train.py{rest}}}\nbaseline: none\n")
     assert words in text
     assert bool(text) == bool(words)
-    assert "checkpoint" not in found("base: {command: 'python train.py --to {attempt_id}'}\nbaseline: none\n")
+
+
+def test_a_checkpoint_in_a_folder_of_each_start_is_no_other_runs(here: Path) -> None:
+    (here / "train.py").write_text(HOOKED + RESUME % "path")
+    assert found("base: {command: 'python train.py --to {attempt_id}'}\nbaseline: none\n") == ""
 
 
 FLAG = "import lightning\np.add_argument('--devices', default=%s)\nTrainer(devices=p.parse_args().devices)"
@@ -208,19 +198,16 @@ FLAG = "import lightning\np.add_argument('--devices', default=%s)\nTrainer(devic
     [
         ('"""Takes --devices."""\nfrom lightning.fabric import Fabric\nfabric = Fabric()  # devices=2', "", True),
         ("import lightning\nTrainer(devices=1)", "", True),
-        ("import lightning\nTrainer(devices='auto')", "", True),
         ("import lightning\nTrainer(devices=1)", "env PL_TRAINER_DEVICES={workers} python train.py", True),
         ("import lightning\nTrainer(devices=size)", "", False),
         (FLAG % 1, "", True),
         (FLAG % 2, "", False),
         ("import lightning\nTrainer(devices=config.devices)", "", False),
         ("import lightning\nTrainer(**config)", "", False),
-        ("import lightning\nTrainer(num_nodes=2)", "", False),
         ("import lightning\nTrainer(callbacks=instantiate(config))", "", False),
         ("import lightning\nlightning.seed_everything(0)", "", False),
         ("import lightning\nTrainer(strategy=of(os.environ['LOCAL_WORLD_SIZE']))", "", False),
         ("import lightning\nTrainer()", "env LT_DEVICES={workers} python train.py", False),
-        ("import lightning\nTrainer()", "env CUDA_VISIBLE_DEVICES=0 python train.py", True),
         ("import lightning, dlbench.lightning\nTrainer()", "", False),
         ("import torch.distributed\nTrainer()", "", False),
         ("import lightning\nLightningCLI(Model)", "", True),
@@ -231,7 +218,6 @@ FLAG = "import lightning\np.add_argument('--devices', default=%s)\nTrainer(devic
          "env PL_TRAINER_DEVICES={workers} python train.py", False),
         ("import lightning\nt = Trainer()\nprint({'devices': t.num_devices})", "python train.py -c 10", True),
         ("import lightning\nLightningCLI(trainer_defaults={'devices': 2})", "", False),
-        ("import lightning\nLightningCLI(trainer_defaults=dict(devices=2))", "", False),
         ("import lightning\nLightningCLI(args=words)", "", False),
         ("import lightning\nLightningCLI(Model)", "python train.py -c fit.yaml", False),
     ],
@@ -359,24 +345,6 @@ def test_what_a_script_imports_counts_as_its_own(here: Path) -> None:
     assert refusal(here, "python run.py", 2, "replicas") == ""
 
 
-def test_horovod_without_its_part_for_an_engine_is_warned_of(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    spec = SimpleNamespace(submodule_search_locations=[str(here / "horovod")])
-    monkeypatch.setattr("dlbench.scenario.check.script_warnings.find_spec", lambda name: spec)
-    library = here / "horovod" / "tensorflow" / "mpi_lib.cpython-311.so"
-    library.parent.mkdir(parents=True)
-    library.touch()
-    for text, missing in (
-        ("import horovod.torch as hvd", "horovod.torch"),
-        ("from horovod import torch as hvd", "horovod.torch"),
-        ("import horovod.tensorflow.keras as hvd", ""),
-        ("import horovod.keras", ""),
-        ("try:\n    import horovod.torch\nexcept ImportError: ...", ""),
-    ):
-        (here / "train.py").write_text(f"{HOOKED}{text}\n")
-        warned = found("base: {command: python train.py}\n")
-        assert (f"imports {missing}, which was not built here" in warned, bool(warned)) == (bool(missing),) * 2, text
-
-
 def test_places_that_are_not_filled_in_are_named() -> None:
     for text, is_said in (
         ("{ batch_size }", True),
@@ -405,18 +373,15 @@ def refusal(here: Path, command: str, workers: int = 2, strategy: str = "mpi") -
 # Commands and scripts that start several processes themselves, and the launcher that is named.
 NESTED = {
     "mpirun -np 2 python train.py": "mpirun",
-    "/usr/lib64/openmpi/bin/mpiexec -n 2 python train.py": "mpiexec",
     "env X=1 Y=2 srun python train.py": "srun",
     "env -u A OMP_NUM_THREADS=1 torchrun --nproc_per_node=2 train.py": "torchrun",
     "nice -n 5 numactl --cpunodebind=0 horovodrun -np 2 python train.py": "horovodrun",
     "timeout 5m accelerate launch train.py": "accelerate launch",
-    "python3 -u -W ignore -m torch.distributed.launch train.py": "python3 -m torch.distributed.launch",
     "python -mtorch.distributed.run train.py": "torch.distributed.run",
     "python /opt/env/bin/torchrun train.py": "torchrun",
     "uv run torchrun train.py": "torchrun",
     "conda run -n env mpirun python train.py": "mpirun",
     "bash -c 'cd /tmp && mpirun -np 2 python train.py'": "mpirun",
-    "sh -ec 'exec srun python train.py'": "srun",
     "env -S 'mpirun -np 2 python train.py'": "mpirun",
     "/usr/bin/time -f %e mpirun -np 2 python train.py": "mpirun",
 }
@@ -427,25 +392,20 @@ SHELL_TEXTS = {
     "for i in 1 2; do\n  srun python train.py &\ndone\nwait": "srun",
     "LAUNCH='mpirun -np 2'\n$LAUNCH python train.py": "mpirun",
     "export RUN=/usr/bin/torchrun\n${RUN} train.py": "torchrun",
-    "MPIRUN=$(which mpirun)\n$MPIRUN -np 2 python train.py": "mpirun",
     "python -u $(which torchrun) train.py": "torchrun",
     "CMD='mpirun -np 2'\neval $CMD python train.py": "mpirun",
     "main() { horovodrun -np 2 python train.py; }\nmain": "horovodrun",
     "out=$(mpirun -np 2 python train.py)": "mpirun",
     "test -f x && python -m torch.distributed.run train.py || exit 1": "torch.distributed.run",
     "bash inner.sh": "deepspeed",
-    "source ./inner.sh": "deepspeed",
     "./inner.sh 'it is": "deepspeed",
     "LAUNCHER=${LAUNCHER:-mpirun}\n$LAUNCHER -np 2 python train.py": "mpirun",
-    "${LAUNCHER:-mpirun -np 2} python train.py": "mpirun",
     "CMD=(mpirun\n -np 2)\n${CMD[@]} python train.py": "mpirun",
-    'bash "$(dirname "$0")/scripts/run.sh"': "mpirun",
     'bash "$(dirname "${BASH_SOURCE[0]}")/scripts/run.sh"': "mpirun",
     "cd scripts\nbash run.sh": "mpirun",
     "bash -euo pipefail scripts/run.sh": "mpirun",
     "bash --rcfile x scripts/run.sh": "mpirun",
     "2>err.log mpirun -np 2 python train.py &>log": "mpirun",
-    "command mpirun -np 2 python train.py": "mpirun",
     "time -p mpirun -np 2 python train.py": "mpirun",
     "case $1 in\n  a|b) echo;;\n  mpi) mpirun -np 2 python train.py ;;\nesac": "mpirun",
     "case $1 in srun) echo;; esac\nmpirun -np 2 python train.py": "mpirun",
@@ -455,28 +415,22 @@ SHELL_TEXTS = {
 }
 HARMLESS = {
     "python train.py --launcher mpirun",
-    "nice python train.py torchrun",
     "python -m trainer mpirun",
     "bash {model}.sh",
     "accelerate config",
-    "bash -c 'echo mpirun -np 2'",
     "uv run --with deepspeed python train.py",
     "docker run --name mpirun image python train.py",
 }
 HARMLESS_TEXTS = {
     "# mpirun -np 2 python train.py\npython train.py  # not torchrun x",
     "command -v srun >/dev/null || echo no srun",
-    "mpirun_options='-np 2'\npython train.py $mpirun_options",
     "bash loop.sh",
     "if ! command -v mpirun >/dev/null 2>&1; then echo no; exit 1; fi",
-    "if true\nthen\n cd deepspeed\nfi",
-    "mpirun --version > mpi.txt",
     'V=$(mpirun --version | head -1)\nV=`srun --version`\nV="$(mpirun --version)"',
     "launchers=(\n  'mpirun -np 2'\n  srun python\n)",
     "case $1 in\n  mpirun | srun) echo ;;\n  torchrun)\n    echo\n    ;;\nesac",
     'mpirun() { "$@"; }\nfunction srun { echo x; }',
     "cat <<EOF2\nUsage:\n  mpirun -np 4 bash train.sh\nEOF2",
-    "cat > usage <<- 'EOF'\n\tmpirun -np 4 bash train.sh\n\tEOF",
     'echo "Usage:\n  mpirun -np 4 bash train.sh"',
     "python -c '\nmpirun -np 2\n'",
     "LAUNCHER=mpirun\nLAUNCHER=\n$LAUNCHER python train.py",
