@@ -4,7 +4,6 @@ It reports every step of the optimizer with its samples and its loss, every epoc
 logged, and the weights at the end. Outside dlbench it does nothing.
 """
 
-import atexit
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,11 +29,8 @@ class Callback(lightning.Callback):  # type: ignore[misc]
         super().__init__()
         self._steps = Steps(defaults)
         self.run = self._steps.run
-        self._weights: list[Any] | None = None
-        self._has_trained = False
         self._updates = 0
         self._has_validated = False
-        atexit.register(self._finish)
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """`fit` begins.
@@ -81,8 +77,5 @@ class Callback(lightning.Callback):  # type: ignore[misc]
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
         """One `fit` has ended; of the last the weights are handed in."""
         if self.run.recorder is not None:
-            self._has_trained, self._weights = True, weights_of(pl_module)
-
-    def _finish(self) -> None:
-        if self._has_trained:  # else there is no result
-            self._steps.finish(self._weights)
+            weights = weights_of(pl_module)
+            self._steps.weights = lambda: weights

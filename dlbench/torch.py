@@ -11,8 +11,8 @@ anyway, between the pieces of the timed window, and at the end of an epoch.
 import atexit
 import sys
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -80,6 +80,7 @@ class Steps:
 
     Attributes:
         run: The run: its settings, `batch_size`, `learning_rate`, `epochs` and `seed` (`dlbench.worker.Run`).
+        weights: Returns the weights to hand in at the interpreter's end; None before anything was trained.
         samples: Samples of the open step so far.
         last_samples: Those of its last forward pass.
         gradient_ready: Moment of the open step's last local gradient, where it is seen.
@@ -90,6 +91,9 @@ class Steps:
 
     def __init__(self, defaults: Mapping[str, Any] | None, batch_dimension: int | None = 0) -> None:
         self.run: Run = begin(barrier=self._meet, defaults=defaults)
+        self.weights: Callable[[], list[Any] | None] | None = None
+        if self.run.recorder is not None:
+            atexit.register(self._finish)  # before the run's own end
         self.samples = self.last_samples = self._second_dimension = 0
         self._batch_dimension = batch_dimension
         self.has_evaluated, self.num_pauses = False, 0
@@ -211,19 +215,20 @@ class Steps:
         self.run.recorder.leave_out_of_step(seconds)
         self._aside = None
 
-    def enter_pause(self) -> None:
-        """A pause begins, perhaps within another one or within a step."""
+    @contextmanager
+    def pause(self) -> Iterator[None]:
+        """Leave out what happens, perhaps within another pause or within a step."""
         self.num_pauses += 1
         if self.num_pauses == 1 and self._begun is not None:
             self._aside = self.now()
-
-    def leave_pause(self) -> None:
-        """A pause ends."""
-        self.num_pauses -= 1
-        if self.num_pauses == 0 and self._begun is not None:
-            self.leave_aside()
-        elif self.num_pauses == 0:
-            self.has_evaluated = True
+        try:
+            yield
+        finally:
+            self.num_pauses -= 1
+            if self.num_pauses == 0 and self._begun is not None:
+                self.leave_aside()
+            elif self.num_pauses == 0:
+                self.has_evaluated = True
 
     def add_loss(self, loss: Any, samples: int) -> None:
         """Add the mean loss of samples of the open step: a number, or a tensor that is not waited for.
@@ -331,15 +336,16 @@ class Steps:
         pairs = zip(names, sums[: len(names)], sums[len(names) :], strict=True)
         return {name: total / count for name, total, count in pairs if count}
 
-    def finish(self, weights: Iterable[Any] | None) -> None:
-        """Hand in the account of this process.
-
-        Raises:
-            UserError: Another optimizer has made the last steps.
-        """
-        self._refuse_others(has_stepped=True)
-        self.drain()
-        self.run.finish(weights=weights)
+    def _finish(self) -> None:
+        """Hand in the account of this process, unless nothing was trained, which is no result."""
+        if self.weights is None:
+            return
+        try:
+            self._refuse_others(has_stepped=True)
+            self.drain()
+            self.run.finish(weights=self.weights())
+        except UserError as error:  # which the interpreter's end would only print
+            sys.excepthook(type(error), error, error.__traceback__)
 
     def _refuse_unseen(self) -> None:
         """Refuse steps of the optimizer without passes in training mode, unless they are a few at the beginning."""
@@ -443,13 +449,11 @@ class Hook:
     ) -> None:
         self._steps = Steps(defaults, batch_dimension)
         self.run = self._steps.run
-        self._has_trained = False
         self._rate: float | None = None
         self._handles: list[RemovableHandle] = []
         self._parameters: set[int] = set()
         if self.run.recorder is not None:
             register_optimizer_step_post_hook(_untraced(self._after_any_step))
-            atexit.register(self._finish)  # before the run's own end
         self.follow(model, optimizer)
 
     def follow(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
@@ -483,14 +487,9 @@ class Hook:
         """
         self._steps.add_loss(value, self._steps.last_samples)
 
-    @contextmanager
-    def pause(self) -> Iterator[None]:
+    def pause(self) -> AbstractContextManager[None]:
         """Leave evaluation out of training, of whatever model, between two steps or within one."""
-        self._steps.enter_pause()
-        try:
-            yield
-        finally:
-            self._steps.leave_pause()
+        return self._steps.pause()
 
     def mean(self, value: float) -> float:
         """Return the mean of a number over all processes, such as an accuracy of as many samples; a collective."""
@@ -510,7 +509,7 @@ class Hook:
             self._steps.count_other(is_of_model=first in self._parameters)
 
     def _after_step(self, *_: object) -> None:
-        self._has_trained = True
+        self._steps.weights = lambda: weights_of(self._model)
         self._rate = float(self._optimizer.param_groups[0]["lr"])  # before a scheduler changes it
         if self.run.recorder is not None and not self._steps.num_pauses:
             self.run.recorder.saw_rate(self._rate)
@@ -532,14 +531,6 @@ class Hook:
                 order[-1].register_post_accumulate_grad_hook(note)
 
         chosen = self._optimizer.register_step_post_hook(choose)
-
-    def _finish(self) -> None:
-        if not self._has_trained:  # there is no result
-            return
-        try:
-            self._steps.finish(weights_of(self._model))
-        except UserError as error:  # which the interpreter's end would only print
-            sys.excepthook(type(error), error, error.__traceback__)
 
 
 def _in_evaluation_mode() -> UserError:

@@ -4,7 +4,6 @@ It reports every step of the optimizer with its samples, every epoch with the sc
 the Trainer logs, and the weights at the end. Outside dlbench it does nothing.
 """
 
-import atexit
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,13 +26,11 @@ class Callback(transformers.TrainerCallback):  # type: ignore[misc]
         self._steps = Steps(defaults)
         self.run = self._steps.run
         self._model: Any = None
-        self._weights: list[Any] | None = None
-        self._has_trained = self._is_epoch_over = False
+        self._is_epoch_over = False
         self._scores: dict[str, float] = {}
         self._rate: float | None = None
         # Sum of the losses logged in this epoch, the steps that they are means of, and the last step that was logged.
         self._loss, self._loss_steps, self._logged = 0.0, 0, 0
-        atexit.register(self._finish)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """`train` begins.
@@ -80,7 +77,8 @@ class Callback(transformers.TrainerCallback):  # type: ignore[misc]
         """One `train` has ended; of the last the weights are handed in."""
         self._end_epoch(control)
         if self._model is not None:
-            self._has_trained, self._weights = True, weights_of(self._model)
+            weights = weights_of(self._model)
+            self._steps.weights = lambda: weights
 
     def _end_epoch(self, control: Any) -> None:
         """Report an epoch that is over; where the run's target is reached, `train` ends with it."""
@@ -91,7 +89,3 @@ class Callback(transformers.TrainerCallback):  # type: ignore[misc]
         if self._steps.epoch(self._rate, loss | self._scores):
             control.should_training_stop = True
         self._scores = {}
-
-    def _finish(self) -> None:
-        if self._has_trained:  # else there is no result
-            self._steps.finish(self._weights)

@@ -577,7 +577,7 @@ def test_what_transformers_calls_is_reported(
         return
     columns = ("samples", "steps", "train_loss", "validation_accuracy", "learning_rate")
     assert epochs_of(reporter, *columns) == [(15, 2, 2.0, 0.5, 0.2), (15, 4, 1.0, 0.95, 0.2)]
-    result = script.recorder.result(rows._weights)
+    result = script.recorder.result(rows._steps.weights())
     assert result.num_parameters == 3
     assert list(reporter.column("num_samples")) == [8, 7, 8, 7]
     # The first batch after an evaluation within an epoch is left out with it.
@@ -629,7 +629,7 @@ def test_what_lightning_calls_is_reported(
     assert [row[:3] for row in epochs_of(reporter, "samples", "steps", "learning_rate")] == [(15, 2, 0.5), (15, 4, 0.5)]
     for row, accuracy in zip(epochs_of(reporter, "train_loss", "validation_accuracy"), (0.5, 0.95), strict=True):
         assert row == pytest.approx((loss, accuracy))
-    result = script.recorder.result(rows._weights)
+    result = script.recorder.result(rows._steps.weights())
     assert result.num_parameters == 3
     assert list(reporter.column("num_samples")) == [8, 7, 8, 7]
     np.testing.assert_allclose(reporter.column("loss"), [4, (16 + 9) / 7] * 2)

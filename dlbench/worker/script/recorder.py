@@ -95,11 +95,10 @@ class ScriptRecorder:
         steps, per_call = self._steps + num_steps, max(self._per_call, num_steps)
         every = self._run.settings.sample_every
         is_last = steps - self._steps_before >= self._shortest
-        if is_last or is_cut(steps, every, per_call) or is_cut(steps + per_call, every, per_call):
+        is_border = is_last or is_cut(steps, every, per_call) or is_cut(steps + per_call, every, per_call)
+        if is_border:
             wait_for_devices()
-            self._is_queued = False
-        else:
-            self._is_queued = True
+        self._is_queued = not is_border
         return perf_counter()
 
     def catch_up(self) -> None:
