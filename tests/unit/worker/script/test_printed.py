@@ -32,15 +32,11 @@ colour: \x1b[32m41.5\x1b[0m
 fast: 1.2k img/s
 slow: 900 k img/s
 big: 1_234.6
-swiss: 1'234.6
 german: 7,5
 row: 3,0.125
-held: 12 MB
 wait: 5 m
-with: 1.5 Keras
 pair: 0.5,0.75
 table;-0.25
-rate: 12.5kimg/s
 iter 1: loss 0.50, lr 1.0, val 4.0
 iter 2: loss -inf, lr nan, val 3.5
 iter 3: loss 0.25, lr NaN, val nan
@@ -92,7 +88,6 @@ def found(declaration: str) -> tuple[dict[str, float], list[str]]:
         ("validation_loss: {file: one.json, key: eval.loss}", 0.75),
         ("validation_loss: {file: one.json, key: n.m}", 2.0),
         ("validation_loss: {file: lines.jsonl, key: loss}", 0.5),
-        ("validation_loss: {file: list.json, key: loss}", 0.25),
         ("validation_loss: {file: state.json, key: log.loss}", 3),
         ("validation_loss: {file: table.csv, key: loss}", 0.125),
         ("bleu: {better: higher, matters: 1, output: 'accuracy: ([0-9.]+)%'}", 93.5),
@@ -101,21 +96,16 @@ def found(declaration: str) -> tuple[dict[str, float], list[str]]:
         ("train_loss: 'colour.*?([0-9.]+)'", 41.5),
         ("train_loss: {output: 'fast: ([0-9.]+)k', times: 1000}", 1200.0),
         ("train_loss: 'row: [0-9]+,([0-9.]+)'", 0.125),
-        ("train_loss: 'held: ([0-9.]+)'", 12.0),
         ("train_loss: 'wait: ([0-9.]+)'", 5.0),
-        ("train_loss: 'with: ([0-9.]+)'", 1.5),
         ("train_loss: 'pair: ([0-9.]+)'", 0.5),
         ("train_loss: 'pair: .*,([0-9.]+)'", 0.75),
         ("train_loss: 'sure: ([0-9.]+)'", 0.5),
         ("train_loss: '^\\d+,(\\d+),'", 482),
-        ("train_loss: '^\\d+,\\d+,(\\d+)$'", 92),
         ("train_loss: '^(\\d+),'", 2),
         ("train_loss: 'n_o (\\d+)'", 1),
-        ("train_loss: 'q_p (\\d+)'", 4),
         ("train_time_s: 'i ([0-9:.]+)'", 5.43),
         ("time_to_target_s: 'j (.*?), k'", 90001),
         ("train_time_s: {output: 'k ([0-9.]+) ms', times: 0.001}", 0.35),
-        ("train_loss: 'k ([0-9.]+)'", 350),
         ("validation_accuracy: {output: 'm ([0-9.]+)', times: 0.01}", 0.0094),
         ("train_loss: '^.*loss ([-0-9.]+), lr [0-9.]+'", 0.25),
         # None is no value, a whole number after anything may be any, and a name is the same in capitals.
@@ -125,7 +115,6 @@ def found(declaration: str) -> tuple[dict[str, float], list[str]]:
         # A greedy beginning takes the last of a line.
         ("train_loss: '.*times: ([0-9.]+).*t'", 0.5),
         ("train_loss: {file: history.json, key: loss}", 0.25),
-        ("train_loss: 'iter \\d+: loss (\\d\\.\\d\\d), lr [0-9.]+'", 0.25),
     ],
 )
 def test_the_last_value_counts(declaration: str, value: float) -> None:
@@ -150,8 +139,6 @@ def test_the_last_value_counts(declaration: str, value: float) -> None:
         ("train_loss: 'iter [12]: loss ([0-9.]+)'", "the last value that was printed is '-inf'"),
         ("samples_per_s: 'a ([0-9.]+) img/s'", "the last value that was printed is '1,052.1', which"),
         ("samples_per_s: 'b ([0-9.]+) img/s'", "is '1.05k', which"),
-        ("samples_per_s: 'c ([0-9]+(?:\\.[0-9]+)?) img/s'", "is '1.05e+03', which"),
-        ("train_loss: 'iter \\d+: .* val (4\\.0)'", "is 'nan', which"),
         ("samples_per_s: 'c (\\d+\\.\\de\\+03) img/s'", "is '1.05e+03', which"),
         ("train_loss: 'e ([0-9.]+)'", "is 'tensor(0.25)', which"),
         ("train_loss: 'f (?P<loss>\\d\\.\\d+)'", "is '1', which"),
@@ -160,29 +147,21 @@ def test_the_last_value_counts(declaration: str, value: float) -> None:
         ("train_time_s: 'i ([0-9.]+)'", "'0' is a part of '0:00:05.43'"),
         ("train_time_s: 'k ([0-9.]+)'", "'350' is followed by 'ms'"),
         ("train_time_s: {output: 'k ([0-9.]+)', times: 0.001}", "'350' is followed by 'ms'"),
-        ("train_time_s: 'l ([0-9.]+) ho'", "'1.25' is followed by 'hours'"),
         ("validation_accuracy: 'm ([0-9.]+)'", "'0.94' is followed by '%'"),
         ("train_loss: '^\\d+,(\\d+)'", "'482' is a part of '482,92'"),
         ("train_loss: 'o (\\d+)'", "it matches 'train_o' and 'val_o': begin it with \\b or the whole name"),
-        ("train_loss: 'p (\\d+)'", "it matches 'p_p' and 'q_p'"),
         ("train_loss: 'mem: ([0-9.,]+)'", "'1,25' is no number"),
         ("validation_accuracy: {output: 'accuracy.*([0-9.]+)%', times: 0.01}", "'5' is a part of '93.5'"),
         ("samples_per_s: 'images.*?,(\\d+\\.\\d+)'", "'300.25' is a part of '1,300.25'"),
-        ("samples_per_s: 'images.*(\\d+\\.\\d+)'", "'0.25' is a part of '1,300.25'"),
-        ("train_loss: 'tiny: .*-([0-9]+)'", "'05' is a part of"),
         ("train_loss: 'gap:\\D*([0-9.]+)'", "'0.5' is a part of '-0.5'"),
         ("train_loss: 'fast: ([0-9.]+)'", "'1.2' is followed by 'k'"),
-        ("train_loss: 'rate: ([0-9.]+)'", "'12.5' is followed by 'k'"),
         ("train_loss: 'table;\\D*?([0-9.]+)'", "'0.25' is a part of '-0.25'"),
         ("train_loss: 'slow: ([0-9.]+).*'", "'900' is followed by 'k'"),
         ("train_loss: 'big: ([0-9.]+)'", "'1' is a part of '1_234.6'"),
-        ("train_loss: 'swiss.*?([0-9.]+)'", "'1' is a part of \"1'234.6\""),
         ("train_loss: 'german: .*,([0-9]+)'", "'5' is a part of '7,5'"),
         ("train_loss: {file: nosuch.json, key: loss}", "nosuch.json cannot be read: No such file or directory"),
         ("train_loss: {file: one.json, key: lost}",
          "one.json has nothing under 'lost'; it has: 'eval', 'eval.loss', 'n'"),
-        ("train_loss: {file: text, key: loss}", "text has nothing under 'loss'; it has: nothing"),
-        ("train_loss: {file: one.json, key: eval}", "is no number"),
     ],
 )  # fmt: skip
 def test_what_is_no_value_is_said(declaration: str, note: str) -> None:
