@@ -241,23 +241,24 @@ def _there(word: str, folders: Sequence[Path]) -> Path | None:
 
 
 def _lines(text: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield each simple command of a shell script with its line; variables that the script sets are filled in."""
+    """Yield each simple command of a shell script with its line; variables that the script sets are filled in.
+
+    A pattern of `case` is taken for a command without arguments, which starts nothing.
+    """
     values: dict[str, str] = {}
     text = re.sub(r"\\\r?\n|\r", " ", text) + "\n"
     text = _HERE_DOCUMENT.sub(r"\1", _FOLDER.sub(".", _LOOK_UP.sub(r"\1", text)))
     words: list[str] = []
-    is_pattern = False  # of `case`
     for token in _TOKEN.finditer(text):
         if token["array"]:
             values[token["array"]] = token["items"]
         elif token["word"] and (words or token["word"] not in _KEYWORDS):
             words += _filled(token["word"], values)
         elif token["end"]:
-            if words and not is_pattern:
+            if words:
                 values |= _assigned(words)
                 start = text.rfind("\n", 0, token.start()) + 1
                 yield text[start : start + LINE_BYTES].partition("\n")[0].strip(), words
-            is_pattern = _is_pattern_next(words, token["end"].strip(), is_pattern)
             words = []
 
 
@@ -266,13 +267,6 @@ def _assigned(words: Sequence[str]) -> dict[str, str]:
     assigned = [word for word in words if _ASSIGNMENT.match(word)]
     is_for_later = len(assigned) == len(words) or words[0] in _EXPORTS
     return dict(word.split("=", 1) for word in assigned) if is_for_later else {}
-
-
-def _is_pattern_next(words: Sequence[str], end: str, is_pattern: bool) -> bool:
-    """Whether a pattern of `case` follows what ends a command."""
-    if end.endswith((";;", ";&")):
-        return True
-    return ")" not in end and words[:1] != ["esac"] and (is_pattern or words[:1] == ["case"])
 
 
 def _filled(word: str, values: dict[str, str]) -> list[str]:
