@@ -123,6 +123,10 @@ class RunSpec(Frozen):
             copy.__dict__.pop("fingerprint", None)
         return copy
 
+    def with_settings(self, **values: Any) -> Self:
+        """Return the run with other values of settings."""
+        return self.model_copy(update={"settings": self.settings.model_copy(update=values)})
+
     @property
     def run_id(self) -> str:
         """Readable slug + short hash of the resolved specification + repeat; safe as a folder name. See `arm_name`."""
@@ -161,9 +165,8 @@ class RunSpec(Frozen):
         """A candidate of a search as its arm would be measured at its values; any other run as it is."""
         if self.phase is not Phase.TUNE or self.tuned is None:
             return self
-        settings = {"epochs": self.tuned.epochs, "extend_window": self.tuned.extend_window}
-        measured = self.settings.model_copy(update=settings)
-        return self.model_copy(update={"phase": Phase.MEASURE, "label": self.arm, "settings": measured})
+        measured = self.with_settings(epochs=self.tuned.epochs, extend_window=self.tuned.extend_window)
+        return measured.model_copy(update={"phase": Phase.MEASURE, "label": self.arm})
 
     @property
     def seed(self) -> int:

@@ -23,7 +23,7 @@ from dlbench.scenario.cluster import Prices
 from dlbench.scenario.expand.arms import in_words
 from dlbench.scenario.expand.points import RATE_STEP, next_rate
 from dlbench.scenario.expand.runs import execution_order
-from dlbench.scenario.expand.search import rungs, search_repeats, with_settings
+from dlbench.scenario.expand.search import rungs, search_repeats
 from dlbench.scenario.goal import read_goal
 from dlbench.scenario.metrics import declared
 from dlbench.scenario.run_spec import Phase, RunSpec, arm_name
@@ -180,7 +180,7 @@ def search(
         left = left[:count]
         ranked: list[RunSpec] = []
         while len(ranked) < len(left):
-            trained = [with_settings(run, epochs=epochs) for run in left]
+            trained = [run.with_settings(epochs=epochs) for run in left]
             wanted = [[run.model_copy(update={"repeat": repeat}) for repeat in range(repeats)] for run in trained]
             missing = [run for runs in wanted for run in runs if run.run_id not in rows]
             if missing:
@@ -265,9 +265,8 @@ def _further(best: RunSpec, tried: Sequence[RunSpec]) -> list[RunSpec]:
 def _at_rate(run: RunSpec, rate: float) -> RunSpec:
     """Return a candidate at another learning rate."""
     tuned = run.tuned and run.tuned.model_copy(update={"values": {**_values(run), "learning_rate": rate}})
-    settings = run.settings.model_copy(update={"learning_rate": rate})
     label = run.label.replace(f"learning_rate={run.settings.learning_rate!r}", f"learning_rate={rate!r}")
-    return run.model_copy(update={"settings": settings, "tuned": tuned, "label": label})
+    return run.with_settings(learning_rate=rate).model_copy(update={"tuned": tuned, "label": label})
 
 
 def _values(run: RunSpec) -> Mapping[str, Any]:

@@ -3,7 +3,6 @@
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from dlbench.errors import UserError
@@ -80,7 +79,7 @@ def with_cores(arms: Sequence[PlannedArm], cluster: Cluster) -> tuple[PlannedArm
         if settings.cores_per_worker is None:
             # All workers that one process simulates share one core.
             cores = 1.0 if settings.is_simulated else share
-            arm = changed(arm, settings=settings.model_copy(update={"cores_per_worker": cores}))
+            arm = arm.with_run(settings=settings.model_copy(update={"cores_per_worker": cores}))
         planned.append(arm)
     return tuple(planned)
 
@@ -96,7 +95,7 @@ def with_names(arms: Sequence[PlannedArm], scenario: Scenario) -> tuple[PlannedA
         words = in_words({key: arm.value(key) for key in shown})
         label = words or f"strategy={settings.strategy} workers={settings.workers}"
         axes = {key: arm.value(key) for key in keys if key in Settings.model_fields or key in arm.run.options}
-        named.append(changed(arm, label=f"baseline {words}".rstrip() if arm.run.baseline else label, axes=axes))
+        named.append(arm.with_run(label=f"baseline {words}".rstrip() if arm.run.baseline else label, axes=axes))
     return tuple(named)
 
 
@@ -104,11 +103,6 @@ def in_words(values: Mapping[str, Any]) -> str:
     """Return values as a label has them, such as `batch_size=8 workers=2`; those that are None are left out."""
     words = {key: value if isinstance(value, str) else inline(value) for key, value in values.items()}
     return " ".join(f"{key}={word}" for key, word in words.items() if values[key] is not None)
-
-
-def changed(arm: PlannedArm, **update: Any) -> PlannedArm:
-    """Return an arm whose run has other values."""
-    return replace(arm, run=arm.run.model_copy(update=update))
 
 
 def _has_all(arm: PlannedArm, partial: dict[str, Any]) -> bool:

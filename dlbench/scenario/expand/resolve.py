@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -47,6 +47,10 @@ class PlannedArm:
     point: Point
     written: Settings
     run: RunSpec
+
+    def with_run(self, **update: Any) -> "PlannedArm":
+        """Return the arm with other values of its run."""
+        return replace(self, run=self.run.model_copy(update=update))
 
     def has(self, key: str, value: Any) -> bool:
         """Whether this arm has a value, as it is written: what `exclude` asks."""

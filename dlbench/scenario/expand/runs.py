@@ -3,7 +3,6 @@
 import random
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -15,7 +14,7 @@ from dlbench.scenario.check.case import Descriptions
 from dlbench.scenario.check.feasibility import infeasibility
 from dlbench.scenario.check.scripts import TOGETHER, unread
 from dlbench.scenario.cluster import Cluster
-from dlbench.scenario.expand.arms import changed, with_baselines, with_cores, with_names, written_arms
+from dlbench.scenario.expand.arms import with_baselines, with_cores, with_names, written_arms
 from dlbench.scenario.expand.points import Point, check_size
 from dlbench.scenario.expand.resolve import PlannedArm
 from dlbench.scenario.expand.search import search_repeats, with_search
@@ -85,7 +84,7 @@ def _with_tf_config(arms: Sequence[PlannedArm]) -> tuple[PlannedArm, ...]:
     ways = [(arm.run.settings.command, arm.run.settings.strategy) for arm in arms]
     scripts = {command for command, strategy in ways if command is not None and strategy == _TF_STRATEGY}
     asking = {(command, strategy) for command in scripts for strategy in (_TF_STRATEGY, "single")}
-    return tuple(changed(arm, tf_config=way in asking) for arm, way in zip(arms, ways, strict=True))
+    return tuple(arm.with_run(tf_config=way in asking) for arm, way in zip(arms, ways, strict=True))
 
 
 def _with_unknown(arms: Iterable[PlannedArm]) -> tuple[PlannedArm, ...]:
@@ -97,7 +96,7 @@ def _with_unknown(arms: Iterable[PlannedArm]) -> tuple[PlannedArm, ...]:
         keys = () if command is None else of_command(command)
         return tuple(key for key in keys if key not in written and TOGETHER.get(key) not in written)
 
-    return tuple(replace(arm, run=arm.run.model_copy(update={"unknown": unknown(arm)})) for arm in arms)
+    return tuple(arm.with_run(unknown=unknown(arm)) for arm in arms)
 
 
 def _refuse_one_name(arms: Sequence[PlannedArm]) -> None:

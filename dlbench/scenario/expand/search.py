@@ -2,10 +2,9 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 from dlbench.grouping import by_key
-from dlbench.scenario.expand.arms import changed, in_words
+from dlbench.scenario.expand.arms import in_words
 from dlbench.scenario.expand.resolve import PlannedArm
 from dlbench.scenario.run_spec import Phase, RunSpec, Tuned
 from dlbench.scenario.scenario import Scenario
@@ -29,19 +28,14 @@ def with_search(arms: Sequence[PlannedArm], scenario: Scenario) -> tuple[Planned
         settings = run.settings
         tuned = Tuned(arm=run.label, values=values, epochs=settings.epochs, extend_window=settings.extend_window)
         if len(candidates[run.label]) == 1:
-            planned.append(changed(arm, tuned=tuned))
+            planned.append(arm.with_run(tuned=tuned))
             continue
         epochs = rungs(candidates[run.label], scenario)[0][1]
         label = f"tune {run.label} {in_words(values)}"
-        run = run.model_copy(update={"phase": Phase.TUNE, "tuned": tuned, "label": label})
         extends = settings.extend_window and scenario.goal == "throughput"
-        planned.append(replace(arm, run=with_settings(run, epochs=epochs, extend_window=extends)))
+        shortened = settings.model_copy(update={"epochs": epochs, "extend_window": extends})
+        planned.append(arm.with_run(phase=Phase.TUNE, tuned=tuned, label=label, settings=shortened))
     return tuple(planned)
-
-
-def with_settings(run: RunSpec, **values: int | bool) -> RunSpec:
-    """Return a run with other values of settings."""
-    return run.model_copy(update={"settings": run.settings.model_copy(update=values)})
 
 
 def search_repeats(count: int, scenario: Scenario) -> int:

@@ -16,7 +16,7 @@ def test_a_setting_at_its_default_is_in_no_name() -> None:
 
 def test_a_copy_with_other_settings_has_another_name() -> None:
     run = RunSpec(scenario="s", label="", repeat=0, settings=Settings(trainer="numpy"))
-    other = run.model_copy(update={"settings": Settings(trainer="numpy", batch_size=7)})
+    other = run.with_settings(batch_size=7)
     assert len({run.fingerprint, other.fingerprint}) == 2
     assert run.model_copy(update={"repeat": 3}).fingerprint == run.fingerprint
     assert run.model_copy(update={"repeat": 3}) == RunSpec(scenario="s", label="", repeat=3, settings=run.settings)

@@ -23,7 +23,7 @@ def test_budgets() -> None:
 def test_what_is_left_goes_by_the_clock_or_by_the_devices() -> None:
     now = [100.0]
     (run,) = runs(1)
-    four = run.model_copy(update={"settings": run.settings.model_copy(update={"workers": 4})})
+    four = run.with_settings(workers=4)
     clock = Spending(Budget(seconds=60), lambda: now[0])
     devices = Spending(Budget(device_hours=1), lambda: now[0])
     now[0] += 20
@@ -55,7 +55,7 @@ def test_a_run_is_ended_by_the_user_or_where_the_budget_is_spent() -> None:
 
 def test_a_run_takes_as_long_as_those_of_its_arm_else_as_the_others() -> None:
     first, second, third = runs(3)
-    other = first.model_copy(update={"settings": first.settings.model_copy(update={"batch_size": 64})})
+    other = first.with_settings(batch_size=64)
     durations = Durations()
     assert (durations.expected_s(first), durations.total_s([first]), durations.is_known(first)) == (None, None, False)
     durations.add(first.run_id, "completed", 2.0)
