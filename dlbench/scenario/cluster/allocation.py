@@ -6,7 +6,6 @@ The forms are those of Slurm's own documents: `SLURM_JOB_NODELIST` (a list of na
 
 import math
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import product
 from pathlib import Path
@@ -14,7 +13,6 @@ from pathlib import Path
 from dlbench.cgroups import usable_cores
 from dlbench.errors import UserError, shorten, shown
 from dlbench.scenario.cluster import Cluster, Host
-from dlbench.scenario.cluster.host_list import launch_host
 
 NODES, TASKS, PROCESSORS = "SLURM_JOB_NODELIST", "SLURM_TASKS_PER_NODE", "SLURM_JOB_CPUS_PER_NODE"
 # Of the host that we are on, for all; else as asked for, which is all that is set on a host outside of the job. Of all
@@ -41,17 +39,13 @@ _FILES = {
     "HyperQueue": "HQ_NODE_FILE",
     "LoadLeveler": "LOADL_HOSTFILE",
 }
-_LSF_PAIRS, _LSF_NAMES = "LSB_MCPU_HOSTS", "LSB_HOSTS"
 _FLUX, _FLUX_HOSTS = ("FLUX_JOB_ID", "FLUX_URI"), "FLUX_JOB_NNODES"
-_OLD_SLURM = "SLURM_NODELIST"
 _HET_GROUP = re.compile(r"SLURM_JOB_NODELIST_HET_GROUP_[0-9]+", re.ASCII)
 # How many processes a launcher has started, by launcher; srun may set PMI_SIZE, too.
 _SIZES = {
     "mpirun": "OMPI_COMM_WORLD_SIZE", "srun": "SLURM_STEP_NUM_TASKS", "mpiexec": "PMI_SIZE",
     "torchrun": "WORLD_SIZE", "horovodrun": "HOROVOD_SIZE",
 }  # fmt: skip
-# Outside of a job the second is an option of srun.
-_SLURM_JOB, _SLURM_COUNTS = ("SLURM_JOB_ID", "SLURM_JOBID"), ("SLURM_JOB_NUM_NODES", "SLURM_NNODES")
 
 
 def allocation(environment: Mapping[str, str]) -> Cluster | None:
@@ -184,30 +178,9 @@ def refuse_unnamed_hosts(environment: Mapping[str, str]) -> None:
     for queue, variable in _FILES.items():
         if path := environment.get(variable):
             _refuse(queue, _hosts_in(Path(path)), f"{variable}={shorten(path)}", f'--hostfile "${variable}"')
-    if not environment.get(_FILES["LSF"]):
-        _refuse_lists_of_lsf(environment)
-    if not environment.get(NODES):
-        names = (_OLD_SLURM, *(_SLURM_COUNTS if any(map(environment.get, _SLURM_JOB)) else ()))
-        if variable := next(filter(environment.get, names), ""):
-            value = environment[variable]
-            is_one = value == "1" if variable in _SLURM_COUNTS else not set(value) & set(",[")
-            _refuse("Slurm", int(is_one), f"{variable}={shorten(value)} and no {NODES}", "--hosts a:4,b:4")
     if any(map(environment.get, _FLUX)):
         num_hosts = 1 if environment.get(_FLUX_HOSTS) == "1" else 0
         _refuse("Flux", num_hosts, "`flux resource list` shows them", "--hosts a:4,b:4")
-
-
-def _refuse_lists_of_lsf(environment: Mapping[str, str]) -> None:
-    words = environment.get(_LSF_PAIRS, "").split()
-    slots: Mapping[str, int] = Counter(environment.get(_LSF_NAMES, "").split())
-    variable = _LSF_NAMES
-    if words and len(words) % 2 == 0 and all(map(str.isdecimal, words[1::2])):
-        slots, variable = dict(zip(words[::2], map(int, words[1::2]), strict=True)), _LSF_PAIRS
-    if slots:
-        launch = launch_host(slots)
-        listed = ",".join(f"{name}:{count}" for name, count in slots.items() if name != launch)
-        where = f"{variable}, where {launch} may only launch the job" if launch else variable
-        _refuse("LSF", len(slots), where, f"--hosts {listed}")
 
 
 def _refuse(queue: str, num_hosts: int, where: str, option: str) -> None:

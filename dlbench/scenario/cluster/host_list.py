@@ -22,19 +22,14 @@ _HOSTFILE_LINE = re.compile(
     r"(?: (?:(?:slots|count) ?= ?(?P<slots>[1-9][0-9]{0,5})|max[-_]slots ?= ?(?P<most>[0-9]{1,7})))*)",
     re.ASCII,
 )
-_PAIRS_LINE = re.compile(rf"(?:(?:{ADDRESS.pattern}) [0-9]+ ?){{2,}}", re.ASCII)
 # Grid Engine's: host, slots, queue, processors.
-_GRID_ENGINE_LINE = re.compile(rf"({ADDRESS.pattern}) ([1-9][0-9]{{0,5}}) [^\s@]+(?:@\S+)? \S+", re.ASCII)
+_GRID_ENGINE_LINE = re.compile(rf"({ADDRESS.pattern}) ([1-9][0-9]{{0,5}}) [^\s@]+@\S+ \S+", re.ASCII)
 KUBERNETES_HINT = "dlbench writes one of `hosts: {count: 2, slots: 2}` and `submitter: kubernetes` (docs/queues.md)"
 # More slots than a host has; it may be a port.
 _MOST_SLOTS = 1024
 # Forms of other files, and of programs that say more of a host than its slots: the reason and the remedy.
 _OTHER_FORMS = {
     r"hosts:(\s|$)": ("is of a cluster file", "--cluster FILE"),
-    r"rank\s+\S+\s*=": (
-        "is a line of a rankfile, which places single ranks; dlbench places workers itself",
-        "a line for each host, such as  a slots=4",
-    ),
     r"[^\s@:]+@\S+": (
         "names a user, which belongs in ssh's configuration",
         "write the host alone, and `User NAME` for it in ~/.ssh/config, or `ssh: ssh -l NAME` in a cluster file",
@@ -44,10 +39,6 @@ _OTHER_FORMS = {
         "name each host, as `scontrol show hostnames LIST` does: --hosts a1:4,a2:4 or, in a file, lines  a1 slots=4",
     ),
     r"\S+(?:(?: slots| count) ?= ?|:)0+( |$)": ("has no slots", "leave the host out"),
-    r"[\w.-]+:\d+:[A-Za-z]": (
-        "names a network adapter, which dlbench does not take from a list of hosts",
-        "write  a:4 ; NCCL_IB_HCA or UCX_NET_DEVICES go into `environment` of a cluster file",
-    ),
 }
 # A name server that does not answer must not keep `dlbench check`: what it would say, ssh says later.
 _LOOK_UP_S = 2.0
@@ -112,7 +103,8 @@ def parse_hostfile(text: str, name: str) -> Cluster:
         is_bare = is_bare and count is None
     if not slots:
         raise UserError("names no host", where=name, hint="a line for each, such as  a slots=4")
-    if is_bare and (first := launch_host(slots)):
+    first, *others = slots
+    if is_bare and others and slots[first] == 1 < min(slots[host] for host in others):
         raise UserError(
             f"{first} comes once and the others several times: LSF may list the host first that a job is launched from",
             where=name,
@@ -127,12 +119,6 @@ def parse_hostfile(text: str, name: str) -> Cluster:
     return Cluster(hosts=hosts)
 
 
-def launch_host(slots: Mapping[str, int]) -> str:
-    """Return the host that LSF may have listed first only because the job is launched from it; else nothing."""
-    first, *others = slots
-    return first if slots[first] == 1 and others and min(slots[host] for host in others) > 1 else ""
-
-
 def refuse_manifest(text: str, name: str) -> None:
     """Refuse a manifest of Kubernetes, of one document or several.
 
@@ -145,9 +131,6 @@ def refuse_manifest(text: str, name: str) -> None:
 
 def _slots_in(line: str, where: str) -> tuple[str, int | None]:
     """Return the host of a line and its slots, None where it is alone."""
-    if _PAIRS_LINE.fullmatch(line):
-        pairs = re.sub(r"(\S+) (\S+) ?", r"\1:\2,", line).rstrip(",")
-        raise UserError(f"{shown(line)} names several hosts in a line", where=where, hint=f"--hosts {shorten(pairs)}")
     if columns := _GRID_ENGINE_LINE.fullmatch(line):
         return columns[1], int(columns[2])
     if (host := _HOSTFILE_LINE.fullmatch(line)) and int(host["count"] or 1) <= _MOST_SLOTS:

@@ -129,17 +129,9 @@ def test_a_job_of_several_hosts_is_refused_with_the_option_that_names_them(tmp_p
     pairs.write_text("a 4 all.q@a UNDEFINED\nb 4 all.q@b UNDEFINED\n")
     for variables, said in (
         ({"PBS_NODEFILE": str(nodes)}, ["PBS", f"PBS_NODEFILE={nodes}", '--hostfile "$PBS_NODEFILE"']),
-        ({"LSB_DJOB_HOSTFILE": str(nodes), "LSB_HOSTS": "a b"}, ["LSF", '--hostfile "$LSB_DJOB_HOSTFILE"']),
-        ({"LSB_MCPU_HOSTS": "a 4 b 2", "LSB_HOSTS": "a a a a b b"}, ["LSF", "--hosts a:4,b:2"]),
-        ({"LSB_HOSTS": "a a b"}, ["LSF", "--hosts a:2,b:1"]),
-        ({"LSB_MCPU_HOSTS": "l 1 a 4 b 4"}, ["has 3 hosts", "l may only launch the job", "--hosts a:4,b:4"]),
-        ({"LSB_HOSTS": "l a a"}, ["l may only launch the job", "--hosts a:2"]),
+        ({"LSB_DJOB_HOSTFILE": str(nodes)}, ["LSF", "has 2 hosts", '--hostfile "$LSB_DJOB_HOSTFILE"']),
         ({"PE_HOSTFILE": str(pairs)}, ["Grid Engine", '--hostfile "$PE_HOSTFILE"']),
         ({"PBS_NODEFILE": str(tmp_path / "gone")}, ["may have several hosts", '--hostfile "$PBS_NODEFILE"']),
-        ({"LSB_DJOB_HOSTFILE": "", "LSB_HOSTS": "a b"}, ["LSF", "--hosts a:1,b:1"]),
-        ({"SLURM_NODELIST": "a[1-2]"}, ["Slurm", "no SLURM_JOB_NODELIST", "--hosts"]),
-        ({"SLURM_JOB_ID": "1", "SLURM_NNODES": "2"}, ["Slurm", "SLURM_NNODES=2 and no SLURM_JOB_NODELIST"]),
-        ({"SLURM_JOBID": "1", "SLURM_NODELIST": "", "SLURM_JOB_NUM_NODES": "2"}, ["Slurm", "SLURM_JOB_NUM_NODES=2"]),
         ({"FLUX_JOB_ID": "f2", "FLUX_JOB_NNODES": "2"}, ["Flux", "--hosts"]),
         ({"FLUX_URI": "local:///x"}, ["Flux", "--hosts"]),
     ):
@@ -155,12 +147,7 @@ def test_a_job_of_one_host_is_taken(tmp_path: Path) -> None:
         {},
         {"PBS_NODEFILE": str(nodes)},
         {"PBS_NODEFILE": ""},
-        {"LSB_MCPU_HOSTS": "a 4", "LSB_HOSTS": "a a a a"},
-        {"SLURM_NODELIST": "a1"},
-        {"SLURM_NODELIST": "", "SLURM_JOB_ID": "1", "SLURM_NNODES": "1"},
-        {"SLURM_NNODES": "2"},
         {"FLUX_URI": ""},
-        {"SLURM_NODELIST": "a[1-2]", "SLURM_JOB_NODELIST": "a[1-2]"},
         {"FLUX_JOB_ID": "f2", "FLUX_JOB_NNODES": "1"},
     ):
         refuse_unnamed_hosts(variables)

@@ -74,7 +74,7 @@ def test_what_is_wrong_is_said_with_its_line(subtests: pytest.Subtests) -> None:
         ("hosts: [{address: localhost, slots: 1, cores: 4711}]", "cluster.yaml:1: this machine has no core 4711"),
         ("hosts: {count: 2, slots: 4}", "hosts are counted where a queue gives them"),
         ("hosts: {nodes: 2, slots: 4}\nsubmitter: sbatch", "unknown key 'nodes'\n  hint: there are: count"),
-        ("hosts: {a: 4, b: 4}", "hint: hosts: a:4,b:4"),
+        ("hosts: {a: 4, b: 4}", "hosts must be a list of hosts, .* such as a:4,b:4"),
         ("hosts: a:1\noptions: {}", "unknown key 'options'"),
         ("hosts: a:1\nlauncher: mpirum", "cluster.yaml:2: .*mpirum"),
         ("hosts: a:1\nsubmitter.queue: x", "cluster.yaml:2: unknown key .*did you mean 'submitter'"),
