@@ -2,7 +2,6 @@
 
 import contextlib
 import csv
-import errno
 import hashlib
 import json
 from collections.abc import Mapping
@@ -102,7 +101,7 @@ class Folder:
     machine: Mapping[str, Any]
 
 
-def create(parent: Path, plan: "StudyPlan", now: datetime | None = None) -> Folder:
+def create(parent: Path, plan: StudyPlan, now: datetime | None = None) -> Folder:
     """Make the folder `<parent>/<scenario>-<UTC time>` of a new study.
 
     Raises:
@@ -128,23 +127,24 @@ def make_folder(parent: Path, name: str) -> Path:
         UserError: It cannot be made.
         OSError: The disk is full.
     """
+    path, number = parent / name, 1
     try:
         parent.mkdir(parents=True, exist_ok=True)
-        for number in range(1, 1000):
-            path = parent / (name if number == 1 else f"{name}-{number}")
+        while True:
             with contextlib.suppress(FileExistsError):
                 path.mkdir()
                 return path
+            number += 1
+            path = parent / f"{name}-{number}"
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno in files.FULL:
             raise
         raise UserError(
             f"no study can be made in {parent}: {error.strerror}", hint="choose another --output"
         ) from error
-    raise UserError(f"all 999 names are taken, from {parent / name} to {name}-999")
 
 
-def new_record(plan: "StudyPlan", created_at: str) -> Record:
+def new_record(plan: StudyPlan, created_at: str) -> Record:
     """Return the record of a new study."""
     return Record(
         scenario=plan.scenario.name,

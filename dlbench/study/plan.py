@@ -6,7 +6,6 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -263,18 +262,13 @@ def _which(program: str) -> str | None:
 
 
 def _is_module_missing(module: str, *, finds_all: bool) -> bool:
-    """Whether a module cannot be executed: it is in no package here, or, of one elsewhere, this Python has none."""
-    package, *inner = module.split(".")
-    spec = PathFinder.find_spec(package, [str(Path.cwd())])
-    if spec is None:
-        return finds_all and find_spec(package) is None
-    # A folder without `__init__.py` comes last, and another Python may have more.
-    if spec.origin is None and (not finds_all or find_spec(package) is not None):
+    """Whether a module cannot be executed: it is in no package here, and this Python has no package of its name."""
+    path = Path(*module.split("."))
+    if any(path.parent.glob(f"{path.name}.*")) or any(path.glob("__main__.*")):
         return False
-    spec = PathFinder.find_spec(module.rpartition(".")[2], [str(Path.cwd().joinpath(package, *inner).parent)])
-    if spec is not None and spec.submodule_search_locations is not None:
-        spec = PathFinder.find_spec("__main__", [*spec.submodule_search_locations])
-    return spec is None
+    package = Path(path.parts[0])
+    is_here = (package / "__init__.py").exists()
+    return is_here or (finds_all and find_spec(package.name) is None)
 
 
 def _script_missing(program: str, path: Path) -> Iterator[UserError]:

@@ -11,7 +11,6 @@ from dlbench.records.columns import SCHEMA_VERSION
 from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.cluster.cluster_file import ClusterOptions
 from dlbench.scenario.cluster.host_list import parse_hosts
-from dlbench.scenario.scenario import name_from
 from dlbench.study.folder import create, newest, open_study, scenario_of, studies_of
 from dlbench.study.plan import cluster_of
 from dlbench.study.resume import refuse_other_hosts, resumed
@@ -60,12 +59,6 @@ def test_what_is_no_study_is_said(tmp_path):
     (made.path / files.STUDY).write_text(text[:100])
     with pytest.raises(UserError, match="cannot be read"):
         open_study(made.path)
-
-
-@pytest.mark.parametrize("name", ["a/b", "..", "\x00", "", "x" * 300, "é" * 300, "a\nb"])
-def test_any_name_becomes_one_part_of_a_path(tmp_path, name):
-    (tmp_path / f"{name_from(name)}-20260102T030405Z").mkdir()
-    assert len(list(tmp_path.iterdir())) == 1
 
 
 def test_another_scenario_or_other_hardware_is_refused_with_the_difference(tmp_path):
