@@ -4,8 +4,6 @@ import re
 from collections.abc import Mapping
 from typing import Literal
 
-from pydantic import Field
-
 from dlbench.errors import UserError, nearest, shown
 from dlbench.scenario.frozen import Frozen
 from dlbench.scenario.metrics import Metric
@@ -26,9 +24,9 @@ class Goal(Frozen):
         quality: The score that no arm may lose, where one is named; default: the first that runs have.
     """
 
-    least: Literal["time", "cost", "throughput"] = Field("time", description="What is to be least, or throughput.")
-    target: tuple[str, float] | None = Field(None, description="Metric and value to reach.")
-    quality: str | None = Field(None, description="The metric that no arm may lose.")
+    least: Literal["time", "cost", "throughput"] = "time"
+    target: tuple[str, float] | None = None
+    quality: str | None = None
 
     def __str__(self) -> str:
         if self.target:

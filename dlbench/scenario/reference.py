@@ -30,7 +30,6 @@ SUFFIX = ".csv"
 # The copy that a study keeps beside its scenario, and a file that every study has and no other folder.
 KEPT, OF_A_STUDY = "reference.csv", "runs.csv"
 HEAD = "#"
-MAX_ROWS = 10_000
 
 
 def _setting(known: tuple[str, ...], value: str) -> str:
@@ -135,7 +134,7 @@ def find(name: str, scenario: Path | None = None, where: str = "") -> Path:
         UserError: There is none of that name; says which there are.
     """
     folders = [PROJECT] if scenario is None else [scenario.parent / FOLDER, PROJECT]
-    paths = {path.stem: path for folder in reversed(folders) for path in _files(folder)}
+    paths = {path.stem: path for folder in reversed(folders) for path in folder.glob(f"*{SUFFIX}")}
     if name in paths:
         return paths[name]
     # The scenario may be a study's copy, beside which the study keeps one of the reference.
@@ -148,13 +147,6 @@ def find(name: str, scenario: Path | None = None, where: str = "") -> Path:
         hint=nearest(name, paths) or f"{name}{SUFFIX} in {places}: published numbers, see {PROJECT / 'README.md'}",
         where=where,
     )
-
-
-def _files(folder: Path) -> list[Path]:
-    try:
-        return sorted(folder.glob(f"*{SUFFIX}"))
-    except OSError:
-        return []
 
 
 def read(path: Path) -> Reference:
@@ -205,8 +197,6 @@ def _lines(lines: Sequence[str], name: str, offset: int) -> list[tuple[str, list
     except csv.Error as error:
         raise UserError(f"not readable as CSV: {error}", where=f"{name}:{offset + reader.line_num}") from error
     filled = [(where, cells) for where, cells in rows if any(cells)]
-    if len(filled) > MAX_ROWS:
-        raise UserError(f"exceeds the limit of {MAX_ROWS} rows", where=name)
     if not filled:
         raise UserError("has no table below its head", where=name, hint="a line of column names, then one a place")
     return filled

@@ -25,10 +25,6 @@ QUOTA = "a worker that has used up its quota lets the others wait"
 FOUR_GPUS = Cluster(hosts=(Host(address="localhost", slots=4, cores=(0, 1, 2, 3)),))
 
 
-def names() -> set[str]:
-    return {path.name for path in SCENARIOS}
-
-
 def header(path: Path) -> str:
     """Return what a file says before its first section."""
     text = path.read_text(encoding="utf-8")
@@ -43,10 +39,6 @@ def cluster_of(path: Path) -> Cluster:
     return FOUR_GPUS if "one host with 4 GPUs" in header(path) else TWO_CORES
 
 
-def test_there_are_scenarios() -> None:
-    assert {"quickstart.yaml", "digits-batch-workers.yaml", "cifar10-resnet20.yaml"} <= names()
-
-
 def test_the_studies_to_repeat_are_there_each_with_a_small_variant() -> None:
     studies = {
         "kim2023-batch-size": "kim2023-batch-size-small",
@@ -54,7 +46,7 @@ def test_the_studies_to_repeat_are_there_each_with_a_small_variant() -> None:
         "kim2018-scale-out": "kim2018-two-hosts-small",
         "kim2018-as-published": "kim2018-as-published-small",
     }
-    assert {f"{name}.yaml" for name in (*studies, *studies.values())} <= names()
+    assert {f"{name}.yaml" for name in ("quickstart", *studies, *studies.values())} <= {path.name for path in SCENARIOS}
 
 
 def test_a_repeated_study_is_compared_with_its_numbers(subtests: pytest.Subtests) -> None:

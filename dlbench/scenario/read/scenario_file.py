@@ -17,7 +17,7 @@ from dlbench.scenario.metrics import BUILT_IN, MetricDeclaration, declared
 from dlbench.scenario.read.document import Document, inline, parse_value, read_text
 from dlbench.scenario.read.document import parse as parse_document
 from dlbench.scenario.read.packaged import located
-from dlbench.scenario.read.values import AXES, mistakes
+from dlbench.scenario.read.values import AXES, mistakes, uses_command
 from dlbench.scenario.reference import Reference
 from dlbench.scenario.run_spec import Target
 from dlbench.scenario.scenario import FORMS_OF_REPEATS, Repeats, Scenario, name_from
@@ -34,7 +34,7 @@ TUNED = frozenset({
 })  # fmt: skip
 NOT_TUNED = ("dataset.", "model.", "communicator.", "launcher.")
 # Keys of a scenario that hold one value; all others are settings of `base` or axes.
-_SECTIONS = frozenset({"base", "matrix", "zip", "include", "exclude"})
+_SECTIONS = AXES | {"exclude"}
 _TOP = frozenset(Scenario.model_fields) - _SECTIONS
 # A line of a hostfile, of Open MPI's form or MPICH's.
 _HOSTFILE = re.compile(r"[\w.-]+(\s+slots\s*=|:\d+(\s|$))")
@@ -219,10 +219,9 @@ def _metric_mistakes(scenario: Scenario) -> Iterator[UserError]:
     for name, declaration in scenario.metrics.items():
         where = scenario.source.where(("metrics", name))
         lacking = [key for key in ("better", "matters") if getattr(declaration, key) is None]
-        has_command = any(key == "command" for _, key, _ in scenario.entries())
         if mistake := declaration.mistake(name):
             yield UserError(f"metrics.{name}: {mistake}", where=where)
-        elif declaration.is_taken and not has_command:
+        elif declaration.is_taken and not uses_command(scenario):
             yield UserError(f"metrics.{name} is what a script prints or writes, and there is no `command`", where=where)
         elif name in BUILT_IN and (len(lacking) < 2 or not declaration.is_taken):
             hint = "where the script prints it: `" + name + ": 'a regular expression with (one group)'`"

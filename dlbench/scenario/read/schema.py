@@ -42,12 +42,12 @@ def schema() -> Schema:
 
 def _with_units(keys: Schema) -> Schema:
     """Return the keys, those whose name has a unit with a text such as `5m` beside their number."""
-    return {key: _with_text(value, pattern) if (pattern := pattern_of(key)) else value for key, value in keys.items()}
-
-
-def _with_text(value: Schema, pattern: str) -> Schema:
-    described = {name: value[name] for name in ("description", "default") if name in value}
-    return described | {"anyOf": [value, {"type": "string", "pattern": pattern}]}
+    taking = dict(keys)
+    for key, value in keys.items():
+        if pattern := pattern_of(key):
+            described = {name: value[name] for name in ("description", "default") if name in value}
+            taking[key] = described | {"anyOf": [value, {"type": "string", "pattern": pattern}]}
+    return taking
 
 
 def _sections(properties: Schema) -> Schema:

@@ -30,9 +30,9 @@ def mistakes(scenario: Scenario, *, is_whole: bool = True) -> list[UserError]:
     """
     candidates: Candidates = {}
     errors: list[UserError] = []
-    for prefix, kind in OPTION_PREFIXES.items():
+    for prefix in OPTION_PREFIXES:
         try:
-            candidates[prefix] = tuple(_named(prefix, kind, scenario))
+            candidates[prefix] = tuple(_named(prefix, scenario))
         except UserError as error:
             errors.append(error)
     for path, key, value in scenario.entries():
@@ -59,12 +59,13 @@ def uses_command(scenario: Scenario) -> bool:
 
 def keys(scenario: Scenario) -> tuple[str, ...]:
     """Return every key that a point of this scenario may have: settings, and options of the plugins it names."""
-    candidates = {prefix: tuple(_named(prefix, kind, scenario)) for prefix, kind in OPTION_PREFIXES.items()}
+    candidates = {prefix: tuple(_named(prefix, scenario)) for prefix in OPTION_PREFIXES}
     return (*Settings.model_fields, *_option_keys(candidates))
 
 
-def _named(prefix: str, kind: str, scenario: Scenario) -> Iterator[plugins.Plugin]:
-    """Yield the plugins of a kind that the points of a scenario can have: those whose options it may set."""
+def _named(prefix: str, scenario: Scenario) -> Iterator[plugins.Plugin]:
+    """Yield the plugins of a setting that the points of a scenario can have: those whose options it may set."""
+    kind = OPTION_PREFIXES[prefix]
     names: dict[str, Path] = {}
     for path, key, value in scenario.entries():
         if key == prefix and isinstance(value, str):

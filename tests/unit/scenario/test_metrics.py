@@ -110,22 +110,16 @@ def test_every_score_is_a_column_of_both_tables() -> None:
     assert {f"knows_nothing_{name}" for name in SCORES} <= set(names("runs"))
 
 
-def test_a_target_that_is_never_measured_is_refused(runs: Callable[..., Runs], refusal: Callable[..., str]) -> None:
-    target = "target: {metric: validation_mean_squared_error, value: 1}"
-    assert runs(COMMAND + target)
-    assert "which has classes, has no score 'validation_mean_squared_error'" in refusal(f"base: {{seed: 1}}\n{target}")
-    message = refusal(f"base: {{seed: 1}}\n{TEXT}target: {{metric: bleu, value: 1}}")
-    assert "only a script of your own reports bleu, which the target is about" in message
-
-
-def test_a_goal_of_a_score_that_is_never_measured_is_refused(
+def test_a_score_that_is_never_measured_is_no_target_or_goal(
     runs: Callable[..., Runs], refusal: Callable[..., str]
 ) -> None:
-    for goal in ("cost keeping validation_mean_squared_error", "time to validation_mean_squared_error<=1"):
-        assert runs(f"{COMMAND}goal: {goal}")
-        assert "has no score 'validation_mean_squared_error'" in refusal(f"base: {{seed: 1}}\ngoal: {goal}")
-    message = refusal(f"base: {{seed: 1}}\n{TEXT}goal: time keeping bleu")
-    assert "only a script of your own reports bleu, which the goal is about" in message
+    error = "validation_mean_squared_error"
+    for text in (f"target: {{metric: {error}, value: 1}}", f"goal: cost keeping {error}", f"goal: time to {error}<=1"):
+        assert runs(COMMAND + text)
+        assert f"which has classes, has no score '{error}'" in refusal(f"base: {{seed: 1}}\n{text}")
+    for text, what in (("target: {metric: bleu, value: 1}", "target"), ("goal: time keeping bleu", "goal")):
+        message = refusal(f"base: {{seed: 1}}\n{TEXT}{text}")
+        assert f"only a script of your own reports bleu, which the {what} is about" in message
 
 
 def test_what_a_script_prints_needs_a_script() -> None:

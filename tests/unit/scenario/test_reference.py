@@ -139,15 +139,6 @@ def test_every_claim_can_be_said() -> None:
     )
 
 
-def test_what_is_inferred_is_said_of_every_claim() -> None:
-    for path in PROJECT.glob("*.csv"):
-        found = read(path)
-        for claim in found.claims:
-            assert claim.said(found.x).endswith(" (inferred)") == claim.inferred, path
-        # A reader has to know what of it is inferred.
-        assert any("nferred" in note for note in found.notes) == any(one.inferred for one in found.claims), path
-
-
 def test_what_a_reference_may_hold_are_columns_of_runs() -> None:
     kinds = {column.name: column.kind for column in TABLES["runs"]}
     assert all(kinds[column] in ("float", "int") for column in COLUMNS)
@@ -169,10 +160,13 @@ def test_what_is_claimed_without_numbers_has_no_table() -> None:
 
 
 @pytest.mark.parametrize("path", sorted(PROJECT.glob("*.csv")), ids=lambda path: path.stem)
-def test_every_reference_of_the_project_can_be_read(path: Path) -> None:
+def test_every_reference_of_the_project_can_be_read_and_says_what_is_inferred(path: Path) -> None:
     found = read(path)
     assert found.rows or found.claims
     assert f"({path.name})" in (PROJECT / "README.md").read_text(encoding="utf-8")
+    for claim in found.claims:
+        assert claim.said(found.x).endswith(" (inferred)") == claim.inferred
+    assert any("nferred" in note for note in found.notes) == any(claim.inferred for claim in found.claims)
 
 
 @pytest.fixture
