@@ -15,7 +15,7 @@ from pydantic import Field
 
 from dlbench.compressors import AllReduce, Array, Residual
 from dlbench.plugins import Options
-from dlbench.trainers import flatten
+from dlbench.trainers import flatten, places, unflatten
 
 
 class LowRankOptions(Options):
@@ -38,20 +38,20 @@ class LowRank(Residual):
         all_reduce: AllReduce,
         seed: int,
     ) -> None:
-        rank, sizes = options.rank, [math.prod(shape) for shape in shapes]
-        super().__init__(sum(sizes), dtype)
+        rank = options.rank
+        super().__init__(sum(math.prod(shape) for shape in shapes), dtype)
         self._all_reduce = all_reduce
         self.encoding_s = self.decoding_s = 0.0
-        ends = np.cumsum(sizes)
         # Where each matrix is, and its shape; all else is sent whole.
         self._matrices: list[tuple[slice, tuple[int, int]]] = []
         self._is_whole = np.ones(self.residual.size, bool)
-        for shape, size, end in zip(shapes, sizes, ends, strict=True):
+        for shape, place in zip(shapes, places(shapes), strict=True):
+            size = place.stop - place.start
             columns = shape[-1] if len(shape) > 1 else size
             rows = size // max(1, columns)
             if rank * (rows + columns) < size:
-                self._matrices.append((slice(int(end) - size, int(end)), (rows, columns)))
-                self._is_whole[int(end) - size : int(end)] = False
+                self._matrices.append((place, (rows, columns)))
+                self._is_whole[place] = False
         random = np.random.default_rng(seed)
         # The second factors [columns, rank], where the next step begins: on all workers the same.
         self._factors = [random.standard_normal((columns, rank)).astype(dtype) for _, (_, columns) in self._matrices]
@@ -63,7 +63,7 @@ class LowRank(Residual):
     def set_state(self, state: Mapping[str, Array]) -> None:
         """Overwrite them."""
         super().set_state(state)
-        self._factors = _split(state["factors"], [factor.shape for factor in self._factors])
+        self._factors = unflatten(state["factors"], [factor.shape for factor in self._factors])
 
     def reduce(self, gradient: Array) -> Array:
         """Overwrite the flat gradient with what stands for the sum over all workers; see `Reduction`."""
@@ -76,7 +76,7 @@ class LowRank(Residual):
         self.encoding_s += perf_counter() - started
         sent = self._all_reduce(sent)
         started = perf_counter()
-        *firsts, whole = _split(sent, [*(first.shape for first in firsts), whole.shape])
+        *firsts, whole = unflatten(sent, [*(first.shape for first in firsts), whole.shape])
         firsts = [np.linalg.qr(first)[0] for first in firsts]
         seconds = [matrix.T @ first for matrix, first in zip(matrices, firsts, strict=True)]
         for matrix, first, second in zip(matrices, firsts, seconds, strict=True):
@@ -86,18 +86,12 @@ class LowRank(Residual):
         self.encoding_s += perf_counter() - started
         sent = self._all_reduce(sent)
         started = perf_counter()
-        self._factors = _split(sent.copy(), [second.shape for second in seconds])
+        self._factors = unflatten(sent.copy(), [second.shape for second in seconds])
         gradient[self._is_whole] = whole
         for (place, _), first, second in zip(self._matrices, firsts, self._factors, strict=True):
             gradient[place] = (first @ second.T).ravel()
         self.decoding_s += perf_counter() - started
         return gradient
-
-
-def _split(flat: Array, shapes: Sequence[tuple[int, ...]]) -> list[Array]:
-    ends = np.cumsum([math.prod(shape) for shape in shapes], dtype=np.int64)
-    parts = np.split(flat, ends[:-1]) if shapes else []
-    return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
 
 
 bind = LowRank

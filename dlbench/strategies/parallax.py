@@ -21,7 +21,6 @@ enters the network a second time, or is regularised) stays dense.
 import math
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from itertools import accumulate, pairwise
 from time import perf_counter
 from typing import Any
 
@@ -38,7 +37,7 @@ from dlbench.strategies._row_servers import ROW_NUMBER, RowServer, gather_sum
 from dlbench.strategies._step import NAN, Step, StepTimestamps
 from dlbench.strategies.mpi import MpiLibraryCommunicator
 from dlbench.telemetry.reporter import Reporter
-from dlbench.trainers import Sums, Trainer
+from dlbench.trainers import Sums, Trainer, places
 
 NEEDS = Needs(collectives=("mpi",), communicators=("mpi",), as_one_worker={})
 
@@ -142,9 +141,8 @@ class ParallaxStep(Step):
         self.ring, self.exchange = Ring(communicator), PayloadExchange(communicator)
         # Whole tables are gathered for evaluations and checkpoints: these bytes are of no training step.
         self._refreshing = PayloadExchange(communicator)
-        places = [slice(*edge) for edge in pairwise(accumulate(map(math.prod, trainer.shapes), initial=0))]
-        numbers: Mapping[str, int] = getattr(trainer, "tables", {})
-        self.tables = [_Table(name, i, places[i], trainer.shapes[i]) for name, i in numbers.items()]
+        where, numbers = places(trainer.shapes), getattr(trainer, "tables", {})
+        self.tables = [_Table(name, i, where[i], trainer.shapes[i]) for name, i in numbers.items()]
         self._is_routed = self._is_stale = False
         self._dense: list[slice] = [slice(0, trainer.num_parameters)]
         # Of trainers with tables.
@@ -222,8 +220,8 @@ class ParallaxStep(Step):
         for table in others:
             if table.route is Route.SERVER:
                 table.server = RowServer(table.of(parameters), self.exchange)
-        places = sorted((table.place for table in others), key=lambda place: place.start)
-        edges = [0, *(edge for place in places for edge in (place.start, place.stop)), parameters.size]
+        sparse = sorted((table.place for table in others), key=lambda place: place.start)
+        edges = [0, *(edge for place in sparse for edge in (place.start, place.stop)), parameters.size]
         self._dense = [slice(*edge) for edge in zip(edges[::2], edges[1::2], strict=True) if edge[0] < edge[1]]
 
     def _reduce(self, gradient: Array, rows: Array, learning_rate: float) -> None:

@@ -22,8 +22,10 @@ and
 updates are one contiguous vector in the same order, so that a strategy moves one buffer.
 """
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -247,12 +249,12 @@ class BatchParts:
         return max(self.fewest, 1 if self.most_samples is None else -(-num_samples // self.most_samples))
 
     def cut(self, num_samples: int) -> list[slice]:
-        """Return the parts of a batch in order; their sizes differ by one at most, see `parts_of_batch`."""
-        return parts_of_batch(num_samples, self.number(num_samples))
+        """Return the parts of a batch in order; their sizes differ by one at most.
 
-
-# A batch of any size at once.
-WHOLE = BatchParts()
+        The last ones are the larger: they have samples where there are fewer than parts, as in an epoch's last step.
+        """
+        parts = cut(num_samples, self.number(num_samples))[::-1]
+        return [slice(num_samples - part.stop, num_samples - part.start) for part in parts]
 
 
 def added(sums: Sums, more: Sums) -> Sums:
@@ -265,9 +267,11 @@ def flatten(arrays: list[Array], dtype: Any) -> Array:
     return np.concatenate([np.ravel(array) for array in arrays] or [np.empty(0)]).astype(dtype, copy=False)
 
 
-def parts_of_batch(num_samples: int, num_parts: int) -> list[slice]:
-    """Return the parts in which a batch is computed one after the other; their sizes differ by one at most.
+def places(shapes: Iterable[tuple[int, ...]]) -> list[slice]:
+    """Return where each of some arrays is in the flat vector that joins them."""
+    return [slice(*edge) for edge in pairwise(accumulate(map(math.prod, shapes), initial=0))]
 
-    The last ones are the larger: they have samples where there are fewer than parts, as in the last step of an epoch.
-    """
-    return [slice(num_samples - part.stop, num_samples - part.start) for part in cut(num_samples, num_parts)[::-1]]
+
+def unflatten(flat: Any, shapes: Sequence[tuple[int, ...]]) -> list[Any]:
+    """Return the parts of a flat vector (an array or an engine's tensor) in these shapes; what follows them is left."""
+    return [flat[place].reshape(shape) for place, shape in zip(places(shapes), shapes, strict=True)]

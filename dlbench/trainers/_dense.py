@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from dlbench.trainers import Array, Sums
+from dlbench.trainers import Array, Sums, places
 
 # Takes outputs [n, outputs] and targets [n], may overwrite the outputs, writes the derivative of the sum of the losses
 # by them, and returns the sums over the samples.
@@ -81,13 +81,12 @@ class DenseStack:
 
     def __init__(self, widths: tuple[int, ...], loss: Loss, dtype: type[np.floating], seed: int) -> None:
         self._loss = loss
-        sizes = [(inputs + 1) * outputs for inputs, outputs in pairwise(widths)]
-        self.parameters: Array = np.zeros(sum(sizes), dtype)
+        layers = places((inputs + 1, outputs) for inputs, outputs in pairwise(widths))
+        self.parameters: Array = np.zeros(layers[-1].stop, dtype)
         self.gradient: Array = np.zeros_like(self.parameters)
-        ends = np.cumsum(sizes)
         self.layers = [
-            Layer(self.parameters[end - size : end], self.gradient[end - size : end], *shape)
-            for shape, size, end in zip(pairwise(widths), sizes, ends, strict=True)
+            Layer(self.parameters[place], self.gradient[place], *shape)
+            for shape, place in zip(pairwise(widths), layers, strict=True)
         ]
         self._room = 0
         self._initialize(np.random.default_rng(seed))

@@ -6,7 +6,7 @@ import numpy as np
 
 from dlbench.errors import UserError, nearest
 from dlbench.scenario.settings import Settings
-from dlbench.trainers import Array
+from dlbench.trainers import Array, unflatten
 
 # Names of optimizers that there are for a flat vector.
 FLAT_OPTIMIZERS = ("sgd", "adam", "adamw")
@@ -126,8 +126,8 @@ def make_flat_optimizer(settings: Settings, parameters: Array) -> FlatOptimizer:
 
 
 def _fill(slots: list[Array], flat: Array) -> None:
-    sizes = [slot.size for slot in slots]
-    if flat.size != sum(sizes):
-        raise ValueError(f"an optimizer's state of {sum(sizes)} numbers cannot be made from {flat.size}")
-    for slot, part in zip(slots, np.split(flat, np.cumsum(sizes)[:-1]), strict=True):
+    size = sum(slot.size for slot in slots)
+    if flat.size != size:
+        raise ValueError(f"an optimizer's state of {size} numbers cannot be made from {flat.size}")
+    for slot, part in zip(slots, unflatten(flat, [slot.shape for slot in slots]), strict=True):
         slot[...] = part

@@ -1,5 +1,7 @@
 """What `KerasTrainer` asks of an engine: functions compiled of a Keras model, and tensors of arrays.
 
+`Graph` is the base of the engines' own classes: it holds what is the same on all of them.
+
 Each function is compiled when it is first used, for the types and the size of its batch. Tensors are the engine's own:
 only the graph that made one looks into it.
 """
@@ -50,14 +52,16 @@ class Graph(Protocol):
     parts: BatchParts
     dtype: np.dtype[Any]
     on_accelerator: bool
-    runs_ahead: bool
-    num_rehearsals: int
+    runs_ahead: bool = False
+    num_rehearsals: int = 1
 
     def summing(self, in_forward: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """Return a sum over workers for the forward pass to which one without samples contributes zeros."""
+        return in_forward
 
     def set_learning_rate(self, value: float) -> None:
         """Set the rate of the next updates."""
+        self.optimizer.learning_rate = value
 
     def gradient(self, specs: InputSpecs) -> Callable[[Any, Any], Any]:
         """Return f(x, y) -> one vector: all gradients, then the sums of the scores."""
@@ -97,9 +101,45 @@ class Graph(Protocol):
 
     def fetch(self, tensor: Any) -> Callable[[], Array]:
         """Return what waits for a tensor and returns its values; other calls may follow before it is called."""
+        return lambda: self.array(tensor)
 
     def synchronize(self) -> None:
         """Return once the device has done all it was given."""
 
     def facts(self) -> dict[str, Any]:
         """Return versions, the device's name and counted threads, by column."""
+
+    def _classified(self, logits: Any, labels: Any) -> tuple[Any, Any]:
+        """Return the cross-entropy in nats and the predicted class of each label (int32)."""
+        raise NotImplementedError
+
+    def _scores(self, outputs: Any, y: Any) -> tuple[Any, Any]:
+        """Return each sample's cross-entropy in nats and the share of its predictions that is correct.
+
+        Where numbers are predicted, its squared error for both: it is the loss, too.
+        """
+        from keras import ops
+
+        outputs = ops.cast(outputs, self.dtype.name)
+        if not self.problem.num_classes:
+            errors = ops.square(outputs[:, 0] - ops.cast(y, self.dtype.name))
+            return errors, errors
+        labels = ops.cast(y, "int32")
+        losses, predicted = self._classified(outputs, labels)
+        correct = ops.cast(predicted == labels, self.dtype.name)
+        positions = tuple(range(1, 1 + len(self.problem.target_shape)))
+        return (ops.mean(losses, positions), ops.mean(correct, positions)) if positions else (losses, correct)
+
+    def _sums(self, scores: tuple[Any, Any]) -> Any:
+        """Return sums [scores]: one tensor is fetched more cheaply than two."""
+        from keras import ops
+
+        return ops.stack([ops.sum(score) for score in scores])
+
+    def _as_input(self, x: Any) -> Any:
+        """Return samples as they enter the model."""
+        from keras import ops
+
+        if self.problem.vocabulary is not None:
+            return ops.cast(x, "int32")
+        return self.problem.scaled(ops.cast(x, self.dtype.name))

@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 
 from dlbench.records import hardware
-from dlbench.trainers import WHOLE, Array, BatchParts, Problem
-from dlbench.trainers._graph import InputSpecs, Reduce
+from dlbench.trainers import Array, BatchParts, Problem, unflatten
+from dlbench.trainers._graph import Graph, InputSpecs, Reduce
 from dlbench.trainers._keras_optimizers import all_variables
 
 # Values of trainable variables, of the model's others and of the optimizer's, in the order of Keras.
 State = tuple[list[Any], list[Any], list[Any]]
 
 
-class JaxGraph:
+class JaxGraph(Graph):
     """What is compiled of one model; see `dlbench.trainers._graph.Graph`.
 
     Args:
@@ -35,7 +35,7 @@ class JaxGraph:
         model: Any,
         optimizer: Any,
         problem: Problem,
-        parts: BatchParts = WHOLE,
+        parts: BatchParts,
         mesh: Any = None,
     ) -> None:
         self._jax, self._np, self._keras = jax, jax.numpy, keras
@@ -46,7 +46,6 @@ class JaxGraph:
         self.dtype: np.dtype[Any] = np.dtype(self._variables[0][0].dtype)
         self._device = next(iter(self._variables[0][0].value.devices()))
         self.on_accelerator = self.runs_ahead = self._device.platform != "cpu"
-        self.num_rehearsals = 1
         self._added: list[Any] = []
         self._num_devices = 1 if mesh is None else mesh.size
         self._divided, self._everywhere = None, None
@@ -54,14 +53,6 @@ class JaxGraph:
             partition = jax.sharding.PartitionSpec
             self._divided = jax.sharding.NamedSharding(mesh, partition(mesh.axis_names))
             self._everywhere = jax.sharding.NamedSharding(mesh, partition())
-
-    def summing(self, in_forward: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """Return the sum over workers."""
-        return in_forward
-
-    def set_learning_rate(self, value: float) -> None:
-        """Set the rate of the next updates."""
-        self.optimizer.learning_rate = value
 
     def gradient(self, specs: InputSpecs) -> Callable[[Any, Any], Any]:
         """Return f(x, y) -> one vector: all gradients, then the sums of the scores."""
@@ -155,10 +146,6 @@ class JaxGraph:
         """Return a copy of a tensor's values: JAX's own memory cannot be written to."""
         return np.array(tensor)
 
-    def fetch(self, tensor: Any) -> Callable[[], Array]:
-        """Return what waits for a tensor and returns its values."""
-        return lambda: self.array(tensor)
-
     def synchronize(self) -> None:
         """Return once the device has done all it was given."""
         self._jax.block_until_ready(self._state())
@@ -195,9 +182,7 @@ class JaxGraph:
 
     def _shaped(self, flat: Any) -> list[Any]:
         """Return the parts of a flat vector in the shapes of the trainable variables."""
-        shapes = [variable.shape for variable in self._variables[0]]
-        ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
-        return [part.reshape(shape) for part, shape in zip(self._np.split(flat, ends), shapes, strict=False)]
+        return unflatten(flat, [variable.shape for variable in self._variables[0]])
 
     def _differentiate(
         self, state: State, added: list[Any], x: Any, y: Any, specs: InputSpecs
@@ -252,29 +237,9 @@ class JaxGraph:
 
         return values(trainable), state[1], values(optimizer)
 
-    def _scores(self, outputs: Any, y: Any) -> tuple[Any, Any]:
-        """Return each sample's cross-entropy in nats and the share of its predictions that is correct.
-
-        Where numbers are predicted, its squared error for both: it is the loss, too.
-        """
-        outputs = outputs.astype(self.dtype)
-        if not self.problem.num_classes:
-            errors = self._np.square(outputs[:, 0] - y.astype(self.dtype))
-            return errors, errors
-        labels = y.astype("int32")
-        logs = self._jax.nn.log_softmax(outputs)
-        losses = -self._np.take_along_axis(logs, labels[..., None], axis=-1)[..., 0]
-        correct = (outputs.argmax(-1) == labels).astype(self.dtype)
-        positions = tuple(range(1, 1 + len(self.problem.target_shape)))
-        return (losses.mean(positions), correct.mean(positions)) if positions else (losses, correct)
-
-    def _sums(self, scores: tuple[Any, ...]) -> Any:
-        return self._np.stack([score.sum() for score in scores])
-
-    def _as_input(self, x: Any) -> Any:
-        if self.problem.vocabulary is not None:
-            return x.astype("int32")
-        return self.problem.scaled(x.astype(self.dtype))
+    def _classified(self, logits: Any, labels: Any) -> tuple[Any, Any]:
+        logs = self._jax.nn.log_softmax(logits)
+        return -self._np.take_along_axis(logs, labels[..., None], axis=-1)[..., 0], logits.argmax(-1)
 
 
 def _hold(variables: list[Any], values: list[Any]) -> None:

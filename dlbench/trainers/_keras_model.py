@@ -21,9 +21,15 @@ def build(plugin: Plugin, options: Options, problem: Problem) -> Any:
         UserError: The plugin has no Keras builder, refuses the samples' shape, or returns something else than a
             model from samples to outputs [n, *target_shape, num_outputs].
     """
+    import keras
+
     with drawn_by_numpy():
         model = _call(plugin, options, problem)
-        _check_type(model, plugin.name)
+        if not isinstance(model, keras.Model):
+            raise UserError(
+                f"model {plugin.name!r} must return a keras.Model, not {type(model).__name__}",
+                hint="it is called as function(problem, **options); see `dlbench.models`",
+            )
         _check_output(model, plugin.name, problem)
     if problem.num_classes:
         _check_activation(model, plugin.name, problem)
@@ -74,16 +80,6 @@ def _call(plugin: Plugin, options: Options, problem: Problem) -> Any:
     if reason:
         raise UserError(f"model {plugin.name!r} cannot take this data set: {reason}")
     return builder(problem, options)
-
-
-def _check_type(model: Any, name: str) -> None:
-    import keras
-
-    if not isinstance(model, keras.Model):
-        raise UserError(
-            f"model {name!r} must return a keras.Model, not {type(model).__name__}",
-            hint="it is called as function(problem, **options); see `dlbench.models`",
-        )
 
 
 def _check_output(model: Any, name: str, problem: Problem) -> None:

@@ -48,8 +48,12 @@ def make_optimizer(keras: Any, settings: Settings, model: Any) -> Any:
             hint=nearest(settings.optimizer, OPTIMIZERS),
         )
     kind = getattr(keras.optimizers, CLASSES[settings.optimizer])
-    optimizer = kind(settings.learning_rate, **_taken(settings))
-    _set_weight_decay(optimizer, settings.weight_decay)
+    taken = [name for name in ("momentum", "nesterov") if settings.optimizer in OPTIMIZER_SETTINGS[name]]
+    optimizer = kind(settings.learning_rate, **{name: getattr(settings, name) for name in taken})
+    # None spares Keras a subtraction of zeros, which `adamw` would not take when it is made.
+    optimizer.weight_decay = settings.weight_decay or None
+    if hasattr(optimizer, "adam_weight_decay"):  # Muon's, for what it leaves to Adam
+        optimizer.adam_weight_decay = settings.weight_decay or None
     if settings.precision == "float64":
         _make_exact(optimizer)
     if settings.precision == "mixed_float16":
@@ -67,18 +71,6 @@ def all_variables(keras: Any, optimizer: Any) -> list[Any]:
     listed_ids = {id(variable) for variable in listed}
     held = vars(getattr(optimizer, "inner_optimizer", optimizer)).values()
     return listed + [each for each in held if isinstance(each, keras.Variable) and id(each) not in listed_ids]
-
-
-def _taken(settings: Settings) -> dict[str, Any]:
-    names = [name for name in ("momentum", "nesterov") if settings.optimizer in OPTIMIZER_SETTINGS[name]]
-    return {name: getattr(settings, name) for name in names}
-
-
-def _set_weight_decay(optimizer: Any, weight_decay: float) -> None:
-    """Set or remove it; None spares Keras a subtraction of zeros, which `adamw` would not take when it is made."""
-    optimizer.weight_decay = weight_decay or None
-    if hasattr(optimizer, "adam_weight_decay"):  # Muon's, for what it leaves to Adam
-        optimizer.adam_weight_decay = weight_decay or None
 
 
 def _make_exact(optimizer: Any) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dlbench.trainers import Array, Sums, flatten
+from dlbench.trainers import Array, Sums
 from dlbench.trainers._graph import InputSpecs
 from dlbench.trainers._keras_trainer import KerasTrainer, assign, read
 from dlbench.trainers._tensorflow_graph import TensorFlowGraph
@@ -93,14 +93,14 @@ class ReplicatedTrainer(KerasTrainer):
 
     def replicas(self) -> list[Array]:
         """Return a copy of the trainable weights of each replica, flat."""
-        return [self._read(variables) for variables in self._own(self._weights)]
+        return [read(variables, self._dtype) for variables in self._own(self._weights)]
 
     def set_parameters(self, flat: Array) -> None:
         """Overwrite all trainable weights of all replicas; a mirrored variable cannot be set on one of them."""
         assign(self._weights, flat)
 
     def _read_statistics(self) -> Array:
-        return flatten([self._read(variables) for variables in self._own(self._statistics)], self._dtype)
+        return np.concatenate([read(variables, self._dtype) for variables in self._own(self._statistics)])
 
     def _set_statistics(self, flat: Array) -> None:
         replicas = self._own(self._statistics)
@@ -114,14 +114,11 @@ class ReplicatedTrainer(KerasTrainer):
         """
         if len(y) >= self._devices.num_replicas:
             return super().evaluate(x, y)
-        call = self._call("evaluate a few", InputSpecs(x.dtype, y.dtype), self._first.evaluate)
+        call = self._call(self._first.evaluate, InputSpecs(x.dtype, y.dtype))
         return self._as_sums(self._graph.array(call(*self._tensors(x, y))))
 
     def _own(self, variables: list[Any]) -> list[list[Any]]:
         return self._devices.own(variables)
-
-    def _read(self, variables: list[Any]) -> Array:
-        return read(variables, self._dtype)
 
 
 def take_gradients_as_they_are(optimizer: Any) -> None:

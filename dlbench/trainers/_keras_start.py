@@ -78,7 +78,18 @@ def _import(backend: str) -> tuple[Any, Any]:
 def _start_tensorflow(tf: Any, threads: Threads) -> None:
     tf.config.threading.set_intra_op_parallelism_threads(threads.intra_op)
     tf.config.threading.set_inter_op_parallelism_threads(threads.inter_op)
-    _choose_devices(tf, threads)
+    accelerators = tf.config.list_physical_devices("GPU")
+    if not accelerators:  # the processor is made to look like a device for each replica: CPU:0, CPU:1 and so on
+        processor, count = tf.config.list_physical_devices("CPU")[0], threads.replicas or 1
+        if count != len(tf.config.get_logical_device_configuration(processor) or [None]):
+            tf.config.set_logical_device_configuration(processor, [tf.config.LogicalDeviceConfiguration()] * count)
+        return
+    chosen = _own_devices(accelerators, threads)
+    if tf.config.get_visible_devices("GPU") != chosen:
+        tf.config.set_visible_devices(chosen, "GPU")
+    for device in chosen:  # each takes memory as it needs it
+        if not tf.config.experimental.get_memory_growth(device):
+            tf.config.experimental.set_memory_growth(device, True)
 
 
 def _start_torch(torch: Any, threads: Threads) -> None:
@@ -112,20 +123,6 @@ def seed(keras: Any, number: int) -> None:
         keras.utils.set_random_seed(number)
 
 
-def _choose_devices(tf: Any, threads: Threads) -> None:
-    """Keep this process's own accelerators, where there are any, and let them take memory as they need it."""
-    devices = tf.config.list_physical_devices("GPU")
-    if not devices:
-        _divide_processor(tf, threads.replicas or 1)
-        return
-    chosen = _own_devices(devices, threads)
-    if tf.config.get_visible_devices("GPU") != chosen:
-        tf.config.set_visible_devices(chosen, "GPU")
-    for device in chosen:
-        if not tf.config.experimental.get_memory_growth(device):
-            tf.config.experimental.set_memory_growth(device, True)
-
-
 def _own_devices(devices: list[Any], threads: Threads) -> list[Any]:
     if threads.replicas is None:
         return [devices[threads.device_index % len(devices)]]
@@ -135,14 +132,6 @@ def _own_devices(devices: list[Any], threads: Threads) -> list[Any]:
             hint="use fewer workers, or a strategy with a process for each",
         )
     return devices[: threads.replicas]
-
-
-def _divide_processor(tf: Any, count: int) -> None:
-    """Make the processor look like this many devices: CPU:0, CPU:1 and so on."""
-    processor = tf.config.list_physical_devices("CPU")[0]
-    devices = tf.config.get_logical_device_configuration(processor)
-    if count != len(devices or [None]):
-        tf.config.set_logical_device_configuration(processor, [tf.config.LogicalDeviceConfiguration()] * count)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dlbench.errors import UserError
-from dlbench.trainers import Array, DeviceArray, Gather, Sums, _keras_model, added, flatten
+from dlbench.trainers import Array, DeviceArray, Gather, Sums, _keras_model, added, flatten, unflatten
 from dlbench.trainers._graph import Graph, InputSpecs
 from dlbench.trainers._keras_optimizers import all_variables
 
@@ -34,13 +34,13 @@ def assign(variables: list[Any], flat: Array) -> None:
     Raises:
         ValueError: There are more or fewer numbers than the variables hold.
     """
-    ends = np.cumsum([int(np.prod(v.shape)) for v in variables], dtype=np.int64)
-    if flat.size != (ends[-1] if len(ends) else 0):
-        raise ValueError(f"{flat.size} numbers do not fill variables of shapes {[tuple(v.shape) for v in variables]}")
-    for variable, part in zip(variables, np.split(flat, ends[:-1]), strict=False):
+    shapes = [tuple(variable.shape) for variable in variables]
+    if flat.size != sum(map(math.prod, shapes)):
+        raise ValueError(f"{flat.size} numbers do not fill variables of shapes {shapes}")
+    for variable, part in zip(variables, unflatten(flat, shapes), strict=True):
         # Keras names a variable's dtype, TensorFlow has its own kind for it.
         dtype = getattr(variable.dtype, "as_numpy_dtype", variable.dtype)
-        variable.assign(part.reshape(variable.shape).astype(dtype))  # a copy: JAX may keep the array's own memory
+        variable.assign(part.astype(dtype))  # a copy: JAX may keep the array's own memory
 
 
 def shifted(seeds: Array, worker: int) -> Array:
@@ -129,7 +129,7 @@ class KerasTrainer:
         self._remembered = [*all_variables(keras, graph.optimizer), *counters]
         self._set_seeds(np.concatenate([read(seeds, np.float64) for seeds in self._own(self._seeds)]))
         self._dtype = graph.dtype
-        self._compiled: dict[tuple[str, InputSpecs | None], Any] = {}
+        self._compiled: dict[tuple[Any, ...], Any] = {}
         # Before, weights are set once: nothing is traced for that.
         self._is_compiled = False
         # The gradient that was returned and not yet applied, and the tensor whose memory it is.
@@ -159,9 +159,7 @@ class KerasTrainer:
         if not self._is_compiled or flat.size != self.num_parameters:
             assign(self._weights, flat)
             return
-        call = self._compiled.get(("assign", None))
-        if call is None:
-            call = self._compiled["assign", None] = self._graph.assign()
+        call = self._call(self._graph.assign)
         call(self._graph.tensor("parameters", flat.astype(self._dtype, copy=False)))
         self.synchronize()
 
@@ -246,7 +244,7 @@ class KerasTrainer:
         The gradient is the engine's own memory where that is possible, not a copy of it.
         """
         x, y, sums = self._add_all_but_the_last(x, y, scale)
-        call = self._call("gradient", specs_of(x, y, scale), self._graph.gradient)
+        call = self._call(self._graph.gradient, specs_of(x, y, scale))
         tensor = call(*self._tensors(x, y))
         packed = self._graph.array(tensor)
         if not len(y):
@@ -259,9 +257,7 @@ class KerasTrainer:
     def apply(self, update: Array, learning_rate: float) -> None:
         """Apply one optimizer step with the reduced flat gradient; done when it returns."""
         self._set_learning_rate(learning_rate)
-        call = self._compiled.get(("apply", None))
-        if call is None:
-            call = self._compiled["apply", None] = self._graph.apply()
+        call = self._call(self._graph.apply)
         (gradient, tensor), self._gradient = self._gradient, (None, None)
         call(tensor if tensor is not None and update is gradient else self._graph.tensor("update", update))
         self.synchronize()
@@ -274,25 +270,20 @@ class KerasTrainer:
         """Begin a step; return what waits for it and returns the sums over its samples."""
         self._set_learning_rate(learning_rate)
         x, y, sums = self._add_all_but_the_last(x, y, scale)
-        call = self._call("step", specs_of(x, y, scale), lambda specs: self._graph.step(specs, self._reduce))
+        call = self._call(self._graph.step, specs_of(x, y, scale), self._reduce)
         fetched = self._graph.fetch(call(*self._tensors(x, y)))
         return lambda: added(sums, self._as_sums(fetched()))
 
     def start_steps(self, x: Array, y: Array, scale: float, learning_rates: Array) -> Callable[[], Sums]:
         """Begin several steps in one call; see `dlbench.trainers.Trainer`."""
-        number = len(learning_rates)
-
-        def make(specs: InputSpecs) -> Any:
-            return self._graph.steps(specs, self._reduce, number)
-
-        call = self._call(f"{number} steps", specs_of(x, y, scale), make)
+        call = self._call(self._graph.steps, specs_of(x, y, scale), self._reduce, len(learning_rates))
         fetched = self._graph.fetch(call(*self._tensors(x, y), learning_rates))
         self._learning_rate = float(learning_rates[-1])
         return lambda: self._as_sums(fetched())
 
     def evaluate(self, x: Array, y: Array) -> Sums:
         """Return the sums over one batch of any size, in inference mode."""
-        call = self._call("evaluate", InputSpecs(x.dtype, y.dtype), self._graph.evaluate)
+        call = self._call(self._graph.evaluate, InputSpecs(x.dtype, y.dtype))
         return self._as_sums(self._graph.array(call(*self._tensors(x, y))))
 
     def rehearse(self, x: Array, y: Array, scale: float, number: int = 1) -> None:
@@ -336,7 +327,7 @@ class KerasTrainer:
             return x, y, sums
         for part in parts:
             part_x, part_y = x[part], y[part]
-            call = self._call("add", specs_of(part_x, part_y, scale), self._graph.add)
+            call = self._call(self._graph.add, specs_of(part_x, part_y, scale))
             sums = added(sums, self._as_sums(self._graph.array(call(*self._tensors(part_x, part_y)))))
         return x[last], y[last], sums
 
@@ -348,10 +339,12 @@ class KerasTrainer:
         )
         return of_x, of_y
 
-    def _call(self, name: str, specs: InputSpecs, make: Callable[[InputSpecs], Any]) -> Any:
-        call = self._compiled.get((name, specs))
+    def _call(self, make: Callable[..., Any], *arguments: Any) -> Any:
+        """Return what a method of the graph compiles for these arguments, the first time or before."""
+        key = make, *arguments
+        call = self._compiled.get(key)
         if call is None:
-            call = self._compiled[name, specs] = make(specs)
+            call = self._compiled[key] = make(*arguments)
         return call
 
     def _as_sums(self, sums: Array) -> Sums:

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from dlbench.records import hardware
-from dlbench.trainers import WHOLE, Array, BatchParts, Problem
-from dlbench.trainers._graph import InputSpecs, Reduce
+from dlbench.trainers import Array, BatchParts, Problem
+from dlbench.trainers._graph import Graph, InputSpecs, Reduce
 
 # From a function to one that runs it on every replica; the number of its first arguments that are batches.
 Everywhere = Callable[[Callable[..., Any], int], Callable[..., Any]]
@@ -59,7 +59,7 @@ def _aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     return memory[start : start + num_bytes].view(dtype).reshape(shape)
 
 
-class TensorFlowGraph:
+class TensorFlowGraph(Graph):
     """What is compiled of one model; see `dlbench.trainers._graph.Graph`.
 
     Args:
@@ -80,7 +80,7 @@ class TensorFlowGraph:
         optimizer: Any,
         problem: Problem,
         jit_compile: bool,
-        parts: BatchParts = WHOLE,
+        parts: BatchParts,
         everywhere: Everywhere | None = None,
     ) -> None:
         self._everywhere = everywhere
@@ -91,12 +91,10 @@ class TensorFlowGraph:
         self._dtype = tf.as_dtype(self._variables[0].dtype)
         self.dtype: np.dtype[Any] = np.dtype(self._dtype.as_numpy_dtype)
         self._buffers = Buffers(tf)
-        self.runs_ahead, self.num_rehearsals = False, 1
         self.on_accelerator = bool(tf.config.get_visible_devices("GPU"))
         self._added = [self._empty(variable) for variable in self._variables] if parts.may_be_several else []
         # Replicas are traced in threads of their own.
         self._traced = threading.local()
-        self._set_rows: dict[int, Any] = {}
         # Zeros that the graph's optimizer cannot see, one for each gradient. TensorFlow does not know that Horovod's
         # operations talk to others: of a constant it would compute one once for all steps, and two of the same tensor
         # it would make one.
@@ -120,10 +118,6 @@ class TensorFlowGraph:
             return in_forward(tensor)
 
         return summed
-
-    def set_learning_rate(self, value: float) -> None:
-        """Set the rate of the next updates."""
-        self.optimizer.learning_rate = value
 
     def gradient(self, specs: InputSpecs) -> Any:
         """Return f(x, y) -> one vector: all gradients, then the sums of the scores."""
@@ -150,16 +144,8 @@ class TensorFlowGraph:
 
     def set_rows(self, number: int, rows: Array, values: Array) -> None:
         """Overwrite some rows of a trainable variable, in its own memory."""
-        tf, variable = self._tf, self._variables[number].value
-
-        def set_rows(rows: Any, values: Any) -> None:
-            variable.scatter_update(tf.IndexedSlices(values, rows))
-
-        call = self._set_rows.get(number)
-        if call is None:
-            specs = tf.TensorSpec([None], tf.int32), tf.TensorSpec([None, variable.shape[1]], variable.dtype)
-            call = self._set_rows[number] = tf.function(set_rows, specs, autograph=False).get_concrete_function()
-        call(tf.constant(rows), tf.constant(values))
+        tf = self._tf
+        self._variables[number].value.scatter_update(tf.IndexedSlices(tf.constant(values), tf.constant(rows)))
 
     def _flat(self) -> Any:
         return self._tf.TensorSpec([None], self._dtype)
@@ -199,7 +185,7 @@ class TensorFlowGraph:
         """Return f(x, y) -> sums [scores] in inference mode."""
 
         def evaluate(x: Any, y: Any) -> Any:
-            return self._sums(self._scores(x, y, training=False))
+            return self._sums(self._scores(self._model(self._as_input(x), training=False), y))
 
         return self._compile(evaluate, self._batch(specs))
 
@@ -238,10 +224,6 @@ class TensorFlowGraph:
         direct = getattr(tensor, "_numpy", None)
         array: Array = direct() if direct is not None else tensor.numpy()
         return array if array.flags.writeable else array.copy()
-
-    def fetch(self, tensor: Any) -> Callable[[], Array]:
-        """Return what waits for a tensor and returns its values."""
-        return lambda: self.array(tensor)
 
     def synchronize(self) -> None:
         """Return once the device has done all it was given; on a processor it has when a call returns."""
@@ -301,7 +283,7 @@ class TensorFlowGraph:
         variables = [variable.value for variable in self._variables]
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(variables)
-            scores = self._scores(x, y, training=True)
+            scores = self._scores(self._model(self._as_input(x), training=True), y)
             objective = scale * tf.reduce_sum(scores[0])
             if self._model.losses:
                 count = tf.cast(tf.shape(x)[0], self._dtype)
@@ -337,32 +319,9 @@ class TensorFlowGraph:
             variable.assign(value)
         return gradients, sums * 0
 
-    def _scores(self, x: Any, y: Any, training: bool) -> tuple[Any, Any]:
-        """Return each sample's cross-entropy in nats and the share of its predictions that is correct.
-
-        Where numbers are predicted, its squared error for both: it is the loss, too.
-        """
-        tf = self._tf
-        logits = tf.cast(self._model(self._as_input(x), training=training), self._dtype)
-        if not self.problem.num_classes:
-            errors = tf.square(logits[:, 0] - tf.cast(y, self._dtype))
-            return errors, errors
-        labels = tf.cast(y, tf.int32)
-        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
-        correct = tf.cast(tf.equal(tf.argmax(logits, axis=-1, output_type=tf.int32), labels), self._dtype)
-        positions = list(range(1, 1 + len(self.problem.target_shape)))
-        return (
-            (tf.reduce_mean(losses, positions), tf.reduce_mean(correct, positions)) if positions else (losses, correct)
-        )
-
-    def _sums(self, scores: tuple[Any, ...]) -> Any:
-        """Return sums [scores]: one tensor is fetched more cheaply than two."""
-        return self._tf.stack([self._tf.reduce_sum(score) for score in scores])
-
-    def _as_input(self, x: Any) -> Any:
-        if self.problem.vocabulary is not None:
-            return self._tf.cast(x, self._tf.int32)
-        return self.problem.scaled(self._tf.cast(x, self._dtype))
+    def _classified(self, logits: Any, labels: Any) -> tuple[Any, Any]:
+        losses = self._tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+        return losses, self._tf.argmax(logits, axis=-1, output_type=self._tf.int32)
 
     def _update(self, gradients: list[Any]) -> None:
         """Run the optimizer; one that scales losses divides by its scale again and skips what is not finite."""

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from dlbench.records import hardware
-from dlbench.trainers import WHOLE, Array, BatchParts, Problem
-from dlbench.trainers._graph import InputSpecs, Reduce
+from dlbench.trainers import Array, BatchParts, Problem, unflatten
+from dlbench.trainers._graph import Graph, InputSpecs, Reduce
 
 
 class CapturedCall:
@@ -71,7 +71,7 @@ class CapturedCall:
             self._graph = graph
 
 
-class TorchGraph:
+class TorchGraph(Graph):
     """What is computed of one model; see `dlbench.trainers._graph.Graph`.
 
     Every parameter's `grad` is a view of one flat buffer, in which autograd adds up: a strategy gets all gradients
@@ -95,7 +95,7 @@ class TorchGraph:
         optimizer: Any,
         problem: Problem,
         jit_compile: bool,
-        parts: BatchParts = WHOLE,
+        parts: BatchParts,
         wrapped: Any = None,
     ) -> None:
         self._torch, self._model, self.optimizer, self.problem = torch, model, optimizer, problem
@@ -107,9 +107,9 @@ class TorchGraph:
         self._dtype, self._device = first.dtype, first.device
         self.dtype: np.dtype[Any] = np.dtype(str(first.dtype).removeprefix("torch."))
         self.on_accelerator = self.runs_ahead = first.device.type != "cpu"
-        self._sizes = [parameter.numel() for parameter in self._parameters]
         # All gradients, then the sums of the scores.
-        self._packed = torch.zeros(sum(self._sizes) + len(problem.scores), dtype=self._dtype, device=self._device)
+        size = sum(parameter.numel() for parameter in self._parameters) + len(problem.scores)
+        self._packed = torch.zeros(size, dtype=self._dtype, device=self._device)
         self._gradients = self._shaped(self._packed)
         self._holds_parts, self._has_samples = False, True
         self._wrapped = wrapped
@@ -219,7 +219,7 @@ class TorchGraph:
     def fetch(self, tensor: Any) -> Callable[[], Array]:
         """Return what waits for a tensor, and for nothing that the device was given after it."""
         if not self.on_accelerator:
-            return lambda: self.array(tensor)
+            return super().fetch(tensor)
         host = self._torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
         host.copy_(tensor.detach(), non_blocking=True)
         copied = self._torch.cuda.Event()
@@ -252,8 +252,7 @@ class TorchGraph:
 
     def _shaped(self, flat: Any) -> list[Any]:
         """Return the parts of a flat vector in the shapes of the parameters; they share its memory."""
-        parts = flat[: sum(self._sizes)].split(self._sizes)
-        return [part.view(parameter.shape) for part, parameter in zip(parts, self._parameters, strict=True)]
+        return unflatten(flat, [parameter.shape for parameter in self._parameters])
 
     def _differentiate(self, x: Any, y: Any, specs: InputSpecs, *, is_last: bool) -> Any:
         """Add a part's gradients to those that are kept; return its sums [scores]."""
@@ -321,29 +320,10 @@ class TorchGraph:
             objective = objective + scale * len(x) * sum(loss.to(self._dtype) for loss in self._model.losses)
         return objective, self._sums(scores).detach()
 
-    def _scores(self, outputs: Any, y: Any) -> tuple[Any, Any]:
-        """Return each sample's cross-entropy in nats and the share of its predictions that is correct.
-
-        Where numbers are predicted, its squared error for both: it is the loss, too.
-        """
-        outputs = outputs.to(self._dtype)
-        if not self.problem.num_classes:
-            errors = (outputs[:, 0] - y.to(self._dtype)).square()
-            return errors, errors
-        labels, logits = y.long(), outputs.flatten(0, -2)
-        losses = self._torch.nn.functional.cross_entropy(logits, labels.flatten(), reduction="none").view(labels.shape)
-        correct = (outputs.detach().argmax(-1) == labels).to(self._dtype)
-        if self.problem.target_shape:
-            return losses.flatten(1).mean(1), correct.flatten(1).mean(1)
-        return losses, correct
-
-    def _sums(self, scores: tuple[Any, ...]) -> Any:
-        return self._torch.stack([score.sum() for score in scores])
-
-    def _as_input(self, x: Any) -> Any:
-        if self.problem.vocabulary is not None:
-            return x.to(self._torch.int32)
-        return self.problem.scaled(x.to(self._dtype))
+    def _classified(self, logits: Any, labels: Any) -> tuple[Any, Any]:
+        cross_entropy = self._torch.nn.functional.cross_entropy
+        losses = cross_entropy(logits.flatten(0, -2), labels.flatten().long(), reduction="none")
+        return losses.view(labels.shape), logits.detach().argmax(-1)
 
     def _update(self, gradients: list[Any]) -> None:
         """Run the optimizer; one that scales losses divides by its scale again and skips what is not finite."""

@@ -10,7 +10,7 @@ from dlbench.errors import UserError
 from dlbench.plugins import Options, Plugin
 from dlbench.records import hardware
 from dlbench.scenario.settings import Settings
-from dlbench.trainers import WHOLE, Array, BatchParts, Problem, Sums, Threads, added
+from dlbench.trainers import Array, BatchParts, Problem, Sums, Threads, added
 from dlbench.trainers._dense import DenseStack, cross_entropy, squared_error
 from dlbench.trainers._flat_optimizers import FLAT_OPTIMIZERS, FlatOptimizer, make_flat_optimizer
 
@@ -60,12 +60,7 @@ class NumpyTrainer:
     """One replica; everything it computes with is allocated once and written in place."""
 
     def __init__(
-        self,
-        stack: DenseStack,
-        optimizer: FlatOptimizer,
-        problem: Problem,
-        num_threads: int,
-        parts: BatchParts = WHOLE,
+        self, stack: DenseStack, optimizer: FlatOptimizer, problem: Problem, num_threads: int, parts: BatchParts
     ) -> None:
         self._stack = stack
         self._parts = parts

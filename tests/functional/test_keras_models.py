@@ -221,23 +221,6 @@ def test_synchronising_batch_norm_changes_neither_size_nor_cost() -> None:
     assert shapes[0] == shapes[1]
 
 
-def test_cost_of_an_lstm() -> None:
-    """Four gates of each step and layer, then the logits: at each position, or once."""
-    characters = built("lstm", Problem((20,), 30, vocabulary=30, target_shape=(20,)), units=16, num_layers=2)
-    assert _keras_model.flops(characters) == 6 * 20 * (2 * 4 * 16 * (16 + 16) + 16 * 30)
-    classes = built("lstm", Problem((20,), 2, vocabulary=30), units=16, embedding_size=7)
-    assert _keras_model.flops(classes) == 6 * (20 * 4 * 16 * (7 + 16) + 16 * 2)
-
-
-def test_cost_of_a_feed_forward_language_model() -> None:
-    """At each position a window of embeddings times the hidden layer, then the logits: at each position, or once."""
-    options = {"embedding_size": 7, "window": 3, "units": 16}
-    characters = built("feed_forward_lm", Problem((20,), 30, vocabulary=30, target_shape=(20,)), **options)
-    assert _keras_model.flops(characters) == 6 * 20 * (3 * 7 * 16 + 16 * 30)
-    classes = built("feed_forward_lm", Problem((20,), 2, vocabulary=1000), **options)
-    assert _keras_model.flops(classes) == 6 * (20 * 3 * 7 * 16 + 16 * 2)
-
-
 def test_embeddings_of_tokens_are_lookup_tables() -> None:
     for case in ("feed-forward-tokens", "lstm-tokens", "transformer-characters"):
         trainer = make(case)

@@ -91,8 +91,6 @@ def test_seed_decides_the_weights() -> None:
 def test_cost_of_a_sample() -> None:
     assert create(KERAS, "mlp", WHAT).flops_per_sample == 6 * (64 * 128 + 1280)
     assert create(KERAS, "cnn", WHAT).flops_per_sample == 6 * (64 * 9 * 32 + 16 * 9 * 32 * 64 + 2560)
-    # A layer that is used twice counts twice.
-    assert own(shared_layer).flops_per_sample == 6 * (2 * 64 * 64 + 640)
     assert own(tiny).flops_per_sample == 6 * (64 * 5 + 50)
 
 
@@ -163,15 +161,6 @@ def tiny(problem: Problem, *, width: int = 5) -> Any:
             keras.layers.Dense(problem.num_classes, kernel_regularizer=keras.regularizers.L2(0.125)),
         ]
     )
-
-
-def shared_layer(problem: Problem) -> Any:
-    import keras
-
-    inputs = keras.layers.Input(problem.input_shape)
-    x = keras.layers.Flatten()(inputs)
-    dense = keras.layers.Dense(64)
-    return keras.Model(inputs, keras.layers.Dense(problem.num_classes)(dense(dense(x))))
 
 
 def with_softmax(problem: Problem) -> Any:

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 import numpy as np
-import pytest
 
 from dlbench.trainers._flat_optimizers import Adam, DecoupledWeightDecay, FlatOptimizer, Sgd
 
@@ -57,35 +56,3 @@ def test_they_follow_their_formulas() -> None:
             optimizer.apply(parameters, given, rate)
             assert np.array_equal(given, gradient), f"{name} leaves the gradient as it is"
         np.testing.assert_allclose(parameters, expected, rtol=1e-12, err_msg=name)
-
-
-MAKERS = {
-    "sgd": lambda p: Sgd(p, 0.0),
-    "momentum": lambda p: Sgd(p, 0.9),
-    "nesterov": lambda p: Sgd(p, 0.9, nesterov=True),
-    "adam": Adam,
-    "adamw": lambda p: DecoupledWeightDecay(Adam(p), 0.1),
-}
-
-
-def walk(optimizer: FlatOptimizer, parameters: np.ndarray, steps: slice) -> None:
-    for gradient, rate in list(zip(GRADIENTS.astype(parameters.dtype), RATES, strict=True))[steps]:
-        optimizer.apply(parameters, gradient, rate)
-
-
-@pytest.mark.parametrize("name", MAKERS)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_another_one_goes_on_to_the_bit_from_its_state(name: str, dtype: type) -> None:
-    parameters = np.ones(3, dtype)
-    first = MAKERS[name](parameters)
-    walk(first, parameters, slice(3))
-    state, there = first.state(), parameters.copy()
-    walk(first, parameters, slice(3, None))
-    walk(other := MAKERS[name](there), there, slice(0))
-    other.set_state(state)
-    walk(other, there, slice(3, None))
-    assert np.array_equal(there, parameters)
-    assert np.array_equal(other.state(), first.state())
-    assert state.dtype == np.float64
-    with pytest.raises(ValueError, match="cannot be made from"):
-        other.set_state(np.ones(state.size + 1))

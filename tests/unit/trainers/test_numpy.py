@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from dlbench.trainers import Trainer
+from dlbench.trainers import Problem
 from tests.unit.trainers import contract
 from tests.unit.trainers.contract import Batch, create
 
@@ -19,35 +19,18 @@ CASES = {
 WHAT = contract.problem(4, 5, 1)
 
 
-@pytest.fixture(params=CASES)
-def case(request: pytest.FixtureRequest) -> tuple[str, dict[str, object]]:
-    return CASES[request.param]
-
-
-@pytest.fixture
-def trainer(case: tuple[str, dict[str, object]]) -> Trainer:
-    return create("numpy", case[0], WHAT, case[1])
-
-
 @pytest.fixture
 def given() -> Batch:
     return contract.batch(WHAT)
 
 
-def test_contract(trainer: Trainer, given: Batch) -> None:
-    first = trainer.parameters()
-    for check in contract.CHECKS:
-        trainer.set_parameters(first)
-        check(trainer, given)
-
-
+@pytest.mark.parametrize("what", [WHAT, contract.regression(4, 5, 1)], ids=["classes", "numbers"])
 @pytest.mark.parametrize("case", CASES)
-def test_the_contract_where_numbers_are_predicted(case: str) -> None:
-    what = contract.regression(4, 5, 1)
+def test_contract(case: str, what: Problem) -> None:
     model, options = CASES[case]
     given, trainer = contract.batch(what), create("numpy", model, what, options)
     first = trainer.parameters()
-    for check in (*contract.CHECKS, contract.check_a_regression_sums_squared_errors):
+    for check in (*contract.CHECKS, *([] if what.num_classes else [contract.check_a_regression_sums_squared_errors])):
         trainer.set_parameters(first)
         check(trainer, given)
     make = functools.partial(create, "numpy", model, what, options)
@@ -74,10 +57,6 @@ def test_an_optimizer_steps_and_resumes_to_the_bit(optimizer: dict[str, object],
     for precision in ("float32", "float64"):
         make = functools.partial(create, "numpy", "mlp", WHAT, precision=precision, **optimizer)
         contract.check_resumes_to_the_bit(make, given)
-
-
-def test_a_batch_in_parts(case: tuple[str, dict[str, object]], given: Batch) -> None:
-    contract.check_parts_sum_to_the_whole(lambda **more: create("numpy", case[0], WHAT, case[1], **more), given)
 
 
 def test_tokens_and_positions_are_refused() -> None:

@@ -4,12 +4,12 @@ import platform
 from pathlib import Path
 
 from dlbench.records.hardware import processor
-from dlbench.trainers import parts_of_batch
+from dlbench.trainers import BatchParts
 
 
 def test_parts_follow_each_other_and_are_nearly_equal() -> None:
     for num_samples, num_parts in ((12, 1), (12, 3), (13, 4), (7, 7), (1000, 7), (3, 4), (1, 3), (0, 2)):
-        parts = parts_of_batch(num_samples, num_parts)
+        parts = BatchParts(num_parts).cut(num_samples)
         assert [i for part in parts for i in range(part.start, part.stop)] == list(range(num_samples))
         sizes = [part.stop - part.start for part in parts]
         assert (len(sizes), max(sizes) - min(sizes) <= 1) == (num_parts, True), num_samples
