@@ -110,10 +110,9 @@ class SumStrategy:
 
     def bind(self, trainer: Any, reporter: Reporter) -> Between:
         communicator = self.communicator
-        means = self.takes_local_means
-        return Between(
-            trainer, reporter, communicator.barrier, communicator.size, self.all_reduce, takes_local_means=means
-        )
+        step = Between(trainer, reporter, communicator.barrier, communicator.size, self.all_reduce)
+        step.takes_local_means = self.takes_local_means
+        return step
 
     def all_reduce(self, gradient: np.ndarray) -> np.ndarray:
         if not self.sabotaged:

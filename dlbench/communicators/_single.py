@@ -31,8 +31,6 @@ class SingleCommunicator:
 
     def sendrecv(self, send: Array, to: int, receive: Array, source: int) -> None:
         """Copy from this worker to itself, the only peer there is."""
-        if (to, source) != (0, 0):
-            raise ValueError(f"a single worker has no peer {to if to else source}")
         np.copyto(receive, send)
 
     def close(self) -> None:

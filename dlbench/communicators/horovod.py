@@ -92,7 +92,12 @@ def connect(num_workers: int) -> HorovodCommunicator:
     Raises:
         RuntimeError: Horovod cannot be loaded, or not exactly `num_workers` distinct processes are connected.
     """
-    hvd, tf = _load()
+    try:
+        import horovod.tensorflow as hvd
+        import tensorflow as tf
+    except Exception as error:  # a library built for another TensorFlow raises errors of TensorFlow's own
+        text = str(error).strip().split("\n", 1)[0]
+        raise RuntimeError(f"Horovod cannot be loaded ({text}); `make horovod` builds it") from error
     communicator = HorovodCommunicator(hvd, tf)
     library = f"{mpi_library()} at {loaded_library() or 'an unknown place'}" if hvd.mpi_enabled() else ""
     _rendezvous.check(communicator, num_workers, library)
@@ -103,14 +108,3 @@ def mpi_library() -> str:
     """Return the name and version of the MPI library in this process, "" where there is none."""
     path = loaded_library()
     return "" if path is None else _rendezvous.short_version(library_version(path))
-
-
-def _load() -> tuple[Any, Any]:
-    """Import Horovod; it loads TensorFlow and the library of operations that was built for it."""
-    try:
-        import horovod.tensorflow as hvd
-        import tensorflow as tf
-    except Exception as error:  # a library built for another TensorFlow raises errors of TensorFlow's own
-        text = str(error).strip().split("\n", 1)[0]
-        raise RuntimeError(f"Horovod cannot be loaded ({text}); `make horovod` builds it") from error
-    return hvd, tf

@@ -198,13 +198,6 @@ def connect(num_workers: int) -> MpiCommunicator:
     Raises:
         RuntimeError: There is no MPI library, or not exactly `num_workers` distinct processes are connected.
     """
-    communicator = MpiCommunicator(_load())
-    _rendezvous.check(communicator, num_workers, f"{communicator.library} at {loaded_library() or 'an unknown place'}")
-    return communicator
-
-
-def _load() -> Any:
-    """Import mpi4py.MPI, which starts MPI."""
     import mpi4py
 
     # One thread at a time calls MPI; a library that need not lock is quicker with short messages.
@@ -212,9 +205,11 @@ def _load() -> Any:
     # MPI_Finalize waits for the other ranks. A worker that fails must end instead, so that the launcher sees it.
     mpi4py.rc.finalize = False
     try:
-        from mpi4py import MPI
+        from mpi4py import MPI  # which starts MPI
     except (ImportError, RuntimeError) as error:
         raise RuntimeError(
             f"mpi4py cannot load an MPI library ({error}); `pip install 'dlbench[mpi]'` brings one"
         ) from error
-    return MPI
+    communicator = MpiCommunicator(MPI)
+    _rendezvous.check(communicator, num_workers, f"{communicator.library} at {loaded_library() or 'an unknown place'}")
+    return communicator

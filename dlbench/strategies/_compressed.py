@@ -69,13 +69,9 @@ class _InBlocks(_Encoded):
     def reduce(self, gradient: Array) -> Array:
         """Overwrite the flat gradient with what stands for the sum over all workers and return it; a collective."""
         exchange, blocks = self._exchange, cut(gradient.size, self._exchange.size)
-        rank, size = exchange.rank, exchange.size
-        payloads = {rank: self._encode(f"block {rank}", gradient[blocks[rank]])}
-        for step in range(1, size):
-            to, source = (rank + step) % size, (rank - step) % size
-            payloads[source] = exchange.swap(self._encode(f"block {to}", gradient[blocks[to]]), to, source)
-        total = gradient[blocks[rank]]
-        self._decode(f"block {rank}", [payloads[source] for source in range(size)], total)
+        payloads = [self._encode(f"block {number}", gradient[block]) for number, block in enumerate(blocks)]
+        total = gradient[blocks[exchange.rank]]
+        self._decode(f"block {exchange.rank}", exchange.all_to_all(payloads), total)
         sums = exchange.gather(self._encode("sum", total))
         for number, (block, payload) in enumerate(zip(blocks, sums, strict=True)):
             self._decode(f"block {number}", [payload], gradient[block])

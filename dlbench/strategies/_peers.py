@@ -41,15 +41,11 @@ class LocalWorker:
         return self.parameters
 
     def on_gradient(self, gradient: Gradient) -> None:
-        """Apply it, and record the update."""
-        self.apply(gradient.values, gradient.step)
-        self._port.updated((), gradient.samples)
-
-    def apply(self, values: Array, step: int) -> None:
         """Take one step of the optimizer, on a copy: the parameters may be in a message."""
         with self._port.updating():
             self.parameters = self.parameters.copy()
-            self._optimizer.apply(self.parameters, values, self._world.rate(step))
+            self._optimizer.apply(self.parameters, gradient.values, self._world.rate(gradient.step))
+        self._port.updated((), gradient.samples)
 
     def finish(self) -> None:
         """Do nothing: others wait for no more than this worker has given."""

@@ -83,11 +83,13 @@ class Step(ABC):
         can_mark: Whether a barrier can be put before the exchange, to see how long it takes without waiting.
         takes_local_means: Whether the exchange gets each worker's own mean gradient, zeros of a worker without samples;
             else gradients scaled so that their sum over workers is the mean over the step.
+        num_averaged: Workers whose gradients the exchange averages in place of adding them up; else 1.
         norms: Of gradients and their means; None where they cannot be seen.
     """
 
     can_mark = False
     takes_local_means = False
+    num_averaged = 1
     norms: GradientNorms | None = None
 
     def __init__(self, trainer: Trainer, reporter: Reporter) -> None:
@@ -95,7 +97,7 @@ class Step(ABC):
 
     def scale(self, samples: int, total: int) -> float:
         """Return what losses are multiplied by: of a batch's samples, in a step of all workers' total."""
-        return 1 / max(1, samples) if self.takes_local_means else 1 / total
+        return 1 / max(1, samples) if self.takes_local_means else self.num_averaged / total
 
     @abstractmethod
     def run(
@@ -183,7 +185,6 @@ class Between(Step):
         num_workers: All of them.
         all_reduce: Returns the sum of all workers' flat gradients; may overwrite and return its argument.
         coding: Of an exchange that encodes gradients; then what `all_reduce` returns only stands for their sum.
-        takes_local_means: See `Step`; then what `all_reduce` returns is no sum.
     """
 
     def __init__(
@@ -194,16 +195,13 @@ class Between(Step):
         num_workers: int,
         all_reduce: Callable[[Array], Array],
         coding: CodingClock | None = None,
-        *,
-        takes_local_means: bool = False,
     ) -> None:
         super().__init__(trainer, reporter)
         trainer.compile(None)
-        self.takes_local_means = takes_local_means
         self._barrier, self._num_workers, self._all_reduce = barrier, num_workers, all_reduce
         self._coding = coding or _NotCoded()
         self.can_mark = num_workers > 1
-        self.norms = GradientNorms() if num_workers > 1 and not takes_local_means and coding is None else None
+        self.norms = GradientNorms() if num_workers > 1 and coding is None else None
 
     def run(
         self, batch: Callable[[], tuple[Array, Array]], total: int, learning_rate: float, *, marked: bool

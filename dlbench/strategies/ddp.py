@@ -73,16 +73,6 @@ def refuse(options: DdpOptions, settings: Settings) -> str:
     return ""
 
 
-class Means(Inside):
-    """A step whose exchange makes means of gradients: scaled up by the workers, these are the sums of others."""
-
-    num_workers = 1
-
-    def scale(self, samples: int, total: int) -> float:
-        """Return what losses are multiplied by: of a batch's samples, in a step of all workers' total."""
-        return self.num_workers / total
-
-
 class Ddp:
     """One worker's side."""
 
@@ -101,8 +91,8 @@ class Ddp:
 
     def bind(self, trainer: Trainer, reporter: Reporter) -> Inside:
         """Return the step: the backward pass reduces."""
-        step = Means(trainer, reporter, in_graph=lambda gradients: gradients, in_forward=self._summed)
-        step.num_workers = self._communicator.size
+        step = Inside(trainer, reporter, in_graph=lambda gradients: gradients, in_forward=self._summed)
+        step.num_averaged = self._communicator.size
         return step
 
     def facts(self) -> dict[str, Any]:

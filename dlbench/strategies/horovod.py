@@ -38,8 +38,8 @@ NEEDS = Needs(
 LOG_VARIABLE = "HOROVOD_AUTOTUNE_LOG"
 LOG_FILE = "autotune.csv"
 _MIB = 2**20
-# The names of the libraries of MPIs that Horovod can be built for.
-_LIBRARIES = {OPEN_MPI: b"libmpi.so.40", MPICH: b"libmpi.so.12"}
+# What a build of Horovod has in it by the library that it is for.
+_MARKS = {OPEN_MPI: b"libmpi.so.40", MPICH: b"libmpi.so.12", "NCCL": b"ncclAllReduce"}
 # Our columns by the columns of the log.
 _AUTOTUNED = {"tensor_fusion_threshold": "autotuned_fusion_threshold_mb", "cycle_time_ms": "autotuned_cycle_time_ms"}
 # What autotuning chooses; a number that is given is kept, as in Horovod itself.
@@ -184,12 +184,14 @@ def _refusals(options: HorovodOptions, settings: Settings) -> Iterator[str]:
     path = library()
     if path is None or collectives == "gloo":
         return
-    if collectives == "nccl" and not _has_nccl(path):
+    built_for = _built_for(path)
+    if collectives == "nccl" and "NCCL" not in built_for:
         yield (
             "the Horovod that is installed here was built without NCCL; "
             "`make horovod` with HOROVOD_GPU_OPERATIONS=NCCL builds one where CUDA and NCCL are"
         )
-    built, here = _built_for(path), mpi_of(str(mpirun_path() or ""))
+    built = next((family for family in (OPEN_MPI, MPICH) if family in built_for), "")
+    here = mpi_of(str(mpirun_path() or ""))
     if built and here.family and here.has_hydra != (built == MPICH):
         yield (
             f"Horovod was built for {built}, and the mpirun here is {here.family}'s: each process would be alone; "
@@ -205,15 +207,10 @@ def library() -> Path | None:
 
 
 @cache
-def _built_for(path: Path) -> str:
-    """Return the MPI whose library Horovod loads, by the name it asks the system for; "" where it asks for none."""
+def _built_for(path: Path) -> list[str]:
+    """Return the libraries that a build loads, an MPI by the name it asks the system for."""
     content = path.read_bytes()
-    return next((family for family, name in _LIBRARIES.items() if name in content), "")
-
-
-@cache
-def _has_nccl(path: Path) -> bool:
-    return b"ncclAllReduce" in path.read_bytes()
+    return [name for name, mark in _MARKS.items() if mark in content]
 
 
 def autotuned(path: str) -> dict[str, Any]:

@@ -75,8 +75,6 @@ class StaleServer(Shard):
         # Steps that each worker has pushed, and those whose next read waits.
         self.clocks = [0] * world.num_workers
         self._waiting: set[int] = set()
-        # Workers by clock, to know the slowest without looking at all.
-        self._at = {0: world.num_workers}
         self._slowest = 0
 
     def on_message(self, message: Message) -> None:
@@ -107,15 +105,9 @@ class StaleServer(Shard):
 
     def _move(self, worker: int, clock: int) -> list[int]:
         """Advance a worker's clock; return the workers that may have waited for it, with this one, in order."""
-        before, self.clocks[worker] = self.clocks[worker], clock
-        self._at[clock] = self._at.get(clock, 0) + 1
-        self._at[before] -= 1
-        if not self._at[before]:
-            del self._at[before]
-            if before == self._slowest:
-                self._slowest = min(self._at)
-                return sorted({*self._waiting, worker})
-        return []
+        before, self.clocks[worker] = self._slowest, clock
+        self._slowest = min(self.clocks)
+        return sorted({*self._waiting, worker}) if self._slowest > before else []
 
 
 def refuse(options: StaleOptions, settings: Settings) -> str:

@@ -175,9 +175,8 @@ def test_a_strategy_that_is_no_sum_gets_each_workers_own_mean(monkeypatch: pytes
     scales: list[float] = []
     gradient = LinearTrainer.gradient
     monkeypatch.setattr(LinearTrainer, "gradient", lambda *given: scales.append(given[3]) or gradient(*given))
-    workers = train(spec(workers=4, batch_size=20, epochs=1))
+    train(spec(workers=4, batch_size=20, epochs=1))
     assert sorted(scales) == [1 / 5] * 20 + [1.0] * 4
-    assert [worker.result.gradient_norms for worker in workers] == [None] * 4
 
 
 def test_trainers_that_compile_rehearse_the_remainder_once_after_the_first_step(
