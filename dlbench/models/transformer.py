@@ -75,12 +75,15 @@ def refuse(samples: SampleSpec, options: TransformerOptions) -> str:
 
 def keras(problem: "Problem", options: TransformerOptions) -> Any:
     """Return a `keras.Model` that gives outputs [n, num_outputs], or [n, steps, num_outputs]."""
-    from keras import Model, layers
+    from keras import Model, layers, ops
 
     inputs, x = sequence_input(problem)
-    x, is_fixed = _embedded(x, problem, options), options.positions is Positions.SINUSOIDAL
-    positions = fixed_positions_layer()() if is_fixed else learned_positions_layer()()
-    x = dropped(positions(x), options.dropout)
+    x = _embedded(x, problem, options)
+    if options.positions is Positions.SINUSOIDAL:
+        x = x + ops.cast(sinusoidal_encoding(*x.shape[1:]), x.dtype)
+    else:
+        x = learned_positions_layer()()(x)
+    x = dropped(x, options.dropout)
     is_causal = bool(problem.target_shape)
     for _ in range(options.num_layers):
         x = _attended(x, is_causal, options)
@@ -165,18 +168,3 @@ def learned_positions_layer() -> Any:
             return inputs + keras.ops.cast(self.table, inputs.dtype)
 
     return LearnedPositions
-
-
-@functools.cache
-def fixed_positions_layer() -> Any:
-    """Return the class of a layer that adds `sinusoidal_encoding`."""
-    import keras
-
-    class FixedPositions(keras.layers.Layer):  # type: ignore[misc]  # keras is untyped
-        has_products = False
-
-        def call(self, inputs: Any) -> Any:
-            _, steps, width = inputs.shape
-            return inputs + keras.ops.convert_to_tensor(sinusoidal_encoding(steps, width), dtype=inputs.dtype)
-
-    return FixedPositions
