@@ -178,18 +178,3 @@ def test_full_rank_and_matrices_of_that_rank_are_exact():
     thin = np.outer(np.arange(1, 31), np.arange(1.0, 41)).ravel()
     compressor = reduction(1, shapes=[(30, 40)])
     np.testing.assert_allclose(compressor.reduce(thin.copy()), thin, rtol=1e-13)
-
-
-@pytest.mark.parametrize(
-    ("name", "options"), [*ENCODING, ("top_k", {"density": 0.1, "momentum": 0.9}), ("low_rank", {"rank": 2})]
-)
-def test_it_goes_on_from_its_state_to_the_bit(name, options):
-    first, second = (reduction(**options) if name == "low_rank" else made(name, options, SIZE) for _ in range(2))
-    send, send_other = (getattr(it, "reduce" if name == "low_rank" else "encode") for it in (first, second))
-    *earlier, last = gradients(SIZE, steps=6)
-    for gradient in earlier:
-        send(gradient.copy())
-    second.set_state(first.state())
-    assert np.array_equal(send(last.copy()), send_other(last.copy()))
-    assert first.state().keys() == second.state().keys()
-    assert all(np.array_equal(array, second.state()[key]) for key, array in first.state().items())

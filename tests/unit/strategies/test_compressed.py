@@ -108,10 +108,13 @@ def test_it_goes_on_from_its_state(name, options):
         for gradient in earlier:
             all_reduce(gradient)
         other.set_state(strategy.state())
-        return all_reduce(last.copy()).copy(), same(last.copy())
-
-    for reduced, again in in_threads(3, work):
+        reduced, again = all_reduce(last.copy()).copy(), same(last.copy())
         assert np.array_equal(reduced, again)
+        state, same_state = strategy.state(), other.state()
+        assert state.keys() == same_state.keys()
+        assert all(np.array_equal(array, same_state[key]) for key, array in state.items())
+
+    in_threads(3, work)
 
 
 def test_a_step_says_how_long_it_encoded():

@@ -50,9 +50,7 @@ def test_every_option_that_is_a_variable_is_set() -> None:
         "HOROVOD_FUSION_THRESHOLD": str(2**19),
         "HOROVOD_CYCLE_TIME": "2.5",
     }
-
-
-def test_controller_and_operations_are_of_one_library() -> None:
+    # Controller and operations are of one library.
     for collectives, library in (("mpi", "mpi"), ("gloo", "gloo"), ("nccl", "mpi")):
         env = horovod.environment(OPTIONS(), given(collectives=collectives))
         assert (env["HOROVOD_CONTROLLER"], env["HOROVOD_CPU_OPERATIONS"]) == (library, library), collectives
