@@ -5,10 +5,9 @@ import shlex
 import sys
 from collections.abc import Collection, Mapping
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from dlbench import plugins
-from dlbench.errors import UserError
 from dlbench.launch.environment import (
     LOCAL_VARIABLES,
     LOGGING_VARIABLES,
@@ -17,11 +16,9 @@ from dlbench.launch.environment import (
     search_paths,
     thread_variables,
 )
-from dlbench.plugins import Options, Plugin
 from dlbench.records import files
 from dlbench.records.assignment import ATTEMPT_VARIABLE, VARIABLE, Assignment
 from dlbench.scenario.cluster import Cluster, Host
-from dlbench.scenario.source import first_fault
 from dlbench.search_path import PATH_VARIABLE, inherited, program
 
 _HIDDEN_TOKEN = "<token>"  # noqa: S105
@@ -62,11 +59,11 @@ def plan(
         cluster: Says how other hosts are reached, and variables of every process.
 
     Raises:
-        UserError: The launcher's options are wrong, or it is unknown how hosts are reached.
+        UserError: The launcher cannot reach the hosts.
     """
     settings, layout = assignment.run.settings, assignment.layout
     launcher = plugins.load("launchers", settings.launcher)
-    options = _options(launcher, assignment)
+    options = launcher.options(**assignment.run.options_of("launcher"))
     # What every process needs, on whatever host.
     common = thread_variables(layout) | LOGGING_VARIABLES
     strategy = plugins.load("strategies", settings.strategy)
@@ -98,16 +95,6 @@ def plan(
         files.PLAN: json.dumps(record, indent=2, ensure_ascii=False) + "\n",
     }
     return LaunchPlan(argv=argv, env=env, files=texts, added=added, removed=removed)
-
-
-def _options(launcher: Plugin, assignment: Assignment) -> Options:
-    try:
-        return launcher.options(**assignment.run.options_of("launcher"))
-    except ValidationError as error:
-        raise UserError(
-            f"launcher.{first_fault(error)}",
-            hint="`dlbench list launchers` shows the options of each",
-        ) from error
 
 
 def render(plan: LaunchPlan, but: Collection[str] = ()) -> str:

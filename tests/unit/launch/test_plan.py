@@ -6,7 +6,6 @@ import sys
 
 import pytest
 
-from dlbench.errors import UserError
 from dlbench.launch.plan import plan, render
 from dlbench.records.assignment import Assignment
 from dlbench.scenario.cluster import Cluster, Host
@@ -95,11 +94,6 @@ def test_relative_entries_of_pythonpath_reach_no_worker() -> None:
         # A host's own shell may set another.
         assert made[1].argv[made[1].argv.index("PYTHONPATH") - 1] == "-x"
         assert "PYTHONPATH" not in json.loads(made[1].files["plan.json"])["added"]
-
-
-def test_wrong_options_of_a_launcher_are_the_user_s_to_mend() -> None:
-    with pytest.raises(UserError, match=r"launcher\.mca"):
-        plan(assignment(launcher="mpirun", options={"launcher.mca": {"btl": [1]}}), {}, PYTHON)
 
 
 def test_other_hosts_are_reached_as_the_cluster_or_the_user_says() -> None:
