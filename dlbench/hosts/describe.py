@@ -3,7 +3,6 @@
 import contextlib
 import os
 import shlex
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,11 +22,7 @@ _ANSWER_S = 60.0
 
 
 def describe_hosts(
-    cluster: Cluster,
-    machine: Mapping[str, Any],
-    environment: Mapping[str, str],
-    python: str = sys.executable,
-    files: Sequence[str] = (),
+    cluster: Cluster, machine: Mapping[str, Any], environment: Mapping[str, str], files: Sequence[str] = ()
 ) -> tuple[Cluster, tuple[Mapping[str, Any], ...]]:
     """Ask all hosts of a cluster but this one at once.
 
@@ -35,7 +30,6 @@ def describe_hosts(
         cluster: The hosts.
         machine: What this machine is.
         environment: Says how they are reached.
-        python: The interpreter that workers will have, here and there.
         files: The user's own files that runs are made from.
 
     Returns:
@@ -45,7 +39,7 @@ def describe_hosts(
     Raises:
         UserError: Some do not answer, lack the interpreter or dlbench, or have other versions or files; names all.
     """
-    others, agents = remote_hosts(cluster), Agents(cluster, environment, python)
+    others, agents = remote_hosts(cluster), Agents(cluster, environment)
     answers = in_parallel(lambda host: _ask(agents, host, files), others)
     here = describe(files, machine)
     facts_of: dict[str, dict[str, Any] | str] = {host.address: here for host in cluster.hosts}

@@ -9,7 +9,6 @@ before it limits a host counts as what the link can do.
 
 import contextlib
 import secrets
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
@@ -94,15 +93,12 @@ class BrokenLink:
     problem: str
 
 
-def measure(
-    cluster: Cluster, environment: Mapping[str, str], python: str = sys.executable
-) -> tuple[LinkMeasurement, ...]:
+def measure(cluster: Cluster, environment: Mapping[str, str]) -> tuple[LinkMeasurement, ...]:
     """Measure every pair of up to 8 hosts, and of more each host and its next, with messages; nothing for one host.
 
     Args:
         cluster: The hosts, and how they are reached; its `interface` is what is measured, where it names one.
         environment: Says how hosts are reached where the cluster does not.
-        python: The interpreter that has dlbench, here and there.
 
     Raises:
         UserError: Two hosts cannot connect; names them.
@@ -110,7 +106,7 @@ def measure(
     if len(cluster.hosts) == 1:
         return ()
     links = []
-    with started(Agents(cluster, environment, python)) as agents:
+    with started(Agents(cluster, environment)) as agents:
         for link in measure_each(cluster, agents, MESSAGE_SIZES):
             if isinstance(link, BrokenLink):
                 names = " and ".join(cluster.hosts[number].address for number in (link.a, link.b))

@@ -75,19 +75,16 @@ def command(cluster: Cluster, environment: Mapping[str, str]) -> list[str]:
     return [*words, "-o", "BatchMode=yes", "-o", f"ConnectTimeout={_CONNECT_S}"]
 
 
-def argv(
-    cluster: Cluster, host: Host, words: Sequence[str], environment: Mapping[str, str], python: str = sys.executable
-) -> list[str]:
-    """Return the command that runs `python WORDS` on a host.
+def argv(cluster: Cluster, host: Host, words: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+    """Return the command that runs this interpreter with some words on a host.
 
     Args:
         cluster: Says how it is reached.
         host: The host.
         words: Arguments of the interpreter, such as `-m dlbench.hosts.agent`.
         environment: Says how it is reached, where the cluster does not.
-        python: The interpreter, here and there.
     """
-    program = shlex.join([*_SHELL, str(Path.cwd()), python, *words])
+    program = shlex.join([*_SHELL, str(Path.cwd()), sys.executable, *words])
     return [*command(cluster, environment), host.address.strip("[]"), program]
 
 
@@ -104,18 +101,16 @@ class Agents:
     Attributes:
         cluster: The hosts.
         environment: Says how they are reached, where the cluster does not.
-        python: The interpreter that has dlbench, here and there.
     """
 
     cluster: Cluster
     environment: Mapping[str, str]
-    python: str = sys.executable
 
     def start(self, host: Host) -> "Agent":
         """Start the agent on a host, over ssh where it is not this machine."""
         if host in remote_hosts(self.cluster):
-            return Agent(argv(self.cluster, host, _AGENT, self.environment, self.python), self.python)
-        return Agent([self.python, *_AGENT], self.python)
+            return Agent(argv(self.cluster, host, _AGENT, self.environment))
+        return Agent([sys.executable, *_AGENT])
 
     def ask(self, host: Host, do: str, timeout_s: float, **request: Any) -> dict[str, Any]:
         """Start the agent on a host for one request, and return the answer.
@@ -132,11 +127,9 @@ class Agent:
 
     Args:
         words: The command that starts it, over ssh or here.
-        python: The interpreter it runs in, for messages.
     """
 
-    def __init__(self, words: Sequence[str], python: str) -> None:
-        self._python = python
+    def __init__(self, words: Sequence[str]) -> None:
         self._printed = b""
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the agent
         self._process: subprocess.Popen[bytes] | None = None
@@ -217,7 +210,7 @@ class Agent:
         if code == _SSH_FAILED:
             return f"cannot be reached: {last_line}"
         if code in _NO_COMMAND:
-            return f"has no {self._python}: the environment must be at the same place on every host ({last_line})"
+            return f"has no {sys.executable}: the environment must be at the same place on every host ({last_line})"
         return f"dlbench does not work there (exit code {code}): {last_line}"
 
 

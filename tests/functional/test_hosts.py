@@ -2,6 +2,7 @@
 
 import json
 import socket
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -42,9 +43,12 @@ def answer(cores: list[int], kernel: str = "", files: dict[str, str] | None = No
     return f"echo 'Welcome!'; echo '{MARK}{text}'; echo 'You have mail.'"
 
 
-def test_hosts_report_their_cores_their_kernel_and_what_they_are(ssh: Ssh, tmp_path: Path) -> None:
+def test_hosts_report_their_cores_their_kernel_and_what_they_are(
+    ssh: Ssh, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/opt/it is/python")
     environment = ssh(a=answer([0, 1, 2, 3], "one"), b=answer([4, 5], "two"), c=answer([0], "one"))
-    found, machines = describe_hosts(cluster("a:4,localhost:1,b:2,c:1"), HERE, environment, python="/opt/it is/python")
+    found, machines = describe_hosts(cluster("a:4,localhost:1,b:2,c:1"), HERE, environment)
     assert [host.cores for host in found.hosts if not host.is_here] == [(0, 1, 2, 3), (4, 5), (0,)]
     assert found.hosts[1].cores == cluster("localhost:1").hosts[0].cores
     assert found.hosts[0].slots == 4
@@ -60,6 +64,7 @@ def test_everything_that_is_wrong_is_reported_at_once(
     ssh: Ssh, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(describe, "_ANSWER_S", 2.0)
+    monkeypatch.setattr(sys, "executable", "/x/python")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text("x = 1\n")
     same = hashes(["mine.py"])
@@ -87,9 +92,7 @@ def test_everything_that_is_wrong_is_reported_at_once(
     }
     environment = ssh(**{name: script for name, (script, _) in answers.items()})
     with pytest.raises(UserError) as caught:
-        describe_hosts(
-            cluster(",".join(f"{name}:1" for name in answers)), HERE, environment, python="/x/python", files=["mine.py"]
-        )
+        describe_hosts(cluster(",".join(f"{name}:1" for name in answers)), HERE, environment, files=["mine.py"])
     lines = str(caught.value).splitlines()
     expected = [f"  {name}: {problem}" for name, (_, problem) in answers.items() if problem]
     assert len(lines[1:-1]) == len(expected)

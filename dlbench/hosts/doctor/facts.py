@@ -141,16 +141,13 @@ class ClusterFacts:
         return shlex.join(["rsync", "-a", "--relative", *shell, *kept, f"{report.name}:/"])
 
 
-def gather(
-    cluster: Cluster, environment: Mapping[str, str], folders: Mapping[str, Path], python: str = sys.executable
-) -> ClusterFacts:
+def gather(cluster: Cluster, environment: Mapping[str, str], folders: Mapping[str, Path]) -> ClusterFacts:
     """Return what all hosts report, and what the links between those that answer carry.
 
     Args:
         cluster: The hosts.
         environment: Says how they are reached.
         folders: Where room is needed, by what it is for.
-        python: The interpreter, here and there.
 
     Raises:
         UserError: The hosts are a queue's, which gives them later.
@@ -166,7 +163,7 @@ def gather(
     clock_address = telemetry_address if not others or ":" in telemetry_address else ""
     # This machine comes last where it is none of the hosts.
     asked = list(cluster.hosts) + ([this_machine().hosts[0]] if len(others) == len(cluster.hosts) else [])
-    agents = Agents(cluster.model_copy(update={"hosts": tuple(asked)}), environment, python)
+    agents = Agents(cluster.model_copy(update={"hosts": tuple(asked)}), environment)
     with started(agents) as running, _clock_server(clock_address) as port:
         request = {
             "names": [*names, *([telemetry_address] if others and len(names) < len(cluster.hosts) else [])],
@@ -188,7 +185,7 @@ def gather(
             here=next(report for report in reports if report.is_here),
             links=tuple(_links(cluster, hosts, running)),
             telemetry_address=telemetry_address,
-            python=python,
+            python=sys.executable,
             prefix=sys.prefix,
             root=str(Path(dlbench.__file__).parents[1]),
         )

@@ -2,6 +2,7 @@
 
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,9 +19,8 @@ def test_a_program_runs_in_the_same_folder_without_it_in_its_search_path(
     odd = tmp_path / 'it\'s "a" $HOME'
     odd.mkdir()
     monkeypatch.chdir(odd)
-    words = argv(
-        Cluster(hosts=(FAR,), ssh="reach"), FAR, ["-c", 'pwd; echo "$PYTHONPATH"; echo "$1"', "", "a 'b'"], {}, "sh"
-    )
+    monkeypatch.setattr(sys, "executable", "sh")
+    words = argv(Cluster(hosts=(FAR,), ssh="reach"), FAR, ["-c", 'pwd; echo "$PYTHONPATH"; echo "$1"', "", "a 'b'"], {})
     assert words[:2] == ["reach", "a"]
     # As ssh hands it to the user's shell, where that has set the variable.
     program = f"cd /; export PYTHONPATH=:/x:lib; {words[2]}"
