@@ -97,14 +97,9 @@ def built_in(kind: str) -> frozenset[str]:
 @functools.cache
 def _table(kind: str) -> Mapping[str, Any]:
     """Return the plugins of a kind that are rows of a table, by name; none where the folder has no `_table.py`."""
-    module = _table_module(kind)
-    rows: Mapping[str, Any] = {} if module is None else module.TABLE
-    return rows
-
-
-def _table_module(kind: str) -> ModuleType | None:
     name = f"{FOLDERS[kind]}._table"
-    return importlib.import_module(name) if importlib.util.find_spec(name) else None
+    rows: Mapping[str, Any] = importlib.import_module(name).TABLE if importlib.util.find_spec(name) else {}
+    return rows
 
 
 def canonical(name: str) -> str:
@@ -126,8 +121,7 @@ def load(kind: str, name: str) -> Plugin:
         raise UserError(f"{shown(name)} are {len(parts)} {kind}", hint=f"write a list: [{', '.join(parts)}]")
     if row := _table(kind).get(name):
         return Plugin(kind, name, row.doc, row.OPTIONS, row)
-    if ":" in name:
-        _check_prefix(kind, name)
+    if ":" in name and not any(row.startswith(f"{name.partition(':')[0]}:") for row in _table(kind)):
         return _from_reference(kind, name)
     if name in built_in(kind):
         return _plugin(kind, name, importlib.import_module(f"{FOLDERS[kind]}.{name}"))
@@ -187,22 +181,6 @@ def _foreign(kind: str, name: str, find: Callable[[], Any], hint: str) -> Plugin
     except (Exception, SystemExit) as error:
         message = f"{kind}: cannot import {shown(name)}: {type(error).__name__}: {shorten(str(error))}"
         raise UserError(message, hint=_meant(name) or hint) from error
-
-
-def _check_prefix(kind: str, name: str) -> None:
-    """Refuse a name that begins like rows of the table and is none of them; other names are a user's module.
-
-    Raises:
-        UserError: There is no such row; where the table says why not (`REFUSED`), the message says so.
-    """
-    prefix = name.partition(":")[0]
-    there = sorted(row for row in _table(kind) if row.startswith(f"{prefix}:"))
-    if not there:
-        return
-    if why := getattr(_table_module(kind), "REFUSED", {}).get(name.replace("-", "_")):
-        raise UserError(f"{name} cannot be used: {why}")
-    message = f"there is no {shown(name)} among the {kind}; there are: {', '.join(there)}"
-    raise UserError(message, hint=nearest(name, there) or f"`dlbench list {kind}` shows each with its options")
 
 
 def _from_reference(kind: str, name: str) -> Plugin:

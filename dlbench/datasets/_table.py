@@ -1,6 +1,6 @@
 """The published data sets: one row each, with address, checksums, sizes and class names.
 
-`TABLE` maps a plugin's name to its row; `REFUSED` says why a data set that a user may look for is not in it.
+`TABLE` maps a plugin's name to its row.
 """
 
 from collections.abc import Mapping
@@ -131,12 +131,4 @@ TABLE: Mapping[str, Cifar | Images | Words] = {
         num_train=8_982,
         num_test=2_246,
     ),
-}
-
-_PRICES = "its targets are prices, which is regression; dlbench trains classifiers"
-REFUSED = {
-    "keras:cifar10": "use cifar10, the same images; `dataset.path` may name Keras's copy",
-    "keras:cifar100": "use cifar100, the same images; `dataset.path` may name Keras's copy",
-    "keras:boston_housing": _PRICES,
-    "keras:california_housing": _PRICES,
 }

@@ -227,13 +227,9 @@ def test_rows_of_a_table_are_plugins() -> None:
     assert plugins.canonical("my-module:load") == "my-module:load"
 
 
-def test_a_name_that_is_not_a_row_is_refused_with_the_nearest_or_the_reason() -> None:
-    message = refused("keras:mnits", "datasets")
-    assert "there are: keras:fashion_mnist, keras:imdb" in message
-    assert "did you mean 'keras:mnist'?" in message
-    assert "use cifar10" in refused("keras:cifar10", "datasets")
-    assert "which is regression; dlbench trains classifiers" in refused("keras:boston_housing", "datasets")
-    assert "which is regression" in refused("keras:california-housing", "datasets")
+def test_a_name_that_begins_as_rows_do_is_no_module_and_refused_with_the_nearest() -> None:
+    for name, near in (("keras:mnits", "keras:mnist"), ("keras:cifar-10", "cifar10")):
+        assert f"did you mean '{near}'?" in refused(name, "datasets")
 
 
 def test_of_another_kind_such_a_name_is_a_module_of_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
