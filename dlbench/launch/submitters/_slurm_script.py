@@ -52,31 +52,30 @@ leave "$code"
 _WORD = re.compile(r"[^\s\"'\\#]+")
 _TIME = re.compile(r"[0-9]+(:[0-5]?[0-9]){0,2}|[0-9]+-[0-9]{1,2}(:[0-5]?[0-9]){0,2}", re.ASCII)
 _LINE = re.compile(r"[^\n\0]*")
-_NAME = re.compile(r"[a-z][a-z0-9-]*", re.ASCII)
+_NAME = re.compile(r"[a-z][a-z0-9-]+", re.ASCII)
 _GPUS = "`submitter.gpus_per_host`"
-# Options of sbatch, with their letters, by what decides them instead. The last may be set: they are some of those, to
-# tell them from typing errors, as "exclude" is no misspelt "exclusive".
+# Options of sbatch by what decides them instead. The last may be set: they are some of those, to tell them from typing
+# errors, as "exclude" is no misspelt "exclusive".
 _OPTIONS = {
-    "`hosts: {count: 2, slots: 4}`": "nodes/N ntasks/n ntasks-per-node tasks-per-node ntasks-per-core ntasks-per-gpu "
-    "ntasks-per-socket overcommit/O",
-    "`hosts: [{address: c1, slots: 4}]`": "nodelist/w nodefile/F",
-    _GPUS: "gpus/G gpus-per-node gpus-per-socket gpus-per-task tres-per-task",
-    "`submitter.cores_per_slot`": "cpus-per-task/c cpus-per-gpu",
+    "`hosts: {count: 2, slots: 4}`": "nodes ntasks ntasks-per-node tasks-per-node ntasks-per-core ntasks-per-gpu "
+    "ntasks-per-socket overcommit",
+    "`hosts: [{address: c1, slots: 4}]`": "nodelist nodefile",
+    _GPUS: "gpus gpus-per-node gpus-per-socket gpus-per-task tres-per-task",
+    "`submitter.cores_per_slot`": "cpus-per-task cpus-per-gpu",
     "`submitter.memory` (of each host)": "mem mem-per-cpu mem-per-gpu",
-    "`submitter.exclusive`": "exclusive oversubscribe/s share",
-    "`submitter.account`": "account/A",
-    "`submitter.partition`": "partition/p",
-    "`submitter.qos`": "qos/q",
-    "`submitter.time_limit`": "time/t",
-    "`submitter.per: run` (a job for each run)": "array/a",
-    "dlbench itself": "batch chdir/D clusters/M error/e export export-file input/i job-name/J no-requeue open-mode "
-    "output/o parsable requeue signal test-only wait/W wrap help/h quiet/Q usage verbose/v version/V",
-    "": "begin/b comment constraint/C core-spec/S cpu-freq deadline dependency/d distribution/m exclude/x "
-    "extra-node-info/B gpu-bind gpu-freq gres gres-flags hint hold/H licenses/L mail-type mail-user mincpus network "
-    "nice no-kill/k prefer priority profile reservation switches time-min tmp",
+    "`submitter.exclusive`": "exclusive oversubscribe share",
+    "`submitter.account`": "account",
+    "`submitter.partition`": "partition",
+    "`submitter.qos`": "qos",
+    "`submitter.time_limit`": "time",
+    "`submitter.per: run` (a job for each run)": "array",
+    "dlbench itself": "batch chdir clusters error export export-file input job-name no-requeue open-mode output "
+    "parsable requeue signal test-only wait wrap help quiet usage verbose version",
+    "": "begin comment constraint core-spec cpu-freq deadline dependency distribution exclude extra-node-info gpu-bind "
+    "gpu-freq gres gres-flags hint hold licenses mail-type mail-user mincpus network nice no-kill prefer priority "
+    "profile reservation switches time-min tmp",
 }
-_DECIDED_BY = {name.partition("/")[0]: decides for decides, names in _OPTIONS.items() for name in names.split()}
-_LETTERS = {name[-1]: name[:-2] for names in _OPTIONS.values() for name in names.split() if name[-2] == "/"}
+_DECIDED_BY = {name: decides for decides, names in _OPTIONS.items() for name in names.split()}
 _GPU = re.compile(r"(^|,)\s*(gres[:/])?gpu\b")
 
 Value: TypeAlias = str | int | bool | None
@@ -131,33 +130,27 @@ class OPTIONS(Options):
             is_gpu = name == "gres" and _GPU.search(str(value))
             if reason := f"gres: {value} is decided by {_GPUS}" if is_gpu else _decided(_long(name), name):
                 raise ValueError(reason)
-            if not _NAME.fullmatch(name) or len(name) == 1:
-                raise ValueError(f"has options of sbatch by their long names: {_long(name)}, not {name!r}")
+            if not _NAME.fullmatch(name):
+                raise ValueError(f"has options of sbatch by their long names, such as mail-type, not {name!r}")
             if isinstance(value, str) and not re.fullmatch(r'[^"\\\x00-\x1f]*', value):
                 raise ValueError(f"{name} holds a quote, a backslash or a line break")
         return extra
 
 
 def instead(name: str) -> str:
-    """Return where an option of sbatch belongs, however it is spelled; "" if it is not one.
-
-    Args:
-        name: `gpus`, `gpus_per_node`, `G`, or a beginning that sbatch takes for the whole, such as `gpus-per-n`.
-    """
+    """Return where an option of sbatch belongs, such as `gpus` or `gpus_per_node`; "" if it is not one."""
     long = _long(name)
     gpus = f"{_GPUS} for GPUs, else " if long == "gres" else ""
     return f"write {gpus}`submitter.extra: {{{long}: ...}}`" if _DECIDED_BY.get(long) == "" else _decided(long, name)
 
 
 def _long(name: str) -> str:
-    bare = name.strip("-")
-    return _LETTERS.get(bare, bare.replace("_", "-").lower())
+    return name.strip("-").replace("_", "-").lower()
 
 
-def _decided(spelled: str, name: str) -> str:
+def _decided(long: str, name: str) -> str:
     """Return what decides an option of sbatch; "" if it may be set."""
-    long = spelled if spelled in _DECIDED_BY else next((key for key in _DECIDED_BY if key.startswith(spelled)), "")
-    if not _DECIDED_BY.get(long) or len(spelled) < 2:
+    if not _DECIDED_BY.get(long):
         return ""
     what = name if name == long else f"{name} ({long})"
     return f"{what} is decided by {_DECIDED_BY[long]}"
