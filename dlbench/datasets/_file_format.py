@@ -93,8 +93,6 @@ _BINARY = FileFormat("a file of bytes that are no text")
 _AS_TEXT = f"{FUNCTION}; to read it as a text: `dataset: text` and `dataset.unit: byte`"
 _TABLE = FileFormat("a table of values, as its lines show", remedy=_AS_TEXT)
 _JSON = FileFormat("a JSON file", remedy=_AS_TEXT)
-# What is appended to names of copies: `d.csv.txt`, `d.csv.1`, `d.csv~`.
-_OF_COPY = re.compile(r"(?<=.)(~|\.(txt|bak|old|orig|\d+))+$", re.IGNORECASE)
 # Also the code of a language, with which names of texts end.
 _OF_LANGUAGE = "pt"
 
@@ -111,10 +109,9 @@ def format_of(path: Path) -> FileFormat | None:
         is_store = path.suffix in (".zarr", ".lmdb")
         return _by_name("lmdb" if (path / "data.mdb").is_file() else path.name if is_store else "")
     head = read_regular(path, HEAD_BYTES)
-    original = Path(_OF_COPY.sub("", path.name))
-    by_name = _by_name(path.name) or (_by_name(original.name) if original.suffix else None)
+    by_name = _by_name(path.name)
     if _is_text(head):
-        return None if original.suffix == f".{_OF_LANGUAGE}" and head else by_name or _by_lines(head)
+        return None if path.suffix == f".{_OF_LANGUAGE}" and head else by_name or _by_lines(head)
     if head.startswith(_ZIP.magic):
         inner = next((extension for name, extension in _IN_ZIP if name in head), "")
         return _by_name(inner) or _ZIP

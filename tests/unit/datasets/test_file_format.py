@@ -50,7 +50,6 @@ BY_NAME = {
     "t.mat": "MATLAB",
     "t.pkl": "pickle", "t.safetensors": "safetensors", "t.tfrecord": "TensorFlow records", "t.tfrecords": "TensorFlow",
     "t.lmdb": "LMDB", "t.gz": "gzip", "t.csv.gz": "gzip", "t.zip": "zip", "t.tar": "tar archive", "t.tar.gz": "tar",
-    "t.csv.txt": "CSV", "t.csv.1": "CSV", "t.csv~": "CSV", "t.CSV.bak": "CSV", "t.tsv.old": "tab-separated",
     "t.jsonlines": "JSON lines", "t.geojson": "JSON", "t.ipynb": "JSON", "t.docx": "Office",
     "t.xz": "xz", "t.bz2": "bzip2", "t.7z": "7-Zip", "t.zst": "Zstandard", "images.idx3-ubyte": "IDX",
 }  # fmt: skip
@@ -98,7 +97,7 @@ def test_formats_are_known_by_their_content_whatever_they_are_called(tmp_path, s
 # Texts that are tables, and a word of the message.
 TABLES = {
     "iris.data": ("5.1,3.5,1.4,0.2,Iris-setosa\n", "a table"),
-    "rows.txt": ("1,2,3\n", "a table"),
+    "rows.csv.bak": ("1,2,3\n", "a table"),
     "quoted": ('1,"Braund, Owen",male\n2,"Heikkinen, Laina",female\n', "a table"),
     "t.dat": (" 1.0e+00  2.0e+00\n-3.0e+00  4.0e+00\n", "a table"),
     "t.tab": ("cat\t1\ndog\t2\n", "a table"),
