@@ -39,7 +39,7 @@ class NpyStream:
         self.num_rows = 0
         self._file = file
         self._hash = hashlib.sha256()
-        self._data_start = self._write_header()
+        self._write_header()
 
     def append(self, rows: Array) -> None:
         """Append rows of the stream's own type and shape."""
@@ -53,20 +53,18 @@ class NpyStream:
         """Write the final header, force everything to disk and return what was written."""
         with disk_errors(self._file.name):
             self._file.seek(0)
-            if self._write_header() != self._data_start:
-                raise RuntimeError("the .npy header changed its length")
+            self._write_header()
             self._file.flush()
             os.fsync(self._file.fileno())
             size = os.fstat(self._file.fileno()).st_size
         shape = (self.num_rows, *self.item_shape)
         return ArrayMeta(dtype=self.dtype.str, shape=shape, file_bytes=size, sha256=self._hash.hexdigest())
 
-    def _write_header(self) -> int:
+    def _write_header(self) -> None:
         # NumPy pads the header for a first axis of any length, so that it can be written again in place.
         shape = (self.num_rows, *self.item_shape)
         header = {"descr": self.dtype.str, "fortran_order": False, "shape": shape}
         np.lib.format.write_array_header_1_0(self._file, header)
-        return self._file.tell()
 
 
 class ArrayChecker:
