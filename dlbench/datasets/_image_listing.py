@@ -15,7 +15,6 @@ from dlbench.datasets._file_format import refusal
 from dlbench.errors import UserError
 
 EXTENSIONS = (".jpg", ".jpeg", ".png")
-_CONVERTIBLE = {".webp", ".gif", ".bmp", ".tif", ".tiff", ".jfif", ".heic", ".avif", ".ppm", ".pgm"}
 # Words in the names of folders that are parts. Of several held-out parts the first in this order validates.
 TRAIN = ("train", "training")
 HELD_OUT = (
@@ -293,8 +292,7 @@ def _check_classes(
         raise UserError(
             f"{folders['train']}: no JPEG or PNG file in the class folders {_some(empty)}"
             + (f", only {', '.join(ends[:MANY])}" if ends else ""),
-            hint="a class without samples cannot be learned: fill or remove these folders"
-            + (", or convert their images to PNG" if _CONVERTIBLE.intersection(ends) else ""),
+            hint="a class without samples cannot be learned: fill or remove these folders",
         )
     if len(class_names) < 2:
         raise UserError(f"{folders['train']}: {class_names[0]!r} is its only class folder; at least two are needed")

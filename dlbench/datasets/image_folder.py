@@ -22,7 +22,6 @@ from dlbench.datasets._image_decoding import (
     decode_all,
     has_both_ends,
     header_size,
-    size_of,
 )
 from dlbench.datasets._image_listing import MANY, Listing, read_listing
 from dlbench.datasets._writer import ArrayWriter
@@ -79,7 +78,7 @@ def identity(options: ImageFolderOptions) -> dict[str, Any]:
 
 
 def describe(options: ImageFolderOptions) -> Description:
-    """Count the images; where the options set no size, it is that of the first one that is not damaged."""
+    """Count the images; where the options set no size, it is that of the first one."""
     listing = _listing(options)
     num_validation = len(listing.parts["validation"]) if "validation" in listing.parts else None
     size = options.image_size or _first_size(listing)
@@ -211,8 +210,8 @@ def _form(options: ImageFolderOptions, listing: Listing) -> Form:
 
 
 def _first_size(listing: Listing) -> tuple[int, int] | None:
-    """Return (height, width) of the first training image that is not damaged."""
-    return next(filter(None, (size_of(listing.root / image.path) for image in listing.parts["train"])), None)
+    """Return (height, width) of the first training image that has a header."""
+    return next(filter(None, (header_size(listing.root / image.path) for image in listing.parts["train"])), None)
 
 
 def _unusable(root: Path, failures: list[DecodingFailure]) -> UserError:
