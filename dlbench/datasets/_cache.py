@@ -19,7 +19,6 @@ import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -172,14 +171,14 @@ def _entries(folder: Path, identity: dict[str, Any], say: Say) -> list[Entry]:
             meta = read_entry(place)
             if meta.identity != identity:
                 raise ValueError("it holds other samples")
-            _verify(place, meta, say)
+            _verify(place, meta)
             entries.append(Entry(place, meta))
         except (OSError, ValueError) as error:
             say(f"{place} is damaged and is prepared again: {error}")
     return sorted(entries, key=lambda entry: entry.meta.created_at, reverse=True)
 
 
-def _verify(place: Path, meta: DatasetMeta, say: Say) -> None:
+def _verify(place: Path, meta: DatasetMeta) -> None:
     """Compare arrays written after `meta.json`, an entry's last file, with their checksums, and note it there.
 
     Raises:
@@ -189,20 +188,13 @@ def _verify(place: Path, meta: DatasetMeta, say: Say) -> None:
     latest = max(written.values())
     noted = (place / META).stat().st_mtime_ns
     for name in (name for name, moment in written.items() if moment > noted):
-        wanted = meta.content.arrays[name]
-        if _checked(place / f"{name}.npy", written[name], say) != (wanted.dtype, wanted.shape, wanted.sha256):
+        array, wanted = np.load(place / f"{name}.npy", mmap_mode="r", allow_pickle=False), meta.content.arrays[name]
+        sha256 = hashlib.sha256(array.reshape(-1).view(np.uint8)).hexdigest()
+        if (array.dtype.str, array.shape, sha256) != (wanted.dtype, wanted.shape, wanted.sha256):
             raise ValueError(f"{name}.npy is damaged: it was written to since, and its checksum is another")
     if latest > noted:
         with contextlib.suppress(OSError):  # in a cache that can only be read each process compares
             os.utime(place / META, ns=(latest, latest))
-
-
-@cache
-def _checked(path: Path, _: int, say: Say) -> tuple[str, tuple[int, ...], str]:
-    """Return type, shape and checksum of an array that was written at a moment."""
-    say(f"{path} was written to since: its checksum is compared")
-    array = np.load(path, mmap_mode="r", allow_pickle=False)
-    return array.dtype.str, array.shape, hashlib.sha256(array.reshape(-1).view(np.uint8)).hexdigest()
 
 
 def _temporary_of(folder: Path) -> Path:

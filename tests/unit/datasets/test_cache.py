@@ -150,7 +150,7 @@ def test_a_damaged_entry_is_prepared_again(tmp_path, source):
         damage(entry.folder)
         again, said = ensure_in(tmp_path, source)
         assert source.num_fills == 2 + number, name
-        assert "damaged" in said[0], name
+        assert f"{entry.folder} is damaged and is prepared again" in said[0], name
         assert again.meta.checksum == entry.meta.checksum, name
         assert open_arrays(again.folder, again.meta.checksum).x.shape == (4, 2, 2), name
 
