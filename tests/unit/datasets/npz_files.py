@@ -41,14 +41,6 @@ def zipped(path: Path, members: Members, compression: int = zipfile.ZIP_STORED) 
             archive.writestr(name, content)
 
 
-def patched(path: Path, offset: int, content: bytes, mark: bytes = b"") -> None:
-    """Overwrite bytes at an offset from the first occurrence of a mark."""
-    data = bytearray(path.read_bytes())
-    start = data.index(mark) + offset
-    data[start : start + len(content)] = content
-    path.write_bytes(data)
-
-
 def saved(path: Path, compressed: bool = False) -> None:
     """Write a sound file."""
     (np.savez_compressed if compressed else np.savez)(path, x=FLOATS, y=CLASSES)
@@ -57,19 +49,9 @@ def saved(path: Path, compressed: bool = False) -> None:
 def _flipped(mark: bytes, offset: int, compressed: bool = False) -> Callable[[Path], None]:
     def make(path: Path) -> None:
         saved(path, compressed)
-        at = path.read_bytes().index(mark) + offset
-        patched(path, at, bytes([path.read_bytes()[at] ^ 0xFF]))
-
-    return make
-
-
-def _field(value: int, local: int, central: int) -> Callable[[Path], None]:
-    """Set a field of two bytes of the zip headers of the first member."""
-
-    def make(path: Path) -> None:
-        saved(path)
-        patched(path, local, struct.pack("<H", value), b"PK\x03\x04")
-        patched(path, central, struct.pack("<H", value), b"PK\x01\x02")
+        data = bytearray(path.read_bytes())
+        data[data.index(mark) + offset] ^= 0xFF
+        path.write_bytes(data)
 
     return make
 
@@ -109,22 +91,11 @@ DAMAGES: Mapping[str, Callable[[Path], object]] = {
     "no zip": lambda path: path.write_bytes(b"\x00\x01 no zip" * 9),
     "deflate bytes": _flipped(b"x.npy", 60, compressed=True),
     "array magic": _flipped(b"\x93NUMPY", 0),
-    "member's local header": _flipped(b"PK\x03\x04", 0),
-    "member's offset": _flipped(b"PK\x01\x02", 43),
-    "end of central directory": _flipped(b"PK\x05\x06", 17),
-    "encrypted": _field(1, 6, 8),
-    "zip version": _field(99, 4, 6),
-    "compression": _field(97, 8, 10),
-    "header of 65,000 bytes": _with_x(with_header("{" + " " * 65_000 + "}")),
     "header length of 4 GB": _with_x(b"\x93NUMPY\x02\x00\xff\xff\xff\xff{}"),
     "header of format 3.0": _with_x(with_header("{}", version=(3, 0))),
-    "header that is code": _with_x(with_header("__import__('os').abort()\n")),
-    "header nested deep": _with_x(with_header("(" * 9_000)),
     "header without shape": _with_x(with_header("{'descr': '<f4', 'fortran_order': False}\n")),
     "claims 10 TB": _with_x(claiming((30, 10**12 // 12))),
     "claims 10 TB in both headers": _huge_sizes,
-    "claims more than can be addressed": _with_x(claiming((2**62, 2**62))),
-    "member of nothing": _with_x(b""),
     "array cut in its member": _with_x(npy(FLOATS)[:-9]),
     "array with more after it": _with_x(npy(FLOATS) + b"more"),
     "the same name twice": _twice,
