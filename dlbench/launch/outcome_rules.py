@@ -6,6 +6,7 @@ import signal
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from dlbench.grouping import by_key
 from dlbench.launch.logs import LauncherLog, ProcessExit, says_crash
 from dlbench.launch.watch import Termination, early_end
 from dlbench.records.outcome import Status, says_out_of_memory
@@ -275,9 +276,7 @@ def _doubt(view: WorkerView, how: str, evidence: Evidence) -> str:
 
 def _named(views: Sequence[WorkerView]) -> str:
     """Return `worker 1 or 2 or server 0`."""
-    numbers: dict[str, list[str]] = {}
-    for view in views:
-        numbers.setdefault(view.role, []).append(str(view.number))
+    numbers = by_key((view.role, str(view.number)) for view in views)
     return " or ".join(f"{role} {' or '.join(of_role)}" for role, of_role in numbers.items())
 
 

@@ -19,6 +19,18 @@ from dlbench.search_path import program
 ANY_HOST = "queue-"
 _ANSWER_S = 60.0
 _MAX_BYTES = 1 << 20
+# Lines of POSIX shell that start dlbench, hand SIGTERM on to it, and have its exit code in `code` once it has ended.
+FOLLOWED = """\
+trap 'asked=yes; kill -TERM "$child" 2>/dev/null' TERM
+{command} &
+child=$!
+asked=yes
+while [ -n "$asked" ]; do
+    asked=
+    wait "$child"
+    code=$?
+done
+"""
 
 
 @dataclass(frozen=True)

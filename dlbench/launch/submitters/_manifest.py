@@ -13,7 +13,7 @@ import yaml
 from pydantic import Field, ValidationInfo, field_validator
 
 from dlbench.errors import UserError
-from dlbench.launch.submission import ANY_HOST, Submission, cluster_text
+from dlbench.launch.submission import ANY_HOST, FOLLOWED, Submission, cluster_text
 from dlbench.plugins import Options
 from dlbench.records import files
 from dlbench.search_path import SHELL_LINE
@@ -39,17 +39,7 @@ study={study}
 if [ ! -e "$study/{record}" ]; then
     mkdir -p "$study/{submissions}" && cp {copied} "$study/" || exit 73
 fi
-trap 'asked=yes; kill -TERM "$child" 2>/dev/null' TERM
-{python_path}
-{python} {words} &
-child=$!
-asked=yes
-while [ -n "$asked" ]; do
-    asked=
-    wait "$child"
-    code=$?
-done
-exit "$code"
+{followed}exit "$code"
 """
 
 
@@ -140,15 +130,14 @@ def text(submission: Submission, options: OPTIONS) -> str:
             "hosts of a job for Kubernetes are counted, and have as many slots each", hint="hosts: {count: 2, slots: 4}"
         )
     study = f"{STUDIES}/{submission.study.name}"
+    words = submission.words(study, f"{JOB}/{files.CLUSTER}")
     script = _SCRIPT.format(
         about=" ".join(submission.about.split()),
         study=shlex.quote(study),
         record=files.STUDY,
         submissions=files.SUBMISSIONS_FOLDER,
         copied=" ".join(f"{JOB}/{name}" for name in submission.study_files),
-        python_path=SHELL_LINE,
-        python=shlex.quote(options.python),
-        words=shlex.join(submission.words(study, f"{JOB}/{files.CLUSTER}")),
+        followed=FOLLOWED.format(command=f"{SHELL_LINE}\n{shlex.join([options.python, *words])}"),
     )
     cluster = cluster_text(submission.cluster, options)
     content = {**submission.study_files, files.CLUSTER: cluster, files.JOB_SCRIPT: script}

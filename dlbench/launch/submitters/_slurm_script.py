@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import AfterValidator, Field, field_validator
 
 from dlbench.errors import UserError
-from dlbench.launch.submission import ANY_HOST, Submission
+from dlbench.launch.submission import ANY_HOST, FOLLOWED, Submission
 from dlbench.plugins import Options
 from dlbench.records import files
 from dlbench.search_path import SHELL_LINE
@@ -37,16 +37,7 @@ if [ ! -x "$python" ]; then
 fi
 export {submitted}="$SLURM_JOB_ID"
 # Slurm asks this shell alone to end: before the time limit, and when the job is cancelled in good order.
-trap 'asked=yes; kill -TERM "$child" 2>/dev/null' TERM
-"$python" {words} &
-child=$!
-asked=yes
-while [ -n "$asked" ]; do
-    asked=
-    wait "$child"
-    code=$?
-done
-leave "$code"
+{followed}leave "$code"
 """
 
 _WORD = re.compile(r"[^\s\"'\\#]+")
@@ -176,7 +167,7 @@ def text(submission: Submission, options: OPTIONS) -> str:
         setup="".join(f"{line}\n" for line in options.setup),
         python_path=SHELL_LINE,
         python=shlex.quote(submission.python),
-        words=shlex.join(words),
+        followed=FOLLOWED.format(command=f'"$python" {shlex.join(words)}'),
     )
 
 
