@@ -273,7 +273,7 @@ def _names(options: NpzOptions, there: Sequence[str]) -> dict[str, tuple[str, st
     """Return the names of samples and classes by part.
 
     Raises:
-        UserError: They are missing, or there twice.
+        UserError: They are missing.
     """
     pairs = _pairs(there)
     train = pairs.get("train", (None, None))
@@ -294,8 +294,6 @@ def _names(options: NpzOptions, there: Sequence[str]) -> dict[str, tuple[str, st
     for name in (name for pair in pairs.values() for name in pair):
         if name not in there:
             raise UserError(f"npz: {options.path} has no array {name!r}; it has {shorten(listed)}")
-        if there.count(name) > 1:
-            raise UserError(f"npz: {options.path} has the array {name!r} twice", hint="write it again with np.savez")
     return pairs
 
 

@@ -60,13 +60,6 @@ def _with_x(content: bytes) -> Callable[[Path], None]:
     return lambda path: zipped(path, {"x.npy": content, "y.npy": npy(CLASSES)})
 
 
-def _twice(path: Path) -> None:
-    saved(path)
-    with zipfile.ZipFile(path, "a") as archive:
-        archive.writestr("x.npy ", npy(FLOATS + 1))
-    path.write_bytes(path.read_bytes().replace(b"x.npy ", b"./x.npy"[2:] + b"\x00"))
-
-
 def _huge_sizes(path: Path) -> None:
     """Claim 10 TB in the array's header and in the zip's sizes, both, with nothing there."""
     shape = (30, 10**12 // 12)
@@ -98,5 +91,4 @@ DAMAGES: Mapping[str, Callable[[Path], object]] = {
     "claims 10 TB in both headers": _huge_sizes,
     "array cut in its member": _with_x(npy(FLOATS)[:-9]),
     "array with more after it": _with_x(npy(FLOATS) + b"more"),
-    "the same name twice": _twice,
 }

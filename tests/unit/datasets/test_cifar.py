@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dlbench import plugins
-from dlbench.datasets import Description, _cifar, _download
+from dlbench.datasets import Description, _download
 from dlbench.datasets._cache import Recipe, ensure
 from dlbench.datasets._cifar import Cifar
 from dlbench.datasets._format import Arrays, open_arrays
@@ -103,12 +103,6 @@ def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
         assert str(caught.value).endswith(str(verified.value)), name
     assert "all files were read" in SMALL.verify(SMALL.OPTIONS(path=str(tmp_path / "good")))
     assert SMALL.verify(SMALL.OPTIONS()) == ""
-
-
-def test_a_file_that_is_too_long_is_not_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_cifar, "MAX_FILE_BYTES", 1000)
-    with pytest.raises(UserError, match="is not the published file"):
-        arrays(SMALL, cifar.write_folder(tmp_path / "folder", BINARY), tmp_path / "cache")
 
 
 def test_without_a_path_the_archive_is_downloaded_once_into_the_cache(

@@ -169,11 +169,6 @@ def test_texts_of_any_language_stay_texts(tmp_path, subtests):
         assert advised in caught.value.hint
 
 
-def test_bytes_of_any_file_are_tokens_where_that_is_asked_for(tmp_path):
-    (tmp_path / "t.csv.gz").write_bytes(b"\x1f\x8b" + JUNK * 2)
-    assert text.describe(text.OPTIONS(path=str(tmp_path / "t.csv.gz"), unit="byte")).vocabulary == 256
-
-
 def test_other_data_sets_name_the_format_too(tmp_path):
     for name in ("t.csv", "t.h5"):
         (tmp_path / name).write_bytes(ROWS)
