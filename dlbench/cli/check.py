@@ -59,7 +59,7 @@ def command(
     if len(runs) > _MOST_ROWS:
         click.echo(f"and {len(runs) - _MOST_ROWS:,} more")
     click.echo()
-    if words := power_text(parsed.repeats, len({run.arm for run in runs}), has_claims=bool(parsed.reference)):
+    if words := power_text(parsed.repeats, len({run.arm for run in runs})):
         click.echo(words)
     click.echo(total(runs, estimates, parsed.repeats))
     if words := announcement(parsed, runs, cluster):

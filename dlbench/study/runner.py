@@ -211,8 +211,7 @@ class _Runner:
             for line in announced(todo):
                 self.watcher.say(line)
             self.watcher.begin(self.folder.path, todo, len(runs) - len(todo), self.durations)
-            is_new, has_claims = is_first and not self.collector.rows, bool(planned.scenario.reference)
-            if is_new and (text := power_text(planned.rule, num_arms, has_claims=has_claims)):
+            if is_first and not self.collector.rows and (text := power_text(planned.rule, num_arms)):
                 self.watcher.say(text)
             self.said.discard(_TIME)
             self.run_all(todo)

@@ -3,7 +3,7 @@
 import math
 
 from dlbench.analysis.formatting import counted, percent
-from dlbench.analysis.judge import ENOUGH_REPEATS, LEAST_REPEATS, POWER
+from dlbench.analysis.judge import LEAST_REPEATS, POWER
 from dlbench.analysis.statistics.sequential import SIGNIFICANCE, nominal_level
 from dlbench.scenario.scenario import Repeats
 
@@ -25,25 +25,16 @@ def detectable(repeats: int, arms: int, significance: float = SIGNIFICANCE) -> f
     return float((stdtrit(freedom, 1 - level) + stdtrit(freedom, POWER)) * math.sqrt(2 / repeats))
 
 
-def power_text(repeats: int | Repeats, arms: int, *, has_claims: bool = False) -> str:
-    """Say what these repeats of these arms will tell; empty where there is nothing to compare.
-
-    Args:
-        repeats: How often each arm is run.
-        arms: How many there are.
-        has_claims: Whether published claims are checked, which are of arms that lose early, too.
-    """
+def power_text(repeats: int | Repeats, arms: int) -> str:
+    """Say what these repeats of this many arms will tell; empty where there is nothing to compare."""
     if arms < 2:
         return ""
     most, least = (repeats.max, f"{repeats.min} to ") if isinstance(repeats, Repeats) else (repeats, "")
     if most < LEAST_REPEATS:
         return f"{counted(most, 'repeat')} of {arms} arms will decide nothing: it takes {LEAST_REPEATS} (`repeats: 5`)"
-    level = nominal_level(repeats.min, repeats.max, SIGNIFICANCE) if isinstance(repeats, Repeats) else SIGNIFICANCE
+    level = nominal_level(repeats.min, repeats.max) if isinstance(repeats, Repeats) else SIGNIFICANCE
     size = detectable(most, arms, level)
-    claims = ""
-    if has_claims and isinstance(repeats, Repeats) and repeats.min < (enough := min(ENOUGH_REPEATS, repeats.max)):
-        claims = f"; arms that lose early will have {repeats.min}, which show little of claims (`min: {enough}`)"
     return (
         f"{least}{counted(most, 'repeat')} of {arms} arms will tell differences of {size:.2g} times the scatter "
-        f"between repeats: of {percent(size * USUAL_SCATTER)} where that is {percent(USUAL_SCATTER)}{claims}"
+        f"between repeats: of {percent(size * USUAL_SCATTER)} where that is {percent(USUAL_SCATTER)}"
     )

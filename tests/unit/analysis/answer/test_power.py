@@ -29,12 +29,3 @@ def test_what_is_said() -> None:
     assert power_text(5, 2).startswith("5 repeats of 2 arms will tell differences of 2 times the scatter")
     assert power_text(Repeats(min=3, max=20), 2).startswith("3 to 20 repeats of 2 arms will tell differences of")
     assert detectable(2, 2) == math.inf
-
-
-def test_arms_that_lose_early_have_too_few_repeats_for_claims():
-    assert power_text(Repeats(min=3, max=20), 2, has_claims=True).endswith(
-        "; arms that lose early will have 3, which show little of claims (`min: 5`)"
-    )
-    assert power_text(Repeats(min=3, max=4), 2, has_claims=True).endswith("(`min: 4`)")
-    for repeats, has_claims in [(Repeats(min=5, max=20), True), (5, True), (Repeats(min=3, max=20), False)]:
-        assert "claims" not in power_text(repeats, 2, has_claims=has_claims)
