@@ -18,8 +18,6 @@ COMPLETED = 0
 SOME_DID_NOT = 1
 USAGE = 2
 INTERRUPTED = 130
-# With fewer processes and threads a library may fail to start its own.
-FEW_PROCESSES = 128
 # With less, libraries that commands load crash, or end the process themselves.
 LEAST_MEMORY_MIB = 256
 _BLAS_THREADS = "OPENBLAS_NUM_THREADS"
@@ -113,7 +111,7 @@ class LazyGroup(click.Group):
             note = f"; {limit}" if limit and is_memory else ""
             raise Lacking(what + note) from error
         except KeyboardInterrupt as error:
-            click.echo(f"dlbench: interrupted{_by_a_library()}", err=True)
+            click.echo("dlbench: interrupted", err=True)
             raise click.exceptions.Exit(INTERRUPTED) from error
         return ctx.exit(code) if isinstance(code, int) else code
 
@@ -128,15 +126,6 @@ def _import_numpy() -> None:
         del os.environ[_BLAS_THREADS]
         if before is not None:
             os.environ[_BLAS_THREADS] = before
-
-
-def _by_a_library() -> str:
-    """Say so where OpenBLAS may have sent the signal: it does where it cannot start its threads."""
-    processes, _ = resource.getrlimit(resource.RLIMIT_NPROC)
-    if processes != resource.RLIM_INFINITY and processes <= FEW_PROCESSES:
-        return f", by you or by OpenBLAS: {LACKING[errno.EAGAIN]}, {processes} now"
-    _, limit = _memory_limit()
-    return f", by you or by OpenBLAS, whose threads need memory, too: {limit}" if limit else ""
 
 
 def _memory_limit() -> tuple[int, str]:

@@ -62,12 +62,6 @@ def test_a_lack_of_memory_or_processes_names_the_limit(monkeypatch: pytest.Monke
             result = CliRunner().invoke(group, ["run", what])
             assert (result.exit_code, result.stderr.count("\n")) == (SOME_DID_NOT, 1), what
             assert f"`ulimit {option}` allows 300 MiB" in result.stderr, what
-        interrupted = CliRunner().invoke(group, ["run", "interrupt"])
-        assert f"by you or by OpenBLAS, whose threads need memory, too: `ulimit {option}`" in interrupted.stderr
-    monkeypatch.setattr(resource, "getrlimit", lambda limit: (3, 3) if limit == resource.RLIMIT_NPROC else (-1, -1))
-    interrupted = CliRunner().invoke(group, ["run", "interrupt"])
-    assert interrupted.exit_code == INTERRUPTED
-    assert "interrupted, by you or by OpenBLAS: no other process or thread can be started" in interrupted.stderr
 
 
 def test_an_address_space_that_no_library_fits_into_is_refused() -> None:
