@@ -23,7 +23,7 @@ from enum import StrEnum
 from functools import partial
 from itertools import chain, combinations
 
-from dlbench.analysis.claims.contrast import Evidence, Group, Power, contrast, every, some
+from dlbench.analysis.claims.contrast import Evidence, Group, contrast, every, some
 from dlbench.analysis.formatting import chance, counted, joined, p_value
 from dlbench.analysis.judge import LEAST_REPEATS
 from dlbench.analysis.statistics.differences import holm
@@ -49,12 +49,10 @@ class ClaimVerdict:
     Attributes:
         state: holds, does not hold, or cannot be told.
         why: The reason, as a sentence without a full stop.
-        power: Of what was tested and cannot be told: what its repeats can show.
     """
 
     state: ClaimState
     why: str
-    power: Power | None = None
 
 
 def examine(claim: Claim, curves: Mapping[str, Curve]) -> Evidence | str:
@@ -83,22 +81,22 @@ def decide(tests: Sequence[Evidence | str]) -> list[ClaimVerdict]:
     adjusted = zip(*(holm([side.p for side in of_one_kind]) for of_one_kind in sides), strict=True)
     verdicts = []
     for test in tests:
-        state, power, parts = ClaimState.CANNOT_BE_TOLD, None, [test]
+        state, parts = ClaimState.CANNOT_BE_TOLD, list[object]([test])
         if not isinstance(test, str):
             corrected, (shown, refuted) = next(adjusted), test
             # Where what is claimed lies on the other side of its bound, more repeats can only refute it.
             is_against = refuted.p < shown.p or shown.contrast.p(above=shown.contrast.above) > 0.5
             side = refuted if is_against else shown
+            after = f"{p_value(corrected[is_against])} after Holm's correction over {counted(len(tested), 'claim')}"
+            why = f"{'most against it' if is_against else 'least certain'} {side.contrast}"
+            parts = [why, f"{chance(side.p)} ({after})"]
             if corrected[is_against] <= SIGNIFICANCE:
                 state = ClaimState.DOES_NOT_HOLD if is_against else ClaimState.HOLDS
             else:
                 # Holm's level of the claim's rank, divided among its statements.
                 level = SIGNIFICANCE / sum(other.p >= side.p for other in sides[is_against]) / side.shares
-                power = side.contrast.power(level)
-            after = f"{p_value(corrected[is_against])} after Holm's correction over {counted(len(tested), 'claim')}"
-            why = f"{'most against it' if is_against else 'least certain'} {side.contrast}"
-            parts = [why, f"{chance(side.p)} ({after})", str(power or "")]
-        verdicts.append(ClaimVerdict(state, joined(*parts, sep="; "), power))
+                parts.append(side.contrast.power(level))
+        verdicts.append(ClaimVerdict(state, joined(*parts, sep="; ")))
     return verdicts
 
 
