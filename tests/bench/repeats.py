@@ -18,7 +18,7 @@ import numpy as np
 
 from dlbench.analysis.judge import Family, Verdict, judge
 from dlbench.analysis.statistics.differences import Floats
-from dlbench.analysis.statistics.sequential import SIGNIFICANCE, nominal_level
+from dlbench.analysis.statistics.sequential import nominal_level
 from dlbench.report.markdown import table
 from dlbench.scenario.metrics import TRAIN_TIME
 from dlbench.scenario.scenario import Repeats
@@ -111,7 +111,7 @@ def study(times: Sequence[Sequence[float]], level: float) -> tuple[Family, list[
 def simulate(shape: str, arms: int, studies: int = STUDIES) -> Cell:
     """Return what comes out of so many studies of each kind, seeded."""
     generator = np.random.default_rng([list(SHAPES).index(shape), arms])
-    level = nominal_level(RULE.min, RULE.max, SIGNIFICANCE)
+    level = nominal_level(RULE.min, RULE.max)
 
     def made(behind: Floats) -> list[tuple[list[Verdict], list[int]]]:
         values = NOISE * SHAPES[shape](generator, (studies, arms, RULE.max)) + np.log1p(behind)[:, None]
@@ -144,7 +144,7 @@ def bench(output: Path | None, studies: int) -> None:
 
 def page(cells: Sequence[Cell], minutes: float) -> Iterator[str]:
     """Yield the lines of the page, in Markdown."""
-    level = nominal_level(RULE.min, RULE.max, SIGNIFICANCE)
+    level = nominal_level(RULE.min, RULE.max)
     facts = {"least": RULE.min, "most": RULE.max, "level": level, "studies": cells[0].studies}
     yield from HEAD.format(**facts, minutes=minutes, machine=machine(), residuals=len(real_residuals())).splitlines()
     rows = [

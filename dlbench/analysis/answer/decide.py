@@ -34,7 +34,7 @@ from dlbench.analysis.judge import Family, Values, Verdict, judge
 from dlbench.analysis.metrics.lost_time import lost_time
 from dlbench.analysis.metrics.pareto import front, knee
 from dlbench.analysis.statistics.intervals import median_interval
-from dlbench.analysis.statistics.sequential import SIGNIFICANCE, significance_of
+from dlbench.analysis.statistics.sequential import significance_of
 from dlbench.records.result import BEST
 from dlbench.scenario.cluster import Prices
 from dlbench.scenario.goal import Goal
@@ -172,7 +172,7 @@ def families(group: ComparisonGroup, wanted: Wanted) -> Iterator[tuple[Metric, d
         if arms:
             values: dict[Arm, Values] = {arm: decided.values(arm, metric) for arm in arms}
             rules = (str(row.get("repeats_rule") or "") for arm in group.arms for row in arm.rows)
-            family = judge(list(values.values()), metric, significance_of(rules, SIGNIFICANCE))
+            family = judge(list(values.values()), metric, significance_of(rules))
             yield metric, values, family
             arms = [arm for arm, each in zip(arms, family.judgements, strict=True) if each.verdict is Verdict.KEEPS]
 

@@ -28,16 +28,15 @@ def pairs_pay(repeats: int, significance: float = SIGNIFICANCE) -> bool:
     return bool(of_pairs <= (_MOST_WIDENED if significance < SIGNIFICANCE else _MOST_WIDENED_ONCE) * of_arms)
 
 
-def significance_of(rules: Iterable[str], significance: float) -> float:
+def significance_of(rules: Iterable[str]) -> float:
     """Return the level at which arms with these rules of repetition are judged; that of fixed repeats without any."""
     matches = [_RULE.fullmatch(rule) for rule in set(rules)]
-    levels = (nominal_level(int(match[1]), int(match[2]), significance) for match in matches if match)
-    return min(levels, default=significance)
+    return min((nominal_level(int(match[1]), int(match[2])) for match in matches if match), default=SIGNIFICANCE)
 
 
 @cache
-def nominal_level(least: int, most: int, significance: float) -> float:
-    """Return the level of each test of samples that grow from `least` to `most`; `significance` is that of all.
+def nominal_level(least: int, most: int) -> float:
+    """Return the level of each test of samples that grow from `least` to `most`; that of all is `SIGNIFICANCE`.
 
     The error is spent by Pocock's rule (1977, Biometrika 64): all looks have one level, so that the last of them, which
     a report takes, judges as each before it did. The level is the quantile of the smallest of all p-values of two arms
@@ -46,7 +45,6 @@ def nominal_level(least: int, most: int, significance: float) -> float:
     Args:
         least: Repeats at the first look, 2 or more.
         most: Repeats at the last one.
-        significance: Share of pairs of arms in which any look may find a difference.
     """
     from scipy.special import stdtr
 
@@ -55,12 +53,12 @@ def nominal_level(least: int, most: int, significance: float) -> float:
     (mean_a, a), (mean_b, b), (mean, paired) = (_moments(values, n) for values in (a, b, a - b))
     by_arms = stdtr((a + b) ** 2 / (a**2 + b**2) * (n - 1), -np.abs(mean_a - mean_b) / np.sqrt((a + b) / n))
     by_pairs = stdtr(n - 1, -np.abs(mean) / np.sqrt(paired / n))
-    level = significance
+    level = SIGNIFICANCE
     # Where pairs begin depends on the level, by so little that three times are enough.
     for _ in range(3):
         is_paired = [pairs_pay(repeats, level) for repeats in n.tolist()]
         smallest = 2 * np.where(is_paired, by_pairs, by_arms).min(1)
-        level = min(float(np.quantile(smallest, significance)), significance)
+        level = min(float(np.quantile(smallest, SIGNIFICANCE)), SIGNIFICANCE)
     return level
 
 
