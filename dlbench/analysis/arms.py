@@ -246,13 +246,8 @@ class Arm:
 
     def efficiency_of(self, row: Row) -> float | None:
         """Return the rate of one worker of a run / the median rate of the base line; None where either is unknown."""
-        rate, base = row.get(WORKER_RATE), self._base_rate
-        return rate / base if rate and base and row["status"] == Status.COMPLETED else None
-
-    @cached_property
-    def _base_rate(self) -> float | None:
-        rates = _worker_rates(self.base_line)
-        return median(rates) if rates else None
+        rate, base = row.get(WORKER_RATE), _worker_rates(self.base_line)
+        return rate / median(base) if rate and base and row["status"] == Status.COMPLETED else None
 
     def having(self, **columns: Callable[[Row], Any]) -> "Arm":
         """Return the arm with further columns, each computed of a row."""
@@ -262,7 +257,8 @@ class Arm:
 
 def arms(rows: Iterable[Row]) -> list[Arm]:
     """Return all arms of one or several studies in the order of their first runs, from the rows of `runs.csv`."""
-    lasts = [{**row, **_same_everywhere(row)} for row in last_attempts(rows)]
+    # A simulation is the same on every device.
+    lasts = [{**row, "device_name": None} if is_simulated(row) else row for row in last_attempts(rows)]
     columns = equal_columns(dict.fromkeys(name for row in lasts for name in row))
     alone = (row for row in lasts if is_alone(row) and row["status"] == Status.COMPLETED)
     base_lines = by_key((base_line_key(row, columns), row) for row in alone)
@@ -301,11 +297,6 @@ def _comparable(row: Row) -> Row:
     hosted = row.get("workers_per_host")
     values = {name: repr(value) if isinstance(value, list | dict) else value for name, value in row.items()}
     return values | {"placement": row.get("mode") or (f"{hosted} per host" if hosted else None)}
-
-
-def _same_everywhere(row: Row) -> Row:
-    """Return what is unknown of a row as that of an arm: a simulation is the same on every device."""
-    return {"device_name": None} if is_simulated(row) else {}
 
 
 def is_simulated(row: Row) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dlbench.analysis.arm_table import short_rate
 from dlbench.analysis.formatting import accuracy, duration, number, quantity
-from dlbench.cli.summary import where_logs_are
+from dlbench.cli.summary import where_logs_are, why_it_ended
 from dlbench.cli.tables import drawn
 from dlbench.launch.execute import Progress
 from dlbench.records.outcome import Outcome, Status
@@ -41,8 +41,7 @@ def shown_end(outcome: Outcome, row: Mapping[str, Any]) -> str:
         parts.append(f"samples: {rate}")
     scores = (BUILT_IN[column] for column in QUALITY if row.get(column) is not None)
     parts += [f"{metric.title} {quantity(metric, row[metric.column])}" for metric in scores]
-    reason = outcome.reason.strip().split("\n")[0]
-    return ", ".join(parts) + (f": {reason}" if reason not in ("", outcome.status) else "")
+    return ", ".join(parts) + why_it_ended(outcome.reason, outcome.status)
 
 
 def worker_cells(worker: WorkerView) -> list[str]:

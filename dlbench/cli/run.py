@@ -180,7 +180,7 @@ def _say_unmet(result: "StudyResult") -> bool:
     expected = scenario_of(result.folder).expect
     if not expected.model_fields_set:
         return False
-    from dlbench.analysis.arms import last_attempts, measured
+    from dlbench.analysis.arms import last_attempts, measured, records
     from dlbench.analysis.expectations import unmet, usual
     from dlbench.grouping import by_key
     from dlbench.records import files
@@ -197,10 +197,9 @@ def _say_unmet(result: "StudyResult") -> bool:
     rates: dict[tuple[str, str], list[float]] = {}
     if expected.rate is not None:
         stored = read_table(Path(expected.rate.of))
-        rated = stored[stored["samples_per_s"].notna()].fillna({"label": "", "device_name": ""})
-        names = [*map(arm_name, rated["run_id"]), *rated["label"]]
-        arms = zip(names, [*rated["device_name"]] * 2, strict=True)
-        rates = by_key(zip(arms, [*map(float, rated["samples_per_s"])] * 2, strict=True))
+        rated = records(stored[stored["samples_per_s"].notna()])
+        names = [(name or "", row) for row in rated for name in (arm_name(row["run_id"]), row.get("label"))]
+        rates = by_key(((name, row.get("device_name") or ""), float(row["samples_per_s"])) for name, row in names)
         for row in rows:
             if not usual(row, rates):
                 click.echo(f"no rate is stored for {row['label'] or 'this run'} on {row['device_name']}")

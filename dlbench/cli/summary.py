@@ -141,9 +141,7 @@ def hints(rows: Iterable[Row]) -> list[str]:
         lines.append(f"not found in what the script printed or wrote: {'; '.join(notes)}")
     if notes := list(dict.fromkeys(str(row["script_note"]) for row in completed if row.get("script_note"))):
         lines.append(f"to be doubted: {'; '.join(notes)}")
-    if idle := [row for row in short if row["steps"] == 0 and row not in silent]:
-        lines.append(f"{counted(len(idle), 'run')} without a step: is a worker's share smaller than its batch?")
-    if untimed := [row for row in short if row["timed_window_s"] is None and row not in [*silent, *idle]]:
+    if untimed := [row for row in short if row["timed_window_s"] is None and row not in silent]:
         lines.append(
             f"{counted(len(untimed), 'run')} without steady samples/s: no timed window was opened. {_longer(untimed)}"
         )
@@ -167,14 +165,19 @@ def failures(rows: Iterable[Row], study: Path) -> list[str]:
         return []
     lines = [f"{counted(len(failed), 'run')} not completed:"]
     for row in failed[:MAX_FAILURES]:
-        reason = (row["reason"] or "").strip().split("\n")[0]
-        why = f": {reason}" if reason not in ("", row["status"]) else ""
+        why = why_it_ended(row["reason"], row["status"])
         lines.append(f"  {row['run_id']} (attempt {row['attempt']}): {row['status']}{why}")
         if files.attempt_folder(study, row["run_id"], row["attempt"]).is_dir():  # a published study has none
             lines += [f"    {line}" for line in where_logs_are(study, row["run_id"], row["attempt"])]
     if len(failed) > MAX_FAILURES:
         lines.append(f"  ... and {len(failed) - MAX_FAILURES} more: see the column `reason`")
     return lines
+
+
+def why_it_ended(reason: str | None, status: str) -> str:
+    """Return the first line of a run's reason behind a colon; empty where it says no more than the status."""
+    first = (reason or "").strip().split("\n")[0]
+    return f": {first}" if first not in ("", status) else ""
 
 
 def where_logs_are(study: Path, run_id: str, attempt: int) -> list[str]:

@@ -10,7 +10,6 @@ from contextlib import suppress
 from functools import cache
 from itertools import compress
 from statistics import median
-from typing import Any
 
 from dlbench import plugins
 from dlbench.analysis.answer.answer import Doubt
@@ -179,11 +178,12 @@ def _of_scripts(group: ComparisonGroup, rows: Sequence[Row]) -> Iterator[Weighed
 def _of_arms(group: ComparisonGroup, judged: Sequence[Arm], deciding: Sequence[Metric]) -> Iterator[Weighed]:
     """Yield by weight what the repeats of the arms that are judged do not tell, or tell too well."""
     arms = judged or group.completed
-    copied = [
-        arm for arm in arms if arm.n > 1 and is_imported(arm.first) and len(set(map(_stated, arm.completed))) == 1
-    ]
+    copied = 0
+    for arm in arms:
+        stated = {tuple((name, row.get(name)) for name in stated_of(row)) for row in arm.completed}
+        copied += arm.n > 1 and is_imported(arm.first) and len(stated) == 1
     if copied:
-        yield 72, f"repeats of {counted(len(copied), 'arm')} are equal to the digit: are they copies of one run?"
+        yield 72, f"repeats of {counted(copied, 'arm')} are equal to the digit: are they copies of one run?"
     least, most = (pick((arm.n for arm in arms), default=0) for pick in (min, max))
     is_table = any(is_imported(arm.first) for arm in arms)
     advice = "" if is_table else " (`repeats: 5`)"
@@ -205,10 +205,6 @@ def _of_arms(group: ComparisonGroup, judged: Sequence[Arm], deciding: Sequence[M
         arm = max(steep, key=steep.__getitem__)
         what = f"the efficiency of {arm.title} is {percent(steep[arm])}, more than linear"
         yield 57, f"{what}: is it the same work, and are workers counted right?"
-
-
-def _stated(row: Row) -> tuple[Any, ...]:
-    return tuple((name, row.get(name)) for name in stated_of(row))
 
 
 def _untuned(arms: Sequence[Arm]) -> str:
