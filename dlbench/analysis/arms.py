@@ -5,7 +5,6 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from numbers import Real
-from operator import itemgetter
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -279,24 +278,22 @@ def measured(rows: Iterable[Row]) -> list[Row]:
 
 
 def last_attempts(rows: Iterable[Row]) -> list[Row]:
-    """Return the row of each run's last attempt with its `placement`, in the order of the runs' first ones."""
-    last: dict[tuple[Any, str], Row] = {}
+    """Return the row of each run's last attempt, in the order of the runs' first ones, with lists as text.
+
+    Each has its `placement`, too: its mode, or how many workers a host had.
+    """
+    last: dict[tuple[Any, str], dict[str, Any]] = {}
     for row in rows:
-        run = (row.get("study"), row["run_id"])
-        last[run] = max(last.get(run, row), row, key=itemgetter("attempt"))
-    return list(map(_comparable, last.values()))
+        run, hosted = (row.get("study"), row["run_id"]), row.get("workers_per_host")
+        if run not in last or row["attempt"] > last[run]["attempt"]:
+            values = {name: repr(value) if isinstance(value, list | dict) else value for name, value in row.items()}
+            last[run] = values | {"placement": row.get("mode") or (f"{hosted} per host" if hosted else None)}
+    return list(last.values())
 
 
 def is_alone(row: Row) -> bool:
     """Whether a run is one worker without any communication library: what efficiency is measured by."""
     return bool(row.get("strategy") == "single" and row.get("workers") == 1)
-
-
-def _comparable(row: Row) -> Row:
-    """Return a row with lists as text and its `placement`: its mode, or how many workers a host had."""
-    hosted = row.get("workers_per_host")
-    values = {name: repr(value) if isinstance(value, list | dict) else value for name, value in row.items()}
-    return values | {"placement": row.get("mode") or (f"{hosted} per host" if hosted else None)}
 
 
 def is_simulated(row: Row) -> bool:

@@ -18,8 +18,6 @@ COMPLETED = 0
 SOME_DID_NOT = 1
 USAGE = 2
 INTERRUPTED = 130
-# With less, libraries that commands load crash, or end the process themselves.
-LEAST_MEMORY_MIB = 256
 _BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 
 # Each command is the object `command` in the file of its name; the line is its help, known without importing it.
@@ -95,10 +93,6 @@ class LazyGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; a number it returns is the exit code."""
-        limit_mib, limit = _memory_limit()
-        if limit and limit_mib < LEAST_MEMORY_MIB:
-            needed = f"dlbench needs at least {LEAST_MEMORY_MIB} MiB, and TensorFlow several GiB"
-            raise Lacking(f"{limit}: {needed}")
         try:
             _import_numpy()
             code = super().invoke(ctx)
@@ -108,8 +102,7 @@ class LazyGroup(click.Group):
             if not (what := lacking(error)):
                 raise
             is_memory = any(LACKING[code] in what for code in (errno.ENOMEM, errno.EAGAIN))  # threads need some, too
-            note = f"; {limit}" if limit and is_memory else ""
-            raise Lacking(what + note) from error
+            raise Lacking(what + (_memory_limit() if is_memory else "")) from error
         except KeyboardInterrupt as error:
             click.echo("dlbench: interrupted", err=True)
             raise click.exceptions.Exit(INTERRUPTED) from error
@@ -128,12 +121,11 @@ def _import_numpy() -> None:
             os.environ[_BLAS_THREADS] = before
 
 
-def _memory_limit() -> tuple[int, str]:
-    """Return the lowest limit of this process's memory in MiB, and what sets it; 0 and "" where there is none."""
+def _memory_limit() -> str:
+    """Say behind a semicolon what the lowest limit of this process's memory is; empty where there is none."""
     limits = {"-v": resource.getrlimit(resource.RLIMIT_AS)[0], "-d": resource.getrlimit(resource.RLIMIT_DATA)[0]}
     finite = [(limit // 2**20, option) for option, limit in limits.items() if limit != resource.RLIM_INFINITY]
-    mib, option = min(finite, default=(0, ""))
-    return mib, f"`ulimit {option}` allows {mib} MiB of memory" if option else ""
+    return "; `ulimit {1}` allows {0} MiB of memory".format(*min(finite)) if finite else ""
 
 
 @click.group(

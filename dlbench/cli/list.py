@@ -69,12 +69,11 @@ def _show_all() -> None:
 
 def _kind(word: str) -> str:
     """Return the kind that is meant: `model` means `models`."""
-    singular = {"strategy": "strategies"} | {kind.removesuffix("s"): kind for kind in FOLDERS}
-    if word in FOLDERS or word in singular:
-        return singular.get(word, word)
-    raise UserError(
-        f"there is nothing called {word!r} to list; there are: {', '.join(LISTED)}", hint=nearest(word, LISTED)
-    )
+    kinds = {"strategy": "strategies"} | {name: kind for kind in FOLDERS for name in (kind, kind.removesuffix("s"))}
+    if word not in kinds:
+        there_are = f"there are: {', '.join(LISTED)}"
+        raise UserError(f"there is nothing called {word!r} to list; {there_are}", hint=nearest(word, LISTED))
+    return kinds[word]
 
 
 def _show_kind(kind: str, name: str | None) -> None:

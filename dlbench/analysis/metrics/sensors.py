@@ -15,9 +15,6 @@ from dlbench.telemetry.journal import Journal, Rows
 # Number of the epoch in the rows of an extended window.
 EXTENDED_EPOCH = 0
 
-# Attempts of before 0.1.0 read the start of training just after 0 s.
-START_S = 1e-3
-
 
 def counted(journal: Journal, sensor: str, quantity: str) -> float | None:
     """Return by how much a counter grew while the run trained: sum over the workers that read it.
@@ -44,7 +41,7 @@ def counted_by_worker(journal: Journal, sensor: str, quantity: str) -> dict[int,
     for worker, (at_s, values) in _readings(journal, sensor, quantity):
         # A server makes no steps; its clock begins with the workers'.
         end = training_end(journal.steps.get(worker, journal.steps.get(0)))
-        before, after = values[at_s <= START_S], values[at_s >= end]
+        before, after = values[at_s <= 0], values[at_s >= end]
         grown[worker] = float(after[0] - before[-1]) if end > 0 and len(before) and len(after) else None
     return grown
 

@@ -799,6 +799,8 @@ AIMED = trained("sure", 4.0, time_to_target_s=noisy(4.0, 5, 1), **ALONE, **TARGE
         ([SLOW, trained("bad", 11.0, batch_size=64, validation_accuracy=[0.95, None, 0.95, 0.95, 0.95])], {}, ""),
         ([SLOW, trained("bad", **BAD, validation_accuracy=[0.85, None, 0.85, 0.85, 0.85])], {}, ""),
         ([AIMED, failed("bad", 3, "diverged", batch_size=64, **TARGET)], {}, ""),
+        # Nor is what is over a limit.
+        (MORE, {"prices": USD, "max_cost": 6.0}, ""),
         # A limit leaves out what scores more.
         ([SLOW, trained("hasty", 1.0, 0.93, batch_size=64)], {"deadline_s": 5.0},
          "mpi, batch 8 has validation accuracy 0.950, but is over the deadline: 5 of 5 runs, the slowest 10.0 s"),
