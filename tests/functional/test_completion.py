@@ -55,23 +55,14 @@ def completed(folder: Path, script: Path, *words: str) -> list[str]:
     return ended.stdout.split("\n")[:-1]
 
 
-def test_bash_completes_commands_plugins_scenarios_and_studies(home: Path) -> None:
+def test_bash_completes_with_the_script_that_is_installed(home: Path) -> None:
     dlbench(home, "completion", "--install", SHELL="/usr/bin/bash")
     (name,) = files(home)
     assert name == ".local/share/bash-completion/completions/dlbench"
-    script = home / name
-    assert completed(home, script, "ru") == ["run"]
-    for study in ("first-20260101T000000Z", "other-20260101T000000Z"):
-        (home / "studies" / study).mkdir(parents=True)
-        (home / "studies" / study / "study.json").touch()
-    (home / "studies/no-study").mkdir()
     (home / "mine.yaml").touch()
-    assert completed(home, script, "run", "") == ["mine.yaml", "quickstart"]
-    assert completed(home, script, "compare", "studies/first-20260101T000000Z", "") == [
-        "studies/first-20260101T000000Z", "studies/other-20260101T000000Z",
-    ]  # fmt: skip
+    assert completed(home, home / name, "run", "") == ["mine.yaml", "quickstart"]
     # What dlbench does not know is left to the shell: files, folders.
-    assert completed(home, script, "show", "else/")[0] == "compopt -o dirnames"
+    assert completed(home, home / name, "show", "else/")[0] == "compopt -o dirnames"
 
 
 def offered(*words: str) -> list[str]:
@@ -83,9 +74,13 @@ def offered(*words: str) -> list[str]:
 
 def test_what_is_offered_fits_the_place(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(home)
-    (home / "studies/first-20260101T000000Z").mkdir(parents=True)
-    (home / "studies/first-20260101T000000Z/study.json").touch()
+    for study in ("first-20260101T000000Z", "other-20260101T000000Z"):
+        (home / "studies" / study).mkdir(parents=True)
+        (home / "studies" / study / "study.json").touch()
+    (home / "studies/no-study").mkdir()
     for words, expected in (
+        (("ru",), ["run"]),
+        (("compare", "studies/f", ""), ["studies/first-20260101T000000Z", "studies/other-20260101T000000Z"]),
         (("export", "--to", ""), list(plugins.names("exporters"))),
         (("report", "--figure", "thr"), ["throughput"]),
         (("list", "exp"), ["exporters"]),
