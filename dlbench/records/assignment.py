@@ -4,7 +4,7 @@ A shared filesystem is not assumed, and an argument list is readable by every us
 its token travels in the environment variable `DLBENCH_ASSIGNMENT`.
 """
 
-from pydantic import AliasChoices, Field
+from pydantic import Field
 
 from dlbench.scenario.frozen import Frozen
 from dlbench.scenario.layout import Layout
@@ -50,8 +50,7 @@ class Assignment(Frozen):
     attempt: int
     attempt_id: str
     layout: Layout
-    # "home": what files of attempts made before 2026-11-23 call it.
-    endpoint: Endpoint | None = Field(None, validation_alias=AliasChoices("endpoint", "home"))
+    endpoint: Endpoint | None = None
     data_folder: str = ""
     data_folders: dict[str, str] = Field(default_factory=dict)
     data_checksum: str = ""

@@ -17,15 +17,13 @@ from dlbench.cgroups import describe_limits
 from dlbench.records.gpus import describe_gpus
 from dlbench.records.hardware import describe_cpu, describe_memory, describe_network, describe_virtualisation
 from dlbench.records.software import DECISIVE_LIBRARIES, describe_software
-from dlbench.records.variables import public, tuning
+from dlbench.records.variables import tuning
 from dlbench.regular_file import read_json
 
 SCHEMA_VERSION = 1
 # The kernel keeps a little memory for itself, more or less of it by its version.
 MEMORY_TOLERANCE = 0.05
 _LISTS = ("gpus", "hosts", "links", "noise")
-# Early descriptions lack the first; an mpirun may not have answered in time, or at all.
-_NOT_ALWAYS_KNOWN = frozenset({"CPU family, model, stepping", "MPI"})
 
 
 def describe() -> dict[str, Any]:
@@ -44,10 +42,7 @@ def describe() -> dict[str, Any]:
 
 
 def read_machine(path: Path) -> dict[str, Any]:
-    """Return what a `machine.json` says, without what has not the form that is written; empty where it is damaged.
-
-    Early versions recorded whole values of the environment: those that are no longer public become digests.
-    """
+    """Return what a `machine.json` says, without what has not the form that is written; empty where it is damaged."""
     try:
         content = read_json(path)
     except (OSError, ValueError):
@@ -60,18 +55,13 @@ def read_machine(path: Path) -> dict[str, Any]:
     for name in _LISTS:
         if isinstance(content.get(name), list):
             machine[name] = [item for item in content[name] if isinstance(item, dict)]
-    for host in [machine, *machine.get("hosts", [])]:
-        if isinstance(environment := host.get("environment"), dict):
-            host["environment"] = {
-                name: public(name, value) if isinstance(value, str) else None for name, value in environment.items()
-            }
     return machine
 
 
 def fingerprint(machine: dict[str, Any]) -> dict[str, Any]:
     """Return what must be equal for a study to go on here: hardware and versions, by readable name.
 
-    What a damaged or older description lacks is None.
+    What a damaged description lacks is None.
     """
     numbers = [found_in(machine, "cpu", name) for name in ("family", "model_number", "stepping")]
     return {
@@ -110,7 +100,7 @@ def processor(machine: Mapping[str, Any]) -> str:
 
 
 def _is_alike(name: str, old: Any, new: Any) -> bool:
-    if name in _NOT_ALWAYS_KNOWN and None in (old, new):
+    if name == "MPI" and None in (old, new):  # an mpirun may not have answered in time, or at all
         return True
     if name == "memory" and isinstance(old, int | float) and isinstance(new, int | float):
         return bool(abs(old - new) <= MEMORY_TOLERANCE * max(old, new))

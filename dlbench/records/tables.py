@@ -244,13 +244,13 @@ def _narrowed(column: "pd.Series[Any]") -> "pd.Series[Any]":
     import pandas as pd
 
     cells = column.dropna()
-    if len(cells) and cells.isin(["true", "false"]).all():
+    if cells.empty:
+        return column
+    if cells.isin(["true", "false"]).all():
         return column.map({"true": True, "false": False}).astype("boolean")
     try:
         numbers = pd.to_numeric(cells.astype(object))
     except (ValueError, TypeError):
-        return column
-    if not len(cells):
         return column
     return numbers.reindex(column.index).astype("Int64" if numbers.dtype.kind == "i" else "float64")
 
