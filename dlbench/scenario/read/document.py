@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from dlbench.errors import UserError, shown
+from dlbench.errors import UserError, shorten, shown
 from dlbench.regular_file import read_regular
 from dlbench.scenario.source import Path, Source
 from dlbench.scenario.units import in_unit_of
@@ -149,16 +149,19 @@ class _Reader:
         self._open.append(node)
         content: Any
         if isinstance(node, yaml.MappingNode):
-            content = self._mapping(node, path)
+            content = self._mapping(node, path, key)
         else:
             content = [self.value(item, (*path, index), key) for index, item in enumerate(node.value)]
         self._open.pop()
         return content
 
-    def _mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
+    def _mapping(self, node: yaml.MappingNode, path: Path, around: str) -> dict[str, Any]:
         content: dict[str, Any] = {}
         for key_node, value_node in node.value:
-            key = self._key(key_node)
+            is_item = node.flow_style and not value_node.value and isinstance(key_node, yaml.ScalarNode)
+            last, item = next(reversed(content.items()), (around, key_node.value))
+            hint = f"a list stands in brackets, `{last}: [{shorten(str(item), 60)}, ...]`, and a fraction has a point"
+            key = self._key(key_node, hint * bool(is_item and last))
             if key in content:
                 first = self.lines[(*path, key)]
                 raise self._error(key_node, f"the key {shown(key)} is given a second time; first in line {first}")
@@ -166,11 +169,10 @@ class _Reader:
             self.lines[(*path, key)] = key_node.start_mark.line + 1
         return content
 
-    def _key(self, node: yaml.Node) -> str:
+    def _key(self, node: yaml.Node, hint: str) -> str:
         key = self._scalar(node) if isinstance(node, yaml.ScalarNode) else None
         if not isinstance(key, str):
             what = shown(key) if isinstance(node, yaml.ScalarNode) else "a list or a mapping"
-            hint = "a list stands in brackets, such as [32, 64], and a fraction has a point"
             raise self._error(node, f"a key must be text, not {what}", hint)
         if key == "<<":
             raise self._error(node, "merge keys (<<) are not supported", hint="put what is common under `base`")

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from keyword import iskeyword
 from pathlib import Path
@@ -17,13 +17,13 @@ from dlbench.scenario.metrics import BUILT_IN, MetricDeclaration, declared
 from dlbench.scenario.read.document import Document, inline, parse_value, read_text
 from dlbench.scenario.read.document import parse as parse_document
 from dlbench.scenario.read.packaged import located
-from dlbench.scenario.read.values import mistakes, uses_command
+from dlbench.scenario.read.values import AXES, mistakes, uses_command
 from dlbench.scenario.reference import Reference
 from dlbench.scenario.run_spec import Target
 from dlbench.scenario.scenario import FORMS_OF_REPEATS, Repeats, Scenario, name_from
 from dlbench.scenario.settings import Settings
 from dlbench.scenario.source import Path as DataPath
-from dlbench.scenario.source import translate
+from dlbench.scenario.source import Source, translate
 
 # What leaves network, data, engine, workers and evaluations as they are.
 TUNED = frozenset({
@@ -34,7 +34,7 @@ TUNED = frozenset({
 })  # fmt: skip
 NOT_TUNED = ("dataset.", "model.", "communicator.", "launcher.")
 # Keys of a scenario that hold one value; all others are settings of `base` or axes.
-_SECTIONS = frozenset({"base", "matrix", "zip", "include", "exclude"})
+_SECTIONS = AXES | {"exclude"}
 _TOP = frozenset(Scenario.model_fields) - _SECTIONS
 # A line of a hostfile, of Open MPI's form or MPICH's.
 _HOSTFILE = re.compile(r"[\w.-]+(\s+slots\s*=|:\d+(\s|$))")
@@ -178,7 +178,7 @@ def _scenario(written_as: Document, name: str) -> Scenario:
     try:
         scenario = Scenario.model_validate(content).written_in(source)
     except ValidationError as error:
-        raise translate(error, source, _allowed, _place) from error
+        raise joined([translate(error, source, _allowed, _place), *_others(content, error, source)]) from error
     checks = (_metric_mistakes, _target_mistakes, _goal_mistakes, _tune_mistakes, mistakes)
     if errors := [error for check in checks for error in check(scenario)]:
         raise joined(errors)
@@ -188,6 +188,22 @@ def _scenario(written_as: Document, name: str) -> Scenario:
 def _place(location: DataPath) -> DataPath:
     """Return where something was written: of what has several forms pydantic names the form, too."""
     return tuple(part for part in location if part not in FORMS_OF_REPEATS)
+
+
+def _others(content: dict[str, Any], error: ValidationError, source: Source) -> Sequence[UserError]:
+    """Return what is wrong in other parts of a scenario than those that have not the right form."""
+    right = dict(content)
+    for section, *inner in (detail["loc"] for detail in error.errors() if detail["loc"]):
+        # Of a matrix whose one axis is wrong the others are looked at.
+        if section == "matrix" and inner and section in right:
+            right[section] = {key: axis for key, axis in right[section].items() if key != inner[0]}
+        else:
+            right.pop(str(section), None)
+    try:
+        valid = Scenario.model_validate(right)
+    except ValidationError:
+        return ()
+    return mistakes(valid.written_in(source), is_whole=all(content.get(key) == right.get(key) for key in AXES))
 
 
 def _allowed(path: DataPath) -> Iterable[str]:

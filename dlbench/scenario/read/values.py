@@ -15,12 +15,19 @@ from dlbench.scenario.scenario import Scenario
 from dlbench.scenario.settings import OPTION_PREFIXES, PLUGIN_SETTINGS, Settings, value_of
 from dlbench.scenario.source import Path, Source, translate, unknown_key
 
+# The sections whose points name plugins.
+AXES = frozenset({"base", "matrix", "zip", "include"})
 # By prefix of options, the plugins that have them.
 Candidates = dict[str, tuple[plugins.Plugin, ...]]
 
 
-def mistakes(scenario: Scenario) -> list[UserError]:
-    """Return what is wrong with each value by itself; what only a whole point can show is for `expand`."""
+def mistakes(scenario: Scenario, *, is_whole: bool = True) -> list[UserError]:
+    """Return what is wrong with each value of a scenario by itself; what only a whole point can show is for `expand`.
+
+    Args:
+        scenario: The scenario.
+        is_whole: Whether all its axes are here: else it is unknown which plugins it names, so whose options it may set.
+    """
     candidates: Candidates = {}
     errors: list[UserError] = []
     for prefix in OPTION_PREFIXES:
@@ -32,7 +39,7 @@ def mistakes(scenario: Scenario) -> list[UserError]:
         try:
             if key in Settings.model_fields:
                 _check_setting(path, key, value, scenario)
-            else:
+            elif is_whole or "." not in key:
                 _check_option(path, key, value, candidates, scenario.source)
         except UserError as error:
             errors.append(error)
