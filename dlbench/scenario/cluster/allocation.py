@@ -39,6 +39,7 @@ _FILES = {
     "HyperQueue": "HQ_NODE_FILE",
     "LoadLeveler": "LOADL_HOSTFILE",
 }
+_LSF_PAIRS, _SLURM_COUNT = "LSB_MCPU_HOSTS", "SLURM_JOB_NUM_NODES"
 _FLUX, _FLUX_HOSTS = ("FLUX_JOB_ID", "FLUX_URI"), "FLUX_JOB_NNODES"
 _HET_GROUP = re.compile(r"SLURM_JOB_NODELIST_HET_GROUP_[0-9]+", re.ASCII)
 # How many processes a launcher has started, by launcher; srun may set PMI_SIZE, too.
@@ -178,6 +179,10 @@ def refuse_unnamed_hosts(environment: Mapping[str, str]) -> None:
     for queue, variable in _FILES.items():
         if path := environment.get(variable):
             _refuse(queue, _hosts_in(Path(path)), f"{variable}={shorten(path)}", f'--hostfile "${variable}"')
+    if not environment.get(_FILES["LSF"]) and (words := environment.get(_LSF_PAIRS, "").split()):
+        _refuse("LSF", len(words) // 2, _LSF_PAIRS, "--hosts a:4,b:4")
+    if not environment.get(NODES) and (number := environment.get(_SLURM_COUNT)):
+        _refuse("Slurm", int(number == "1"), f"{_SLURM_COUNT}={shorten(number)} and no {NODES}", "--hosts a:4,b:4")
     if any(map(environment.get, _FLUX)):
         num_hosts = 1 if environment.get(_FLUX_HOSTS) == "1" else 0
         _refuse("Flux", num_hosts, "`flux resource list` shows them", "--hosts a:4,b:4")

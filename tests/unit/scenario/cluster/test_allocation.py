@@ -132,6 +132,11 @@ def test_a_job_of_several_hosts_is_refused_with_the_option_that_names_them(tmp_p
         ({"LSB_DJOB_HOSTFILE": str(nodes)}, ["LSF", "has 2 hosts", '--hostfile "$LSB_DJOB_HOSTFILE"']),
         ({"PE_HOSTFILE": str(pairs)}, ["Grid Engine", '--hostfile "$PE_HOSTFILE"']),
         ({"PBS_NODEFILE": str(tmp_path / "gone")}, ["may have several hosts", '--hostfile "$PBS_NODEFILE"']),
+        ({"LSB_MCPU_HOSTS": "a 4 b 2", "LSB_HOSTS": "a a a a b b"}, ["LSF", "has 2 hosts", "--hosts"]),
+        (
+            {"SLURM_JOB_ID": "1", "SLURM_JOB_NUM_NODES": "2"},
+            ["Slurm", "SLURM_JOB_NUM_NODES=2 and no SLURM_JOB_NODELIST"],
+        ),
         ({"FLUX_JOB_ID": "f2", "FLUX_JOB_NNODES": "2"}, ["Flux", "--hosts"]),
         ({"FLUX_URI": "local:///x"}, ["Flux", "--hosts"]),
     ):
@@ -148,6 +153,9 @@ def test_a_job_of_one_host_is_taken(tmp_path: Path) -> None:
         {"PBS_NODEFILE": str(nodes)},
         {"PBS_NODEFILE": ""},
         {"FLUX_URI": ""},
+        {"LSB_MCPU_HOSTS": "a 4"},
+        {"SLURM_JOB_NUM_NODES": "1"},
+        {"SLURM_JOB_NUM_NODES": "2", "SLURM_JOB_NODELIST": "a[1-2]"},
         {"FLUX_JOB_ID": "f2", "FLUX_JOB_NNODES": "1"},
     ):
         refuse_unnamed_hosts(variables)
