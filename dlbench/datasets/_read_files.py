@@ -9,6 +9,7 @@ import stat
 import sys
 import sysconfig
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import unquote, urlsplit
@@ -35,19 +36,17 @@ class FileRecorder:
         folders = {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), *site_folders()}
         folders |= {str(Path(dlbench.__file__).parent), "/proc", "/sys", "/dev"}
         self._installed = tuple(f"{folder}/" for folder in folders)
-        self._has_hook = self._is_on = False
         self._written: set[str] = set()
         self._states: dict[str, State] = {}
 
     def __enter__(self) -> Self:
         self._record_modules()
-        if not self._has_hook:
-            sys.addaudithook(self._hook)  # cannot be removed
-        self._has_hook = self._is_on = True
+        _install_hook()
+        _entered.append(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._is_on = False
+        _entered.remove(self)
         self._record_modules()
 
     def states(self) -> dict[str, State]:
@@ -60,12 +59,8 @@ class FileRecorder:
             if path != os.getcwd() and os.path.exists(path)  # noqa: PTH109, PTH110
         }
 
-    def _hook(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if not self._is_on or event not in _EVENTS:
-            return
-        caller = sys._getframe(1).f_code.co_filename
-        if caller == __file__ or (event in _LISTINGS and caller.startswith("<frozen importlib")):
-            return
+    def saw(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """Take what an event of Python's says of a file."""
         try:
             path = os.fsdecode(arguments[event == "os.rename"])
             if event == "sqlite3.connect" and path.startswith("file:"):
@@ -82,12 +77,32 @@ class FileRecorder:
     def _record_modules(self) -> None:
         for module in list(sys.modules.values()):
             file = getattr(module, "__file__", None)
-            if isinstance(file, str) and os.path.abspath(file) not in self._states:  # noqa: PTH100
+            if not isinstance(file, str) or file.startswith(self._installed):
+                continue
+            if os.path.abspath(file) not in self._states:  # noqa: PTH100
                 self._record(os.path.abspath(file))  # noqa: PTH100
 
     def _record(self, path: str) -> None:
         if not path.startswith(self._installed) and not path.endswith(".pyc") and (state := _state(path)):
             self._states[path] = state
+
+
+_entered: list[FileRecorder] = []
+
+
+@cache
+def _install_hook() -> None:
+    """Have Python tell those that are entered of files; a hook cannot be removed, and each slows all that follows."""
+    sys.addaudithook(_hook)
+
+
+def _hook(event: str, arguments: tuple[Any, ...]) -> None:
+    if not _entered or event not in _EVENTS:
+        return
+    caller = sys._getframe(1).f_code.co_filename
+    if caller != __file__ and not (event in _LISTINGS and caller.startswith("<frozen importlib")):
+        for recorder in _entered:
+            recorder.saw(event, arguments)
 
 
 def changed_file(states: Mapping[str, Any]) -> str | None:
