@@ -137,24 +137,31 @@ def arguments_of(text: str, folder: Path = Path()) -> list[Argument]:
 
 
 def with_imported(script: Path) -> str:
-    """Return a script's text after the functions and classes that it imports beside it, and what these use there."""
-    imports, text = lru_cache(None)(lambda file: [*imports_of(file, script)]), lru_cache(None)(ast.unparse)
-    kept, done = dict[Path, list[ast.stmt]](), set[tuple[Path, str, bool]]()
-    wanted = [(file, name, False) for _, file, name in imports(script)]
+    """Return a script's text after what it imports beside it by name, what that uses there, and absl's flags there."""
+
+    @lru_cache(None)
+    def text(part: ast.stmt) -> str:
+        with suppress(RecursionError):
+            return ast.unparse(part)
+        return ""  # it is nested too deep
+
+    imports = lru_cache(None)(lambda file: [*imports_of(file, script)])
+    kept, done = dict[Path, list[ast.stmt]](), set[tuple[Path, str]]()
+    wanted = [(file, name) for _, file, name in imports(script)]
     for each in wanted:
-        file, name, is_used = each
+        file, name = each
+        # A parser, what is added to it, and its groups; flags are there once a module is imported.
+        own = re.compile(rf"(\w+ = )?({re.escape(name)}( =|[.:,])|[\w.]+\.DEFINE_)")
         for part in parsed(text_of(file) or "").body if each not in done else ():
-            is_it = getattr(part, "name", "") == name
-            # A parser, what is added to it, and its groups.
-            is_it = is_it or (is_used and re.match(rf"(\w+ = )?{name}( =|\.)", text(part)) is not None)
+            is_it = getattr(part, "name", "") == name or own.match(text(part))
             if is_it and part not in kept.setdefault(file, []):
                 kept[file].append(part)
                 names = [it for it in ast.walk(part) if isinstance(it, ast.Name)]
                 # What a function sets, or takes, is its own.
                 local = {it.arg for it in ast.walk(part) if isinstance(it, ast.arg)}
                 local |= {it.id for it in names if isinstance(part, Definition) and isinstance(it.ctx, ast.Store)}
-                wanted += [(file, it, True) for it in {name.id for name in names} - local]
-        wanted += [(*it[1:], False) for it in imports(file) if each not in done and it[0].partition(".")[0] == name]
+                wanted += [(file, it) for it in {name.id for name in names} - local]
+        wanted += [it[1:] for it in imports(file) if each not in done and it[0].partition(".")[0] == name]
         done.add(each)
     parts = [it for file in reversed(kept) for it in sorted(kept[file], key=lambda it: it.lineno)]
     return "\n".join([*map(text, parts), text_of(script) or ""])

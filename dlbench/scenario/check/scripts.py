@@ -309,12 +309,16 @@ def _package(path: Path) -> Path:
 
 
 def imports_of(path: Path, script: Path) -> Iterator[tuple[str, Path, str]]:
-    """Yield what a file of a script has from others beside it: what it calls that, the other file, its name there."""
+    """Yield what a file of a script has from others beside it: what it calls that, the other file, its name there.
+
+    The name of a whole module is `*`.
+    """
     text = text_of(path) or ""
     attributes = [_dotted(it).rpartition(".") for it in ast.walk(parsed(text)) if isinstance(it, ast.Attribute)]
     for it, dotted, module, folders in _imports(text, path, script):
         here = it.asname or it.name
         if file := next(filter(None, (module_file(dotted, folder) for folder in folders)), None):
+            yield here, file, "*"
             yield from ((f"{here}.{name}", file, name) for before, _, name in attributes if before == here)
         elif module and (file := next(filter(None, (module_file(module, folder) for folder in folders)), None)):
             yield here, file, it.name

@@ -87,7 +87,7 @@ def test_what_a_script_imports_has_its_strategy_where_it_connects_workers_and_it
 def test_the_arguments_of_what_a_script_imports_by_name_are_its_own() -> None:
     Path("utils").mkdir()
     Path("utils/more.py").write_text("def get():\n    parser.add_argument('--lr', default=0.2)\n")
-    add, rate = "parser.add_argument('--lr', default=0.2)\n", " --lr {learning_rate}"
+    add, rate, flag = "parser.add_argument('--lr', default=0.2)\n", " --lr {learning_rate}", " --lr={learning_rate}"
     for module, text, words in (
         (f"parser = ArgumentParser()\n{add}def get(): parser.parse_args()", "import utils.args as u\nu.get()", rate),
         (f"parser = ArgumentParser()\n{add}def same(parser): parser.x", "from utils.args import same", ""),
@@ -97,6 +97,13 @@ def test_the_arguments_of_what_a_script_imports_by_name_are_its_own() -> None:
             "",
         ),
         (f"import argparse\nparser = argparse.ArgumentParser()\n{add}", "import argparse, utils.args as u\nu.x", ""),
+        (f"parser = ArgumentParser()\n{add}", "from utils.args import parser\nparser.parse_args()", rate),
+        (f"parser = ArgumentParser()\n{add}args, _ = parser.parse_known_args()", "from utils.args import args", rate),
+        (f"parser = ArgumentParser()\n{add}args: Any = parser.parse_args()", "import utils.args as u\nu.args.lr", rate),
+        (f"x = a{'.b' * 1500}\nparser = ArgumentParser()\n{add}", "from utils.args import parser", rate),
+        ("FLAGS = flags.FLAGS\nflags.DEFINE_float('lr', 0.2, '')\n", "from utils.args import FLAGS", flag),
+        ("LR = flags.DEFINE_float('lr', 0.2, '')\ndef net(): ...\n", "from utils.args import net", flag),
+        ("flags.DEFINE_float('lr', 0.2, '')\n", "import utils.args", flag),
         ("from .more import get", "from utils.args import get", rate),
         (f"def more(parser):\n    {add}def get():\n    more(ArgumentParser())\n", "from utils.args import get", rate),
         (
