@@ -30,8 +30,9 @@ TOGETHER = {
 HOOK = "dlbench"
 # What scripts mention that connect processes, and libraries that by themselves connect none.
 _CONNECTED = re.compile(
-    r"(?i)distribut(?!ions?\b)|distribution\b(?s:.*)\binitialize|(?<!num_)(?<!nn\.)(?<!data)(?<!data_)parallel"
-    r"(?!_calls|ism_threads)|(?<!matrix_)rank|world.?size|TF_CONFIG|MASTER_|OMPI_|SLURM_"
+    r"(?i)distribut(?!ions?\b)|distribution(?:\.initialize| import .*\binitialize| as (\w+)\b(?s:.*)\b\1\.initialize)"
+    r"|(?<!num_)(?<!nn\.)(?<!data)(?<!data_)parallel(?!_calls|ism_threads)|(?<!matrix_)rank|world.?size|TF_CONFIG"
+    r"|MASTER_|OMPI_|SLURM_"
 )
 _ALONE = sys.stdlib_module_names - {
     "asyncio", "concurrent", "ctypes", "http", "importlib", "mmap", "multiprocessing", "runpy", "select", "selectors",
@@ -86,8 +87,8 @@ def unconnected(command: str) -> Path | None:
     used = {module for text in texts for module in _imported(ast.walk(parsed(text)))}
     packages = {it.parent for path in paths for it in path.parent.glob("*/__init__.py") if it.parent.name in used}
     folders = sorted(packages)
-    for folder in folders:  # their folders of images are left alone
-        folders += [it.parent for it in folder.glob("*/__init__.py") if len(folders) <= _MOST_MODULES]
+    for folder in folders:  # what is in their folders of images is left alone
+        folders += sorted({it.parent for it in folder.glob("*/*.py") if len(folders) <= _MOST_MODULES})
     inner = [it for folder in folders for it in folder.glob("*.py")]
     texts += [text for it in inner[:_MOST_MODULES] if (text := text_of(it))]
     # Without a tree is what cannot be read.

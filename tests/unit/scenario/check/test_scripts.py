@@ -161,6 +161,9 @@ RESUME = "if os.path.isfile(%s):\n    model.load_state_dict(torch.load(path))\n"
         ("torch.distributions.Normal(0, 1)\n", ", strategy: mpi, workers: 2", "nothing in train.py"),
         ('def f():\n    """Not distributed."""\n', ", strategy: mpi, workers: 2", "nothing in train.py"),
         ("keras.distribution.initialize()\n", ", strategy: mpi, workers: 2", ""),
+        ("from keras.distribution import initialize\ninitialize()\n", ", strategy: mpi, workers: 2", ""),
+        ("import keras.distribution as kd\nkd.initialize()\n", ", strategy: mpi, workers: 2", ""),
+        ("def f(distribution): ...\ndef initialize(): ...\n", ", strategy: mpi, workers: 2", "nothing in train.py"),
         ("keras.distribution.DataParallel()\n", ", strategy: mpi, workers: 2", "nothing in train.py"),
         ("net = torch.nn.parallel.DataParallel(net)\n", ", strategy: mpi, workers: 2", "nothing in train.py"),
         ("nn.parallel.DistributedDataParallel(net)\n", ", strategy: mpi, workers: 2", ""),
@@ -251,8 +254,8 @@ def test_a_trainer_of_hydra_gets_the_number_of_its_workers_from_its_files_or_the
 
 
 def test_a_package_beside_a_script_is_read_to_know_whether_it_connects_workers(here: Path) -> None:
-    for folder in ("models", "models/inner", "models/data"):
-        (here / folder).mkdir()
+    for folder in ("models", "models/inner", "models/data/more"):
+        (here / folder).mkdir(parents=True)
     for package in ("models", "models/inner"):
         (here / package / "__init__.py").write_text("from .net import *\n")
     (here / "train.py").write_text("import torch\nfrom models import *\nos.popen('stty size')\n")
@@ -261,7 +264,8 @@ def test_a_package_beside_a_script_is_read_to_know_whether_it_connects_workers(h
         ("net", "import torch.distributed\n", False),
         ("net", "import deepspeed\n", False),
         ("inner/net", "import torch.distributed\n", False),
-        ("data/net", "import torch.distributed\n", True),
+        ("data/net", "import torch.distributed\n", False),
+        ("data/more/net", "import torch.distributed\n", True),
     ):
         (here / "models" / f"{file}.py").write_text(text)
         warned = found("base: {command: python train.py, strategy: mpi, workers: 2}\nbaseline: none\n")
