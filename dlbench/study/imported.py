@@ -253,7 +253,11 @@ def _doubt_batches(headings: Sequence[Heading], rows: Sequence[dict[str, Any]], 
     if theirs is None or STEP_TIME not in columns or "batch_size_global" in columns or len(counts) == 1:
         return
     ways = f"--column '{theirs}=batch_size' or --column '{theirs}=batch_size_global'"
-    for rates in _most_by("workers", WORKER_RATE, rows, _alike(headings)):
+    # `single` is what each strategy has with one worker.
+    strategies = dict.fromkeys(row["strategy"] for row in rows)
+    pools = [[row for row in rows if row["strategy"] in (strategy, "single")] for strategy in strategies]
+    settings = [*_alike(headings), "batch_size"]
+    for rates in (it for pool in pools for it in _most_by("workers", WORKER_RATE, pool, settings)):
         few, many = min(rates), max(rates)
         if rates[many] > MOST_EFFICIENCY * rates[few]:
             faster = f"each of {many} workers {rates[many] / rates[few]:.3g} times as fast as each of {few}"

@@ -1,6 +1,7 @@
 """Tables that were measured elsewhere, as studies: what each column is, arms and repeats, and what is refused."""
 
 import csv
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -496,6 +497,23 @@ def test_an_open_batch_on_which_rates_of_unlike_workers_rest_is_doubted(
     rows = rows_of(made(tmp_path, text, columns={heading: named} if named else {}))
     note = "rates take batch for that of each worker: import it with --column 'batch=batch_size' or"
     assert [str(row["script_note"]).startswith(note) for row in rows] == [is_noted] * 2
+
+
+@pytest.mark.parametrize(
+    ("text", "faster"),
+    [
+        ("gpus,batch,ms/iter\n1,32,100\n4,32,110\n4,64,150\n", ""),
+        ("gpus,batch,ms/iter\n1,32,100\n1,64,150\n4,32,40\n", "each of 4 workers 2.5 times"),
+        ("gpus,strategy,batch,ms/iter\n1,eager,64,200\n8,ddp,64,120\n8,fsdp,64,140\n", ""),
+        ("gpus,strategy,batch,ms/iter\n1,single,64,200\n8,ddp,64,30\n8,fsdp,64,180\n", "each of 8 workers 6.67 times"),
+        ("gpus,strategy,batch,ms/iter\n2,ddp,64,120\n8,ddp,64,30\n", "each of 8 workers 4 times"),
+    ],
+)
+def test_an_open_batch_is_doubted_where_runs_of_equal_batch_and_strategy_contradict_it(
+    tmp_path: Path, text: str, faster: str
+) -> None:
+    with pytest.raises(UserError, match=faster) if faster else nullcontext():
+        made(tmp_path, text, columns={})
 
 
 @pytest.mark.parametrize(
