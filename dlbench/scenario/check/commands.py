@@ -60,8 +60,7 @@ _PYTHON = re.compile(r"python[\d.]*")
 _AS_MODULE = re.compile(r"-[bBdEiIOPqsSuvx]*m|--module")
 # Options by which an update gets the gradients of several passes.
 _ACCUMULATES = re.compile(
-    r"(?<![\w.-])(?:--?)?(?:\w+\.)*(?:gradient[-_]accumulation[-_]steps|accumulate[-_]grad[-_]batches|update[-_]freq"
-    r"|grad[-_]accum(?:[-_]steps)?|accum[-_](?:iter|steps|freq)|accumulation[-_]steps)[= ](?:[2-9]|[1-9]\d+)(?![\w.])"
+    r"(?i)(?<![\w./-])(?:[\w.-]*accum(?!ulator)[\w.-]*|-*(?:\w+\.)*update[-_]freq)[= ](?:[2-9]|[1-9]\d+)(?![\w.])"
 )
 # Scripts that call scripts are followed to this depth.
 _MOST_DEPTH = 4
