@@ -56,9 +56,10 @@ OF_TENSORFLOW = {"MultiWorkerMirroredStrategy", "MirroredStrategy", "ParameterSe
 # Settings that a script reads, by the hook or as arguments.
 OF_SCRIPTS = ("batch_size", "learning_rate", "epochs")
 OF_EACH = "of each worker; `batch_scope: global` makes it that of all"
-# So a script's help begins where its batch size is that of all workers; others say what that is of each.
+# So a script's help begins where its batch size is that of all workers; others say what that is of each. How it is
+# divided says no more.
 _OF_ALL = re.compile(
-    r"(?is)\A(?!.*(?:\b(?:node|host|machine|per|each|every|single|local|times|x|not)\b|[*/=]))"
+    r"(?is)\A(?!(?:(?!divided|split).)*(?:\b(?:node|host|machine|per|each|every|single|local|times|x|not)\b|[*/=]))"
     r"(?:the )?(?:global|total)[ -](?:\w+[ -])?batch"
 )
 UNREAD = "let the script read run.batch_size, or give it an argument that the command sets to {batch_size}"

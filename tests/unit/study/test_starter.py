@@ -228,6 +228,8 @@ def test_a_batch_size_that_is_that_of_all_workers_by_its_help_has_this_scope() -
     for declared, scope in (
         ("p.add_argument('--bs', default=64, help='Global batch size')", "global"),
         ("flags.DEFINE_integer('batch_size', 64, 'the total training batch size')", "global"),
+        ("p.add_argument('--bs', default=64, help='total batch size, divided over each GPU')", "global"),
+        ("p.add_argument('--bs', default=64, help='total batch size of each GPU, divided into parts')", None),
         ("p.add_argument('--bs', default=64, help='total batch size of all GPUs of a node')", None),
         ("p.add_argument('--bs', default=64, help='images per gpu, the total batch size is $NGPU x batch_size')", None),
         ("p.add_argument('--bs', default=64, help='Total batch size = batch_size * world_size')", None),
