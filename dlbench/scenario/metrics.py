@@ -58,6 +58,8 @@ class Metric:
         """A regular expression of units in which such values are printed, too."""
         if self.unit == "s":
             return r"[nmu\u00b5\u03bc]s|m(?:in(?:ute)?s?)?|h(?:(?:ou)?rs?)?|days?"
+        if self.unit == "samples/s":
+            return r"(?:it|iter(?:ation)?s?|steps?|batch(?:es)?)(?:/|[ _]per[ _])s(?:ec(?:ond)?)?"
         return "%" if self.most == 1 else "(?!)"
 
     def is_reached(self, value: float, aim: float) -> bool:
@@ -173,7 +175,9 @@ class MetricDeclaration(Frozen):
     key: str = Field(
         "", description="Where the value is in the file: a key (`eval.loss`), or a column; of several values the last."
     )
-    times: float = Field(1.0, allow_inf_nan=False, description="What the value is multiplied by, such as 0.01 for %.")
+    times: float | None = Field(
+        None, allow_inf_nan=False, description="What the value is multiplied by, such as 0.01 for %."
+    )
     of: Literal["all", "worker"] | None = Field(
         None,
         description="Of a rate: whether it is that of all workers, or of each, which is multiplied by the workers.",
@@ -183,6 +187,11 @@ class MetricDeclaration(Frozen):
     def is_taken(self) -> bool:
         """Whether the value is taken from what a script prints or writes."""
         return bool(self.output or self.file)
+
+    @property
+    def factor(self) -> float:
+        """What the value is multiplied by."""
+        return 1.0 if self.times is None else self.times
 
     def mistake(self, name: str) -> str:
         """Return why nothing can be taken so for the metric of a name, or an empty string."""
@@ -201,10 +210,16 @@ class MetricDeclaration(Frozen):
         if self.output and groups != 1:
             others = "others are (?:...), printed ones \\( and \\)"
             return f"{self.output!r} has {groups} groups in parentheses, and one is the value; {others}"
-        units = rf"\)(?:[ ]|\\s[*+?]?)?({self.metric(name).other_units})(?![^\W\d])"
-        if self.times == 1 and (unit := re.match(units, around_group(self.output)[1])):
-            return f"the value is in {unit[1]}: set `times`, such as 0.01 for % or 0.001 for ms"
+        if self.times is None and (unit := self.other_unit(name)):
+            factor = " to the samples of one step" if name == RATE.column else ", such as 0.01 for % or 0.001 for ms"
+            return f"the value is in {unit}: set `times`{factor}"
         return ""
+
+    def other_unit(self, name: str) -> str:
+        """Return which of the metric's other units the expression has after the group, or an empty string."""
+        units = rf"\)(?:(?:[ ]|\\s)[*+?]?)?({self.metric(name).other_units})(?![^\W\d])"
+        unit = re.match(units, around_group(self.output)[1])
+        return unit[1] if unit else ""
 
     def metric(self, name: str) -> Metric:
         """Return the metric that is declared, or the known one of this name."""

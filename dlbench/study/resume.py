@@ -137,10 +137,10 @@ def _resolved_otherwise(folder: Folder, plan: StudyPlan) -> list[str]:
     gone = {(run.label, run.repeat): run for run in folder.record.runs if run.run_id not in asked}
     for now in plan.runs:
         old = same.get(now.run_id) or gone.get((now.label, now.repeat), now)
-        # How often an arm is run may be asked for otherwise.
+        # How often an arm is run may be asked for otherwise; metrics are as the scenario says.
         changed = set(old.unknown) ^ set(now.unknown)
         dumps = (
-            run.model_dump(mode="json", exclude={"repeats_rule", "unknown"})
+            run.model_dump(mode="json", exclude={"repeats_rule", "unknown", "metrics"})
             | {f"its script reads {key}": "no" if key in run.unknown else "yes" for key in sorted(changed)}
             for run in (old, now)
         )

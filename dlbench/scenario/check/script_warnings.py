@@ -34,7 +34,7 @@ from dlbench.scenario.check.scripts import (
     unread,
     with_modules,
 )
-from dlbench.scenario.metrics import BUILT_IN, RATE, around_group
+from dlbench.scenario.metrics import BUILT_IN, RATE
 from dlbench.scenario.placeholders import ATTEMPT, names, unfilled
 from dlbench.scenario.plugin_settings import needs_of
 from dlbench.scenario.run_spec import RunSpec
@@ -52,10 +52,6 @@ _REPLICATED = re.compile("mirrored|distribut|parallel|replica|shard|pmap", re.IG
 _ADDRESS = re.compile(r"""["'](--(?:dist[-_]url|init[-_]method))["'][^)]*?["']tcp://""")
 # An argument that may say where checkpoints are written.
 _FOLDER_FLAG = re.compile(rf"""(?:["']--|\bDEFINE_\w+\(\s*["'])({"|".join(FOLDERS).replace("_", "[-_]")})["']""")
-# After a group: steps in place of samples.
-_STEPS = re.compile(
-    r"\)(?:(?:[ ]|\\s)[*+?]?)?((?:it|iter(?:ation)?s?|steps?|batch(?:es)?)(?:/|[ _]per[ _])s(?:ec(?:ond)?)?)(?![^\W\d])"
-)
 # JAX finds the other processes by itself in some surroundings alone.
 _JAX_ALONE = re.compile(r"\bdistributed\.initialize\(\)")
 # An argument that torch.distributed.launch gave each process, and a command that gives it.
@@ -130,20 +126,16 @@ def script_warnings(arms: Sequence[RunSpec]) -> list[str]:
 
 
 def _about_rate(arms: Sequence[RunSpec]) -> Iterable[str]:
-    """Warn of a rate of steps where these have other samples than `times` says, or in some arms."""
+    """Warn of a rate of steps where these have other samples in some arms than `times` says."""
     rate = arms[0].metrics.get(RATE.column)
-    unit = _STEPS.match(around_group(rate.output)[1]) if rate else None
-    if rate is None or unit is None:
+    if rate is None or not (unit := rate.other_unit(RATE.column)):
         return
     batches = {run.global_batch_size / (run.settings.workers if rate.of == "worker" else 1) for run in arms}
-    is_known = all("batch_size" not in run.unknown for run in arms)
-    if is_known and len(batches) > 1:
+    if len(batches) > 1 and all("batch_size" not in run.unknown for run in arms):
         yield (
-            f"the batch varies, and {RATE.column} of `metrics` is in {unit[1]}, of which `times: {rate.times:g}` makes "
+            f"the batch varies, and {RATE.column} of `metrics` is in {unit}, of which `times: {rate.factor:g}` makes "
             "samples of one batch alone: wrong arms win; take `train_time_s`, or what the script prints in samples"
         )
-    elif rate.times == 1 and not (is_known and batches == {1}):
-        yield f"{RATE.column} of `metrics` is in {unit[1]}, and steps are no samples: set `times` to the samples of one"
 
 
 def _about(path: str, text: str, command: str, arms: Sequence[RunSpec]) -> Iterable[str]:

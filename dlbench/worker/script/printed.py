@@ -51,7 +51,7 @@ _ANY_FORM = (
 # What stands before a group that may follow anything: a whole number there may be any.
 _AFTER_ANYTHING = re.compile(r"(?:\.|\\[DSW]|\])[*+]\??\($|^\($")
 _SECONDS = r"[mnu\u00b5]?s(?:ec)?"
-_PER_TIME = re.compile(rf"^(\)(?:[ ]|\\s[*+?]?)?)(?:{_SECONDS}/(\w+)|(\w+)/{_SECONDS}\b)")
+_PER_TIME = re.compile(rf"^(\)(?:(?:[ ]|\\s)[*+?]?)?)(?:{_SECONDS}/(\w+)|(\w+)/{_SECONDS}\b)")
 # In place of what was dropped of a long log (`dlbench.launch.logs`).
 DROPPED = "[dlbench: about "
 
@@ -61,14 +61,9 @@ Stamps = Mapping[str, tuple[tuple[int, int, int], int] | None]
 
 
 def metrics_of(assignment: Assignment) -> dict[str, MetricDeclaration]:
-    """Return the metrics of a run for one start of its script: names of files filled in, rates those of all workers."""
-    settings, workers = settings_of(assignment.run, assignment.attempt_id), assignment.run.settings.workers
-    return {
-        name: it.model_copy(
-            update={"file": filled(it.file, settings), "times": it.times * (workers if it.of == "worker" else 1)}
-        )
-        for name, it in assignment.run.metrics.items()
-    }
+    """Return the metrics of a run for one start of its script: names of files filled in."""
+    settings, metrics = settings_of(assignment.run, assignment.attempt_id), assignment.run.metrics
+    return {name: it.model_copy(update={"file": filled(it.file, settings)}) for name, it in metrics.items()}
 
 
 def stamps(metrics: Mapping[str, MetricDeclaration]) -> Stamps:
@@ -79,8 +74,13 @@ def stamps(metrics: Mapping[str, MetricDeclaration]) -> Stamps:
 def taken_here(
     assignment: Assignment, metrics: Mapping[str, MetricDeclaration], before: Stamps, longest_s: float = math.inf
 ) -> tuple[dict[str, float], dict[str, str]]:
-    """Return what worker 0's script has printed and written by now, and the columns that say so; notes are printed."""
+    """Return what worker 0's script has printed and written by now, and the columns that say so; notes are printed.
+
+    Rates are those of all workers.
+    """
     values, notes = taken(metrics, _log(assignment, 0), before, longest_s)
+    workers = assignment.run.settings.workers
+    values = {name: value * (workers if metrics[name].of == "worker" else 1) for name, value in values.items()}
     for note in notes:
         sys.stderr.write(f"dlbench: {note}\n")
     stated = {"stated": ";".join(values), "stated_note": "; ".join(notes)[:LONGEST_TEXT]}
@@ -137,8 +137,8 @@ def taken(
             metric = declaration.metric(name)
             stated = _printed(declaration, metric, log) if declaration.output else _written(declaration, before)
             if metric in (TRAIN_TIME, TIME_TO_TARGET):
-                _require_growth(stated, longest_s / declaration.times)
-            values[name] = _checked(stated[-1], metric, declaration.times, longest_s)
+                _require_growth(stated, longest_s / declaration.factor)
+            values[name] = _checked(stated[-1], metric, declaration.factor, longest_s)
         except (ValueError, RecursionError, csv.Error, re.error) as error:
             notes.append(f"{name}: {error}")
     return values, notes
@@ -211,7 +211,7 @@ def _in_any_form(before: str, after: str) -> str:
     return f"{before}{_ANY_FORM}{after}"
 
 
-def _part(text: str, match: re.Match[str], metric: Metric, times: float) -> str:
+def _part(text: str, match: re.Match[str], metric: Metric, times: float | None) -> str:
     """Return why a group holds a part of a number alone, or one in another unit, or an empty string."""
     start, end = match.span(1)
     began = _BEGAN.search(f"{text[max(0, start - 20) : start]}\0{match[1]}")
@@ -232,7 +232,7 @@ def _part(text: str, match: re.Match[str], metric: Metric, times: float) -> str:
         return ""
     is_unit = factor[1] not in "kKMG"
     # An expression that names the letter does not match without it: its author knows.
-    if (times != 1 or not is_unit) and (factor[1] == "%" or _is_named(text, match, factor.start(1))):
+    if (times is not None or not is_unit) and (factor[1] == "%" or _is_named(text, match, factor.start(1))):
         return ""
     return f"{match[1]!r} is followed by {factor[1]!r}: match it after the group, and set `times` if it is a factor"
 

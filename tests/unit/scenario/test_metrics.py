@@ -51,6 +51,9 @@ def test_a_declaration_says_what_a_metric_is() -> None:
         ("metrics:\n  samples_per_s: {file: log.csv, key: rate, output: '(a)'}", 3, "exclude each other"),
         ("metrics:\n  validation_accuracy: 'acc: ([0-9.]+)\\s*%'", 3, "the value is in %: set `times`"),
         ("metrics:\n  train_time_s: 'took ((?:[0-9.])+) ms'", 3, "the value is in ms: set `times`"),
+        ("metrics:\n  train_time_s: 'took ([0-9.]+) +ms'", 3, "the value is in ms: set `times`"),
+        ("metrics:\n  samples_per_s: '([0-9.]+) ?it/s'", 3, "the value is in it/s: set `times` to the samples of one"),
+        ("metrics:\n  samples_per_s: '([0-9.]+) steps per second'", 3, "the value is in steps per second"),
         (
             "metrics:\n  train_loss: {file: '{attemptid}/a', key: a}",
             3,

@@ -11,6 +11,7 @@ from dlbench.records.columns import SCHEMA_VERSION
 from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.cluster.cluster_file import ClusterOptions
 from dlbench.scenario.cluster.host_list import parse_hosts
+from dlbench.scenario.metrics import MetricDeclaration
 from dlbench.study.folder import create, newest, open_study, scenario_of, studies_of
 from dlbench.study.plan import cluster_of
 from dlbench.study.resume import refuse_other_hosts, resumed
@@ -64,6 +65,8 @@ def test_what_is_no_study_is_said(tmp_path):
 def test_another_scenario_or_other_hardware_is_refused_with_the_difference(tmp_path):
     made = create(tmp_path, planned(), NOW)
     assert resumed(made, planned("# Another comment.\n" + TEXT)) == made
+    noted = MetricDeclaration(better="lower", output="(a)", times=1)  # of a version that wrote what was not given
+    assert resumed(made, planned(asked=tuple(it.model_copy(update={"metrics": {"a": noted}}) for it in runs()))) == made
     edited = TEXT.replace("batch_size: 8", "batch_size: 16")
     cpu = {"model": "Another", "cores": 2, "usable_cpus": 2, "smt": False}
     for asked, differences in (

@@ -49,6 +49,7 @@ Times: 0.75, times: 0.5, t=3
 i 0:00:05.43, j 1 day, 1:00:01, k 350 ms, l 1.25 hours, m 0.94%, n 35
 2,482,92
 train_o 1, val_o 2, p_p 3, q_p 4
+r 12.5 batches/sec
 """
 FILES = {
     "one.json": '{"eval": {"loss": 0.5}, "eval.loss": 0.75, "n": {"m": "2"}}',
@@ -106,6 +107,7 @@ def found(declaration: str) -> tuple[dict[str, float], list[str]]:
         ("train_time_s: 'i ([0-9:.]+)'", 5.43),
         ("time_to_target_s: 'j (.*?), k'", 90001),
         ("train_time_s: {output: 'k ([0-9.]+) ms', times: 0.001}", 0.35),
+        ("samples_per_s: {output: 'r ([0-9.]+) batches/sec', times: 1}", 12.5),
         ("validation_accuracy: {output: 'm ([0-9.]+)', times: 0.01}", 0.0094),
         ("train_loss: '^.*loss ([-0-9.]+), lr [0-9.]+'", 0.25),
         # None is no value, a whole number after anything may be any, and a name is the same in capitals.
@@ -142,12 +144,13 @@ def test_the_last_value_counts(declaration: str, value: float) -> None:
         ("samples_per_s: 'c (\\d+\\.\\de\\+03) img/s'", "is '1.05e+03', which"),
         ("train_loss: 'e ([0-9.]+)'", "is 'tensor(0.25)', which"),
         ("train_loss: 'f (?P<loss>\\d\\.\\d+)'", "is '1', which"),
-        ("samples_per_s: 'g ([0-9.]+)it/s'", "is '1.08s/it', which"),
+        ("samples_per_s: {output: 'g ([0-9.]+) *it/s', times: 8}", "is '1.08s/it', which"),
         ("train_loss: 'h ([0-9.]+)\\s?ms/step'", "is '731us/step', which"),
         ("train_time_s: 'i ([0-9.]+)'", "'0' is a part of '0:00:05.43'"),
         ("train_time_s: 'k ([0-9.]+)'", "'350' is followed by 'ms'"),
         ("train_time_s: {output: 'k ([0-9.]+)', times: 0.001}", "'350' is followed by 'ms'"),
         ("validation_accuracy: 'm ([0-9.]+)'", "'0.94' is followed by '%'"),
+        ("samples_per_s: 'r ([0-9.]+)'", "'12.5' is followed by 'batches/sec'"),
         ("train_loss: '^\\d+,(\\d+)'", "'482' is a part of '482,92'"),
         ("train_loss: 'o (\\d+)'", "it matches 'train_o' and 'val_o': begin it with \\b or the whole name"),
         ("train_loss: 'mem: ([0-9.,]+)'", "'1,25' is no number"),
