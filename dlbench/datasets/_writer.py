@@ -24,8 +24,9 @@ from dlbench.errors import UserError, shorten
 # Elements pass through memory in pieces of about this size.
 PIECE_BYTES = 4 * 2**20
 PROGRESS_INTERVAL_S = 1.0
-# Fewer validation samples that are trained on cannot raise an accuracy by a point.
-_MUCH_REPEATED = 0.01
+# Fewer validation samples that are trained on cannot raise an accuracy by a point; and how many times the share of
+# samples that repeat within training are more than repeat by nature, as rows of few values do.
+_MUCH_REPEATED, _CLEARLY_MORE = 0.01, 2
 # Numbers the classes of any type from 0.
 _NUMBERED = "`np.unique(y, return_inverse=True)[1]`"
 
@@ -225,17 +226,20 @@ class ArrayChecker:
         return "; ".join(filter(None, [*remarks, self.repeated[1], *self._remarks]))
 
     @cached_property
-    def repeated(self) -> tuple[float, str]:
-        """The share of validation samples that are also training samples, and their number in words, empty for none.
+    def repeated(self) -> tuple[bool, str]:
+        """Whether validation samples were trained on, and how many are also training samples, in words, empty for none.
 
-        Known once all samples are here.
+        Texts and rows of few values repeat by nature. Known once all samples are here.
         """
         if self._hashes.keys() != PARTS.keys():
-            return 0.0, ""
+            return False, ""
         train, validation = (np.concatenate(self._hashes[part]) for part in PARTS)
         num_same, num = int(np.count_nonzero(np.isin(validation, train))), len(validation)
         words = f"{num_same:,} of {num:,} validation samples are also training samples" if num_same else ""
-        return num_same / max(num, 1), words
+        _, times = np.unique(train, return_counts=True)
+        by_nature = times[times > 1].sum() / len(train)
+        is_leak = num_same > num * max(_MUCH_REPEATED, _CLEARLY_MORE * by_nature)
+        return bool(is_leak) and self._vocabulary is None, words
 
     def _note_classes(self, part: str, y: Array) -> None:
         name, smallest, largest = self._array_names[part][1], int(y.min()), int(y.max())
@@ -299,13 +303,13 @@ class ArrayWriter(ArrayChecker):
         names = self.class_names(self._streams["x"].num_rows)
         arrays = {name: stream.finish() for name, stream in self._streams.items()}
         self.say(f"{self._num_written:,} samples written" + (f"; {remark}" if (remark := self.remark()) else ""))
-        share, words = self.repeated
+        is_leak, words = self.repeated
         return DatasetContent(
             arrays=arrays,
             class_names=names,
             vocabulary=self._vocabulary,
             scale=self.scale,
-            notes={**self._notes, DOUBT: words} if share > _MUCH_REPEATED else self._notes,
+            notes={**self._notes, DOUBT: words} if is_leak else self._notes,
             **self._described,
         )
 

@@ -132,13 +132,22 @@ def test_pieces_must_have_one_shape_and_type_and_there_must_be_training_samples(
 
 
 def test_samples_that_are_in_both_parts_are_counted(tmp_path):
-    for x, words in ((X[[5, 0]], "2 of 2 validation samples"), (np.stack([X[5], X[0] + 0.5]), "1 of 2"), (X + 0.5, "")):
+    both, one = "2 of 2 validation samples", "1 of 2"
+    for train, x, words, vocabulary, is_doubted in (
+        (X, X[[5, 0]], both, None, True),
+        (X, np.stack([X[5], X[0] + 0.5]), one, None, True),
+        (X, X + 0.5, "", None, False),
+        (X[[0, 0, 1, 2, 3, 4]], X[[1, 2]], both, None, True),
+        (X[[0, 0, 0, 1, 2, 3]], X[[1, 2]], both, None, False),
+        (np.arange(6)[:, None], np.arange(2)[:, None], both, 6, False),
+    ):
         said = []
         with ArrayWriter(tmp_path, said.append) as writer:
-            writer.describe(source="a test")
-            writer.append(X, Y)
+            writer.describe(source="a test", vocabulary=vocabulary)
+            writer.append(train, Y)
             writer.append(x, Y[[2] * len(x)], "validation")
-            writer.finish()
+            content = writer.finish()
+        assert bool(content.doubt) == is_doubted, words
         assert ("also training samples" in said[-1], words in said[-1]) == (bool(words), True)
 
 
