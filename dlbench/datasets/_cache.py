@@ -19,6 +19,7 @@ import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +111,7 @@ def ensure(recipe: Recipe, cache: Path, say: Say) -> Entry:
 
 def _put(temporary: Path, folder: Path, meta: DatasetMeta) -> Entry:
     """Move what was prepared into its place; no entry with other samples is replaced, as runs may still read it."""
-    sound = {entry.meta.checksum: entry.folder for entry in _entries(folder, meta.identity, lambda line: None)}
+    sound = {entry.meta.checksum: entry.folder for entry in _entries(folder, meta.identity, lambda line: None, [])}
     if same := sound.get(meta.checksum):
         (temporary / META).replace(same / META)  # the files that it was made of have other states
         _remove(temporary)
@@ -146,7 +147,7 @@ def _as_json(identity: dict[str, Any]) -> dict[str, Any]:
 
 def _usable(folder: Path, identity: dict[str, Any], say: Say) -> Entry | None:
     reasons: list[str] = []
-    for entry in _entries(folder, identity, reasons.append):
+    for entry in _entries(folder, identity, say, reasons):
         files = entry.meta.content.notes.get(FILES_READ, {})
         if path := changed_file(files):
             reasons.append(f"prepared again, as {path} has changed since {entry.meta.created_at}")
@@ -161,8 +162,8 @@ def _usable(folder: Path, identity: dict[str, Any], say: Say) -> Entry | None:
     return None
 
 
-def _entries(folder: Path, identity: dict[str, Any], say: Say) -> list[Entry]:
-    """Return what is there of one data set, the newest first, without what is damaged."""
+def _entries(folder: Path, identity: dict[str, Any], say: Say, reasons: list[str]) -> list[Entry]:
+    """Return what is there of one data set, the newest first, without what is damaged; `reasons` get why that is."""
     entries = []
     for place in folder.parent.glob(f"{folder.name}*"):
         if _own(place) != place:
@@ -171,14 +172,14 @@ def _entries(folder: Path, identity: dict[str, Any], say: Say) -> list[Entry]:
             meta = read_entry(place)
             if meta.identity != identity:
                 raise ValueError("it holds other samples")
-            _verify(place, meta)
+            _verify(place, meta, say)
             entries.append(Entry(place, meta))
         except (OSError, ValueError) as error:
-            say(f"{place} is damaged and is prepared again: {error}")
+            reasons.append(f"{place} is damaged and is prepared again: {error}")
     return sorted(entries, key=lambda entry: entry.meta.created_at, reverse=True)
 
 
-def _verify(place: Path, meta: DatasetMeta) -> None:
+def _verify(place: Path, meta: DatasetMeta, say: Say) -> None:
     """Compare arrays written after `meta.json`, an entry's last file, with their checksums, and note it there.
 
     Raises:
@@ -188,13 +189,20 @@ def _verify(place: Path, meta: DatasetMeta) -> None:
     latest = max(written.values())
     noted = (place / META).stat().st_mtime_ns
     for name in (name for name, moment in written.items() if moment > noted):
-        array, wanted = np.load(place / f"{name}.npy", mmap_mode="r", allow_pickle=False), meta.content.arrays[name]
-        sha256 = hashlib.sha256(array.reshape(-1).view(np.uint8)).hexdigest()
-        if (array.dtype.str, array.shape, sha256) != (wanted.dtype, wanted.shape, wanted.sha256):
+        wanted = meta.content.arrays[name]
+        say(f"{place / name}.npy was written to since: its checksum is compared")
+        if _checked(place / f"{name}.npy", written[name]) != (wanted.dtype, wanted.shape, wanted.sha256):
             raise ValueError(f"{name}.npy is damaged: it was written to since, and its checksum is another")
     if latest > noted:
         with contextlib.suppress(OSError):  # in a cache that can only be read each process compares
             os.utime(place / META, ns=(latest, latest))
+
+
+@cache
+def _checked(path: Path, _: int) -> tuple[str, tuple[int, ...], str]:
+    """Return type, shape and checksum of an array that was written at a moment."""
+    array = np.load(path, mmap_mode="r", allow_pickle=False)
+    return array.dtype.str, array.shape, hashlib.sha256(array.reshape(-1).view(np.uint8)).hexdigest()
 
 
 def _temporary_of(folder: Path) -> Path:
