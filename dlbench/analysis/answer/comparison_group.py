@@ -30,9 +30,10 @@ NUMBERS = ("workers", "hosts", "workers_per_host")
 _EVALUATED = ("validation_samples", "validation_fraction")
 # Links of studies whose measured bandwidths differ by less than this ratio are the same condition.
 SAME_LINK = 1.5
-# Columns of imported tables that say what was trained, without underscores: none is a choice.
+# Columns of imported tables that say what was trained, without underscores: none is a choice. `params` alone may be all
+# settings, as trackers write them.
 _TASK = re.compile(
-    rf"{IMPORTED}\.(task|workload|benchmark|problem(size)?|(quality)?target(accuracy)?|counted|unit"
+    rf"{IMPORTED}\.(?!param(eter)?s?$)(task|workload|benchmark|problem(size)?|(quality)?target(accuracy)?|counted|unit"
     "|(params|config|n|num(ber)?|of|total|max|train(ing)?|model|input|attention)*"
     "(param(eter)?s?|layers?|hidden|heads?|resolution|(seq(uence)?|context|input)len(gth)?"
     "|(model|input|image|img|crop|vocab(ulary)?)(size|shape))"

@@ -72,12 +72,12 @@ def test_arms_scored_on_other_samples_have_answers_of_their_own_each_with_its_ba
 @pytest.mark.parametrize(
     ("is_task", "names"),
     [
-        (True, "Task Benchmark target problem_size params params_m n_params number_of_parameters_billion model_size_b"),
+        (True, "Task Benchmark target problem_size params_m n_params number_of_parameters_billion model_size_b"),
         (True, "layers number_of_layers config_n_layer hidden hidden_size num_attention_heads vocab_size"),
         (True, "sequence_length max_seq_len seqlen image_size_px crop_size input_size resolution"),
         (False, "precision compiler optimizer mode launcher framework size batch_mode bucket_size message_size"),
         (False, "hidden_communication parameter_servers offload_params trainable_params param_dtype layers_per_stage"),
-        (False, "model_parallel_size sequence_parallel context_parallel input_workers image_format attention"),
+        (False, "model_parallel_size sequence_parallel context_parallel input_workers image_format params"),
     ],
 )
 def test_lines_of_a_table_that_name_other_tasks_have_answers_of_their_own(is_task: bool, names: str):
