@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from math import ceil
 from statistics import median
 
 from dlbench.analysis.answer.batches import BATCH, refuse_coarse
@@ -28,6 +29,8 @@ from dlbench.report.figures._target import EPOCHS, with_ends
 from dlbench.report.lines import FLAGS, Part, ended, named, parts
 
 WHOLE = "as fast as one worker alone"
+# An update of a batch that is so near to the global one, as a share, is of all workers.
+_NEAR = 0.05
 IDEAL_IS = (
     "Ideal: the median of one worker x workers; of one worker alone, without any communication library, if measured."
 )
@@ -125,9 +128,9 @@ def with_updates(arms: Sequence[Arm]) -> list[Arm]:
         "updates": lambda row: _updates(row, EPOCHS),
         ended("updates"): lambda row: _updates(row, ended(EPOCHS)),
         "batch_size": lambda row: None,
-        BATCH: _batch_of_update,
     }
-    return [arm.having(**columns) for arm in with_ends(arms)]
+    placed = [(arm, _batch_of_update(arm)) for arm in with_ends(arms)]
+    return [arm.having(**columns, **{BATCH: lambda row, batch=batch: batch}) for arm, batch in placed]
 
 
 def _updates(row: Row, epochs: str) -> float | None:
@@ -135,13 +138,17 @@ def _updates(row: Row, epochs: str) -> float | None:
     return None if row.get(epochs) is None or each is None else row[epochs] * each
 
 
-def _batch_of_update(row: Row) -> float | None:
-    """Return the global batch, or as many workers' batches as enter an update where those are not the steps."""
-    batch, updates = row.get(BATCH), updates_of(row)
-    if not batch or updates in (None, row.get("steps")):
+def _batch_of_update(arm: Arm) -> float | None:
+    """Return the global batch, or as many workers' batches as enter an update in the median run."""
+    batch, sizes = arm.get(BATCH), arm.values("samples_per_update")
+    if not batch or not sizes:
         return None if batch is None else float(batch)
-    of_worker: float = batch / row["workers"]
-    return of_worker * max(1, round(float(row["samples_per_update"]) / of_worker))
+    size, samples = median(sizes), arm.get("train_samples") or batch
+    # The last step of an epoch is made of what remains.
+    if any(abs(size - whole) <= _NEAR * whole for whole in (batch, samples / ceil(samples / batch))):
+        return float(batch)
+    of_worker: float = batch / arm.workers
+    return of_worker * max(1, round(size / of_worker))
 
 
 def by_global_batch(arms: Sequence[Arm]) -> Iterator[tuple[Part, Axis]]:
@@ -151,12 +158,18 @@ def by_global_batch(arms: Sequence[Arm]) -> Iterator[tuple[Part, Axis]]:
 
 
 def with_fits(part: Part, panel: Panel) -> tuple[Panel, Iterable[str]]:
-    """Return a panel with 1/B through the least median at its smallest batch, and a fit of each series that has one."""
+    """Return a panel with 1/B through its smallest batch, and a fit of each series that has one.
+
+    That is through one worker alone, which no luck of several arms has chosen, or else the least median.
+    """
     lines, notes = list(panel.series), ["Dashed: perfect scaling, 1/B through the smallest batch."]
     if any(arm.get("samples_per_update") is not None for arm in part.arms):
         notes.append("Where servers apply gradients as they arrive, the global batch is what enters one update.")
     if medians := [(mark.x, mark.interval.value) for mark in panel.marks() if mark.interval is not None]:
         x, steps = min(medians)
+        base_lines = (mark for series in panel.series if series.role is Role.BASE_LINE for mark in series.marks)
+        alone = (mark.interval.value for mark in base_lines if mark.x == x and mark.interval is not None)
+        steps = min(alone, default=steps)
         ideal = (line_mark(place, steps * x / place) for place in panel.places)
         lines.append(Series("perfect scaling", tuple(ideal), Role.IDEAL))
     arms_of = {label: arms for _, label, arms in named(part)}

@@ -185,11 +185,13 @@ STEPS = (
     ),
     Case(
         "where servers apply gradients each counts, at the batch of one; of workers' own updates those of one worker",
-        [*(took(40, 32, workers=4, strategy=name) | {"updates": updates, "samples_per_update": samples}
-           for name, updates, samples in (("asynchronous", 320, 31.4), ("backup_workers", 81, 94.1),
-                                          ("gossip", 320, None), ("parameter_server", 80, 99.0))),
+        [*(took(40, 32, workers=4, strategy=name, repeat=repeat, train_samples=396)
+           | {"updates": updates, "samples_per_update": samples}
+           for name, repeat, updates, samples in (
+               ("asynchronous", 0, 160, 31.4), ("backup_workers", 0, 80, 94.1), ("backup_workers", 1, 80, 94.0),
+               ("gossip", 0, 320, None), ("parameter_server", 0, 80, 99.0), ("softsync", 0, 84, 123.0))),
          *base_line(1, **took(90, 32, workers=1, strategy="single"))],
-        {0: {"asynchronous": {32: 160}, "backup_workers": {96: 40.5}, "gossip": {128: 40},
+        {0: {"asynchronous": {32: 80}, "backup_workers": {96: 40}, "gossip": {128: 40}, "softsync": {128: 42},
              "parameter_server": {128: 40}, ALONE: {32: 90}, PERFECT_SCALING: {32: 90, 96: 30, 128: 22.5}}},
         says=["the global batch is what enters one update"],
     ),
