@@ -75,15 +75,17 @@ clean:  ## Remove the environment and what tools left; studies stay
 	@touch $@
 
 comma := ,
+# In an environment made anew each is asked for before it is known what the others bring.
+# What is compiled is read also where PYTHONDONTWRITEBYTECODE is set, which would have every command compile its imports.
 define install
-	@$(SAY) "installing into .venv: a minute or a few, $(2); wheels only, no compiler, no root"
-	@echo unfinished > .venv/made-for
-	@$(INSTALL) --editable '.[$(1)]' || { \
+	@if [[ $@ -nt pyproject.toml && $@ -nt constraints.txt ]]; then exit; fi; \
+	$(SAY) "installing into .venv: a minute or a few, $(2); wheels only, no compiler, no root"; \
+	echo unfinished > .venv/made-for; \
+	$(INSTALL) --editable '.[$(1)]' || { \
 		$(SAY) "installing failed with $$($(BIN)/python --version) (proven: 3.11, 3.12, 3.13); pip's words are above." >&2; \
-		$(SAY) "is there a network and room on the disk? then the same command again begins anew" >&2; exit 2; }
-	@# Read also where PYTHONDONTWRITEBYTECODE is set, which would have every command compile what it imports.
-	@$(BIN)/python -m compileall -q dlbench
-	@pwd -P > .venv/made-for
+		$(SAY) "is there a network and room on the disk? then the same command again begins anew" >&2; exit 2; }; \
+	$(BIN)/python -m compileall -q dlbench; \
+	pwd -P > .venv/made-for
 endef
 
 # Each check names what is missing and the command that fixes it.

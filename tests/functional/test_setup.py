@@ -210,6 +210,12 @@ def test_pip_never_runs_twice_at_once(machine: Machine) -> None:
     assert machine.asked() == [*INSTALLED, "pip", "compileall"]
 
 
+def test_what_tests_need_holds_what_runs_need(machine: Machine) -> None:
+    machine.horovod(exit_code=0)
+    assert machine.make(".venv/installed-test", "horovod").returncode == 0
+    assert machine.asked() == ["venv", "pip", "compileall"]
+
+
 def test_continuous_integration_names_what_only_root_can_install(machine: Machine) -> None:
     machine.script("id", "echo 1000")
     ended = machine.run(str(machine.bin / "bash"), ".ci/run")
