@@ -151,9 +151,9 @@ def with_imported(script: Path) -> str:
     for each in wanted:
         file, name = each
         # A parser, what is added to it, and its groups; flags are there once a module is imported.
-        own = re.compile(rf"(\w+ = )?({re.escape(name)}( =|[.:,])|[\w.]+\.DEFINE_)")
+        wanted_part = re.compile(rf"(\w+ = )?({re.escape(name)}( =|[.:,])|[\w.]+\.DEFINE_)")
         for part in parsed(text_of(file) or "").body if each not in done else ():
-            is_it = getattr(part, "name", "") == name or own.match(text(part))
+            is_it = getattr(part, "name", "") == name or wanted_part.match(text(part))
             if is_it and part not in kept.setdefault(file, []):
                 kept[file].append(part)
                 names = [it for it in ast.walk(part) if isinstance(it, ast.Name)]
@@ -204,7 +204,7 @@ def filled(
 
 
 def _filled_by_launch(argument: Argument, starts_workers: bool, goes_on: bool) -> str:
-    """Return what a launch knows of an argument that no setting fills in: an address, a rank, a folder of its own."""
+    """Return what a launch knows of an argument without a setting: an address, a rank, a folder for each attempt."""
     if argument.name in ADDRESSES and argument.default != BY_ENVIRONMENT and not starts_workers:
         return BY_ENVIRONMENT
     if argument.name == "local_rank" and not starts_workers:
@@ -288,8 +288,8 @@ def _of_one(subcommands: Iterable[str], arguments: list[Argument]) -> list[Argum
 
 def _read_by(call: ast.Call, definitions: Mapping[str, Definition]) -> list[Definition]:
     """Return the functions and classes that a call names."""
-    given = (*call.args, *(it.value for it in call.keywords))
-    names = [ast.unparse(it) for node in given for it in getattr(node, "elts", [node])]
+    values = (*call.args, *(it.value for it in call.keywords))
+    names = [ast.unparse(it) for node in values for it in getattr(node, "elts", [node])]
     return [definitions[name] for name in names if name in definitions]
 
 
