@@ -4,6 +4,7 @@ A heading is read as words and a unit: `Throughput (k img/s) per GPU` is the thr
 """
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -279,13 +280,15 @@ def read_headings(table: Table, named: Mapping[str, str]) -> list[Heading]:
     has_least = any(re.search(r"[ _](max|mean|median|avg)$", name, re.IGNORECASE) for name in header)
     guesses = [_guessed(name, has_least=has_least) for name in header]
     headings = [_named(guess, named[guess.theirs]) if guess.theirs in named else guess for guess in guesses]
-    headings = [
-        replace(each, column="") if _is_moment(each, cells) else each
-        for each, cells in zip(_with_units(headings, table), table.columns(), strict=True)
-    ]
-    headings = _seen(headings, table)
+    headings = _seen(_without_moments(_with_units(headings, table), table), table)
+    taken = set[tuple[str, ...]]()
+    for place, (each, cells) in enumerate(zip(headings, table.columns(), strict=True)):
+        # `gpus` beside `ntasks`, the same on each line.
+        if each.is_guessed and each.column in NAMES and (each.column, *cells) in taken:
+            headings[place] = replace(each, column="")
+        taken.add((each.column, *cells))
     for heading in headings:
-        same = [each.theirs for each in headings if heading.column and each.column == heading.column]
+        same = [each.theirs for each in headings if each.column == heading.column in NAMES]
         if len(same) > 1:
             hint = f"say which: --column '{same[0]}=' or --column '{same[1]}='"
             raise UserError(f"{same[0]} and {same[1]} are both taken for {heading.column}", where=where, hint=hint)
@@ -304,7 +307,12 @@ def read_headings(table: Table, named: Mapping[str, str]) -> list[Heading]:
     for other in rates[1:]:
         if STEP_TIME in (rates[0].column, other.column):
             headings[headings.index(other)] = replace(other, column="")
-    return headings
+    columns = Counter(heading.column for heading in headings)
+    # Names that differ in signs alone stay apart.
+    return [
+        replace(each, column=f"{each.column}_{place}") if each.column and columns[each.column] > 1 else each
+        for place, each in enumerate(headings)
+    ]
 
 
 def _with_units(headings: Sequence[Heading], table: Table) -> list[Heading]:
@@ -316,6 +324,10 @@ def _with_units(headings: Sequence[Heading], table: Table) -> list[Heading]:
     result = [*headings]
     for unit, cells in zip(headings, table.columns(), strict=True):
         is_unit = unit.is_guessed and unit.column.startswith(OTHER) and _UNIT_COLUMN.fullmatch(unit.theirs)
+        is_row = unit.column in MEASURED and not re.search(r"\d", cells[0])
+        if is_row and _guessed(f"x ({cells[0]})", has_least=False).unit:
+            hint = "write them into the headings, such as `throughput (img/s)`, and delete the line"
+            raise UserError("units of columns are not read", where=table.where(table.lines[0][0]), hint=hint)
         if not is_unit or all(map(str.isdecimal, cells)):
             continue
         for place, each in enumerate(headings):
@@ -328,9 +340,24 @@ def _with_units(headings: Sequence[Heading], table: Table) -> list[Heading]:
     return result
 
 
-def _is_moment(heading: Heading, cells: Sequence[str]) -> bool:
-    """Whether a column holds dates with times."""
-    return heading.is_guessed and any(cells) and all(map(_MOMENT.fullmatch, filter(None, cells)))
+def _without_moments(headings: Sequence[Heading], table: Table) -> list[Heading]:
+    """Leave out columns of dates with times.
+
+    Raises:
+        UserError: There are several, as of the start and the end, and no time.
+    """
+    moments = [
+        each.theirs
+        for each, cells in zip(headings, table.columns(), strict=True)
+        if each.is_guessed and any(cells) and all(map(_MOMENT.fullmatch, filter(None, cells)))
+    ]
+    measured = {each.column for each in headings} & {*MEASURED}
+    is_timed = any(MEASURED[each] in (_TIME, _RATE) for each in measured)
+    have_ends = all(re.search(end, str(moments), re.IGNORECASE) for end in ("start|beg[iu]n", "end|stop|finish"))
+    if len(moments) > 1 and not is_timed and (have_ends or not measured):
+        hint = "write the end minus the start as a column `time (s)`"
+        raise UserError(f"{' and '.join(moments)} say when, and no column how long", where=table.where(), hint=hint)
+    return [replace(each, column="") if each.theirs in moments else each for each in headings]
 
 
 def _seen(headings: Sequence[Heading], table: Table) -> list[Heading]:

@@ -8,6 +8,7 @@ import hashlib
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -50,6 +51,7 @@ ORIGINAL = "imported.csv"
 # 1,234,567.8: any other comma may be a decimal one.
 THOUSANDS = re.compile(r"[1-9]\d{0,2}(,\d{3})+(\.\d+)?%?")
 _ONE_COMMA = re.compile(r"[1-9]\d{0,2},\d{3} ?%?")
+_NUMBER = re.compile(r"[\d.]+")
 NO_NUMBER = "imported: no number"
 # What is assumed where a heading leaves it open.
 _ASSUMED = {
@@ -170,10 +172,19 @@ def _oddities(headings: Sequence[Heading], table: Table, rows: Sequence[_Row]) -
     if copies := len(table.lines) - len({tuple(cells) for _, cells in table.lines}):
         equal = "1 line is" if copies == 1 else f"{copies} lines are"
         yield f"{equal} equal to an earlier one: repeats that agree to the digit, or copies?"
-    for each in headings:
-        num_values = len({str(row.get(each.column)) for row in rows})
-        if each.is_guessed and each.column.startswith(OTHER) and num_values == len(rows) > 1:
-            counted = f"{num_values} values in {len(rows)} lines"
+    settings = [place for place, each in enumerate(headings) if each.column not in ("", *MEASURED, REPEAT, STATUS)]
+    for place in settings:
+        each, others = headings[place], [other for other in settings if other != place]
+        if not each.is_guessed or not each.column.startswith(OTHER):
+            continue
+        values = {str(row.get(each.column)) for row in rows}
+        alike = by_key((tuple(line[other] for other in others), line[place]) for _, line in table.lines)
+        splits = [Counter(cells).values() for cells in alike.values() if len({*cells}) > 1]
+        # Settings have as many repeats each.
+        is_uneven = any(len({*split}) > 1 for split in splits)
+        is_split = is_uneven or (splits and len(values) > len(rows) / 2)
+        if len(rows) > 1 and ((is_split and all(map(_NUMBER.fullmatch, values))) or len(values) == len(rows)):
+            counted = f"{len(values)} values in {len(rows)} lines"
             yield f"{each.theirs} tells arms apart by {counted}; --column '{each.theirs}=' leaves it out"
 
 
