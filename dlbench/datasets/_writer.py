@@ -24,9 +24,9 @@ from dlbench.errors import UserError, shorten
 # Elements pass through memory in pieces of about this size.
 PIECE_BYTES = 4 * 2**20
 PROGRESS_INTERVAL_S = 1.0
-# Fewer validation samples that are trained on cannot raise an accuracy by a point; and how many times the share of
-# samples that repeat within training are more than repeat by nature, as rows of few values do.
-_MUCH_REPEATED, _CLEARLY_MORE = 0.01, 2
+# Fewer validation samples that are trained on cannot raise an accuracy by a point. More than repeat by nature, as rows
+# of few values and short texts do, are this many times the share that repeats within training, or nearly all.
+_MUCH_REPEATED, _CLEARLY_MORE, _NEARLY_ALL = 0.01, 2, 0.9
 # Numbers the classes of any type from 0.
 _NUMBERED = "`np.unique(y, return_inverse=True)[1]`"
 
@@ -229,7 +229,7 @@ class ArrayChecker:
     def repeated(self) -> tuple[bool, str]:
         """Whether validation samples were trained on, and how many are also training samples, in words, empty for none.
 
-        Texts and rows of few values repeat by nature. Known once all samples are here.
+        Known once all samples are here.
         """
         if self._hashes.keys() != PARTS.keys():
             return False, ""
@@ -238,8 +238,8 @@ class ArrayChecker:
         words = f"{num_same:,} of {num:,} validation samples are also training samples" if num_same else ""
         _, times = np.unique(train, return_counts=True)
         by_nature = times[times > 1].sum() / len(train)
-        is_leak = num_same > num * max(_MUCH_REPEATED, _CLEARLY_MORE * by_nature)
-        return bool(is_leak) and self._vocabulary is None, words
+        least = max(_MUCH_REPEATED, min(_CLEARLY_MORE * by_nature, _NEARLY_ALL))
+        return num_same > num * least, words
 
     def _note_classes(self, part: str, y: Array) -> None:
         name, smallest, largest = self._array_names[part][1], int(y.min()), int(y.max())

@@ -6,6 +6,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from importlib.machinery import all_suffixes
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -264,7 +265,7 @@ def _which(program: str) -> str | None:
 def _is_module_missing(module: str, *, finds_all: bool) -> bool:
     """Whether a module cannot be executed: it is in no package here, and this Python has no package of its name."""
     path = Path(*module.split("."))
-    if any(path.parent.glob(f"{path.name}.*")) or any(path.glob("__main__.*")):
+    if any(Path(f"{file}{suffix}").exists() for file in (path, path / "__main__") for suffix in all_suffixes()):
         return False
     package = Path(path.parts[0])
     is_here = (package / "__init__.py").exists()

@@ -62,7 +62,8 @@ class _Connection:
     rank: int = -1
     seals: tuple[Seal, Seal] | None = None
     received_bytes: int = 0
-    unfinished: bytes = b""
+    pieces: list[bytes] = field(default_factory=list)
+    pending_bytes: int = 0
     to_send: bytes = b""
 
     def lines(self, data: bytes) -> list[bytes]:
@@ -74,8 +75,16 @@ class _Connection:
         self.received_bytes += len(data)
         if self.session is None and self.received_bytes > _LONGEST_HELLO:
             raise ConnectionError("a stranger that says no hello")
-        *done, self.unfinished = (self.unfinished + data).split(b"\n")
-        if len(self.unfinished) > _LONGEST_LINE:
+        head, newline, remainder = data.rpartition(b"\n")
+        if newline:
+            done = (b"".join(self.pieces) + head).split(b"\n")
+            self.pieces, self.pending_bytes = [], 0
+        else:
+            done, remainder = [], data
+        if remainder:
+            self.pieces.append(remainder)
+            self.pending_bytes += len(remainder)
+        if self.pending_bytes > _LONGEST_LINE:
             raise ConnectionError("an over-long line")
         return done
 

@@ -30,10 +30,11 @@ NUMBERS = ("workers", "hosts", "workers_per_host")
 _EVALUATED = ("validation_samples", "validation_fraction")
 # Links of studies whose measured bandwidths differ by less than this ratio are the same condition.
 SAME_LINK = 1.5
-# Columns of imported tables that say what was trained, without underscores: none is a choice. `params` alone may be all
-# settings, as trackers write them.
+# Columns of imported tables that say what was trained, without underscores: none is a choice. `params` alone counts
+# parameters where it holds numbers, such as 25M; trackers write all settings into it.
+_PARAMS = re.compile(rf"{IMPORTED}\.param(eter)?s?")
 _TASK = re.compile(
-    rf"{IMPORTED}\.(?!param(eter)?s?$)(task|workload|benchmark|problem(size)?|(quality)?target(accuracy)?|counted|unit"
+    rf"{IMPORTED}\.(task|workload|benchmark|problem(size)?|(quality)?target(accuracy)?|counted|unit"
     "|(params|config|n|num(ber)?|of|total|max|train(ing)?|model|input|attention)*"
     "(param(eter)?s?|layers?|hidden|heads?|resolution|(seq(uence)?|context|input)len(gth)?"
     "|(model|input|image|img|crop|vocab(ulary)?)(size|shape))"
@@ -108,6 +109,13 @@ def comparison_groups(arms: Sequence[Arm], given: Collection[str] = ()) -> list[
     return groups
 
 
+def _is_task(name: str, arms: Sequence[Arm]) -> bool:
+    words = name.lower().replace("_", "")
+    if _PARAMS.fullmatch(words):
+        return all(str(value)[:1].isdigit() for value in values_of(arms, name))
+    return _TASK.fullmatch(words) is not None
+
+
 def _conditions(arms: Sequence[Arm], given: Collection[str]) -> list[str]:
     """Return the columns of conditions in which arms differ: declared, devices, data and what is evaluated, simulator.
 
@@ -117,9 +125,7 @@ def _conditions(arms: Sequence[Arm], given: Collection[str]) -> list[str]:
     ways = [arm for arm in arms if not arm.is_alone] or arms
     options = ("communicator.",) if len(values_of(arms, "dataset_checksum")) == 1 else ("communicator.", "dataset.")
     always = (
-        name
-        for name in columns_of(arms)
-        if name.startswith(options) or name in of_settings or _TASK.fullmatch(name.lower().replace("_", ""))
+        name for name in columns_of(arms) if name.startswith(options) or name in of_settings or _is_task(name, arms)
     )
     return [name for name in always if len(values_of(arms if name in NUMBERS else ways, name)) > 1]
 

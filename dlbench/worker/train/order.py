@@ -119,7 +119,7 @@ class DataOrder:
         no other size is trained than those that there are without it, and multiples of the whole batch.
         """
         permutation, start = self.permutation(epoch, 0), 0
-        while whole := (self.num_samples - start) // self._ends(0)[-1]:
+        while whole := (self.num_samples - start) // sum(self.local_batches):
             share = self.multiple_batch(min(multiple(), 1 << (whole.bit_length() - 1)), permutation[start:])
             yield share
             start += share.total
@@ -128,7 +128,7 @@ class DataOrder:
 
     def multiple_batch(self, multiple: int, permutation: Indices) -> Share:
         """Return this process's share of a batch that is a multiple of the whole one: the first samples of these."""
-        ends = [multiple * end for end in self._ends(0)]
+        ends = [multiple * end for end in accumulate(self.local_batches, initial=0)]
         starts = [ends[worker] for worker in self.workers]
         return _cut(ends, self.workers, [permutation] * len(starts), starts, is_full=True)
 

@@ -91,6 +91,12 @@ def test_lines_of_a_table_that_name_other_tasks_have_answers_of_their_own(is_tas
         assert [one.condition for one in comparison_groups(read(*rows))] == (titles if is_task else [""]), name
 
 
+def test_params_are_a_task_where_they_are_counted_alone():
+    for values, num in ((("25M", "60M"), 2), ((25.6, 60), 2), (("{'lr': 0.1}", "{'lr': 0.2}"), 1)):
+        rows = [timed(str(it), 9.0, command="imported", **{"imported.params": it}) for it in values]
+        assert len(comparison_groups(read(*rows))) == num
+
+
 def test_the_same_data_under_two_paths_has_one_answer():
     rows = [timed(path, 9.0, dataset_checksum="7f91", **{"dataset.path": path}) for path in ("data", "/mnt/data")]
     assert len(comparison_groups(read(*rows))) == 1
