@@ -89,6 +89,16 @@ def _at_each_input(layer: Any, shape: Shape) -> int:
     return _size(layer.kernel) * math.prod(shape[:-1])
 
 
+def _einsum_dense(layer: Any, shape: Shape) -> int:
+    """Multiply the sizes of all letters of the equation but the batch's, such as 'abc,cd->abd'."""
+    letters, _, kernel = layer.equation.partition("->")[0].partition(",")
+    # Dimensions of an ellipsis, and of letters that only the input has, are those of the input.
+    sizes = dict(zip(kernel.replace(".", ""), layer.kernel.shape, strict=True))
+    named = letters.replace(".", "")
+    shared = math.prod(sizes[letter] for letter in named if letter in sizes)
+    return int(math.prod((*shape, *sizes.values())) // shared)
+
+
 def _convolution(layer: Any, shape: Shape) -> int:
     return _size(layer.kernel) * _positions(layer, shape)
 
@@ -126,6 +136,7 @@ def _at_each_step(layer: Any, shape: Shape) -> int | None:
 
 
 _COUNTS: dict[str, Callable[..., int | None]] = {
+    "EinsumDense": _einsum_dense,
     **dict.fromkeys(("Conv1D", "Conv2D", "Conv3D", "DepthwiseConv1D", "DepthwiseConv2D"), _convolution),
     **dict.fromkeys(("Dense", "Conv1DTranspose", "Conv2DTranspose", "Conv3DTranspose"), _at_each_input),
     **dict.fromkeys(("SeparableConv1D", "SeparableConv2D"), _separable_convolution),

@@ -28,6 +28,10 @@ def model_of(shape: tuple[int, ...], *names_and_options: tuple[str, dict[str, An
 LAYERS: list[tuple[tuple[int, ...], str, dict[str, Any], int]] = [
     ((7,), "Dense", {"units": 5}, 7 * 5),
     ((3, 4, 7), "Dense", {"units": 5}, 3 * 4 * 7 * 5),
+    ((3, 7), "EinsumDense", {"equation": "abc,cd->abd", "output_shape": (3, 5)}, 3 * 7 * 5),
+    ((3, 7), "EinsumDense", {"equation": "abc,cde->abde", "output_shape": (3, 2, 5)}, 3 * 7 * 2 * 5),
+    ((3, 7), "EinsumDense", {"equation": "abc,bcd->abd", "output_shape": (3, 5)}, 3 * 7 * 5),
+    ((3, 4, 7), "EinsumDense", {"equation": "...x,xy->...y", "output_shape": 5}, 3 * 4 * 7 * 5),
     ((9, 2), "Conv1D", {"filters": 4, "kernel_size": 3}, 7 * 3 * 2 * 4),
     ((9, 2), "Conv1D", {"filters": 4, "kernel_size": 3, "padding": "same"}, 9 * 3 * 2 * 4),
     ((9, 8, 4), "Conv2D", {"filters": 6, "kernel_size": 3, "strides": 2}, 4 * 3 * 9 * 4 * 6),
