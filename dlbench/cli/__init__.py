@@ -65,8 +65,8 @@ class LazyGroup(click.Group):
             return super().main(*args, **kwargs)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of all commands."""
-        return list(COMMANDS)
+        """Return the names of all commands; a command that was imported stands for `list` of Python in this module."""
+        return [*COMMANDS]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import one command."""
@@ -89,7 +89,7 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the table of commands without importing any."""
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl([*COMMANDS.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; a number it returns is the exit code."""

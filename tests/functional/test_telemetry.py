@@ -503,7 +503,7 @@ def test_a_hundred_megabytes_arrive_whole(server: TelemetryServer, tmp_path: Pat
     assert sorted((line["worker"], line["seq"]) for line in kept(tmp_path / "j")) == [
         (worker, seq) for worker in (0, 1) for seq in range(1, lines + 1)
     ]
-    assert work_s < 8 * least_s, f"{work_s / least_s:.1f} times what it takes to write and read the lines as JSON"
+    assert work_s < 12 * least_s, f"{work_s / least_s:.1f} times what it takes to write and read the lines as JSON"
     assert took_s < LONGEST_WAIT_S
 
 

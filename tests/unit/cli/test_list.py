@@ -1,5 +1,6 @@
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -22,6 +23,12 @@ def test_every_plugin_has_a_line() -> None:
         for name in plugins.names(kind):
             assert f"{name} " in text
             assert plugins.load(kind, name).doc in text
+
+
+def test_commands_are_named_after_it_was_called_in_the_same_process() -> None:
+    listed("models")
+    assert "recommend" in CliRunner().invoke(group, ["--help"]).stdout
+    assert "list" in group.list_commands(click.Context(group))
 
 
 def test_a_kind_shows_every_option_with_type_default_and_meaning() -> None:
