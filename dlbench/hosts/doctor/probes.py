@@ -141,11 +141,13 @@ def _route(name: str) -> _Facts:
 def _mpi() -> _Facts:
     """Return the mpirun that runs would use, the one that is first on PATH, and the library that mpi4py loads."""
     used, first = str(mpirun_path() or ""), shutil.which("mpirun") or ""
+    version = _mpi_version(used)
+    is_same = bool(used and first) and Path(used).samefile(first)
     return {
         "mpirun": used,
-        "mpirun_version": _mpi_version(used),
+        "mpirun_version": version,
         "on_path": first,
-        "on_path_version": _mpi_version(first),
+        "on_path_version": version if is_same else _mpi_version(first),
         **answer_of([sys.executable, *program("dlbench.hosts.agent"), '{"do": "load mpi"}']),
     }
 
