@@ -31,10 +31,13 @@ BASE: dict[str, Any] = {
     "workers": 2, "trainer": "numpy", "model": "softmax", "dataset": "digits", "strategy": "mpi", "learning_rate": 0.1,
     "cores_per_worker": 1,
 }  # fmt: skip
+# What is to be interrupted sleeps in its steps: other tests compute meanwhile.
+PACED: dict[str, Any] = {"trainer": "tests.functional.paced:Trainer", "trainer.step_s": 0.01}
+LONG = 1000
 # About half a second of training on the NumPy trainer, plus start-up.
 SCENARIO = """\
 name: {name}
-base: {{trainer: numpy, model: mlp, dataset: digits, strategy: single, epochs: {epochs}, evaluate_every: 1000}}
+base: {{{trainer}, model: mlp, dataset: digits, strategy: single, epochs: {epochs}, evaluate_every: 1000}}
 matrix: {{batch_size: [{batch_sizes}]}}
 baseline: none
 order: written
@@ -147,7 +150,8 @@ class Bench(StudyFolder):
         self, epochs: int = 100, batch_sizes: str = "16, 32, 64", name: str = "s", orphan_timeout_s: float = 5
     ) -> Path:
         path = self.folder / "s.yaml"
-        more = {"epochs": epochs, "batch_sizes": batch_sizes, "orphan_timeout_s": orphan_timeout_s}
+        trainer = json.dumps(PACED if epochs > LONG else {"trainer": "numpy"})[1:-1]
+        more = {"trainer": trainer, "epochs": epochs, "batch_sizes": batch_sizes, "orphan_timeout_s": orphan_timeout_s}
         path.write_text(SCENARIO.format(name=json.dumps(name), **more))
         return path
 

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from tests.cluster.cluster import Cluster
-from tests.functional.studies import BASE, Bench, rows, trains
+from tests.functional.studies import BASE, PACED, Bench, rows, trains
 from tests.functional.test_several_hosts import cluster_file, scenario
 from tests.functional.test_several_hosts import run as run_on_hosts
 from tests.functional.waiting import wait_until
@@ -197,7 +197,7 @@ def test_the_window_of_workers_that_do_not_wait_is_that_of_barriers_where_they_d
 # A server is named by the same rule, of which `test_outcome_rules` has more.
 @pytest.mark.parametrize(("rank", "name"), [pytest.param(1, "server 0", marks=pytest.mark.soak), (2, "evaluator 0")])
 def test_a_killed_node_ends_the_run_and_is_named(work: Bench, rank: int, name: str) -> None:
-    base = {"epochs": 100_000, "evaluate_every": 10, "strategy": "asynchronous", "evaluator": "beside", "workers": 1}
+    base = PACED | {"epochs": 100_000, "strategy": "asynchronous", "evaluator": "beside", "workers": 1}
     with work.start(write(work, base)) as process:
         wait_until(lambda: trains(work.folder), "training", 60)
         (victim,) = [pid for pid in work.left_running() if rank_of(pid) == rank]

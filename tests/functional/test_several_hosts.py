@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -10,8 +11,9 @@ from typing import Any
 import pytest
 
 from tests.cluster.cluster import Cluster
+from tests.functional import paced
 from tests.functional.conftest import revive
-from tests.functional.studies import BASE, DLBENCH, rows, trains
+from tests.functional.studies import BASE, DLBENCH, PACED, rows, trains
 from tests.functional.waiting import wait_until
 
 
@@ -188,8 +190,11 @@ def test_a_host_that_does_not_answer_is_reported_before_anything_starts(pair: Cl
 
 
 def test_a_host_that_dies_ends_its_run_which_goes_on_when_it_is_back(pair: Cluster, tmp_path: Path) -> None:
+    shutil.copy(paced.__file__, tmp_path)
     times = {"stall_timeout_s": 100, "startup_timeout_s": 90, "orphan_timeout_s": 10}
-    path = scenario(tmp_path, base=BASE | {"epochs": 400, "mode": "scale-out"}, **times)
+    path = scenario(
+        tmp_path, base=BASE | PACED | {"trainer": "paced:Trainer", "epochs": 20, "mode": "scale-out"}, **times
+    )
     first, second = pair.hosts
     before = set(first.processes())
     hosts = ["--cluster", str(cluster_file(pair, tmp_path)), "--output", str(tmp_path / "studies")]

@@ -13,10 +13,11 @@ from dlbench.records import files
 from dlbench.telemetry.journal import read_journal
 from dlbench.telemetry.watchdog import ORPHAN_EXIT_CODE
 from dlbench.worker.__main__ import main
+from tests.functional.studies import PACED
 from tests.functional.waiting import wait_until
 from tests.functional.worker_runs import SCRIPTS, assigned, process, raw_messages, spec, work, working
 
-ENDLESS = {"epochs": 1_000_000}
+ENDLESS = {"epochs": 1_000_000, "trainer": PACED["trainer"], "options": {"trainer.step_s": PACED["trainer.step_s"]}}
 
 
 def pid_of(session):
