@@ -25,7 +25,7 @@ from dlbench.errors import UserError, shorten
 PIECE_BYTES = 4 * 2**20
 PROGRESS_INTERVAL_S = 1.0
 # Fewer validation samples that are trained on cannot raise an accuracy by a point. More than repeat by nature, as rows
-# of few values and short texts do, are this many times the share that repeats within training, or nearly all.
+# of whole numbers and short texts do, are this many times the share that repeats within training, or nearly all.
 _MUCH_REPEATED, _CLEARLY_MORE, _NEARLY_ALL = 0.01, 2, 0.9
 # Numbers the classes of any type from 0.
 _NUMBERED = "`np.unique(y, return_inverse=True)[1]`"
@@ -84,6 +84,7 @@ class ArrayChecker:
         self._largest_class = -1
         self._predicts_numbers = False
         self._hashes: dict[str, list[Array]] = {}
+        self._are_whole_rows = True
         self._classes: dict[str, Array] = {}
         self.describe(source="")
 
@@ -202,6 +203,7 @@ class ArrayChecker:
             self.largest_byte = max(self.largest_byte, int(x.max()))
         if self._has_validation:
             self._hashes.setdefault(part, []).append(np.fromiter((hash(row.tobytes()) for row in x), np.int64, len(x)))
+            self._are_whole_rows = self._are_whole_rows and x.ndim == 2 and _are_whole(x)
         if self._vocabulary is None:
             return
         if x.dtype.kind not in "ui":
@@ -237,7 +239,8 @@ class ArrayChecker:
         num_same, num = int(np.count_nonzero(np.isin(validation, train))), len(validation)
         words = f"{num_same:,} of {num:,} validation samples are also training samples" if num_same else ""
         _, times = np.unique(train, return_counts=True)
-        by_nature = times[times > 1].sum() / len(train)
+        # Only such rows repeat by nature: copies of images or of measured values were made before the split.
+        by_nature = times[times > 1].sum() / len(train) if self._are_whole_rows else 0.0
         least = max(_MUCH_REPEATED, min(_CLEARLY_MORE * by_nature, _NEARLY_ALL))
         return num_same > num * least, words
 

@@ -106,7 +106,7 @@ RUNS = _table(
     ("model", "text", "", "The network."),
     ("dataset", "text", "", "The samples."),
     ("dataset_checksum", "text", "", "Checksum of the prepared arrays every worker read."),
-    ("dataset_doubt", "text", "", "Why scores on its validation samples are doubtful: some are also training samples. Empty where that is up to 1% of them, or, up to 90%, at most twice the share of training samples that repeat."),
+    ("dataset_doubt", "text", "", "Why scores on its validation samples are doubtful: some are also training samples. Empty where that is up to 1% of them, or, of text and rows of whole numbers, up to 90% and at most twice the share of training samples that repeat."),
     ("trainer", "text", "", "The engine that computed gradients."),
     ("strategy", "text", "", "How gradients or parameters were combined."),
     ("communicator", "text", "", "What carried the strategy's messages."),

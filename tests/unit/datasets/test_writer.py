@@ -133,14 +133,18 @@ def test_pieces_must_have_one_shape_and_type_and_there_must_be_training_samples(
 
 def test_samples_that_are_in_both_parts_are_counted(tmp_path):
     both, one = "2 of 2 validation samples", "1 of 2"
+    rows = np.arange(12.0).reshape(6, 2)
     for train, x, words, vocabulary, is_doubted in (
         (X, X[[5, 0]], both, None, True),
         (X, np.stack([X[5], X[0] + 0.5]), one, None, True),
         (X, X + 0.5, "", None, False),
         (X[[0, 0, 1, 2, 3, 4]], X[[1, 2]], both, None, True),
-        # Half of what is trained on repeats, and half of what is validated: by nature. Nearly all is a leak.
-        (X[[0, 0, 0, 1, 2, 3]], np.stack([X[1], X[0] + 0.5]), one, None, False),
-        (X[[0, 0, 1, 1, 2, 2]], X[[1, 2]], both, None, True),
+        # Half of what is trained on repeats, and half of what is validated: by nature, in rows of whole numbers alone.
+        # Nearly all is a leak.
+        (rows[[0, 0, 0, 1, 2, 3]], rows[[1, 5]], one, None, False),
+        (rows[[0, 0, 0, 1, 2, 3]] / 7, rows[[1, 5]] / 7, one, None, True),
+        (X[[0, 0, 0, 1, 2, 3]], np.stack([X[1], X[0] + 0.5]), one, None, True),
+        (rows[[0, 0, 1, 1, 2, 2]], rows[[1, 2]], both, None, True),
         (np.arange(6)[:, None] // 2, np.array([[0], [5]]), one, 6, False),
     ):
         said = []
