@@ -140,7 +140,9 @@ def _long(name: str) -> str:
 
 
 def _decided(long: str, name: str) -> str:
-    """Return what decides an option of sbatch; "" if it may be set."""
+    """Return what decides an option of sbatch, which takes a beginning for the whole name; "" if it may be set."""
+    if long not in _DECIDED_BY and len(long) > 1:
+        long = next((key for key, decides in _DECIDED_BY.items() if decides and key.startswith(long)), "")
     if not _DECIDED_BY.get(long):
         return ""
     what = name if name == long else f"{name} ({long})"

@@ -123,14 +123,14 @@ def test_options_that_no_script_can_hold_are_refused() -> None:
 
 def test_an_option_that_dlbench_decides_is_refused_in_every_spelling() -> None:
     for names, decides in (
-        ("gpus gpus-per-node gpus_per_node GPUS_PER_NODE --gpus", "gpus_per_host"),
+        ("gpus gpus-per-node gpus_per_node GPUS_PER_NODE --gpus gpus-per-n", "gpus_per_host"),
         ("nodelist nodefile", "`hosts: [{address"),
         ("nodes ntasks-per-node tasks-per-node overcommit", "`hosts: {count"),
         ("time --time", "submitter.time_limit"),
         ("mem mem_per_gpu", "submitter.memory"),
         ("cpus-per-task cpus_per_task", "submitter.cores_per_slot"),
         ("exclusive oversubscribe", "submitter.exclusive"),
-        ("array", "`submitter.per: run`"),
+        ("array arr", "`submitter.per: run`"),
         ("account partition qos", "submitter."),
         ("chdir output error job_name export signal requeue wait", "dlbench itself"),
     ):
@@ -138,6 +138,8 @@ def test_an_option_that_dlbench_decides_is_refused_in_every_spelling() -> None:
             assert decides in sbatch.instead(name), name
             with pytest.raises(ValidationError, match="is decided by"):
                 sbatch.OPTIONS.model_validate({"extra": {name: "x"}})
+    for name in ("extra", "mem-bind", "wait-all-nodes"):
+        assert sbatch.OPTIONS.model_validate({"extra": {name: "x"}}).extra == {name: "x"}
     free = "constraint comment nice reservation exclude time-min hold no-kill mail-type gres"
     for name in free.split():
         assert sbatch.OPTIONS.model_validate({"extra": {name: "x"}}).extra == {name: "x"}
