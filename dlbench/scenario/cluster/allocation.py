@@ -180,7 +180,12 @@ def refuse_unnamed_hosts(environment: Mapping[str, str]) -> None:
         if path := environment.get(variable):
             _refuse(queue, _hosts_in(Path(path)), f"{variable}={shorten(path)}", f'--hostfile "${variable}"')
     if not environment.get(_FILES["LSF"]) and (words := environment.get(_LSF_PAIRS, "").split()):
-        _refuse("LSF", len(words) // 2, _LSF_PAIRS, "--hosts a:4,b:4")
+        counts = words[1::2]
+        # LSF may list the host first that a job is launched from.
+        first = int(counts[:1] == ["1"] and "1" not in counts[1:])
+        pairs = ",".join(map(":".join, list(zip(words[::2], counts, strict=False))[first:]))
+        where = _LSF_PAIRS + ", whose first host may only launch the job" * first
+        _refuse("LSF", len(words) // 2, where, f"--hosts {pairs or 'a:4,b:4'}")
     if not environment.get(NODES) and (number := environment.get(_SLURM_COUNT)):
         _refuse("Slurm", int(number == "1"), f"{_SLURM_COUNT}={shorten(number)} and no {NODES}", "--hosts a:4,b:4")
     if any(map(environment.get, _FLUX)):

@@ -132,7 +132,8 @@ def test_a_job_of_several_hosts_is_refused_with_the_option_that_names_them(tmp_p
         ({"LSB_DJOB_HOSTFILE": str(nodes)}, ["LSF", "has 2 hosts", '--hostfile "$LSB_DJOB_HOSTFILE"']),
         ({"PE_HOSTFILE": str(pairs)}, ["Grid Engine", '--hostfile "$PE_HOSTFILE"']),
         ({"PBS_NODEFILE": str(tmp_path / "gone")}, ["may have several hosts", '--hostfile "$PBS_NODEFILE"']),
-        ({"LSB_MCPU_HOSTS": "a 4 b 2", "LSB_HOSTS": "a a a a b b"}, ["LSF", "has 2 hosts", "--hosts"]),
+        ({"LSB_MCPU_HOSTS": "a 4 b 2", "LSB_HOSTS": "a a a a b b"}, ["LSF", "has 2 hosts", "--hosts a:4,b:2"]),
+        ({"LSB_MCPU_HOSTS": "l 1 a 2 b 2"}, ["has 3 hosts", "first host may only launch", "--hosts a:2,b:2"]),
         (
             {"SLURM_JOB_ID": "1", "SLURM_JOB_NUM_NODES": "2"},
             ["Slurm", "SLURM_JOB_NUM_NODES=2 and no SLURM_JOB_NODELIST"],
