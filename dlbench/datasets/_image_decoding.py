@@ -74,6 +74,15 @@ def decode_all(paths: Sequence[Path], form: Form) -> Iterator[tuple[Pixels, list
             yield from pool.map(partial(_decode_some, form), tasks[first : first + 2 * threads])
 
 
+def size_of(path: Path) -> tuple[int, int] | None:
+    """Return (height, width) of an image as displayed, or None where it cannot be decoded."""
+    try:
+        image = _decode(path, "grayscale")
+    except Exception:  # noqa: BLE001  # a broken file may raise any exception in a decoder
+        return None
+    return image.height, image.width
+
+
 def header_size(path: Path) -> tuple[int, int] | None:
     """Return (height, width) of an image as displayed, as its header says; None where it has none."""
     from PIL import Image

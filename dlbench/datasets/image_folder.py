@@ -22,6 +22,7 @@ from dlbench.datasets._image_decoding import (
     decode_all,
     has_both_ends,
     header_size,
+    size_of,
 )
 from dlbench.datasets._image_listing import MANY, Listing, read_listing
 from dlbench.datasets._writer import ArrayWriter
@@ -78,7 +79,7 @@ def identity(options: ImageFolderOptions) -> dict[str, Any]:
 
 
 def describe(options: ImageFolderOptions) -> Description:
-    """Count the images; where the options set no size, it is that of the first one."""
+    """Count the images; where the options set no size, it is that of the first one that is not damaged."""
     listing = _listing(options)
     num_validation = len(listing.parts["validation"]) if "validation" in listing.parts else None
     size = options.image_size or _first_size(listing)
@@ -171,13 +172,12 @@ def _listing(options: ImageFolderOptions) -> Listing:
     except RuntimeError as error:
         raise UserError(f"image_folder: {options.path!r}: there is no such user, or no home folder is known") from error
     except OSError as error:
-        # An archive may lie where its folder is named.
-        beside = sorted(root.parent.glob(f"{glob.escape(root.name)}.*"))
-        archives = (foreign.hint for archive in beside if (foreign := refusal(archive)))
-        raise UserError(
-            f"image_folder: cannot read {error.filename}: {error.strerror}",
-            hint=next(archives, _NOT_THERE),
-        ) from error
+        hint = "make it readable or remove it; a link may lead nowhere"
+        if str(error.filename) == str(root):
+            # An archive may lie where its folder is named.
+            beside = sorted(root.parent.glob(f"{glob.escape(root.name)}.*"))
+            hint = next((foreign.hint for archive in beside if (foreign := refusal(archive))), None) or _NOT_THERE
+        raise UserError(f"image_folder: cannot read {error.filename}: {error.strerror}", hint=hint) from error
 
 
 def _paths(listing: Listing) -> list[Path]:
@@ -210,8 +210,8 @@ def _form(options: ImageFolderOptions, listing: Listing) -> Form:
 
 
 def _first_size(listing: Listing) -> tuple[int, int] | None:
-    """Return (height, width) of the first training image that has a header."""
-    return next(filter(None, (header_size(listing.root / image.path) for image in listing.parts["train"])), None)
+    """Return (height, width) of the first training image that is not damaged."""
+    return next(filter(None, (size_of(listing.root / image.path) for image in listing.parts["train"])), None)
 
 
 def _unusable(root: Path, failures: list[DecodingFailure]) -> UserError:

@@ -169,12 +169,13 @@ def test_mixed_sizes_are_resized_bilinearly_or_refused(folder, prepared):
 def test_images_that_cannot_be_used_are_named_at_once_before_as_at_preparing(folder, prepared, monkeypatch):
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 4_400)  # twice as many are refused
     good = save(folder / "a" / "good.jpg", size=(64, 64)).read_bytes()
+    first = save(folder / "a" / "cut.jpg", size=(60, 70)).read_bytes()  # gives the others no size
     save(folder / "b" / "good.png", size=(64, 64))
     png, gif = io.BytesIO(), io.BytesIO()
     Image.effect_noise((64, 64), 90).convert("RGB").save(png, "PNG")
     Image.new("L", (64, 64)).save(gif, "GIF")
     broken = {
-        "cut.jpg": good[: len(good) // 2],
+        "cut.jpg": first[:-40],
         "cut.png": png.getvalue()[:600],
         "empty.jpg": b"",
         "text.png": b"this is text",
@@ -273,10 +274,10 @@ def test_what_is_not_a_data_set_is_reported(two, tmp_path):
     (tmp_path / "empty").mkdir()
     (two / "b" / "2.png").symlink_to("nowhere.png")
     for path, message in (
-        (tmp_path / "nothing", "No such file"),
+        (tmp_path / "nothing", "(?s)No such file.*is relative to the folder"),
         (tmp_path / "file", "Not a directory"),
         (tmp_path / "empty", "no class folders"),
-        (two, "cannot read"),
+        (two, "(?s)cannot read.*a link may lead nowhere"),
     ):
         with pytest.raises(UserError, match=message):
             describe(path)
