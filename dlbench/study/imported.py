@@ -264,16 +264,24 @@ def _doubt_batches(headings: Sequence[Heading], rows: Sequence[dict[str, Any]], 
     if theirs is None or STEP_TIME not in columns or "batch_size_global" in columns or len(counts) == 1:
         return
     ways = f"--column '{theirs}=batch_size' or --column '{theirs}=batch_size_global'"
-    # `single` is what each strategy has with one worker.
-    strategies = dict.fromkeys(row["strategy"] for row in rows)
-    pools = [[row for row in rows if row["strategy"] in (strategy, "single")] for strategy in strategies]
-    settings = [*_alike(headings), "batch_size"]
-    for rates in (it for pool in pools for it in _most_by("workers", WORKER_RATE, pool, settings)):
-        few, many = min(rates), max(rates)
-        if rates[many] > MOST_EFFICIENCY * rates[few]:
-            faster = f"each of {many} workers {rates[many] / rates[few]:.3g} times as fast as each of {few}"
-            message = f"{theirs} of each worker makes {faster}: of each, or of all together?"
-            raise UserError(message, where=where, hint=ways)
+    # `single` is what each strategy has with one worker; None stands for all, of which one may be twice as fast.
+    strategies = (*dict.fromkeys(row["strategy"] for row in rows), None)
+    pools = by_key(
+        ((strategy, *map(row.get, _alike(headings))), row)
+        for strategy in strategies
+        for row in rows
+        if not strategy or row["strategy"] in (strategy, "single")
+    )
+    for (strategy, *_), pool in pools.items():
+        # Larger batches may be faster: others are compared only where none are equal.
+        equal = [each for each in _most_by("workers", WORKER_RATE, pool, ["batch_size"]) if len(each) > 1]
+        for rates in equal or _most_by("workers", WORKER_RATE, pool, []):
+            few, many = min(rates), max(rates)
+            most = MOST_EFFICIENCY if strategy else min(2.0, max(MOST_EFFICIENCY, many / few / 2))
+            if rates[many] > most * rates[few]:
+                faster = f"each of {many} workers {rates[many] / rates[few]:.3g} times as fast as each of {few}"
+                message = f"{theirs} of each worker makes {faster}: of each, or of all together?"
+                raise UserError(message, where=where, hint=ways)
     note = f"rates take {theirs} for that of each worker: import it with {ways}"
     for row in rows:
         row["script_note"] = "; ".join(filter(None, (row["script_note"], note)))

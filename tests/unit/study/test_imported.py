@@ -549,9 +549,19 @@ def test_an_open_batch_on_which_rates_of_unlike_workers_rest_is_doubted(
         ("gpus,strategy,batch,ms/iter\n1,eager,64,200\n8,ddp,64,120\n8,fsdp,64,140\n", ""),
         ("gpus,strategy,batch,ms/iter\n1,single,64,200\n8,ddp,64,30\n8,fsdp,64,180\n", "each of 8 workers 6.67 times"),
         ("gpus,strategy,batch,ms/iter\n2,ddp,64,120\n8,ddp,64,30\n", "each of 8 workers 4 times"),
+        # Batches that grow with the workers, at about the time of one.
+        ("gpus,batch,ms/iter\n1,256,400\n8,2048,420\n", "each of 8 workers 7.62 times"),
+        (
+            "gpus,strategy,batch,ms/iter\n1,single,64,200\n4,ddp,256,190\n8,hvd,512,400\n",
+            "each of 4 workers 4.21 times",
+        ),
+        ("gpus,strategy,batch,ms/iter\n1,default,64,200\n4,ddp,256,190\n8,hvd,512,440\n", "each of 8 workers 3.64"),
+        # One worker under another name.
+        ("gpus,strategy,batch,ms/iter\n1,default,256,800\n8,hvd,256,300\n", "each of 8 workers 2.67 times"),
+        ("gpus,strategy,batch,ms/iter\n1,default,256,800\n2,ddp,256,480\n", "each of 2 workers 1.67 times"),
     ],
 )
-def test_an_open_batch_is_doubted_where_runs_of_equal_batch_and_strategy_contradict_it(
+def test_an_open_batch_is_doubted_where_more_workers_would_each_be_faster(
     tmp_path: Path, text: str, faster: str
 ) -> None:
     with pytest.raises(UserError, match=faster) if faster else nullcontext():
