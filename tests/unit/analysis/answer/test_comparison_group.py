@@ -73,11 +73,11 @@ def test_arms_scored_on_other_samples_have_answers_of_their_own_each_with_its_ba
     ("is_task", "names"),
     [
         (True, "Task Benchmark target problem_size params_m n_params number_of_parameters_billion model_size_b"),
-        (True, "layers number_of_layers config_n_layer hidden hidden_size num_attention_heads vocab_size"),
+        (True, "params layers number_of_layers config_n_layer hidden hidden_size num_attention_heads vocab_size"),
         (True, "sequence_length max_seq_len seqlen image_size_px crop_size input_size resolution"),
         (False, "precision compiler optimizer mode launcher framework size batch_mode bucket_size message_size"),
         (False, "hidden_communication parameter_servers offload_params trainable_params param_dtype layers_per_stage"),
-        (False, "model_parallel_size sequence_parallel context_parallel input_workers image_format params"),
+        (False, "model_parallel_size sequence_parallel context_parallel input_workers image_format attention"),
     ],
 )
 def test_lines_of_a_table_that_name_other_tasks_have_answers_of_their_own(is_task: bool, names: str):
@@ -91,10 +91,12 @@ def test_lines_of_a_table_that_name_other_tasks_have_answers_of_their_own(is_tas
         assert [one.condition for one in comparison_groups(read(*rows))] == (titles if is_task else [""]), name
 
 
-def test_params_are_a_task_where_they_are_counted_alone():
-    for values, num in ((("25M", "60M"), 2), ((25.6, 60), 2), (("{'lr': 0.1}", "{'lr': 0.2}"), 1)):
+def test_params_are_a_task_where_they_hold_no_settings():
+    counted = (("25M", "60M"), (25.6, 60), (".5B", "7B"), ("~500M", "~7B"), ("small (0.5B)", "large (7B)"))
+    settings = (("{'lr': 0.1}", "{'lr': 0.2}"), ("['adam']", "-"), ("lr=0.1", "lr=0.2"), ("lr: 0.1", "lr: 0.2"))
+    for values, num in (*((it, 2) for it in counted), *((it, 1) for it in settings)):
         rows = [timed(str(it), 9.0, command="imported", **{"imported.params": it}) for it in values]
-        assert len(comparison_groups(read(*rows))) == num
+        assert len(comparison_groups(read(*rows))) == num, values
 
 
 def test_the_same_data_under_two_paths_has_one_answer():
