@@ -164,11 +164,12 @@ _DOUBTFUL = re.compile(
     "|(global|worker)*power(draw|usage)?((k|m|thousand)?(w|watts?))?"
 )
 _MEASURE = f"(time|throughput|rate|accuracy|loss|latency|{'|'.join(_UNITS)})*"
+_CI = r"(\d\d(percent)?)?ci(\d\d)?"
 # Of a line that is the mean of several runs: how many, and how they scatter. `minute` is `min` alone.
 _OF_MEANS = re.compile(
     "n|n?(num)?(runs|repeats|repetitions|replicates|trials|reps|seeds)"
     f"|.*(stddev|stdev|stderr|std|stderror|standarderror|errorbars?){_MEASURE}|{_MEASURE}(minute|minimum|max|maximum"
-    f"|low(er)?|high|upper|cv|variance|iqr|jitter|p\\d\\d|sd|se|err|(\\d\\d(percent)?)?ci(\\d\\d)?){_MEASURE}"
+    f"|({_CI})?(low(er)?|high|upper)({_CI})?|cv|variance|iqr|jitter|p\\d\\d|sd|se|err|{_CI}){_MEASURE}"
 )
 # How many there were, of what is not said; `#` may also number the lines.
 _AMOUNT = re.compile(r"#|n|num|number|count|qty|quantity|anzahl|nombre", re.IGNORECASE)

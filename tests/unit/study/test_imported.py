@@ -431,6 +431,7 @@ def test_a_factor_is_that_of_the_user_or_of_the_heading(
         ("gpus,img/s,train peak img/s,epoch time (s),eval_runtime,Energy (kWh)\n1,5,1,2,3,4\n1,6,2,3,4,5\n", [1, 1], 1),
         # A line that is a mean: of how many, and how they scatter.
         ("gpus,img/s,n,num_runs,min,high,95% CI,p95,+/-\n1,5,1,2,3,4,5.25,6,7\n1,6,1,2,3,4,6.25,6,7\n", [1, 1], 1),
+        ("gpus,img/s,ci_low,ci_high,95% CI low,upper CI\n1,5,4,6,4,6\n1,6,5,7,5,7\n", [1, 1], 1),
         ("gpus,time mean (s),time min (s),img/s std,Time [s] (IQR),p99 latency (ms)\n1,5,1,2,3,4\n1,6,2,2,3,4\n",
          [1, 1], 1),
         ("gpus,seed,img/s,power (W)\n1,1,5,251\n1,2,6,249\n", [1, 1], 1),
