@@ -280,14 +280,15 @@ def measured(rows: Iterable[Row]) -> list[Row]:
 def last_attempts(rows: Iterable[Row]) -> list[Row]:
     """Return the row of each run's last attempt, in the order of the runs' first ones, with lists as text.
 
-    Each has its `placement`, too: its mode, or how many workers a host had.
+    Each has its `placement`, too: its mode, or how many workers a host had, or of a table on how many hosts they were.
     """
     last: dict[tuple[Any, str], dict[str, Any]] = {}
     for row in rows:
         run, hosted = (row.get("study"), row["run_id"]), row.get("workers_per_host")
         if run not in last or row["attempt"] > last[run]["attempt"]:
             values = {name: repr(value) if isinstance(value, list | dict) else value for name, value in row.items()}
-            last[run] = values | {"placement": row.get("mode") or (f"{hosted} per host" if hosted else None)}
+            on_hosts = f"{row['hosts']} hosts" if is_imported(row) and row.get("hosts") else None
+            last[run] = values | {"placement": row.get("mode") or (f"{hosted} per host" if hosted else on_hosts)}
     return list(last.values())
 
 

@@ -140,7 +140,8 @@ def _taken(headings: Sequence[Heading], columns: Mapping[str, str], rows: Sequen
     """Yield what each column was taken for, with what was assumed, and which columns were left out by default."""
     # Of one worker, or on hosts whose workers are counted, both meanings are the same.
     is_sure = dict.fromkeys(("batch_size", "batch_size_global"), all(row["workers"] == 1 for row in rows)) | {
-        "workers": all(row["workers_per_host"] or (row["hosts"] or 1) == 1 for row in rows),
+        "workers": all((row["hosts"] or 1) == 1 for row in rows)
+        or any(each.column == "workers_per_host" for each in headings),
     }
     is_sure[RATE.column] = is_sure["batch_size"] or any(each.column == WORKER_RATE for each in headings)
     taken = []
@@ -409,6 +410,8 @@ def _workers(row: _Row, where: str) -> dict[str, Any]:
     Raises:
         UserError: They contradict each other, or are too few to know the workers.
     """
+    Each host has as many of the workers, where they can be divided so.
+
     workers, hosts, per_host = row["workers"], row["hosts"], row["workers_per_host"]
     product = hosts and per_host and hosts * per_host
     if workers is None and not product and (hosts or per_host):
@@ -423,8 +426,10 @@ def _workers(row: _Row, where: str) -> dict[str, Any]:
     is_single = workers == 1 and row["strategy"] == DEFAULTS["strategy"]
     return {
         "workers": workers,
+    hosts = hosts or (-(-workers // per_host) if per_host else None)
         "processes": workers,
-        "hosts": hosts or (-(-workers // per_host) if per_host else None),
+        "hosts": hosts,
+        "workers_per_host": per_host or (workers // hosts if hosts and workers % hosts == 0 else None),
         "strategy": "single" if is_single else row["strategy"],
     }
 

@@ -49,12 +49,11 @@ def chart(data: ReportData) -> Chart:
     columns = {
         FLAGS: lambda row: joined(flags_of(row), data.faults_of(row), sep=";"),
         EMULATED: lambda row: bool(row.get("emulated")),
+        # Without a mode, one host is scale-up.
+        "placement": lambda row: row.get("mode") or (Mode.SCALE_UP if row.get("hosts") == 1 else row["placement"]),
     }
-    arms = [
-        arm.having(**columns)
-        for arm in without_base_lines(data.arms)
-        if arm.get("mode") in list(Mode) or _is_on_several(arm)
-    ]
+    arms = [arm.having(**columns) for arm in without_base_lines(data.arms)]
+    arms = [arm for arm in arms if arm.get("placement") in list(Mode) or _is_on_several(arm)]
     both = _paired(arms)
     if not any(values_of(both, ratio(column)) for column in COMPARED):
         needed = "needs completed runs of both, scale-up and several hosts, equal in workers and all else"

@@ -108,11 +108,12 @@ def test_rows_have_the_mode_or_the_workers_of_a_host_as_placement_and_lists_as_t
     rows = [
         row("a-r0", None, mode="scale-up", workers_per_host=2),
         row("b-r0", None, workers_per_host=4, **{"model.filters": [8]}),
-        row("c-r0", None),
+        row("c-r0", None, hosts=3),
+        row("d-r0", None, hosts=3, command="imported"),
     ]
     found = last_attempts(rows)
-    assert [one["placement"] for one in found] == ["scale-up", "4 per host", None]
-    assert [one["model.filters"] for one in found] == ["[8]"] * 3
+    assert [one["placement"] for one in found] == ["scale-up", "4 per host", None, "3 hosts"]
+    assert [one["model.filters"] for one in found] == ["[8]"] * 4
 
 
 def test_a_cell_of_an_arm_is_that_of_its_first_completed_run_that_has_one() -> None:

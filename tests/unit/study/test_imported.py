@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from dlbench.analysis.groups import naming
 from dlbench.cli import group
 from dlbench.errors import UserError
 from dlbench.records.outcome import Status
@@ -639,6 +640,15 @@ def test_batches_that_agree_are_of_each_worker(tmp_path: Path) -> None:
 
 def test_what_is_assumed_or_odd_is_said(tmp_path: Path) -> None:
     of_each = "of each worker; of all together: --column 'batch=batch_size_global'"
+def test_workers_are_divided_over_hosts_where_they_can_be(tmp_path: Path) -> None:
+    imported = made(tmp_path, "nodes,gpus,time (s)\n1,4,9\n2,4,10\n4,4,11\n4,6,8\n", {"gpus": "workers"})
+    assert [row["workers_per_host"] for row in rows_of(imported)] == [4, 2, 1, None]
+    assert naming(read([imported.folder]).arms) == ("strategy", "workers", "placement")
+    (tmp_path / "guessed").mkdir()
+    taken, *_ = made(tmp_path / "guessed", "nodes,gpus,time (s)\n1,4,9\n2,8,5\n", {}).remarks
+    assert "gpus as workers (of all hosts together; of each: --column 'gpus=workers_per_host')" in taken
+
+
     of_parts = "of all workers together, beside micro batches; of each: --column 'batch=batch_size'"
     rate = "img/s as samples_per_s (of all workers together; of each: --column 'img/s=samples_per_s_per_worker')"
     of_unit = rate.replace("img/s", "throughput").replace("(", "(times 1000, ")

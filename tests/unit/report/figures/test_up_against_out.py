@@ -61,6 +61,11 @@ CASES = (
                3: {RATIO: ..., THIRD: {0: see(0.5, 0.5, 1)}, EQUAL: ...}},
     ),
     Case(
+        "without a mode one host is scale-up, and more hosts are not",
+        [*both(mode=None, hosts=1, workers_per_host=2)[:3], *side(OUT, mode=None, hosts=2, workers_per_host=1)],
+        {0: {"mpi, scale-up": {0: 12}, "mpi, 1 per host": {0: 15}}, 1: {"1 per host / scale-up": {0: 1.5}, EQUAL: ...}},
+    ),
+    Case(
         "launchers may differ, and what crossed the network is said",
         [*side(UP, launcher="local"), *side(OUT, launcher="srun", hosts=2, wire_bytes=[2e6, 3e6, None])],
         {TITLES[1]: ratios(1, 1.5, 1.5)},
