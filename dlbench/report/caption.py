@@ -43,7 +43,7 @@ def caption(chart: Chart, data: ReportData) -> tuple[str, str]:
     runs = [row for row in data.runs if not chart.runs or (row["study"], row["run_id"]) in chart.runs]
     text = (chart.lead, *_medians(chart), *_failures(chart, runs), *_flags(chart, data, runs), *_device(chart, runs))
     triangles = "Open triangles are runs that ended before: their value is at least that"
-    ended = [triangles] * any(mark.ended for mark in chart.marks())
+    ended = [triangles] * any(math.isfinite(end) for mark in chart.marks() for end in mark.ended)
     details = (*ended, *_hardware(runs), *chart.notes)
     return _joined(text), _joined(details)
 
@@ -85,6 +85,8 @@ def _coverage(chart: Chart) -> str:
 def _flags(chart: Chart, data: ReportData, runs: Sequence[Row]) -> Iterator[str]:
     """Yield how many runs have each flag that a mark has; flags of the minority of marks are drawn as rings."""
     shown = {word for mark in chart.marks() if mark.interval and mark.points for word in mark.flags.split(";")}
+    if any(math.inf in mark.ended for mark in chart.marks()):  # no triangle shows them
+        shown.add("missed")
     completed = [row for row in runs if row["status"] == Status.COMPLETED]
     flags = [f"{flags_of(row)};{data.faults_of(row)}".split(";") for row in completed]
     rings, how = ringed(chart), "*" if _is_map(chart) else "ringed"

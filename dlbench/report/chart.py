@@ -53,7 +53,8 @@ class Mark:
         x: The place: a number, or the number of a category from 0.
         points: One value of each run that has one; none for an ideal, published or fitted line.
         interval: Median and interval; of a line without points, its value alone.
-        ended: One value of each run that ended before it reached what is shown (censored): the value is at least that.
+        ended: One value of each run that ended before it reached what is shown (censored): the value is at least that;
+            infinite where it is not known when it ended.
         num_failed: Runs here that did not complete and have no value.
         flags: Flags of the value, words joined by `;`: see `dlbench.report.caption.FLAGS`.
         name: A text beside the mark.

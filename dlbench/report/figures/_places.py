@@ -3,6 +3,7 @@
 Maps have workers on x: a map for each condition, a row for each strategy.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -156,7 +157,7 @@ def spread(axis: Axis, shown: Sequence[Series]) -> Axis:
     """Return an axis of times, sizes or losses, or a logarithmic one where medians and ends of runs lie far apart."""
     marks = [mark for curve in shown for mark in curve.marks]
     values = [mark.interval.value for mark in marks if mark.interval]
-    values += [value for mark in marks for value in mark.ended]
+    values += [value for mark in marks for value in mark.ended if math.isfinite(value)]
     can_be = not axis.percent and axis.most is None and bool(values)
     is_far = can_be and max(values) > (FAR_APART if axis.low == 0.0 else FAR_DOWN) * min(values) > 0
     return replace(axis, scale="log10", low=None) if is_far else axis

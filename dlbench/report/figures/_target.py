@@ -1,5 +1,6 @@
 """Arms that had a target: what their runs reached, and where those that did not were when they ended."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -18,8 +19,9 @@ PER_SAMPLE = "bytes_per_sample"
 
 
 def late(row: Row) -> float | None:
-    """Return how long a run took that ended before its target; None for all others."""
-    return row.get("train_time_s") if row.get("target_value") is not None and row.get(TIME) is None else None
+    """Return how long a run took that ended before its target, infinite where it is unknown; None for all others."""
+    is_late = row.get("target_value") is not None and row.get(TIME) is None
+    return (row.get("train_time_s") or math.inf) if is_late else None
 
 
 def with_ends(arms: Iterable[Arm]) -> list[Arm]:
@@ -61,10 +63,11 @@ def end_notes(arms: Sequence[Arm]) -> Iterator[str]:
     """Say how many runs of `with_ends` did not reach the target, how they count, and how finely the moment is known."""
     aimed = [row for arm in arms for row in arm.completed if ended(TIME) in row]
     if num_late := sum(row.get(TIME) is None for row in aimed):
+        where = ", where that is known," * any(row[ended(TIME)] == math.inf for row in aimed)
         yield (
             f"{counted(num_late, 'run')} of {len(aimed)} that completed ended before the target: shown as at least "
-            "what they had come to, and later than all others in medians. An arm has no median where half of its "
-            "runs or more did."
+            f"what they had come to{where} and later than all others in medians. An arm has no median where half of "
+            "its runs or more did."
         )
     if (interval := max(values_of(arms, "evaluate_every"), default=1)) > 1:
         yield f"The target is looked for at evaluations alone: every {interval} epochs."

@@ -1,5 +1,6 @@
 """Training time against device time: what no other arm beats in both, and where more devices stop paying."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -38,11 +39,11 @@ def chart(data: ReportData) -> Chart:
     Time is that to the target where one was set, else the whole training's. Device time is time x slots.
 
     Raises:
-        MissingRowsError: No task has completed runs of two or more arms.
+        MissingRowsError: No task has completed runs with a time of two or more arms.
     """
     fields = [field for field in _fields(_placed(data)) if len(field.arms) > 1]
     if not fields:
-        raise MissingRowsError("needs completed runs of two or more arms of one task")
+        raise MissingRowsError("needs completed runs with a time, of two or more arms of one task")
     targets = [_target(field.arms) for field in fields]
     drawn = [_drawn(field) for field in fields]
     panels = tuple(panel for shown, _, _ in drawn for panel in shown)
@@ -90,11 +91,12 @@ def _is_sound(mark: Mark) -> bool:
 
 
 def _placed(data: ReportData) -> list[Arm]:
-    """Return the arms that have a time with their PLACE; arms of equal cost stay apart invisibly."""
+    """Return the arms that have a median time with their PLACE; arms of equal cost stay apart invisibly."""
     placed = []
     for place, arm in enumerate(with_faults(data)):
         column = TIME if _target([arm]) else "train_time_s"
-        if times := [time_s for row in arm.completed if (time_s := row.get(column) or late(row))]:
+        times = [time_s for row in arm.completed if (time_s := row.get(column) or late(row))]
+        if times and math.isfinite(median(times)):
             columns = {PLACE: arm.slots * median(times) * (1 + 1e-9 * place)}
             placed.append(replace(arm, rows=tuple({**row, ended(TIME): late(row), **columns} for row in arm.rows)))
     return placed

@@ -112,7 +112,7 @@ def _num_values(panel: Panel, roles: Sequence[Role] = OF_VALUES) -> int:
 def values_of(mark: Mark) -> list[float]:
     """Return the values of runs at a place; of a median without its runs the median."""
     alone = (mark.interval.value,) if mark.interval and not mark.points else ()
-    return [value for value in (*mark.points, *mark.ended, *alone) if not math.isnan(value)]
+    return [value for value in (*mark.points, *filter(math.isfinite, mark.ended), *alone) if not math.isnan(value)]
 
 
 def drawable(panel: Panel) -> Panel:
@@ -234,7 +234,7 @@ def _draw_runs(axes: Axes, panel: Panel, series: Series, xs: Sequence[float], sh
             places, shares, ys = zip(*at, strict=True)
             (dots,) = axes.plot(_moved(axes, places, shares), ys, rasterized=len(at) > MAX_POINTS, **looks)
             svg.say(dots, [text for runs, values in of_runs for text in svg.run_texts(runs, values, panel.y, bound)])
-    if any(mark.ended for mark in marks):
+    if any(math.isfinite(end) for mark in marks for end in mark.ended):
         sheet.legend[AT_LEAST] = Line2D([], [], color=sheet.style.foreground, **TRIANGLE)
     ends = [
         [(x, interval.low), (x, interval.high), (x, math.nan)]

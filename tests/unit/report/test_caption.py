@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,8 @@ CAPTIONS: tuple[tuple[Chart, list[dict[str, Any]], tuple[str, ...], tuple[str, .
      ("Emulated, not representative hardware: 1 of 2 runs: ", "less than a core of their own"), ()),
     (lines(series(ONE, emulated="simulated")), [{"emulated": "of-tomorrow"}], ("(of-tomorrow)",), ()),
     (lines(series(mark(1, 1.0, ended=(2.0,)))), [{}], ("Open triangles are runs that ended before",), ()),
+    (lines(series(mark(1, 1.0, ended=(inf,)))), [{}, {"target_value": 0.9}],
+     ("1 of 2 runs did not reach their target.",), ("triangles", "ringed")),
     (lines(), [{"hosts": 2, "machines": 1}], ("2 hosts that share a machine",), ()),
     (lines(), [{"hosts": 2, "machines": 2}], ("2 hosts",), ("share",)),
     (lines(), [{"device_name": INTEL}], ("Intel Core i7-8700 @ 3.20GHz.", f"Hardware: {INTEL}"), ()),

@@ -121,7 +121,8 @@ def _check_panel(panel: Panel) -> None:
         places = [mark.x for mark in series.marks]
         assert places == sorted(set(places))
         for mark in series.marks:
-            assert all(math.isfinite(value) for value in (mark.x, *mark.points, *mark.ended))
+            assert all(map(math.isfinite, (mark.x, *mark.points)))
+            assert not any(map(math.isnan, mark.ended))
             assert mark.interval is not None or not mark.points or mark.ended
             assert series.role in (Role.MEASURED, Role.BASE_LINE, Role.TOTAL) or not mark.points
             interval = mark.interval

@@ -205,7 +205,7 @@ MISSING = (
     ("pareto", [FAILED1, FAILED2], "two or more arms of one task"),
     ("pareto", [CNN, LSTM], "two or more arms of one task"),
     ("pareto", [W1, W2 | {"emulated": "simulated"}], "two or more arms of one task"),
-    ("pareto", [W1, W2 | {"train_time_s": 0.0}], "two or more arms of one task"),
+    ("pareto", [W1, W2 | {"train_time_s": 0.0}], "with a time, of two or more arms of one task"),
     ("reference", [{}], "reference: NAME"),
     ("step_parts", [NO_WINDOW], "timed window and compute_time_s"),
     ("step_parts", [{"timed_steps": 0}], "timed window and compute_time_s"),

@@ -1,5 +1,6 @@
 """Time against device time: the front, the knee, and what may be compared."""
 
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,13 @@ CASES = (
         "nor is one of which a run missed the target",
         [*DONE, *repeats(3, **TARGET, workers=8, train_time_s=9.0, time_to_target_s=[9.0, 9.0, None])],
         {0: {"mpi": device_s((1, 100), (2, 60)) | {8 * 9: see(9, 9, ended=(9,))}, FRONT: device_s((1, 100), (2, 60))}},
+    ),
+    Case(
+        "it is not where it is unknown when that run ended, and where most missed it an arm has no place",
+        [*DONE, *repeats(3, **TARGET, workers=8, train_time_s=None, time_to_target_s=[9.0, 9.0, None]),
+         *repeats(3, **TARGET, workers=16, train_time_s=None, time_to_target_s=[4.0, None, None])],
+        {0: {"mpi": device_s((1, 100), (2, 60)) | {8 * 9: see(9, 9, ended=(inf,))},
+             FRONT: device_s((1, 100), (2, 60))}}, says=["Left out: 1 arm without a time"],
     ),
     Case(
         "tasks and targets and emulation have fronts of their own",

@@ -1,5 +1,6 @@
 """What stands on x: batch size and workers, other numbers that make a curve, and whatever varies alone."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,7 @@ def test_an_axis_is_logarithmic_where_medians_or_ends_of_runs_lie_far_apart() ->
         (time, (mark(1, 1.0), mark(2, 3.0)), "linear"),
         (time, (mark(1, 1.0), mark(2, 5.0)), "log10"),
         (time, (mark(1, 1.0), mark(2, ended=(5.0,))), "log10"),
+        (time, (mark(1, 1.0), mark(2, ended=(math.inf,))), "linear"),
         (time, (mark(1, 0.0), mark(2, 5.0)), "linear"),
         (loss, (mark(1, 0.1), mark(2, 0.9)), "linear"),
         (loss, (mark(1, 0.1), mark(2, 650.0)), "log10"),

@@ -1,5 +1,6 @@
 """The figures of `_table.TABLE`, but for maps (`test_maps`) and those with lines to compare with."""
 
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +163,12 @@ TIME_TO_TARGET = (
             0: {"mpi": {8: see(10, 11, ended=(20,), value=11), 16: see(5, ended=(15,)), 32: see(ended=(12,))}},
             1: {"mpi": {8: see(2, 3, ended=(4,)), 16: see(1, ended=(4,)), 32: see(ended=(4,))}},
         },
+    ),
+    Case(
+        "runs that never reached it are later than all others where it is unknown when they ended",
+        [*LATE[:2], *(reached(None, None, batch_size=b, repeat=2, train_time_s=None) for b in (8, 16))],
+        {0: {"mpi": {8: see(10, 11, ended=(inf,), value=11, low=None), 16: see(ended=(inf,))}}},
+        says=["2 runs of 4 that completed ended before the target: shown as at least what they had come to, where"],
     ),
     Case(
         "how finely the moment is known", [reached(4.0, 2, workers=w, evaluate_every=2) for w in (1, 2)],

@@ -139,6 +139,9 @@ def test_what_a_logarithm_cannot_show_is_counted() -> None:
     assert num_left_out(panel).startswith("4 values not shown")
     assert any("4 values not shown" in text for text in said(drawn(EVERY["zeros on logs"])))
     assert num_left_out(lines().panels[0]) == ""
+    unknown_end = lines(Series("mpi", (mark(1, 2.0, ended=(math.inf,)),)))
+    assert num_left_out(unknown_end.panels[0]) == ""
+    assert not any("at least" in text for text in said(drawn(unknown_end)))
     for name in ("no series", "no panel", "cells without values"):
         assert any("nothing to show" in text for text in said(drawn(EVERY[name]))), name
 
