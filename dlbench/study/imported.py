@@ -123,7 +123,7 @@ def import_table(path: Path, parent: Path, name: str = "", columns: Mapping[str,
         extra, rows = (*extra, COUNTED), [row | {COUNTED: noun} for row in rows]
     write_table(folder / files.table("runs"), "runs", rows, extra)
     files.write_text(folder / ORIGINAL, table.text)
-    remarks = [*_taken(headings, columns, rows), *_oddities(headings, table, [row for row in rows if row["stated"]])]
+    remarks = [*_taken(headings, columns, rows), *_oddities(headings, table, every)]
     if not any(each.column in ("workers", "hosts", "workers_per_host") for each in headings):
         remarks.append("no column says how many workers there were: one is assumed; --column THEIRS=workers names it")
     alone = {row["strategy"] for row in rows if row["workers"] == 1 and row["samples_per_s"]}
@@ -168,9 +168,12 @@ def _taken(headings: Sequence[Heading], columns: Mapping[str, str], rows: Sequen
         yield "prices are not read: dlbench recommend --price 2.5USD/worker-hour names one"
 
 
-def _oddities(headings: Sequence[Heading], table: Table, rows: Sequence[_Row]) -> Iterator[str]:
-    """Yield what is odd: equal lines, and columns that make an arm of each line."""
-    if copies := len(table.lines) - len({tuple(cells) for _, cells in table.lines}):
+def _oddities(headings: Sequence[Heading], table: Table, every: Sequence[_Row]) -> Iterator[str]:
+    """Yield what is odd: equal lines that have the number that decides, and columns that make an arm of each line."""
+    rows = [row for row in every if row["stated"]]
+    metric = next(column for column in BUILT_IN if any(row.get(column) is not None for row in rows))
+    decisive = [tuple(cells) for (_, cells), row in zip(table.lines, every, strict=True) if row[metric] is not None]
+    if copies := len(decisive) - len({*decisive}):
         equal = "1 line is" if copies == 1 else f"{copies} lines are"
         yield f"{equal} equal to an earlier one: repeats that agree to the digit, or copies?"
     settings = [place for place, each in enumerate(headings) if each.column not in ("", *MEASURED, REPEAT, STATUS)]
@@ -407,11 +410,11 @@ def _target(headings: Sequence[Heading]) -> dict[str, Any]:
 def _workers(row: _Row, where: str) -> dict[str, Any]:
     """Return the workers and hosts of a line; `single` is one worker that the table says, or where it says nothing.
 
+    Each host has as many of the workers, where they can be divided so.
+
     Raises:
         UserError: They contradict each other, or are too few to know the workers.
     """
-    Each host has as many of the workers, where they can be divided so.
-
     workers, hosts, per_host = row["workers"], row["hosts"], row["workers_per_host"]
     product = hosts and per_host and hosts * per_host
     if workers is None and not product and (hosts or per_host):
@@ -423,10 +426,10 @@ def _workers(row: _Row, where: str) -> dict[str, Any]:
         hint = "leave one out: --column THEIRS=; if they are of each host: --column THEIRS=workers_per_host"
         raise UserError(f"{counted} cannot be", where=where, hint=hint)
     workers = workers or product or 1
+    hosts = hosts or (-(-workers // per_host) if per_host else None)
     is_single = workers == 1 and row["strategy"] == DEFAULTS["strategy"]
     return {
         "workers": workers,
-    hosts = hosts or (-(-workers // per_host) if per_host else None)
         "processes": workers,
         "hosts": hosts,
         "workers_per_host": per_host or (workers // hosts if hosts and workers % hosts == 0 else None),
@@ -494,7 +497,7 @@ def _value(heading: Heading, text: str, where: str) -> Any:
     column, kind = heading.column, _KINDS.get(heading.column, "text")
     metric = BUILT_IN.get(column)
     if text.lower() == "nan" and metric is not None and metric.is_score:
-        hint = "leave the line out where the run diverged; `-` where it is not known"
+        hint = "where the run diverged: `diverged` in place of all its numbers or in a column `status`; else `-`"
         raise UserError(f"{heading.theirs} is {text}", where=where, hint=hint)
     if text.lower() in NOTHING:
         if column == "workers":

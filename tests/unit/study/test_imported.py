@@ -167,7 +167,7 @@ def test_what_a_table_does_not_say_is_unknown(tmp_path: Path) -> None:
         ("gpus,Top-1 error (%),time\n8,24,5\n", "Top-1 error (%) is no accuracy"),
         ("gpus,lr,Top-1 error (%)\n8,0.1,24\n", "Top-1 error (%) is no accuracy"),
         ("gpus,epoch,time\n8,1,5\n8,2,9\n", "epoch: a line for each epoch?"),
-        ("gpus,loss,img/s\n8,nan,5\n", "csv:2: loss is nan"),
+        ("gpus,loss,img/s\n8,nan,5\n", "csv:2: loss is nan\n  hint: where the run diverged: `diverged` in place of"),
         ("gpus;img/s\n1;1.400\n8;10.770\n", "img/s is '1.400': are these decimals, or"),
         ("seed,throughput\n1,5\n1,6\n", "--column 'seed=' leaves it out"),
         ("gpus,run,img/s\n1,1,5\n1,2,6\n1,Mean,5.5\n", "csv:4: run: a summary of other lines is no run"),
@@ -589,6 +589,8 @@ def test_an_open_batch_is_doubted_where_more_workers_would_each_be_faster(
         # Line 4 is a repeat of a measured one; the arm of line 5 was never run, that of line 6 was.
         ("n,img/s\n1,5\n1,OOM\n1,-\n2,-\n4,crash\n", "completed out-of-memory failed failed", "OOM;no number;crash"),
         ("n,loss\n1,nan\n1,0.5\n", "failed completed", "nan"),
+        ("n,loss,time\n1,diverged,diverged\n1,0.5,5\n", "diverged completed", "diverged"),
+        ("n,loss,time,status\n1,nan,5,diverged\n1,0.5,5,ok\n", "diverged completed", "diverged"),
     ],
 )  # fmt: skip
 def test_a_run_that_did_not_complete_is_counted_and_has_no_numbers(
@@ -638,8 +640,6 @@ def test_batches_that_agree_are_of_each_worker(tmp_path: Path) -> None:
     assert many.metrics["efficiency"].value == pytest.approx(852 / 4 / 219)
 
 
-def test_what_is_assumed_or_odd_is_said(tmp_path: Path) -> None:
-    of_each = "of each worker; of all together: --column 'batch=batch_size_global'"
 def test_workers_are_divided_over_hosts_where_they_can_be(tmp_path: Path) -> None:
     imported = made(tmp_path, "nodes,gpus,time (s)\n1,4,9\n2,4,10\n4,4,11\n4,6,8\n", {"gpus": "workers"})
     assert [row["workers_per_host"] for row in rows_of(imported)] == [4, 2, 1, None]
@@ -649,6 +649,8 @@ def test_workers_are_divided_over_hosts_where_they_can_be(tmp_path: Path) -> Non
     assert "gpus as workers (of all hosts together; of each: --column 'gpus=workers_per_host')" in taken
 
 
+def test_what_is_assumed_or_odd_is_said(tmp_path: Path) -> None:
+    of_each = "of each worker; of all together: --column 'batch=batch_size_global'"
     of_parts = "of all workers together, beside micro batches; of each: --column 'batch=batch_size'"
     rate = "img/s as samples_per_s (of all workers together; of each: --column 'img/s=samples_per_s_per_worker')"
     of_unit = rate.replace("img/s", "throughput").replace("(", "(times 1000, ")
@@ -662,6 +664,10 @@ def test_workers_are_divided_over_hosts_where_they_can_be(tmp_path: Path) -> Non
             f"taken: hosts as hosts, np as workers, batch as batch_size ({of_each}), {metrics}; apart by: commit",
             "left out: std; --column THEIRS=+ lets one tell arms apart",
             "1 line is equal to an earlier one: repeats that agree to the digit, or copies?",
+        ],
+        "gpus,time to 93% (s),acc,status\n1,9,0.94,ok\n1,-,0.92,ok\n1,-,0.92,ok\n1,,,OOM\n1,,,OOM\n": [
+            "taken: gpus as workers, time to 93% (s) as time_to_target_s, acc as validation_accuracy, status as status",
+            "runs that failed, or have no number beside repeats that do: 2",
         ],
         "gpus,throughput,unit,n,power\n1,5,kimg/s,3,9\n2,9,kimg/s,3,8\n": [
             f"taken: gpus as workers, {of_unit}; apart by: unit",
