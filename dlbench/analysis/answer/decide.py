@@ -279,33 +279,31 @@ def _may_cost_less(best: Arm, out: Mapping[Arm, str], decided: _Decided) -> list
 
 
 def _doubts_of_out(use: Arm, out: Mapping[Arm, str], decided: _Decided) -> Iterator[Weighed]:
-    """Yield what is ahead of the arm to use but for some of its runs, and what scores more but is over a limit.
-
-    Of each kind the foremost.
-    """
+    """Yield what is ahead of the arm to use, or scores more, but for some of its runs or a limit: the foremost."""
     value, quality = decided.value, decided.quality
     amounts, scores = (decided.medians((use, *out), metric) for metric in (value, quality or value))
     more = {arm: quality.gain(scores[arm], scores[use]) for arm in scores} if quality else {}
     margin = quality.margin_at(scores[use]) if quality else 0.0
     gains = {arm: value.gain(amounts[arm], amounts[use]) for arm in out if arm in amounts}
-    ahead = [
-        arm
-        for arm, gain in gains.items()
-        if gain > value.margin_at(amounts[use]) and more.get(arm, 0.0) >= -margin
-        if out[arm] not in (OVERHEAD, TWIN) and _is_sound_but_for(arm, decided)
-    ]
-    if ahead:
-        best = max(ahead, key=gains.__getitem__)
-        yield 78, f"{best.title} came to {quantity(value, amounts[best])}, but {out[best]}"
+    sound = [arm for arm in out if out[arm] not in (OVERHEAD, TWIN) and _is_sound_but_for(arm, decided)]
+    least = value.margin_at(amounts[use])
+    ahead = [arm for arm in sound if gains.get(arm, 0.0) > least and more.get(arm, 0.0) >= -margin]
+    foremost = max(ahead, key=gains.__getitem__, default=None)
+    if foremost:
+        yield 78, f"{foremost.title} came to {quantity(value, amounts[foremost])}, but {out[foremost]}"
     if lacking := [arm for arm in out if arm not in amounts and out[arm] == _gap(arm, decided)]:
         arms = lacking[0].title if len(lacking) == 1 else f"{len(lacking)} arms, such as {lacking[0].title}"
         yield 79, f"not compared: {arms}: {out[lacking[0]]}"
-    over = [arm for arm in out if more.get(arm, 0.0) > margin and out[arm] == _over(arm, decided)]
-    if quality and over:
+    others = (
+        arm for arm in out if arm not in (foremost, *lacking) and (arm in sound or out[arm] == _over(arm, decided))
+    )
+    above = [arm for arm in others if more.get(arm, 0.0) > margin]
+    if quality and above:
         # Of those that score about as much the one that the goal likes most.
-        most = max(map(more.__getitem__, over))
-        best = max((arm for arm in over if most - more[arm] <= margin), key=lambda arm: gains.get(arm, -math.inf))
-        yield 77, f"{best.title} has {quality.title} {quantity(quality, scores[best])}, but is {out[best]}"
+        most = max(map(more.__getitem__, above))
+        best = max((arm for arm in above if most - more[arm] <= margin), key=lambda arm: gains.get(arm, -math.inf))
+        why = f"{'is ' * out[best].startswith(OVER)}{out[best]}"
+        yield 77, f"{best.title} has {quality.title} {quantity(quality, scores[best])}, but {why}"
 
 
 def _is_sound_but_for(arm: Arm, decided: _Decided) -> bool:
@@ -313,7 +311,7 @@ def _is_sound_but_for(arm: Arm, decided: _Decided) -> bool:
     runs = [replace(arm, rows=(row,)) for row in arm.completed]
     rows = tuple(run.first for run in runs if not (_gap(run, decided) or _unlearned(run, decided)))
     whole = replace(arm, rows=rows or arm.completed)
-    return not (_unlearned(whole, decided) or _over(whole, decided))
+    return bool(whole.rows) and not (_unlearned(whole, decided) or _over(whole, decided))
 
 
 def _doubts_of_price(arms: Sequence[Arm], decided: _Decided) -> Iterator[Weighed]:

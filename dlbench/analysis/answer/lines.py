@@ -161,7 +161,9 @@ def _quality(arm: ArmAnswer, answer: Answer, metrics: Metrics) -> list[str]:
     scores = [other.quality.spread.median for other in answer.arms if other.quality]
     best, keeps = max(scores, key=lambda other: metric.gain(other, score)), ""
     if (behind := metric.gain(best, score)) <= 0:
-        keeps = "keeps: the best score" if len(scores) > 1 else ""
+        # What is out may score more.
+        is_whole = all(arm.reason in ("", OVERHEAD, TWIN) for arm in answer.arms)
+        keeps = f"keeps: the best score{'' if is_whole else ' of those compared'}" if len(scores) > 1 else ""
     elif gap is not None and gap.worst is not None:
         behind /= (abs(best) or 1.0) if gap.is_share else 1.0
         metric = replace(metric, is_share=gap.is_share)
