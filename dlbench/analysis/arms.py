@@ -128,12 +128,14 @@ class Arm:
         base_line: The completed runs of one worker alone that its efficiency is measured by; empty where there is
             none, and of a base line itself.
         title: Its name among the arms that it is compared with, in one line.
+        attempts: How each attempt of its runs ended that was not interrupted.
     """
 
     name: str
     rows: tuple[Row, ...] = field(repr=False)
     base_line: tuple[Row, ...] = field(default=(), repr=False)
     title: str = ""
+    attempts: tuple[str, ...] = field(default=(), repr=False)
 
     @cached_property
     def completed(self) -> tuple[Row, ...]:
@@ -256,13 +258,17 @@ class Arm:
 
 def arms(rows: Iterable[Row]) -> list[Arm]:
     """Return all arms of one or several studies in the order of their first runs, from the rows of `runs.csv`."""
+    rows = list(rows)
+    attempts = by_key((_key(row), row["status"]) for row in rows if row["status"] != Status.INTERRUPTED)
     # A simulation is the same on every device.
     lasts = [{**row, "device_name": None} if is_simulated(row) else row for row in last_attempts(rows)]
     columns = equal_columns(dict.fromkeys(name for row in lasts for name in row))
     alone = (row for row in lasts if is_alone(row) and row["status"] == Status.COMPLETED)
     base_lines = by_key((base_line_key(row, columns), row) for row in alone)
-    grouped = by_key(((row.get("study"), arm_name(row["run_id"])), row) for row in lasts)
-    grouped_arms = (Arm(name, tuple(members)) for (_, name), members in grouped.items())
+    grouped = by_key((_key(row), row) for row in lasts)
+    grouped_arms = (
+        Arm(key[1], tuple(members), attempts=tuple(attempts.get(key, ()))) for key, members in grouped.items()
+    )
     # With `goodput` each run has batches that follow its own times: rates of two arms are those of different batches.
     return [
         arm
@@ -313,6 +319,10 @@ def _is_finite(value: Any) -> bool:
 
 def _worker_rates(rows: Iterable[Row]) -> list[float]:
     return [float(row[WORKER_RATE]) for row in rows if row.get(WORKER_RATE)]
+
+
+def _key(row: Row) -> tuple[str | None, str]:
+    return row.get("study"), arm_name(row["run_id"])
 
 
 def _repeat(row: Row) -> Repeat:

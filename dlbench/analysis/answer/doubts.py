@@ -106,6 +106,11 @@ def _of_comparison(group: ComparisonGroup, judged: Sequence[Arm], deciding: Sequ
         yield 60, f"the searches of {counted(scattered, 'arm')} did not tell learning rates apart (`tune.repeats`)"
     if text := not_completed([row for arm in group.arms for row in arm.rows]):
         yield 65, text
+    again = (arm for arm in group.arms if len(arm.attempts) > len(arm.rows))
+    failed = Counter({arm: sum(status != Status.COMPLETED for status in arm.attempts) for arm in again})
+    if failed:
+        each = [f"{count} of {len(arm.attempts)} attempts of {arm.title} failed" for arm, count in failed.most_common()]
+        yield 64, listed(each, 2, "; ")
     if work := unequal_work(group.completed):
         is_asked_for = any(len(distinct(rows, column)) > 1 for column in _ASKED_WORK)
         if not (is_learned or RATE in deciding):

@@ -882,6 +882,12 @@ STEEP = [trained("two", 5.0, samples_per_s=noisy(500.0, 5, 1, 0.001)),
          "an arm has as few as 4 runs, which shows little (`repeats: 5`)"),
         ([SLOW, [*FAST[:2], FAST[2] | {"status": "failed", "reason": "no"}]], FEW, ""),
         ([SLOW, FAST], FEW, ""),
+        # What failed before a run completed is not forgotten; what was interrupted says nothing.
+        ([SLOW, [row | {"attempt": n, "status": status} for row in FAST[:4]
+                 for n, status in enumerate(("interrupted", "failed", "completed"), 1)] + FAST[4:]], "attempts",
+         "4 of 9 attempts of mpi, batch 16 failed"),
+        ([SLOW, [row | {"attempt": n, "status": status} for row in FAST
+                 for n, status in enumerate(("interrupted", "completed"), 1)]], "attempts", ""),
         # What dlbench has not measured, and what repeats no run here can change.
         (RATES, "stated", "throughput was not measured by dlbench, but stated, in 6 of 6 runs"),
         ([[row | {"imported.counted": "tokens"} for row in rows] for rows in RATES], "stated",
