@@ -15,7 +15,7 @@ from dlbench.analysis.answer.decide import Wanted, best_first, decide, undecided
 from dlbench.analysis.answer.recommend import CONTENDERS
 from dlbench.analysis.arms import Arm, Row, arms, last_attempts
 from dlbench.analysis.formatting import counted, listed
-from dlbench.analysis.judge import ENOUGH_REPEATS
+from dlbench.analysis.judge import ENOUGH_REPEATS, Verdict
 from dlbench.errors import first_of
 from dlbench.grouping import by_key
 from dlbench.records.outcome import Status
@@ -25,7 +25,7 @@ from dlbench.scenario.expand.points import RATE_STEP, next_rate
 from dlbench.scenario.expand.runs import execution_order
 from dlbench.scenario.expand.search import rungs, search_repeats
 from dlbench.scenario.goal import read_goal
-from dlbench.scenario.metrics import declared
+from dlbench.scenario.metrics import TRAIN_TIME, declared
 from dlbench.scenario.run_spec import Phase, RunSpec, arm_name
 from dlbench.scenario.scenario import Repeats, Scenario, Tune
 from dlbench.scenario.settings import Affects, Settings, affected_by
@@ -105,12 +105,19 @@ def _on_fresh_seeds(plan: StudyPlan, found: Sequence[RunSpec], rows: Sequence[Ro
 
 
 def _distance(arm: ArmAnswer, wanted: Wanted) -> tuple[int, float]:
-    """Return what the rivals of an arm are sorted by: those that may be better first, then by what the goal wants."""
-    if arm.value is None:
+    """Return what the rivals of an arm are sorted by: those that may be better first, then by what the goal wants.
+
+    Arms that lose come last, by how far they miss the margin, in widths of their intervals.
+    """
+    lost = next((each for each in (arm.quality, arm.value) if each and each.verdict is Verdict.LOSES), None)
+    judged = lost or arm.value
+    if judged is None:
         return 3, 0.0
-    is_higher_better = arm.value.metric in wanted.metrics and wanted.metrics[arm.value.metric].is_higher_better
-    amount = arm.value.spread.median
-    return ("open", "keeps", "loses").index(arm.word), -amount if is_higher_better else amount
+    metric = wanted.metrics.get(judged.metric, TRAIN_TIME)
+    if lost is None or lost.difference is None:
+        return ("open", "keeps", "loses").index(arm.word), -metric.gain(judged.spread.median, 0.0)
+    width = (lost.difference.best or 0.0) - lost.difference.gain
+    return 2, (-lost.difference.gain - metric.margin) / max(width, 1e-9)
 
 
 def _repeated(found: Sequence[RunSpec], counts: Sequence[int], plan: StudyPlan) -> tuple[RunSpec, ...]:

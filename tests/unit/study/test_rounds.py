@@ -338,6 +338,19 @@ def test_the_arm_to_use_and_its_rivals_run_on_fresh_seeds_once_all_else_is_made(
     assert not {run.seed for run in fresh} & {run.seed for run in asked.runs}
 
 
+def test_of_rivals_that_lose_those_that_miss_least_run_on_fresh_seeds() -> None:
+    asked = replace(plan(BASE + "matrix: {batch_size: [8, 16, 32, 64, 128]}\nbaseline: none\n"), confirms=True)
+    scores = {8: 0.935, 16: 0.934, 32: 0.919, 64: 0.878, 128: 0.6}
+
+    def score(run: RunSpec) -> dict[str, Any]:
+        times = {8: 1.3, 16: 4.0, 32: 0.7, 64: 0.6, 128: 0.5}
+        accuracy = scores[run.settings.batch_size] + 0.002 * (run.repeat % 3 - 1)
+        return of_batch(run, times) | {"validation_accuracy": accuracy}
+
+    fresh = next_round(asked, [score(run) for run in asked.runs])[len(asked.runs) :]
+    assert {run.settings.batch_size for run in fresh} == {8, 32, 64}
+
+
 RATES = [0.01, 0.02, 0.04, 0.08, 0.16]
 # The second of RATES is the scenario's own.
 OWN_RATE = BASE.replace("epochs: 8", f"epochs: 8, learning_rate: {RATES[1]}") + "baseline: none\n"
