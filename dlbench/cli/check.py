@@ -37,7 +37,7 @@ def command(
     No run is started; data is read and models of your own are built once. Exit code 2 if anything is wrong, with the
     file, the line and what is allowed, or if a library, a program or a script is not here that `run` would need.
     """
-    from dlbench.analysis.answer.power import power_text
+    from dlbench.analysis.answer.power import compared, power_text
     from dlbench.scenario.check.warnings import announcement, warnings
     from dlbench.scenario.expand.arms import unused_excludes
     from dlbench.scenario.expand.runs import expand
@@ -59,7 +59,7 @@ def command(
     if len(runs) > _MOST_ROWS:
         click.echo(f"and {len(runs) - _MOST_ROWS:,} more")
     click.echo()
-    if words := power_text(parsed.repeats, len({run.arm for run in runs})):
+    if words := power_text(parsed.repeats, *compared(runs, parsed.given)):
         click.echo(words)
     click.echo(total(runs, estimates, parsed.repeats))
     if words := announcement(parsed, runs, cluster):

@@ -16,7 +16,7 @@ from typing import Any
 
 from dlbench import plugins, scratch
 from dlbench.analysis.answer.doubts import pointless
-from dlbench.analysis.answer.power import power_text
+from dlbench.analysis.answer.power import compared, power_text
 from dlbench.analysis.formatting import counted, duration
 from dlbench.errors import UserError
 from dlbench.hosts.remote import addresses, collect_remote
@@ -191,7 +191,7 @@ class _Runner:
         for row in self.collector.rows:
             self.durations.add(row["run_id"], row["status"], row.get("wall_time_s") or 0.0)
         made_ids: set[str] = set()
-        is_limited, num_arms = self.spending.budget.is_limited, len({run.arm for run in planned.runs})
+        is_limited, size = self.spending.budget.is_limited, compared(planned.runs, planned.scenario.given)
         is_first = True
         while not (self.stop.is_set() or self.is_spent):
             runs = next_round(planned, self.collector.rows, made_ids, self._has_room if is_limited else None)
@@ -211,7 +211,7 @@ class _Runner:
             for line in announced(todo):
                 self.watcher.say(line)
             self.watcher.begin(self.folder.path, todo, len(runs) - len(todo), self.durations)
-            if is_first and not self.collector.rows and (text := power_text(planned.rule, num_arms)):
+            if is_first and not self.collector.rows and (text := power_text(planned.rule, *size)):
                 self.watcher.say(text)
             self.said.discard(_TIME)
             self.run_all(todo)

@@ -1,10 +1,15 @@
 """What repeats will be able to tell, known before the first run."""
 
 import math
+from collections.abc import Collection, Iterable
 
+from dlbench.analysis.answer.comparison_group import comparison_groups
+from dlbench.analysis.arms import arms as arms_of
 from dlbench.analysis.formatting import counted, percent
 from dlbench.analysis.judge import LEAST_REPEATS, POWER
+from dlbench.analysis.metrics.row import specification
 from dlbench.analysis.statistics.sequential import SIGNIFICANCE, nominal_level
+from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.scenario import Repeats
 
 # Of times on a quiet machine.
@@ -25,10 +30,18 @@ def detectable(repeats: int, arms: int, significance: float = SIGNIFICANCE) -> f
     return float((stdtrit(freedom, 1 - level) + stdtrit(freedom, POWER)) * math.sqrt(2 / repeats))
 
 
-def power_text(repeats: int | Repeats, arms: int) -> str:
-    """Say what these repeats of this many arms will tell; empty where there is nothing to compare."""
+def compared(runs: Iterable[RunSpec], given: Collection[str] = ()) -> tuple[int, int]:
+    """Return how many arms of planned runs will be compared with each other at most, and the number of their tasks."""
+    one_of_each = {run.arm: run for run in runs}.values()
+    rows = ({"attempt": 0, "status": ""} | specification(run) | run.options for run in one_of_each)
+    groups = comparison_groups(arms_of(rows), given)
+    return max((len(group.arms) for group in groups), default=0), len({group.title for group in groups})
+
+
+def power_text(repeats: int | Repeats, arms: int, tasks: int = 1) -> str:
+    """Say what these repeats of this many arms of a task will tell; empty where there is nothing to compare."""
     if arms < 2:
-        return ""
+        return f"arms of {tasks} tasks (`model`, `dataset`, `command`) are not compared" if tasks > 1 else ""
     most, least = (repeats.max, f"{repeats.min} to ") if isinstance(repeats, Repeats) else (repeats, "")
     if most < LEAST_REPEATS:
         return f"{counted(most, 'repeat')} of {arms} arms will decide nothing: it takes {LEAST_REPEATS} (`repeats: 5`)"

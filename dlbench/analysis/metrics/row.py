@@ -105,7 +105,7 @@ def run_row(run: RunSpec, layout: Layout | None, attempt: AttemptRecords, journa
     is_complete = len(journal.results) == processes and len(by_servers) == len(servers)
     results = journal.results if is_complete else {}
     row: dict[str, Any] = dict.fromkeys((*names("runs"), *run.metrics))
-    row |= _specification(run) | _attempt(attempt)
+    row |= specification(run) | _attempt(attempt)
     if layout is not None:
         row |= _layout(run, layout, attempt)
     by_workers = [*journal.results.values(), *idle]
@@ -207,7 +207,8 @@ def _trained(results: dict[int, Result]) -> dict[int, Result]:
     return {rank: result for rank, result in results.items() if rank not in idle} or results
 
 
-def _specification(run: RunSpec) -> dict[str, Any]:
+def specification(run: RunSpec) -> dict[str, Any]:
+    """Return the columns that are known of a run before it is made, without the options of its plugins."""
     settings, target = run.settings.model_dump(mode="json"), run.target
     # A user's own script has empty names where the scenario says nothing of model, data set or engine.
     row = {name: settings[name] for name in names("runs") if settings.get(name) != "" and name in settings}

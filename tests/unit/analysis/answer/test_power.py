@@ -5,10 +5,13 @@ import math
 import numpy as np
 import pytest
 
-from dlbench.analysis.answer.power import detectable, power_text
+from dlbench.analysis.answer.power import compared, detectable, power_text
 from dlbench.analysis.judge import judge
+from dlbench.scenario.expand.runs import expand
 from dlbench.scenario.metrics import TRAIN_TIME
+from dlbench.scenario.read.scenario_file import parse
 from dlbench.scenario.scenario import Repeats
+from tests.unit.study.makers import planned
 
 
 @pytest.mark.parametrize(("repeats", "arms"), [(3, 2), (4, 2), (4, 6)])
@@ -28,4 +31,22 @@ def test_what_is_said() -> None:
     assert power_text(2, 4) == "2 repeats of 4 arms will decide nothing: it takes 3 (`repeats: 5`)"
     assert power_text(5, 2).startswith("5 repeats of 2 arms will tell differences of 2 times the scatter")
     assert power_text(Repeats(min=3, max=20), 2).startswith("3 to 20 repeats of 2 arms will tell differences of")
+    assert power_text(5, 1, 2) == "arms of 2 tasks (`model`, `dataset`, `command`) are not compared"
     assert detectable(2, 2) == math.inf
+
+
+@pytest.mark.parametrize(
+    ("matrix", "given", "size"),
+    [
+        ("batch_size: [8, 16, 32]", "[]", (3, 1)),
+        ("model: [softmax, mlp], batch_size: [8, 16, 32]", "[]", (3, 2)),
+        ("momentum: [0.0, 0.9], batch_size: [8, 16, 32]", "[momentum]", (3, 1)),
+        ("command: [python a.py, python b.py]", "[]", (1, 2)),
+    ],
+)
+def test_arms_that_the_answer_keeps_apart_are_not_promised_to_be_told_apart(
+    matrix: str, given: str, size: tuple[int, int]
+) -> None:
+    text = f"base: {{strategy: single}}\nmatrix: {{{matrix}}}\ngiven: {given}\nrepeats: 5\n"
+    scenario = parse(text, "s.yaml")
+    assert compared(expand(scenario, planned().cluster), scenario.given) == size
