@@ -107,8 +107,7 @@ def _of_comparison(group: ComparisonGroup, judged: Sequence[Arm], deciding: Sequ
     if text := not_completed([row for arm in group.arms for row in arm.rows]):
         yield 65, text
     again = (arm for arm in group.arms if len(arm.attempts) > len(arm.rows))
-    failed = Counter({arm: sum(status != Status.COMPLETED for status in arm.attempts) for arm in again})
-    if failed:
+    if failed := +Counter({arm: sum(status != Status.COMPLETED for status in arm.attempts) for arm in again}):
         each = [f"{count} of {len(arm.attempts)} attempts of {arm.title} failed" for arm, count in failed.most_common()]
         yield 64, listed(each, 2, "; ")
     if work := unequal_work(group.completed):
