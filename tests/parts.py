@@ -17,23 +17,25 @@ from pathlib import Path
 BIN = Path(sys.executable).parent
 PYTEST = (sys.executable, "-m", "pytest")
 # None of these draws examples: without Hypothesis each of the processes starts two seconds sooner.
-FUNCTIONAL = (*PYTEST, "-p", "no:hypothesispytest", "tests/functional")
+QUICK = (*PYTEST, "-p", "no:hypothesispytest")
+FUNCTIONAL = (*QUICK, "tests/functional")
 # Unit tests use two cores; functional tests wait for other processes, those on hosts most of their time.
 NUM_UNIT, NUM_FUNCTIONAL = ("--numprocesses", "2"), ("--numprocesses", "4")
 BY_FILE = ("--dist", "loadfile", "--no-loadscope-reorder")
 # Tests that measure rates, or read what is counted for the whole machine, take turns: they are marked `alone`.
+ALONE = sorted(str(path) for path in Path("tests/functional").glob("test_*.py") if "mark.alone" in path.read_text())
 PARTS = {
     "lint": (str(BIN / "ruff"), "check", "."),
     "format": (str(BIN / "ruff"), "format", "--check", "."),
-    "types": (str(BIN / "mypy"),),
+    "types": (str(BIN / "mypy"), "--num-workers", "2"),
     "imports": (str(BIN / "lint-imports"), "--no-logo"),
     "unit": (*PYTEST, *NUM_UNIT, "--dist", "worksteal", "tests/unit", "tests/golden"),
     "functional": (*FUNCTIONAL, *NUM_FUNCTIONAL, *BY_FILE, "-m", "not alone and not soak"),
-    "alone": (*FUNCTIONAL, "-m", "alone and not soak"),
+    "alone": (*QUICK, *ALONE, "-m", "alone and not soak"),
 }
 AGAIN = {
     "functional": (*FUNCTIONAL, "-m", "not alone and not soak", "--last-failed", "--maxfail", "1"),
-    "alone": (*FUNCTIONAL, "-m", "alone and not soak", "--last-failed", "--maxfail", "1"),
+    "alone": (*QUICK, *ALONE, "-m", "alone and not soak", "--last-failed", "--maxfail", "1"),
 }
 # Where Python keeps no compiled files each process of pytest rewrites all tests' assertions, for eight seconds.
 COMPILED_ANEW = "PYTHONDONTWRITEBYTECODE"
