@@ -43,7 +43,8 @@ def read_share(text: str) -> float:
 @click.argument("new", type=options.path, shell_complete=options.study_paths)
 @click.option(
     "--fail-above", metavar="5%",
-    help="Exit with 3 where a median is worse by more than this, significantly, an arm fails more, or loses a target.",
+    help="Exit with 3 where a median is worse by more than this, significantly, an arm fails more, or loses a target "
+    "or a metric.",
 )  # fmt: skip
 @click.option(
     "--noise", default="2%", show_default=True, metavar="2%",
@@ -159,8 +160,8 @@ def _judge(found: "Comparison", allowed: float) -> int:
         if change.reached and change.base and change.new and change.kind is ChangeKind.TARGET_LOST:
             (before, now), runs = change.reached, counted(change.new.n, "run")
             what += f" ({now} of {runs}, before {before} of {change.base.n})"
-        elif change.kind is ChangeKind.FAILS_MORE:
-            what = _completed(change)
+        elif change.kind in (ChangeKind.FAILS_MORE, ChangeKind.MISSING_MORE):
+            what = _whole(change)
         elif change.metric:
             what = f"{change.metric} worse by {percent(change.worsening)}"
         click.echo(f"dlbench: {change.arm}: {what}", err=True)
@@ -175,9 +176,10 @@ def _judge(found: "Comparison", allowed: float) -> int:
     return COMPLETED
 
 
-def _completed(change: "Change") -> str:
-    (before, base), (now, new) = change.base_runs, change.new_runs
-    return f"completed {now} of {counted(new, 'run')}, before {before} of {base}"
+def _whole(change: "Change") -> str:
+    before, base, now, new = change.whole
+    what = f"{change.metric} in" if change.metric else "completed"
+    return f"{what} {now} of {counted(new, 'run')}, before {before} of {base}"
 
 
 def _passed(found: "Comparison", allowed: float) -> str:
@@ -190,11 +192,13 @@ def _passed(found: "Comparison", allowed: float) -> str:
         compared = sum(bool(change.metric) for change in found.changes)
         text += f"; {unknown} of {counted(compared, 'comparison')} cannot be told"
     both = [change for change in found.changes if change.base_runs[1] and change.new_runs[1]]
-    repeats = min((min(change.base_runs[0], change.new_runs[0]) for change in both), default=0)
+    repeats = min((min(change.whole[::2]) for change in both), default=0)
     if repeats < ENOUGH_REPEATS:
         text += f": with {counted(repeats, 'repeat')} a gate finds little, {ENOUGH_REPEATS} are enough"
     if missing := found.count(ChangeKind.ONLY_IN_BASE):
         text += f"; {counted(missing, 'arm')} of the base {'was' if missing == 1 else 'were'} not run"
-    fewer = [each for each in both if each.new_runs[0] * each.base_runs[1] < each.base_runs[0] * each.new_runs[1]]
-    arms = dict.fromkeys(f"; {each.arm}: {_completed(each)}" for each in fewer)
+    # Of a metric and of its arm.
+    every = [view for each in both for view in (replace(each, metric="", reached=None), each)]
+    fewer = [each for each in every if each.whole[2] * each.whole[1] < each.whole[0] * each.whole[3]]
+    arms = dict.fromkeys(f"; {each.arm}: {_whole(each)}" for each in fewer)
     return text + "".join(first_of(list(arms), MOST_REASONS, "; and {} more"))

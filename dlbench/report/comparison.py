@@ -68,6 +68,9 @@ def rules(comparison: Comparison) -> Iterator[str]:
     if fails := [change for change in comparison.changes if change.kind is ChangeKind.FAILS_MORE]:
         arms = counted(fails[0].judgement.family if fails[0].judgement else 0, "arm")
         yield f"Fails more often: fewer runs completed (Fisher's exact test, Holm over {arms} with failed runs)."
+    if comparison.count(ChangeKind.MISSING_MORE):
+        exact = "Fisher's exact test, Holm over the numbers that some runs lack"
+        yield f"Missing in more runs: no completed run has the number now, or fewer do ({exact})."
     kinds = {difference.kind for difference in comparison.warnings}
     if differ := [words for kind, words in (("machine", "machines"), ("versions", "versions")) if kind in kinds]:
         yield f"The {' and '.join(differ)} differ or are unknown and may explain the changes."
@@ -146,7 +149,8 @@ def cells(change: Change) -> tuple[str, ...]:
     sides = (_interval(change.base, unit, base), _interval(change.new, unit, new))
     p = change.judgement.p if change.judgement else None
     of_arm = (change.kind.value, one_line(change.arm, MOST_LETTERS))
-    runs = (_runs(*change.base_runs), _runs(*change.new_runs))
+    before, _, now, _ = change.whole
+    runs = (_runs(before, change.base_runs[1]), _runs(now, change.new_runs[1]))
     ratio = _interval(change.ratio, Unit(number))
     return (*of_arm, title, *sides, ratio, UNKNOWN if p is None else p_value(p), *runs)
 
@@ -211,5 +215,5 @@ def _values(change: Change) -> list[object]:
     judged = (change.judgement.p, change.judgement.family) if change.judgement else (None,) * 2
     base_reached, new_reached = change.reached or (None, None)
     sides = (*base, change.base_runs[1], base_reached, *new, change.new_runs[1], new_reached, *ratio[:3])
-    cells = (change.kind.value, change.arm, change.metric, *sides, *judged, change.worsening if change.metric else None)
+    cells = (change.kind.value, change.arm, change.metric, *sides, *judged, change.worsening if change.new else None)
     return [None if isinstance(value, float) and not math.isfinite(value) else value for value in cells]

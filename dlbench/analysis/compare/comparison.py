@@ -29,6 +29,7 @@ class ChangeKind(StrEnum):
     WORSE = "worse"
     NOW_FAILS = "now fails"
     FAILS_MORE = "fails more often"
+    MISSING_MORE = "missing in more runs"
     BETTER = "better"
     NO_LONGER_FAILS = "no longer fails"
     KEEPS = "keeps"
@@ -47,7 +48,7 @@ class Change:
         metric: The column; empty where the arm as a whole is meant.
         kind: What is said.
         base: Median and interval in the base; infinite where a target was not reached by half of the runs.
-        new: The same in the new study.
+        new: The same in the new study; None where no run of it has the metric.
         ratio: New over base; None where a value is zero or infinite.
         judgement: The test, with the p-value and family that decided; None where there is nothing to test.
         worsening: Share by which the new median is worse (0.1: a tenth less throughput, or a tenth more time);
@@ -70,14 +71,30 @@ class Change:
     reached: tuple[int, int] | None = None
 
     @property
+    def whole(self) -> tuple[int, int, int, int]:
+        """Of an arm the completed of all runs, of a metric those with a value of the completed: base, then new."""
+        if not self.metric:
+            return (*self.base_runs, *self.new_runs)
+        # A time to target has a value also of runs that diverged.
+        sides = ((self.base, self.base_runs[0]), (self.new, self.new_runs[0]))
+        (before, base), (now, new) = ((min(side.n, runs) if side else 0, runs) for side, runs in sides)
+        return before, base, now, new
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether some of the runs in `whole` lack what others have: where all or none do, no test finds anything."""
+        before, base, now, new = self.whole
+        return 0 < before + now < base + new
+
+    @property
     def lost_p(self) -> float:
-        """Fisher's exact p-value that as many runs complete as in the base, or where no run reaches the target now.
+        """Fisher's exact p-value that as many runs are whole as in the base, or where no run reaches the target now.
 
         It is 1 where one still does, or most of the base did not.
         """
-        if not self.metric:
-            return _fewer_p(*self.base_runs, *self.new_runs)
-        if self.reached is None or self.base is None or self.new is None or math.isinf(self.base.value):
+        if self.reached is None:
+            return _fewer_p(*self.whole)
+        if self.base is None or self.new is None or math.isinf(self.base.value):
             return 1.0
         before, after = self.reached
         return 1.0 if after else _fewer_p(before, self.base.n, after, self.new.n)
@@ -91,7 +108,8 @@ class Comparison:
         base_name: Name of the base.
         new_name: Name of the new study.
         noise: The smallest share of times, rates and losses that matters.
-        changes: One for each metric of each arm that both have, and one for each arm that one lacks or that fails.
+        changes: One for each metric of each arm that both have, or that is missing now, and one for each arm that one
+            lacks or that fails.
         refused: Why they cannot be compared; there are no changes then.
         warnings: In what else they differ.
     """
@@ -108,8 +126,8 @@ class Comparison:
         return sum(change.kind is kind for change in self.changes)
 
     def regressions(self, share: float) -> tuple[Change, ...]:
-        """Return what is worse by more than a share, chance and noise, arms that fail (more often), lost targets."""
-        always = (ChangeKind.TARGET_LOST, ChangeKind.NOW_FAILS, ChangeKind.FAILS_MORE)
+        """Return what is worse by more than a share, chance and noise, what fails or is missing more, lost targets."""
+        always = (ChangeKind.TARGET_LOST, ChangeKind.NOW_FAILS, ChangeKind.FAILS_MORE, ChangeKind.MISSING_MORE)
         tolerated = {ChangeKind.WORSE: share, **dict.fromkeys(always, -math.inf)}
         return tuple(change for change in self.changes if change.worsening > tolerated.get(change.kind, math.inf))
 
@@ -130,8 +148,8 @@ def compare(
     """Compare the arms of a new study with those of a base.
 
     All metrics of all arms are one family: p-values are corrected for all of them together (Holm). Whether targets are
-    lost is another family, and whether fewer runs complete of the arms of which any failed: at five repeats the
-    correction for all metrics of all arms would hide it.
+    lost is another family, whether fewer runs complete of the arms of which any failed, and whether fewer completed
+    runs have a metric: at five repeats the correction for all metrics of all arms would hide it.
 
     Args:
         base: All arms of the base, also those without a completed run.
@@ -153,26 +171,33 @@ def compare(
 
 
 def _changes(pairs: Sequence[Pair], metrics: Sequence[Metric]) -> list[Change]:
-    changes, cases = [], []
+    changes: list[Change] = []
+    cases, tested = [], []
     for ours, theirs in pairs:
         label = next(arm.label for arm in (theirs, ours) if arm)
         base_runs, new_runs = ((arm.n, len(arm.rows)) if arm else (0, 0) for arm in (ours, theirs))
         of_arm = Change(label, "", _of_arm(ours, theirs), base_runs, new_runs)
         for metric in metrics:
             base, new = (arm.comparable(metric.column) if arm else {} for arm in (ours, theirs))
+            # The window of a faster run may be too short for a rate.
+            is_short = metric.column == RATE.column and theirs and theirs.get("timed_window_s") is not None
             if base and new:
                 # Scores of one seed belong together, times of two days do not.
                 unpaired = base if metric.is_score else {("base", *repeat): value for repeat, value in base.items()}
                 cases.append((new, unpaired, metric))
+                tested += [len(changes)] * (not is_short)
                 changes.append(_measured(of_arm, list(base.values()), list(new.values()), metric))
+            elif base and new_runs[0] and not is_short:
+                before = median_interval(list(base.values()))
+                changes.append(replace(of_arm, metric=metric.column, kind=ChangeKind.MISSING_MORE, base=before))
         changes.append(of_arm)
     judgements = iter(judge_pairs(cases))
-    judged = [_judged(change, next(judgements)) if change.metric else change for change in changes]
+    judged = [_judged(change, next(judgements)) if change.new else change for change in changes]
     targets = [n for n, each in enumerate(judged) if each.reached and each.kind is not ChangeKind.TOO_FEW]
-    arms = ((n, each) for n, each in enumerate(judged) if not each.metric and each.kind is ChangeKind.KEEPS)
-    # Where all or none completed, no test could find anything.
-    failed = [n for n, each in arms if 0 < each.base_runs[0] + each.new_runs[0] < each.base_runs[1] + each.new_runs[1]]
-    for kind, places in ((ChangeKind.TARGET_LOST, targets), (ChangeKind.FAILS_MORE, failed)):
+    arms = (n for n, each in enumerate(judged) if not each.metric and each.kind is ChangeKind.KEEPS)
+    failed, missing = ([n for n in places if judged[n].is_partial] for places in (arms, tested))
+    families = {ChangeKind.TARGET_LOST: targets, ChangeKind.FAILS_MORE: failed, ChangeKind.MISSING_MORE: missing}
+    for kind, places in families.items():
         for place, p in zip(places, holm([judged[n].lost_p for n in places]), strict=True):
             if p <= SIGNIFICANCE:
                 fisher = replace(judged[place].judgement or Judgement(Verdict.LOSES), p=p, family=len(places))
@@ -226,7 +251,7 @@ def _of_arm(base: Arm | None, new: Arm | None) -> ChangeKind:
 
 
 def _unequal(both: Sequence[tuple[Arm, Arm]], metrics: Sequence[Metric]) -> Iterator[str]:
-    """Say in what arms are not whole: some of their runs failed, or one study lacks a metric that the other has."""
+    """Say in what arms are not whole: some of their runs failed or lack a metric, or one study has none of it."""
     lacking: Counter[str] = Counter()
     for base, new in both:
         failed, again = (len(arm.rows) - arm.n for arm in (base, new))
@@ -235,8 +260,11 @@ def _unequal(both: Sequence[tuple[Arm, Arm]], metrics: Sequence[Metric]) -> Iter
         elif failed or again:
             runs = counted(len(base.rows), "run")
             yield f"{new.label}: {failed} of {runs} failed in BASE, {again} of {len(new.rows)} in NEW"
-        if base.n and new.n:
-            columns = [metric.column for metric in metrics]
-            lacking.update(name for name in columns if bool(base.comparable(name)) != bool(new.comparable(name)))
-    for column, count in lacking.items():
+        for name in (metric.column for metric in metrics if base.n and new.n):
+            before, now = (len(arm.comparable(name)) for arm in (base, new))
+            if before and now and before + now < base.n + new.n:
+                has = f"{before} of {counted(base.n, 'completed run')} in BASE, {now} of {new.n} in NEW"
+                yield f"{new.label}: {name} in {has}"
+            lacking[name] += bool(before) != bool(now)
+    for column, count in (+lacking).items():
         yield f"{column} of {counted(count, 'arm')} is known in one study alone: it is not compared"

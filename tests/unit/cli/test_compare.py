@@ -58,6 +58,10 @@ def aimed(*seconds: float | None) -> list[dict]:
     return arm("a", {"time_to_target_s": seconds}, target_metric="validation_accuracy", target_value=0.9)
 
 
+def scored(accuracies: list[float | None]) -> list[dict]:
+    return arm("a", {"validation_accuracy": accuracies, "train_time_s": noisy(9.0, 5, 1)})
+
+
 def broken(count: int, completed: int) -> list[dict]:
     rows = measured("a", 9.0, 2, count)
     return [row | {"status": "completed" if place < completed else "failed"} for place, row in enumerate(rows)]
@@ -70,6 +74,10 @@ def test_what_is_slower_is_told_and_fails_a_gate_above_its_share_or_where_an_arm
     for new, share, code, part, *base in (
         (measured("a", 10.5, 2), "5%", REGRESSION, "dlbench: label of a: train_time_s worse by 1"),
         (measured("a", 10.5, 2), "50%", 0, "no median is worse by more than 50%"),
+        (scored([None] * 5), "5%", REGRESSION, "label of a: validation_accuracy in 0 of 5 runs, before 5 of 5",
+         scored([0.9] * 5)),
+        (scored([0.9] * 3 + [None] * 2), "5%", 0, "; label of a: validation_accuracy in 3 of 5 runs, before 5 of 5\n",
+         scored([0.9] * 5)),
         (failed("a", 8), "90%", REGRESSION, "dlbench: label of a: now fails"),
         (broken(8, 3), "90%", REGRESSION, "dlbench: label of a: completed 3 of 8 runs, before 8 of 8"),
         (broken(5, 3), "90%", 0, "; label of a: completed 3 of 5 runs, before 5 of 5\n", broken(5, 5)),

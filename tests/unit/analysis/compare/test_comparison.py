@@ -188,6 +188,45 @@ def test_fewer_completed_runs_are_tested_among_the_arms_with_failed_runs(before,
     assert [change.judgement.family for change in changed] == [others + 1] * len(changed)
 
 
+@pytest.mark.parametrize(
+    ("before", "now", "count", "others", "kind"),
+    [
+        (5, 0, 5, 20, "missing in more runs"),
+        (1, 0, 1, 0, "missing in more runs"),
+        (8, 3, 8, 2, "missing in more runs"),
+        (8, 3, 8, 3, None),
+        (5, 3, 5, 0, None),
+        (3, 8, 8, 0, None),
+    ],
+)
+def test_a_metric_that_fewer_completed_runs_have_is_tested_among_those_that_some_lack(before, now, count, others, kind):
+    def runs(num_known: int, name: str = "a", **values: Any) -> list[dict[str, Any]]:
+        losses = [*noisy(1.0, num_known, 1), *[None] * (count - num_known)]
+        return arm(name, {"validation_loss": losses, "train_time_s": noisy(9.0, count, 1)}, **values)
+
+    rest = [row for n in range(others) for row in runs(count - 1, f"o{n}", batch_size=4 + n)]
+    found = compare(read(runs(before), rest), read(runs(now), rest), machines=(EPYC, EPYC))
+    changed = found.regressions(9.0)
+    assert [(change.arm, change.metric, change.kind) for change in changed] == (
+        [("label of a", "validation_loss", kind)] if kind else []
+    )
+    assert all(change.whole == (before, count, now, count) for change in changed)
+    assert [change.judgement.family for change in changed if change.judgement] == [others + 1] * bool(kind and now)
+    text = f"label of a: validation_loss in {before} of {count} completed runs in BASE, {now} of {count} in NEW"
+    assert (text in [warning.text for warning in found.warnings]) is (now > 0)
+
+
+@pytest.mark.parametrize(("window_s", "kinds"), [(4.9, {"keeps"}), (None, {"keeps", "missing in more runs"})])
+@pytest.mark.parametrize("num_known", [0, 1])
+def test_a_rate_may_be_missing_where_the_window_became_too_short_for_one(num_known, window_s, kinds):
+    def runs(num_known: int, **values: Any) -> list[Any]:
+        rates = [*[100.0] * num_known, *[None] * (8 - num_known)]
+        return read(arm("a", {"train_time_s": [9.0] * 8, "samples_per_s": rates}, **values))
+
+    found = findings(compare(runs(8), runs(num_known, timed_window_s=window_s)))
+    assert set(found.values()) - {"too few repeats"} == kinds
+
+
 def test_failed_runs_and_metrics_of_one_study_are_noted():
     new = measured("a", 9.0, 2)
     new[0]["status"] = "stalled"
