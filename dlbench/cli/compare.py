@@ -195,6 +195,9 @@ def _passed(found: "Comparison", allowed: float) -> str:
     repeats = min((min(change.whole[::2]) for change in both), default=0)
     if repeats < ENOUGH_REPEATS:
         text += f": with {counted(repeats, 'repeat')} a gate finds little, {ENOUGH_REPEATS} are enough"
+    worse = sorted((each for each in found.changes if each.kind is ChangeKind.WORSE), key=lambda each: -each.worsening)
+    if less := [f"{each.arm}: {each.metric} by {percent(each.worsening)}" for each in worse]:
+        text += f"; {len(less)} worse by less: " + ", ".join(first_of(less, MOST_REASONS, "and {} more"))
     if missing := found.count(ChangeKind.ONLY_IN_BASE):
         text += f"; {counted(missing, 'arm')} of the base {'was' if missing == 1 else 'were'} not run"
     # Of a metric and of its arm.

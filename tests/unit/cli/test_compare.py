@@ -74,6 +74,8 @@ def test_what_is_slower_is_told_and_fails_a_gate_above_its_share_or_where_an_arm
     for new, share, code, part, *base in (
         (measured("a", 10.5, 2), "5%", REGRESSION, "dlbench: label of a: train_time_s worse by 1"),
         (measured("a", 10.5, 2), "50%", 0, "no median is worse by more than 50%"),
+        (scored(noisy(0.863, 5, 2, 0.001)), "5%", 0, "; 1 worse by less: label of a: validation_accuracy by 4.",
+         scored(noisy(0.903, 5, 1, 0.001))),
         (scored([None] * 5), "5%", REGRESSION, "label of a: validation_accuracy in 0 of 5 runs, before 5 of 5",
          scored([0.9] * 5)),
         (scored([0.9] * 3 + [None] * 2), "5%", 0, "; label of a: validation_accuracy in 3 of 5 runs, before 5 of 5\n",
