@@ -34,6 +34,11 @@ def needs_of(strategy: str) -> Needs:
     return needs
 
 
+def trains_in_nodes(settings: Settings) -> bool:
+    """Whether nodes, real or simulated, train on flat vectors, with an optimizer that knows no variables."""
+    return needs_of(settings.strategy).nodes or settings.is_simulated
+
+
 def provides(launcher: str, strategy: str) -> tuple[str, ...]:
     """Return the collectives that a strategy's processes can use under a launcher."""
     needs = needs_of(strategy)

@@ -11,6 +11,7 @@ from dlbench.errors import UserError, joined
 from dlbench.records.model_trial import ANSWER, FAULTS, PROGRAM, TRIALS, ModelTrial
 from dlbench.scenario.check.case import Case, Descriptions
 from dlbench.scenario.cluster import Cluster
+from dlbench.scenario.plugin_settings import trains_in_nodes
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.search_path import inherited
 
@@ -75,7 +76,7 @@ def _build(trials: Sequence[ModelTrial]) -> None:
 
 
 def _trials(runs: Iterable[RunSpec], cluster: Cluster) -> Sequence[ModelTrial]:
-    """Return one run for each model of the user's own, its options and its data set."""
+    """Return one run for each model of the user's own, its options and its data set, in nodes and in lock step."""
     trials: dict[str, ModelTrial] = {}
     seen: Descriptions = {}
     for run in runs:
@@ -84,7 +85,7 @@ def _trials(runs: Iterable[RunSpec], cluster: Cluster) -> Sequence[ModelTrial]:
             continue
         if plugins.load("trainers", settings.trainer).get("BUILDER") != "keras":
             continue
-        names = (settings.model, settings.trainer, settings.dataset, settings.precision)
+        names = (settings.model, settings.trainer, settings.dataset, settings.precision, trains_in_nodes(settings))
         key = json.dumps([*names, run.options_of("model"), run.options_of("dataset")])
         if key not in trials:
             trials[key] = ModelTrial(run=run, shapes=_shapes(Case(run, cluster, seen)))

@@ -6,6 +6,8 @@ import numpy as np
 
 from dlbench.errors import UserError
 from dlbench.plugins import Options, Plugin
+from dlbench.scenario.plugin_settings import trains_in_nodes
+from dlbench.scenario.settings import Settings
 from dlbench.trainers import Problem, _keras_cost
 from dlbench.trainers._keras_draws import drawn_by_numpy
 
@@ -14,12 +16,12 @@ BUILDER = "keras"
 _ROUNDING = 1e-2
 
 
-def build(plugin: Plugin, options: Options, problem: Problem) -> Any:
+def build(plugin: Plugin, options: Options, problem: Problem, settings: Settings) -> Any:
     """Return the plugin's `keras.Model`, built and checked.
 
     Raises:
         UserError: The plugin has no Keras builder, refuses the samples' shape, or returns something else than a
-            model from samples to outputs [n, *target_shape, num_outputs].
+            model from samples to outputs [n, *target_shape, num_outputs] that the run's strategy can train.
     """
     import keras
 
@@ -35,6 +37,13 @@ def build(plugin: Plugin, options: Options, problem: Problem) -> Any:
         _check_activation(model, plugin.name, problem)
     if not model.trainable_variables:
         raise UserError(f"model {plugin.name!r} has no trainable weights")
+    constrained = [variable.path for variable in model.trainable_variables if variable.constraint is not None]
+    if constrained and trains_in_nodes(settings):
+        who = "a simulation" if settings.is_simulated else f"the strategy {settings.strategy}"
+        raise UserError(
+            f"model {plugin.name!r} has a constraint on {constrained[0]}, which {who} would not apply",
+            hint="leave the constraint away, or use a strategy whose step is Keras's, such as mpi",
+        )
     return model
 
 
@@ -48,7 +57,10 @@ def flops(model: Any) -> float | None:
 
 
 def lookup_tables(model: Any) -> dict[str, int]:
-    """Return the embeddings that read the model's tokens and nothing else, by name: numbers of trainable weights."""
+    """Return the embeddings that read the model's tokens and nothing else, by name: numbers of trainable weights.
+
+    One with a constraint is left out: it changes rows that no batch names.
+    """
     import keras
 
     numbers = {id(variable): number for number, variable in enumerate(model.trainable_variables)}
@@ -57,7 +69,8 @@ def lookup_tables(model: Any) -> dict[str, int]:
     return {
         layer.name: numbers[id(layer.trainable_variables[0])]
         for layer in embeddings
-        if len(layer.trainable_variables) == 1 and any(_input_of(layer) is tokens for tokens in inputs)
+        if [variable.constraint for variable in layer.trainable_variables] == [None]
+        and any(_input_of(layer) is tokens for tokens in inputs)
     }
 
 

@@ -55,7 +55,7 @@ def create(
         distribution = threads.distribution(jax)(devices=keras.distribution.list_devices()[: threads.replicas])
     keras.distribution.set_distribution(distribution)
     _keras_start.seed(keras, seed)
-    model = _keras_model.build(plugin, model_options, problem)
+    model = _keras_model.build(plugin, model_options, problem, settings)
     optimizer = make_optimizer(keras, settings, model)
     mesh = None if distribution is None else distribution.device_mesh.backend_mesh
     graph = JaxGraph(jax, keras, model, optimizer, problem, BatchParts.of(settings), mesh)

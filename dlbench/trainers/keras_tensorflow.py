@@ -52,7 +52,7 @@ def create(
     _keras_start.seed(keras, seed)
 
     def make() -> tuple[Any, Any]:
-        model = _keras_model.build(plugin, model_options, problem)
+        model = _keras_model.build(plugin, model_options, problem, settings)
         return model, make_optimizer(keras, settings, model)
 
     num_replicas = 1 if distribution is None else threads.replicas or 1

@@ -44,7 +44,7 @@ def create(
     """
     torch, keras = _keras_start.start(BACKEND, settings.precision.value, threads)
     _keras_start.seed(keras, seed)
-    model = _keras_model.build(plugin, model_options, problem)
+    model = _keras_model.build(plugin, model_options, problem, settings)
     optimizer = make_optimizer(keras, settings, model)
     for layer in model._flatten_layers():
         # Else dropout is drawn by PyTorch's own generator: alike on all workers, and in no checkpoint.

@@ -29,7 +29,7 @@ def attempt(trial: ModelTrial) -> ModelFault:
         problem = Problem(**trial.shapes) if trial.shapes is not None else _prepared(run)
         plugins.load("trainers", run.settings.trainer).get("start")(run.settings, Threads(1, 1))
         plugin = plugins.load("models", run.settings.model)
-        _keras_model.build(plugin, plugin.options(**run.options_of("model")), problem)
+        _keras_model.build(plugin, plugin.options(**run.options_of("model")), problem, run.settings)
     except UserError as error:
         return ModelFault(message=error.message, hint=error.hint, where=error.where)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a user's code raises

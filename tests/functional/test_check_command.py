@@ -184,6 +184,13 @@ def computed(problem):
     return Model(samples, ops.sigmoid(layers.Dense(problem.num_classes)(samples)))
 
 
+def bounded(problem):
+    from keras import Sequential, constraints, layers
+
+    last = layers.Dense(problem.num_classes, kernel_constraint=constraints.MaxNorm(1), name="kernel_of_mine")
+    return Sequential([layers.Input(problem.input_shape), last])
+
+
 def own(problem, *, has_gate: bool = False):
     from keras import Model, activations, layers
 
@@ -279,13 +286,16 @@ def test_models_of_ones_own_are_built_once_before_any_run(tmp_path: Path) -> Non
     (tmp_path / "s.yaml").write_text(
         "base: {epochs: 1, batch_size: 4, dataset: tried:data}\n"
         "matrix: {model: [tried:network, tried:typo, tried:softmax, tried:nested, tried:computed, tried:own]}\n"
-        "include: [{model: tried:gated}, {model: tried:gated, dataset: tried:broken}]\n"
+        "include: [{model: tried:gated}, {model: tried:gated, dataset: tried:broken}, {model: tried:bounded},\n"
+        "          {model: tried:bounded, strategy: ring, workers: 2}]\n"
     )
     wrong = check("s.yaml", cwd=tmp_path)
     assert wrong.returncode == 2
-    assert "6 mistakes" in wrong.stderr
+    assert "7 mistakes" in wrong.stderr
     assert "tried.py:11: AttributeError: module 'keras.layers' has no attribute 'Dens'" in wrong.stderr
     for name, kind in {"softmax": "softmax", "nested": "softmax", "computed": "sigmoid", "own": "softmax"}.items():
         assert f"'tried:{name}' ends with a {kind}" in wrong.stderr
     assert "tried:network" not in wrong.stderr.partition("dlbench: ")[2]
     assert "tried.py:28: TypeError" in wrong.stderr
+    assert "kernel_of_mine/kernel, which the strategy ring would not apply" in wrong.stderr
+    assert wrong.stderr.count("while tried:bounded") == 1

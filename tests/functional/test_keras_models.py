@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dlbench import plugins
+from dlbench.scenario.settings import Settings
 from dlbench.trainers import Problem, Trainer, _keras_model
 from tests.unit.trainers import contract
 from tests.unit.trainers.contract import Batch, create
@@ -190,7 +191,16 @@ def built(name: str, what: Problem, **options: Any) -> Any:
     """Return a Keras model in float32, without a trainer: nothing is computed."""
     create(KERAS, "softmax", contract.problem(2), precision="float32")  # starts Keras
     plugin = plugins.load("models", name)
-    return _keras_model.build(plugin, plugin.options(**options), what)
+    return _keras_model.build(plugin, plugin.options(**options), what, Settings())
+
+
+def test_a_table_with_a_constraint_is_no_lookup_table() -> None:
+    built("softmax", contract.problem(2))
+    import keras
+
+    for constraint, tables in ((None, {"words": 0}), (keras.constraints.MaxNorm(1), {})):
+        words = keras.layers.Embedding(11, 3, embeddings_constraint=constraint, name="words")
+        assert _keras_model.lookup_tables(keras.Sequential([keras.layers.Input((6,)), words])) == tables
 
 
 def num_parameters(model: Any) -> int:

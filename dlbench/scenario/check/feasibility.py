@@ -17,7 +17,7 @@ from dlbench.scenario.cluster import Cluster, Host
 from dlbench.scenario.cluster.spread import slots_in_words, spread, starts_here
 from dlbench.scenario.needs import SERVER
 from dlbench.scenario.placeholders import ATTEMPT, names
-from dlbench.scenario.plugin_settings import needs_of, num_slots, provides
+from dlbench.scenario.plugin_settings import needs_of, num_slots, provides, trains_in_nodes
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import (
     PLUGIN_SETTINGS,
@@ -103,7 +103,7 @@ def _nodes(case: Case) -> Iterator[str]:
     if settings.evaluator is not None and (settings.is_simulated or not case.needs.nodes):
         what = "a simulation is evaluated in no time" if settings.is_simulated else "its workers evaluate together"
         yield f"{what} (strategy {settings.strategy}): remove `evaluator`"
-    if not (case.needs.nodes or settings.is_simulated):
+    if not trains_in_nodes(settings):
         return
     who = "a simulation" if settings.is_simulated else f"the strategy {settings.strategy}"
     if settings.command is not None:
