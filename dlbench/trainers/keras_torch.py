@@ -48,9 +48,9 @@ def create(
     optimizer = make_optimizer(keras, settings, model)
     for layer in model._flatten_layers():
         # Else dropout is drawn by PyTorch's own generator: alike on all workers, and in no checkpoint.
-        generator = getattr(layer, "seed_generator", None)
-        if generator is not None and generator._initial_seed is None:
-            generator._initial_seed = seed
+        for generator in layer._seed_generators:
+            if generator._initial_seed is None:
+                generator._initial_seed = seed
     wrap = None if threads.distribution is None else threads.distribution(torch)
     wrapped = None if wrap is None else wrap(model)
     how = problem, settings.jit_compile, BatchParts.of(settings), wrapped

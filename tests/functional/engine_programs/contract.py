@@ -127,14 +127,31 @@ def trajectory(name: str, settings: dict[str, Any]) -> None:
 
 def dropout(name: str) -> None:
     """It is drawn anew in each step, by the seed, not in evaluation, and comes back with the trainer's state."""
-    what = Problem((6,), 10, vocabulary=11)
-    trainer, given = create(name, "lstm", what, {"units": 5, "dropout": 0.5}), contract.batch(what)
-    start = trainer.state()
-    first, second = (trainer.gradient(*given, 1.0)[1] for _ in range(2))
-    assert first != second
-    assert trainer.evaluate(*given) == trainer.evaluate(*given)
-    trainer.set_state(start)
-    assert trainer.gradient(*given, 1.0)[1] == first
+    tokens = Problem((6,), 10, vocabulary=11)
+    own = "tests.functional.engine_programs.contract:with_own_generator"
+    for what, model, options in ((tokens, "lstm", {"units": 5, "dropout": 0.5}), (IMAGES, own, {})):
+        trainer, given = create(name, model, what, options), contract.batch(what)
+        start = trainer.state()
+        first, second = (trainer.gradient(*given, 1.0)[1] for _ in range(2))
+        assert first != second
+        assert trainer.evaluate(*given) == trainer.evaluate(*given)
+        trainer.set_state(start)
+        assert trainer.gradient(*given, 1.0)[1] == first
+
+
+def with_own_generator(problem: Problem) -> Any:
+    """Return a model with a layer whose generator has a name of the user's own."""
+    import keras
+
+    class Dropping(keras.layers.Layer):
+        def __init__(self) -> None:
+            super().__init__()
+            self.rng = keras.random.SeedGenerator()
+
+        def call(self, x: Any, training: bool = False) -> Any:
+            return keras.random.dropout(x, 0.5, seed=self.rng) if training else x
+
+    return keras.Sequential([keras.layers.Flatten(), Dropping(), keras.layers.Dense(problem.num_classes)])
 
 
 def half_precision(name: str) -> None:
