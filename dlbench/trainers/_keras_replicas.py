@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dlbench.trainers import Array, Sums
+from dlbench.trainers import Array, BatchParts, Sums
 from dlbench.trainers._graph import InputSpecs
 from dlbench.trainers._keras_trainer import KerasTrainer, assign, read
 from dlbench.trainers._tensorflow_graph import TensorFlowGraph
@@ -119,6 +119,19 @@ class ReplicatedTrainer(KerasTrainer):
 
     def _own(self, variables: list[Any]) -> list[list[Any]]:
         return self._devices.own(variables)
+
+    def _parts(self, num_samples: int) -> list[Array]:
+        return joined_parts(self._graph.parts, num_samples, self._devices.num_replicas)
+
+
+def joined_parts(parts: BatchParts, num_samples: int, num_replicas: int) -> list[Array]:
+    """Return the places of the samples of each part of a joined batch: that part of each replica's slice, in order.
+
+    Replicas that have a sample more are the first, in each part as in the batch: a part is sliced as a batch is.
+    """
+    slices = np.array_split(np.arange(num_samples), num_replicas)
+    by_replica = [[places[part] for part in parts.cut(len(places))] for places in slices]
+    return [np.concatenate(of_all) for of_all in zip(*by_replica, strict=True)]
 
 
 def take_gradients_as_they_are(optimizer: Any) -> None:

@@ -5,7 +5,7 @@ What an engine does its own way is its graph's: `dlbench.trainers._graph`.
 
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -322,14 +322,18 @@ class KerasTrainer:
     def _add_all_but_the_last(self, x: Array, y: Array, scale: float) -> tuple[Array, Array, Sums]:
         """Differentiate all parts of a batch but the last; return that one, and the sums of those before it."""
         sums: Sums = dict.fromkeys(self.scores, 0)
-        *parts, last = self._graph.parts.cut(len(y))
-        if not parts:
+        if self._graph.parts.number(len(y)) == 1:
             return x, y, sums
+        *parts, last = self._parts(len(y))
         for part in parts:
             part_x, part_y = x[part], y[part]
             call = self._call(self._graph.add, specs_of(part_x, part_y, scale))
             sums = added(sums, self._as_sums(self._graph.array(call(*self._tensors(part_x, part_y)))))
         return x[last], y[last], sums
+
+    def _parts(self, num_samples: int) -> Sequence[slice | Array]:
+        """Return where the parts of a batch are, in order."""
+        return self._graph.parts.cut(num_samples)
 
     def _tensors(self, x: Array | DeviceArray, y: Array | DeviceArray) -> tuple[Any, Any]:
         """Return a batch's tensors."""

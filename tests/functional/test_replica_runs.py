@@ -142,7 +142,7 @@ def test_one_replica_and_epochs_that_are_divided_over_two(tmp_path: Path) -> Non
 def test_dropout_is_the_same_in_one_process_as_in_many(tmp_path: Path) -> None:
     """What each replica drops is tested with the other rules of replicas."""
     with Bench(tmp_path) as work:
-        base = {"precision": "float64", "workers": 2, "model": DROPPING}
+        base = {"precision": "float64", "workers": 2, "model": DROPPING, "gradient_accumulation_steps": 3}
         measure(work, [base | {"strategy": strategy} for strategy in ("mpi", "mirrored")])
         expected, mirrored = (losses(work, row["run_id"]) for row in work.rows())
     assert mirrored == pytest.approx(expected, rel=1e-11)

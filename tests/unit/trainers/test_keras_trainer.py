@@ -1,11 +1,14 @@
-"""Which layers get the sum over workers; the layers are plain objects."""
+"""Which layers get the sum over workers, and replicas which samples; the layers are plain objects."""
 
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from dlbench.errors import UserError
+from dlbench.trainers import BatchParts
+from dlbench.trainers._keras_replicas import Devices, joined_parts
 from dlbench.trainers._keras_trainer import set_reduce
 
 
@@ -26,3 +29,14 @@ def test_several_workers_without_a_sum_are_refused() -> None:
     with pytest.raises(UserError, match="the layer norm needs a sum over all 3 workers"):
         set_reduce(model(SimpleNamespace(name="norm", reduce=None)), None, 3)
     set_reduce(model(SimpleNamespace(name="dense")), None, 3)
+
+
+def test_a_replica_computes_the_parts_of_its_workers_slice() -> None:
+    for num_samples in (38, 37, 5, 1):
+        for num_replicas in (1, 2, 3):
+            devices, parts = Devices(None, None, num_replicas), BatchParts(3)
+            joined = joined_parts(parts, num_samples, num_replicas)
+            slices = np.array_split(np.arange(num_samples), num_replicas)
+            for index, own in enumerate(slices):
+                computed = [devices._slice(places, index).tolist() for places in joined]
+                assert computed == [own[part].tolist() for part in parts.cut(len(own))]
