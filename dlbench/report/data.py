@@ -23,7 +23,7 @@ from dlbench.records.tables import pieces, read_table, remedy
 from dlbench.regular_file import read_regular
 from dlbench.scenario import reference
 from dlbench.scenario.metrics import TIME_TO_TARGET, Metric, declared
-from dlbench.scenario.read.scenario_file import parse
+from dlbench.scenario.read.scenario_file import parse_kept
 from dlbench.scenario.reference import Reference
 from dlbench.scenario.run_spec import Phase
 from dlbench.scenario.scenario import Scenario
@@ -64,10 +64,10 @@ class StudyData:
 
     @cached_property
     def scenario(self) -> Scenario | None:
-        """The scenario; None where it is absent or was written for a dlbench with other settings."""
+        """The scenario; None where it is absent or cannot be read."""
         name = next((row["scenario"] for row in self.attempts if row.get("scenario")), "scenario")
         try:
-            return parse(self.scenario_text, f"{name}.yaml") if self.scenario_text else None
+            return parse_kept(self.scenario_text, f"{name}.yaml") if self.scenario_text else None
         except UserError:
             return None
 

@@ -23,7 +23,7 @@ from dlbench.records.variables import is_digest, public
 from dlbench.regular_file import read_json, read_regular
 from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.frozen import Frozen
-from dlbench.scenario.read.scenario_file import parse
+from dlbench.scenario.read.scenario_file import parse_kept
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.scenario import Repeats, Scenario, name_from
 from dlbench.scenario.source import first_fault
@@ -244,7 +244,7 @@ def scenario_of(folder: Folder) -> Scenario:
     Raises:
         UserError: It cannot be read.
     """
-    return parse(scenario_text(folder).removeprefix("\ufeff"), f"{folder.record.scenario}.yaml")
+    return parse_kept(scenario_text(folder).removeprefix("\ufeff"), f"{folder.record.scenario}.yaml")
 
 
 def machine_fingerprint(machine: Mapping[str, Any]) -> str:

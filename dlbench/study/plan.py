@@ -39,7 +39,6 @@ from dlbench.study.folder import (
     StudyPlan,
     newest,
     open_study,
-    scenario_of,
     scenario_text,
 )
 from dlbench.study.resume import refuse_other_hosts
@@ -297,7 +296,8 @@ def _scenario(request: Request, folder: Folder | None) -> tuple[Scenario, str]:
         return parse(text, NAME_OF_A_MAPPING), text
     if folder is None:
         raise UserError("no scenario given", hint="dlbench run quickstart, or --study DIR to continue one")
-    return scenario_of(folder), scenario_text(folder)
+    text = scenario_text(folder)
+    return parse(text.removeprefix("\ufeff"), f"{folder.record.scenario}.yaml"), text
 
 
 def cluster_of(where: ClusterOptions, begun_on: Cluster | None = None) -> Cluster:

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from keyword import iskeyword
 from pathlib import Path
@@ -38,6 +38,7 @@ _SECTIONS = AXES | {"exclude"}
 _TOP = frozenset(Scenario.model_fields) - _SECTIONS
 # A line of a hostfile, of Open MPI's form or MPICH's.
 _HOSTFILE = re.compile(r"[\w.-]+(\s+slots\s*=|:\d+(\s|$))")
+_Check = Callable[[Scenario], Iterable[UserError]]
 _METRIC_NAME = re.compile(r"[a-z]\w{0,59}", re.ASCII | re.IGNORECASE)
 
 
@@ -79,6 +80,14 @@ def parse(text: str, name: str) -> Scenario:
     Whether the reference that it names is there is not asked: `reference_of` does.
     """
     return _scenario(parse_document(text, name), name_from(Path(name).stem))
+
+
+def parse_kept(text: str, name: str) -> Scenario:
+    """Read a scenario that a study keeps, as `parse` does, but load none of the plugins that it names.
+
+    Its values were checked when the study began; a user's own plugins may be elsewhere, and take long to import.
+    """
+    return _scenario(parse_document(text, name), name_from(Path(name).stem), ())
 
 
 def reference_of(scenario: Scenario, path: Path | None = None) -> Reference | None:
@@ -158,7 +167,7 @@ def _section(data: dict[str, Any], name: str) -> dict[str, Any]:
     return section
 
 
-def _scenario(written_as: Document, name: str) -> Scenario:
+def _scenario(written_as: Document, name: str, of_values: Sequence[_Check] = (mistakes,)) -> Scenario:
     data, source, where = written_as.data, written_as.source, written_as.source.where()
     if data is None:
         raise UserError("is empty", where=source.name, hint="a scenario needs `base` or `matrix`")
@@ -179,7 +188,7 @@ def _scenario(written_as: Document, name: str) -> Scenario:
         scenario = Scenario.model_validate(content).written_in(source)
     except ValidationError as error:
         raise joined([translate(error, source, _allowed, _place), *_others(content, error, source)]) from error
-    checks = (_metric_mistakes, _target_mistakes, _goal_mistakes, _tune_mistakes, mistakes)
+    checks = (_metric_mistakes, _target_mistakes, _goal_mistakes, _tune_mistakes, *of_values)
     if errors := [error for check in checks for error in check(scenario)]:
         raise joined(errors)
     return scenario

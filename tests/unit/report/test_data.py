@@ -68,6 +68,15 @@ def test_what_is_not_known_of_scenario_and_machine_stays_unknown(tmp_path: Path)
         (folder / "machine.json").write_text("[1")
 
 
+def test_a_model_that_is_not_here_leaves_a_study_its_scenario(tmp_path: Path) -> None:
+    folder = study(tmp_path / "s", {})
+    text = "goal: throughput\nmatrix: {model: ['elsewhere:build']}\nbase: {model.width: 3}\n"
+    (folder / "scenario.yaml").write_text(text)
+    scenario = read([folder]).studies[0].scenario
+    assert scenario is not None
+    assert scenario.goal == "throughput"
+
+
 def test_studies_made_for_tests_are_what_reading_their_files_gives(tmp_path: Path) -> None:
     options = ({"model.x": 1, "model.y": "[16]", "strategy.z": 0.5}, {"model.x": 2.5, "strategy.z": 1, "model.w": True})
     rows = [run(workers=2, repeat=n, momentum=1, tuned="a;b", **option) for n, option in enumerate(options)]
