@@ -330,21 +330,25 @@ def _are_unlike_workers(arms: Sequence[Arm], decided: _Decided) -> bool:
     return any(len(values_of(arms, name)) > 1 for name in columns_of(arms) if name.lower() in kinds)
 
 
-def _doubts_of_use(use: Arm, left: Iterable[Arm], decided: _Decided) -> Iterator[Weighed]:
+def _doubts_of_use(use: Arm, left: Sequence[Arm], decided: _Decided) -> Iterator[Weighed]:
     """Yield what the arm to use is behind in, though the goal does not ask for it."""
     metrics, quality = decided.wanted.metrics, decided.quality
-    # A training score is none of what was learned, but all that there is where nothing else judges a time.
-    training = () if decided.score or decided.value is RATE else _OF_TRAINING
+    asks_for_rate = decided.wanted.goal is not None and decided.wanted.goal.least == "throughput"
+    # A training score is none of what was learned, but all that there is where nothing else judges a time or rate.
+    training = () if decided.score or asks_for_rate else _OF_TRAINING
     for metric in (metrics[name] for name in (*scores_of(metrics), *training) if metrics[name] is not quality):
-        scores = decided.medians(left, metric)
+        is_of_training = metric.column in training
+        # More work learns more, and is no slower as a rate.
+        alike = (arm for arm in left if not (is_of_training and decided.value is RATE and unequal_work([use, arm])))
+        scores = decided.medians(alike, metric)
         if use in scores:
             best = max(scores, key=lambda arm: metric.gain(scores[arm], 0.0))
             # A built-in score that does not decide is beside the one that does: only far behind it says something.
-            far = CLEAR if metric.column in training else FAR if metric.column in BUILT_IN else 1
+            far = CLEAR if is_of_training else FAR if metric.column in BUILT_IN else 1
             margin = metric.margin_at(scores[best]) * far
             if metric.gain(scores[best], scores[use]) > margin:
                 ends = f"{quantity(metric, scores[use])}, of {best.title} {quantity(metric, scores[best])}"
-                yield 83 if metric.column in training else 77, f"its {metric.title} is {ends}"
+                yield 83 if is_of_training else 77, f"its {metric.title} is {ends}"
 
 
 def criteria(group: ComparisonGroup, wanted: Wanted) -> _Decided:

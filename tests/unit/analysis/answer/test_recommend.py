@@ -409,6 +409,22 @@ def test_a_time_that_no_score_judges_is_doubted_where_less_was_done(
     assert said in "".join(heavy)
 
 
+@pytest.mark.parametrize(
+    ("goal", "epochs", "is_doubted"),
+    [(None, 10, True), (Goal(), 10, True), (Goal(least="throughput"), 10, False), (None, 90, False)],
+)
+def test_a_rate_that_no_score_judges_is_doubted_where_less_was_learned_unless_it_is_asked_for(
+    goal: Goal | None, epochs: int, is_doubted: bool
+) -> None:
+    slow, fast = (
+        arm(name, {"samples_per_s": noisy(rate, 5, int(rate), 0.005)}, **TABLE, epochs=each, train_loss=loss)
+        for name, rate, each, loss in (("slow", 100.0, epochs, 0.3), ("fast", 500.0, 10, 2.4))
+    )
+    found = answer(slow, fast, wanted=Wanted(goal=goal))
+    assert (found.goal, used(found).name) == ("highest throughput", "fast")
+    assert ("its training loss is 2.40, of" in found.doubts[0].text) == is_doubted
+
+
 def test_less_of_the_training_is_not_called_cheaper() -> None:
     rates = {"samples_per_s": noisy(1000.0, 5, 1, 0.001)}
     arms = [
