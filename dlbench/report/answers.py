@@ -163,7 +163,8 @@ def _place(study: StudyData, record: Any, *, decides: bool) -> StudyPlace:
     without = {"not searched yet": unsearched, NO_CANDIDATE: sorted(searches.keys() - unsearched)}
     doubts = tuple(f"{why}: {listed(arms, 3, '; ')}" for why, arms in without.items() if arms)
     asked = tuple(_asked(study, runs, max(repeats.values(), default=0)))
-    return StudyPlace(study.path, bool(record), missing, unmeasured, doubts, asked, decides)
+    metrics = tuple(study.scenario.metrics) if study.scenario else ()
+    return StudyPlace(study.path, bool(record), missing, unmeasured, doubts, asked, decides, metrics)
 
 
 def _asked(study: StudyData, runs: Sequence[Any], repeats: int) -> Iterator[tuple[str, str]]:

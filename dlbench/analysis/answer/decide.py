@@ -22,6 +22,7 @@ from dlbench.analysis.arms import (
     IMPORTED,
     Arm,
     Repeat,
+    Row,
     columns_of,
     is_ended_by_target,
     is_imported,
@@ -422,11 +423,16 @@ def _gap(arm: Arm, decided: _Decided) -> str:
             title = (decided.time if metric.column == COST else metric).title
             some = f"{lacking} of {counted(arm.n, 'run')} {'has' if lacking == 1 else 'have'} " * (lacking < arm.n)
             why = NO_STEPS if any(map(reports_no_steps, arm.completed)) else TOO_SHORT
-            notes = [note for row in arm.completed for note in str(row.get("stated_note") or "").split("; ")]
-            note = next((note for note in notes if note.startswith(f"{metric.column}: ")), "")
+            note = next(filter(None, (note_of(row, metric) for row in arm.completed)), "")
             why = note or (why if metric is RATE and not is_imported(arm.first) else "")
             return f"{some}no {title}{why and f': {why}'}"
     return ""
+
+
+def note_of(row: Row, metric: Metric) -> str:
+    """Return why a metric was not found in what a script printed or wrote; empty where nothing says so."""
+    notes = str(row.get("stated_note") or "").split("; ")
+    return next((note for note in notes if note.startswith(f"{metric.column}: ")), "")
 
 
 def _over(arm: Arm, decided: _Decided) -> str:

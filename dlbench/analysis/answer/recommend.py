@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from dlbench.analysis.answer.answer import Answer, Doubt, Next
 from dlbench.analysis.answer.comparison_group import ComparisonGroup, comparison_groups
-from dlbench.analysis.answer.decide import AT_ITS_TARGET, OVER, TOO_SHORT, Wanted, criteria, decide, undecided
+from dlbench.analysis.answer.decide import AT_ITS_TARGET, OVER, TOO_SHORT, Wanted, criteria, decide, note_of, undecided
 from dlbench.analysis.answer.doubts import Weighed, of_nothing
 from dlbench.analysis.answer.lines import open_arms
 from dlbench.analysis.arms import Arm, Row, can_extend, is_imported, is_simulated
@@ -19,7 +19,7 @@ from dlbench.analysis.groups import LEARNING_RATE, not_tuned_for, tuned_of, valu
 from dlbench.analysis.judge import ENOUGH_REPEATS, LEAST_REPEATS
 from dlbench.records import files
 from dlbench.records.outcome import Status
-from dlbench.scenario.metrics import BUILT_IN, TIME_TO_TARGET, TRAIN_TIME, Metrics
+from dlbench.scenario.metrics import BUILT_IN, TIME_TO_TARGET, TRAIN_TIME, Metric, Metrics
 from dlbench.scenario.scenario import MOST_OF_RULE, Repeats
 from dlbench.scenario.settings import BatchScope
 
@@ -59,6 +59,7 @@ class StudyPlace:
         doubts: What is said of arms of which no run was planned, since their search is not over or found nothing.
         asked: Options of the command line with which a study of the same arms and repeats is begun beside it.
         decides: Whether it would decide by what is asked here: by its own goal and conditions, without limits.
+        metrics: Those that its scenario declares.
     """
 
     path: Path
@@ -68,6 +69,7 @@ class StudyPlace:
     doubts: tuple[str, ...] = ()
     asked: tuple[tuple[str, str], ...] = ()
     decides: bool = True
+    metrics: tuple[str, ...] = ()
 
 
 def recommend(
@@ -98,6 +100,8 @@ def recommend(
         elif missing:
             answer = doubted(answer, (72, f"still to be made: {counted(missing, 'run')} of the study"))
         answer = doubted(answer, *((91, text) for place in places_here for text in place.doubts))
+        names = dict.fromkeys(name for place in places_here for name in place.metrics)
+        answer = doubted(answer, *_undelivered(group.completed, [wanted.metrics[name] for name in names]))
         can_run = not any(is_imported(arm.first) for arm in group.arms)
         if len(places_here) == 1 and can_run:
             command, why, seconds = next(
@@ -113,6 +117,14 @@ def doubted(answer: Answer, *more: Weighed) -> Answer:
     further = [Doubt(text=text, weight=weight) for weight, text in more]
     doubts = sorted((*answer.doubts, *further), key=lambda doubt: -doubt.weight)
     return answer.model_copy(update={"doubts": tuple(doubts)})
+
+
+def _undelivered(arms: Sequence[Arm], metrics: Iterable[Metric]) -> Iterator[Weighed]:
+    """Yield each metric that no run has: it may be the one that was to decide."""
+    for metric in metrics if arms else ():
+        if not any(arm.values(metric.column) for arm in arms):
+            why = next(filter(None, (note_of(row, metric) for arm in arms for row in arm.completed)), "")
+            yield 99, f"no run has {metric.title}, which the scenario declares{why and f': {why}'}"
 
 
 def _confirmed(answer: Answer, group: ComparisonGroup, confirming: Sequence[Arm], wanted: Wanted) -> Answer:

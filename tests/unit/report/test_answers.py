@@ -135,7 +135,7 @@ def test_while_an_arm_is_not_searched_nothing_is_recommended_and_its_runs_are_mi
         ("include: [{strategy: mpi, workers: 2}, {workers: 3}]\nrepeats: {min: 3}", [{"workers": 3}],
          " --only strategy=single --only workers=3"),
         ("matrix: {compression: [null, half]}\nrepeats: 2", [{"compression": None}], " --only compression=null"),
-        ("matrix: {nothing: [1]}", [{}], ""),
+        ("matrix: [", [{}], ""),
     ],
 )  # fmt: skip
 def test_a_longer_study_is_of_the_arms_and_repeats_that_were_asked_for(

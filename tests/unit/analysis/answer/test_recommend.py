@@ -790,6 +790,24 @@ RATES = [
     arm("one", {"samples_per_s": [219.0, 220.0, 221.0]}, **ALONE, **TABLE),
     arm("eight", {"samples_per_s": [1734.0, None, 1730.0]}, workers=8, **TABLE),
 ]
+
+
+def test_a_declared_metric_that_no_run_has_is_the_first_doubt() -> None:
+    metrics = declared({"bleu": MetricDeclaration(better="higher", matters=1)})
+    note = "validation_loss: the last value that was printed is 'nan'"
+    arms = [
+        arm(name, {"samples_per_s": noisy(rate, 5, int(rate), 0.005)}, stated_note=note, workers=n)
+        for n, (name, rate) in enumerate((("a", 100.0), ("b", 500.0)), 1)
+    ]
+    place = {"made-1": StudyPlace(Path("s"), metrics=("samples_per_s", "validation_loss", "bleu"))}
+    (found,) = recommend(read(*arms), Wanted(metrics=metrics), place)
+    assert doubts(found)[:2] == [
+        f"no run has validation loss, which the scenario declares: {note}",
+        "no run has bleu, which the scenario declares",
+    ]
+    assert not any("bleu" in doubt for doubt in doubts(answer(*arms, wanted=Wanted(metrics=metrics))))
+
+
 AIMED = trained("sure", 4.0, time_to_target_s=noisy(4.0, 5, 1), **ALONE, **TARGET)
 
 
