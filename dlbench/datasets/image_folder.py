@@ -34,6 +34,7 @@ from dlbench.scenario.settings import Count, Natural
 VERIFIED_IMAGES, VERIFIED_ENDS = 2_000, 100_000
 # The size that images of different sizes get in a first scenario.
 COMMON_SIZE = (64, 64)
+SCALED = "bytes enter the network as x/255"
 Pixels = Annotated[Count, Field(le=8192)]
 
 
@@ -115,7 +116,7 @@ def verify(options: ImageFolderOptions) -> str:
             raise _unusable(listing.root, failures)
     seen = f"{len(chosen):,} of {len(paths):,} images were decoded"
     ends = f", and the ends of {len(others):,} others read" if others else ""
-    return f"{options.path}: {seen}{ends}{_parts_in_words(listing)}"
+    return f"{options.path}: {SCALED}; {seen}{ends}{_parts_in_words(listing)}"
 
 
 def prepare(options: ImageFolderOptions, writer: ArrayWriter) -> None:
@@ -145,6 +146,7 @@ def prepare(options: ImageFolderOptions, writer: ArrayWriter) -> None:
             num_samples=sum(len(images) for images in listing.parts.values()),
             has_validation="validation" in listing.parts,
         )
+        writer.add_remark(SCALED)
         for part, images in listing.parts.items():
             labels = iter([image.label for image in images])
             for pixels, failed in decode_all([listing.root / image.path for image in images], form):

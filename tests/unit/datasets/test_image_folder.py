@@ -158,7 +158,7 @@ def test_mixed_sizes_are_resized_bilinearly_or_refused(folder, prepared):
         prepared.entry("image_folder", path=str(folder))
     assert "dataset.image_size" in caught.value.hint
     assert "set `dataset.image_size" in verified(folder)
-    assert verified(folder, image_size=[4, 4]).endswith("2 of 2 images were decoded")
+    assert verified(folder, image_size=[4, 4]).endswith("x/255; 2 of 2 images were decoded")
     arrays = prepared.arrays("image_folder", path=str(folder), image_size=[5, 3])
     assert arrays.x.shape == (2, 5, 3, 3)
     assert np.array_equal(arrays.x[1], np.asarray(gradient.resize((3, 5), Image.Resampling.BILINEAR)))
@@ -388,6 +388,7 @@ def test_the_parts_that_are_used_and_those_that_are_not_are_reported(tmp_path, p
     assert said in image_folder.verify(image_folder.OPTIONS(path=folder))
     prepared.entry("image_folder", path=folder)
     assert any(said in line for line in prepared.said)
+    assert any("x/255" in line for line in prepared.said)
 
 
 def test_files_that_are_neither_jpeg_nor_png_are_counted_by_class(folder):
