@@ -15,6 +15,9 @@ from dlbench.telemetry.failure import one_line
 from dlbench.trainers import Problem, Threads, _keras_model
 from dlbench.worker.train.setup import problem_of
 
+# Of a call that did not get into the function.
+TAKES_PROBLEM = "a model's function takes the problem: `def build(problem):` (docs/own-code.md)"
+
 
 def main() -> None:
     """Build each model that stdin asks for, and print what is wrong with it."""
@@ -35,7 +38,10 @@ def attempt(trial: ModelTrial) -> ModelFault:
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a user's code raises
         is_regression = problem is not None and not problem.num_classes
         hint = "the data set has numbers to predict, no classes: end the model with Dense(problem.num_outputs)"
-        return ModelFault(message=one_line(error), hint=hint * is_regression, where=_place(error))
+        place = _place(error)
+        if isinstance(error, TypeError) and not place and "positional argument" in str(error):
+            return ModelFault(message=one_line(error), hint=TAKES_PROBLEM)
+        return ModelFault(message=one_line(error), hint=hint * is_regression, where=place)
     return ModelFault()
 
 

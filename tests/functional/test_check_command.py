@@ -282,12 +282,12 @@ def test_help_takes_little_more_than_its_library() -> None:
 
 @pytest.mark.tensorflow
 def test_models_of_ones_own_are_built_once_before_any_run(tmp_path: Path) -> None:
-    (tmp_path / "tried.py").write_text(OWN)
+    (tmp_path / "tried.py").write_text(OWN + "def bare(): pass\n")
     (tmp_path / "s.yaml").write_text(
         "base: {epochs: 1, batch_size: 4, dataset: tried:data}\n"
         "matrix: {model: [tried:network, tried:typo, tried:softmax, tried:nested, tried:computed, tried:own]}\n"
-        "include: [{model: tried:gated}, {model: tried:gated, dataset: tried:broken}, {model: tried:bounded},\n"
-        "          {model: tried:bounded, strategy: ring, workers: 2}]\n"
+        "include: [{model: tried:gated}, {model: tried:bare}, {model: tried:gated, dataset: tried:broken},\n"
+        "          {model: tried:bounded}, {model: tried:bounded, strategy: ring, workers: 2}]\n"
     )
     wrong = check("s.yaml", cwd=tmp_path)
     assert wrong.returncode == 2
@@ -299,3 +299,4 @@ def test_models_of_ones_own_are_built_once_before_any_run(tmp_path: Path) -> Non
     assert "tried.py:28: TypeError" in wrong.stderr
     assert "kernel_of_mine/kernel, which the strategy ring would not apply" in wrong.stderr
     assert wrong.stderr.count("while tried:bounded") == 1
+    assert wrong.stderr.count("def build(problem):") == 1
