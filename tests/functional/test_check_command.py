@@ -291,7 +291,7 @@ def test_models_of_ones_own_are_built_once_before_any_run(tmp_path: Path) -> Non
     )
     wrong = check("s.yaml", cwd=tmp_path)
     assert wrong.returncode == 2
-    assert "7 mistakes" in wrong.stderr
+    assert "8 mistakes" in wrong.stderr
     assert "tried.py:11: AttributeError: module 'keras.layers' has no attribute 'Dens'" in wrong.stderr
     for name, kind in {"softmax": "softmax", "nested": "softmax", "computed": "sigmoid", "own": "softmax"}.items():
         assert f"'tried:{name}' ends with a {kind}" in wrong.stderr
