@@ -8,7 +8,7 @@ from numbers import Real
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from dlbench.analysis.formatting import one_line, percent
+from dlbench.analysis.formatting import counted, one_line, percent
 from dlbench.analysis.statistics.intervals import Interval, median_interval, ratio_interval
 from dlbench.grouping import by_key
 from dlbench.records.columns import names
@@ -293,7 +293,7 @@ def last_attempts(rows: Iterable[Row]) -> list[Row]:
         run, hosted = (row.get("study"), row["run_id"]), row.get("workers_per_host")
         if run not in last or row["attempt"] > last[run]["attempt"]:
             values = {name: repr(value) if isinstance(value, list | dict) else value for name, value in row.items()}
-            on_hosts = f"{row['hosts']} hosts" if is_imported(row) and row.get("hosts") else None
+            on_hosts = counted(row["hosts"], "host") if is_imported(row) and row.get("hosts") else None
             last[run] = values | {"placement": row.get("mode") or (f"{hosted} per host" if hosted else on_hosts)}
     return list(last.values())
 

@@ -24,7 +24,8 @@ from dlbench.scenario.frozen import Frozen
 
 Array = npt.NDArray[Any]
 
-SCHEMA_VERSION = 1
+# It grows when what an entry holds, or a doubt that it keeps, has another meaning.
+SCHEMA_VERSION = 2
 META = "meta.json"
 # Where notes say that scores on the validation samples are doubtful, and why.
 DOUBT = "doubt"

@@ -107,7 +107,7 @@ def _on_fresh_seeds(plan: StudyPlan, found: Sequence[RunSpec], rows: Sequence[Ro
 def _distance(arm: ArmAnswer, wanted: Wanted) -> tuple[int, float]:
     """Return what the rivals of an arm are sorted by: those that may be better first, then by what the goal wants.
 
-    Arms that lose come last, by how far they miss the margin, in widths of their intervals.
+    Arms that lose come last, by how far, in margins of what they lose in.
     """
     lost = next((each for each in (arm.quality, arm.value) if each and each.verdict is Verdict.LOSES), None)
     judged = lost or arm.value
@@ -116,8 +116,7 @@ def _distance(arm: ArmAnswer, wanted: Wanted) -> tuple[int, float]:
     metric = wanted.metrics.get(judged.metric, TRAIN_TIME)
     if lost is None or lost.difference is None:
         return ("open", "keeps", "loses").index(arm.word), -metric.gain(judged.spread.median, 0.0)
-    width = (lost.difference.best or 0.0) - lost.difference.gain
-    return 2, (-lost.difference.gain - metric.margin) / max(width, 1e-9)
+    return 2, -lost.difference.gain / max(metric.margin, 1e-9)
 
 
 def _repeated(found: Sequence[RunSpec], counts: Sequence[int], plan: StudyPlan) -> tuple[RunSpec, ...]:

@@ -31,7 +31,7 @@ _EVALUATED = ("validation_samples", "validation_fraction")
 # Links of studies whose measured bandwidths differ by less than this ratio are the same condition.
 SAME_LINK = 1.5
 # Columns of imported tables that say what was trained, without underscores: none is a choice. `params` alone may
-# hold all settings, as trackers write them: `{'lr': 0.1}`, `lr=0.1`.
+# hold all settings, as trackers write them: `{'lr': 0.1}`, `lr=0.1`, `--lr 0.1`.
 _PARAMS = re.compile(rf"{IMPORTED}\.param(eter)?s?")
 _TASK = re.compile(
     rf"{IMPORTED}\.(task|workload|benchmark|problem(size)?|(quality)?target(accuracy)?|counted|unit"
@@ -111,7 +111,7 @@ def comparison_groups(arms: Sequence[Arm], given: Collection[str] = ()) -> list[
 
 def _is_task(name: str, arms: Sequence[Arm]) -> bool:
     words = name.lower().replace("_", "")
-    are_settings = _PARAMS.fullmatch(words) and any(re.search(r"^[\[{]|[=:]", str(it)) for it in values_of(arms, name))
+    are_settings = _PARAMS.fullmatch(words) and any(re.search(r"^[\[{-]|[=:]", str(it)) for it in values_of(arms, name))
     return not are_settings and _TASK.fullmatch(words) is not None
 
 

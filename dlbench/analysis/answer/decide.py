@@ -280,7 +280,10 @@ def _may_cost_less(best: Arm, out: Mapping[Arm, str], decided: _Decided) -> list
 
 
 def _doubts_of_out(use: Arm, out: Mapping[Arm, str], decided: _Decided) -> Iterator[Weighed]:
-    """Yield what is ahead of the arm to use, or scores more, but for some of its runs or a limit: the foremost."""
+    """Yield what is ahead of the arm to use, or scores more, but for some of its runs or a limit.
+
+    Of each kind the foremost.
+    """
     value, quality = decided.value, decided.quality
     amounts, scores = (decided.medians((use, *out), metric) for metric in (value, quality or value))
     more = {arm: quality.gain(scores[arm], scores[use]) for arm in scores} if quality else {}
@@ -295,16 +298,15 @@ def _doubts_of_out(use: Arm, out: Mapping[Arm, str], decided: _Decided) -> Itera
     if lacking := [arm for arm in out if arm not in amounts and out[arm] == _gap(arm, decided)]:
         arms = lacking[0].title if len(lacking) == 1 else f"{len(lacking)} arms, such as {lacking[0].title}"
         yield 79, f"not compared: {arms}: {out[lacking[0]]}"
-    others = (
-        arm for arm in out if arm not in (foremost, *lacking) and (arm in sound or out[arm] == _over(arm, decided))
-    )
-    above = [arm for arm in others if more.get(arm, 0.0) > margin]
-    if quality and above:
-        # Of those that score about as much the one that the goal likes most.
-        most = max(map(more.__getitem__, above))
-        best = max((arm for arm in above if most - more[arm] <= margin), key=lambda arm: gains.get(arm, -math.inf))
-        why = f"{'is ' * out[best].startswith(OVER)}{out[best]}"
-        yield 77, f"{best.title} has {quality.title} {quantity(quality, scores[best])}, but {why}"
+    over = [arm for arm in out if out[arm] == _over(arm, decided)]
+    others = [arm for arm in sound if arm not in (foremost, *lacking, *over)]
+    for verb, kind in (("is ", over), ("", others)):
+        above = [arm for arm in kind if more.get(arm, 0.0) > margin]
+        if quality and above:
+            # Of those that score about as much the one that the goal likes most.
+            most = max(map(more.__getitem__, above))
+            best = max((arm for arm in above if most - more[arm] <= margin), key=lambda arm: gains.get(arm, -math.inf))
+            yield 77, f"{best.title} has {quality.title} {quantity(quality, scores[best])}, but {verb}{out[best]}"
 
 
 def _is_sound_but_for(arm: Arm, decided: _Decided) -> bool:

@@ -31,17 +31,18 @@ def detectable(repeats: int, arms: int, significance: float = SIGNIFICANCE) -> f
 
 
 def compared(runs: Iterable[RunSpec], given: Collection[str] = ()) -> tuple[int, int]:
-    """Return how many arms of planned runs will be compared with each other at most, and the number of their tasks."""
+    """Return how many arms of planned runs are compared with each other at most, and in how many groups they are."""
     one_of_each = {run.arm: run for run in runs}.values()
     rows = ({"attempt": 0, "status": ""} | specification(run) | run.options for run in one_of_each)
     groups = comparison_groups(arms_of(rows), given)
-    return max((len(group.arms) for group in groups), default=0), len({group.title for group in groups})
+    return max((len(group.arms) for group in groups), default=0), len(groups)
 
 
-def power_text(repeats: int | Repeats, arms: int, tasks: int = 1) -> str:
-    """Say what these repeats of this many arms of a task will tell; empty where there is nothing to compare."""
+def power_text(repeats: int | Repeats, arms: int, groups: int = 1) -> str:
+    """Say what these repeats of this many arms of a group will tell; empty where there is nothing to compare."""
     if arms < 2:
-        return f"arms of {tasks} tasks (`model`, `dataset`, `command`) are not compared" if tasks > 1 else ""
+        apart = "no two arms are compared: each has another task (`model`, `dataset`, `command`) or other conditions"
+        return apart if groups > 1 else ""
     most, least = (repeats.max, f"{repeats.min} to ") if isinstance(repeats, Repeats) else (repeats, "")
     if most < LEAST_REPEATS:
         return f"{counted(most, 'repeat')} of {arms} arms will decide nothing: it takes {LEAST_REPEATS} (`repeats: 5`)"

@@ -121,7 +121,7 @@ def doubted(answer: Answer, *more: Weighed) -> Answer:
 
 def _undelivered(arms: Sequence[Arm], metrics: Iterable[Metric]) -> Iterator[Weighed]:
     """Yield each metric that no run has: it may be the one that was to decide."""
-    for metric in metrics if arms else ():
+    for metric in metrics if any(arm.get("command") for arm in arms) else ():
         if not any(arm.values(metric.column) for arm in arms):
             why = next(filter(None, (note_of(row, metric) for arm in arms for row in arm.completed)), "")
             yield 99, f"no run has {metric.title}, which the scenario declares{why and f': {why}'}"

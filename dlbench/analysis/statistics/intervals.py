@@ -64,7 +64,7 @@ def censored_median(reached: Sequence[float], ended: Sequence[float]) -> Interva
     # Of all runs in order, not a number where it depends on what a run that ended would have reached.
     earliest, latest = sorted([*reached, *ended]), sorted([*reached, *[math.inf] * len(ended)])
     interval = _of_order([early if early == late else math.nan for early, late in zip(earliest, latest, strict=True)])
-    return None if math.isnan(interval.value) else interval
+    return interval if math.isfinite(interval.value) else None
 
 
 def _of_order(ordered: Sequence[float]) -> Interval:

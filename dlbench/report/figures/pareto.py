@@ -65,7 +65,7 @@ def chart(data: ReportData) -> Chart:
             f"{DEVICE_TIME.capitalize()}: time x {OF_SLOTS}. An arm stands at its runs' median.",
             *dict.fromkeys(f"Target: {target}." for target in targets if target),
             *(note for _, _, notes in drawn for note in notes),
-            *[f"Left out: {counted(left_out, 'arm')} without a time, or alone in their task and target."]
+            *[f"Left out: {counted(left_out, 'arm')} without a median time, or alone in their task and target."]
             * (left_out > 0),
         ),
         runs=in_chart(arm for field in fields for arm in field.arms),

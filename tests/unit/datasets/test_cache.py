@@ -63,7 +63,7 @@ def test_it_is_prepared_once_and_described_in_meta(tmp_path, source, monkeypatch
     assert {path.name for path in first.folder.iterdir()} == {"meta.json", "x.npy", "y.npy"}
     assert visible(tmp_path) == [first.folder.name]
     meta = json.loads((first.folder / "meta.json").read_text())
-    assert (meta["schema_version"], meta["dataset"], meta["options"]) == (1, "my.set:load", {"a": 1})
+    assert (meta["schema_version"], meta["dataset"], meta["options"]) == (2, "my.set:load", {"a": 1})
     assert meta["identity"] == {"version": 1, "shape": [2, 2]}
     assert meta["content"]["arrays"]["x"]["shape"] == [4, 2, 2]
     assert meta["checksum"] == first.meta.checksum

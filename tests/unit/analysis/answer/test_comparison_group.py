@@ -93,7 +93,13 @@ def test_lines_of_a_table_that_name_other_tasks_have_answers_of_their_own(is_tas
 
 def test_params_are_a_task_where_they_hold_no_settings():
     counted = (("25M", "60M"), (25.6, 60), (".5B", "7B"), ("~500M", "~7B"), ("small (0.5B)", "large (7B)"))
-    settings = (("{'lr': 0.1}", "{'lr': 0.2}"), ("['adam']", "-"), ("lr=0.1", "lr=0.2"), ("lr: 0.1", "lr: 0.2"))
+    settings = (
+        ("{'lr': 0.1}", "{'lr': 0.2}"),
+        ("['adam']", "-"),
+        ("lr=0.1", "lr=0.2"),
+        ("lr: 0.1", "lr: 0.2"),
+        ("--lr 0.1", "--lr 1"),
+    )
     for values, num in (*((it, 2) for it in counted), *((it, 1) for it in settings)):
         rows = [timed(str(it), 9.0, command="imported", **{"imported.params": it}) for it in values]
         assert len(comparison_groups(read(*rows))) == num, values

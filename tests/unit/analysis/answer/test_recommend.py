@@ -796,7 +796,7 @@ def test_a_declared_metric_that_no_run_has_is_the_first_doubt() -> None:
     metrics = declared({"bleu": MetricDeclaration(better="higher", matters=1)})
     note = "validation_loss: the last value that was printed is 'nan'"
     arms = [
-        arm(name, {"samples_per_s": noisy(rate, 5, int(rate), 0.005)}, stated_note=note, workers=n)
+        arm(name, {"samples_per_s": noisy(rate, 5, int(rate), 0.005)}, stated_note=note, workers=n, command="a")
         for n, (name, rate) in enumerate((("a", 100.0), ("b", 500.0)), 1)
     ]
     place = {"made-1": StudyPlace(Path("s"), metrics=("samples_per_s", "validation_loss", "bleu"))}
@@ -863,6 +863,17 @@ def test_an_arm_that_would_be_the_better_one_is_not_out_in_silence(
         if re.search(" came to | has .*, but |^not c", one)
     ]
     assert texts == [said] * bool(said)
+
+
+def test_what_is_over_a_limit_is_named_beside_what_failed_and_scores_still_more() -> None:
+    lucky = trained("lucky", 2.0, 0.97, batch_size=16)
+    lucky = [lucky[0], *(row | {"status": "failed", "reason": "no"} for row in lucky[1:])]
+    arms = [trained("hasty", 1.0, 0.93, batch_size=64), SLOW, lucky]
+    texts = [text for text in doubts(answer(*arms, wanted=Wanted(deadline_s=5.0))) if " has validation" in text]
+    assert texts == [
+        "mpi, batch 8 has validation accuracy 0.950, but is over the deadline: 5 of 5 runs, the slowest 10.0 s",
+        "mpi, batch 16 has validation accuracy 0.970, but 4 of 5 runs did not complete: 4 failed",
+    ]
 
 
 @pytest.mark.parametrize(

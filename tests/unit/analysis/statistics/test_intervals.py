@@ -78,6 +78,8 @@ def test_without_censored_values_it_is_the_median_of_all_others() -> None:
         ([1.0], [9.0]), ([1.0, 2.0], [9.0, 9.0]), ([1.0], [9.0, 8.0]),
         # A run that ended before the median could move it.
         ([1.0, 2.0, 3.0], [1.5]), ([1.0, 2.0, 3.0], [2.5, 2.6]),
+        # Nor is it where it is not known when they ended.
+        ([1.0], [math.inf] * 2),
     ],
 )  # fmt: skip
 def test_there_is_no_median_where_censored_values_could_change_it(reached: list[float], ended: list[float]) -> None:

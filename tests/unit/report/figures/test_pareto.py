@@ -95,7 +95,7 @@ CASES = (
         [*DONE, *repeats(3, **TARGET, workers=8, train_time_s=None, time_to_target_s=[9.0, 9.0, None]),
          *repeats(3, **TARGET, workers=16, train_time_s=None, time_to_target_s=[4.0, None, None])],
         {0: {"mpi": device_s((1, 100), (2, 60)) | {8 * 9: see(9, 9, ended=(inf,))},
-             FRONT: device_s((1, 100), (2, 60))}}, says=["Left out: 1 arm without a time"],
+             FRONT: device_s((1, 100), (2, 60))}}, says=["Left out: 1 arm without a median time"],
     ),
     Case(
         "tasks and targets and emulation have fronts of their own",
@@ -112,7 +112,7 @@ CASES = (
         {"cnn": {"mpi, 2 workers": {2 * 60: see(60, num_failed=1)}, FRONT: ..., "mpi, 1 worker": ...,
                  "mpi, 4 workers": ...}},
         titles=["cnn"],
-        says=["Left out: 2 arms without a time, or alone"],
+        says=["Left out: 2 arms without a median time, or alone"],
     ),
 )  # fmt: skip
 
