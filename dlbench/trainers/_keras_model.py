@@ -37,13 +37,10 @@ def build(plugin: Plugin, options: Options, problem: Problem, settings: Settings
         _check_activation(model, plugin.name, problem)
     if not model.trainable_variables:
         raise UserError(f"model {plugin.name!r} has no trainable weights")
-    constrained = [variable.path for variable in model.trainable_variables if variable.constraint is not None]
-    if constrained and trains_in_nodes(settings):
-        who = "a simulation" if settings.is_simulated else f"the strategy {settings.strategy}"
-        raise UserError(
-            f"model {plugin.name!r} has a constraint on {constrained[0]}, which {who} would not apply",
-            hint="leave the constraint away, or use a strategy whose step is Keras's, such as mpi",
-        )
+    if trains_in_nodes(settings) and any(variable.constraint is not None for variable in model.trainable_variables):
+        what = "has a constraint on weights, which strategies that send messages, and simulations, would not apply"
+        hint = "leave the constraint away, or measure a strategy whose step is Keras's, such as mpi"
+        raise UserError(f"model {plugin.name!r} {what}", hint=hint)
     return model
 
 

@@ -5,7 +5,7 @@ slice of the batch that the run gives its worker, gradients arrive scaled by 1 /
 replicas is right for slices of any sizes. The optimizer is kept from reducing a second time, as it does in `fit`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -120,7 +120,9 @@ class ReplicatedTrainer(KerasTrainer):
     def _own(self, variables: list[Any]) -> list[list[Any]]:
         return self._devices.own(variables)
 
-    def _parts(self, num_samples: int) -> list[Array]:
+    def _parts(self, num_samples: int) -> Sequence[slice | Array]:
+        if self._devices.num_replicas == 1:  # a batch on the device is cut by slices alone
+            return super()._parts(num_samples)
         return joined_parts(self._graph.parts, num_samples, self._devices.num_replicas)
 
 

@@ -297,6 +297,6 @@ def test_models_of_ones_own_are_built_once_before_any_run(tmp_path: Path) -> Non
         assert f"'tried:{name}' ends with a {kind}" in wrong.stderr
     assert "tried:network" not in wrong.stderr.partition("dlbench: ")[2]
     assert "tried.py:28: TypeError" in wrong.stderr
-    assert "kernel_of_mine/kernel, which the strategy ring would not apply" in wrong.stderr
+    assert "has a constraint on weights, which strategies that send messages, and simulations," in wrong.stderr
     assert wrong.stderr.count("while tried:bounded") == 1
     assert wrong.stderr.count("def build(problem):") == 1

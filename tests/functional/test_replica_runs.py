@@ -32,13 +32,14 @@ BASE = {
     "momentum": 0.9,
     "learning_rate": 0.5,
     "sample_every": 4,
+    "gradient_accumulation_steps": 2,
 }
 DROPPING = "tests.functional.replica_programs.masks:network"
 SABOTAGED = "tests.functional.replica_programs.sabotaged:OtherReplica"
 POINTS = {
     "one": {"strategy": "single", "precision": "float64"},
     "mirrored": {"strategy": "mirrored", "precision": "float64", "workers": 3},
-    "multi-worker": {"strategy": "multi-worker", "precision": "float64", "workers": 2},
+    "multi-worker": {"strategy": "multi-worker", "precision": "float64", "workers": 2, "input": "device"},
 }
 DIVIDED = {"strategy": "mirrored", "workers": 2, "divide": "epochs"}
 ALONE = {"strategy": "mirrored", "workers": 1}

@@ -101,7 +101,8 @@ def recommend(
             answer = doubted(answer, (72, f"still to be made: {counted(missing, 'run')} of the study"))
         answer = doubted(answer, *((91, text) for place in places_here for text in place.doubts))
         names = dict.fromkeys(name for place in places_here for name in place.metrics)
-        answer = doubted(answer, *_undelivered(group.completed, [wanted.metrics[name] for name in names]))
+        of_studies = [arm for arm in arms if arm.n and arm.study in {one.study for one in group.completed}]
+        answer = doubted(answer, *_undelivered(of_studies, [wanted.metrics[name] for name in names]))
         can_run = not any(is_imported(arm.first) for arm in group.arms)
         if len(places_here) == 1 and can_run:
             command, why, seconds = next(

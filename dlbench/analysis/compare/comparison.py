@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -164,13 +164,15 @@ def compare(
     both = [(ours, theirs) for ours, theirs in pairs if ours and theirs]
     base_name, new_name = (one_line(arms[0].study or "") for arms in (base, new))
     refused = (*refusals(both), *(f"the metrics differ: {text}" for text in redeclared(metrics, "better", "unit")))
-    changes = () if refused else tuple(_changes(pairs, every))
-    notes = [*_unequal(both, every), *(f"{text}, which counts" for text in redeclared(metrics, "matters"))]
+    # What the new scenario does not declare was not looked for.
+    changes = () if refused else tuple(_changes(pairs, every, metrics[0].keys() - metrics[1].keys()))
+    missing = {(change.arm, change.metric) for change in changes if change.kind is ChangeKind.MISSING_MORE}
+    notes = [*_unequal(both, every, missing), *(f"{text}, which counts" for text in redeclared(metrics, "matters"))]
     noted = (*warnings(both, machines), *(Difference("note", text) for text in notes))
     return Comparison(base_name, new_name, noise, changes, refused, noted)
 
 
-def _changes(pairs: Sequence[Pair], metrics: Sequence[Metric]) -> list[Change]:
+def _changes(pairs: Sequence[Pair], metrics: Sequence[Metric], undeclared: Collection[str]) -> list[Change]:
     changes: list[Change] = []
     cases, tested = [], []
     for ours, theirs in pairs:
@@ -179,15 +181,17 @@ def _changes(pairs: Sequence[Pair], metrics: Sequence[Metric]) -> list[Change]:
         of_arm = Change(label, "", _of_arm(ours, theirs), base_runs, new_runs)
         for metric in metrics:
             base, new = (arm.comparable(metric.column) if arm else {} for arm in (ours, theirs))
-            # The window of a faster run may be too short for a rate.
-            is_short = metric.column == RATE.column and theirs and theirs.get("timed_window_s") is not None
+            # A faster run may be too short for a rate.
+            is_short = metric.column == RATE.column and theirs and theirs.get("steps") is not None
             if base and new:
                 # Scores of one seed belong together, times of two days do not.
                 unpaired = base if metric.is_score else {("base", *repeat): value for repeat, value in base.items()}
                 cases.append((new, unpaired, metric))
                 tested += [len(changes)] * (not is_short)
                 changes.append(_measured(of_arm, list(base.values()), list(new.values()), metric))
-            elif base and new_runs[0] and not is_short:
+            elif base and new_runs[0] and not is_short and metric.column not in undeclared:
+                if len(base) < base_runs[0] and _fewer_p(len(base), base_runs[0], 0, new_runs[0]) > SIGNIFICANCE:
+                    continue
                 before = median_interval(list(base.values()))
                 changes.append(replace(of_arm, metric=metric.column, kind=ChangeKind.MISSING_MORE, base=before))
         changes.append(of_arm)
@@ -250,8 +254,13 @@ def _of_arm(base: Arm | None, new: Arm | None) -> ChangeKind:
     return ChangeKind.NOW_FAILS if base.n else ChangeKind.NO_LONGER_FAILS
 
 
-def _unequal(both: Sequence[tuple[Arm, Arm]], metrics: Sequence[Metric]) -> Iterator[str]:
-    """Say in what arms are not whole: some of their runs failed or lack a metric, or one study has none of it."""
+def _unequal(
+    both: Sequence[tuple[Arm, Arm]], metrics: Sequence[Metric], missing: Collection[tuple[str, str]]
+) -> Iterator[str]:
+    """Say in what arms are not whole: some of their runs failed or lack a metric, or one study has none of it.
+
+    Metrics of arms that are `missing` are said to be so elsewhere.
+    """
     lacking: Counter[str] = Counter()
     for base, new in both:
         failed, again = (len(arm.rows) - arm.n for arm in (base, new))
@@ -265,6 +274,6 @@ def _unequal(both: Sequence[tuple[Arm, Arm]], metrics: Sequence[Metric]) -> Iter
             if before and now and before + now < base.n + new.n:
                 has = f"{before} of {counted(base.n, 'completed run')} in BASE, {now} of {new.n} in NEW"
                 yield f"{new.label}: {name} in {has}"
-            lacking[name] += bool(before) != bool(now)
+            lacking[name] += bool(before) != bool(now) and (new.label, name) not in missing
     for column, count in (+lacking).items():
         yield f"{column} of {counted(count, 'arm')} is known in one study alone: it is not compared"

@@ -6,7 +6,7 @@ import pytest
 
 from dlbench.analysis.compare.comparison import Comparison, compare
 from dlbench.report.comparison import rules
-from dlbench.scenario.metrics import Metric, MetricDeclaration
+from dlbench.scenario.metrics import BUILT_IN, Metric, MetricDeclaration, declared
 from tests.unit.analysis.made import ALONE, arm, failed, measured, noisy, read, timed
 
 EPYC = {"cpu": {"model": "AMD EPYC", "cores": 2}, "software": {"python": "3.11.7", "libraries": {"numpy": "2.4.6"}}}
@@ -193,6 +193,8 @@ def test_fewer_completed_runs_are_tested_among_the_arms_with_failed_runs(before,
     [
         (5, 0, 5, 20, "missing in more runs"),
         (1, 0, 1, 0, "missing in more runs"),
+        # Of five runs two had it by chance.
+        (2, 0, 5, 0, None),
         (8, 3, 8, 2, "missing in more runs"),
         (8, 3, 8, 3, None),
         (5, 3, 5, 0, None),
@@ -213,17 +215,27 @@ def test_a_metric_that_fewer_completed_runs_have_is_tested_among_those_that_some
     assert all(change.whole == (before, count, now, count) for change in changed)
     assert [change.judgement.family for change in changed if change.judgement] == [others + 1] * bool(kind and now)
     text = f"label of a: validation_loss in {before} of {count} completed runs in BASE, {now} of {count} in NEW"
-    assert (text in [warning.text for warning in found.warnings]) is (now > 0)
+    texts = [warning.text for warning in found.warnings]
+    assert (text in texts) is (now > 0)
+    alone = "validation_loss of 1 arm is known in one study alone: it is not compared"
+    assert (alone in texts) is (not now and not kind)
 
 
-@pytest.mark.parametrize(("window_s", "kinds"), [(4.9, {"keeps"}), (None, {"keeps", "missing in more runs"})])
+def test_a_metric_that_the_new_scenario_does_not_declare_is_not_missing() -> None:
+    bleu = declared({"bleu": MetricDeclaration(better="higher", matters=1)})
+    base, new = (read(arm("a", {"train_time_s": [9.0] * 5, **more})) for more in ({"bleu": [30.0] * 5}, {}))
+    for metrics, kinds in ((bleu, {"keeps", "missing in more runs"}), (BUILT_IN, {"keeps"})):
+        assert set(findings(compare(base, new, metrics=(bleu, metrics))).values()) == kinds
+
+
+@pytest.mark.parametrize(("steps", "kinds"), [(40, {"keeps"}), (None, {"keeps", "missing in more runs"})])
 @pytest.mark.parametrize("num_known", [0, 1])
-def test_a_rate_may_be_missing_where_the_window_became_too_short_for_one(num_known, window_s, kinds):
+def test_a_rate_may_be_missing_where_a_run_that_was_timed_became_too_short_for_one(num_known, steps, kinds):
     def runs(num_known: int, **values: Any) -> list[Any]:
         rates = [*[100.0] * num_known, *[None] * (8 - num_known)]
         return read(arm("a", {"train_time_s": [9.0] * 8, "samples_per_s": rates}, **values))
 
-    found = findings(compare(runs(8), runs(num_known, timed_window_s=window_s)))
+    found = findings(compare(runs(8), runs(num_known, steps=steps)))
     assert set(found.values()) - {"too few repeats"} == kinds
 
 
@@ -231,7 +243,7 @@ def test_failed_runs_and_metrics_of_one_study_are_noted():
     new = measured("a", 9.0, 2)
     new[0]["status"] = "stalled"
     for row in new:
-        row["samples_per_s"] = None
+        row |= {"samples_per_s": None, "steps": 40}
     found = compare(read(measured("a", 9.0, 1)), read(new), machines=(EPYC, EPYC))
     assert [warning.text for warning in found.warnings] == [
         "label of a: 0 of 8 runs failed in BASE, 1 of 8 in NEW",
