@@ -118,7 +118,8 @@ def test_ctrl_c_ends_it_and_its_drawing_processes(tmp_path: Path) -> None:
             _, errors = process.communicate(timeout=60)
         finally:
             process.kill()
-    assert process.returncode == 130
+    # Where it struck in an `exec`, as dataclasses are made, Python ends itself by the signal: 130 to a shell, too.
+    assert process.returncode in (130, -signal.SIGINT)
     assert "Traceback" not in errors
     assert psutil.wait_procs(drawing, timeout=60)[1] == []
 
