@@ -4,7 +4,7 @@ import contextlib
 import csv
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -238,13 +238,13 @@ def scenario_text(folder: Folder) -> str:
         raise UserError(f"cannot be read: {error}", where=str(folder.path / files.SCENARIO)) from error
 
 
-def scenario_of(folder: Folder) -> Scenario:
-    """Return the scenario that a study was begun with.
+def scenario_of(folder: Folder, read: Callable[[str, str], Scenario] = parse_kept) -> Scenario:
+    """Return the scenario that a study was begun with; `parse` as `read` checks its plugins, too.
 
     Raises:
         UserError: It cannot be read.
     """
-    return parse_kept(scenario_text(folder).removeprefix("\ufeff"), f"{folder.record.scenario}.yaml")
+    return read(scenario_text(folder).removeprefix("\ufeff"), f"{folder.record.scenario}.yaml")
 
 
 def machine_fingerprint(machine: Mapping[str, Any]) -> str:

@@ -39,6 +39,7 @@ from dlbench.study.folder import (
     StudyPlan,
     newest,
     open_study,
+    scenario_of,
     scenario_text,
 )
 from dlbench.study.resume import refuse_other_hosts
@@ -296,8 +297,7 @@ def _scenario(request: Request, folder: Folder | None) -> tuple[Scenario, str]:
         return parse(text, NAME_OF_A_MAPPING), text
     if folder is None:
         raise UserError("no scenario given", hint="dlbench run quickstart, or --study DIR to continue one")
-    text = scenario_text(folder)
-    return parse(text.removeprefix("\ufeff"), f"{folder.record.scenario}.yaml"), text
+    return scenario_of(folder, parse), scenario_text(folder)
 
 
 def cluster_of(where: ClusterOptions, begun_on: Cluster | None = None) -> Cluster:

@@ -191,7 +191,7 @@ class _Runner:
         for row in self.collector.rows:
             self.durations.add(row["run_id"], row["status"], row.get("wall_time_s") or 0.0)
         made_ids: set[str] = set()
-        is_limited, size = self.spending.budget.is_limited, compared(planned.runs, planned.scenario.given)
+        is_limited = self.spending.budget.is_limited
         is_first = True
         while not (self.stop.is_set() or self.is_spent):
             runs = next_round(planned, self.collector.rows, made_ids, self._has_room if is_limited else None)
@@ -211,8 +211,10 @@ class _Runner:
             for line in announced(todo):
                 self.watcher.say(line)
             self.watcher.begin(self.folder.path, todo, len(runs) - len(todo), self.durations)
-            if is_first and not self.collector.rows and (text := power_text(planned.rule, *size)):
-                self.watcher.say(text)
+            if is_first and not self.collector.rows:
+                text = power_text(planned.rule, *compared(planned.runs, planned.scenario.given))
+                if text:
+                    self.watcher.say(text)
             self.said.discard(_TIME)
             self.run_all(todo)
             made_ids |= {run.run_id for run in todo}

@@ -124,7 +124,7 @@ def _undelivered(arms: Sequence[Arm], metrics: Iterable[Metric]) -> Iterator[Wei
     """Yield each metric that no run has: it may be the one that was to decide."""
     for metric in metrics if any(arm.get("command") for arm in arms) else ():
         if not any(arm.values(metric.column) for arm in arms):
-            why = next(filter(None, (note_of(row, metric) for arm in arms for row in arm.completed)), "")
+            why = note_of((row for arm in arms for row in arm.completed), metric)
             yield 99, f"no run has {metric.title}, which the scenario declares{why and f': {why}'}"
 
 
