@@ -37,6 +37,10 @@ _OTHER_NAMES = {
     ),
     **dict.fromkeys(("amp", "dtype", "fp16", "bf16", "mixed_precision"), "`precision: mixed_bfloat16`, for example"),
     **dict.fromkeys(("network", "architecture", "arch"), "`model` names it"),
+    **dict.fromkeys(
+        ("vary", "sweep", "grid", "axes", "parameters", "params", "search_space"),
+        "`matrix` makes an arm of each combination of the values listed there, `zip` links lists of equal length",
+    ),
     **dict.fromkeys(("data", "data_dir", "data_path"), "`dataset` names it, and `dataset.path` a folder of your own"),
 }
 _RANGE = re.compile(r"\s*[0-9]+\s*(?:\.\.\.?|-|:)\s*[0-9]+\s*", re.ASCII)

@@ -52,7 +52,8 @@ def _needs(case: Case) -> Iterator[str]:
     if settings.workers < needs.min_workers:
         yield f"the {who} needs at least {needs.min_workers} workers"
     if needs.max_workers is not None and settings.workers > needs.max_workers:
-        yield f"the {who} is for at most {needs.max_workers} worker{'s' if needs.max_workers > 1 else ''}"
+        most = f"{needs.max_workers} worker{'s' if needs.max_workers > 1 else ''}"
+        yield f"the {who} is for at most {most}: others are for more, such as `strategy: mpi`"
     communicators = (*needs.communicators, SIMULATED) if needs.simulated else needs.communicators
     yield choice("algorithm", settings.algorithm, needs.algorithms, who)
     yield choice("communicator", settings.communicator, communicators, who)

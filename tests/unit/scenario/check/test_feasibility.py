@@ -20,7 +20,7 @@ HOSTS = Cluster(hosts=(Host(address="a", slots=2), Host(address="b", slots=2)))
 
 def test_what_cannot_be_run_says_why(subtests: pytest.Subtests, refusal: Refusal) -> None:
     for settings, said in [
-        ("workers: 2", "the strategy single is for at most 1 worker"),
+        ("workers: 2", "the strategy single is for at most 1 worker: others are for more, such as `strategy: mpi`"),
         ("strategy: pair", "the strategy pair needs at least 2 workers"),
         ("strategy: mpi, algorithm: rng", "no algorithm 'rng'; it has: auto, ring, own-ring (did you mean 'ring'?)"),
         ("submitter: sbatch", "`submitter: sbatch` belongs in a cluster file"),

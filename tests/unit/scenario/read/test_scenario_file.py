@@ -42,6 +42,7 @@ def test_each_mistake_gets_one_message_with_its_line(subtests: pytest.Subtests) 
         ("base:\n  submitter.partition: x", 2, "`submitter.partition` belongs in a cluster file"),
         # Names of other programs.
         ("base:\n  gpus: 4", 2, "`workers` says how many"),
+        ("base: {}\nsweep: {workers: [1, 2]}", 2, "`matrix` makes an arm of each combination"),
         ("base: {}\nmax_steps: 4", 2, "training is counted in `epochs`"),
         # Ranges.
         ("matrix:\n  batch_size:\n  - 16..128", 3, "a range is not expanded: write its values"),
