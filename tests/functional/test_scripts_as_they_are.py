@@ -136,6 +136,13 @@ def test_a_program_of_any_kind_is_a_run(work: Bench) -> None:
     ), said
 
 
+@pytest.mark.mpi
+def test_workers_that_are_connected_to_nothing_are_noted(work: Bench) -> None:
+    work.call(scenario(work, {"command": "bash -c 'sleep 4; echo'", "strategy": "mpi", "workers": 2}))
+    (row,) = work.rows()
+    assert row["script_note"] == "worker 0 was connected to no other process: each worker may have trained alone"
+
+
 def test_a_program_that_is_not_there_is_named(work: Bench) -> None:
     work.call(scenario(work, {"command": "bash -c 'exec ./nosuch'", "strategy": "single"}), code=1)
     (row,) = work.rows()

@@ -16,7 +16,7 @@ from dlbench.errors import STEERING, shorten, shown
 from dlbench.records.assignment import Assignment
 from dlbench.records.files import own_log, worker_log
 from dlbench.regular_file import read_regular
-from dlbench.scenario.check.scripts import chooses_workers, lacks_devices, unconnected
+from dlbench.scenario.check.scripts import chooses_workers, unconnected
 from dlbench.scenario.metrics import RATE, TIME_TO_TARGET, TRAIN_TIME, Metric, MetricDeclaration, around_group
 from dlbench.scenario.plugin_settings import needs_of
 from dlbench.scenario.run_spec import RunSpec
@@ -95,8 +95,13 @@ def note_of_other(assignment: Assignment, rank: int) -> dict[str, str]:
     return {"script_note": f"worker {rank} printed {RATE.column}: what worker 0 prints counts alone, as that of all"}
 
 
-def note_of_workers(run: RunSpec) -> str:
-    """Return what to say of a script whose workers are not counted, as replicas in one process, or do not connect."""
+def note_of_workers(run: RunSpec, *, is_unconnected: bool = False) -> str:
+    """Return what to say of a script whose workers are not counted, as replicas in one process, or do not connect.
+
+    Args:
+        run: The script's.
+        is_unconnected: Whether worker 0 was seen to be connected to nothing.
+    """
     settings = run.settings
     if settings.workers_inside and chooses_workers(settings.command or ""):
         return f"the command has no {{workers}}: that it started {settings.workers} is the scenario's word alone"
@@ -106,8 +111,7 @@ def note_of_workers(run: RunSpec) -> str:
         command = "" if settings.workers_inside else settings.command or ""
         if alone := unconnected(command):
             return f"nothing in {alone} connects its workers: each trained alone"
-        unsure = lacks_devices(command)
-        return f"{unsure} gives Lightning no `devices`, or one: each worker may have trained alone" if unsure else ""
+        return "worker 0 was connected to no other process: each worker may have trained alone" * is_unconnected
     return f"the script's replicas were not counted: that they are {settings.workers} is the scenario's word alone"
 
 

@@ -19,6 +19,7 @@ from dlbench.records.assignment import Assignment
 from dlbench.telemetry.messages import SCRIPT_PHASE
 from dlbench.worker.process.cores import leave_group
 from dlbench.worker.script.command import cannot_start
+from dlbench.worker.script.connections import Connections
 from dlbench.worker.script.printed import metrics_of, note_of_other, note_of_workers, stamps, taken_here
 
 # Names the process that reports for a script, in the script's environment, and the signal that ends its reports.
@@ -58,20 +59,27 @@ def run(assignment: Assignment, rank: int, words: Sequence[str], leave: Callable
     from dlbench.worker.sensors import nvml
 
     reporter = HeldReporter(assignment, rank, lambda limits: GroupWatchdog(limits, child.pid))
+    connections = Connections(child.pid)
 
     def hand_over(number: int, _: object) -> None:
         handed_over.append(number)
         reporter.abandon()
+        connections.stop()
 
     signal.signal(TAKES_OVER, hand_over)
     if handed_over:
-        reporter.abandon()
+        hand_over(TAKES_OVER, None)
+    elif (
+        rank == 0 and len(assignment.layout.places) > 1
+    ):  # a command that starts its workers itself has one process here
+        connections.start()
     reporter.phase = SCRIPT_PHASE
     observer = Observer(assignment, rank, reporter, without=OF_THIS_PROCESS)
     observer.start()
     observer.baseline()
     code, ran_s = child.wait(), time.monotonic() - started_s
     observer.stop()
+    is_unconnected = connections.stop()
     if code or handed_over:
         reporter.abandon()
         leave_group(assignment.attempt_id, rank)
@@ -83,7 +91,7 @@ def run(assignment: Assignment, rank: int, words: Sequence[str], leave: Callable
     values, stated = taken_here(assignment, metrics, before, ran_s)
     if rank:
         stated = note_of_other(assignment, rank)
-    elif note := note_of_workers(assignment.run):
+    elif note := note_of_workers(assignment.run, is_unconnected=is_unconnected):
         stated["script_note"] = note
     reporter.send_facts({name: value for name, value in (columns | stated).items() if value is not None})
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024

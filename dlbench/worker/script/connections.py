@@ -1,0 +1,52 @@
+"""Whether a script's processes are ever connected to other workers': those that never are trained alone."""
+
+import contextlib
+import os
+import threading
+from pathlib import Path
+
+import psutil
+
+# A look takes about a millisecond; after fewer looks nothing is known.
+INTERVAL_S, FEWEST = 0.1, 20
+# MPICH's processes talk through memory, and to their launcher through what they inherit under this name.
+_INHERITED = "PMI_FD"
+
+
+class Connections:
+    """Looks in its own thread for a TCP connection that leaves a process and its children, until it has seen one."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid, self._looks, self._is_seen = pid, 0, False
+        self._stopping = threading.Event()
+
+    def start(self) -> None:
+        """Begin to look, where that tells anything."""
+        if _INHERITED not in os.environ:
+            threading.Thread(target=self._run, name="dlbench-connections", daemon=True).start()
+
+    def stop(self) -> bool:
+        """End the looks; return whether there were enough of them, and none saw a connection."""
+        self._stopping.set()
+        return not self._is_seen and self._looks >= FEWEST
+
+    def _run(self) -> None:
+        while not self._is_seen and not self._stopping.wait(INTERVAL_S):
+            with contextlib.suppress(OSError, psutil.Error):  # a process has just ended, or shows nothing
+                self._is_seen = is_connected(self._pid)
+                self._looks += 1
+
+
+def is_connected(pid: int) -> bool:
+    """Whether a process or one of its children has a TCP connection to another than these.
+
+    Raises:
+        OSError, psutil.Error: One of them cannot be looked at.
+    """
+    pids = [pid]
+    for each in pids:  # psutil would ask all processes of the machine
+        for task in Path(f"/proc/{each}/task").iterdir():
+            pids += map(int, (task / "children").read_text().split())
+    open_ones = [it for each in pids for it in psutil.Process(each).net_connections("tcp")]
+    pairs = {(it.laddr, it.raddr) for it in open_ones if it.status == psutil.CONN_ESTABLISHED}
+    return any((there, here) not in pairs for here, there in pairs)
