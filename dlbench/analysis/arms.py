@@ -108,6 +108,11 @@ def reports_no_steps(row: Row) -> bool:
     return is_script and row.get("steps") is None and row.get("timed_window_s") is None
 
 
+def _would_say(row: Row, metric: str) -> bool:
+    """Whether a run that reached its target would have a time to it: its epochs are known, or its script states it."""
+    return not reports_no_steps(row) or f"{metric}: " in str(row.get("stated_note"))
+
+
 def is_imported(row: Row) -> bool:
     """Whether the run was measured elsewhere."""
     return bool(row.get("command") == IMPORTED)
@@ -220,7 +225,7 @@ class Arm:
         """Return what the arm's repeats are judged by: a number for each that has one.
 
         There are no scores where the input was random numbers. Text is no number. A time to a target is infinite where
-        a run ended without reaching it; there is none without a target.
+        a run ended without reaching it; there is none without a target, nor where a script reports no epochs.
         """
         if metric in BUILT_IN and BUILT_IN[metric].is_score and not self.scores_mean_something:
             return {}
@@ -228,7 +233,8 @@ class Arm:
             return {_repeat(row): float(row[metric]) for row in self.completed if _is_finite(row.get(metric))}
         if self.get("target_value") is None:
             return {}
-        times = {_repeat(row): row.get(metric) for row in self.rows if row["status"] in ENDED}
+        rows = [row for row in self.rows if row["status"] in ENDED]
+        times = {_repeat(row): time for row in rows if (time := row.get(metric)) is not None or _would_say(row, metric)}
         return {key: math.inf if time is None else float(time) for key, time in times.items()}
 
     def get(self, column: str) -> Any:

@@ -49,6 +49,7 @@ OF_DIVIDING, TWIN = ("batch_scope", "divide"), "another arm of one worker alone 
 NO_HOSTS = "host-hours need a column of hosts; --price .../worker-hour counts workers"
 # Why no throughput is known.
 TOO_SHORT, NO_STEPS = "the timed window is too short", "the script reports no steps"
+NO_EPOCHS = "the script reports no epochs"
 # Why runs never reached a target that other arms have, or another than their scenario's.
 NO_TARGET = 'its scenario has no target (`--goal "time to ..."` looks one up in the epochs)'
 AT_ITS_TARGET = "ended before it, at the scenario's own (`target.stop`)"
@@ -410,10 +411,13 @@ def _unlearned(arm: Arm, decided: _Decided) -> str:
 
 def _gap(arm: Arm, decided: _Decided) -> str:
     """Say how many runs of an arm reached the target, or lack a number that decides; empty where all have all."""
-    num_reached = sum(map(math.isfinite, arm.comparable(decided.time.column).values()))
+    times = arm.comparable(decided.time.column)
+    num_reached = sum(map(math.isfinite, times.values()))
     if decided.target and num_reached < arm.n:
         if arm.get("target_metric") is None:
             return NO_TARGET
+        if len(times) < arm.n:
+            return f"no time to {decided.target[0].title} {decided.target[1]:g}: {NO_EPOCHS}"
         ended = sum(row.get(TIME_TO_TARGET.column) is None and is_ended_by_target(row) for row in arm.completed)
         why = f": {ended} {AT_ITS_TARGET}" * bool(ended)
         return f"{num_reached} of {counted(arm.n, 'run')} reached {decided.target[0].title} {decided.target[1]:g}{why}"

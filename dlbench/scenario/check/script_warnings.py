@@ -34,7 +34,7 @@ from dlbench.scenario.check.scripts import (
     unread,
     with_modules,
 )
-from dlbench.scenario.metrics import BUILT_IN, RATE
+from dlbench.scenario.metrics import BUILT_IN, RATE, TIME_TO_TARGET
 from dlbench.scenario.placeholders import ATTEMPT, names, unfilled
 from dlbench.scenario.plugin_settings import needs_of
 from dlbench.scenario.run_spec import RunSpec
@@ -146,6 +146,11 @@ def _about(path: str, text: str, command: str, arms: Sequence[RunSpec]) -> Itera
         yield (
             f"{path} never mentions dlbench.worker: its row is its time and its end; `metrics` takes numbers from what "
             "it prints or writes, and a few lines report every step (docs/own-code.md)"
+        )
+    if not is_hooked and TIME_TO_TARGET.column not in taken and any(run.target for run in arms):
+        yield (
+            f"{path} reports no epochs, so no run will have a time to the target: a few lines report them, or "
+            f"`metrics` takes {TIME_TO_TARGET.column} from what it prints (docs/own-code.md)"
         )
     if is_hooked and (measured := sorted(taken & BUILT_IN.keys())):
         yield (

@@ -285,6 +285,20 @@ def test_a_target_that_nobody_reached_recommends_nothing_and_says_so_first() -> 
     assert "--set epochs=10" in tried(found).command
 
 
+@pytest.mark.parametrize(
+    ("note", "why"),
+    [
+        (None, "no time to validation accuracy 0.7: the script reports no epochs"),
+        ("time_to_target_s: nothing that was printed matches", "0 of 5 runs reached validation accuracy 0.7"),
+    ],
+)
+def test_a_script_that_reports_no_epochs_has_not_missed_a_target(note: str | None, why: str) -> None:
+    script = {"command": "python train.py", "steps": None, "timed_window_s": None, "stated_note": note}
+    rows = trained("a", 1.0, 0.9, 5, time_to_target_s=[None] * 5, **script, **TARGET)
+    found = answer(rows, trained("b", 2.0, 0.9, 5, time_to_target_s=[None] * 5, **script, **TARGET))
+    assert lines(found)[0] == ("none", f"no arm can be recommended: {why} (each of 2 arms)")
+
+
 def test_runs_that_their_own_target_ended_train_on_to_a_better_one_and_have_their_scores_doubted() -> None:
     ended = {"target_stop": True, "epochs_completed": 2, "epochs_per_worker": 5, "epochs": 5, **TARGET}
     rows = [

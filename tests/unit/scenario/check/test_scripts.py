@@ -85,6 +85,9 @@ def test_what_a_script_is_trained_with_is_unknown_unless_it_reads_it_or_the_scen
 def test_a_script_without_the_hook_is_named(here: Path) -> None:
     (here / "train.py").write_text("import keras\n")
     assert found("base: {command: python train.py}\n").startswith("train.py never mentions dlbench.worker")
+    target = "base: {command: python train.py}\ntarget: {metric: validation_loss, value: 1}\nmetrics: "
+    assert "train.py reports no epochs" in found(f"{target}{{validation_loss: 'loss (.+)'}}\n")
+    assert found(f"{target}{{time_to_target_s: 'reached after (.+) s'}}\n") == ""
     (here / "train.py").write_text(HOOKED)
     for command in ("python train.py", "python elsewhere.py", "./train"):
         assert found(f"base: {{command: {command}}}\n") == "", command
