@@ -1,10 +1,11 @@
 """Which settings distinguish the arms of a report, and what arms and groups of them are called."""
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from dlbench.analysis.arms import Arm, columns_of, emulation, is_imported, option_columns
+from dlbench.analysis.arms import IMPORTED, Arm, columns_of, emulation, is_imported, option_columns
 from dlbench.analysis.formatting import chosen
 from dlbench.grouping import by_key
 from dlbench.records.tables import cell
@@ -21,6 +22,16 @@ _DIFFERING = settings_of(Affects.STEP, Affects.ARITHMETIC, Affects.TRAINING, Aff
 SETTINGS = tuple(dict.fromkeys(column for name in _DIFFERING if (column := _COLUMNS.get(name, name))))
 # Runs that differ in one of these do different work: they never share axes.
 TASK = ("model", "dataset", "command")
+# Columns of imported tables that say what was trained, without underscores: none is a choice. `params` alone may
+# hold all settings, as trackers write them: `{'lr': 0.1}`, `lr=0.1`, `--lr 0.1`.
+_PARAMS = re.compile(rf"{IMPORTED}\.param(eter)?s?")
+_TASK = re.compile(
+    rf"{IMPORTED}\.(task|workload|benchmark|problem(size)?|(quality)?target(accuracy)?|counted|unit"
+    "|(params|config|n|num(ber)?|of|total|max|train(ing)?|model|input|attention)*"
+    "(param(eter)?s?|layers?|hidden|heads?|resolution|(seq(uence)?|context|input)len(gth)?"
+    "|(model|input|image|img|crop|vocab(ulary)?)(size|shape))"
+    "(size|dim(ension)?|count|in|b|m|k|billions?|millions?|px|pixels|tokens)*)"
+)
 # What stands for itself: `cnn`, not `model=cnn`.
 _BARE = {*TASK, "trainer", "backend", "strategy", "algorithm", "compression", "mode", "optimizer", "precision"}
 _BARE |= {"batch_policy", "study", "device_name"}
@@ -74,6 +85,19 @@ def ways(arms: Iterable[Arm]) -> list[Arm]:
 def without_base_lines(arms: Iterable[Arm]) -> list[Arm]:
     """Return the arms that a scenario asks for: all but the base lines that were added."""
     return [arm for arm in arms if not arm.baseline]
+
+
+def task_columns(arms: Sequence[Arm]) -> list[str]:
+    """Return the columns that say what was trained, in which arms differ: these do different work."""
+    differing = [name for name in TASK if len({arm.get(name) for arm in arms}) > 1]
+    # Tables that were measured elsewhere do not say what was unset.
+    return differing + [name for name in columns_of(arms) if _is_task(name, arms) and len(values_of(arms, name)) > 1]
+
+
+def _is_task(name: str, arms: Sequence[Arm]) -> bool:
+    words = name.lower().replace("_", "")
+    are_settings = _PARAMS.fullmatch(words) and any(re.search(r"^[\[{-]|[=:]", str(it)) for it in values_of(arms, name))
+    return not are_settings and _TASK.fullmatch(words) is not None
 
 
 def values_of(arms: Iterable[Arm], key: str) -> list[Any]:

@@ -1,6 +1,5 @@
 """Comparison groups: arms of one task under one condition, emulated and real ones apart, each with a title."""
 
-import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,6 +17,7 @@ from dlbench.analysis.groups import (
     is_shared,
     naming,
     place_of,
+    task_columns,
     tuned_columns,
     values_of,
 )
@@ -30,16 +30,6 @@ NUMBERS = ("workers", "hosts", "workers_per_host")
 _EVALUATED = ("validation_samples", "validation_fraction")
 # Links of studies whose measured bandwidths differ by less than this ratio are the same condition.
 SAME_LINK = 1.5
-# Columns of imported tables that say what was trained, without underscores: none is a choice. `params` alone may
-# hold all settings, as trackers write them: `{'lr': 0.1}`, `lr=0.1`, `--lr 0.1`.
-_PARAMS = re.compile(rf"{IMPORTED}\.param(eter)?s?")
-_TASK = re.compile(
-    rf"{IMPORTED}\.(task|workload|benchmark|problem(size)?|(quality)?target(accuracy)?|counted|unit"
-    "|(params|config|n|num(ber)?|of|total|max|train(ing)?|model|input|attention)*"
-    "(param(eter)?s?|layers?|hidden|heads?|resolution|(seq(uence)?|context|input)len(gth)?"
-    "|(model|input|image|img|crop|vocab(ulary)?)(size|shape))"
-    "(size|dim(ension)?|count|in|b|m|k|billions?|millions?|px|pixels|tokens)*)"
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +61,7 @@ class ComparisonGroup:
 def comparison_groups(arms: Sequence[Arm], given: Collection[str] = ()) -> list[ComparisonGroup]:
     """Return the comparison groups of a report: by task, in the order of first runs, emulated ones last, by condition.
 
-    A base line of one worker, which no link holds up, is in the group of every condition but other numbers of workers.
+    A base line of one worker, which no link holds up, is in the group of every link and way of communicating.
 
     Args:
         arms: All arms of the report.
@@ -79,7 +69,7 @@ def comparison_groups(arms: Sequence[Arm], given: Collection[str] = ()) -> list[
     """
     links, columns = _links(arms), _conditions(arms, given)
     alone = [arm for arm in arms if arm.is_alone]
-    of_alone = [name for name in columns if name in NUMBERS or len({arm.get(name) for arm in alone}) > 1]
+    of_alone = [name for name in columns if _binds_alone(name) or len({arm.get(name) for arm in alone}) > 1]
     keys: dict[Arm, tuple[Any, ...]] = {}
     for arm in arms:
         decisive = of_alone if arm.is_alone else columns
@@ -109,24 +99,21 @@ def comparison_groups(arms: Sequence[Arm], given: Collection[str] = ()) -> list[
     return groups
 
 
-def _is_task(name: str, arms: Sequence[Arm]) -> bool:
-    words = name.lower().replace("_", "")
-    are_settings = _PARAMS.fullmatch(words) and any(re.search(r"^[\[{-]|[=:]", str(it)) for it in values_of(arms, name))
-    return not are_settings and _TASK.fullmatch(words) is not None
-
-
 def _conditions(arms: Sequence[Arm], given: Collection[str]) -> list[str]:
     """Return the columns of conditions in which arms differ: declared, devices, data and what is evaluated, simulator.
 
     Data that is known to be the same, such as one folder under two paths, is one condition.
     """
-    of_settings = {"device_name", *_EVALUATED, *map(column_of, given)}
+    of_settings = {"device_name", *_EVALUATED, *map(column_of, given), *set(task_columns(arms)).difference(TASK)}
     ways = [arm for arm in arms if not arm.is_alone] or arms
     options = ("communicator.",) if len(values_of(arms, "dataset_checksum")) == 1 else ("communicator.", "dataset.")
-    always = (
-        name for name in columns_of(arms) if name.startswith(options) or name in of_settings or _is_task(name, arms)
-    )
-    return [name for name in always if len(values_of(arms if name in NUMBERS else ways, name)) > 1]
+    always = (name for name in columns_of(arms) if name.startswith(options) or name in of_settings)
+    return [name for name in always if len(values_of(arms if _binds_alone(name) else ways, name)) > 1]
+
+
+def _binds_alone(name: str) -> bool:
+    """Whether one worker alone is itself under a condition: under all but links and ways of communicating."""
+    return name in NUMBERS or is_shared(name)
 
 
 def _fits(key: Sequence[Any], other: Sequence[Any]) -> bool:

@@ -68,9 +68,9 @@ LOSS = "validation_loss"
 OF_BEST = "validation_accuracy"
 # Column of the price or worker-hours of training, computed here; a row's own cost is of the whole run.
 COST = "cost"
-# Columns that name a kind of machine, also in imported tables.
+# Columns of imported tables that name a kind of machine.
 _KINDS = "cluster hardware instance instance_type machine machine_type node_type system"
-_MACHINES = ["device_name", *(f"{IMPORTED}.{name}" for name in _KINDS.split())]
+_MACHINES = [f"{IMPORTED}.{name}" for name in _KINDS.split()]
 
 
 # What is shown of each arm of each family, by what it is judged by.

@@ -8,7 +8,15 @@ from statistics import median
 
 from dlbench.analysis.arms import Arm
 from dlbench.analysis.formatting import counted, joined, number
-from dlbench.analysis.groups import TASK, by_emulation, described, groups, values_of, without_base_lines
+from dlbench.analysis.groups import (
+    by_emulation,
+    condition_text,
+    described,
+    groups,
+    task_columns,
+    values_of,
+    without_base_lines,
+)
 from dlbench.analysis.metrics.pareto import front, knee
 from dlbench.report.chart import Axis, Chart, Mark, MissingRowsError, Panel, Role, Series, line_mark
 from dlbench.report.data import ReportData
@@ -113,12 +121,13 @@ def _fields(arms: Sequence[Arm]) -> Iterator[Part]:
 
     The keys are those that distinguish ways in all fields, by which they are named in each.
     """
-    apart = [key for key in (*TARGET, *TASK) if len({arm.get(key) for arm in arms}) > 1]
+    tasks = task_columns(arms)
+    apart = [key for key in TARGET if len({arm.get(key) for arm in arms}) > 1] + tasks
     along = "batch_size" if len(values_of(without_base_lines(arms), "batch_size")) > 1 else "workers"
     every = brief_keys(Part("", tuple(arms), ways_vary(arms, x=along), along)).keys
-    keys = tuple(key for key in every if key not in TASK)
+    keys = tuple(key for key in every if key not in tasks)
     for values, alike in groups(arms, apart):
-        task, target = described({key: value for key, value in values.items() if key in TASK}), _target(alike)
+        task, target = condition_text({key: values[key] for key in tasks}, arms), _target(alike)
         wanted = f"to a {target}" if target and not values.keys().isdisjoint(TARGET) else ""
         for emulated, members in by_emulation(alike):
             title = joined(task, wanted, emulated and "emulated")

@@ -8,7 +8,7 @@ from dlbench.analysis.answer.comparison_group import comparison_groups
 from dlbench.analysis.answer.decide import Wanted, families
 from dlbench.analysis.arms import Arm
 from dlbench.analysis.formatting import joined
-from dlbench.analysis.groups import TASK, by_emulation, condition_text, described, groups, values_of, varying, ways
+from dlbench.analysis.groups import by_emulation, condition_text, groups, task_columns, values_of, varying, ways
 from dlbench.analysis.judge import Family, Verdict
 from dlbench.report.chart import Axis, Chart, Mark, MissingRowsError, Panel, Series
 from dlbench.report.data import ReportData
@@ -37,11 +37,11 @@ def chart(data: ReportData) -> Chart:
         for metric, members, family in families(group, Wanted()):
             if metric.column == TIME:
                 judged |= {(arm.study, arm.name): (place, family) for place, arm in enumerate(members)}
-    tasks = [key for key in varying(arms, x="workers") if key in TASK]
+    tasks = [key for key in varying(arms, x="workers") if key in task_columns(arms)]
     panels = []
     for values, alike in groups(arms, [*TARGET, *tasks]):
-        title = joined(described({key: values[key] for key in tasks}), f"to a {target_name(values)}", sep=": ")
-        panel = _panel(title, alike, judged)
+        task = condition_text({key: values[key] for key in tasks}, arms)
+        panel = _panel(joined(task, f"to a {target_name(values)}", sep=": "), alike, judged)
         if len(panel.marks()) > 1:
             panels.append(panel)
     if not panels:

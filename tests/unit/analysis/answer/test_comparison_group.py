@@ -91,6 +91,23 @@ def test_lines_of_a_table_that_name_other_tasks_have_answers_of_their_own(is_tas
         assert [one.condition for one in comparison_groups(read(*rows))] == (titles if is_task else [""]), name
 
 
+@pytest.mark.parametrize("others", ["ab", "bb"])
+@pytest.mark.parametrize("name", ["imported.benchmark", "imported.counted", "device_name", "optimizer"])
+def test_one_worker_alone_is_no_answer_to_another_task_device_or_condition(name: str, others: str):
+    rows = [timed(str(n), 9.0, workers=n, **{name: value}) for n, value in enumerate(others, 2)]
+    found = comparison_groups(read(timed("alone", 1.0, **{name: "a"}, **ALONE), *rows), ["optimizer"])
+    expected = {"a": [1], "b": [2, 3]} if others == "bb" else {"a": [1, 2], "b": [3]}
+    assert {one.given[name]: [arm.workers for arm in one.arms] for one in found} == expected
+
+
+def test_one_worker_alone_is_in_the_answer_of_every_link_and_way_of_communicating():
+    links = {"communicator.bandwidth_bytes_per_s": (1e8, 1e9), "strategy": ("mpi", "horovod"), "mode": ("up", "out")}
+    for name, values in links.items():
+        rows = [timed(str(value), 9.0, **{name: value}) for value in values]
+        found = comparison_groups(read(*rows, timed("alone", 1.0, **ALONE, mode=None)), ("strategy", "mode"))
+        assert [[arm.is_alone for arm in one.arms] for one in found] == [[False, True]] * 2, name
+
+
 def test_params_are_a_task_where_they_hold_no_settings():
     counted = (("25M", "60M"), (25.6, 60), (".5B", "7B"), ("~500M", "~7B"), ("small (0.5B)", "large (7B)"))
     settings = (

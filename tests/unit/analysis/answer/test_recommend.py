@@ -451,9 +451,7 @@ def test_less_of_the_training_is_not_called_cheaper() -> None:
     assert (used(found).name, found.cheaper) == ("long", None)
 
 
-@pytest.mark.parametrize(
-    ("column", "kinds"), [("device_name", "AB"), ("imported.system", "AB"), ("cores_per_worker", (1.0, 2.0))]
-)
+@pytest.mark.parametrize(("column", "kinds"), [("imported.system", "AB"), ("cores_per_worker", (1.0, 2.0))])
 @pytest.mark.parametrize(
     ("wanted", "doubt"),
     [

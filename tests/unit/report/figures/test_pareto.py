@@ -106,6 +106,13 @@ CASES = (
         says=["Pareto front (cnn, emulated),", "Pareto front (lstm),", "Its knee: mpi workers=2 batch_size=32"],
     ),
     Case(
+        "so have tasks that only a table tells apart",
+        [row for task in ("bert", "cnn") for row in arms(command="imported", **{"imported.benchmark": task})],
+        {0: dict.fromkeys(["mpi, 1 worker", "mpi, 2 workers", "mpi, 4 workers"], ...)
+            | {FRONT: device_s((1, 100), (2, 60), (4, 40))}},
+        titles=["benchmark bert", "benchmark cnn"],
+    ),
+    Case(
         "failed runs are at their arm's place, and an arm without a time or alone in its task is counted",
         [*arms(model="cnn"), run(model="cnn", workers=2, batch_size=32, repeat=1, status="failed"),
          run(model="cnn", workers=16, status="timeout"), run(model="lstm")],
