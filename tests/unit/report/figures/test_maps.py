@@ -117,3 +117,14 @@ def test_a_map_of_the_first_needs_a_target_and_two_strategies_that_reach_it_at_t
             first(tmp_path, *parts)
     with pytest.raises(MissingRowsError, match="needs a target"):
         first(tmp_path, [run(), run(strategy="ring")])
+
+
+def test_tasks_of_a_table_have_maps_of_their_own(tmp_path: Path) -> None:
+    lines = [
+        rows(strategy, times, workers=workers, command="imported", **{"imported.benchmark": task})
+        for task in ("bert", "cnn")
+        for workers in (2, 4)
+        for strategy, times in (("ring", FAST), ("asynchronous", SLOW))
+    ]
+    found = winners.chart(report_data(*chain(*lines), tmp_path=tmp_path))
+    assert [panel.title.partition(":")[0] for panel in found.panels] == ["benchmark bert", "benchmark cnn"]
