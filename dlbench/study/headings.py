@@ -189,9 +189,10 @@ _OF_A_LOG = re.compile(r"(?:.*[/.])?(?:global)?[ _]?(epoch|step|iter(?:ation)?)"
 _COUNTED = re.compile(
     r"\b\d+ ?[x\u00d7] ?(?!\d)|(?<!\d)[x\u00d7] ?\d+$|\b\d+ ?(gpu|tpu|node|host|worker|device|rank)s?\b", re.IGNORECASE
 )
-# 8 A100, DGX A100 (8); not 16 GB V100.
+# 8 A100, 4 KNLs, DGX A100 (8); not 16 GB V100, nor the GeForce 2080 Super.
 _COUNT_OF = re.compile(
-    r"(?:(\d+|one|two|four|eight|sixteen) )?(?![kmgt]?i?b\b|layer)((?-i:[A-Z])[\w -]*?\d\w*?)s?(?: \((\d+)\))?",
+    rf"(?:(?!(?:{_NO_COUNT.pattern}) )(\d[\d,]*|one|two|four|eight|sixteen) )?"
+    r"(?!(?:[kmgt]?i?b|[gm]hz|ti|ada)\b|layer)([^\W\d].*?)s?(?: \((\d+)\))?",
     re.IGNORECASE,
 )
 # 4x8 may be hosts and workers; 224x224 alone is a size.
@@ -478,12 +479,13 @@ def _refuse_hidden(headings: Sequence[Heading], table: Table) -> None:
         is_amount = heading.is_guessed and _AMOUNT.fullmatch(theirs) and all(map(str.isdecimal, cells))
         is_grid = all(map(_GRID.fullmatch, cells)) and not all(map(_SQUARE.fullmatch, cells))
         is_grid &= not _OF_SIZE.search(theirs)
-        may_count = is_other or heading.column == "device_name"
-        # `ViT B16 (224)` of another column is a size.
-        last = 3 if heading.column == "device_name" else 1
-        counts = by_key((of[2], (of[1], of[last])) for of in map(_COUNT_OF.fullmatch, cells) if of).values()
+        is_device = heading.column == "device_name"
+        # Of another column `4 blocks` are a setting, and `ViT B16 (224)` is a size.
+        matches = [of for of in map(_COUNT_OF.fullmatch, cells) if of and (is_device or re.match(r"[A-Z].*\d", of[2]))]
+        counts = by_key((of[2], (of[1], of[3] if is_device else "")) for of in matches).values()
         in_words = is_grid or any(map(_COUNTED.search, cells)) or any(len({*each}) > 1 for each in counts)
-        in_words &= may_count
+        in_words |= is_device and any(of[1] for of in matches)
+        in_words &= is_other or is_device
         if not has_workers and (is_count or in_words or (is_amount and not is_line_number)):
             ours = "workers_per_host" if re.search(r"\bper\b|/", theirs) else "workers"
             way = f"--column '{theirs}={ours}'"
