@@ -203,7 +203,8 @@ _MOMENT = re.compile(r"(\d{4}[-/]\d\d?[-/]\d\d?|\d\d?[./]\d\d?[./]\d{4})[T ,]+\d
 # 3:10 may be a ratio; 1:30:00 is a time.
 _CLOCK = re.compile(r"\d+(:\d\d){1,2}(\.\d+)?")
 _OF_TIME = re.compile(
-    r"times?(?![a-z]|.?step)|duration|elapsed|(?<![a-z])wall|hours|minutes|seconds(?![ _]per)|\b[hm]+:|\b[mu]?s ?/",
+    r"times?(?![a-z]|.?step)|duration|elapsed|(?<![a-z])wall|hours|minutes|seconds(?![ _]per)|\b[hm]+:|\b[mu]?s ?/"
+    r"|\b(s(ec(ond)?s?)?|min|h)( ?/ ?| per )epoch",
     re.IGNORECASE,
 )
 _OF_RATE = re.compile(r"throughput|\b[ftw]ps\b|(/|[ _]per[ _]) ?(s(ec\w*)?|min\w*|h(our)?|day)\b", re.IGNORECASE)
@@ -300,7 +301,7 @@ def read_headings(table: Table, named: Mapping[str, str]) -> list[Heading]:
     _refuse_hidden(headings, table)
     _refuse_settings(headings, table)
     headings = [
-        replace(each, column="", is_doubtful=True) if _is_time(each, cells) else each
+        replace(each, column="", is_doubtful=True) if each.column.startswith(OTHER) and _is_time(each, cells) else each
         for each, cells in zip(headings, table.columns(), strict=True)
     ]
     _refuse_doubtful(headings, table)
@@ -538,7 +539,10 @@ def _refuse_settings(headings: Sequence[Heading], table: Table) -> None:
     is_open = step and not has_rate and (not has_all or (step.is_guessed and "batch" in step.theirs.lower()))
     for heading, cells in zip(headings, table.columns(), strict=True):
         theirs, filled = heading.theirs, {*cells} - {"", "-"}
-        if not heading.is_guessed or not heading.column.startswith((OTHER, "precision")):
+        per_epoch = "epoch" in theirs.lower()
+        is_only_time = not is_timed and not heading.is_of_means and (per_epoch or heading.unit == _TIME)
+        may_be_setting = heading.column.startswith((OTHER, "precision")) or (is_only_time and not heading.column)
+        if not heading.is_guessed or not may_be_setting:
             continue
         is_clock = _OF_TIME.search(theirs) or any(cell.count(":") > 1 for cell in filled)
         if is_clock and filled and all(map(_CLOCK.fullmatch, filled)):
@@ -552,7 +556,8 @@ def _refuse_settings(headings: Sequence[Heading], table: Table) -> None:
             hint = f"call the one that decides `accuracy` or `loss`; {_ways(theirs)}"
             raise UserError(f"{theirs}: a score, or a setting?", where=where, hint=hint)
         if not is_timed and _is_time(heading, cells):
-            hint = f"--column '{theirs}={TRAIN_TIME.column}' where it is how long a run took; {_ways(theirs)}"
+            way = "*90' where a run took 90 times as many seconds" if per_epoch else "' where it is how long a run took"
+            hint = f"--column '{theirs}={TRAIN_TIME.column}{way}; {_ways(theirs)}"
             raise UserError(f"{theirs} is a time, and no setting", where=where, hint=hint)
         is_of_several = not has_all and _MODEL_PARALLEL.search(theirs)
         is_of_several = is_of_several or ACCUMULATED.search(theirs)
@@ -566,7 +571,7 @@ def _refuse_settings(headings: Sequence[Heading], table: Table) -> None:
 def _is_time(heading: Heading, cells: Sequence[str]) -> bool:
     """Whether a column of numbers is a time by its heading, and no known one."""
     is_time = heading.unit == _TIME or _OF_TIME.search(heading.theirs)
-    is_other = heading.is_guessed and heading.column.startswith(OTHER) and not _CHOSEN.search(heading.theirs)
+    is_other = heading.is_guessed and not _CHOSEN.search(heading.theirs)
     # `GlobalBatchSize (S)` is of sequences.
     is_other &= not re.search(r"size ?\(s\)$", heading.theirs, re.IGNORECASE)
     return bool(is_other and is_time and all(re.fullmatch(r"[\d.,]+", cell) for cell in {*cells} - {*NOTHING}))
@@ -618,8 +623,8 @@ def _guessed(theirs: str, *, has_least: bool) -> Heading:
         is_by_unit = column in MEASURED and column != RATE.column
         counts = kind if is_by_unit else re.search("perworker|local|global|effective|world|np", name)
         return Heading(theirs, column, kind, factor, is_bare=not counts)
-    # `Throughput (widgets/s)`: of what is not known.
-    kind = kind if unit != "persecond" else ""
+    # `Throughput (widgets/s)`: of what is not known; `$/h` is no time.
+    kind = "" if unit == "persecond" or "pertime" in name else kind
     is_doubtful, is_of_means = bool(_DOUBTFUL.fullmatch(name)), bool(_OF_MEANS.fullmatch(text))
     is_score = bool(_SCORE.fullmatch(name)) and not is_doubtful
     if is_sure := is_score or (bool(_NO_SETTING.fullmatch(name)) and not is_doubtful):
