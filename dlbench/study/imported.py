@@ -261,15 +261,15 @@ def _doubt_batches(headings: Sequence[Heading], rows: Sequence[dict[str, Any]], 
     """Note in runs of unlike workers that their rates, of a time of a step, take a bare batch for that of each worker.
 
     Raises:
-        UserError: Each worker would be faster beside more of them: the batch is probably of all together.
+        UserError: It grows as the workers do, or each would be faster beside more: it is probably of all together.
     """
     theirs = next((each.theirs for each in headings if each.column == "batch_size" and each.is_bare), None)
     columns, counts = {each.column for each in headings}, {row["workers"] for row in rows}
-    if theirs is None or STEP_TIME not in columns or "batch_size_global" in columns or len(counts) == 1:
+    if theirs is None or "batch_size_global" in columns or len(counts) == 1:
         return
     ways = f"--column '{theirs}=batch_size' or --column '{theirs}=batch_size_global'"
     # `single` is what each strategy has with one worker; None stands for all, of which one may be twice as fast.
-    strategies = (*dict.fromkeys(row["strategy"] for row in rows), None)
+    strategies = (*dict.fromkeys(row["strategy"] for row in rows), None) if STEP_TIME in columns else ()
     pools = by_key(
         ((strategy, *map(row.get, _alike(headings))), row)
         for strategy in strategies
@@ -286,8 +286,10 @@ def _doubt_batches(headings: Sequence[Heading], rows: Sequence[dict[str, Any]], 
                 faster = f"each of {many} workers {rates[many] / rates[few]:.3g} times as fast as each of {few}"
                 message = f"{theirs} of each worker makes {faster}: of each, or of all together?"
                 raise UserError(message, where=where, hint=ways)
+    if len({row["batch_size"] / row["workers"] for row in rows if row["batch_size"]}) == 1:
+        raise UserError(f"{theirs} grows as the workers do: of each, or of all together?", where=where, hint=ways)
     note = f"rates take {theirs} for that of each worker: import it with {ways}"
-    for row in rows:
+    for row in rows if strategies else ():
         row["script_note"] = "; ".join(filter(None, (row["script_note"], note)))
 
 

@@ -570,6 +570,9 @@ def test_an_open_batch_on_which_rates_of_unlike_workers_rest_is_doubted(
         # One worker under another name.
         ("gpus,strategy,batch,ms/iter\n1,default,256,800\n8,hvd,256,300\n", "each of 8 workers 2.67 times"),
         ("gpus,strategy,batch,ms/iter\n1,default,256,800\n2,ddp,256,480\n", "each of 2 workers 1.67 times"),
+        # Without times of steps, that it grows is all.
+        ("gpus,batch,time\n8,256,29\n16,512,15\n", "batch grows as the workers do"),
+        ("gpus,batch,time\n8,256,29\n16,512,15\n16,256,19\n", ""),
     ],
 )
 def test_an_open_batch_is_doubted_where_more_workers_would_each_be_faster(
