@@ -587,7 +587,9 @@ def _missing(headings: Sequence[Heading]) -> str:
     if len({*header}) < len(header) or len({*kinds}) < len(kinds):
         return _ONE_LINE
     ours = ", ".join(f"{name} ({MEASURED[name] or 'a loss'})" for name in NAMES if name in MEASURED)
-    nearest_one = next((each.theirs for each, kind in near.items() if kind), "")
+    # `Time to objective (h)` rather than `Waiting time (%)`.
+    ranked = sorted(filter(near.get, near), key=lambda each: each.unit not in (_TIME, _RATE))
+    nearest_one = next((each.theirs for each in ranked), "")
     start = f"the nearest is {nearest_one}; name one" if nearest_one else "name one"
     end = f"; or {_ONE_LINE}" * (sum(each.column.startswith(OTHER) for each in headings) > 1)
     return f"{start}: --column THEIRS=OURS or THEIRS=OURS*1000; OURS, with samples of all workers, is of {ours}{end}"

@@ -197,8 +197,12 @@ def _refuse_gaps(headings: Sequence[Heading], table: Table) -> None:
     for heading, cells in zip(headings, table.columns(), strict=True):
         may_be_merged = any(cells) if heading.column in _KINDS else heading.column and cells[0]
         if may_be_merged and heading.column not in (*MEASURED, STATUS) and "" in cells:
-            number, _ = table.lines[cells.index("")]
-            ways = f"; `-` where there is none; delete what is no run; --column '{heading.theirs}=' leaves it out"
+            number, line = table.lines[cells.index("")]
+            status, reason = _ended([*zip(headings, line, strict=True)])
+            ways = f"; --column '{heading.theirs}=' leaves it out"
+            # A failed run may lack what others measured; it is not to be deleted.
+            if status == Status.COMPLETED or reason == NO_NUMBER:
+                ways = f"; `-` where there is none; delete what is no run{ways}"
             hint = "cells that were merged: write it on each line" + ways * (heading.column != "workers")
             raise UserError(f"{heading.theirs} is empty", where=table.where(number), hint=hint)
 

@@ -238,6 +238,8 @@ def test_what_a_table_does_not_say_is_unknown(tmp_path: Path) -> None:
         ("gpus,img/s,ring throughput\n1,5,6\n", "ring throughput is a rate, and no setting"),
         ("gpus,throughput\n-,img/s\n1,5\n", "csv:2: units of columns are not read"),
         ("strategy,accelerator,gpus,peak img/s\na,b,8,5\n", "the nearest is peak img/s"),
+        ("gpus,Waiting time (%),Time to objective (h)\n8,5,2\n", "the nearest is Time to objective (h)"),
+        ("State,gpus,epoch,acc\nfinished,1,9,0.9\nfailed,1,,\n", "on each line; --column 'epoch=' leaves it out"),
         ("gpus,img/s\n1,360\n8,352\n16,340\n",
          "img/s is 360 on 1 and 340 on 16 workers: of each, or of all together?\n  hint: --column 'img/s=samples"),
         ("setup,time\n1 A100,8\n16 A100,1\n", "setup: are these the workers?"),
