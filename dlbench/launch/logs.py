@@ -78,6 +78,8 @@ _ADVICE = re.compile(
     r".*?^-{20,}\n",
     re.DOTALL | re.MULTILINE,
 )
+# What torch.distributed prints before each line of a traceback, and the last line of one whose exception has no text.
+_RANK, _NO_TEXT = re.compile(r"^\[rank\d+\]:[ \t]?", re.MULTILINE), re.compile(r"[A-Za-z_][\w.]*")
 # What Open MPI prints where two processes have no transport between them.
 _UNREACHABLE = re.compile(
     r"unable to reach each other.*?Process 1 \([^\n]*\) is on host: (?P<one>[^\n]+)\n"
@@ -186,7 +188,7 @@ def says_crash(line: str) -> bool:
 
 
 def _telling_line(text: str) -> str:
-    lines = [line.rstrip() for line in _ADVICE.sub("", text).splitlines()]
+    lines = [line.rstrip() for line in _RANK.sub("", _ADVICE.sub("", text)).splitlines()]
     fatal = [line for line in lines if _FATAL.match(line)]
     if fatal:
         return next((line for line in lines if says_out_of_memory(line)), fatal[-1])
@@ -195,7 +197,10 @@ def _telling_line(text: str) -> str:
         return ending[-1]
     tracebacks = [number for number, line in enumerate(lines) if line.startswith("Traceback (most recent call last)")]
     after_last = lines[tracebacks[-1] + 1 :] if tracebacks else []
-    exception = dropwhile(lambda line: not line or line[0].isspace(), after_last)
+    exception = list(dropwhile(lambda line: not line or line[0].isspace(), after_last))
+    if exception and _NO_TEXT.fullmatch(exception[0]):  # its source line says more
+        frames = after_last[: len(after_last) - len(exception)]
+        exception[0] += next((f": {line.strip()}" for line in reversed(frames) if not _NOISE.match(line.strip())), "")
     meaningful = (line.strip() for line in reversed(lines) if not _NOISE.match(line.strip()))
     return telling_part("\n".join(exception)) or next(meaningful, "")
 

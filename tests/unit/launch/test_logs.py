@@ -1,5 +1,6 @@
 """Logs stay small, and the line that matters is found in the noise."""
 
+import re
 from pathlib import Path
 
 from dlbench.launch.logs import LogBounds, MissingHost, ProcessExit, read_launcher_log, telling_line
@@ -129,6 +130,14 @@ ValueError: the last word
 [vm:123] something MPI says afterwards
 """
 
+ASSERTION = """\
+[rank1]: Traceback (most recent call last):
+[rank1]:   File "a.py", line 5, in <module>
+[rank1]:     assert steps % world_size == 0
+[rank1]:            ^^^^^^^^^^^^^^^^^^^^^^^
+[rank1]: AssertionError
+"""
+
 GRAPH_ERROR = """\
 Traceback (most recent call last):
   File "a.py", line 5, in <module>
@@ -166,6 +175,8 @@ def test_the_telling_line(tmp_path: Path) -> None:
         "mine\n" + MPICH_SIGNAL.format(code=9, said="Killed (signal 9)"):
             "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Killed (signal 9)",
         TRACEBACK: "ValueError: the last word",
+        re.sub("^", "[rank1]: ", TRACEBACK, flags=re.MULTILINE) + "bye\n": "ValueError: the last word",
+        ASSERTION: "AssertionError: assert steps % world_size == 0",
         GRAPH_ERROR: "InvalidArgumentError: Input is not invertible.",
         fatal + "\n\nCurrent thread 0x1 (most recent call first):\n  File x\n": fatal,
         alone + '\nCurrent thread 0x1 (most recent call first):\n  File "<frozen runpy>", line 198 in x\n': alone,
