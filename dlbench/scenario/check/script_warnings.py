@@ -1,7 +1,6 @@
 """What dlbench cannot set in commands of a user's own, or would not record of them."""
 
 import re
-import shlex
 from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,6 +14,7 @@ from dlbench.scenario.check.commands import (
     module_file,
     note_of_batch,
     scripts_of,
+    shell_text,
     simple_commands,
     text_of,
 )
@@ -45,6 +45,7 @@ _LIBRARIES = {
     "torch": "torch", "tensorflow": "tensorflow", "keras": "keras", "jax": "jax", "horovod": "horovod",
     "mpi4py": "mpi4py openmpi", "lightning": "lightning", "pytorch_lightning": "pytorch-lightning",
     "accelerate": "accelerate", "transformers": "transformers", "deepspeed": "deepspeed",
+    "trl": "trl",
 }  # fmt: skip
 # What scripts mention that place replicas on several devices.
 _REPLICATED = re.compile("mirrored|distribut|parallel|replica|shard|pmap", re.IGNORECASE)
@@ -171,7 +172,7 @@ def _about(path: str, text: str, command: str, arms: Sequence[RunSpec]) -> Itera
         if not flag:
             way = f"start each in another folder: `bash -c 'mkdir -p {folder} && cd {folder} && {script} ...'`"
         yield f"{path} goes on from a checkpoint where there is one: {why}; {way}"
-    program = executed(shlex.split(command))[0]
+    program = executed((shell_text(command) or command).split())[0]
     imported = imported_by(text) if program in ("python", "python3") else ()
     for module, names_of in _LIBRARIES.items():
         if module in imported and find_spec(module) is None:

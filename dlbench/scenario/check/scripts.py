@@ -57,12 +57,12 @@ _STARTS = (
     "LightningTrainer", "AccelerateTrainer", "TransformersTrainer", "HorovodTrainer", "horovod.run",
     "notebook_launcher", "debug_launcher",
 )  # fmt: skip
-_FINDS = re.compile(r"((get|find)_)?(last|latest)_(checkpoint|ckpt)\w*")
+_FINDS = re.compile(r"((get|find)_)?(last|latest)_(checkpoint|ckpt)\w*|auto_?resume\w*")
 _LISTS = {"listdir", "scandir", "iterdir", "glob", "iglob", "rglob"}
 _IS_THERE = {"exists", "isfile", "is_file", "isdir", "is_dir", "lexists"} | _LISTS
 _TAKES_UP = {"load_state_dict", "load_weights", "load_model", "load_checkpoint", "load_state", "restore", "set_weights"}
 # Arguments that say where a script writes.
-FOLDERS = ("output_dir", "out_dir", "save_dir", "log_dir", "logdir", "workdir", "checkpoint_dir")
+FOLDERS = ("output_dir", "out_dir", "save_dir", "log_dir", "logdir", "workdir", "checkpoint_dir", "output")
 # Libraries that find other workers by what torchrun sets.
 BY_TORCHRUN = {"lightning", "pytorch_lightning"}
 # What says how many workers Lightning has on a host; by default it takes a single processor.
@@ -74,6 +74,8 @@ _TRAINER = re.compile(r"^ *_target_: *(?:pytorch_)?lightning\.[\w.]*Trainer\s*$"
 _HOLDERS = {None, "args", "parser_kwargs", "trainer_class"}
 # `if os.path.isfile(args.resume)` asks an argument.
 _ASKED = re.compile(r"\(\w+\.\w*(?:resume|checkpoint|ckpt|pretrained|load|weights|model)\w*\)")
+# So does `if args.resume == "latest"`; one in capitals is of a configuration that may say so by itself.
+_WISHED = re.compile(r"(?!.*(?:is None|not (?!None)))(?:.*\W)?(?!auto)\w*(?:resume|checkpoint|ckpt)")
 # Of the modules beside a script at most this many are read, and of a name with dots this many parts.
 _MOST_MODULES, _MOST_PARTS = 100, 4
 
@@ -242,7 +244,7 @@ def starts_workers(text: str) -> str:
             and (process := _PROCESS.search(ast.unparse(node)))
         ):
             return process[1]
-        if not isinstance(node, ast.If) or "__name__" in ast.unparse(node.test):
+        if not isinstance(node, ast.If) or re.search(r"__name__|> 1$", ast.unparse(node.test)):
             nodes += ast.iter_child_nodes(node)
     return ""
 
@@ -271,7 +273,15 @@ def goes_on(texts: Iterable[str]) -> bool:
         if _may_lack_file(it) and "load" in _calls(*it.body)
     ]
     unasked = [body for asks, body in choices if not any(_ASKED.search(ast.unparse(it)) for it in asks)]
-    return any(map(_FINDS.fullmatch, _calls(*nodes))) or any(_calls(*body) & takes_up for body in unasked)
+    wished = {
+        inner
+        for it in nodes
+        if isinstance(it, ast.If) and _WISHED.match(ast.unparse(it.test))
+        for part in it.body
+        for inner in ast.walk(part)
+    }
+    looks = [it for it in nodes if isinstance(it, ast.Call) and it not in wished]
+    return any(map(_FINDS.fullmatch, _calls(*looks))) or any(_calls(*body) & takes_up for body in unasked)
 
 
 def _may_lack_file(node: ast.AST) -> TypeGuard[ast.Try]:

@@ -105,6 +105,7 @@ RANK = "p.add_argument('--local-rank', default=-1, type=int)\n"
 LISTED = "ckpts = [d + n for n in os.listdir(d)]\n%s:\n    model = load_model(max(ckpts))\n"
 INITIALIZE = "jax.distributed.initialize()"
 JAX = "import jax\njax.distributed.initialize(%s)\n"
+FINDS = "if %s:\n    last = get_latest_checkpoint_folder(path)\n"
 RESUME = "if os.path.isfile(%s):\n    model.load_state_dict(torch.load(path))\n"
 
 
@@ -123,6 +124,7 @@ RESUME = "if os.path.isfile(%s):\n    model.load_state_dict(torch.load(path))\n"
         (SPAWN + "run.settings.workers", ", workers_inside: true", ""),
         (SPAWN, ", workers_inside: true, strategy: mpi}\nmatrix: {workers: [1, 2]", "the command has no {workers}"),
         ("if args.distributed:\n    mp.spawn(train)\n", "", ""),
+        ("if num_devices > 1:\n    mp.spawn(train)\n", "", "by `mp.spawn`"),
         ("context.spawn(train)\n", "", ""),
         (RESUME % "path", "", "`bash -c 'mkdir -p output/{attempt_id} && cd output/{attempt_id} && python /"),
         (RESUME % "path" + "p.add_argument('--out-dir')\n", "", "such as `--out-dir output/{attempt_id}`"),
@@ -177,7 +179,11 @@ RESUME = "if os.path.isfile(%s):\n    model.load_state_dict(torch.load(path))\n"
          "hook, validation_accuracy of `metrics`"),
         (RESUME % "args.resume", "", ""),
         (RESUME.replace("model.load_state_dict", "data = ") % "path", "", ""),
-        ("last = get_latest_checkpoint_folder(path)\n", "", "goes on"),
+        (FINDS % "last", "", "goes on"),
+        (FINDS % "args.resume is None", "", "goes on"),
+        (FINDS % "args.resume == 'latest'", "", ""),
+        (FINDS % "ckpt_path is not None", "", ""),
+        ("if config.AUTO_RESUME:\n    file = auto_resume_helper(config.OUTPUT)\n", "", "goes on"),
     ],
 )  # fmt: skip
 def test_what_makes_runs_unlike_each_other_in_a_script_is_warned_of(
@@ -189,6 +195,23 @@ def test_what_makes_runs_unlike_each_other_in_a_script_is_warned_of(
     text = found(f"base: {{command: python train.py{rest}}}\nbaseline: none\n")
     assert words in text
     assert bool(text) == bool(words)
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("python train.py --lr 1", "import absent"),
+        ("bash -c 'python train.py $LOCAL_RANK'", "import absent"),
+        ("bash -c '. venv/bin/activate; python train.py'", ""),
+    ],
+)
+def test_a_library_that_is_not_installed_is_named(
+    here: Path, command: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dlbench.scenario.check.script_warnings._LIBRARIES", {"absent": "absent"})
+    (here / "train.py").write_text(HOOKED + "import absent\n")
+    text = found(f'base: {{command: "{command}"}}\n')
+    assert ("train.py imports absent, which is not installed" in text) == bool(words)
 
 
 def test_a_checkpoint_in_a_folder_of_each_start_is_no_other_runs(here: Path) -> None:
