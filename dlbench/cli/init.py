@@ -76,11 +76,14 @@ def command(
     arms = {run.fingerprint for run in runs}
     size = f"{counted(len(runs), 'run')} of {counted(len(arms), 'arm')}"
     click.echo(f"{file}: {size}. Next: dlbench run {shlex.quote(str(file))} --report")
+    settings = runs[0].settings
+    if script and (max_workers or 1) > 1 and settings.strategy == "single" and not settings.workers_inside:
+        click.echo(f"warning: one worker, not {max_workers}: {script} is not known to connect several", err=True)
     for warning in script_warnings(runs):
         click.echo(f"warning: {warning}", err=True)
     if script and not any(map(has_hook, texts := texts_of(Path(script)))):
         click.echo(f"For every step and epoch, add to {script}, or to the Python script that it starts:", err=True)
-        for line in hook_lines(texts, starts_workers=runs[0].settings.workers_inside):
+        for line in hook_lines(texts, starts_workers=settings.workers_inside):
             click.echo(f"    {line}", err=True)
 
 
@@ -104,13 +107,15 @@ _KERAS = (
     "model.fit(..., callbacks=[dlbench.keras.Callback()])  # several processes: (rank=..., size=..., barrier=...)",
 )
 _LIGHTNING = ("import dlbench.lightning", "Trainer(..., callbacks=[dlbench.lightning.Callback()])")
+_LIGHTNING_CLI = (_LIGHTNING[0], 'LightningCLI(..., trainer_defaults={"callbacks": [dlbench.lightning.Callback()]})')
+_TRANSFORMERS = ("import dlbench.transformers", "Trainer(..., callbacks=[dlbench.transformers.Callback()])")
 HOOKS = {
-    ("transformers", r"Trainer\("): (
-        "import dlbench.transformers",
-        "Trainer(..., callbacks=[dlbench.transformers.Callback()])",
-    ),
+    ("transformers", r"Trainer\("): _TRANSFORMERS,
+    ("trl", r"Trainer\("): _TRANSFORMERS,
     ("lightning", r"\bTrainer\("): _LIGHTNING,
     ("pytorch_lightning", r"\bTrainer\("): _LIGHTNING,
+    ("lightning", r"\bLightningCLI\("): _LIGHTNING_CLI,
+    ("pytorch_lightning", r"\bLightningCLI\("): _LIGHTNING_CLI,
     ("keras", r"\.fit\("): _KERAS,
     ("tensorflow", r"\.fit\("): _KERAS,
     ("torch", r"\.step\("): (

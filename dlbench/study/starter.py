@@ -16,6 +16,7 @@ from dlbench.errors import UserError, nearest
 from dlbench.regular_file import is_file
 from dlbench.scenario.check.case import num_training_samples
 from dlbench.scenario.check.commands import SHELLS, interpreter_of, scripts_of, simple_commands, text_of
+from dlbench.scenario.check.script_arguments import LOCAL_RANK, Argument, arguments_of, filled, with_imported
 from dlbench.scenario.check.scripts import (
     BY_TORCHRUN,
     goes_on,
@@ -32,24 +33,24 @@ from dlbench.scenario.check.scripts import (
 from dlbench.scenario.metrics import QUALITY
 from dlbench.scenario.read.document import inline
 from dlbench.scenario.settings import Settings
-from dlbench.study.script_arguments import LOCAL_RANK, Argument, arguments_of, filled, with_imported
 
 AXES = ("workers", "batch_size", "strategy")
 # The first pair whose larger one is there for all workers.
 BATCH_SIZES = ((32, 128), (8, 32), (2, 8), (1, 2))
 # Below this many pixels at a side a convolution has nothing to pool.
 SMALLEST_SIDE = 16
-# What a script uses, in this order, and the strategy that starts it.
+# What a script uses, in this order, as patterns of modules, and the strategy that starts it.
 STARTED_BY = (
     ("horovod", "horovod"), ("mpi4py", "mpi"), ("torch.distributed", "mpi"), ("accelerate", "mpi"),
-    ("lightning", "mpi"), ("pytorch_lightning", "mpi"), ("transformers.Trainer", "mpi"), ("jax.distributed", "mpi"),
+    ("lightning", "mpi"), ("pytorch_lightning", "mpi"), ("transformers.*Trainer", "mpi"), ("jax.distributed", "mpi"),
+    ("deepspeed.init.*", "mpi"), ("trl.*Trainer", "mpi"),
     ("keras.distribution.initialize", "mpi"), ("MultiWorkerMirroredStrategy", "multi_worker"),
     ("MirroredStrategy", "mirrored"), ("ParameterServerStrategy", "single"), ("TF_CONFIG", "multi_worker"),
 )  # fmt: skip
 # What connects workers in a module of the script; other modules may use the same library.
 _CONNECTS = re.compile(
-    r"init_process_group\(|hvd\.init\(|COMM_WORLD|distribut(ed|ion)\.initialize\(|(Mirrored|Server)Strategy\(|TF_CONFIG"
-    r"|\b(Accelerator|Fabric|Trainer|LightningCLI)\("
+    r"init_process_group\(|hvd\.init\(|COMM_WORLD|(distribut(ed|ion)|deepspeed)\.initialize\(|(Mirrored|Server)Strategy\(|TF_CONFIG"
+    r"|\b(Accelerator|Fabric|\w*Trainer|LightningCLI)\("
 )
 # Of these the words of scripts for TensorFlow, which are no modules.
 OF_TENSORFLOW = {"MultiWorkerMirroredStrategy", "MirroredStrategy", "ParameterServerStrategy", "TF_CONFIG"}
@@ -62,6 +63,8 @@ _OF_ALL = re.compile(
     r"(?is)\A(?!(?:(?!divided|split).)*(?:\b(?:node|host|machine|per|each|every|single|local|times|x|not)\b|[*/=]))"
     r"(?:the )?(?:global|total)[ -](?:\w+[ -])?batch"
 )
+# So does one that divides it by their number.
+_DIVIDES = re.compile(r"([\w.]+\.)?batch_size //?=? .*(world_size|\.size\(\)).*")
 UNREAD = "let the script read run.batch_size, or give it an argument that the command sets to {batch_size}"
 # What is said of a strategy: of workers that dlbench starts, of those that a script starts itself, and of replicas.
 _WHY_STRATEGY = (
@@ -230,7 +233,7 @@ def _of_script(wish: Wish, base: _Lines) -> str:
         if it.setting not in fixed or it.is_needed or it.is_positional or _number(it.default, type(fixed[it.setting]))
     ]
     starts = starts_workers(text_of(script) or "") if is_python else ""
-    words, open_ones = filled(arguments, starts_workers=bool(starts), goes_on=goes_on(texts))
+    words, open_ones = filled(arguments, starts_workers=starts, goes_on=goes_on(texts))
     clis = lightning_clis(texts) if is_python else []
     # Without `run=False` its first argument says what to do.
     is_run = bool(clis) and not any(it.arg == "run" and ast.unparse(it.value) == "False" for it in clis[0].keywords)
@@ -246,7 +249,7 @@ def _of_script(wish: Wish, base: _Lines) -> str:
     base.has_hook = any(map(has_hook, texts))
     read = [key for key in OF_SCRIPTS if reads(texts, key)]
     base.left_out = [key for key in OF_SCRIPTS if key not in read and key not in defaults]
-    _add_scope(base, arguments)
+    _add_scope(base, arguments, tree)
     for key, default in fixed.items():
         why = [f"what the script reads as run.{key}"] * (key in read)
         why += ["a rate needs 50 steps and 5 s"] * (key == "epochs" and base.has_hook)
@@ -259,7 +262,7 @@ def _of_script(wish: Wish, base: _Lines) -> str:
         if not takes_number and {"workers", "strategy"} & set(wish.compare):
             raise UserError(
                 f"{wish.script} starts workers itself, by {starts}: {what}",
-                hint="let an argument such as --num-workers say it, or compare batch_size alone",
+                hint="let an argument such as --num-processes say it, or compare batch_size alone",
             )
         base.add("workers_inside", True, f"it starts them itself, by {starts}: {what}")
         return "mpi" if takes_number else "single"
@@ -290,13 +293,15 @@ def _with_devices(line: str, texts: Sequence[str], *, has_flag: bool) -> Iterato
 def _started_by(modules: set[str], texts: Sequence[str]) -> str:
     if BY_TORCHRUN & modules and any(re.search(r"\b(Trainer|Fabric|LightningCLI)\(", text) for text in texts):
         modules = modules - {"horovod"}  # Lightning has none any more
-    return next((strategy for module, strategy in STARTED_BY if module in modules), "single")
+    return next((strategy for name, strategy in STARTED_BY if any(re.fullmatch(name, it) for it in modules)), "single")
 
 
-def _add_scope(base: _Lines, arguments: Sequence[Argument]) -> None:
+def _add_scope(base: _Lines, arguments: Sequence[Argument], tree: Sequence[ast.AST]) -> None:
     base.about_batch = UNREAD if "batch_size" in base.left_out else OF_EACH
-    if any(it.setting == "batch_size" and _OF_ALL.search(it.help) for it in arguments):
-        base.about_batch = "of all workers, as the script's help says"
+    divides = any(isinstance(it, ast.BinOp | ast.AugAssign) and _DIVIDES.fullmatch(ast.unparse(it)) for it in tree)
+    if any(it.setting == "batch_size" and (divides or _OF_ALL.search(it.help)) for it in arguments):
+        why = "the script divides it by their number" if divides else "as the script's help says"
+        base.about_batch = f"of all workers: {why}"
         base.add("batch_scope", "global", base.about_batch)
 
 

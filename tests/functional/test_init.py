@@ -197,7 +197,9 @@ def test_a_script_without_the_hook_is_told_the_lines() -> None:
     for text, line in (
         ("import torch\noptimizer.step()", "hook = dlbench.torch.Hook(model, optimizer)"),
         ("import torch\nfrom transformers import Trainer\nTrainer(model)", "[dlbench.transformers.Callback()]"),
+        ("from trl import SFTTrainer\nSFTTrainer(model)", "[dlbench.transformers.Callback()]"),
         ("import lightning.pytorch as pl\npl.Trainer().fit(model)", "[dlbench.lightning.Callback()]"),
+        ("from lightning.pytorch.cli import LightningCLI\nLightningCLI(Net)", 'trainer_defaults={"callbacks": ['),
         (
             "import lightning, torch\nMyTrainer().fit(model)\noptimizer.step()",
             "hook = dlbench.torch.Hook(model, optimizer)",
@@ -213,3 +215,6 @@ def test_a_script_without_the_hook_is_told_the_lines() -> None:
         Path("other.py").write_text(text)
         assert line in dlbench("init", "other.yaml", "--force", "--script", "other.py").output
     assert read(Path("scenario.yaml")).base["strategy"] == "single"
+    assert "one worker, not" not in done.output
+    done = dlbench("init", "--force", "--script", "plain.py", "--workers", "2")
+    assert "warning: one worker, not 2: plain.py is not known to connect several" in done.output

@@ -24,7 +24,7 @@ from dlbench.records.columns import SCHEMA_VERSION, names
 from dlbench.records.gpus import REJECTED, THROTTLES
 from dlbench.records.outcome import Outcome
 from dlbench.records.result import AGREEMENTS, BEST, Result
-from dlbench.scenario.check.commands import note_of_batch
+from dlbench.scenario.check.script_arguments import note_of_batch
 from dlbench.scenario.cluster import Cluster, Prices
 from dlbench.scenario.layout import Layout, Place
 from dlbench.scenario.metrics import BUILT_IN, SCORE_COLUMNS

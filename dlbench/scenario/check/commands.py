@@ -58,10 +58,6 @@ _TOKEN = re.compile(
 _PYTHON = re.compile(r"python[\d.]*")
 # After these, of Python and of launchers, a module stands in place of a script.
 _AS_MODULE = re.compile(r"-[bBdEiIOPqsSuvx]*m|--module")
-# Options by which an update gets the gradients of several passes.
-_ACCUMULATES = re.compile(
-    r"(?i)(?<![\w./-])(?:[\w.-]*accum(?!ulator)[\w.-]*|-*(?:\w+\.)*update[-_]freq)[= ](?:[2-9]|[1-9]\d+)(?![\w.])"
-)
 # Scripts that call scripts are followed to this depth.
 _MOST_DEPTH = 4
 
@@ -149,12 +145,6 @@ def hides_failures(command: str) -> bool:
         words = shlex.split(command)
         return Path(words[0]).name in SHELLS and bool(re.search(r"[^|]\|[^|]", words[-1])) and "pipefail" not in command
     return False
-
-
-def note_of_batch(command: str) -> str:
-    """Return what to say of a command that accumulates gradients, or an empty string."""
-    option = _ACCUMULATES.search(command)
-    return f"`{option[0]}`: an update has several passes, and batch sizes are those of one" if option else ""
 
 
 def interpreter_of(text: str) -> str:

@@ -12,12 +12,12 @@ from dlbench.scenario.check.commands import (
     executed,
     hides_failures,
     module_file,
-    note_of_batch,
     scripts_of,
     shell_text,
     simple_commands,
     text_of,
 )
+from dlbench.scenario.check.script_arguments import note_of_batch
 from dlbench.scenario.check.scripts import (
     APPLIED,
     BY_TORCHRUN,

@@ -153,6 +153,9 @@ def test_what_a_script_does_not_read_does_not_vary() -> None:
         assert "learning_rate" not in yaml.safe_load(scenario)["base"], text
     Path("plain.py").write_text("run = wandb.init()\nrun.batch_size = 1\nprint(run)")
     assert "matrix" not in yaml.safe_load(starter(Wish(script="plain.py"), "s.yaml"))
+    Path("train.py").write_text("from trl import SFTTrainer, TrlParser\nTrlParser((SFTConfig,))\nSFTTrainer()")
+    assert {"epochs": 3}.items() <= (written := base_of("train.py")).items()
+    assert "learning_rate" not in written  # each trainer has its own
     Path("train.py").write_text(HOOKED)
     assert "let the script read run.batch_size" in starter(Wish(script="train.py", compare=("batch_size",)), "s.yaml")
 
@@ -167,6 +170,11 @@ def test_the_strategy_is_that_of_what_a_script_imports() -> None:
         ("import torch\ntorch.distributed.init_process_group('gloo')", "mpi"),
         ("from torch import distributed as dist", "mpi"),
         ("import jax\njax.distributed.initialize()", "mpi"),
+        ("import deepspeed\ndeepspeed.initialize(model=net)", "mpi"),
+        ("from deepspeed.profiling import flops_profiler", "single"),
+        ("from trl import SFTTrainer", "mpi"),
+        ("from transformers import Seq2SeqTrainer", "mpi"),
+        ("from transformers import TrainerCallback", "single"),
         ("import jax\njax.pmap(step)", "single"),
         ("import keras\nkeras.distribution.initialize()", "mpi"),
         ("os.environ['TF_CONFIG']\ns = tf.distribute.ParameterServerStrategy(resolver)", "single"),
@@ -214,11 +222,12 @@ def test_a_script_that_starts_workers_needs_no_arm_of_one_beside_the_base_line()
         ("--num-workers", of_ray, 2, [2]),
         ("--num-workers", of_ray, 4, [2, 4]),
         ("--num-processes", of_loop, 2, [2]),
+        ("--num-devices", of_loop, 2, [2]),
     ):
         Path("train.py").write_text(f"parser.add_argument('{flag}', type=int)\n{start}\n")
         written = yaml.safe_load(starter(Wish(script="train.py", max_workers=most), "s.yaml"))
         assert (written["base"]["workers_inside"], written["matrix"]["workers"]) == (True, counts)
-    Path("train.py").write_text("mp.spawn(train, nprocs=torch.cuda.device_count())")
+    Path("train.py").write_text("p.add_argument('--workers')\nmp.spawn(train, nprocs=torch.cuda.device_count())")
     assert base_of("train.py")["strategy"] == "single"
     with pytest.raises(UserError, match=r"by mp\.spawn: no argument"):
         starter(Wish(script="train.py", compare=("workers",)), "s.yaml")
@@ -229,6 +238,8 @@ def test_a_batch_size_that_is_that_of_all_workers_by_its_help_has_this_scope() -
         ("p.add_argument('--bs', default=64, help='Global batch size')", "global"),
         ("flags.DEFINE_integer('batch_size', 64, 'the total training batch size')", "global"),
         ("p.add_argument('--bs', default=64, help='total batch size, divided over each GPU')", "global"),
+        ("p.add_argument('--bs', default=64)\nmine = args.batch_size // args.world_size", "global"),
+        ("p.add_argument('--bs', default=64)\nsteps = len(data) // args.batch_size // args.world_size", None),
         ("p.add_argument('--bs', default=64, help='total batch size of each GPU, divided into parts')", None),
         ("p.add_argument('--bs', default=64, help='total batch size of all GPUs of a node')", None),
         ("p.add_argument('--bs', default=64, help='images per gpu, the total batch size is $NGPU x batch_size')", None),

@@ -1,6 +1,7 @@
 """The arguments of a Python script, read from its text, and which settings fill them in. The script is never run."""
 
 import ast
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -11,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from dlbench.scenario.check.commands import text_of
+from dlbench.scenario.check.commands import scripts_of, simple_commands, text_of
 from dlbench.scenario.check.scripts import FOLDERS, imports_of, modules_of, parsed
 from dlbench.scenario.placeholders import ATTEMPT
 
@@ -31,8 +32,10 @@ ADDERS = ("add_argument", "option", "argument")
 # How many workers a script starts, where it starts them itself.
 NUMBERS_OF_WORKERS = (
     "workers", "num_workers", "world_size", "nprocs", "num_procs", "num_proc", "nproc_per_node", "num_gpus", "ngpus",
-    "n_gpus", "gpus", "np", "num_processes",
+    "n_gpus", "gpus", "np", "num_processes", "num_devices", "n_devices",
 )  # fmt: skip
+# Of these what PyTorch calls the processes that load data, where it starts the workers; of Ray it is them.
+LOADERS = ("workers", "num_workers")
 # By what workers connect, and the value that is right for all launchers.
 ADDRESSES, BY_ENVIRONMENT = ("dist_url", "init_method"), "env://"
 # What torch.distributed.launch gave each process as an argument, and torchrun and dlbench as a variable.
@@ -46,8 +49,13 @@ TRANSFORMERS = {
 }  # fmt: skip
 # What reads the parameters of a function or the fields of a class, and what joins the words of their flags.
 READERS = {
-    "typer.run": "-", "tyro.cli": "-", "Fire": "_", "HfArgumentParser": "_", "add_arguments": "_",
+    "typer.run": "-", "tyro.cli": "-", "Fire": "_", "HfArgumentParser": "_", "TrlParser": "_",
+    "add_arguments": "_",
 }  # fmt: skip
+# Options by which an update gets the gradients of several passes.
+_ACCUMULATES = re.compile(
+    r"(?i)(?<![\w./-])([\w.-]*accum(?!ulator)[\w.-]*|-*(?:\w+\.)*update[-_]freq)[= ](?:[2-9]|[1-9]\d+)(?![\w.])"
+)
 # Parts of a hydra configuration that are not about training.
 OTHER_PARTS = {"hydra", "val", "valid", "validation", "eval", "evaluation", "test"}
 
@@ -109,8 +117,11 @@ def arguments_of(text: str, folder: Path = Path()) -> list[Argument]:
     owners = {call: [word] for function, word in commands.items() for call in function.decorator_list}
     owners |= _owners(nodes, calls)
     arguments = []
-    if "HfArgumentParser" in text and "TrainingArguments" in text:
-        arguments = [Argument(flag, default=default) for flag, default in TRANSFORMERS.items()]
+    is_of_trl = "trl" in modules_of(text) and "Trainer(" in text
+    if re.search("(HfArgument|Trl)Parser", text) and (is_of_trl or "TrainingArguments" in text):
+        # Each of TRL's trainers has a rate of its own.
+        defaults = TRANSFORMERS | ({"--learning_rate": None} if is_of_trl else {})
+        arguments = [Argument(flag, default=default) for flag, default in defaults.items()]
         arguments += [Argument("--output_dir", is_needed=True)]
     if "configurator.py" in text:  # nanoGPT's: each constant of the module is one
         assigned = [node for node in parsed(text).body if isinstance(node, ast.Assign)]
@@ -134,6 +145,19 @@ def arguments_of(text: str, folder: Path = Path()) -> list[Argument]:
     arguments = [replace(it, is_needed=it.is_needed or it.flag.removeprefix("--") in required) for it in arguments]
     subcommands = {*commands.values(), *(word for words in owners.values() for word in words)} - {""}
     return _of_one(subcommands, list({(it.subcommand, it.flag): it for it in arguments}.values()))
+
+
+def note_of_batch(command: str) -> str:
+    """Return what to say of a command that accumulates gradients, as its script does by default, or an empty string."""
+    scripts = [*scripts_of(simple_commands(command))]
+    text = "\n".join(text_of(it) or "" for it in scripts)
+    arguments = arguments_of(text, scripts[0].parent) if scripts else []
+    defaults = [f"{it.flag}={it.default}" for it in arguments if it.flag not in command]
+    if not (option := next(filter(None, map(_ACCUMULATES.search, [command, *defaults])), None)):
+        return ""
+    is_divided = re.search(rf"{option[1].lstrip('-')}\s*//=.*world", text)
+    passes = f"several passes{', fewer with more workers' if is_divided else ''}"
+    return f"`{option[0]}`: an update has {passes}, and batch sizes are those of one"
 
 
 def with_imported(script: Path) -> str:
@@ -168,7 +192,7 @@ def with_imported(script: Path) -> str:
 
 
 def filled(
-    arguments: list[Argument], *, starts_workers: bool = False, goes_on: bool = False
+    arguments: list[Argument], *, starts_workers: str = "", goes_on: bool = False
 ) -> tuple[list[str], list[str]]:
     """Return the words that fill in a script's arguments, and those of them that a user has to think about.
 
@@ -176,7 +200,7 @@ def filled(
 
     Args:
         arguments: The script's.
-        starts_workers: Whether it starts its workers itself, as many as an argument says.
+        starts_workers: The call by which it starts its workers itself, as many as an argument says; empty without one.
         goes_on: Whether it trains on from a checkpoint in its folder, which must be another one in each run.
     """
     words, open_ones, done = list[str](), list[str](), set[str]()
@@ -185,9 +209,11 @@ def filled(
         if argument.subcommand != subcommand:
             subcommand = argument.subcommand
             words.append(subcommand)
-        is_number = starts_workers and argument.name.lower() in NUMBERS_OF_WORKERS
+        name = argument.name.lower()
+        is_loader = name in LOADERS and re.search("spawn|rocess", starts_workers)
+        is_number = starts_workers and name in NUMBERS_OF_WORKERS and not is_loader
         setting = "workers" if is_number else argument.setting
-        value = f"{{{setting}}}" if setting else _filled_by_launch(argument, starts_workers, goes_on)
+        value = f"{{{setting}}}" if setting else _filled_by_launch(argument, bool(starts_workers), goes_on)
         is_open = argument.is_needed and not value
         if is_open:  # a name in capitals says that it is
             stand_in = argument.choice or STAND_INS.get(argument.kind, argument.name.upper())
@@ -262,7 +288,10 @@ def _commands(definitions: Iterable[Definition]) -> dict[ast.FunctionDef, str]:
 def _owners(nodes: Iterable[ast.AST], calls: Iterable[ast.Call]) -> dict[ast.expr, list[str]]:
     """Return the subcommands of argparse that calls are for, "" for all of them; nothing where there are none."""
     heirs: dict[str, list[str]] = {}
-    added = [call for call in calls if _called(call) == "add_parser"]
+    functions = [node.args for node in nodes if isinstance(node, ast.FunctionDef)]
+    # A script that is executed passes none for them.
+    optional = {f"{it.arg}.add_parser" for each in functions for it in each.args[::-1][: len(each.defaults)]}
+    added = [call for call in calls if _called(call) == "add_parser" and ast.unparse(call.func) not in optional]
     for call in added:
         for parents in (it.value for it in call.keywords if it.arg == "parents"):
             for parent in getattr(parents, "elts", ()):
@@ -352,4 +381,7 @@ def _called(node: ast.expr | None) -> str:
 
 
 def _constant(node: ast.expr | None) -> object:
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):  # `5 * 8`
+        factors = _constant(node.left), _constant(node.right)
+        return math.prod(it for it in factors if isinstance(it, int | float)) if None not in factors else None
     return node.value if isinstance(node, ast.Constant) else None

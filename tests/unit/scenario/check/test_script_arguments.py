@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dlbench.study.script_arguments import arguments_of, filled
+from dlbench.scenario.check.script_arguments import arguments_of, filled, note_of_batch
 from dlbench.study.starter import Wish, starter
 
 IMAGENET = """\
@@ -110,6 +110,20 @@ p.add_argument('--n', required=True, choices=SIZES, type=int)
 @click.option('--o', required=True, type=click.Choice(('a', 'b')))
 def f(): ...
 """
+TRANSFORMERS = (
+    "--per_device_train_batch_size {batch_size} --learning_rate {learning_rate} --num_train_epochs {epochs} "
+    "--seed {seed} --output_dir output"
+)
+TRL = """
+from trl import SFTConfig, SFTTrainer, TrlParser
+
+def make_parser(subparsers=None):
+    kinds = (ScriptArguments, SFTConfig)
+    return subparsers.add_parser("sft", kinds) if subparsers else TrlParser(kinds)
+
+SFTTrainer(args=make_parser().parse_args())
+"""
+NANO = "steps_to_accumulate = %s\nexec(open('configurator.py').read())\n"
 WORDS = [
     (IMAGENET, "--epochs {epochs} --batch-size {batch_size} --learning-rate {learning_rate} --seed {seed}", []),
     (DDP_TUTORIAL, "--batch_size {batch_size} {epochs} 1", ["save_every=1"]),
@@ -130,14 +144,8 @@ WORDS = [
     (DATACLASS + "HfArgumentParser((Config,))", "--batch_size {batch_size} --lr {learning_rate} --data DATA",
      ["data=DATA"]),
     (HYDRA, "", []),
-    (
-        TRAINER,
-        (
-            "--per_device_train_batch_size {batch_size} --learning_rate {learning_rate} --num_train_epochs {epochs} "
-            "--seed {seed} --output_dir output"
-        ),
-        ["output_dir=output"],
-    ),
+    (TRAINER, TRANSFORMERS, ["output_dir=output"]),
+    (TRL, TRANSFORMERS, ["output_dir=output"]),
     ("p.add_argument('--dist-url', default='tcp://1.2.3.4:5')\np.add_argument('--init_method', default='env://')\n",
      "--dist-url env://", []),
     ("p.add_argument('--local_rank', type=int, required=True)\np.add_argument('--lr')\n",
@@ -149,6 +157,29 @@ WORDS = [
     ("def f(:\n", "", []),
     ("p.add_argument('--lr')\np.add_argument('--learning-rate')\n", "--lr {learning_rate}", []),
 ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "rest", "note"),
+    [
+        (NANO % "5 * 8", "", "`--steps_to_accumulate=40`: an update has several passes, and"),
+        (NANO % "5 * 8", " --steps_to_accumulate=1", ""),
+        (NANO % "5 * 8", " --steps_to_accumulate=2", "`--steps_to_accumulate=2`: an"),
+        (NANO % "2" + "steps_to_accumulate //= world_size\n", "", "=2`: an update has several passes, fewer with more"),
+        (NANO % "1", "", ""),
+        (NANO % "7 * x", "", ""),
+        ("p.add_argument('--accum-freq', default=4)\n", "", "`--accum-freq=4`"),
+        ("p.add_argument('--accum-freq')\n", "", ""),
+    ],
+)
+def test_gradients_that_are_accumulated_by_default_are_noted_as_those_of_the_command(
+    text: str, rest: str, note: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text(text)
+    said = note_of_batch(f"python train.py{rest}")
+    assert note in said
+    assert bool(note) == bool(said)
 
 
 @pytest.mark.parametrize(("text", "words", "open_ones"), WORDS)
