@@ -77,7 +77,8 @@ def command(
     size = f"{counted(len(runs), 'run')} of {counted(len(arms), 'arm')}"
     click.echo(f"{file}: {size}. Next: dlbench run {shlex.quote(str(file))} --report")
     settings = runs[0].settings
-    if script and (max_workers or 1) > 1 and settings.strategy == "single" and not settings.workers_inside:
+    most = max(run.settings.workers for run in runs)
+    if script and max_workers and most < max_workers and not settings.workers_inside:
         click.echo(f"warning: one worker, not {max_workers}: {script} is not known to connect several", err=True)
     for warning in script_warnings(runs):
         click.echo(f"warning: {warning}", err=True)

@@ -215,6 +215,6 @@ def test_a_script_without_the_hook_is_told_the_lines() -> None:
         Path("other.py").write_text(text)
         assert line in dlbench("init", "other.yaml", "--force", "--script", "other.py").output
     assert read(Path("scenario.yaml")).base["strategy"] == "single"
-    assert "one worker, not" not in done.output
-    done = dlbench("init", "--force", "--script", "plain.py", "--workers", "2")
-    assert "warning: one worker, not 2: plain.py is not known to connect several" in done.output
+    for script, is_alone in (("plain.py", True), ("train.py", False)):
+        done = dlbench("init", "--force", "--script", script, "--workers", "2")
+        assert (f"warning: one worker, not 2: {script} is not known to connect several" in done.output) == is_alone
