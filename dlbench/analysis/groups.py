@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from dlbench.analysis.arms import IMPORTED, Arm, columns_of, emulation, is_imported, option_columns
+from dlbench.analysis.arms import IMPORTED, Arm, are_numbers, columns_of, emulation, is_imported, option_columns
 from dlbench.analysis.formatting import chosen
 from dlbench.grouping import by_key
 from dlbench.records.tables import cell
@@ -40,10 +40,14 @@ _LEADING = (*TASK, "strategy", "algorithm", "compression")
 # What comes with a strategy or an algorithm, such as the library that moves bytes; all else that differs with these is
 # its own difference.
 _COMES_WITH = ("trainer", "launcher", "communicator", "collectives", "servers", "server_placement")
+# How work is spread over workers, with that.
+_SPREAD = (*_COMES_WITH, "placement", "batch_scope", "divide")
+# How much is trained.
+AMOUNT = ("epochs", "train_samples")
 # Runs of two studies, or on other devices, are no repeats of each other.
-_APART = ("study", "device_name")
+APART = ("study", "device_name")
 # Where these are unset there is none: dlbench fills in its choice.
-_RESOLVED = {*_APART, *_COMES_WITH, "algorithm", "backend"}
+_RESOLVED = {*APART, *_COMES_WITH, "algorithm", "backend"}
 ALONE = "one worker alone"
 # What arms may each have a best learning rate of their own for.
 LEARNING_RATE = "learning_rate_base"
@@ -146,7 +150,7 @@ def tuned_columns(arms: Iterable[Arm]) -> tuple[str, ...]:
 
 
 def varying(arms: Sequence[Arm], *, x: str = "") -> tuple[str, ...]:
-    """Return the settings and options in which arms differ and that do not follow from others, or from `x`.
+    """Return the settings and options in which arms differ and that do not follow from others, or as they may from `x`.
 
     What was searched for does not distinguish arms: it is what each of them is measured at.
     Base lines do not count, where there are other arms: they differ in strategy and workers by what they are.
@@ -154,7 +158,7 @@ def varying(arms: Sequence[Arm], *, x: str = "") -> tuple[str, ...]:
     """
     judged = without_base_lines(arms) or arms
     options = option_columns(columns_of(judged))
-    names = [key for key in (*SETTINGS, *options, *_APART) if key != x]
+    names = [key for key in (*SETTINGS, *options, *APART) if key != x]
     searched = {arm: tuned_of(arm) for arm in judged}
     values = {key: {arm.get(key) for arm in judged if key not in searched[arm]} for key in names}
     several = [key for key in names if len(values[key]) > 1]
@@ -163,14 +167,24 @@ def varying(arms: Sequence[Arm], *, x: str = "") -> tuple[str, ...]:
     unset = {key for key in several if is_measured and key not in _RESOLVED and not key.startswith("launcher.")}
     differing = [key for key in several if len(values[key] - {None}) > 1 or key in unset.intersection(_LEADING)]
     leading = [key for key in (*_LEADING, x, "study") if key in differing or (key and key == x)]
-    varied = {
-        key
-        for key in differing
-        if not any(follows(judged, key, [lead], dropna=key not in unset) for lead in _leads(key, leading))
-    }
+
+    def is_explained(key: str, leads: Iterable[str], *, dropna: bool) -> bool:
+        able = (lead for lead in leads if lead != x or may_follow(judged, key))
+        return any(follows(judged, key, [lead], dropna=dropna) for lead in able)
+
+    varied = {key for key in differing if not is_explained(key, _leads(key, leading), dropna=key not in unset)}
     also = unset.difference(differing)
-    varied |= {key for key in also if not any(follows(judged, key, [lead], dropna=False) for lead in (*varied, x))}
+    varied |= {key for key in also if not is_explained(key, (*varied, x), dropna=False)}
     return tuple(key for key in names if key in varied)
+
+
+def may_follow(arms: Iterable[Arm], key: str) -> bool:
+    """Whether a setting may change along a line that does not name it, where it follows from x.
+
+    Numbers may, as a learning rate that is scaled with the batch, and how work is spread over workers; not how much is
+    trained, nor words, which say what and on what.
+    """
+    return key in _SPREAD or (key not in AMOUNT and are_numbers(values_of(arms, key)))
 
 
 def naming(arms: Sequence[Arm]) -> tuple[str, ...]:
@@ -193,8 +207,8 @@ def _leads(key: str, leading: Iterable[str]) -> list[str]:
     """Return what a setting may follow from: only what comes with a strategy from that, a device from its study."""
     if key in _LEADING:
         return []
-    if key in _APART:
-        return [lead for lead in leading if lead in (*TASK, *_APART) and lead != key]
+    if key in APART:
+        return [lead for lead in leading if lead in (*TASK, *APART) and lead != key]
     if key == "trainer":  # a backend has one of dlbench's own: the two are one difference
         leading = ["backend", *leading]
     with_strategy = key in _COMES_WITH or key.startswith(("strategy.", "launcher."))

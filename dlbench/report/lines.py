@@ -15,11 +15,13 @@ from dlbench.analysis.arms import EFFICIENCY, Arm, Row, equal_columns
 from dlbench.analysis.formatting import joined
 from dlbench.analysis.groups import (
     ALONE,
+    APART,
     TASK,
     by_emulation,
     described,
     groups,
     is_shared,
+    may_follow,
     values_of,
     varying,
     ways,
@@ -98,14 +100,18 @@ def ways_vary(arms: Sequence[Arm], x: str = "") -> tuple[str, ...]:
     return with_strategy(parallel, varying(parallel, x=x) or varying(arms, x=x))
 
 
-def brief_keys(part: Part) -> Part:
+def brief_keys(part: Part, also: Container[str] = ()) -> Part:
     """Return the part without the keys that follow from the others and `x` together, so that labels are short.
 
-    What synchronises and where stays: by that a line is known.
+    Where workers are stays, and what `may_follow` does not allow to: by that a line is known.
+
+    Args:
+        part: The arms.
+        also: Further settings that are meant to follow.
     """
     keys = list(part.keys)
     arms = ways(part.arms) or without_base_lines(part.arms)
-    for key in reversed([key for key in keys if key not in ("strategy", "placement", "algorithm", "compression")]):
+    for key in reversed([key for key in keys if key in also or (key != "placement" and may_follow(arms, key))]):
         others = [name for name in keys if name != key]
         if _num_combinations(arms, [*others, part.x]) == _num_combinations(arms, [*keys, part.x]):
             keys = others
@@ -150,7 +156,8 @@ def named(part: Part) -> Iterator[tuple[Role, str, list[Arm]]]:
     base = [arm for arm in part.arms if arm not in is_own]
     shared = tuple(filter(is_shared, part.keys))
     # Base lines that differ in nothing else are distinguished by what decides a step alone.
-    of_base = equal_columns(shared) if _num_combinations(base, shared) <= 1 else shared
+    of_base = (*equal_columns(shared), *filter(APART.__contains__, shared))
+    of_base = of_base if _num_combinations(base, shared) <= 1 else shared
     for values, alike in groups(parallel, part.keys):
         yield Role.MEASURED, described(values) or (ALONE if all(arm.is_alone for arm in alike) else "measured"), alike
     for values, alike in groups(base, of_base):

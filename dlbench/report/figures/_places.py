@@ -29,8 +29,6 @@ WORKERS = Axis("workers", "log2")
 CURVE = 3
 # Beyond these ratios an axis is logarithmic: of costs or rates, of losses, and of the values of a setting.
 FAR_APART, FAR_DOWN, FAR_SETTINGS = 4.0, 10.0, 20.0
-# The column that holds where an arm stands along a further axis.
-PLACE = "place"
 # What is no scale by itself: a way to train, or what its batch counts.
 _PLACED = ("placement", "study", "device_name")
 _WAYS = (*TASK, "workers", "batch_size", "batch_scope", "strategy", "algorithm", "compression", *_PLACED)
@@ -112,16 +110,16 @@ def _further(arms: Sequence[Arm], *, is_alone: bool) -> Iterator[tuple[Part, Axi
         if key in _WAYS or follows(asked, key, [name for name in every if name != key]):
             continue
         numbered, names = _numbered(arms, key)
-        values = values_of(without_base_lines(numbered), PLACE)
+        values = values_of(without_base_lines(numbered), key)
         if len(values) > 1 and (is_alone or (len(values) >= CURVE and not names)):
             is_far = not names and values[0] > 0 and values[-1] > FAR_SETTINGS * values[0]
             axis = Axis(setting_name(key), "log10" if is_far else "linear", names)
             # More panels would not be read.
-            yield from ((brief_keys(part), axis) for part in parts(numbered, x=PLACE)[:6])
+            yield from ((brief_keys(part), axis) for part in parts(numbered, x=key)[:6])
 
 
 def _numbered(arms: Sequence[Arm], key: str) -> tuple[list[Arm], tuple[str, ...]]:
-    """Return the arms with the PLACE of a setting's value, and the names of places where it has words.
+    """Return the arms with the place of a setting's value in its stead, and the names of places where it has words.
 
     A list of one number, such as `[32]`, is a number.
     """
@@ -130,7 +128,7 @@ def _numbered(arms: Sequence[Arm], key: str) -> tuple[list[Arm], tuple[str, ...]
         places = {value: float(str(value).strip("[]")) for value in values}
     except ValueError:
         places, names = {value: float(slot) for slot, value in enumerate(values)}, tuple(map(setting_text, values))
-    return [arm.having(**{PLACE: lambda row: places.get(row.get(key))}) for arm in arms], names
+    return [arm.having(**{key: lambda row: places.get(row.get(key))}) for arm in arms], names
 
 
 def belongs_to_strategy(key: str) -> bool:

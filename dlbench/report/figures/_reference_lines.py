@@ -18,9 +18,10 @@ from dlbench.analysis.arms import (
     window_needed,
 )
 from dlbench.analysis.formatting import Unit, counted, joined, listed, number, percent
-from dlbench.analysis.groups import ALONE, by_emulation, described, groups, values_of
+from dlbench.analysis.groups import ALONE, APART, by_emulation, described, groups, values_of
 from dlbench.analysis.metrics.critical_batch import NotIdentifiableError, critical_batch
 from dlbench.analysis.statistics.intervals import Interval
+from dlbench.grouping import by_key
 from dlbench.report.chart import Axis, MissingRowsError, Panel, Role, Series, line_mark
 from dlbench.report.data import run_of
 from dlbench.report.figures._places import meanings
@@ -55,17 +56,19 @@ def with_rates(arms: Sequence[Arm]) -> list[Arm]:
 def with_ideals(part: Part, panel: Panel) -> tuple[Panel, list[str]]:
     """Return a panel with what real runs of several workers could reach at best, then the same of emulated ones.
 
-    That is a straight line on axes that are both logarithmic.
+    That is a straight line on axes that are both logarithmic, for each study and device with base lines of its own.
     """
     if part.x != "workers":
         return panel, []
     lines: list[Series] = []
-    for _, arms in by_emulation(arm for arm in part.arms if arm.values(RATE) and not arm.is_alone):
+    apart = [key for key in APART if key in part.keys]
+    rated = by_emulation(arm for arm in part.arms if arm.values(RATE) and not arm.is_alone)
+    for where, arms in (it for _, alike in rated for it in by_key((_where(arm, apart), arm) for arm in alike).items()):
         base = {run_of(row): row for arm in arms for row in arm.base_line if row.get(RATE)}
         if max(arm.workers for arm in arms) == 1:
             continue
         if alone := list(base.values()):
-            lines.append(_line(f"ideal: {ALONE} x workers", alone, arms))
+            lines.append(_line(f"ideal: {joined(ALONE, where)} x workers", alone, arms))
             continue
         # Else through each series' own single worker, which has a communication library and no peer.
         for values, alike in groups(arms, part.keys):
@@ -74,6 +77,12 @@ def with_ideals(part: Part, panel: Panel) -> tuple[Panel, list[str]]:
                 lines.append(_line(f"ideal: 1 worker{of} x workers", single, alike))
     notes = [*meanings(part.arms), *[IDEAL_IS] * bool(lines)]
     return replace(panel, y=replace(panel.y, scale="log10", low=None), series=(*panel.series, *lines)), notes
+
+
+def _where(arm: Arm, keys: Iterable[str]) -> str:
+    """Say where the single worker of an arm's ideal was measured, or without one the arm."""
+    row = next((row for row in arm.base_line if row.get(RATE)), arm.first)
+    return described({key: row.get(key) for key in keys})
 
 
 def _line(name: str, single: Sequence[Row], arms: Iterable[Arm]) -> Series:

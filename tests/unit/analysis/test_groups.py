@@ -58,7 +58,12 @@ BASE = {"baseline": True, "strategy": "single", "workers": 1}
         ([{"launcher.mca": "{}"}, {}], "", ""),
         # What follows from the horizontal axis is left out, and the axis itself.
         ([{"batch_size": 8}, {"batch_size": 16}], "batch_size", ""),
-        ([{"batch_size": 8, "epochs": 2}, {"batch_size": 16, "epochs": 4}], "batch_size", ""),
+        ([{"batch_size": 8, "momentum": 0.1}, {"batch_size": 16, "momentum": 0.9}], "batch_size", ""),
+        ([{"workers": 1, "collectives": "gloo"}, {"workers": 2, "collectives": "nccl"}], "workers", ""),
+        # But not how much is trained, nor words that say what and on what.
+        ([{"batch_size": 8, "epochs": 2}, {"batch_size": 16, "epochs": 4}], "batch_size", "epochs"),
+        ([{"batch_size": 8, "optimizer": "sgd"}, {"batch_size": 16, "optimizer": "adam"}], "batch_size", "optimizer"),
+        ([{"workers": 1, "imported.p": "A"}, {"workers": 2, "imported.p": "B"}], "workers", "imported.p"),
         ([{"batch_size": 8, "epochs": 2}, {"batch_size": 16, "epochs": 4}], "workers", "batch_size epochs"),
         # Options of plugins count, unknown cells do not.
         ([{"model.filters": "[8]"}, {"model.filters": "[16]"}, {"model.filters": None}], "", "model.filters"),

@@ -64,6 +64,11 @@ def test_published_and_measured_share_a_panel_and_times_are_relative_as_well(tmp
     assert made(tmp_path, *rows(time_s=800.0)).panels[0].y.scale == "linear"
 
 
+def test_epochs_may_follow_from_the_places_as_publications_have_them(tmp_path: Path) -> None:
+    found = made(tmp_path, *(run(batch_size=size, epochs=epochs) for size, epochs in ((8, 9), (16, 4))))
+    assert [one.label for one in found.panels[0].series if one.role is Role.MEASURED] == ["mpi"]
+
+
 def test_every_point_and_interval_is_there_and_samples_seen_where_they_differ(tmp_path: Path) -> None:
     unequal = [row | {"samples_seen": 100 * row["batch_size"]} for row in rows()]
     *_, last = made(tmp_path, *unequal).panels

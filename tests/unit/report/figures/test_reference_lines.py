@@ -71,6 +71,14 @@ THROUGHPUT = (
         says=["Weak scaling: every worker keeps its batch.", "Strong scaling: one batch is divided over the workers."],
     ),
     Case(
+        "a line and an ideal for each device, though it follows from the workers, and none across them",
+        [*(run(command="imported", workers=w, device_name="A" if w < 4 else "B", samples_per_s=100.0 * w)
+           for w in (2, 4, 8)),
+         *base_line(1, command="imported", device_name="A", samples_per_s=110.0)],
+        {"weak scaling": {"mpi, A": {2: 200}, "mpi, B": {4: 400, 8: 800}, f"{ALONE}, A": {1: 110},
+                          f"ideal: {ALONE}, A x workers": {1: 110, 2: 220}}},
+    ),
+    Case(
         "batch sizes stand on x where they vary, without an ideal line",
         [*rated(batch_size=16), *rated(batch_size=64), *base_line(1, batch_size=16, samples_per_s=100.0)],
         {"": {"mpi, 1 worker": {16: 90, 64: 90}, "mpi, 2 workers": {16: 170, 64: 170}, ALONE: {16: 100}}},
