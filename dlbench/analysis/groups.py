@@ -178,13 +178,14 @@ def varying(arms: Sequence[Arm], *, x: str = "") -> tuple[str, ...]:
     return tuple(key for key in names if key in varied)
 
 
-def may_follow(arms: Iterable[Arm], key: str) -> bool:
+def may_follow(arms: Sequence[Arm], key: str) -> bool:
     """Whether a setting may change along a line that does not name it, where it follows from x.
 
-    Numbers may, as a learning rate that is scaled with the batch, and how work is spread over workers; not how much is
-    trained, nor words, which say what and on what.
+    Numbers may, as a learning rate that is scaled with the batch, and how work is spread over workers; not how much or
+    what is trained, nor words, which say what and on what.
     """
-    return key in _SPREAD or (key not in AMOUNT and are_numbers(values_of(arms, key)))
+    is_named = key in AMOUNT or _is_task(key, arms)
+    return key in _SPREAD or (not is_named and are_numbers(values_of(arms, key)))
 
 
 def naming(arms: Sequence[Arm]) -> tuple[str, ...]:

@@ -16,12 +16,12 @@ from dlbench.analysis.formatting import joined
 from dlbench.analysis.groups import (
     ALONE,
     APART,
-    TASK,
     by_emulation,
     described,
     groups,
     is_shared,
     may_follow,
+    task_columns,
     values_of,
     varying,
     ways,
@@ -57,17 +57,18 @@ class Part:
     x: str
 
 
-def parts(arms: Sequence[Arm], *, x: str, always: Iterable[str] = TASK, most: int = MOST_SERIES) -> list[Part]:
+def parts(arms: Sequence[Arm], *, x: str, always: Iterable[str] | None = None, most: int = MOST_SERIES) -> list[Part]:
     """Split arms so that each part has one task and few enough series.
 
     Args:
         arms: Arms; base lines stay with those they belong to.
         x: The column of the horizontal axis.
-        always: Settings whose values never share a panel.
+        always: Settings whose values never share a panel: what was trained, where it is None.
         most: Series of a part.
     """
     keys = ways_vary(arms, x=x)
-    apart = [key for key in keys if key in set(always)]
+    always = set(task_columns(arms) if always is None else always)
+    apart = [key for key in keys if key in always]
     left = [key for key in keys if key not in apart]
     others = without_base_lines(arms)
     while left and _most_series(others, apart, left) > most:

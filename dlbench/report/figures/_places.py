@@ -93,7 +93,7 @@ def _scaled(arms: Sequence[Arm]) -> Iterator[Part]:
     together = brief_keys(Part("", tuple(arms), ways_vary(arms, x="workers"), "workers")).keys
     equal = equal_columns(columns_of(arms))
     for scope, alike in _by_scope(arms):
-        for part in parts(alike, x="workers", always=equal if any(arm.base_line for arm in alike) else TASK):
+        for part in parts(alike, x="workers", always=equal if any(arm.base_line for arm in alike) else None):
             keys = tuple(key for key in together if key not in TASK)
             yield replace(part, title=joined(SCALING.get(scope), part.title), keys=keys)
 

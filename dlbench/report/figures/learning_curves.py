@@ -6,7 +6,7 @@ from itertools import chain, product
 
 from dlbench.analysis.arms import quotient, records, updates_of
 from dlbench.analysis.formatting import joined
-from dlbench.analysis.groups import TASK, values_of, ways
+from dlbench.analysis.groups import values_of, ways
 from dlbench.records.outcome import Status
 from dlbench.report.chart import Axis, Chart, MissingRowsError, Palette, Panel, Series
 from dlbench.report.data import RUN, ReportData, run_of
@@ -47,7 +47,7 @@ def chart(data: ReportData) -> Chart:
     arms = of_runs(data.arms, course)
     keys = ways_vary(arms)
     # Where batch sizes vary, what shares a panel differs in these alone, and in how they change.
-    apart = [key for key in keys if key not in _OF_BATCHES] if "batch_size" in keys else TASK
+    apart = [key for key in keys if key not in _OF_BATCHES] if "batch_size" in keys else None
     policies = {*values_of(arms, "batch_policy")} - {BatchPolicy.FIXED} if "batch_policy" in keys else set()
     candidates = parts(arms, x="epoch", always=apart, most=MOST_SERIES + len(policies))
     candidates.sort(key=lambda part: (max(values_of(part.arms, "workers"), default=0), len(part.arms)), reverse=True)

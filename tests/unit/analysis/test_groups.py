@@ -63,6 +63,7 @@ BASE = {"baseline": True, "strategy": "single", "workers": 1}
         # But not how much is trained, nor words that say what and on what.
         ([{"batch_size": 8, "epochs": 2}, {"batch_size": 16, "epochs": 4}], "batch_size", "epochs"),
         ([{"batch_size": 8, "optimizer": "sgd"}, {"batch_size": 16, "optimizer": "adam"}], "batch_size", "optimizer"),
+        ([{"workers": 1, "imported.layers": 9}, {"workers": 2, "imported.layers": 18}], "workers", "imported.layers"),
         ([{"workers": 1, "imported.p": "A"}, {"workers": 2, "imported.p": "B"}], "workers", "imported.p"),
         ([{"batch_size": 8, "epochs": 2}, {"batch_size": 16, "epochs": 4}], "workers", "batch_size epochs"),
         # Options of plugins count, unknown cells do not.

@@ -20,6 +20,7 @@ CASES: tuple[tuple[list[Row], list[list[str]]], ...] = (
         [[f"{name}, {precision}" for name in ("mpi", ALONE) for precision in PRECISIONS]],
     ),
     ([{}, {"model": "lstm"}, BASE, BASE | {"model": "lstm"}], [["mpi", ALONE]] * 2),
+    ([{"imported.layers": 9}, {"imported.layers": 18}], [["mpi"]] * 2),
     # A way has one name, whether one worker alone was asked for or added.
     *(
         (
