@@ -1,8 +1,8 @@
 """Nodes whose gradients are compressed in messages: those that workers push to servers, encoded on the way.
 
 Neither side knows of it: a worker's port encodes the body of what it pushes, for each shard with what it has left out
-of earlier ones, and a server gets it decoded. Parameters travel back as they are. A push without samples, which no
-update takes, is sent empty. What a server drops is lost with what it held.
+of earlier ones, and a server gets it decoded. Parameters travel back as they are. What a server drops is lost with what
+it held.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,6 @@ from dlbench.scenario.needs import WORKER
 from dlbench.strategies._protocol import Memory, Message, OtherNode, Port, World
 
 _PUSHES = ("push", "push_pull")
-_EMPTY: Array = np.empty(0, np.uint8)
 
 
 class EncodingPort:
@@ -31,8 +30,7 @@ class EncodingPort:
     def send(self, to: int, message: Message) -> None:
         """Send a message to a node, a gradient in it encoded."""
         if message.type in _PUSHES and message.body is not None:
-            body = encode(self._compressors[message.shard], message.body) if message.samples else _EMPTY
-            message = message._replace(body=body)
+            message = message._replace(body=encode(self._compressors[message.shard], message.body))
         self._port.send(to, message)
 
 
@@ -50,8 +48,7 @@ class DecodingNode:
         """Take a message, a gradient in it encoded."""
         if message.type in _PUSHES and message.body is not None:
             gradient: Array = np.zeros(self._size, self._dtype)
-            if message.body.size:
-                decode(self._compressor, message.body, gradient)
+            decode(self._compressor, message.body, gradient)
             message = message._replace(body=gradient)
         self._node.on_message(message)
 

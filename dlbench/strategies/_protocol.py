@@ -235,6 +235,12 @@ class Gradient(NamedTuple):
     share: float
     loss: float | None = None
 
+    @property
+    def part(self) -> Array:
+        """Its part of the mean over all workers' samples in the step."""
+        part: Array = self.values * self.values.dtype.type(self.share)
+        return part
+
 
 class WorkerNode(Protocol):
     """A worker's side of a strategy."""
@@ -279,24 +285,17 @@ class OtherNode(Protocol):
         """Take a message."""
 
 
-def weighted_mean(gradients: Sequence[tuple[Array, int]]) -> Array:
-    """Return the mean of gradients weighted by their samples, in float64 in the given order, in the gradients' type.
-
-    Raises:
-        ValueError: There is none with samples.
-    """
-    total = sum(samples for _, samples in gradients)
-    if not total:
-        raise ValueError("a mean needs samples")
+def weighted_sum(gradients: Sequence[tuple[Array, float]]) -> Array:
+    """Return the sum of gradients times their weights, in float64 in the given order, in the gradients' type."""
     first = gradients[0][0]
-    mean = np.empty_like(first)
+    total = np.empty_like(first)
     # In pieces that stay in the processor's cache: twice as fast, with the same bits.
     added, part = np.empty(PIECE), np.empty(PIECE)
     for piece in pieces(len(first)):
         size = piece.stop - piece.start
         sums, weighted = added[:size], part[:size]
         sums.fill(0)
-        for values, samples in gradients:
-            sums += np.multiply(values[piece], samples / total, out=weighted, dtype=np.float64)
-        mean[piece] = sums
-    return mean
+        for values, weight in gradients:
+            sums += np.multiply(values[piece], weight, out=weighted, dtype=np.float64)
+        total[piece] = sums
+    return total

@@ -1,27 +1,44 @@
 """Synchronous parameter servers: each step every worker pushes its gradient, and waits for the updated parameters.
 
 Servers hold a shard of the parameters each and sum gradients in the order of the workers in float64, so that the
-result does not depend on who came first, nor on the number of shards.
+result does not depend on who came first, nor on the number of shards. What is compressed is a worker's part of the
+step's mean: what earlier steps left out is in it, and has had its weight.
 """
 
 from dlbench.plugins import Options
 from dlbench.scenario.needs import SERVER, Needs
-from dlbench.strategies._protocol import Message, Port, World, weighted_mean
+from dlbench.strategies._protocol import Gradient, Message, Port, World, weighted_sum
 from dlbench.strategies._servers import PushingWorker, Shard
 
 OPTIONS = Options
 NEEDS = Needs.of_nodes(SERVER, as_one_worker={}, compresses=True)
 
 
+class SynchronousWorker(PushingWorker):
+    """Pushes its gradient, or where it is compressed its part of the step's mean."""
+
+    def push(self, gradient: Gradient, message_type: str = "push") -> None:
+        """Send each server its part of a gradient."""
+        is_compressed = self._world.make_compressor is not None
+        super().push(gradient._replace(values=gradient.part) if is_compressed else gradient, message_type)
+
+
 class SynchronousServer(Shard):
     """Updates once for each step, when the gradients of all workers but `backups` are there, and answers all workers.
 
     A worker that has finished is not waited for. A gradient of an earlier step than the current one is dropped.
+
+    Args:
+        world: What every node knows.
+        shard: The part that it holds.
+        port: How it answers.
+        backups: Workers whose gradients are not waited for.
+        adds_up: Whether workers push parts of the mean, and not gradients that are weighted by their samples.
     """
 
-    def __init__(self, world: World, shard: int, port: Port, backups: int = 0) -> None:
+    def __init__(self, world: World, shard: int, port: Port, backups: int = 0, *, adds_up: bool = False) -> None:
         super().__init__(world, shard, port)
-        self._backups = backups
+        self._backups, self._adds_up = backups, adds_up
         self._gradients: dict[int, Message] = {}
         self._finished: set[int] = set()
 
@@ -42,18 +59,18 @@ class SynchronousServer(Shard):
             return
         taken = [self._gradients[worker] for worker in sorted(self._gradients)]
         self._gradients = {}
-        gradients = [(message.numbers, message.samples) for message in taken]
         samples = sum(message.samples for message in taken)
         if samples:
+            gradients = [(message.numbers, 1 if self._adds_up else message.samples / samples) for message in taken]
             rate = self.world.rate(max(message.step for message in taken))
-            self.update(weighted_mean(gradients), rate, [0] * len(taken), samples)
+            self.update(weighted_sum(gradients), rate, [0] * len(taken), samples)
         for worker in range(self.world.num_workers):
             if worker not in self._finished:
                 self.send(worker)
 
 
-def node(options: Options, world: World, role: str, index: int, port: Port) -> PushingWorker | SynchronousServer:
+def node(options: Options, world: World, role: str, index: int, port: Port) -> SynchronousWorker | SynchronousServer:
     """Return the node of a role."""
     if role == SERVER.name:
-        return SynchronousServer(world, index, port)
-    return PushingWorker(world, index, port)
+        return SynchronousServer(world, index, port, adds_up=world.make_compressor is not None)
+    return SynchronousWorker(world, index, port)

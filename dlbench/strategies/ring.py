@@ -4,8 +4,6 @@ Each worker sends 2 (p - 1) messages of 1/p of the gradient in each step, and up
 compressed goes round whole: each worker sends p - 1 messages, its own and those it passes on.
 """
 
-import numpy as np
-
 from dlbench.plugins import Options
 from dlbench.scenario.needs import Needs
 from dlbench.scenario.settings import Settings
@@ -33,7 +31,7 @@ class RingWorker(LocalWorker):
     def on_gradient(self, gradient: Gradient) -> None:
         """Weight it by this worker's samples, and sum it over all workers."""
         self._gradient = gradient
-        self._ring.start(gradient.values * np.asarray(gradient.share, gradient.values.dtype))
+        self._ring.start(gradient.part)
 
     def on_message(self, message: Message) -> None:
         """Take a block."""

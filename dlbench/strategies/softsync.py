@@ -12,7 +12,7 @@ from pydantic import Field
 from dlbench.plugins import Options
 from dlbench.scenario.needs import SERVER, Needs
 from dlbench.scenario.settings import Settings
-from dlbench.strategies._protocol import Message, Port, World, weighted_mean
+from dlbench.strategies._protocol import Message, Port, World, weighted_sum
 from dlbench.strategies._servers import PushingWorker, Shard
 
 NEEDS = Needs.of_nodes(SERVER, hands_out=True, agrees=False, compresses=True)
@@ -54,12 +54,13 @@ class SoftsyncServer(Shard):
         taken, self._gradients = self._gradients, []
         staleness = [self.version - message.version for message in taken]
         divisors = [max(1, stale) if self._by_staleness else 1 for stale in staleness]
+        samples = sum(message.samples for message in taken)
         gradients = [
-            (message.numbers / message.numbers.dtype.type(divisor), message.samples)
+            (message.numbers / message.numbers.dtype.type(divisor), message.samples / samples)
             for message, divisor in zip(taken, divisors, strict=True)
         ]
         rate = self.world.rate(max(message.step for message in taken))
-        self.update(weighted_mean(gradients), rate, staleness, sum(message.samples for message in taken))
+        self.update(weighted_sum(gradients), rate, staleness, samples)
 
 
 def refuse(options: SoftsyncOptions, settings: Settings) -> str:

@@ -51,7 +51,7 @@ class StaleWorker(PushingWorker):
     def on_gradient(self, gradient: Gradient) -> None:
         """Push it; then wait for newer parameters, or where the copy is new enough make the same update to it."""
         self._steps += 1
-        scaled = gradient._replace(values=gradient.values * gradient.values.dtype.type(gradient.share))
+        scaled = gradient._replace(values=gradient.part)
         if self._is_cached and min(self._held) >= self._steps - self._bound:
             self.push(scaled)
             rate = self.parameters.dtype.type(self._world.rate(gradient.step))

@@ -74,7 +74,7 @@ def plan_nodes(run: RunSpec, num_samples: int, parameters: Array, scores: Sequen
     others = {role.name: role.number for role in nodes_of(settings)}
     make_optimizer = partial(plugins.load("trainers", settings.trainer).get("make_flat_optimizer"), settings)
     world = World(
-        settings.workers, others, parameters, rate, make_optimizer, run.seed, _compressor(run, parameters),
+        settings.workers, others, parameters, rate, make_optimizer, run.seed, _compressor(run, parameters, needs),
         schedule.steps_per_epoch, run.epochs_per_worker,
     )  # fmt: skip
     make = partial(make_node, strategy.get("node"), options, world)
@@ -90,10 +90,12 @@ def _dispenser(needs: Needs, world: World) -> int | None:
     return world.server(0) if world.num_servers else 0
 
 
-def _compressor(run: RunSpec, parameters: Array) -> Callable[[int], Compressor] | None:
+def _compressor(run: RunSpec, parameters: Array, needs: Needs) -> Callable[[int], Compressor] | None:
     name, dtype = run.settings.compression, parameters.dtype
     if name is None:
         return None
     plugin = plugins.load("compressors", name)
     create, options = plugin.get("create"), plugin.options(**run.options_of("compression"))
-    return lambda size: create(options, size, dtype, 1.0)
+    # Workers that have a share of each step send that part of its mean; others a gradient as it is.
+    scale = 1.0 if needs.hands_out else 1 / run.settings.workers
+    return lambda size: create(options, size, dtype, scale)

@@ -6,6 +6,7 @@ import pytest
 from dlbench import plugins
 from dlbench.strategies._compressed import Compressed
 from tests.fakes import KeptReporter, LinearTrainer, SumStrategy, ThreadCommunicator, in_threads
+from tests.simulations import simulation
 from tests.unit.strategies.worlds import SIZE, FuzzedWorld
 
 ALL = [
@@ -167,15 +168,28 @@ def test_workers_agree_whatever_was_sent_and_comes_first(strategy, name):
         assert np.array_equal(first, again)
 
 
-def test_a_worker_without_samples_keeps_what_it_has_not_sent():
-    """No update takes what it pushes then."""
+def test_what_was_left_out_keeps_its_weight_whatever_samples_the_step_has_in_which_it_is_sent():
+    """Workers in lock step train alike, however their payloads travel; those without samples send theirs, too."""
 
     def samples(rank, step):
-        return int(rank == 0 or step != 2)
+        return int(step % 2 or not rank) * (1 + rank)
 
-    world = FuzzedWorld("parameter_server", 2, 3, samples=samples, make_compressor=maker("top_k", density=0.2)).run()
-    pushed = [message for source, _, message in world.sent if source == 1 and message.type == "push"]
-    assert [message.body.size > 0 for message in sorted(pushed)] == [True, False, True]
+    def parameters(strategy, **options):
+        make = maker("top_k", density=0.2)
+        world = FuzzedWorld(strategy, 3, 7, options=options, samples=samples, make_compressor=make).run()
+        return world.workers[0].begin()
+
+    around = parameters("ring")
+    np.testing.assert_allclose(parameters("parameter_server"), around, rtol=1e-12)
+    np.testing.assert_allclose(parameters("stale_synchronous", bound=0), around, rtol=1e-12)
+
+
+@pytest.mark.parametrize("strategy", OF_NODES)
+def test_a_threshold_is_of_a_workers_mean_gradient_also_where_its_part_of_a_steps_mean_is_sent(strategy):
+    found = simulation(strategy, 4, compression="threshold", compression__threshold=0.5)
+    compressor, arrived = found.world.make_compressor(1), np.zeros(1)
+    compressor.decode(compressor.encode(np.ones(1)), arrived)
+    assert arrived == (0.5 if found._plan.needs.hands_out else 0.5 / 4)
 
 
 def test_a_ring_of_payloads_sends_each_to_all_others_once():

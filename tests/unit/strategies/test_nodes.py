@@ -9,7 +9,7 @@ import pytest
 from dlbench import plugins
 from dlbench.scenario.needs import Needs
 from dlbench.scenario.settings import Settings
-from dlbench.strategies._protocol import HEADER_BYTES, Message, pack_header, unpack_header, weighted_mean
+from dlbench.strategies._protocol import HEADER_BYTES, Message, pack_header, unpack_header, weighted_sum
 from tests.unit.strategies import rules
 from tests.unit.strategies.worlds import SIZE, FuzzedWorld, gradient_of, synchronous
 
@@ -298,10 +298,8 @@ def test_what_is_no_message_is_refused() -> None:
             unpack_header(header)
 
 
-def test_a_mean_is_weighted_by_samples_and_needs_some() -> None:
-    values = [(np.array([1.0, 2.0], np.float32), 3), (np.array([5.0, 6.0], np.float32), 1)]
-    found = weighted_mean(values)
+def test_a_weighted_sum_has_the_gradients_type() -> None:
+    values = [(np.array([1.0, 2.0], np.float32), 0.75), (np.array([5.0, 6.0], np.float32), 0.25)]
+    found = weighted_sum(values)
     assert found.dtype == np.float32
     assert found.tolist() == [2.0, 3.0]
-    with pytest.raises(ValueError, match="needs samples"):
-        weighted_mean([(np.zeros(2), 0)])
