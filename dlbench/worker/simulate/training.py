@@ -1,7 +1,7 @@
 """A run with `communicator: simulated`: its world built from the settings, its records made from simulated time."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from time import time
 from typing import Any
 
@@ -13,6 +13,7 @@ from dlbench.records.result import NodeAccount, Result, Segment
 from dlbench.scenario.plugin_settings import nodes_of
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.strategies import Array
+from dlbench.strategies._protocol import OtherNode, WorkerNode
 from dlbench.telemetry.reporter import Reporter
 from dlbench.trainers import Trainer
 from dlbench.worker.simulate.links import hosts_of
@@ -48,15 +49,15 @@ class Simulation:
         self._hosts = hosts_of(settings.workers, nodes_of(settings), machines.workers_per_host)
         self.simulated = SimulatedWorld(self._plan, machines, self._hosts, self)
         self._record = TrainingRecord(run, reporter)
-        # The gradients of each epoch that is not over: with servers, of the next one those since the last one's end.
-        self._epochs: dict[int, Epoch] = {}
-        self._asked = self._num_gradients = 0
-        # Without servers: the epoch that each worker is in, and what it had when it went on, by epoch and worker.
-        self._epoch_of = [1] * settings.workers
+        self._epochs = [
+            Epoch(dict.fromkeys(trainer.scores, 0.0), number) for number in range(1, run.epochs_per_worker + 1)
+        ]
+        # Epochs that are over and of which not every gradient has been computed, with their scores.
+        self._ended: list[tuple[Epoch, dict[str, Any]]] = []
+        self._num_gradients = 0
+        # What is scored: the epoch that each shard or worker is in, and what it had when it went on, by epoch and node.
+        self._epoch_of = {node: 1 for node in range(self.world.num_nodes) if self._plan.is_scored(node)}
         self._kept: dict[int, dict[int, Array]] = {}
-        # Shards as they were when an epoch ended, until all of them are there.
-        self._snapshot: dict[int, Array] | None = None
-        self._wanted_version = 0
         self._is_stopped = self._is_over = False
 
     def train(self) -> Result:
@@ -70,24 +71,17 @@ class Simulation:
         ready_at = time()
         self.simulated.run(self._between_events)
         self._is_over = True
-        if not self.simulated.servers and not self._is_stopped:
-            self._end_kept()
-            self._asked = self._num_left()
-        done = self._record.progress.epoch
-        if self._asked > done:  # the last one: shards that lag behind have had their updates by now
-            self._end_epochs(self.parameters())
-        elif not self._is_stopped and (
-            self.simulated.counts.samples > done * self.schedule.samples_per_epoch or not done
-        ):
-            self._asked += 1
-            self._end_epochs(self.parameters())
+        self._end_kept()
+        # The last one: shards that lag behind have had their updates by now.
+        while self._record.progress.epoch < len(self._epochs) and not self._record.is_over:
+            self._end_epoch(self._held())
+        self._add_rows()
         return self._account(ready_at)
 
     def gradient(self, ticket: Ticket, parameters: Array) -> tuple[Array, float | None]:
         """Return mean gradient and loss of a ticket's samples."""
         share, reporter = ticket.share, self.reporter
-        number = self._record.progress.epoch + 1 if self.simulated.servers else ticket.epoch
-        epoch = self._epochs.setdefault(number, Epoch(dict.fromkeys(self.trainer.scores, 0.0)))
+        epoch = self._epochs[min(ticket.epoch, len(self._epochs)) - 1]
         epoch.steps += 1
         if not len(share.indices):
             return np.zeros_like(parameters), None
@@ -102,88 +96,88 @@ class Simulation:
         return values.copy(), loss
 
     def begins(self, worker: int, ticket: Ticket | None) -> None:
-        """Note what a worker has when it goes on: without servers an epoch is over once all workers have done so."""
-        if self.simulated.servers:
-            return
-        every, last = self.run.settings.evaluate_every, self.run.epochs_per_worker
-        epoch = last + 1 if ticket is None else ticket.epoch
-        for number in range(self._epoch_of[worker], min(epoch, last)):
-            if number % every == 0:
-                self._kept.setdefault(number, {})[worker] = self.simulated.workers[worker].parameters.copy()
-        self._epoch_of[worker] = epoch
+        """Note the epoch that a worker goes on to."""
+        if not self.simulated.servers:
+            self._go_on(
+                worker, self.simulated.workers[worker], len(self._epochs) + 1 if ticket is None else ticket.epoch
+            )
+
+    def served(self, node: int) -> None:
+        """Note the epoch that a server's part goes on to, by the samples that it has had."""
+        if node in self._epoch_of:
+            server = self.simulated.servers[self.world.role(node)[1]]
+            self._go_on(node, server, server.samples // self.schedule.samples_per_epoch + 1)
+
+    def _go_on(self, node: int, held: WorkerNode | OtherNode, epoch: int) -> None:
+        """Keep what a node holds for the epochs that it leaves; one is over once all nodes have left it."""
+        last = len(self._epochs)
+        for number in range(self._epoch_of[node], min(epoch, last)):
+            if self._is_evaluated(number):
+                self._kept.setdefault(number, {})[node] = held.parameters.copy()
+        self._epoch_of[node] = epoch
         # Of the last one what is on its way still counts, such as an average.
         self.simulated.interrupted = min(self._num_left(), last - 1) > self._record.progress.epoch
 
     def _num_left(self) -> int:
-        """Return how many epochs all workers that have not failed have left behind."""
-        return min(epoch for worker, epoch in enumerate(self._epoch_of) if self._is_alive(worker)) - 1
+        """Return how many epochs all nodes that are scored, but workers that have failed, have left behind."""
+        return min(epoch for node, epoch in self._epoch_of.items() if self._is_alive(node)) - 1
 
-    def _is_alive(self, worker: int) -> bool:
-        """Whether a worker has not failed, at least not before it had trained on all its samples."""
-        simulated = self.simulated
-        return worker not in simulated.failed_at_s or simulated.counts.ended_at_s[worker] is not None
+    def _is_alive(self, node: int) -> bool:
+        """Whether a node is no worker that failed before it had trained on all its samples."""
+        failed, ended_at_s = self.simulated.failed_at_s, self.simulated.counts.ended_at_s
+        return node not in failed or node >= len(ended_at_s) or ended_at_s[node] is not None
+
+    def _is_evaluated(self, number: int) -> bool:
+        return number % self.run.settings.evaluate_every == 0 or number == len(self._epochs)
 
     def _end_kept(self) -> None:
-        """End the epochs that all workers have left behind, but the last one."""
-        last = min(self._num_left(), self.run.epochs_per_worker - 1)
+        """End the epochs that all nodes have left behind, but the last one."""
+        last = min(self._num_left(), len(self._epochs) - 1)
         while self._record.progress.epoch < last and not self._record.is_over:
-            self._asked = self._record.progress.epoch + 1
-            kept = self._kept.pop(self._asked, {})
-            self._end_epochs(mean_of([it for worker, it in sorted(kept.items()) if self._is_alive(worker)]))
-
-    def updated(self) -> None:
-        """Note that an epoch of servers is over when all its samples have entered an update."""
-        if not self.simulated.servers:
-            return
-        if self.simulated.counts.samples >= (self._asked + 1) * self.schedule.samples_per_epoch:
-            self._asked = self.simulated.counts.samples // self.schedule.samples_per_epoch
-            is_last, target = self._asked >= self.run.epochs_per_worker, self.run.target
-            if is_last and not (target and target.stop):
-                return  # what is on its way still counts, such as a last average
-            self._snapshot, self.simulated.interrupted = {}, True
-            self._wanted_version = self.simulated.servers[0].version
+            self._end_epoch(self._kept.pop(self._record.progress.epoch + 1, {}))
 
     def _between_events(self) -> bool:
-        """Evaluate where an epoch has ended on all shards; return whether to go on."""
-        servers, shards = self.simulated.servers, self._snapshot
-        if shards is None:
-            self._end_kept()
-        else:
-            for shard, server in enumerate(servers):
-                if shard not in shards and server.version >= self._wanted_version:
-                    shards[shard] = server.parameters.copy()
-            if len(shards) < len(servers):
-                return True
-            self._end_epochs(np.concatenate([shards[shard] for shard in range(len(servers))]))
+        """End the epochs that are over; return whether to go on."""
+        self._end_kept()
+        self.simulated.interrupted = False
         self._is_stopped = self._record.is_over
         return not self._is_stopped
 
     def parameters(self) -> Array:
         """Return what is evaluated: what servers hold, or the mean over workers, but those that have failed."""
-        world = self.simulated
-        if world.servers:
-            return np.concatenate([server.parameters for server in world.servers])
-        return mean_of([it.parameters for worker, it in enumerate(world.workers) if self._is_alive(worker)])
+        return self._joined(self._held())
 
-    def _end_epochs(self, parameters: Array) -> None:
-        """Make the row of the epoch that has ended, of several within one update that of the last; evaluate if due."""
-        self._snapshot, self.simulated.interrupted = None, False
-        settings, progress, now = self.run.settings, self._record.progress, self._train_time_s()
-        every, before, last = settings.evaluate_every, progress.epoch, self._asked
-        epoch = self._epochs.pop(before + 1, None) or Epoch(dict.fromkeys(self.trainer.scores, 0.0))
-        self._num_gradients += epoch.steps
-        epoch.number, epoch.learning_rate = last, self.world.rate(last * self.schedule.steps_per_epoch)
-        epoch.steps = progress.steps = self._num_gradients // settings.workers
+    def _held(self) -> dict[int, Array]:
+        nodes: Sequence[WorkerNode | OtherNode] = self.simulated.servers or self.simulated.workers
+        return {number: node.parameters for number, node in zip(self._epoch_of, nodes, strict=True)}
+
+    def _joined(self, held: Mapping[int, Array]) -> Array:
+        parts = [parameters for node, parameters in sorted(held.items()) if self._is_alive(node)]
+        return np.concatenate(parts) if self.simulated.servers else mean_of(parts)
+
+    def _end_epoch(self, held: Mapping[int, Array]) -> None:
+        """End the next epoch; evaluate what nodes held then, if that is due."""
+        progress, now = self._record.progress, self._train_time_s()
+        progress.epoch += 1
+        epoch, scores = self._epochs[progress.epoch - 1], dict[str, Any]()
+        epoch.learning_rate = self.world.rate(progress.epoch * self.schedule.steps_per_epoch)
         epoch.train_time_s = epoch.ended_at_s = now
-        means = means_of(epoch.sums, epoch.samples)
-        if self.simulated.servers:
-            epoch.samples = self.simulated.counts.samples - sum(row["samples"] for row in progress.rows)
-        progress.epoch = last
-        row = epoch.row(means)
-        if last // every > before // every or last >= self.run.epochs_per_worker:
-            row |= self._evaluate(parameters).cells
-            self._record.look_at(row, last, now)
-        self._record.add(row)
+        if self._is_evaluated(progress.epoch):
+            scores = self._evaluate(self._joined(held)).cells
+            self._record.look_at(self._row(epoch) | scores, progress.epoch, now)
+        self._ended.append((epoch, scores))
+        self._add_rows()
+
+    def _add_rows(self) -> None:
+        """Make the rows of epochs that are over: once all their gradients are there, and at the end of those left."""
+        while self._ended and (self._is_over or self._ended[0][0].samples >= self.schedule.samples_per_epoch):
+            epoch, scores = self._ended.pop(0)
+            self._num_gradients += epoch.steps
+            epoch.steps = self._num_gradients // self.run.settings.workers
+            self._record.add(self._row(epoch) | scores)
+
+    def _row(self, epoch: Epoch) -> dict[str, Any]:
+        return epoch.row(means_of(epoch.sums, epoch.samples))
 
     def _evaluate(self, parameters: Array) -> Scores:
         """Return the scores over the validation set; takes no simulated time."""

@@ -25,13 +25,13 @@ class StuckError(RuntimeError):
 
 
 class GradientComputer(Protocol):
-    """Computes gradients, and follows updates."""
+    """Computes gradients, and follows what nodes hold."""
 
     def gradient(self, ticket: Ticket, parameters: Array) -> tuple[Array, float | None]:
         """Return mean gradient and loss of a ticket's samples at some parameters; no gradient is written again."""
 
-    def updated(self) -> None:
-        """Note that samples have entered an update."""
+    def served(self, node: int) -> None:
+        """Note that a node that is no worker has taken a message."""
 
     def begins(self, worker: int, ticket: Ticket | None) -> None:
         """Note that a worker begins a ticket, or has found no more."""
@@ -171,7 +171,6 @@ class SimulatedWorld:
         counts.samples += samples
         counts.staleness.update(staleness)
         self.last_update_s, self._begun_by_then = self.now, self._num_begun
-        self._computes.updated()
 
     def dropped(self, samples: int) -> None:
         """Count a gradient that entered no update, and hand out as many samples more while all workers train.
@@ -237,6 +236,7 @@ class SimulatedWorld:
     def _serve(self, to: int, message: Message) -> None:
         if to not in self.failed_at_s:
             self._others[to].on_message(message)
+            self._computes.served(to)
 
     def _die(self, node: int, _: None) -> None:
         self._failures -= 1
