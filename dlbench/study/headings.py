@@ -207,6 +207,7 @@ _OF_TIME = re.compile(
     r"|\b(s(ec(ond)?s?)?|min|h)( ?/ ?| per )epoch",
     re.IGNORECASE,
 )
+_PER_EPOCH = re.compile(r"epoch[ _-]?(time|duration)|(time|/)[ _-]?(of[ _]an[ _])?epoch|per[ _]epoch", re.IGNORECASE)
 _OF_RATE = re.compile(r"throughput|\b[ftw]ps\b|(/|[ _]per[ _]) ?(s(ec\w*)?|min\w*|h(our)?|day)\b", re.IGNORECASE)
 # What is chosen, also in seconds, and rates of a network, in bits or bytes.
 _CHOSEN = re.compile(
@@ -480,7 +481,7 @@ def _refuse_hidden(headings: Sequence[Heading], table: Table) -> None:
         is_amount = heading.is_guessed and _AMOUNT.fullmatch(theirs) and all(map(str.isdecimal, cells))
         is_grid = all(map(_GRID.fullmatch, cells)) and not all(map(_SQUARE.fullmatch, cells))
         is_grid &= not _OF_SIZE.search(theirs)
-        is_device = heading.column == "device_name"
+        is_device = heading.column == "device_name" and heading.is_guessed
         # Of another column `4 blocks` are a setting, and `ViT B16 (224)` is a size.
         matches = [of for of in map(_COUNT_OF.fullmatch, cells) if of and (is_device or re.match(r"[A-Z].*\d", of[2]))]
         counts = by_key((of[2], (of[1], of[3] if is_device else "")) for of in matches).values()
@@ -493,7 +494,8 @@ def _refuse_hidden(headings: Sequence[Heading], table: Table) -> None:
             if re.match(_HOSTS, theirs, re.IGNORECASE):
                 way = f"--column '{theirs}=hosts' beside a column `workers` or `workers_per_host`"
             way = way if all(map(str.isdecimal, cells)) else "add a column `workers`"
-            hint = f"{way}; {_ways(theirs)}"
+            name = f"; --column '{theirs}=device_name' where it is the name of one device" * is_device
+            hint = f"{way}{name}; {_ways(theirs)}"
             hint = _ONE_LINE if heading.unit in (_TIME, _RATE) or theirs[:1].isdigit() else hint
             raise UserError(f"{theirs}: are these the workers?", where=table.where(), hint=hint)
 
@@ -539,8 +541,7 @@ def _refuse_settings(headings: Sequence[Heading], table: Table) -> None:
     is_open = step and not has_rate and (not has_all or (step.is_guessed and "batch" in step.theirs.lower()))
     for heading, cells in zip(headings, table.columns(), strict=True):
         theirs, filled = heading.theirs, {*cells} - {"", "-"}
-        per_epoch = "epoch" in theirs.lower()
-        is_only_time = not is_timed and not heading.is_of_means and (per_epoch or heading.unit == _TIME)
+        is_only_time = not is_timed and not heading.is_of_means and _PER_EPOCH.search(theirs) is not None
         may_be_setting = heading.column.startswith((OTHER, "precision")) or (is_only_time and not heading.column)
         if not heading.is_guessed or not may_be_setting:
             continue
@@ -556,8 +557,12 @@ def _refuse_settings(headings: Sequence[Heading], table: Table) -> None:
             hint = f"call the one that decides `accuracy` or `loss`; {_ways(theirs)}"
             raise UserError(f"{theirs}: a score, or a setting?", where=where, hint=hint)
         if not is_timed and _is_time(heading, cells):
-            way = "*90' where a run took 90 times as many seconds" if per_epoch else "' where it is how long a run took"
-            hint = f"--column '{theirs}={TRAIN_TIME.column}{way}; {_ways(theirs)}"
+            way = f"--column '{theirs}={TRAIN_TIME.column}' where it is how long a run took"
+            if _PER_EPOCH.search(theirs):
+                way = f"--column '{theirs}={TRAIN_TIME.column}*{90 * heading.factor}' where runs have 90 epochs"
+                is_same = "epochs" not in columns and heading.unit == _TIME
+                way = way if is_same else "add a column `training time`, of all epochs"
+            hint = f"{way}; {_ways(theirs)}"
             raise UserError(f"{theirs} is a time, and no setting", where=where, hint=hint)
         is_of_several = not has_all and _MODEL_PARALLEL.search(theirs)
         is_of_several = is_of_several or ACCUMULATED.search(theirs)

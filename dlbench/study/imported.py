@@ -105,6 +105,7 @@ def import_table(path: Path, parent: Path, name: str = "", columns: Mapping[str,
     headings = read_headings(table, columns)
     _refuse_gaps(headings, table)
     _refuse_commas(headings, table, columns)
+    _drop_counts(headings, table)
     study = name_from(name or path.stem)
     moment = datetime.now(UTC)
     every = [*_rows(headings, table, study, moment)]
@@ -207,6 +208,18 @@ def _refuse_gaps(headings: Sequence[Heading], table: Table) -> None:
             raise UserError(f"{heading.theirs} is empty", where=table.where(number), hint=hint)
 
 
+def _drop_counts(headings: Sequence[Heading], table: Table) -> None:
+    """Drop the workers from the names of devices where each begins with its own: `8x V100` of 8 workers is a V100."""
+    places = {heading.column: place for place, heading in enumerate(headings)}
+    if not {"device_name", "workers"} <= places.keys():
+        return
+    pairs = [(cells, cells[places["workers"]], cells[places["device_name"]]) for _, cells in table.lines]
+    names = [re.fullmatch(rf"{re.escape(number)}(?: ?[x\u00d7] ?| )(\D.*?)s?", name) for _, number, name in pairs]
+    for (cells, _, _), name in zip(pairs, names, strict=True):
+        if name and all(names):
+            cells[places["device_name"]] = name[1]
+
+
 def _refuse_commas(headings: Sequence[Heading], table: Table, named: Mapping[str, str]) -> None:
     """Refuse commas in numbers that may be decimal, also between commas, and points that may separate thousands."""
     is_quoted = table.delimiter == ","
@@ -268,8 +281,8 @@ def _doubt_batches(headings: Sequence[Heading], rows: Sequence[dict[str, Any]], 
         UserError: It grows as the workers do, or each would be faster beside more: it is probably of all together.
     """
     theirs = next((each.theirs for each in headings if each.column == "batch_size" and each.is_bare), None)
-    columns, counts = {each.column for each in headings}, {row["workers"] for row in rows}
-    if theirs is None or "batch_size_global" in columns or len(counts) == 1:
+    columns, counts = {each.column for each in headings}, {row["workers"] for row in rows if row["batch_size"]}
+    if theirs is None or "batch_size_global" in columns or len(counts) < 2:
         return
     ways = f"--column '{theirs}=batch_size' or --column '{theirs}=batch_size_global'"
     # `single` is what each strategy has with one worker; None stands for all, of which one may be twice as fast.

@@ -25,6 +25,7 @@ from dlbench.grouping import by_key
 
 LINK = "link_bandwidth_bytes_per_s"
 # Conditions that a base line is itself under another one of.
+_OF_SEVERAL = ("batch_scope", "divide", "learning_rate_scale")
 NUMBERS = ("workers", "hosts", "workers_per_host")
 # Arms that differ in these are scored on other samples.
 _EVALUATED = ("validation_samples", "validation_fraction")
@@ -112,8 +113,8 @@ def _conditions(arms: Sequence[Arm], given: Collection[str]) -> list[str]:
 
 
 def _binds_alone(name: str) -> bool:
-    """Whether one worker alone is itself under a condition: under all but links and ways of communicating."""
-    return name in NUMBERS or is_shared(name)
+    """Whether one worker alone is itself under a condition: not under links, ways of communicating or of dividing."""
+    return name in NUMBERS or (is_shared(name) and name not in _OF_SEVERAL)
 
 
 def _fits(key: Sequence[Any], other: Sequence[Any]) -> bool:

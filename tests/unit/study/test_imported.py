@@ -163,7 +163,7 @@ def test_what_a_table_does_not_say_is_unknown(tmp_path: Path) -> None:
         ("model,1 GPU,2 GPUs\na,5,9\n", "write one line for each run"),
         ("gpus,r1,r2\n1,5,9\n", "write one line for each run"),
         ("GPU count (all),throughput\n8,5\n", "GPU count (all): are these the workers?"),
-        ("hw,throughput\n8x V100,5\n", "add a column `workers`; --column 'hw=+' where it is a setting"),
+        ("hw,throughput\n8x V100,5\n", "add a column `workers`; --column 'hw=device_name' where"),
         ("gpus,Top-1 error (%),time\n8,24,5\n", "Top-1 error (%) is no accuracy"),
         ("gpus,lr,Top-1 error (%)\n8,0.1,24\n", "Top-1 error (%) is no accuracy"),
         ("gpus,epoch,time\n8,1,5\n8,2,9\n", "epoch: a line for each epoch?"),
@@ -258,7 +258,9 @@ def test_what_a_table_does_not_say_is_unknown(tmp_path: Path) -> None:
         ("gpus,acc,items per second\n1,0.9,5\n", "items per second is a rate, and no setting"),
         ("gpus,acc,Time (m)\n1,0.9,5\n", "Time (m) is a time, and no setting"),
         ("gpus,acc,GPU time (h)\n1,0.9,5\n", "--column 'GPU time (h)=train_time_s' where it is how long a run took"),
-        ("gpus,acc,epoch time (s)\n1,0.9,5\n", "--column 'epoch time (s)=train_time_s*90' where a run took 90 times"),
+        ("gpus,acc,epoch time (s)\n1,0.9,5\n", "--column 'epoch time (s)=train_time_s*90' where runs have 90"),
+        ("gpus,acc,epoch time (min)\n1,0.9,5\n", "--column 'epoch time (min)=train_time_s*5400' where"),
+        ("gpus,epochs,acc,epoch time (s)\n1,90,0.9,5\n", "add a column `training time`, of all epochs"),
         ("gpus,acc,min/epoch\n1,0.9,5\n", "min/epoch is a time, and no setting"),
         ("gpus,img/s,warm-up (s)\n1,5,10\n1,6,90\n", "warm-up (s) is 10 and 90 on lines of the same settings"),
         ("gpus,time,clip duration (s)\n8,5,2.56\n8,6,5.12\n8,7,10.24\n",
@@ -575,6 +577,7 @@ def test_an_open_batch_on_which_rates_of_unlike_workers_rest_is_doubted(
         # Without times of steps, that it grows is all.
         ("gpus,batch,time\n8,256,29\n16,512,15\n", "batch grows as the workers do"),
         ("gpus,batch,time\n8,256,29\n16,512,15\n16,256,19\n", ""),
+        ("gpus,model,batch,time\n1,r,64,29\n8,r,-,15\n", ""),
     ],
 )
 def test_an_open_batch_is_doubted_where_more_workers_would_each_be_faster(
@@ -661,6 +664,32 @@ def test_workers_are_divided_over_hosts_where_they_can_be(tmp_path: Path) -> Non
     (tmp_path / "guessed").mkdir()
     taken, *_ = made(tmp_path / "guessed", "nodes,gpus,time (s)\n1,4,9\n2,8,5\n", {}).remarks
     assert "gpus as workers (of all hosts together; of each: --column 'gpus=workers_per_host')" in taken
+
+
+@pytest.mark.parametrize(
+    ("cells", "devices"),
+    [
+        (("1x V100", "8 V100s"), ["V100"] * 2),
+        (("1 V100 GPU", "8 V100 GPUs"), ["V100 GPU"] * 2),
+        (("1x V100", "2x V100"), ["1x V100", "2x V100"]),
+        (("1080 Ti", "8 A100"), ["1080 Ti", "8 A100"]),
+    ],
+)
+def test_a_device_that_begins_with_the_workers_of_its_line_is_named_without(
+    tmp_path: Path, cells: tuple[str, str], devices: list[str]
+) -> None:
+    rows = rows_of(made(tmp_path, f"hardware,gpus,time (s)\n{cells[0]},1,9\n{cells[1]},8,2\n", {}))
+    assert [row["device_name"] for row in rows] == devices
+
+
+def test_a_device_that_the_user_names_may_begin_with_a_number(tmp_path: Path) -> None:
+    text = "GPU,img/s\n4000 SFF Ada,9\n8 vCPU,12\n"
+    with pytest.raises(UserError, match="--column 'GPU=device_name'"):
+        made(tmp_path, text, {})
+    assert [row["device_name"] for row in rows_of(made(tmp_path, text, {"GPU": "device_name"}))] == [
+        "4000 SFF Ada",
+        "8 vCPU",
+    ]
 
 
 def test_what_is_assumed_or_odd_is_said(tmp_path: Path) -> None:

@@ -100,11 +100,13 @@ def test_one_worker_alone_is_no_answer_to_another_task_device_or_condition(name:
     assert {one.given[name]: [arm.workers for arm in one.arms] for one in found} == expected
 
 
-def test_one_worker_alone_is_in_the_answer_of_every_link_and_way_of_communicating():
+def test_one_worker_alone_is_in_the_answer_of_every_link_and_way_of_communicating_and_dividing():
     links = {"communicator.bandwidth_bytes_per_s": (1e8, 1e9), "strategy": ("mpi", "horovod"), "mode": ("up", "out")}
-    for name, values in links.items():
+    # With one worker there is nothing to divide.
+    for name, values in (links | {"divide": ("data", "epochs")}).items():
         rows = [timed(str(value), 9.0, **{name: value}) for value in values]
-        found = comparison_groups(read(*rows, timed("alone", 1.0, **ALONE, mode=None)), ("strategy", "mode"))
+        alone = timed("alone", 1.0, **ALONE, mode=None, divide="data")
+        found = comparison_groups(read(*rows, alone), ("strategy", "mode", "divide"))
         assert [[arm.is_alone for arm in one.arms] for one in found] == [[False, True]] * 2, name
 
 
