@@ -40,10 +40,8 @@ _LEADING = (*TASK, "strategy", "algorithm", "compression")
 # What comes with a strategy or an algorithm, such as the library that moves bytes; all else that differs with these is
 # its own difference.
 _COMES_WITH = ("trainer", "launcher", "communicator", "collectives", "servers", "server_placement")
-# How work is spread over workers, with that.
-_SPREAD = (*_COMES_WITH, "placement", "batch_scope", "divide")
-# How much is trained.
-AMOUNT = ("epochs", "train_samples")
+# How work is spread over workers, with that, and in which of several studies.
+_SPREAD = (*_COMES_WITH, "placement", "batch_scope", "divide", "study")
 # Runs of two studies, or on other devices, are no repeats of each other.
 APART = ("study", "device_name")
 # Where these are unset there is none: dlbench fills in its choice.
@@ -181,11 +179,11 @@ def varying(arms: Sequence[Arm], *, x: str = "") -> tuple[str, ...]:
 def may_follow(arms: Sequence[Arm], key: str) -> bool:
     """Whether a setting may change along a line that does not name it, where it follows from x.
 
-    Numbers may, as a learning rate that is scaled with the batch, and how work is spread over workers; not how much or
-    what is trained, nor words, which say what and on what.
+    Numbers may, as a learning rate that is scaled with the batch, and how work is spread over workers; not other words
+    or what a table says was trained.
     """
-    is_named = key in AMOUNT or _is_task(key, arms)
-    return key in _SPREAD or (not is_named and are_numbers(values_of(arms, key)))
+    is_spread = key in _SPREAD or key.startswith(("strategy.", "launcher."))
+    return is_spread or (not _is_task(key, arms) and are_numbers(values_of(arms, key)))
 
 
 def naming(arms: Sequence[Arm]) -> tuple[str, ...]:

@@ -101,20 +101,17 @@ def ways_vary(arms: Sequence[Arm], x: str = "") -> tuple[str, ...]:
     return with_strategy(parallel, varying(parallel, x=x) or varying(arms, x=x))
 
 
-def brief_keys(part: Part, also: Container[str] = ()) -> Part:
-    """Return the part without the keys that follow from the others and `x` together, so that labels are short.
+def brief_keys(part: Part) -> Part:
+    """Return the part without the keys that follow from the others, and as they may from `x`, so that labels are short.
 
-    Where workers are stays, and what `may_follow` does not allow to: by that a line is known.
-
-    Args:
-        part: The arms.
-        also: Further settings that are meant to follow.
+    What synchronises and where stays: by that a line is known.
     """
     keys = list(part.keys)
     arms = ways(part.arms) or without_base_lines(part.arms)
-    for key in reversed([key for key in keys if key in also or (key != "placement" and may_follow(arms, key))]):
+    for key in reversed([key for key in keys if key not in ("strategy", "placement", "algorithm", "compression")]):
         others = [name for name in keys if name != key]
-        if _num_combinations(arms, [*others, part.x]) == _num_combinations(arms, [*keys, part.x]):
+        along = [part.x] if may_follow(arms, key) else []
+        if _num_combinations(arms, [*others, *along]) == _num_combinations(arms, [*keys, *along]):
             keys = others
     return replace(part, keys=tuple(keys))
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from dlbench.analysis.arms import Arm
 from dlbench.analysis.formatting import counted, joined
-from dlbench.analysis.groups import AMOUNT, values_of, without_base_lines
+from dlbench.analysis.groups import values_of, without_base_lines
 from dlbench.analysis.statistics.intervals import Interval, median_interval, ratio_interval
 from dlbench.records.columns import TABLES
 from dlbench.report.chart import Axis, Chart, Mark, MissingRowsError, Panel, Role, Series
@@ -62,8 +62,7 @@ def _panels(reference: Reference, arms: Sequence[Arm]) -> Iterator[Panel]:
         low, most = None if is_score else 0.0, 1.0 if column.endswith("accuracy") else None
         y = Axis(f"{NAMES[column]} ({unit})" if unit else NAMES[column], low=low, most=most)
         for part in parts([arm for arm in measured_arms if arm.scores_mean_something or not is_score], x=x):
-            # Publications may train less on more workers: their lines do.
-            measured = series(brief_keys(part, AMOUNT), column)
+            measured = series(brief_keys(part), column)
             if any(mark.points for curve in measured for mark in curve.marks):
                 lines = (*measured, *published(reference, column, measured))
                 title = joined(part.title, y.name, sep=": ")

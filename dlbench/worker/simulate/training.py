@@ -22,7 +22,7 @@ from dlbench.worker.train.agreement import Agreement, Diverged, compare
 from dlbench.worker.train.batches import TrainingData
 from dlbench.worker.train.evaluation import evaluate, mean_of
 from dlbench.worker.train.node_plan import plan_nodes
-from dlbench.worker.train.schedule import Ticket
+from dlbench.worker.train.schedule import HandedOut, Ticket
 from dlbench.worker.training_record import Epoch, Scores, TrainingRecord, means_of
 
 # Links that are listed of a run.
@@ -55,6 +55,8 @@ class Simulation:
         # Epochs that are over and of which not every gradient has been computed, with their scores.
         self._ended: list[tuple[Epoch, dict[str, Any]]] = []
         self._num_gradients = 0
+        self._ended_at_s = 0.0
+        self._began = [1] * settings.workers
         # What is scored: the epoch that each shard or worker is in, and what it had when it went on, by epoch and node.
         self._epoch_of = {node: 1 for node in range(self.world.num_nodes) if self._plan.is_scored(node)}
         self._kept: dict[int, dict[int, Array]] = {}
@@ -69,8 +71,11 @@ class Simulation:
         """
         self.reporter.phase = "compute"
         ready_at = time()
-        self.simulated.run(self._between_events)
-        self._is_over = True
+        try:
+            self.simulated.run(self._between_events)
+        finally:
+            self._is_over = True
+            self._add_rows()
         self._end_kept()
         # The last one: shards that lag behind have had their updates by now.
         while self._record.progress.epoch < len(self._epochs) and not self._record.is_over:
@@ -81,8 +86,7 @@ class Simulation:
     def gradient(self, ticket: Ticket, parameters: Array) -> tuple[Array, float | None]:
         """Return mean gradient and loss of a ticket's samples."""
         share, reporter = ticket.share, self.reporter
-        epoch = self._epochs[min(ticket.epoch, len(self._epochs)) - 1]
-        epoch.steps += 1
+        self._num_gradients += 1
         if not len(share.indices):
             return np.zeros_like(parameters), None
         x, y = self._batches(share, ticket.epoch)
@@ -91,22 +95,33 @@ class Simulation:
         loss = sums["loss"] / len(y)
         if not math.isfinite(loss):
             raise Diverged(f"the loss is {loss} in step {ticket.step} (epoch {ticket.epoch})")
-        epoch.add(sums, len(y))
+        self._epochs[min(self._epoch_begun(ticket), len(self._epochs)) - 1].add(sums, len(y))
         reporter.step, reporter.epoch, reporter.loss = ticket.step, ticket.epoch, loss
         return values.copy(), loss
 
     def begins(self, worker: int, ticket: Ticket | None) -> None:
         """Note the epoch that a worker goes on to."""
+        self._began[worker] = self._epoch_begun(ticket)
         if not self.simulated.servers:
-            self._go_on(
-                worker, self.simulated.workers[worker], len(self._epochs) + 1 if ticket is None else ticket.epoch
-            )
+            self._go_on(worker, self.simulated.workers[worker], self._began[worker])
+
+    def _epoch_begun(self, ticket: Ticket | None) -> int:
+        """Return the epoch that a ticket's samples help to complete; one more than there are without a ticket."""
+        if ticket is None:
+            return len(self._epochs) + 1
+        if not isinstance(self.schedule, HandedOut):
+            return ticket.epoch
+        # Of one whose row is made no more samples count.
+        open_one = self._ended[0][0].number if self._ended else self._record.progress.epoch + 1
+        return max(self.schedule.epoch_of(ticket), open_one)
 
     def served(self, node: int) -> None:
         """Note the epoch that a server's part goes on to, by the samples that it has had."""
         if node in self._epoch_of:
             server = self.simulated.servers[self.world.role(node)[1]]
-            self._go_on(node, server, server.samples // self.schedule.samples_per_epoch + 1)
+            epoch = server.samples // self.schedule.samples_per_epoch + 1
+            if epoch > self._epoch_of[node]:
+                self._go_on(node, server, epoch)
 
     def _go_on(self, node: int, held: WorkerNode | OtherNode, epoch: int) -> None:
         """Keep what a node holds for the epochs that it leaves; one is over once all nodes have left it."""
@@ -161,7 +176,8 @@ class Simulation:
         progress.epoch += 1
         epoch, scores = self._epochs[progress.epoch - 1], dict[str, Any]()
         epoch.learning_rate = self.world.rate(progress.epoch * self.schedule.steps_per_epoch)
-        epoch.train_time_s = epoch.ended_at_s = now
+        epoch.train_time_s = epoch.ended_at_s = self._ended_at_s = now
+        epoch.steps = self._num_gradients // self.run.settings.workers
         if self._is_evaluated(progress.epoch):
             scores = self._evaluate(self._joined(held)).cells
             self._record.look_at(self._row(epoch) | scores, progress.epoch, now)
@@ -169,12 +185,15 @@ class Simulation:
         self._add_rows()
 
     def _add_rows(self) -> None:
-        """Make the rows of epochs that are over: once all their gradients are there, and at the end of those left."""
-        while self._ended and (self._is_over or self._ended[0][0].samples >= self.schedule.samples_per_epoch):
-            epoch, scores = self._ended.pop(0)
-            self._num_gradients += epoch.steps
-            epoch.steps = self._num_gradients // self.run.settings.workers
+        """Make the rows of epochs that are over: once all workers have begun a later one, and at the end those left."""
+        while self._ended:
+            epoch, scores = self._ended[0]
+            is_complete = epoch.samples >= self.schedule.samples_per_epoch
+            are_later = (it > epoch.number for rank, it in enumerate(self._began) if self._is_alive(rank))
+            if not (self._is_over or is_complete or all(are_later)):
+                return
             self._record.add(self._row(epoch) | scores)
+            del self._ended[0]
 
     def _row(self, epoch: Epoch) -> dict[str, Any]:
         return epoch.row(means_of(epoch.sums, epoch.samples))
@@ -191,7 +210,9 @@ class Simulation:
     def _train_time_s(self) -> float:
         """Return the time of training so far: until the last update, where servers make them, else until now."""
         simulated = self.simulated
-        return simulated.last_update_s if self._is_over and simulated.counts.staleness else simulated.now
+        if not self._is_over or not simulated.counts.staleness:
+            return simulated.now
+        return max(simulated.last_update_s, self._ended_at_s)
 
     def _account(self, ready_at: float) -> Result:
         counts, progress = self.simulated.counts, self._record.progress

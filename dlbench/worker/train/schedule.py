@@ -106,7 +106,7 @@ class HandedOut(_Batches):
     def __init__(self, run: RunSpec, num_samples: int) -> None:
         super().__init__(run, num_samples)
         self._left = run.settings.epochs * self.samples_per_epoch
-        self._handed_out = 0
+        self._handed_out = self._given_back = 0
 
     def next(self, worker: int, node: WorkerNode | None = None) -> Ticket | None:
         """Return the next batch; the last of an epoch may be smaller."""
@@ -130,6 +130,13 @@ class HandedOut(_Batches):
     def give_back(self, samples: int) -> None:
         """Hand out as many samples more, of a further epoch."""
         self._left += samples
+        self._given_back += samples
+
+    def epoch_of(self, ticket: Ticket) -> int:
+        """Return the epoch that a batch helps to complete, in which what was given back is made up for."""
+        before, step = divmod(ticket.step - 1, self.steps_per_epoch)
+        samples = before * self.samples_per_epoch + step * self._batch - self._given_back
+        return max(1, samples // self.samples_per_epoch + 1)
 
 
 class Assigned(_Batches):

@@ -60,8 +60,9 @@ BASE = {"baseline": True, "strategy": "single", "workers": 1}
         ([{"batch_size": 8}, {"batch_size": 16}], "batch_size", ""),
         ([{"batch_size": 8, "momentum": 0.1}, {"batch_size": 16, "momentum": 0.9}], "batch_size", ""),
         ([{"workers": 1, "collectives": "gloo"}, {"workers": 2, "collectives": "nccl"}], "workers", ""),
-        # But not how much is trained, nor words that say what and on what.
-        ([{"batch_size": 8, "epochs": 2}, {"batch_size": 16, "epochs": 4}], "batch_size", "epochs"),
+        ([{"batch_size": 8, "epochs": 2}, {"batch_size": 16, "epochs": 4}], "batch_size", ""),
+        ([{"workers": 1, "launcher.address": "a"}, {"workers": 2, "launcher.address": "b"}], "workers", ""),
+        # But not words that say what and on what.
         ([{"batch_size": 8, "optimizer": "sgd"}, {"batch_size": 16, "optimizer": "adam"}], "batch_size", "optimizer"),
         ([{"workers": 1, "imported.layers": 9}, {"workers": 2, "imported.layers": 18}], "workers", "imported.layers"),
         ([{"workers": 1, "imported.p": "A"}, {"workers": 2, "imported.p": "B"}], "workers", "imported.p"),
