@@ -63,8 +63,8 @@ _OF_ALL = re.compile(
     r"(?is)\A(?!(?:(?!divided|split).)*(?:\b(?:node|host|machine|per|each|every|single|local|times|x|not)\b|[*/=]))"
     r"(?:the )?(?:global|total)[ -](?:\w+[ -])?batch"
 )
-# So does one that divides it by their number.
-_DIVIDES = re.compile(r"([\w.]+\.)?batch_size //?=? .*(world_size|\.size\(\)).*")
+# So does one that divides it by their number, and by nothing else.
+_DIVIDES = re.compile(r"([\w.]+\.)?batch_size //?=? (int\()?[\w.]*(world_size(\(\))?|\.size\(\))\)?")
 UNREAD = "let the script read run.batch_size, or give it an argument that the command sets to {batch_size}"
 # What is said of a strategy: of workers that dlbench starts, of those that a script starts itself, and of replicas.
 _WHY_STRATEGY = (
