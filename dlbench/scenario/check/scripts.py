@@ -74,8 +74,8 @@ _TRAINER = re.compile(r"^ *_target_: *(?:pytorch_)?lightning\.[\w.]*Trainer\s*$"
 _HOLDERS = {None, "args", "parser_kwargs", "trainer_class"}
 # `if os.path.isfile(args.resume)` asks an argument.
 _ASKED = re.compile(r"\(\w+\.\w*(?:resume|checkpoint|ckpt|pretrained|load|weights|model)\w*\)")
-# So does `if args.resume == "latest"`; one in capitals is of a configuration that may say so by itself.
-_WISHED = re.compile(r"(?!.*(?:is None|not (?!None)))(?:.*\W)?(?!auto)\w*(?:resume|checkpoint|ckpt)")
+# So does `if args.resume == "latest"`, or a variable that has its answer, where `--resume` is off by default.
+_WISHED, _OFF = re.compile(r"(\w+\.)?resume(_latest|_last)?( == '\w+'| is not None)?"), {"None", "''", "False"}
 # Of the modules beside a script at most this many are read, and of a name with dots this many parts.
 _MOST_MODULES, _MOST_PARTS = 100, 4
 
@@ -273,14 +273,13 @@ def goes_on(texts: Iterable[str]) -> bool:
         if _may_lack_file(it) and "load" in _calls(*it.body)
     ]
     unasked = [body for asks, body in choices if not any(_ASKED.search(ast.unparse(it)) for it in asks)]
-    wished = {
-        inner
-        for it in nodes
-        if isinstance(it, ast.If) and _WISHED.match(ast.unparse(it.test))
-        for part in it.body
-        for inner in ast.walk(part)
-    }
-    looks = [it for it in nodes if isinstance(it, ast.Call) and it not in wished]
+    calls = [it for it in nodes if isinstance(it, ast.Call)]
+    flags = [it for it in calls if any(getattr(arg, "value", "") == "--resume" for arg in it.args)]
+    defaults = {ast.unparse(it.value) for call in flags for it in call.keywords if it.arg == "default"}
+    asking = [it for it in nodes if isinstance(it, ast.If) and _WISHED.fullmatch(ast.unparse(it.test))]
+    is_off = flags and defaults <= _OFF
+    wished = {inner for it in asking if is_off for part in it.body for inner in ast.walk(part)}
+    looks = [it for it in calls if it not in wished]
     return any(map(_FINDS.fullmatch, _calls(*looks))) or any(_calls(*body) & takes_up for body in unasked)
 
 

@@ -106,6 +106,7 @@ LISTED = "ckpts = [d + n for n in os.listdir(d)]\n%s:\n    model = load_model(ma
 INITIALIZE = "jax.distributed.initialize()"
 JAX = "import jax\njax.distributed.initialize(%s)\n"
 FINDS = "if %s:\n    last = get_latest_checkpoint_folder(path)\n"
+OPTION = "p.add_argument('--resume', default=%s)\n"
 RESUME = "if os.path.isfile(%s):\n    model.load_state_dict(torch.load(path))\n"
 
 
@@ -181,8 +182,13 @@ RESUME = "if os.path.isfile(%s):\n    model.load_state_dict(torch.load(path))\n"
         (RESUME.replace("model.load_state_dict", "data = ") % "path", "", ""),
         (FINDS % "last", "", "goes on"),
         (FINDS % "args.resume is None", "", "goes on"),
-        (FINDS % "args.resume == 'latest'", "", ""),
-        (FINDS % "ckpt_path is not None", "", ""),
+        (FINDS % "args.resume == 'latest'" + OPTION % "None", "", ""),
+        (FINDS % "resume_latest" + OPTION % "None", "", ""),
+        (FINDS % "args.resume == 'auto'" + OPTION % "'auto'", "", "goes on"),
+        (FINDS % "args.resume" + OPTION % "True", "", "goes on"),
+        (FINDS % "config.resume", "", "goes on"),
+        (FINDS % "os.path.exists(args.checkpoint_dir)" + OPTION % "None", "", "goes on"),
+        (FINDS % "args.checkpoint_dir" + OPTION % "None", "", "goes on"),
         ("if config.AUTO_RESUME:\n    file = auto_resume_helper(config.OUTPUT)\n", "", "goes on"),
     ],
 )  # fmt: skip
