@@ -16,7 +16,7 @@ from dlbench.errors import STEERING, shorten, shown
 from dlbench.records.assignment import Assignment
 from dlbench.records.files import own_log, worker_log
 from dlbench.regular_file import read_regular
-from dlbench.scenario.check.scripts import chooses_workers, unconnected
+from dlbench.scenario.check.scripts import chooses_workers, lacks_devices, unconnected
 from dlbench.scenario.metrics import RATE, TIME_TO_TARGET, TRAIN_TIME, Metric, MetricDeclaration, around_group
 from dlbench.scenario.plugin_settings import needs_of
 from dlbench.scenario.run_spec import RunSpec
@@ -111,7 +111,10 @@ def note_of_workers(run: RunSpec, *, is_unconnected: bool = False) -> str:
         command = "" if settings.workers_inside else settings.command or ""
         if alone := unconnected(command):
             return f"nothing in {alone} connects its workers: each trained alone"
-        return "worker 0 was connected to no other process: each worker may have trained alone" * is_unconnected
+        if is_unconnected:
+            return "worker 0 was connected to no other process: each worker may have trained alone"
+        unsure = lacks_devices(command)
+        return f"{unsure} gives Lightning no `devices`, or one: each worker may have trained alone" if unsure else ""
     return f"the script's replicas were not counted: that they are {settings.workers} is the scenario's word alone"
 
 
