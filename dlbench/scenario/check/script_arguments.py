@@ -54,7 +54,8 @@ READERS = {
 }  # fmt: skip
 # Options by which an update gets the gradients of several passes.
 _ACCUMULATES = re.compile(
-    r"(?i)(?<![\w./-])([\w.-]*accum(?!ulator)[\w.-]*|-*(?:\w+\.)*update[-_]freq)[= ](?:[2-9]|[1-9]\d+)(?![\w.])"
+    r"(?i)(?<![\w./-])(?!-*eval)([\w.-]*accum(?!ulator)[\w.-]*|-*(?:\w+\.)*update[-_]freq)"
+    r"[= ](?:[2-9]|[1-9]\d+)(?![\w.])"
 )
 # Parts of a hydra configuration that are not about training.
 OTHER_PARTS = {"hydra", "val", "valid", "validation", "eval", "evaluation", "test"}
@@ -76,6 +77,7 @@ class Argument:
         choice: The first of the words that it takes; empty where it takes any.
         subcommand: The word of the command that it stands after; empty where it stands before.
         help: What the script says of it, where it is declared by a call.
+        flags: All its names; none where they are not known.
     """
 
     flag: str
@@ -87,6 +89,7 @@ class Argument:
     choice: str = ""
     subcommand: str = ""
     help: str = ""
+    flags: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -147,12 +150,19 @@ def arguments_of(text: str, folder: Path = Path()) -> list[Argument]:
     return _of_one(subcommands, list({(it.subcommand, it.flag): it for it in arguments}.values()))
 
 
-def note_of_batch(command: str) -> str:
-    """Return what to say of a command that accumulates gradients, as its script does by default, or an empty string."""
-    scripts = [*scripts_of(simple_commands(command))]
+def note_of_batch(command: str, *, with_script: bool = False) -> str:
+    """Return what to say of a command that accumulates gradients, or an empty string.
+
+    Args:
+        command: The command.
+        with_script: Whether its script counts, too, by its defaults; what a finished run executed may be another now.
+    """
+    commands = simple_commands(command) if with_script else []
+    scripts = [*scripts_of(commands)]
     text = "\n".join(text_of(it) or "" for it in scripts)
     arguments = arguments_of(text, scripts[0].parent) if scripts else []
-    defaults = [f"{it.flag}={it.default}" for it in arguments if it.flag not in command]
+    given = {word.partition("=")[0] for it in commands for word in it.words}
+    defaults = [f"{it.flag}={it.default}" for it in arguments if not given & {it.flag, *it.flags}]
     if not (option := next(filter(None, map(_ACCUMULATES.search, [command, *defaults])), None)):
         return ""
     is_divided = re.search(rf"{option[1].lstrip('-')}\s*//=.*world", text)
@@ -269,7 +279,7 @@ def _declared(call: ast.Call) -> Iterator[Argument]:
     choice = str(_constant(next(iter(getattr(choices, "elts", ())), None)) or "")
     default = _constant(keywords.get("default"))
     kind, described = getattr(typed, "id", ""), str(_constant(keywords.get("help")) or "")
-    yield Argument(flag, is_needed, is_switch, default=default, kind=kind, choice=choice, help=described)
+    yield Argument(flag, is_needed, is_switch, False, default, kind, choice, help=described, flags=tuple(flags))
 
 
 def _commands(definitions: Iterable[Definition]) -> dict[ast.FunctionDef, str]:

@@ -102,7 +102,7 @@ def script_warnings(arms: Sequence[RunSpec]) -> list[str]:
             f"the command has `{text}`, which stays as it is: a setting is filled in where its name alone is in braces"
             for text in unfilled(command, {*Settings.model_fields, *runs[0].options})
         ]
-        lines += filter(None, [note_of_batch(command)])
+        lines += filter(None, [note_of_batch(command, with_script=True)])
         commands = simple_commands(command)
         if hides_failures(command):
             lines.append(

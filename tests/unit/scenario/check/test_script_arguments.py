@@ -170,6 +170,10 @@ WORDS = [
         (NANO % "7 * x", "", ""),
         ("p.add_argument('--accum-freq', default=4)\n", "", "`--accum-freq=4`"),
         ("p.add_argument('--accum-freq')\n", "", ""),
+        ("p.add_argument('-ga', '--accum-freq', default=4)\n", " -ga 1", ""),
+        ("p.add_argument('--accum', default=4)\n", " --accum-dtype fp32", "`--accum=4`"),
+        ("p.add_argument('--eval_accumulation_steps', default=4)\n", "", ""),
+        ("", " --eval_accumulation_steps 4", ""),
     ],
 )
 def test_gradients_that_are_accumulated_by_default_are_noted_as_those_of_the_command(
@@ -177,9 +181,12 @@ def test_gradients_that_are_accumulated_by_default_are_noted_as_those_of_the_com
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("train.py").write_text(text)
-    said = note_of_batch(f"python train.py{rest}")
+    command = f"python train.py{rest}"
+    said = note_of_batch(command, with_script=True)
     assert note in said
     assert bool(note) == bool(said)
+    # The script may have changed since a row was made.
+    assert bool(note_of_batch(command)) == bool(rest and rest.strip() in note)
 
 
 @pytest.mark.parametrize(("text", "words", "open_ones"), WORDS)
