@@ -78,8 +78,11 @@ _ADVICE = re.compile(
     r".*?^-{20,}\n",
     re.DOTALL | re.MULTILINE,
 )
-# What torch.distributed prints before each line of a traceback, and the last line of one whose exception has no text.
-_RANK, _NO_TEXT = re.compile(r"^\[rank\d+\]:[ \t]?", re.MULTILINE), re.compile(r"[A-Za-z_][\w.]*")
+# What torch.distributed prints before each line of a traceback.
+_RANK = re.compile(r"^\[rank\d+\]:[ \t]?", re.MULTILINE)
+# The last line of a traceback whose exception has no text; and lines of its frames that are none of a source.
+_NO_TEXT = re.compile(r"[\w.]*(Error|Exception|Interrupt|Exit|Warning|Iteration|Timeout|Empty|Full)")
+_NO_SOURCE = re.compile(r"\s*(File |\[Previous line)")
 # What Open MPI prints where two processes have no transport between them.
 _UNREACHABLE = re.compile(
     r"unable to reach each other.*?Process 1 \([^\n]*\) is on host: (?P<one>[^\n]+)\n"
@@ -199,7 +202,7 @@ def _telling_line(text: str) -> str:
     after_last = lines[tracebacks[-1] + 1 :] if tracebacks else []
     exception = list(dropwhile(lambda line: not line or line[0].isspace(), after_last))
     if exception and _NO_TEXT.fullmatch(exception[0]):  # its source line says more
-        frames = after_last[: len(after_last) - len(exception)]
+        frames = [it for it in after_last[: len(after_last) - len(exception)] if not _NO_SOURCE.match(it)]
         exception[0] += next((f": {line.strip()}" for line in reversed(frames) if not _NOISE.match(line.strip())), "")
     meaningful = (line.strip() for line in reversed(lines) if not _NOISE.match(line.strip()))
     return telling_part("\n".join(exception)) or next(meaningful, "")

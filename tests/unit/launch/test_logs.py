@@ -138,6 +138,15 @@ ASSERTION = """\
 [rank1]: AssertionError
 """
 
+RECURSION = """\
+Traceback (most recent call last):
+  File "a.py", line 5, in f
+    f(x)
+  [Previous line repeated 996 more times]
+  File "a.py", line 6, in f
+RecursionError
+"""
+
 GRAPH_ERROR = """\
 Traceback (most recent call last):
   File "a.py", line 5, in <module>
@@ -177,6 +186,8 @@ def test_the_telling_line(tmp_path: Path) -> None:
         TRACEBACK: "ValueError: the last word",
         re.sub("^", "[rank1]: ", TRACEBACK, flags=re.MULTILINE) + "bye\n": "ValueError: the last word",
         ASSERTION: "AssertionError: assert steps % world_size == 0",
+        ASSERTION.replace("AssertionError", "Epoch"): "Epoch",  # of another thread
+        RECURSION: "RecursionError: f(x)",
         GRAPH_ERROR: "InvalidArgumentError: Input is not invertible.",
         fatal + "\n\nCurrent thread 0x1 (most recent call first):\n  File x\n": fatal,
         alone + '\nCurrent thread 0x1 (most recent call first):\n  File "<frozen runpy>", line 198 in x\n': alone,
