@@ -10,6 +10,7 @@ import click
 
 from dlbench.cli import options
 from dlbench.errors import UserError
+from dlbench.scenario.check.commands import simple_commands
 
 
 @click.command("init")
@@ -78,7 +79,8 @@ def command(
     click.echo(f"{file}: {size}. Next: dlbench run {shlex.quote(str(file))} --report")
     settings = runs[0].settings
     most = max(run.settings.workers for run in runs)
-    if script and max_workers and most < max_workers and not settings.workers_inside:
+    starts_some = settings.workers_inside or any(it.launcher for it in simple_commands(settings.command or ""))
+    if script and max_workers and most < max_workers and not starts_some:
         click.echo(f"warning: one worker, not {max_workers}: {script} is not known to connect several", err=True)
     for warning in script_warnings(runs):
         click.echo(f"warning: {warning}", err=True)

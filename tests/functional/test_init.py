@@ -215,6 +215,7 @@ def test_a_script_without_the_hook_is_told_the_lines() -> None:
         Path("other.py").write_text(text)
         assert line in dlbench("init", "other.yaml", "--force", "--script", "other.py").output
     assert read(Path("scenario.yaml")).base["strategy"] == "single"
-    for script, is_alone in (("plain.py", True), ("train.py", False)):
+    Path("train.sh").write_text("torchrun --nproc_per_node 2 train.py\n")
+    for script, is_alone in (("plain.py", True), ("train.py", False), ("train.sh", False)):
         done = dlbench("init", "--force", "--script", script, "--workers", "2")
         assert (f"warning: one worker, not 2: {script} is not known to connect several" in done.output) == is_alone
