@@ -3,12 +3,14 @@
 import contextlib
 import os
 import threading
+import time
 from pathlib import Path
 
 import psutil
 
-# A look takes about a millisecond; after fewer looks nothing is known.
-INTERVAL_S, FEWEST = 0.1, 20
+# Between looks, which take 0.1 ms to 0.1 s by what there is to look at: at least this long, and this many times as long
+# as the last one took. After fewer looks nothing is known.
+INTERVAL_S, TIMES, FEWEST = 0.1, 50, 20
 # MPICH's processes talk through memory, and to their launcher through what they inherit under this name.
 _INHERITED = "PMI_FD"
 
@@ -31,10 +33,13 @@ class Connections:
         return not self._is_seen and self._looks >= FEWEST
 
     def _run(self) -> None:
-        while not self._is_seen and not self._stopping.wait(INTERVAL_S):
+        wait_s = INTERVAL_S
+        while not self._is_seen and not self._stopping.wait(wait_s):
+            started_s = time.monotonic()
             with contextlib.suppress(OSError, psutil.Error):  # a process has just ended, or shows nothing
                 self._is_seen = is_connected(self._pid)
                 self._looks += 1
+            wait_s = max(INTERVAL_S, TIMES * (time.monotonic() - started_s))
 
 
 def is_connected(pid: int) -> bool:

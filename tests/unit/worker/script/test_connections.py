@@ -3,13 +3,14 @@
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from dlbench.worker.script import connections
-from dlbench.worker.script.connections import FEWEST, Connections, is_connected
+from dlbench.worker.script.connections import FEWEST, INTERVAL_S, Connections, is_connected
 from tests.functional.waiting import wait_until
 
 # Connects to a port and waits; with none, a child of its own connects to it.
@@ -74,3 +75,17 @@ def test_enough_looks_without_a_connection_tell(
     if not variables:
         wait_until(lambda: len(looks) >= FEWEST + (not is_seen))
     assert watched.stop() == (not is_seen and not variables)
+
+
+def test_what_takes_long_to_look_at_is_looked_at_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+
+    def wait(wait_s: float) -> bool:
+        waits.append(wait_s)
+        return len(waits) == 3
+
+    watched = Connections(1)
+    monkeypatch.setattr(watched._stopping, "wait", wait)
+    monkeypatch.setattr(connections, "is_connected", lambda _: time.sleep(0.01 * (len(waits) == 1)))
+    watched._run()
+    assert waits[0] == waits[2] == INTERVAL_S < 0.5 <= waits[1]
