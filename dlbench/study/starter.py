@@ -232,8 +232,8 @@ def _of_script(wish: Wish, base: _Lines) -> str:
         for it in arguments
         if it.setting not in fixed or it.is_needed or it.is_positional or _number(it.default, type(fixed[it.setting]))
     ]
-    starts = starts_workers(text_of(script) or "") if is_python else ""
-    words, open_ones = filled(arguments, starts_workers=starts, goes_on=goes_on(texts))
+    starts, starting = starts_workers(text_of(script) or "") if is_python else ("", "")
+    words, open_ones = filled(arguments, starts_workers=starting, goes_on=goes_on(texts))
     clis = lightning_clis(texts) if is_python else []
     # Without `run=False` its first argument says what to do.
     is_run = bool(clis) and not any(it.arg == "run" and ast.unparse(it.value) == "False" for it in clis[0].keywords)

@@ -210,7 +210,7 @@ def filled(
 
     Args:
         arguments: The script's.
-        starts_workers: The call by which it starts its workers itself, as many as an argument says; empty without one.
+        starts_workers: What starts its workers itself, as many as an argument says, as text; empty without it.
         goes_on: Whether it trains on from a checkpoint in its folder, which must be another one in each run.
     """
     words, open_ones, done = list[str](), list[str](), set[str]()
@@ -220,8 +220,9 @@ def filled(
             subcommand = argument.subcommand
             words.append(subcommand)
         name = argument.name.lower()
-        is_loader = name in LOADERS and re.search("spawn|rocess", starts_workers)
-        is_number = starts_workers and name in NUMBERS_OF_WORKERS and not is_loader
+        is_loader = name in LOADERS and re.search(r"(spawn|rocess(es)?)\(", starts_workers)
+        is_said = re.search(rf"(nprocs=|range\()(\w+\.)*{re.escape(name)}\b", starts_workers)
+        is_number = starts_workers and name in NUMBERS_OF_WORKERS and (is_said or not is_loader)
         setting = "workers" if is_number else argument.setting
         value = f"{{{setting}}}" if setting else _filled_by_launch(argument, bool(starts_workers), goes_on)
         is_open = argument.is_needed and not value

@@ -220,7 +220,7 @@ def _about_workers(path: str, start: str, texts: Sequence[str], command: str, ar
             "python ...`, for Fabric `env LT_CLI_USED=1 LT_DEVICES={workers} python ...`, for LightningCLI "
             "`--trainer.devices {workers}`, with hydra `trainer.devices={workers}` (docs/own-code.md)"
         )
-    if (call := starts_workers(text)) and not arms[0].settings.workers_inside:
+    if (call := starts_workers(text)[0]) and not arms[0].settings.workers_inside:
         yield (
             f"{path} starts workers itself, by `{call}`: they are none of the run's; `workers_inside: true` has it "
             "started once, and {workers} in the command says how many (docs/own-code.md)"

@@ -229,13 +229,16 @@ def _uses_run(text: str, setting: str) -> bool:
     )
 
 
-def starts_workers(text: str) -> str:
-    """Return the call by which a Python script starts workers whatever happens; an empty string where none does."""
+def starts_workers(text: str) -> tuple[str, str]:
+    """Return the call by which a Python script starts workers whatever happens, and the text of it and its loop.
+
+    Both are empty where none does.
+    """
     nodes: list[ast.AST] = [parsed(text)]
     for node in nodes:
         called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
         if called and any(f".{called}".endswith(f".{name}") for name in _STARTS):
-            return called
+            return called, ast.unparse(node)
         loop = getattr(node, "generators", [node])[0] if isinstance(node, ast.For | ast.ListComp) else None
         # Others may be helpers.
         if (
@@ -243,10 +246,10 @@ def starts_workers(text: str) -> str:
             and re.fullmatch(r"(\w+_)?rank", ast.unparse(loop.target))
             and (process := _PROCESS.search(ast.unparse(node)))
         ):
-            return process[1]
+            return process[1], ast.unparse(node)
         if not isinstance(node, ast.If) or re.search(r"__name__|> 1$", ast.unparse(node.test)):
             nodes += ast.iter_child_nodes(node)
-    return ""
+    return "", ""
 
 
 def goes_on(texts: Iterable[str]) -> bool:

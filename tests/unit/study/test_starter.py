@@ -223,11 +223,13 @@ def test_a_script_that_starts_workers_needs_no_arm_of_one_beside_the_base_line()
         ("--num-workers", of_ray, 4, [2, 4]),
         ("--num-processes", of_loop, 2, [2]),
         ("--num-devices", of_loop, 2, [2]),
+        ("--num-workers", of_loop.replace("ranks", "range(args.num_workers)"), 2, [2]),
+        ("--workers", "mp.spawn(train, nprocs=args.workers)", 2, [2]),
     ):
         Path("train.py").write_text(f"parser.add_argument('{flag}', type=int)\n{start}\n")
         written = yaml.safe_load(starter(Wish(script="train.py", max_workers=most), "s.yaml"))
         assert (written["base"]["workers_inside"], written["matrix"]["workers"]) == (True, counts)
-    Path("train.py").write_text("p.add_argument('--workers')\nmp.spawn(train, nprocs=torch.cuda.device_count())")
+    Path("train.py").write_text("p.add_argument('--workers')\nmp.spawn(train, args=(n, args.workers), nprocs=n)")
     assert base_of("train.py")["strategy"] == "single"
     with pytest.raises(UserError, match=r"by mp\.spawn: no argument"):
         starter(Wish(script="train.py", compare=("workers",)), "s.yaml")
