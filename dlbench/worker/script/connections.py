@@ -35,11 +35,11 @@ class Connections:
     def _run(self) -> None:
         wait_s = INTERVAL_S
         while not self._is_seen and not self._stopping.wait(wait_s):
-            started_s = time.monotonic()
+            started_s = time.thread_time()
             with contextlib.suppress(OSError, psutil.Error):  # a process has just ended, or shows nothing
                 self._is_seen = is_connected(self._pid)
                 self._looks += 1
-            wait_s = max(INTERVAL_S, TIMES * (time.monotonic() - started_s))
+            wait_s = max(INTERVAL_S, TIMES * (time.thread_time() - started_s))
 
 
 def is_connected(pid: int) -> bool:
