@@ -110,7 +110,8 @@ def reports_no_steps(row: Row) -> bool:
 
 def _would_say(row: Row, metric: str) -> bool:
     """Whether a run that reached its target would have a time to it: its epochs are known, or its script states it."""
-    return not reports_no_steps(row) or f"{metric}: " in str(row.get("stated_note"))
+    notes = str(row.get("stated_note")).split("; ")
+    return not reports_no_steps(row) or any(note.startswith(f"{metric}: ") for note in notes)
 
 
 def is_imported(row: Row) -> bool:

@@ -40,7 +40,7 @@ _LEADING = (*TASK, "strategy", "algorithm", "compression")
 # What comes with a strategy or an algorithm, such as the library that moves bytes; all else that differs with these is
 # its own difference.
 _COMES_WITH = ("trainer", "launcher", "communicator", "collectives", "servers", "server_placement")
-# How work is spread over workers, with that, and in which of several studies.
+# How work is spread over workers, what comes with that, and which of several studies has it.
 _SPREAD = (*_COMES_WITH, "placement", "batch_scope", "divide", "study")
 # Runs of two studies, or on other devices, are no repeats of each other.
 APART = ("study", "device_name")
@@ -148,7 +148,7 @@ def tuned_columns(arms: Iterable[Arm]) -> tuple[str, ...]:
 
 
 def varying(arms: Sequence[Arm], *, x: str = "") -> tuple[str, ...]:
-    """Return the settings and options in which arms differ and that do not follow from others, or as they may from `x`.
+    """Return the settings and options in which arms differ, but those that follow from others, or as they may from `x`.
 
     What was searched for does not distinguish arms: it is what each of them is measured at.
     Base lines do not count, where there are other arms: they differ in strategy and workers by what they are.

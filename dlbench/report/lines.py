@@ -102,7 +102,7 @@ def ways_vary(arms: Sequence[Arm], x: str = "") -> tuple[str, ...]:
 
 
 def brief_keys(part: Part) -> Part:
-    """Return the part without the keys that follow from the others, and as they may from `x`, so that labels are short.
+    """Return the part without keys that follow from the others, or where they may from `x`, so that labels are short.
 
     What synchronises and where stays: by that a line is known.
     """
@@ -154,8 +154,9 @@ def named(part: Part) -> Iterator[tuple[Role, str, list[Arm]]]:
     base = [arm for arm in part.arms if arm not in is_own]
     shared = tuple(filter(is_shared, part.keys))
     # Base lines that differ in nothing else are distinguished by what decides a step alone.
-    of_base = (*equal_columns(shared), *filter(APART.__contains__, shared))
-    of_base = of_base if _num_combinations(base, shared) <= 1 else shared
+    of_base = shared
+    if _num_combinations(base, shared) <= 1:
+        of_base = (*equal_columns(shared), *filter(APART.__contains__, shared))
     for values, alike in groups(parallel, part.keys):
         yield Role.MEASURED, described(values) or (ALONE if all(arm.is_alone for arm in alike) else "measured"), alike
     for values, alike in groups(base, of_base):

@@ -557,11 +557,12 @@ def _refuse_settings(headings: Sequence[Heading], table: Table) -> None:
             hint = f"call the one that decides `accuracy` or `loss`; {_ways(theirs)}"
             raise UserError(f"{theirs}: a score, or a setting?", where=where, hint=hint)
         if not is_timed and _is_time(heading, cells):
-            way = f"--column '{theirs}={TRAIN_TIME.column}' where it is how long a run took"
-            if _PER_EPOCH.search(theirs):
+            if not _PER_EPOCH.search(theirs):
+                way = f"--column '{theirs}={TRAIN_TIME.column}' where it is how long a run took"
+            elif heading.unit == _TIME and "epochs" not in columns:  # one factor serves all lines
                 way = f"--column '{theirs}={TRAIN_TIME.column}*{90 * heading.factor}' where runs have 90 epochs"
-                is_same = "epochs" not in columns and heading.unit == _TIME
-                way = way if is_same else "add a column `training time`, of all epochs"
+            else:
+                way = "add a column `training time`, of all epochs"
             hint = f"{way}; {_ways(theirs)}"
             raise UserError(f"{theirs} is a time, and no setting", where=where, hint=hint)
         is_of_several = not has_all and _MODEL_PARALLEL.search(theirs)
@@ -574,7 +575,7 @@ def _refuse_settings(headings: Sequence[Heading], table: Table) -> None:
 
 
 def _is_time(heading: Heading, cells: Sequence[str]) -> bool:
-    """Whether a column of numbers is a time by its heading, and no known one."""
+    """Whether a column of numbers is a time by its heading."""
     is_time = heading.unit == _TIME or _OF_TIME.search(heading.theirs)
     is_other = heading.is_guessed and not _CHOSEN.search(heading.theirs)
     # `GlobalBatchSize (S)` is of sequences.

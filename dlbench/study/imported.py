@@ -214,7 +214,10 @@ def _drop_counts(headings: Sequence[Heading], table: Table) -> None:
     if not {"device_name", "workers"} <= places.keys():
         return
     pairs = [(cells, cells[places["workers"]], cells[places["device_name"]]) for _, cells in table.lines]
-    names = [re.fullmatch(rf"{re.escape(number)}(?: ?[x\u00d7] ?| )(\D.*?)s?", name) for _, number, name in pairs]
+    names = [
+        re.fullmatch(rf"{re.escape(number)}(?: ?[x\u00d7] ?| )(\D.*?)(?:(?<=[\dA-Z])s)?", name)
+        for _, number, name in pairs
+    ]
     for (cells, _, _), name in zip(pairs, names, strict=True):
         if name and all(names):
             cells[places["device_name"]] = name[1]

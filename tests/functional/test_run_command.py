@@ -87,7 +87,7 @@ def test_a_processor_is_never_used_by_more_than_all_of_it(work):
     path = work.folder / "s.yaml"
     path.write_text(
         "name: s\nbaseline: none\n"
-        "base: {trainer: numpy, model: mlp, model.hidden: [256], dataset: digits, epochs: 20, evaluate_every: 20}\n"
+        "base: {trainer: numpy, model: mlp, model.hidden: [256], dataset: digits, epochs: 40, evaluate_every: 40}\n"
         "zip: {strategy: [single, mpi, single, mpi], workers: [1, 2, 1, 2], cores_per_worker: [1, 1, 0.5, 0.5]}\n"
     )
     work.call(path)

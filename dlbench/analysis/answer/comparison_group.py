@@ -25,8 +25,9 @@ from dlbench.grouping import by_key
 
 LINK = "link_bandwidth_bytes_per_s"
 # Conditions that a base line is itself under another one of.
-_OF_SEVERAL = ("batch_scope", "divide", "learning_rate_scale")
 NUMBERS = ("workers", "hosts", "workers_per_host")
+# What one worker alone has nothing of: how work is divided.
+_OF_SEVERAL = ("batch_scope", "divide", "learning_rate_scale")
 # Arms that differ in these are scored on other samples.
 _EVALUATED = ("validation_samples", "validation_fraction")
 # Links of studies whose measured bandwidths differ by less than this ratio are the same condition.
@@ -62,7 +63,7 @@ class ComparisonGroup:
 def comparison_groups(arms: Sequence[Arm], given: Collection[str] = ()) -> list[ComparisonGroup]:
     """Return the comparison groups of a report: by task, in the order of first runs, emulated ones last, by condition.
 
-    A base line of one worker, which no link holds up, is in the group of every link and way of communicating.
+    A base line of one worker is in the groups of all links, which do not hold it up, and ways of dividing.
 
     Args:
         arms: All arms of the report.

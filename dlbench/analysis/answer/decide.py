@@ -49,8 +49,8 @@ OF_DIVIDING, TWIN = ("batch_scope", "divide"), "another arm of one worker alone 
 NO_HOSTS = "host-hours need a column of hosts; --price .../worker-hour counts workers"
 # Why no throughput is known.
 TOO_SHORT, NO_STEPS = "the timed window is too short", "the script reports no steps"
-NO_EPOCHS = "the script reports no epochs"
 # Why runs never reached a target that other arms have, or another than their scenario's.
+NO_EPOCHS = "the script reports no epochs"
 NO_TARGET = 'its scenario has no target (`--goal "time to ..."` looks one up in the epochs)'
 AT_ITS_TARGET = "ended before it, at the scenario's own (`target.stop`)"
 # How the reason of an arm begins that is over a limit.

@@ -17,6 +17,7 @@ from dlbench.analysis.groups import (
     groups,
     setting_name,
     setting_text,
+    task_columns,
     values_of,
     varying,
     without_base_lines,
@@ -92,9 +93,10 @@ def _scaled(arms: Sequence[Arm]) -> Iterator[Part]:
     # Labels are those that the arms have together: a way keeps its name and colour in all charts.
     together = brief_keys(Part("", tuple(arms), ways_vary(arms, x="workers"), "workers")).keys
     equal = equal_columns(columns_of(arms))
+    tasks = task_columns(arms)
     for scope, alike in _by_scope(arms):
         for part in parts(alike, x="workers", always=equal if any(arm.base_line for arm in alike) else None):
-            keys = tuple(key for key in together if key not in TASK)
+            keys = tuple(key for key in together if key not in tasks)
             yield replace(part, title=joined(SCALING.get(scope), part.title), keys=keys)
 
 

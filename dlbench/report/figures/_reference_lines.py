@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from math import ceil
 from statistics import median
 
@@ -62,8 +63,9 @@ def with_ideals(part: Part, panel: Panel) -> tuple[Panel, list[str]]:
         return panel, []
     lines: list[Series] = []
     apart = [key for key in APART if key in part.keys]
-    rated = by_emulation(arm for arm in part.arms if arm.values(RATE) and not arm.is_alone)
-    for where, arms in (it for _, alike in rated for it in by_key((_where(arm, apart), arm) for arm in alike).items()):
+    rated = [arm for arm in part.arms if arm.values(RATE) and not arm.is_alone]
+    places = [by_key((_where(arm, apart), arm) for arm in alike) for _, alike in by_emulation(rated)]
+    for where, arms in chain.from_iterable(place.items() for place in places):
         base = {run_of(row): row for arm in arms for row in arm.base_line if row.get(RATE)}
         if max(arm.workers for arm in arms) == 1:
             continue

@@ -37,7 +37,8 @@ def chart(data: ReportData) -> Chart:
         for metric, members, family in families(group, Wanted()):
             if metric.column == TIME:
                 judged |= {(arm.study, arm.name): (place, family) for place, arm in enumerate(members)}
-    tasks = [key for key in varying(arms, x="workers") if key in task_columns(arms)]
+    of_tasks = task_columns(arms)
+    tasks = [key for key in varying(arms, x="workers") if key in of_tasks]
     panels = []
     for values, alike in groups(arms, [*TARGET, *tasks]):
         task = condition_text({key: values[key] for key in tasks}, arms)

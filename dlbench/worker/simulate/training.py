@@ -54,7 +54,6 @@ class Simulation:
         ]
         # Epochs that are over and of which not every gradient has been computed, with their scores.
         self._ended: list[tuple[Epoch, dict[str, Any]]] = []
-        self._num_gradients = 0
         self._ended_at_s = 0.0
         self._began = [1] * settings.workers
         # What is scored: the epoch that each shard or worker is in, and what it had when it went on, by epoch and node.
@@ -77,7 +76,7 @@ class Simulation:
             self._is_over = True
             self._add_rows()
         self._end_kept()
-        # The last one: shards that lag behind have had their updates by now.
+        # Those left: shards that lag behind have had their updates by now.
         while self._record.progress.epoch < len(self._epochs) and not self._record.is_over:
             self._end_epoch(self._held())
         self._add_rows()
@@ -86,7 +85,8 @@ class Simulation:
     def gradient(self, ticket: Ticket, parameters: Array) -> tuple[Array, float | None]:
         """Return mean gradient and loss of a ticket's samples."""
         share, reporter = ticket.share, self.reporter
-        self._num_gradients += 1
+        epoch = self._epochs[min(self._epoch_begun(ticket), len(self._epochs)) - 1]
+        epoch.steps += 1
         if not len(share.indices):
             return np.zeros_like(parameters), None
         x, y = self._batches(share, ticket.epoch)
@@ -95,7 +95,7 @@ class Simulation:
         loss = sums["loss"] / len(y)
         if not math.isfinite(loss):
             raise Diverged(f"the loss is {loss} in step {ticket.step} (epoch {ticket.epoch})")
-        self._epochs[min(self._epoch_begun(ticket), len(self._epochs)) - 1].add(sums, len(y))
+        epoch.add(sums, len(y))
         reporter.step, reporter.epoch, reporter.loss = ticket.step, ticket.epoch, loss
         return values.copy(), loss
 
@@ -177,7 +177,6 @@ class Simulation:
         epoch, scores = self._epochs[progress.epoch - 1], dict[str, Any]()
         epoch.learning_rate = self.world.rate(progress.epoch * self.schedule.steps_per_epoch)
         epoch.train_time_s = epoch.ended_at_s = self._ended_at_s = now
-        epoch.steps = self._num_gradients // self.run.settings.workers
         if self._is_evaluated(progress.epoch):
             scores = self._evaluate(self._joined(held)).cells
             self._record.look_at(self._row(epoch) | scores, progress.epoch, now)
@@ -185,7 +184,7 @@ class Simulation:
         self._add_rows()
 
     def _add_rows(self) -> None:
-        """Make the rows of epochs that are over: once all workers have begun a later one, and at the end those left."""
+        """Make the rows of epochs that are over: once all samples are in, or all workers have begun a later one."""
         while self._ended:
             epoch, scores = self._ended[0]
             is_complete = epoch.samples >= self.schedule.samples_per_epoch
@@ -196,7 +195,8 @@ class Simulation:
             del self._ended[0]
 
     def _row(self, epoch: Epoch) -> dict[str, Any]:
-        return epoch.row(means_of(epoch.sums, epoch.samples))
+        steps = sum(it.steps for it in self._epochs[: epoch.number]) // self.run.settings.workers
+        return epoch.row(means_of(epoch.sums, epoch.samples)) | {"steps": steps}
 
     def _evaluate(self, parameters: Array) -> Scores:
         """Return the scores over the validation set; takes no simulated time."""

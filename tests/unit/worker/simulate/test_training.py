@@ -334,3 +334,9 @@ def test_larger_batches_take_longer_where_samples_cost_time() -> None:
     options = {"communicator__compute_time_s": 0.01, "communicator__compute_time_per_sample_s": 0.01}
     alone, four = (trained("ring", n, batch_scope="global", batch_size=12, **options)[0].train_time_s for n in (1, 4))
     assert 2.2 < (alone or 0) / (four or 1) < 3.5
+
+
+def test_steps_of_a_row_are_those_of_its_epochs_whoever_is_ahead() -> None:
+    found = simulation("local_sgd", 4, communicator__slow_workers=1, strategy__period=7)
+    found.train()
+    assert [row["steps"] for row in found.reporter.rows] == [10, 20, 30]  # type: ignore[attr-defined]
