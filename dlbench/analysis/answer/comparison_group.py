@@ -63,7 +63,8 @@ class ComparisonGroup:
 def comparison_groups(arms: Sequence[Arm], given: Collection[str] = ()) -> list[ComparisonGroup]:
     """Return the comparison groups of a report: by task, in the order of first runs, emulated ones last, by condition.
 
-    A base line of one worker is in the groups of all links, which do not hold it up, and ways of dividing.
+    A base line of one worker is in the groups of all links, none of which holds it up, and of all ways of communicating
+    and dividing.
 
     Args:
         arms: All arms of the report.
