@@ -298,7 +298,9 @@ def _started_by(modules: set[str], texts: Sequence[str]) -> str:
 
 def _add_scope(base: _Lines, arguments: Sequence[Argument], tree: Sequence[ast.AST]) -> None:
     base.about_batch = UNREAD if "batch_size" in base.left_out else OF_EACH
-    divides = any(isinstance(it, ast.BinOp | ast.AugAssign) and _DIVIDES.fullmatch(ast.unparse(it)) for it in tree)
+    operations = [it for it in tree if isinstance(it, ast.BinOp | ast.AugAssign)]
+    divisions = [it for it in operations if isinstance(it.op, ast.Div | ast.FloorDiv)]
+    divides = any(_DIVIDES.fullmatch(ast.unparse(it)) for it in divisions)
     if any(it.setting == "batch_size" and (divides or _OF_ALL.search(it.help)) for it in arguments):
         why = "the script divides it by their number" if divides else "as the script's help says"
         base.about_batch = f"of all workers: {why}"

@@ -364,7 +364,7 @@ def _of_hydra(call: ast.Call, folder: Path) -> Iterator[Argument]:
     """Yield what overrides the file that `hydra.main` names."""
     keywords = {it.arg: it.value for it in call.keywords}
     path, name = (str(_constant(keywords.get(key)) or "") for key in ("config_path", "config_name"))
-    with suppress(yaml.YAMLError):
+    with suppress(yaml.YAMLError, ValueError, RecursionError):  # of no date such as 2024-13-45
         file = folder / path / f"{name.removesuffix('.yaml')}.yaml"
         for key, value in _leaves(yaml.safe_load(text_of(file) or "")):
             yield Argument(key, is_needed=value == "???", is_joined=True, default=value)

@@ -241,6 +241,7 @@ def test_the_file_of_a_hydra_script_says_what_can_be_set(tmp_path: Path) -> None
         ),
         ("- 1\n", ""),
         ("a: b: c\n", ""),
+        ("since: 2024-13-45\n", ""),
     ):
         (tmp_path / "conf").mkdir(exist_ok=True)
         (tmp_path / "conf" / "config.yaml").write_text(content)
