@@ -8,8 +8,8 @@ from pathlib import Path
 
 import psutil
 
-# Between looks, which take 0.1 ms to 0.1 s by what there is to look at: at least this long, and this many times as long
-# as the last one took. After fewer looks nothing is known.
+# Between looks, which take 0.1 ms to 0.1 s by what there is to look at: at least this long, and this many times the
+# processor's time of the last one. After fewer looks nothing is known.
 INTERVAL_S, TIMES, FEWEST = 0.1, 50, 20
 # MPICH's processes talk through memory, and to their launcher through what they inherit under this name.
 _INHERITED = "PMI_FD"
@@ -20,7 +20,7 @@ class Connections:
 
     def __init__(self, pid: int) -> None:
         self._pid, self._looks, self._is_seen = pid, 0, False
-        self._stopping = threading.Event()
+        self._is_stopped = False  # no event: a signal's handler stops it, too
 
     def start(self) -> None:
         """Begin to look, where that tells anything."""
@@ -29,12 +29,15 @@ class Connections:
 
     def stop(self) -> bool:
         """End the looks; return whether there were enough of them, and none saw a connection."""
-        self._stopping.set()
+        self._is_stopped = True
         return not self._is_seen and self._looks >= FEWEST
 
     def _run(self) -> None:
         wait_s = INTERVAL_S
-        while not self._is_seen and not self._stopping.wait(wait_s):
+        while not self._is_seen:
+            time.sleep(wait_s)
+            if self._is_stopped:
+                return
             started_s = time.thread_time()
             with contextlib.suppress(OSError, psutil.Error):  # a process has just ended, or shows nothing
                 self._is_seen = is_connected(self._pid)
@@ -53,5 +56,10 @@ def is_connected(pid: int) -> bool:
         for task in Path(f"/proc/{each}/task").iterdir():
             pids += map(int, (task / "children").read_text().split())
     open_ones = [it for each in pids for it in psutil.Process(each).net_connections("tcp")]
-    pairs = {(it.laddr, it.raddr) for it in open_ones if it.status == psutil.CONN_ESTABLISHED}
+    pairs = {(_plain(it.laddr), _plain(it.raddr)) for it in open_ones if it.status == psutil.CONN_ESTABLISHED}
     return any((there, here) not in pairs for here, there in pairs)
+
+
+def _plain(address: tuple[str, int]) -> tuple[str, int]:
+    """Return an address as a server for IPv4 shows it, where one for IPv6, too, puts `::ffff:` before it."""
+    return address[0].removeprefix("::ffff:"), address[1]

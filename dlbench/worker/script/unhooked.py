@@ -68,10 +68,9 @@ def run(assignment: Assignment, rank: int, words: Sequence[str], leave: Callable
 
     signal.signal(TAKES_OVER, hand_over)
     if handed_over:
-        hand_over(TAKES_OVER, None)
-    elif (
-        rank == 0 and len(assignment.layout.places) > 1
-    ):  # a command that starts its workers itself has one process here
+        reporter.abandon()
+    # A command that starts its workers itself has one process here.
+    elif rank == 0 and len(assignment.layout.places) > 1:
         connections.start()
     reporter.phase = SCRIPT_PHASE
     observer = Observer(assignment, rank, reporter, without=OF_THIS_PROCESS)
