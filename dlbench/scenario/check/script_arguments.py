@@ -161,11 +161,14 @@ def note_of_batch(command: str, *, with_script: bool = False) -> str:
     scripts = [*scripts_of(commands)]
     text = "\n".join(text_of(it) or "" for it in scripts)
     arguments = arguments_of(text, scripts[0].parent) if scripts else []
-    given = {word.partition("=")[0] for it in commands for word in it.words}
-    defaults = [f"{it.flag}={it.default}" for it in arguments if not given & {it.flag, *it.flags}]
+    # Parsers of dataclasses take both `--batch_size` and `--batch-size`.
+    given = {word.partition("=")[0].replace("-", "_") for it in commands for word in it.words}
+    unset = [it for it in arguments if not given & {flag.replace("-", "_") for flag in (it.flag, *it.flags)}]
+    defaults = [f"{it.flag}={it.default}" for it in unset]
     if not (option := next(filter(None, map(_ACCUMULATES.search, [command, *defaults])), None)):
         return ""
-    is_divided = re.search(rf"{option[1].lstrip('-')}\s*//=.*world", text)
+    name = re.escape(option[1].lstrip("-").rpartition(".")[2].replace("-", "_"))
+    is_divided = re.search(rf"{name}\s*//=.*world", text)
     passes = f"several passes{', fewer with more workers' if is_divided else ''}"
     return f"`{option[0]}`: an update has {passes}, and batch sizes are those of one"
 
@@ -220,7 +223,7 @@ def filled(
             subcommand = argument.subcommand
             words.append(subcommand)
         name = argument.name.lower()
-        is_loader = name in LOADERS and re.search(r"(spawn|rocess(es)?)\(", starts_workers)
+        is_loader = name in LOADERS and re.search(r"\b(spawn|start_processes|Process)\(", starts_workers)
         is_said = re.search(rf"(nprocs=|range\()(\w+\.)*{re.escape(name)}\b", starts_workers)
         is_number = starts_workers and name in NUMBERS_OF_WORKERS and (is_said or not is_loader)
         setting = "workers" if is_number else argument.setting
@@ -299,7 +302,8 @@ def _commands(definitions: Iterable[Definition]) -> dict[ast.FunctionDef, str]:
 def _owners(nodes: Iterable[ast.AST], calls: Iterable[ast.Call]) -> dict[ast.expr, list[str]]:
     """Return the subcommands of argparse that calls are for, "" for all of them; nothing where there are none."""
     heirs: dict[str, list[str]] = {}
-    functions = [node.args for node in nodes if isinstance(node, ast.FunctionDef)]
+    passed_to = {_called(call) for call in calls if call.args or call.keywords}
+    functions = [it.args for it in nodes if isinstance(it, ast.FunctionDef) and it.name not in passed_to]
     # A script that is executed passes none for them.
     optional = {f"{it.arg}.add_parser" for each in functions for it in each.args[::-1][: len(each.defaults)]}
     added = [call for call in calls if _called(call) == "add_parser" and ast.unparse(call.func) not in optional]
@@ -394,5 +398,6 @@ def _called(node: ast.expr | None) -> str:
 def _constant(node: ast.expr | None) -> object:
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):  # `5 * 8`
         factors = _constant(node.left), _constant(node.right)
-        return math.prod(it for it in factors if isinstance(it, int | float)) if None not in factors else None
+        numbers = [it for it in factors if isinstance(it, int | float)]
+        return math.prod(numbers) if len(numbers) == len(factors) else None
     return node.value if isinstance(node, ast.Constant) else None

@@ -230,15 +230,25 @@ def _uses_run(text: str, setting: str) -> bool:
 
 
 def starts_workers(text: str) -> tuple[str, str]:
-    """Return the call by which a Python script starts workers whatever happens, and the text of it and its loop.
+    """Return the call by which a Python script starts workers, and the text of it and its loop.
 
-    Both are empty where none does.
+    It starts them always, or where there are several. Both are empty where no call does. A name in the text that is set
+    to an attribute, such as `args.workers`, is replaced with that.
     """
     nodes: list[ast.AST] = [parsed(text)]
+    meant = {
+        ast.unparse(it.targets[0]): _dotted(it.value)
+        for it in ast.walk(parsed(text))
+        if isinstance(it, ast.Assign) and isinstance(it.value, ast.Attribute)
+    }
+
+    def with_meant(node: ast.AST) -> str:
+        return re.sub(r"(?<![\w.])[^\W\d]\w*\b(?!=)", lambda it: meant.get(it[0]) or it[0], ast.unparse(node))
+
     for node in nodes:
         called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
         if called and any(f".{called}".endswith(f".{name}") for name in _STARTS):
-            return called, ast.unparse(node)
+            return called, with_meant(node)
         loop = getattr(node, "generators", [node])[0] if isinstance(node, ast.For | ast.ListComp) else None
         # Others may be helpers.
         if (
@@ -246,7 +256,7 @@ def starts_workers(text: str) -> tuple[str, str]:
             and re.fullmatch(r"(\w+_)?rank", ast.unparse(loop.target))
             and (process := _PROCESS.search(ast.unparse(node)))
         ):
-            return process[1], ast.unparse(node)
+            return process[1], with_meant(node)
         if not isinstance(node, ast.If) or re.search(r"__name__|> 1$", ast.unparse(node.test)):
             nodes += ast.iter_child_nodes(node)
     return "", ""

@@ -225,6 +225,8 @@ def test_a_script_that_starts_workers_needs_no_arm_of_one_beside_the_base_line()
         ("--num-devices", of_loop, 2, [2]),
         ("--num-workers", of_loop.replace("ranks", "range(args.num_workers)"), 2, [2]),
         ("--workers", "mp.spawn(train, nprocs=args.workers)", 2, [2]),
+        ("--workers", "nprocs = args.workers\nmp.spawn(train, args=(nprocs,), nprocs=nprocs)", 2, [2]),
+        ("--num-workers", of_ray.replace("train)", "preprocess(train))"), 2, [2]),
     ):
         Path("train.py").write_text(f"parser.add_argument('{flag}', type=int)\n{start}\n")
         written = yaml.safe_load(starter(Wish(script="train.py", max_workers=most), "s.yaml"))
