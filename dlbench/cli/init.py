@@ -10,7 +10,6 @@ import click
 
 from dlbench.cli import options
 from dlbench.errors import UserError
-from dlbench.scenario.check.commands import simple_commands
 
 
 @click.command("init")
@@ -43,6 +42,7 @@ def command(
 ) -> None:
     """Write FILE (scenario.yaml), a commented scenario that runs as it is. Asks for what is not given."""
     from dlbench.analysis.formatting import counted
+    from dlbench.scenario.check.commands import simple_commands
     from dlbench.scenario.check.script_warnings import script_warnings
     from dlbench.scenario.check.scripts import has_hook
     from dlbench.scenario.cluster import this_machine

@@ -180,7 +180,8 @@ def telling_line(path: Path) -> str:
     """Return the line of a log that says best what went wrong, or "" where there is none.
 
     A fatal error (what says that memory ran out before it, as its cause), that dlbench was not reached, or the last
-    line of the last traceback, else the last line that is no launcher's noise.
+    line of the last traceback, with its source line where the exception has no text, else the last line that is no
+    launcher's noise.
     """
     return _telling_line(_end_of(path))
 

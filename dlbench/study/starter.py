@@ -49,7 +49,8 @@ STARTED_BY = (
 )  # fmt: skip
 # What connects workers in a module of the script; other modules may use the same library.
 _CONNECTS = re.compile(
-    r"init_process_group\(|hvd\.init\(|COMM_WORLD|(distribut(ed|ion)|deepspeed)\.initialize\(|(Mirrored|Server)Strategy\(|TF_CONFIG"
+    r"init_process_group\(|hvd\.init\(|COMM_WORLD|(distribut(ed|ion)|deepspeed)\.initialize\("
+    r"|deepspeed\.init_distributed\(|(Mirrored|Server)Strategy\(|TF_CONFIG"
     r"|\b(Accelerator|Fabric|\w*Trainer|LightningCLI)\("
 )
 # Of these the words of scripts for TensorFlow, which are no modules.

@@ -34,7 +34,7 @@ NUMBERS_OF_WORKERS = (
     "workers", "num_workers", "world_size", "nprocs", "num_procs", "num_proc", "nproc_per_node", "num_gpus", "ngpus",
     "n_gpus", "gpus", "np", "num_processes", "num_devices", "n_devices",
 )  # fmt: skip
-# Of these what PyTorch calls the processes that load data, where it starts the workers; of Ray it is them.
+# Of these what PyTorch calls the processes that load data, where it starts the workers; Ray calls its workers so.
 LOADERS = ("workers", "num_workers")
 # By what workers connect, and the value that is right for all launchers.
 ADDRESSES, BY_ENVIRONMENT = ("dist_url", "init_method"), "env://"
@@ -260,7 +260,10 @@ def _declared(call: ast.Call) -> Iterator[Argument]:
     if name.startswith("DEFINE_") and texts:
         kind, is_needed = name.removeprefix("DEFINE_"), _constant(keywords.get("required")) is True
         default = _constant(keywords.get("default", (*call.args, None)[1]))
-        yield Argument(f"--{texts[0]}", is_needed, kind in ("bool", "boolean"), True, default, kind, help=texts[-1])
+        is_switch = kind in ("bool", "boolean")
+        yield Argument(
+            f"--{texts[0]}", is_needed, is_switch, is_joined=True, default=default, kind=kind, help=texts[-1]
+        )
         return
     if name not in ADDERS or not texts:
         return
@@ -283,7 +286,9 @@ def _declared(call: ast.Call) -> Iterator[Argument]:
     choice = str(_constant(next(iter(getattr(choices, "elts", ())), None)) or "")
     default = _constant(keywords.get("default"))
     kind, described = getattr(typed, "id", ""), str(_constant(keywords.get("help")) or "")
-    yield Argument(flag, is_needed, is_switch, False, default, kind, choice, help=described, flags=tuple(flags))
+    yield Argument(
+        flag, is_needed, is_switch, default=default, kind=kind, choice=choice, help=described, flags=tuple(flags)
+    )
 
 
 def _commands(definitions: Iterable[Definition]) -> dict[ast.FunctionDef, str]:
@@ -361,7 +366,7 @@ def _fields(read: Definition, dash: str, is_typer: bool = False) -> Iterator[Arg
         if is_typer and (_called(call) == "Argument" or (is_needed and _called(call) != "Option")):
             flag = name
         is_switch = _called(kind) in ("bool", "Context") or "/" in flag
-        yield Argument(flag, is_needed, is_switch, False, _constant(default), kind=_called(kind))
+        yield Argument(flag, is_needed, is_switch, default=_constant(default), kind=_called(kind))
 
 
 def _of_hydra(call: ast.Call, folder: Path) -> Iterator[Argument]:

@@ -289,11 +289,11 @@ def goes_on(texts: Iterable[str]) -> bool:
     calls = [it for it in nodes if isinstance(it, ast.Call)]
     flags = [it for it in calls if any(getattr(arg, "value", "") == "--resume" for arg in it.args)]
     defaults = {ast.unparse(it.value) for call in flags for it in call.keywords if it.arg == "default"}
-    asking = [it for it in nodes if isinstance(it, ast.If) and _WISHED.fullmatch(ast.unparse(it.test))]
     is_off = flags and defaults <= _OFF
-    wished = {inner for it in asking if is_off for part in it.body for inner in ast.walk(part)}
-    looks = [it for it in calls if it not in wished]
-    return any(map(_FINDS.fullmatch, _calls(*looks))) or any(_calls(*body) & takes_up for body in unasked)
+    asking = [it for it in nodes if is_off and isinstance(it, ast.If) and _WISHED.fullmatch(ast.unparse(it.test))]
+    wished = {inner for it in asking for part in it.body for inner in ast.walk(part)}
+    looks = {_called(it) for it in calls if it not in wished}
+    return any(map(_FINDS.fullmatch, looks)) or any(_calls(*body) & takes_up for body in unasked)
 
 
 def _may_lack_file(node: ast.AST) -> TypeGuard[ast.Try]:
@@ -303,8 +303,11 @@ def _may_lack_file(node: ast.AST) -> TypeGuard[ast.Try]:
 
 def _calls(*nodes: ast.AST) -> set[str]:
     """Return the last parts of the names of what is called within."""
-    calls = (it.func for node in nodes for it in ast.walk(node) if isinstance(it, ast.Call))
-    return {getattr(function, "attr", getattr(function, "id", "")) for function in calls}
+    return {_called(it) for node in nodes for it in ast.walk(node) if isinstance(it, ast.Call)}
+
+
+def _called(call: ast.Call) -> str:
+    return getattr(call.func, "attr", getattr(call.func, "id", ""))
 
 
 def with_modules(path: Path) -> list[str]:

@@ -79,6 +79,8 @@ def test_what_a_script_imports_has_its_strategy_where_it_connects_workers_and_it
     # Arguments of a module that the script does not name may be those of the module as a script.
     assert (base_of("run.py")["command"], base_of("run.py")["strategy"]) == ("python run.py", "mpi")
     assert not lacks_hook(script)
+    module.write_text("import deepspeed\ndeepspeed.init_distributed()\n")
+    assert base_of("run.py")["strategy"] == "mpi"
     module.write_text("import torch.distributed as d\nis_main = not d.is_initialized()\n")
     assert base_of("run.py")["strategy"] == "single"
     assert lacks_hook(script)
