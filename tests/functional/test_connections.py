@@ -19,7 +19,8 @@ else:
     is_dual = sys.argv[1] == "AF_INET6" and socket.has_dualstack_ipv6()
     family = getattr(socket, sys.argv[1] if is_dual else "AF_INET")
     server = socket.create_server(("", 0), family=family, dualstack_ipv6=is_dual)
-    child = subprocess.Popen([sys.executable, __file__, str(server.getsockname()[1])], stdin=subprocess.PIPE)
+    words = [sys.executable, __file__, str(server.getsockname()[1])]
+    child = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
     held = server.accept()
 print("held", flush=True)
 sys.stdin.read()
