@@ -110,8 +110,13 @@ def reports_no_steps(row: Row) -> bool:
 
 def _would_say(row: Row, metric: str) -> bool:
     """Whether a run that reached its target would have a time to it: its epochs are known, or its script states it."""
-    notes = str(row.get("stated_note")).split("; ")
-    return not reports_no_steps(row) or any(note.startswith(f"{metric}: ") for note in notes)
+    return not reports_no_steps(row) or bool(note_of([row], metric))
+
+
+def note_of(rows: Iterable[Row], column: str) -> str:
+    """Return why a metric was not found in what a script printed or wrote; empty where no run says so."""
+    notes = (note for row in rows for note in str(row.get("stated_note") or "").split("; "))
+    return next((note for note in notes if note.startswith(f"{column}: ")), "")
 
 
 def is_imported(row: Row) -> bool:

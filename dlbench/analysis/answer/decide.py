@@ -22,11 +22,11 @@ from dlbench.analysis.arms import (
     IMPORTED,
     Arm,
     Repeat,
-    Row,
     columns_of,
     is_ended_by_target,
     is_imported,
     is_simulated,
+    note_of,
     reports_no_steps,
 )
 from dlbench.analysis.formatting import counted, difference, joined, number, quantity
@@ -429,15 +429,10 @@ def _gap(arm: Arm, decided: _Decided) -> str:
             title = (decided.time if metric.column == COST else metric).title
             some = f"{lacking} of {counted(arm.n, 'run')} {'has' if lacking == 1 else 'have'} " * (lacking < arm.n)
             why = NO_STEPS if any(map(reports_no_steps, arm.completed)) else TOO_SHORT
-            why = note_of(arm.completed, metric) or (why if metric is RATE and not is_imported(arm.first) else "")
+            why = why if metric is RATE and not is_imported(arm.first) else ""
+            why = note_of(arm.completed, metric.column) or why
             return f"{some}no {title}{why and f': {why}'}"
     return ""
-
-
-def note_of(rows: Iterable[Row], metric: Metric) -> str:
-    """Return why a metric was not found in what a script printed or wrote; empty where no run says so."""
-    notes = (note for row in rows for note in str(row.get("stated_note") or "").split("; "))
-    return next((note for note in notes if note.startswith(f"{metric.column}: ")), "")
 
 
 def _over(arm: Arm, decided: _Decided) -> str:

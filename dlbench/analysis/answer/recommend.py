@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from dlbench.analysis.answer.answer import Answer, Doubt, Next
 from dlbench.analysis.answer.comparison_group import ComparisonGroup, comparison_groups
-from dlbench.analysis.answer.decide import AT_ITS_TARGET, OVER, TOO_SHORT, Wanted, criteria, decide, note_of, undecided
+from dlbench.analysis.answer.decide import AT_ITS_TARGET, OVER, TOO_SHORT, Wanted, criteria, decide, undecided
 from dlbench.analysis.answer.doubts import Weighed, of_nothing
 from dlbench.analysis.answer.lines import open_arms
-from dlbench.analysis.arms import Arm, Row, can_extend, is_imported, is_simulated
+from dlbench.analysis.arms import Arm, Row, can_extend, is_imported, is_simulated, note_of
 from dlbench.analysis.formatting import counted, percent
 from dlbench.analysis.groups import LEARNING_RATE, not_tuned_for, tuned_of, values_of
 from dlbench.analysis.judge import ENOUGH_REPEATS, LEAST_REPEATS
@@ -124,7 +124,7 @@ def _undelivered(arms: Sequence[Arm], metrics: Iterable[Metric]) -> Iterator[Wei
     """Yield each metric that no run has: it may be the one that was to decide."""
     for metric in metrics if any(arm.get("command") for arm in arms) else ():
         if not any(arm.values(metric.column) for arm in arms):
-            why = note_of((row for arm in arms for row in arm.completed), metric)
+            why = note_of((row for arm in arms for row in arm.completed), metric.column)
             yield 99, f"no run has {metric.title}, which the scenario declares{why and f': {why}'}"
 
 

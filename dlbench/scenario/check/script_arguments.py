@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from dlbench.scenario.check.commands import scripts_of, simple_commands, text_of
-from dlbench.scenario.check.scripts import FOLDERS, imports_of, modules_of, parsed
+from dlbench.scenario.check.scripts import FOLDERS, callee, imports_of, modules_of, parsed
 from dlbench.scenario.placeholders import ATTEMPT
 
 # What scripts call the settings, without dashes, by setting.
@@ -135,7 +135,7 @@ def arguments_of(text: str, folder: Path = Path()) -> list[Argument]:
     for call in calls:
         arguments += [replace(it, subcommand=word) for it in _declared(call) for word in owners.get(call, [""])]
         reader = ast.unparse(call.func)
-        if dash := READERS.get(reader) or READERS.get(_called(call)):
+        if dash := READERS.get(reader) or READERS.get(callee(call)):
             is_typer = reader == "typer.run"
             arguments += [it for read in _read_by(call, definitions) for it in _fields(read, dash, is_typer)]
         elif reader == "hydra.main":
@@ -143,7 +143,7 @@ def arguments_of(text: str, folder: Path = Path()) -> list[Argument]:
     if "typer" in modules_of(text):
         for function, word in commands.items():
             arguments += [replace(it, subcommand=word) for it in _fields(function, "-", is_typer=True)]
-    marks = [call for call in calls if _called(call) in ("mark_flag_as_required", "mark_flags_as_required")]
+    marks = [call for call in calls if callee(call) in ("mark_flag_as_required", "mark_flags_as_required")]
     required = {it.value for call in marks for it in ast.walk(call) if isinstance(it, ast.Constant)}
     arguments = [replace(it, is_needed=it.is_needed or it.flag.removeprefix("--") in required) for it in arguments]
     subcommands = {*commands.values(), *(word for words in owners.values() for word in words)} - {""}
@@ -254,7 +254,7 @@ def _filled_by_launch(argument: Argument, starts_workers: bool, goes_on: bool) -
 
 def _declared(call: ast.Call) -> Iterator[Argument]:
     """Yield the argument that a call declares."""
-    name = _called(call)
+    name = callee(call)
     texts = [it.value for it in call.args if isinstance(it, ast.Constant) and isinstance(it.value, str)]
     keywords = {it.arg: it.value for it in call.keywords if it.arg}
     if name.startswith("DEFINE_") and texts:
@@ -294,7 +294,7 @@ def _declared(call: ast.Call) -> Iterator[Argument]:
 def _commands(definitions: Iterable[Definition]) -> dict[ast.FunctionDef, str]:
     """Return the functions that click and typer call, with their words in the command; a single one has none."""
     functions = [it for it in definitions if isinstance(it, ast.FunctionDef)]
-    decorators = [(_called(node), node, function) for function in functions for node in function.decorator_list]
+    decorators = [(callee(node), node, function) for function in functions for node in function.decorator_list]
     commands = {
         function: _word(node) or function.name.replace("_", "-")
         for name, node, function in decorators
@@ -307,11 +307,11 @@ def _commands(definitions: Iterable[Definition]) -> dict[ast.FunctionDef, str]:
 def _owners(nodes: Iterable[ast.AST], calls: Iterable[ast.Call]) -> dict[ast.expr, list[str]]:
     """Return the subcommands of argparse that calls are for, "" for all of them; nothing where there are none."""
     heirs: dict[str, list[str]] = {}
-    passed_to = {_called(call) for call in calls if call.args or call.keywords}
+    passed_to = {callee(call) for call in calls if call.args or call.keywords}
     functions = [it.args for it in nodes if isinstance(it, ast.FunctionDef) and it.name not in passed_to]
     # A script that is executed passes none for them.
     optional = {f"{it.arg}.add_parser" for each in functions for it in each.args[::-1][: len(each.defaults)]}
-    added = [call for call in calls if _called(call) == "add_parser" and ast.unparse(call.func) not in optional]
+    added = [call for call in calls if callee(call) == "add_parser" and ast.unparse(call.func) not in optional]
     for call in added:
         for parents in (it.value for it in call.keywords if it.arg == "parents"):
             for parent in getattr(parents, "elts", ()):
@@ -321,7 +321,7 @@ def _owners(nodes: Iterable[ast.AST], calls: Iterable[ast.Call]) -> dict[ast.exp
     for call in calls if added else ():
         receiver = call.func.value if isinstance(call.func, ast.Attribute) else call
         inherited = owners.get(receiver) or bound.get(ast.unparse(receiver), [])
-        owners[call] = {"ArgumentParser": [""], "add_parser": [_word(call)]}.get(_called(call), inherited)
+        owners[call] = {"ArgumentParser": [""], "add_parser": [_word(call)]}.get(callee(call), inherited)
         if variable := variables.get(call):
             owners[call] = bound[variable] = heirs.get(variable, owners[call])
     return owners
@@ -357,16 +357,16 @@ def _fields(read: Definition, dash: str, is_typer: bool = False) -> Iterator[Arg
         # `Annotated[int, typer.Option("--bs")]`, `typer.Option(64, "--bs")`, `field(default=64)`
         kind, *described = getattr(getattr(annotation, "slice", None), "elts", [annotation])
         call = next((it for it in (default, *described) if isinstance(it, ast.Call)), None)
-        if call and call is default and _called(call) in ("Option", "Argument", "field"):
+        if call and call is default and callee(call) in ("Option", "Argument", "field"):
             keywords = {it.arg: it.value for it in call.keywords}
             default = keywords.get("default") or keywords.get("default_factory") or (*call.args, None)[0]
         texts = [str(_constant(it)) for it in getattr(call, "args", ())]
         flag = max((it for it in texts if it.startswith("--")), key=len, default=f"--{name.replace('_', dash)}")
         is_needed = default is None or ast.unparse(default).endswith(("...", "MISSING"))
-        if is_typer and (_called(call) == "Argument" or (is_needed and _called(call) != "Option")):
+        if is_typer and (callee(call) == "Argument" or (is_needed and callee(call) != "Option")):
             flag = name
-        is_switch = _called(kind) in ("bool", "Context") or "/" in flag
-        yield Argument(flag, is_needed, is_switch, default=_constant(default), kind=_called(kind))
+        is_switch = callee(kind) in ("bool", "Context") or "/" in flag
+        yield Argument(flag, is_needed, is_switch, default=_constant(default), kind=callee(kind))
 
 
 def _of_hydra(call: ast.Call, folder: Path) -> Iterator[Argument]:
@@ -392,12 +392,6 @@ def _word(node: ast.expr) -> str:
     """Return the subcommand that a call adds; empty where it is called as its function is."""
     named = (it.value for it in getattr(node, "keywords", ()) if it.arg == "name")
     return next((str(_constant(it) or "SUBCOMMAND") for it in (*getattr(node, "args", ()), *named)), "")
-
-
-def _called(node: ast.expr | None) -> str:
-    """Return the last part of the name of what is called."""
-    function = node.func if isinstance(node, ast.Call) else node
-    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
 
 def _constant(node: ast.expr | None) -> object:

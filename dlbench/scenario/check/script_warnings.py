@@ -9,11 +9,9 @@ from dlbench.errors import shorten
 from dlbench.grouping import by_key
 from dlbench.scenario.check.case import Case
 from dlbench.scenario.check.commands import (
-    executed,
     hides_failures,
     module_file,
     scripts_of,
-    shell_text,
     simple_commands,
     text_of,
 )
@@ -172,7 +170,7 @@ def _about(path: str, text: str, command: str, arms: Sequence[RunSpec]) -> Itera
         if not flag:
             way = f"start each in another folder: `bash -c 'mkdir -p {folder} && cd {folder} && {script} ...'`"
         yield f"{path} goes on from a checkpoint where there is one: {why}; {way}"
-    program = executed((shell_text(command) or command).split())[0]
+    program = next((it.words[0] for it in simple_commands(command) if it.scripts), "")
     imported = imported_by(text) if program in ("python", "python3") else ()
     for module, names_of in _LIBRARIES.items():
         if module in imported and find_spec(module) is None:

@@ -292,7 +292,7 @@ def goes_on(texts: Iterable[str]) -> bool:
     is_off = flags and defaults <= _OFF
     asking = [it for it in nodes if is_off and isinstance(it, ast.If) and _WISHED.fullmatch(ast.unparse(it.test))]
     wished = {inner for it in asking for part in it.body for inner in ast.walk(part)}
-    looks = {_called(it) for it in calls if it not in wished}
+    looks = {callee(it) for it in calls if it not in wished}
     return any(map(_FINDS.fullmatch, looks)) or any(_calls(*body) & takes_up for body in unasked)
 
 
@@ -303,11 +303,13 @@ def _may_lack_file(node: ast.AST) -> TypeGuard[ast.Try]:
 
 def _calls(*nodes: ast.AST) -> set[str]:
     """Return the last parts of the names of what is called within."""
-    return {_called(it) for node in nodes for it in ast.walk(node) if isinstance(it, ast.Call)}
+    return {callee(it) for node in nodes for it in ast.walk(node) if isinstance(it, ast.Call)}
 
 
-def _called(call: ast.Call) -> str:
-    return getattr(call.func, "attr", getattr(call.func, "id", ""))
+def callee(node: ast.expr | None) -> str:
+    """Return the last part of the name of what is called, or of a name."""
+    function = node.func if isinstance(node, ast.Call) else node
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
 
 def with_modules(path: Path) -> list[str]:
