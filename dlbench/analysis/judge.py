@@ -216,9 +216,9 @@ class Family:
 
     @property
     def unsettled(self) -> list[int]:
-        """Places of the arms that further repeats may decide: those that are open, and the best one, if any is."""
-        open_places = [place for place, judgement in enumerate(self.judgements) if judgement.verdict is Verdict.OPEN]
-        return sorted({*open_places, self.best}) if open_places else []
+        """Places of the arms that further repeats may decide: those that are open, what they are against, the best."""
+        judged = [(place, each.against) for place, each in enumerate(self.judgements) if each.verdict is Verdict.OPEN]
+        return sorted({self.best, *chain.from_iterable(judged)}) if judged else []
 
     def pair(self, place: int, other: int) -> Judgement:
         """Return one arm against another, all pairs of the family together."""

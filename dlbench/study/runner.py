@@ -39,6 +39,7 @@ from dlbench.study.budget import Durations, Spending
 from dlbench.study.collect import Collector
 from dlbench.study.folder import Folder, StudyPlan, write_machine
 from dlbench.study.lock import locked
+from dlbench.study.own_code import code_checksum
 from dlbench.study.own_models import require_buildable
 from dlbench.study.prepare import Prepared, Stopped, prepare, recipe_of
 from dlbench.study.resume import resumed, with_runs
@@ -311,6 +312,7 @@ class _Runner:
             data_folders=dict(prepared.elsewhere) if prepared else {},
             data_checksum=prepared.checksum if prepared else "",
             data_doubt=prepared.doubt if prepared else "",
+            code_checksum=code_checksum(run),
             addresses=_addresses(run, layout, self.cluster),
             log_folder=str(attempt.folder.absolute()),
             checkpoint_folder=str(checkpoints.absolute()) if run.settings.checkpoint_every is not None else "",

@@ -65,6 +65,8 @@ EXPLODED = 10.0
 MOST_EFFICIENCY = 1.2
 # How much work arms are asked to do, in the order in which it is looked for.
 _ASKED_WORK = ("epochs", f"{IMPORTED}.samples", f"{IMPORTED}.steps")
+# What may name code of a user's own, and differ among the arms of a task.
+_OWN_CODE = ("command", "trainer", "strategy", "communicator", "compression")
 # A first step, with its compilation, that is so much of the training says little about a longer one.
 MUCH_FIRST_STEP = 0.2
 
@@ -123,6 +125,9 @@ def _of_data(rows: Sequence[Row], deciding: Sequence[Metric]) -> Iterator[Weighe
         yield 90, "runs read different data (`dataset_checksum`)"
     if any(metric.is_score for metric in deciding) and (noted := sorted(distinct(rows, "dataset_doubt"))):
         yield 93, noted[0]
+    for (command, *_), of_code in by_key((tuple(map(row.get, _OWN_CODE)), row) for row in rows).items():
+        if len(distinct(of_code, "code_checksum")) > 1:
+            yield 92, f"{one_line(command or 'own code')} was edited between runs (`code_checksum`): begin a new study"
 
 
 def _rates_at_edge(group: ComparisonGroup, judged: Sequence[Arm], deciding: Sequence[Metric]) -> Iterator[str]:

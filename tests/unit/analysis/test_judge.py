@@ -95,6 +95,21 @@ def test_what_is_open_says_what_would_tell_and_that_many_repeats_do(arms: int) -
     assert told / num_open == pytest.approx(POWER, abs=0.12)
 
 
+def test_further_repeats_are_those_of_what_is_open_of_what_it_is_against_and_of_the_best() -> None:
+    random = np.random.default_rng(0)
+    # The third arm scores less than the best, and of few repeats no one knows by how much.
+    family = judged(
+        ACCURACY,
+        *(tuple(random.normal(*arm)) for arm in ((0.95, 0.001, 40), (0.9425, 0.001, 40))),
+        (0.940, 0.950, 0.958),
+        (0.2, 0.2, 0.2),
+    )
+    assert [one.verdict for one in family.judgements] == [OPEN, OPEN, OPEN, LOSES]
+    assert family.judgements[1].against == 2
+    assert family.unsettled == [0, 1, 2]
+    assert judged(ACCURACY, QUIET, QUIET).unsettled == []
+
+
 def test_arms_of_the_same_repeats_are_paired_beside_one_of_fewer() -> None:
     noise = np.random.default_rng(0).normal(0.0, 0.03, 20)
     near = [tuple(0.95 + noise), tuple(0.949 + noise + 0.001 * np.random.default_rng(1).standard_normal(20))]

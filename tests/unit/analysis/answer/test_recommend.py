@@ -958,6 +958,12 @@ STEEP = [trained("two", 5.0, samples_per_s=noisy(500.0, 5, 1, 0.001)),
          "repeats of 1 arm are equal to the digit: are they copies of one run?"),
         ([trained("a", **COPIES), trained("b", 7.0, count=3, batch_size=16)], "copies", ""),
         ([SLOW, [row | {"dataset_doubt": "5 of 9 also"} for row in FAST]], "also", "5 of 9 also"),
+        # A script that was edited, and two strategies of which each has its own code.
+        ([[row | {"command": "python a.py", "code_checksum": str(row["repeat"] > 1)} for row in rows]
+          for rows in (SLOW, FAST)], "code_checksum",
+         "python a.py was edited between runs (`code_checksum`): begin a new study"),
+        ([[row | {"strategy": f"own:{n}", "code_checksum": str(n)} for row in rows] for n, rows in enumerate((SLOW, FAST))],
+         "code_checksum", ""),
         # Repeats of a script that did unequal work, which a target may explain.
         ([REPEATS], "checkpoint", f"repeats of mpi were trained on 1,600 to 3,200 samples: {WHY}"),
         ([[row | {"samples_seen": 3200} for row in REPEATS]], "checkpoint", ""),
