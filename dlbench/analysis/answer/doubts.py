@@ -125,9 +125,16 @@ def _of_data(rows: Sequence[Row], deciding: Sequence[Metric]) -> Iterator[Weighe
         yield 90, "runs read different data (`dataset_checksum`)"
     if any(metric.is_score for metric in deciding) and (noted := sorted(distinct(rows, "dataset_doubt"))):
         yield 93, noted[0]
+    if code := edited(rows):
+        yield 92, f"{code} was edited between runs (`code_checksum`): begin a new study"
+
+
+def edited(rows: Sequence[Row]) -> str:
+    """Return the command of which runs executed more than one version, or `own code`; else an empty string."""
     for (command, *_), of_code in by_key((tuple(map(row.get, _OWN_CODE)), row) for row in rows).items():
         if len(distinct(of_code, "code_checksum")) > 1:
-            yield 92, f"{one_line(command or 'own code')} was edited between runs (`code_checksum`): begin a new study"
+            return one_line(command or "own code")
+    return ""
 
 
 def _rates_at_edge(group: ComparisonGroup, judged: Sequence[Arm], deciding: Sequence[Metric]) -> Iterator[str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from dlbench.analysis.answer.answer import Answer, Doubt, Next
 from dlbench.analysis.answer.comparison_group import ComparisonGroup, comparison_groups
 from dlbench.analysis.answer.decide import AT_ITS_TARGET, OVER, TOO_SHORT, Wanted, criteria, decide, undecided
-from dlbench.analysis.answer.doubts import Weighed, of_nothing
+from dlbench.analysis.answer.doubts import Weighed, edited, of_nothing
 from dlbench.analysis.answer.lines import open_arms
 from dlbench.analysis.arms import Arm, Row, can_extend, is_imported, is_simulated, note_of
 from dlbench.analysis.formatting import counted, percent
@@ -197,6 +197,9 @@ def _commands(
     failed = [(arm, row) for arm in group.arms for row in arm.rows if not Status(row["status"]).is_final]
     hopeless = [row for arm, row in failed if _is_hopeless(arm, row)]
     again_s = [seconds_of(arm) for arm, row in failed if row not in hopeless]
+    if edited([row for arm in group.completed for row in arm.completed]):
+        asked = shlex.join(word for option in place.asked for word in option)
+        yield f"{again} {asked}".rstrip(), "all runs with the code as it is now", sum(map(sum, times.values()))
     if place.can_continue:
         if place.missing:
             yield run, f"{counted(place.missing, 'run')} to be made", usual * place.missing

@@ -962,8 +962,8 @@ STEEP = [trained("two", 5.0, samples_per_s=noisy(500.0, 5, 1, 0.001)),
         ([[row | {"command": "python a.py", "code_checksum": str(row["repeat"] > 1)} for row in rows]
           for rows in (SLOW, FAST)], "code_checksum",
          "python a.py was edited between runs (`code_checksum`): begin a new study"),
-        ([[row | {"strategy": f"own:{n}", "code_checksum": str(n)} for row in rows] for n, rows in enumerate((SLOW, FAST))],
-         "code_checksum", ""),
+        ([[row | {"strategy": f"own:{n}", "code_checksum": str(n)} for row in rows]
+          for n, rows in enumerate((SLOW, FAST))], "code_checksum", ""),
         # Repeats of a script that did unequal work, which a target may explain.
         ([REPEATS], "checkpoint", f"repeats of mpi were trained on 1,600 to 3,200 samples: {WHY}"),
         ([[row | {"samples_seen": 3200} for row in REPEATS]], "checkpoint", ""),
@@ -994,6 +994,17 @@ STEEP = [trained("two", 5.0, samples_per_s=noisy(500.0, 5, 1, 0.001)),
 )  # fmt: skip
 def test_a_doubt_is_said_where_it_is_one_and_only_there(arms: list[list[dict[str, Any]]], part: str, said: str) -> None:
     assert [one for one in doubts(answer(*arms)) if re.search(part, one)] == [said] * bool(said)
+
+
+def test_a_study_of_edited_code_is_made_anew() -> None:
+    rows = [
+        [row | {"command": "python a.py", "code_checksum": str(row["repeat"])} for row in rows] for rows in (SLOW, FAST)
+    ]
+    place = StudyPlace(Path("studies/made-1"), asked=(("--set", "epochs=2"),))
+    step = recommend(read(*rows), Wanted(), {"made-1": place})[0].next
+    assert step is not None
+    assert step.command == "dlbench run studies/made-1/scenario.yaml --set epochs=2"
+    assert step.seconds == pytest.approx(85, rel=0.05)
 
 
 HELD = {"device_throttled": 0.62, "device_throttled_power_cap": 0.6, "device_throttled_heat": 0.05}
