@@ -11,9 +11,11 @@ from dlbench import plugins
 from dlbench.errors import UserError
 from dlbench.hosts.agent import describe
 from dlbench.hosts.remote import Agents, HostError, command, in_parallel, remote_hosts
+from dlbench.launch.submission import ask
 from dlbench.records.machine import found_in, library_versions, other_versions
 from dlbench.regular_file import is_file
 from dlbench.scenario.cluster import Cluster, Host
+from dlbench.scenario.cluster.allocation import processors
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import PLUGIN_SETTINGS
 from dlbench.search_path import find_named
@@ -56,7 +58,8 @@ def describe_hosts(
         )
     answered = {address: facts for address, facts in facts_of.items() if not isinstance(facts, str)}
     kernels = list(dict.fromkeys(facts["kernel"] for facts in answered.values() if facts["kernel"]))
-    hosts = tuple(_with_facts(host, answered[host.address], kernels) for host in cluster.hosts)
+    shares = _shares(environment)
+    hosts = tuple(_with_facts(host, answered[host.address], kernels, shares) for host in cluster.hosts)
     machines = tuple(answered[host.address]["machine"] for host in others)
     return cluster.model_copy(update={"hosts": hosts}), machines
 
@@ -94,11 +97,25 @@ def _versions(machine: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _with_facts(host: Host, facts: Mapping[str, Any], kernels: Sequence[str]) -> Host:
-    """Return a host with its cores, unless the cluster names them, and the number of its machine."""
-    cores = host.cores or tuple(map(int, facts["cores"]))
+def _with_facts(host: Host, facts: Mapping[str, Any], kernels: Sequence[str], shares: Mapping[str, int]) -> Host:
+    """Return a host with its cores, unless the cluster names them, and the number of its machine.
+
+    Of the cores of a host that a job shares, it has as many as the job was given.
+    """
+    there = tuple(map(int, facts["cores"]))
+    share = shares.get(host.address, len(there))
     machine = kernels.index(facts["kernel"]) if facts["kernel"] else None
-    return host.model_copy(update={"cores": cores, "machine": machine})
+    changes = {"cores": host.cores or there[:share], "machine": machine, "is_shared": share < len(there)}
+    return host.model_copy(update=changes)
+
+
+def _shares(environment: Mapping[str, str]) -> dict[str, int]:
+    """Return how many processors our Slurm job has on each of its hosts; nothing where it has them to itself."""
+    shares = processors(environment)
+    words = ("squeue", "--noheader", f"--jobs={environment.get('SLURM_JOB_ID')}", "--format=%h")
+    # A host may have more cores than Slurm gives to any job: a second thread of each, or those of the system.
+    done = ask(*words) if shares else None
+    return {} if done is not None and done.stdout.split() == ["NO"] else shares
 
 
 def user_files(runs: Iterable[RunSpec]) -> tuple[str, ...]:

@@ -334,6 +334,12 @@ def notices(runs: Sequence[RunSpec], cluster: Cluster) -> Iterator[str]:
     for strategy, launcher in launchers:
         if cluster.launcher not in (None, launcher):
             yield f"`launcher: {cluster.launcher}` of the cluster does not start {strategy}: {launcher} does"
+    if shared := [f"{host.address} ({len(host.cores)})" for host in cluster.hosts if host.is_shared]:
+        yield (
+            f"doubt: other jobs may compute on the cores of workers: this job has some of each host's, and which is "
+            f"unknown: {', '.join(shared)}; `--exclusive`, `submitter.exclusive: true` or `--cpus-per-task` for all "
+            "of them gives whole hosts"
+        )
     if line := not_passed_on(os.environ, cluster, {launcher for _, launcher in launchers}):
         yield line
     active = Path(os.environ.get("VIRTUAL_ENV") or sys.prefix)

@@ -2,6 +2,7 @@
 
 import json
 import socket
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -128,6 +129,25 @@ def test_cores_that_are_named_are_kept_if_the_host_has_them(ssh: Ssh) -> None:
     assert " a: " not in str(caught.value)
     found, _ = describe_hosts(Cluster(hosts=(named[0],)), HERE, environment)
     assert found.hosts[0].cores == (2, 1)
+
+
+def test_hosts_that_a_job_shares_have_as_many_cores_as_it_was_given(
+    ssh: Ssh, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+) -> None:
+    slurm = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "a,b", "SLURM_JOB_CPUS_PER_NODE": "2,4"}
+    environment = ssh(a=answer([0, 1, 2, 3]), b=answer([0, 1, 2, 3]))
+    whole, share = (4, False), (2, True)
+    for said, job, expected in [
+        ("OK\n", slurm, [share, whole]),
+        ("", slurm, [share, whole]),  # Slurm does not answer
+        ("NO\n", slurm, [whole, whole]),
+        ("OK\n", {}, [whole, whole]),
+        ("OK\n", {**slurm, "SLURM_JOB_NODELIST": "c,d"}, [whole, whole]),
+    ]:
+        monkeypatch.setattr(describe, "ask", lambda *_, said=said: subprocess.CompletedProcess((), 0, said, ""))
+        with subtests.test(said=said, job=job):
+            found, _ = describe_hosts(cluster("a:2,b:2"), HERE, environment | job)
+            assert [(len(host.cores), host.is_shared) for host in found.hosts] == expected
 
 
 def test_this_machine_alone_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,12 +71,14 @@ class Host(Frozen):
             known.
         machine: Number of the machine it is, counted from 0 over the cluster, once the hosts were asked: hosts with the
             same number, such as containers, run on one kernel and share its cores.
+        is_shared: Whether it has more cores than our job was given there: other jobs may compute on them.
     """
 
     address: Annotated[str, AfterValidator(_address)]
     slots: int = Field(ge=1, le=MAX_SLOTS, strict=True)
     cores: Cores = ()
     machine: int | None = None
+    is_shared: bool = False
 
     @property
     def is_here(self) -> bool:

@@ -4,6 +4,7 @@ The forms are those of Slurm's own documents: `SLURM_JOB_NODELIST` (a list of na
 `SLURM_TASKS_PER_NODE` and `SLURM_JOB_CPUS_PER_NODE` (`2(x3),1`), see `man sbatch`, OUTPUT ENVIRONMENT VARIABLES.
 """
 
+import contextlib
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -86,6 +87,19 @@ def allocation(environment: Mapping[str, str]) -> Cluster | None:
     if len(slots) != len(names):
         raise UserError(f"Slurm names {len(names)} hosts ({NODES}) and counts for {len(slots)} ({counted})", hint=_HINT)
     return Cluster(hosts=tuple(Host(address=name, slots=count) for name, count in zip(names, slots, strict=True)))
+
+
+def processors(environment: Mapping[str, str]) -> dict[str, int]:
+    """Return how many processors the Slurm job that we are in has on each of its hosts; nothing where that is unknown.
+
+    Which ones they are is not in Slurm's variables, and its own numbers of them are not the kernel's.
+    """
+    if not (environment.get(NODES) and environment.get(PROCESSORS)):
+        return {}
+    with contextlib.suppress(UserError):  # hosts were named in place of these
+        counts = counts_per_node(environment[PROCESSORS], PROCESSORS)
+        return dict(zip(node_names(environment[NODES]), counts, strict=False))
+    return {}
 
 
 def refuse_several_of_us(environment: Mapping[str, str]) -> None:

@@ -25,7 +25,7 @@ from dlbench.scenario.read.document import read_text
 from dlbench.scenario.source import Path as DataPath
 from dlbench.scenario.source import Source, translate, unknown_key
 
-# Keys of a host; which machine it is, is asked, not written.
+# Keys of a host; which machine it is, and whether jobs share it, is asked, not written.
 _HOST_KEYS = ("address", "slots", "cores")
 _OPTION = "submitter."
 # Options are written as submitter.NAME, and links are measured.
@@ -111,8 +111,8 @@ def _hosts(data: dict[str, Any], source: Source) -> list[Any]:
         if not isinstance(host, dict):
             where = source.where(("hosts", number))
             raise UserError(f"{shown(host)} is not a host: {{address: a, slots: 4}}", where=where)
-        if "machine" in host:
-            raise unknown_key("machine", _HOST_KEYS, source.where(("hosts", number, "machine")))
+        for key in host.keys() & (Host.model_fields.keys() - {*_HOST_KEYS}):
+            raise unknown_key(key, _HOST_KEYS, source.where(("hosts", number, key)))
     return written
 
 
