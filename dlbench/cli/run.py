@@ -170,7 +170,7 @@ def _exit_code(result: "StudyResult") -> int:
     is_done = result.is_complete or (result.is_spent and statuses <= {Status.COMPLETED, Status.INTERRUPTED})
     if not is_done or result.problem:
         return SOME_DID_NOT
-    return NOT_AS_EXPECTED if _say_unmet(result) else COMPLETED
+    return NOT_AS_EXPECTED if result.is_unmet or (result.rows and _say_unmet(result)) else COMPLETED
 
 
 def _say_unmet(result: "StudyResult") -> bool:

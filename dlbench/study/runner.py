@@ -88,6 +88,7 @@ class StudyResult:
         was_interrupted: Whether the user ended it.
         problem: Which table could not be written; empty where all were.
         is_spent: Whether it ended because no further run fitted into the budget.
+        is_unmet: Whether a job, of rows that are not here, has found runs that are not as the scenario expects.
     """
 
     folder: Folder
@@ -96,6 +97,7 @@ class StudyResult:
     was_interrupted: bool
     problem: str = ""
     is_spent: bool = False
+    is_unmet: bool = False
 
 
 def run_study(

@@ -20,6 +20,9 @@ from dlbench.study.plan import Request, require_launchable
 from dlbench.study.resume import refuse_edited
 from dlbench.study.runner import StudyResult, Watcher
 
+# Exit codes of dlbench where every run completed, as the scenario expects and otherwise.
+_AS_EXPECTED, _NOT_AS_EXPECTED = 0, 3
+
 
 class Queue:
     """Submits the runs of a plan by the submitter of its cluster.
@@ -172,9 +175,11 @@ class Queue:
 
         Of a study that was made on a volume which is not seen here, only the exit codes of its jobs are known.
         """
-        folder, went_well = open_study(study), all(status.exit_code == 0 for status in statuses)
+        folder, codes = open_study(study), {status.exit_code for status in statuses}
+        went_well = codes <= {_AS_EXPECTED, _NOT_AS_EXPECTED}
         if not getattr(self._target, "SHARES_FILES", True) and not (study / files.RUNS_FOLDER).exists():
-            return StudyResult(folder, [], went_well and not stop.is_set(), stop.is_set())
+            is_complete = went_well and not stop.is_set()
+            return StudyResult(folder, [], is_complete, stop.is_set(), is_unmet=_NOT_AS_EXPECTED in codes)
         lost = "; ".join(status.text for status in statuses if status.exit_code is None)
         with locked(study):
             close_interrupted(study, folder.record.runs, None, lost)

@@ -32,7 +32,7 @@ _EVERY_S = 3.0
 # The log of a pod that has ended is read at once.
 _LOG_S = 10.0
 # How a container ends that was not killed, and the exit codes of dlbench.
-_BY_ITSELF, _EXIT_CODES = ("Completed", "Error"), (0, 1, 2, 130)
+_BY_ITSELF, _EXIT_CODES = ("Completed", "Error"), (0, 1, 2, 3, 130)
 _ENDED = {"Succeeded": "has ended", "Failed": "has failed"}
 
 

@@ -100,7 +100,7 @@ def test_what_kubernetes_reports_is_read() -> None:
 def test_the_exit_code_is_that_of_the_launchers_pod() -> None:
     other = pod("Succeeded", "worker", terminated={"reason": "Completed", "exitCode": 1})
     for reason, ended_with, code in (
-        ("Completed", 0, 0), ("Error", 130, 130), ("Error", 137, None), ("OOMKilled", 137, None),
+        ("Completed", 0, 0), ("Error", 3, 3), ("Error", 130, 130), ("Error", 137, None), ("OOMKilled", 137, None),
     ):  # fmt: skip
         phase = "Failed" if ended_with else "Succeeded"
         launcher = pod(phase, terminated={"reason": reason, "exitCode": ended_with})

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from dlbench.cli.run import _exit_code
 from dlbench.errors import UserError
 from dlbench.launch.submission import Job, JobStatus, Stage
 from dlbench.records import files
@@ -123,6 +124,25 @@ def test_an_attempt_that_a_job_left_is_interrupted_with_the_reason_of_the_queue(
     (row,) = account.rows
     assert row["status"] == "interrupted"
     assert row["reason"].endswith(" ran (Slurm reports job 7: NODE_FAIL)")
+
+
+def test_runs_that_are_not_as_expected_are_complete_and_end_with_the_code_of_the_job(folder: Folder) -> None:
+    begun = resumed(folder, asked(cluster=GIVEN))
+    for run in begun.record.runs:
+        ended(begun, run)
+    for code, is_complete in ((0, True), (3, True), (1, False), (None, False)):
+        sights = [JobStatus(Stage.ENDED, "over", 0), JobStatus(Stage.ENDED, "over", code)]
+        seen = Queue(asked(), Request(None))._result(begun.path, sights, threading.Event())
+        assert (seen.is_complete, seen.is_unmet) == (is_complete, False), code
+    # Rows on a volume that is not here: the code is all that is known.
+    pods = asked(cluster=ASKED.model_copy(update={"submitter": "kubernetes"}))
+    plan = replace(pods, cluster=pods.cluster.model_copy(update={"options": {"image": "i", "volume_claim": "v"}}))
+    unseen = create(folder.path.parent, plan)
+    for code, expected in ((0, 0), (3, 3), (1, 1)):
+        result = Queue(plan, Request(None))._result(
+            unseen.path, [JobStatus(Stage.ENDED, "over", code)], threading.Event()
+        )
+        assert _exit_code(result) == expected, code
 
 
 def test_in_a_job_the_hosts_of_a_study_are_those_of_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
