@@ -194,7 +194,7 @@ def _from_reference(kind: str, name: str) -> Plugin:
             raise TypeError(f"{function_name} is not a function")
         return target
 
-    hint = "the form is package.module:function, importable from the folder you start dlbench in"
+    hint = "the form is package.module:function, importable from the folder you start dlbench in, for jobs in pods, too"
     return _foreign(kind, name, find, hint)
 
 

@@ -159,8 +159,8 @@ def prepare(options: ImageFolderOptions, writer: ArrayWriter) -> None:
 
 
 _NOT_THERE = (
-    "`dataset.path` is relative to the folder that dlbench is started in; a scenario's head may say where the images "
-    "come from"
+    "`dataset.path` is relative to the folder that dlbench is started in, and must be there for jobs in pods, too; a "
+    "scenario's head may say where the images come from"
 )
 
 
