@@ -206,7 +206,9 @@ class Agent:
             process.wait(_END_S)
         self._stderr.seek(0)
         lines = [line for line in self._stderr.read().decode(errors="replace").splitlines() if line.strip()]
-        last_line, code = shorten(lines[-1] if lines else "it says nothing"), process.returncode or 0
+        # ssh frames a warning, such as of a key that has changed, and ends with a line that says less.
+        causes = [line.strip("@ ") for line in lines if line.startswith("@") and "WARNING" in line]
+        last_line, code = shorten("; ".join([*causes, *lines[-1:]]) or "it says nothing"), process.returncode or 0
         if code == _SSH_FAILED:
             return f"cannot be reached: {last_line}"
         if code in _NO_COMMAND:

@@ -74,6 +74,10 @@ def test_everything_that_is_wrong_is_reported_at_once(
             "echo 'ssh: connect to host a port 22: No route to host' >&2; exit 255",
             "cannot be reached: ssh: connect",
         ),
+        "l": (
+            "echo '@ WARNING: THE KEY HAS CHANGED! @\n@@@\nIT IS POSSIBLE\nNo key.' >&2; exit 255",
+            "cannot be reached: WARNING: THE KEY HAS CHANGED!; No key.",
+        ),
         "b": ("echo 'sh: 1: /x/python: not found' >&2; exit 127", "has no /x/python: "),
         "c": (
             "echo \"ModuleNotFoundError: No module named 'dlbench'\" >&2; exit 1",

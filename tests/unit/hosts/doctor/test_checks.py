@@ -75,6 +75,8 @@ ANSWERS: list[tuple[str, dict[str, Any], str, str, str]] = [
     ("port", {"port": {"error": "Address already in use"}}, "fail", "Address already in use", "ip_local_port_range"),
     ("home", {"home": {"error": "Connection refused"}}, "fail", "10.0.0.9: Connection refused", "--source b -p tcp"),
     ("home", {"home": {"error": "Network is unreachable"}}, "fail", "unreachable", "ssh b 'ip route get 10.0.0.9'"),
+    ("home", {"home": {"error": "Name or service not known"}}, "fail", "an address on this machine",
+     'ssh b \'echo "${SSH_CONNECTION%% *} 10.0.0.9" | sudo tee -a /etc/hosts\''),
     ("disk", folder(3 * GIB), "pass", "3.0 GiB free", ""),
     ("disk", folder(2047 * MIB), "warn", "/cache", "DLBENCH_CACHE"),
     ("disk", folder(15 * MIB), "fail", "/cache", "DLBENCH_CACHE"),
@@ -143,9 +145,11 @@ def test_healthy_hosts_pass_every_check() -> None:
 
 def test_why_a_host_does_not_answer_decides_the_fix() -> None:
     copying = "rsync -a --relative /env /work/dlbench b:/"
+    changed = "cannot be reached: WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!; Host key verification failed."
     problems = {
         "cannot be reached: root@b: Permission denied (publickey).": "ssh-copy-id b",
-        "cannot be reached: Host key verification failed.": "ssh-keyscan b >> ~/.ssh/known_hosts",
+        "cannot be reached: Host key verification failed.": "ssh -o StrictHostKeyChecking=accept-new b true",
+        changed: "ssh b true  # names the FILE; once it is known why the key is another: ssh-keygen -R b -f FILE",
         "cannot be reached: ssh: Could not resolve hostname b: -": "echo 'ADDRESS b' | sudo tee -a /etc/hosts",
         "cannot be reached: ssh: connect to host b port 22: No route to host": "ssh -v b true",
         "no answer within 18 s": "ssh -v b true",
