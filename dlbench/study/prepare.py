@@ -6,6 +6,7 @@ Each is prepared in its own process. What hosts have prepared must have the same
 import contextlib
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -28,6 +29,7 @@ USAGE = 2
 END_TIMEOUT_S = 5.0
 # Lines of a failed preparation that are shown; the first of them is the cause where it is a user's mistake.
 SHOWN_LINES = 15
+_SUMMARY = re.compile(r'\{"folder"')
 
 
 class NotPrepared(UserError):  # noqa: N818 - it says what it is
@@ -216,15 +218,15 @@ def _prepare(recipe: str, command: Sequence[str], say: Say, stop: threading.Even
 
 
 def _summary(printed: str) -> dict[str, Any]:
-    """Return the summary that was printed; a shell on another host may print more around it.
+    """Return the summary that was printed; a shell on another host may print more around it, in its line, too.
 
     Raises:
         NotPrepared: There is none.
     """
-    for line in reversed(printed.splitlines()):
+    for match in reversed([*_SUMMARY.finditer(printed)]):
         with contextlib.suppress(ValueError):
-            content = json.loads(line)
-            if isinstance(content, dict) and content.keys() >= {"folder", "checksum", "doubt"}:
+            content: dict[str, Any] = json.JSONDecoder().raw_decode(printed, match.start())[0]
+            if content.keys() >= {"folder", "checksum", "doubt"}:
                 return content
     raise NotPrepared("a data set was prepared, but its folder was not reported")
 

@@ -17,6 +17,7 @@ from dlbench.hosts.describe import describe_hosts
 from dlbench.hosts.remote import Agents, command
 from dlbench.scenario.cluster import Cluster
 from dlbench.scenario.cluster.host_list import parse_hosts as cluster
+from dlbench.study.prepare import NotPrepared, _summary
 from tests.functional.executables import write_executable
 
 LIBRARIES = {"numpy": "2.4.6", "pandas": "3.0"}
@@ -152,6 +153,15 @@ def test_hosts_that_a_job_shares_have_as_many_cores_as_it_was_given(
         with subtests.test(said=said, job=job):
             found, _ = describe_hosts(cluster("a:2,b:2"), HERE, environment | job)
             assert [(len(host.cores), host.is_shared) for host in found.hosts] == expected
+
+
+def test_the_folder_of_prepared_data_is_read_from_whatever_a_login_shell_prints() -> None:
+    summary = {"folder": "/c/{d}", "checksum": "7", "doubt": ""}
+    line = json.dumps(summary)
+    for printed in (line, f"Welcome!\n{line}\n", f"{{on a}} $ {line}", f"{line}Bye! {{\n", f'{{"folder": 1}} {line}'):
+        assert _summary(printed) == summary, printed
+    with pytest.raises(NotPrepared, match="its folder was not reported"):
+        _summary(f"Welcome! {line[:-1]}")
 
 
 def test_this_machine_alone_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
