@@ -84,7 +84,7 @@ def test_a_wrong_host_key_is_reported_before_anything_starts(pair: Cluster, tmp_
     finally:
         pair.folder.known_hosts.write_text(known)
         study.clean_up()
-    assert f"{second.address}: cannot be reached: Host key verification failed." in study.output
+    assert f"{second.address}: cannot be reached: WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!" in study.output
     assert first.address not in study.output
     assert not (tmp_path / "studies").exists()
 
