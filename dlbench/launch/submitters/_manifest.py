@@ -30,7 +30,8 @@ _MOST_LETTERS = 40
 _MOST_BYTES = 1_000_000
 # The keys of hosts are made with the pods, so they cannot be known.
 _SSH = "ssh -p {port} -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR"
-# A name of Kubernetes that also fits before `-launcher` in a host's name. Amounts and labels are checked by Kubernetes.
+# A name of Kubernetes that also fits before `-launcher` in a host's name. Names of what is there already, amounts and
+# labels are checked by Kubernetes.
 _Name = Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$")]
 _SCRIPT = """\
 #!/bin/sh
@@ -60,22 +61,26 @@ class OPTIONS(Options):
     """Options of `kubernetes`."""
 
     image: str = Field(min_length=1, description="Image of all pods: dlbench, what it measures, and an sshd.")
-    namespace: _Name | None = Field(None, description="Namespace of the job; that of kubectl where it is not given.")
+    namespace: str | None = Field(
+        None, min_length=1, description="Namespace of the job; that of kubectl where it is not given."
+    )
     name: _Name | None = Field(None, description="Name of the job; after the study where it is not given.")
     python: str = Field("python", description="Interpreter that dlbench is installed for, in the image.")
-    resources: dict[str, str | int] = Field(
+    resources: dict[str, str | int | float] = Field(
         default_factory=dict, description="What each host gets, and may use, such as {cpu: 8, memory: 32Gi}."
     )
     gpus_per_host: int = Field(0, ge=0, le=1024, description="GPUs of each host.")
-    launcher_resources: dict[str, str | int] = Field(
+    launcher_resources: dict[str, str | int | float] = Field(
         {"cpu": 1, "memory": "2Gi"}, description="What dlbench itself gets, in the pod beside the hosts."
     )
-    volume_claim: _Name = Field(description=f"Volume claim that studies are kept on, mounted in all pods at {STUDIES}.")
+    volume_claim: str = Field(
+        min_length=1, description=f"Volume claim that studies are kept on, mounted in all pods at {STUDIES}."
+    )
     image_pull_policy: Literal["Always", "IfNotPresent", "Never"] | None = Field(
         None, description="When the image is pulled."
     )
     node_selector: dict[str, str] = Field(default_factory=dict, description="Labels that the pods' nodes must have.")
-    service_account: _Name | None = Field(None, description="Service account of the pods.")
+    service_account: str | None = Field(None, min_length=1, description="Service account of the pods.")
     entry_point: bool = Field(
         False, description="Whether pods start through the image's entry point: for images of dlbench's own docker/."
     )
@@ -210,7 +215,7 @@ def _container(
     name: str,
     started: Mapping[str, list[str]],
     options: OPTIONS,
-    amounts: Mapping[str, str | int],
+    amounts: Mapping[str, str | int | float],
     variables: Mapping[str, str],
 ) -> dict[str, Any]:
     if options.entry_point:  # docker/entrypoint: where the operator mounts the keys of the job, and the port of ssh

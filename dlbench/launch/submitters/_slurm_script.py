@@ -4,7 +4,7 @@ import re
 import shlex
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import AfterValidator, Field, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 
 from dlbench.errors import UserError
 from dlbench.launch.submission import ANY_HOST, FOLLOWED, Submission
@@ -67,6 +67,7 @@ _OPTIONS = {
     "profile reservation switches time-min tmp",
 }
 _DECIDED_BY = {name: decides for decides, names in _OPTIONS.items() for name in names.split()}
+_NUMBER_OF_GPUS = re.compile(r"0|([A-Za-z0-9_.-]+:)?[1-9][0-9]{0,3}", re.ASCII)
 _GPU = re.compile(r"(^|,)\s*(gres[:/])?gpu\b")
 
 Value: TypeAlias = str | int | bool | None
@@ -87,6 +88,11 @@ _Word = Annotated[str, _matching(_WORD, "is one word, without quotes")]
 _TimeLimit = Annotated[
     str, _matching(_TIME, "is minutes, hours:minutes:seconds, or days-hours, such as '4:00:00', in quotes")
 ]
+_Gpus = Annotated[
+    str,
+    BeforeValidator(lambda value: str(value) if type(value) is int else value),
+    _matching(_NUMBER_OF_GPUS, "is a number below 10000, or a type and a number, such as a100:4"),
+]
 _Line = Annotated[str, _matching(_LINE, "is a single line")]
 
 
@@ -103,7 +109,7 @@ class OPTIONS(Options):
         None,
         description="Time limit of a job, such as '4:00:00', in quotes; a run is ended in order before it.",
     )
-    gpus_per_host: int = Field(0, ge=0, le=1024, description="GPUs of each host.")
+    gpus_per_host: _Gpus = Field("0", description="GPUs of each host: 4, or of one type: a100:4.")
     cores_per_slot: int | None = Field(
         None, ge=1, le=10_000, description="Cores for each slot of a host, where a job does not get whole hosts."
     )
@@ -184,7 +190,7 @@ def asked(submission: Submission, options: OPTIONS) -> list[tuple[str, Value]]:
         raise UserError("hosts of a Slurm job have as many slots each", hint="hosts: {count: 2, slots: 4}")
     is_named = not hosts[0].address.startswith(ANY_HOST)
     # Of two lines sbatch takes the last alone.
-    gres = [f"gpu:{options.gpus_per_host}" if options.gpus_per_host else "", options.extra.get("gres")]
+    gres = [f"gpu:{options.gpus_per_host}" if options.gpus_per_host != "0" else "", options.extra.get("gres")]
     values: dict[str, Value] = {
         "job-name": "dlbench-" + re.sub(r"[^A-Za-z0-9._-]+", "-", submission.study.name),
         "nodes": len(hosts),

@@ -77,9 +77,9 @@ def allocation(environment: Mapping[str, str]) -> Cluster | None:
     counted = TASKS if environment.keys() & set(ASKED) else of_gpus
     text = environment.get(counted) or "1"
     if counted in per_host or not environment.get(counted):
-        text = f"{text.rpartition(':')[2]}(x{len(names)})"
+        text = f"{_total(text)}(x{len(names)})"
     slots = counts_per_node(text, counted)
-    gpus = (environment.get(ALL_GPUS) or "0").rpartition(":")[2]
+    gpus = _total(environment.get(ALL_GPUS) or "0")
     if counted != TASKS and gpus not in ("0", str(sum(slots))):
         raise UserError(
             f"Slurm gives {shorten(gpus)} GPUs ({ALL_GPUS}) to {len(names)} hosts, and not how many to each", hint=_HINT
@@ -163,6 +163,12 @@ def counts_per_node(text: str, name: str) -> list[int]:
         counts += [int(match[1])] * int(match[2] or 1)
         _limit(len(counts))
     return counts
+
+
+def _total(gpus: str) -> str:
+    """Return the number of GPUs in a text such as `a100:2,v100:2`; the text itself where it has another form."""
+    numbers = [part.rpartition(":")[2] for part in gpus.split(",")]
+    return str(sum(map(int, numbers))) if all(map(str.isdecimal, numbers)) else gpus
 
 
 def _piece(piece: re.Match[str]) -> Iterator[str]:

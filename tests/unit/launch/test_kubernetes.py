@@ -57,6 +57,13 @@ def test_what_no_manifest_can_hold_is_refused() -> None:
         kubernetes.text(submission(study_files={"scenario.yaml": "가" * 400_000}), OPTIONS)
 
 
+def test_what_kubernetes_knows_by_name_and_amount_is_its_own_to_check() -> None:
+    given = {"volume_claim": "data.v1", "service_account": "0-sa.eu", "namespace": f"1{'n' * 62}"}
+    options = kubernetes.OPTIONS.model_validate({"image": "i", **given, "resources": {"cpu": 1.5, "memory": "2Gi"}})
+    assert options.model_dump().items() >= given.items()
+    assert "cpu: 1.5\n" in kubernetes.text(submission(), options)
+
+
 def job(*kinds: str) -> dict[str, Any]:
     conditions = [{"type": kind, "status": "True", "message": f"{kind}!"} for kind in kinds]
     return {"kind": "MPIJob", "status": {"conditions": conditions}}

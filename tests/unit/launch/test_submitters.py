@@ -111,6 +111,9 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"extra": {"gres": "nvme:1,gres/gpu:a100:2"}}, "is decided by `submitter.gpus_per_host`"),
     ({"extra": {"comment": 'a"b'}}, "holds a quote"),
     ({"extra": {"comment": "a\nb"}}, "a line break"),
+    ({"gpus_per_host": -1}, "such as a100:4"),
+    ({"gpus_per_host": "a100"}, "such as a100:4"),
+    ({"gpus_per_host": True}, "valid string"),
     ({"per": "host"}, "'study' or 'run'"),
 ]
 
@@ -175,7 +178,8 @@ def test_an_option_of_another_submitter_names_it(text: str, submitter: str) -> N
 def test_what_a_script_asks_slurm_for(tmp_path: Path) -> None:
     for options, gres in (
         ({"gpus_per_host": 2, "extra": {"gres": "nvme:1"}}, ["gpu:2,nvme:1"]),
-        ({"extra": {"gres": "lscratch:100"}}, ["lscratch:100"]),
+        ({"gpus_per_host": "a100:4"}, ["gpu:a100:4"]),
+        ({"gpus_per_host": 0, "extra": {"gres": "lscratch:100"}}, ["lscratch:100"]),
         ({"extra": {"nice": 1}}, []),
     ):
         asked = _slurm_script.asked(submission(tmp_path), sbatch.OPTIONS.model_validate(options))

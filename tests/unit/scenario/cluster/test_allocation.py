@@ -44,6 +44,7 @@ def test_the_hosts_of_a_job(subtests: pytest.Subtests) -> None:
         (GPU_JOB | {"SLURM_NTASKS": "2", "SLURM_GPUS": "6"}, [1, 1]),
         (GPU_JOB | {"SLURM_GPUS": "a100:8"}, [4, 4]),
         (GPU_JOB | {"SLURM_GPUS_ON_NODE": "", "SLURM_GPUS_PER_NODE": "a100:2"}, [2, 2]),
+        (GPU_JOB | {"SLURM_GPUS_ON_NODE": "", "SLURM_GPUS_PER_NODE": "a100:2,v100:1"}, [3, 3]),
         ({"SLURM_JOB_NODELIST": "n1", "SLURM_JOB_CPUS_PER_NODE": "8", "SLURM_GPUS": "2"}, [2]),
         ({"SLURM_JOB_NODELIST": "n1", "SLURM_JOB_CPUS_PER_NODE": "8", "SLURMD_NODENAME": "login"}, [8]),
     ]:
