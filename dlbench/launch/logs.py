@@ -26,7 +26,7 @@ _NOISE = re.compile(
     r"|^dlbench: (process rank|the Ray node of)"
     r"|^=   [A-Z]|^This typically refers to a problem|^Please see the FAQ page"  # Hydra
     r"|^\[(mpiexec|proxy:[\d:]+)@"
-    r"|^(Current|Extension modules|Thread 0x|Stack \()"
+    r"|^(Current|Extension modules|Thread 0x|Stack \()|^File \"[^\n]*\", line \d+ in "  # a dump of stacks
     r"|^during handling of|^The above exception"
     r"|^\W*$",
     re.IGNORECASE,

@@ -191,6 +191,7 @@ def test_the_telling_line(tmp_path: Path) -> None:
         GRAPH_ERROR: "InvalidArgumentError: Input is not invertible.",
         fatal + "\n\nCurrent thread 0x1 (most recent call first):\n  File x\n": fatal,
         alone + '\nCurrent thread 0x1 (most recent call first):\n  File "<frozen runpy>", line 198 in x\n': alone,
+        'Thread 0x1 (most recent call first):\n  File "<frozen runpy>", line 198 in _run_module_as_main\n': "",
         # Lack of memory is the cause of a fatal error.
         "terminate called\n  what():  std::bad_alloc\nFatal Python error: Aborted\n": "  what():  std::bad_alloc",
         "retrying: Cannot allocate memory\nTraceback (most recent call last):\n  x\nValueError: y\n": "ValueError: y",
