@@ -217,9 +217,10 @@ OF_A_HOST: Checks = {
         Rule(PASS, _always, "such as {h[port.port]}"),
     ),
     "home": (
-        Rule(FAIL, lambda f, h: any(words in (h["home.error"] or "") for words in _NO_NAME),
-             _NOT_HOME + "; none of the hosts' names has an address on this machine, which would be used",
-             'echo "${{SSH_CONNECTION%% *}} {f.telemetry_address}" | sudo tee -a /etc/hosts', is_last=True),
+        Rule(FAIL, lambda f, h: any(words in (h["home.error"] or "") for words in _NO_NAME)
+             and ("$(hostname -I | cut -d' ' -f1)" if h.is_here else "${SSH_CONNECTION%% *}"),
+             _NOT_HOME + "; hosts that are named by their addresses need no name of this machine",
+             'echo "{it} {f.telemetry_address}" | sudo tee -a /etc/hosts', is_last=True),
         Rule(FAIL, lambda f, h: any(words in (h["home.error"] or "") for words in _NO_ROUTE),
              _NOT_HOME, "ip route get {f.telemetry_address}", is_last=True),
         Rule(FAIL, lambda f, h: h["home.error"] is not None,

@@ -75,7 +75,7 @@ ANSWERS: list[tuple[str, dict[str, Any], str, str, str]] = [
     ("port", {"port": {"error": "Address already in use"}}, "fail", "Address already in use", "ip_local_port_range"),
     ("home", {"home": {"error": "Connection refused"}}, "fail", "10.0.0.9: Connection refused", "--source b -p tcp"),
     ("home", {"home": {"error": "Network is unreachable"}}, "fail", "unreachable", "ssh b 'ip route get 10.0.0.9'"),
-    ("home", {"home": {"error": "Name or service not known"}}, "fail", "an address on this machine",
+    ("home", {"home": {"error": "Name or service not known"}}, "fail", "need no name of this machine",
      'ssh b \'echo "${SSH_CONNECTION%% *} 10.0.0.9" | sudo tee -a /etc/hosts\''),
     ("disk", folder(3 * GIB), "pass", "3.0 GiB free", ""),
     ("disk", folder(2047 * MIB), "warn", "/cache", "DLBENCH_CACHE"),
