@@ -90,7 +90,7 @@ _TimeLimit = Annotated[
 ]
 _Gpus = Annotated[
     str,
-    BeforeValidator(lambda value: str(value) if type(value) is int else value),
+    BeforeValidator(str),
     _matching(_NUMBER_OF_GPUS, "is a number below 10000, or a type and a number, such as a100:4"),
 ]
 _Line = Annotated[str, _matching(_LINE, "is a single line")]

@@ -113,7 +113,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"extra": {"comment": "a\nb"}}, "a line break"),
     ({"gpus_per_host": -1}, "such as a100:4"),
     ({"gpus_per_host": "a100"}, "such as a100:4"),
-    ({"gpus_per_host": True}, "valid string"),
+    ({"gpus_per_host": 4.5}, "such as a100:4"),
     ({"per": "host"}, "'study' or 'run'"),
 ]
 
