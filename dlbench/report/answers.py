@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from dlbench.analysis.answer.answer import Answers
+from dlbench.analysis.answer.comparison_group import NUMBERS
 from dlbench.analysis.answer.decide import Wanted
 from dlbench.analysis.answer.doubts import of_nothing
 from dlbench.analysis.answer.recommend import StudyPlace, doubted, recommend, retargeted
@@ -103,7 +104,7 @@ def answers_of(data: ReportData, goal: str = "", given: Sequence[str] = (), want
     if needs_times and any(arm.n for arm in arms) and not any(arm.values(TRAIN_TIME.column) for arm in arms):
         hint = "--goal throughput" if any(arm.values(RATE.column) for arm in arms) else ""
         raise UserError("costs and deadlines are of training times, which no run here has", hint=hint)
-    keys = {*SETTINGS, *map(written_name, SETTINGS), *option_columns(columns_of(arms)), "device_name"}
+    keys = {*SETTINGS, *map(written_name, SETTINGS), *option_columns(columns_of(arms)), "device_name", *NUMBERS}
     if unknown := [key for key in given if key not in keys]:
         raise UserError(f"--given {unknown[0]}: no setting is called so", hint=nearest(unknown[0], keys))
     conditions = dict.fromkeys((*given, *(key for scenario in scenarios for key in scenario.given)))

@@ -367,7 +367,7 @@ def _without_moments(headings: Sequence[Heading], table: Table) -> list[Heading]
 def _seen(headings: Sequence[Heading], table: Table) -> list[Heading]:
     """Return the headings as their cells show them: a `GPU` that counts workers, a `run` that numbers repeats."""
     taken = {each.column for each in headings}
-    settings = [place for place, each in enumerate(headings) if each.column and each.column not in MEASURED]
+    settings = [place for place, each in enumerate(headings) if each.column not in ("", *MEASURED, STATUS)]
     is_of_parts = "batch_size_global" not in taken and any(_MICRO_BATCH.match(each.theirs) for each in headings)
     seen = []
     for place, (heading, cells) in enumerate(zip(headings, table.columns(), strict=True)):

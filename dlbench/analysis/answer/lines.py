@@ -30,6 +30,8 @@ _OF_ARMS = ("use", "only", "open", "faster", "cheaper")
 HOUR_S, LEAST_HOURS = 3600.0, 0.1
 # Parts that a line names at most; of others their number.
 MOST_NAMED = {"either": 3, "none": 3, "doubt": 2}
+# Of the arm that was to be used.
+UNCONFIRMED = "is not confirmed on fresh seeds"
 # By which attribute an arm is least over a limit.
 _NEAREST = {DEADLINE: "slowest_s", MAX_COST: "dearest"}
 # The shortest that a title becomes.
@@ -100,8 +102,9 @@ def _lines(answer: Answer, metrics: Metrics) -> Iterator[tuple[str, list[str]]]:
         if title is not None and use is not None:
             arm = by_title[title]
             yield label, [title, _value(arm, answer, metrics), words(arm, use, metrics)]
-    if answer.doubts:
-        yield "doubt", [doubt.text for doubt in answer.doubts]
+    # That no arm is used is said where its name would be.
+    if doubts := [doubt.text for doubt in answer.doubts if UNCONFIRMED not in doubt.text]:
+        yield "doubt", doubts
     if answer.next is not None:
         about = f"about {duration(answer.next.seconds)}" if answer.next.seconds else ""
         yield "next", [answer.next.command, answer.next.why, about]
@@ -186,6 +189,8 @@ def _why_none(answer: Answer, metrics: Metrics) -> list[str]:
         return [f"no answer yet: {counted(answer.missing, 'run')} to be made"]
     if answer.either:
         return [f"which is best is open: {answer.either[0]}", *answer.either[1:]]
+    if refuted := [doubt.text for doubt in answer.doubts if UNCONFIRMED in doubt.text]:
+        return refuted
     if left := [arm for arm in answer.arms if arm.word != "out"]:
         quality = next((metrics[arm.quality.metric].title for arm in left if arm.quality), "quality")
         return [f"none of {counted(len(left), 'arm')} is shown to keep {quality}"]

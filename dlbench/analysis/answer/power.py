@@ -8,7 +8,8 @@ from dlbench.analysis.arms import arms as arms_of
 from dlbench.analysis.formatting import counted, percent
 from dlbench.analysis.judge import LEAST_REPEATS, POWER
 from dlbench.analysis.metrics.row import specification
-from dlbench.analysis.statistics.sequential import SIGNIFICANCE, nominal_level
+from dlbench.analysis.statistics.sequential import SIGNIFICANCE, nominal_level, pairs_pay
+from dlbench.scenario.metrics import TRAIN_TIME
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.scenario import Repeats
 
@@ -16,18 +17,28 @@ from dlbench.scenario.scenario import Repeats
 USUAL_SCATTER = 0.02
 
 
-def detectable(repeats: int, arms: int, significance: float = SIGNIFICANCE) -> float:
+def detectable(repeats: int, arms: int, significance: float = SIGNIFICANCE, margin: float = 0.0) -> float:
     """Return the difference that is found between two arms with power 0.8, in standard deviations of one run.
 
-    Of Welch's test between arms of equal scatter, in a family of k - 1 comparisons with the best arm; infinite with
-    less than three repeats, which judge nothing.
+    Of arms of equal scatter, in a family of k - 1 comparisons with the best arm; infinite with less than three repeats,
+    which judge nothing.
+
+    Args:
+        repeats: Of each arm.
+        arms: Their number; of more than two the scatter is known better.
+        significance: Of the family.
+        margin: The smallest difference that matters, in standard deviations of one run: less is no loss.
     """
     from scipy.special import stdtrit
 
     if repeats < LEAST_REPEATS:
         return math.inf
-    freedom, level = 2.0 * (repeats - 1), significance / (2 * max(arms - 1, 1))
-    return float((stdtrit(freedom, 1 - level) + stdtrit(freedom, POWER)) * math.sqrt(2 / repeats))
+    freedom = 2.0 * (repeats - 1)
+    if arms == 2:
+        freedom = repeats - 1 if pairs_pay(repeats, significance) else freedom - 1
+    error, level = math.sqrt(2 / repeats), significance / (2 * max(arms - 1, 1))
+    found = stdtrit(freedom, POWER) * error
+    return float(found + max(stdtrit(freedom, 1 - level) * error, margin))
 
 
 def compared(runs: Iterable[RunSpec], given: Collection[str] = ()) -> tuple[int, int]:
@@ -47,7 +58,7 @@ def power_text(repeats: int | Repeats, arms: int, groups: int = 1) -> str:
     if most < LEAST_REPEATS:
         return f"{counted(most, 'repeat')} of {arms} arms will decide nothing: it takes {LEAST_REPEATS} (`repeats: 5`)"
     level = nominal_level(repeats.min, repeats.max) if isinstance(repeats, Repeats) else SIGNIFICANCE
-    size = detectable(most, arms, level)
+    size = detectable(most, arms, level, TRAIN_TIME.margin / USUAL_SCATTER)
     return (
         f"{least}{counted(most, 'repeat')} of {arms} arms will tell differences of {size:.2g} times the scatter "
         f"between repeats: of {percent(size * USUAL_SCATTER)} where that is {percent(USUAL_SCATTER)}"

@@ -12,7 +12,7 @@ from dlbench.analysis.answer.answer import Answer, Doubt, Next
 from dlbench.analysis.answer.comparison_group import ComparisonGroup, comparison_groups
 from dlbench.analysis.answer.decide import AT_ITS_TARGET, OVER, TOO_SHORT, Wanted, criteria, decide, undecided
 from dlbench.analysis.answer.doubts import Weighed, edited, of_nothing
-from dlbench.analysis.answer.lines import open_arms
+from dlbench.analysis.answer.lines import UNCONFIRMED, open_arms
 from dlbench.analysis.arms import Arm, Row, can_extend, is_imported, is_simulated, note_of
 from dlbench.analysis.formatting import counted, percent
 from dlbench.analysis.groups import LEARNING_RATE, not_tuned_for, tuned_of, values_of
@@ -144,7 +144,7 @@ def _confirmed(answer: Answer, group: ComparisonGroup, confirming: Sequence[Arm]
         seeds = counted(mine.completed, "fresh seed")
         return doubted(answer, (88, f"on {seeds} it is open whether {mine.title} keeps"))
     why = mine.reason or "others are better there"
-    return doubted(answer.model_copy(update=_NOTHING), (98, f"{mine.title} is not confirmed on fresh seeds: {why}"))
+    return doubted(answer.model_copy(update=_NOTHING), (98, f"{mine.title} {UNCONFIRMED}: {why}"))
 
 
 def retargeted(arms: Iterable[Arm], epochs: "pd.DataFrame", target: tuple[str, float], metrics: Metrics) -> list[Arm]:

@@ -76,6 +76,8 @@ def test_repeats_that_a_table_numbers_are_pairs(tmp_path: Path) -> None:
     for heading, text, repeats in (
         ("seed", "workers,seed,throughput\n1,3,10\n1,1,11\n2,1,20\n2,3,21\n", [3, 1, 1, 3]),
         ("run", "gpus,run,throughput\n1,1,10\n1,2,11\n2,2,20\n2,1,21\n", [1, 2, 2, 1]),
+        # Of an arm one run has failed.
+        ("ended", "gpus,run,throughput,status\n1,1,10,ok\n1,2,11,ok\n2,2,20,ok\n2,1,-,failed\n", [1, 2, 2, 1]),
     ):
         (tmp_path / heading).mkdir()
         assert [row["repeat"] for row in rows_of(made(tmp_path / heading, text, columns={}))] == repeats

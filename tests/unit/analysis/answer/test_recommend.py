@@ -626,7 +626,7 @@ OPEN_TIMES = {"slow": [5.0, 5.6, 4.5, 5.2, 4.7], "fast": [5.1, 4.4, 5.7, 5.0, 5.
     ("times", "use", "confirmed", "said"),
     [
         ({"slow": 10.0}, "fast", 5, "confirmed on 5 fresh seeds"),
-        ({"slow": 4.0}, None, 0, "learning_rate=0.02 is not confirmed on fresh seeds: others are better there"),
+        ({"slow": 4.0}, None, 0, "none mpi, batch 16, learning_rate=0.02 is not confirmed on fresh seeds: others are"),
         (OPEN_TIMES, "fast", 0, "on 5 fresh seeds it is open whether mpi, batch 16, learning_rate=0.02 keeps"),
     ],
 )
