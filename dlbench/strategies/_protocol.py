@@ -28,9 +28,9 @@ TYPES = (
     "products",
 )  # fmt: skip
 # Types of the run's own, which no strategy counts. `ask`: a worker asks for samples; `hand_out`: it gets a batch, whose
-# number is `step`, of `samples`; `copy`: a node sends the evaluator what it held when the epoch `step` ended, of which
-# `samples` numbers are parameters; `is_last`: a worker asks whether the epoch `step` was the last; `answer`: it was
-# where `samples` is 1; `close`: hand out no more samples.
+# number is `step`, of `samples`, which completes the epoch `version`; `copy`: a node sends the evaluator what it held
+# when the epoch `step` ended, of which `samples` numbers are parameters; `is_last`: a worker asks whether the epoch
+# `step` was the last; `answer`: it was where `samples` is 1; `close`: hand out no more samples.
 RUN_TYPES = ("ask", "hand_out", "copy", "is_last", "answer", "close")
 _ALL_TYPES = (*TYPES, *RUN_TYPES)
 _TYPE_CODES = {name: code for code, name in enumerate(_ALL_TYPES)}

@@ -26,7 +26,8 @@ class SynchronousWorker(PushingWorker):
 class SynchronousServer(Shard):
     """Updates once for each step, when the gradients of all workers but `backups` are there, and answers all workers.
 
-    A worker that has finished is not waited for. A gradient of an earlier step than the current one is dropped.
+    A worker that has finished is not waited for. A gradient of an earlier step than the current one is dropped; the
+    learning rate goes by those that are not.
 
     Args:
         world: What every node knows.
@@ -41,12 +42,14 @@ class SynchronousServer(Shard):
         self._backups, self._adds_up = backups, adds_up
         self._gradients: dict[int, Message] = {}
         self._finished: set[int] = set()
+        self._num_dropped = 0
 
     def on_message(self, message: Message) -> None:
         """Take a gradient, or note that a worker has finished."""
         if message.type == "finished":
             self._finished.add(message.worker)
         elif message.version < self.version:
+            self._num_dropped += 1
             self.drop(message.samples)
         else:
             self._gradients[message.worker] = message
@@ -62,7 +65,7 @@ class SynchronousServer(Shard):
         samples = sum(message.samples for message in taken)
         if samples:
             gradients = [(message.numbers, 1 if self._adds_up else message.samples / samples) for message in taken]
-            rate = self.world.rate(max(message.step for message in taken))
+            rate = self.world.rate(max(message.step for message in taken) - self._num_dropped)
             self.update(weighted_sum(gradients), rate, [0] * len(taken), samples)
         for worker in range(self.world.num_workers):
             if worker not in self._finished:

@@ -96,7 +96,7 @@ def main() -> None:
             while perf_counter() < until:
                 block @ block
         ready = perf_counter()
-        process.take_gradient(node, Ticket(Share(np.arange(1), (1,), (0,), 1, True), 1, step), gradient)
+        process.take_gradient(node, Ticket(Share(np.arange(1), (1,), (0,), 1, True), 1, step, 1), gradient)
         found[step % 2].append(perf_counter() - ready)
     process.finish(node)
     handled = communicator.all_gather(0.0)[1]

@@ -113,7 +113,7 @@ class Simulation:
             return ticket.epoch
         # Of one whose row is made no more samples count.
         open_one = self._ended[0][0].number if self._ended else self._record.progress.epoch + 1
-        return max(self.schedule.epoch_of(ticket), open_one)
+        return max(self.schedule.epoch_of(ticket.step), open_one)
 
     def served(self, node: int) -> None:
         """Note the epoch that a server's part goes on to, by the samples that it has had."""

@@ -147,7 +147,7 @@ class NodeProcess:
         self._stock: HandedOut | None = None
         self._is_ending = False
         self._asked = -1
-        self._offered: tuple[int, int] | None = None
+        self._offered: tuple[int, int, int] | None = None
         self._node: WorkerNode | OtherNode | ComputingNode | None = None
         # Messages of the run's own, sent and received.
         self._run_messages_sent = self._run_messages_received = 0
@@ -327,10 +327,10 @@ class NodeProcess:
 
     def _take_of_run(self, message: Message) -> None:
         if message.type == "ask":
-            number, size = self._take()
-            self.send(message.worker, Message("hand_out", message.worker, number, samples=size))
+            number, size, completes = self._take()
+            self.send(message.worker, Message("hand_out", message.worker, number, completes, samples=size))
         elif message.type == "hand_out":
-            self._offered = message.step, message.samples
+            self._offered = message.step, message.samples, message.version
         elif message.type == "answer":
             self.last_answer = bool(message.samples)
         elif message.type == "close" and self._stock is not None:
@@ -340,8 +340,8 @@ class NodeProcess:
             assert self._node is not None
             self._node.on_message(message)
 
-    def _take(self) -> tuple[int, int]:
-        """Hand out the next samples: their number and how many; none once a worker was told that there are none."""
+    def _take(self) -> tuple[int, int, int]:
+        """Hand out the next samples, as `HandedOut.take`; none once a worker was told that there are none."""
         assert self._stock is not None
         offered = self._stock.take()
         self._is_ending |= not offered[1]

@@ -28,11 +28,13 @@ class Ticket(NamedTuple):
         share: Them, and how many all workers take in the step.
         epoch: The pass over the data that they are of: 1, 2, ...
         step: Number of the worker's step; where samples are handed out, of all workers' steps together.
+        completes: The epoch that they help to complete, in which what was given back is made up for.
     """
 
     share: Share
     epoch: int
     step: int
+    completes: int
 
 
 class InLockStep:
@@ -55,7 +57,7 @@ class InLockStep:
         if epoch == self._epochs:
             return None
         self._steps[worker] += 1
-        return Ticket(self._share(worker, epoch + 1, step), epoch + 1, self._steps[worker])
+        return Ticket(self._share(worker, epoch + 1, step), epoch + 1, self._steps[worker], epoch + 1)
 
     def give_back(self, samples: int) -> None:
         """Do nothing: a share is one worker's own."""
@@ -83,12 +85,12 @@ class _Batches:
         self.steps_per_epoch = -(-self.samples_per_epoch // self._batch)
         self._permutation = lru_cache(1)(lambda draw: np.random.default_rng([run.seed, draw]).permutation(num_samples))
 
-    def ticket(self, number: int, size: int) -> Ticket:
-        """Return the batch of this number, 1, 2, ..., with this many samples."""
+    def ticket(self, number: int, size: int, completes: int | None = None) -> Ticket:
+        """Return the batch of this number, 1, 2, ..., with this many samples; it completes its own epoch by default."""
         before, step = divmod(number - 1, self.steps_per_epoch)
         permutation, start = self._permutation(self._draw_of(before + 1)), step * self._batch
         share = Share(permutation[start : start + size], (size,), (0,), size, size == self._batch)
-        return Ticket(share, before + 1, number)
+        return Ticket(share, before + 1, number, completes or before + 1)
 
     def remainders(self, worker: int) -> list[Share]:
         """Return the smaller last batch of an epoch, if there is one."""
@@ -110,17 +112,17 @@ class HandedOut(_Batches):
 
     def next(self, worker: int, node: WorkerNode | None = None) -> Ticket | None:
         """Return the next batch; the last of an epoch may be smaller."""
-        number, size = self.take()
-        return self.ticket(number, size) if size else None
+        number, size, completes = self.take()
+        return self.ticket(number, size, completes) if size else None
 
-    def take(self) -> tuple[int, int]:
-        """Hand out the next batch: return its number, 1, 2, ..., and its samples; none of them at the end."""
+    def take(self) -> tuple[int, int, int]:
+        """Hand out the next batch: return its number, 1, 2, ..., its samples (none at the end), and its epoch."""
         start = self._handed_out % self.steps_per_epoch * self._batch
         size = min(self._batch, self._left, self.samples_per_epoch - start)
         if size:
             self._handed_out += 1
             self._left -= size
-        return self._handed_out, size
+        return self._handed_out, size, self.epoch_of(self._handed_out)
 
     def close(self) -> int:
         """Hand out nothing more; return how many whole epochs have been handed out."""
@@ -132,9 +134,9 @@ class HandedOut(_Batches):
         self._left += samples
         self._given_back += samples
 
-    def epoch_of(self, ticket: Ticket) -> int:
-        """Return the epoch that a batch helps to complete, in which what was given back is made up for."""
-        before, step = divmod(ticket.step - 1, self.steps_per_epoch)
+    def epoch_of(self, number: int) -> int:
+        """Return the epoch that a batch helps to complete, by what was given back so far."""
+        before, step = divmod(number - 1, self.steps_per_epoch)
         samples = before * self.samples_per_epoch + step * self._batch - self._given_back
         return max(1, samples // self.samples_per_epoch + 1)
 

@@ -57,7 +57,7 @@ class Clock:
 if __name__ == "__main__":
     communicator = connect(2)
     process = NodeProcess(communicator)
-    tickets = [Ticket(Share(np.arange(1), (1,), (0,), 1, True), 1, step) for step in (1, 2)]
+    tickets = [Ticket(Share(np.arange(1), (1,), (0,), 1, True), 1, step, 1) for step in (1, 2)]
     communicator.barrier()
     started, clock = time.perf_counter(), Clock()
     if communicator.rank == 0:

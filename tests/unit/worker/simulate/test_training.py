@@ -300,6 +300,21 @@ def test_samples_of_dropped_gradients_are_handed_out_again() -> None:
     assert result.samples_seen > 0.98 * 6 * NUM_TRAIN
 
 
+def test_the_rate_goes_by_the_gradients_that_are_not_dropped() -> None:
+    found = simulation("backup_workers", 2, epochs=6, learning_rate_decay="cosine")
+    server, rate, rates = found.simulated.servers[0], found.world.rate, list[tuple[float, float]]()
+    update = server.update  # type: ignore[attr-defined]
+
+    def spied(gradient: np.ndarray, used: float, staleness: list[int], samples: int) -> None:
+        update(gradient, used, staleness, samples)
+        rates.append((used, rate(server.samples // 6)))
+
+    server.update = spied  # type: ignore[attr-defined]
+    assert (found.train().gradients_dropped or 0) > 200
+    for used, expected in rates:  # but for the one that is under way and will be dropped
+        assert used == pytest.approx(expected, abs=0.001)
+
+
 def test_workers_that_failed_at_the_very_end_change_nothing_and_are_not_compared() -> None:
     sound = trained("parameter_server", 3)[0]
     for after_s in (1e-6, 1000):

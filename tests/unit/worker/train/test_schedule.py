@@ -61,7 +61,8 @@ def test_what_was_trained_in_vain_is_handed_out_again() -> None:
     schedule = schedule_of(spec(epochs=1), NUM, hands_out=True)
     all_of(schedule, 0)
     schedule.give_back(14)
-    assert [(len(ticket.share.indices), ticket.epoch) for ticket in all_of(schedule, 1)] == [(10, 2), (4, 2)]
+    again = [(len(ticket.share.indices), ticket.epoch, ticket.completes) for ticket in all_of(schedule, 1)]
+    assert again == [(10, 2, 1), (4, 2, 1)]
 
 
 class Node:
@@ -102,11 +103,11 @@ def test_the_order_depends_on_the_seed_alone() -> None:
 def test_what_one_process_hands_out_another_finds_by_its_number() -> None:
     giving, alone, taking = (schedule_of(spec(), NUM, hands_out=True) for _ in range(3))
     while True:
-        number, size = giving.take()
+        number, size, completes = giving.take()
         expected = alone.next(0)
         if not size:
             break
-        found = taking.ticket(number, size)
+        found = taking.ticket(number, size, completes)
         assert expected is not None
         assert np.array_equal(found.share.indices, expected.share.indices)
         assert found.share[1:] == expected.share[1:]
