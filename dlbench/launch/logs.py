@@ -179,9 +179,9 @@ def read_launcher_log(path: Path, ranks: Mapping[int, int] | None = None) -> Lau
 def telling_line(path: Path) -> str:
     """Return the line of a log that says best what went wrong, or "" where there is none.
 
-    A fatal error (what says that memory ran out before it, as its cause), that dlbench was not reached, or the last
-    line of the last traceback, with its source line where the exception has no text, else the last line that is no
-    launcher's noise.
+    A fatal error with what C++ says of it (what says that memory ran out before it, as its cause), that dlbench was not
+    reached, or the last line of the last traceback, with its source line where the exception has no text, else the last
+    line that is no launcher's noise.
     """
     return _telling_line(_end_of(path))
 
@@ -195,7 +195,8 @@ def _telling_line(text: str) -> str:
     lines = [line.rstrip() for line in _RANK.sub("", _ADVICE.sub("", text)).splitlines()]
     fatal = [line for line in lines if _FATAL.match(line)]
     if fatal:
-        return next((line for line in lines if says_out_of_memory(line)), fatal[-1])
+        thrown = [line.removeprefix("  what():").strip() for line in lines if line.startswith("  what():")]
+        return next((line for line in lines if says_out_of_memory(line)), ": ".join([fatal[-1], *thrown[-1:]]))
     # What follows are the stacks of its threads.
     if ending := [line for line in lines if line.startswith("dlbench: no connection to dlbench")]:
         return ending[-1]

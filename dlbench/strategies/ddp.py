@@ -1,6 +1,8 @@
 """PyTorch's DistributedDataParallel: gradients are all-reduced in buckets while the backward pass goes on."""
 
+import functools
 import os
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Any
 
@@ -9,7 +11,7 @@ from pydantic import Field
 from dlbench.plugins import Options
 from dlbench.records.assignment import Assignment
 from dlbench.scenario.needs import Exchange, Needs
-from dlbench.scenario.settings import Settings
+from dlbench.scenario.settings import Precision, Settings
 from dlbench.strategies import Communicator
 from dlbench.strategies._step import Inside
 from dlbench.telemetry.reporter import Reporter
@@ -48,7 +50,7 @@ class DdpOptions(Options):
     communication_hook: CommunicationHook = Field(
         CommunicationHook.NONE,
         description="`fp16`, `bf16`: buckets are sent in half precision; `power-sgd`: as products of matrices of low "
-        "rank with error feedback (Vogels et al. 2019). N workers equal one only without a hook.",
+        "rank with error feedback (Vogels et al. 2019). N workers equal one only without a hook. `bf16` needs NCCL.",
     )
     power_sgd_rank: int = Field(1, ge=1, description="Rank of these matrices.")
     power_sgd_start_step: int = Field(
@@ -66,11 +68,37 @@ def environment(options: DdpOptions, assignment: Assignment) -> dict[str, str]:
 
 def refuse(options: DdpOptions, settings: Settings) -> str:
     """Return why these options and settings exclude each other, or ""."""
-    if settings.checkpoint_every is not None and options.communication_hook is CommunicationHook.POWER_SGD:
+    hook = options.communication_hook
+    if settings.checkpoint_every is not None and hook is CommunicationHook.POWER_SGD:
         return "what strategy.communication_hook: power-sgd has left out is in no checkpoint: remove checkpoint_every"
+    if settings.precision is Precision.MIXED_FLOAT16 and hook is CommunicationHook.POWER_SGD:
+        return (
+            "strategy.communication_hook: power-sgd keeps what gradients leave out, which mixed_float16 may have to "
+            "skip: use mixed_bfloat16"
+        )
+    if settings.collectives != "nccl" and hook is CommunicationHook.BF16:
+        return "PyTorch has strategy.communication_hook: bf16 with `collectives: nccl` alone: use fp16"
     if options.static_graph and settings.gradient_accumulation_steps > 1:
         return "strategy.static_graph needs every backward pass to be reduced: remove gradient_accumulation_steps"
     return ""
+
+
+def in_turn(hook: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Return a hook that begins with a bucket once the one before is over.
+
+    PowerSGD's sums of a bucket are begun by the threads that end those before, over gloo in another order on each
+    worker: sums of different buckets would meet, and the process abort.
+    """
+    before: list[Any] = []
+
+    @functools.wraps(hook)  # whose annotations DDP looks at
+    def begin(state: Any, bucket: Any) -> Any:
+        for future in before:
+            future.wait()
+        before[:] = [hook(state, bucket)]
+        return before[0]
+
+    return begin
 
 
 class Ddp:
@@ -122,7 +150,8 @@ class Ddp:
         if self._options.communication_hook is CommunicationHook.POWER_SGD:
             rank, start = self._options.power_sgd_rank, self._options.power_sgd_start_step
             state = power_sgd.PowerSGDState(self._group, matrix_approximation_rank=rank, start_powerSGD_iter=start)
-            return state, power_sgd.powerSGD_hook
+            hook = power_sgd.powerSGD_hook
+            return state, hook if self._collectives == "nccl" else in_turn(hook)
         half = self._options.communication_hook is CommunicationHook.FP16
         return self._group, default_hooks.fp16_compress_hook if half else default_hooks.bf16_compress_hook
 

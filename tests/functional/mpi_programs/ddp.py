@@ -40,7 +40,7 @@ CASES: list[Case] = [
     ("static", MLP, {"static_graph": True, "bucket_cap_mb": 0.001}, 1, ""),
     ("synchronized", SYNCHRONIZED, {}, 1, ""),
     ("fp16", MLP, {"communication_hook": "fp16"}, 1, ""),
-    ("power-sgd", MLP, {"communication_hook": "power-sgd", "power_sgd_start_step": 2}, 1, ""),
+    ("power-sgd", MLP, {"communication_hook": "power-sgd", "power_sgd_start_step": 2, "bucket_cap_mb": 0.001}, 1, ""),
     ("no-reduction", MLP, {}, 1, "no-reduction"),
     ("full-weights", MLP, {}, 1, "full-weights"),
 ]

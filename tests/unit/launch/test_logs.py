@@ -194,6 +194,7 @@ def test_the_telling_line(tmp_path: Path) -> None:
         'Thread 0x1 (most recent call first):\n  File "<frozen runpy>", line 198 in _run_module_as_main\n': "",
         # Lack of memory is the cause of a fatal error.
         "terminate called\n  what():  std::bad_alloc\nFatal Python error: Aborted\n": "  what():  std::bad_alloc",
+        "terminate called\n  what():  sizes\nFatal Python error: Aborted\n": "Fatal Python error: Aborted: sizes",
         "retrying: Cannot allocate memory\nTraceback (most recent call last):\n  x\nValueError: y\n": "ValueError: y",
         "/p/python: No module named dlbench.worker\n": "/p/python: No module named dlbench.worker",
         "mpirun: error while loading shared libraries: x\n": "mpirun: error while loading shared libraries: x",
