@@ -243,7 +243,7 @@ RUNS = _table(
     ("updates_per_s", "float", "updates/s", "updates / train_time_s; empty where servers apply no gradients."),
     ("samples_per_update", "float", "samples", "The batch that an update was made of: samples_seen / updates; empty there, too."),
     ("gradient_noise_scale", "float", "samples", "tr(S) / |G|^2 of the gradients (McCandlish 2018), averaged over the attempt: where more samples in a batch begin to buy little. A hint that is fair to two to four times the batch. Empty below 50 steps at which norms were taken (every eighth), for one worker, where workers' gradients are not seen apart, or where noise hides the gradient."),
-    ("gradients_dropped", "int", "", "Gradients that entered no update; their samples are not in samples_seen, but in the sums of train_loss."),
+    ("gradients_dropped", "int", "", "Gradients that entered no update; their samples are not in samples_seen, but in the sums of train_loss. Of mixed_float16 those of updates that loss scaling skipped, which are steps and samples_seen all the same."),
     ("staleness_mean", "float", "updates", "Mean over what workers pushed of its staleness: version of the parameters at the update - version that the (last) gradient in it was computed at. Empty where servers apply no gradients."),
     ("staleness_max", "int", "updates", "The largest."),
     ("bytes_sent_per_step", "float", "bytes", "The same per step and worker."),

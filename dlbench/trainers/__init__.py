@@ -131,6 +131,10 @@ class Trainer(Protocol):
     which copies them there as they are stored, and returns what gathers a batch of them without the processor: int32
     [n, 1] of numbers of samples, or with a padding [n, 4] of these and a crop's first row, first column and whether it
     is mirrored (`dlbench.worker.train.augmentation`). `gradient`, `step`, `start_step` and `rehearse` take its batches.
+    One that may skip updates has
+
+        num_updates: int | None     # made so far, over all attempts; None where it skips none
+
     One whose model may look tokens up has
 
         tables: Mapping[str, int]   # lookup tables [vocabulary, width] by name: numbers of `shapes`. A batch needs, and

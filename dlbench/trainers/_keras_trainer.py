@@ -146,6 +146,12 @@ class KerasTrainer:
         self.tables = _keras_model.lookup_tables(model)
         self.flops_per_sample = _keras_model.flops(model)
 
+    @property
+    def num_updates(self) -> int | None:
+        """Updates so far where losses are scaled, which skips those that are not finite; see `Trainer`."""
+        optimizer = self._graph.optimizer
+        return int(optimizer.iterations.numpy()) if hasattr(optimizer, "dynamic_scale") else None
+
     def parameters(self) -> Array:
         """Return a copy of all trainable weights, flat."""
         return read(self._weights, self._dtype)

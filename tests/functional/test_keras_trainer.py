@@ -106,6 +106,8 @@ def test_float16_scales_its_losses_and_skips_what_is_not_finite(given: Batch) ->
     assert np.array_equal(trainer.parameters(), weights)
     trainer.apply(mean, 0.125)
     np.testing.assert_allclose(trainer.parameters(), weights - 0.125 * mean, rtol=1e-6, atol=1e-7)
+    assert trainer.num_updates == 1
+    assert create(KERAS, "mlp", WHAT).num_updates is None
 
 
 def test_learning_rate_follows_every_change(given: Batch) -> None:

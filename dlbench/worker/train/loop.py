@@ -96,6 +96,8 @@ class Loop:
         self._pending: list[Epoch] = []
         self._scores: Scores | None = None
         self._checkpoint_s = 0.0
+        # Of updates that the trainer has skipped; None where it skips none.
+        self._gradients_dropped: int | None = None
         self._running: RunningStep | None = None
         self._settled_at = 0.0
 
@@ -325,6 +327,8 @@ class Loop:
         """Bring the totals of the progress up to now."""
         progress, sent, earlier = self.progress, self.strategy.bytes_sent, self._earlier_bytes
         progress.steps, progress.train_time_s = self._steps, self._train_time(perf_counter())
+        if (num_updates := getattr(self.trainer, "num_updates", None)) is not None:
+            self._gradients_dropped = (self._steps - num_updates) * len(self.workers)
         progress.batch_policy = None if self.dynamic_batch is None else self.dynamic_batch.state()
         progress.bytes_sent = None if sent is None or earlier is None else earlier + sent - self._bytes_before
 
@@ -433,5 +437,6 @@ class Loop:
             checkpoint_time_s=None if self.checkpoints is None else self._checkpoint_s,
             segments=tuple(window.segments),
             learning_rate=self.run.full_learning_rate,
+            gradients_dropped=self._gradients_dropped,
             gradient_norms=(norms.count, norms.local, norms.mean) if norms is not None and norms.count else None,
         )

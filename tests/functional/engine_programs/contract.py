@@ -172,6 +172,7 @@ def half_precision(name: str) -> None:
     assert np.array_equal(trainer.parameters(), weights)
     trainer.apply(mean, 0.125)
     np.testing.assert_allclose(trainer.parameters(), weights - 0.125 * mean, rtol=1e-6, atol=1e-7)
+    assert trainer.num_updates == 1
 
 
 def rehearsal(trainer: Any, given: contract.Batch) -> None:

@@ -342,6 +342,23 @@ def test_a_device_that_runs_ahead_has_the_rows_of_one_that_is_waited_for() -> No
     assert counted == [segment.steps for segment in plain.result.segments] != []
 
 
+def test_gradients_of_updates_that_are_skipped_are_counted_in_training_alone() -> None:
+    class Skipping(LinearTrainer):
+        num_applied = 0
+
+        @property
+        def num_updates(self) -> int:
+            return self.num_applied - 2
+
+        def apply(self, update: np.ndarray, learning_rate: float) -> None:
+            self.num_applied += 1
+
+    for worker in train(spec(workers=2, extend_window=True), lambda: Skipping(6, 3)):
+        assert worker.result.gradients_dropped == 2
+    (plain,) = train(spec())
+    assert plain.result.gradients_dropped is None
+
+
 def test_the_rows_before_an_error_are_handed_on() -> None:
     class Breaking(LinearTrainer):
         def apply(self, update: np.ndarray, learning_rate: float) -> None:
