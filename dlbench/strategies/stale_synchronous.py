@@ -56,6 +56,7 @@ class StaleWorker(PushingWorker):
             self.push(scaled)
             rate = self.parameters.dtype.type(self._world.rate(gradient.step))
             self.parameters = self.parameters - rate * scaled.values
+            self._versions = [version + 1 for version in self._versions]
         else:
             self.push(scaled, "push_pull")
             self.await_all()

@@ -123,7 +123,7 @@ def run_row(run: RunSpec, layout: Layout | None, attempt: AttemptRecords, journa
     unlike = _unlike_scores(run, by_workers, scored)
     row |= dict.fromkeys(unlike)
     if run.settings.is_simulated:
-        row |= _simulated(run, row)
+        row |= _simulated(run)
     row["warmup_detected"] = warmup_detected
     row |= _window(run.settings.workers - len(idle), results, row["cores_per_worker"])
     row |= _steps(journal, processes)
@@ -302,11 +302,10 @@ def _unlike_scores(run: RunSpec, results: Sequence[Result], names: Iterable[str]
     return unlike
 
 
-def _simulated(run: RunSpec, row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return where the workers would be that one process simulated, and the bytes of each in a step."""
+def _simulated(run: RunSpec) -> dict[str, Any]:
+    """Return where the workers would be that one process simulated."""
     workers, per_host = run.settings.workers, run.options["communicator.workers_per_host"]
     return {
-        "bytes_sent_per_step": quotient(row["bytes_sent"], row["steps"], workers),
         "hosts": -(-workers // per_host),
         "workers_per_host": min(workers, per_host),
         "servers": run.settings.servers or 0,
@@ -363,6 +362,7 @@ def _results(by_workers: list[Result], by_servers: list[Result], batch: int, *, 
     steps = sum(result.steps for result in by_workers)
     if all(result.nodes for result in by_workers):
         row["steps"] = steps // len(by_workers)  # where samples are handed out, workers make different numbers
+        steps = sum(account.steps or 0 for result in by_workers for account in result.nodes)
     return row | {"bytes_sent_per_step": quotient(row["bytes_sent"], steps)}
 
 

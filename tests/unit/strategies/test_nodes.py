@@ -102,6 +102,12 @@ def test_softsync_with_n_of_all_workers_is_asynchronous() -> None:
         assert np.array_equal(first.parameters, second.parameters)
 
 
+def test_updates_of_a_worker_to_its_own_copy_make_no_gradient_of_it_stale() -> None:
+    for servers in (1, 2):
+        alone = FuzzedWorld("stale_synchronous", 1, 9, 0, servers, {"bound": 3, "reads": "cached"}).run()
+        assert set(alone.record.staleness) == {0}
+
+
 def test_a_stale_gradient_has_a_rate_of_its_own() -> None:
     """Two gradients of staleness 0 and 3: the mean of g / 1 and g / 3."""
     server = FuzzedWorld("softsync", 2, 1).servers[0]

@@ -10,7 +10,7 @@ from dlbench.analysis.metrics.row import AttemptRecords, run_row, startup_time, 
 from dlbench.analysis.metrics.sensors import training_end
 from dlbench.records.columns import names
 from dlbench.records.outcome import Outcome, Status
-from dlbench.records.result import Result, Segment
+from dlbench.records.result import NodeAccount, Result, Segment
 from dlbench.scenario.layout import Layout, Place
 from dlbench.scenario.metrics import MetricDeclaration
 from dlbench.scenario.run_spec import RunSpec, Target
@@ -191,6 +191,18 @@ def test_a_completed_run_fills_its_row():
     }  # fmt: skip
     assert {name: found[name] for name in expected} == expected
     assert set(found) == {*names("runs"), "model.hidden"}
+
+
+def test_bytes_of_a_step_are_those_of_all_gradients_whoever_made_them() -> None:
+    """Three simulated workers, one slow: five gradients, which is one step of each and two more."""
+    sent = {"host": 0, "messages_sent": 1, "messages_received": 1, "bytes_sent": 40, "bytes_received": 40}
+    workers = [NodeAccount(role="worker", steps=number, **sent) for number in (2, 2, 1)]
+    nodes = (*workers, NodeAccount(role="server", **sent))
+    settings = SETTINGS.model_copy(update={"workers": 3, "communicator": "simulated"})
+    run = RUN.model_copy(update={"settings": settings, "options": {"communicator.workers_per_host": 1}})
+    layout = LAYOUT.model_copy(update={"places": (Place(rank=0, workers=(0, 1, 2), host="a"),)})
+    found = row(Journal(results={0: result(steps=1, bytes_sent=160, nodes=nodes)}), layout=layout, run=run)
+    assert (found["steps"], found["bytes_sent_per_step"]) == (1, 32.0)
 
 
 def test_cores_are_those_that_were_bound():
