@@ -10,7 +10,6 @@ from contextlib import suppress
 from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
-from typing import TypeGuard
 
 from dlbench.regular_file import is_file, read_regular
 from dlbench.scenario.check.commands import SHELLS, module_file, scripts_of, shell_text, simple_commands, text_of
@@ -262,30 +261,12 @@ def starts_workers(text: str) -> tuple[str, str]:
     return "", ""
 
 
-def goes_on(texts: Iterable[str]) -> bool:
+def goes_on(texts: Sequence[str]) -> bool:
     """Whether the files of a Python script train on from a checkpoint that they find, which no argument names."""
     nodes = [node for text in texts for node in ast.walk(parsed(text))]
     functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
     # Others than `load`, which json and NumPy have, too.
     takes_up = _TAKES_UP | {it.name for it in functions if _calls(it) & _TAKES_UP and it.name not in ("load", "main")}
-    # What asks whether a file is there, and what is executed where it is.
-    assigned = [it for it in nodes if isinstance(it, ast.Assign) and _calls(it.value) & _LISTS]
-    listed = {target.id for it in assigned for target in it.targets if isinstance(target, ast.Name)}
-    choices: list[tuple[Sequence[ast.AST], Sequence[ast.AST]]]
-    choices = [
-        ([it.test], it.orelse if isinstance(it.test, ast.UnaryOp) else it.body)
-        for it in nodes
-        if isinstance(it, ast.If)
-        and (_calls(it.test) & _IS_THERE or listed & {getattr(node, "id", "") for node in ast.walk(it.test)})
-    ]
-    choices += [(it.body, [*it.body, *it.orelse]) for it in nodes if _may_lack_file(it)]
-    choices += [
-        (it.body, function.body)
-        for function in functions
-        for it in function.body
-        if _may_lack_file(it) and "load" in _calls(*it.body)
-    ]
-    unasked = [body for asks, body in choices if not any(_ASKED.search(ast.unparse(it)) for it in asks)]
     calls = [it for it in nodes if isinstance(it, ast.Call)]
     flags = [it for it in calls if any(getattr(arg, "value", "") == "--resume" for arg in it.args)]
     defaults = {ast.unparse(it.value) for call in flags for it in call.keywords if it.arg == "default"}
@@ -293,12 +274,35 @@ def goes_on(texts: Iterable[str]) -> bool:
     asking = [it for it in nodes if is_off and isinstance(it, ast.If) and _WISHED.fullmatch(ast.unparse(it.test))]
     wished = {inner for it in asking for part in it.body for inner in ast.walk(part)}
     looks = {callee(it) for it in calls if it not in wished}
-    return any(map(_FINDS.fullmatch, looks)) or any(_calls(*body) & takes_up for body in unasked)
+    return any(map(_FINDS.fullmatch, looks)) or any(_calls(*_where_files_are(text)) & takes_up for text in texts)
 
 
-def _may_lack_file(node: ast.AST) -> TypeGuard[ast.Try]:
-    """Whether it is a `try` that asks whether a file is there."""
-    return isinstance(node, ast.Try) and any("FileNotFoundError" in ast.unparse(it) for it in node.handlers)
+def _where_files_are(text: str) -> list[ast.AST]:
+    """Return what of a Python script is executed where a file is there that no argument names."""
+    blocks = [getattr(it, key, None) for it in ast.walk(parsed(text)) for key in ("body", "orelse", "finalbody")]
+    steps = [(it, block[number:]) for block in blocks if isinstance(block, list) for number, it in enumerate(block, 1)]
+    answers, there = set[str](), list[ast.AST]()
+    for step, after in sorted(steps, key=lambda it: it[0].lineno):
+        asks: Sequence[ast.AST]
+        if isinstance(step, ast.If):
+            asks, then, missing = [step.test], step.body, step.orelse
+            if isinstance(step.test, ast.UnaryOp):
+                then, missing = missing, then
+            names_in = {getattr(it, "id", "") for it in ast.walk(step.test)}
+            is_asked = bool(_calls(step.test) & _IS_THERE or answers & names_in)
+        elif isinstance(step, ast.Try):
+            asks, then = step.body, [*step.body, *step.orelse]
+            missing = [it for part in step.handlers for it in part.body]
+            is_asked = any("FileNotFoundError" in ast.unparse(it) for it in step.handlers)
+        elif isinstance(step, ast.Assign):
+            asks, then, missing, is_asked = [step.value], [step], [], bool(_calls(step.value) & _IS_THERE)
+        else:
+            continue
+        if is_asked and not any(_ASKED.search(ast.unparse(it)) for it in asks):
+            targets = [target for it in then if isinstance(it, ast.Assign) for target in it.targets]
+            answers |= {it.id for it in targets if isinstance(it, ast.Name)}
+            there += [*then, *(after if any(isinstance(it, ast.Return) for it in missing[-1:]) else [])]
+    return there
 
 
 def _calls(*nodes: ast.AST) -> set[str]:

@@ -107,6 +107,11 @@ INITIALIZE = "jax.distributed.initialize()"
 JAX = "import jax\njax.distributed.initialize(%s)\n"
 FINDS = "if %s:\n    last = get_latest_checkpoint_folder(path)\n"
 OPTION = "p.add_argument('--resume', default=%s)\n"
+LATEST = "for e in range(9, 0, -1):\n    if os.path.exists(%s):\n        start = e\n        break\n"
+LATEST += "if start > 0:\n    model.load_state_dict(torch.load(path))\n"
+LEAVES = (
+    "def restart(path):\n    if not os.path.isfile(path):\n        %s\n    model.load_state_dict(torch.load(path))\n"
+)
 RESUME = "if os.path.isfile(%s):\n    model.load_state_dict(torch.load(path))\n"
 
 
@@ -180,6 +185,11 @@ RESUME = "if os.path.isfile(%s):\n    model.load_state_dict(torch.load(path))\n"
          "hook, validation_accuracy of `metrics`"),
         (RESUME % "args.resume", "", ""),
         (RESUME.replace("model.load_state_dict", "data = ") % "path", "", ""),
+        (LATEST % "name.format(e)", "", "goes on"),
+        (LATEST % "args.resume", "", ""),
+        ("found = os.path.exists(path)\nif found:\n    model.load_weights(path)\n", "", "goes on"),
+        (LEAVES % "return", "", "goes on"),
+        (LEAVES % "make()", "", ""),
         (FINDS % "last", "", "goes on"),
         (FINDS % "args.resume is None", "", "goes on"),
         (FINDS % "args.resume == 'latest'" + OPTION % "None", "", ""),
