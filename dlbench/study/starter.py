@@ -65,7 +65,10 @@ _OF_ALL = re.compile(
     r"(?:the )?(?:global|total)[ -](?:\w+[ -])?batch"
 )
 # So does one that divides it by their number, and by nothing else.
-_DIVIDES = re.compile(r"([\w.]+\.)?batch_size //?=? (int\()?[\w.]*(world_size(\(\))?|\.size\(\))\)?")
+_DIVIDES = re.compile(
+    r"([\w.]+\.)?batch_size //?=? (int\()?(?P<number>[\w.]*"
+    r"(world_size(\(\))?|\.size\(\)|nprocs|ngpus\w*|num_gpus|n_gpu|device_count\(\)))\)?"
+)
 UNREAD = "let the script read run.batch_size, or give it an argument that the command sets to {batch_size}"
 # What is said of a strategy: of workers that dlbench starts, of those that a script starts itself, and of replicas.
 _WHY_STRATEGY = (
@@ -301,9 +304,9 @@ def _add_scope(base: _Lines, arguments: Sequence[Argument], tree: Sequence[ast.A
     base.about_batch = UNREAD if "batch_size" in base.left_out else OF_EACH
     operations = [it for it in tree if isinstance(it, ast.BinOp | ast.AugAssign)]
     divisions = [it for it in operations if isinstance(it.op, ast.Div | ast.FloorDiv)]
-    divides = any(_DIVIDES.fullmatch(ast.unparse(it)) for it in divisions)
+    divides = next(filter(None, (_DIVIDES.fullmatch(ast.unparse(it)) for it in divisions)), None)
     if any(it.setting == "batch_size" and (divides or _OF_ALL.search(it.help)) for it in arguments):
-        why = "the script divides it by their number" if divides else "as the script's help says"
+        why = f"the script divides it by {divides['number']}" if divides else "as the script's help says"
         base.about_batch = f"of all workers: {why}"
         base.add("batch_scope", "global", base.about_batch)
 
