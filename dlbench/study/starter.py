@@ -28,6 +28,7 @@ from dlbench.scenario.check.scripts import (
     python_fault,
     reads,
     starts_workers,
+    unconnected,
     with_modules,
 )
 from dlbench.scenario.metrics import QUALITY
@@ -76,6 +77,7 @@ _WHY_STRATEGY = (
     "a name alone: how its workers synchronise is the script's choice",
     "one process; on processors the script makes a logical device for each worker",
 )
+UNSURE = "whether the script connects its workers cannot be read for certain: each may train alone"
 # Where a script prints what it measures.
 PRINTED = (
     "# metrics:                                                   # what the script prints, as columns",
@@ -149,6 +151,8 @@ def starter(wish: Wish, name: str) -> str:
         raise UserError(f"{axis!r} cannot be compared; there are: {', '.join(AXES)}", hint=nearest(axis, AXES))
     base, matrix = _Lines(), _Lines()
     strategy = _of_script(wish, base) if wish.script else _of_data(wish, base)
+    is_unsure = not strategy and "workers" in wish.compare
+    strategy = strategy or ("mpi" if is_unsure else "single")
     powers = [2**power for power in range(wish.max_workers.bit_length())]
     counts = powers if powers[-1] == wish.max_workers else [*powers, wish.max_workers]
     # The base line executes the same command as one of these would.
@@ -172,7 +176,8 @@ def starter(wish: Wish, name: str) -> str:
         why = "MPI's all-reduce beside others; `dlbench list strategies` has all"
         matrix.add("strategy", ["mpi", *horovod, "local_sgd"], why)
     else:
-        base.add("strategy", strategy, _WHY_STRATEGY[2 if strategy == "mirrored" else base.starts_workers])
+        why = _WHY_STRATEGY[2 if strategy == "mirrored" else base.starts_workers]
+        base.add("strategy", strategy, UNSURE if is_unsure else why)
     if "workers" in wish.compare:
         alone = "; one alone is added as the base line" * (counts[0] > 1)
         matrix.add("workers", counts, f"processes that train together, each with its share of the cores{alone}")
@@ -210,7 +215,7 @@ def _end(wish: Wish, base: _Lines) -> Iterator[str]:
 
 
 def _of_script(wish: Wish, base: _Lines) -> str:
-    """Add what a script needs; return the strategy that starts it."""
+    """Add what a script needs; return the strategy that starts it, or nothing where that is not certain."""
     script = Path(wish.script)
     command = command_of(script)
     is_python, commands = command.startswith("python"), simple_commands(command)
@@ -272,7 +277,7 @@ def _of_script(wish: Wish, base: _Lines) -> str:
         return "mpi" if takes_number else "single"
     if nested:
         return "single"
-    strategy = _started_by(modules, texts)
+    strategy = _started_by(modules, texts, line)
     if strategy == "mpi" and BY_TORCHRUN & modules:
         base.add("launcher", "torchrun", "which Lightning asks for; `devices` must be its number of workers")
     return strategy
@@ -294,10 +299,14 @@ def _with_devices(line: str, texts: Sequence[str], *, has_flag: bool) -> Iterato
         yield f"{line} trainer.devices={{workers}}"
 
 
-def _started_by(modules: set[str], texts: Sequence[str]) -> str:
+def _started_by(modules: set[str], texts: Sequence[str], command: str) -> str:
+    """Return the strategy that starts a script, by what it uses; nothing where that is not certain."""
     if BY_TORCHRUN & modules and any(re.search(r"\b(Trainer|Fabric|LightningCLI)\(", text) for text in texts):
         modules = modules - {"horovod"}  # Lightning has none any more
-    return next((strategy for name, strategy in STARTED_BY if any(re.fullmatch(name, it) for it in modules)), "single")
+    names = (strategy for name, strategy in STARTED_BY if any(re.fullmatch(name, it) for it in modules))
+    strategy = next(names, "")
+    # What is imported alone connects none.
+    return "single" if strategy in ("", "mpi") and unconnected(command) else strategy
 
 
 def _add_scope(base: _Lines, arguments: Sequence[Argument], tree: Sequence[ast.AST]) -> None:

@@ -27,12 +27,13 @@ TOGETHER = {
     "learning_rate_base_batch": "learning_rate",
 }
 HOOK = "dlbench"
-# What scripts mention that connect processes, and libraries that by themselves connect none.
+# What scripts mention that connect processes, lines that import, and libraries that by themselves connect none.
 _CONNECTED = re.compile(
     r"(?i)distribut(?!ions?\b)|distribution(?:\.initialize| import .*\binitialize| as (\w+)\b(?s:.*)\b\1\.initialize)"
     r"|(?<!num_)(?<!nn\.)(?<!data)(?<!data_)parallel(?!_calls|ism_threads)|(?<!matrix_)rank|world.?size|TF_CONFIG"
     r"|MASTER_|OMPI_|SLURM_"
 )
+_IMPORT = re.compile(r"(?m)^ *((?:from .* )?import )(.*)$")
 _ALONE = sys.stdlib_module_names - {
     "asyncio", "concurrent", "ctypes", "http", "importlib", "mmap", "multiprocessing", "runpy", "select", "selectors",
     "socket", "socketserver", "ssl", "subprocess", "urllib", "xmlrpc",
@@ -94,7 +95,7 @@ def unconnected(command: str) -> Path | None:
     texts += [text for it in inner[:_MOST_MODULES] if (text := text_of(it))]
     # Without a tree is what cannot be read.
     is_read = len(inner) <= _MOST_MODULES and all(parsed(it).body for it in texts)
-    if not is_read or any(_CONNECTED.search(code_of(it)) for it in texts):
+    if not is_read or any(_CONNECTED.search(_used(it)) for it in texts):
         return None
     nodes = [node for text in texts for node in ast.walk(parsed(text))]
     beside = {it.stem for path in paths for it in path.parent.glob("*.py")}
@@ -113,6 +114,19 @@ def code_of(text: str) -> str:
     with suppress(RecursionError):
         text = ast.unparse(parsed(text))
     return re.sub(r'(?ms)^\s*""".*?"""', "", text)
+
+
+def _used(text: str) -> str:
+    """Return the code of a Python script without imports of names that it never uses."""
+    code = code_of(text)
+    uses = {"*", *re.findall(r"[\w.]+", _IMPORT.sub("", code))}
+    uses |= {part for it in uses for part in accumulate(it.split("."), "{}.{}".format)}
+
+    def used(line: re.Match[str]) -> str:
+        parts = [it for it in line[2].split(",") if uses & {*it.split()[-1:]}]
+        return line[1] + ",".join(parts) if parts else ""
+
+    return _IMPORT.sub(used, code)
 
 
 def lacks_devices(command: str) -> Path | None:

@@ -170,7 +170,8 @@ def test_the_strategy_is_that_of_what_a_script_imports() -> None:
         ("try:\n    from horovod import torch\nexcept ImportError:\n    import mpi4py", "horovod"),
         ("import mpi4py.MPI", "mpi"),
         ("import torch\ntorch.distributed.init_process_group('gloo')", "mpi"),
-        ("from torch import distributed as dist", "mpi"),
+        ("from torch import distributed as dist\ndist.barrier()", "mpi"),
+        ("from torch import nn, distributed as dist\nnn.DataParallel(net)", "single"),
         ("import jax\njax.distributed.initialize()", "mpi"),
         ("import deepspeed\ndeepspeed.initialize(model=net)", "mpi"),
         ("from deepspeed.profiling import flops_profiler", "single"),
@@ -216,6 +217,22 @@ def test_the_strategy_is_that_of_what_a_script_imports() -> None:
         Path("trainer.yaml").write_text("_target_: lightning.Trainer\ndevices: 1\n")
         Path("train.py").write_text(f"import lightning\n{text}")
         assert base_of("train.py")["command"] == f"python train.py {arguments}", text
+
+
+def test_a_script_that_may_connect_its_workers_gets_several_with_the_doubt() -> None:
+    for text, is_refused in (
+        ("import ours.distributed as dist", False),
+        ("import torch.distributed as dist\ntorch.nn.DataParallel(net)", True),
+        ("tf.distribute.ParameterServerStrategy(resolver)", True),
+    ):
+        Path("train.py").write_text(text)
+        if is_refused:
+            with pytest.raises(UserError, match="uses neither mpi4py"):
+                starter(Wish(script="train.py", compare=("workers",)), "s.yaml")
+        else:
+            assert "cannot be read for certain" in starter(Wish(script="train.py", compare=("workers",)), "s.yaml")
+            assert base_of("train.py", compare=("workers",))["strategy"] == "mpi"
+            assert base_of("train.py")["strategy"] == "single"
 
 
 def test_a_script_that_starts_workers_needs_no_arm_of_one_beside_the_base_line() -> None:

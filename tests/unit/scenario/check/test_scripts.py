@@ -303,11 +303,13 @@ def test_a_package_beside_a_script_is_read_to_know_whether_it_connects_workers(h
     (here / "train.py").write_text("import torch\nfrom models import *\nos.popen('stty size')\n")
     for file, text, is_said in (
         ("net", "import torch\n", True),
-        ("net", "import torch.distributed\n", False),
+        ("net", "import torch.distributed\n", True),
+        ("net", "import torch.distributed as dist\ndist.barrier()\n", False),
+        ("net", "from torch.nn.parallel import DistributedDataParallel as DDP\nDDP(net)\n", False),
         ("net", "import deepspeed\n", False),
-        ("inner/net", "import torch.distributed\n", False),
-        ("data/net", "import torch.distributed\n", False),
-        ("data/more/net", "import torch.distributed\n", True),
+        ("inner/net", "torch.distributed.barrier()\n", False),
+        ("data/net", "torch.distributed.barrier()\n", False),
+        ("data/more/net", "torch.distributed.barrier()\n", True),
     ):
         (here / "models" / f"{file}.py").write_text(text)
         warned = found("base: {command: python train.py, strategy: mpi, workers: 2}\nbaseline: none\n")
