@@ -16,12 +16,13 @@ from dlbench.errors import UserError, nearest
 from dlbench.regular_file import is_file
 from dlbench.scenario.check.case import num_training_samples
 from dlbench.scenario.check.commands import SHELLS, interpreter_of, scripts_of, simple_commands, text_of
-from dlbench.scenario.check.script_arguments import LOCAL_RANK, Argument, arguments_of, filled, with_imported
+from dlbench.scenario.check.script_arguments import FOLDER, LOCAL_RANK, Argument, arguments_of, filled, with_imported
 from dlbench.scenario.check.scripts import (
     BY_TORCHRUN,
     goes_on,
     has_hook,
     lacks_devices,
+    lacks_folder,
     lightning_clis,
     modules_of,
     parsed,
@@ -32,6 +33,7 @@ from dlbench.scenario.check.scripts import (
     with_modules,
 )
 from dlbench.scenario.metrics import QUALITY
+from dlbench.scenario.placeholders import ATTEMPT
 from dlbench.scenario.read.document import inline
 from dlbench.scenario.settings import Settings
 
@@ -250,7 +252,9 @@ def _of_script(wish: Wish, base: _Lines) -> str:
     if is_python and not starts and lacks_devices(line):
         ways = _with_devices(line, texts, has_flag=any(it.flag == "--devices" for it in arguments))
         line = next((it for it in ways if not lacks_devices(it)), line)
-    line = f"bash -c {shlex.quote(line)}" if LOCAL_RANK in line else line
+    folder = f"{FOLDER}/{{{ATTEMPT}}}"
+    makes = f"mkdir -p {folder} && " * (folder in line and lacks_folder(texts))
+    line = f"bash -c {shlex.quote(makes + line)}" if makes or LOCAL_RANK in line else line
     about = f"{', '.join(open_ones)}: say what it is to be" if open_ones else ""
     base.add("command", line, about or "{batch_size} and every other setting can be filled in")
     defaults = {argument.setting: argument.default for argument in reversed(arguments) if not argument.is_switch}

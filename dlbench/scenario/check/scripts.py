@@ -291,6 +291,11 @@ def goes_on(texts: Sequence[str]) -> bool:
     return any(map(_FINDS.fullmatch, looks)) or any(_calls(*_where_files_are(text)) & takes_up for text in texts)
 
 
+def lacks_folder(texts: Iterable[str]) -> bool:
+    """Whether the files of a script make no folder: one where it is to write must be there."""
+    return not any(re.search(r"makedirs|mkdir|exist_ok|TrainingArguments", text) for text in texts)
+
+
 def _where_files_are(text: str) -> list[ast.AST]:
     """Return what of a Python script is executed where a file is there that no argument names."""
     blocks = [getattr(it, key, None) for it in ast.walk(parsed(text)) for key in ("body", "orelse", "finalbody")]

@@ -206,11 +206,13 @@ def test_a_script_is_told_how_many_workers_to_start_and_where_to_begin_anew(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     arguments = "p.add_argument('--nprocs')\np.add_argument('--out_dir')\np.add_argument('--lr', default='0.1')\n"
+    anew = "python train.py --out_dir output/{attempt_id} --lr {learning_rate}"
     for rest, command in (
         ("", "python train.py --lr {learning_rate}"),
         ("mp.spawn(train, nprocs=args.nprocs)\n", "python train.py --nprocs {workers} --lr {learning_rate}"),
         ("p.add_argument('--local-rank')\n", "bash -c 'python train.py --lr {learning_rate} --local-rank $LOCAL_RANK'"),
-        ("latest_checkpoint('.')\n", "python train.py --out_dir output/{attempt_id} --lr {learning_rate}"),
+        ("latest_checkpoint('.')\n", f"bash -c 'mkdir -p output/{{attempt_id}} && {anew}'"),
+        ("latest_checkpoint('.')\nos.makedirs(path)\n", anew),
     ):  # fmt: skip
         Path("train.py").write_text(arguments + rest)
         text = starter(Wish(script="train.py"), "s.yaml")
