@@ -24,6 +24,7 @@ from dlbench.scenario.check.scripts import (
     lacks_devices,
     lacks_folder,
     lightning_clis,
+    may_connect,
     modules_of,
     parsed,
     python_fault,
@@ -310,7 +311,8 @@ def _started_by(modules: set[str], texts: Sequence[str], command: str) -> str:
     names = (strategy for name, strategy in STARTED_BY if any(re.fullmatch(name, it) for it in modules))
     strategy = next(names, "")
     # What is imported alone connects none.
-    return "single" if strategy in ("", "mpi") and unconnected(command) else strategy
+    is_alone = not may_connect(texts) if not strategy else strategy == "mpi" and unconnected(command)
+    return "single" if is_alone else strategy
 
 
 def _add_scope(base: _Lines, arguments: Sequence[Argument], tree: Sequence[ast.AST]) -> None:

@@ -61,8 +61,8 @@ _FINDS = re.compile(r"((get|find)_)?(last|latest)_(checkpoint|ckpt)\w*|auto_?res
 _LISTS = {"listdir", "scandir", "iterdir", "glob", "iglob", "rglob"}
 _IS_THERE = {"exists", "isfile", "is_file", "isdir", "is_dir", "lexists"} | _LISTS
 _TAKES_UP = {"load_state_dict", "load_weights", "load_model", "load_checkpoint", "load_state", "restore", "set_weights"}
-# Arguments that say where a script writes.
-FOLDERS = ("output_dir", "out_dir", "save_dir", "log_dir", "logdir", "workdir", "checkpoint_dir", "output")
+# Arguments that say where a script writes its checkpoints; beside a folder of logs they may be elsewhere.
+FOLDERS = ("output_dir", "out_dir", "save_dir", "workdir", "checkpoint_dir", "output")
 # Libraries that find other workers by what torchrun sets.
 BY_TORCHRUN = {"lightning", "pytorch_lightning"}
 # What says how many workers Lightning has on a host; by default it takes a single processor.
@@ -95,7 +95,7 @@ def unconnected(command: str) -> Path | None:
     texts += [text for it in inner[:_MOST_MODULES] if (text := text_of(it))]
     # Without a tree is what cannot be read.
     is_read = len(inner) <= _MOST_MODULES and all(parsed(it).body for it in texts)
-    if not is_read or any(_CONNECTED.search(_used(it)) for it in texts):
+    if not is_read or may_connect(texts):
         return None
     nodes = [node for text in texts for node in ast.walk(parsed(text))]
     beside = {it.stem for path in paths for it in path.parent.glob("*.py")}
@@ -114,6 +114,11 @@ def code_of(text: str) -> str:
     with suppress(RecursionError):
         text = ast.unparse(parsed(text))
     return re.sub(r'(?ms)^\s*""".*?"""', "", text)
+
+
+def may_connect(texts: Iterable[str]) -> bool:
+    """Whether the files of a script name anything by which processes find each other."""
+    return any(_CONNECTED.search(_used(it)) for it in texts)
 
 
 def _used(text: str) -> str:

@@ -221,7 +221,8 @@ def test_the_strategy_is_that_of_what_a_script_imports() -> None:
 
 def test_a_script_that_may_connect_its_workers_gets_several_with_the_doubt() -> None:
     for text, is_refused in (
-        ("import ours.distributed as dist", False),
+        ("import ours.distributed as dist\ndist.begin()", False),
+        ("import ours\nours.train()", True),
         ("import torch.distributed as dist\ntorch.nn.DataParallel(net)", True),
         ("tf.distribute.ParameterServerStrategy(resolver)", True),
     ):

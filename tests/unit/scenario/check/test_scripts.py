@@ -136,6 +136,7 @@ RESUME = "if os.path.isfile(%s):\n    model.load_state_dict(torch.load(path))\n"
         (RESUME % "path" + "p.add_argument('--out-dir')\n", "",
          "`bash -c 'mkdir -p output/{attempt_id} && python train.py --out-dir output/{attempt_id} ...'`"),
         (RESUME % "path" + "p.add_argument('--out-dir')\nout.mkdir()\n", "", "such as `--out-dir output/{attempt_id}`"),
+        (RESUME % "path" + "p.add_argument('--log-dir')\n", "", "&& cd output/{attempt_id}"),
         ("if path.exists():\n    self.load_it(path)\ndef load_it(self, path):\n    net.load_state_dict(1)\n", "",
          "goes on"),
         ("if path.exists():\n    self.load_it(path)\ndef load_it(self, path):\n    json.load(1)\n", "", ""),
