@@ -71,7 +71,7 @@ _OF_ALL = re.compile(
 # So does one that divides it by their number, and by nothing else.
 _DIVIDES = re.compile(
     r"([\w.]+\.)?batch_size //?=? (int\()?(?P<number>[\w.]*"
-    r"(world_size(\(\))?|\.size\(\)|nprocs|ngpus\w*|num_gpus|n_gpu|device_count\(\)))\)?"
+    r"(world_size(\(\))?|\.size\(\)|nprocs|ngpus|num_gpus|n_gpu|\.device_count\(\)))\)?"
 )
 UNREAD = "let the script read run.batch_size, or give it an argument that the command sets to {batch_size}"
 # What is said of a strategy: of workers that dlbench starts, of those that a script starts itself, and of replicas.
