@@ -82,10 +82,14 @@ def held_back(rows: Iterable[Row]) -> str:
     return f"held back by {' and '.join(filter(total.get, reasons))} in {percent(share)} of the window"
 
 
+def has_fixed_batch(row: Row) -> bool:
+    """Whether all steps of the run are of one batch size."""
+    return row.get("batch_policy") in (None, BatchPolicy.FIXED)
+
+
 def can_extend(row: Row) -> bool:
     """Whether `extend_window` is for the run: not for scripts, nodes that send messages, and a batch that changes."""
-    is_fixed = row.get("batch_policy") in (None, BatchPolicy.FIXED)
-    return is_fixed and row.get("command") is None and row.get("updates") is None
+    return has_fixed_batch(row) and row.get("command") is None and row.get("updates") is None
 
 
 def updates_of(row: Row) -> int | None:

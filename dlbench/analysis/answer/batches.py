@@ -5,11 +5,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 
 from dlbench.analysis.answer.answer import BatchSize
-from dlbench.analysis.arms import Arm, Row, quotient
+from dlbench.analysis.arms import Arm, Row, has_fixed_batch, quotient
 from dlbench.analysis.formatting import number, percent
 from dlbench.analysis.groups import described, groups
 from dlbench.analysis.metrics.critical_batch import LEAST_SIZES, NotIdentifiableError, best_batch
-from dlbench.scenario.settings import BatchPolicy
 
 BATCH = "batch_size_global"
 # A target that is reached sooner compares warm-ups, and whole epochs tell little of it.
@@ -24,7 +23,7 @@ def batch_sizes(arms: Sequence[Arm], keys: Sequence[str]) -> Iterator[BatchSize]
         keys: The settings in which they differ.
     """
     others = [key for key in keys if not key.startswith("batch_size")]
-    fixed = (arm for arm in arms if arm.completed and arm.get("batch_policy") in (None, BatchPolicy.FIXED))
+    fixed = (arm for arm in arms if arm.completed and has_fixed_batch(arm.first))
     for values, alike in groups(fixed, others):
         if len({arm.get(BATCH) for arm in alike}) < LEAST_SIZES:
             continue

@@ -8,13 +8,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from dlbench.analysis.arms import Row
+from dlbench.analysis.arms import Row, has_fixed_batch
 from dlbench.records import files
 from dlbench.report.data import ReportData
 from dlbench.report.exporters._runs import Epoch, ExportedRun, distinct_name, known_values, ms, runs_of
 from dlbench.scenario.metrics import BUILT_IN, QUALITY, TIME_TO_TARGET
 from dlbench.scenario.run_spec import arm_name
-from dlbench.scenario.settings import BatchPolicy
 
 PACKAGE = "mlperf_logging"
 # Settings by the keys that MLPerf has for them; all are as old as the run.
@@ -93,8 +92,7 @@ def _micro_batch(row: Row) -> int | None:
     """Return the samples that a worker computes at once; None where these are not always equally many."""
     batch, most = row.get("batch_size_per_worker") or 0, row.get("microbatch_size")
     parts = max(row.get("gradient_accumulation_steps") or 1, math.ceil(batch / (most or batch or 1)))
-    is_steady = row.get("batch_policy") in (None, BatchPolicy.FIXED)
-    return int(batch / parts) if is_steady and batch >= parts and (batch / parts).is_integer() else None
+    return int(batch / parts) if has_fixed_batch(row) and batch >= parts and (batch / parts).is_integer() else None
 
 
 def _training(run: ExportedRun, first_step_s: float) -> Iterator[Event]:

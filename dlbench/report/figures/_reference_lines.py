@@ -14,6 +14,7 @@ from dlbench.analysis.arms import (
     can_extend,
     emulation,
     flags_of,
+    has_fixed_batch,
     quotient,
     updates_of,
     window_needed,
@@ -26,8 +27,8 @@ from dlbench.grouping import by_key
 from dlbench.report.chart import Axis, MissingRowsError, Panel, Role, Series, line_mark
 from dlbench.report.data import run_of
 from dlbench.report.figures._places import meanings
-from dlbench.report.figures._shown import RATE, label, rate_note
-from dlbench.report.figures._target import EPOCHS, with_ends
+from dlbench.report.figures._shown import RATE, label, left_out_note, rate_note
+from dlbench.report.figures._target import EPOCHS, target_notes, with_ends
 from dlbench.report.lines import FLAGS, Part, ended, named, parts
 
 WHOLE = "as fast as one worker alone"
@@ -133,15 +134,22 @@ def with_updates(arms: Sequence[Arm]) -> list[Arm]:
     """Return the arms with their runs' updates to the target: epochs to it x updates of an epoch; without `batch_size`.
 
     That follows from the global batch and the workers, and would otherwise give every point its own series. The global
-    batch is that of one update.
+    batch is that of one update; arms whose batch changes are left out.
     """
     columns = {
         "updates": lambda row: _updates(row, EPOCHS),
         ended("updates"): lambda row: _updates(row, ended(EPOCHS)),
         "batch_size": lambda row: None,
     }
-    placed = [(arm, _batch_of_update(arm)) for arm in with_ends(arms)]
+    placed = [(arm, _batch_of_update(arm)) for arm in with_ends(arms) if has_fixed_batch(arm.first)]
     return [arm.having(**columns, **{BATCH: lambda row, batch=batch: batch}) for arm, batch in placed]
+
+
+def update_notes(arms: Sequence[Arm], shown: Sequence[Arm]) -> Iterator[str]:
+    """Say what `target_notes` says, and which arms are left out because their batch changes."""
+    yield from target_notes(arms, shown)
+    changing = (arm for arm in arms if arm.get("target_value") is not None and not has_fixed_batch(arm.first))
+    yield from left_out_note(map(label, changing), "of a batch that changes")
 
 
 def _updates(row: Row, epochs: str) -> float | None:

@@ -12,6 +12,7 @@ from dlbench.report.figures._quantities import QuantityFigure
 from dlbench.report.figures._reference_lines import (
     by_global_batch,
     efficiency_notes,
+    update_notes,
     with_efficiencies,
     with_fits,
     with_ideals,
@@ -132,9 +133,9 @@ TABLE: Mapping[str, QuantityFigure] = {
     ),
     "steps_to_target": QuantityFigure(
         doc="Updates to the target against the global batch: perfect scaling, the fit, and the critical batch size.",
-        ORDER=80, title="Updates to {target} by {x}", needs="a target at two or more global batches",
+        ORDER=80, title="Updates to {target} by {x}", needs="a target at two or more global batches that do not change",
         shown={"updates": Axis("updates to target", "log10")},
-        arms=with_updates, places=by_global_batch, reference=with_fits, notes=target_notes,
+        arms=with_updates, places=by_global_batch, reference=with_fits, notes=update_notes,
     ),
     "strategies": QuantityFigure(
         doc="Steady throughput of each way to train at each batch size or number of workers, as a map.",

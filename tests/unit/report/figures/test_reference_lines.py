@@ -214,6 +214,11 @@ STEPS = (
         says=["Critical batch of mpi: 129 [114, 146] samples", "to 18 runs"],
     ),
     Case(
+        "epochs of a batch that changes have unequal numbers of updates",
+        [took(800, 16), took(400, 32), took(310, 16, batch_policy="step-doubling", strategy="single")],
+        {0: {"mpi": {16: 800, 32: 400}, PERFECT_SCALING: ...}}, says=["Left out, of a batch that changes: "],
+    ),
+    Case(
         "batch sizes at which a run never arrived are not fitted",
         [*curve(), took(None, 512, repeat=1), took(5, 512, repeat=2)],
         {0: {"mpi": UPDATES | {512: see(5, planted(512), ended=(10_000,))}, PERFECT_SCALING: ..., FIT: ...}},
