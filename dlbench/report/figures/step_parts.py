@@ -127,11 +127,14 @@ def _panel(title: str, label: str, bars: Iterable[tuple[str, list[Arm]]]) -> Pan
 
 
 def _typical(slot: float, part: str, arms: Iterable[Arm]) -> Iterator[Mark]:
-    """Yield a part of the run with the median step, of an even number of runs the mean of the middle two."""
+    """Yield a part of the run with the median step, of an even number of runs the mean of the middle two.
+
+    A part that only one of the two has counts as 0 in the other: so the parts sum to the mean of both steps.
+    """
     rows = sorted((row for arm in arms for row in arm.completed if row[STEP]), key=itemgetter(STEP))
     middle = rows[(len(rows) - 1) // 2 : len(rows) // 2 + 1]
-    if values := [row[SPLIT][part] for row in middle if part in row[SPLIT]]:
-        yield line_mark(slot, fmean(values), len(rows))
+    if any(part in row[SPLIT] for row in middle):
+        yield line_mark(slot, fmean(row[SPLIT].get(part, 0.0) for row in middle), len(rows))
 
 
 def _notes(num_completed: int, observed: Sequence[Row]) -> Iterator[str]:

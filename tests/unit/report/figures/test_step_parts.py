@@ -47,6 +47,12 @@ CASES = (
              WHOLE: {0: see(50, 55, 60, value=55, low=50, high=60, n=3), 1: see(50, low=None)}}},
     ),
     Case(
+        "of two runs the parts sum to the mean of both steps, whatever each of them has",
+        repeats(2, peer_wait_s=[None, 0.001], wire_time_s=[None, 0.003], data_wait_s=[0.1, None]),
+        {0: {WHOLE: {0: 50}, DATA: {0: 0.5}, COMPUTE: {0: 40}, UPDATE: {0: 4}, EXPOSED: {0: 2.5},
+             "waiting for slower workers": {0: 0.625}, "all-reduce": {0: 1.875}, REST: {0: 0.5}}},
+    ),
+    Case(
         "where batch sizes vary each way has a panel with a bar for each", num_runs=4,
         rows=[run(workers=w, batch_size=b) for w in (1, 2) for b in (8, 16)],
         titles=["mpi, 1 worker", "mpi, 2 workers"],
