@@ -5,11 +5,12 @@ They are made from its specification, its layout and its journal.
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain
+from statistics import fmean
 from typing import Any
 
 import dlbench
@@ -48,6 +49,11 @@ LARGEST = (
 SUM = ("samples_seen", "bytes_sent", "messages", "updates", "gradients_dropped")
 # What a worker counts until its end: steps that only lengthen the window are in it and cannot be taken out.
 TOTALS = ("energy_j", "network_bytes", "wire_bytes", "steal_fraction")
+# What each worker says of itself, and how that becomes one value where all of them say it.
+_OF_WORKERS: dict[str, Callable[[list[Any]], Any]] = {
+    "host_memory_peak_bytes": max, "device_memory_peak_bytes": max, "device_utilization": fmean,
+    **{f"device_{name}": fmean for name in THROTTLES},
+}  # fmt: skip
 # Columns that are made of a setting, of which a script may not know it.
 _DERIVED = {
     "batch_size": ("batch_size", "batch_size_per_worker", "batch_size_global"),
@@ -141,7 +147,7 @@ def run_row(run: RunSpec, layout: Layout | None, attempt: AttemptRecords, journa
         changes = journal.batch_changes
         row["batch_changes"] = len(changes)
         row["batch_size_last"] = changes[-1].batch_size if changes else run.global_batch_size
-    row |= _facts(run, journal, attempt.machine, row)
+    row |= _facts(run, journal, results, attempt.machine, row)
     notes = (row["script_note"], *unlike.values(), note_of_batch(run.settings.command or ""))
     row["script_note"] = "; ".join(filter(None, dict.fromkeys(notes))) or None
     devices = {journal.facts.get(place.rank, {}).get("device_name") for place in places if place.workers}
@@ -312,8 +318,10 @@ def _simulated(run: RunSpec) -> dict[str, Any]:
     }
 
 
-def _facts(run: RunSpec, journal: Journal, machine: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what workers reported by column name, of each the first; it fills cells that are still unknown.
+def _facts(
+    run: RunSpec, journal: Journal, workers: Iterable[int], machine: Mapping[str, Any], row: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return what workers reported by column name, of each the first or what it is of all; it fills unknown cells.
 
     How cores were enforced is the exception: the worker has seen it, the layout only asked for it.
     """
@@ -324,6 +332,10 @@ def _facts(run: RunSpec, journal: Journal, machine: Mapping[str, Any], row: Mapp
         wanted -= set(TOTALS)
     for facts in reversed(journal.facts.values()):
         columns |= {name: value for name, value in facts.items() if name in wanted and value is not None}
+    of_workers = _OF_WORKERS | ({"energy_j": sum} if _on_gpus(journal) else {})
+    for name in wanted & of_workers.keys():
+        values = [journal.facts.get(worker, {}).get(name) for worker in workers]
+        columns[name] = of_workers[name](values) if values and None not in values else None
     if run.settings.command is None:
         with suppress(UserError):  # of a plugin that is not installed where the study is read
             columns.setdefault("backend", plugins.load("trainers", run.settings.trainer).get("BACKEND"))
@@ -402,7 +414,7 @@ def _sensors(journal: Journal, places: Sequence[Place]) -> dict[str, Any]:
     num_hosts = len({place.host for place in places}) or 1
     steal, capacity, busy = (_of_machines(journal, f"cpu_{of}_s", places) for of in ("steal", "capacity", "time"))
     workers = sensors.counted(journal, "cpu", "time_s")
-    on_gpus = any(reading.sensor == "nvml" for reading in journal.sensors)
+    on_gpus = _on_gpus(journal)
     # A counter that did not move has counted nothing.
     energy = sensors.counted(journal, "nvml" if on_gpus else "rapl", "energy_j") or None
     end = max(map(sensors.training_end, journal.steps.values()), default=0.0)
@@ -418,8 +430,12 @@ def _sensors(journal: Journal, places: Sequence[Place]) -> dict[str, Any]:
         "steal_fraction": quotient(steal, capacity),
         "other_cpu_cores": others / end if others is not None and end >= LEAST_BUSY_S else None,
         "device_rejected": "; ".join(texts) or None,
-        **{f"device_{name}": mean for name, mean in means.items() if mean is not None},
+        **({f"device_{name}": mean for name, mean in means.items()} if on_gpus else {}),
     }
+
+
+def _on_gpus(journal: Journal) -> bool:
+    return any(reading.sensor == "nvml" for reading in journal.sensors)
 
 
 def _of_machines(journal: Journal, quantity: str, places: Sequence[Place]) -> float | None:

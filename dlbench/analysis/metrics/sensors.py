@@ -47,14 +47,17 @@ def counted_by_worker(journal: Journal, sensor: str, quantity: str) -> dict[int,
 
 
 def mean_in_window(journal: Journal, sensor: str, quantity: str) -> float | None:
-    """Return the mean of the readings taken inside the timed window, mean over the workers that read there."""
-    means = []
+    """Return the mean of the readings taken inside the timed window, mean over the workers with that sensor.
+
+    None where one of them has no such reading there.
+    """
+    means, workers = [], {reading.worker for reading in journal.sensors if reading.sensor == sensor}
     for worker, (at_s, values) in _readings(journal, sensor, quantity):
         pieces = journal.results[worker].segments if worker in journal.results else ()
         inside = [(piece.opened_at_s <= at_s) & (at_s <= piece.closed_at_s) for piece in pieces]
         if np.any(inside):
             means.append(float(values[np.any(inside, axis=0)].mean()))
-    return float(np.mean(means)) if means else None
+    return float(np.mean(means)) if means and len(means) == len(workers) else None
 
 
 def training_end(rows: Rows | None) -> float:

@@ -355,6 +355,30 @@ def test_readings_that_cannot_be_true_count_nowhere_and_are_named():
         assert row(extended_journal(readings))["energy_j"] == energy
 
 
+def test_what_a_worker_says_of_its_own_gpu_and_memory_is_no_value_of_all() -> None:
+    layout = Layout(places=tuple(Place(rank=n, workers=(n,), cores=(n,)) for n in (0, 1)), intra_op_threads=1,
+                    inter_op_threads=1)  # fmt: skip
+    own = {"energy_j": 20.0, "device_utilization": 0.8, "device_memory_peak_bytes": 5, "host_memory_peak_bytes": 7}
+    other = {"energy_j": 30.0, "device_utilization": 0.6, "device_memory_peak_bytes": 6, "host_memory_peak_bytes": 6}
+
+    def found(*facts: dict, readings: tuple[SensorReading, ...] = (), **changes: Any) -> list:
+        """Return these columns of a run whose workers say this after it."""
+        results = {worker: result(**changes) for worker in (0, 1)}
+        tables = {worker: steps(0.0) for worker in results}
+        journal = Journal(steps=tables, results=results, facts=dict(enumerate(facts)), sensors=readings)
+        made = row(journal, layout=layout)
+        return [made[name] for name in own]
+
+    gpus = of_gpus(temperature_c={1.0: 40.0})
+    assert found(own, other, readings=gpus) == [50.0, pytest.approx(0.7), 6, 7]
+    assert found(own, other, readings=gpus, segments=()) == [50.0, pytest.approx(0.7), 6, 7]
+    assert found(own, {}, readings=gpus) == [None] * 4
+    assert found({"energy_j": 20.0}, {}) == [20.0, 0.5, None, None], "its host's processors"
+    # What one worker read inside the window is no mean of both either.
+    one = (*gpus, SensorReading(0, 1.0, "nvml", "utilization", 0.8), SensorReading(1, 1.0, "nvml", "energy_j", 3.0))
+    assert found(own, {}, readings=one) == [None] * 4
+
+
 def test_model_flop_utilisation_is_that_of_one_workers_device():
     def mfu(*names: str, facts: dict | None = None, **changes) -> tuple:
         """Return peak and utilisation of workers on these devices, each at 320 samples/s."""
