@@ -4,9 +4,10 @@ import contextlib
 import os
 import threading
 import time
-from pathlib import Path
 
 import psutil
+
+from dlbench.worker.process.children import with_children
 
 # Between looks, which take 0.1 ms to 0.1 s by what there is to look at: at least this long, and this many times the
 # processor's time of the last one. After fewer looks nothing is known.
@@ -51,11 +52,7 @@ def is_connected(pid: int) -> bool:
     Raises:
         OSError, psutil.Error: One of them cannot be looked at.
     """
-    pids = [pid]
-    for each in pids:  # psutil would ask all processes of the machine
-        for task in Path(f"/proc/{each}/task").iterdir():
-            pids += map(int, (task / "children").read_text().split())
-    open_ones = [it for each in pids for it in psutil.Process(each).net_connections("tcp")]
+    open_ones = [it for each in with_children(pid) for it in psutil.Process(each).net_connections("tcp")]
     pairs = {(_plain(it.laddr), _plain(it.raddr)) for it in open_ones if it.status == psutil.CONN_ESTABLISHED}
     return any((there, here) not in pairs for here, there in pairs)
 

@@ -86,7 +86,10 @@ def run(assignment: Assignment, rank: int, words: Sequence[str], leave: Callable
     reporter.release()
     place = assignment.layout.places[rank]
     columns = network_interface.facts(os.environ, assignment.run.settings.collectives) | observer.totals()
-    columns |= {"cores_enforced": enforced, "device_name": nvml.device_name(place) or hardware.processor()}
+    # What NVML said while the script ran; it has closed its GPUs.
+    has_computed = {columns["device_utilization"], columns["device_memory_peak_bytes"]} != {None}
+    device_name = (has_computed and nvml.names(place)) or hardware.processor()
+    columns |= {"cores_enforced": enforced, "device_name": device_name}
     values, stated = taken_here(assignment, metrics, before, ran_s)
     if rank:
         stated = note_of_other(assignment, rank)

@@ -5,6 +5,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable
+from itertools import chain
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 from dlbench import plugins
 from dlbench.records.gpus import REJECTED, THROTTLE_REASONS, THROTTLES, ask, nvml
 from dlbench.scenario.layout import Place
+from dlbench.worker.process.children import with_children
 from dlbench.worker.sensors import Reading
 
 OPTIONS = plugins.Options
@@ -144,17 +146,23 @@ class _Gpu:
 
 def device_name(place: Place) -> str:
     """Return the names of the GPUs of the workers at `place`; empty where this process computes on none."""
-    if not computes():
-        return ""
+    return names(place) if computes() else ""
+
+
+def names(place: Place) -> str:
+    """Return the names of the GPUs of the workers at `place`."""
     with nvml() as library:
         gpus, _ = _own(library, place)
-        names = (ask(library, library.nvmlDeviceGetName, gpu) for gpu in gpus)
-        return " and ".join(dict.fromkeys(filter(None, names)))
+        answers = (ask(library, library.nvmlDeviceGetName, gpu) for gpu in gpus)
+        return " and ".join(dict.fromkeys(filter(None, answers)))
 
 
 def computes() -> bool:
-    """Whether this process has opened a GPU for computing."""
-    for entry in OPEN_FILES.glob("*"):
+    """Whether this process or one below it, such as a script that it waits for, has opened a GPU for computing."""
+    folders = [OPEN_FILES]
+    with contextlib.suppress(OSError):  # one that has just ended: the next look sees the others
+        folders += [Path(f"/proc/{pid}/fd") for pid in with_children(os.getpid())]
+    for entry in chain.from_iterable(folder.glob("*") for folder in folders):
         with contextlib.suppress(OSError):
             if str(entry.readlink()) in COMPUTE_DEVICES:
                 return True

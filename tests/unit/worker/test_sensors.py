@@ -1,4 +1,5 @@
 import os
+import subprocess
 import sys
 import time
 import types
@@ -301,6 +302,21 @@ def test_a_worker_says_what_its_own_gpus_are_called(driver, tmp_path):
     driver(gpu(1))
     (tmp_path / "7").unlink()  # computes on none
     assert nvml.device_name(HERE) == ""
+
+
+def test_a_process_computes_where_its_child_has_the_gpu_open(monkeypatch, tmp_path):
+    (tmp_path / "none").mkdir()
+    device = tmp_path / "nvidia-uvm"
+    device.touch()
+    monkeypatch.setattr(nvml, "OPEN_FILES", tmp_path / "none")
+    monkeypatch.setattr(nvml, "COMPUTE_DEVICES", (str(device),))
+    assert not nvml.computes()
+    with device.open() as opened_by_child, subprocess.Popen(["sleep", "600"], stdin=opened_by_child) as child:
+        try:
+            assert nvml.computes()
+        finally:
+            child.kill()
+    assert not nvml.computes()
 
 
 def test_what_a_gpu_does_not_answer_is_left_out(driver, opened):
