@@ -51,9 +51,10 @@ def mean_in_window(journal: Journal, sensor: str, quantity: str) -> float | None
 
     None where one of them has no such reading there.
     """
-    means, workers = [], {reading.worker for reading in journal.sensors if reading.sensor == sensor}
+    means, results = [], journal.results
+    workers = {reading.worker for reading in journal.sensors if reading.sensor == sensor} & results.keys()
     for worker, (at_s, values) in _readings(journal, sensor, quantity):
-        pieces = journal.results[worker].segments if worker in journal.results else ()
+        pieces = results[worker].segments if worker in results else ()
         inside = [(piece.opened_at_s <= at_s) & (at_s <= piece.closed_at_s) for piece in pieces]
         if np.any(inside):
             means.append(float(values[np.any(inside, axis=0)].mean()))
