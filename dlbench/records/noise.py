@@ -1,6 +1,5 @@
 """How quiet the machine is: what others take of its processors, its load, and how steadily it computes."""
 
-import contextlib
 import itertools
 import os
 import time
@@ -61,14 +60,6 @@ def noise(duration_s: float = 0.05) -> dict[str, Any]:
         "spin_slowdown": round(median(pieces) / min(pieces), 4),
         "spin_longest_s": round(max(pieces), 6),
     }
-
-
-def steal_fraction(before: dict[str, Any], after: dict[str, Any]) -> float | None:
-    """Return the share of all cores' time that the hypervisor took between two results of `noise`."""
-    with contextlib.suppress(TypeError, ZeroDivisionError):
-        stolen = after["cpu_steal_s"] - before["cpu_steal_s"]
-        return float(stolen / (after["cpu_capacity_s"] - before["cpu_capacity_s"]))
-    return None
 
 
 @dataclass

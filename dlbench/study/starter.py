@@ -19,11 +19,11 @@ from dlbench.scenario.check.commands import SHELLS, interpreter_of, scripts_of, 
 from dlbench.scenario.check.script_arguments import FOLDER, LOCAL_RANK, Argument, arguments_of, filled, with_imported
 from dlbench.scenario.check.scripts import (
     BY_TORCHRUN,
+    code_of,
     goes_on,
     has_hook,
     lacks_devices,
     lacks_folder,
-    lightning_clis,
     may_connect,
     modules_of,
     parsed,
@@ -246,13 +246,9 @@ def _of_script(wish: Wish, base: _Lines) -> str:
     ]
     starts, starting = starts_workers(text_of(script) or "") if is_python else ("", "")
     words, open_ones = filled(arguments, starts_workers=starting, goes_on=goes_on(texts))
-    clis = lightning_clis(texts) if is_python else []
-    # Without `run=False` its first argument says what to do.
-    is_run = bool(clis) and not any(it.arg == "run" and ast.unparse(it.value) == "False" for it in clis[0].keywords)
-    line = " ".join([command, *["fit"] * is_run, *words])
-    if is_python and not starts and lacks_devices(line):
-        ways = _with_devices(line, texts, has_flag=any(it.flag == "--devices" for it in arguments))
-        line = next((it for it in ways if not lacks_devices(it)), line)
+    line = " ".join([command, *words])
+    if is_python and not starts and BY_TORCHRUN & {module for text in texts for module in modules_of(text)}:
+        line = _of_lightning([command, *words], texts, has_flag=any(it.flag == "--devices" for it in arguments))
     folder = f"{FOLDER}/{{{ATTEMPT}}}"
     makes = f"mkdir -p {folder} && " * (folder in line and lacks_folder(texts))
     line = f"bash -c {shlex.quote(makes + line)}" if makes or LOCAL_RANK in line else line
@@ -288,20 +284,24 @@ def _of_script(wish: Wish, base: _Lines) -> str:
     return strategy
 
 
-def _with_devices(line: str, texts: Sequence[str], *, has_flag: bool) -> Iterator[str]:
-    """Yield commands that may tell Lightning how many workers there are on a host."""
-    if lightning_clis(texts):
-        yield f"{line} --trainer.devices {{workers}}"
+def _of_lightning(words: Sequence[str], texts: Sequence[str], *, has_flag: bool) -> str:
+    """Return a command that tells Lightning how many workers there are on a host, where the script does not say it."""
+    code, line = "\n".join(map(code_of, texts)), " ".join(words)
+    is_cli = "LightningCLI" in code
+    if is_cli and "run=False" not in code:  # its first argument says what to do
+        line = " ".join([words[0], "fit", *words[1:]])
     if has_flag:
-        yield f"{line} --devices {{workers}}"
-    if any(re.search(r"\bFabric\(", text) for text in texts):
+        return f"{line} --devices {{workers}}"
+    if re.search(r"instantiate\(\w+\.trainer\b", code):
+        return f"{line} trainer.devices={{workers}}"
+    if not lacks_devices(line) or "devices=" in code:
+        return line
+    if is_cli:
+        return f"{line} --trainer.devices {{workers}}"
+    if re.search(r"\bFabric\(", code):
         # Fabric's own command says the first; with it `.launch()` fails.
-        is_launched = any(".launch(" in text for text in texts)
-        yield f"env {'LT_CLI_USED=1 ' * (not is_launched)}LT_DEVICES={{workers}} {line}"
-    else:
-        yield f"env PL_TRAINER_DEVICES={{workers}} {line}"
-    if any("hydra" in modules_of(text) for text in texts):
-        yield f"{line} trainer.devices={{workers}}"
+        return f"env {'LT_CLI_USED=1 ' * ('.launch(' not in code)}LT_DEVICES={{workers}} {line}"
+    return f"env PL_TRAINER_DEVICES={{workers}} {line}"
 
 
 def _started_by(modules: set[str], texts: Sequence[str], command: str) -> str:

@@ -219,7 +219,7 @@ def _about_workers(path: str, start: str, texts: Sequence[str], command: str, ar
             f"{path} and its command give Lightning no `devices`, or one: each worker may train alone; pass "
             '`devices=int(os.environ["LOCAL_WORLD_SIZE"])`, or without any `command: env PL_TRAINER_DEVICES={workers} '
             "python ...`, for Fabric `env LT_CLI_USED=1 LT_DEVICES={workers} python ...`, for LightningCLI "
-            "`--trainer.devices {workers}`, with hydra `trainer.devices={workers}` (docs/own-code.md)"
+            "`--trainer.devices {workers}` (docs/own-code.md)"
         )
     if (call := starts_workers(text)[0]) and not arms[0].settings.workers_inside:
         yield (

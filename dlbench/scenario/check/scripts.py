@@ -65,13 +65,17 @@ _TAKES_UP = {"load_state_dict", "load_weights", "load_model", "load_checkpoint",
 FOLDERS = ("output_dir", "out_dir", "save_dir", "workdir", "checkpoint_dir", "output")
 # Libraries that find other workers by what torchrun sets.
 BY_TORCHRUN = {"lightning", "pytorch_lightning"}
-# What says how many workers Lightning has on a host; by default it takes a single processor.
-_DEVICES = re.compile(r"(?:--|\b)(?:LT_|PL_TRAINER_|\w+\.)?devices\b|LOCAL_WORLD_SIZE|--config\b", re.IGNORECASE)
-# Where hydra finds its files, what of them makes a Trainer, and what of a command chooses another that may say it.
-_HYDRA, _CHOICE = re.compile(r"hydra\.main\(.*?\bconfig_path='([^']+)'"), re.compile(r"\b(trainer|experiment)=")
-_TRAINER = re.compile(r"^ *_target_: *(?:pytorch_)?lightning\.[\w.]*Trainer\s*$", re.MULTILINE)
-# Arguments of a LightningCLI that may say so, too.
-_HOLDERS = {None, "args", "parser_kwargs", "trainer_class"}
+# What makes its trainers, and what of a command says how many workers they have on a host, or a file that may.
+_MAKES = re.compile(r"\b(Trainer|Fabric)\(|\bLightningCLI\b")
+_DEVICES = re.compile(r"(?:--|\b)(?:LT_|PL_TRAINER_|\w+\.)?devices\b|LOCAL_WORLD_SIZE|--config\b| -c\b", re.IGNORECASE)
+# A Trainer takes of its environment what no argument says; a LightningCLI passes all arguments.
+_ARGUMENTS = re.compile(r"\bdevices=|\bLightningCLI\b")
+# By default it takes a single processor; what may say another number.
+_ONE = re.compile(r"\bdevices=(1|None|'auto')(?=[,)])")
+_MAY_SAY = re.compile(
+    r"devices|num_nodes|LOCAL_WORLD_SIZE|instantiate\("
+    r"|(Trainer|Fabric|CLI)\(.*(\*\*|\b(args|parser_kwargs|trainer_class)=|trainer_defaults=\w+[,)])"
+)
 # `if os.path.isfile(args.resume)` asks an argument.
 _ASKED = re.compile(r"\(\w+\.\w*(?:resume|checkpoint|ckpt|pretrained|load|weights|model)\w*\)")
 # So does `if args.resume == "latest"`, or a variable that has its answer, where `--resume` is off by default.
@@ -137,56 +141,13 @@ def _used(text: str) -> str:
 def lacks_devices(command: str) -> Path | None:
     """Return the Python script of a command whose Lightning has one worker in each process; None if unsure."""
     path, outer, texts = _script_and_texts(command)
-    calls = [it for text in texts for it in ast.walk(parsed(text)) if isinstance(it, ast.Call)]
-    makers = [it for it in calls if re.fullmatch(r"(.*\.)?(Trainer|Fabric)", ast.unparse(it.func))]
-    clis = lightning_clis(texts)
-    passed = [(it.arg, ast.unparse(it.value)) for call in makers for it in call.keywords]
-    configs = _configs_of_trainers(path, texts) if path and not _CHOICE.search(command) else []
-    devices = {value for key, value in passed if key == "devices"}
-    devices |= {it for text in configs for it in re.findall(r"^ *devices: *(\S+)", text, re.MULTILINE)}
-    flags = [it for it in calls if "'--devices'" in map(ast.unparse, it.args)]
-    if flags:  # which the command gives, or not
-        defaults = {ast.unparse(it.value) for call in flags for it in call.keywords if it.arg == "default"}
-        devices = {it for it in devices if not f".{it}".endswith(".devices")} | defaults
-    # A Trainer takes of its environment what no argument says; a LightningCLI passes all arguments.
-    says_all = "devices" in dict(passed) or not makers
-    outer = [it.replace("PL_TRAINER_DEVICES", "") if says_all else it for it in outer]
-    is_set = any(map(_DEVICES.search, outer)) or not devices <= {"1", "None", "'auto'", "auto", "null"}
-    unsaid = "LOCAL_WORLD_SIZE" if configs else r"LOCAL_WORLD_SIZE|instantiate\("
-    unclear = {None, "num_nodes"} & {*dict(passed)} or re.search(unsaid, "\n".join(texts))
-    is_unclear = bool(unclear) or _is_unclear(clis, outer, texts)
+    code = "\n".join(map(code_of, texts))
+    if _ARGUMENTS.search(code):
+        outer = [it.replace("PL_TRAINER_DEVICES", "") for it in outer]
+    is_said = any(map(_DEVICES.search, outer)) or _MAY_SAY.search(_ONE.sub("", code))
+    is_made = any(BY_TORCHRUN & {*modules_of(text)} for text in texts) and _MAKES.search(code)
     # Scripts with the hook compare how many there are.
-    if not (makers or clis or configs) or is_set or is_unclear or any(map(has_hook, texts)):
-        return None
-    return path if any(BY_TORCHRUN & {*modules_of(text)} for text in texts) else None
-
-
-def _configs_of_trainers(path: Path, texts: Sequence[str]) -> list[str]:
-    """Return the texts of hydra's files of which a script makes Lightning's Trainer."""
-    folder = _HYDRA.search(code_of(texts[0])) if texts else None
-    files = [it for kind in ("*.yaml", "*/*.yaml") for it in (path.parent / folder[1]).glob(kind)] if folder else []
-    return [text for it in files[:_MOST_MODULES] if _TRAINER.search(text := text_of(it) or "")]
-
-
-def lightning_clis(texts: Iterable[str]) -> list[ast.Call]:
-    """Return the calls by which a script's files make a LightningCLI, or a class of theirs that is derived from it."""
-    nodes = [it for text in texts for it in ast.walk(parsed(text))]
-    classes = [it for it in nodes if isinstance(it, ast.ClassDef)]
-    names = {it.name for it in classes if any(ast.unparse(base).endswith("LightningCLI") for base in it.bases)}
-    calls = [it for it in nodes if isinstance(it, ast.Call)]
-    return [it for it in calls if ast.unparse(it.func).rpartition(".")[2] in {"LightningCLI", *names}]
-
-
-def _is_unclear(clis: Sequence[ast.Call], outer: Iterable[str], texts: Iterable[str]) -> bool:
-    """Whether `devices` of a LightningCLI may be in its defaults or a file."""
-    if not clis:
-        return False
-    passed = {it.arg: it.value for call in clis for it in call.keywords}
-    defaults = passed.get("trainer_defaults")
-    if defaults is not None and (isinstance(defaults, ast.Name) or "devices" in ast.unparse(defaults)):
-        return True
-    in_file = any(re.search(r"\.py\b.* -c\b", it) for it in outer)
-    return in_file or bool(_HOLDERS & passed.keys()) or any("trainer.devices" in it for it in texts)
+    return path if is_made and not is_said and not any(map(has_hook, texts)) else None
 
 
 def _script_and_texts(command: str) -> tuple[Path | None, list[str], list[str]]:

@@ -237,13 +237,6 @@ def test_cores_are_visited_in_turn_each_once_however_short_the_time_and_may_be_t
     assert found["spin_best_per_s_by_core"] == {}
 
 
-def test_steal_between_two_moments():
-    before, after = {"cpu_steal_s": 5.0, "cpu_capacity_s": 100.0}, {"cpu_steal_s": 7.0, "cpu_capacity_s": 140.0}
-    assert noise.steal_fraction(before, after) == pytest.approx(0.05)
-    assert noise.steal_fraction(before, before) is None
-    assert noise.steal_fraction({"cpu_steal_s": None, "cpu_capacity_s": None}, after) is None
-
-
 def changed(machine_json, *changes):
     """Return a description with other facts: (value, key, key within it, ...) each."""
     other = copy.deepcopy(machine_json)
