@@ -98,14 +98,14 @@ def _versions(machine: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_facts(host: Host, facts: Mapping[str, Any], kernels: Sequence[str], shares: Mapping[str, int]) -> Host:
-    """Return a host with its cores, unless the cluster names them, and the number of its machine.
+    """Return a host with its cores, those that the cluster names or all, and the number of its machine.
 
     Of the cores of a host that a job shares, it has as many as the job was given.
     """
     there = tuple(map(int, facts["cores"]))
     share = shares.get(host.address, len(there))
     machine = kernels.index(facts["kernel"]) if facts["kernel"] else None
-    changes = {"cores": host.cores or there[:share], "machine": machine, "is_shared": share < len(there)}
+    changes = {"cores": (host.cores or there)[:share], "machine": machine, "is_shared": share < len(there)}
     return host.model_copy(update=changes)
 
 
@@ -115,7 +115,7 @@ def _shares(environment: Mapping[str, str]) -> dict[str, int]:
     words = ("squeue", "--noheader", f"--jobs={environment.get('SLURM_JOB_ID')}", "--format=%h")
     # A host may have more cores than Slurm gives to any job: a second thread of each, or those of the system.
     done = ask(*words) if shares else None
-    return {} if done is not None and done.stdout.split() == ["NO"] else shares
+    return {} if done is not None and {*done.stdout.split()} == {"NO"} else shares
 
 
 def user_files(runs: Iterable[RunSpec]) -> tuple[str, ...]:

@@ -170,13 +170,11 @@ def _whole_cores(place: Place, wanted: float | None) -> int:
 
 
 def _emulated(settings: Settings, needs: Needs, shared: Shared) -> tuple[str, ...]:
-    """Why the layout is no picture of real devices: cores or slots are shared, or devices are drawn on a CPU."""
+    """Why the layout is no picture of real devices: workers share cores or slots, or devices are drawn on a CPU."""
     reasons = ["simulated"] if settings.is_simulated else []
     wanted = settings.cores_per_worker
     if any(_is_oversubscribed(host, len(shares), wanted) for host, shares in shared) or _is_crowded(shared):
         reasons.append("oversubscribed")
-    if any(host.is_shared for host, _ in shared):
-        reasons.append("shared-hosts")
     if needs.one_process and settings.workers > 1 and settings.command is None:  # a script makes its own
         reasons.append("logical-devices")
     return tuple(reasons)

@@ -41,7 +41,6 @@ class Assignment(Frozen):
         data_folders: The same on other hosts, by address.
         data_checksum: What `meta.json` in that folder must say.
         data_doubt: Why scores on its validation samples are doubtful; empty where they are not.
-        code_checksum: Of the user's own code when it was launched; empty where it has none.
         addresses: Host and free port of processes of a user's script, by rank: of those on worker 0's host, or of all.
         log_folder: Folder for `worker-<rank>.log`; each process writes its own.
         checkpoint_folder: Folder of the run's checkpoints, on the host of worker 0; empty where none are made.
@@ -56,7 +55,6 @@ class Assignment(Frozen):
     data_folders: dict[str, str] = Field(default_factory=dict)
     data_checksum: str = ""
     data_doubt: str = ""
-    code_checksum: str = ""
     addresses: tuple[str, ...] = ()
     log_folder: str = ""
     checkpoint_folder: str = ""

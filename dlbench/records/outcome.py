@@ -51,7 +51,10 @@ class Status(StrEnum):
 
 
 class Outcome(Frozen):
-    """Status, reason (empty where completed), exit code of the launcher and wall time of one attempt."""
+    """Status, reason (empty where completed), exit code of the launcher and wall time of one attempt.
+
+    And the checksum of the user's own code that it executed; empty where it has none, or that is not certain.
+    """
 
     status: Status
     # What comes from workers and their logs is written to files and shown on terminals.
@@ -59,6 +62,7 @@ class Outcome(Frozen):
     exit_code: int | None = None
     started_at: str = ""
     wall_time_s: float = 0.0
+    code_checksum: str = ""
 
 
 def write_outcome(folder: Path, outcome: Outcome) -> None:

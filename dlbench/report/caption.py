@@ -16,7 +16,6 @@ from dlbench.report.page.machines import VERSIONS
 # What a run was, where the hardware was not representative, by the word in its row.
 EMULATION = {
     "oversubscribed": "workers had less than a core of their own, or fewer cores than assigned",
-    "shared-hosts": "other jobs of the queue may have computed on the workers' cores",
     "logical-devices": "several logical devices shared one real one",
     "throttled-link": "the network between workers was slowed down on purpose",
     "simulated": "one process trained for all workers; a simulator computed the times",

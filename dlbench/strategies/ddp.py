@@ -49,8 +49,9 @@ class DdpOptions(Options):
     static_graph: bool = Field(False, description="Promise that the same parameters are used in every step.")
     communication_hook: CommunicationHook = Field(
         CommunicationHook.NONE,
-        description="`fp16`, `bf16`: buckets are sent in half precision; `power-sgd`: as products of matrices of low "
-        "rank with error feedback (Vogels et al. 2019). N workers equal one only without a hook. `bf16` needs NCCL.",
+        description="`fp16`, `bf16`: buckets are sent in half precision (`bf16` needs PyTorch with NCCL); `power-sgd`: "
+        "as products of matrices of low rank with error feedback (Vogels et al. 2019). N workers equal one only "
+        "without a hook.",
     )
     power_sgd_rank: int = Field(1, ge=1, description="Rank of these matrices.")
     power_sgd_start_step: int = Field(
@@ -76,8 +77,6 @@ def refuse(options: DdpOptions, settings: Settings) -> str:
             "strategy.communication_hook: power-sgd keeps what gradients leave out, which mixed_float16 may have to "
             "skip: use mixed_bfloat16"
         )
-    if settings.collectives != "nccl" and hook is CommunicationHook.BF16:
-        return "PyTorch has strategy.communication_hook: bf16 with `collectives: nccl` alone: use fp16"
     if options.static_graph and settings.gradient_accumulation_steps > 1:
         return "strategy.static_graph needs every backward pass to be reduced: remove gradient_accumulation_steps"
     return ""

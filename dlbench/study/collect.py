@@ -212,7 +212,6 @@ class Collector:
             assignment.data_checksum if assignment else "",
             self._folder.record.cluster.prices,
             assignment.data_doubt if assignment else "",
-            assignment.code_checksum if assignment else "",
         )
         row = run_row(self._runs[attempt.run_id], assignment.layout if assignment else None, records, journal)
         for name, value in row.items():

@@ -337,8 +337,7 @@ def notices(runs: Sequence[RunSpec], cluster: Cluster) -> Iterator[str]:
     if shared := [f"{host.address} ({len(host.cores)})" for host in cluster.hosts if host.is_shared]:
         yield (
             f"doubt: other jobs may compute on the cores of workers: this job has some of each host's, and which is "
-            f"unknown: {', '.join(shared)}; `--exclusive`, `submitter.exclusive: true` or `--cpus-per-task` for all "
-            "of them gives whole hosts"
+            f"unknown: {', '.join(shared)}; `--exclusive` or `submitter.exclusive: true` gives whole hosts"
         )
     if line := not_passed_on(os.environ, cluster, {launcher for _, launcher in launchers}):
         yield line

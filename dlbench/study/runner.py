@@ -284,6 +284,7 @@ class _Runner:
     def _run(self, run: RunSpec, attempt: Attempt, server: TelemetryServer) -> Outcome:
         """Launch one attempt and wait for its end; a mistake of the user's becomes the reason of a failed run."""
         started_at, stop = datetime.now(UTC).isoformat(), self.spending.stop(run, self.stop)
+        code = code_checksum(run)
         try:
             assignment = self._assignment(run, attempt, server.endpoint())
             launch = plan(assignment, os.environ, cluster=self.cluster)
@@ -298,6 +299,9 @@ class _Runner:
         if outcome.status is Status.INTERRUPTED and not self.stop.is_set():
             self.is_spent = True
             outcome = outcome.model_copy(update={"reason": "the budget was spent"})
+        # What a run itself changes, such as a configuration that its command writes, is not edited by the user.
+        if code == code_checksum(run):
+            outcome = outcome.model_copy(update={"code_checksum": code})
         write_outcome(attempt.folder, outcome)
         return outcome
 
@@ -314,7 +318,6 @@ class _Runner:
             data_folders=dict(prepared.elsewhere) if prepared else {},
             data_checksum=prepared.checksum if prepared else "",
             data_doubt=prepared.doubt if prepared else "",
-            code_checksum=code_checksum(run),
             addresses=_addresses(run, layout, self.cluster),
             log_folder=str(attempt.folder.absolute()),
             checkpoint_folder=str(checkpoints.absolute()) if run.settings.checkpoint_every is not None else "",

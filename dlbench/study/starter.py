@@ -16,15 +16,20 @@ from dlbench.errors import UserError, nearest
 from dlbench.regular_file import is_file
 from dlbench.scenario.check.case import num_training_samples
 from dlbench.scenario.check.commands import SHELLS, interpreter_of, scripts_of, simple_commands, text_of
-from dlbench.scenario.check.script_arguments import FOLDER, LOCAL_RANK, Argument, arguments_of, filled, with_imported
+from dlbench.scenario.check.script_arguments import (
+    LOCAL_RANK,
+    NUMBERS_OF_WORKERS,
+    Argument,
+    arguments_of,
+    filled,
+    with_imported,
+)
 from dlbench.scenario.check.scripts import (
     BY_TORCHRUN,
     code_of,
     goes_on,
     has_hook,
     lacks_devices,
-    lacks_folder,
-    may_connect,
     modules_of,
     parsed,
     python_fault,
@@ -34,7 +39,6 @@ from dlbench.scenario.check.scripts import (
     with_modules,
 )
 from dlbench.scenario.metrics import QUALITY
-from dlbench.scenario.placeholders import ATTEMPT
 from dlbench.scenario.read.document import inline
 from dlbench.scenario.settings import Settings
 
@@ -57,6 +61,7 @@ _CONNECTS = re.compile(
     r"|deepspeed\.init_distributed\(|(Mirrored|Server)Strategy\(|TF_CONFIG"
     r"|\b(Accelerator|Fabric|\w*Trainer|LightningCLI)\("
 )
+_DISTRIBUTED = re.compile(r"distributed\b")
 # Of these the words of scripts for TensorFlow, which are no modules.
 OF_TENSORFLOW = {"MultiWorkerMirroredStrategy", "MirroredStrategy", "ParameterServerStrategy", "TF_CONFIG"}
 # Settings that a script reads, by the hook or as arguments.
@@ -249,9 +254,7 @@ def _of_script(wish: Wish, base: _Lines) -> str:
     line = " ".join([command, *words])
     if is_python and not starts and BY_TORCHRUN & {module for text in texts for module in modules_of(text)}:
         line = _of_lightning([command, *words], texts, has_flag=any(it.flag == "--devices" for it in arguments))
-    folder = f"{FOLDER}/{{{ATTEMPT}}}"
-    makes = f"mkdir -p {folder} && " * (folder in line and lacks_folder(texts))
-    line = f"bash -c {shlex.quote(makes + line)}" if makes or LOCAL_RANK in line else line
+    line = f"bash -c {shlex.quote(line)}" if LOCAL_RANK in line else line
     about = f"{', '.join(open_ones)}: say what it is to be" if open_ones else ""
     base.add("command", line, about or "{batch_size} and every other setting can be filled in")
     defaults = {argument.setting: argument.default for argument in reversed(arguments) if not argument.is_switch}
@@ -259,7 +262,7 @@ def _of_script(wish: Wish, base: _Lines) -> str:
     base.has_hook = any(map(has_hook, texts))
     read = [key for key in OF_SCRIPTS if reads(texts, key)]
     base.left_out = [key for key in OF_SCRIPTS if key not in read and key not in defaults]
-    _add_scope(base, arguments, tree)
+    _add_scope(base, arguments, tree, words)
     for key, default in fixed.items():
         why = [f"what the script reads as run.{key}"] * (key in read)
         why += ["a rate needs 50 steps and 5 s"] * (key == "epochs" and base.has_hook)
@@ -310,16 +313,20 @@ def _started_by(modules: set[str], texts: Sequence[str], command: str) -> str:
         modules = modules - {"horovod"}  # Lightning has none any more
     names = (strategy for name, strategy in STARTED_BY if any(re.fullmatch(name, it) for it in modules))
     strategy = next(names, "")
-    # What is imported alone connects none.
-    is_alone = not may_connect(texts) if not strategy else strategy == "mpi" and unconnected(command)
-    return "single" if is_alone else strategy
+    # What is imported alone connects none; a library's own way to connect may be `library.distributed`.
+    is_unsure = not strategy and any(_DISTRIBUTED.search(it) for text in texts for it in modules_of(text))
+    is_alone = strategy == "mpi" and unconnected(command)
+    return strategy if (strategy or is_unsure) and not is_alone else "single"
 
 
-def _add_scope(base: _Lines, arguments: Sequence[Argument], tree: Sequence[ast.AST]) -> None:
+def _add_scope(base: _Lines, arguments: Sequence[Argument], tree: Sequence[ast.AST], words: Sequence[str]) -> None:
     base.about_batch = UNREAD if "batch_size" in base.left_out else OF_EACH
     operations = [it for it in tree if isinstance(it, ast.BinOp | ast.AugAssign)]
     divisions = [it for it in operations if isinstance(it.op, ast.Div | ast.FloorDiv)]
-    divides = next(filter(None, (_DIVIDES.fullmatch(ast.unparse(it)) for it in divisions)), None)
+    found = filter(None, (_DIVIDES.fullmatch(ast.unparse(it)) for it in divisions))
+    # An argument that the command does not fill in stays one.
+    fixed = {it.name for it in arguments if it.name in NUMBERS_OF_WORKERS and "{workers}" not in words}
+    divides = next((it for it in found if it["number"].rpartition(".")[2] not in fixed - {"world_size"}), None)
     if any(it.setting == "batch_size" and (divides or _OF_ALL.search(it.help)) for it in arguments):
         why = f"the script divides it by {divides['number']}" if divides else "as the script's help says"
         base.about_batch = f"of all workers: {why}"

@@ -127,11 +127,13 @@ def _of_data(rows: Sequence[Row], deciding: Sequence[Metric]) -> Iterator[Weighe
         yield 93, noted[0]
     if code := edited(rows):
         yield 92, f"{code} was edited between runs (`code_checksum`): begin a new study"
+    elif code := edited(rows, _OWN_CODE):
+        yield 70, f"studies executed unlike versions of {code} (`code_checksum`)"
 
 
-def edited(rows: Sequence[Row]) -> str:
-    """Return the command of which runs executed more than one version, or `own code`; else an empty string."""
-    for (command, *_), of_code in by_key((tuple(map(row.get, _OWN_CODE)), row) for row in rows).items():
+def edited(rows: Sequence[Row], alike: Sequence[str] = (*_OWN_CODE, "study")) -> str:
+    """Return the command, or `own code`, of which runs of one study executed several versions; else an empty string."""
+    for (command, *_), of_code in by_key((tuple(map(row.get, alike)), row) for row in rows).items():
         if len(distinct(of_code, "code_checksum")) > 1:
             return one_line(command or "own code")
     return ""

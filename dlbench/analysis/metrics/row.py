@@ -79,7 +79,6 @@ class AttemptRecords:
         dataset_checksum: Of its data; empty where it ended before they were read.
         prices: Of where it was.
         dataset_doubt: Why scores on its data are doubtful.
-        code_checksum: Of the user's own code; empty where it has none.
     """
 
     study: str
@@ -89,7 +88,6 @@ class AttemptRecords:
     dataset_checksum: str = ""
     prices: Prices | None = None
     dataset_doubt: str = ""
-    code_checksum: str = ""
 
 
 def run_row(run: RunSpec, layout: Layout | None, attempt: AttemptRecords, journal: Journal) -> dict[str, Any]:
@@ -256,8 +254,8 @@ def _same(source: object, *columns: str) -> dict[str, Any]:
 
 
 def _attempt(attempt: AttemptRecords) -> dict[str, Any]:
-    values = _same(attempt.outcome, "reason", "started_at", "wall_time_s")
-    values |= _same(attempt, "study", "dataset_checksum", "dataset_doubt", "code_checksum")
+    values = _same(attempt.outcome, "reason", "started_at", "wall_time_s", "code_checksum")
+    values |= _same(attempt, "study", "dataset_checksum", "dataset_doubt")
     return {name: value or None for name, value in values.items()} | {
         "attempt": attempt.number,
         "status": attempt.outcome.status.value,

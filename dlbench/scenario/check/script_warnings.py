@@ -26,7 +26,6 @@ from dlbench.scenario.check.scripts import (
     has_hook,
     imported_by,
     lacks_devices,
-    lacks_folder,
     modules_of,
     starts_workers,
     unconnected,
@@ -168,9 +167,7 @@ def _about(path: str, text: str, command: str, arms: Sequence[RunSpec]) -> Itera
         flags = ["output_dir"] if "TrainingArguments" in text else _FOLDER_FLAG.findall("\n".join(texts))
         flag = min(flags, key=lambda it: FOLDERS.index(it.replace("-", "_")), default="")
         way = f"let each write to another folder, such as `--{flag} {folder}`"
-        if flag and lacks_folder(texts):
-            way = f"make another folder for each: `bash -c 'mkdir -p {folder} && python {start} --{flag} {folder} ...'`"
-        elif not flag:
+        if not flag:
             way = f"start each in another folder: `bash -c 'mkdir -p {folder} && cd {folder} && {script} ...'`"
         yield f"{path} goes on from a checkpoint where there is one: {why}; {way}"
     program = next((it.words[0] for it in simple_commands(command) if it.scripts), "")

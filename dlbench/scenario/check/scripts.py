@@ -257,11 +257,6 @@ def goes_on(texts: Sequence[str]) -> bool:
     return any(map(_FINDS.fullmatch, looks)) or any(_calls(*_where_files_are(text)) & takes_up for text in texts)
 
 
-def lacks_folder(texts: Iterable[str]) -> bool:
-    """Whether the files of a script make no folder: one where it is to write must be there."""
-    return not any(re.search(r"makedirs|mkdir|exist_ok|TrainingArguments", text) for text in texts)
-
-
 def _where_files_are(text: str) -> list[ast.AST]:
     """Return what of a Python script is executed where a file is there that no argument names."""
     blocks = [getattr(it, key, None) for it in ast.walk(parsed(text)) for key in ("body", "orelse", "finalbody")]
@@ -286,8 +281,20 @@ def _where_files_are(text: str) -> list[ast.AST]:
         if is_asked and not any(_ASKED.search(ast.unparse(it)) for it in asks):
             targets = [target for it in then if isinstance(it, ast.Assign) for target in it.targets]
             answers |= {it.id for it in targets if isinstance(it, ast.Name)}
-            there += [*then, *(after if any(isinstance(it, ast.Return) for it in missing[-1:]) else [])]
+            there += then
+            # After an early return what is loaded from there counts, not what the script has written since.
+            calls = [it for part in asks for it in ast.walk(part) if isinstance(it, ast.Call)]
+            asked = answers | {ast.unparse(arg) for it in calls for arg in it.args}
+            if any(isinstance(it, ast.Return) for it in missing[-1:]) and _loads(after) & asked:
+                there += after
     return there
+
+
+def _loads(steps: Sequence[ast.AST]) -> set[str]:
+    """Return what is passed to functions that load, as text."""
+    calls = (it for step in steps for it in ast.walk(step) if isinstance(it, ast.Call))
+    calls = (it for it in calls if callee(it) in {"load", *_TAKES_UP})
+    return {ast.unparse(arg) for it in calls for arg in it.args}
 
 
 def _calls(*nodes: ast.AST) -> set[str]:
@@ -343,14 +350,18 @@ def imports_of(path: Path, script: Path) -> Iterator[tuple[str, Path, str]]:
 
 def _imports(text: str, path: Path, script: Path) -> Iterator[tuple[ast.alias, str, str, list[Path]]]:
     """Yield what a file of a script imports: the name, the same after its module, the module, and where both may be."""
-    for node in ast.walk(parsed(text)):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            level = getattr(node, "level", 0)
-            near = Path(os.path.normpath(path.parent.joinpath(*[".."] * (level - 1))))
-            folders = [near] if level else [script.parent, _package(script).parent]
-            module = getattr(node, "module", None) or "__init__" * bool(level)
-            for it in node.names:
-                yield it, f"{module}.{it.name}".removeprefix("__init__").lstrip("."), module, folders
+    for node in _import_nodes(text):
+        level = getattr(node, "level", 0)
+        near = Path(os.path.normpath(path.parent.joinpath(*[".."] * (level - 1))))
+        folders = [near] if level else [script.parent, _package(script).parent]
+        module = getattr(node, "module", None) or "__init__" * bool(level)
+        for it in node.names:
+            yield it, f"{module}.{it.name}".removeprefix("__init__").lstrip("."), module, folders
+
+
+@lru_cache(4 * _MOST_MODULES)
+def _import_nodes(text: str) -> list[ast.Import | ast.ImportFrom]:
+    return [node for node in ast.walk(parsed(text)) if isinstance(node, ast.Import | ast.ImportFrom)]
 
 
 @lru_cache(4 * _MOST_MODULES)

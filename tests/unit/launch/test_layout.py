@@ -164,13 +164,6 @@ def test_what_the_cluster_says_of_itself_is_in_every_layout() -> None:
     assert plan_layout(run(workers=5, cores_per_worker=1), cluster(*slow.hosts[:1])).emulated == ("oversubscribed",)
 
 
-def test_a_host_that_other_jobs_share_is_in_the_layouts_of_its_workers_alone() -> None:
-    hosts = cluster(host("a"), host("b").model_copy(update={"is_shared": True}))
-    assert plan_layout(run(workers=1, cores_per_worker=1), hosts).emulated == ()
-    scale_out = run(workers=2, cores_per_worker=1, mode=Mode.SCALE_OUT)
-    assert plan_layout(scale_out, hosts).emulated == ("shared-hosts",)
-
-
 def with_servers(*hosts: Host, **settings: object) -> Layout:
     asked = {"strategy": "asynchronous", "communicator": "mpi", "server_placement": "beside", **settings}
     return plan_layout(run(cores_per_worker=1, **asked), cluster(*hosts))

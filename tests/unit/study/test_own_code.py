@@ -19,7 +19,7 @@ def of(**settings: Any) -> str:
     [
         {"command": "python train.py --bs {batch_size}"},
         {"command": "bash start.sh"},
-        {"command": "bash -c 'cd . && python train.py'"},
+        {"command": "bash -c 'cd . && python train.py unused.py'"},
         {"model": "mine:build"},
         {"dataset": "mine:images.load"},
     ],
@@ -32,6 +32,7 @@ def test_it_changes_with_the_code_and_the_modules_beside_it(
     for name, text in texts.items():
         Path(name).write_text(text)
     Path("layers.py").write_text("width = 1\n")
+    Path("unused.py").write_text("width = 1\n")
     first = of(**settings)
     Path("unused.py").write_text("width = 2\n")
     assert len(first) == 16
@@ -40,6 +41,9 @@ def test_it_changes_with_the_code_and_the_modules_beside_it(
     assert of(**settings) != first
 
 
-@pytest.mark.parametrize("settings", [{}, {"command": "./train --fast"}, {"command": "python {trainer}.py"}])
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"command": "./train --fast"}, {"command": "python {trainer}.py"}, {"command": "bash -c 'python gone.py'"}],
+)
 def test_there_is_none_without_own_code_that_can_be_read(settings: dict[str, str]) -> None:
     assert of(**settings) == ""

@@ -265,6 +265,7 @@ def test_a_batch_size_that_is_that_of_all_workers_by_its_help_has_this_scope() -
         ("p.add_argument('--bs', default=64)\nmine = args.batch_size // args.world_size", "global"),
         ("p.add_argument('--bs', default=64)\nargs.batch_size //= dist.get_world_size()", "global"),
         ("p.add_argument('--bs', default=64)\nargs.batch_size = int(args.batch_size / nprocs)", "global"),
+        ("p.add_argument('--bs', default=64)\np.add_argument('--n_gpu')\nmine = a.batch_size // a.n_gpu", None),
         ("p.add_argument('--bs', default=64)\nmine = args.batch_size // torch.cuda.device_count()", "global"),
         ("p.add_argument('--bs', default=64)\nmine = args.batch_size // jax.local_device_count()", None),
         ("p.add_argument('--bs', default=64)\nif gpu:\n    args.batch_size /= ngpus_per_node", None),

@@ -211,8 +211,7 @@ def test_a_script_is_told_how_many_workers_to_start_and_where_to_begin_anew(
         ("", "python train.py --lr {learning_rate}"),
         ("mp.spawn(train, nprocs=args.nprocs)\n", "python train.py --nprocs {workers} --lr {learning_rate}"),
         ("p.add_argument('--local-rank')\n", "bash -c 'python train.py --lr {learning_rate} --local-rank $LOCAL_RANK'"),
-        ("latest_checkpoint('.')\n", f"bash -c 'mkdir -p output/{{attempt_id}} && {anew}'"),
-        ("latest_checkpoint('.')\nos.makedirs(path)\n", anew),
+        ("latest_checkpoint('.')\n", anew),
     ):  # fmt: skip
         Path("train.py").write_text(arguments + rest)
         text = starter(Wish(script="train.py"), "s.yaml")
