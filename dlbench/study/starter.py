@@ -323,10 +323,10 @@ def _add_scope(base: _Lines, arguments: Sequence[Argument], tree: Sequence[ast.A
     base.about_batch = UNREAD if "batch_size" in base.left_out else OF_EACH
     operations = [it for it in tree if isinstance(it, ast.BinOp | ast.AugAssign)]
     divisions = [it for it in operations if isinstance(it.op, ast.Div | ast.FloorDiv)]
-    found = filter(None, (_DIVIDES.fullmatch(ast.unparse(it)) for it in divisions))
+    matches = filter(None, (_DIVIDES.fullmatch(ast.unparse(it)) for it in divisions))
     # An argument that the command does not fill in stays one.
-    fixed = {it.name for it in arguments if it.name in NUMBERS_OF_WORKERS and "{workers}" not in words}
-    divides = next((it for it in found if it["number"].rpartition(".")[2] not in fixed - {"world_size"}), None)
+    fixed = set() if "{workers}" in words else {it.name for it in arguments}
+    divides = next((it for it in matches if it["number"].rpartition(".")[2] not in fixed - {"world_size"}), None)
     if any(it.setting == "batch_size" and (divides or _OF_ALL.search(it.help)) for it in arguments):
         why = f"the script divides it by {divides['number']}" if divides else "as the script's help says"
         base.about_batch = f"of all workers: {why}"
