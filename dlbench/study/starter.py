@@ -18,7 +18,6 @@ from dlbench.scenario.check.case import num_training_samples
 from dlbench.scenario.check.commands import SHELLS, interpreter_of, scripts_of, simple_commands, text_of
 from dlbench.scenario.check.script_arguments import (
     LOCAL_RANK,
-    NUMBERS_OF_WORKERS,
     Argument,
     arguments_of,
     filled,
