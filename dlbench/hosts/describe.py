@@ -103,7 +103,8 @@ def _with_facts(host: Host, facts: Mapping[str, Any], kernels: Sequence[str], sh
     Of the cores of a host that a job shares, it has as many as the job was given.
     """
     there = tuple(map(int, facts["cores"]))
-    share = shares.get(host.address, len(there))
+    name = host.address if host.address in shares else host.address.partition(".")[0]
+    share = shares.get(name, len(there))
     machine = kernels.index(facts["kernel"]) if facts["kernel"] else None
     changes = {"cores": (host.cores or there)[:share], "machine": machine, "is_shared": share < len(there)}
     return host.model_copy(update=changes)

@@ -31,7 +31,7 @@ from dlbench.records.outcome import Status
 from dlbench.regular_file import read_json
 from dlbench.report.data import ReportData, StudyData
 from dlbench.report.page.machines import unsteady
-from dlbench.scenario.cluster import Cluster, Prices
+from dlbench.scenario.cluster import Prices
 from dlbench.scenario.expand.points import axis_keys
 from dlbench.scenario.goal import read_goal
 from dlbench.scenario.metrics import RATE, TRAIN_TIME
@@ -163,17 +163,11 @@ def _place(study: StudyData, record: Any, *, decides: bool) -> StudyPlace:
     unmeasured = missing > 0 and len({*repeats, *unsearched}) > len({*map(arm_name, run_ids)})
     without = {"not searched yet": unsearched, NO_CANDIDATE: sorted(searches.keys() - unsearched)}
     doubts = tuple(f"{why}: {listed(arms, 3, '; ')}" for why, arms in without.items() if arms)
-    asked = (*_hosts(record), *_asked(study, runs, max(repeats.values(), default=0)))
+    if any(host.get("is_shared") for host in found_in(record, "cluster", "hosts") or ()):
+        doubts += ("other jobs shared the hosts, and may have computed on the workers' cores (`--exclusive`)",)
+    asked = tuple(_asked(study, runs, max(repeats.values(), default=0)))
     metrics = tuple(study.scenario.metrics) if study.scenario else ()
     return StudyPlace(study.path, bool(record), missing, unmeasured, doubts, asked, decides, metrics)
-
-
-def _hosts(record: Any) -> Iterator[tuple[str, str]]:
-    """Yield the option that names the hosts of a study where these are not this machine, nor those of a file."""
-    with suppress(ValidationError):
-        cluster = Cluster.model_validate(found_in(record, "cluster"))
-        if cluster.is_plain and not all(host.is_here for host in cluster.hosts):
-            yield "--hosts", ",".join(f"{host.address}:{host.slots}" for host in cluster.hosts)
 
 
 def _asked(study: StudyData, runs: Sequence[Any], repeats: int) -> Iterator[tuple[str, str]]:

@@ -88,14 +88,15 @@ def in_turn(hook: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     PowerSGD's sums of a bucket are begun by the threads that end those before, over gloo in another order on each
     worker: sums of different buckets would meet, and the process abort.
     """
-    before: list[Any] = []
+    before: Any = None
 
     @functools.wraps(hook)  # whose annotations DDP looks at
     def begin(state: Any, bucket: Any) -> Any:
-        for future in before:
-            future.wait()
-        before[:] = [hook(state, bucket)]
-        return before[0]
+        nonlocal before
+        if before is not None:
+            before.wait()
+        before = hook(state, bucket)
+        return before
 
     return begin
 

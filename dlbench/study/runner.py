@@ -284,8 +284,9 @@ class _Runner:
     def _run(self, run: RunSpec, attempt: Attempt, server: TelemetryServer) -> Outcome:
         """Launch one attempt and wait for its end; a mistake of the user's becomes the reason of a failed run."""
         started_at, stop = datetime.now(UTC).isoformat(), self.spending.stop(run, self.stop)
-        code = code_checksum(run)
+        code = ""
         try:
+            code = code_checksum(run)
             assignment = self._assignment(run, attempt, server.endpoint())
             launch = plan(assignment, os.environ, cluster=self.cluster)
             collect = partial(collect_remote, self.cluster, os.environ)

@@ -73,10 +73,7 @@ _OF_ALL = re.compile(
     r"(?:the )?(?:global|total)[ -](?:\w+[ -])?batch"
 )
 # So does one that divides it by their number, and by nothing else.
-_DIVIDES = re.compile(
-    r"([\w.]+\.)?batch_size //?=? (int\()?(?P<number>[\w.]*"
-    r"(world_size(\(\))?|\.size\(\)|nprocs|ngpus|num_gpus|n_gpu|\.device_count\(\)))\)?"
-)
+_DIVIDES = re.compile(r"([\w.]+\.)?batch_size //?=? (int\()?[\w.]*(world_size(\(\))?|\.size\(\))\)?")
 UNREAD = "let the script read run.batch_size, or give it an argument that the command sets to {batch_size}"
 # What is said of a strategy: of workers that dlbench starts, of those that a script starts itself, and of replicas.
 _WHY_STRATEGY = (
@@ -84,7 +81,7 @@ _WHY_STRATEGY = (
     "a name alone: how its workers synchronise is the script's choice",
     "one process; on processors the script makes a logical device for each worker",
 )
-UNSURE = "whether the script connects its workers cannot be read for certain: each may train alone"
+UNSURE = "it is not certain that the script connects its workers: each may train alone"
 # Where a script prints what it measures.
 PRINTED = (
     "# metrics:                                                   # what the script prints, as columns",
@@ -261,7 +258,7 @@ def _of_script(wish: Wish, base: _Lines) -> str:
     base.has_hook = any(map(has_hook, texts))
     read = [key for key in OF_SCRIPTS if reads(texts, key)]
     base.left_out = [key for key in OF_SCRIPTS if key not in read and key not in defaults]
-    _add_scope(base, arguments, tree, words)
+    _add_scope(base, arguments, tree)
     for key, default in fixed.items():
         why = [f"what the script reads as run.{key}"] * (key in read)
         why += ["a rate needs 50 steps and 5 s"] * (key == "epochs" and base.has_hook)
@@ -289,9 +286,11 @@ def _of_script(wish: Wish, base: _Lines) -> str:
 def _of_lightning(words: Sequence[str], texts: Sequence[str], *, has_flag: bool) -> str:
     """Return a command that tells Lightning how many workers there are on a host, where the script does not say it."""
     code, line = "\n".join(map(code_of, texts)), " ".join(words)
-    is_cli = "LightningCLI" in code
-    if is_cli and "run=False" not in code:  # its first argument says what to do
+    is_cli = re.search(r"\bLightningCLI\(|\(LightningCLI\)", code) is not None
+    if is_cli and not re.search(r"\brun=False", code):  # its first argument says what to do
         line = " ".join([words[0], "fit", *words[1:]])
+    if "--devices" in words:
+        return line
     if has_flag:
         return f"{line} --devices {{workers}}"
     if re.search(r"instantiate\(\w+\.trainer\b", code):
@@ -311,23 +310,19 @@ def _started_by(modules: set[str], texts: Sequence[str], command: str) -> str:
     if BY_TORCHRUN & modules and any(re.search(r"\b(Trainer|Fabric|LightningCLI)\(", text) for text in texts):
         modules = modules - {"horovod"}  # Lightning has none any more
     names = (strategy for name, strategy in STARTED_BY if any(re.fullmatch(name, it) for it in modules))
-    strategy = next(names, "")
-    # What is imported alone connects none; a library's own way to connect may be `library.distributed`.
-    is_unsure = not strategy and any(_DISTRIBUTED.search(it) for text in texts for it in modules_of(text))
-    is_alone = strategy == "mpi" and unconnected(command)
-    return strategy if (strategy or is_unsure) and not is_alone else "single"
+    if strategy := next(names, ""):  # what is imported alone connects none
+        return "single" if strategy == "mpi" and unconnected(command) else strategy
+    # A library's way to connect may be `library.distributed`.
+    return "" if any(_DISTRIBUTED.search(it) for text in texts for it in modules_of(text)) else "single"
 
 
-def _add_scope(base: _Lines, arguments: Sequence[Argument], tree: Sequence[ast.AST], words: Sequence[str]) -> None:
+def _add_scope(base: _Lines, arguments: Sequence[Argument], tree: Sequence[ast.AST]) -> None:
     base.about_batch = UNREAD if "batch_size" in base.left_out else OF_EACH
     operations = [it for it in tree if isinstance(it, ast.BinOp | ast.AugAssign)]
     divisions = [it for it in operations if isinstance(it.op, ast.Div | ast.FloorDiv)]
-    matches = filter(None, (_DIVIDES.fullmatch(ast.unparse(it)) for it in divisions))
-    # An argument that the command does not fill in stays one.
-    fixed = set() if "{workers}" in words else {it.name for it in arguments}
-    divides = next((it for it in matches if it["number"].rpartition(".")[2] not in fixed - {"world_size"}), None)
+    divides = any(_DIVIDES.fullmatch(ast.unparse(it)) for it in divisions)
     if any(it.setting == "batch_size" and (divides or _OF_ALL.search(it.help)) for it in arguments):
-        why = f"the script divides it by {divides['number']}" if divides else "as the script's help says"
+        why = "the script divides it by their number" if divides else "as the script's help says"
         base.about_batch = f"of all workers: {why}"
         base.add("batch_scope", "global", base.about_batch)
 

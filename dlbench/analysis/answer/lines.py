@@ -185,12 +185,12 @@ def _signed(metric: Metric, gain: float) -> float:
 
 def _why_none(answer: Answer, metrics: Metrics) -> list[str]:
     """Say why no arm can be recommended, the reasons of most arms first."""
+    if refuted := [doubt.text for doubt in answer.doubts if UNCONFIRMED in doubt.text]:
+        return refuted
     if answer.missing:
         return [f"no answer yet: {counted(answer.missing, 'run')} to be made"]
     if answer.either:
         return [f"which is best is open: {answer.either[0]}", *answer.either[1:]]
-    if refuted := [doubt.text for doubt in answer.doubts if UNCONFIRMED in doubt.text]:
-        return refuted
     if left := [arm for arm in answer.arms if arm.word != "out"]:
         quality = next((metrics[arm.quality.metric].title for arm in left if arm.quality), "quality")
         return [f"none of {counted(len(left), 'arm')} is shown to keep {quality}"]

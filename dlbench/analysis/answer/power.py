@@ -58,8 +58,8 @@ def power_text(repeats: int | Repeats, arms: int, groups: int = 1) -> str:
     if most < LEAST_REPEATS:
         return f"{counted(most, 'repeat')} of {arms} arms will decide nothing: it takes {LEAST_REPEATS} (`repeats: 5`)"
     level = nominal_level(repeats.min, repeats.max) if isinstance(repeats, Repeats) else SIGNIFICANCE
-    size, of_times = (detectable(most, arms, level, margin) for margin in (0.0, TRAIN_TIME.margin / USUAL_SCATTER))
+    size = USUAL_SCATTER * detectable(most, arms, level, TRAIN_TIME.margin / USUAL_SCATTER)
     return (
-        f"{least}{counted(most, 'repeat')} of {arms} arms will tell differences of {size:.2g} times the scatter "
-        f"between repeats: of {percent(of_times * USUAL_SCATTER)} where that is {percent(USUAL_SCATTER)}"
+        f"{least}{counted(most, 'repeat')} of {arms} arms will tell times that differ by {percent(size)} where repeats "
+        f"scatter by {percent(USUAL_SCATTER)}"
     )

@@ -328,12 +328,13 @@ def _facts(
     if row["extended_steps"] or (row["hosts"] or 1) > 1:
         # What one host says is no total of several.
         wanted -= set(TOTALS)
+    if _on_gpus(journal):
+        wanted.discard("energy_j")  # nor what one worker does
     for facts in reversed(journal.facts.values()):
         columns |= {name: value for name, value in facts.items() if name in wanted and value is not None}
-    of_workers = _OF_WORKERS | ({"energy_j": sum} if _on_gpus(journal) else {})
-    for name in wanted & of_workers.keys():
+    for name in wanted & _OF_WORKERS.keys():
         values = [journal.facts.get(worker, {}).get(name) for worker in workers]
-        columns[name] = of_workers[name](values) if values and None not in values else None
+        columns[name] = _OF_WORKERS[name](values) if values and None not in values else None
     if run.settings.command is None:
         with suppress(UserError):  # of a plugin that is not installed where the study is read
             columns.setdefault("backend", plugins.load("trainers", run.settings.trainer).get("BACKEND"))
@@ -415,6 +416,9 @@ def _sensors(journal: Journal, places: Sequence[Place]) -> dict[str, Any]:
     on_gpus = _on_gpus(journal)
     # A counter that did not move has counted nothing.
     energy = sensors.counted(journal, "nvml" if on_gpus else "rapl", "energy_j") or None
+    # A GPU without such a counter uses energy, too.
+    by_quantity = {name: sensors.readers(journal, "nvml", name) for name in ("power_w", "energy_j")}
+    energy = energy if by_quantity["power_w"] <= by_quantity["energy_j"] else None
     end = max(map(sensors.training_end, journal.steps.values()), default=0.0)
     others = max(0.0, busy - workers) if busy is not None and workers is not None else None
     seen = Counter(reading.quantity for reading in journal.sensors if reading.sensor == "nvml")

@@ -52,13 +52,18 @@ def mean_in_window(journal: Journal, sensor: str, quantity: str) -> float | None
     None where one of them has no such reading there.
     """
     means, results = [], journal.results
-    workers = {reading.worker for reading in journal.sensors if reading.sensor == sensor} & results.keys()
+    workers = readers(journal, sensor) & results.keys()
     for worker, (at_s, values) in _readings(journal, sensor, quantity):
         pieces = results[worker].segments if worker in results else ()
         inside = [(piece.opened_at_s <= at_s) & (at_s <= piece.closed_at_s) for piece in pieces]
         if np.any(inside):
             means.append(float(values[np.any(inside, axis=0)].mean()))
     return float(np.mean(means)) if means and len(means) == len(workers) else None
+
+
+def readers(journal: Journal, sensor: str, quantity: str = "") -> set[int]:
+    """Return the workers with readings of a sensor, or of one quantity of it."""
+    return {it.worker for it in journal.sensors if it.sensor == sensor and quantity in ("", it.quantity)}
 
 
 def training_end(rows: Rows | None) -> float:

@@ -67,7 +67,9 @@ FOLDERS = ("output_dir", "out_dir", "save_dir", "workdir", "checkpoint_dir", "ou
 BY_TORCHRUN = {"lightning", "pytorch_lightning"}
 # What makes its trainers, and what of a command says how many workers they have on a host, or a file that may.
 _MAKES = re.compile(r"\b(Trainer|Fabric)\(|\bLightningCLI\b")
-_DEVICES = re.compile(r"(?:--|\b)(?:LT_|PL_TRAINER_|\w+\.)?devices\b|LOCAL_WORLD_SIZE|--config\b| -c\b", re.IGNORECASE)
+_DEVICES = re.compile(
+    r"(?:--|\b)(?:LT_|PL_TRAINER_|\w+\.)?devices\b|LOCAL_WORLD_SIZE|--config\b|\.py\b.* -c\b", re.IGNORECASE
+)
 # A Trainer takes of its environment what no argument says; a LightningCLI passes all arguments.
 _ARGUMENTS = re.compile(r"\bdevices=|\bLightningCLI\b")
 # By default it takes a single processor; what may say another number.
@@ -254,12 +256,22 @@ def goes_on(texts: Sequence[str]) -> bool:
     asking = [it for it in nodes if is_off and isinstance(it, ast.If) and _WISHED.fullmatch(ast.unparse(it.test))]
     wished = {inner for it in asking for part in it.body for inner in ast.walk(part)}
     looks = {callee(it) for it in calls if it not in wished}
-    return any(map(_FINDS.fullmatch, looks)) or any(_calls(*_where_files_are(text)) & takes_up for text in texts)
+    return any(map(_FINDS.fullmatch, looks)) or any(
+        _calls(*_where_files_are(scope)) & takes_up
+        for text in texts
+        for scope in ast.walk(parsed(text))
+        if isinstance(scope, ast.Module | ast.FunctionDef)
+    )
 
 
-def _where_files_are(text: str) -> list[ast.AST]:
-    """Return what of a Python script is executed where a file is there that no argument names."""
-    blocks = [getattr(it, key, None) for it in ast.walk(parsed(text)) for key in ("body", "orelse", "finalbody")]
+def _where_files_are(scope: ast.AST) -> list[ast.AST]:
+    """Return what of a module or a function is executed where a file is there that no argument names."""
+    nodes = [scope]
+    for node in nodes:
+        if node is scope or not isinstance(node, ast.FunctionDef):
+            nodes += ast.iter_child_nodes(node)
+    nodes = [it for it in nodes if it is scope or not isinstance(it, ast.FunctionDef)]
+    blocks = [getattr(it, key, None) for it in nodes for key in ("body", "orelse", "finalbody")]
     steps = [(it, block[number:]) for block in blocks if isinstance(block, list) for number, it in enumerate(block, 1)]
     answers, there = set[str](), list[ast.AST]()
     for step, after in sorted(steps, key=lambda it: it[0].lineno):

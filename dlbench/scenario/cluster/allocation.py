@@ -96,9 +96,9 @@ def processors(environment: Mapping[str, str]) -> dict[str, int]:
     """
     if not (environment.get(NODES) and environment.get(PROCESSORS)):
         return {}
-    with contextlib.suppress(UserError):  # hosts were named in place of these
+    with contextlib.suppress(UserError, ValueError):  # hosts were named in place of these
         counts = counts_per_node(environment[PROCESSORS], PROCESSORS)
-        return dict(zip(node_names(environment[NODES]), counts, strict=False))
+        return dict(zip(node_names(environment[NODES]), counts, strict=True))
     return {}
 
 

@@ -111,7 +111,7 @@ def _hosts(data: dict[str, Any], source: Source) -> list[Any]:
         if not isinstance(host, dict):
             where = source.where(("hosts", number))
             raise UserError(f"{shown(host)} is not a host: {{address: a, slots: 4}}", where=where)
-        for key in host.keys() & (Host.model_fields.keys() - {*_HOST_KEYS}):
+        if key := next((key for key in host if key in Host.model_fields and key not in _HOST_KEYS), None):
             raise unknown_key(key, _HOST_KEYS, source.where(("hosts", number, key)))
     return written
 

@@ -214,7 +214,9 @@ class NodeRun:
         if ticket is None or self._is_over_before(ticket):
             self.reporter.phase = "barrier"
             return None
-        self._end_epochs(min(ticket.completes, len(self.epochs)) - 1, node)
+        # Of an epoch that is over no more samples count.
+        ticket = ticket._replace(completes=min(max(ticket.completes, self._num_ended + 1), len(self.epochs)))
+        self._end_epochs(ticket.completes - 1, node)
         return ticket
 
     def _is_over_before(self, ticket: Ticket) -> bool:
@@ -239,7 +241,7 @@ class NodeRun:
         trainer.set_parameters(parameters)
         reporter.phase = "compute"
         taken_over = perf_counter()
-        epoch = self.epochs[min(ticket.completes, len(self.epochs)) - 1]
+        epoch = self.epochs[ticket.completes - 1]
         if len(y):
             values_of_batch, sums = trainer.gradient(x, y, 1 / len(y))
             values, self._loss = values_of_batch.copy(), sums["loss"] / len(y)
@@ -266,8 +268,7 @@ class NodeRun:
         # Smaller last steps lie in the window, too: no barrier is before them.
         phase = "first" if self.steps == 1 else "timed"
         timestamps = StepTimestamps(started, batch_ready, gradient_ready - taking_s, NAN, now - update_s, now)
-        epoch = min(ticket.completes, len(self.epochs))
-        self.recorder.add(self.steps, epoch, phase, len(ticket.share.indices), timestamps, self._loss)
+        self.recorder.add(self.steps, ticket.completes, phase, len(ticket.share.indices), timestamps, self._loss)
         self.reporter.phase = "data"
 
     def _serve(self, node: OtherNode) -> None:

@@ -126,9 +126,6 @@ def test_while_an_arm_is_not_searched_nothing_is_recommended_and_its_runs_are_mi
     assert f"{missing} runs to be made" in answer.next.why or not missing
 
 
-HOSTS = {"hosts": [{"address": "a", "slots": 4}, {"address": "b", "slots": 2}]}
-
-
 @pytest.mark.parametrize(
     ("scenario", "axes", "words"),
     [
@@ -155,11 +152,9 @@ def test_a_longer_study_is_of_the_arms_and_repeats_that_were_asked_for(
         for repeat in range(2)
     ]
     runs += [{"label": "base line", "repeat": repeat, "baseline": True, "axes": {}} for repeat in range(2)]
-    (study.path / files.STUDY).write_text(json.dumps({"runs": runs, "cluster": HOSTS}), encoding="utf-8")
+    (study.path / files.STUDY).write_text(json.dumps({"runs": runs}), encoding="utf-8")
     (answer,) = answers_of(replace(data, studies=(study,))).answers
-    again = (
-        f"dlbench run {study.path / files.SCENARIO} --hosts a:4,b:2 --output {study.path.parent}{words} --set epochs=10"
-    )
+    again = f"dlbench run {study.path / files.SCENARIO} --output {study.path.parent}{words} --set epochs=10"
     assert answer.next is not None
     assert answer.next.command == again
 

@@ -231,7 +231,7 @@ def test_a_script_that_may_connect_its_workers_gets_several_with_the_doubt() -> 
             with pytest.raises(UserError, match="uses neither mpi4py"):
                 starter(Wish(script="train.py", compare=("workers",)), "s.yaml")
         else:
-            assert "cannot be read for certain" in starter(Wish(script="train.py", compare=("workers",)), "s.yaml")
+            assert "it is not certain that the script connects" in starter(Wish(script="train.py", compare=("workers",)), "s.yaml")
             assert base_of("train.py", compare=("workers",))["strategy"] == "mpi"
             assert base_of("train.py")["strategy"] == "single"
 
@@ -264,9 +264,7 @@ def test_a_batch_size_that_is_that_of_all_workers_by_its_help_has_this_scope() -
         ("p.add_argument('--bs', default=64, help='total batch size, divided over each GPU')", "global"),
         ("p.add_argument('--bs', default=64)\nmine = args.batch_size // args.world_size", "global"),
         ("p.add_argument('--bs', default=64)\nargs.batch_size //= dist.get_world_size()", "global"),
-        ("p.add_argument('--bs', default=64)\nargs.batch_size = int(args.batch_size / nprocs)", "global"),
-        ("p.add_argument('--bs', default=64)\np.add_argument('--n_gpu')\nmine = a.batch_size // a.n_gpu", None),
-        ("p.add_argument('--bs', default=64)\nmine = args.batch_size // torch.cuda.device_count()", "global"),
+        ("p.add_argument('--bs', default=64)\nmine = args.batch_size // torch.cuda.device_count()", None),
         ("p.add_argument('--bs', default=64)\nmine = args.batch_size // jax.local_device_count()", None),
         ("p.add_argument('--bs', default=64)\nif gpu:\n    args.batch_size /= ngpus_per_node", None),
         ("p.add_argument('--bs', default=64)\nrate = args.batch_size / 256 * world_size", None),

@@ -292,7 +292,7 @@ def test_a_shared_gpu_reports_its_energy_once(driver, opened):
     assert second["memory_used_bytes"] == 10.0
 
 
-def test_a_worker_says_what_its_own_gpus_are_called(driver, tmp_path):
+def test_a_worker_says_what_its_own_gpus_are_called(driver, tmp_path, monkeypatch):
     fake = driver(gpu(1), gpu(2), gpu(2))
     assert nvml.device_name(Place(rank=1, workers=(1,), local_index=1)) == "GPU of 2 GHz"
     assert nvml.device_name(Place(rank=0, workers=(0, 1, 2))) == "GPU of 1 GHz and GPU of 2 GHz"
@@ -300,7 +300,8 @@ def test_a_worker_says_what_its_own_gpus_are_called(driver, tmp_path):
     driver(gpu(1), driver=False)
     assert nvml.device_name(HERE) == ""
     driver(gpu(1))
-    (tmp_path / "7").unlink()  # computes on none
+    (tmp_path / "7").unlink()  # computes on none, nor does a process below it
+    monkeypatch.setattr(nvml, "with_children", lambda pid: [])
     assert nvml.device_name(HERE) == ""
 
 
@@ -311,8 +312,10 @@ def test_a_process_computes_where_its_child_has_the_gpu_open(monkeypatch, tmp_pa
     monkeypatch.setattr(nvml, "OPEN_FILES", tmp_path / "none")
     monkeypatch.setattr(nvml, "COMPUTE_DEVICES", (str(device),))
     assert not nvml.computes()
-    with device.open() as opened_by_child, subprocess.Popen(["sleep", "600"], stdin=opened_by_child) as child:
+    command = ["sh", "-c", f"exec 3<{device}; echo; exec sleep 600"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
         try:
+            assert child.stdout.readline() == b"\n"
             assert nvml.computes()
         finally:
             child.kill()

@@ -29,8 +29,8 @@ def test_a_difference_of_that_size_is_found_in_about_four_of_five_studies(repeat
 def test_what_is_said() -> None:
     assert power_text(5, 1) == ""
     assert power_text(2, 4) == "2 repeats of 4 arms will decide nothing: it takes 3 (`repeats: 5`)"
-    assert power_text(5, 2).startswith("5 repeats of 2 arms will tell differences of 2.4 times the scatter")
-    assert power_text(Repeats(min=3, max=20), 2).startswith("3 to 20 repeats of 2 arms will tell differences of")
+    assert power_text(5, 2) == "5 repeats of 2 arms will tell times that differ by 4.7% where repeats scatter by 2.0%"
+    assert power_text(Repeats(min=3, max=20), 2).startswith("3 to 20 repeats of 2 arms will tell times that differ by")
     assert power_text(5, 1, 2).startswith("no two arms are compared: each has another task")
     assert detectable(2, 2) == math.inf
 

@@ -353,6 +353,8 @@ def test_readings_that_cannot_be_true_count_nowhere_and_are_named():
     for moved, energy in ((10.0, None), (20.0, 20.0)):
         readings = of_gpus(energy_j={-0.1: 10.0, 5.0: moved, 12.0: moved})
         assert row(extended_journal(readings))["energy_j"] == energy
+    beside = SensorReading(9, 1.0, "nvml", "power_w", 300.0)
+    assert row(extended_journal((*readings, beside)))["energy_j"] is None, "another one's GPU has no such counter"
 
 
 def test_what_a_worker_says_of_its_own_gpu_and_memory_is_no_value_of_all() -> None:
@@ -370,8 +372,8 @@ def test_what_a_worker_says_of_its_own_gpu_and_memory_is_no_value_of_all() -> No
         return [made[name] for name in own]
 
     gpus = of_gpus(temperature_c={1.0: 40.0})
-    assert found(own, other, readings=gpus) == [50.0, pytest.approx(0.7), 6, 7]
-    assert found(own, other, readings=gpus, segments=()) == [50.0, pytest.approx(0.7), 6, 7]
+    assert found(own, other, readings=gpus) == [None, pytest.approx(0.7), 6, 7]
+    assert found(own, other, readings=gpus, segments=()) == [None, pytest.approx(0.7), 6, 7]
     assert found(own, {}, readings=gpus) == [None] * 4
     assert found({"energy_j": 20.0}, {}) == [20.0, 0.5, None, None], "its host's processors"
     # What one worker read inside the window is no mean of both either.
