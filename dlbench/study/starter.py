@@ -16,13 +16,7 @@ from dlbench.errors import UserError, nearest
 from dlbench.regular_file import is_file
 from dlbench.scenario.check.case import num_training_samples
 from dlbench.scenario.check.commands import SHELLS, interpreter_of, scripts_of, simple_commands, text_of
-from dlbench.scenario.check.script_arguments import (
-    LOCAL_RANK,
-    Argument,
-    arguments_of,
-    filled,
-    with_imported,
-)
+from dlbench.scenario.check.script_arguments import LOCAL_RANK, Argument, arguments_of, filled, with_imported
 from dlbench.scenario.check.scripts import (
     BY_TORCHRUN,
     code_of,
