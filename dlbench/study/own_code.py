@@ -1,4 +1,4 @@
-"""The code of a user's own that a run executes, as its files are when it is launched."""
+"""The user's code that a run executes, as its files are when it is launched."""
 
 import hashlib
 import re
@@ -8,7 +8,7 @@ from dlbench.scenario.check.commands import SHELLS, module_file, shell_text, sim
 from dlbench.scenario.check.scripts import with_modules
 from dlbench.scenario.run_spec import RunSpec
 
-# A plugin of the user's own: `package.module:function`.
+# A plugin of the user: `package.module:function`.
 _REFERENCE = re.compile(r"([\w.]+):[\w.]+")
 _DIGITS = 16
 

@@ -65,7 +65,7 @@ EXPLODED = 10.0
 MOST_EFFICIENCY = 1.2
 # How much work arms are asked to do, in the order in which it is looked for.
 _ASKED_WORK = ("epochs", f"{IMPORTED}.samples", f"{IMPORTED}.steps")
-# What may name code of a user's own, and differ among the arms of a task.
+# What may name the user's code, and differ among the arms of a task.
 _OWN_CODE = ("command", "trainer", "strategy", "communicator", "compression")
 # A first step, with its compilation, that is so much of the training says little about a longer one.
 MUCH_FIRST_STEP = 0.2
@@ -128,7 +128,7 @@ def _of_data(rows: Sequence[Row], deciding: Sequence[Metric]) -> Iterator[Weighe
     if code := edited(rows):
         yield 92, f"{code} was edited between runs (`code_checksum`): begin a new study"
     elif code := edited(rows, _OWN_CODE):
-        yield 70, f"studies executed unlike versions of {code} (`code_checksum`)"
+        yield 70, f"studies executed different versions of {code} (`code_checksum`)"
 
 
 def edited(rows: Sequence[Row], alike: Sequence[str] = (*_OWN_CODE, "study")) -> str:

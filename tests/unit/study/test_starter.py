@@ -231,7 +231,9 @@ def test_a_script_that_may_connect_its_workers_gets_several_with_the_doubt() -> 
             with pytest.raises(UserError, match="uses neither mpi4py"):
                 starter(Wish(script="train.py", compare=("workers",)), "s.yaml")
         else:
-            assert "it is not certain that the script connects" in starter(Wish(script="train.py", compare=("workers",)), "s.yaml")
+            assert "it is not certain that the script connects" in starter(
+                Wish(script="train.py", compare=("workers",)), "s.yaml"
+            )
             assert base_of("train.py", compare=("workers",))["strategy"] == "mpi"
             assert base_of("train.py")["strategy"] == "single"
 

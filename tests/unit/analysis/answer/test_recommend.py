@@ -966,7 +966,7 @@ STEEP = [trained("two", 5.0, samples_per_s=noisy(500.0, 5, 1, 0.001)),
           for n, rows in enumerate((SLOW, FAST))], "code_checksum", ""),
         ([[row | {"study": f"made-{n}", "command": "python a.py", "code_checksum": str(n)} for row in rows]
           for n, rows in enumerate((SLOW, FAST))], "code_checksum",
-         "studies executed unlike versions of python a.py (`code_checksum`)"),
+         "studies executed different versions of python a.py (`code_checksum`)"),
         # Repeats of a script that did unequal work, which a target may explain.
         ([REPEATS], "checkpoint", f"repeats of mpi were trained on 1,600 to 3,200 samples: {WHY}"),
         ([[row | {"samples_seen": 3200} for row in REPEATS]], "checkpoint", ""),
