@@ -336,8 +336,8 @@ def notices(runs: Sequence[RunSpec], cluster: Cluster) -> Iterator[str]:
             yield f"`launcher: {cluster.launcher}` of the cluster does not start {strategy}: {launcher} does"
     if shared := [f"{host.address} ({len(host.cores)})" for host in cluster.hosts if host.is_shared]:
         yield (
-            f"doubt: other jobs may compute on the workers' cores: Slurm gave this job part of {', '.join(shared)}, and "
-            "does not say which cores; `--exclusive` or `submitter.exclusive: true` gives whole hosts"
+            f"doubt: other jobs may compute on the workers' cores: Slurm gave this job part of {', '.join(shared)} "
+            "and does not say which cores; `--exclusive` or `submitter.exclusive: true` gives whole hosts"
         )
     if line := not_passed_on(os.environ, cluster, {launcher for _, launcher in launchers}):
         yield line
