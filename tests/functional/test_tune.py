@@ -61,7 +61,7 @@ def test_arms_are_measured_at_what_the_search_found_until_decided_and_the_winner
     assert "search for learning_rate: 4 runs of 2 arms" in done
     assert "learning_rate=0.5" in done
     assert "was not tuned" not in done
-    assert "3 to 4 repeats of 2 arms will tell differences" in done
+    assert "3 to 4 repeats of 2 arms will tell times that differ" in done
     assert "once more on fresh seeds: " in done
     with (work.study() / "summary.csv").open() as file:
         assert len(file.readlines()) == 1 + len(measured)
