@@ -121,7 +121,7 @@ RUNS = _table(
     ("interface", "text", "", "Network interface that messages between hosts took on the host of worker 0; empty on one host."),
     ("transports", "text", "", "What the library was set to move bytes with, such as Open MPI's layer and transports; empty where the choice was its own."),
     ("command", "text", "", "The user's own training script, if the run was one."),
-    ("code_checksum", "text", "", "Checksum of the user's own code when the run was launched: the scripts that `command` names and `module:function`, with the modules that both import beside them. Empty without, where a script is not found where dlbench was called, and where it was changed while the run went on."),
+    ("code_checksum", "text", "", "Checksum of the user's own code when the run was launched: the scripts that `command` executes and `module:function`, with the modules that both import beside them. Empty without, where a script is not found where dlbench was called, and where it was changed while the run went on."),
     ("workers_inside", "bool", "", "Whether that script started its workers itself, from one process."),
     ("mode", "text", "", "scale-up, scale-out, or empty where `workers_per_host` says it."),
     ("hosts", "int", "", "Number of hosts used; of a simulated run, of the hosts that its workers would be on."),

@@ -132,7 +132,12 @@ def _of_data(rows: Sequence[Row], deciding: Sequence[Metric]) -> Iterator[Weighe
 
 
 def edited(rows: Sequence[Row], alike: Sequence[str] = (*_OWN_CODE, "study")) -> str:
-    """Return the command, or `own code`, of which runs of one study executed several versions; else an empty string."""
+    """Return the command, or `own code`, of which runs executed several versions; else an empty string.
+
+    Args:
+        rows: Completed runs.
+        alike: The columns in which runs agree that should have executed the same.
+    """
     for (command, *_), of_code in by_key((tuple(map(row.get, alike)), row) for row in rows).items():
         if len(distinct(of_code, "code_checksum")) > 1:
             return one_line(command or "own code")
