@@ -46,6 +46,7 @@ class StudyPlan:
         reference: The published numbers that the scenario names, as their file has them; empty where it names none.
         repeats: In place of the scenario's; None where its own count.
         confirms: Whether the arm to use and its rivals run once more on fresh seeds.
+        where: The option that names its hosts, and its value; empty where none does.
     """
 
     scenario: Scenario
@@ -56,6 +57,7 @@ class StudyPlan:
     reference: str = ""
     repeats: int | Repeats | None = None
     confirms: bool = False
+    where: tuple[str, ...] = ()
 
     @property
     def rule(self) -> int | Repeats:
@@ -80,6 +82,7 @@ class Record(Frozen):
         cluster: Where it runs.
         machine_fingerprint: Short hash of the hardware and versions it began on.
         runs: Every run that was ever asked for, resolved, in order.
+        where: The option that named its hosts, and its value; empty where none did.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -90,6 +93,7 @@ class Record(Frozen):
     cluster: Cluster
     machine_fingerprint: str
     runs: tuple[RunSpec, ...]
+    where: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -153,6 +157,7 @@ def new_record(plan: StudyPlan, created_at: str) -> Record:
         cluster=plan.cluster,
         machine_fingerprint=machine_fingerprint(plan.machine),
         runs=plan.runs,
+        where=plan.where,
     )
 
 

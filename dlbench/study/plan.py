@@ -116,7 +116,8 @@ def plan_study(request: Request) -> tuple[StudyPlan, Folder | None]:
     if request.scenario is not None:  # a study that goes on by itself has its own copy of the published numbers
         reference = reference_of(scenario, request.scenario if isinstance(request.scenario, Path) else None)
     numbers = "" if reference is None else reference.text
-    return StudyPlan(scenario, text, runs, cluster, describe(), numbers, repeats, confirms), folder
+    where = request.where.words()
+    return StudyPlan(scenario, text, runs, cluster, describe(), numbers, repeats, confirms, where), folder
 
 
 def _repeats_so_far(scenario: Scenario, folder: Folder | None) -> int | Repeats:

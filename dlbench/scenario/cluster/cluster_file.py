@@ -205,9 +205,7 @@ class ClusterOptions:
         Raises:
             UserError: More than one is given, a file cannot be read, or what is given is no cluster.
         """
-        options = {"--hosts": self.hosts, "--hostfile": self.hostfile, "--cluster": self.cluster}
-        names = [name for name, value in options.items() if value is not None]
-        if len(names) > 1:
+        if len(names := [*self._given()]) > 1:
             all_say = "both say" if len(names) == 2 else "all say"
             raise UserError(f"{' and '.join(names)} {all_say} where to measure", hint="give one of them")
         if self.hosts is not None:
@@ -220,3 +218,13 @@ class ClusterOptions:
             return None
         refuse_same_host(cluster, str(self.hostfile or self.cluster or "--hosts"))
         return cluster
+
+    def words(self) -> tuple[str, ...]:
+        """Return what is given as a command line says it from any folder; nothing where nothing is."""
+        for name, value in self._given().items():
+            return name, str(value if name == "--hosts" else Path(value).absolute())
+        return ()
+
+    def _given(self) -> dict[str, Any]:
+        options = {"--hosts": self.hosts, "--hostfile": self.hostfile, "--cluster": self.cluster}
+        return {name: value for name, value in options.items() if value is not None}

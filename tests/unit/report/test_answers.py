@@ -152,11 +152,16 @@ def test_a_longer_study_is_of_the_arms_and_repeats_that_were_asked_for(
         for repeat in range(2)
     ]
     runs += [{"label": "base line", "repeat": repeat, "baseline": True, "axes": {}} for repeat in range(2)]
-    (study.path / files.STUDY).write_text(json.dumps({"runs": runs}), encoding="utf-8")
-    (answer,) = answers_of(replace(data, studies=(study,))).answers
-    again = f"dlbench run {study.path / files.SCENARIO} --output {study.path.parent}{words} --set epochs=10"
-    assert answer.next is not None
-    assert answer.next.command == again
+    again = f"dlbench run {study.path / files.SCENARIO}"
+    for where, option in (
+        ({"where": ["--hosts", "a:2,b:2"]}, " --hosts a:2,b:2"),
+        ({"where": ["--hostfile", "/gone"]}, ""),
+        ({}, ""),
+    ):
+        (study.path / files.STUDY).write_text(json.dumps({"runs": runs, **where}), encoding="utf-8")
+        (answer,) = answers_of(replace(data, studies=(study,))).answers
+        assert answer.next is not None
+        assert answer.next.command == f"{again}{option} --output {study.path.parent}{words} --set epochs=10"
 
 
 def test_a_target_that_a_model_which_knows_nothing_has_is_refused(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from dlbench.scenario.scenario import Repeats
 from dlbench.scenario.settings import Settings
 from dlbench.strategies import horovod
 from dlbench.study import plan
-from dlbench.study.folder import create, open_study
+from dlbench.study.folder import create, new_record, open_study
 from dlbench.study.plan import Request, cluster_of, plan_study, require_launchable
 from dlbench.study.resume import with_runs
 from tests.unit.study.makers import ended
@@ -125,7 +125,8 @@ def test_a_scenario_file_and_a_mapping_bring_the_numbers_they_name(started_in: P
     for scenario in (path, {"reference": "theirs", "base": {"trainer": "numpy"}}):
         found, _ = plan_study(Request(scenario))
         assert found.reference == TEXT
-    found, _ = plan_study(Request({"base": {"trainer": "numpy"}}))
+    found, _ = plan_study(Request({"base": {"trainer": "numpy"}}, where=ClusterOptions("localhost:1")))
+    assert new_record(found, "").where == ("--hosts", "localhost:1")
     assert found.reference == ""
     with pytest.raises(UserError, match=r"no reference 'ours'; there are: theirs"):
         plan_study(Request({"reference": "ours", "base": {"trainer": "numpy"}}))

@@ -98,6 +98,10 @@ def test_one_place_says_where_to_measure(tmp_path: Path) -> None:
     path.write_text("hosts: a:4")
     assert ClusterOptions(cluster=path).named() == ClusterOptions(hosts="a:4").named()
     assert ClusterOptions().named() is None
+    assert ClusterOptions().words() == ()
+    assert ClusterOptions("a:4").words() == ("--hosts", "a:4")
+    # A command that is printed may be called from another folder.
+    assert ClusterOptions(cluster=Path(os.path.relpath(path))).words()[1].startswith("/")
     with pytest.raises(UserError, match="--hosts and --cluster both say where to measure"):
         ClusterOptions(hosts="a:1", cluster=path).named()
     with pytest.raises(UserError, match="--hosts and --hostfile and --cluster all say where to measure"):
