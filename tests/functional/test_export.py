@@ -289,6 +289,18 @@ def test_mlperf_times_are_those_of_the_rows(tmp_path: Path) -> None:
         assert str(ROOT) not in path.read_text()
 
 
+def test_mlperf_has_the_rate_after_warm_up_and_the_score_of_the_target(tmp_path: Path) -> None:
+    study = found(STUDIES[1]).studies[0]
+    aimed = {"target_metric": "validation_loss", "learning_rate": 0.32, "learning_rate_base": 0.02}
+    made = ReportData((replace(study, attempts=({**study.attempts[0], **aimed},)),))
+    (path,) = plugins.load("exporters", "mlperf").get("export")(made, tmp_path)
+    logged = {event["key"]: event["value"] for event in events_of(path)}
+    assert logged["opt_base_learning_rate"] == 0.32
+    assert "eval_accuracy" not in logged
+    *_, last = (one for one in records(made.epochs) if one["run_id"] == study.attempts[0]["run_id"])
+    assert logged["eval_loss"] == last["validation_loss"]
+
+
 def test_mlperf_leaves_out_what_has_no_time(tmp_path: Path) -> None:
     """A run without `started_at` has no log; without a start-up time it has an `init_start` and no more."""
     study = found(STUDIES[1]).studies[0]

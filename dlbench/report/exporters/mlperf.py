@@ -4,7 +4,7 @@ import logging
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ _SETTINGS = {
     "eval_samples": "validation_samples",
     "gradient_accumulation_steps": "gradient_accumulation_steps",
     "opt_name": "optimizer",
-    "opt_base_learning_rate": "learning_rate_base",
+    "opt_base_learning_rate": "learning_rate",  # after warm-up and before decay
 }
 # What dlbench divides is the batch: its own models lie whole on each worker.
 _UNDIVIDED = ("tensor_parallelism", "pipeline_parallelism", "context_parallelism", "expert_parallelism")
@@ -106,7 +106,8 @@ def _training(run: ExportedRun, first_step_s: float) -> Iterator[Event]:
         if epoch.ended_s is not None:
             evaluation_s = None if is_beside else epoch.row.get("evaluation_time_s")
             stopped_s = epoch.ended_s + (evaluation_s or 0)
-            yield from _epoch(epoch, before, epoch.ended_s, evaluation_s, first_step_s)
+            scores = dict.fromkeys((run.row.get("target_metric") or "", *QUALITY))
+            yield from _epoch(epoch, before, epoch.ended_s, evaluation_s, first_step_s, scores)
     if stopped_s is not None:
         # With a target, `success` means in MLPerf that it was reached.
         target = known_values(run.row, ("target_metric", "target_value", TIME_TO_TARGET.column))
@@ -115,11 +116,11 @@ def _training(run: ExportedRun, first_step_s: float) -> Iterator[Event]:
 
 
 def _epoch(
-    epoch: Epoch, before: Row, ended_s: float, evaluation_s: float | None, first_step_s: float
+    epoch: Epoch, before: Row, ended_s: float, evaluation_s: float | None, first_step_s: float, scores: Iterable[str]
 ) -> Iterator[Event]:
     """Yield an epoch by the clock of the first worker, which stands while it evaluates or writes.
 
-    Its evaluation follows at once, its score alone where the time of the evaluation is not known.
+    Its evaluation follows at once, the first of `scores` alone where the time of the evaluation is not known.
     """
     about = {"epoch_num": epoch.number}
     trained_s, earlier_s = epoch.row.get("train_time_s"), before.get("train_time_s")
@@ -131,7 +132,7 @@ def _epoch(
     if evaluation_s is not None:
         yield "eval_start", ended_s, about, None
     evaluated_s = ended_s + (evaluation_s or 0)
-    if column := next((column for column in QUALITY if epoch.row.get(column) is not None), ""):
-        yield f"eval_{BUILT_IN[column].score}", evaluated_s, about, epoch.row[column]
+    if column := next((column for column in scores if epoch.row.get(column) is not None), ""):
+        yield f"eval_{BUILT_IN[column].score if column in QUALITY else column}", evaluated_s, about, epoch.row[column]
     if evaluation_s is not None:
         yield "eval_stop", evaluated_s, about, None
