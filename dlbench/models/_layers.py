@@ -146,7 +146,8 @@ def _remember(moving: Any, value: Any, momentum: float, has_samples: Any) -> Non
     """Update a moving statistic as Keras's own layer does; without samples leave it."""
     from keras import ops
 
-    moving.assign(ops.where(has_samples, moving * momentum + value * (1.0 - momentum), moving))
+    # JAX takes no variable for an array.
+    moving.assign(ops.where(has_samples, moving * momentum + value * (1.0 - momentum), moving.value))
 
 
 def dropped(x: Any, rate: float) -> Any:
