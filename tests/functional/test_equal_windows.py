@@ -54,16 +54,16 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 
 
 def test_the_window_is_cut_at_the_same_steps_whatever_the_strategy(found: Bench) -> None:
-    check_cuts(found, CUTS, PIECES)
+    check_cuts(found, CUTS, PIECES, found.rows())
 
 
 def test_the_parts_leave_less_than_a_hundredth_of_the_window(found: Bench) -> None:
     check_parts(found.rows())
 
 
-def check_cuts(found: Bench, cuts: Sequence[int], pieces: Sequence[int]) -> None:
+def check_cuts(found: Bench, cuts: Sequence[int], pieces: Sequence[int], rows: Iterable[dict[str, str]]) -> None:
     """Check after which steps the window of each run was cut, and how many steps are in each of its pieces."""
-    for row in found.rows():
+    for row in rows:
         journal = read_journal(files.attempt_folder(found.study(), row["run_id"], 1) / files.JOURNAL)
         assert len(journal.results) == int(row["processes"])
         for rank, result in journal.results.items():

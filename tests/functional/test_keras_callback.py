@@ -30,7 +30,7 @@ def started() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Your input ran out of data")
-@pytest.mark.parametrize("batch", [10, 16])
+@pytest.mark.parametrize("batch", [pytest.param(10, marks=pytest.mark.soak), 16])
 def test_fit_says_how_many_steps_a_call_of_it_has_made(batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keras names the last batch of a whole call, also where the data ended before."""
     import keras
@@ -41,7 +41,7 @@ def test_fit_says_how_many_steps_a_call_of_it_has_made(batch: int, monkeypatch: 
     monkeypatch.setattr(
         callback.run, "end_step", lambda loss, num_samples, num_steps: calls.append((num_samples, num_steps))
     )
-    model, x, y = classifier(keras, steps_per_execution=3)
+    model, x, y = classifier(keras, steps_per_execution=3, run_eagerly=False)
     expected = {10: [(30, 3), (30, 3), (30, 3), (10, 1)], 16: [(48, 3), (48, 3), (4, 1)]}[batch]
     model.fit(x, y, batch_size=batch, epochs=2, verbose=0, callbacks=[callback])
     assert calls == 2 * expected
@@ -55,11 +55,11 @@ def test_fit_says_how_many_steps_a_call_of_it_has_made(batch: int, monkeypatch: 
     assert calls == 2 * [(3 * batch, 3)]  # Keras makes whole calls
 
 
-def classifier(keras: Any, **how: Any) -> tuple[Any, Array, Array]:
-    """Return a compiled model and 100 samples."""
+def classifier(keras: Any, run_eagerly: bool = True, **how: Any) -> tuple[Any, Array, Array]:
+    """Return a model that is ready to train, and 100 samples; tracing its steps would take most of a test's time."""
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile("sgd", loss, metrics=["accuracy"], **how)
+    model.compile("sgd", loss, metrics=["accuracy"], run_eagerly=run_eagerly, **how)
     random = np.random.default_rng(0)
     return model, random.normal(size=(100, 4)), random.integers(0, 2, 100)
 
@@ -185,7 +185,7 @@ def test_fits_of_several_models_are_noted_once() -> None:
     callback, _ = reporting()
     model, x, y = classifier(keras)
     joined = keras.Sequential([model, keras.layers.Dense(2)])  # goes on with its layers
-    joined.compile("sgd", "sparse_categorical_crossentropy")
+    joined.compile("sgd", "sparse_categorical_crossentropy", run_eagerly=True)
     for each in (model, model, joined):
         each.fit(x, y, verbose=0, callbacks=[callback])
     notes = callback.run.recorder.notes
@@ -200,7 +200,7 @@ def test_a_learning_rate_is_that_of_a_schedules_last_step_and_a_runs_the_largest
 
     model, x, y = classifier(keras)
     schedule = keras.optimizers.schedules.CosineDecay(0.0, 4, warmup_target=0.5, warmup_steps=2)
-    model.compile(keras.optimizers.SGD(schedule), "sparse_categorical_crossentropy")
+    model.compile(keras.optimizers.SGD(schedule), "sparse_categorical_crossentropy", run_eagerly=True)
     callback, _ = reporting()
     model.fit(x, y, verbose=0, callbacks=[callback])  # 4 steps
     (row,) = callback.run.recorder.record.progress.rows
@@ -226,7 +226,7 @@ def test_a_rate_that_a_callback_changes_with_every_batch_and_one_that_makes_no_u
 
     callback, _ = reporting()
     model = Others([keras.Input((4,)), keras.layers.Dense(2)])
-    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True), run_eagerly=True)
     model.fit(x, y, verbose=0, callbacks=[callback])
     assert callback.run.recorder.result(None).learning_rate is None
 
@@ -236,7 +236,7 @@ def test_numbers_that_replicas_mirror_are_read() -> None:
     import tensorflow as tf
 
     with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
-        model, x, y = classifier(keras)
+        model, x, y = classifier(keras, run_eagerly=False)
     callback, reporter = reporting()
     model.fit(x, y, verbose=0, callbacks=[callback])
     callback.run.recorder.flush()

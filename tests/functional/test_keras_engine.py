@@ -130,24 +130,22 @@ def test_mixed_precision_resumes_to_the_bit(optimizer: str, precision: str, give
         return own(with_everything, optimizer=optimizer, precision=precision)
 
     contract.check_resumes_to_the_bit(make, given, at_once=True)
-    rehearsed, plain = make(), make()
-    for trainer in (rehearsed, plain):
-        trainer.compile(list)
-        trainer.step(*given, 0.1, 0.01)
-        if trainer is rehearsed:
-            trainer.rehearse(given[0][:5], given[1][:5], 0.2)
-        trainer.step(*given, 0.1, 0.01)
-    assert np.array_equal(rehearsed.parameters(), plain.parameters())
+    rehearsed = make()
+    rehearsed.compile(list)
+    rehearsed.step(*given, 0.1, 0.01)
+    before = rehearsed.state()
+    rehearsed.rehearse(given[0][:5], given[1][:5], 0.2)
+    contract.must_be_same(rehearsed, before)
 
 
 def test_weight_decay_of_zero_is_none(given: Batch) -> None:
     """Keras's own default for adamw and muon would be 0.004."""
-    for optimizer in ("adamw", "muon"):
-        trainer = create(KERAS, "mlp", WHAT, optimizer=optimizer)
+    for optimizer, model in (("adamw", "softmax"), ("muon", "mlp")):
+        trainer = create(KERAS, model, WHAT, optimizer=optimizer)
         weights = trainer.parameters()
         trainer.apply(np.zeros(trainer.num_parameters), 0.1)
         assert np.array_equal(trainer.parameters(), weights), optimizer
-        decaying = create(KERAS, "mlp", WHAT, optimizer=optimizer, weight_decay=0.5)
+        decaying = create(KERAS, model, WHAT, optimizer=optimizer, weight_decay=0.5)
         decaying.apply(np.zeros(decaying.num_parameters), 0.1)
         np.testing.assert_allclose(decaying.parameters(), weights * (1 - 0.1 * 0.5), rtol=1e-12)
 
@@ -233,7 +231,6 @@ def test_tokens_with_a_class_at_each_position() -> None:
     assert tuple(sums.values()) == pytest.approx(expected_of_positions(trainer, x, y), rel=1e-12)
     assert sums["accuracy"] % 1 != 0
     contract.check_gradient_is_that_of_the_loss(trainer, (x, y))
-    contract.check_parts_sum_to_the_whole(lambda **more: own(characters, what, **more), (x, y))
 
 
 # Sums over workers in the forward pass.
@@ -307,7 +304,7 @@ def test_all_workers_skip_the_step_that_overflows_on_one() -> None:
     random = np.random.default_rng(0)
     harmless = [(random.normal(size=(4, 20)), random.integers(0, 10, 4).astype(np.int32)) for _ in range(2)]
     violent = [(harmless[0][0] * 3e4, harmless[0][1]), *harmless[1:]]
-    workers = [create(KERAS, "mlp", what, precision="mixed_float16", optimizer="adam") for _ in range(2)]
+    workers = [create(KERAS, "softmax", what, precision="mixed_float16", optimizer="adam") for _ in range(2)]
     own_parts = [contract.gradient(*pair, 1 / 12) for pair in triples(workers, violent)]
     assert [bool(np.isfinite(part).all()) for part in own_parts] == [False, True]
     first = workers[0].parameters()

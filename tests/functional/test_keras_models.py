@@ -120,7 +120,7 @@ def test_every_model_is_tested_here_or_with_the_trainer() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", several(PRECISIONS, more=set(PRECISIONS) - {"resnet50", "lstm-tokens"}))
+@pytest.mark.parametrize("case", several(PRECISIONS, more=set(PRECISIONS) - {"lstm-tokens"}))
 def test_each_learns_in_lower_precision(case: str) -> None:
     """The loss on a fixed batch falls well below that of guessing."""
     trainer, (x, y) = make(case, precision=PRECISIONS[case], optimizer="adam"), given_to(case)
@@ -169,10 +169,12 @@ def test_a_transformer_depends_on_the_order(case: str) -> None:
 def test_dropout_acts_in_training_only(case: str) -> None:
     """It is off unless asked for: `test_contract` could find no slope of the loss otherwise."""
     model, what, options, size = CASES[case]
-    trainer, (x, y) = create(KERAS, model, what, options | {"dropout": 0.5}), given_to(case)
+    trainer, (x, _) = create(KERAS, model, what, options | {"dropout": 0.5}), given_to(case)
     assert trainer.num_parameters == size
-    assert trainer.gradient(x, y, 1.0)[1] != trainer.gradient(x, y, 1.0)[1]
-    assert trainer.evaluate(x, y) == trainer.evaluate(x, y)
+    network = trainer._graph._model  # type: ignore[attr-defined]
+    for training in (True, False):
+        first, second = (np.asarray(network(x, training=training)) for _ in range(2))
+        assert np.array_equal(first, second) != training
 
 
 SMALL = Problem((32, 32, 3), 10)

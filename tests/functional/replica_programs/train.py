@@ -47,12 +47,10 @@ LOCAL = Case("cnn", model_options=CNN | {"batch_norm": "local"}, sabotage="local
 # By number of workers: each optimizer, way of summing, network and sabotage once.
 CASES: dict[int, tuple[Case, ...]] = {
     2: (
-        Case(),
         Case(sabotage="no-reduction"),
         Case(settings=IN_PARTS, cross_device_ops="hierarchical_copy"),
         Case(sabotage="second-reduction"),
         SYNCHRONIZED._replace(cross_device_ops="reduce_to_one_device"),
-        LOCAL,
     ),
     3: (
         Case(),
