@@ -44,7 +44,7 @@ class Case(NamedTuple):
 EVERYWHERE = (Case("float64", {}), *(Case("float64", {}, sabotage) for sabotage in SABOTAGES))
 # Each option under one of the libraries.
 CASES = {
-    "mpi": (*EVERYWHERE, Case("float32", {"groups": 1, "overlap": False})),
+    "mpi": (*EVERYWHERE, Case("float64", {"groups": 1, "overlap": False})),
     "gloo": (
         *EVERYWHERE,
         Case("float32", {}),
@@ -58,7 +58,7 @@ def cases(communicator: HorovodCommunicator) -> list[dict[str, Any]]:
     """Run every case of the library and return what was found."""
     found = []
     of_library = CASES[communicator.facts()["collectives"]]
-    for precision in NETWORKS:
+    for precision in dict.fromkeys(case.precision for case in of_library):
         trainer = build(precision, seed=communicator.rank)
         own_start = trainer.parameters()
         start = from_worker_0(own_start, communicator)
