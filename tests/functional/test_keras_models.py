@@ -92,7 +92,7 @@ def given_to(case: str) -> Batch:
 
 @pytest.mark.parametrize(
     "case",
-    several(CASES, more=CASES.keys() - {"vgg16", "lstm-tokens", "transformer-characters"}),
+    several(CASES, more=CASES.keys() - {"vgg16", "transformer-characters"}),
 )
 def test_gradients(case: str) -> None:
     trainer = make(case)
