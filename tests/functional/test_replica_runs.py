@@ -43,7 +43,7 @@ DROPPING = "tests.functional.replica_programs.masks:network"
 SABOTAGED = "tests.functional.replica_programs.sabotaged:OtherReplica"
 # One program over all samples: local batch norm is the joined batch's.
 JAX = {"backend": "jax", "model.batch_norm": "local"}
-POINTS = {
+POINTS: dict[str, dict[str, Any]] = {
     "one": {"strategy": "single"},
     "mirrored": {"strategy": "mirrored", "workers": 3},
     "multi-worker": {"strategy": "multi-worker", "workers": 2, "input": "device"},
