@@ -171,7 +171,7 @@ def test_dropout_acts_in_training_only(case: str) -> None:
     model, what, options, size = CASES[case]
     trainer, (x, _) = create(KERAS, model, what, options | {"dropout": 0.5}), given_to(case)
     assert trainer.num_parameters == size
-    network = trainer._graph._model  # type: ignore[attr-defined]
+    network = trainer._graph._model
     for training in (True, False):
         first, second = (np.asarray(network(x, training=training)) for _ in range(2))
         assert np.array_equal(first, second) != training
