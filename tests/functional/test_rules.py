@@ -13,8 +13,7 @@ pytestmark = [pytest.mark.mpi, pytest.mark.timeout(700)]
 Case = dict[str, Any]
 Launch = tuple[str, int, tuple[Any, ...]]
 # Only gradients pass between trainer and strategy: every number of workers with NumPy, two with each engine's memory.
-# With torch, DDP is tried in the same processes. The contract of trainers holds TensorFlow's gradients, of shards and
-# of no samples; JAX's also pass over MPI in `test_parallax`.
+# With torch, DDP is tried in the same processes; JAX's gradients also pass over MPI in `test_parallax`.
 TORCH = "keras_torch"
 with_torch = pytest.param((TORCH, 2), id="torch-2", marks=pytest.mark.slow)
 ARMS = [
@@ -22,7 +21,7 @@ ARMS = [
         pytest.param(("numpy", workers), id=f"numpy-{workers}", marks=() if workers == 4 else pytest.mark.soak)
         for workers in (2, 3, 4)
     ),
-    pytest.param(("keras_tensorflow", 2), id="keras-2", marks=(pytest.mark.tensorflow, pytest.mark.soak)),
+    pytest.param(("keras_tensorflow", 2), id="keras-2", marks=(pytest.mark.tensorflow, pytest.mark.slow)),
     with_torch,
     pytest.param(("keras_jax", 2), id="jax-2", marks=pytest.mark.soak),
 ]
