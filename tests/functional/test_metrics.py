@@ -17,11 +17,10 @@ baseline: none
 REGRESSION = """\
 name: s
 base: {dataset: npz, dataset.path: numbers.npz, model: mlp, model.hidden: [16], trainer: numpy, precision: float64,
-       epochs: 12, learning_rate: 0.05, batch_scope: global, batch_size: 24, cores_per_worker: 1}
+       epochs: 12, evaluate_every: 5, learning_rate: 0.05, batch_scope: global, batch_size: 24, cores_per_worker: 1}
 include:
-  - {strategy: single, workers: 1}
   - {strategy: mpi, workers: 2}
-  - {strategy: parameter_server, workers: 2, evaluator: beside}
+  - {strategy: parameter_server, workers: 1, evaluator: beside}
   - {strategy: ring, workers: 3, communicator: simulated}
 baseline: none
 target: {metric: validation_mean_squared_error, value: 0.5}
@@ -69,6 +68,7 @@ def test_a_regression_is_the_same_with_any_number_of_workers(work):
     work.call(written(work, REGRESSION))
     rows = work.rows()
     assert {row["status"] for row in rows} == {"completed"}
+    of_epochs = {}
     for row in rows:
         for samples in SAMPLES:
             error = float(row[f"{samples}_mean_squared_error"])
@@ -79,6 +79,14 @@ def test_a_regression_is_the_same_with_any_number_of_workers(work):
         assert guess == float(row["knows_nothing_loss"]) > 2 * float(row["validation_mean_squared_error"])
         assert row["best_validation_accuracy"] == row["knows_nothing_accuracy"] == ""
         assert row["time_to_target_s"] != ""
+        epochs = [own for own in work.rows("epochs") if own["run_id"] == row["run_id"] and own["worker"] == "0"]
+        of_epochs[row["strategy"]] = {
+            own["epoch"]: float(own["validation_loss"]) for own in epochs if own["validation_loss"]
+        }
+    assert [*of_epochs["mpi"]] == ["5", "10", "12"]
+    # Those of an evaluator beside the workers, too, and of the same epochs.
+    for losses in of_epochs.values():
+        assert losses == pytest.approx(of_epochs["mpi"], rel=1e-9)
     work.call(work.study(), command="show")
     for target, said in (("validation_accuracy, value: 0.9", "numbers to predict"), ("bleu, value: 3", "no score")):
         text = REGRESSION.replace("validation_mean_squared_error, value: 0.5", target)
