@@ -81,19 +81,19 @@ def test_a_plain_script_has_the_rows_of_a_run(tmp_path):
 
 @pytest.mark.mpi
 def test_an_mpi_script_has_a_common_window_and_equal_weights(tmp_path):
-    ended = work(spec(OVER_MPI, workers=2, epochs=6, batch_size=8, learning_rate=0.5), tmp_path)
+    ended = work(spec(OVER_MPI, workers=2, epochs=3, batch_size=8, learning_rate=0.5), tmp_path)
     assert ended.code == 0, ended
     per_epoch = 1437 // 16
-    cuts = [8, 16, 32, *range(50, 6 * per_epoch, 50)]
+    cuts = [8, 16, 32, *range(50, 3 * per_epoch, 50)]
     for rank, result in ended.journal.results.items():
-        assert result.steps == 6 * per_epoch
-        assert len(result.segments) == 1 + len(cuts) + 5, "pieces end at cuts and at the end of each epoch"
+        assert result.steps == 3 * per_epoch
+        assert len(result.segments) == 1 + len(cuts) + 2, "pieces end at cuts and at the end of each epoch"
         phases = field(ended.journal.steps[rank], "phase")
         assert (np.flatnonzero(phases == PHASE["sampled"]) + 1).tolist() == cuts
     journal, _ = without_warm_up(ended.journal)
     results = [journal.results[rank] for rank in (0, 1)]
     window = rates.window(results)
-    assert window["timed_steps"] >= 6 * per_epoch // 2 - 50
+    assert window["timed_steps"] >= 3 * per_epoch // 2 - 50
     assert window["timed_samples"] == window["timed_steps"] * 16
     durations = [sum(piece.closed_at_s - piece.opened_at_s for piece in result.segments) for result in results]
     assert max(durations) < 1.5 * min(durations)

@@ -54,14 +54,14 @@ def rename_the_run(work, specification: dict) -> None:
 
 
 def test_resume_makes_only_what_is_missing_and_refuses_an_edited_scenario(work):
-    path = work.scenario(epochs=1)
+    path = work.scenario(epochs=1, batch_sizes="16, 32")
     work.call(path, "--only", "batch_size=32")
     assert [row["batch_size"] for row in work.rows()] == ["32"]
     work.call(path, "--resume")
-    assert sorted(row["batch_size"] for row in work.rows()) == ["16", "32", "64"]
+    assert sorted(row["batch_size"] for row in work.rows()) == ["16", "32"]
     output = work.call("--study", work.study())
     assert "0 runs to make" in output
-    must_be_complete(work, 3)
+    must_be_complete(work, 2)
     work.scenario(epochs=2)
     output = work.call(path, "--resume", code=2)
     assert "-base:" in output

@@ -13,11 +13,11 @@ def work(tmp_path):
 
 
 def test_a_scenario_becomes_rows(work):
-    output = work.call(work.scenario(epochs=2))
+    output = work.call(work.scenario(epochs=2, batch_sizes="16, 64"))
     assert "completed repeat" in output
-    assert "3 runs without steady samples/s: the timed window was at most" in output
+    assert "2 runs without steady samples/s: the timed window was at most" in output
     rows = work.rows()
-    assert [row["batch_size"] for row in rows] == ["16", "32", "64"]
+    assert [row["batch_size"] for row in rows] == ["16", "64"]
     assert all(row["status"] == "completed" for row in rows)
     assert len(work.rows("steps")) == sum(int(row["steps"]) for row in rows) == work.num_rows()
     assert {row["run_id"] for row in work.rows("epochs")} == {row["run_id"] for row in rows}

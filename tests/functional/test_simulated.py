@@ -93,7 +93,7 @@ def test_a_worker_that_fails_ends_a_run_that_waits_for_it_and_the_study_goes_on(
 def test_measured_times_of_a_real_run_drive_a_simulation(work):
     real = work.folder / "real.yaml"
     real.write_text(
-        "name: real\nbase: {trainer: numpy, model: softmax, dataset: digits, epochs: 40, batch_size: 8}\n"
+        "name: real\nbase: {trainer: numpy, model: softmax, dataset: digits, epochs: 6, batch_size: 8}\n"
         "baseline: none\n"
     )
     work.call(real, "--output", "measured")
