@@ -18,8 +18,8 @@ def test_a_study_from_python(
         text = text.replace(whole, part)
     (tmp_path / "from_python.py").write_text(text)
     monkeypatch.chdir(tmp_path)
-    # All figures are drawn in `test_report_command`.
-    monkeypatch.setattr("dlbench.report.write._names", lambda request: ["learning_curves"])
+    # All figures of a report are drawn in `test_report_command`.
+    monkeypatch.setattr("dlbench.report.write._names", lambda request: list(request.figures))
     monkeypatch.setattr(sys, "argv", ["from_python.py", str(tmp_path / "studies")])
     runpy.run_path("from_python.py", run_name="__main__")
     printed = capsys.readouterr().out
