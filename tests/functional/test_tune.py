@@ -38,7 +38,7 @@ def rates(rows: list[dict[str, str]], phase: str = "measure") -> dict[str, str]:
 
 def test_arms_are_measured_at_what_the_search_found_until_decided_and_the_winner_on_fresh_seeds(work, monkeypatch):
     """Rows of the search, and those on fresh seeds, are no results."""
-    monkeypatch.setattr(rounds, "ENOUGH_REPEATS", 1)  # that there are more of them is proven in `test_rounds`
+    monkeypatch.setattr(rounds, "ENOUGH_REPEATS", 2)  # that there are more of them is proven in `test_rounds`
     path = scenario(work, TEXT.replace("repeats: 2", "repeats: {min: 3, max: 4, until: decided}"))
     assert "# Runs called `tune` search; then each arm is measured" in work.call(path, "--dry-run")
     done = work.call(path, "--confirm")
@@ -46,7 +46,7 @@ def test_arms_are_measured_at_what_the_search_found_until_decided_and_the_winner
     tried, measured, fresh = ([row for row in rows if row["phase"] == name] for name in ("tune", "measure", "confirm"))
     assert len(tried) == 2 * 2
     assert 6 <= len(measured) <= 8
-    assert len(fresh) == 2
+    assert len(fresh) == 2 * 2
     seeds = [{row["seed"] for row in phase} for phase in (tried, measured, fresh)]
     assert sum(map(len, seeds)) == len(set.union(*seeds))
     for batch, rate in rates(measured).items():

@@ -135,14 +135,14 @@ def wait_for(process: subprocess.Popen[bytes], condition: Callable[[], bool], ti
     deadline = time.monotonic() + timeout_s
     while not condition() and process.poll() is None:
         assert time.monotonic() < deadline
-        time.sleep(0.02)
+        time.sleep(0.005)
 
 
 def life_s(study: Study, timeout_s: float) -> float:
     """Return for how long workers live on, with no dlbench to end them."""
     begun = time.monotonic()
     while study.left_running() and time.monotonic() - begun < timeout_s:
-        time.sleep(0.2)
+        time.sleep(0.05)
     return time.monotonic() - begun
 
 
