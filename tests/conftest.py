@@ -22,8 +22,6 @@ ON_HOSTS = [
         "hosts_without_shared_files",
         "cluster_of_hosts",
         "links",
-        "srun",
-        "ray",
         "doctor",
     )
 ]
@@ -58,6 +56,7 @@ LONGEST = [*ON_HOSTS, *IN_TENSORFLOW] + [
         "kubernetes",
         "fit",
         "nodes_over_mpi",
+        "ray",
         "killed_dlbench",
         "mirrored_rules",
     )

@@ -4,7 +4,6 @@ import csv
 import json
 import socket
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import click.testing
@@ -12,7 +11,6 @@ import pytest
 
 from dlbench.cli import group
 from tests.cluster.cluster import Cluster
-from tests.cluster.testing import cluster
 from tests.functional.host_faults.striker import Fault, Striker, incomplete
 from tests.functional.host_faults.study import HostShape, HostStudy, struck_study
 
@@ -37,12 +35,6 @@ ODD_HOSTS = (
     "a&touch struck",
     "-oProxyCommand=touch struck",
 )
-
-
-@pytest.fixture(scope="module")
-def pair() -> Iterator[Cluster]:
-    with cluster(2) as made:
-        yield made
 
 
 @pytest.mark.soak  # a wrong key is reported below, a dlbench that is killed and a host that dies in tests of their own
@@ -91,15 +83,18 @@ def test_a_wrong_host_key_is_reported_before_anything_starts(pair: Cluster, tmp_
 
 @pytest.mark.slow
 @pytest.mark.mpi
-def test_a_host_may_have_any_name(tmp_path: Path) -> None:
+def test_a_host_may_have_any_name(pair: Cluster, tmp_path: Path) -> None:
     """Its own name is not its address; whatever it is, no shell reads it."""
-    with cluster(2) as made:
-        name = "a b;touch struck"
-        made.hosts[1].run([sys.executable, "-c", "import socket, sys; socket.sethostname(sys.argv[1])", name])
-        with HostStudy(made, tmp_path, HostShape(workers=2, repeats=1, epochs=4, **PATIENT)) as study:
+    second = pair.hosts[1]
+    name = [sys.executable, "-c", "import socket, sys; socket.sethostname(sys.argv[1])"]
+    second.run([*name, "a b;touch struck"])
+    try:
+        with HostStudy(pair, tmp_path, HostShape(workers=2, repeats=1, epochs=2, **PATIENT)) as study:
             assert study.run() == 0, study.output
-        assert incomplete(study) == []
-        assert not list(tmp_path.rglob("struck"))
+    finally:
+        second.run([*name, second.name])
+    assert incomplete(study) == []
+    assert not list(tmp_path.rglob("struck"))
 
 
 def test_odd_names_of_hosts_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
@@ -58,15 +59,22 @@ MPI.COMM_WORLD.Barrier()
 
 
 @pytest.fixture
-def apart(pair: Cluster, tmp_path: Path) -> Iterator[tuple[Cluster, Path]]:
-    """Return two hosts, and a folder that each of them has of its own."""
+def three_apart(trio: Cluster, tmp_path: Path) -> Iterator[tuple[Cluster, Path]]:
+    """Return three hosts, and a folder that each of them has of its own."""
     folder = tmp_path / "apart"
     folder.mkdir()
-    for host in pair.hosts:
+    for host in trio.hosts:
         host.run(["mount", "-t", "tmpfs", "tmpfs", str(folder)])
-    yield pair, folder
-    for host in pair.hosts:
+    yield trio, folder
+    for host in trio.hosts:
         host.run(["umount", "--lazy", str(folder)])
+
+
+@pytest.fixture
+def apart(three_apart: tuple[Cluster, Path]) -> tuple[Cluster, Path]:
+    """Return the first two of them, and the folder."""
+    made, folder = three_apart
+    return replace(made, hosts=made.hosts[:2]), folder
 
 
 def put(host: Host, path: Path, text: str) -> None:
@@ -145,18 +153,17 @@ def test_the_cause_of_a_workers_end_on_another_host_is_reported(apart: tuple[Clu
     assert "Aborted" in row(made, folder, "abort")["reason"]
 
 
-def test_data_that_differs_is_refused(apart: tuple[Cluster, Path]) -> None:
-    made, folder = apart
+def test_hosts_whose_data_differs_or_cannot_be_prepared_are_refused(three_apart: tuple[Cluster, Path]) -> None:
+    made, folder = three_apart
     for number, host in enumerate(made.hosts):
         put(host, folder / "mine.py", MODULE)
         put(host, folder / "seed", str(number))
-    done = run(made, folder, "data", base=BASE | {"dataset": "mine:numbers"})
+    _, other, broken = made.hosts
+    options = {"dataset": "mine:broken", "dataset.where": broken.name}
+    done = run(made, folder, "data", base=BASE | options | {"workers": 3})
     assert done.returncode == 1, done.stdout + done.stderr
-    assert f"{made.hosts[1].address}: has another 'mine:numbers': checksum" in done.stderr
-    options = {"dataset": "mine:broken", "dataset.where": made.hosts[1].name}
-    done = run(made, folder, "broken", base=BASE | options)
-    assert done.returncode == 1
-    assert f"{made.hosts[1].address}: data set 'mine:broken' could not be prepared" in done.stderr
+    assert f"{other.address}: has another 'mine:broken': checksum" in done.stderr
+    assert f"{broken.address}: data set 'mine:broken' could not be prepared" in done.stderr
     assert "no numbers on this host" in done.stderr
 
 

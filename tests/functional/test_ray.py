@@ -108,8 +108,10 @@ def test_a_cluster_without_the_host_or_none_at_all_is_the_reason(tmp_path: Path,
     assert "the Ray cluster at 127.0.0.1:9: [Errno 111] Connection refused" in unreachable
 
 
+# That a killed launcher takes its processes along is tested with mpirun.
+@pytest.mark.parametrize("mode", ["exit-3", pytest.param("hang", marks=pytest.mark.soak)])
 def test_a_cluster_of_its_own_ends_with_the_run_and_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     temporary, home = tmp_path / "temporary", tmp_path / "home"
     temporary.mkdir()
@@ -121,11 +123,10 @@ def test_a_cluster_of_its_own_ends_with_the_run_and_leaves_nothing(
         "exit-3": next(row.reason for row in ROWS if row.mode == "exit-3"),
         "hang": "the launcher ended (killed by SIGKILL) before its workers",
     }
-    for mode, reason in reasons.items():
-        (tmp_path / mode).mkdir()
-        with fake_attempt(tmp_path / mode, "ray", mode) as attempt:
-            outcome = attempt.run_and(kill_launcher) if mode == "hang" else attempt.run()
-        assert outcome.reason == reason
+    (tmp_path / mode).mkdir()
+    with fake_attempt(tmp_path / mode, "ray", mode) as attempt:
+        outcome = attempt.run_and(kill_launcher) if mode == "hang" else attempt.run()
+    assert outcome.reason == reasons[mode]
     assert list(temporary.iterdir()) == list(home.iterdir()) == []
     assert list(memory.glob("*/session_*")) == []
     assert Path("/tmp/ray").exists() == of_others
@@ -146,6 +147,7 @@ def nodes(pair: Cluster) -> Iterator[str]:
                 host.run([RAY, "stop", "--force"], check=False)
 
 
+@pytest.mark.soak  # processes that Ray starts are tested above, hosts with mpirun
 def test_on_hosts_a_worker_is_a_task_on_its_node(pair: Cluster, nodes: str, tmp_path: Path) -> None:
     made = cluster_file(pair, tmp_path, launcher="ray", environment=VARIABLES)
     horovod = {"strategy": "horovod", "collectives": "gloo", "model": "mlp", "trainer": "keras_tensorflow"}
