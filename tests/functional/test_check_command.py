@@ -212,19 +212,6 @@ def gated(problem):
 """
 
 
-@pytest.mark.tensorflow
-def test_a_model_of_the_users_own_is_found_in_the_current_folder(tmp_path: Path) -> None:
-    (tmp_path / "my_networks.py").write_text(OWN.replace("network", "net"))
-    text = "base: {model: 'my_networks:net', dataset: synthetic}\nmatrix:\n  model.width: [8, 16]\n"
-    (tmp_path / "s.yaml").write_text(text)
-    done = check("s.yaml", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "model.width=16" in done.stdout
-    (tmp_path / "s.yaml").write_text(text.replace("model.width", "model.wdth"))
-    wrong = check("s.yaml", cwd=tmp_path)
-    assert (wrong.returncode, "did you mean 'model.width'?" in wrong.stderr) == (2, True)
-
-
 def test_a_closed_pipe_is_no_traceback(grid: Path) -> None:
     reader, writer = os.pipe()
     os.close(reader)
@@ -286,7 +273,8 @@ def test_models_of_ones_own_are_built_once_before_any_run(tmp_path: Path) -> Non
     (tmp_path / "s.yaml").write_text(
         "base: {epochs: 1, batch_size: 4, dataset: tried:data}\n"
         "matrix: {model: [tried:network, tried:typo, tried:softmax, tried:nested, tried:computed, tried:own]}\n"
-        "include: [{model: tried:gated}, {model: tried:bare}, {model: tried:gated, dataset: tried:broken},\n"
+        "include: [{model: tried:network, model.width: 16}, {model: tried:gated}, {model: tried:bare},\n"
+        "          {model: tried:gated, dataset: tried:broken},\n"
         "          {model: tried:bounded}, {model: tried:bounded, strategy: ring, workers: 2}]\n"
     )
     wrong = check("s.yaml", cwd=tmp_path)

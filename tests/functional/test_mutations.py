@@ -12,13 +12,15 @@ from click.testing import CliRunner
 from dlbench.cli import group
 from tests.soak import mutations
 
-NUM_MUTANTS = {"scenarios": 200, "clusters": 300, "hosts": 300, "references": 100, "studies": 6}
+NUM_MUTANTS = {"scenarios": 100, "clusters": 300, "hosts": 300, "references": 100, "studies": 4}
 NUM_COMMANDS = 20
 
 
 @pytest.mark.parametrize("subject", mutations.SUBJECTS.values(), ids=str)
 def test_the_originals_are_valid(subject: mutations.Subject) -> None:
-    assert [subject.outcome(text) for text in subject.originals()] == ["valid"] * len(subject.originals())
+    # Each file of a study is the whole study.
+    texts = subject.originals()[: 1 if subject.name == "studies" else None]
+    assert {text: subject.outcome(text) for text in texts} == dict.fromkeys(texts, "valid")
 
 
 @pytest.mark.parametrize(("name", "number"), NUM_MUTANTS.items())

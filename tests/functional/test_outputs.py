@@ -70,7 +70,7 @@ def test_no_command_replaces_what_is_no_file(
     report = tmp_path / "report" / "training_time.csv"
     init = ["init", "--force", "--data", "digits", "--compare", "batch_size"]
     commands = {tmp_path / "s.yaml": [*init, str(tmp_path / "s.yaml")], completion: ["completion", "zsh", "--install"]}
-    if kind in (pipe, link):  # one function refuses all kinds, and these commands compute for seconds
+    if kind is link:  # one function refuses all kinds, and these commands compute for seconds
         out = tmp_path / "out.csv"
         commands[out] = ["compare", str(FIXTURE), str(PUBLISHED), "--output", str(out)]
         commands[report] = ["report", str(FIXTURE), "--figure", "training_time", "--output", str(report.parent)]

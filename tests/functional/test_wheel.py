@@ -54,7 +54,7 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a virtual environment with dlbench from the wheel."""
     folder = tmp_path_factory.mktemp("installed") / "a venv"
     venv.create(folder, symlinks=True, with_pip=False)
-    options = ["--no-deps", "--no-index", "--quiet"]
+    options = ["--no-deps", "--no-index", "--no-compile", "--quiet"]
     call(sys.executable, "-m", "pip", "--python", folder / "bin/python", "install", *options, wheel, cwd=folder)
     # A line of a .pth file is a folder of modules; .pth files in it, such as that of an editable dlbench, are not read.
     (packages,) = folder.glob("lib/python3*/site-packages")

@@ -20,7 +20,7 @@ zip: {dataset: [digits, 'mine:images'], strategy: [single, mpi], launcher: [loca
 """
 OWN = """\
 import numpy as np
-import pandas, requests, helper
+import requests, helper
 
 
 def images():
@@ -28,7 +28,8 @@ def images():
     rng = np.random.default_rng(0)
     return rng.random((64, 4), dtype=np.float32), rng.integers(0, 2, 64) * helper.ONE * later.ONE
 """
-# What libraries import if it is installed: pandas numexpr and bottleneck, requests simplejson, urllib3 the others.
+# What libraries import if it is installed: requests simplejson, urllib3 the last four, pandas, which dlbench itself
+# imports for its rows, the first two.
 OPTIONAL = ("numexpr", "bottleneck", "simplejson", "brotli", "brotlicffi", "zstandard", "h2")
 ENTRY_POINTS = """\
 [dlbench.models]
@@ -55,12 +56,12 @@ def folder(tmp_path: Path) -> Path:
     return found
 
 
-def dlbench(folder: Path, *words: object, **variables: str) -> str:
+def dlbench(folder: Path, *words: object, codes: tuple[int, ...] = (0,), **variables: str) -> str:
     """Run the command `dlbench` as a user types it; return what it says."""
     argv = [str(Path(sys.executable).with_name("dlbench")), *map(str, words)]
     environment = os.environ | variables
     done = subprocess.run(argv, cwd=folder, env=environment, capture_output=True, text=True, timeout=240, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode in codes, done.stdout + done.stderr
     return done.stdout + done.stderr
 
 
@@ -79,9 +80,9 @@ def test_a_users_own_module_comes_after_every_library_and_no_command_imports_ano
     write_scenario(folder)
     (folder / "evil-1.0.dist-info").mkdir()
     (folder / "evil-1.0.dist-info" / "entry_points.txt").write_text(ENTRY_POINTS)
-    dlbench(folder, "check", "s.yaml")
     dlbench(folder, "run", "s.yaml")
     dlbench(folder, "report", study(folder), "--figure", "step_parts", "--format", "svg")
+    dlbench(folder, "doctor", codes=(0, 1))
     assert not (tmp_path / "sprung").exists(), (tmp_path / "sprung").read_text()
 
 
@@ -91,6 +92,7 @@ def test_no_process_but_the_first_has_the_working_folder_by_pythonpath(tmp_path:
     for name in ("sitecustomize", "click", "numpy"):
         (tmp_path / f"{name}.py").write_text(f"open({str(mark)!r}, 'a').write({name!r} + '\\n')\n")
     write_scenario(tmp_path)
+    (tmp_path / "mine.py").write_text(OWN.replace("requests, ", ""))
     for word, path in (("check", ":/x"), ("run", ".")):
         more = {"PYTHONPATH": path, "HOROVOD_CYCLE_TIME": "7"}
         said = dlbench(tmp_path, word, "s.yaml", "--only", "launcher=mpirun", **more)
@@ -98,10 +100,3 @@ def test_no_process_but_the_first_has_the_working_folder_by_pythonpath(tmp_path:
         assert "PYTHONPATH" in said
     # Python itself reads the variable before the first line of dlbench runs.
     assert mark.read_text() == "sitecustomize\n" * 2
-
-
-def test_doctor_imports_nothing_from_the_working_folder(folder: Path, tmp_path: Path) -> None:
-    argv = [str(Path(sys.executable).with_name("dlbench")), "doctor"]
-    done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, timeout=240, check=False)
-    assert done.returncode in (0, 1), done.stderr
-    assert not (tmp_path / "sprung").exists(), (tmp_path / "sprung").read_text()
