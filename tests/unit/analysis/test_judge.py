@@ -77,7 +77,7 @@ def test_of_equal_medians_the_better_mean_is_the_best() -> None:
         assert judged(metric, (0.94, 0.95, 0.95), (0.95, 0.95, 0.96)).best == best
 
 
-@pytest.mark.parametrize("arms", [2, 5])
+@pytest.mark.parametrize("arms", [2, pytest.param(5, marks=pytest.mark.soak)])
 def test_what_is_open_says_what_would_tell_and_that_many_repeats_do(arms: int) -> None:
     generator = np.random.default_rng(0)
     num_open = told = 0
@@ -202,7 +202,7 @@ def test_a_planned_family_is_corrected_by_holm() -> None:
 
 
 def test_further_repeats_of_many_arms_are_counted_against_the_nearest(monkeypatch: pytest.MonkeyPatch) -> None:
-    normal = np.random.default_rng(0).standard_normal((60, 6))
+    normal = np.random.default_rng(0).standard_normal((40, 6))
     arms = [tuple(np.exp(0.01 * arm[0] + 0.02 * arm[1:])) for arm in normal]
     found = judged(TRAIN_TIME, *arms).judgements
     monkeypatch.setattr(module, "_NEAREST", len(arms))

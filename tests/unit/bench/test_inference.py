@@ -15,11 +15,13 @@ FAMILIES = 200
 @pytest.mark.parametrize(
     ("shape", "noise", "arms", "repeats", "least_told", "least_kept"),
     [
-        ("normal", 0.25, 2, 3, 0.99, 0.9), ("normal", 1.0, 4, 10, 0.99, 0.2), ("normal", 0.25, 20, 5, 0.99, 0.8),
-        ("lognormal", 1.0, 4, 5, 0.95, 0.05), ("drift", 1.0, 4, 5, 0.99, 0.05), ("outliers", 0.25, 4, 5, 0.5, 0.1),
-        ("spreads 8:1", 1.0, 8, 5, 0.6, 0.001), ("one quiet, 8:1", 1.0, 2, 5, 0.99, 0.3),
-        ("one noisy, 4:1", 1.0, 2, 10, 0.99, 0.6), ("scores in steps", 1.0, 4, 10, 0.99, 0.1),
-        ("scores in coarse steps", 0.25, 8, 5, 0.99, 0.3),
+        ("normal", 0.25, 2, 3, 0.99, 0.9), ("drift", 1.0, 4, 5, 0.99, 0.05), ("one noisy, 4:1", 1.0, 2, 10, 0.99, 0.6),
+        ("scores in steps", 1.0, 4, 10, 0.99, 0.1),
+        *(pytest.param(*further, marks=pytest.mark.soak) for further in (
+            ("normal", 1.0, 4, 10, 0.99, 0.2), ("normal", 0.25, 20, 5, 0.99, 0.8), ("lognormal", 1.0, 4, 5, 0.95, 0.05),
+            ("outliers", 0.25, 4, 5, 0.5, 0.1), ("spreads 8:1", 1.0, 8, 5, 0.6, 0.001),
+            ("one quiet, 8:1", 1.0, 2, 5, 0.99, 0.3), ("scores in coarse steps", 0.25, 8, 5, 0.99, 0.3),
+        )),
     ],
 )  # fmt: skip
 def test_the_judge_errs_in_at_most_5_percent_and_shows_what_is_there(

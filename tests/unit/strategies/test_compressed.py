@@ -36,7 +36,7 @@ def compressed(communicator, name, options):
     return strategy, step._all_reduce
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 5])
+@pytest.mark.parametrize("size", [1, 3])
 @pytest.mark.parametrize(("name", "options"), [*ALL, *EXACT])
 def test_workers_end_alike_and_what_they_have_not_sent_is_what_is_missing(name, options, size):
     def work(communicator: ThreadCommunicator):
@@ -148,7 +148,7 @@ def ended(strategy, seed, make_compressor=None, **others):
 
 @pytest.mark.parametrize("strategy", OF_NODES)
 def test_nodes_whose_gradients_are_sent_with_all_values_do_what_they_do_uncompressed(strategy):
-    for seed in range(10):
+    for seed in range(5):
         whole, parameters = ended(strategy, seed)
         dense, same = ended(strategy, seed, maker("top_k", density=1.0))
         for first, second in zip(parameters, same, strict=True):
@@ -161,7 +161,7 @@ def test_nodes_whose_gradients_are_sent_with_all_values_do_what_they_do_uncompre
 @pytest.mark.parametrize("strategy", ["ring", "parameter_server"])
 @pytest.mark.parametrize("name", ["threshold", "top_k", "half", "eight_bit"])
 def test_workers_agree_whatever_was_sent_and_comes_first(strategy, name):
-    for seed in range(10):
+    for seed in range(3):
         first, *others = ended(strategy, seed, maker(name))[1]
         assert all(np.array_equal(first, other) for other in others)
         again = ended(strategy, seed, maker(name))[1][0]

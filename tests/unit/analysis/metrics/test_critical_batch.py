@@ -16,6 +16,12 @@ SAMPLES = 1_281_167
 SIZES = [16, 32, 64, 128, 256, 512]
 
 
+@pytest.fixture
+def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Resample a few times only, for tests that look at no interval."""
+    monkeypatch.setattr("dlbench.analysis.metrics.critical_batch.RESAMPLES", 9)
+
+
 def steps(batch: float, least: float = 100.0, critical: float = 128.0) -> float:
     return least * (1 + critical / batch)
 
@@ -42,15 +48,14 @@ def test_published_points_of_resnet_50() -> None:
 
 def test_the_interval_of_resampled_runs_holds_what_was_planted() -> None:
     generator = np.random.default_rng(5)
-    for _ in range(2):
-        batches = SIZES * 6
-        noisy = [steps(batch) * math.exp(generator.normal(0, 0.05)) for batch in batches]
-        found = critical_batch(batches, noisy)
-        assert found.low is not None
-        assert found.high is not None
-        assert found.low < found.batch < found.high
-        assert found.rms == pytest.approx(0.05, rel=0.6)
-        assert found.low <= 128 <= found.high
+    batches = SIZES * 6
+    noisy = [steps(batch) * math.exp(generator.normal(0, 0.05)) for batch in batches]
+    found = critical_batch(batches, noisy)
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < found.batch < found.high
+    assert found.rms == pytest.approx(0.05, rel=0.6)
+    assert found.low <= 128 <= found.high
     assert critical_batch(batches, noisy) == found, "the same runs give the same interval"
 
 
@@ -88,6 +93,7 @@ def runs(a: float, c: float, critical: float, noise: float = 0.0, count: int = 3
     return batches.tolist(), *(one.tolist() for one in scattered)
 
 
+@pytest.mark.usefixtures("few_draws")
 def test_the_best_batch_is_that_of_the_formula() -> None:
     found = best_batch(*runs(0.01, 1e-4, 300.0))
     assert found.batch == pytest.approx(math.sqrt(0.01 * 300 / 1e-4), rel=1e-3)
@@ -97,15 +103,15 @@ def test_the_best_batch_is_that_of_the_formula() -> None:
 
 def test_its_interval_holds_it() -> None:
     truth = math.sqrt(0.01 * 300 / 1e-4)
-    for seed in range(3):
-        batches, steps, times = runs(0.01, 1e-4, 300.0, count=4)
-        noise = np.exp(0.03 * np.random.default_rng(seed).standard_normal((2, len(batches))))
-        found = best_batch(batches, (steps * noise[0]).tolist(), (times * noise[1]).tolist())
-        assert found.low is not None
-        assert found.high is not None
-        assert found.low <= truth <= found.high
+    batches, steps, times = runs(0.01, 1e-4, 300.0, count=4)
+    noise = np.exp(0.03 * np.random.default_rng(0).standard_normal((2, len(batches))))
+    found = best_batch(batches, (steps * noise[0]).tolist(), (times * noise[1]).tolist())
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low <= truth <= found.high
 
 
+@pytest.mark.usefixtures("few_draws")
 def test_nothing_is_said_beyond_one_doubling() -> None:
     # Steps that cost the same at any batch make the largest one best; steps that cost their samples the smallest.
     assert best_batch(*runs(0.01, 0.0, 300.0)).batch == pytest.approx(1024)

@@ -50,10 +50,10 @@ def test_a_step_is_seen_where_values_are_equal(values, step):
     assert smallest_step(np.array(values)) == pytest.approx(step)
 
 
-@pytest.mark.parametrize("k", [2, 3, 20, 100])
+@pytest.mark.parametrize("k", [2, 100])
 def test_the_studentised_range_is_scipys(k):
-    for freedom in (2.0, 4.5, 18.0, 200.0):
-        q = np.array([0.5, 3.0, 4.0, 6.0, 20.0])
+    for freedom in (2.0, 4.5, 200.0):
+        q = np.array([0.5, 4.0, 20.0])
         expected = stats.studentized_range.sf(q, k, freedom)
         assert studentized_range_p(q, k, freedom) == pytest.approx(expected, abs=2e-6)
     assert studentized_range_p([0.0, math.inf], k, 3.0) == pytest.approx([1.0, 0.0], abs=1e-6)

@@ -13,7 +13,7 @@ def test_one_look_has_the_whole_level() -> None:
 
 
 def test_more_looks_have_smaller_levels() -> None:
-    levels = [nominal_level(3, most) for most in (3, 5, 10, 20, 50)]
+    levels = [nominal_level(3, most) for most in (3, 5, 20)]
     assert levels == sorted(levels, reverse=True)
     # 0.0078 where all looks are paired, 0.0100 where none is.
     assert nominal_level(3, 20) == pytest.approx(0.0093, abs=0.0004)
@@ -37,4 +37,4 @@ def test_the_rule_is_read_from_what_rows_say_of_it() -> None:
     assert significance_of([]) == significance_of(["", ""]) == 0.05
     rule = Repeats(min=3, max=20).rule
     assert significance_of([rule, "", rule]) == nominal_level(3, 20)
-    assert significance_of([rule, Repeats(min=3, max=50).rule]) == nominal_level(3, 50)
+    assert significance_of([Repeats(min=3, max=5).rule, rule]) == nominal_level(3, 20)

@@ -157,11 +157,11 @@ def must_be_equal(found: Attempt, expected: Attempt) -> None:
             assert states[0][name].tobytes() == states[1][name].tobytes(), name
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize("workers", [2, *(pytest.param(n, marks=pytest.mark.soak) for n in (1, 3))])
 def test_a_resumed_run_is_the_run_that_was_never_interrupted(tmp_path: Path, workers: int) -> None:
     run = checkpointed(workers=workers, evaluate_every=3)
     whole = Attempt(run, tmp_path / "whole")
-    for dies_at, epoch in ((1, None), (22, None), (23, 2), (44, 2), (45, 4), (64, 4), (77, 6)):
+    for dies_at, epoch in ((1, None), (22, None), (23, 2), (44, 2), (77, 6)):
         folder = tmp_path / str(dies_at)
         assert Attempt(run, folder, 1, dies_at).has_died
         second = Attempt(run, folder, 2)
