@@ -38,10 +38,11 @@ HYDRA_AGENT = ("HYDRA_LAUNCHER_EXEC", "HYDRA_LAUNCHER_EXTRA_ARGS")
 LOCAL_VARIABLES = frozenset({"PATH", PATH_VARIABLE, "LD_LIBRARY_PATH", "HOROVOD_AUTOTUNE_LOG", *AGENTS, *HYDRA_AGENT})
 # Python dumps its stacks and flushes its output, and TensorFlow's notes are silenced.
 LOGGING_VARIABLES = {"PYTHONFAULTHANDLER": "1", "PYTHONUNBUFFERED": "1", "TF_CPP_MIN_LOG_LEVEL": "2"}
-# Not set to tune a worker: how MPI starts processes and where it is, as queues and modules set it, and what importing
-# scikit-learn sets.
+# Not set to tune a worker: how MPI starts processes and where it is, as queues and modules set it, what mpirun sets for
+# its own tasks (Open MPI 5, and 4), and what importing scikit-learn sets.
 _NOT_BY_USERS = re.compile(
-    r"(OMPI|PRTE)_MCA_(orte|plm|prte|ras)_\w+|PMIX_MCA_\w+|I_MPI_(HYDRA_\w+|PMI_LIBRARY|ROOT)|FI_PROVIDER_PATH"
+    r"OMPI_MCA_(PREFIXES|cpu_type|initial_wdir|num_procs|ess\w*|pmix|shmem_RUNTIME_QUERY_hint)"
+    r"|(OMPI|PRTE)_MCA_(orte|plm|prte|ras)_\w+|PMIX_MCA_\w+|I_MPI_(HYDRA_\w+|PMI_LIBRARY|ROOT)|FI_PROVIDER_PATH"
     r"|MPICH_(DIR|INTERFACE_HOSTNAME|VERSION)|KMP_INIT_AT_FORK|KMP_DUPLICATE_LIB_OK"
 )
 

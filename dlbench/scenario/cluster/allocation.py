@@ -121,7 +121,7 @@ def refuse_several_of_us(environment: Mapping[str, str]) -> None:
         if size != "1" and not is_no_size.get(launcher):
             raise UserError(
                 f"dlbench is one of {shorten(size)} tasks that {launcher} has started; each would make the whole study",
-                hint=f"start it once, without {launcher} or as its only task: it starts the workers itself",
+                hint=f"start it once, without {launcher}: it starts the workers itself",
             )
 
 

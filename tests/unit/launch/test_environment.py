@@ -17,7 +17,8 @@ NOISE = {
     "PATH": "/bin", "OMPI_COMM_WORLD_RANK": "0", "PMIX_RANK": "0", "SLURM_JOB_ID": "7", "DLBENCH_RANK": "0",
     "OMPI_MCA_orte_default_hostfile": "/etc/mpi/hostfile", "PRTE_MCA_plm_ssh_agent": "ssh", "KMP_INIT_AT_FORK": "FALSE",
     "PYTHONPATH": "/x", "PYTHONSTARTUP": "x", "I_MPI_HYDRA_BOOTSTRAP": "slurm", "I_MPI_PMI_LIBRARY": "/x",
-    "PMIX_MCA_gds": "hash", "MPICH_INTERFACE_HOSTNAME": "a",
+    "PMIX_MCA_gds": "hash", "MPICH_INTERFACE_HOSTNAME": "a", "OMPI_MCA_PREFIXES": "mca,opal", "OMPI_MCA_num_procs": "1",
+    "OMPI_MCA_cpu_type": "x86_64", "OMPI_MCA_initial_wdir": "/x", "OMPI_MCA_ess_base_jobid": "1",
 }  # fmt: skip
 
 

@@ -90,8 +90,9 @@ def test_one_of_several_dlbench_is_refused() -> None:
         (STEP | {"SLURM_PTY_PORT": "1", "WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "none"}, "torchrun"),
         ({"HOROVOD_SIZE": "2"}, "horovodrun"),
     ):
-        with pytest.raises(UserError, match=rf"one of 2 tasks that {launcher} has started"):
+        with pytest.raises(UserError, match=rf"one of 2 tasks that {launcher} has started") as caught:
             refuse_several_of_us(environment)
+        assert caught.value.hint == f"start it once, without {launcher}: it starts the workers itself"
     for environment in (
         {},
         {"SLURM_NTASKS": "4", "SLURM_PROCID": "0", "SLURM_JOB_ID": "1"},  # a script of sbatch, a shell of salloc
