@@ -68,6 +68,7 @@ def check(names: Sequence[str], home: tuple[str, int], folders: Mapping[str, str
     return in_time(slow) | {
         "hostname": socket.gethostname(),
         "load": load,
+        "cpus": os.cpu_count(),
         "cores": usable_cores(),
         "variables": leaked(os.environ),
         "limits": _limits(),

@@ -41,6 +41,7 @@ def healthy(number: int, names: tuple[str, ...]) -> dict[str, Any]:
         "cores": [0, 1, 2, 3],
         "kernel": f"kernel {number}",
         "load": 0.1,
+        "cpus": 4,
         "variables": {},
         "limits": {"processes": None, "files": 20_000, "group_processes": None},
         "routes": routes | {"10.0.0.9": {**routes[names[0]], "address": "10.0.0.9"}},
