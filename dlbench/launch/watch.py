@@ -49,7 +49,9 @@ class Watch:
         """Return why the attempt has to be ended now, or None where it may go on."""
         limit = self.limits.timeout_s
         if limit is not None and now - self.started_at >= limit:
-            return Termination(Status.TIMEOUT, f"it took longer than timeout_s ({limit:g} s); {_where(views.values())}")
+            run_on = [view for rank, view in views.items() if rank not in states.gone]
+            reason = f"it took longer than timeout_s ({limit:g} s); {_where(run_on or views.values())}"
+            return Termination(Status.TIMEOUT, reason)
         # A worker has reported its error and the run does not end by itself.
         if any(now - error.at >= ERROR_PATIENCE_S for view in views.values() for error in view.errors):
             return Termination(Status.FAILED, "")

@@ -45,6 +45,8 @@ def test_who_may_go_on() -> None:
 def test_time_out() -> None:
     said = reason(check(100.0, view(0, progressed_at=99.0), timeout_s=100), Status.TIMEOUT)
     assert said == "it took longer than timeout_s (100 s); worker 0 (in phase compute at step 5)"
+    gone = WorkerStates(gone=frozenset({1}))
+    assert reason(check(100.0, view(0), view(1), sight=gone, timeout_s=100), Status.TIMEOUT) == said
 
 
 def test_start_up_names_who_is_behind() -> None:
