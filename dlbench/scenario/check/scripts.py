@@ -256,11 +256,19 @@ def goes_on(texts: Sequence[str]) -> bool:
     asking = [it for it in nodes if is_off and isinstance(it, ast.If) and _WISHED.fullmatch(ast.unparse(it.test))]
     wished = {inner for it in asking for part in it.body for inner in ast.walk(part)}
     looks = {callee(it) for it in calls if it not in wished}
-    return any(map(_FINDS.fullmatch, looks)) or any(
-        _calls(*_where_files_are(scope)) & takes_up
-        for text in texts
-        for scope in ast.walk(parsed(text))
-        if isinstance(scope, ast.Module | ast.FunctionDef)
+    # `args.resume = max(glob(path))`, and what loads that is elsewhere.
+    listing = [it for function in functions if _calls(function) & _LISTS for it in ast.walk(function)]
+    stores = [it for it in listing if isinstance(it, ast.Assign) and callee(it.targets[0]) == "resume"]
+    is_chosen = any(it not in wished and not isinstance(it.value, ast.Attribute | ast.Constant) for it in stores)
+    return (
+        is_chosen
+        or any(map(_FINDS.fullmatch, looks))
+        or any(
+            _calls(*_where_files_are(scope)) & takes_up
+            for text in texts
+            for scope in ast.walk(parsed(text))
+            if isinstance(scope, ast.Module | ast.FunctionDef)
+        )
     )
 
 

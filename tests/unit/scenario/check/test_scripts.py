@@ -107,6 +107,7 @@ INITIALIZE = "jax.distributed.initialize()"
 JAX = "import jax\njax.distributed.initialize(%s)\n"
 FINDS = "if %s:\n    last = get_latest_checkpoint_folder(path)\n"
 OPTION = "p.add_argument('--resume', default=%s)\n"
+CHOSEN = "def load(args):\n    if %s:\n        args.resume = %s\nfiles = glob.glob(path)\n"
 LATEST = "for e in range(9, 0, -1):\n    if os.path.exists(%s):\n        start = e\n        break\n"
 LATEST += "if start > 0:\n    model.load_state_dict(torch.load(path))\n"
 LEAVES = (
@@ -202,6 +203,10 @@ RESUME = "if os.path.isfile(%s):\n    model.load_state_dict(torch.load(path))\n"
         (FINDS % "os.path.exists(args.checkpoint_dir)" + OPTION % "None", "", "goes on"),
         (FINDS % "args.checkpoint_dir" + OPTION % "None", "", "goes on"),
         ("if config.AUTO_RESUME:\n    file = auto_resume_helper(config.OUTPUT)\n", "", "goes on"),
+        (CHOSEN % ("args.auto_resume", "max(glob.glob(path))") + OPTION % "''", "", "goes on"),
+        (CHOSEN % ("args.resume == 'latest'", "max(glob.glob(path))") + OPTION % "''", "", ""),
+        (CHOSEN % ("args.auto_resume", "max(files)"), "", ""),
+        (CHOSEN % ("os.listdir(data)", "args.checkpoint"), "", ""),
     ],
 )  # fmt: skip
 def test_what_makes_runs_unlike_each_other_in_a_script_is_warned_of(
