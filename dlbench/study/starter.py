@@ -16,9 +16,19 @@ from dlbench.errors import UserError, nearest
 from dlbench.regular_file import is_file
 from dlbench.scenario.check.case import num_training_samples
 from dlbench.scenario.check.commands import SHELLS, interpreter_of, scripts_of, simple_commands, text_of
-from dlbench.scenario.check.script_arguments import LOCAL_RANK, Argument, arguments_of, filled, with_imported
+from dlbench.scenario.check.script_arguments import (
+    BY_TORCH,
+    GLOBAL_BATCH,
+    LAUNCHER,
+    LOCAL_RANK,
+    Argument,
+    arguments_of,
+    filled,
+    with_imported,
+)
 from dlbench.scenario.check.scripts import (
     BY_TORCHRUN,
+    callee,
     code_of,
     goes_on,
     has_hook,
@@ -66,8 +76,9 @@ _OF_ALL = re.compile(
     r"(?is)\A(?!(?:(?!divided|split).)*(?:\b(?:node|host|machine|per|each|every|single|local|times|x|not)\b|[*/=]))"
     r"(?:the )?(?:global|total)[ -](?:\w+[ -])?batch"
 )
-# So does one that divides it by their number, and by nothing else.
-_DIVIDES = re.compile(r"([\w.]+\.)?batch_size //?=? (int\()?[\w.]*(world_size(\(\))?|\.size\(\))\)?")
+# What a batch size is divided by, and by nothing else; of that what says that the size is of all workers.
+_DIVIDED = re.compile(r"(?:[\w.]+\.)?(?:train_|global_)?batch_size //?=? (?:int\()?([\w.]+(?:\(\))?)\)?")
+_BY_WORKERS = re.compile(r"[\w.]*(world_size(\(\))?|\.size\(\))")
 UNREAD = "let the script read run.batch_size, or give it an argument that the command sets to {batch_size}"
 # What is said of a strategy: of workers that dlbench starts, of those that a script starts itself, and of replicas.
 _WHY_STRATEGY = (
@@ -75,6 +86,7 @@ _WHY_STRATEGY = (
     "a name alone: how its workers synchronise is the script's choice",
     "one process; on processors the script makes a logical device for each worker",
 )
+UNSURE_OF_EACH = "it is not certain that this is of each worker: the script divides it by the devices of its host"
 UNSURE = "it is not certain that the script connects its workers: each may train alone"
 # Where a script prints what it measures.
 PRINTED = (
@@ -243,7 +255,7 @@ def _of_script(wish: Wish, base: _Lines) -> str:
     words, open_ones = filled(arguments, starts_workers=starting, goes_on=goes_on(texts))
     line = " ".join([command, *words])
     if is_python and not starts and BY_TORCHRUN & {module for text in texts for module in modules_of(text)}:
-        line = _of_lightning([command, *words], texts, has_flag=any(it.flag == "--devices" for it in arguments))
+        line = _of_lightning([command, *words], texts, arguments)
     line = f"bash -c {shlex.quote(line)}" if LOCAL_RANK in line else line
     about = f"{', '.join(open_ones)}: say what it is to be" if open_ones else ""
     base.add("command", line, about or "{batch_size} and every other setting can be filled in")
@@ -277,22 +289,22 @@ def _of_script(wish: Wish, base: _Lines) -> str:
     return strategy
 
 
-def _of_lightning(words: Sequence[str], texts: Sequence[str], *, has_flag: bool) -> str:
+def _of_lightning(words: Sequence[str], texts: Sequence[str], arguments: Sequence[Argument]) -> str:
     """Return a command that tells Lightning how many workers there are on a host, where the script does not say it."""
     code, line = "\n".join(map(code_of, texts)), " ".join(words)
     is_cli = re.search(r"\bLightningCLI\(|\(LightningCLI\)", code) is not None
     if is_cli and not re.search(r"\brun=False", code):  # its first argument says what to do
         line = " ".join([words[0], "fit", *words[1:]])
-    if "--devices" in words:
-        return line
-    if has_flag:
-        return f"{line} --devices {{workers}}"
+    takers = {"devices", *re.findall(r"\bdevices=(?:\w+\.)?(\w+)[,)]", code)}
+    flags = [it.flag for it in arguments if it.flag.startswith("--") and it.name in takers]
+    if flags:
+        return line if flags[0] in words else f"{line} {flags[0]} {{workers}}"
     if re.search(r"instantiate\(\w+\.trainer\b", code):
         return f"{line} trainer.devices={{workers}}"
-    if not lacks_devices(line) or "devices=" in code:
-        return line
     if is_cli:
         return f"{line} --trainer.devices {{workers}}"
+    if not lacks_devices(line) or "devices=" in code:
+        return line
     if re.search(r"\bFabric\(", code):
         # Fabric's own command says the first; with it `.launch()` fails.
         return f"env {'LT_CLI_USED=1 ' * ('.launch(' not in code)}LT_DEVICES={{workers}} {line}"
@@ -303,6 +315,8 @@ def _started_by(modules: set[str], texts: Sequence[str], command: str) -> str:
     """Return the strategy that starts a script, by what it uses; nothing where that is not certain."""
     if BY_TORCHRUN & modules and any(re.search(r"\b(Trainer|Fabric|LightningCLI)\(", text) for text in texts):
         modules = modules - {"horovod"}  # Lightning has none any more
+    if f"{LAUNCHER} {BY_TORCH}" in command:
+        modules = modules | {"torch.distributed"}
     names = (strategy for name, strategy in STARTED_BY if any(re.fullmatch(name, it) for it in modules))
     if strategy := next(names, ""):  # what is imported alone connects none
         return "single" if strategy == "mpi" and unconnected(command) else strategy
@@ -313,12 +327,28 @@ def _started_by(modules: set[str], texts: Sequence[str], command: str) -> str:
 def _add_scope(base: _Lines, arguments: Sequence[Argument], tree: Sequence[ast.AST]) -> None:
     base.about_batch = UNREAD if "batch_size" in base.left_out else OF_EACH
     operations = [it for it in tree if isinstance(it, ast.BinOp | ast.AugAssign)]
-    divisions = [it for it in operations if isinstance(it.op, ast.Div | ast.FloorDiv)]
-    divides = any(_DIVIDES.fullmatch(ast.unparse(it)) for it in divisions)
-    if any(it.setting == "batch_size" and (divides or _OF_ALL.search(it.help)) for it in arguments):
-        why = "the script divides it by their number" if divides else "as the script's help says"
+    divided = {
+        it: _DIVIDED.fullmatch(ast.unparse(it)) for it in operations if isinstance(it.op, ast.Div | ast.FloorDiv)
+    }
+    by = {node: it[1] for node, it in divided.items() if it}
+    # What is divided by the passes of an update alone is in total that of one worker.
+    is_of_passes = any("accum" in it for it in by.values())
+    batch = next((it for it in arguments if it.setting == "batch_size"), Argument(""))
+    reasons = {
+        "the script divides it by their number": any(map(_BY_WORKERS.fullmatch, by.values())),
+        "as its name says": batch.name == GLOBAL_BATCH,
+        "as the script's help says": _OF_ALL.search(batch.help) and not is_of_passes,
+    }
+    if batch.setting and (why := next((it for it, holds in reasons.items() if holds), "")):
         base.about_batch = f"of all workers: {why}"
         base.add("batch_scope", "global", base.about_batch)
+    elif base.about_batch == OF_EACH:
+        assigned = [it for it in tree if isinstance(it, ast.Assign) and callee(it.value) == "device_count"]
+        meant = {callee(it.targets[0]): ast.unparse(it.value) for it in assigned}
+        optional = {inner for it in tree if isinstance(it, ast.If) for inner in ast.walk(it)}
+        always = [meant.get(it.rpartition(".")[2], it) for node, it in by.items() if node not in optional]
+        if any("cuda.device_count" in it for it in always):
+            base.about_batch = UNSURE_OF_EACH
 
 
 def _number(value: object, kind: type[int] | type[float]) -> Any:

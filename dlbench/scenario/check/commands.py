@@ -92,7 +92,7 @@ class SimpleCommand:
     @property
     def scripts(self) -> tuple[Path, ...]:
         """The Python scripts among its words, and the files of modules (`-m`) that are in the working folder."""
-        pairs = [pair for pair in pairwise(("", *self.words)) if not names(pair[1])]
+        pairs = [it for it in pairwise(("", *self.words)) if not (names(it[1]) or _ASSIGNMENT.match(it[1]))]
         modules = {word: module_file(word, main=True) for before, word in pairs if _AS_MODULE.fullmatch(before)}
         paths = (modules.get(word, Path(word) if word.endswith(".py") else None) for _, word in pairs)
         return tuple(filter(None, paths))

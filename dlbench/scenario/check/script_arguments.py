@@ -3,7 +3,7 @@
 import ast
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -16,14 +16,17 @@ from dlbench.scenario.check.commands import scripts_of, simple_commands, text_of
 from dlbench.scenario.check.scripts import FOLDERS, callee, imports_of, modules_of, parsed
 from dlbench.scenario.placeholders import ATTEMPT
 
-# What scripts call the settings, without dashes, by setting.
+# The batch size of all workers; then what scripts call the settings, without dashes, by setting.
+GLOBAL_BATCH = "global_batch_size"
 NAMES = {
     "batch_size": (
         "batch_size", "batchsize", "bs", "b", "train_batch_size", "per_device_train_batch_size",
-        "per_device_batch_size", "local_batch_size", "batch_size_per_gpu", "micro_batch_size",
+        "per_device_batch_size", "local_batch_size", "batch_size_per_gpu", "micro_batch_size", GLOBAL_BATCH,
     ),
     "learning_rate": ("learning_rate", "lr", "base_lr", "init_lr", "learningrate", "init_learning_rate"),
-    "epochs": ("epochs", "num_epochs", "n_epochs", "max_epochs", "total_epochs", "num_train_epochs", "epoch"),
+    "epochs": (
+        "epochs", "num_epochs", "n_epochs", "nepochs", "max_epochs", "total_epochs", "num_train_epochs", "epoch",
+    ),
     "seed": ("seed", "random_seed", "manual_seed"),
 }  # fmt: skip
 SETTINGS = {name: setting for setting, names in NAMES.items() for name in names}
@@ -40,6 +43,8 @@ LOADERS = ("workers", "num_workers")
 ADDRESSES, BY_ENVIRONMENT = ("dist_url", "init_method"), "env://"
 # What torch.distributed.launch gave each process as an argument, and torchrun and dlbench as a variable.
 LOCAL_RANK = "$LOCAL_RANK"
+# What says, in scripts of OpenMMLab, how workers connect, and that it is by what torchrun and dlbench set.
+LAUNCHER, BY_TORCH = "--launcher", "pytorch"
 # The folder where a script may write, and numbers that it cannot do without, where no others are known.
 FOLDER = "output"
 STAND_INS = {"int": "1", "integer": "1", "float": "1.0"}
@@ -74,7 +79,7 @@ class Argument:
         is_joined: Whether flag and value are one word (`--batch_size=8`), as absl and hydra have them.
         default: What it is where it is not given; None where that is not known.
         kind: The name of its type, such as `int`; empty where it has none.
-        choice: The first of the words that it takes; empty where it takes any.
+        choice: The first of the words that it takes, or of launchers torch's; empty where it takes any.
         subcommand: The word of the command that it stands after; empty where it stands before.
         help: What the script says of it, where it is declared by a call.
         flags: All its names; none where they are not known.
@@ -132,8 +137,11 @@ def arguments_of(text: str, folder: Path = Path()) -> list[Argument]:
         arguments += [
             Argument(f"--{name}", is_joined=True, default=it) for name, it in constants.items() if it is not None
         ]
+    # `arg = parser.add_argument`
+    named = [it for it in nodes if isinstance(it, ast.Assign) and isinstance(it.value, ast.Attribute)]
+    adders = {*ADDERS, *(ast.unparse(it.targets[0]) for it in named if callee(it.value) == "add_argument")}
     for call in calls:
-        arguments += [replace(it, subcommand=word) for it in _declared(call) for word in owners.get(call, [""])]
+        arguments += [replace(it, subcommand=word) for it in _declared(call, adders) for word in owners.get(call, [""])]
         reader = ast.unparse(call.func)
         if dash := READERS.get(reader) or READERS.get(callee(call)):
             is_typer = reader == "typer.run"
@@ -249,10 +257,12 @@ def _filled_by_launch(argument: Argument, starts_workers: bool, goes_on: bool) -
         return BY_ENVIRONMENT
     if argument.name == "local_rank" and not starts_workers:
         return LOCAL_RANK
+    if argument.flag == LAUNCHER and argument.choice == BY_TORCH and not starts_workers:
+        return BY_TORCH
     return f"{FOLDER}/{{{ATTEMPT}}}" if argument.name in FOLDERS and goes_on else ""
 
 
-def _declared(call: ast.Call) -> Iterator[Argument]:
+def _declared(call: ast.Call, adders: Container[str]) -> Iterator[Argument]:
     """Yield the argument that a call declares."""
     name = callee(call)
     texts = [it.value for it in call.args if isinstance(it, ast.Constant) and isinstance(it.value, str)]
@@ -265,7 +275,7 @@ def _declared(call: ast.Call) -> Iterator[Argument]:
             f"--{texts[0]}", is_needed, is_switch, is_joined=True, default=default, kind=kind, help=texts[-1]
         )
         return
-    if name not in ADDERS or not texts:
+    if name not in adders or not texts:
         return
     # click's last words may name the variable: `@click.option("--lr", "rate")`.
     flags = [text for text in texts if text.startswith("-")]
@@ -283,7 +293,8 @@ def _declared(call: ast.Call) -> Iterator[Argument]:
         return
     typed = keywords.get("type")  # of click such as `click.Choice(["sgd", "adam"])`
     choices = keywords.get("choices") or (next(iter(typed.args), None) if isinstance(typed, ast.Call) else None)
-    choice = str(_constant(next(iter(getattr(choices, "elts", ())), None)) or "")
+    words = [str(_constant(it) or "") for it in getattr(choices, "elts", ())]
+    choice = BY_TORCH if flag == LAUNCHER and BY_TORCH in words else next(iter(words), "")
     default = _constant(keywords.get("default"))
     kind, described = getattr(typed, "id", ""), str(_constant(keywords.get("help")) or "")
     yield Argument(

@@ -73,7 +73,7 @@ _DEVICES = re.compile(
 # A Trainer takes of its environment what no argument says; a LightningCLI passes all arguments.
 _ARGUMENTS = re.compile(r"\bdevices=|\bLightningCLI\b")
 # By default it takes a single processor; what may say another number.
-_ONE = re.compile(r"\bdevices=(1|None|'auto')(?=[,)])")
+_ONE = re.compile(r"\bdevices(?:=|': )(1|None|'auto')(?=[,)}])")
 _MAY_SAY = re.compile(
     r"devices|num_nodes|LOCAL_WORLD_SIZE|instantiate\("
     r"|(Trainer|Fabric|CLI)\(.*(\*\*|\b(args|parser_kwargs|trainer_class)=|trainer_defaults=\w+[,)])"

@@ -26,6 +26,7 @@ REFUSED = [
     ("job.sh", "#!/bin/bash\n#SBATCH -N 2\nmpirun -np 2 \\\n python ddp.py\n", "--script ddp.py"),
     ("job.pbs", "python x.py", "--script x.py"),
     ("job", "#!/bin/bash\n#PBS -l nodes=2\n", "--script train.py"),
+    ("job.slurm", '#!/bin/bash\nexport SCRIPT=/x/ddp.py\nCMD="python $SCRIPT"\nsrun $CMD\n', "--script /x/ddp.py"),
     ("flux.sh", "#!/bin/sh\n# flux: -N 2\npython train.py\n", "flux.sh is a job script"),
     ("sge.sh", "#!/bin/sh\n#$-cwd\npython train.py\n", "sge.sh is a job script"),
     ("bad.py", "x = 1\ndef f(:\n", "bad.py does not compile: line 2: "),
@@ -174,6 +175,8 @@ def test_the_strategy_is_that_of_what_a_script_imports() -> None:
         ("from torch import nn, distributed as dist\nnn.DataParallel(net)", "single"),
         ("import jax\njax.distributed.initialize()", "mpi"),
         ("import deepspeed\ndeepspeed.initialize(model=net)", "mpi"),
+        ("import mmengine\np.add_argument('--launcher', choices=['none', 'pytorch', 'slurm'])", "mpi"),
+        ("import mmengine\np.add_argument('--launcher', choices=['none', 'slurm'])", "single"),
         ("from deepspeed.profiling import flops_profiler", "single"),
         ("from trl import SFTTrainer", "mpi"),
         ("from transformers import Seq2SeqTrainer", "mpi"),
@@ -210,13 +213,16 @@ def test_the_strategy_is_that_of_what_a_script_imports() -> None:
         ("p.add_argument('--devices', default=1)\nTrainer(devices=a.devices)", "--devices {workers}"),
         ("LightningCLI(Model)", "fit --trainer.devices {workers}"),
         ("class MyCLI(LightningCLI): ...\nMyCLI(run=False)", "--trainer.devices {workers}"),
-        ("LightningCLI(Model, trainer_defaults={'devices': 2})", "fit"),
+        ("LightningCLI(Model, trainer_defaults={'devices': 1})", "fit --trainer.devices {workers}"),
+        ("LightningCLI(Model, args=words)", "fit --trainer.devices {workers}"),
+        ("p.add_argument('--gpus', default=1)\nTrainer(devices=a.gpus, logger=False)", "--gpus {workers}"),
+        ("p.add_argument('--gpus', default=1)\nTrainer(devices=2)", ""),
         ("import hydra\n@hydra.main(config_path='.')\ndef main(cfg):\n    instantiate(cfg.trainer)",
          "trainer.devices={workers}"),
     ):  # fmt: skip
         Path("trainer.yaml").write_text("_target_: lightning.Trainer\ndevices: 1\n")
         Path("train.py").write_text(f"import lightning\n{text}")
-        assert base_of("train.py")["command"] == f"python train.py {arguments}", text
+        assert base_of("train.py")["command"] == f"python train.py {arguments}".strip(), text
 
 
 def test_a_script_that_may_connect_its_workers_gets_several_with_the_doubt() -> None:
@@ -266,6 +272,10 @@ def test_a_batch_size_that_is_that_of_all_workers_by_its_help_has_this_scope() -
         ("p.add_argument('--bs', default=64, help='total batch size, divided over each GPU')", "global"),
         ("p.add_argument('--bs', default=64)\nmine = args.batch_size // args.world_size", "global"),
         ("p.add_argument('--bs', default=64)\nargs.batch_size //= dist.get_world_size()", "global"),
+        ("p.add_argument('--global-batch-size', default=64)", "global"),
+        ("p.add_argument('--micro-batch-size', default=4)\np.add_argument('--global-batch-size', default=64)", None),
+        ("p.add_argument('--bs', default=64, help='Total batch size')\nargs.batch_size //= args.accum_steps", None),
+        ("p.add_argument('--bs', default=64, help='Total batch size')\nn = size / args.batch_size / accum", "global"),
         ("p.add_argument('--bs', default=64)\nmine = args.batch_size // torch.cuda.device_count()", None),
         ("p.add_argument('--bs', default=64)\nmine = args.batch_size // jax.local_device_count()", None),
         ("p.add_argument('--bs', default=64)\nif gpu:\n    args.batch_size /= ngpus_per_node", None),
@@ -280,6 +290,21 @@ def test_a_batch_size_that_is_that_of_all_workers_by_its_help_has_this_scope() -
     ):
         Path("train.py").write_text(f"import torch.distributed\n{declared}\n")
         assert base_of("train.py").get("batch_scope") == scope, declared
+
+
+def test_a_batch_size_that_a_script_divides_by_the_devices_of_its_host_has_this_doubt() -> None:
+    count = "nprocs = torch.cuda.device_count()\n"
+    for text, is_doubted in (
+        (count + "args.bs = int(args.batch_size / nprocs)", True),
+        ("args.nprocs = torch.cuda.device_count()\ndef train(nprocs):\n    size = batch_size // nprocs", True),
+        ("mine = args.batch_size // torch.cuda.device_count()", True),
+        (count + "if gpu:\n    args.bs = int(args.batch_size / nprocs)", False),
+        ("nprocs = jax.device_count()\nargs.bs = int(args.batch_size / nprocs)", False),
+        (count + "steps = len(data) / args.batch_size / nprocs", False),
+    ):
+        Path("train.py").write_text(f"import torch.distributed\np.add_argument('--bs', default=64)\n{text}\n")
+        assert ("not certain that this is of each" in starter(Wish(script="train.py"), "s.yaml")) is is_doubted, text
+        assert "batch_scope" not in base_of("train.py"), text
 
 
 def test_a_script_that_starts_processes_is_for_one_worker() -> None:

@@ -266,6 +266,7 @@ def test_a_checkpoint_in_a_folder_of_each_start_is_no_other_runs(here: Path) -> 
         ("import lightning\nclass ArgsCLI: ...\nArgsCLI()\nTrainer()",
          "env PL_TRAINER_DEVICES={workers} python train.py", False),
         ("import lightning\nLightningCLI(trainer_defaults={'devices': 2})", "", False),
+        ("import lightning\nLightningCLI(trainer_defaults={'devices': 1})", "", True),
         ("import lightning\nLightningCLI(args=words)", "", False),
         ("import lightning\nLightningCLI(Model)", "python train.py -c fit.yaml", False),
     ],
