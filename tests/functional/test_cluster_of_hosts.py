@@ -151,6 +151,7 @@ def unlike_expected(rate: str, pairs: list[tuple[Host, Host]]) -> dict[int, tupl
     }
 
 
+@pytest.mark.soak  # what dlbench measures of such links is tested in `test_links`
 @pytest.mark.alone
 def test_messages_of_every_size_take_their_size_over_the_rate_also_the_first_after_a_pause() -> None:
     """A token bucket that holds 250 kB lets messages of 287 kB through at three times the rate."""

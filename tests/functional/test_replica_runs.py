@@ -41,16 +41,14 @@ BASE = {
 }
 DROPPING = "tests.functional.replica_programs.masks:network"
 SABOTAGED = "tests.functional.replica_programs.sabotaged:OtherReplica"
-# One program over all samples: local batch norm is the joined batch's.
-LOCAL = {"model.batch_norm": "local"}
 POINTS: dict[str, dict[str, Any]] = {
     "one": {"strategy": "single"},
     "mirrored": {"strategy": "mirrored", "workers": 3},
     "multi-worker": {"strategy": "multi-worker", "workers": 2, "input": "device"},
     "ddp": {"backend": "torch", "strategy": "ddp", "workers": 2, "launcher": "torchrun", "input": "device"},
-    "torch": LOCAL | {"backend": "torch", "strategy": "single"},
+    "torch": {"backend": "torch", "strategy": "single", "model.batch_norm": "local"},
     "jax": {"backend": "jax", "strategy": "mirrored", "workers": 2},
-    "jax in calls": LOCAL | {"backend": "jax", "strategy": "single", "steps_per_execution": 4, "input": "device"},
+    "jax in calls": {"backend": "jax", "strategy": "single", "steps_per_execution": 4, "input": "device"},
 }
 REPLICATED = [name for name, point in POINTS.items() if point["strategy"] != "single"]
 # Steps of each call: the first is made alone, and those that fill no call one by one.
