@@ -49,7 +49,7 @@ class Watch:
         """Return why the attempt has to be ended now, or None where it may go on."""
         limit = self.limits.timeout_s
         if limit is not None and now - self.started_at >= limit:
-            run_on = [view for rank, view in views.items() if rank not in states.gone]
+            run_on = [view for rank, view in views.items() if not (view.has_left and rank in states.gone)]
             reason = f"it took longer than timeout_s ({limit:g} s); {_where(run_on or views.values())}"
             return Termination(Status.TIMEOUT, reason)
         # A worker has reported its error and the run does not end by itself.

@@ -3,12 +3,12 @@
 Goals, conditions and prices come from the studies' own files, or as they are asked for.
 """
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
@@ -168,7 +168,9 @@ def _place(study: StudyData, record: Any, *, decides: bool) -> StudyPlace:
         doubts += ("other jobs shared the hosts, and may have computed on the workers' cores (`--exclusive`)",)
     asked = tuple(_asked(study, runs, max(repeats.values(), default=0)))
     match found_in(record, "where"):
-        case [str(option), str(where)] if option == "--hosts" or Path(where).exists():  # a queue's file may be gone
+        case [str(option), str(where)] if option == "--hosts" or os.access(
+            where, os.R_OK
+        ):  # a queue's file may be gone
             asked = ((option, where), *asked)
     metrics = tuple(study.scenario.metrics) if study.scenario else ()
     return StudyPlace(study.path, bool(record), missing, unmeasured, doubts, asked, decides, metrics)

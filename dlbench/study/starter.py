@@ -76,8 +76,7 @@ _OF_ALL = re.compile(
     r"(?is)\A(?!(?:(?!divided|split).)*(?:\b(?:node|host|machine|per|each|every|single|local|times|x|not)\b|[*/=]))"
     r"(?:the )?(?:global|total)[ -](?:\w+[ -])?batch"
 )
-# What a batch size is divided by, and by nothing else; of that what says that the size is of all workers.
-_DIVIDED = re.compile(r"(?:[\w.]+\.)?(?:train_|global_)?batch_size //?=? (?:int\()?([\w.]+(?:\(\))?)\)?")
+# So does one that divides it by their number.
 _BY_WORKERS = re.compile(r"[\w.]*(world_size(\(\))?|\.size\(\))")
 UNREAD = "let the script read run.batch_size, or give it an argument that the command sets to {batch_size}"
 # What is said of a strategy: of workers that dlbench starts, of those that a script starts itself, and of replicas.
@@ -86,7 +85,7 @@ _WHY_STRATEGY = (
     "a name alone: how its workers synchronise is the script's choice",
     "one process; on processors the script makes a logical device for each worker",
 )
-UNSURE_OF_EACH = "it is not certain that this is of each worker: the script divides it by the devices of its host"
+UNSURE_OF_EACH = "it is not certain that this is of each worker: look at what the script divides it by"
 UNSURE = "it is not certain that the script connects its workers: each may train alone"
 # Where a script prints what it measures.
 PRINTED = (
@@ -245,11 +244,13 @@ def _of_script(wish: Wish, base: _Lines) -> str:
     fixed = {"learning_rate": 0.1, "epochs": 10}
     if wish.compare and "batch_size" not in wish.compare:
         fixed["batch_size"] = 32
-    # What the script takes by itself is better than what is invented here.
+    # What the script takes by itself is better than what is invented here; a batch of each worker decides.
+    has_own_batch = any(it.setting == "batch_size" and it.name != GLOBAL_BATCH for it in arguments)
     arguments = [
         it
         for it in arguments
         if it.setting not in fixed or it.is_needed or it.is_positional or _number(it.default, type(fixed[it.setting]))
+        if not (has_own_batch and it.name == GLOBAL_BATCH)
     ]
     starts, starting = starts_workers(text_of(script) or "") if is_python else ("", "")
     words, open_ones = filled(arguments, starts_workers=starting, goes_on=goes_on(texts))
@@ -295,9 +296,11 @@ def _of_lightning(words: Sequence[str], texts: Sequence[str], arguments: Sequenc
     is_cli = re.search(r"\bLightningCLI\(|\(LightningCLI\)", code) is not None
     if is_cli and not re.search(r"\brun=False", code):  # its first argument says what to do
         line = " ".join([words[0], "fit", *words[1:]])
-    takers = {"devices", *re.findall(r"\bdevices=(?:\w+\.)?(\w+)[,)]", code)}
+    passed = re.findall(r"\bdevices=(?:\w+\.)?(\w+)[,)]", code)
+    # A list would name devices by their numbers.
+    takers = {"devices", *(it.name for it in arguments if it.name in passed and type(it.default) is int)}
     flags = [it.flag for it in arguments if it.flag.startswith("--") and it.name in takers]
-    if flags:
+    if flags and not any(it.subcommand for it in arguments):
         return line if flags[0] in words else f"{line} {flags[0]} {{workers}}"
     if re.search(r"instantiate\(\w+\.trainer\b", code):
         return f"{line} trainer.devices={{workers}}"
@@ -326,18 +329,21 @@ def _started_by(modules: set[str], texts: Sequence[str], command: str) -> str:
 
 def _add_scope(base: _Lines, arguments: Sequence[Argument], tree: Sequence[ast.AST]) -> None:
     base.about_batch = UNREAD if "batch_size" in base.left_out else OF_EACH
-    operations = [it for it in tree if isinstance(it, ast.BinOp | ast.AugAssign)]
-    divided = {
-        it: _DIVIDED.fullmatch(ast.unparse(it)) for it in operations if isinstance(it.op, ast.Div | ast.FloorDiv)
-    }
-    by = {node: it[1] for node, it in divided.items() if it}
-    # What is divided by the passes of an update alone is in total that of one worker.
-    is_of_passes = any("accum" in it for it in by.values())
     batch = next((it for it in arguments if it.setting == "batch_size"), Argument(""))
+    # `args.batch_size // passes // world_size`, by the batch size itself and nothing else.
+    size = rf"(?:[\w.]+\.)?(?:{re.escape(batch.name)}|batch_size)"
+    quotient = re.compile(size + r"((?: //?=? (?:int\()?[\w.]+(?:\(\))?\)?)+)")
+    operations = [it for it in tree if isinstance(it, ast.BinOp | ast.AugAssign)]
+    divisions = [it for it in operations if isinstance(it.op, ast.Div | ast.FloorDiv)]
+    matches = {it: quotient.fullmatch(ast.unparse(it)) for it in divisions}
+    divisors = {it: re.findall(r"[\w.]+(?:\(\))?", found[1]) for it, found in matches.items() if found}
+    every = [divisor for of_one in divisors.values() for divisor in of_one]
+    # What is divided by the passes of an update alone may be in total that of one worker.
+    is_total, has_passes = _OF_ALL.search(batch.help), any("accum" in it for it in every)
     reasons = {
-        "the script divides it by their number": any(map(_BY_WORKERS.fullmatch, by.values())),
+        "the script divides it by their number": any(map(_BY_WORKERS.fullmatch, every)),
         "as its name says": batch.name == GLOBAL_BATCH,
-        "as the script's help says": _OF_ALL.search(batch.help) and not is_of_passes,
+        "as the script's help says": is_total and not has_passes,
     }
     if batch.setting and (why := next((it for it, holds in reasons.items() if holds), "")):
         base.about_batch = f"of all workers: {why}"
@@ -346,8 +352,8 @@ def _add_scope(base: _Lines, arguments: Sequence[Argument], tree: Sequence[ast.A
         assigned = [it for it in tree if isinstance(it, ast.Assign) and callee(it.value) == "device_count"]
         meant = {callee(it.targets[0]): ast.unparse(it.value) for it in assigned}
         optional = {inner for it in tree if isinstance(it, ast.If) for inner in ast.walk(it)}
-        always = [meant.get(it.rpartition(".")[2], it) for node, it in by.items() if node not in optional]
-        if any("cuda.device_count" in it for it in always):
+        always = [it for node, of_one in divisors.items() if node not in optional for it in of_one]
+        if is_total or any("cuda.device_count" in meant.get(it.rpartition(".")[2], it) for it in always):
             base.about_batch = UNSURE_OF_EACH
 
 

@@ -90,7 +90,8 @@ class Queue:
         refuse_edited(folder, self._plan)
         folder = self._after_last_job(folder)
         if not (folder.path / files.RUNS_FOLDER).exists():  # nothing was launched in it: it is as asked for now
-            update = {"cluster": self._plan.cluster, "runs": self._plan.runs}
+            where = self._plan.where or folder.record.where
+            update = {"cluster": self._plan.cluster, "runs": self._plan.runs, "where": where}
             folder = replace(folder, record=folder.record.model_copy(update=update))
             write_record(folder.path, folder.record)
         total = len(self._plan.runs)

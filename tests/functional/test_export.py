@@ -291,14 +291,15 @@ def test_mlperf_times_are_those_of_the_rows(tmp_path: Path) -> None:
 
 def test_mlperf_has_the_rate_after_warm_up_and_the_score_of_the_target(tmp_path: Path) -> None:
     study = found(STUDIES[1]).studies[0]
-    aimed = {"target_metric": "validation_loss", "learning_rate": 0.32, "learning_rate_base": 0.02}
-    made = ReportData((replace(study, attempts=({**study.attempts[0], **aimed},)),))
-    (path,) = plugins.load("exporters", "mlperf").get("export")(made, tmp_path)
-    logged = {event["key"]: event["value"] for event in events_of(path)}
-    assert logged["opt_base_learning_rate"] == 0.32
-    assert "eval_accuracy" not in logged
-    *_, last = (one for one in records(made.epochs) if one["run_id"] == study.attempts[0]["run_id"])
-    assert logged["eval_loss"] == last["validation_loss"]
+    for target, score in (("validation_loss", "loss"), ("train_loss", "accuracy")):
+        aimed = {"target_metric": target, "learning_rate": 0.32, "learning_rate_base": 0.02}
+        made = ReportData((replace(study, attempts=({**study.attempts[0], **aimed},)),))
+        (path,) = plugins.load("exporters", "mlperf").get("export")(made, tmp_path / target)
+        logged = {event["key"]: event["value"] for event in events_of(path)}
+        assert logged["opt_base_learning_rate"] == 0.32
+        scores = {key: value for key, value in logged.items() if key in ("eval_loss", "eval_accuracy")}
+        *_, last = (one for one in records(made.epochs) if one["run_id"] == study.attempts[0]["run_id"])
+        assert scores == {f"eval_{score}": last[f"validation_{score}"]}
 
 
 def test_mlperf_leaves_out_what_has_no_time(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import logging
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -101,13 +101,15 @@ def _training(run: ExportedRun, first_step_s: float) -> Iterator[Event]:
     # Parameters of servers are scored while workers go on, and simulated ones in no simulated time.
     is_beside = run.row.get("updates") is not None
     stopped_s = None
+    aim = run.row.get("target_metric") or "train_"
+    scores = QUALITY if aim.startswith("train_") else (aim, *QUALITY)
+    score = next((name for name in scores if any(epoch.row.get(name) is not None for epoch in run.epochs)), "")
     befores: list[Row] = [{}, *(epoch.row for epoch in run.epochs)]
     for before, epoch in zip(befores, run.epochs, strict=False):
         if epoch.ended_s is not None:
             evaluation_s = None if is_beside else epoch.row.get("evaluation_time_s")
             stopped_s = epoch.ended_s + (evaluation_s or 0)
-            scores = dict.fromkeys((run.row.get("target_metric") or "", *QUALITY))
-            yield from _epoch(epoch, before, epoch.ended_s, evaluation_s, first_step_s, scores)
+            yield from _epoch(epoch, before, epoch.ended_s, evaluation_s, first_step_s, score)
     if stopped_s is not None:
         # With a target, `success` means in MLPerf that it was reached.
         target = known_values(run.row, ("target_metric", "target_value", TIME_TO_TARGET.column))
@@ -116,11 +118,11 @@ def _training(run: ExportedRun, first_step_s: float) -> Iterator[Event]:
 
 
 def _epoch(
-    epoch: Epoch, before: Row, ended_s: float, evaluation_s: float | None, first_step_s: float, scores: Iterable[str]
+    epoch: Epoch, before: Row, ended_s: float, evaluation_s: float | None, first_step_s: float, score: str
 ) -> Iterator[Event]:
     """Yield an epoch by the clock of the first worker, which stands while it evaluates or writes.
 
-    Its evaluation follows at once, the first of `scores` alone where the time of the evaluation is not known.
+    Its evaluation follows at once, its score alone where the time of the evaluation is not known.
     """
     about = {"epoch_num": epoch.number}
     trained_s, earlier_s = epoch.row.get("train_time_s"), before.get("train_time_s")
@@ -132,7 +134,7 @@ def _epoch(
     if evaluation_s is not None:
         yield "eval_start", ended_s, about, None
     evaluated_s = ended_s + (evaluation_s or 0)
-    if column := next((column for column in scores if epoch.row.get(column) is not None), ""):
-        yield f"eval_{BUILT_IN[column].score if column in QUALITY else column}", evaluated_s, about, epoch.row[column]
+    if epoch.row.get(score) is not None:
+        yield f"eval_{BUILT_IN[score].score if score in QUALITY else score}", evaluated_s, about, epoch.row[score]
     if evaluation_s is not None:
         yield "eval_stop", evaluated_s, about, None

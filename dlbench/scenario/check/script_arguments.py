@@ -139,9 +139,11 @@ def arguments_of(text: str, folder: Path = Path()) -> list[Argument]:
         ]
     # `arg = parser.add_argument`
     named = [it for it in nodes if isinstance(it, ast.Assign) and isinstance(it.value, ast.Attribute)]
-    adders = {*ADDERS, *(ast.unparse(it.targets[0]) for it in named if callee(it.value) == "add_argument")}
+    aliases = {ast.unparse(it.targets[0]) for it in named if callee(it.value) == "add_argument"}
     for call in calls:
-        arguments += [replace(it, subcommand=word) for it in _declared(call, adders) for word in owners.get(call, [""])]
+        arguments += [
+            replace(it, subcommand=word) for it in _declared(call, aliases) for word in owners.get(call, [""])
+        ]
         reader = ast.unparse(call.func)
         if dash := READERS.get(reader) or READERS.get(callee(call)):
             is_typer = reader == "typer.run"
@@ -262,7 +264,7 @@ def _filled_by_launch(argument: Argument, starts_workers: bool, goes_on: bool) -
     return f"{FOLDER}/{{{ATTEMPT}}}" if argument.name in FOLDERS and goes_on else ""
 
 
-def _declared(call: ast.Call, adders: Container[str]) -> Iterator[Argument]:
+def _declared(call: ast.Call, aliases: Container[str]) -> Iterator[Argument]:
     """Yield the argument that a call declares."""
     name = callee(call)
     texts = [it.value for it in call.args if isinstance(it, ast.Constant) and isinstance(it.value, str)]
@@ -275,7 +277,7 @@ def _declared(call: ast.Call, adders: Container[str]) -> Iterator[Argument]:
             f"--{texts[0]}", is_needed, is_switch, is_joined=True, default=default, kind=kind, help=texts[-1]
         )
         return
-    if name not in adders or not texts:
+    if not texts or not (name in ADDERS or ast.unparse(call.func) in aliases):
         return
     # click's last words may name the variable: `@click.option("--lr", "rate")`.
     flags = [text for text in texts if text.startswith("-")]

@@ -259,7 +259,9 @@ def goes_on(texts: Sequence[str]) -> bool:
     # `args.resume = max(glob(path))`, and what loads that is elsewhere.
     listing = [it for function in functions if _calls(function) & _LISTS for it in ast.walk(function)]
     stores = [it for it in listing if isinstance(it, ast.Assign) and callee(it.targets[0]) == "resume"]
-    is_chosen = any(it not in wished and not isinstance(it.value, ast.Attribute | ast.Constant) for it in stores)
+    chosen = [it for it in stores if it not in wished and not isinstance(it.value, ast.Attribute | ast.Constant)]
+    # What passes on what is given chooses nothing.
+    is_chosen = any(not re.search(r"\bresume\b", ast.unparse(it.value)) for it in chosen)
     return (
         is_chosen
         or any(map(_FINDS.fullmatch, looks))

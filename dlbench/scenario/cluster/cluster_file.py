@@ -222,7 +222,8 @@ class ClusterOptions:
     def words(self) -> tuple[str, ...]:
         """Return what is given as a command line says it from any folder; nothing where nothing is."""
         for name, value in self._given().items():
-            return name, str(value if name == "--hosts" else Path(value).absolute())
+            text = str(value if name == "--hosts" else Path(value).absolute())
+            return (name, text) if text.isprintable() else ()  # a name that is no UTF-8 cannot be kept
         return ()
 
     def _given(self) -> dict[str, Any]:

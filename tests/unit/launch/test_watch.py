@@ -46,7 +46,9 @@ def test_time_out() -> None:
     said = reason(check(100.0, view(0, progressed_at=99.0), timeout_s=100), Status.TIMEOUT)
     assert said == "it took longer than timeout_s (100 s); worker 0 (in phase compute at step 5)"
     gone = WorkerStates(gone=frozenset({1}))
-    assert reason(check(100.0, view(0), view(1), sight=gone, timeout_s=100), Status.TIMEOUT) == said
+    assert reason(check(100.0, view(0), view(1, has_left=True), sight=gone, timeout_s=100), Status.TIMEOUT) == said
+    lost = reason(check(100.0, view(0), view(1), sight=gone, timeout_s=100), Status.TIMEOUT)
+    assert "worker 1 (in phase compute" in lost
 
 
 def test_start_up_names_who_is_behind() -> None:

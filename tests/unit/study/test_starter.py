@@ -217,6 +217,7 @@ def test_the_strategy_is_that_of_what_a_script_imports() -> None:
         ("LightningCLI(Model, args=words)", "fit --trainer.devices {workers}"),
         ("p.add_argument('--gpus', default=1)\nTrainer(devices=a.gpus, logger=False)", "--gpus {workers}"),
         ("p.add_argument('--gpus', default=1)\nTrainer(devices=2)", ""),
+        ("p.add_argument('--gpus', nargs='+', default=[0])\nTrainer(devices=a.gpus)", ""),
         ("import hydra\n@hydra.main(config_path='.')\ndef main(cfg):\n    instantiate(cfg.trainer)",
          "trainer.devices={workers}"),
     ):  # fmt: skip
@@ -273,6 +274,12 @@ def test_a_batch_size_that_is_that_of_all_workers_by_its_help_has_this_scope() -
         ("p.add_argument('--bs', default=64)\nmine = args.batch_size // args.world_size", "global"),
         ("p.add_argument('--bs', default=64)\nargs.batch_size //= dist.get_world_size()", "global"),
         ("p.add_argument('--global-batch-size', default=64)", "global"),
+        ("p.add_argument('--global-batch-size')\np.add_argument('--batch-size', default=64)", None),
+        ("p.add_argument('--batch-size', default=64)\nmine = global_batch_size // dist.get_world_size()", None),
+        (
+            "p.add_argument('--bs', default=64, help='Total batch size')\nmine = args.bs // args.accum // world_size",
+            "global",
+        ),
         ("p.add_argument('--micro-batch-size', default=4)\np.add_argument('--global-batch-size', default=64)", None),
         ("p.add_argument('--bs', default=64, help='Total batch size')\nargs.batch_size //= args.accum_steps", None),
         ("p.add_argument('--bs', default=64, help='Total batch size')\nn = size / args.batch_size / accum", "global"),

@@ -158,7 +158,7 @@ WORDS = [
     ("print('--batch-size')\nsub.add_argument(dest='name')\n", "", []),
     ("def f(:\n", "", []),
     ("p.add_argument('--lr')\np.add_argument('--learning-rate')\n", "--lr {learning_rate}", []),
-    ("add = p.add_argument\nadd('--nEpochs')\nadd('--lr')\nother('--seed')\n",
+    ("add = p.add_argument\nadd('--nEpochs')\nadd('--lr')\nother('--seed')\nseen.add('cat')\n",
      "--nEpochs {epochs} --lr {learning_rate}", []),
     ("p.add_argument('--launcher', choices=['none', 'pytorch'])\n", "--launcher pytorch", []),
     ("p.add_argument('--launcher', choices=['none', 'slurm'])\n", "", []),

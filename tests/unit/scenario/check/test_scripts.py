@@ -204,6 +204,7 @@ RESUME = "if os.path.isfile(%s):\n    model.load_state_dict(torch.load(path))\n"
         (FINDS % "args.checkpoint_dir" + OPTION % "None", "", "goes on"),
         ("if config.AUTO_RESUME:\n    file = auto_resume_helper(config.OUTPUT)\n", "", "goes on"),
         (CHOSEN % ("args.auto_resume", "max(glob.glob(path))") + OPTION % "''", "", "goes on"),
+        (CHOSEN % ("glob.glob(path)", "join(path, args.resume)") + OPTION % "''", "", ""),
         (CHOSEN % ("args.resume == 'latest'", "max(glob.glob(path))") + OPTION % "''", "", ""),
         (CHOSEN % ("args.auto_resume", "max(files)"), "", ""),
         (CHOSEN % ("os.listdir(data)", "args.checkpoint"), "", ""),

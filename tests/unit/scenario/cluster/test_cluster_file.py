@@ -100,6 +100,7 @@ def test_one_place_says_where_to_measure(tmp_path: Path) -> None:
     assert ClusterOptions().named() is None
     assert ClusterOptions().words() == ()
     assert ClusterOptions("a:4").words() == ("--hosts", "a:4")
+    assert ClusterOptions(hostfile=Path("jos\udce9")).words() == ()
     # A command that is printed may be called from another folder.
     assert ClusterOptions(cluster=Path(os.path.relpath(path))).words()[1].startswith("/")
     with pytest.raises(UserError, match="--hosts and --cluster both say where to measure"):
