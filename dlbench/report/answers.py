@@ -168,9 +168,8 @@ def _place(study: StudyData, record: Any, *, decides: bool) -> StudyPlace:
         doubts += ("other jobs shared the hosts, and may have computed on the workers' cores (`--exclusive`)",)
     asked = tuple(_asked(study, runs, max(repeats.values(), default=0)))
     match found_in(record, "where"):
-        case [str(option), str(where)] if option == "--hosts" or os.access(
-            where, os.R_OK
-        ):  # a queue's file may be gone
+        # A queue's file of hosts may be gone.
+        case [str(option), str(where)] if option == "--hosts" or os.access(where, os.R_OK):
             asked = ((option, where), *asked)
     metrics = tuple(study.scenario.metrics) if study.scenario else ()
     return StudyPlace(study.path, bool(record), missing, unmeasured, doubts, asked, decides, metrics)
