@@ -165,8 +165,14 @@ def _reserve(
     """Return a placement group with room for all processes, and the bundle of each.
 
     Raises:
-        UserError: Its nodes are too small, or for a minute no room was given back.
+        UserError: A node is too small, or no room became free within a minute.
     """
+    for host, node in nodes.items():  # other jobs can give back no more than a node has
+        shares = [(place.cpus, num_gpus) for place, num_gpus in zip(places, gpus, strict=True) if place.host == host]
+        for name, amounts in zip(("CPU", "GPU"), zip(*shares, strict=True), strict=True):
+            total, needed = node["Resources"].get(name, 0), round(sum(amounts), 3)  # Ray counts ten-thousandths
+            if needed > total:
+                raise UserError(f"the Ray node {host} has {total:g} {name}s, and its processes need {needed:g}")
     hosts = list(nodes)
     is_spread = len(hosts) > 1
     # On one node a bundle for each process; else one for all of a host, since bundles are spread over nodes.
@@ -177,15 +183,8 @@ def _reserve(
         bundles[number]["GPU"] += num_gpus
         bundles[number][f"node:{nodes[place.host]['NodeManagerAddress']}"] = _OF_A_NODE
     wanted = [{name: amount for name, amount in bundle.items() if amount} for bundle in bundles]
-    # Other jobs can give back no more than a node has.
-    totals = {f"node:{node['NodeManagerAddress']}": node["Resources"] for node in nodes.values()}
-    is_too_small = any(
-        round(sum(bundle.get(name, 0) for bundle in wanted if at in bundle), 3) > total.get(name, 0)
-        for at, total in totals.items()
-        for name in ("CPU", "GPU")
-    )
     group = ray.util.placement_group(wanted, strategy="STRICT_SPREAD" if is_spread else "STRICT_PACK")
-    if is_too_small or not group.wait(_ROOM_S):
+    if not group.wait(_ROOM_S):
         free = {name: amount for name, amount in ray.available_resources().items() if name in ("CPU", "GPU")}
         raise UserError(f"the Ray cluster has no room for {wanted}", hint=f"free in all its nodes are {free}")
     return group, bundle_of

@@ -50,8 +50,8 @@ class Watch:
         limit = self.limits.timeout_s
         if limit is not None and now - self.started_at >= limit:
             run_on = [view for rank, view in views.items() if not (view.has_left and rank in states.gone)]
-            reason = f"it took longer than timeout_s ({limit:g} s); {_where(run_on or views.values())}"
-            return Termination(Status.TIMEOUT, reason)
+            who = _where(run_on) or "every worker has ended, the launcher has not"
+            return Termination(Status.TIMEOUT, f"it took longer than timeout_s ({limit:g} s); {who}")
         # A worker has reported its error and the run does not end by itself.
         if any(now - error.at >= ERROR_PATIENCE_S for view in views.values() for error in view.errors):
             return Termination(Status.FAILED, "")

@@ -3,12 +3,12 @@
 Goals, conditions and prices come from the studies' own files, or as they are asked for.
 """
 
-import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
@@ -29,7 +29,7 @@ from dlbench.grouping import by_key
 from dlbench.records import files
 from dlbench.records.machine import found_in
 from dlbench.records.outcome import Status
-from dlbench.regular_file import read_json
+from dlbench.regular_file import is_file, read_json
 from dlbench.report.data import ReportData, StudyData
 from dlbench.report.page.machines import unsteady
 from dlbench.scenario.cluster import Prices
@@ -168,9 +168,11 @@ def _place(study: StudyData, record: Any, *, decides: bool) -> StudyPlace:
         doubts += ("other jobs shared the hosts, and may have computed on the workers' cores (`--exclusive`)",)
     asked = tuple(_asked(study, runs, max(repeats.values(), default=0)))
     match found_in(record, "where"):
-        # A queue's file of hosts may be gone.
-        case [str(option), str(where)] if option == "--hosts" or os.access(where, os.R_OK):
-            asked = ((option, where), *asked)
+        case ["--cluster", str(path)] if is_file(Path(path)):
+            asked = (("--cluster", path), *asked)
+        case ["--hosts" | "--hostfile", _]:
+            hosts = found_in(record, "cluster", "hosts") or ()
+            asked = (("--hosts", ",".join(f"{host['address']}:{host['slots']}" for host in hosts)), *asked)
     metrics = tuple(study.scenario.metrics) if study.scenario else ()
     return StudyPlace(study.path, bool(record), missing, unmeasured, doubts, asked, decides, metrics)
 

@@ -76,7 +76,7 @@ _OF_ALL = re.compile(
     r"(?is)\A(?!(?:(?!divided|split).)*(?:\b(?:node|host|machine|per|each|every|single|local|times|x|not)\b|[*/=]))"
     r"(?:the )?(?:global|total)[ -](?:\w+[ -])?batch"
 )
-# So does one that divides it by their number.
+# What a batch size of all workers is divided by.
 _BY_WORKERS = re.compile(r"[\w.]*(world_size(\(\))?|\.size\(\))")
 UNREAD = "let the script read run.batch_size, or give it an argument that the command sets to {batch_size}"
 # What is said of a strategy: of workers that dlbench starts, of those that a script starts itself, and of replicas.
@@ -85,7 +85,7 @@ _WHY_STRATEGY = (
     "a name alone: how its workers synchronise is the script's choice",
     "one process; on processors the script makes a logical device for each worker",
 )
-UNSURE_OF_EACH = "it is not certain that this is of each worker: look at what the script divides it by"
+UNSURE_OF_EACH = "it is not certain that this is of each worker: check what the script divides it by"
 UNSURE = "it is not certain that the script connects its workers: each may train alone"
 # Where a script prints what it measures.
 PRINTED = (
@@ -244,14 +244,13 @@ def _of_script(wish: Wish, base: _Lines) -> str:
     fixed = {"learning_rate": 0.1, "epochs": 10}
     if wish.compare and "batch_size" not in wish.compare:
         fixed["batch_size"] = 32
-    # What the script takes by itself is better than what is invented here; a batch of each worker decides.
-    has_own_batch = any(it.setting == "batch_size" and it.name != GLOBAL_BATCH for it in arguments)
+    # What the script takes by itself is better than what is invented here.
     arguments = [
         it
         for it in arguments
         if it.setting not in fixed or it.is_needed or it.is_positional or _number(it.default, type(fixed[it.setting]))
-        if not (has_own_batch and it.name == GLOBAL_BATCH)
     ]
+    arguments.sort(key=lambda it: it.name == GLOBAL_BATCH)  # the first of a setting is filled in
     starts, starting = starts_workers(text_of(script) or "") if is_python else ("", "")
     words, open_ones = filled(arguments, starts_workers=starting, goes_on=goes_on(texts))
     line = " ".join([command, *words])
@@ -269,6 +268,7 @@ def _of_script(wish: Wish, base: _Lines) -> str:
     for key, default in fixed.items():
         why = [f"what the script reads as run.{key}"] * (key in read)
         why += ["a rate needs 50 steps and 5 s"] * (key == "epochs" and base.has_hook)
+        why += [base.about_batch] * (key == "batch_size")
         if key not in base.left_out:
             base.add(key, _number(defaults.get(key), type(default)) or default, "; ".join(why))
     if starts:
@@ -339,7 +339,8 @@ def _add_scope(base: _Lines, arguments: Sequence[Argument], tree: Sequence[ast.A
     divisors = {it: re.findall(r"[\w.]+(?:\(\))?", found[1]) for it, found in matches.items() if found}
     every = [divisor for of_one in divisors.values() for divisor in of_one]
     # What is divided by the passes of an update alone may be in total that of one worker.
-    is_total, has_passes = _OF_ALL.search(batch.help), any("accum" in it for it in every)
+    is_total, has_passes = _OF_ALL.search(batch.help), any(re.search("(?i)accum|update_freq", it) for it in every)
+    names = {it.name for it in arguments if it.setting == "batch_size"}
     reasons = {
         "the script divides it by their number": any(map(_BY_WORKERS.fullmatch, every)),
         "as its name says": batch.name == GLOBAL_BATCH,
@@ -351,9 +352,11 @@ def _add_scope(base: _Lines, arguments: Sequence[Argument], tree: Sequence[ast.A
     elif base.about_batch == OF_EACH:
         assigned = [it for it in tree if isinstance(it, ast.Assign) and callee(it.value) == "device_count"]
         meant = {callee(it.targets[0]): ast.unparse(it.value) for it in assigned}
-        optional = {inner for it in tree if isinstance(it, ast.If) for inner in ast.walk(it)}
+        asking = [it for it in tree if isinstance(it, ast.If) and "__name__" not in ast.unparse(it.test)]
+        optional = {inner for it in asking for inner in ast.walk(it)}
         always = [it for node, of_one in divisors.items() if node not in optional for it in of_one]
-        if is_total or any("cuda.device_count" in meant.get(it.rpartition(".")[2], it) for it in always):
+        by_devices = ("cuda.device_count" in meant.get(it.rpartition(".")[2], it) for it in always)
+        if is_total or GLOBAL_BATCH in names or any(by_devices):
             base.about_batch = UNSURE_OF_EACH
 
 

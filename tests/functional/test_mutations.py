@@ -18,7 +18,7 @@ NUM_COMMANDS = 20
 
 @pytest.mark.parametrize("subject", mutations.SUBJECTS.values(), ids=str)
 def test_the_originals_are_valid(subject: mutations.Subject) -> None:
-    # Each file of a study is the whole study.
+    # Each file of a study is read within the whole study.
     texts = subject.originals()[: 1 if subject.name == "studies" else None]
     assert {text: subject.outcome(text) for text in texts} == dict.fromkeys(texts, "valid")
 

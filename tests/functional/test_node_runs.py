@@ -22,6 +22,7 @@ WITHOUT_SERVERS = {"gossip", "hogwild", "local_sgd", "ring", "mpi"}
 COORDINATED = "tests.coordinated:Coordinated"
 # All workers take the mean gradient of the joined batch.
 SYNCHRONOUS = ("mpi", "parameter_server", COORDINATED)
+AGREEING = {*SYNCHRONOUS, "ring", "local_sgd", "hogwild"}
 # Further cases of `make soak`: the nodes of every strategy train over MPI, simulated too, in `test_nodes_over_mpi`.
 SOAKED = (
     "backup_workers", "downpour", "elastic_averaging", "gossip", "hogwild", "softsync", "local_sgd", "ring",
@@ -86,7 +87,7 @@ def test_every_strategy_trains_all_samples_in_its_processes(study: Bench) -> Non
             assert float(row["validation_accuracy"]) > 0.85, strategy
         assert 0 < float(row["timed_window_s"]) < float(row["train_time_s"]), strategy
         assert 0 < int(row["timed_samples"]) < int(row["samples_seen"]), strategy
-        assert row["workers_agree"] == ("exact" if strategy in {*SYNCHRONOUS, "local_sgd", "hogwild"} else ""), strategy
+        assert row["workers_agree"] == ("exact" if strategy in AGREEING else ""), strategy
 
 
 def test_a_strategy_with_a_role_of_its_own_needs_no_other_file(study: Bench) -> None:
@@ -253,7 +254,7 @@ def rank_of(pid: int) -> int | None:
         return None
 
 
-@pytest.mark.soak  # another engine trains with servers in `test_engines`
+@pytest.mark.soak
 @pytest.mark.tensorflow
 @pytest.mark.slow
 def test_keras_models_train_with_servers_and_their_moving_statistics(work: Bench) -> None:

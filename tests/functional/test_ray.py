@@ -88,7 +88,7 @@ def test_a_cluster_that_is_there_starts_processes_and_says_how_they_end(tmp_path
         assert outcome.reason.startswith(row.reason), (row, outcome)
 
 
-@pytest.mark.soak  # in a cluster of its own it is tested below
+@pytest.mark.soak  # it is tested with mpirun
 def test_a_launcher_that_is_killed_takes_its_processes_along(tmp_path: Path, address: str) -> None:
     with fake_attempt(tmp_path, "ray", "hang", address=address) as attempt:
         killed = attempt.run_and(kill_launcher)

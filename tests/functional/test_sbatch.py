@@ -236,7 +236,7 @@ def test_ctrl_c_ends_the_run_cleanly_and_resume_submits_again(made: Cluster, fol
     assert [row["status"] for row in rows(folder)] == ["interrupted"]
 
 
-@pytest.mark.soak  # unit tests check the message, kubernetes' jobs a next one that completes the study
+@pytest.mark.soak  # unit tests check the message
 def test_a_job_that_waits_is_the_only_one_of_its_study(made: Cluster, folder: Path) -> None:
     write(folder, made, base=ALONE, extra={"begin": "now+1hour"})
     with begun(made, folder) as process:

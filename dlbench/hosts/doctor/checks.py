@@ -218,7 +218,7 @@ OF_A_HOST: Checks = {
     ),
     "home": (
         Rule(FAIL, lambda f, h: any(words in (h["home.error"] or "") for words in _NO_NAME),
-             _NOT_HOME + "; ADDRESS is one of this machine's; hosts that are named by theirs need no name of it",
+             _NOT_HOME + "; replace ADDRESS with one of this machine's that the host reaches, or name hosts by address",
              "echo 'ADDRESS {f.telemetry_address}' | sudo tee -a /etc/hosts", is_last=True),
         Rule(FAIL, lambda f, h: any(words in (h["home.error"] or "") for words in _NO_ROUTE),
              _NOT_HOME, "ip route get {f.telemetry_address}", is_last=True),

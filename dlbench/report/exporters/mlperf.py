@@ -12,7 +12,7 @@ from dlbench.analysis.arms import Row, has_fixed_batch
 from dlbench.records import files
 from dlbench.report.data import ReportData
 from dlbench.report.exporters._runs import Epoch, ExportedRun, distinct_name, known_values, ms, runs_of
-from dlbench.scenario.metrics import BUILT_IN, QUALITY, TIME_TO_TARGET
+from dlbench.scenario.metrics import QUALITY, TIME_TO_TARGET
 from dlbench.scenario.run_spec import arm_name
 
 PACKAGE = "mlperf_logging"
@@ -101,9 +101,8 @@ def _training(run: ExportedRun, first_step_s: float) -> Iterator[Event]:
     # Parameters of servers are scored while workers go on, and simulated ones in no simulated time.
     is_beside = run.row.get("updates") is not None
     stopped_s = None
-    aim = run.row.get("target_metric") or "train_"
-    scores = QUALITY if aim.startswith("train_") else (aim, *QUALITY)
-    score = next((name for name in scores if any(epoch.row.get(name) is not None for epoch in run.epochs)), "")
+    names = (name for name in (run.row.get("target_metric"), *QUALITY) if name and not name.startswith("train_"))
+    score = next((name for name in names if any(epoch.row.get(name) is not None for epoch in run.epochs)), "")
     befores: list[Row] = [{}, *(epoch.row for epoch in run.epochs)]
     for before, epoch in zip(befores, run.epochs, strict=False):
         if epoch.ended_s is not None:
@@ -135,6 +134,6 @@ def _epoch(
         yield "eval_start", ended_s, about, None
     evaluated_s = ended_s + (evaluation_s or 0)
     if epoch.row.get(score) is not None:
-        yield f"eval_{BUILT_IN[score].score if score in QUALITY else score}", evaluated_s, about, epoch.row[score]
+        yield f"eval_{score.removeprefix('validation_')}", evaluated_s, about, epoch.row[score]
     if evaluation_s is not None:
         yield "eval_stop", evaluated_s, about, None

@@ -44,7 +44,7 @@ CNN: dict[str, Any] = {"filters": (3,)}
 IN_PARTS = {"optimizer": "adam", "gradient_accumulation_steps": 3}
 SYNCHRONIZED = Case("cnn", model_options=CNN | {"batch_norm": "synchronized"})
 LOCAL = Case("cnn", model_options=CNN | {"batch_norm": "local"}, sabotage="local-batch-norm")
-# By number of workers: each optimizer, way of summing, network and sabotage once.
+# By number of workers; in all of them each optimizer, way of summing, network and sabotage.
 CASES: dict[int, tuple[Case, ...]] = {
     2: (
         Case(sabotage="no-reduction"),

@@ -47,6 +47,8 @@ def test_time_out() -> None:
     assert said == "it took longer than timeout_s (100 s); worker 0 (in phase compute at step 5)"
     gone = WorkerStates(gone=frozenset({1}))
     assert reason(check(100.0, view(0), view(1, has_left=True), sight=gone, timeout_s=100), Status.TIMEOUT) == said
+    ended = reason(check(100.0, view(1, has_left=True), sight=gone, timeout_s=100), Status.TIMEOUT)
+    assert ended.endswith("every worker has ended, the launcher has not")
     lost = reason(check(100.0, view(0), view(1), sight=gone, timeout_s=100), Status.TIMEOUT)
     assert "worker 1 (in phase compute" in lost
 

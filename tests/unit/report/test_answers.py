@@ -153,12 +153,18 @@ def test_a_longer_study_is_of_the_arms_and_repeats_that_were_asked_for(
     ]
     runs += [{"label": "base line", "repeat": repeat, "baseline": True, "axes": {}} for repeat in range(2)]
     again = f"dlbench run {study.path / files.SCENARIO}"
+    hosts = [{"address": "a", "slots": 2}, {"address": "b", "slots": 2}]
     for where, option in (
         ({"where": ["--hosts", "a:2,b:2"]}, " --hosts a:2,b:2"),
-        ({"where": ["--hostfile", "/gone"]}, ""),
+        ({"where": ["--hostfile", "/gone"]}, " --hosts a:2,b:2"),
+        ({"where": ["--cluster", str(tmp_path)]}, ""),
+        ({"where": ["--cluster", __file__]}, f" --cluster {__file__}"),
+        ({"where": ["--cluster", "\0"]}, ""),
+        ({"where": ["--set", "command=x"]}, ""),
         ({}, ""),
     ):
-        (study.path / files.STUDY).write_text(json.dumps({"runs": runs, **where}), encoding="utf-8")
+        record = {"runs": runs, "cluster": {"hosts": hosts}, **where}
+        (study.path / files.STUDY).write_text(json.dumps(record), encoding="utf-8")
         (answer,) = answers_of(replace(data, studies=(study,))).answers
         assert answer.next is not None
         assert answer.next.command == f"{again}{option} --output {study.path.parent}{words} --set epochs=10"

@@ -308,9 +308,14 @@ def test_a_batch_size_that_a_script_divides_by_the_devices_of_its_host_has_this_
         (count + "if gpu:\n    args.bs = int(args.batch_size / nprocs)", False),
         ("nprocs = jax.device_count()\nargs.bs = int(args.batch_size / nprocs)", False),
         (count + "steps = len(data) / args.batch_size / nprocs", False),
+        (count + "if __name__ == '__main__':\n    mine = args.batch_size // nprocs", True),
+        ("p.add_argument('--global-batch-size', default=256)", True),
     ):
-        Path("train.py").write_text(f"import torch.distributed\np.add_argument('--bs', default=64)\n{text}\n")
-        assert ("not certain that this is of each" in starter(Wish(script="train.py"), "s.yaml")) is is_doubted, text
+        Path("train.py").write_text(
+            f"import torch.distributed as dist\ndist.init_process_group()\np.add_argument('--bs', default=64)\n{text}\n"
+        )
+        for wish in (Wish(script="train.py"), Wish(script="train.py", compare=["workers"])):
+            assert ("not certain that this is of each" in starter(wish, "s.yaml")) is is_doubted, text
         assert "batch_scope" not in base_of("train.py"), text
 
 
