@@ -23,6 +23,8 @@ ERROR_PATIENCE_S = 10.0
 STOPPED_PATIENCE_S = 3.0
 # A worker beats every `flush_interval_s`, and less often only if its interpreter cannot run.
 _MISSED_BEATS = 4
+# What is said where no worker is left to blame.
+_ALL_ENDED = "every worker has ended, the launcher has not"
 
 
 class Termination(NamedTuple):
@@ -50,7 +52,7 @@ class Watch:
         limit = self.limits.timeout_s
         if limit is not None and now - self.started_at >= limit:
             run_on = [view for rank, view in views.items() if not (view.has_left and rank in states.gone)]
-            who = _where(run_on) or "every worker has ended, the launcher has not"
+            who = _where(run_on) or _ALL_ENDED
             return Termination(Status.TIMEOUT, f"it took longer than timeout_s ({limit:g} s); {who}")
         # A worker has reported its error and the run does not end by itself.
         if any(now - error.at >= ERROR_PATIENCE_S for view in views.values() for error in view.errors):
@@ -143,7 +145,7 @@ def _blame(views: Mapping[int, WorkerView], silent: frozenset[int], states: Work
     busy = [view for view in views.values() if not view.has_left]
     ending = [view for view in views.values() if view.rank not in states.gone]
     if not busy and not ending:
-        return "every worker has ended, the launcher has not"
+        return _ALL_ENDED
     culprits = _culprits(busy, silent) if busy else ending
     others = [view for view in ending if view not in culprits]
     quiet = sorted(silent & {view.rank for view in culprits})

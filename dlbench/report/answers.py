@@ -172,7 +172,7 @@ def _place(study: StudyData, record: Any, *, decides: bool) -> StudyPlace:
             asked = (("--cluster", path), *asked)
         case ["--hosts" | "--hostfile", _]:
             hosts = found_in(record, "cluster", "hosts") or ()
-            asked = (("--hosts", ",".join(f"{host['address']}:{host['slots']}" for host in hosts)), *asked)
+            asked = (("--hosts", ",".join(f"{host.get('address')}:{host.get('slots')}" for host in hosts)), *asked)
     metrics = tuple(study.scenario.metrics) if study.scenario else ()
     return StudyPlace(study.path, bool(record), missing, unmeasured, doubts, asked, decides, metrics)
 
