@@ -31,6 +31,8 @@ class Callback(lightning.Callback):  # type: ignore[misc]
         self.run = self._steps.run
         self._updates = 0
         self._has_validated = False
+        self._rate: float | None = None
+        self._pause = self._steps.pause()
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """`fit` begins.
@@ -42,7 +44,10 @@ class Callback(lightning.Callback):  # type: ignore[misc]
         self._steps.attach(pl_module)
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
-        """A batch is there; the first after an update begins a step."""
+        """A batch is there; the first after an update begins a step, whose rate no scheduler has changed yet."""
+        if self.run.recorder is not None and trainer.optimizers:
+            self._rate = float(trainer.optimizers[0].param_groups[0]["lr"])
+            self.run.recorder.saw_rate(self._rate)
         self._steps.begin()
         self._steps.samples += num_samples(batch)
 
@@ -57,13 +62,18 @@ class Callback(lightning.Callback):  # type: ignore[misc]
             self._updates = trainer.global_step
             self._steps.end()
 
+    def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
+        """What follows is no training, perhaps between the passes of a step."""
+        self._pause = self._steps.pause()
+        self._pause.__enter__()
+
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
-        """The time since the last step was no training."""
-        self._steps.has_evaluated = self._has_validated = True
+        """Training goes on."""
+        self._pause.__exit__(None, None, None)
+        self._has_validated = True
 
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
         """An epoch and its validation are over; where the run's target is reached, `fit` ends with it."""
-        rates = [group["lr"] for optimizer in trainer.optimizers for group in optimizer.param_groups]
         # A module logs its process's own, unless it is asked for the mean. Those of an earlier validation stay there.
         logged = trainer.callback_metrics
         if not self._has_validated:
@@ -71,7 +81,7 @@ class Callback(lightning.Callback):  # type: ignore[misc]
         self._has_validated = False
         scores = scores_of(logged, self.run.metrics)
         means = self._steps.means(scores) if self.run.recorder else {}
-        if self._steps.epoch(float(rates[0]) if rates else None, means):
+        if self._steps.epoch(self._rate, means):
             trainer.should_stop = True
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:

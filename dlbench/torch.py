@@ -312,7 +312,8 @@ class Steps:
         if self.run.recorder is None:
             return False
         self._refuse_others(has_stepped=self._has_stepped)
-        self._has_stepped, self._has_passed, self._others = False, False, 0
+        # What was evaluated in an open step is behind the end of the epoch, which leaves all of that out.
+        self._has_stepped, self._has_passed, self._others, self._aside = False, False, 0, None
         if self._shows_gradients and not self._has_gradients:
             self._begun = None  # passes that nothing was learned from: the script evaluates in training mode
         self.drain()

@@ -44,6 +44,13 @@ class Callback(transformers.TrainerCallback):  # type: ignore[misc]
             self._steps.attach(self._model)
             self._steps.count_passes(self._model)
 
+    def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """A step of the optimizer begins, whose rate no scheduler has changed yet."""
+        groups = getattr(kwargs.get("optimizer"), "param_groups", None)
+        if self.run.recorder is not None and groups:
+            self._rate = float(groups[0]["lr"])
+            self.run.recorder.saw_rate(self._rate)
+
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """The optimizer has made a step, with the gradients of all passes since the last."""
         self._steps.end()
@@ -53,7 +60,7 @@ class Callback(transformers.TrainerCallback):  # type: ignore[misc]
         if logs and "loss" in logs:
             steps = state.global_step - self._logged
             self._loss, self._loss_steps = self._loss + steps * float(logs["loss"]), self._loss_steps + steps
-            self._logged, self._rate = state.global_step, logs.get("learning_rate")
+            self._logged = state.global_step
         if not control.should_evaluate:
             self._end_epoch(control)
 

@@ -38,7 +38,7 @@ print(study.epochs.groupby(["batch_size", "epoch"])["train_loss"].median().unsta
 metric = "validation_accuracy"
 arms = study.arms[study.arms["metric"] == metric]
 print(arms[["label", "n", "median", "low", "high"]].to_string(index=False))
-completed = study.runs[study.runs["status"] == "completed"]
+completed = study.runs[(study.runs["status"] == "completed") & (study.runs["phase"] == "measure")]
 scores = {
     size: {(str(repeat),): value for repeat, value in zip(rows["repeat"], rows[metric], strict=True)}
     for size, rows in completed.groupby("batch_size")

@@ -33,6 +33,16 @@ PARTS = {
     "functional": (*FUNCTIONAL, *NUM_FUNCTIONAL, *BY_FILE, "-m", "not alone and not soak"),
     "alone": (*QUICK, *ALONE, "-m", "alone and not soak"),
 }
+# Charts drawn and campaigns repeated take two fifths of the unit tests' time: `make check` leaves them out.
+LONG = (
+    "report/rendering",
+    "report/page",
+    "report/figures/test_every_figure.py",
+    "bench",
+    "test_results.py",
+    "test_soak.py",
+)
+ON_REQUEST = {"quick": (*PARTS["unit"], *(f"--ignore=tests/unit/{path}" for path in LONG))}
 AGAIN = {
     "functional": (*FUNCTIONAL, "-m", "not alone and not soak", "--last-failed", "--maxfail", "1"),
     "alone": (*QUICK, *ALONE, "-m", "alone and not soak", "--last-failed", "--maxfail", "1"),
@@ -60,7 +70,7 @@ def run(name: str, times: Path) -> tuple[int, float]:
     print(f"\n--- {name}", flush=True)
     begun = time.monotonic()
     env = {name: value for name, value in os.environ.items() if name != COMPILED_ANEW} | {"TEST_TIMES": str(times)}
-    code = subprocess.run(PARTS[name], env=env, check=False).returncode
+    code = subprocess.run((PARTS | ON_REQUEST)[name], env=env, check=False).returncode
     if code == TESTS_FAILED and name in AGAIN:
         print(f"\n--- {name}: what failed runs once more by itself", flush=True)
         code = subprocess.run(AGAIN[name], env=env, check=False).returncode

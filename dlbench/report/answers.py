@@ -18,7 +18,7 @@ from dlbench.analysis.answer.comparison_group import NUMBERS
 from dlbench.analysis.answer.decide import Wanted
 from dlbench.analysis.answer.doubts import of_nothing
 from dlbench.analysis.answer.recommend import StudyPlace, doubted, recommend, retargeted
-from dlbench.analysis.arms import Arm, Row, columns_of, option_columns
+from dlbench.analysis.arms import Arm, columns_of, option_columns
 from dlbench.analysis.arms import arms as arms_of
 from dlbench.analysis.claims.claim_check import check_claims
 from dlbench.analysis.claims.claim_tests import ClaimState
@@ -30,7 +30,7 @@ from dlbench.records import files
 from dlbench.records.machine import found_in
 from dlbench.records.outcome import Status
 from dlbench.regular_file import is_file, read_json
-from dlbench.report.data import ReportData, StudyData
+from dlbench.report.data import ReportData, StudyData, has_ended
 from dlbench.report.page.machines import unsteady
 from dlbench.scenario.cluster import Prices
 from dlbench.scenario.expand.points import axis_keys
@@ -82,8 +82,7 @@ def answers_of(data: ReportData, goal: str = "", given: Sequence[str] = (), want
         raise UserError("the studies have different goals", hint=f"--goal {next(iter(goals))!r}")
     decisive = read_goal(next(iter(goals)), metrics) if goals else None
     target = decisive.target if decisive else None
-    # A run that was interrupted says nothing of its arm.
-    arms: Sequence[Arm] = [replace(arm, rows=tuple(filter(_has_ended, arm.rows)) or arm.rows) for arm in data.arms]
+    arms: Sequence[Arm] = data.judged_arms
     if goal and target:
         score, aim = metrics[target[0]], target[1]
         nothing = [level for arm in arms if (level := of_nothing(arm, score)) is not None]
@@ -91,7 +90,7 @@ def answers_of(data: ReportData, goal: str = "", given: Sequence[str] = (), want
             at_chance = f"a model that knows nothing already has {quantity(score, reached[0])}"
             raise UserError(f"--goal {goal!r} compares nothing: {at_chance}", hint="ask for a better score")
     others = [row for study in data.studies for row in study.others if row["phase"] == Phase.CONFIRM]
-    fresh = list(filter(_has_ended, others))
+    fresh = list(filter(has_ended, others))
     if target and {(arm.get("target_metric"), arm.get("target_value")) for arm in arms} != {target}:
         if data.epochs.empty:
             raise UserError("a target after the fact needs the scores of the epochs, which no study here has")
@@ -114,7 +113,7 @@ def answers_of(data: ReportData, goal: str = "", given: Sequence[str] = (), want
     asked = replace(asked, goal=decisive, metrics=metrics, prices=prices)
     disturbed = [(DISTURBED, text) for text in unsteady(data)]
     # Of a study that can go on its missing runs are counted.
-    left_out = [row for study in data.studies if not records[study.name] for row in study.runs if not _has_ended(row)]
+    left_out = [row for study in data.studies if not records[study.name] for row in study.runs if not has_ended(row)]
     disturbed += [(65, f"left out: {counted(len(left_out), 'run')} interrupted")] * bool(left_out)
     answers = recommend(arms, asked, places, tuple(conditions), arms_of(fresh))
     return Answers(answers=tuple(doubted(answer, *disturbed) for answer in answers))
@@ -142,14 +141,10 @@ def verdicts(data: ReportData) -> tuple[ClaimResult, ...]:
     return tuple(results)
 
 
-def _has_ended(row: Row) -> bool:
-    return bool(row["status"] != Status.INTERRUPTED)
-
-
 def _place(study: StudyData, record: Any, *, decides: bool) -> StudyPlace:
     """Return where a study is; one without `study.json` was published, and cannot go on."""
     runs = planned if isinstance(planned := found_in(record, "runs"), list) else []
-    run_ids = {row["run_id"] for row in filter(_has_ended, study.runs)}
+    run_ids = {row["run_id"] for row in filter(has_ended, study.runs)}
     repeats = Counter(run.get("label") for run in runs if run.get("phase", Phase.MEASURE) == Phase.MEASURE)
     missing = max(0, repeats.total() - len(run_ids))
     # How the candidates ended of each arm that is not measured yet; what has no row was not begun.

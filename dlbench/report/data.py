@@ -109,6 +109,11 @@ class StudyData:
         return rows.assign(study=self.name).astype({"study": "string"})
 
 
+def has_ended(row: Row) -> bool:
+    """Whether a run was not interrupted."""
+    return bool(row["status"] != Status.INTERRUPTED)
+
+
 @dataclass(frozen=True)
 class ReportData:
     """All rows of a report, of the last attempt of each run; earlier attempts are in `attempts` alone."""
@@ -124,6 +129,11 @@ class ReportData:
     def arms(self) -> tuple[Arm, ...]:
         """The arms of all studies in the order of their first rows, those without a completed run too."""
         return tuple(arms(self.attempts))
+
+    @cached_property
+    def judged_arms(self) -> tuple[Arm, ...]:
+        """The arms without interrupted runs, which say nothing of them; those of interrupted runs alone as they are."""
+        return tuple(replace(arm, rows=tuple(filter(has_ended, arm.rows)) or arm.rows) for arm in self.arms)
 
     @cached_property
     def runs(self) -> tuple[Row, ...]:

@@ -64,9 +64,8 @@ def follow(job: Job, watcher: Watcher, stop: threading.Event) -> JobStatus:
     if status.exit_code == _REFUSED:
         raise UserError(f"dlbench in the job {job.name} refused: {output.refusal()}")
     if status.exit_code == _INTERRUPTED and not stop.is_set():
-        watcher.say(
-            f"job {job.name} was asked to end before its runs were done: by its time limit, or by another command"
-        )
+        by = "by its queue (a time limit, a node that is down), or by another command"
+        watcher.say(f"job {job.name} was asked to end before its runs were done: {by}")
     return status
 
 

@@ -321,5 +321,5 @@ def test_before_its_time_limit_a_job_ends_cleanly(limited: tuple[Popen[bytes], P
     """Slurm asks it up to a minute and a half before: the other tests of this file run meanwhile."""
     process, folder = limited
     assert process.wait(timeout=200) == 1, printed(folder)
-    assert "was asked to end before its runs were done: by its time limit, or by another command" in printed(folder)
+    assert "was asked to end before its runs were done: by its queue (a time limit, " in printed(folder)
     assert [row["status"] for row in rows(folder)] == ["interrupted"]

@@ -34,7 +34,9 @@ def batch_sizes(arms: Sequence[Arm], keys: Sequence[str]) -> Iterator[BatchSize]
         noise = (min(scales), max(scales)) if scales else None
         try:
             if missed := len(runs) - len(reached):
-                raise NotIdentifiableError(f"{missed} of {len(runs)} runs did not reach the target")
+                raise NotIdentifiableError(
+                    f"{missed} of {len(runs)} runs did not reach the target, or do not say their steps"
+                )
             refuse_coarse(row for arm in alike for row in arm.completed)
             best = best_batch(*map(list, zip(*reached, strict=True)))
         except NotIdentifiableError as error:

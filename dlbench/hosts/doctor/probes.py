@@ -64,6 +64,8 @@ def check(names: Sequence[str], home: tuple[str, int], folders: Mapping[str, str
         "port": _free_port,
         "shared_memory": partial(_room, _SHARED_MEMORY),
         **{f"folders.{name}": partial(_folder, Path(path)) for name, path in folders.items()},
+        # Not `gettempdir`, which passes over a folder that is full.
+        "folders.temporary": partial(_folder, Path(os.environ.get("TMPDIR", "/tmp"))),  # noqa: S108
     }
     return in_time(slow) | {
         "hostname": socket.gethostname(),

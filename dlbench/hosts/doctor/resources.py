@@ -16,8 +16,9 @@ MIN_FILES = 1024
 FOLDERS = {
     "studies": (256 * MIB, "dlbench run SCENARIO --output FOLDER"),
     "cache": (2048 * MIB, "export DLBENCH_CACHE=FOLDER"),
+    "temporary": (64 * MIB, "export TMPDIR=FOLDER"),
 }
-# A data set of digits or a run's rows do not fit into less.
+# A data set of digits, a run's rows or what MPI's daemon writes do not fit into less.
 MIN_BYTES = 16 * MIB
 # Docker gives a container 64 MiB, of which a few workers' messages and NCCL's buffers take more than there is.
 SHARED_BYTES, SHARED_BYTES_PER_WORKER = 64 * MIB, 32 * MIB

@@ -33,8 +33,8 @@ def chart(data: ReportData) -> Chart:
     arms = ways(with_ends(data.arms))
     conditions = [key for study in data.studies if study.scenario for key in study.scenario.given]
     judged: dict[tuple[str | None, str], tuple[int, Family]] = {}
-    for group in comparison_groups(data.arms, conditions):
-        for metric, members, family in families(group, Wanted()):
+    for group in comparison_groups(data.judged_arms, conditions):
+        for metric, members, family in families(group, Wanted(metrics=data.metrics)):
             if metric.column == TIME:
                 judged |= {(arm.study, arm.name): (place, family) for place, arm in enumerate(members)}
     of_tasks = task_columns(arms)

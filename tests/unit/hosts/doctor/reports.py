@@ -54,6 +54,7 @@ def healthy(number: int, names: tuple[str, ...]) -> dict[str, Any]:
         "shared_memory": {"total_bytes": 8 * GIB, "free_bytes": 8 * GIB},
         "folders.studies": {"path": "/work/studies", "free_bytes": 50 * GIB, "is_writable": True},
         "folders.cache": {"path": "/cache", "free_bytes": 50 * GIB, "is_writable": True},
+        "folders.temporary": {"path": "/tmp", "free_bytes": 50 * GIB, "is_writable": True},
     }
     return copy.deepcopy(answer)
 

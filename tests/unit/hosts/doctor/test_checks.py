@@ -82,6 +82,7 @@ ANSWERS: list[tuple[str, dict[str, Any], str, str, str]] = [
     ("disk", folder(15 * MIB), "fail", "/cache", "DLBENCH_CACHE"),
     ("disk", folder(3 * GIB, is_writable=False), "fail", "/cache", "DLBENCH_CACHE"),
     ("disk", {"folders.cache": SILENT}, "fail", "no answer within 8 s", "DLBENCH_CACHE"),
+    ("disk", {"folders.temporary": {"path": "/tmp", "free_bytes": 0, "is_writable": True}}, "fail", "/tmp", "TMPDIR"),
     # Studies lie on this machine only.
     ("disk", {"folders.studies": {"path": "/s", "free_bytes": 0, "is_writable": True}}, "pass", "cache", ""),
     ("shm", {"shared_memory/total_bytes": 64 * MIB}, "warn",
