@@ -539,6 +539,7 @@ def test_what_transformers_calls_is_reported(
     script = None if is_outside else script_of(reporter, clock)
     rows = callback("transformers", {"TrainerCallback": object}, script, monkeypatch)
     model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
     state, control = SimpleNamespace(global_step=0), SimpleNamespace(should_log=False, should_evaluate=False)
     control.should_training_stop = False
 
@@ -556,29 +557,31 @@ def test_what_transformers_calls_is_reported(
     for epoch, accuracy in ((1, 0.5), (2, 0.95)):
         rows.on_epoch_begin(None, state, control)
         for sizes in ((4, 4), (4, 3)):
+            rows.on_step_begin(None, state, control, optimizer=optimizer)
             for size in sizes:
                 clock.now += 1
                 model(input=torch.zeros(size, 2))
                 clock.now += 2
             state.global_step += 1
+            optimizer.param_groups[0]["lr"] /= 2  # by a scheduler, for the next step
             rows.on_step_end(None, state, control)
             if sizes == (4, 4):
                 control.should_evaluate = True
-                rows.on_log(None, state, control, logs={"loss": 3.0 / epoch, "learning_rate": 0.1})
+                rows.on_log(None, state, control, logs={"loss": 3.0 / epoch})
                 evaluate(0.99)
         control.should_log = control.should_evaluate = True
         rows.on_epoch_end(None, state, control)
         control.should_log = False
-        rows.on_log(None, state, control, logs={"loss": 1.0 / epoch, "learning_rate": 0.2})
+        rows.on_log(None, state, control, logs={"loss": 1.0 / epoch})
         evaluate(accuracy)
         assert control.should_training_stop == (epoch == 2 and script is not None)
     rows.on_train_end(None, state, control)
     if script is None:
         return
     columns = ("samples", "steps", "train_loss", "validation_accuracy", "learning_rate")
-    assert epochs_of(reporter, *columns) == [(15, 2, 2.0, 0.5, 0.2), (15, 4, 1.0, 0.95, 0.2)]
+    assert epochs_of(reporter, *columns) == [(15, 2, 2.0, 0.5, 0.25), (15, 4, 1.0, 0.95, 0.0625)]
     result = script.recorder.result(rows._steps.weights())
-    assert result.num_parameters == 3
+    assert (result.num_parameters, result.learning_rate) == (3, 0.5)
     assert list(reporter.column("num_samples")) == [8, 7, 8, 7]
     # The first batch after an evaluation within an epoch is left out with it.
     assert (result.train_time_s, result.evaluation_time_s) == (5 + 5 + 6 + 5, 4002)
@@ -599,22 +602,29 @@ def test_what_lightning_calls_is_reported(
     trainer = SimpleNamespace(
         global_step=0, accumulate_grad_batches=2, optimizers=[optimizer], callback_metrics={}, should_stop=False
     )
-    rows.on_validation_end(trainer, module)  # its check before training
+
+    def validate() -> None:
+        rows.on_validation_start(trainer, module)
+        clock.now += 1000
+        rows.on_validation_end(trainer, module)
+
+    validate()  # its check before training
     rows.on_train_start(trainer, module)
     for epoch, accuracy in ((1, 0.5), (2, 0.95)):
         for number, size in enumerate((4, 4, 4, 3)):
             clock.now += 1
             batch = [torch.zeros(size, 2), torch.zeros(size)]
             rows.on_train_batch_start(trainer, module, batch, number)
+            if number == 2:
+                validate()  # within a step
             clock.now += 2
             trainer.global_step += number % 2
             rows.on_train_batch_end(trainer, module, {"loss": torch.tensor(float(size)) / 2}, batch, number)
             if number == 1:
-                clock.now += 1000
-                rows.on_validation_end(trainer, module)
-        clock.now += 1000
+                validate()
         trainer.callback_metrics = {"val_acc": torch.tensor(accuracy), "train_loss": torch.tensor(7.0)}
-        rows.on_validation_end(trainer, module)
+        validate()
+        optimizer.param_groups[0]["lr"] = 0.25  # by a scheduler, for the next epoch
         rows.on_train_epoch_end(trainer, module)
         assert trainer.should_stop == (epoch == 2 and script is not None)
     # Lightning keeps the scores of an earlier validation.
@@ -626,7 +636,10 @@ def test_what_lightning_calls_is_reported(
     assert "validation_accuracy" not in late["row"]
     reporter.messages.remove(late)
     loss = (3 * 4 * 4 + 3 * 3) / 15
-    assert [row[:3] for row in epochs_of(reporter, "samples", "steps", "learning_rate")] == [(15, 2, 0.5), (15, 4, 0.5)]
+    assert [row[:3] for row in epochs_of(reporter, "samples", "steps", "learning_rate")] == [
+        (15, 2, 0.5),
+        (15, 4, 0.25),
+    ]
     for row, accuracy in zip(epochs_of(reporter, "train_loss", "validation_accuracy"), (0.5, 0.95), strict=True):
         assert row == pytest.approx((loss, accuracy))
     result = script.recorder.result(rows._steps.weights())
@@ -634,7 +647,8 @@ def test_what_lightning_calls_is_reported(
     assert list(reporter.column("num_samples")) == [8, 7, 8, 7]
     np.testing.assert_allclose(reporter.column("loss"), [4, (16 + 9) / 7] * 2)
     # The first batch after an evaluation within an epoch is left out with it.
-    assert (result.train_time_s, result.evaluation_time_s) == (5 + 5 + 6 + 5, 4002)
+    assert (result.train_time_s, result.evaluation_time_s) == (5 + 5 + 6 + 5, 6002)
+    assert result.learning_rate == 0.5
 
 
 def test_outside_dlbench_a_loop_works_as_before(
