@@ -125,7 +125,7 @@ def _one(detail: ErrorDetails, path: Path, source: Source, allowed: tuple[str, .
     where = source.where(path)
     if kind == "extra_forbidden":
         return unknown_key(str(path[-1]), allowed, where)
-    axis = str(path[-1]) if len(path) > 1 and path[0] in ("matrix", "zip") and kind in _LIST_TYPES else ""
+    axis = path[-1] if path[:1] in (("matrix",), ("zip",)) and isinstance(path[-1], str) and kind in _LIST_TYPES else ""
     if axis and "." not in axis and axis not in Settings.model_fields:
         return unknown_key(axis, Settings.model_fields, where, "`dlbench list settings` shows all")
     if kind == "missing":

@@ -43,9 +43,9 @@ _NO = (*NOTHING, "0", "0.0", "0:0", "no", "n", "off", "false")
 # Words of headings, and the one that stands for them below.
 _WORDS = {
     "": "of de der the in mean average avg median",
-    "workers": "gpus ngpus numgpus numworkers devices accelerators processes ranks ntasks tpus chips npus "
+    "workers": "gpus ngpus numgpus numworkers devices accelerators procs nprocs processes ranks ntasks tpus chips npus "
     "hpus ipus gcds",
-    "worker": "gpu device accelerator process rank tpu chip npu hpu ipu gcd",
+    "worker": "gpu device accelerator proc process rank tpu chip npu hpu ipu gcd",
     "hosts": "nodes nnodes numnodes numhosts machines instances vms",
     "host": "node server instance vm",
     "item": "img imgs image images sample samples example examples token tokens tok toks sequence sequences seq seqs "
@@ -185,9 +185,11 @@ _COUNTS = (
 _NO_COUNT = re.compile("0|[1-5]0[5-9]0|16[56]0")
 _HOSTS = "(num(ber)?|no|n|#)?[ _]*(of )?(node|host|machine|instance|vm)s"
 _OF_A_LOG = re.compile(r"(?:.*[/.])?(?:global)?[ _]?(epoch|step|iter(?:ation)?)", re.IGNORECASE)
-# 8x V100, V100 x8, 2 nodes; not 224x224.
+# 8x V100, 4x8 A100, V100 x8, 2 nodes; not 224x224.
 _COUNTED = re.compile(
-    r"\b\d+ ?[x\u00d7] ?(?!\d)|(?<!\d)[x\u00d7] ?\d+$|\b\d+ ?(gpu|tpu|node|host|worker|device|rank)s?\b", re.IGNORECASE
+    r"\b\d+ ?[x\u00d7] ?(?!\d)|\b\d+ ?[x\u00d7] ?\d+ ?[a-z]+\d|(?<!\d)[x\u00d7] ?\d+$"
+    r"|\b\d+ ?(gpu|tpu|node|host|worker|device|rank)s?\b",
+    re.IGNORECASE,
 )
 # 8 A100, 4 KNLs, DGX A100 (8); not 16 GB V100, nor the GeForce 2080 Super.
 _COUNT_OF = re.compile(
@@ -553,7 +555,7 @@ def _refuse_settings(headings: Sequence[Heading], table: Table) -> None:
             raise UserError(f"{theirs} is a rate, and no setting", where=where, hint=f"{_ONE_LINE}; {_ways(theirs)}")
         is_precision = _PRECISION.fullmatch(theirs) and re.search(r"%|\.\d*[1-46-9]", str(filled))
         is_score = is_precision or (_OF_SCORE.match(theirs) and not _is_time(heading, cells))
-        if is_score and filled and all(re.fullmatch(r"[\d.]+ ?%?", cell) for cell in filled):
+        if is_score and filled and all(re.fullmatch(r"[-+\d.]+ ?%?", cell) for cell in filled):
             hint = f"call the one that decides `accuracy` or `loss`; {_ways(theirs)}"
             raise UserError(f"{theirs}: a score, or a setting?", where=where, hint=hint)
         if not is_timed and _is_time(heading, cells):
@@ -633,7 +635,7 @@ def _guessed(theirs: str, *, has_least: bool) -> Heading:
         return Heading(theirs, column, kind, factor, is_bare=not counts)
     # `Throughput (widgets/s)`: of what is not known; `$/h` is no time.
     kind = "" if unit == "persecond" or "pertime" in name else kind
-    is_doubtful, is_of_means = bool(_DOUBTFUL.fullmatch(name)), bool(_OF_MEANS.fullmatch(text))
+    is_doubtful, is_of_means = bool(_DOUBTFUL.fullmatch(name)), bool(":" not in theirs and _OF_MEANS.fullmatch(text))
     is_score = bool(_SCORE.fullmatch(name)) and not is_doubtful
     if is_sure := is_score or (bool(_NO_SETTING.fullmatch(name)) and not is_doubtful):
         is_of_means = False

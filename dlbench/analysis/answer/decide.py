@@ -531,9 +531,10 @@ def best_first(arms: Sequence[Arm], wanted: Wanted, *, is_time_choice: bool) -> 
     def rank(arm: Arm) -> tuple[bool, int, float, float, float]:
         is_bad = bool(not_completed(arm.rows) or (score and learned_nothing(arm, score, wanted.metrics)))
         missed = sum(map(math.isinf, arm.comparable(decided.time.column).values())) if decided.target else 0
+        loss = _less(arm, wanted.metrics[LOSS])
         if is_bad and score is not None and score.column == OF_BEST:
-            return is_bad, missed, _less(arm, replace(score, column=BEST)), _less(arm, score), math.inf
-        return is_bad, missed, _less(arm, first), _less(arm, score), _less(arm, wanted.metrics[LOSS])
+            return is_bad, missed, _less(arm, replace(score, column=BEST)), _less(arm, score), loss
+        return is_bad, missed, _less(arm, first), _less(arm, score), loss
 
     ranked = sorted(arms, key=rank)
     best = rank(ranked[0])

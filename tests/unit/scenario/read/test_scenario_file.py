@@ -58,6 +58,7 @@ def test_each_mistake_gets_one_message_with_its_line(subtests: pytest.Subtests) 
         ("base:\n  model.hidden: true", 2, "must be a list"),
         ("base:\n  model.hidden: [64, true]", 2, "needs a number, not true"),
         ("matrix:\n  workers: 2", 2, "write a list: [2]"),
+        ("matrix:\n  model.hidden: [64]", 2, "write a list: [64]"),
         ("matrix:\n  batch_size: 32, 64", 2, "write a list: [32, 64]"),
         ("matrix:\n  strategy: mpi,single", 2, "write a list: [mpi, single]"),
         ("matrix:\n  learning_rate: 0,1", 2, "a fraction has a point: 0.1"),
