@@ -34,7 +34,7 @@ quickstart: .venv/installed-cpu  ## Install into .venv and run scenarios/quickst
 
 horovod: .venv/installed-horovod  ## Build Horovod, install it into .venv and prove it (needs g++ and make)
 
-check: .venv/installed-test  ## Run lint, types and all unit tests but those that draw charts: two minutes at most on two slow cores
+check: .venv/installed-test  ## Run lint, types and unit tests but those of charts: about two minutes on two slow cores
 	@$(BIN)/python -m tests.parts lint format types imports quick
 
 test: .venv/installed-test .venv/installed-horovod  ## Run all checks and tests: fourteen to sixteen minutes on two slow cores

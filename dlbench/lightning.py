@@ -72,6 +72,10 @@ class Callback(lightning.Callback):  # type: ignore[misc]
         self._pause.__exit__(None, None, None)
         self._has_validated = True
 
+    def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: Any) -> None:
+        """A checkpoint is no training."""
+        self._steps.has_evaluated = True
+
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
         """An epoch and its validation are over; where the run's target is reached, `fit` ends with it."""
         # A module logs its process's own, unless it is asked for the mean. Those of an earlier validation stay there.

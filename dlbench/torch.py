@@ -312,11 +312,13 @@ class Steps:
         if self.run.recorder is None:
             return False
         self._refuse_others(has_stepped=self._has_stepped)
-        # What was evaluated in an open step is behind the end of the epoch, which leaves all of that out.
-        self._has_stepped, self._has_passed, self._others, self._aside = False, False, 0, None
+        self._has_stepped, self._has_passed, self._others = False, False, 0
         if self._shows_gradients and not self._has_gradients:
             self._begun = None  # passes that nothing was learned from: the script evaluates in training mode
+        ended, self._aside = self.now() if self._aside is None else self._aside, None
         self.drain()
+        if self._begun is not None:  # passes whose update is to come are training up to what was evaluated
+            self.run.recorder.count_to(self._moment(ended))
         self._meet()
         total, samples = self._sums(self._loss_sum, self._loss_samples)
         self._loss_sum = self._loss_samples = 0.0

@@ -70,6 +70,10 @@ class Callback(transformers.TrainerCallback):  # type: ignore[misc]
         self._steps.has_evaluated = True
         self._end_epoch(control)
 
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """A checkpoint is no training."""
+        self._steps.has_evaluated = True
+
     def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """All steps of an epoch are over; its loss and its evaluation may follow."""
         self._is_epoch_over = True

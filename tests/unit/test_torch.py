@@ -430,6 +430,31 @@ def test_evaluation_within_accumulation_is_no_training(how: str, torch: Any, clo
     assert result.evaluation_time_s // 3600 == 3
 
 
+def test_passes_left_over_at_the_end_of_an_epoch_are_training_of_the_next_step(
+    torch: Any, clock: Clock, loop: Any
+) -> None:
+    """Of seven passes an epoch four are an update; what is evaluated behind them is no training."""
+    for evaluation_s in (0, 3600):
+        reporter, model, optimizer, rows = loop()
+        for _ in range(4):
+            for number in range(1, 8):
+                clock.now += 1
+                model(torch.ones(4, 2)).sum().backward()
+                clock.now += 1
+                if number % 4 == 0:
+                    optimizer.step()
+            if evaluation_s:
+                with torch.no_grad():
+                    model(torch.ones(100, 2))
+            clock.now += evaluation_s
+            rows.epoch(validation_accuracy=0.5)
+        rows.run.recorder.flush()
+        assert reporter.column("num_samples").tolist() == [16, 28, 28, 28]
+        result = rows.run.recorder.result(None)
+        # But for the first batch, which is waited for before training.
+        assert (result.train_time_s, result.evaluation_time_s) == (4 * 7 * 2 - 1, 4 * evaluation_s)
+
+
 def test_passes_after_the_last_step_of_an_epoch_are_evaluation_unless_they_are_learned_from(
     torch: Any, clock: Clock, loop: Any
 ) -> None:
@@ -574,6 +599,8 @@ def test_what_transformers_calls_is_reported(
         control.should_log = False
         rows.on_log(None, state, control, logs={"loss": 1.0 / epoch})
         evaluate(accuracy)
+        clock.now += 500
+        rows.on_save(None, state, control)
         assert control.should_training_stop == (epoch == 2 and script is not None)
     rows.on_train_end(None, state, control)
     if script is None:
@@ -583,8 +610,8 @@ def test_what_transformers_calls_is_reported(
     result = script.recorder.result(rows._steps.weights())
     assert (result.num_parameters, result.learning_rate) == (3, 0.5)
     assert list(reporter.column("num_samples")) == [8, 7, 8, 7]
-    # The first batch after an evaluation within an epoch is left out with it.
-    assert (result.train_time_s, result.evaluation_time_s) == (5 + 5 + 6 + 5, 4002)
+    # The first batch after an evaluation within an epoch, or after a checkpoint, is left out with it.
+    assert (result.train_time_s, result.evaluation_time_s) == (5 + 5 + 5 + 5, 4002 + 501)
 
 
 @pytest.mark.parametrize("is_outside", [False, True])
@@ -626,6 +653,8 @@ def test_what_lightning_calls_is_reported(
         validate()
         optimizer.param_groups[0]["lr"] = 0.25  # by a scheduler, for the next epoch
         rows.on_train_epoch_end(trainer, module)
+        clock.now += 500
+        rows.on_save_checkpoint(trainer, module, {})
         assert trainer.should_stop == (epoch == 2 and script is not None)
     # Lightning keeps the scores of an earlier validation.
     rows.on_train_epoch_end(trainer, module)
@@ -646,8 +675,8 @@ def test_what_lightning_calls_is_reported(
     assert result.num_parameters == 3
     assert list(reporter.column("num_samples")) == [8, 7, 8, 7]
     np.testing.assert_allclose(reporter.column("loss"), [4, (16 + 9) / 7] * 2)
-    # The first batch after an evaluation within an epoch is left out with it.
-    assert (result.train_time_s, result.evaluation_time_s) == (5 + 5 + 6 + 5, 6002)
+    # The first batch after an evaluation within an epoch, or after a checkpoint, is left out with it.
+    assert (result.train_time_s, result.evaluation_time_s) == (5 + 5 + 5 + 5, 6002 + 501)
     assert result.learning_rate == 0.5
 
 

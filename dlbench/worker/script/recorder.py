@@ -107,9 +107,13 @@ class ScriptRecorder:
             self._is_queued = False
             begun = perf_counter()
             wait_for_devices()
-            self.counted_to += perf_counter() - begun
-            if self._window.is_open:
-                self._window.mark_end(self.counted_to)
+            self.count_to(self.counted_to + perf_counter() - begun)
+
+    def count_to(self, moment: float) -> None:
+        """Count the time since the last step, up to a moment of `perf_counter`, as training."""
+        self.counted_to = moment
+        if self._window.is_open:
+            self._window.mark_end(moment)
 
     def meets(self, ahead: int) -> bool:
         """Whether all processes meet, in this step from here, where a piece of the window begins or ends."""
