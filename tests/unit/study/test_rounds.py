@@ -162,6 +162,15 @@ def test_auto_goes_on_to_where_most_was_learned_where_no_first_value_learns_anyt
 
     assert max(rates_of("tune: {learning_rate: auto}", explodes)) < 0.002
 
+    def crawls(run: RunSpec) -> dict[str, Any]:
+        # Of rates that are all too small the larger has the smaller loss.
+        rate = run.settings.learning_rate
+        end = 0.9 if rate > 0.5 else 0.1
+        best = {"best_validation_accuracy": end, "knows_nothing_accuracy": 0.1}
+        return row(run, end, **best, validation_loss=2.3 - min(rate, 1))
+
+    assert min(rates_of("tune: {learning_rate: auto}", crawls)) > 0.5
+
 
 def test_a_candidate_that_fails_or_comes_to_nothing_at_one_of_two_seeds_is_not_chosen() -> None:
     def wild(run: RunSpec) -> dict[str, Any]:

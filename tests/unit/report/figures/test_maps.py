@@ -108,6 +108,12 @@ def test_who_misses_the_target_or_diverges_in_half_of_the_runs_wins_nothing(tmp_
         assert first(tmp_path, bad, *others) == {("all", "2"): "ring", ("all", "4"): "mpi"}
 
 
+def test_a_run_that_was_interrupted_costs_its_arm_no_win(tmp_path: Path) -> None:
+    stopped = run(strategy="mpi", repeat=5, **TARGET | {"epochs_to_target": None}, workers=2, status="interrupted")
+    others = (rows("ring", SLOW), rows("mpi", workers=4), rows("ring", SLOW, workers=4))
+    assert first(tmp_path, [*rows("mpi"), stopped], *others) == {("all", "2"): "mpi", ("all", "4"): "mpi"}
+
+
 def test_a_map_of_the_first_needs_a_target_and_two_strategies_that_reach_it_at_two_places(tmp_path: Path) -> None:
     alone = [rows(name, [None] * 3, workers=n) for name, n in (("ring", 2), ("mpi", 4), ("ring", 4))]
     for parts in (
