@@ -37,7 +37,7 @@ horovod: .venv/installed-horovod  ## Build Horovod, install it into .venv and pr
 check: .venv/installed-test  ## Run lint, types and unit tests but those of charts: about two minutes on two slow cores
 	@$(BIN)/python -m tests.parts lint format types imports quick
 
-test: .venv/installed-test .venv/installed-horovod  ## Run all checks and tests: fourteen to sixteen minutes on two slow cores
+test: .venv/installed-test .venv/installed-horovod  ## Run all checks and tests: fourteen to eighteen minutes on two slow cores
 	@$(BIN)/python -m tests.parts
 
 soak: .venv/installed-test .venv/installed-horovod  ## Run the long campaigns, hours of them, and write their tables to results (root)
