@@ -114,6 +114,7 @@ class Result(Frozen):
             the means over all workers; None where there are no two workers, or gradients are reduced elsewhere.
         staleness: Staleness and the number of gradients that had it, rising.
         nodes: What this process did as a node; of a simulation, all of them in order.
+        stood_still_s: How long the process stood still after its start-up, stopped or suspended: its times hold that.
         has_hook: Whether the process counted its steps; else numbers of steps, epochs and samples mean nothing.
     """
 
@@ -146,6 +147,7 @@ class Result(Frozen):
     gradient_norms: tuple[int, float, float] | None = None
     staleness: tuple[tuple[int, int], ...] = ()
     nodes: tuple[NodeAccount, ...] = ()
+    stood_still_s: float = 0.0
     has_hook: bool = True
     host_memory_peak_bytes: int | None = None
     device_memory_peak_bytes: int | None = None

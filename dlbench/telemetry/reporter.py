@@ -89,8 +89,10 @@ class Reporter:
         self.send({"kind": "sensors", "rows": rows})
 
     def send_result(self, result: Result) -> None:
-        """Queue this worker's result."""
-        self.send({"kind": "result", "result": result.model_dump(mode="json")})
+        """Queue this worker's result, and how long its process stood still."""
+        stood_still_s = 0.0 if self._sender is None else self._sender.stood_still_s
+        account = result.model_copy(update={"stood_still_s": stood_still_s})
+        self.send({"kind": "result", "result": account.model_dump(mode="json")})
 
     def send_steps(self, rows: npt.NDArray[np.float64]) -> None:
         """Queue a copy of step rows [n, len(STEP_FIELDS)]; called by one thread only."""

@@ -7,6 +7,7 @@ broken connection is opened again and everything after the last acknowledged num
 import contextlib
 import os
 import random
+import resource
 import select
 import socket
 import threading
@@ -17,7 +18,7 @@ from time import monotonic
 from typing import Any
 
 from dlbench.records.assignment import Endpoint
-from dlbench.telemetry.messages import Seal, decode, encode, encode_steps, new_nonce
+from dlbench.telemetry.messages import START_UP_PHASES, Seal, decode, encode, encode_steps, new_nonce
 from dlbench.telemetry.spool import Spool
 from dlbench.telemetry.watchdog import Watchdog
 
@@ -32,6 +33,9 @@ HANDSHAKE_S = 20.0
 CHUNK_BYTES = 2**18
 # An acknowledgement is some twenty bytes; more without a line's end is not our server.
 LONGEST_LINE_BYTES = 2**16
+# Nothing but a process that stands still lets this thread wait for so much longer than it asked for, and sleep all the
+# while: one that waits for the interpreter's lock wakes up two hundred times a second.
+STANDSTILL_S, MOST_WAKES_PER_S = 1.0, 20
 
 Message = dict[str, Any]
 
@@ -183,13 +187,14 @@ class Sender:
     Attributes:
         queue: Messages; an event is set once every message before it is acknowledged.
         taken_bytes: Bytes of step rows taken from the queue so far.
+        stood_still_s: How long this process has stood still after its start-up: a suspended job, say.
     """
 
     def __init__(
         self, connection: Connection, watchdog: Watchdog, heartbeat: Callable[[], Message], interval_s: float
     ) -> None:
         self.queue: deque[Message | threading.Event] = deque()
-        self.taken_bytes = 0
+        self.taken_bytes, self.stood_still_s = 0, 0.0
         self._connection, self._spool = connection, connection.spool
         self._watchdog, self._heartbeat, self._interval_s = watchdog, heartbeat, interval_s
         self._alarm = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -238,10 +243,10 @@ class Sender:
             self._watchdog.contact(self._connection.is_open, self._connection.last_error)
             while self._receipts and self._receipts[0][0] < self._spool.first:
                 self._receipts.popleft()[1].set()
-            if self._wait(until):
+            if self._wait(until, beat["phase"]):
                 return
 
-    def _wait(self, until: float) -> bool:
+    def _wait(self, until: float, phase: str) -> bool:
         """Wait for the connection, an alarm or the end of the turn; return whether the turn is over."""
         poll = select.poll()
         poll.register(self._alarm, select.POLLIN)
@@ -250,7 +255,12 @@ class Sender:
         if now >= until:
             return True
         moment = until if self._connection.is_open else min(until, max(self._connection.deadline, now + 0.001))
+        wakes = resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
         events = poll.poll((moment - now) * 1000)
+        late_s = monotonic() - moment
+        wakes = resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw - wakes
+        if late_s > STANDSTILL_S and wakes < MOST_WAKES_PER_S * late_s and phase not in START_UP_PHASES:
+            self.stood_still_s += late_s
         if any(descriptor == self._alarm for descriptor, _ in events):
             os.eventfd_read(self._alarm)
             return True

@@ -136,6 +136,19 @@ def test_a_worker_stuck_with_the_interpreters_lock_still_says_where(tmp_path):
     assert ended.code == 0, ended
     assert "Timeout (0:00:00.8" in ended.logs[0]
     assert "odd.py" in ended.logs[0]
+    assert ended.journal.results[0].stood_still_s == 0
+
+
+def test_a_worker_that_stood_still_says_for_how_long(tmp_path):
+    """As all of a job that Slurm suspends, dlbench among them: nobody else has seen it."""
+    with working(spec(**ENDLESS | {"epochs": 1, "batch_size": 64}), tmp_path) as (started, session, _):
+        pid = pid_of(session)
+        os.kill(pid, signal.SIGSTOP)
+        time.sleep(2)
+        os.kill(pid, signal.SIGCONT)
+        started.communicate(timeout=60)
+    result = read_journal(tmp_path / files.JOURNAL).results[0]
+    assert 1 < result.stood_still_s <= result.train_time_s, result
 
 
 @pytest.mark.soak  # a unit test breaks the connections of a reporter

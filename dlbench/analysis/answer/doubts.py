@@ -301,8 +301,8 @@ def _of_measurement(rows: Sequence[Row], *, is_rate: bool) -> Iterator[Weighed]:
         yield 25, f"up to {most} of the samples were left out (`remainder: train` trains them)"
     if runs := _runs([row.get("input") == Input.SYNTHETIC for row in rows]):
         yield 20, f"{runs} trained on random numbers: their scores mean nothing"
-    # Of steps of microseconds.
-    bookkeeping = _known(rows, "bookkeeping_time_s", "timed_window_s")
+    # Of steps of microseconds; a process that stood still there says so itself.
+    bookkeeping = _known([row for row in rows if not row.get("script_note")], "bookkeeping_time_s", "timed_window_s")
     if runs := _runs([share >= MUCH_BOOKKEEPING for share in bookkeeping]):
         yield 15, f"dlbench itself took up to {percent(max(bookkeeping))} of the timed window in {runs}"
     without = [row for row in rows if row.get("samples_per_s") is None and not reports_no_steps(row)]

@@ -16,6 +16,7 @@ from typing import Any
 import dlbench
 from dlbench import plugins
 from dlbench.analysis.arms import quotient
+from dlbench.analysis.formatting import duration
 from dlbench.analysis.metrics import rates, sensors
 from dlbench.analysis.metrics.critical_batch import noise_scale
 from dlbench.analysis.metrics.peaks import peak_flops
@@ -146,7 +147,9 @@ def run_row(run: RunSpec, layout: Layout | None, attempt: AttemptRecords, journa
         row["batch_changes"] = len(changes)
         row["batch_size_last"] = changes[-1].batch_size if changes else run.global_batch_size
     row |= _facts(run, journal, results, attempt.machine, row)
-    notes = (row["script_note"], *unlike.values(), note_of_batch(run.settings.command or ""))
+    stood_still_s = max((of_worker.stood_still_s for of_worker in by_workers), default=0.0)
+    pause = f"a worker stood still for {duration(stood_still_s)}: stopped or suspended" if stood_still_s else ""
+    notes = (row["script_note"], *unlike.values(), note_of_batch(run.settings.command or ""), pause)
     row["script_note"] = "; ".join(filter(None, dict.fromkeys(notes))) or None
     devices = {journal.facts.get(place.rank, {}).get("device_name") for place in places if place.workers}
     gpus = attempt.machine.get("gpus") or ()

@@ -101,6 +101,11 @@ def test_batch_sizes_of_a_command_that_accumulates_gradients_are_those_of_one_pa
     assert (made["script_note"] or "").startswith(f"`{option}`: an update has several passes") == bool(option)
 
 
+def test_times_that_hold_a_standstill_are_doubted() -> None:
+    made = row(Journal(results={rank: result(stood_still_s=seconds) for rank, seconds in enumerate((3.0, 75.0))}))
+    assert made["script_note"] == "a worker stood still for 1 min 15 s: stopped or suspended"
+
+
 def test_a_worker_of_a_script_may_make_no_step() -> None:
     idle = {"steps": 0, "samples_seen": 0, "segments": (), "ready_at": None, "first_step_s": None, "train_time_s": None}
     trained = {"steps": 93, "epochs_completed": 3, "scores": {"train_loss": 1.0}, "weights_hash": "a"}
