@@ -330,6 +330,8 @@ def _first_to_fail(evidence: Evidence) -> int | None:
     telling = [view for view in silent if evidence.lines.get(view.rank)]
     # With nothing between, the only worker is the process that dlbench has started itself.
     sole_worker = next(iter(evidence.views)) if evidence.is_direct else None
+    if evidence.exit_code and first is None and len(silent) == len(evidence.views):
+        silent = []  # nothing was heard of any: the launcher itself has failed
     return next((view.rank for view in (*telling, *gone, *silent)), sole_worker)
 
 

@@ -58,7 +58,8 @@ def test_the_refusal_of_mpirun_is_quoted(tmp_path: Path, monkeypatch: pytest.Mon
     code = "import sys; print('-' * 70); print('There are not enough slots available'); print('-' * 70); sys.exit(1)"
     outcome = run(tmp_path, monkeypatch, code)
     assert (outcome.status, outcome.exit_code) == (Status.FAILED, 1)
-    assert outcome.reason.endswith("before it connected: There are not enough slots available")
+    refusal = "There are not enough slots available"
+    assert outcome.reason == f"the launcher ended (exit code 1) before a worker connected: {refusal}"
 
 
 def test_an_mpirun_that_leaves_its_workers_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

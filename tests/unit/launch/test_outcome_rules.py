@@ -191,7 +191,7 @@ def test_an_early_end_says_where_and_how() -> None:
         f"worker 1 {EARLY} (killed by SIGABRT), {AT_5}: Fatal Python error"
     )
     assert failed(WorkerView(0), WorkerView(1), line="There are not enough slots") == (
-        f"worker 0 {EARLY} (exit code 1), before it connected: There are not enough slots"
+        "the launcher ended (exit code 1) before a worker connected: There are not enough slots"
     )
 
 
