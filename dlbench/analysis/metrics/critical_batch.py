@@ -62,16 +62,16 @@ class CriticalBatch:
     Attributes:
         steps_min: S_min, in updates.
         batch: B_c, in samples.
-        low: Lower end of B_c's interval over resampled runs; None where no batch size was repeated.
-        high: Upper end; infinite where that many resamples do not bend within the batch sizes that were run.
+        low: Lower end of B_c's interval; 0 where it lies far below the batch sizes that were run.
+        high: Upper end; infinite where it lies past them.
         rms: Root mean square of the residuals in logarithms: 0.04 is about 4%.
         n: Runs that were fitted.
     """
 
     steps_min: float
     batch: float
-    low: float | None
-    high: float | None
+    low: float
+    high: float
     rms: float
     n: int
 
@@ -81,7 +81,7 @@ class CriticalBatch:
 
 
 def critical_batch(batches: Sequence[float], steps: Sequence[float]) -> CriticalBatch:
-    """Fit the critical batch size, with a percentile bootstrap interval that resamples the runs of each batch size.
+    """Fit the critical batch size, with the t-interval of its logarithm.
 
     Args:
         batches: Global batch of each run, in samples, above zero.
@@ -93,7 +93,7 @@ def critical_batch(batches: Sequence[float], steps: Sequence[float]) -> Critical
     log_batches, log_steps = np.log(np.array([batches, steps], np.float64))
     log_min, log_critical = _identified(log_batches, log_steps)
     residuals = log_min + np.logaddexp(0.0, log_critical - log_batches) - log_steps
-    low, high = _interval(log_batches, log_steps, log_critical)
+    low, high = _interval(log_batches, residuals, log_critical)
     rms = float(np.sqrt(np.mean(residuals**2)))
     return CriticalBatch(math.exp(log_min), math.exp(log_critical), low, high, rms, len(batches))
 
@@ -134,20 +134,19 @@ def _solve(log_batches: Floats, log_steps: Floats, start: float) -> tuple[float,
     return float(fit.cost), float(fit.x[0]), float(fit.x[1])
 
 
-def _interval(log_batches: Floats, log_steps: Floats, log_critical: float) -> tuple[float | None, float | None]:
-    """Return the ends of B_c over resamples; what lies past the batch sizes is infinite, what lies far below is 0."""
-    groups = [np.flatnonzero(log_batches == size) for size in np.unique(log_batches)]
-    if all(len(group) == 1 for group in groups):
-        return None, None
-    generator = np.random.default_rng(SEED)
-    drawn = []
-    for _ in range(RESAMPLES):
-        chosen = np.concatenate([generator.choice(group, size=len(group)) for group in groups])
-        drawn.append(_solve(log_batches[chosen], log_steps[chosen], log_critical)[2])
-    ends = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    is_far = ends <= log_batches.min() + math.log(LEAST_FALL)
-    low, high = np.select([ends >= log_batches.max(), is_far], [math.inf, 0.0], np.exp(ends)).tolist()
-    return low, high
+def _interval(log_batches: Floats, residuals: Floats, log_critical: float) -> tuple[float, float]:
+    """Return the ends of B_c; what lies past the batch sizes is infinite, what lies far below is 0."""
+    from scipy.special import expit, stdtrit
+
+    # Residuals depend on log S_min as 1 and on log B_c as expit(...): its error is that of a straight line's slope.
+    slopes, freedom = expit(log_critical - log_batches), len(residuals) - 2
+    error = math.sqrt(np.sum(residuals**2) / freedom / np.sum((slopes - slopes.mean()) ** 2))
+    half = stdtrit(freedom, (1 + LEVEL) / 2) * error
+    low, high = log_critical - half, log_critical + half
+    return (
+        0.0 if low <= log_batches.min() + math.log(LEAST_FALL) else math.exp(low),
+        math.inf if high >= log_batches.max() else math.exp(high),
+    )
 
 
 @dataclass(frozen=True)

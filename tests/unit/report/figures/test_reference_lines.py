@@ -206,12 +206,12 @@ STEPS = (
     Case(
         "the fit finds what was planted, and perfect scaling goes through the smallest batch", curve(),
         {0: {"mpi": UPDATES, PERFECT_SCALING: PERFECT, FIT: UPDATES}},
-        says=["Critical batch of mpi: 128 samples, S_min 100 updates (fit of S = S_min (1 + B_c / B) to 6 runs",
-              "residuals 0.0%)."],
+        says=["Critical batch of mpi: 128 [128, 128] samples, S_min 100 updates (fit of S = S_min (1 + B_c / B)",
+              "to 6 runs, residuals 0.0%)."],
     ),
     Case(
         "repeats give it an interval", SPREAD,
-        says=["Critical batch of mpi: 129 [114, 146] samples", "to 18 runs"],
+        says=["Critical batch of mpi: 129 [113, 147] samples", "to 18 runs"],
     ),
     Case(
         "epochs of a batch that changes have unequal numbers of updates",
@@ -222,7 +222,7 @@ STEPS = (
         "batch sizes at which a run never arrived are not fitted",
         [*curve(), took(None, 512, repeat=1), took(5, 512, repeat=2)],
         {0: {"mpi": UPDATES | {512: see(5, planted(512), ended=(10_000,))}, PERFECT_SCALING: ..., FIT: ...}},
-        says=["Critical batch of mpi: 128 samples", "to 5 runs"],
+        says=["Critical batch of mpi: 128 [128, 128] samples", "to 5 runs"],
     ),
     Case(
         "what cannot be told is said", [took(800, 16), took(400, 32)],
