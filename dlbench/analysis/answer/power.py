@@ -8,7 +8,7 @@ from dlbench.analysis.arms import arms as arms_of
 from dlbench.analysis.formatting import counted, percent
 from dlbench.analysis.judge import LEAST_REPEATS, POWER
 from dlbench.analysis.metrics.row import specification
-from dlbench.analysis.statistics.sequential import SIGNIFICANCE, nominal_level, pairs_pay
+from dlbench.analysis.statistics.sequential import SIGNIFICANCE, nominal_level
 from dlbench.scenario.metrics import TRAIN_TIME
 from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.scenario import Repeats
@@ -33,9 +33,8 @@ def detectable(repeats: int, arms: int, significance: float = SIGNIFICANCE, marg
 
     if repeats < LEAST_REPEATS:
         return math.inf
-    freedom = 2.0 * (repeats - 1)
-    if arms == 2:
-        freedom = repeats - 1 if pairs_pay(repeats, significance) else freedom - 1
+    # Welch's degrees of freedom of two short arms are hardly more than those of one.
+    freedom = min(arms - 1, 2) * (repeats - 1)
     error, level = math.sqrt(2 / repeats), significance / (2 * max(arms - 1, 1))
     found = stdtrit(freedom, POWER) * error
     return float(found + max(stdtrit(freedom, 1 - level) * error, margin))
