@@ -90,11 +90,12 @@ def answers_of(data: ReportData, goal: str = "", given: Sequence[str] = (), want
             at_chance = f"a model that knows nothing already has {quantity(score, reached[0])}"
             raise UserError(f"--goal {goal!r} compares nothing: {at_chance}", hint="ask for a better score")
     others = [row for study in data.studies for row in study.others if row["phase"] == Phase.CONFIRM]
-    fresh = list(filter(has_ended, others))
+    # Fresh seeds were run of the arms that the scenario's goal chose.
+    is_own_goal = goal in ("", *(scenario.goal for scenario in scenarios))
+    fresh = list(filter(has_ended, others)) if is_own_goal else []
     if target and {(arm.get("target_metric"), arm.get("target_value")) for arm in arms} != {target}:
         if data.epochs.empty:
             raise UserError("a target after the fact needs the scores of the epochs, which no study here has")
-        # Fresh seeds were run for another goal.
         arms, fresh = retargeted(arms, data.epochs, target, metrics), []
     records = {study.name: _record(study) for study in data.studies}
     prices = asked.prices or next(filter(None, map(_prices, records.values())), None)
@@ -108,7 +109,7 @@ def answers_of(data: ReportData, goal: str = "", given: Sequence[str] = (), want
     if unknown := [key for key in given if key not in keys]:
         raise UserError(f"--given {unknown[0]}: no setting is called so", hint=nearest(unknown[0], keys))
     conditions = dict.fromkeys((*given, *(key for scenario in scenarios for key in scenario.given)))
-    decides = goal in ("", *(scenario.goal for scenario in scenarios)) and not given and wanted in (None, Wanted())
+    decides = is_own_goal and not given and wanted in (None, Wanted())
     places = {study.name: _place(study, records[study.name], decides=decides) for study in data.studies}
     asked = replace(asked, goal=decisive, metrics=metrics, prices=prices)
     disturbed = [(DISTURBED, text) for text in unsteady(data)]

@@ -138,11 +138,12 @@ def _confirmed(answer: Answer, group: ComparisonGroup, confirming: Sequence[Arm]
         return answer
     # It may keep quality, and not be the best of those that do.
     word = mine.value.verdict if mine.word == "keeps" and mine.value else mine.word
-    if word == "keeps":
+    has_rival = any(arm.n for arm in again if arm.title != mine.title)
+    if word == "keeps" and has_rival:
         return answer.model_copy(update={"confirmed": mine.completed})
-    if word == "open":
-        seeds = counted(mine.completed, "fresh seed")
-        return doubted(answer, (88, f"on {seeds} it is open whether {mine.title} keeps"))
+    if word in ("keeps", "open"):
+        unsure = f"it is open whether {mine.title} keeps" if has_rival else "no rival completed"
+        return doubted(answer, (88, f"on {counted(mine.completed, 'fresh seed')} {unsure}"))
     why = mine.reason or "others are better there"
     return doubted(answer.model_copy(update=_NOTHING), (98, f"{mine.title} {UNCONFIRMED}: {why}"))
 

@@ -176,9 +176,9 @@ def test_a_target_that_a_model_which_knows_nothing_has_is_refused(tmp_path: Path
         answers_of(data, "time to validation_accuracy>=0.05")
 
 
-def test_fresh_seeds_are_not_advised_for_another_target_than_the_studies(tmp_path: Path) -> None:
+def test_fresh_seeds_are_not_advised_and_confirm_nothing_for_another_goal_than_the_studies(tmp_path: Path) -> None:
     rows = [
-        row
+        row | {"label": f"batch {size}"}
         for size, seconds in ((8, 10.0), (16, 5.0))
         for row in repeats(5, batch_size=size, train_time_s=[seconds + n / 50 for n in range(5)], tuned="learning_rate")
     ]
@@ -193,6 +193,11 @@ def test_fresh_seeds_are_not_advised_for_another_target_than_the_studies(tmp_pat
         assert answer.use, goal
         assert answer.next, goal
         assert ("--confirm" in answer.next.command) is is_advised, (goal, answer.next)
+    (study,) = data.studies
+    again = replace(study, others=tuple(row | {"phase": "confirm"} for row in study.runs))
+    for goal, confirmed in (("", 5), ("cost", 0)):
+        (answer,) = answers_of(replace(data, studies=(again,)), goal).answers
+        assert answer.confirmed == confirmed, goal
 
 
 def test_a_run_that_was_interrupted_says_nothing_of_its_arm_and_is_missing(tmp_path: Path) -> None:

@@ -628,6 +628,7 @@ OPEN_TIMES = {"slow": [5.0, 5.6, 4.5, 5.2, 4.7], "fast": [5.1, 4.4, 5.7, 5.0, 5.
         ({"slow": 10.0}, "fast", 5, "confirmed on 5 fresh seeds"),
         ({"slow": 4.0}, None, 0, "none mpi, batch 16, learning_rate=0.02 is not confirmed on fresh seeds: others are"),
         (OPEN_TIMES, "fast", 0, "on 5 fresh seeds it is open whether mpi, batch 16, learning_rate=0.02 keeps"),
+        ({"slow": None}, "fast", 0, "on 5 fresh seeds no rival completed"),
     ],
 )
 def test_the_arm_to_use_has_to_keep_on_fresh_seeds(
@@ -637,6 +638,7 @@ def test_the_arm_to_use_has_to_keep_on_fresh_seeds(
     for name, batch in (("slow", 8), ("fast", 16)):
         seconds = times.get(name, 5.0)
         columns = {"train_time_s": seconds} if isinstance(seconds, list) else {}
+        columns |= {} if seconds else {"status": "failed"}
         rows = trained(f"again-{name}", 5.0 if columns else seconds, seed=40, batch_size=batch, **columns)
         # Its label is the measured arm's, its name is its own.
         again.append([{**row, "label": f"label of {name}", "phase": "confirm"} for row in rows])
