@@ -35,7 +35,7 @@ from dlbench.report.page.machines import unsteady
 from dlbench.scenario.cluster import Prices
 from dlbench.scenario.expand.points import axis_keys
 from dlbench.scenario.goal import read_goal
-from dlbench.scenario.metrics import RATE, TRAIN_TIME
+from dlbench.scenario.metrics import RATE, TIME_TO_TARGET, TRAIN_TIME
 from dlbench.scenario.read.document import inline
 from dlbench.scenario.run_spec import Phase, arm_name
 from dlbench.study.folder import DEFAULT_PARENT
@@ -102,7 +102,9 @@ def answers_of(data: ReportData, goal: str = "", given: Sequence[str] = (), want
     if asked.max_cost is not None and prices is None:
         raise UserError("--max-cost needs a price", hint="--price 2.5USD/worker-hour, or `prices` in the cluster file")
     needs_times = goal.startswith("cost") or asked.deadline_s is not None or asked.max_cost is not None
-    if needs_times and any(arm.n for arm in arms) and not any(arm.values(TRAIN_TIME.column) for arm in arms):
+    times = (TRAIN_TIME, TIME_TO_TARGET) if decisive is None or target else (TRAIN_TIME,)
+    is_timed = any(arm.values(time.column) for arm in arms for time in times)
+    if needs_times and any(arm.n for arm in arms) and not is_timed:
         hint = "--goal throughput" if any(arm.values(RATE.column) for arm in arms) else ""
         raise UserError("costs and deadlines are of training times, which no run here has", hint=hint)
     keys = {*SETTINGS, *map(written_name, SETTINGS), *option_columns(columns_of(arms)), "device_name", *NUMBERS}

@@ -96,6 +96,20 @@ def test_a_cost_or_a_deadline_is_refused_where_no_run_has_a_training_time(
 
 
 @pytest.mark.parametrize(
+    ("goal", "wanted"),
+    [("cost to validation_accuracy>=0.9", Wanted()), ("", Wanted(deadline_s=9.0))],
+)
+def test_a_time_to_the_target_alone_has_a_cost_and_a_deadline(tmp_path: Path, goal: str, wanted: Wanted) -> None:
+    columns = {"target_metric": "validation_accuracy", "target_value": 0.9, "train_time_s": None}
+    rows = [
+        row for size, s in ((8, 5.0), (16, 8.0)) for row in repeats(3, batch_size=size, time_to_target_s=s, **columns)
+    ]
+    (answer,) = answers_of(studies(tmp_path, "", rows=rows), goal, wanted=wanted).answers
+    assert answer.use
+    assert answer.use.time_s == 5.0
+
+
+@pytest.mark.parametrize(
     ("ends", "missing", "doubt"),
     [
         # Two candidates, then as many repeats as the measured arm has.
