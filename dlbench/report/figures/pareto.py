@@ -101,11 +101,12 @@ def _is_sound(mark: Mark) -> bool:
 def _placed(data: ReportData) -> list[Arm]:
     """Return the arms that have a median time with their PLACE; arms of equal cost stay apart invisibly."""
     placed = []
-    for place, arm in enumerate(with_faults(data)):
+    # Of equal device times the one of more slots has the least time, and is to have the least of both.
+    for place, arm in enumerate(sorted(with_faults(data), key=lambda arm: arm.slots)):
         column = TIME if _target([arm]) else "train_time_s"
         times = [time_s for row in arm.completed if (time_s := row.get(column) or late(row))]
         if times and math.isfinite(median(times)):
-            columns = {PLACE: arm.slots * median(times) * (1 + 1e-9 * place)}
+            columns = {PLACE: arm.slots * median(times) * (1 - 1e-9 * place)}
             placed.append(replace(arm, rows=tuple({**row, ended(TIME): late(row), **columns} for row in arm.rows)))
     return placed
 

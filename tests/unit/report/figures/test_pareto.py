@@ -62,6 +62,12 @@ CASES = (
         says=["least time: mpi workers=1 batch_size=32 (10 s, 10 device-seconds)."],
     ),
     Case(
+        "of equal device times the least time is on the front alone",
+        [run(workers=w, train_time_s=t) for w, t in ((1, 0.9), (3, 0.3), (4, 0.25))],
+        {0: {"mpi": {0.9: 0.9, 0.9 - 9e-10: 0.3, 1.0: 0.25},
+             FRONT: {0.9: 0.3, 1.0: 0.25}}},
+    ),
+    Case(
         "servers with slots of their own take device time", [
             run(workers=2, train_time_s=9.0),
             run(strategy="parameter_server", workers=2, servers=1, server_placement="own", train_time_s=9.0),
@@ -71,7 +77,7 @@ CASES = (
     Case(
         "arms of one way that cost the same stay apart",
         [run(batch_size=b, train_time_s=36.0, validation_loss=0.1 * b) for b in (8, 16)],
-        {0: {"mpi": {36: 36, 36 + 36e-9: 36}}},
+        {0: {"mpi": {36: 36, 36 - 36e-9: 36}}},
     ),
     Case(
         "with a target it is the time to it, and an arm that never reached it is not on the front", [*DONE, *LATE],
