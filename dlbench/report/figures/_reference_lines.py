@@ -68,16 +68,15 @@ def with_ideals(part: Part, panel: Panel) -> tuple[Panel, list[str]]:
     places = [by_key((_where(arm, apart), arm) for arm in alike) for _, alike in by_emulation(rated)]
     for where, arms in chain.from_iterable(place.items() for place in places):
         base = {run_of(row): row for arm in arms for row in arm.base_line if row.get(RATE)}
-        if max(arm.workers for arm in arms) == 1:
-            continue
         if alone := list(base.values()):
             lines.append(_line(f"ideal: {joined(ALONE, where)} x workers", alone, arms))
             continue
-        # Else through each series' own single worker, which has a communication library and no peer.
-        for values, alike in groups(arms, part.keys):
-            of = f" of {text}" if (text := described(values)) else ""
+        # Else through each series' own single worker of a batch size, which has a communication library and no peer.
+        for values, alike in groups(arms, (*part.keys, "batch_size")):
+            of = f" of {text}" if (text := described({key: values[key] for key in part.keys})) else ""
             if single := [row for arm in alike if arm.workers == 1 for row in arm.completed if row.get(RATE)]:
                 lines.append(_line(f"ideal: 1 worker{of} x workers", single, alike))
+    lines = [line for line in lines if len(line.marks) > 1]
     notes = [*meanings(part.arms), *[IDEAL_IS] * bool(lines)]
     return replace(panel, y=replace(panel.y, scale="log10", low=None), series=(*panel.series, *lines)), notes
 

@@ -39,6 +39,10 @@ THROUGHPUT = (
                           "ideal: 1 worker of mpi x workers": {1: 90, 2: 180}}},
     ),
     Case(
+        "without a base line nor across batch sizes", [*rated()[:3], *(run(workers=w, batch_size=64) for w in (2, 4))],
+        {"weak scaling": {"mpi": {1: 90, 2: 2000, 4: 4000}}}, silent=["Ideal:"],
+    ),
+    Case(
         "without any single worker none", [run(workers=2), run(workers=4)], {0: {"mpi": {2: 2000, 4: 4000}}},
         silent=["Ideal:"],
     ),
