@@ -291,9 +291,8 @@ def _changes(answer: Answer, group: ComparisonGroup, whole: Sequence[Arm], wante
         if all(arm.word == "out" for arm in answer.arms):
             yield from _ways_in(answer, group, whole)
         return
-    is_untuned = bool(not_tuned_for(group.completed)) or any(map(_is_at_edge, group.completed))
     # Where no score decides, another learning rate changes nothing.
-    if is_untuned and _may_search(whole) and criteria(group, wanted).score:
+    if not_tuned_for(group.completed) and _may_search(whole) and criteria(group, wanted).score:
         yield "tune.learning_rate=auto", "each arm at its own best rate", WITH_SEARCH
     better = [way for way in answer.batch_sizes if way.batch and way.gain > TRAIN_TIME.margin]
     if len(better) == 1 and len({arm.workers for arm in group.arms}) == 1:
@@ -322,15 +321,10 @@ def _ways_in(answer: Answer, group: ComparisonGroup, whole: Sequence[Arm]) -> It
 
 
 def _may_search(arms: Sequence[Arm]) -> bool:
-    """Whether dlbench can search for a learning rate that is no axis, and has not, or found the best at an edge."""
+    """Whether dlbench can search for a learning rate that is no axis, and has not."""
     is_own = any(arm.get("command") is not None for arm in arms)
-    unsearched = [arm for arm in arms if LEARNING_RATE not in tuned_of(arm)]
-    is_axis = len(values_of(unsearched, LEARNING_RATE)) > 1
-    return not (is_own or is_axis) and (len(unsearched) == len(arms) or any(map(_is_at_edge, arms)))
-
-
-def _is_at_edge(arm: Arm) -> bool:
-    return "learning_rate" in str(arm.get("tuned_at_edge") or "")
+    is_axis = len(values_of(arms, LEARNING_RATE)) > 1
+    return not (is_own or is_axis or any(LEARNING_RATE in tuned_of(arm) for arm in arms))
 
 
 def _is_too_fast(arm: Arm) -> bool:

@@ -240,7 +240,7 @@ def test_not_significant_is_not_equal() -> None:
         (18.0, {}, "learning_rate=5"),
         (2.3, {}, "tune.learning_rate=auto"),
         (2.3, {"tuned": "learning_rate"}, "epochs=10"),
-        (2.3, {"tuned": "learning_rate", "tuned_at_edge": "learning_rate 50"}, "tune.learning_rate=auto"),
+        (2.3, {"tuned": "learning_rate", "tuned_at_edge": "learning_rate 50"}, "epochs=10"),
         # Where most samples are of one class, an untrained model's loss is far above that, too.
         (1.53, {"knows_nothing_loss": 0.73, "knows_nothing_accuracy": 0.69}, "tune.learning_rate=auto"),
         (18.0, {"knows_nothing_loss": 0.73, "knows_nothing_accuracy": 0.69}, "tune.learning_rate=auto"),
@@ -664,7 +664,7 @@ def test_no_fresh_seeds_are_advised_where_all_other_arms_are_out() -> None:
         ({}, "scenario.yaml --set tune.learning_rate=auto", "the learning rate was not tuned for each global batch"),
         ({"tuned": "learning_rate"}, "--confirm", ""),
         ({"tuned": "learning_rate", "tuned_at_edge": "learning_rate 0.3 is the largest tried"},
-         "tune.learning_rate=auto", "learning_rate 0.3 is the largest tried, of 2 arms: others beyond may be better"),
+         "--confirm", "learning_rate 0.3 is the largest tried, of 2 arms: others beyond may be better"),
         ({"tuned": "learning_rate", "tuned_scattered": True}, "--confirm",
          "the searches of 2 arms did not tell learning rates apart (`tune.repeats`)"),
     ],
