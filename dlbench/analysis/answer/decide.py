@@ -173,10 +173,13 @@ def families(group: ComparisonGroup, wanted: Wanted) -> Iterator[tuple[Metric, d
     for metric in decided.judged:
         if arms:
             values: dict[Arm, Values] = {arm: decided.values(arm, metric) for arm in arms}
-            rules = (str(row.get("repeats_rule") or "") for arm in group.arms for row in arm.rows)
-            family = judge(list(values.values()), metric, significance_of(rules))
+            family = judge(list(values.values()), metric, _significance(group))
             yield metric, values, family
             arms = [arm for arm, each in zip(arms, family.judgements, strict=True) if each.verdict is Verdict.KEEPS]
+
+
+def _significance(group: ComparisonGroup) -> float:
+    return significance_of(str(row.get("repeats_rule") or "") for arm in group.arms for row in arm.rows)
 
 
 def undecided(group: ComparisonGroup, wanted: Wanted) -> list[Arm]:
@@ -214,7 +217,11 @@ def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
     unpriced = _may_cost_less(use or contenders[0], out, decided) if contenders else []
     use = None if unpriced else use
     # What may be the better choice: what is ahead, else one of those that may keep quality, else the best score.
-    rivals = [*ranked[: ranked.index(use)], *_close_behind(use, ranked, quality, decided)] if use else contenders
+    rivals = (
+        [*ranked[: ranked.index(use)], *_close_behind(use, ranked, quality, decided, _significance(group))]
+        if use
+        else contenders
+    )
     if not keepers and decided.quality:
         scores = {arm: decided.quality.gain(measured.spread.median, 0.0) for arm, measured in quality.items()}
         best = max(scores.values(), default=0.0)
@@ -255,11 +262,13 @@ def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
     )
 
 
-def _close_behind(use: Arm, ranked: Sequence[Arm], quality: Mapping[Arm, Judged], decided: _Decided) -> list[Arm]:
+def _close_behind(
+    use: Arm, ranked: Sequence[Arm], quality: Mapping[Arm, Judged], decided: _Decided, level: float
+) -> list[Arm]:
     """Return the arms behind the one to use that may keep quality, and that it is not shown to match."""
     behind = ranked[ranked.index(use) + 1 :]
     arms = [arm for arm in behind if arm in quality and quality[arm].verdict is Verdict.OPEN]
-    family = judge([decided.values(arm, decided.value) for arm in (use, *arms)], decided.value)
+    family = judge([decided.values(arm, decided.value) for arm in (use, *arms)], decided.value, level)
     return [arm for place, arm in enumerate(arms, 1) if family.pair(0, place).verdict is not Verdict.KEEPS]
 
 

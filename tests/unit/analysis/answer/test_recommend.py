@@ -487,13 +487,13 @@ def test_more_workers_are_advised_against_where_they_ran_and_bought_nothing() ->
     assert "do not add workers" not in text(answer(two, never, worse))
 
 
-@pytest.mark.parametrize("share", [0.94, 1.0])
-def test_an_arm_that_may_be_better_is_open_though_its_median_is_behind(share: float) -> None:
+@pytest.mark.parametrize(("share", "rule"), [(0.94, None), (1.0, None), (1.08, "until decided: 3 to 20")])
+def test_an_arm_that_may_be_better_is_open_though_its_median_is_behind(share: float, rule: str | None) -> None:
     accuracies, seconds = (0.900, 0.906, 0.893, 0.909, 0.890), (101.0, 94.0, 110.0, 91.0, 108.0)
     quiet = trained("quiet", 100.0, accuracy=0.905)
     wild = arm("wild", {"validation_accuracy": accuracies, "train_time_s": [share * s for s in seconds]}, batch_size=8)
     slow = arm("slow", {"validation_accuracy": accuracies, "train_time_s": [2 * s for s in seconds]}, batch_size=4)
-    found = answer(quiet, wild, slow)
+    found = answer(*([row | {"repeats_rule": rule} for row in rows] for rows in (quiet, wild, slow)))
     assert (used(found).name, found.open) == ("quiet", (named(found)["wild"].title,))
 
 
