@@ -235,6 +235,8 @@ def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
         alike = (arm for arm in alike if not _are_unlike_workers([use, arm], decided))
         cheapest = min(alike, key=costs.__getitem__)
         cheapest = cheapest if costs[cheapest] < (1 - LEAST_SAVING) * costs[use] else None
+    # Of equal amounts, as where a price is 0, none is ahead.
+    better = [arm for arm in rivals if use and arm not in values and amounts[arm] != amounts[use]]
     points = {arm: (amounts[arm], cost) for arm, cost in costs.items()}
     has_knee = not decided.value.is_higher_better and all(min(point) > 0 for point in points.values())
     bend = knee(front(points.values())) if has_knee else None
@@ -255,7 +257,7 @@ def decide(group: ComparisonGroup, wanted: Wanted) -> Answer:
         open=tuple(arm.title for arm in rivals if verdicts[arm] is Verdict.OPEN),
         cheaper=cheapest.title if cheapest else None,
         knee=next((arm.title for arm, point in points.items() if point == bend), None),
-        faster=next((a.title for a in rivals if use and a not in values and verdicts[a] is Verdict.LOSES), None),
+        faster=next((arm.title for arm in better if verdicts[arm] is Verdict.LOSES), None),
         arms=tuple(arms.values()),
         batch_sizes=tuple(batch_sizes(group.completed, group.keys)) if decided.target else (),
         doubts=doubts(group, [arm for arm in group.arms if arm not in out], decided.deciding, others),

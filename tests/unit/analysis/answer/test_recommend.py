@@ -743,8 +743,11 @@ def test_where_all_are_over_a_limit_the_nearest_is_named(limit: dict[str, float]
 
 def test_a_price_is_that_of_all_places_and_may_be_nothing() -> None:
     assert used(answer(*MORE, wanted=Wanted(prices=USD))).cost == pytest.approx(10.0, rel=0.02)
-    free = answer(SLOW, FAST, wanted=Wanted(goal=Goal(least="cost"), prices=Prices(currency="USD", worker_hour=0.0)))
+    poor = trained("poor", 5.0, 0.8, workers=1, batch_size=8)
+    gratis = Wanted(goal=Goal(least="cost"), prices=Prices(currency="USD", worker_hour=0.0))
+    free = answer(SLOW, FAST, poor, wanted=gratis)
     assert {one.cost for one in free.arms} == {0.0}
+    assert (free.cheaper, free.faster) == (None, None), "what costs nothing is not cheaper"
     servers = trained("ps", 3500.0, strategy="parameter_server", servers=2, server_placement="own", workers=2)
     assert named(answer(servers))["ps"].worker_hours == pytest.approx(4 * 3500 / 3600, rel=0.01)
     # A simulated server has a host, beside those of the workers.
