@@ -85,7 +85,7 @@ class BatchSize(Frozen):
 
     arms: str = Field(description="The way, such as `mpi, 2 workers`.")
     batch: float | None = Field(None, description="In samples, at most a doubling beyond those that were run.")
-    low: float | None = Field(None, description="Lower end of its interval; null where batch sizes ran once.")
+    low: float | None = Field(None, description="Lower end of its interval.")
     high: float | None = None
     gain: float = Field(0.0, description="Share by which it would be sooner than the best that was run.")
     nearest: float | None = Field(None, description="The best that was run, by the fits.")

@@ -28,21 +28,17 @@ Each is averaged over steps before one is divided by the other.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dlbench.analysis.statistics.differences import Floats
 from dlbench.analysis.statistics.intervals import LEVEL
 from dlbench.records.result import gradient_moments
 
 LEAST_SIZES = 3
-# A fit takes about a millisecond, and the ends of an interval need no more digits than this many draws give.
-RESAMPLES = 499
-SEED = 0
 # If steps at the smallest batch are within this of S_min, they do not fall with the batch: B_c may be anything below.
 LEAST_FALL = 0.1
 # Fewer steps with norms do not give a noise scale.
@@ -112,10 +108,10 @@ def _identified(log_batches: Floats, log_steps: Floats) -> tuple[float, float]:
     return log_min, log_critical
 
 
-def _fit(log_batches: Floats, log_steps: Floats, start: float | None = None) -> tuple[float, float]:
-    """Return log S_min and log B_c; without a start the best of three, from the smallest, middle and largest batch."""
-    starts = np.quantile(log_batches, [0.0, 0.5, 1.0]).tolist() if start is None else [start]
-    return min(_solve(log_batches, log_steps, guess) for guess in starts)[1:]
+def _fit(log_batches: Floats, log_steps: Floats) -> tuple[float, float]:
+    """Return log S_min and log B_c: the best of three starts, the smallest, middle and largest batch."""
+    starts = np.quantile(log_batches, [0.0, 0.5, 1.0]).tolist()
+    return min(_solve(log_batches, log_steps, start) for start in starts)[1:]
 
 
 def _solve(log_batches: Floats, log_steps: Floats, start: float) -> tuple[float, float, float]:
@@ -136,17 +132,31 @@ def _solve(log_batches: Floats, log_steps: Floats, start: float) -> tuple[float,
 
 def _interval(log_batches: Floats, residuals: Floats, log_critical: float) -> tuple[float, float]:
     """Return the ends of B_c; what lies past the batch sizes is infinite, what lies far below is 0."""
-    from scipy.special import expit, stdtrit
-
-    # Residuals depend on log S_min as 1 and on log B_c as expit(...): its error is that of a straight line's slope.
-    slopes, freedom = expit(log_critical - log_batches), len(residuals) - 2
-    error = math.sqrt(np.sum(residuals**2) / freedom / np.sum((slopes - slopes.mean()) ** 2))
-    half = stdtrit(freedom, (1 + LEVEL) / 2) * error
+    half = _t_quantile(residuals) * _error(log_batches, residuals, log_critical)
     low, high = log_critical - half, log_critical + half
     return (
         0.0 if low <= log_batches.min() + math.log(LEAST_FALL) else math.exp(low),
         math.inf if high >= log_batches.max() else math.exp(high),
     )
+
+
+def _error(log_batches: Floats, residuals: Floats, log_bend: float) -> float:
+    """Return the standard error of log_bend in a fit of log(1 + exp(log_bend - log_batches)) and a constant.
+
+    Residuals depend on the constant as 1 and on log_bend as expit(...): it is that of a straight line's slope.
+    """
+    from scipy.special import expit
+
+    slopes = expit(log_bend - log_batches)
+    spread = np.sum((slopes - slopes.mean()) ** 2)
+    return math.sqrt(np.sum(residuals**2) / (len(residuals) - 2) / spread) if spread else math.inf
+
+
+def _t_quantile(residuals: Floats) -> float:
+    """Return how many standard errors an interval is wide to each side, of a fit of two numbers."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(len(residuals) - 2, (1 + LEVEL) / 2))
 
 
 @dataclass(frozen=True)
@@ -155,21 +165,21 @@ class BestBatch:
 
     Attributes:
         batch: In samples: between the smallest and largest that were run, or at most a doubling beyond.
-        low: Lower end of its interval over resampled runs; None where no batch size was repeated.
+        low: Lower end of its interval, no further away than it may lie itself.
         high: Upper end.
         gain: Share by which its time to the target is below that of the best batch that was run.
         nearest: The best batch that was run, by the fit.
     """
 
     batch: float
-    low: float | None
-    high: float | None
+    low: float
+    high: float
     gain: float
     nearest: float
 
 
 def best_batch(batches: Sequence[float], steps: Sequence[float], step_times: Sequence[float]) -> BestBatch:
-    """Return the batch of least time to the target, from runs that reached it.
+    """Return the batch of least time to the target, from runs that reached it, with the t-interval of its logarithm.
 
     Args:
         batches: Global batch of each run, in samples; all numbers are above zero.
@@ -179,44 +189,29 @@ def best_batch(batches: Sequence[float], steps: Sequence[float], step_times: Seq
     Raises:
         NotIdentifiableError: The runs do not show how steps depend on the batch.
     """
-    runs = np.log(np.array([batches, steps, step_times], np.float64))
-    _, log_critical = _identified(*runs[:2])
-    sizes = np.unique(runs[0])
-    best, times = _least(runs, sizes)
-    groups = [np.flatnonzero(runs[0] == size) for size in sizes]
-    low = high = None
-    if any(len(group) > 1 for group in groups):
-        generator = np.random.default_rng(SEED)
-        drawn = [_least(_resampled(runs, groups, generator), sizes, log_critical)[0] for _ in range(RESAMPLES)]
-        low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]).tolist()
-    nearest = int(times[:-1].argmin())
-    gain = 1 - float(times[-1] / times[nearest])
-    return BestBatch(best, low, high, max(0.0, gain), math.exp(sizes[nearest]))
-
-
-def _resampled(runs: Floats, groups: Iterable[NDArray[np.signedinteger]], generator: np.random.Generator) -> Floats:
-    """Return runs drawn within each batch size, about its mean as widely as such runs scatter, not as these few do."""
-    drawn = runs.copy()
-    for group in groups:
-        mean, count = runs[:, group].mean(1, keepdims=True), len(group)
-        wider = math.sqrt(count / max(count - 1, 1))
-        drawn[:, group] = mean + wider * (runs[:, generator.choice(group, count)] - mean)
-    return drawn
-
-
-def _least(runs: Floats, sizes: Floats, start: float | None = None) -> tuple[float, Floats]:
-    """Return the best batch, and the times to the target of all sizes and of it; all inputs are logarithms."""
     from scipy.optimize import nnls
 
-    log_batches, log_steps, log_times = runs
-    log_min, log_critical = _fit(log_batches, log_steps, start)
-    weights = np.exp(-log_times)
-    fixed, each = nnls(np.stack([weights, np.exp(log_batches) * weights], axis=1), np.ones(len(weights)))[0]
-    ends = math.exp(sizes[0]) / BEYOND, math.exp(sizes[-1]) * BEYOND
-    wanted = math.sqrt(fixed * math.exp(log_critical) / each) if each > 0 else math.inf
-    best = min(max(wanted, ends[0]), ends[1])
-    every = np.append(np.exp(sizes), best)
-    return best, np.exp(log_min) * (1 + math.exp(log_critical) / every) * (fixed + each * every)
+    sizes, times = np.array([batches, step_times], np.float64)
+    log_batches, log_steps = np.log(sizes), np.log(np.array(steps, np.float64))
+    log_min, log_critical = _identified(log_batches, log_steps)
+    fixed, each = nnls(np.stack([1 / times, sizes / times], axis=1), np.ones(len(times)))[0]
+    step_residuals = log_min + np.logaddexp(0.0, log_critical - log_batches) - log_steps
+    error, log_best = math.inf, math.inf if fixed else -math.inf
+    if fixed and each:
+        log_bend = math.log(fixed / each)
+        log_best = (log_bend + log_critical) / 2
+        time_residuals = np.log((fixed + each * sizes) / times)
+        parts = (log_critical, step_residuals), (log_bend, time_residuals)
+        error = math.hypot(*(_error(log_batches, residuals, log_part) for log_part, residuals in parts)) / 2
+    half = _t_quantile(step_residuals) * error
+    ends = log_batches.min() - math.log(BEYOND), log_batches.max() + math.log(BEYOND)
+    held = (log_best, log_best - half, log_best + half) if math.isfinite(log_best) else (log_best, *ends)
+    best, low, high = np.exp(np.clip(held, *ends)).tolist()
+    every = np.append(np.unique(sizes), best)
+    totals = (1 + math.exp(log_critical) / every) * (fixed + each * every)
+    nearest = int(totals[:-1].argmin())
+    gain = 1 - float(totals[-1] / totals[nearest])
+    return BestBatch(best, low, high, max(0.0, gain), float(every[nearest]))
 
 
 def noise_scale(norms: Sequence[tuple[int, float, float] | None], batch: int) -> float | None:
