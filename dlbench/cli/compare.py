@@ -71,14 +71,15 @@ def command(
     compared.
     """
     from dlbench.analysis.compare.comparison import compare
-    from dlbench.report.data import read, require_distinct
+    from dlbench.report.data import has_ended, read, require_distinct
 
     ignored, share = read_ignored(ignore), read_share(noise)
     allowed = None if fail_above is None else read_share(fail_above)
     before, after = read([base]), read([new])
     require_distinct(before.studies[0], after.studies[0])
     machines, metrics = (before.studies[0].machine, after.studies[0].machine), (before.metrics, after.metrics)
-    comparison = compare(before.arms, after.arms, share, machines=machines, metrics=metrics)
+    ours, theirs = ([arm for arm in study.judged_arms if any(map(has_ended, arm.rows))] for study in (before, after))
+    comparison = compare(ours, theirs, share, machines=machines, metrics=metrics)
     # Names may be equal, of studies and of their folders; paths are not.
     names = (comparison.base_name, comparison.new_name), (base.resolve().name, new.resolve().name), (base, new)
     base_name, new_name = next((str(ours), str(theirs)) for ours, theirs in names if ours != theirs)
@@ -157,9 +158,8 @@ def _judge(found: "Comparison", allowed: float) -> int:
     regressions = found.regressions(allowed)
     for change in regressions:
         what = str(change.kind)
-        if change.reached and change.base and change.new and change.kind is ChangeKind.TARGET_LOST:
-            (before, now), runs = change.reached, counted(change.new.n, "run")
-            what += f" ({now} of {runs}, before {before} of {change.base.n})"
+        if change.kind is ChangeKind.TARGET_LOST and (counts := change.reaching):
+            what += f" ({_counts(*counts)})"
         elif change.kind in (ChangeKind.FAILS_MORE, ChangeKind.MISSING_MORE):
             what = _whole(change)
         elif change.metric:
@@ -169,7 +169,7 @@ def _judge(found: "Comparison", allowed: float) -> int:
         return REGRESSION
     if not found.can_show_anything:
         raise UserError(
-            "--fail-above cannot judge: with so few repeats nothing can be significant",
+            f"--fail-above cannot judge: with so few repeats nothing can be significant{_fewer(found)}",
             hint=f"run both studies with `--repeats {ENOUGH_REPEATS}` or more",
         )
     click.echo(f"dlbench: {_passed(found, allowed)}", err=True)
@@ -177,9 +177,11 @@ def _judge(found: "Comparison", allowed: float) -> int:
 
 
 def _whole(change: "Change") -> str:
-    before, base, now, new = change.whole
-    what = f"{change.metric} in" if change.metric else "completed"
-    return f"{what} {now} of {counted(new, 'run')}, before {before} of {base}"
+    return f"{f'{change.metric} in' if change.metric else 'completed'} {_counts(*change.whole)}"
+
+
+def _counts(before: int, base: int, now: int, new: int) -> str:
+    return f"{now} of {counted(new, 'run')}, before {before} of {base}"
 
 
 def _passed(found: "Comparison", allowed: float) -> str:
@@ -200,8 +202,14 @@ def _passed(found: "Comparison", allowed: float) -> str:
         text += f"; {len(less)} worse by less: " + ", ".join(first_of(less, MOST_REASONS, "and {} more"))
     if missing := found.count(ChangeKind.ONLY_IN_BASE):
         text += f"; {counted(missing, 'arm')} of the base {'was' if missing == 1 else 'were'} not run"
-    # Of a metric and of its arm.
-    every = [view for each in both for view in (replace(each, metric="", reached=None), each)]
-    fewer = [each for each in every if each.whole[2] * each.whole[1] < each.whole[0] * each.whole[3]]
-    arms = dict.fromkeys(f"; {each.arm}: {_whole(each)}" for each in fewer)
-    return text + "".join(first_of(list(arms), MOST_REASONS, "; and {} more"))
+    return text + _fewer(found)
+
+
+def _fewer(found: "Comparison") -> str:
+    """Say which arms complete, have a metric or reach their target in fewer runs than before."""
+    both = [change for change in found.changes if change.base_runs[1] and change.new_runs[1]]
+    # Of an arm, of a metric, and of a target.
+    every = [(_whole(view), view.whole, each) for each in both for view in (replace(each, metric=""), each)]
+    every += [(f"target reached in {_counts(*each.reaching)}", each.reaching, each) for each in both if each.reaching]
+    fewer = [f"; {each.arm}: {text}" for text, (before, base, now, new), each in every if now * base < before * new]
+    return "".join(first_of(list(dict.fromkeys(fewer)), MOST_REASONS, "; and {} more"))

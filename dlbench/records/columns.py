@@ -223,7 +223,7 @@ RUNS = _table(
     ("stated_note", "text", "", "Metrics that the scenario takes from what the script prints or writes, and that were not there, with the reason."),
     ("script_note", "text", "", "What makes numbers of a run doubtful. Of any: a worker stood still, stopped or suspended. Of a script: it began with a later epoch, its workers reported different scores, each printed a rate, nothing connects them, or it accumulates gradients. Of a table: its scores were left out, or its rates rest on batches that may be of each worker or of all."),
     ("wall_time_s", "float", "s", "From the launcher's start until every process had ended."),
-    ("cost", "float", "", "Price of the run as the cluster file has it: wall_time_s on its hosts and its workers' slots. Empty without prices."),
+    ("cost", "float", "", "Price of the run as the cluster file has it: wall_time_s on its hosts and its workers' slots; of a simulated run, of the process that simulates. Empty without prices."),
     ("cost_currency", "text", "", "What cost is counted in."),
     ("samples_per_s", "float", "samples/s", "Samples of all workers in the window / its time; empty below 50 steps or 5 s (of simulated runs: below 50 steps)."),
     ("samples_per_s_per_worker", "float", "samples/s", "samples_per_s / workers."),

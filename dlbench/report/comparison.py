@@ -63,13 +63,13 @@ def rules(comparison: Comparison) -> Iterator[str]:
         yield f"{counted(few, 'number')} cannot be significant with so few repeats: {can}."
     if comparison.count(ChangeKind.TARGET_LOST):
         tested = [change for change in comparison.changes if change.reached and change.kind is not ChangeKind.TOO_FEW]
-        exact = f"Fisher's exact test, Holm over {counted(len(tested), 'arm')} with a target"
+        exact = f"Fisher's exact test, Hochberg over {counted(len(tested), 'arm')} with a target"
         yield f"No longer reaches the target: most runs did and none does ({exact}), or most do not (Holm over all)."
     if fails := [change for change in comparison.changes if change.kind is ChangeKind.FAILS_MORE]:
         arms = counted(fails[0].judgement.family if fails[0].judgement else 0, "arm")
-        yield f"Fails more often: fewer runs completed (Fisher's exact test, Holm over {arms} with failed runs)."
+        yield f"Fails more often: fewer runs completed (Fisher's exact test, Hochberg over {arms} with failed runs)."
     if comparison.count(ChangeKind.MISSING_MORE):
-        exact = "Fisher's exact test, Holm over the numbers that some runs lack"
+        exact = "Fisher's exact test, Hochberg over the numbers that some runs lack"
         yield f"Missing in more runs: no completed run has the number now, or fewer do ({exact})."
     kinds = {difference.kind for difference in comparison.warnings}
     if differ := [words for kind, words in (("machine", "machines"), ("versions", "versions")) if kind in kinds]:

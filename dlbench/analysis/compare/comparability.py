@@ -7,8 +7,10 @@ import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Any, Literal
 
+from dlbench.analysis.answer.comparison_group import LINK, SAME_LINK
 from dlbench.analysis.arms import COUNTED, Arm, distinct, is_imported, option_columns
 from dlbench.analysis.formatting import counted, one_line
 from dlbench.analysis.groups import tuned_of
@@ -18,8 +20,9 @@ from dlbench.records.machine import differences, found_in
 from dlbench.scenario.metrics import Metric, Metrics
 from dlbench.scenario.settings import Settings
 
-# A run's seed is that of its repeat; of it alone repeats differ.
-_SETTINGS = {*Settings.model_fields, "learning_rate_base", "target_metric", "target_value", "target_stop"} - {"seed"}
+# A run's seed is that of its repeat; of it alone repeats differ. A learning rate follows from the base rate.
+_OF_RUNS = {"seed", "learning_rate"}
+_SETTINGS = {*Settings.model_fields, "learning_rate_base", "target_metric", "target_value", "target_stop"} - _OF_RUNS
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:e[-+]?\d+)?)")
 
 # An arm of a base and its counterpart; None in a study that has no such arm.
@@ -73,7 +76,7 @@ def matched(base: Sequence[Arm], new: Sequence[Arm]) -> list[Pair]:
 def settings(arm: Arm) -> dict[str, Any]:
     """Return an arm's settings and options by column; the default of one that is not recorded."""
     # What a search has found is no choice of anybody's.
-    values = {name: arm.get(name) for name in _columns(arm) if name not in tuned_of(arm)}
+    values = {name: "tuned" if name in tuned_of(arm) else arm.get(name) for name in _columns(arm)}
     fields = Settings.model_fields
     return {name: fields[name].default if v is None and name in fields else v for name, v in values.items()}
 
@@ -128,11 +131,15 @@ def warnings(both: Sequence[tuple[Arm, Arm]], machines: tuple[Machine, Machine])
     """Return what else differs: machine, versions, and what could not be checked."""
     noted = [*_machines(machines), *(Difference("note", text) for text in _unrecorded(both))]
     kinds = {difference.kind for difference in noted} if all(machines) else set()
-    columns: dict[str, Kind] = {**dict.fromkeys(VERSIONS, "versions"), "device_name": "machine"}
+    columns: dict[str, Kind] = {**dict.fromkeys(VERSIONS, "versions"), "device_name": "machine", "emulated": "machine"}
     noted += [
         Difference(kind, text) for name, kind in columns.items() if kind not in kinds and (text := _seen(name, both))
     ]
     lines = [_difference(name, base.get(name), new.get(name)) for name in OF_THE_MACHINE for base, new in both]
+    between_hosts = [pair for pair in both if (pair[0].get("hosts") or 1) > 1]
+    before, after = ([rate for pair in between_hosts for rate in pair[side].values(LINK)] for side in (0, 1))
+    if before and after and not 1 / SAME_LINK < (ratio := median(after) / median(before)) < SAME_LINK:
+        lines.append(f"the bandwidth between hosts was measured as {ratio:.2g} times that of BASE")
     return (*noted, *(Difference("machine", text) for text in _counted(lines)))
 
 

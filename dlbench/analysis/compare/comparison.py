@@ -11,7 +11,7 @@ from dlbench.analysis.arms import Arm
 from dlbench.analysis.compare.comparability import Difference, Pair, matched, redeclared, refusals, warnings
 from dlbench.analysis.formatting import counted, one_line
 from dlbench.analysis.judge import Judgement, Verdict, judge_pairs
-from dlbench.analysis.statistics.differences import holm
+from dlbench.analysis.statistics.differences import hochberg
 from dlbench.analysis.statistics.intervals import Interval, median_interval, ratio_interval
 from dlbench.analysis.statistics.sequential import SIGNIFICANCE
 from dlbench.scenario.metrics import BUILT_IN, QUALITY, RATE, TIME_TO_TARGET, TRAIN_TIME, Metric, Metrics
@@ -81,6 +81,13 @@ class Change:
         return before, base, now, new
 
     @property
+    def reaching(self) -> tuple[int, int, int, int] | None:
+        """Of a time to target the runs that have reached it, of all: base, then new; None of others."""
+        if self.reached is None or self.base is None or self.new is None:
+            return None
+        return self.reached[0], self.base.n, self.reached[1], self.new.n
+
+    @property
     def is_partial(self) -> bool:
         """Whether some of the runs in `whole` lack what others have: where all or none do, no test finds anything."""
         before, base, now, new = self.whole
@@ -94,10 +101,9 @@ class Change:
         """
         if self.reached is None:
             return _fewer_p(*self.whole)
-        if self.base is None or self.new is None or math.isinf(self.base.value):
+        if self.reaching is None or self.base is None or math.isinf(self.base.value) or self.reached[1]:
             return 1.0
-        before, after = self.reached
-        return 1.0 if after else _fewer_p(before, self.base.n, after, self.new.n)
+        return _fewer_p(*self.reaching)
 
 
 @dataclass(frozen=True)
@@ -148,8 +154,8 @@ def compare(
     """Compare the arms of a new study with those of a base.
 
     All metrics of all arms are one family: p-values are corrected for all of them together (Holm). Whether targets are
-    lost is another family, whether fewer runs complete of the arms of which any failed, and whether fewer completed
-    runs have a metric: at five repeats the correction for all metrics of all arms would hide it.
+    lost is another family (Hochberg, as of the next two), whether fewer runs complete of the arms of which any failed,
+    and whether fewer completed runs have a metric: at five repeats the correction for all metrics would hide it.
 
     Args:
         base: All arms of the base, also those without a completed run.
@@ -162,7 +168,7 @@ def compare(
     every = [*built_in, *(metric for name, metric in {**metrics[0], **metrics[1]}.items() if name not in BUILT_IN)]
     pairs = matched(base, new)
     both = [(ours, theirs) for ours, theirs in pairs if ours and theirs]
-    base_name, new_name = (one_line(arms[0].study or "") for arms in (base, new))
+    base_name, new_name = (one_line(arms[0].study or "") if arms else "" for arms in (base, new))
     refused = (*refusals(both), *(f"the metrics differ: {text}" for text in redeclared(metrics, "better", "unit")))
     # What the new scenario does not declare was not looked for.
     changes = () if refused else tuple(_changes(pairs, every, metrics[0].keys() - metrics[1].keys()))
@@ -202,7 +208,7 @@ def _changes(pairs: Sequence[Pair], metrics: Sequence[Metric], undeclared: Colle
     failed, missing = ([n for n in places if judged[n].is_partial] for places in (arms, tested))
     families = {ChangeKind.TARGET_LOST: targets, ChangeKind.FAILS_MORE: failed, ChangeKind.MISSING_MORE: missing}
     for kind, places in families.items():
-        for place, p in zip(places, holm([judged[n].lost_p for n in places]), strict=True):
+        for place, p in zip(places, hochberg([judged[n].lost_p for n in places]), strict=True):
             if p <= SIGNIFICANCE:
                 fisher = replace(judged[place].judgement or Judgement(Verdict.LOSES), p=p, family=len(places))
                 judged[place] = replace(judged[place], kind=kind, judgement=fisher)

@@ -19,6 +19,9 @@ XSD = Path(__file__).parents[2] / "fixtures" / "junit" / "JUnit.xsd"
 MACHINE = {"cpu": {"model": "AMD EPYC"}, "software": {"python": "3.11.7"}}
 
 
+INTERRUPTED = {"status": "interrupted"}
+
+
 def study(folder: Path, rows: list[dict], machine: dict | None = MACHINE) -> Path:
     folder.mkdir()
     write_table(folder / "runs.csv", "runs", rows, sorted({key for row in rows for key in row} - set(names("runs"))))
@@ -85,6 +88,13 @@ def test_what_is_slower_is_told_and_fails_a_gate_above_its_share_or_where_an_arm
         (broken(5, 3), "90%", 0, "; label of a: completed 3 of 5 runs, before 5 of 5\n", broken(5, 5)),
         (measured("a", 9.0, 2), "5%", 0, "2 of 2 comparisons cannot be told; 1 arm of the base was not run\n",
          measured("a", 9.0, 1) + measured("b", 9.0, 1, batch_size=8)),
+        ([*measured("a", 9.0, 2), measured("b", 9.0, 2, batch_size=8)[0] | INTERRUPTED], "5%", 0,
+         "; 1 arm of the base was not run\n", measured("a", 9.0, 1) + measured("b", 9.0, 1, batch_size=8)),
+        ([measured("a", 9.0, 2)[0] | INTERRUPTED], "5%", USAGE, "they have no arm in common", measured("a", 9.0, 1)),
+        (aimed(9.0, 9.1, 9.2, None, None), "90%", 0, "; label of a: target reached in 3 of 5 runs, before 5 of 5\n",
+         aimed(9.0, 9.1, 9.2, 9.3, 9.4)),
+        (broken(5, 2), "5%", USAGE, "nothing can be significant; label of a: completed 2 of 5 runs, before 5 of 5\n",
+         broken(5, 5)),
         (aimed(*[None] * 5), "90%", REGRESSION, "no longer reaches the target (0 of 5 runs, before 4 of 5)",
          aimed(*noisy(9.0, 4, 1), None)),
     ):  # fmt: skip

@@ -96,7 +96,7 @@ def test_a_target_that_no_run_reached_is_said():
     (row,) = rows_of(found)
     assert (row["base_reached"], row["new_reached"], row["family"]) == ("7", "0", "1")
     assert float(row["p"]) == pytest.approx(1 / 1430)  # 8! 8! / 16! x 16 over 9! / 7! / 2!, by Fisher
-    assert "none does (Fisher's exact test, Holm over 1 arm with a target)" in comparison.text(found, plain)
+    assert "none does (Fisher's exact test, Hochberg over 1 arm with a target)" in comparison.text(found, plain)
 
 
 def test_too_little_to_compare_is_said():

@@ -1,10 +1,12 @@
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
-from dlbench.analysis.compare.comparison import Comparison, compare
+from dlbench.analysis.arms import Arm
+from dlbench.analysis.compare.comparison import ChangeKind, Comparison, compare
 from dlbench.report.comparison import rules
 from dlbench.scenario.metrics import BUILT_IN, Metric, MetricDeclaration, declared
 from tests.unit.analysis.made import ALONE, arm, failed, measured, noisy, read, timed
@@ -99,6 +101,14 @@ def test_a_lost_target_is_tested_among_the_arms_with_a_target(reached, reach, co
         assert change.judgement.p <= 0.05
         assert change.judgement.family == (targets if reach == 0 else 18)
     assert found.regressions(9.0) == (change,) * (kind == "no longer reaches the target")
+
+
+def test_targets_that_all_arms_lose_are_lost_however_many_they_are():
+    base, new = (
+        read(*(arm(f"a{n}", {"time_to_target_s": values}, batch_size=n, **TARGET) for n in range(1, 19)))
+        for values in (noisy(5.0, 5, 1), [None] * 5)
+    )
+    assert compare(base, new).count(ChangeKind.TARGET_LOST) == 18
 
 
 def test_scores_pair_by_seed():
@@ -270,6 +280,34 @@ def test_other_work_is_refused(values, words):
     found = compare(read(measured("a", 9.0, 1)), read(measured("a", 9.0, 2, **values)))
     assert any(words in why for why in found.refused)
     assert not found.changes
+
+
+def test_what_a_search_has_found_is_no_setting_but_that_it_searched_is():
+    base = read(measured("a", 9.0, 1, tuned="learning_rate", learning_rate_base=0.2, learning_rate=0.2))
+    new = {"learning_rate_base": 0.1, "learning_rate": 0.1}
+    assert not compare(base, read(measured("a", 9.0, 2, tuned="learning_rate", **new))).refused
+    assert compare(base, read(measured("a", 9.0, 2, **new))).refused == (
+        "the settings differ: learning_rate_base was tuned, is 0.1",
+    )
+
+
+def test_another_network_is_another_machine():
+    def network(seed: int, rate: float, hosts: int = 2, emulated: str = "oversubscribed") -> Sequence[Arm]:
+        values = {"link_bandwidth_bytes_per_s": rate, "hosts": hosts, "emulated": emulated}
+        return read(measured("a", 9.0, seed, **values))
+
+    def noted(new: Sequence[Arm], base: Sequence[Arm]) -> list[str]:
+        return [each.text for each in compare(base, new, machines=(EPYC, EPYC)).warnings]
+
+    slower = "the bandwidth between hosts was measured as 0.1 times that of BASE"
+    assert noted(network(2, 1.2e8), network(1, 1.2e9)) == [slower]
+    assert noted(network(2, 1e9), network(1, 1.2e9)) == []
+    # Between processes of one host a measured bandwidth says how busy that was.
+    assert noted(network(2, 1.2e8, hosts=1), network(1, 1.2e9, hosts=1)) == []
+    throttled = "oversubscribed;throttled-link"
+    assert noted(network(2, 1e9, emulated=throttled), network(1, 1e9)) == [
+        f"emulated: was oversubscribed, is {throttled}"
+    ]
 
 
 def test_a_refusal_counts_its_arms_or_says_that_none_is_in_common():
