@@ -1,10 +1,12 @@
 """The command line: one file per command, thin. Commands are imported when they are called, so that help is at once."""
 
+import contextlib
 import errno
 import importlib
 import os
 import resource
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
@@ -141,6 +143,8 @@ def group() -> None:
 def main() -> None:
     """Run `dlbench`."""
     output = open_streams()
+    with contextlib.suppress(RuntimeError):  # of a user that has none
+        os.environ.setdefault("HOME", str(Path.home()))  # Open MPI starts nothing where it is not set
     try:
         group(prog_name="dlbench")
     except SystemExit as end:

@@ -198,7 +198,7 @@ RUNS = _table(
     ("samples_seen", "int", "samples", "Samples all workers trained on, without those of an extended window; after `resumed_from_epoch` a total."),
     ("samples_dropped", "int", "samples", "Samples left out because they fill no global batch, over all epochs; 0 with `remainder: train`. Empty where a command of the user's own trained."),
     ("steps", "int", "steps", "Steps each worker trained, without those of an extended window; after `resumed_from_epoch` a total."),
-    ("startup_time_s", "float", "s", "From the launcher's start until every worker was ready for its first step."),
+    ("startup_time_s", "float", "s", "From the launcher's start until every worker was ready for its first step. Empty where the clocks of two hosts make it less than 0, or more than the run."),
     ("first_step_s", "float", "s", "The first step, compilation included: the slowest worker's."),
     ("train_time_s", "float", "s", "From the first step to the end of training, evaluations and checkpoints left out; after `resumed_from_epoch` a total."),
     ("evaluation_time_s", "float", "s", "All evaluations: the slowest worker's sum; after `resumed_from_epoch` a total."),

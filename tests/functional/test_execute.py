@@ -174,6 +174,18 @@ def test_an_interrupted_attempt_is_called_so(tmp_path: Path, launcher: str) -> N
     assert (outcome.status, outcome.reason) == (Status.INTERRUPTED, "interrupted")
 
 
+def test_an_attempt_whose_processes_are_asked_to_end_with_dlbench_is_interrupted(tmp_path: Path) -> None:
+    """As `scancel` and a shutdown ask all of them at once."""
+
+    def ask(running: FakeAttempt) -> None:
+        kill_launcher(running, signal.SIGTERM)
+        running.stop.set()
+
+    with fake_attempt(tmp_path, "local", "hang") as attempt:
+        outcome = attempt.run_and(ask)
+    assert (outcome.status, outcome.reason) == (Status.INTERRUPTED, "interrupted")
+
+
 @pytest.mark.parametrize(
     "launcher",
     [

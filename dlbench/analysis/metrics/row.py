@@ -141,7 +141,7 @@ def run_row(run: RunSpec, layout: Layout | None, attempt: AttemptRecords, journa
     row |= _sensors(journal, places)
     if run.settings.workers_inside:  # sensors see one of them: the others are no other programs
         row["other_cpu_cores"] = None
-    row["startup_time_s"] = startup_time(attempt.outcome.started_at, results.values())
+    row["startup_time_s"] = startup_time(attempt.outcome, results.values())
     if run.settings.batch_policy is not BatchPolicy.FIXED and (journal.steps or results):
         changes = journal.batch_changes
         row["batch_changes"] = len(changes)
@@ -190,12 +190,16 @@ def topology(layout: Layout, cluster: Cluster, journal: Journal) -> Iterator[dic
         }
 
 
-def startup_time(started_at: str, results: Iterable[Result]) -> float | None:
-    """Return the time from the launcher's start until the last worker was ready for its first step, or None."""
+def startup_time(outcome: Outcome, results: Iterable[Result]) -> float | None:
+    """Return the time from the launcher's start until the last worker was ready for its first step.
+
+    None where it is not known, and where clocks of two hosts make it what cannot be: below 0, or longer than the run.
+    """
     ready = [math.nan if result.ready_at is None else result.ready_at for result in results]
-    if not started_at or not ready or any(map(math.isnan, ready)):
+    if not outcome.started_at or not ready or any(map(math.isnan, ready)):
         return None
-    return max(ready) - datetime.fromisoformat(started_at).timestamp()
+    passed = max(ready) - datetime.fromisoformat(outcome.started_at).timestamp()
+    return passed if 0 <= passed <= (outcome.wall_time_s or math.inf) else None
 
 
 def workers_agree(results: Iterable[Result]) -> str | None:

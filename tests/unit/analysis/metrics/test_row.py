@@ -292,8 +292,13 @@ def test_agreement_is_the_worst(results, verdict):
 
 
 def test_startup_is_unknown_where_a_worker_never_was_ready():
-    assert startup_time(OUTCOME.started_at, [result(), result(ready_at=None)]) is None
-    assert startup_time("", [result()]) is None
+    assert startup_time(OUTCOME, [result(), result(ready_at=None)]) is None
+    assert startup_time(OUTCOME.model_copy(update={"started_at": ""}), [result()]) is None
+
+
+@pytest.mark.parametrize(("ahead_s", "startup_s"), [(4.0, 4.0), (-7200.0, None), (7200.0, None)])
+def test_startup_is_unknown_where_clocks_make_it_impossible(ahead_s: float, startup_s: float | None) -> None:
+    assert startup_time(OUTCOME, [result(ready_at=START + ahead_s)]) == startup_s
 
 
 def extended_journal(readings: tuple[SensorReading, ...] = (), **facts: object) -> Journal:
