@@ -52,6 +52,7 @@ ORIGINAL = "imported.csv"
 THOUSANDS = re.compile(r"[1-9]\d{0,2}(,\d{3})+(\.\d+)?%?")
 _ONE_COMMA = re.compile(r"[1-9]\d{0,2},\d{3} ?%?")
 _NUMBER = re.compile(r"[\d.]+")
+_MISSED = "not reached"
 NO_NUMBER = "imported: no number"
 _ONE_WORKER = "no column says how many workers there were: one is assumed"
 # What is assumed where a heading leaves it open.
@@ -107,6 +108,7 @@ def import_table(path: Path, parent: Path, name: str = "", columns: Mapping[str,
     _refuse_gaps(headings, table)
     _refuse_commas(headings, table, columns)
     _drop_counts(headings, table)
+    _mark_missed(headings, table)
     study = name_from(name or path.stem)
     moment = datetime.now(UTC)
     every = [*_rows(headings, table, study, moment)]
@@ -222,6 +224,16 @@ def _drop_counts(headings: Sequence[Heading], table: Table) -> None:
     for (cells, _, _), name in zip(pairs, names, strict=True):
         if name and all(names):
             cells[places["device_name"]] = name[1]
+
+
+def _mark_missed(headings: Sequence[Heading], table: Table) -> None:
+    """Write `not reached` where a run missed its target: also for nothing, where no other column is measured."""
+    measured = [place for place, each in enumerate(headings) if each.column in MEASURED]
+    words = (_MISSED, "dnf", *NOTHING * (len(measured) == 1))
+    for place in measured:
+        for _, cells in table.lines:
+            if headings[place].column == TIME_TO_TARGET.column and cells[place].lower() in words:
+                cells[place] = _MISSED
 
 
 def _refuse_commas(headings: Sequence[Heading], table: Table, named: Mapping[str, str]) -> None:
@@ -527,7 +539,7 @@ def _value(heading: Heading, text: str, where: str) -> Any:
     if text.lower() == "nan" and metric is not None and metric.is_score:
         hint = "where the run diverged: `diverged` in place of all its numbers or in a column `status`; else `-`"
         raise UserError(f"{heading.theirs} is {text}", where=where, hint=hint)
-    if text.lower() in NOTHING:
+    if text.lower() in NOTHING or (column, text) == (TIME_TO_TARGET.column, _MISSED):
         if column == "workers":
             raise UserError(f"{heading.theirs} is empty", where=where, hint="write how many workers there were")
         return None

@@ -159,6 +159,7 @@ def test_what_a_table_does_not_say_is_unknown(tmp_path: Path) -> None:
         ("gpus,accuracy (%)\n1,0.9\n2,1\n", "accuracy (%) is 1 at most: shares, or percent?"),
         ("gpus,batch/gpu,global batch,img/s\n1,64,64,5\n2,64,64,9\n", "csv:3: 2 workers of a batch of 64 have 128"),
         ("gpus,time\n1,29:00:00\n", "write a time as one number"),
+        ("gpus,time\n1,not reached\n", "train_time_s is a number, not 'not reached'"),
         ("gpus,time\n1,5%\n", "train_time_s is a number, not '5%'"),
         ("gpus,time\n1,1e999999\n", "train_time_s cannot be"),
         ("Table 1: results,\ngpus,throughput\n1,5\n", "csv:1: 'Table 1: results' is no header"),
@@ -613,6 +614,10 @@ def test_an_open_batch_is_doubted_where_more_workers_would_each_be_faster(
         ("n,time,status\n1,5,\n1,-,OOM\n", "completed out-of-memory", "OOM"),
         # Line 4 is a repeat of a measured one; the arm of line 5 was never run, that of line 6 was.
         ("n,img/s\n1,5\n1,OOM\n1,-\n2,-\n4,crash\n", "completed out-of-memory failed failed", "OOM;no number;crash"),
+        # A target that was missed is no failure.
+        ("n,time to 93%\n1,5\n1,-\n1,Not reached\n1,OOM\n2,DNF\n2,\n",
+         "completed completed completed out-of-memory completed completed", "OOM"),
+        ("n,time to 93%,acc\n1,DNF,0.9\n1,not reached,-\n2,-,-\n1,-,-\n", "completed completed failed", "no number"),
         ("n,loss\n1,nan\n1,0.5\n", "failed completed", "nan"),
         ("n,loss,time\n1,diverged,diverged\n1,0.5,5\n", "diverged completed", "diverged"),
         ("n,loss,time,status\n1,nan,5,diverged\n1,0.5,5,ok\n", "diverged completed", "diverged"),
