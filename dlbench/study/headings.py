@@ -560,7 +560,8 @@ def _refuse_settings(headings: Sequence[Heading], table: Table) -> None:
             raise UserError(f"{theirs}: a score, or a setting?", where=where, hint=hint)
         if not is_timed and _is_time(heading, cells):
             if not _PER_EPOCH.search(theirs):
-                way = f"--column '{theirs}={TRAIN_TIME.column}' where it is how long a run took"
+                factor, unit = ("", "") if heading.unit else ("*60", ", in minutes")
+                way = f"--column '{theirs}={TRAIN_TIME.column}{factor}' where it is how long a run took{unit}"
             elif heading.unit == _TIME and "epochs" not in columns:  # one factor serves all lines
                 way = f"--column '{theirs}={TRAIN_TIME.column}*{90 * heading.factor}' where runs have 90 epochs"
             else:

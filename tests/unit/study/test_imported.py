@@ -262,7 +262,7 @@ def test_what_a_table_does_not_say_is_unknown(tmp_path: Path) -> None:
         ("gpus,acc,fps\n1,0.9,5\n", "fps is a rate, and no setting"),
         ("gpus,acc,images/sec/node\n1,0.9,5\n", "images/sec/node is a rate, and no setting"),
         ("gpus,acc,items per second\n1,0.9,5\n", "items per second is a rate, and no setting"),
-        ("gpus,acc,Time (m)\n1,0.9,5\n", "Time (m) is a time, and no setting"),
+        ("gpus,acc,Time (m)\n1,0.9,5\n", "no setting\n  hint: --column 'Time (m)=train_time_s*60' where"),
         ("gpus,acc,GPU time (h)\n1,0.9,5\n", "--column 'GPU time (h)=train_time_s' where it is how long a run took"),
         ("gpus,acc,epoch time (s)\n1,0.9,5\n", "--column 'epoch time (s)=train_time_s*90' where runs have 90"),
         ("gpus,acc,epoch time (min)\n1,0.9,5\n", "--column 'epoch time (min)=train_time_s*5400' where"),
