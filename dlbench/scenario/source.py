@@ -175,7 +175,7 @@ def _as_list(text: str, key: str, where: str) -> str:
 def unknown_key(key: str, allowed: Iterable[str], where: str, more: str = "") -> UserError:
     """Return the error for a key that is not there: where it belongs, what it is called, the nearest one, or all."""
     names = tuple(allowed)
-    hint = _level(key, names) or nearest(key, names) or more
+    hint = (_level(key, names) if names else "it takes no options") or nearest(key, names) or more
     if not hint and "base" in names and (near := nearest(key, Settings.model_fields)):
         hint = f"{near} it belongs under `base`"
     hint = hint or f"there are: {', '.join(names)}"

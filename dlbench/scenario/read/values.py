@@ -138,8 +138,7 @@ def _check_option(path: Path, key: str, value: Any, candidates: Candidates, sour
     if not owners:
         options = _option_keys({prefix: candidates[prefix]})
         who = ", ".join(plugin.name for plugin in candidates[prefix]) or f"this {prefix}"
-        hint = unknown_key(key, options, where).hint if options else f"it takes no options; remove `{shown(key)[1:-1]}`"
-        raise UserError(f"{who} has no option {shown(name)}", hint=hint, where=where)
+        raise UserError(f"{who} has no option {shown(name)}", hint=unknown_key(key, options, where).hint, where=where)
     failures = [error for plugin in owners if (error := _option_error(plugin.options, name, value)) is not None]
     if len(failures) == len(owners):
         raise translate(failures[0], source, place=lambda location: (*path, *location[1:]), only=name)

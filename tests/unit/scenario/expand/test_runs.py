@@ -222,6 +222,8 @@ matrix: {model: [mlp, conv], strategy: [single, mpi]}
          "mlp, conv has no option 'fliters'\n  hint: did you mean 'model.filters'?"),
         ("base: {dataset: image_folder, dataset.path: x}\nmatrix:\n  model: [mlp, conv]\n  model.hidden: [[1], [2]]", 4,
          "conv has no option model.hidden"),
+        ("matrix:\n  strategy: [mpi, single]\n  strategy.chunk_bytes: [4, 9]", 3,
+         "single has no option strategy.chunk_bytes\n  hint: it takes no options"),
         ("base:\n  dataset: image_folder\n", 2, "image_folder needs dataset.path"),
     ]:  # fmt: skip
         assert refusal(text).startswith(f"s.yaml:{where}: {said}")
