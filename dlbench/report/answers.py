@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
@@ -29,7 +28,7 @@ from dlbench.grouping import by_key
 from dlbench.records import files
 from dlbench.records.machine import found_in
 from dlbench.records.outcome import Status
-from dlbench.regular_file import is_file, read_json
+from dlbench.regular_file import read_json
 from dlbench.report.data import ReportData, StudyData, has_ended
 from dlbench.report.page.machines import unsteady
 from dlbench.scenario.cluster import Prices
@@ -112,7 +111,9 @@ def answers_of(data: ReportData, goal: str = "", given: Sequence[str] = (), want
         raise UserError(f"--given {unknown[0]}: no setting is called so", hint=nearest(unknown[0], keys))
     conditions = dict.fromkeys((*given, *(key for scenario in scenarios for key in scenario.given)))
     decides = is_own_goal and not given and wanted in (None, Wanted())
-    places = {study.name: _place(study, records[study.name], decides=decides) for study in data.studies}
+    # Of tables alone nothing can be run.
+    begun = [study for study in data.studies if records[study.name] or study.scenario]
+    places = {study.name: _place(study, records[study.name], decides=decides) for study in begun}
     asked = replace(asked, goal=decisive, metrics=metrics, prices=prices)
     disturbed = [(DISTURBED, text) for text in unsteady(data)]
     # Of a study that can go on its missing runs are counted.
@@ -166,7 +167,7 @@ def _place(study: StudyData, record: Any, *, decides: bool) -> StudyPlace:
         doubts += ("other jobs shared the hosts, and may have computed on the workers' cores (`--exclusive`)",)
     asked = tuple(_asked(study, runs, max(repeats.values(), default=0)))
     match found_in(record, "where"):
-        case ["--cluster", str(path)] if is_file(Path(path)):
+        case ["--cluster", str(path)] if path.isprintable():  # also one that is gone: without it, it would run here
             asked = (("--cluster", path), *asked)
         case ["--hosts" | "--hostfile", _]:
             hosts = found_in(record, "cluster", "hosts") or ()

@@ -227,9 +227,9 @@ def _drop_counts(headings: Sequence[Heading], table: Table) -> None:
 
 
 def _mark_missed(headings: Sequence[Heading], table: Table) -> None:
-    """Write `not reached` where a run missed its target: also for nothing, where no other column is measured."""
+    """Write `not reached` where a run missed its target: also for `-` and alike, where no other column is measured."""
     measured = [place for place, each in enumerate(headings) if each.column in MEASURED]
-    words = (_MISSED, "dnf", *NOTHING * (len(measured) == 1))
+    words = (_MISSED, "dnf", *NOTHING[1:] * (len(measured) == 1))  # an empty cell may be a run that was not made
     for place in measured:
         for _, cells in table.lines:
             if headings[place].column == TIME_TO_TARGET.column and cells[place].lower() in words:

@@ -69,9 +69,10 @@ def test_arms_stand_in_the_order_of_their_names_and_unknown_ones_last():
 
 
 def written(folder: Path, *arms: list[dict]) -> Path:
-    """Write a study that holds its rows alone."""
+    """Write a study that holds its rows and its scenario alone."""
     rows = [dict.fromkeys(names("runs")) | found | {"study": folder.name} for found in chain(*arms)]
     folder.mkdir()
+    (folder / "scenario.yaml").write_text("name: s\n", encoding="utf-8")
     write_table(folder / "runs.csv", "runs", rows, sorted({key for one in rows for key in one} - set(names("runs"))))
     return folder
 

@@ -92,7 +92,8 @@ def test_a_cost_or_a_deadline_is_refused_where_no_run_has_a_training_time(
     with pytest.raises(UserError, match="training times, which no run here has") as refused:
         answers_of(rates, goal, wanted=Wanted(prices=Prices(currency="USD", worker_hour=1.0), **wanted))
     assert refused.value.hint == hint
-    assert answers_of(rates).answers
+    # Of tables alone nothing can be run.
+    assert all(answer.next is None for answer in answers_of(rates).answers)
 
 
 @pytest.mark.parametrize(
@@ -171,8 +172,7 @@ def test_a_longer_study_is_of_the_arms_and_repeats_that_were_asked_for(
     for where, option in (
         ({"where": ["--hosts", "a:2,b:2"]}, " --hosts a:2,b:2"),
         ({"where": ["--hostfile", "/gone"]}, " --hosts a:2,b:2"),
-        ({"where": ["--cluster", str(tmp_path)]}, ""),
-        ({"where": ["--cluster", __file__]}, f" --cluster {__file__}"),
+        ({"where": ["--cluster", "/gone"]}, " --cluster /gone"),
         ({"where": ["--cluster", "\0"]}, ""),
         ({"where": ["--set", "command=x"]}, ""),
         ({}, ""),
