@@ -616,7 +616,7 @@ def test_an_open_batch_is_doubted_where_more_workers_would_each_be_faster(
         ("n,img/s\n1,5\n1,OOM\n1,-\n2,-\n4,crash\n", "completed out-of-memory failed failed", "OOM;no number;crash"),
         # A target that was missed is no failure.
         ("n,time to 93%\n1,5\n1,-\n1,Not reached\n1,OOM\n2,DNF\n2,\n",
-         "completed completed completed out-of-memory completed completed", "OOM"),
+         "completed completed completed out-of-memory completed", "OOM"),
         ("n,time to 93%,acc\n1,DNF,0.9\n1,not reached,-\n2,-,-\n1,-,-\n", "completed completed failed", "no number"),
         ("n,loss\n1,nan\n1,0.5\n", "failed completed", "nan"),
         ("n,loss,time\n1,diverged,diverged\n1,0.5,5\n", "diverged completed", "diverged"),
