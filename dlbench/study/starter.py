@@ -76,8 +76,12 @@ _OF_ALL = re.compile(
     r"(?is)\A(?!(?:(?!divided|split).)*(?:\b(?:node|host|machine|per|each|every|single|local|times|x|not)\b|[*/=]))"
     r"(?:the )?(?:global|total)[ -](?:\w+[ -])?batch"
 )
-# What a batch size of all workers is divided by.
-_BY_WORKERS = re.compile(r"[\w.]*(world_size(\(\))?|\.size\(\))")
+# What a batch size of all workers is divided by, and names of what may be their number.
+_BY_WORKERS = re.compile(
+    r"(?i)[^*/+-]*(?<!local_)(world_?size|\.size\(\)|comm\w*\.(get_)?size|num_processes|process_count"
+    r"|jax\.device_count|num_replicas_in_sync)(?!\w)[^*/+-]*"
+)
+_MAY_BE_WORKERS = re.compile("(?i)gpu|(?<!local_)device|node|world|worker|proc")
 UNREAD = "let the script read run.batch_size, or give it an argument that the command sets to {batch_size}"
 # What is said of a strategy: of workers that dlbench starts, of those that a script starts itself, and of replicas.
 _WHY_STRATEGY = (
@@ -332,11 +336,16 @@ def _add_scope(base: _Lines, arguments: Sequence[Argument], tree: Sequence[ast.A
     batch = next((it for it in arguments if it.setting == "batch_size"), Argument(""))
     # `args.batch_size // passes // world_size`, by the batch size itself and nothing else.
     size = rf"(?:[\w.]+\.)?(?:{re.escape(batch.name)}|batch_size)"
-    quotient = re.compile(size + r"((?: //?=? (?:int\()?[\w.]+(?:\(\))?\)?)+)")
+    quotient = re.compile(size + r" //?=? (?!.*(?: [+-] |\([^)]*/))(.*)")
     operations = [it for it in tree if isinstance(it, ast.BinOp | ast.AugAssign)]
     divisions = [it for it in operations if isinstance(it.op, ast.Div | ast.FloorDiv)]
     matches = {it: quotient.fullmatch(ast.unparse(it)) for it in divisions}
     divisors = {it: re.findall(r"[\w.]+(?:\(\))?", found[1]) for it, found in matches.items() if found}
+    assigned = [(it.targets[0], it.value) for it in tree if isinstance(it, ast.Assign)]
+    pairs = [zip(*(getattr(it, "elts", [it]) for it in pair), strict=False) for pair in assigned]
+    meant = {callee(target): value for pair in pairs for target, value in pair}
+    for of_one in divisors.values():
+        of_one += [ast.unparse(meant[name]) for it in of_one if (name := it.rpartition(".")[2]) in meant]
     every = [divisor for of_one in divisors.values() for divisor in of_one]
     # What is divided by the passes of an update alone may be in total that of one worker.
     is_total, has_passes = _OF_ALL.search(batch.help), any(re.search("(?i)accum|update_freq", it) for it in every)
@@ -350,13 +359,10 @@ def _add_scope(base: _Lines, arguments: Sequence[Argument], tree: Sequence[ast.A
         base.about_batch = f"of all workers: {why}"
         base.add("batch_scope", "global", base.about_batch)
     elif base.about_batch == OF_EACH:
-        assigned = [it for it in tree if isinstance(it, ast.Assign) and callee(it.value) == "device_count"]
-        meant = {callee(it.targets[0]): ast.unparse(it.value) for it in assigned}
         asking = [it for it in tree if isinstance(it, ast.If) and "__name__" not in ast.unparse(it.test)]
         optional = {inner for it in asking for inner in ast.walk(it)}
         always = [it for node, of_one in divisors.items() if node not in optional for it in of_one]
-        by_devices = ("cuda.device_count" in meant.get(it.rpartition(".")[2], it) for it in always)
-        if is_total or GLOBAL_BATCH in names or any(by_devices):
+        if is_total or GLOBAL_BATCH in names or any(map(_MAY_BE_WORKERS.search, always)):
             base.about_batch = UNSURE_OF_EACH
 
 

@@ -299,14 +299,51 @@ def test_a_batch_size_that_is_that_of_all_workers_by_its_help_has_this_scope() -
         assert base_of("train.py").get("batch_scope") == scope, declared
 
 
+def test_a_batch_size_that_a_script_divides_by_the_number_of_workers_is_that_of_all() -> None:
+    for lines, scope in (
+        ("world = dist.get_world_size()\nmine = args.batch_size // world", "global"),
+        ("world = dist.get_world_size() if dist.is_initialized() else 1\nmine = args.batch_size // world", "global"),
+        ("rank, n = hvd.rank(), hvd.size()\nmine = args.batch_size // n", "global"),
+        ("mine = args.batch_size // int(os.environ['WORLD_SIZE'])", "global"),
+        ("n = int(os.environ.get('WORLD_SIZE', 1))\nmine = args.batch_size // n", "global"),
+        ("mine = args.batch_size // int(os.getenv('OMPI_COMM_WORLD_SIZE', '1'))", "global"),
+        ("mine = args.batch_size // comm.size", "global"),
+        ("mine = args.batch_size // MPI.COMM_WORLD.Get_size()", "global"),
+        ("mine = args.batch_size // accelerator.num_processes", "global"),
+        ("mine = args.batch_size // jax.process_count()", "global"),
+        ("mine = args.batch_size // jax.device_count()", "global"),
+        ("mine = args.batch_size // hvd.size()", "global"),
+        ("mine = args.batch_size // xm.xrt_world_size()", "global"),
+        ("mine = args.batch_size // mpu.get_data_parallel_world_size()", "global"),
+        ("mine = args.batch_size // strategy.num_replicas_in_sync", "global"),
+        ("mine = int(args.batch_size / max(1, fabric.world_size))", "global"),
+        ("args.batch_size //= args.accum * args.world_size", "global"),
+        ("passes = args.batch_size // (micro * dist.get_world_size())", "global"),
+        ("mine = args.batch_size // int(os.environ['LOCAL_WORLD_SIZE'])", None),
+        ("per_host = dist.get_world_size() // hosts\nmine = args.batch_size // per_host", None),
+        ("mine = args.batch_size // (dist.get_world_size() - 1)", None),
+        ("speed = args.batch_size / (seconds / dist.get_world_size())", None),
+        ("speed = args.batch_size / seconds * dist.get_world_size()", None),
+        ("steps = args.num_samples // (args.batch_size * dist.get_world_size())", None),
+        ("world = dist.get_world_size()\nassert args.batch_size % world == 0", None),
+        ("mine = args.eval_batch_size // dist.get_world_size()", None),
+    ):
+        Path("train.py").write_text(f"import torch.distributed\np.add_argument('--bs', default=64)\n{lines}\n")
+        assert base_of("train.py").get("batch_scope") == scope, lines
+
+
 def test_a_batch_size_that_a_script_divides_by_the_devices_of_its_host_has_this_doubt() -> None:
     count = "nprocs = torch.cuda.device_count()\n"
     for text, is_doubted in (
         (count + "args.bs = int(args.batch_size / nprocs)", True),
         ("args.nprocs = torch.cuda.device_count()\ndef train(nprocs):\n    size = batch_size // nprocs", True),
         ("mine = args.batch_size // torch.cuda.device_count()", True),
+        ("mine = args.batch_size // args.num_gpus", True),
+        ("mine = args.batch_size // int(os.environ['LOCAL_WORLD_SIZE'])", True),
         (count + "if gpu:\n    args.bs = int(args.batch_size / nprocs)", False),
-        ("nprocs = jax.device_count()\nargs.bs = int(args.batch_size / nprocs)", False),
+        ("mine = args.batch_size // jax.local_device_count()", False),
+        ("mine = args.batch_size // args.num_views", False),
+        ("speed = args.batch_size / seconds", False),
         (count + "steps = len(data) / args.batch_size / nprocs", False),
         (count + "if __name__ == '__main__':\n    mine = args.batch_size // nprocs", True),
         ("p.add_argument('--global-batch-size', default=256)", True),
