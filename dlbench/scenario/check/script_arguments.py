@@ -7,6 +7,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,7 @@ class Argument:
         kind: The name of its type, such as `int`; empty where it has none.
         choice: The first of the words that it takes, or of launchers torch's; empty where it takes any.
         subcommand: The word of the command that it stands after; empty where it stands before.
-        help: What the script says of it, where it is declared by a call.
+        help: What the script says of it.
         flags: All its names; none where they are not known.
     """
 
@@ -366,12 +367,17 @@ def _fields(read: Definition, dash: str, is_typer: bool = False) -> Iterator[Arg
         defaults = [*[None] * (len(named) - len(read.args.defaults)), *read.args.defaults, *read.args.kw_defaults]
         pairs = zip([*named, *read.args.kwonlyargs], defaults, strict=True)
         fields = [(parameter.arg, parameter.annotation, default) for parameter, default in pairs]
+    followed = ((it, after.value) for it, after in pairwise(read.body) if isinstance(after, ast.Expr))
+    docs = {ast.unparse(it.target): text for it, text in followed if isinstance(it, ast.AnnAssign)}
     for name, annotation, default in fields:
         # `Annotated[int, typer.Option("--bs")]`, `typer.Option(64, "--bs")`, `field(default=64)`
         kind, *described = getattr(getattr(annotation, "slice", None), "elts", [annotation])
         call = next((it for it in (default, *described) if isinstance(it, ast.Call)), None)
+        keywords: dict[object, ast.expr] = {it.arg: it.value for it in getattr(call, "keywords", ())}
+        # `field(metadata={"help": "..."})`
+        held = keywords.get("metadata")
+        keywords |= zip(map(_constant, getattr(held, "keys", ())), getattr(held, "values", ()), strict=False)
         if call and call is default and callee(call) in ("Option", "Argument", "field"):
-            keywords = {it.arg: it.value for it in call.keywords}
             default = keywords.get("default") or keywords.get("default_factory") or (*call.args, None)[0]
         texts = [str(_constant(it)) for it in getattr(call, "args", ())]
         flag = max((it for it in texts if it.startswith("--")), key=len, default=f"--{name.replace('_', dash)}")
@@ -379,7 +385,8 @@ def _fields(read: Definition, dash: str, is_typer: bool = False) -> Iterator[Arg
         if is_typer and (callee(call) == "Argument" or (is_needed and callee(call) != "Option")):
             flag = name
         is_switch = callee(kind) in ("bool", "Context") or "/" in flag
-        yield Argument(flag, is_needed, is_switch, default=_constant(default), kind=callee(kind))
+        about = str(_constant(keywords.get("help") or docs.get(name)) or "")
+        yield Argument(flag, is_needed, is_switch, default=_constant(default), kind=callee(kind), help=about)
 
 
 def _of_hydra(call: ast.Call, folder: Path) -> Iterator[Argument]:
