@@ -148,7 +148,11 @@ def arguments_of(text: str, folder: Path = Path()) -> list[Argument]:
         reader = ast.unparse(call.func)
         if dash := READERS.get(reader) or READERS.get(callee(call)):
             is_typer = reader == "typer.run"
-            arguments += [it for read in _read_by(call, definitions) for it in _fields(read, dash, is_typer)]
+            parts = _of_fire(call, definitions, text) if callee(call) == "Fire" else _read_by(call, definitions)
+            owners[call] = [word for word, _ in parts]
+            arguments += [
+                replace(it, subcommand=word) for word, part in parts if part for it in _fields(part, dash, is_typer)
+            ]
         elif reader == "hydra.main":
             arguments += _of_hydra(call, folder)
     if "typer" in modules_of(text):
@@ -349,11 +353,26 @@ def _of_one(subcommands: Iterable[str], arguments: list[Argument]) -> list[Argum
     return [it for it in arguments if it.subcommand in {"", *trains}]
 
 
-def _read_by(call: ast.Call, definitions: Mapping[str, Definition]) -> list[Definition]:
-    """Return the functions and classes that a call names."""
+def _of_fire(call: ast.Call, definitions: Mapping[str, Definition], text: str) -> list[tuple[str, Definition | None]]:
+    """Return what fire calls, with its word in the command; of a dictionary, a class or the whole module several."""
+    part = next(iter((*call.args, *(it.value for it in call.keywords))), None)
+    if isinstance(part, ast.Dict):
+        values = zip(part.keys, part.values, strict=True)
+        return [(str(_constant(key)), definitions.get(callee(value))) for key, value in values]
+    read = definitions.get(callee(part))
+    if part and not isinstance(read, ast.ClassDef):
+        return [("", read)]
+    functions = [it for it in (read or parsed(text)).body if isinstance(it, ast.FunctionDef)]
+    # An object that is there already takes no arguments.
+    first = next((it for it in functions if it.name == "__init__"), read) if isinstance(part, ast.Name) else None
+    return [("", first), *((it.name, it) for it in functions if not it.name.startswith("_"))]
+
+
+def _read_by(call: ast.Call, definitions: Mapping[str, Definition]) -> list[tuple[str, Definition | None]]:
+    """Return the functions and classes that a call names, which have no word in the command."""
     values = (*call.args, *(it.value for it in call.keywords))
     names = [ast.unparse(it) for node in values for it in getattr(node, "elts", [node])]
-    return [definitions[name] for name in names if name in definitions]
+    return [("", definitions.get(name)) for name in names]
 
 
 def _fields(read: Definition, dash: str, is_typer: bool = False) -> Iterator[Argument]:
@@ -363,7 +382,7 @@ def _fields(read: Definition, dash: str, is_typer: bool = False) -> Iterator[Arg
         typed = [node for node in read.body if isinstance(node, ast.AnnAssign)]
         fields = [(ast.unparse(node.target), node.annotation, node.value) for node in typed]
     else:
-        named = [*read.args.posonlyargs, *read.args.args]
+        named = [it for it in (*read.args.posonlyargs, *read.args.args) if it.arg != "self"]
         defaults = [*[None] * (len(named) - len(read.args.defaults)), *read.args.defaults, *read.args.kw_defaults]
         pairs = zip([*named, *read.args.kwonlyargs], defaults, strict=True)
         fields = [(parameter.arg, parameter.annotation, default) for parameter, default in pairs]
