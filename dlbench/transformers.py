@@ -61,14 +61,15 @@ class Callback(transformers.TrainerCallback):  # type: ignore[misc]
             steps = state.global_step - self._logged
             self._loss, self._loss_steps = self._loss + steps * float(logs["loss"]), self._loss_steps + steps
             self._logged = state.global_step
-        if not control.should_evaluate:
-            self._end_epoch(control)
+            if not control.should_evaluate:
+                self._end_epoch(control)
 
     def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Mapping[str, Any], **kwargs: Any) -> None:
         """Take the scores over all processes; of several evaluations in an epoch the last ones count."""
-        self._scores = scores_of(metrics, self.run.metrics)
+        self._scores |= scores_of(metrics, self.run.metrics)
         self._steps.has_evaluated = True
-        self._end_epoch(control)
+        if "eval_runtime" in metrics:  # of several sets, such as `eval_a_runtime`, others may follow
+            self._end_epoch(control)
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """A checkpoint is no training."""

@@ -16,7 +16,7 @@ import pytest
 from dlbench.errors import UserError
 from dlbench.scenario.run_spec import Target
 from tests.fakes import KeptReporter
-from tests.unit.worker.script.test_hook import Clock, Script
+from tests.unit.worker.script.test_hook import METRICS, Clock, Script
 
 
 @pytest.fixture
@@ -612,6 +612,28 @@ def test_what_transformers_calls_is_reported(
     assert list(reporter.column("num_samples")) == [8, 7, 8, 7]
     # The first batch after an evaluation within an epoch, or after a checkpoint, is left out with it.
     assert (result.train_time_s, result.evaluation_time_s) == (5 + 5 + 5 + 5, 4002 + 501)
+
+
+def test_of_several_evaluation_sets_of_transformers_each_counts_in_its_epoch(
+    torch: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reporter, metrics = KeptReporter(), dict.fromkeys(("eval_a_loss", "eval_b_loss"), METRICS["perplexity"])
+    script = Script(reporter, clock, metrics=metrics)
+    rows = callback("transformers", {"TrainerCallback": object}, script, monkeypatch)
+    rows.run.metrics = metrics
+    control = SimpleNamespace(should_log=False, should_evaluate=False)
+    for epoch in (1, 2):
+        rows.on_epoch_begin(None, None, control)
+        script.step()
+        control.should_evaluate = True
+        rows.on_epoch_end(None, None, control)
+        for name, loss in (("a", epoch), ("b", epoch + 4)):
+            scores = {f"eval_{name}_loss": loss, f"eval_{name}_runtime": 9.0}
+            rows.on_log(None, None, control, logs=scores)
+            control.should_evaluate = False
+            rows.on_evaluate(None, None, control, metrics=scores)
+    rows.on_train_end(None, None, control)
+    assert epochs_of(reporter, *metrics) == [(1, 5), (2, 6)]
 
 
 @pytest.mark.parametrize("is_outside", [False, True])
