@@ -73,6 +73,7 @@ class Callback(keras.callbacks.Callback):  # type: ignore[misc]
         self._counts_samples: bool | None = None
         self._of_validation: set[str] = set()
         self._weights: list[Any] | None = None
+        self._rates_of_step: list[float] = []
         # A script may fit several times, such as once more with all layers: before the hook's own end.
         atexit.register(self._finish)
 
@@ -190,8 +191,8 @@ class Callback(keras.callbacks.Callback):  # type: ignore[misc]
         samples = (round(counted) + before) // self._num_counting if is_counted else self._said(number)
         self.run.end_step(loss, samples, self._num_steps(number, samples))
         if self.run.recorder is not None and self._has_new_rate:
-            self._has_new_rate = False
-            for rate in self._rates():
+            self._has_new_rate, self._rates_of_step = False, self._rates()
+            for rate in self._rates_of_step:
                 self.run.recorder.saw_rate(rate)
 
     def _said(self, number: int) -> int:
@@ -239,7 +240,8 @@ class Callback(keras.callbacks.Callback):  # type: ignore[misc]
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
         """An epoch has ended; where the run's target is reached, `fit` ends with it."""
-        rates = self._rates()
+        # A callback before this one may have set the next epoch's.
+        rates = self._rates_of_step if self._has_new_rate else self._rates()
         if self.run.recorder is not None and rates:
             self.run.recorder.saw_rate(max(rates))
         if self.run.epoch(learning_rate=rates[-1] if rates else None, **self._scores(logs or {})):

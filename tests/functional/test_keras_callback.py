@@ -208,16 +208,20 @@ def test_a_learning_rate_is_that_of_a_schedules_last_step_and_a_runs_the_largest
     assert callback.run.recorder.result(None).learning_rate == pytest.approx(0.5)
 
 
-def test_a_rate_that_a_callback_changes_with_every_batch_and_one_that_makes_no_update() -> None:
+def test_a_rate_that_a_callback_changes_with_every_batch_or_epoch_and_one_that_makes_no_update() -> None:
     import keras
 
     class Cycle(keras.callbacks.Callback):  # type: ignore[misc]
         def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
             self.model.optimizer.learning_rate.assign([0.1, 0.5, 0.2, 0.01][batch])
 
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            self.model.optimizer.learning_rate = 0.7  # for the next epoch
+
     callback, _ = reporting()
     model, x, y = classifier(keras)
     model.fit(x, y, verbose=0, callbacks=[Cycle(), callback])
+    assert callback.run.recorder.record.progress.rows[0]["learning_rate"] == pytest.approx(0.01)
     assert callback.run.recorder.result(None).learning_rate == pytest.approx(0.5)
 
     class Others(keras.Sequential):  # type: ignore[misc]
