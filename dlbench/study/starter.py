@@ -303,6 +303,7 @@ def _of_lightning(words: Sequence[str], texts: Sequence[str], arguments: Sequenc
     passed = re.findall(r"\bdevices=(?:\w+\.)?(\w+)[,)]", code)
     # A list would name devices by their numbers.
     takers = {"devices", *(it.name for it in arguments if it.name in passed and type(it.default) is int)}
+    takers -= {it.name for it in arguments if it.kind == "list" or f"{it.name}.split(" in code}
     flags = [it.flag for it in arguments if it.flag.startswith("--") and it.name in takers]
     if flags and not any(it.subcommand for it in arguments):
         return line if flags[0] in words else f"{line} {flags[0]} {{workers}}"

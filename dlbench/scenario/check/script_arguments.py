@@ -79,7 +79,7 @@ class Argument:
         is_switch: Whether it takes no value.
         is_joined: Whether flag and value are one word (`--batch_size=8`), as absl and hydra have them.
         default: What it is where it is not given; None where that is not known.
-        kind: The name of its type, such as `int`; empty where it has none.
+        kind: The name of its type, such as `int`; `list` of several values, and empty where it has none.
         choice: The first of the words that it takes, or of launchers torch's; empty where it takes any.
         subcommand: The word of the command that it stands after; empty where it stands before.
         help: What the script says of it.
@@ -241,9 +241,10 @@ def filled(
             subcommand = argument.subcommand
             words.append(subcommand)
         name = argument.name.lower()
+        takes_number = name in NUMBERS_OF_WORKERS and argument.kind != "list"
         is_loader = name in LOADERS and re.search(r"\b(spawn|start_processes|Process)\(", starts_workers)
         is_said = re.search(rf"(nprocs=|range\()(\w+\.)*{re.escape(name)}\b", starts_workers)
-        is_number = starts_workers and name in NUMBERS_OF_WORKERS and (is_said or not is_loader)
+        is_number = starts_workers and takes_number and (is_said or not is_loader)
         setting = "workers" if is_number else argument.setting
         value = f"{{{setting}}}" if setting else _filled_by_launch(argument, bool(starts_workers), goes_on)
         is_open = argument.is_needed and not value
@@ -306,7 +307,8 @@ def _declared(call: ast.Call, aliases: Container[str]) -> Iterator[Argument]:
     words = [str(_constant(it) or "") for it in getattr(choices, "elts", ())]
     choice = BY_TORCH if flag == LAUNCHER and BY_TORCH in words else next(iter(words), "")
     default = _constant(keywords.get("default"))
-    kind, described = getattr(typed, "id", ""), str(_constant(keywords.get("help")) or "")
+    kind = getattr(typed, "id", "") if count in (None, "?") else "list"
+    described = str(_constant(keywords.get("help")) or "")
     yield Argument(
         flag, is_needed, is_switch, default=default, kind=kind, choice=choice, help=described, flags=tuple(flags)
     )

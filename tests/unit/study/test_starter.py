@@ -218,6 +218,9 @@ def test_the_strategy_is_that_of_what_a_script_imports() -> None:
         ("p.add_argument('--gpus', default=1)\nTrainer(devices=a.gpus, logger=False)", "--gpus {workers}"),
         ("p.add_argument('--gpus', default=1)\nTrainer(devices=2)", ""),
         ("p.add_argument('--gpus', nargs='+', default=[0])\nTrainer(devices=a.gpus)", ""),
+        ("p.add_argument('--devices', nargs='+', default=[0])\nTrainer(devices=a.devices)", ""),
+        ("p.add_argument('--devices', default='0,1')\nTrainer(devices=[*map(int, a.devices.split(','))])", ""),
+        ("p.add_argument('--devices', default='0,1')\nTrainer(devices=a.devices)", "--devices {workers}"),
         ("import hydra\n@hydra.main(config_path='.')\ndef main(cfg):\n    instantiate(cfg.trainer)",
          "trainer.devices={workers}"),
     ):  # fmt: skip
@@ -260,6 +263,8 @@ def test_a_script_that_starts_workers_needs_no_arm_of_one_beside_the_base_line()
         Path("train.py").write_text(f"parser.add_argument('{flag}', type=int)\n{start}\n")
         written = yaml.safe_load(starter(Wish(script="train.py", max_workers=most), "s.yaml"))
         assert (written["base"]["workers_inside"], written["matrix"]["workers"]) == (True, counts)
+    Path("train.py").write_text("p.add_argument('--gpus', nargs='+')\nmp.spawn(train, nprocs=len(args.gpus))")
+    assert base_of("train.py")["command"] == "python train.py"
     Path("train.py").write_text("p.add_argument('--workers')\nmp.spawn(train, args=(n, args.workers), nprocs=n)")
     assert base_of("train.py")["strategy"] == "single"
     with pytest.raises(UserError, match=r"by mp\.spawn: no argument"):
