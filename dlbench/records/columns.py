@@ -221,7 +221,7 @@ RUNS = _table(
     ("closing_wait_s", "float", "s", "Inside the window, at the barriers that close its pieces: waiting for the device and for every worker, mean over workers."),
     ("stated", "text", "", "Metrics that the run's script printed or wrote, or that a table from elsewhere says, joined by ';': dlbench did not measure them."),
     ("stated_note", "text", "", "Metrics that the scenario takes from what the script prints or writes, and that were not there, with the reason."),
-    ("script_note", "text", "", "What makes numbers of a run doubtful. Of any: a worker stood still, stopped or suspended. Of a script: it began with a later epoch, its workers reported different scores, each printed a rate, nothing connects them, or it accumulates gradients. Of a table: its scores were left out, one worker is assumed, or its rates rest on batches that may be of each worker or of all."),
+    ("script_note", "text", "", "What makes numbers of a run doubtful. Of any: a worker stood still, stopped or suspended. Of a script: it began with a later epoch, its workers reported different scores, each printed a rate, nothing connects them, or it accumulates gradients. Of a table: its scores were left out, or its rates rest on batches that may be of each worker or of all."),
     ("wall_time_s", "float", "s", "From the launcher's start until every process had ended."),
     ("cost", "float", "", "Price of the run as the cluster file has it: wall_time_s on its hosts and its workers' slots; of a simulated run, of the process that simulates. Empty without prices."),
     ("cost_currency", "text", "", "What cost is counted in."),

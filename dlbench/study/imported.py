@@ -54,7 +54,6 @@ _ONE_COMMA = re.compile(r"[1-9]\d{0,2},\d{3} ?%?")
 _NUMBER = re.compile(r"[\d.]+")
 _MISSED = "not reached"
 NO_NUMBER = "imported: no number"
-_ONE_WORKER = "no column says how many workers there were: one is assumed"
 # What is assumed where a heading leaves it open.
 _ASSUMED = {
     "batch_size": "of each worker; of all together: --column '{}=batch_size_global'",
@@ -128,8 +127,8 @@ def import_table(path: Path, parent: Path, name: str = "", columns: Mapping[str,
     write_table(folder / files.table("runs"), "runs", rows, extra)
     files.write_text(folder / ORIGINAL, table.text)
     remarks = [*_taken(headings, columns, rows), *_oddities(headings, table, every)]
-    if not _says_workers(headings):
-        remarks.append(f"{_ONE_WORKER}; --column THEIRS=workers names it")
+    if not any(each.column in ("workers", "hosts", "workers_per_host") for each in headings):
+        remarks.append("no column says how many workers there were: one is assumed; --column THEIRS=workers names it")
     alone = {row["strategy"] for row in rows if row["workers"] == 1 and row["samples_per_s"]}
     if alone and "single" not in alone and len({row["workers"] for row in rows}) > 1:
         remarks.append("no efficiency: write `single` as the strategy of one worker that uses no library")
@@ -350,8 +349,7 @@ def _rows(headings: Sequence[Heading], table: Table, study: str, moment: datetim
     target = _target(headings)
     is_judged = target or any(BUILT_IN.get(each.column, RATE).is_score for each in headings)
     scores = [] if is_judged else [each.theirs for each in headings if each.is_score]
-    notes = [f"no score decides ({', '.join(scores)} of the table: left out): nothing shows that quality is kept"]
-    notes = notes * bool(scores) + [_ONE_WORKER] * (not _says_workers(headings))
+    note = f"no score decides ({', '.join(scores)} of the table: left out): nothing shows that quality is kept"
     for place, (number, cells) in enumerate(table.lines):
         where = table.where(number)
         taken = [(heading, cell) for heading, cell in zip(headings, cells, strict=True) if heading.column]
@@ -392,7 +390,7 @@ def _rows(headings: Sequence[Heading], table: Table, study: str, moment: datetim
             "baseline": False,
             "status": status.value,
             "reason": reason,
-            "script_note": "; ".join(notes) or None,
+            "script_note": note if scores else None,
             "started_at": moment.isoformat(timespec="seconds"),
             "schema_version": SCHEMA_VERSION,
             "dlbench_version": dlbench.__version__,
@@ -400,10 +398,6 @@ def _rows(headings: Sequence[Heading], table: Table, study: str, moment: datetim
             "command": IMPORTED,
             "stated": ";".join(metrics) or None,
         }
-
-
-def _says_workers(headings: Sequence[Heading]) -> bool:
-    return any(each.column in ("workers", "hosts", "workers_per_host") for each in headings)
 
 
 def _arm_of(row: _Row) -> str:
