@@ -71,14 +71,17 @@ def command(
     compared.
     """
     from dlbench.analysis.compare.comparison import compare
-    from dlbench.report.data import has_ended, read, require_distinct
+    from dlbench.report.data import read, require_distinct
 
     ignored, share = read_ignored(ignore), read_share(noise)
     allowed = None if fail_above is None else read_share(fail_above)
     before, after = read([base]), read([new])
     require_distinct(before.studies[0], after.studies[0])
     machines, metrics = (before.studies[0].machine, after.studies[0].machine), (before.metrics, after.metrics)
-    ours, theirs = ([arm for arm in study.judged_arms if any(map(has_ended, arm.rows))] for study in (before, after))
+    ours, theirs = ([arm for arm in study.judged_arms if arm.attempts] for study in (before, after))
+    for path, ended in ((base, ours), (new, theirs)):
+        if not ended:
+            raise UserError(f"{path}: no run has ended: all were interrupted", hint=f"dlbench run --study {path}")
     comparison = compare(ours, theirs, share, machines=machines, metrics=metrics)
     # Names may be equal, of studies and of their folders; paths are not.
     names = (comparison.base_name, comparison.new_name), (base.resolve().name, new.resolve().name), (base, new)

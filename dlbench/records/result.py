@@ -11,6 +11,8 @@ MIN_TIMED_S = 5.0
 AGREEMENTS = ("exact", "close", "no")
 # The highest validation accuracy.
 BEST = "best_validation_accuracy"
+# Begins what is said of a run with a process that stood still.
+STOOD_STILL = "a worker stood still"
 
 
 def gradient_moments(num_estimates: int, local: float, mean: float, spread: float) -> tuple[float, float]:

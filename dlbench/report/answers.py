@@ -33,7 +33,7 @@ from dlbench.report.data import ReportData, StudyData, has_ended
 from dlbench.report.page.machines import unsteady
 from dlbench.scenario.cluster import Prices
 from dlbench.scenario.expand.points import axis_keys
-from dlbench.scenario.goal import read_goal
+from dlbench.scenario.goal import Goal, read_goal
 from dlbench.scenario.metrics import RATE, TIME_TO_TARGET, TRAIN_TIME
 from dlbench.scenario.read.document import inline
 from dlbench.scenario.run_spec import Phase, arm_name
@@ -90,7 +90,8 @@ def answers_of(data: ReportData, goal: str = "", given: Sequence[str] = (), want
             raise UserError(f"--goal {goal!r} compares nothing: {at_chance}", hint="ask for a better score")
     others = [row for study in data.studies for row in study.others if row["phase"] == Phase.CONFIRM]
     # Fresh seeds were run of the arms that the scenario's goal chose.
-    is_own_goal = goal in ("", *(scenario.goal for scenario in scenarios))
+    own_goals = [read_goal(scenario.goal, metrics) if scenario.goal else Goal() for scenario in scenarios]
+    is_own_goal = not goal or decisive in own_goals
     fresh = list(filter(has_ended, others)) if is_own_goal else []
     if target and {(arm.get("target_metric"), arm.get("target_value")) for arm in arms} != {target}:
         if data.epochs.empty:
@@ -111,9 +112,7 @@ def answers_of(data: ReportData, goal: str = "", given: Sequence[str] = (), want
         raise UserError(f"--given {unknown[0]}: no setting is called so", hint=nearest(unknown[0], keys))
     conditions = dict.fromkeys((*given, *(key for scenario in scenarios for key in scenario.given)))
     decides = is_own_goal and not given and wanted in (None, Wanted())
-    # Of tables alone nothing can be run.
-    begun = [study for study in data.studies if records[study.name] or study.scenario]
-    places = {study.name: _place(study, records[study.name], decides=decides) for study in begun}
+    places = {study.name: _place(study, records[study.name], decides=decides) for study in data.studies}
     asked = replace(asked, goal=decisive, metrics=metrics, prices=prices)
     disturbed = [(DISTURBED, text) for text in unsteady(data)]
     # Of a study that can go on its missing runs are counted.
@@ -172,7 +171,7 @@ def _place(study: StudyData, record: Any, *, decides: bool) -> StudyPlace:
         case ["--hosts" | "--hostfile", _]:
             hosts = found_in(record, "cluster", "hosts") or ()
             asked = (("--hosts", ",".join(f"{host.get('address')}:{host.get('slots')}" for host in hosts)), *asked)
-    metrics = tuple(study.scenario.metrics) if study.scenario else ()
+    metrics = tuple(study.scenario.metrics) if study.scenario else () if record else None
     return StudyPlace(study.path, bool(record), missing, unmeasured, doubts, asked, decides, metrics)
 
 

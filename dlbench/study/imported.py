@@ -52,7 +52,7 @@ ORIGINAL = "imported.csv"
 THOUSANDS = re.compile(r"[1-9]\d{0,2}(,\d{3})+(\.\d+)?%?")
 _ONE_COMMA = re.compile(r"[1-9]\d{0,2},\d{3} ?%?")
 _NUMBER = re.compile(r"[\d.]+")
-_MISSED = "not reached"
+_MISSED, _DASHES = "not reached", ("-", "\N{EN DASH}", "\N{EM DASH}")
 NO_NUMBER = "imported: no number"
 # What is assumed where a heading leaves it open.
 _ASSUMED = {
@@ -226,9 +226,9 @@ def _drop_counts(headings: Sequence[Heading], table: Table) -> None:
 
 
 def _mark_missed(headings: Sequence[Heading], table: Table) -> None:
-    """Write `not reached` where a run missed its target: also for `-` and alike, where no other column is measured."""
+    """Write `not reached` where a run missed its target: also for `-`, where no other column is measured."""
     measured = [place for place, each in enumerate(headings) if each.column in MEASURED]
-    words = (_MISSED, "dnf", *NOTHING[1:] * (len(measured) == 1))  # an empty cell may be a run that was not made
+    words = (_MISSED, "dnf", *_DASHES * (len(measured) == 1))
     for place in measured:
         for _, cells in table.lines:
             if headings[place].column == TIME_TO_TARGET.column and cells[place].lower() in words:

@@ -39,6 +39,7 @@ from dlbench.analysis.judge import ENOUGH_REPEATS
 from dlbench.errors import UserError
 from dlbench.grouping import by_key
 from dlbench.records.outcome import Status
+from dlbench.records.result import STOOD_STILL
 from dlbench.scenario.metrics import BUILT_IN, QUALITY, RATE, TIME_TO_TARGET, TRAIN_TIME, Metric, Metrics
 from dlbench.scenario.run_spec import arm_name
 from dlbench.scenario.settings import Input
@@ -194,8 +195,8 @@ def _of_scripts(group: ComparisonGroup, rows: Sequence[Row]) -> Iterator[Weighed
         yield 96, f"{runs} made no step"
     if runs := _runs([has_unknown_samples(row) for row in rows]):
         yield 95, f"the samples of a step are unknown in {runs}"
-    if noted := list(filter(None, (row.get("script_note") for row in rows))):
-        yield 94, f"{noted[0]} ({len(noted)} of {counted(len(rows), 'run')})"
+    noted = Counter(note for row in rows for note in (row.get("script_note") or "").split("; ") if note)
+    yield from ((94, f"{note} ({count} of {counted(len(rows), 'run')})") for note, count in noted.most_common())
 
 
 def _of_arms(group: ComparisonGroup, judged: Sequence[Arm], deciding: Sequence[Metric]) -> Iterator[Weighed]:
@@ -301,8 +302,9 @@ def _of_measurement(rows: Sequence[Row], *, is_rate: bool) -> Iterator[Weighed]:
         yield 25, f"up to {most} of the samples were left out (`remainder: train` trains them)"
     if runs := _runs([row.get("input") == Input.SYNTHETIC for row in rows]):
         yield 20, f"{runs} trained on random numbers: their scores mean nothing"
-    # Of steps of microseconds; a process that stood still there says so itself.
-    bookkeeping = _known([row for row in rows if not row.get("script_note")], "bookkeeping_time_s", "timed_window_s")
+    # Of steps of microseconds; a process that stood still says so itself.
+    ran = [row for row in rows if STOOD_STILL not in (row.get("script_note") or "")]
+    bookkeeping = _known(ran, "bookkeeping_time_s", "timed_window_s")
     if runs := _runs([share >= MUCH_BOOKKEEPING for share in bookkeeping]):
         yield 15, f"dlbench itself took up to {percent(max(bookkeeping))} of the timed window in {runs}"
     without = [row for row in rows if row.get("samples_per_s") is None and not reports_no_steps(row)]

@@ -59,7 +59,7 @@ class StudyPlace:
         doubts: What is said of arms of which no run was planned, since their search is not over or found nothing.
         asked: Options of the command line with which a study of the same arms and repeats is begun beside it.
         decides: Whether it would decide by what is asked here: by its own goal and conditions, without limits.
-        metrics: Those that its scenario declares.
+        metrics: Those that its scenario declares; None where it has none, so that none can be begun beside it.
     """
 
     path: Path
@@ -69,7 +69,7 @@ class StudyPlace:
     doubts: tuple[str, ...] = ()
     asked: tuple[tuple[str, str], ...] = ()
     decides: bool = True
-    metrics: tuple[str, ...] = ()
+    metrics: tuple[str, ...] | None = ()
 
 
 def recommend(
@@ -100,14 +100,15 @@ def recommend(
         elif missing:
             answer = doubted(answer, (72, f"still to be made: {counted(missing, 'run')} of the study"))
         answer = doubted(answer, *((91, text) for place in places_here for text in place.doubts))
-        names = dict.fromkeys(name for place in places_here for name in place.metrics)
+        names = dict.fromkeys(name for place in places_here for name in place.metrics or ())
         of_studies = [arm for arm in arms if arm.n and arm.study in {one.study for one in group.completed}]
         answer = doubted(answer, *_undelivered(of_studies, [wanted.metrics[name] for name in names]))
         can_run = not any(is_imported(arm.first) for arm in group.arms)
         if len(places_here) == 1 and can_run:
-            command, why, seconds = next(
-                _commands(answer, group, places_here.pop(), arms, unsettled, wanted, confirming)
-            )
+            place = places_here.pop()
+            commands = _commands(answer, group, place, arms, unsettled, wanted, confirming)
+            can_begin = place.metrics is not None
+            command, why, seconds = next(it for it in commands if can_begin or files.SCENARIO not in it[0])
             answer = answer.model_copy(update={"next": Next(command=command, why=why, seconds=seconds)})
         answers.append(answer)
     return tuple(answers)

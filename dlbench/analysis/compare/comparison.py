@@ -168,7 +168,7 @@ def compare(
     every = [*built_in, *(metric for name, metric in {**metrics[0], **metrics[1]}.items() if name not in BUILT_IN)]
     pairs = matched(base, new)
     both = [(ours, theirs) for ours, theirs in pairs if ours and theirs]
-    base_name, new_name = (one_line(arms[0].study or "") if arms else "" for arms in (base, new))
+    base_name, new_name = (one_line(arms[0].study or "") for arms in (base, new))
     refused = (*refusals(both), *(f"the metrics differ: {text}" for text in redeclared(metrics, "better", "unit")))
     # What the new scenario does not declare was not looked for.
     changes = () if refused else tuple(_changes(pairs, every, metrics[0].keys() - metrics[1].keys()))

@@ -132,7 +132,7 @@ def _solve(log_batches: Floats, log_steps: Floats, start: float) -> tuple[float,
 
 def _interval(log_batches: Floats, residuals: Floats, log_critical: float) -> tuple[float, float]:
     """Return the ends of B_c; what lies past the batch sizes is infinite, what lies far below is 0."""
-    half = _t_quantile(residuals) * _error(log_batches, residuals, log_critical)
+    half = _half_width(log_batches, residuals, log_critical)
     low, high = log_critical - half, log_critical + half
     return (
         0.0 if low <= log_batches.min() + math.log(LEAST_FALL) else math.exp(low),
@@ -140,16 +140,16 @@ def _interval(log_batches: Floats, residuals: Floats, log_critical: float) -> tu
     )
 
 
-def _error(log_batches: Floats, residuals: Floats, log_bend: float) -> float:
-    """Return the standard error of log_bend in a fit of log(1 + exp(log_bend - log_batches)) and a constant.
+def _half_width(log_batches: Floats, residuals: Floats, log_critical: float) -> float:
+    """Return half the width of the interval of log B_c.
 
-    Residuals depend on the constant as 1 and on log_bend as expit(...): it is that of a straight line's slope.
+    Residuals depend on log S_min as 1 and on log B_c as expit(...): its error is that of a straight line's slope.
     """
     from scipy.special import expit
 
-    slopes = expit(log_bend - log_batches)
-    spread = np.sum((slopes - slopes.mean()) ** 2)
-    return math.sqrt(np.sum(residuals**2) / (len(residuals) - 2) / spread) if spread else math.inf
+    slopes = expit(log_critical - log_batches)
+    variance = np.sum(residuals**2) / (len(residuals) - 2)
+    return _t_quantile(residuals) * math.sqrt(variance / np.sum((slopes - slopes.mean()) ** 2))
 
 
 def _t_quantile(residuals: Floats) -> float:
@@ -194,24 +194,30 @@ def best_batch(batches: Sequence[float], steps: Sequence[float], step_times: Seq
     sizes, times = np.array([batches, step_times], np.float64)
     log_batches, log_steps = np.log(sizes), np.log(np.array(steps, np.float64))
     log_min, log_critical = _identified(log_batches, log_steps)
-    fixed, each = nnls(np.stack([1 / times, sizes / times], axis=1), np.ones(len(times)))[0]
+    # Residuals are shares of the step times.
+    design = np.stack([1 / times, sizes / times], axis=1)
+    fixed, each = nnls(design, np.ones(len(times)))[0].tolist()
+    variance = np.sum((design @ (fixed, each) - 1) ** 2) / (len(times) - 2)
+    wide = _t_quantile(times) * np.sqrt(np.diag(np.linalg.inv(design.T @ design)) * variance)
+    least, most = _log_ratio(fixed - wide[0], each + wide[1]), _log_ratio(fixed + wide[0], each - wide[1])
+    bend = _log_ratio(fixed, each)
     step_residuals = log_min + np.logaddexp(0.0, log_critical - log_batches) - log_steps
-    error, log_best = math.inf, math.inf if fixed else -math.inf
-    if fixed and each:
-        log_bend = math.log(fixed / each)
-        log_best = (log_bend + log_critical) / 2
-        time_residuals = np.log((fixed + each * sizes) / times)
-        parts = (log_critical, step_residuals), (log_bend, time_residuals)
-        error = math.hypot(*(_error(log_batches, residuals, log_part) for log_part, residuals in parts)) / 2
-    half = _t_quantile(step_residuals) * error
+    half = _half_width(log_batches, step_residuals, log_critical)
+    # Where a part of the step times is 0, from the end that is known.
+    below, above = ((bend, end - bend) if math.isfinite(bend) else (end, 0.0) for end in (least, most))
+    low, high = below[0] - math.hypot(below[1], half), above[0] + math.hypot(above[1], half)
     ends = log_batches.min() - math.log(BEYOND), log_batches.max() + math.log(BEYOND)
-    held = (log_best, log_best - half, log_best + half) if math.isfinite(log_best) else (log_best, *ends)
-    best, low, high = np.exp(np.clip(held, *ends)).tolist()
+    best, low, high = np.exp(np.clip((np.array([bend, low, high]) + log_critical) / 2, *ends)).tolist()
     every = np.append(np.unique(sizes), best)
     totals = (1 + math.exp(log_critical) / every) * (fixed + each * every)
     nearest = int(totals[:-1].argmin())
     gain = 1 - float(totals[-1] / totals[nearest])
     return BestBatch(best, low, high, max(0.0, gain), float(every[nearest]))
+
+
+def _log_ratio(part: float, other: float) -> float:
+    """Return log(part / other) of numbers that are not below 0; a negative one counts as 0."""
+    return (math.log(part) if part > 0 else -math.inf) - (math.log(other) if other > 0 else -math.inf)
 
 
 def noise_scale(norms: Sequence[tuple[int, float, float] | None], batch: int) -> float | None:

@@ -25,7 +25,7 @@ from dlbench.errors import UserError
 from dlbench.records.columns import SCHEMA_VERSION, names
 from dlbench.records.gpus import REJECTED, THROTTLES
 from dlbench.records.outcome import Outcome
-from dlbench.records.result import AGREEMENTS, BEST, Result
+from dlbench.records.result import AGREEMENTS, BEST, STOOD_STILL, Result
 from dlbench.scenario.check.script_arguments import note_of_batch
 from dlbench.scenario.cluster import Cluster, Prices
 from dlbench.scenario.layout import Layout, Place
@@ -148,7 +148,7 @@ def run_row(run: RunSpec, layout: Layout | None, attempt: AttemptRecords, journa
         row["batch_size_last"] = changes[-1].batch_size if changes else run.global_batch_size
     row |= _facts(run, journal, results, attempt.machine, row)
     stood_still_s = max((of_worker.stood_still_s for of_worker in by_workers), default=0.0)
-    pause = f"a worker stood still for {duration(stood_still_s)}: stopped or suspended" if stood_still_s else ""
+    pause = f"{STOOD_STILL} for {duration(stood_still_s)}: stopped or suspended" if stood_still_s else ""
     notes = (row["script_note"], *unlike.values(), note_of_batch(run.settings.command or ""), pause)
     row["script_note"] = "; ".join(filter(None, dict.fromkeys(notes))) or None
     devices = {journal.facts.get(place.rank, {}).get("device_name") for place in places if place.workers}

@@ -72,7 +72,8 @@ def with_ideals(part: Part, panel: Panel) -> tuple[Panel, list[str]]:
             lines.append(_line(f"ideal: {joined(ALONE, where)} x workers", alone, arms))
             continue
         # Else through each series' own single worker of a batch size, which has a communication library and no peer.
-        for values, alike in groups(arms, (*part.keys, "batch_size")):
+        held = "batch_size" if len({arm.get("batch_size_global") for arm in arms}) > 1 else "batch_size_global"
+        for values, alike in groups(arms, (*part.keys, held)):
             of = f" of {text}" if (text := described({key: values[key] for key in part.keys})) else ""
             if single := [row for arm in alike if arm.workers == 1 for row in arm.completed if row.get(RATE)]:
                 lines.append(_line(f"ideal: 1 worker{of} x workers", single, alike))

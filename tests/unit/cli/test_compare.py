@@ -90,7 +90,10 @@ def test_what_is_slower_is_told_and_fails_a_gate_above_its_share_or_where_an_arm
          measured("a", 9.0, 1) + measured("b", 9.0, 1, batch_size=8)),
         ([*measured("a", 9.0, 2), measured("b", 9.0, 2, batch_size=8)[0] | INTERRUPTED], "5%", 0,
          "; 1 arm of the base was not run\n", measured("a", 9.0, 1) + measured("b", 9.0, 1, batch_size=8)),
-        ([measured("a", 9.0, 2)[0] | INTERRUPTED], "5%", USAGE, "they have no arm in common", measured("a", 9.0, 1)),
+        ([measured("a", 9.0, 2)[0] | INTERRUPTED], "5%", USAGE, "no run has ended: all were", measured("a", 9.0, 1)),
+        # Its last attempt was interrupted, the one before had failed.
+        ([row | change for row in broken(5, 0) for change in ({}, INTERRUPTED | {"attempt": 2})], "5%", REGRESSION,
+         "label of a: now fails", broken(5, 5)),
         (aimed(9.0, 9.1, 9.2, None, None), "90%", 0, "; label of a: target reached in 3 of 5 runs, before 5 of 5\n",
          aimed(9.0, 9.1, 9.2, 9.3, 9.4)),
         (broken(5, 2), "5%", USAGE, "nothing can be significant; label of a: completed 2 of 5 runs, before 5 of 5\n",
