@@ -80,11 +80,8 @@ _MAY_SAY = re.compile(
 )
 # `if os.path.isfile(args.resume)` asks an argument.
 _ASKED = re.compile(r"\(\w+\.\w*(?:resume|checkpoint|ckpt|pretrained|load|weights|model)\w*\)")
-# So does `if args.resume == "latest"`, or a variable that has its answer, where that option is off by default.
-_WISHED = re.compile(
-    r"(?!.* or )(?:.* and )?(?:\w+\.)?((?:auto_)?resume)(?:_latest|_last)?(?: == '\w+'| is not None)?(?: and .*)?"
-)
-_RESUME, _OFF = re.compile("--((?:auto[-_])?resume)"), {"None", "''", "False"}
+# So does `if args.resume == "latest"`, or a variable that has its answer, where `--resume` is off by default.
+_WISHED, _OFF = re.compile(r"(\w+\.)?resume(_latest|_last)?( == '\w+'| is not None)?"), {"None", "''", "False"}
 # Of the modules beside a script at most this many are read, and of a name with dots this many parts.
 _MOST_MODULES, _MOST_PARTS = 100, 4
 
@@ -253,13 +250,10 @@ def goes_on(texts: Sequence[str]) -> bool:
     # Others than `load`, which json and NumPy have, too.
     takes_up = _TAKES_UP | {it.name for it in functions if _calls(it) & _TAKES_UP and it.name not in ("load", "main")}
     calls = [it for it in nodes if isinstance(it, ast.Call)]
-    flags = [(_RESUME.fullmatch(str(getattr(arg, "value", ""))), it) for it in calls for arg in it.args]
-    options = [(flag[1].replace("-", "_"), it) for flag, it in flags if flag]
-    given = [(name, it) for name, call in options for it in call.keywords if it.arg == "default"]
-    on = {it.arg for call in calls if callee(call) == "set_defaults" for it in call.keywords}
-    off = {name for name, _ in options} - {name for name, it in given if ast.unparse(it.value) not in _OFF} - on
-    tests = [(it, _WISHED.fullmatch(ast.unparse(it.test))) for it in nodes if off and isinstance(it, ast.If)]
-    asking = [it for it, wish in tests if wish and wish[1] in off]
+    flags = [it for it in calls if any(getattr(arg, "value", "") == "--resume" for arg in it.args)]
+    defaults = {ast.unparse(it.value) for call in flags for it in call.keywords if it.arg == "default"}
+    is_off = flags and defaults <= _OFF
+    asking = [it for it in nodes if is_off and isinstance(it, ast.If) and _WISHED.fullmatch(ast.unparse(it.test))]
     wished = {inner for it in asking for part in it.body for inner in ast.walk(part)}
     looks = {callee(it) for it in calls if it not in wished}
     # `args.resume = max(glob(path))`, and what loads that is elsewhere.

@@ -106,7 +106,6 @@ LISTED = "ckpts = [d + n for n in os.listdir(d)]\n%s:\n    model = load_model(ma
 INITIALIZE = "jax.distributed.initialize()"
 JAX = "import jax\njax.distributed.initialize(%s)\n"
 FINDS = "if %s:\n    last = get_latest_checkpoint_folder(path)\n"
-AUTO = "p.add_argument('--auto_resume', action='store_true')\n"
 OPTION = "p.add_argument('--resume', default=%s)\n"
 CHOSEN = "def load(args):\n    if %s:\n        args.resume = %s\nfiles = glob.glob(path)\n"
 LATEST = "for e in range(9, 0, -1):\n    if os.path.exists(%s):\n        start = e\n        break\n"
@@ -207,10 +206,6 @@ RESUME = "if os.path.isfile(%s):\n    model.load_state_dict(torch.load(path))\n"
         (CHOSEN % ("args.auto_resume", "max(glob.glob(path))") + OPTION % "''", "", "goes on"),
         (CHOSEN % ("glob.glob(path)", "join(path, args.resume)") + OPTION % "''", "", ""),
         (CHOSEN % ("args.resume == 'latest'", "max(glob.glob(path))") + OPTION % "''", "", ""),
-        (CHOSEN % ("args.auto_resume and not args.resume", "max(glob.glob(path))") + AUTO, "", ""),
-        (FINDS % "args.auto_resume" + AUTO + OPTION % "''", "", ""),
-        (FINDS % "args.auto_resume" + AUTO + "p.set_defaults(auto_resume=True)\n", "", "goes on"),
-        (FINDS % "args.auto_resume" + AUTO.replace("action='store_true'", "default=True"), "", "goes on"),
         (CHOSEN % ("args.auto_resume", "max(files)"), "", ""),
         (CHOSEN % ("os.listdir(data)", "args.checkpoint"), "", ""),
     ],
