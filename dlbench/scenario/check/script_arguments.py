@@ -185,10 +185,7 @@ def note_of_batch(command: str, *, with_script: bool = False) -> str:
     name = re.escape(option[1].lstrip("-").rpartition(".")[2].replace("-", "_"))
     is_divided = re.search(rf"{name}\s*//=.*world", text)
     passes = f"several passes{', fewer with more workers' if is_divided else ''}"
-    # `args.batch_size // args.accum`, and no number of batches.
-    divides = rf"[=(] *(\w+\.)*\w*batch_size *//? *(\w+\.)*{name}\b|batch_size *//?= *(\w+\.)*{name}\b"
-    whose = "are those of all" if re.search(divides, text) else f"{'are' if with_script else 'may be'} those of one"
-    return f"`{option[0]}`: an update has {passes}, and batch sizes {whose}"
+    return f"`{option[0]}`: an update has {passes}, and batch sizes are those of one"
 
 
 def with_imported(script: Path) -> str:
