@@ -67,7 +67,7 @@ class Callback(keras.callbacks.Callback):  # type: ignore[misc]
         self._total = self._count = 0.0
         self._batch_size, self._updates, self._num_counting = batch_size, 0, 1
         self._first_batch = self._largest_call = self._first_update = 0
-        self._is_open = self._is_fitting = self._has_begun = self._has_new_rate = False
+        self._is_open = self._is_fitting = self._has_new_rate = False
         self._watched: Any = None
         self._fitted: Any = None
         self._counts_samples: bool | None = None
@@ -149,12 +149,8 @@ class Callback(keras.callbacks.Callback):  # type: ignore[misc]
         """An epoch begins: what other callbacks, or a script between two `fit`, did since the last is no training."""
         if self.run.recorder is None:
             return
-        if epoch and not self._has_begun:  # such as `BackupAndRestore` does
-            self.run.recorder.notes.append(
-                f"`fit` began with epoch {epoch + 1}: what the epochs before it have learned is in the scores, and not "
-                "in times, steps and samples"
-            )
-        self._has_begun = True
+        if epoch:  # such as `BackupAndRestore` does
+            self.run.recorder.goes_on(f"`fit` began with epoch {epoch + 1}")
         self.run.recorder.leave_out()
         self._first_update = self._count_updates()
 

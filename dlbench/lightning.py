@@ -41,7 +41,7 @@ class Callback(lightning.Callback):  # type: ignore[misc]
             UserError: PyTorch has connected other processes than dlbench has started.
         """
         self._updates, self._has_validated = trainer.global_step, False
-        self._steps.attach(pl_module)
+        self._steps.attach(pl_module, trainer.global_step)
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
         """A batch is there; the first after an update begins a step, whose rate no scheduler has changed yet."""
@@ -77,7 +77,18 @@ class Callback(lightning.Callback):  # type: ignore[misc]
         self._steps.has_evaluated = True
 
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
-        """An epoch and its validation are over; where the run's target is reached, `fit` ends with it."""
+        """An epoch and its validation are over, and the module is about to log its last scores of it."""
+        log = pl_module.on_train_epoch_end
+
+        def log_and_end(*args: Any) -> None:
+            del pl_module.on_train_epoch_end
+            log(*args)
+            self._end_epoch(trainer)
+
+        pl_module.on_train_epoch_end = log_and_end
+
+    def _end_epoch(self, trainer: Any) -> None:
+        """Report an epoch; where the run's target is reached, `fit` ends with it."""
         # A module logs its process's own, unless it is asked for the mean. Those of an earlier validation stay there.
         logged = trainer.callback_metrics
         if not self._has_validated:

@@ -121,12 +121,14 @@ class Steps:
         self._zero: tuple[Any, float] = (None, 0.0)
         self._loss_sum = self._loss_samples = 0.0
 
-    def attach(self, model: torch.nn.Module) -> None:
-        """Begin with a model that is where it is trained.
+    def attach(self, model: torch.nn.Module, steps_before: int = 0) -> None:
+        """Begin with a model that is where it is trained, and has made so many steps.
 
         Raises:
             UserError: PyTorch has connected other processes than dlbench has started.
         """
+        if self.run.recorder is not None and steps_before:
+            self.run.recorder.goes_on(f"training began with step {steps_before + 1}")
         connected = distributed.is_available() and distributed.is_initialized()
         rank, size = (distributed.get_rank(), distributed.get_world_size()) if connected else (0, 1)
         if self.run.recorder is not None and self.run.settings.workers_inside and size > 1:

@@ -41,7 +41,7 @@ class Callback(transformers.TrainerCallback):  # type: ignore[misc]
         self._logged = state.global_step
         if self.run.recorder is not None and self._model is not kwargs["model"]:
             self._model = kwargs["model"]
-            self._steps.attach(self._model)
+            self._steps.attach(self._model, state.global_step)
             self._steps.count_passes(self._model)
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -68,7 +68,8 @@ class Callback(transformers.TrainerCallback):  # type: ignore[misc]
         """Take the scores over all processes; of several evaluations in an epoch the last ones count."""
         self._scores |= scores_of(metrics, self.run.metrics)
         self._steps.has_evaluated = True
-        if "eval_runtime" in metrics:  # of several sets, such as `eval_a_runtime`, others may follow
+        # Of several sets, such as `eval_a_runtime`, others may follow.
+        if "eval_runtime" in metrics or not any(name.endswith("_runtime") for name in metrics):
             self._end_epoch(control)
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -82,8 +83,9 @@ class Callback(transformers.TrainerCallback):  # type: ignore[misc]
             self._end_epoch(control)
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """What the last epoch was to be followed by has not come."""
+        """What the last epoch was to be followed by has not come; scores of before are not this one's."""
         self._end_epoch(control)
+        self._scores = {}
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """One `train` has ended; of the last the weights are handed in."""
@@ -100,4 +102,3 @@ class Callback(transformers.TrainerCallback):  # type: ignore[misc]
         self._is_epoch_over, self._loss, self._loss_steps = False, 0.0, 0
         if self._steps.epoch(self._rate, loss | self._scores):
             control.should_training_stop = True
-        self._scores = {}

@@ -137,13 +137,11 @@ class _Attempt:
         termination = self._watch(launcher, started_at)
         if termination is None:
             self._drain(_LAUNCHER_DRAIN_S)
+            if launcher.returncode and self.stop.is_set():  # as Slurm asks workers and dlbench at once
+                termination = Termination(Status.INTERRUPTED, "interrupted")
         ended_at = time.monotonic()
         remaining = self._end(launcher)
         self._drain(_DRAIN_S)
-        if (
-            termination is None and launcher.returncode and self.stop.is_set()
-        ):  # as Slurm asks workers and dlbench at once
-            termination = Termination(Status.INTERRUPTED, "interrupted")
         self.ended_at = time.monotonic()
         went_well = termination is None and launcher.returncode == 0
         killed = {} if self.collect_remote is None else self.collect_remote(self.assignment, self.folder, went_well)

@@ -239,6 +239,8 @@ def _unexplained(evidence: Evidence) -> str:
     how = _how_of(rank, evidence)
     if view.result is not None and view.has_left:
         return _joined(f"{view.name} sent its result, then failed ({how})", evidence.lines.get(rank, ""))
+    if how == _FINE and view.result is not None:
+        return f"{view.name} sent its result, and ended before its interpreter did: does the script call `os._exit`?"
     if how == _FINE and view.has_connected:
         return early_end(view, how)
     quoted = evidence.lines.get(rank, "") or ("" if view.has_connected else evidence.launcher_log.line)

@@ -78,10 +78,10 @@ _OF_ALL = re.compile(
 )
 # What a batch size of all workers is divided by, and names of what may be their number.
 _BY_WORKERS = re.compile(
-    r"(?i)[^*/+-]*(?<!local_)(world_?size|\.size\(\)|comm\w*\.(get_)?size|num_processes|process_count"
+    r"(?i)(?:\b(?:int|max|get|getenv)\(|[^(*/+-])*(?<!local_)(world_?size|\.size\(\)|comm\w*\.(get_)?size|num_processes|process_count"
     r"|jax\.device_count|num_replicas_in_sync)(?!\w)[^*/+-]*"
 )
-_MAY_BE_WORKERS = re.compile("(?i)gpu|(?<!local_)device|node|world|worker|proc")
+_MAY_BE_WORKERS = re.compile(r"(?i)\A(?!.*time).*(gpu|(?<!local_)device|node|world|(?<!num_)worker|proc|local_size)")
 UNREAD = "let the script read run.batch_size, or give it an argument that the command sets to {batch_size}"
 # What is said of a strategy: of workers that dlbench starts, of those that a script starts itself, and of replicas.
 _WHY_STRATEGY = (
@@ -303,7 +303,7 @@ def _of_lightning(words: Sequence[str], texts: Sequence[str], arguments: Sequenc
     passed = re.findall(r"\bdevices=(?:\w+\.)?(\w+)[,)]", code)
     # A list would name devices by their numbers.
     takers = {"devices", *(it.name for it in arguments if it.name in passed and type(it.default) is int)}
-    takers -= {it.name for it in arguments if it.kind == "list" or f"{it.name}.split(" in code}
+    takers -= {it.name for it in arguments if it.is_list or f"{it.name}.split(" in code}
     flags = [it.flag for it in arguments if it.flag.startswith("--") and it.name in takers]
     if flags and not any(it.subcommand for it in arguments):
         return line if flags[0] in words else f"{line} {flags[0]} {{workers}}"

@@ -10,6 +10,7 @@ import random
 import resource
 import select
 import socket
+import sys
 import threading
 import traceback
 from collections import deque
@@ -34,8 +35,8 @@ CHUNK_BYTES = 2**18
 # An acknowledgement is some twenty bytes; more without a line's end is not our server.
 LONGEST_LINE_BYTES = 2**16
 # Nothing but a process that stands still lets this thread wait for so much longer than it asked for, and sleep all the
-# while: one that waits for the interpreter's lock wakes up two hundred times a second.
-STANDSTILL_S, MOST_WAKES_PER_S = 1.0, 20
+# while: one that waits for the interpreter's lock wakes up once in a switch interval.
+STANDSTILL_S, MOST_WAKES = 1.0, 0.1
 
 Message = dict[str, Any]
 
@@ -259,7 +260,11 @@ class Sender:
         events = poll.poll((moment - now) * 1000)
         late_s = monotonic() - moment
         wakes = resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw - wakes
-        if late_s > STANDSTILL_S and wakes < MOST_WAKES_PER_S * late_s and phase not in START_UP_PHASES:
+        if (
+            late_s > STANDSTILL_S
+            and wakes < MOST_WAKES * late_s / sys.getswitchinterval()
+            and phase not in START_UP_PHASES
+        ):
             self.stood_still_s += late_s
         if any(descriptor == self._alarm for descriptor, _ in events):
             os.eventfd_read(self._alarm)

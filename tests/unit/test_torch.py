@@ -647,6 +647,19 @@ def test_what_lightning_calls_is_reported(
     rows = callback("lightning", parts, script, monkeypatch)
     module = torch.nn.Linear(2, 1)
     module.automatic_optimization = True
+    module.on_train_epoch_end = None
+    logs: dict[str, Any] = {}
+
+    def log() -> None:
+        trainer.callback_metrics = trainer.callback_metrics | logs
+
+    def end_epoch() -> None:
+        """Callbacks come before the module, which may log then."""
+        module.on_train_epoch_end = log
+        rows.on_train_epoch_end(trainer, module)
+        module.on_train_epoch_end()
+        assert "on_train_epoch_end" not in vars(module)
+
     optimizer = torch.optim.SGD(module.parameters(), lr=0.5)
     trainer = SimpleNamespace(
         global_step=0, accumulate_grad_batches=2, optimizers=[optimizer], callback_metrics={}, should_stop=False
@@ -672,14 +685,15 @@ def test_what_lightning_calls_is_reported(
             if number == 1:
                 validate()
         trainer.callback_metrics = {"val_acc": torch.tensor(accuracy), "train_loss": torch.tensor(7.0)}
+        logs = {"train_acc": torch.tensor(accuracy / 2)}
         validate()
         optimizer.param_groups[0]["lr"] = 0.25  # by a scheduler, for the next epoch
-        rows.on_train_epoch_end(trainer, module)
+        end_epoch()
         clock.now += 500
         rows.on_save_checkpoint(trainer, module, {})
         assert trainer.should_stop == (epoch == 2 and script is not None)
     # Lightning keeps the scores of an earlier validation.
-    rows.on_train_epoch_end(trainer, module)
+    end_epoch()
     rows.on_train_end(trainer, module)
     if script is None:
         return
@@ -691,8 +705,9 @@ def test_what_lightning_calls_is_reported(
         (15, 2, 0.5),
         (15, 4, 0.25),
     ]
-    for row, accuracy in zip(epochs_of(reporter, "train_loss", "validation_accuracy"), (0.5, 0.95), strict=True):
-        assert row == pytest.approx((loss, accuracy))
+    columns = ("train_loss", "train_accuracy", "validation_accuracy")
+    for row, accuracy in zip(epochs_of(reporter, *columns), (0.5, 0.95), strict=True):
+        assert row == pytest.approx((loss, accuracy / 2, accuracy))
     result = script.recorder.result(rows._steps.weights())
     assert result.num_parameters == 3
     assert list(reporter.column("num_samples")) == [8, 7, 8, 7]

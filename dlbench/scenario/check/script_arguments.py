@@ -79,7 +79,8 @@ class Argument:
         is_switch: Whether it takes no value.
         is_joined: Whether flag and value are one word (`--batch_size=8`), as absl and hydra have them.
         default: What it is where it is not given; None where that is not known.
-        kind: The name of its type, such as `int`; `list` of several values, and empty where it has none.
+        kind: The name of its type, such as `int`; empty where it has none.
+        is_list: Whether it takes several values.
         choice: The first of the words that it takes, or of launchers torch's; empty where it takes any.
         subcommand: The word of the command that it stands after; empty where it stands before.
         help: What the script says of it.
@@ -92,6 +93,7 @@ class Argument:
     is_joined: bool = False
     default: object = None
     kind: str = ""
+    is_list: bool = False
     choice: str = ""
     subcommand: str = ""
     help: str = ""
@@ -185,7 +187,7 @@ def note_of_batch(command: str, *, with_script: bool = False) -> str:
     name = re.escape(option[1].lstrip("-").rpartition(".")[2].replace("-", "_"))
     is_divided = re.search(rf"{name}\s*//=.*world", text)
     passes = f"several passes{', fewer with more workers' if is_divided else ''}"
-    return f"`{option[0]}`: an update has {passes}, and batch sizes are those of one"
+    return f"`{option[0]}`: an update has {passes}, and batch sizes may be those of one"
 
 
 def with_imported(script: Path) -> str:
@@ -238,7 +240,7 @@ def filled(
             subcommand = argument.subcommand
             words.append(subcommand)
         name = argument.name.lower()
-        takes_number = name in NUMBERS_OF_WORKERS and argument.kind != "list"
+        takes_number = name in NUMBERS_OF_WORKERS and not argument.is_list
         is_loader = name in LOADERS and re.search(r"\b(spawn|start_processes|Process)\(", starts_workers)
         is_said = re.search(rf"(nprocs=|range\()(\w+\.)*{re.escape(name)}\b", starts_workers)
         is_number = starts_workers and takes_number and (is_said or not is_loader)
@@ -304,11 +306,11 @@ def _declared(call: ast.Call, aliases: Container[str]) -> Iterator[Argument]:
     words = [str(_constant(it) or "") for it in getattr(choices, "elts", ())]
     choice = BY_TORCH if flag == LAUNCHER and BY_TORCH in words else next(iter(words), "")
     default = _constant(keywords.get("default"))
-    kind = getattr(typed, "id", "") if count in (None, "?") else "list"
-    described = str(_constant(keywords.get("help")) or "")
+    kind, described = getattr(typed, "id", ""), str(_constant(keywords.get("help")) or "")
+    lists = count not in (None, "?", 1)
     yield Argument(
-        flag, is_needed, is_switch, default=default, kind=kind, choice=choice, help=described, flags=tuple(flags)
-    )
+        flag, is_needed, is_switch, False, default, kind, lists, choice, help=described, flags=tuple(flags)
+    )  # fmt: skip
 
 
 def _commands(definitions: Iterable[Definition]) -> dict[ast.FunctionDef, str]:

@@ -34,14 +34,15 @@ from dlbench.scenario.run_spec import RunSpec
 from dlbench.scenario.settings import Settings
 from dlbench.strategies._step import NAN, StepTimestamps
 from dlbench.telemetry.line_check import MOST_SAMPLES, ROUNDING
-from dlbench.worker.process.rank import read_assignment
+from dlbench.worker.process.rank import identify, read_assignment
 from dlbench.worker.script.recorder import EpochScores, ScriptRecorder
 from dlbench.worker.script.session import Session
 from dlbench.worker.script.unhooked import take_over
 from dlbench.worker.train.agreement import Diverged
 
-# The process that has begun its run.
+# The process that has begun its run, and in the environment of its children which one that was, and of which attempt.
 _BEGUN: list[int] = []
+_BEGUN_BY = "DLBENCH_BEGUN_BY"
 
 
 class Step:
@@ -235,7 +236,7 @@ def begin(
     barrier: Callable[[], object] | None = None,
     defaults: Mapping[str, Any] | None = None,
 ) -> Run:
-    """Begin a run: the one dlbench started this process for, or a silent stand-in.
+    """Begin a run: the one dlbench started this process for, or a silent stand-in; of a child, with the run's settings.
 
     Args:
         rank: Rank of this process as the script's own library knows it.
@@ -256,14 +257,20 @@ def begin(
             "this process has a hook already, and a run has one",
             hint="begin once, or let each training be a run: a setting such as `seed` says which",
         )
-    _BEGUN.append(os.getpid())
     assignment = read_assignment(os.environ)
+    places, own_name = assignment.layout.places, f"{assignment.attempt_id} {os.getpid()}"
+    begun_by = os.environ.get(_BEGUN_BY, "")
+    if begun_by != own_name and begun_by.startswith(f"{assignment.attempt_id} "):  # a loader of data, say
+        inside = assignment.run.settings.workers_inside
+        own = identify(os.environ, assignment.layout, has_peers_inside=inside)
+        return Run(assignment.run, places[min(own, len(places) - 1)].workers, own, len(places), None)
+    _BEGUN.append(os.getpid())
+    os.environ[_BEGUN_BY] = own_name
     take_over()
     session = Session(assignment, barrier)
     sys.excepthook = session.watch_exceptions(sys.excepthook)
     atexit.register(session.end)
     session.check(rank, size)
-    places = assignment.layout.places
     return Run(assignment.run, places[session.rank].workers, session.rank, len(places), session)
 
 

@@ -80,6 +80,11 @@ class ScriptRecorder:
         """Whether a step has ended."""
         return self._steps > 0
 
+    def goes_on(self, what: str) -> None:
+        """Note that training began after what another process has made, such as "`fit` began with epoch 3"."""
+        if not self.has_begun:
+            self.notes.append(f"{what}: what was learned before is in the scores, and not in times, steps and samples")
+
     def enter(self) -> float:
         """A step begins; return the moment."""
         self.reporter.phase = "compute"

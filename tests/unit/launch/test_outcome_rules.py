@@ -47,6 +47,7 @@ def test_completed_needs_every_result_every_leave_and_a_good_exit() -> None:
     no_result = view(1, is_connected=False, closed_at=3.0, has_left=True)
     for other in (no_leave, no_result, WorkerView(1)):
         failed(well_ended(0), other, exit_code=0)
+    assert failed(well_ended(0), no_leave, exit_code=0).endswith("does the script call `os._exit`?")
     assert failed(well_ended(0), exit_code=3) == "the launcher ended (exit code 3)"
     assert failed(well_ended(0), well_ended(1), exit_code=139, first=(1, -11), lines={1: "boom"}) == (
         "worker 1 sent its result, then failed (killed by SIGSEGV): boom"

@@ -336,6 +336,7 @@ def test_a_batch_size_that_a_script_divides_by_the_number_of_workers_is_that_of_
         ("steps = args.num_samples // (args.batch_size * dist.get_world_size())", None),
         ("world = dist.get_world_size()\nassert args.batch_size % world == 0", None),
         ("mine = args.eval_batch_size // dist.get_world_size()", None),
+        ("step_time = reduce_mean(torch.tensor(step_time), world_size)\nspeed = args.batch_size / step_time", None),
     ):
         Path("train.py").write_text(f"import torch.distributed\np.add_argument('--bs', default=64)\n{lines}\n")
         assert base_of("train.py").get("batch_scope") == scope, lines
@@ -352,6 +353,9 @@ def test_a_batch_size_that_a_script_divides_by_the_devices_of_its_host_has_this_
         (count + "if gpu:\n    args.bs = int(args.batch_size / nprocs)", False),
         ("mine = args.batch_size // jax.local_device_count()", False),
         ("mine = args.batch_size // args.num_views", False),
+        ("speed = args.batch_size / gpu_time", False),
+        ("size = args.batch_size // args.num_workers", False),
+        ("size = args.batch_size // hvd.local_size()", True),
         ("speed = args.batch_size / seconds", False),
         (count + "steps = len(data) / args.batch_size / nprocs", False),
         (count + "if __name__ == '__main__':\n    mine = args.batch_size // nprocs", True),

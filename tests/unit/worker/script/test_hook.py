@@ -25,6 +25,7 @@ from dlbench.worker.script.command import arguments, values
 from dlbench.worker.script.recorder import ScriptRecorder, hash_of
 from dlbench.worker.train.agreement import Diverged
 from tests.fakes import IdleObserver, KeptReporter
+from tests.unit.launch import fakes
 
 METRICS = {
     "perplexity": MetricDeclaration(better="lower", matters="2%"),
@@ -396,6 +397,15 @@ def test_a_second_hook_in_a_process_is_refused(monkeypatch):
     monkeypatch.setattr(hook, "_BEGUN", [os.getpid()])
     with pytest.raises(UserError, match="this process has a hook already"):
         hook.begin()
+
+
+def test_a_child_of_a_process_that_has_begun_has_its_settings_and_reports_nothing(monkeypatch):
+    """As a loader of data by `spawn` that imports the script."""
+    given = fakes.assignment()
+    monkeypatch.setenv(VARIABLE, given.model_dump_json())
+    monkeypatch.setenv("DLBENCH_BEGUN_BY", f"{given.attempt_id} {os.getppid()}")
+    run = hook.begin()
+    assert (run.settings, run.recorder) == (given.run.settings, None)
 
 
 def test_the_hook_is_imported_only_when_used():
