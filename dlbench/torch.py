@@ -122,7 +122,7 @@ class Steps:
         self._loss_sum = self._loss_samples = 0.0
 
     def attach(self, model: torch.nn.Module, steps_before: int = 0) -> None:
-        """Begin with a model that is where it is trained, and has made so many steps.
+        """Begin with a model that is where it is trained, after the steps that another process has made with it.
 
         Raises:
             UserError: PyTorch has connected other processes than dlbench has started.

@@ -262,8 +262,8 @@ def begin(
     begun_by = os.environ.get(_BEGUN_BY, "")
     if begun_by != own_name and begun_by.startswith(f"{assignment.attempt_id} "):  # a loader of data, say
         inside = assignment.run.settings.workers_inside
-        own = identify(os.environ, assignment.layout, has_peers_inside=inside)
-        return Run(assignment.run, places[min(own, len(places) - 1)].workers, own, len(places), None)
+        its_rank = identify(os.environ, assignment.layout, has_peers_inside=inside)
+        return Run(assignment.run, places[min(its_rank, len(places) - 1)].workers, its_rank, len(places), None)
     _BEGUN.append(os.getpid())
     os.environ[_BEGUN_BY] = own_name
     take_over()
